@@ -1,0 +1,29 @@
+// Package accounting says what a source of customers is. Each accounting system
+// has a package of its own below this one, and every one of them passes the
+// conformance suite in accountingtest. What is done with the records, where the
+// reading position is kept and when a source is read is left to others.
+package accounting
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"payersync/connector"
+)
+
+// Source is an accounting system that customers are read from. A source only
+// reads; it decides nothing and keeps no state between calls.
+type Source interface {
+	// Describe names the source, its organisation and the fields of its records.
+	// It may read, but never writes.
+	Describe(ctx context.Context) (connector.SourceInfo, error)
+
+	// Customers yields every customer that changed at or after since, page by
+	// page; the zero time asks for all of them, and a snapshot source always
+	// gives all. A source id appears in at least one page and may repeat. The
+	// sequence ends after the first error; only a sequence that ends without one
+	// was a complete read. A record that cannot be read whole is yielded with
+	// its Problem set and stops nobody else's.
+	Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error]
+}

@@ -1,0 +1,96 @@
+package connector
+
+// LinkState says how a payer relates to a customer of the billing service. The
+// package comment draws its moves.
+type LinkState string
+
+// The link states.
+const (
+	LinkNew      LinkState = "new"
+	LinkCreating LinkState = "creating"
+	LinkLinked   LinkState = "linked"
+	LinkMissing  LinkState = "missing"
+	LinkConflict LinkState = "conflict"
+	LinkHeld     LinkState = "held"
+)
+
+// Action is what a change does for its payer.
+type Action string
+
+// The actions. ActionLink asks for a mandate signing link; ActionHold does
+// nothing but say why.
+const (
+	ActionCreate Action = "create"
+	ActionAdopt  Action = "adopt"
+	ActionUpdate Action = "update"
+	ActionLink   Action = "link"
+	ActionHold   Action = "hold"
+)
+
+// ChangeState is where a change stands. The package comment draws its moves.
+type ChangeState string
+
+// The change states.
+const (
+	ChangePending ChangeState = "pending"
+	ChangeFrozen  ChangeState = "frozen"
+	ChangeUnknown ChangeState = "unknown"
+	ChangeDone    ChangeState = "done"
+	ChangeFailed  ChangeState = "failed"
+	ChangeHeld    ChangeState = "held"
+	ChangeVoid    ChangeState = "void"
+)
+
+// RunKind says how a run reads its source.
+type RunKind string
+
+// The run kinds. A plan reads and plans and sends nothing.
+const (
+	RunSync     RunKind = "sync"
+	RunBackfill RunKind = "backfill"
+	RunPlan     RunKind = "plan"
+)
+
+// RunOutcome is how a run ended.
+type RunOutcome string
+
+// The outcomes. RunComplete means that nothing is left which payersync could do
+// by itself; RunIncomplete that a later run has work to take up; RunFailed that
+// the run could not do its work at all.
+const (
+	RunRunning          RunOutcome = "running"
+	RunAwaitingApproval RunOutcome = "awaiting_approval"
+	RunComplete         RunOutcome = "complete"
+	RunIncomplete       RunOutcome = "incomplete"
+	RunFailed           RunOutcome = "failed"
+)
+
+// InboxState is where an accepted webhook delivery stands.
+type InboxState string
+
+// The inbox states. Superseded means a read that started later was applied
+// before this delivery's own; parked that its customer is not known yet;
+// quarantined that it was signed but could not be understood; ignored that it
+// speaks of something payersync does not follow.
+const (
+	InboxReceived    InboxState = "received"
+	InboxReflected   InboxState = "reflected"
+	InboxSuperseded  InboxState = "superseded"
+	InboxParked      InboxState = "parked"
+	InboxQuarantined InboxState = "quarantined"
+	InboxIgnored     InboxState = "ignored"
+)
+
+// Cause says what made payersync look at a customer.
+type Cause string
+
+// The causes, as the mandate history names them.
+const (
+	CauseCreate  Cause = "create"
+	CauseAdopt   Cause = "adopt"
+	CauseUpdate  Cause = "update"
+	CauseLink    Cause = "link"
+	CauseCancel  Cause = "cancel"
+	CauseWebhook Cause = "webhook"
+	CauseSweep   Cause = "sweep"
+)

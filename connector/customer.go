@@ -1,0 +1,173 @@
+package connector
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/mail"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxAddresses is how many addresses the billing service accepts on one
+// customer (interface.md section 2.3).
+const MaxAddresses = 1
+
+// Key is the externalData pair that identifies a payer in the billing service.
+// Its bytes are the identity: values that differ in case or spaces are two keys.
+type Key struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// String returns the key as name=value.
+func (k Key) String() string { return k.Name + "=" + k.Value }
+
+// Customer is a customer as a mapping renders it, before any dialect of the
+// billing service is applied to its field names.
+type Customer struct {
+	Name         string            `json:"name"`
+	People       []Person          `json:"people,omitempty"`
+	Addresses    []Address         `json:"addresses,omitempty"`
+	ExternalData map[string]string `json:"externalData,omitempty"` // holds the key pair too
+}
+
+// Person is one contact of a customer. Either Name or FirstName and LastName
+// are given; the billing dialect derives the one it writes from the other.
+type Person struct {
+	Name      string `json:"name,omitempty"`
+	FirstName string `json:"firstName,omitempty"`
+	LastName  string `json:"lastName,omitempty"`
+	Email     string `json:"email,omitempty"`
+	Phone     string `json:"phone,omitempty"`
+}
+
+// Address is a customer's postal address.
+type Address struct {
+	Line1    string `json:"line1,omitempty"`
+	City     string `json:"city,omitempty"`
+	PostCode string `json:"postCode,omitempty"`
+	Country  string `json:"country,omitempty"`
+}
+
+// Hash returns the SHA-256, in hex, of the customer's canonical JSON. Equal
+// hashes mean that nothing needs to be sent.
+func (c Customer) Hash() string {
+	b, _ := json.Marshal(c)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Problem is one rule of the billing service that a rendered customer breaks.
+type Problem struct {
+	Reason Reason
+	Detail string // a sentence for an accountant, without personal values
+}
+
+// Problems returns every rule of interface.md section 4.3 that the customer
+// breaks, and text the service should never see: they are caught before
+// sending, with the rule the service itself applies (fault F53).
+func (c Customer) Problems() []Problem {
+	var out []Problem
+	add := func(r Reason, format string, args ...any) {
+		out = append(out, Problem{r, fmt.Sprintf(format, args...)})
+	}
+	if strings.TrimSpace(c.Name) == "" {
+		add(ReasonNameMissing, "The customer has no name.")
+	}
+	for i, p := range c.People {
+		if p.Email != "" && !ValidEmail(p.Email) {
+			add(ReasonEmailMalformed, "The e-mail address of contact %d is not well formed.", i+1)
+		}
+	}
+	if n := len(c.Addresses); n > MaxAddresses {
+		add(ReasonTooManyAddresses, "The customer has %d addresses, the billing service takes %d.", n, MaxAddresses)
+	}
+	for path, text := range c.texts() {
+		if !cleanText(text) {
+			add(ReasonIllegalText, "The field %s holds characters that cannot be sent (control characters or broken text).", path)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Problem) int { return strings.Compare(a.Detail, b.Detail) })
+	return out
+}
+
+// texts returns every text of the customer by its path.
+func (c Customer) texts() map[string]string {
+	out := map[string]string{"name": c.Name}
+	for i, p := range c.People {
+		at := fmt.Sprintf("people[%d].", i)
+		maps.Copy(out, map[string]string{
+			at + "name": p.Name, at + "firstName": p.FirstName, at + "lastName": p.LastName,
+			at + "email": p.Email, at + "phone": p.Phone,
+		})
+	}
+	for i, a := range c.Addresses {
+		at := fmt.Sprintf("addresses[%d].", i)
+		maps.Copy(out, map[string]string{
+			at + "line1": a.Line1, at + "city": a.City, at + "postCode": a.PostCode, at + "country": a.Country,
+		})
+	}
+	for k, v := range c.ExternalData {
+		out["externalData."+k] = v
+	}
+	return out
+}
+
+func cleanText(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// ValidEmail reports whether s is one well-formed e-mail address and nothing
+// else: no display name, no list, no spaces, a domain with a dot.
+func ValidEmail(s string) bool {
+	a, err := mail.ParseAddress(s)
+	if err != nil || a.Address != s || a.Name != "" {
+		return false
+	}
+	domain := s[strings.LastIndexByte(s, '@')+1:]
+	dot := strings.IndexByte(domain, '.')
+	return dot > 0 && !strings.HasSuffix(domain, ".")
+}
+
+// FieldChange is one difference that a change would make, by its path in the
+// rendered customer. From and To may be personal: they are sealed at rest and
+// shown only to the person who asks for a plan.
+type FieldChange struct {
+	Path string `json:"path"`
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Diff lists how want differs from have, sorted by path.
+func Diff(have, want Customer) []FieldChange {
+	old, now := have.texts(), want.texts()
+	var out []FieldChange
+	for path, to := range now {
+		if from := old[path]; from != to {
+			out = append(out, FieldChange{path, from, to})
+		}
+	}
+	for path, from := range old {
+		if _, kept := now[path]; !kept && from != "" {
+			out = append(out, FieldChange{path, from, ""})
+		}
+	}
+	slices.SortFunc(out, func(a, b FieldChange) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+// RemoteCustomer is a customer as the billing service states it.
+type RemoteCustomer struct {
+	ID           string
+	Name         string
+	Emails       []string
+	PostCodes    []string
+	ExternalData map[string]string // whatever spelling it came in (billing.md 2.3)
+	Mandate      *Mandate          // the latest mandate; nil when the customer has none
+	Raw          json.RawMessage   // the object as it came, for lossless merging
+}

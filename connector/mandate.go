@@ -1,0 +1,50 @@
+package connector
+
+// Mandate is a direct debit mandate as the billing service states it. Bank
+// account numbers and failure reasons are deliberately not part of it: they are
+// neither shown nor stored (interface.md section 2.6).
+type Mandate struct {
+	ID          string
+	CustomerID  string
+	Status      MandateStatus
+	ServiceTime string // the service's time of the status, as it came; "" when not given
+	URL         string // the signing link: a secret; "" when the answer had none
+}
+
+// MandateStatus is a mandate's status, spelt as the billing service spells it.
+// Values beyond the listed ones are kept and shown, never acted on.
+type MandateStatus string
+
+// The statuses of interface.md section 3.1.
+const (
+	MandateCreated   MandateStatus = "CREATED"
+	MandatePending   MandateStatus = "PENDING"
+	MandateActive    MandateStatus = "ACTIVE"
+	MandateCancelled MandateStatus = "CANCELLED"
+)
+
+// Known reports whether the status is one of interface.md section 3.1.
+func (s MandateStatus) Known() bool {
+	switch s {
+	case MandateCreated, MandatePending, MandateActive, MandateCancelled:
+		return true
+	}
+	return false
+}
+
+// Label returns the status in an accountant's words (interface.md section 3.1).
+func (s MandateStatus) Label() string {
+	switch s {
+	case MandateCreated:
+		return "awaiting signature"
+	case MandatePending:
+		return "signed, waiting for the bank"
+	case MandateActive:
+		return "active"
+	case MandateCancelled:
+		return "cancelled"
+	case "":
+		return "no mandate"
+	}
+	return "unknown status " + string(s)
+}

@@ -1,0 +1,73 @@
+package connector
+
+// Reason is a code for why a record needs a person, or why nothing was done for
+// it. Codes are a public interface: views, JSON output and exit lines use them.
+type Reason string
+
+// The reason codes. Reasons holds each one's sentence and next step.
+const (
+	ReasonRecordUnreadable   Reason = "record_unreadable"
+	ReasonMappingFailed      Reason = "mapping_failed"
+	ReasonKeyBlank           Reason = "key_blank"
+	ReasonKeyShared          Reason = "key_shared"
+	ReasonKeyChanged         Reason = "key_changed"
+	ReasonNameMissing        Reason = "name_missing"
+	ReasonEmailMalformed     Reason = "email_malformed"
+	ReasonTooManyAddresses   Reason = "too_many_addresses"
+	ReasonIllegalText        Reason = "illegal_text"
+	ReasonLikeness           Reason = "likeness"
+	ReasonKeyDoubled         Reason = "key_doubled"
+	ReasonKeyRemoved         Reason = "key_removed"
+	ReasonOtherKey           Reason = "other_key"
+	ReasonCustomerMissing    Reason = "customer_missing"
+	ReasonRejected           Reason = "rejected"
+	ReasonUnauthorized       Reason = "unauthorized"
+	ReasonOutcomeUnknown     Reason = "outcome_unknown"
+	ReasonForeignChange      Reason = "foreign_change"
+	ReasonLinkLost           Reason = "link_lost"
+	ReasonLinkRefused        Reason = "link_refused"
+	ReasonMandateCancelled   Reason = "mandate_cancelled"
+	ReasonStatusUnknown      Reason = "status_unknown"
+	ReasonRecordGone         Reason = "record_gone"
+	ReasonEventNotUnderstood Reason = "event_not_understood"
+)
+
+// Explanation is what a person is told about a reason.
+type Explanation struct {
+	Sentence string // what is the matter
+	Next     string // what to do about it
+}
+
+// Reasons explains every reason code.
+var Reasons = map[Reason]Explanation{
+	ReasonRecordUnreadable:   {"The accounting record could not be read.", "Correct the record or the export; the next run takes it up."},
+	ReasonMappingFailed:      {"The mapping could not be applied to this record.", "Correct the record, or the named line of the mapping."},
+	ReasonKeyBlank:           {"The record has no value for the key that identifies it.", "Fill in the key field in the accounting system."},
+	ReasonKeyShared:          {"Two records have the same key, so neither is sent.", "Give each record its own key in the accounting system."},
+	ReasonKeyChanged:         {"The key of a linked record has changed.", "Restore the old key in the accounting system, or ask for the link to be moved."},
+	ReasonNameMissing:        {"The customer has no name.", "Enter the name in the accounting system."},
+	ReasonEmailMalformed:     {"An e-mail address is not well formed.", "Correct the e-mail address in the accounting system."},
+	ReasonTooManyAddresses:   {"The customer has more than one address.", "Map one address only, or remove the others."},
+	ReasonIllegalText:        {"A field holds characters that cannot be sent.", "Retype the field in the accounting system."},
+	ReasonLikeness:           {"A customer that looks like this one exists in the billing service without our key.", "Compare the two. Put the key on the existing customer to link them, or set adoption to exact to create a new one."},
+	ReasonKeyDoubled:         {"Two customers in the billing service carry this key.", "Decide which one is right and remove the key from the other."},
+	ReasonKeyRemoved:         {"The linked customer no longer carries our key.", "Put the key back on the customer in the billing service."},
+	ReasonOtherKey:           {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service."},
+	ReasonCustomerMissing:    {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself."},
+	ReasonRejected:           {"The billing service refused the customer.", "Correct the record; it is sent again when it changes."},
+	ReasonUnauthorized:       {"The billing service refused our credentials.", "Check client_id and client_secret, then run payersync check."},
+	ReasonOutcomeUnknown:     {"It is not known whether the last request took effect.", "Nothing: the next run finds out by itself. If it stays, check the customer in the billing service."},
+	ReasonForeignChange:      {"Somebody else changed the customer while it was being updated.", "Compare the customer in the billing service with what it should hold."},
+	ReasonLinkLost:           {"A mandate exists, but the answer with its signing link was lost.", "Fetch the link again with payersync mandates request."},
+	ReasonLinkRefused:        {"The billing service refused to make a signing link.", "Check the customer in the billing service, then use payersync mandates request."},
+	ReasonMandateCancelled:   {"The mandate was cancelled by the payer, the bank or a colleague.", "Agree a new mandate with the payer, then use payersync mandates request with a reason."},
+	ReasonStatusUnknown:      {"The mandate has a status that is not documented.", "Treat it as not collectable and ask the billing service what it means."},
+	ReasonRecordGone:         {"The record was archived, deleted or merged in the accounting system; nothing is removed in the billing service.", "Decide whether the payer's mandate should be cancelled."},
+	ReasonEventNotUnderstood: {"A correctly signed webhook could not be understood; it was kept.", "Look at it with payersync webhooks list; the sweep repairs what it meant."},
+}
+
+// Sentence returns what is the matter, in plain words.
+func (r Reason) Sentence() string { return Reasons[r].Sentence }
+
+// Next returns what to do about it.
+func (r Reason) Next() string { return Reasons[r].Next }

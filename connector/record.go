@@ -1,0 +1,80 @@
+package connector
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+)
+
+// Record is one customer as an accounting system states it.
+type Record struct {
+	SourceID   string          // the system's own id, compared byte by byte; never blank
+	State      RecordState     // where the record stands in its system
+	MergedInto string          // source id of the survivor when State is RecordMerged
+	UpdatedAt  time.Time       // the system's time of last edit; zero when it has none
+	Data       json.RawMessage // one JSON object whose keys are the source's declared fields
+	Origin     string          // where a person finds it, for example "customers.csv line 17"
+	Problem    string          // why it cannot be used, a sentence without personal values; "" when usable
+}
+
+// Hash returns the SHA-256, in hex, of everything in the record that a plan
+// depends on: state, survivor, problem and data. Origin and UpdatedAt are left
+// out, so that a row which merely moved in its file counts as unchanged.
+func (r Record) Hash() string {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(r.State), []byte(r.MergedInto), []byte(r.Problem), r.Data} {
+		_ = json.NewEncoder(h).Encode(part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// RecordState says where a record stands in its accounting system.
+type RecordState string
+
+// The record states. RecordUnknown is a status the adapter does not know; it is
+// never treated as active (sources.md section 1, rule 8).
+const (
+	RecordActive   RecordState = "active"
+	RecordArchived RecordState = "archived"
+	RecordDeleted  RecordState = "deleted"
+	RecordMerged   RecordState = "merged"
+	RecordUnknown  RecordState = "unknown"
+)
+
+// Page is one piece of a source's answer, in the order the source gave it.
+type Page struct {
+	Records []Record
+}
+
+// SourceInfo describes a source before it is read.
+type SourceInfo struct {
+	Kind       string  // "csv", "xero", …
+	Tenant     string  // stable id of the organisation the source is bound to; "" when it has none
+	TenantName string  // its name, for people
+	Snapshot   bool    // each read is the whole truth of that moment, without ids of what is gone
+	Fields     []Field // what Record.Data may hold
+}
+
+// Field declares one field of a source's records. Mappings are checked against
+// these declarations when they are loaded.
+type Field struct {
+	Name        string
+	Type        FieldType
+	Description string
+	Example     string
+	Fields      []Field // the fields of an object, or of each element of a list
+}
+
+// FieldType is the type of a source field as a mapping sees it.
+type FieldType string
+
+// The field types. Ids are text even where a system prints digits: a float64
+// would lose them (sources.md section 1, rule 7).
+const (
+	TypeText   FieldType = "text"
+	TypeNumber FieldType = "number"
+	TypeFlag   FieldType = "flag"
+	TypeObject FieldType = "object"
+	TypeList   FieldType = "list"
+)

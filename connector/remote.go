@@ -1,0 +1,66 @@
+package connector
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Fault says what a failed call to a remote system means for its caller.
+type Fault string
+
+// The faults. Only FaultUnknown leaves open whether the call had an effect.
+const (
+	FaultRejected     Fault = "rejected"     // refused for what it says; nothing was changed; sending it again is pointless
+	FaultNotFound     Fault = "not_found"    // no such object; nothing was changed
+	FaultUnauthorized Fault = "unauthorized" // the credentials were refused, also after one renewal; nothing was changed
+	FaultThrottled    Fault = "throttled"    // too many requests; nothing was changed; try again at RetryAt
+	FaultUnavailable  Fault = "unavailable"  // no usable answer, and nothing was changed (a read, or a write that never left)
+	FaultUnknown      Fault = "unknown"      // a write left, and no usable answer came: it may have happened
+)
+
+// RemoteError is a failed call to a remote system. It holds no body, query
+// string, header or personal value.
+type RemoteError struct {
+	Op      string    // what was being done, for example "create customer"
+	Fault   Fault     // what it means for the caller
+	Status  int       // HTTP status; 0 when there was no answer
+	RetryAt time.Time // earliest time to try again; zero when the remote named none
+	Detail  string    // why, in plain words
+	Err     error     // the cause, if there is one that helps
+}
+
+// Error returns the failure in one line.
+func (e *RemoteError) Error() string {
+	s := e.Op + ": " + e.Detail
+	if e.Status != 0 {
+		s = fmt.Sprintf("%s (HTTP %d)", s, e.Status)
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *RemoteError) Unwrap() error { return e.Err }
+
+// FaultOf returns what err means for its caller, and "" when err did not come
+// from a remote system.
+func FaultOf(err error) Fault {
+	var remote *RemoteError
+	if errors.As(err, &remote) {
+		return remote.Fault
+	}
+	return ""
+}
+
+// RetryAt returns the time that a throttling remote system named; zero when
+// there is none.
+func RetryAt(err error) time.Time {
+	var remote *RemoteError
+	if errors.As(err, &remote) {
+		return remote.RetryAt
+	}
+	return time.Time{}
+}
