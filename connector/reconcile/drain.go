@@ -1,0 +1,128 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// Drain's waits: how long a delivery for a customer nobody knows yet is parked,
+// how often, and how many customers are read from the inbox at a time.
+const (
+	parkBase  = time.Minute
+	parkTries = 5
+	drainPage = 100
+)
+
+// DrainResult is what a drain did, counted in customers.
+type DrainResult struct {
+	Reflected  int `json:"reflected"`
+	Superseded int `json:"superseded"`
+	Parked     int `json:"parked"`
+	Ignored    int `json:"ignored"`
+	Postponed  int `json:"postponed"` // the service gave no answer; they stay in the inbox
+	Moved      int `json:"moved"`     // mandates whose status changed
+}
+
+// Drain reflects every delivery that is due: one GET for each customer, however
+// many deliveries speak of it. It stops at the first customer that the service
+// does not answer for and returns that error; nothing leaves the inbox unread.
+func (r *Reconciler) Drain(ctx context.Context) (DrainResult, error) {
+	var res DrainResult
+	for {
+		open, err := r.Ledger.OpenDeliveries(ctx, drainPage)
+		if err != nil || len(open) == 0 {
+			return res, err
+		}
+		for _, d := range open {
+			if err := r.reflect(ctx, d, &res); err != nil {
+				return res, err
+			}
+		}
+	}
+}
+
+// reflect settles the waiting deliveries of one customer.
+func (r *Reconciler) reflect(ctx context.Context, d state.OpenDelivery, res *DrainResult) error {
+	if !d.Known {
+		return r.park(ctx, d, res)
+	}
+	ticket, err := r.Ledger.Ticket(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := r.Billing.Customer(ctx, d.BillingID)
+	if connector.FaultOf(err) == connector.FaultNotFound {
+		res.Reflected++
+		return r.Ledger.Do(ctx, func(tx *state.Tx) error { return reflectGone(tx, d) })
+	}
+	if err != nil {
+		res.Postponed++
+		wait := backoff(d.Attempts)
+		return errors.Join(fmt.Errorf("reflect customer %s: %w", d.BillingID, err),
+			r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+				return tx.PostponeDeliveries(d, connector.InboxReceived, wait)
+			}))
+	}
+	var seen Seen
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		seen, err = reflectRead(tx, d, c, ticket)
+		return err
+	}); err != nil {
+		return err
+	}
+	res.Superseded += count(seen.Stale)
+	res.Reflected += count(!seen.Stale)
+	res.Moved += count(seen.Moved)
+	return nil
+}
+
+func reflectRead(tx *state.Tx, d state.OpenDelivery, c connector.RemoteCustomer, ticket int64) (Seen, error) {
+	key, err := tx.DeliveryKeyOf(d)
+	if err != nil {
+		return Seen{}, err
+	}
+	seen, err := Observe(tx, OfCustomer(c, ticket, connector.CauseWebhook, key))
+	if err != nil {
+		return seen, err
+	}
+	if seen.Stale {
+		return seen, tx.CloseDeliveries(d, connector.InboxSuperseded, "")
+	}
+	return seen, tx.CloseDeliveries(d, connector.InboxReflected, "")
+}
+
+func reflectGone(tx *state.Tx, d state.OpenDelivery) error {
+	p, err := tx.PayerByBillingID(d.BillingID)
+	if err != nil {
+		return err
+	}
+	if err := Gone(tx, p); err != nil {
+		return err
+	}
+	return tx.CloseDeliveries(d, connector.InboxReflected, "the customer no longer exists")
+}
+
+// park keeps deliveries for a customer that the ledger does not know: its create
+// may be on its way. After some tries they are left to the sweep (fault F42).
+func (r *Reconciler) park(ctx context.Context, d state.OpenDelivery, res *DrainResult) error {
+	if d.Attempts >= parkTries {
+		res.Ignored++
+		return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+			return tx.CloseDeliveries(d, connector.InboxIgnored, "the customer is linked to no payer; left to the sweep")
+		})
+	}
+	res.Parked++
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.PostponeDeliveries(d, connector.InboxParked, backoff(d.Attempts))
+	})
+}
+
+// backoff doubles from parkBase, up to an hour.
+func backoff(attempts int) time.Duration {
+	return min(parkBase<<min(attempts, 10), time.Hour)
+}

@@ -1,0 +1,186 @@
+// Package reconcile brings what the billing service says of customers and
+// mandates into the ledger. Whatever is learnt, from an answer to a create, a
+// webhook's GET or a sweep's list, passes through one function, Observe.
+//
+//	webhook ─▶ inbox ─▶ Drain ─┐
+//	list ─────────────▶ Sweep ─┼─▶ Observe ─▶ mandates, history, links, index
+//	create, update, link ──────┘
+//
+// Webhooks are hints and a GET is the truth: a read takes a ticket from the
+// ledger before it starts, and a read with an older ticket never overwrites one
+// with a newer (faults.md section 0.2). Sending anything is left to syncer;
+// deciding when to drain and sweep, to worker.
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// Observation is what one read, or one answer, showed of a customer.
+type Observation struct {
+	CustomerID string
+	Customer   *connector.RemoteCustomer // the customer whole; nil when only a mandate was shown
+	Mandate    *connector.Mandate        // the latest mandate; nil when none was shown
+	Ticket     int64                     // taken before the read
+	Pass       int64                     // the list pass it belongs to; 0 for a single read
+	Cause      connector.Cause
+	CauseID    string // run, delivery or pass
+}
+
+// OfCustomer makes an observation of a whole customer.
+func OfCustomer(c connector.RemoteCustomer, ticket int64, cause connector.Cause, causeID string) Observation {
+	return Observation{CustomerID: c.ID, Customer: &c, Mandate: c.Mandate, Ticket: ticket, Cause: cause, CauseID: causeID}
+}
+
+// Seen is what an observation changed.
+type Seen struct {
+	Stale   bool // a read that started later was applied before; nothing was written
+	Ours    bool // the customer is linked to a payer
+	Moved   bool // a mandate's status changed
+	Drifted bool // a name or e-mail address of ours was changed in the billing service
+}
+
+// Observe writes one observation to the ledger: the index of customers, the
+// payer's link, the mandate with its history, and what needs attention. It is
+// the only way by which news of a customer is written.
+func Observe(tx *state.Tx, o Observation) (Seen, error) {
+	fresh, err := saveSeen(tx, o)
+	if err != nil {
+		return Seen{}, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
+	}
+	if !fresh {
+		return Seen{Stale: true}, nil
+	}
+	payer, err := tx.PayerByBillingID(o.CustomerID)
+	if errors.Is(err, state.ErrNoPayer) {
+		return Seen{}, nil
+	}
+	if err != nil {
+		return Seen{}, err
+	}
+	seen := Seen{Ours: true}
+	if o.Customer != nil {
+		seen.Drifted = drifted(payer, *o.Customer)
+		if err := observeLink(tx, payer, o); err != nil {
+			return seen, fmt.Errorf("observe the link of customer %s: %w", o.CustomerID, err)
+		}
+	}
+	if seen.Moved, err = observeMandate(tx, payer, o); err != nil {
+		return seen, fmt.Errorf("observe the mandate of customer %s: %w", o.CustomerID, err)
+	}
+	return seen, nil
+}
+
+func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {
+	if o.Customer == nil {
+		return tx.TouchRemote(o.CustomerID, o.Ticket)
+	}
+	return tx.SaveRemote(*o.Customer, o.Ticket, o.Pass)
+}
+
+// observeLink moves the payer's link by the key that the customer carries.
+func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
+	carried, has := o.Customer.ExternalData[p.Key.Name]
+	switch {
+	case has && carried == p.Key.Value:
+		return confirmLink(tx, p, o.Cause)
+	case p.LinkState == connector.LinkCreating && len(o.Customer.ExternalData) == 0:
+		return nil // the service may fill it in later (billing.md section 4.3): not confirmed, not refuted
+	case has:
+		return conflict(tx, p, connector.ReasonOtherKey)
+	default:
+		return conflict(tx, p, connector.ReasonKeyRemoved)
+	}
+}
+
+// confirmLink links a payer whose customer was read and carries its key. The
+// answer to a create is not such a read: the service may answer from memory
+// with a customer that is long gone (fault F08).
+func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
+	if p.LinkState == connector.LinkLinked || cause == connector.CauseCreate {
+		return nil
+	}
+	if holders, err := tx.KeyCount(p.Key); err != nil || holders > 1 {
+		return err
+	}
+	if err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkLinked); err != nil {
+		return err
+	}
+	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicLink,
+		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown)
+}
+
+func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {
+	if err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict); err != nil {
+		return err
+	}
+	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, reason, "")
+}
+
+// observeMandate writes the mandate and reports whether its status moved. A
+// summary without an id speaks of the mandate the payer has.
+func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err error) {
+	if o.Mandate == nil {
+		return false, nil
+	}
+	m := *o.Mandate
+	m.CustomerID = o.CustomerID
+	if m.ID == "" {
+		m.ID = p.MandateID
+	}
+	if m.ID == "" || m.Status == "" {
+		return false, nil
+	}
+	before, err := tx.SaveMandate(m, o.Cause, o.CauseID)
+	if err != nil {
+		return false, err
+	}
+	if err := tx.SetMandate(p.Connection, p.SourceID, m.ID); err != nil {
+		return false, err
+	}
+	return before != m.Status, explainMandate(tx, p, m)
+}
+
+// explainMandate says on the payer what a person should know of the mandate.
+func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
+	switch {
+	case m.Status == connector.MandateCancelled:
+		return tx.SetAttention(p.Connection, p.SourceID, state.TopicMandate, connector.ReasonMandateCancelled, "")
+	case !m.Status.Known():
+		return tx.SetAttention(p.Connection, p.SourceID, state.TopicMandate, connector.ReasonStatusUnknown, "")
+	case m.Status == connector.MandateCreated && m.URL == "":
+		return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate, connector.ReasonMandateCancelled, connector.ReasonStatusUnknown)
+	}
+	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate)
+}
+
+// drifted reports whether a name or e-mail address that we applied is not on the
+// customer any more.
+func drifted(p state.Payer, c connector.RemoteCustomer) bool {
+	if p.Applied == nil {
+		return false
+	}
+	for _, person := range p.Applied.People {
+		if person.Email != "" && !slices.Contains(c.Emails, person.Email) {
+			return true
+		}
+	}
+	return p.Applied.Name != c.Name
+}
+
+// Gone notes that a GET said a linked customer does not exist. Nothing is ever
+// created again in its place by itself (fault F43).
+func Gone(tx *state.Tx, p state.Payer) error {
+	if err := tx.ForgetRemote(p.BillingID); err != nil {
+		return err
+	}
+	if err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkMissing); err != nil {
+		return err
+	}
+	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonCustomerMissing, "")
+}

@@ -1,0 +1,300 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+)
+
+// Lanes of a payer's changes: at most one change is open in each.
+const (
+	LaneCustomer = "customer"
+	LaneMandate  = "mandate"
+)
+
+// Change is a planned change with the payer it is for.
+type Change struct {
+	ID        int64
+	Lane      string
+	Action    connector.Action
+	Wanted    connector.Customer // zero for a link
+	Diff      []connector.FieldChange
+	BillingID string // the customer to adopt or update
+	Body      []byte // the frozen bytes; nil before the freeze
+	PreImage  []byte // the customer as fetched before an update
+	State     connector.ChangeState
+	Attempts  int
+	UpdatedAt time.Time // of the last attempt, for an open change
+	Payer     Payer
+}
+
+const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, ` + payerColumns
+
+// Changes returns up to limit changes of a connection's lane that are in one of
+// the open states (pending, or frozen and unknown), after change id after.
+func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending bool, after int64, limit int) ([]Change, error) {
+	states := "('frozen', 'unknown')"
+	if pending {
+		states = "('pending')"
+	}
+	rows, err := l.reader.QueryContext(ctx, `SELECT `+changeColumns+`
+		FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
+		WHERE c.connection = ? AND c.lane = ? AND c.state IN `+states+` AND c.change_id > ? ORDER BY c.change_id LIMIT ?`,
+		connection, lane, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the changes: %w", err)
+	}
+	defer rows.Close()
+	var out []Change
+	for rows.Next() {
+		c, err := l.scanChange(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, rows.Err()
+}
+
+// PendingCount returns how many changes of the connection wait to be applied.
+func (l *Ledger) PendingCount(ctx context.Context, connection, lane string) (n int, err error) {
+	err = l.reader.QueryRowContext(ctx, `SELECT count(*) FROM changes
+		WHERE connection = ? AND lane = ? AND state IN ('pending', 'frozen', 'unknown')`, connection, lane).Scan(&n)
+	return n, err
+}
+
+func (l *Ledger) scanChange(rows *sql.Rows) (Change, error) {
+	var c Change
+	var wanted, diff, body, pre []byte
+	var billingID, updated sql.NullString
+	var sum string
+	var p payerRow
+	if err := rows.Scan(append([]any{&c.ID, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State, &c.Attempts, &updated}, p.dest()...)...); err != nil {
+		return c, fmt.Errorf("read a change: %w", err)
+	}
+	c.BillingID = billingID.String
+	err := errors.Join(
+		l.openJSON(wanted, changePlace("wanted", c.ID), &c.Wanted),
+		l.openJSON(diff, changePlace("diff", c.ID), &c.Diff))
+	if err != nil {
+		return c, fmt.Errorf("change %d: %w", c.ID, err)
+	}
+	if c.Body, err = l.seal.open(body, changePlace("body", c.ID)); err != nil {
+		return c, fmt.Errorf("change %d: %w", c.ID, err)
+	}
+	if c.Body != nil && sha(c.Body) != sum {
+		return c, fmt.Errorf("change %d: the frozen bytes do not match their checksum", c.ID)
+	}
+	if c.PreImage, err = l.seal.open(pre, changePlace("pre_image", c.ID)); err != nil {
+		return c, fmt.Errorf("change %d: %w", c.ID, err)
+	}
+	if c.UpdatedAt, err = parseTime(updated); err != nil {
+		return c, err
+	}
+	c.Payer, err = l.payer(p)
+	return c, err
+}
+
+func (l *Ledger) openJSON(box, place []byte, into any) error {
+	plain, err := l.seal.open(box, place)
+	if err != nil || plain == nil {
+		return err
+	}
+	return json.Unmarshal(plain, into)
+}
+
+func sha(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// ErrKeyFound means that a key about to be created exists in the service already.
+var ErrKeyFound = errors.New("the key exists in the billing service")
+
+// ErrKeyTaken means that another payer was created or linked with the same key.
+var ErrKeyTaken = errors.New("another payer has the same key")
+
+// FreezeCreate commits the exact bytes of a create before they are sent and
+// returns a read ticket for its answer. It fails with ErrKeyFound or ErrKeyTaken
+// when the key has turned up since the plan.
+func (tx *Tx) FreezeCreate(run int64, c Change, body []byte) (ticket int64, err error) {
+	if err := tx.holds(run); err != nil {
+		return 0, err
+	}
+	if err := tx.keyIsFree(c.Payer); err != nil {
+		return 0, err
+	}
+	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
+		WHERE change_id = ? AND state = 'pending'`,
+		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), stamp(tx.now), run, stamp(tx.now), c.ID)
+	if err != nil || n == 0 {
+		return 0, errors.Join(err, notPending(n, c.ID))
+	}
+	if err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkCreating); err != nil {
+		return 0, err
+	}
+	return tx.Ticket()
+}
+
+func notPending(n int64, id int64) error {
+	if n > 0 {
+		return nil
+	}
+	return fmt.Errorf("change %d is not open any more", id)
+}
+
+func (tx *Tx) keyIsFree(p Payer) error {
+	var found, taken int
+	if err := tx.row([]any{&found, &taken}, `SELECT
+		(SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?),
+		(SELECT count(*) FROM payers WHERE key_name = ? AND key_value = ? AND link_state IN ('creating', 'linked')
+		   AND (connection <> ? OR source_id <> ?))`,
+		p.Key.String(), p.Key.Name, p.Key.Value, p.Connection, p.SourceID); err != nil {
+		return fmt.Errorf("look the key up: %w", err)
+	}
+	switch {
+	case taken > 0:
+		return ErrKeyTaken
+	case found > 0:
+		return ErrKeyFound
+	}
+	return nil
+}
+
+// FreezeUpdate commits the exact bytes of an update and the customer as it was
+// fetched before.
+func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) error {
+	if err := tx.holds(run); err != nil {
+		return err
+	}
+	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
+		WHERE change_id = ? AND state IN ('pending', 'frozen', 'unknown')`,
+		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), tx.l.seal.box(preImage, changePlace("pre_image", c.ID)),
+		stamp(tx.now), run, stamp(tx.now), c.ID)
+	return errors.Join(err, notPending(n, c.ID))
+}
+
+// Attempt commits that a change is about to be sent (again) and returns a read
+// ticket for what the answer shows.
+func (tx *Tx) Attempt(run int64, c Change) (ticket int64, err error) {
+	if err := tx.holds(run); err != nil {
+		return 0, err
+	}
+	n, err := tx.count(`UPDATE changes SET state = 'frozen', attempts = attempts + 1, run_id = ?, updated_at = ?
+		WHERE change_id = ? AND state IN ('pending', 'frozen', 'unknown')`, run, stamp(tx.now), c.ID)
+	if err != nil || n == 0 {
+		return 0, errors.Join(err, notPending(n, c.ID))
+	}
+	return tx.Ticket()
+}
+
+// ErrCustomerTaken means that a customer is linked to another payer already.
+var ErrCustomerTaken = errors.New("the customer is linked to another payer")
+
+// LinkPayer links a payer to a customer. to is LinkCreating after a create was
+// answered, LinkLinked when a read has confirmed the customer.
+func (tx *Tx) LinkPayer(p Payer, billingID string, to connector.LinkState) error {
+	other, err := tx.PayerByBillingID(billingID)
+	if err == nil && (other.Connection != p.Connection || other.SourceID != p.SourceID) {
+		return ErrCustomerTaken
+	}
+	if err != nil && !errors.Is(err, ErrNoPayer) {
+		return err
+	}
+	return tx.exec("UPDATE payers SET billing_id = ?, link_state = ?, updated_at = ? WHERE connection = ? AND source_id = ?",
+		billingID, to, stamp(tx.now), p.Connection, p.SourceID)
+}
+
+// CloseDone closes a change as done. For a customer's change, what it wanted is
+// now what the customer holds of us.
+func (tx *Tx) CloseDone(run int64, c Change) error {
+	if err := tx.closeChange(run, c.ID, connector.ChangeDone, "", ""); err != nil {
+		return err
+	}
+	if c.Lane == LaneMandate {
+		return nil
+	}
+	if err := tx.setApplied(c.Payer.Connection, c.Payer.SourceID, c.Wanted); err != nil {
+		return err
+	}
+	return tx.ClearAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink,
+		connector.ReasonOutcomeUnknown, connector.ReasonRejected, connector.ReasonUnauthorized, connector.ReasonForeignChange)
+}
+
+// CloseWith closes a change as failed, held or void, or leaves it unknown, and
+// says why on the payer. A create that will never be sent again gives the
+// payer's key free.
+func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
+	if err := tx.closeChange(run, c.ID, to, reason, detail); err != nil {
+		return err
+	}
+	p := c.Payer
+	if c.Action == connector.ActionCreate && to != connector.ChangeUnknown {
+		if err := tx.closeCreate(p); err != nil {
+			return err
+		}
+	}
+	if to == connector.ChangeVoid {
+		return tx.replanOne(p.Connection, p.SourceID)
+	}
+	topic := TopicLink
+	if c.Lane == LaneMandate {
+		topic = TopicMandate
+	}
+	return tx.SetAttention(p.Connection, p.SourceID, topic, reason, detail)
+}
+
+// closeCreate gives the key of a payer free whose create ended without a
+// customer, and drops the signing link that was to follow.
+func (tx *Tx) closeCreate(p Payer) error {
+	if err := tx.exec(`UPDATE payers SET link_state = 'new', updated_at = ?
+		WHERE connection = ? AND source_id = ? AND link_state = 'creating' AND billing_id IS NULL`,
+		stamp(tx.now), p.Connection, p.SourceID); err != nil {
+		return err
+	}
+	return tx.exec(`UPDATE changes SET state = 'void', updated_at = ?
+		WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state = 'pending'`, stamp(tx.now), p.Connection, p.SourceID)
+}
+
+// CloseLink closes a request for a signing link as done; reason says what a
+// person should know, "" for nothing.
+func (tx *Tx) CloseLink(run int64, c Change, reason connector.Reason) error {
+	if err := tx.closeChange(run, c.ID, connector.ChangeDone, reason, ""); err != nil || reason == "" {
+		return err
+	}
+	return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicMandate, reason, "")
+}
+
+// Unsent takes back an attempt that certainly never reached the service.
+func (tx *Tx) Unsent(c Change) error {
+	return tx.exec("UPDATE changes SET state = 'pending', attempts = attempts - 1 WHERE change_id = ? AND state = 'frozen' AND body IS NULL", c.ID)
+}
+
+func (tx *Tx) closeChange(run, id int64, to connector.ChangeState, reason connector.Reason, detail string) error {
+	n, err := tx.count(`UPDATE changes SET state = ?, reason = ?, detail = ?, run_id = ?, updated_at = ?
+		WHERE change_id = ? AND state IN ('pending', 'frozen', 'unknown')`, to, reason, detail, run, stamp(tx.now), id)
+	return errors.Join(err, notPending(n, id))
+}
+
+// Ticket returns the next read ticket. A read whose ticket was taken later
+// started later, in every process that shares the ledger.
+func (tx *Tx) Ticket() (ticket int64, err error) {
+	err = tx.row([]any{&ticket}, "UPDATE ledger SET ticket = ticket + 1 RETURNING ticket")
+	return ticket, err
+}
+
+// Ticket commits and returns the next read ticket; take it before the read.
+func (l *Ledger) Ticket(ctx context.Context) (ticket int64, err error) {
+	err = l.Do(ctx, func(tx *Tx) error {
+		ticket, err = tx.Ticket()
+		return err
+	})
+	return ticket, err
+}

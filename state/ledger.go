@@ -1,0 +1,296 @@
+// Package state is the ledger: one SQLite file that holds what payersync knows,
+// what it is about to do, and what it did. Only this package speaks SQL.
+//
+// Every write goes through [Ledger.Do]: callers hand in a function, functions
+// that arrive together share one transaction and so one fsync, and Do returns
+// when the result is durable. Every read goes through a method of [Ledger] and
+// never blocks a write. Personal bodies are sealed with AES-256-GCM before they
+// reach the file; the key lies in a file of its own.
+//
+// The package keeps the ledger's laws (STRICT types, CHECK on enumerations,
+// UNIQUE where a rule says "one") and decides nothing beyond them: what to plan,
+// send or believe is left to mapping, syncer and reconcile.
+package state
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// applicationID marks a SQLite file as a payersync ledger.
+const applicationID = 1885434739
+
+// minSQLite is the first SQLite release without the WAL-reset corruption
+// (faults.md section 0.3).
+const minSQLite = "3.51.3"
+
+// Options says where a ledger lies.
+type Options struct {
+	Path    string           // the ledger file; made when it does not exist
+	KeyFile string           // the sealing key; must exist, see CreateKey
+	Now     func() time.Time // the clock of every stored time; nil means the system's
+}
+
+// Ledger is an open ledger. It is safe for concurrent use.
+type Ledger struct {
+	writer *sql.DB   // a pool of one
+	conn   *sql.Conn // that one, used by the writing goroutine only
+	reader *sql.DB   // query only
+	seal   *sealer
+	now    func() time.Time
+
+	queue   chan *write
+	closing chan struct{}
+	stopped chan struct{}
+	close   sync.Once
+	stmts   map[string]*sql.Stmt // of the writer, used by its goroutine only
+}
+
+// Open opens the ledger at opts.Path, makes it when it does not exist, and
+// brings its schema up to date. It refuses a file on a network file system, a
+// file that is not a ledger, one written by a newer payersync, a corrupt one
+// and one whose key file is missing, wrong or readable by others.
+func Open(ctx context.Context, opts Options) (*Ledger, error) {
+	path, err := filepath.Abs(opts.Path)
+	if err != nil {
+		return nil, fmt.Errorf("find the ledger %s: %w", opts.Path, err)
+	}
+	seal, err := loadKey(opts.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareFile(path); err != nil {
+		return nil, err
+	}
+	l := &Ledger{
+		seal: seal, now: opts.Now, stmts: map[string]*sql.Stmt{},
+		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	if err := l.connect(ctx, path); err != nil {
+		return nil, errors.Join(err, l.disconnect())
+	}
+	go l.writeLoop()
+	return l, nil
+}
+
+// prepareFile makes an absent ledger file with mode 0600 and checks where an
+// existing one lies. It never opens an existing file: closing a plain file
+// handle would drop the locks SQLite holds on it in this process (fault F66).
+func prepareFile(path string) error {
+	if err := refuseNetworkFS(filepath.Dir(path)); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return &OpenError{Path: path, Why: "it could not be made: " + plain(err), Next: "Check that the folder exists and may be written to."}
+		}
+		return f.Close()
+	case err != nil:
+		return &OpenError{Path: path, Why: plain(err), Next: "Check the path and its permissions."}
+	case info.Mode().Perm()&0o077 != 0:
+		return &OpenError{Path: path, Why: fmt.Sprintf("other users of this machine may open it (mode %04o)", info.Mode().Perm()), Next: "Run: chmod 600 " + path}
+	}
+	return nil
+}
+
+func (l *Ledger) connect(ctx context.Context, path string) error {
+	const common = "?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)"
+	file := (&url.URL{Scheme: "file", Path: path}).String()
+	var err error
+	if l.writer, err = sql.Open("sqlite", file+common+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate"); err != nil {
+		return fmt.Errorf("open the ledger: %w", err)
+	}
+	l.writer.SetMaxOpenConns(1)
+	if l.reader, err = sql.Open("sqlite", file+common+"&_pragma=query_only(1)"); err != nil {
+		return fmt.Errorf("open the ledger: %w", err)
+	}
+	l.reader.SetMaxOpenConns(4)
+	l.reader.SetMaxIdleConns(4)
+	if err := l.checkFile(ctx, path); err != nil {
+		return err
+	}
+	if err := migrate(ctx, l.writer, path); err != nil {
+		return err
+	}
+	if l.conn, err = l.writer.Conn(ctx); err != nil {
+		return fmt.Errorf("open the ledger for writing: %w", err)
+	}
+	return nil
+}
+
+// checkFile refuses what must not be written to: a foreign or damaged file, an
+// unsafe SQLite, settings that did not take.
+func (l *Ledger) checkFile(ctx context.Context, path string) error {
+	var verdict string
+	if err := l.writer.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil || verdict != "ok" {
+		if err != nil {
+			verdict = plain(err)
+		}
+		return &OpenError{Path: path, Why: "the file is damaged or not a ledger: " + verdict, Next: "Keep the file as it is and restore the last backup."}
+	}
+	var tables, id int
+	if err := l.writer.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
+		return fmt.Errorf("read the ledger's schema: %w", err)
+	}
+	if err := l.writer.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return fmt.Errorf("read the ledger's mark: %w", err)
+	}
+	if tables > 0 && id != applicationID {
+		return &OpenError{Path: path, Why: "it is a database of another program", Next: "Give ledger.path a file of its own."}
+	}
+	return l.checkSettings(ctx)
+}
+
+// checkSettings reads the connection settings back: a misspelt one would pass
+// in silence (libraries.md section 4).
+func (l *Ledger) checkSettings(ctx context.Context) error {
+	for _, want := range []struct{ pragma, value string }{
+		{"journal_mode", "wal"}, {"synchronous", "2"}, {"foreign_keys", "1"}, {"trusted_schema", "0"}, {"secure_delete", "1"},
+	} {
+		var got string
+		if err := l.writer.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil || got != want.value {
+			return fmt.Errorf("check the ledger's setting %s: want %s, got %q: %w", want.pragma, want.value, got, errors.Join(err, errUnsafe))
+		}
+	}
+	var version string
+	if err := l.writer.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
+		return fmt.Errorf("read the SQLite version: %w", err)
+	}
+	if olderVersion(version, minSQLite) {
+		return fmt.Errorf("SQLite %s is older than %s: %w", version, minSQLite, errUnsafe)
+	}
+	return nil
+}
+
+var errUnsafe = errors.New("refusing to write with unsafe settings")
+
+func migrate(ctx context.Context, db *sql.DB, path string) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return fmt.Errorf("prepare the migrations: %w", err)
+	}
+	current, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read the ledger's schema version: %w", err)
+	}
+	if current > target {
+		return &OpenError{
+			Path: path, Why: fmt.Sprintf("its schema is version %d, this payersync knows up to %d", current, target),
+			Next: "Use the payersync that wrote it, or a newer one.",
+		}
+	}
+	if current == target {
+		return nil
+	}
+	if _, err := p.Up(ctx); err != nil {
+		// Another process may have migrated in the meantime.
+		if pending, again := p.HasPending(ctx); again == nil && !pending {
+			return nil
+		}
+		return fmt.Errorf("migrate the ledger: %w", err)
+	}
+	return nil
+}
+
+// Close waits for the writes already handed in and closes the ledger. Writes
+// handed in later fail with ErrClosed.
+func (l *Ledger) Close() error {
+	l.close.Do(func() { close(l.closing) })
+	<-l.stopped
+	return l.disconnect()
+}
+
+func (l *Ledger) disconnect() error {
+	var errs []error
+	for _, s := range l.stmts {
+		errs = append(errs, s.Close())
+	}
+	if l.conn != nil {
+		errs = append(errs, l.conn.Close())
+	}
+	if l.reader != nil {
+		errs = append(errs, l.reader.Close())
+	}
+	if l.writer != nil {
+		errs = append(errs, l.writer.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Now returns the ledger's clock, cut to the milliseconds that it stores.
+func (l *Ledger) Now() time.Time { return l.now().UTC().Truncate(time.Millisecond) }
+
+// Ping reports whether the ledger can be written to, by a commit that changes
+// nothing.
+func (l *Ledger) Ping(ctx context.Context) error {
+	return l.Do(ctx, func(tx *Tx) error {
+		return tx.exec("UPDATE ledger SET ticket = ticket")
+	})
+}
+
+// Integrity runs SQLite's full integrity check and verifies both hash chains.
+func (l *Ledger) Integrity(ctx context.Context) error {
+	var verdict string
+	if err := l.reader.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
+		return fmt.Errorf("check the ledger: %w", err)
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("check the ledger: %s", verdict)
+	}
+	return errors.Join(l.verifyHistory(ctx), l.verifyAudit(ctx))
+}
+
+// OpenError says why a ledger was refused. It is meant for people.
+type OpenError struct{ Path, Why, Next string }
+
+// Error returns what could not be done, why, and what to do next.
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("cannot open the ledger %s: %s. %s", e.Path, e.Why, e.Next)
+}
+
+// plain returns err without the path that os errors repeat.
+func plain(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+// olderVersion reports whether dotted version a comes before b.
+func olderVersion(a, b string) bool {
+	var x, y [3]int
+	_, _ = fmt.Sscanf(a, "%d.%d.%d", &x[0], &x[1], &x[2])
+	_, _ = fmt.Sscanf(b, "%d.%d.%d", &y[0], &y[1], &y[2])
+	for i := range x {
+		if x[i] != y[i] {
+			return x[i] < y[i]
+		}
+	}
+	return false
+}

@@ -1,0 +1,205 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// Payer is one included source record and how it relates to the billing service.
+type Payer struct {
+	Connection  string
+	SourceID    string
+	Key         connector.Key
+	BillingID   string // "" while there is none
+	LinkState   connector.LinkState
+	AppliedHash string
+	Applied     *connector.Customer // the rendered customer last applied; nil when nothing was
+	MandateID   string              // the current mandate; "" when there is none
+}
+
+const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.mandate_id"
+
+// payerRow is a payer as scanned, absent when the row came from an outer join.
+type payerRow struct {
+	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, mandateID sql.NullString
+	applied                                                                               []byte
+}
+
+func (r *payerRow) dest() []any {
+	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.mandateID}
+}
+
+func (l *Ledger) payer(r payerRow) (Payer, error) {
+	p := Payer{
+		Connection: r.connection.String, SourceID: r.sourceID.String,
+		Key:       connector.Key{Name: r.keyName.String, Value: r.keyValue.String},
+		BillingID: r.billingID.String, LinkState: connector.LinkState(r.linkState.String),
+		AppliedHash: r.appliedHash.String, MandateID: r.mandateID.String,
+	}
+	plain, err := l.seal.open(r.applied, place("payers", "applied", p.Connection, p.SourceID))
+	if err != nil {
+		return p, fmt.Errorf("payer %s: %w", p.SourceID, err)
+	}
+	if plain != nil {
+		p.Applied = new(connector.Customer)
+		if err := json.Unmarshal(plain, p.Applied); err != nil {
+			return p, fmt.Errorf("payer %s: %w", p.SourceID, err)
+		}
+	}
+	return p, nil
+}
+
+// ErrNoPayer means that the ledger has no such payer.
+var ErrNoPayer = errors.New("the ledger has no such payer")
+
+// Payer returns one payer; ErrNoPayer when there is none.
+func (l *Ledger) Payer(ctx context.Context, connection, sourceID string) (Payer, error) {
+	var r payerRow
+	err := l.reader.QueryRowContext(ctx, "SELECT "+payerColumns+" FROM payers p WHERE p.connection = ? AND p.source_id = ?",
+		connection, sourceID).Scan(r.dest()...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Payer{}, ErrNoPayer
+	}
+	if err != nil {
+		return Payer{}, fmt.Errorf("read payer %s: %w", sourceID, err)
+	}
+	return l.payer(r)
+}
+
+// FindPayers returns the payers that id names: by source id, key value, billing
+// id or mandate id, whichever matches exactly.
+func (l *Ledger) FindPayers(ctx context.Context, id string) ([]Payer, error) {
+	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
+		WHERE p.source_id = ?1 OR p.key_value = ?1 OR p.billing_id = ?1
+		   OR p.billing_id IN (SELECT billing_id FROM mandates WHERE mandate_id = ?1)
+		ORDER BY p.connection, p.source_id`, id)
+}
+
+// Unverified returns the payers whose create was answered and whose customer no
+// read has confirmed yet (step U7), up to limit.
+func (l *Ledger) Unverified(ctx context.Context, connection string, limit int) ([]Payer, error) {
+	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
+		WHERE p.connection = ? AND p.link_state = 'creating' AND p.billing_id IS NOT NULL ORDER BY p.source_id LIMIT ?`, connection, limit)
+}
+
+// UnverifiedCount returns how many payers Unverified would give without a limit.
+func (l *Ledger) UnverifiedCount(ctx context.Context, connection string) (n int, err error) {
+	err = l.reader.QueryRowContext(ctx,
+		"SELECT count(*) FROM payers WHERE connection = ? AND link_state = 'creating' AND billing_id IS NOT NULL", connection).Scan(&n)
+	return n, err
+}
+
+// Unseen returns the linked payers whose customer the complete pass did not list
+// although it was known when the pass began.
+func (l *Ledger) Unseen(ctx context.Context, pass int64) ([]Payer, error) {
+	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p JOIN remote_customers c ON c.billing_id = p.billing_id
+		WHERE p.link_state IN ('linked', 'creating', 'conflict') AND c.seen_pass < ? ORDER BY p.connection, p.source_id`, pass)
+}
+
+func (l *Ledger) payers(ctx context.Context, query string, args ...any) ([]Payer, error) {
+	rows, err := l.reader.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read payers: %w", err)
+	}
+	defer rows.Close()
+	var out []Payer
+	for rows.Next() {
+		var r payerRow
+		if err := rows.Scan(r.dest()...); err != nil {
+			return nil, fmt.Errorf("read payers: %w", err)
+		}
+		p, err := l.payer(r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, rows.Err()
+}
+
+// PayerByBillingID returns the payer linked to a customer; ErrNoPayer when there
+// is none.
+func (tx *Tx) PayerByBillingID(billingID string) (Payer, error) {
+	var r payerRow
+	err := tx.row(r.dest(), "SELECT "+payerColumns+" FROM payers p WHERE p.billing_id = ?", billingID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Payer{}, ErrNoPayer
+	}
+	if err != nil {
+		return Payer{}, fmt.Errorf("read the payer of customer %s: %w", billingID, err)
+	}
+	return tx.l.payer(r)
+}
+
+// savePayer makes or renews the payer of an included record. The key of a payer
+// that has a customer never changes here.
+func (tx *Tx) savePayer(connection, sourceID string, key connector.Key) error {
+	return tx.exec(`INSERT INTO payers (connection, source_id, key_name, key_value, updated_at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (connection, source_id) DO UPDATE SET key_name = excluded.key_name, key_value = excluded.key_value
+		WHERE payers.billing_id IS NULL AND payers.link_state <> 'creating'`, connection, sourceID, key.Name, key.Value, stamp(tx.now))
+}
+
+// SetLinkState moves a payer's link; see the package comment of connector.
+func (tx *Tx) SetLinkState(connection, sourceID string, to connector.LinkState) error {
+	return tx.exec("UPDATE payers SET link_state = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND link_state <> ?",
+		to, stamp(tx.now), connection, sourceID, to)
+}
+
+// SetMandate makes id the payer's current mandate.
+func (tx *Tx) SetMandate(connection, sourceID, id string) error {
+	return tx.exec("UPDATE payers SET mandate_id = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND mandate_id IS DISTINCT FROM ?",
+		id, stamp(tx.now), connection, sourceID, id)
+}
+
+// setApplied records what the customer now holds of us.
+func (tx *Tx) setApplied(connection, sourceID string, applied connector.Customer) error {
+	plain, err := json.Marshal(applied)
+	if err != nil {
+		return err
+	}
+	return tx.exec("UPDATE payers SET applied = ?, applied_hash = ?, updated_at = ? WHERE connection = ? AND source_id = ?",
+		tx.l.seal.box(plain, place("payers", "applied", connection, sourceID)), applied.Hash(), stamp(tx.now), connection, sourceID)
+}
+
+// Topic says which side of a payer needs attention. Each has one row at most.
+type Topic string
+
+// The topics.
+const (
+	TopicRecord  Topic = "record"  // the source record or what the mapping made of it
+	TopicLink    Topic = "link"    // the customer in the billing service
+	TopicMandate Topic = "mandate" // the mandate or its signing link
+)
+
+// SetAttention says that a person should look at a payer. The time is kept while
+// the reason stays the same.
+func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason connector.Reason, detail string) error {
+	if detail == "" {
+		detail = reason.Sentence()
+	}
+	return tx.exec(`INSERT INTO attention (connection, source_id, topic, reason, detail, since) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (connection, source_id, topic) DO UPDATE SET
+		  since = CASE WHEN attention.reason = excluded.reason THEN attention.since ELSE excluded.since END,
+		  reason = excluded.reason, detail = excluded.detail`,
+		connection, sourceID, topic, reason, detail, stamp(tx.now))
+}
+
+// ClearAttention removes a topic's row when it gives one of the reasons, or any
+// reason when none are named.
+func (tx *Tx) ClearAttention(connection, sourceID string, topic Topic, reasons ...connector.Reason) error {
+	if len(reasons) == 0 {
+		return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", connection, sourceID, topic)
+	}
+	for _, r := range reasons {
+		if err := tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ? AND reason = ?",
+			connection, sourceID, topic, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,428 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// Verdict is what a plan decided about a record.
+type Verdict string
+
+// The verdicts, as source_records.decision stores them.
+const (
+	Excluded Verdict = "excluded"
+	Held     Verdict = "held"
+	Included Verdict = "included"
+)
+
+// Decision is what a plan says of one record.
+type Decision struct {
+	SourceID    string
+	ContentHash string
+	Verdict     Verdict
+	Key         connector.Key       // zero when the mapping gave none
+	LinkState   connector.LinkState // "" leaves the payer's link as it is
+	Topic       Topic               // of Reason
+	Reason      connector.Reason    // why it is held, or what a person should know; "" for none
+	Detail      string
+	Customer    *NewChange // the change of the customer; nil for none
+	Link        bool       // a signing link is to be asked for
+}
+
+// Because returns the decision with its reason and, in plain words, its detail; a
+// blank detail is the reason's own sentence.
+func (d Decision) Because(reason connector.Reason, detail string) Decision {
+	d.Reason, d.Detail = reason, detail
+	return d
+}
+
+// NewChange is a change as planned.
+type NewChange struct {
+	Action    connector.Action
+	Wanted    connector.Customer
+	Diff      []connector.FieldChange
+	BillingID string // the customer to adopt or update; "" for a create
+}
+
+// hash identifies what a change would do; equal hashes are the same change.
+func (c *NewChange) hash(connection, sourceID string) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(c.Action), connection, sourceID, c.BillingID, c.Wanted.Hash()}, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// blanks counts the fields that the change would empty, identity whether it
+// alters a name or an e-mail address of a customer that exists.
+func (c *NewChange) weigh() (blanks int, identity bool) {
+	if c.Action == connector.ActionCreate {
+		return 0, false
+	}
+	for _, d := range c.Diff {
+		if d.From != "" && d.To == "" {
+			blanks++
+		}
+		if d.From != "" && (d.Path == "name" || strings.HasSuffix(d.Path, ".email")) {
+			identity = true
+		}
+	}
+	return blanks, identity
+}
+
+// SaveDecision stores what a plan decided about a record: the verdict, the
+// payer, what needs attention, and the pending changes. A pending change that
+// says the same as before stays the same row, with its approval.
+func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) error {
+	if err := tx.holds(run); err != nil {
+		return err
+	}
+	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = 0
+		WHERE connection = ? AND source_id = ?`, d.ContentHash, mapping, d.Verdict, connection, d.SourceID); err != nil {
+		return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
+	}
+	if d.Key.Value != "" {
+		if err := tx.savePayer(connection, d.SourceID, d.Key); err != nil {
+			return fmt.Errorf("save payer %s: %w", d.SourceID, err)
+		}
+	}
+	if d.LinkState != "" {
+		if err := tx.SetLinkState(connection, d.SourceID, d.LinkState); err != nil {
+			return err
+		}
+	}
+	if err := tx.saveReason(connection, d); err != nil {
+		return err
+	}
+	if err := tx.replaceChange(run, connection, d.SourceID, "customer", d.Customer); err != nil {
+		return fmt.Errorf("save the change of record %s: %w", d.SourceID, err)
+	}
+	var link *NewChange
+	if d.Link {
+		link = &NewChange{Action: connector.ActionLink}
+	}
+	return tx.replaceChange(run, connection, d.SourceID, "mandate", link)
+}
+
+func (tx *Tx) saveReason(connection string, d Decision) error {
+	for _, topic := range []Topic{TopicRecord, TopicLink} {
+		if d.Reason != "" && d.Topic == topic {
+			if err := tx.SetAttention(connection, d.SourceID, topic, d.Reason, d.Detail); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := tx.ClearAttention(connection, d.SourceID, topic); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceChange makes want the one pending change of a payer's lane.
+func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, want *NewChange) error {
+	hash := ""
+	if want != nil {
+		hash = want.hash(connection, sourceID)
+	}
+	if err := tx.exec(`UPDATE changes SET state = 'void', updated_at = ?
+		WHERE connection = ? AND source_id = ? AND lane = ? AND state = 'pending' AND change_hash <> ?`,
+		stamp(tx.now), connection, sourceID, lane, hash); err != nil {
+		return err
+	}
+	if want == nil {
+		return nil
+	}
+	var open int
+	if err := tx.row([]any{&open}, `SELECT count(*) FROM changes
+		WHERE connection = ? AND source_id = ? AND lane = ? AND state IN ('pending', 'frozen', 'unknown')`, connection, sourceID, lane); err != nil || open > 0 {
+		return err
+	}
+	return tx.insertChange(run, connection, sourceID, lane, hash, want)
+}
+
+func (tx *Tx) insertChange(run int64, connection, sourceID, lane, hash string, c *NewChange) error {
+	blanks, identity := c.weigh()
+	var id int64
+	if err := tx.row([]any{&id}, `INSERT INTO changes
+		(run_id, connection, source_id, lane, action, change_hash, blanks, identity, billing_id, state, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?) RETURNING change_id`,
+		run, connection, sourceID, lane, c.Action, hash, blanks, identity, c.BillingID, stamp(tx.now)); err != nil {
+		return err
+	}
+	if lane == "mandate" {
+		return nil
+	}
+	wanted, err := json.Marshal(c.Wanted)
+	if err != nil {
+		return err
+	}
+	diff, err := json.Marshal(c.Diff)
+	if err != nil {
+		return err
+	}
+	return tx.exec("UPDATE changes SET wanted = ?, wanted_hash = ?, diff = ? WHERE change_id = ?",
+		tx.l.seal.box(wanted, changePlace("wanted", id)), c.Wanted.Hash(), tx.l.seal.box(diff, changePlace("diff", id)), id)
+}
+
+func changePlace(column string, id int64) []byte {
+	return place("changes", column, fmt.Sprint(id))
+}
+
+// HoldSharedKeys holds every payer of the connection whose key another included
+// record has too (fault F48): neither is sent until the keys differ. A link that
+// exists stays.
+func (tx *Tx) HoldSharedKeys(connection string) error {
+	shared, err := tx.sharedKeys(connection)
+	if err != nil {
+		return fmt.Errorf("look for shared keys: %w", err)
+	}
+	for _, p := range shared {
+		detail := fmt.Sprintf("The key %s is also used by record %s. Neither is sent.", p.Key.Name, p.other)
+		if err := tx.SetAttention(connection, p.SourceID, TopicRecord, connector.ReasonKeyShared, detail); err != nil {
+			return err
+		}
+		if err := tx.exec(`UPDATE changes SET state = 'void', updated_at = ?
+			WHERE connection = ? AND source_id = ? AND state = 'pending'`, stamp(tx.now), connection, p.SourceID); err != nil {
+			return err
+		}
+		if err := tx.exec("UPDATE source_records SET decision = 'held' WHERE connection = ? AND source_id = ?", connection, p.SourceID); err != nil {
+			return err
+		}
+		if p.BillingID == "" && p.LinkState != connector.LinkCreating {
+			if err := tx.SetLinkState(connection, p.SourceID, connector.LinkHeld); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+type sharedKey struct {
+	Payer
+	other string
+}
+
+func (tx *Tx) sharedKeys(connection string) ([]sharedKey, error) {
+	stmt, err := tx.l.prepared(`
+		SELECT p.source_id, p.key_name, coalesce(p.billing_id, ''), p.link_state, min(o.source_id)
+		FROM payers p
+		JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id AND r.decision <> 'excluded'
+		JOIN payers o ON o.key_name = p.key_name AND o.key_value = p.key_value
+		             AND (o.connection <> p.connection OR o.source_id <> p.source_id)
+		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND s.decision <> 'excluded'
+		WHERE p.connection = ?
+		GROUP BY p.source_id, p.key_name, p.billing_id, p.link_state`)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := stmt.QueryContext(context.Background(), connection)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []sharedKey
+	for rows.Next() {
+		var p sharedKey
+		if err := rows.Scan(&p.SourceID, &p.Key.Name, &p.BillingID, &p.LinkState, &p.other); err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, rows.Err()
+}
+
+// PlanState is where a plan stands.
+type PlanState string
+
+// The plan states. A draft was never above the limits, or never meant to be
+// applied; a superseded one was replaced by a plan over newer facts.
+const (
+	PlanDraft      PlanState = "draft"
+	PlanWaiting    PlanState = "waiting"
+	PlanApproved   PlanState = "approved"
+	PlanApplied    PlanState = "applied"
+	PlanSuperseded PlanState = "superseded"
+)
+
+// Plan is what a run is about to do, in numbers. The numbers count every pending
+// change; the Open numbers only those nobody has approved yet.
+type Plan struct {
+	ID         int64     `json:"id"`
+	Connection string    `json:"connection"`
+	RunID      int64     `json:"run_id"`
+	Hash       string    `json:"hash"`
+	State      PlanState `json:"state"`
+	CreatedAt  time.Time `json:"created_at"`
+	Creates    int       `json:"creates"`
+	Adopts     int       `json:"adopts"`
+	Updates    int       `json:"updates"`
+	Links      int       `json:"links"`
+	Holds      int       `json:"holds"`
+	Limits     string    `json:"limits"` // the limits it exceeds, in words; "" for none
+	Open       Weight    `json:"-"`
+}
+
+// Weight is what the guards look at: the part of a plan nobody has approved.
+type Weight struct {
+	Creates  int // customers that would be made
+	Changes  int // customers that exist and would be touched: adopted, updated, or asked for a mandate
+	Blanks   int // fields that would be emptied
+	Identity int // customers whose name or e-mail address would change
+}
+
+// Empty reports whether the plan has nothing to do.
+func (p Plan) Empty() bool { return p.Creates+p.Adopts+p.Updates+p.Links == 0 }
+
+// FinishPlan gathers the pending changes of a connection, those left by earlier
+// runs included, into one plan of this run. A plan that says exactly the same as
+// one that waits or was approved is that plan.
+func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
+	p := Plan{Connection: connection, RunID: run, State: PlanDraft, CreatedAt: tx.now}
+	var err error
+	if p.Hash, err = tx.hashPlan(connection, mapping); err != nil {
+		return p, fmt.Errorf("hash the plan: %w", err)
+	}
+	if err := tx.weighPlan(&p); err != nil {
+		return p, fmt.Errorf("count the plan: %w", err)
+	}
+	err = tx.row([]any{&p.ID, &p.State}, `SELECT plan_id, state FROM plans
+		WHERE connection = ? AND hash = ? AND state IN ('waiting', 'approved') ORDER BY plan_id DESC LIMIT 1`, connection, p.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds)
+			VALUES (?, ?, ?, ?, ?, 'draft', ?, ?, ?, ?, ?) RETURNING plan_id`,
+			connection, run, p.Hash, mapping, stamp(tx.now), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds)
+	}
+	if err != nil {
+		return p, fmt.Errorf("save the plan: %w", err)
+	}
+	if err := tx.exec("UPDATE changes SET plan_id = ?, run_id = ? WHERE connection = ? AND state = 'pending'", p.ID, run, connection); err != nil {
+		return p, err
+	}
+	return p, tx.exec(`UPDATE plans SET state = 'superseded' WHERE connection = ? AND plan_id <> ? AND state IN ('draft', 'waiting', 'approved')`,
+		connection, p.ID)
+}
+
+// hashPlan hashes the pending changes in a fixed order, with the mapping they
+// were made by.
+func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
+	stmt, err := tx.l.prepared("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending' ORDER BY change_hash")
+	if err != nil {
+		return "", err
+	}
+	rows, err := stmt.QueryContext(context.Background(), connection)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	h := sha256.New()
+	h.Write([]byte(mapping))
+	for rows.Next() {
+		var change string
+		if err := rows.Scan(&change); err != nil {
+			return "", err
+		}
+		h.Write([]byte(change))
+	}
+	return hex.EncodeToString(h.Sum(nil)), rows.Err()
+}
+
+func (tx *Tx) weighPlan(p *Plan) error {
+	// A link for a payer that this very plan creates belongs to the create.
+	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks, &p.Open.Identity}, `
+		SELECT count(*) FILTER (WHERE action = 'create'), count(*) FILTER (WHERE action = 'adopt'),
+		       count(*) FILTER (WHERE action = 'update'), count(*) FILTER (WHERE action = 'link'),
+		       count(*) FILTER (WHERE approved = 0 AND action = 'create'),
+		       count(*) FILTER (WHERE approved = 0 AND (action IN ('adopt', 'update') OR (action = 'link' AND EXISTS (
+		         SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id AND p.link_state = 'linked')))),
+		       coalesce(sum(CASE WHEN approved = 0 THEN blanks ELSE 0 END), 0),
+		       count(*) FILTER (WHERE approved = 0 AND identity = 1)
+		FROM changes c WHERE connection = ? AND state = 'pending'`, p.Connection); err != nil {
+		return err
+	}
+	return tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection)
+}
+
+// SetPlanState moves a plan and records the limits it exceeds, in words.
+func (tx *Tx) SetPlanState(plan int64, to PlanState, limits string) error {
+	return tx.exec("UPDATE plans SET state = ?, limits = ? WHERE plan_id = ?", to, limits, plan)
+}
+
+// ErrPlanNotWaiting means that the plan to approve is not waiting any more.
+var ErrPlanNotWaiting = errors.New("no such plan is waiting for approval")
+
+// Approve lets exactly the pending changes of a waiting plan pass the guards.
+// Whatever a later plan adds must pass them again.
+func (tx *Tx) Approve(plan int64, actor string) error {
+	n, err := tx.count("UPDATE plans SET state = 'approved', approved_by = ?, approved_at = ? WHERE plan_id = ? AND state IN ('waiting', 'draft')",
+		actor, stamp(tx.now), plan)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return ErrPlanNotWaiting
+	}
+	if err := tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending'", plan); err != nil {
+		return err
+	}
+	var hash string
+	if err := tx.row([]any{&hash}, "SELECT hash FROM plans WHERE plan_id = ?", plan); err != nil {
+		return err
+	}
+	return tx.Audit(Entry{Actor: actor, Action: "approve plan", Subject: fmt.Sprint(plan), Reason: hash})
+}
+
+const planColumns = "plan_id, connection, run_id, hash, state, created_at, creates, adopts, updates, links, holds, limits"
+
+// WaitingPlans returns the plans that wait for approval, oldest first.
+func (l *Ledger) WaitingPlans(ctx context.Context) ([]Plan, error) {
+	return l.plans(ctx, "SELECT "+planColumns+" FROM plans WHERE state = 'waiting' ORDER BY plan_id")
+}
+
+// FindPlan returns the plan with this number, or whose hash begins with id (8
+// characters at least); ErrPlanNotWaiting when there is none.
+func (l *Ledger) FindPlan(ctx context.Context, id string) (Plan, error) {
+	found, err := l.plans(ctx, "SELECT "+planColumns+` FROM plans
+		WHERE cast(plan_id AS TEXT) = ?1 OR (length(?1) >= 8 AND substr(hash, 1, length(?1)) = ?1) ORDER BY plan_id DESC LIMIT 1`, id)
+	if err != nil {
+		return Plan{}, err
+	}
+	if len(found) == 0 {
+		return Plan{}, ErrPlanNotWaiting
+	}
+	return found[0], nil
+}
+
+func (l *Ledger) plans(ctx context.Context, query string, args ...any) ([]Plan, error) {
+	rows, err := l.reader.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the plans: %w", err)
+	}
+	defer rows.Close()
+	var out []Plan
+	for rows.Next() {
+		var p Plan
+		var at sql.NullString
+		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Limits); err != nil {
+			return nil, fmt.Errorf("read the plans: %w", err)
+		}
+		if p.CreatedAt, err = parseTime(at); err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, rows.Err()
+}
+
+// LinkedCount returns how many payers of the connection are linked: the base of
+// the percentage guards.
+func (l *Ledger) LinkedCount(ctx context.Context, connection string) (n int, err error) {
+	err = l.reader.QueryRowContext(ctx, "SELECT count(*) FROM payers WHERE connection = ? AND link_state = 'linked'", connection).Scan(&n)
+	return n, err
+}

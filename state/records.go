@@ -1,0 +1,130 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// SavePage stores the records of one page as read by run. A record whose content
+// is unchanged only has its last_seen_run moved.
+func (tx *Tx) SavePage(run int64, connection string, records []connector.Record) error {
+	if err := tx.holds(run); err != nil {
+		return err
+	}
+	for _, r := range records {
+		if err := tx.saveRecord(run, connection, r); err != nil {
+			return fmt.Errorf("save record %s: %w", r.SourceID, err)
+		}
+	}
+	return nil
+}
+
+func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error {
+	hash := r.Hash()
+	n, err := tx.count("UPDATE source_records SET last_seen_run = ?, origin = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
+		run, r.Origin, connection, r.SourceID, hash)
+	if err != nil || n > 0 {
+		return err
+	}
+	plain, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return tx.exec(`INSERT INTO source_records
+		(connection, source_id, content_hash, record, state, source_time, origin, last_seen_run, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
+		  state = excluded.state, source_time = excluded.source_time, origin = excluded.origin,
+		  last_seen_run = excluded.last_seen_run, updated_at = excluded.updated_at`,
+		connection, r.SourceID, hash, tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
+		r.State, stamp(r.UpdatedAt), r.Origin, run, stamp(tx.now))
+}
+
+// Candidate is a record that a plan must look at, with what the ledger knows of
+// its payer.
+type Candidate struct {
+	Record      connector.Record
+	ContentHash string
+	Payer       *Payer // nil when the record was never included
+}
+
+// Candidates returns up to limit records after source id after, in order, which
+// changed since they were last planned, were last planned with another mapping,
+// or whose surroundings may have changed. A record with an open frozen or
+// unknown change is left out: its sent bytes come first.
+func (l *Ledger) Candidates(ctx context.Context, connection, mapping, after string, limit int) ([]Candidate, error) {
+	rows, err := l.reader.QueryContext(ctx, `
+		SELECT r.source_id, r.content_hash, r.record, `+payerColumns+`
+		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+		WHERE r.connection = ? AND r.source_id > ?
+		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ? OR r.replan = 1)
+		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
+		                  AND c.lane = 'customer' AND c.state IN ('frozen', 'unknown'))
+		ORDER BY r.source_id LIMIT ?`, connection, after, mapping, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the records to plan: %w", err)
+	}
+	defer rows.Close()
+	var out []Candidate
+	for rows.Next() {
+		c, err := l.scanCandidate(rows, connection)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, rows.Err()
+}
+
+func (l *Ledger) scanCandidate(rows *sql.Rows, connection string) (Candidate, error) {
+	var c Candidate
+	var id string
+	var box []byte
+	var p payerRow
+	if err := rows.Scan(append([]any{&id, &c.ContentHash, &box}, p.dest()...)...); err != nil {
+		return c, fmt.Errorf("read a record to plan: %w", err)
+	}
+	plain, err := l.seal.open(box, place("source_records", "record", connection, id))
+	if err != nil {
+		return c, fmt.Errorf("record %s: %w", id, err)
+	}
+	if err := json.Unmarshal(plain, &c.Record); err != nil {
+		return c, fmt.Errorf("record %s: %w", id, err)
+	}
+	if p.connection.Valid {
+		payer, err := l.payer(p)
+		if err != nil {
+			return c, err
+		}
+		c.Payer = &payer
+	}
+	return c, nil
+}
+
+// UnlinkedCandidates returns how many of the records that a plan must look at
+// have no customer yet, so that it needs the index of the service's customers.
+func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string) (n int, err error) {
+	err = l.reader.QueryRowContext(ctx, `
+		SELECT count(*) FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+		WHERE r.connection = ? AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ? OR r.replan = 1)
+		  AND p.billing_id IS NULL`, connection, mapping).Scan(&n)
+	return n, err
+}
+
+// Replan marks every record of the connection whose payer waits on facts that
+// may have changed since (a shared key, a likeness, a doubled key, a customer
+// that was missing), so that the next plan looks at it again.
+func (tx *Tx) Replan(connection string) error {
+	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ? AND replan = 0 AND EXISTS (
+		SELECT 1 FROM attention a WHERE a.connection = source_records.connection AND a.source_id = source_records.source_id
+		AND a.reason IN ('key_shared', 'likeness', 'key_doubled', 'other_key', 'outcome_unknown'))`, connection)
+}
+
+// replanOne makes the next plan look at one record again.
+func (tx *Tx) replanOne(connection, sourceID string) error {
+	return tx.exec("UPDATE source_records SET replan = 1 WHERE connection = ? AND source_id = ?", connection, sourceID)
+}

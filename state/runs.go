@@ -1,0 +1,263 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+)
+
+// Lease is how long a run may stay silent before another process takes its
+// connection over. A running run renews it several times in that span.
+const Lease = 2 * time.Minute
+
+// ErrLeaseLost means that another process has taken the run's connection over.
+var ErrLeaseLost = errors.New("another run has taken this connection over")
+
+// ErrRunOpen means that another run holds the connection.
+type ErrRunOpen struct {
+	Connection string
+	RunID      int64
+	Since      time.Time
+}
+
+// Error says which run holds the connection.
+func (e *ErrRunOpen) Error() string {
+	return fmt.Sprintf("another run (number %d, since %s) holds the connection %s", e.RunID, e.Since.Format(time.RFC3339), e.Connection)
+}
+
+// ErrOtherEnvironment means that the ledger belongs to another billing account,
+// source or organisation than the configuration names (faults F28 and F77).
+type ErrOtherEnvironment struct{ Connection, What, Ledger, Config string }
+
+// Error says what differs and what to do.
+func (e *ErrOtherEnvironment) Error() string {
+	return fmt.Sprintf("the connection %s was set up for the %s %q, the configuration now names %q; use the old one, or a new connection name with a new ledger",
+		e.Connection, e.What, e.Ledger, e.Config)
+}
+
+// Connection pins a connection to its source and its billing environment.
+type Connection struct {
+	Name        string
+	Kind        string // of its source
+	Tenant      string
+	TenantName  string
+	Fingerprint string // of the billing environment
+}
+
+// PinConnection records what a connection is bound to when it is first used and
+// refuses with *ErrOtherEnvironment when it names something else later.
+func (tx *Tx) PinConnection(c Connection) error {
+	if err := tx.exec(`INSERT INTO connections (name, source_kind, tenant_id, tenant_name, fingerprint, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`,
+		c.Name, c.Kind, c.Tenant, c.TenantName, c.Fingerprint, stamp(tx.now)); err != nil {
+		return fmt.Errorf("save connection %s: %w", c.Name, err)
+	}
+	var have Connection
+	if err := tx.row([]any{&have.Kind, &have.Tenant, &have.Fingerprint},
+		"SELECT source_kind, tenant_id, fingerprint FROM connections WHERE name = ?", c.Name); err != nil {
+		return fmt.Errorf("read connection %s: %w", c.Name, err)
+	}
+	for _, d := range []struct{ what, ledger, config string }{
+		{"source kind", have.Kind, c.Kind}, {"organisation", have.Tenant, c.Tenant}, {"billing environment", have.Fingerprint, c.Fingerprint},
+	} {
+		if d.ledger != d.config {
+			return &ErrOtherEnvironment{c.Name, d.what, d.ledger, d.config}
+		}
+	}
+	return nil
+}
+
+// SaveMapping keeps the text of a mapping version, once per content hash.
+func (tx *Tx) SaveMapping(hash, text, author string) error {
+	return tx.exec("INSERT INTO mapping_versions (hash, text, author, saved_at) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING",
+		hash, text, author, stamp(tx.now))
+}
+
+// NewRun is what is known of a run when it starts.
+type NewRun struct {
+	Connection string
+	Kind       connector.RunKind
+	Trigger    string // manual, schedule or catch_up
+	Mapping    string // version hash
+	Holder     string // the process, for people
+}
+
+// OpenRun opens a run and returns its number. It fails with *ErrRunOpen while
+// another run holds the connection; a run whose lease ran out is closed as
+// incomplete first.
+func (tx *Tx) OpenRun(r NewRun) (int64, error) {
+	var open int64
+	var since, until sql.NullString
+	err := tx.row([]any{&open, &since, &until},
+		"SELECT run_id, started_at, lease_until FROM runs WHERE connection = ? AND finished_at IS NULL", r.Connection)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("look for an open run: %w", err)
+	}
+	if err == nil {
+		if err := tx.takeOver(r.Connection, open, since, until); err != nil {
+			return 0, err
+		}
+	}
+	var id int64
+	err = tx.row([]any{&id}, `INSERT INTO runs (connection, kind, trigger, mapping_version, holder, lease_until, started_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING run_id`,
+		r.Connection, r.Kind, r.Trigger, r.Mapping, r.Holder, stamp(tx.now.Add(Lease)), stamp(tx.now))
+	if err != nil {
+		return 0, fmt.Errorf("open a run: %w", err)
+	}
+	return id, nil
+}
+
+func (tx *Tx) takeOver(connection string, run int64, since, until sql.NullString) error {
+	started, err := parseTime(since)
+	if err != nil {
+		return err
+	}
+	lease, err := parseTime(until)
+	if err != nil {
+		return err
+	}
+	if tx.now.Before(lease) {
+		return &ErrRunOpen{connection, run, started}
+	}
+	return tx.exec("UPDATE runs SET finished_at = ?, outcome = 'incomplete', error = 'the process stopped; its lease ran out' WHERE run_id = ?",
+		stamp(tx.now), run)
+}
+
+// ReleaseRun lets the connection of a run that this holder left open go at once,
+// without waiting for its lease: the caller knows the holder is dead.
+func (tx *Tx) ReleaseRun(connection, holder string) error {
+	return tx.exec("UPDATE runs SET lease_until = ? WHERE connection = ? AND holder = ? AND finished_at IS NULL",
+		stamp(tx.now), connection, holder)
+}
+
+// RenewLease keeps the run's hold on its connection; ErrLeaseLost when it is gone.
+func (tx *Tx) RenewLease(run int64) error {
+	n, err := tx.count("UPDATE runs SET lease_until = ? WHERE run_id = ? AND finished_at IS NULL", stamp(tx.now.Add(Lease)), run)
+	if err == nil && n == 0 {
+		return ErrLeaseLost
+	}
+	return err
+}
+
+// holds fails with ErrLeaseLost unless the run is still open: the fence in front
+// of every write that leads to a request.
+func (tx *Tx) holds(run int64) error {
+	var one int
+	err := tx.row([]any{&one}, "SELECT 1 FROM runs WHERE run_id = ? AND finished_at IS NULL", run)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrLeaseLost
+	}
+	return err
+}
+
+// Counts are what a run did, counted in records of its source. Pulled is the sum
+// of the others but LinksRequested: every record ends in exactly one of them.
+type Counts struct {
+	Pulled         int `json:"pulled"`
+	Unchanged      int `json:"unchanged"`
+	Excluded       int `json:"excluded"`
+	Created        int `json:"created"`
+	Adopted        int `json:"adopted"`
+	Updated        int `json:"updated"`
+	LinksRequested int `json:"links_requested"`
+	Held           int `json:"held"`
+	Failed         int `json:"failed"`
+	Waiting        int `json:"waiting"` // planned and not done: approval, an outage or an interruption is in between
+}
+
+// countRecords sorts every record that the run read, or took up from an earlier
+// run, into one class.
+const countRecords = `
+SELECT CASE
+  WHEN c.state = 'done' AND c.action = 'create' THEN 'created'
+  WHEN c.state = 'done' AND c.action = 'adopt' THEN 'adopted'
+  WHEN c.state = 'done' AND c.action = 'update' THEN 'updated'
+  WHEN c.state = 'failed' THEN 'failed'
+  WHEN c.state IN ('pending', 'frozen', 'unknown') THEN 'waiting'
+  WHEN r.decision = 'excluded' THEN 'excluded'
+  WHEN r.decision = 'none' THEN 'waiting'
+  WHEN r.decision = 'held' OR p.link_state NOT IN ('linked', 'creating') THEN 'held'
+  ELSE 'unchanged' END AS class, count(*)
+FROM source_records r
+LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+LEFT JOIN changes c ON c.change_id = (
+  SELECT max(x.change_id) FROM changes x
+  WHERE x.connection = r.connection AND x.source_id = r.source_id AND x.lane = 'customer' AND x.state <> 'void'
+    AND (x.run_id = ?1 OR x.state IN ('pending', 'frozen', 'unknown')))
+WHERE r.connection = ?2 AND (r.last_seen_run = ?1 OR c.run_id = ?1)
+GROUP BY class`
+
+// CloseRun counts what the run did, records its outcome and lets its connection
+// go. Waiting records turn RunComplete into RunIncomplete: nothing that was left
+// undone is ever called complete (invariant V2).
+func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string) (Counts, connector.RunOutcome, error) {
+	counts, err := tx.countRun(run, connection)
+	if err != nil {
+		return counts, outcome, fmt.Errorf("count run %d: %w", run, err)
+	}
+	if outcome == connector.RunComplete && counts.Waiting > 0 {
+		outcome = connector.RunIncomplete
+	}
+	n, err := tx.count(`UPDATE runs SET finished_at = ?, outcome = ?, error = ?, pulled = ?, unchanged = ?, excluded = ?, created = ?,
+		adopted = ?, updated = ?, links_requested = ?, held = ?, failed = ?, waiting = ? WHERE run_id = ? AND finished_at IS NULL`,
+		stamp(tx.now), outcome, problem, counts.Pulled, counts.Unchanged, counts.Excluded, counts.Created,
+		counts.Adopted, counts.Updated, counts.LinksRequested, counts.Held, counts.Failed, counts.Waiting, run)
+	if err == nil && n == 0 {
+		return counts, outcome, ErrLeaseLost
+	}
+	return counts, outcome, err
+}
+
+func (tx *Tx) countRun(run int64, connection string) (Counts, error) {
+	var c Counts
+	stmt, err := tx.l.prepared(countRecords)
+	if err != nil {
+		return c, err
+	}
+	rows, err := stmt.QueryContext(context.Background(), run, connection)
+	if err != nil {
+		return c, err
+	}
+	defer rows.Close()
+	into := map[string]*int{
+		"created": &c.Created, "adopted": &c.Adopted, "updated": &c.Updated, "failed": &c.Failed,
+		"waiting": &c.Waiting, "excluded": &c.Excluded, "held": &c.Held, "unchanged": &c.Unchanged,
+	}
+	for rows.Next() {
+		var class string
+		var n int
+		if err := rows.Scan(&class, &n); err != nil {
+			return c, err
+		}
+		*into[class] = n
+		c.Pulled += n
+	}
+	if err := rows.Err(); err != nil {
+		return c, err
+	}
+	return c, tx.row([]any{&c.LinksRequested},
+		"SELECT count(*) FROM changes WHERE run_id = ? AND lane = 'mandate' AND state = 'done' AND reason = ''", run)
+}
+
+// Cursor returns the reading position of a connection's stream; "" when there is
+// none yet.
+func (l *Ledger) Cursor(ctx context.Context, connection, stream string) (string, error) {
+	var value string
+	err := l.reader.QueryRowContext(ctx, "SELECT value FROM cursors WHERE connection = ? AND stream = ?", connection, stream).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, err
+}
+
+// SetCursor moves the reading position. Callers do so only after a complete pass.
+func (tx *Tx) SetCursor(connection, stream, value string, run int64) error {
+	return tx.exec(`INSERT INTO cursors (connection, stream, value, set_by_run) VALUES (?, ?, ?, ?)
+		ON CONFLICT (connection, stream) DO UPDATE SET value = excluded.value, set_by_run = excluded.set_by_run`,
+		connection, stream, value, run)
+}

@@ -1,0 +1,128 @@
+package state
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+const keyBytes = 32
+
+// sealer seals personal bodies with AES-256-GCM. The associated data is the
+// table and the row's key, so that a sealed body cannot be moved to another row.
+// A box is: 4 bytes key id, 12 bytes random nonce, ciphertext with its tag.
+type sealer struct {
+	id   [4]byte
+	aead cipher.AEAD
+	mac  []byte
+}
+
+// CreateKey makes a key file with a new random key, mode 0600. It never
+// replaces an existing file.
+func CreateKey(path string) error {
+	key := make([]byte, keyBytes)
+	_, _ = rand.Read(key) // never fails (crypto/rand)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("make the key file: %w", err)
+	}
+	_, err = f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n")
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func loadKey(path string) (*sealer, error) {
+	refuse := func(why, next string) (*sealer, error) {
+		return nil, &OpenError{Path: "key file " + path, Why: why, Next: next}
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return refuse("it does not exist", "Make one with payersync init, or put back the one this ledger was made with.")
+	}
+	if err != nil {
+		return refuse(plain(err), "Check the path and its permissions.")
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return refuse(fmt.Sprintf("other users of this machine may read it (mode %04o)", info.Mode().Perm()), "Run: chmod 600 "+path)
+	}
+	text, err := os.ReadFile(path) //nolint:gosec // the operator names the key file in the configuration
+	if err != nil {
+		return refuse(plain(err), "Check the path and its permissions.")
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) != keyBytes {
+		return refuse("it does not hold a key", "Put back the key file this ledger was made with.")
+	}
+	return newSealer(key)
+}
+
+func newSealer(master []byte) (*sealer, error) {
+	key, err := hkdf.Key(sha256.New, master, nil, "payersync seal", keyBytes)
+	if err != nil {
+		return nil, fmt.Errorf("derive the sealing key: %w", err)
+	}
+	mac, err := hkdf.Key(sha256.New, master, nil, "payersync likeness", keyBytes)
+	if err != nil {
+		return nil, fmt.Errorf("derive the likeness key: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("set up the sealing key: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("set up the sealing key: %w", err)
+	}
+	s := &sealer{aead: aead, mac: mac}
+	sum := sha256.Sum256(key)
+	copy(s.id[:], sum[:])
+	return s, nil
+}
+
+// place names the row that a box belongs to.
+func place(table, column string, key ...string) []byte {
+	return []byte(strings.Join(append([]string{table, column}, key...), "\x00"))
+}
+
+// box seals plain for its place; nil stays nil, so that NULL stays NULL.
+func (s *sealer) box(plain, place []byte) []byte {
+	if plain == nil {
+		return nil
+	}
+	return s.aead.Seal(s.id[:], nil, plain, place)
+}
+
+// open returns what box sealed for the same place.
+func (s *sealer) open(box, place []byte) ([]byte, error) {
+	if box == nil {
+		return nil, nil
+	}
+	if len(box) < len(s.id) {
+		return nil, errors.New("open a sealed value: it is cut short")
+	}
+	if [4]byte(box[:4]) != s.id {
+		return nil, errors.New("open a sealed value: it was sealed with another key; put back the key file this ledger was made with")
+	}
+	plain, err := s.aead.Open(nil, nil, box[4:], place)
+	if err != nil {
+		return nil, errors.New("open a sealed value: it was altered or moved")
+	}
+	return plain, nil
+}
+
+// likeness returns a keyed hash of text for comparing without keeping it: case
+// and spaces are folded away first.
+func (s *sealer) likeness(text string) string {
+	m := hmac.New(sha256.New, s.mac)
+	m.Write([]byte(strings.Join(strings.Fields(strings.ToLower(text)), " ")))
+	return hex.EncodeToString(m.Sum(nil)[:16])
+}

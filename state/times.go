@@ -1,0 +1,31 @@
+package state
+
+import (
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// layout is how the ledger writes times: UTC, fixed width, so that text order is
+// time order.
+const layout = "2006-01-02T15:04:05.000Z"
+
+// stamp writes t for the ledger; the zero time becomes NULL.
+func stamp(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format(layout)
+}
+
+// parseTime reads what stamp wrote; NULL becomes the zero time.
+func parseTime(s sql.NullString) (time.Time, error) {
+	if !s.Valid {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(layout, s.String)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read a time of the ledger: %w", err)
+	}
+	return t, nil
+}

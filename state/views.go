@@ -1,0 +1,257 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The rows below are the public views of the ledger, column by column (their
+// JSON names are the column names). None holds a personal value.
+
+// PayerRow is a row of v_payers.
+type PayerRow struct {
+	Connection      string  `json:"connection"`
+	SourceID        string  `json:"source_id"`
+	KeyName         string  `json:"key_name"`
+	KeyValue        string  `json:"key_value"`
+	BillingID       *string `json:"billing_id"`
+	LinkState       string  `json:"link_state"`
+	MandateID       *string `json:"mandate_id"`
+	MandateStatus   *string `json:"mandate_status"`
+	AttentionReason *string `json:"attention_reason"`
+	UpdatedAt       string  `json:"updated_at"`
+}
+
+// MandateRow is a row of v_mandates.
+type MandateRow struct {
+	MandateID   string  `json:"mandate_id"`
+	BillingID   string  `json:"billing_id"`
+	Connection  *string `json:"connection"`
+	SourceID    *string `json:"source_id"`
+	Status      string  `json:"status"`
+	StatusSince string  `json:"status_since"`
+	FirstSeenAt string  `json:"first_seen_at"`
+	LastSeenAt  string  `json:"last_seen_at"`
+}
+
+// HistoryRow is a row of v_mandate_history.
+type HistoryRow struct {
+	Seq         int64  `json:"seq"`
+	MandateID   string `json:"mandate_id"`
+	BillingID   string `json:"billing_id"`
+	FromStatus  string `json:"from_status"`
+	ToStatus    string `json:"to_status"`
+	ServiceTime string `json:"service_time"`
+	ObservedAt  string `json:"observed_at"`
+	Cause       string `json:"cause"`
+}
+
+// RunRow is a row of v_runs.
+type RunRow struct {
+	RunID          int64   `json:"run_id"`
+	Connection     string  `json:"connection"`
+	Kind           string  `json:"kind"`
+	Trigger        string  `json:"trigger"`
+	StartedAt      string  `json:"started_at"`
+	FinishedAt     *string `json:"finished_at"`
+	Outcome        string  `json:"outcome"`
+	Pulled         int     `json:"pulled"`
+	Unchanged      int     `json:"unchanged"`
+	Excluded       int     `json:"excluded"`
+	Created        int     `json:"created"`
+	Adopted        int     `json:"adopted"`
+	Updated        int     `json:"updated"`
+	LinksRequested int     `json:"links_requested"`
+	Held           int     `json:"held"`
+	Failed         int     `json:"failed"`
+}
+
+// AttentionRow is a row of v_attention.
+type AttentionRow struct {
+	Connection string `json:"connection"`
+	SourceID   string `json:"source_id"`
+	Reason     string `json:"reason"`
+	Detail     string `json:"detail"`
+	Since      string `json:"since"`
+}
+
+// InboxRow is a row of v_inbox.
+type InboxRow struct {
+	DeliveryKey string  `json:"delivery_key"`
+	ReceivedAt  string  `json:"received_at"`
+	EventType   string  `json:"event_type"`
+	BillingID   string  `json:"billing_id"`
+	State       string  `json:"state"`
+	ProcessedAt *string `json:"processed_at"`
+}
+
+// Filter narrows a list. Zero fields do not narrow; a Limit of 0 means no limit.
+type Filter struct {
+	Connection string
+	State      string // link state, mandate status, inbox state or reason
+	Limit      int
+}
+
+func (f Filter) apply(query, stateColumn, order string) (string, []any) {
+	var where []string
+	var args []any
+	if f.Connection != "" {
+		where, args = append(where, "connection = ?"), append(args, f.Connection)
+	}
+	if f.State != "" {
+		where, args = append(where, stateColumn+" = ?"), append(args, f.State)
+	}
+	if len(where) > 0 {
+		query += " WHERE " + strings.Join(where, " AND ")
+	}
+	query += " ORDER BY " + order
+	if f.Limit > 0 {
+		query, args = query+" LIMIT ?", append(args, f.Limit)
+	}
+	return query, args
+}
+
+// Payers returns rows of v_payers by connection and source id.
+func (l *Ledger) Payers(ctx context.Context, f Filter) ([]PayerRow, error) {
+	query, args := f.apply(`SELECT connection, source_id, key_name, key_value, billing_id, link_state,
+		mandate_id, mandate_status, attention_reason, updated_at FROM v_payers`, "link_state", "connection, source_id")
+	return list(ctx, l.reader, query, args, func(r *PayerRow) []any {
+		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState,
+			&r.MandateID, &r.MandateStatus, &r.AttentionReason, &r.UpdatedAt}
+	})
+}
+
+// Mandates returns rows of v_mandates, newest first.
+func (l *Ledger) Mandates(ctx context.Context, f Filter) ([]MandateRow, error) {
+	query, args := f.apply(`SELECT mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at
+		FROM v_mandates`, "status", "first_seen_at DESC, mandate_id")
+	return list(ctx, l.reader, query, args, func(r *MandateRow) []any {
+		return []any{&r.MandateID, &r.BillingID, &r.Connection, &r.SourceID, &r.Status, &r.StatusSince, &r.FirstSeenAt, &r.LastSeenAt}
+	})
+}
+
+// History returns the history of one customer's mandates, oldest first.
+func (l *Ledger) History(ctx context.Context, billingID string) ([]HistoryRow, error) {
+	return list(ctx, l.reader, `SELECT seq, mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause
+		FROM v_mandate_history WHERE billing_id = ? ORDER BY seq`, []any{billingID}, func(r *HistoryRow) []any {
+		return []any{&r.Seq, &r.MandateID, &r.BillingID, &r.FromStatus, &r.ToStatus, &r.ServiceTime, &r.ObservedAt, &r.Cause}
+	})
+}
+
+const runColumns = `run_id, connection, kind, trigger, started_at, finished_at, outcome, pulled, unchanged, excluded,
+	created, adopted, updated, links_requested, held, failed`
+
+func (r *RunRow) dest() []any {
+	return []any{&r.RunID, &r.Connection, &r.Kind, &r.Trigger, &r.StartedAt, &r.FinishedAt, &r.Outcome, &r.Pulled, &r.Unchanged,
+		&r.Excluded, &r.Created, &r.Adopted, &r.Updated, &r.LinksRequested, &r.Held, &r.Failed}
+}
+
+// LatestRuns returns the newest run of each connection.
+func (l *Ledger) LatestRuns(ctx context.Context) ([]RunRow, error) {
+	return list(ctx, l.reader, "SELECT "+runColumns+` FROM v_runs
+		WHERE run_id IN (SELECT max(run_id) FROM runs GROUP BY connection) ORDER BY connection`, nil, (*RunRow).dest)
+}
+
+// Runs returns rows of v_runs, newest first.
+func (l *Ledger) Runs(ctx context.Context, f Filter) ([]RunRow, error) {
+	query, args := f.apply("SELECT "+runColumns+" FROM v_runs", "outcome", "run_id DESC")
+	return list(ctx, l.reader, query, args, (*RunRow).dest)
+}
+
+// Attention returns rows of v_attention, oldest first.
+func (l *Ledger) Attention(ctx context.Context, f Filter) ([]AttentionRow, error) {
+	query, args := f.apply("SELECT connection, source_id, reason, detail, since FROM v_attention", "reason", "since, connection, source_id")
+	return list(ctx, l.reader, query, args, func(r *AttentionRow) []any {
+		return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since}
+	})
+}
+
+// Inbox returns rows of v_inbox, newest first. Filter.Connection does not apply.
+func (l *Ledger) Inbox(ctx context.Context, f Filter) ([]InboxRow, error) {
+	f.Connection = ""
+	query, args := f.apply("SELECT delivery_key, received_at, event_type, billing_id, state, processed_at FROM v_inbox",
+		"state", "received_at DESC, delivery_key")
+	return list(ctx, l.reader, query, args, func(r *InboxRow) []any {
+		return []any{&r.DeliveryKey, &r.ReceivedAt, &r.EventType, &r.BillingID, &r.State, &r.ProcessedAt}
+	})
+}
+
+// Funnel is the ledger in numbers.
+type Funnel struct {
+	Payers    map[string]int `json:"payers"`    // by link state
+	Mandates  map[string]int `json:"mandates"`  // by status
+	Attention map[string]int `json:"attention"` // by reason
+	Inbox     map[string]int `json:"inbox"`     // by state
+}
+
+// Funnel counts payers, mandates, what needs attention and the inbox.
+func (l *Ledger) Funnel(ctx context.Context) (f Funnel, err error) {
+	for _, c := range []struct {
+		into  *map[string]int
+		query string
+	}{
+		{&f.Payers, "SELECT link_state, count(*) FROM payers GROUP BY link_state"},
+		{&f.Mandates, "SELECT status, count(*) FROM mandates GROUP BY status"},
+		{&f.Attention, "SELECT reason, count(*) FROM v_attention GROUP BY reason"},
+		{&f.Inbox, "SELECT state, count(*) FROM inbox GROUP BY state"},
+	} {
+		if *c.into, err = l.counts(ctx, c.query); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+func (l *Ledger) counts(ctx context.Context, query string) (map[string]int, error) {
+	type row struct {
+		name string
+		n    int
+	}
+	rows, err := list(ctx, l.reader, query, nil, func(r *row) []any { return []any{&r.name, &r.n} })
+	out := map[string]int{}
+	for _, r := range rows {
+		out[r.name] = r.n
+	}
+	return out, err
+}
+
+// LastFinished returns when the connection last finished a run of its own accord
+// or by hand; the zero time for never. A scheduler catches up by it.
+func (l *Ledger) LastFinished(ctx context.Context, connection string) (time.Time, error) {
+	return l.time(ctx, "SELECT max(finished_at) FROM runs WHERE connection = ? AND kind <> 'plan'", connection)
+}
+
+// LastPass returns when the last complete pass over the service began; the zero
+// time for never.
+func (l *Ledger) LastPass(ctx context.Context) (time.Time, error) {
+	return l.time(ctx, "SELECT max(started_at) FROM passes WHERE finished_at IS NOT NULL")
+}
+
+func (l *Ledger) time(ctx context.Context, query string, args ...any) (time.Time, error) {
+	var s sql.NullString
+	if err := l.reader.QueryRowContext(ctx, query, args...).Scan(&s); err != nil {
+		return time.Time{}, fmt.Errorf("read the ledger: %w", err)
+	}
+	return parseTime(s)
+}
+
+// list runs a query and scans every row into a T.
+func list[T any](ctx context.Context, db *sql.DB, query string, args []any, dest func(*T) []any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger: %w", err)
+	}
+	defer rows.Close()
+	out := []T{}
+	for rows.Next() {
+		var r T
+		if err := rows.Scan(dest(&r)...); err != nil {
+			return nil, fmt.Errorf("read the ledger: %w", err)
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}

@@ -1,0 +1,200 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// maxBatch is how many writes share one transaction at most.
+const maxBatch = 256
+
+// ErrClosed is returned for a write that came after Close.
+var ErrClosed = errors.New("the ledger is closed")
+
+// write is one function that waits for the writer.
+type write struct {
+	fn   func(*Tx) error
+	done chan error
+}
+
+// Tx is one write to the ledger. Its methods are the only way to change rows;
+// all its rows carry the same instant.
+type Tx struct {
+	l   *Ledger
+	now time.Time
+}
+
+// Now returns the instant that every row of this write carries.
+func (tx *Tx) Now() time.Time { return tx.now }
+
+// Do runs fn as one atomic write and returns when it is durable. When fn returns
+// an error nothing of it is kept and Do returns that error. Writes of several
+// goroutines share a transaction, so fn must be quick and must not call the
+// ledger itself. A write that was handed over is waited for even when ctx ends:
+// its caller always learns whether it happened.
+func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
+	w := &write{fn: fn, done: make(chan error, 1)}
+	select {
+	case <-l.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case l.queue <- w:
+	}
+	select {
+	case err := <-w.done:
+		return err
+	case <-l.stopped:
+		select {
+		case err := <-w.done:
+			return err
+		default:
+			return ErrClosed
+		}
+	}
+}
+
+// writeLoop commits what is queued, as much at a time as has arrived. It is the
+// only user of the writing connection.
+func (l *Ledger) writeLoop() {
+	defer close(l.stopped)
+	for {
+		select {
+		case w := <-l.queue:
+			l.commit(l.gather(w))
+		case <-l.closing:
+			for {
+				select {
+				case w := <-l.queue:
+					l.commit(l.gather(w))
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// gather takes what else is already queued, without waiting for more.
+func (l *Ledger) gather(first *write) []*write {
+	batch := []*write{first}
+	for len(batch) < maxBatch {
+		select {
+		case w := <-l.queue:
+			batch = append(batch, w)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit runs the batch in one transaction, each write behind a savepoint of its
+// own, and answers every caller after the commit.
+func (l *Ledger) commit(batch []*write) {
+	results, err := l.runBatch(batch)
+	for i, w := range batch {
+		if err != nil {
+			w.done <- err
+			continue
+		}
+		w.done <- results[i]
+	}
+}
+
+func (l *Ledger) runBatch(batch []*write) ([]error, error) {
+	tx := &Tx{l: l, now: l.Now()}
+	if err := tx.exec("BEGIN IMMEDIATE"); err != nil {
+		return nil, fmt.Errorf("begin a ledger write: %w", err)
+	}
+	results := make([]error, len(batch))
+	for i, w := range batch {
+		var broken error
+		if results[i], broken = tx.runOne(w.fn); broken != nil {
+			return nil, tx.abandon(broken)
+		}
+	}
+	if err := tx.exec("COMMIT"); err != nil {
+		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
+	}
+	return results, nil
+}
+
+// runOne runs fn behind a savepoint. The second error means the transaction as a
+// whole is lost, for example because the disk is full.
+func (tx *Tx) runOne(fn func(*Tx) error) (result, broken error) {
+	if err := tx.exec("SAVEPOINT one"); err != nil {
+		return nil, err
+	}
+	if result = guarded(fn, tx); result != nil {
+		if err := tx.exec("ROLLBACK TO one"); err != nil {
+			return nil, errors.Join(result, err)
+		}
+	}
+	return result, tx.exec("RELEASE one")
+}
+
+// guarded turns a panic of one write into its error, so that it cannot take the
+// other writes of the batch along.
+func guarded(fn func(*Tx) error, tx *Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a ledger write panicked with a %T", p)
+		}
+	}()
+	return fn(tx)
+}
+
+// abandon rolls the transaction back. SQLite may have done so already, when the
+// disk was full; that is no further error.
+func (tx *Tx) abandon(cause error) error {
+	_ = tx.exec("ROLLBACK")
+	return cause
+}
+
+// exec runs a statement of the write.
+func (tx *Tx) exec(query string, args ...any) error {
+	_, err := tx.count(query, args...)
+	return err
+}
+
+// count runs a statement and returns how many rows it changed.
+func (tx *Tx) count(query string, args ...any) (int64, error) {
+	stmt, err := tx.l.prepared(query)
+	if err != nil {
+		return 0, err
+	}
+	res, err := stmt.ExecContext(context.Background(), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// row runs a statement that gives one row and scans it; sql.ErrNoRows when it
+// gives none.
+func (tx *Tx) row(dest []any, query string, args ...any) error {
+	stmt, err := tx.l.prepared(query)
+	if err != nil {
+		return err
+	}
+	return stmt.QueryRowContext(context.Background(), args...).Scan(dest...)
+}
+
+// prepared returns the statement for query on the writing connection, prepared
+// once in the ledger's life. Statements run without a caller's context: the
+// transaction belongs to a whole batch, and no single caller may end it.
+func (l *Ledger) prepared(query string) (*sql.Stmt, error) {
+	if s, ok := l.stmts[query]; ok {
+		return s, nil
+	}
+	s, err := l.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a ledger statement: %w", err)
+	}
+	l.stmts[query] = s
+	return s, nil
+}
