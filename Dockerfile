@@ -1,0 +1,39 @@
+# Build: no cgo, so that the result needs no libc.
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/payersync ./cmd/payersync
+# scratch has no command that could make the ledger's folder.
+RUN install -d -m 0700 /out/lib/payersync
+
+# Run: one static binary, the certificates and time zones it asks for, one user
+# who is not root. It needs no writable root, no capability and no privilege:
+#
+#   docker run --read-only --tmpfs /tmp --cap-drop=ALL --security-opt=no-new-privileges \
+#     -v ledger:/var/lib/payersync -v ./payersync:/etc/payersync:ro -p 127.0.0.1:8080:8080 payersync
+#
+# In the configuration, ledger.path lies below /var/lib/payersync, on a named
+# volume: on a folder shared from another system the write-ahead log can be
+# corrupted. server.webhooks listens on 0.0.0.0:8080, or the published port
+# leads nowhere.
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /usr/local/go/lib/time/zoneinfo.zip /usr/share/zoneinfo.zip
+# The folder above is copied, so that this one arrives with its mode and owner.
+COPY --from=build --chown=65532:65532 /out/lib/ /var/lib/
+COPY --from=build /out/payersync /usr/local/bin/payersync
+
+ENV PAYERSYNC_CONFIG=/etc/payersync/payersync.yaml \
+    ZONEINFO=/usr/share/zoneinfo.zip
+USER 65532:65532
+WORKDIR /var/lib/payersync
+VOLUME ["/var/lib/payersync"]
+EXPOSE 8080
+
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
+    CMD ["/usr/local/bin/payersync", "healthcheck"]
+
+ENTRYPOINT ["/usr/local/bin/payersync"]
+CMD ["serve"]

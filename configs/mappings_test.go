@@ -1,0 +1,176 @@
+package configs_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/configs"
+	"payersync/connector"
+	"payersync/connector/accounting/csvfile"
+	"payersync/mapping"
+)
+
+// headers are the headings of the files that the mappings are written for.
+var headers = map[string]struct {
+	config csvfile.Config
+	line   string
+}{
+	"mappings/csv-generic.yaml": {csvfile.Config{ID: []string{"AccountNumber"}},
+		"AccountNumber,Name,Contact,Email,Phone,Address,City,Postcode,Country"},
+	"mappings/csv-xero.yaml": {csvfile.Config{Preset: "xero"},
+		"*ContactName,AccountNumber,EmailAddress,FirstName,LastName,POAttentionTo,POAddressLine1,POAddressLine2,POAddressLine3,POAddressLine4," +
+			"POCity,PORegion,POPostalCode,POCountry,SAAttentionTo,SAAddressLine1,SAAddressLine2,SAAddressLine3,SAAddressLine4,SACity,SARegion," +
+			"SAPostalCode,SACountry,PhoneNumber,FaxNumber,MobileNumber,DDINumber,BankAccountNumber,TaxNumber"},
+	"mappings/csv-sage.yaml": {csvfile.Config{Preset: "sage"},
+		"Reference,Company Name,Currency,Credit Limit,Main Address Type,Main Address Line 1,Main Address Line 2,Main Address Town," +
+			"Main Address County,Main Address Post Code,Main Address Country,Main Contact Name,Main Contact Phone,Main Contact Type," +
+			"Main Contact Mobile,Main Contact Email,Main Contact Fax,VAT Number,Ledger Account"},
+}
+
+// load loads a shipped mapping against what source describes.
+func load(t *testing.T, name string, source *csvfile.Source) *mapping.Mapping {
+	t.Helper()
+	text, err := fs.ReadFile(configs.FS, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := source.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := mapping.Load(name, text, info)
+	if err != nil {
+		t.Fatalf("load:\n%v", err)
+	}
+	return m
+}
+
+func TestEveryShippedMappingLoadsAndPassesItsExamples(t *testing.T) {
+	t.Parallel()
+	names, err := fs.Glob(configs.FS, "mappings/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			header, known := headers[name]
+			if !known {
+				t.Fatalf("no header is known for %s; enter it in this test", name)
+			}
+			c := header.config
+			c.Path = filepath.Join(t.TempDir(), "export.csv")
+			if err := os.WriteFile(c.Path, []byte(header.line+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			source, err := csvfile.New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := load(t, name, source).CheckExamples(); err != nil {
+				t.Errorf("examples:\n%v", err)
+			}
+		})
+	}
+	if len(names) != len(headers) {
+		t.Errorf("%d mappings are shipped, %d are tested", len(names), len(headers))
+	}
+}
+
+func TestQuickStartMappingPassesItsExamples(t *testing.T) {
+	t.Parallel()
+	source, _ := quickstart(t)
+	if err := load(t, "quickstart/mapping.yaml", source).CheckExamples(); err != nil {
+		t.Errorf("examples:\n%v", err)
+	}
+}
+
+// covers F48, F53, F54
+func TestQuickStartSortsItsRowsAsTheReadmeSays(t *testing.T) {
+	t.Parallel()
+	source, records := quickstart(t)
+	m := load(t, "quickstart/mapping.yaml", source)
+	got := map[string][]string{}
+	for _, r := range records {
+		kind := outcome(t, m, r)
+		got[kind] = append(got[kind], r.SourceID)
+	}
+	if n := len(got["asked for a mandate"]); n != 33 {
+		t.Errorf("%d customers are asked for a mandate, want 33", n)
+	}
+	delete(got, "asked for a mandate")
+	want := map[string][]string{
+		"not asked":                              {"HB020"},
+		"excluded":                               {"HB022"},
+		string(connector.ReasonRecordUnreadable): {"HB026"},
+		string(connector.ReasonNameMissing):      {"HB008"},
+		string(connector.ReasonEmailMalformed):   {"HB010"},
+		string(connector.ReasonTooManyAddresses): {"HB013"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("other outcomes (-want +got):\n%s", diff)
+	}
+}
+
+// outcome says what becomes of a record, as a plan would.
+func outcome(t *testing.T, m *mapping.Mapping, r connector.Record) string {
+	t.Helper()
+	if r.Problem != "" {
+		return string(connector.ReasonRecordUnreadable)
+	}
+	result, err := m.Apply(r)
+	var failed *mapping.RecordError
+	if errors.As(err, &failed) {
+		return string(failed.Reason)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems := result.Customer.Problems()
+	switch {
+	case !result.Included:
+		return "excluded"
+	case len(problems) > 0:
+		return string(problems[0].Reason)
+	case result.RequestMandate:
+		return "asked for a mandate"
+	}
+	return "not asked"
+}
+
+func TestQuickStartMappingTidiesWhatIsMessy(t *testing.T) {
+	t.Parallel()
+	source, records := quickstart(t)
+	m := load(t, "quickstart/mapping.yaml", source)
+	customer := func(id string) connector.Customer {
+		i := slices.IndexFunc(records, func(r connector.Record) bool { return r.SourceID == id })
+		result, err := m.Apply(records[i])
+		if err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		return result.Customer
+	}
+	got := []string{
+		customer("HB002").Name, customer("HB038").Name, customer("HB015").Name,
+		customer("HB004").People[0].Email, customer("HB012").People[0].Email, customer("HB017").People[0].Email, customer("HB035").People[0].Email,
+		customer("HB005").Addresses[0].Line1, customer("HB011").Addresses[0].PostCode,
+	}
+	want := []string{
+		"The Proving Drawer", "Quayside Fishcakes", "=Equal Parts Bakehouse",
+		"padraig@oharaspies.example", "beth@flourpower.example", "fern@twomagpies.example", "simon@wealdandwold.example",
+		"Unit 3, The Old Biscuit Factory", "BS7 8KV",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tidied values (-want +got):\n%s", diff)
+	}
+	if n := strings.Count(strings.Join(got, ""), "\n"); n > 0 {
+		t.Errorf("%d line breaks are left", n)
+	}
+}

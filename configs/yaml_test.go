@@ -1,0 +1,35 @@
+package configs_test
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+
+	yaml "go.yaml.in/yaml/v4"
+
+	"payersync/configs"
+)
+
+func TestEveryShippedYAMLFileIsWellFormedAndExplainsItself(t *testing.T) {
+	t.Parallel()
+	err := fs.WalkDir(configs.FS, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".yaml") {
+			return err
+		}
+		text, err := fs.ReadFile(configs.FS, path)
+		if err != nil {
+			return err
+		}
+		var content map[string]any
+		if err := yaml.Unmarshal(text, &content); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if !strings.HasPrefix(string(text), "# ") {
+			t.Errorf("%s does not begin with a comment that says what it is", path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,130 @@
+// Package accountingtest is the conformance suite of accounting sources: what
+// every adapter must do, whatever system it reads. An adapter's test describes
+// its system as a Harness and calls Run. The suite knows sources that give a
+// whole snapshot and sources that give what changed; acts that a system does not
+// have are left out of its Company, and their checks are skipped.
+//
+// How an adapter speaks to its system, its formats and its limits, is left to
+// the adapter's own tests.
+package accountingtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/accounting"
+)
+
+// Harness opens accounting systems to test a source with.
+type Harness struct {
+	// Open starts a system of its own with n active customers and a source that
+	// reads it. It stops both with t.Cleanup and reports its own failures to t.
+	Open func(t testing.TB, n int) Company
+
+	// Many is a number of customers that fills more than one page.
+	Many int
+}
+
+// Company is one accounting system under test and what can be done in it. Source,
+// Truth, Edit, Spoil and Break are always needed; another act that is nil does
+// not exist in the system.
+type Company struct {
+	Source accounting.Source
+
+	// Truth returns what a complete read must give now, in any order, without
+	// spoilt records. SourceID, State, MergedInto and Data count; Data is compared
+	// as JSON.
+	Truth func() []connector.Record
+
+	Add     func() (id string)           // adds a customer
+	Edit    func(id string)              // changes a value of the customer's data
+	Archive func(id string)              // the source reports it as archived
+	Delete  func(id string)              // the source reports it as deleted
+	Merge   func(loser, survivor string) // the source reports loser as merged into survivor
+	Spoil   func(id string)              // makes the customer's record unreadable, and no other
+	Break   func() (mend func())         // makes reads fail, best after their first page
+	Held    func() int                   // files or connections the source holds at the moment
+	Now     func() time.Time             // the system's clock; nil is time.Now
+}
+
+// Run tests that the source of h keeps the promises of accounting.Source. The
+// test that calls it must not be parallel: goroutines of other tests would count
+// as leaks.
+func Run(t *testing.T, h Harness) {
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) {
+			company := h.Open(t, h.size(c))
+			if c.lacks != nil {
+				if act := c.lacks(t.Context(), company); act != "" {
+					t.Skip("the system cannot " + act)
+				}
+			}
+			if err := c.run(t.Context(), company); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// check is one promise. Its run returns how the promise was broken, so that the
+// suite itself can be tested with sources that break it.
+type check struct {
+	name  string
+	many  bool                                  // needs more than one page
+	lacks func(context.Context, Company) string // what the check needs and the system cannot do; "" when it can
+	run   func(context.Context, Company) error
+}
+
+func (h Harness) size(c check) int {
+	if c.many {
+		return h.Many
+	}
+	return 5
+}
+
+var checks = []check{
+	{name: "description is stable and well formed", run: describesItself},
+	{name: "data holds declared fields of declared types", run: holdsDeclaredFields},
+	{name: "ids identify", many: true, run: givesIDs},
+	{name: "complete read equals the truth", many: true, run: readsTheTruth},
+	{name: "snapshot ignores since", lacks: lacksSnapshots, run: ignoresSince},
+	{name: "edit is seen by the next read", run: seesAnEdit},
+	{name: "added customer is seen by the next read", lacks: lacksAdd, run: seesAnAddition},
+	{name: "archived customer is reported", lacks: lacksArchive, run: reportsArchived},
+	{name: "deleted customer is reported", lacks: lacksDelete, run: reportsDeleted},
+	{name: "merged customer names its survivor", lacks: lacksMerge, run: reportsMerged},
+	{name: "unchanged record hashes alike", run: hashesAlike},
+	{name: "bad record stops nobody else", run: isolatesABadRecord},
+	{name: "failed read is not complete", many: true, run: failsVisibly},
+	{name: "cancelled context ends the read", many: true, run: obeysItsContext},
+	{name: "consumer that stops early leaks nothing", many: true, run: leaksNothing},
+	{name: "reads between changes end at a full dump", run: endsAtAFullDump},
+}
+
+func lacksAdd(_ context.Context, c Company) string { return missing("add customers", c.Add != nil) }
+
+func lacksArchive(_ context.Context, c Company) string {
+	return missing("archive customers", c.Archive != nil)
+}
+
+func lacksDelete(_ context.Context, c Company) string {
+	return missing("report deleted customers", c.Delete != nil)
+}
+
+func lacksMerge(_ context.Context, c Company) string {
+	return missing("merge customers", c.Merge != nil)
+}
+
+func lacksSnapshots(ctx context.Context, c Company) string {
+	info, err := c.Source.Describe(ctx)
+	return missing("give snapshots", err != nil || info.Snapshot)
+}
+
+func missing(act string, can bool) string {
+	if can {
+		return ""
+	}
+	return act
+}

@@ -1,0 +1,211 @@
+// Package csvfile reads customers from one CSV file that an accounting system
+// exported. Every read is the whole file; a row that is no longer there says
+// nothing about its customer, because an export is chosen by hand and carries
+// neither ids of what is gone nor times of edit (sources.md section 12).
+//
+// encoding/csv splits rows into cells. This package finds out how the file was
+// written (encoding, delimiter, header row), gives every row one record, and
+// keeps one bad row from stopping the others. What the columns mean is left to
+// the mapping, and so is the content of the cells: they are passed on untouched.
+//
+// # From file to records
+//
+//	file ─▶ text ─▶ lines ─▶ rows ─▶ records ─▶ pages of 500
+//	         │        │        │        └ a row becomes one record; rows that share an
+//	         │        │        │          id become one record with a problem
+//	         │        │        └ the header is the first of 50 rows with the id columns
+//	         │        └ after a broken row, reading goes on at its second line
+//	         └ byte order mark, else UTF-8, else Windows-1252
+//
+// The file is read twice, first for the ids alone, so that memory holds one page
+// and the ids, whatever the number of rows. A file that changed meanwhile ends
+// the read with an error.
+//
+// # Source ids
+//
+// A record's source id is the text of its id column without surrounding spaces.
+// Several id columns are joined with "|"; a "|" or "\" inside one of them is
+// written "\|" or "\\", so that different values never give the same id. A row
+// without a usable id is known as "line N"; a row whose id reads like that is
+// refused, so these never meet a real one.
+package csvfile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// The limits of a file. What lies above them is an error (size, columns) or a
+// problem of the row (MaxRowBytes).
+const (
+	MaxFileBytes = 256 << 20 // bytes of a file
+	MaxRowBytes  = 256 << 10 // bytes of a row in UTF-8, quoted line breaks included
+	MaxColumns   = 1000      // columns of a header
+)
+
+const pageSize = 500 // records per page
+
+// Config says which file to read and how. Only Path is always needed; ID is
+// needed too unless Preset knows the system's own id column.
+type Config struct {
+	Path string `yaml:"path"`
+
+	// ID names the column that identifies a customer, or several that do so
+	// together.
+	ID []string `yaml:"id,omitempty"`
+
+	// Preset is the exporting system; "" is generic.
+	Preset string `yaml:"preset,omitempty" jsonschema:"enum=generic,enum=xero,enum=sage"`
+
+	// Encoding is detected when it is "" or auto. A byte order mark always wins.
+	Encoding string `yaml:"encoding,omitempty" jsonschema:"enum=auto,enum=utf-8,enum=utf-16le,enum=utf-16be,enum=windows-1252,enum=iso-8859-15,enum=macintosh"`
+
+	// Delimiter is one character, or the word tab. When it is "" or auto, a comma,
+	// semicolon or tab is detected.
+	Delimiter string `yaml:"delimiter,omitempty"`
+}
+
+// Source is a CSV file as an accounting source. It holds no file open between
+// calls and may be used by several goroutines at once.
+type Source struct {
+	path     string
+	name     string // base name, for people
+	ids      [][]string
+	preset   preset
+	encoding string
+	comma    rune // 0: detect
+}
+
+// New returns the source that c describes. It does not touch the file; its
+// errors name the key of c that is wrong.
+func New(c Config) (*Source, error) {
+	if strings.TrimSpace(c.Path) == "" {
+		return nil, fmt.Errorf("csv source: path is blank; name the exported file")
+	}
+	p, err := presetNamed(cmp.Or(c.Preset, "generic"))
+	if err != nil {
+		return nil, err
+	}
+	comma, err := delimiterNamed(c.Delimiter)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkEncoding(c.Encoding); err != nil {
+		return nil, err
+	}
+	ids, err := idColumns(c.ID, p)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{
+		path: c.Path, name: filepath.Base(c.Path), ids: ids,
+		preset: p, encoding: cmp.Or(c.Encoding, autoDetect), comma: comma,
+	}, nil
+}
+
+// idColumns returns the alternatives for a row's id: the configured columns, or
+// else those of the preset.
+func idColumns(configured []string, p preset) ([][]string, error) {
+	if len(configured) == 0 {
+		if len(p.ids) == 0 {
+			return nil, fmt.Errorf("csv source: id is missing; name the column that identifies a customer, for example id: [AccountNumber]")
+		}
+		return p.ids, nil
+	}
+	columns := make([]string, len(configured))
+	for i, name := range configured {
+		columns[i] = columnName(name)
+		if columns[i] == "" {
+			return nil, fmt.Errorf("csv source: entry %d of id is blank; name a column of the file or remove the entry", i+1)
+		}
+	}
+	return [][]string{columns}, nil
+}
+
+// Describe reads the header and returns its columns as text fields, spelt as in
+// the file. Its errors are those of a file that cannot be read.
+func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
+	e, err := s.open(ctx)
+	if err != nil {
+		return connector.SourceInfo{}, err
+	}
+	defer e.close()
+	info := connector.SourceInfo{Kind: "csv", Snapshot: true}
+	for i, name := range e.header.names {
+		info.Fields = append(info.Fields, s.preset.field(name, i+1))
+	}
+	return info, e.unchanged()
+}
+
+// Customers yields every row of the file in its order, in pages of 500; since is
+// ignored. A row that cannot be used is a record with its Problem set and no
+// data. The sequence ends with an error when the file is absent, empty, without
+// header, cut off, or changed while it was read (fault F45).
+func (s *Source) Customers(ctx context.Context, _ time.Time) iter.Seq2[connector.Page, error] {
+	return func(yield func(connector.Page, error) bool) {
+		err := s.read(ctx, func(p connector.Page) bool { return yield(p, nil) })
+		if err != nil {
+			yield(connector.Page{}, err)
+		}
+	}
+}
+
+// read hands the file's pages to yield until it has had enough, which is no
+// error.
+func (s *Source) read(ctx context.Context, yield func(connector.Page) bool) error {
+	e, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	shared, err := e.sharedIDs(ctx)
+	if err != nil {
+		return err
+	}
+	page := make([]connector.Record, 0, pageSize)
+	recorder, cut := newRecorder(e.header, s.name, shared), false
+	for r, err := range e.rows(ctx) {
+		if err != nil {
+			return err
+		}
+		cut = r.cut
+		if shared.repeated(r) {
+			continue
+		}
+		page = append(page, recorder.record(r))
+		if len(page) < pageSize {
+			continue
+		}
+		if err := e.unchanged(); err != nil {
+			return err
+		}
+		if !yield(connector.Page{Records: page}) {
+			return nil
+		}
+		page = make([]connector.Record, 0, pageSize)
+	}
+	return e.finish(page, cut, yield)
+}
+
+// finish yields the last page and says whether the file was whole.
+func (e *export) finish(page []connector.Record, cut bool, yield func(connector.Page) bool) error {
+	if err := e.unchanged(); err != nil {
+		return err
+	}
+	if len(page) > 0 && !yield(connector.Page{Records: page}) {
+		return nil
+	}
+	if cut {
+		return e.fail("its last line ends in the middle of a row, so rows may be missing behind it",
+			"export it again, or end the last line if the file is whole", io.ErrUnexpectedEOF)
+	}
+	return nil
+}

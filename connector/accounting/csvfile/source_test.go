@@ -1,0 +1,471 @@
+package csvfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+
+	"payersync/connector"
+)
+
+// write puts content into a new file and returns its path.
+func write(t testing.TB, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "customers.csv")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// source returns a source over content whose id column is Id.
+func source(t testing.TB, content string) *Source {
+	t.Helper()
+	return configured(t, Config{Path: write(t, content), ID: []string{"Id"}})
+}
+
+func configured(t testing.TB, c Config) *Source {
+	t.Helper()
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// read returns all records of a complete read.
+func read(t testing.TB, s *Source) []connector.Record {
+	t.Helper()
+	records, err := collect(t.Context(), s)
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	return records
+}
+
+func collect(ctx context.Context, s *Source) ([]connector.Record, error) {
+	var records []connector.Record
+	for page, err := range s.Customers(ctx, time.Time{}) {
+		if err != nil {
+			return records, err
+		}
+		records = append(records, page.Records...)
+	}
+	return records, nil
+}
+
+// brief returns records as "id: data" or "id! problem".
+func brief(records []connector.Record) []string {
+	var out []string
+	for _, r := range records {
+		if r.Problem != "" {
+			out = append(out, r.SourceID+"! "+r.Problem)
+			continue
+		}
+		out = append(out, r.SourceID+": "+string(r.Data))
+	}
+	return out
+}
+
+func TestRecordHoldsTheRowAsItStands(t *testing.T) {
+	t.Parallel()
+	got := read(t, source(t, "Id,Name,E-Mail\r\n A1 ,\"O'Hara \"\"Pip\"\" & Söhne\r\nLtd\",<pip@ohara.example>\r\n"))
+	want := []connector.Record{{
+		SourceID: "A1", State: connector.RecordActive, Origin: "customers.csv line 2",
+		Data: []byte(`{"Id":" A1 ","Name":"O'Hara \"Pip\" & Söhne\nLtd","E-Mail":"<pip@ohara.example>"}`),
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadUnderstandsHowTheFileWasWritten(t *testing.T) {
+	t.Parallel()
+	const plain = "Id,Name\nA1,Café Zoë\nA2,Bäckerei\n"
+	encoded := func(e encoding.Encoding, s string) string {
+		out, err := e.NewEncoder().String(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	little := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
+	tests := []struct {
+		name, content string
+		config        Config
+	}{
+		{name: "UTF-8", content: plain},
+		{name: "UTF-8 with byte order mark", content: "\ufeff" + plain},
+		{name: "UTF-16 LE", content: encoded(little, plain)},
+		{name: "UTF-16 BE", content: encoded(unicode.UTF16(unicode.BigEndian, unicode.UseBOM), plain)},
+		{name: "Windows-1252", content: encoded(charmap.Windows1252, plain)},
+		{name: "encoding set", content: encoded(charmap.Macintosh, plain), config: Config{Encoding: "macintosh"}},
+		{name: "byte order mark beats setting", content: encoded(little, plain), config: Config{Encoding: "windows-1252"}},
+		{name: "UTF-16 without mark, set", content: encoded(unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), plain), config: Config{Encoding: "utf-16le"}},
+		{name: "CRLF", content: strings.ReplaceAll(plain, "\n", "\r\n")},
+		{name: "no final line break", content: strings.TrimSuffix(plain, "\n")},
+		{name: "semicolon", content: strings.ReplaceAll(plain, ",", ";")},
+		{name: "tab", content: strings.ReplaceAll(plain, ",", "\t")},
+		{name: "delimiter set", content: strings.ReplaceAll(plain, ",", "|"), config: Config{Delimiter: "|"}},
+		{name: "tab by its name", content: strings.ReplaceAll(plain, ",", "\t"), config: Config{Delimiter: "tab"}},
+		{name: "spreadsheet hint line", content: "sep=;\n" + strings.ReplaceAll(plain, ",", ";")},
+		{name: "title lines", content: "Customer list\n\"Acme, Ltd\"\n\n" + plain},
+		{name: "title with a stray quote", content: "The 5\" list\n" + plain},
+		{name: "asterisk on a heading", content: "*Id , *Name\nA1,Café Zoë\nA2,Bäckerei\n"},
+		{name: "trailing blank columns", content: "Id,Name,,\nA1,Café Zoë,,\nA2,Bäckerei,,,,\n"},
+		{name: "blank lines", content: "\n\nId,Name\n\n  \nA1,Café Zoë\n,\n\r\nA2,Bäckerei\n,,,\n\n"},
+		{name: "quoted cells", content: "\"Id\",\"Name\"\n\"A1\",\"Café Zoë\"\n\"A2\",\"Bäckerei\"\n"},
+	}
+	want := []string{`A1: {"Id":"A1","Name":"Café Zoë"}`, `A2: {"Id":"A2","Name":"Bäckerei"}`}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := tt.config
+			c.Path, c.ID = write(t, tt.content), []string{"id"}
+			if diff := cmp.Diff(want, brief(read(t, configured(t, c)))); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// covers F48, F52, F54
+func TestBadRowIsReportedAndStopsNobodyElse(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", MaxRowBytes)
+	tests := []struct {
+		name, row string
+		want      []string // between the good rows, which are lines 2 and the last
+	}{
+		{"blank id", " ,Bob", []string{"line 3! Line 3 needs a value in Id."}},
+		{"too many columns", "B1,Bob,Smith", []string{"line 3! Line 3 has 3 columns where the header has 2."}},
+		{"too few columns", "B1", []string{"line 3! Line 3 has only 1 of the header's 2 columns."}},
+		{"NUL", "B1,Bo\x00b", []string{"B1! The Name in line 3 holds a NUL character."}},
+		{"NUL in id", "B\x001,Bob", []string{"line 3! The Id in line 3 holds characters that are no text."}},
+		{"line break in id", "\"B\n1\",Bob", []string{"line 3! The Id in line 3 holds characters that are no text."}},
+		{"invalid UTF-8", "B1,Zoë B\xffb", []string{"B1! The Name in line 3 holds characters that could not be read in the file's encoding."}},
+		{"lost character", "B1,B\uFFFDb", []string{"B1! The Name in line 3 holds characters that could not be read in the file's encoding."}},
+		{"quote inside a cell", "B1,Bob \"the Builder\" Smith", []string{"line 3! Line 3 has a quotation mark in the wrong place, so its columns cannot be told apart."}},
+		{"text behind a quoted cell", "B1,\"Bob\" Smith", []string{"line 3! Line 3 has a quotation mark in the wrong place, so its columns cannot be told apart."}},
+		{"quote never closed", "B1,\"Bob", []string{"line 3! Line 3 has a quotation mark in the wrong place, so its columns cannot be told apart."}},
+		{"quote never closed, rows behind it", "B1,\"Bob\nC1,Cat\nD1,\"Dan\"", []string{
+			"line 3! Line 3 has a quotation mark in the wrong place, so its columns cannot be told apart.",
+			`C1: {"Id":"C1","Name":"Cat"}`, `D1: {"Id":"D1","Name":"Dan"}`}},
+		{"rows swallowed by two stray quotes", "B1,\"Bob\nC1,Cat\nD1,Dan\",x", []string{
+			"line 3! Line 3 has 3 columns where the header has 2.",
+			`C1: {"Id":"C1","Name":"Cat"}`,
+			"line 5! Line 5 has a quotation mark in the wrong place, so its columns cannot be told apart."}},
+		{"row too long", "B1," + long, []string{"line 3! Line 3 begins a row of more than 256 KiB."}},
+		{"quoted row too long", "B1,\"" + strings.Repeat(long[:1000]+"\n", 300) + "\"",
+			append([]string{"line 3! Line 3 begins a row of more than 256 KiB."}, shortLines(4, 299)...)},
+		{"spreadsheet number", "1.23E+15,Bob", []string{"line 3! The Id in line 3 was changed by a spreadsheet (long numbers turn into 1.23E+15); format the column as text and export it again."}},
+		{"spreadsheet error", "#N/A,Bob", []string{"line 3! The Id in line 3 was changed by a spreadsheet (long numbers turn into 1.23E+15); format the column as text and export it again."}},
+		{"id like a line number", "line 2,Bob", []string{"line 3! The Id in line 3 reads like a line number and cannot be used as an id."}},
+		{"same id twice", "B1,Bob\nB1 ,Bobby", []string{"B1! Lines 3 and 4 have the same Id; each customer needs its own row and its own Id."}},
+		{"same id often", strings.Repeat("B1,Bob\n", 7), []string{"B1! Lines 3, 4, 5, 6, 7 and 2 more have the same Id; each customer needs its own row and its own Id."}},
+		{"ids that differ by case", "B1,Bob\nb1,Bob", []string{`B1: {"Id":"B1","Name":"Bob"}`, `b1: {"Id":"b1","Name":"Bob"}`}},
+		{"formula, direction marks, emoji, controls", "B1,=1+1\u202e\u200d👩‍🍳\x07", []string{`B1: {"Id":"B1","Name":"=1+1` + "\u202e\u200d👩‍🍳" + `\u0007"}`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := brief(read(t, source(t, "Id,Name\nA1,Ann\n"+tt.row+"\nZ1,Zed\n")))
+			want := append(append([]string{`A1: {"Id":"A1","Name":"Ann"}`}, tt.want...), `Z1: {"Id":"Z1","Name":"Zed"}`)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// shortLines returns the problems of n lines with one column, and of a last line
+// that is a stray quote.
+func shortLines(first, n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("line %d! Line %d has only 1 of the header's 2 columns.", first+i, first+i))
+	}
+	last := first + n
+	return append(out, fmt.Sprintf("line %d! Line %d has a quotation mark in the wrong place, so its columns cannot be told apart.", last, last))
+}
+
+func TestProblemHoldsNoPersonalValue(t *testing.T) {
+	t.Parallel()
+	s := configured(t, Config{Preset: "xero", Path: write(t, "ContactName,AccountNumber,EmailAddress\n"+
+		"Joan Secret,,joan@secret.example\nJoan Secret,,joan@secret.example\n,,joan@secret.example\nJoan Secret,\"x\"y,\nJoan Secret\nJoan\x00 Secret,J1,\n")})
+	for _, r := range read(t, s) {
+		if r.Problem == "" || strings.Contains(strings.ToLower(r.Problem), "secret") {
+			t.Errorf("problem of %s: %q, want one without the name", r.Origin, r.Problem)
+		}
+	}
+}
+
+func TestSeveralIDColumnsNeverGiveTheSameID(t *testing.T) {
+	t.Parallel()
+	s := configured(t, Config{ID: []string{"Branch", "*No"}, Path: write(t, "Branch,No\n"+
+		"a,b|c\na|b,c\na\\,b\n\"a\\|b\",c\na,\n,\\|\n x , y \n")})
+	var got []string
+	for _, r := range read(t, s) {
+		got = append(got, r.SourceID)
+	}
+	want := []string{`a|b\|c`, `a\|b|c`, `a\\|b`, `a\\\|b|c`, "line 6", "line 7", "x|y"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ids (-want +got):\n%s", diff)
+	}
+}
+
+func TestXeroNameStandsInForABlankAccountNumber(t *testing.T) {
+	t.Parallel()
+	with := configured(t, Config{Preset: "xero", Path: write(t, "*ContactName,AccountNumber\nAnn,N1\nBob,\nCat,Bob\n,\n")})
+	want := []string{
+		`N1: {"ContactName":"Ann","AccountNumber":"N1"}`,
+		"Bob! Lines 3 and 4 have the same AccountNumber or ContactName; each customer needs its own row and its own AccountNumber or ContactName.",
+	}
+	if diff := cmp.Diff(want, brief(read(t, with))); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+	without := configured(t, Config{Preset: "xero", Path: write(t, "ContactName,EmailAddress\nAnn,\n")})
+	if got := read(t, without)[0].SourceID; got != "Ann" {
+		t.Errorf("id without AccountNumber column = %q, want Ann", got)
+	}
+}
+
+func TestDescribeDeclaresTheColumnsAsTheFileSpellsThem(t *testing.T) {
+	t.Parallel()
+	s := configured(t, Config{Preset: "xero", Path: write(t, "Contacts of Acme\n*ContactName,ACCOUNTNUMBER,,Phone,phone,Phone (2),,\nAnn,1,,2,3,4,,\n")})
+	info, err := s.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := connector.TypeText
+	want := connector.SourceInfo{Kind: "csv", Snapshot: true, Fields: []connector.Field{
+		{Name: "ContactName", Type: text, Description: "Name of the contact; unique in Xero.", Example: "Saltmarsh Bakery Ltd"},
+		{Name: "ACCOUNTNUMBER", Type: text, Description: "Your own number for the contact; may be blank.", Example: "SB001"},
+		{Name: "column 3", Type: text, Description: "Column 3 of the file."},
+		{Name: "Phone", Type: text, Description: "Column 4 of the file."},
+		{Name: "phone (2)", Type: text, Description: "Column 5 of the file."},
+		{Name: "Phone (2) (2)", Type: text, Description: "Column 6 of the file."},
+	}}
+	if diff := cmp.Diff(want, info); diff != "" {
+		t.Errorf("info (-want +got):\n%s", diff)
+	}
+}
+
+// covers F45, F88
+func TestFileThatIsNotWholeIsAnErrorThatSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tests := []struct {
+		name string
+		path string
+		want string // behind "cannot read PATH: "
+		is   error
+	}{
+		{"absent", filepath.Join(dir, "absent.csv"), "there is no such file; put the export there or correct path in the configuration", fs.ErrNotExist},
+		{"directory", dir, "it is not a plain file; give the path of the exported CSV file", nil},
+		{"device", os.DevNull, "it is not a plain file; give the path of the exported CSV file", nil},
+		{"empty", write(t, ""), "it is empty; export it again", nil},
+		{"blank lines only", write(t, "\n \n\r\n"), "it has no header row; correct id in the configuration or export the file with its header", nil},
+		{"misspelt id", write(t, "Account Number,Name\n"), `none of its first 50 rows has a column "AccountNumber" (did you mean "Account Number"?); correct id in the configuration or export the file with its header`, nil},
+		{"no header", write(t, "A1,Ann\nA2,Bob\n"), `none of its first 50 rows has a column "AccountNumber"; correct id in the configuration or export the file with its header`, nil},
+		{"spreadsheet", write(t, "PK\x03\x04\x14\x00\x06\x00"), "it is a spreadsheet, not a CSV file; save it from the spreadsheet as CSV UTF-8", nil},
+		{"UTF-16 without mark", write(t, "A\x00c\x00c\x00\n\x00"), "it looks like UTF-16 without a byte order mark; set encoding to utf-16le or utf-16be, or save it as CSV UTF-8", nil},
+		{"UTF-16 without header", write(t, "\xff\xfeA\x00\n\x00"), `none of its first 50 rows has a column "AccountNumber"; correct id in the configuration or export the file with its header`, nil},
+		{"carriage returns", write(t, "AccountNumber,Name\rA1,Ann\r"), "its lines end as on very old Macintosh computers; save it as CSV UTF-8", nil},
+		{"heading that is no text", write(t, "AccountNumber,N\x00ame\nA1,Ann\n"), "the heading of column 2 in line 1 holds characters that are no text; correct the heading or set encoding", nil},
+		{"too many columns", write(t, "AccountNumber"+strings.Repeat(",x", 100*MaxColumns)+"\n"), "its header has 100001 columns, more than 1000; export fewer columns", nil},
+		{"cut in a row", write(t, "AccountNumber,Name\nA1,Ann\nA2"), "its last line ends in the middle of a row, so rows may be missing behind it; export it again, or end the last line if the file is whole", io.ErrUnexpectedEOF},
+		{"cut in a quoted cell", write(t, "AccountNumber,Name\nA1,Ann\nA2,\"Bo"), "its last line ends in the middle of a row, so rows may be missing behind it; export it again, or end the last line if the file is whole", io.ErrUnexpectedEOF},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := collect(t.Context(), configured(t, Config{Path: tt.path, ID: []string{"AccountNumber"}}))
+			var failure *Error
+			if !errors.As(err, &failure) {
+				t.Fatalf("error = %v, want an *Error", err)
+			}
+			if want := "cannot read " + tt.path + ": " + tt.want; err.Error() != want {
+				t.Errorf("error\n got %s\nwant %s", err, want)
+			}
+			if tt.is != nil && !errors.Is(err, tt.is) {
+				t.Errorf("error %v does not wrap %v", err, tt.is)
+			}
+		})
+	}
+}
+
+func TestFileAboveTheSizeLimitIsRefused(t *testing.T) {
+	t.Parallel()
+	path := write(t, "Id\n")
+	if err := os.Truncate(path, MaxFileBytes+1); err != nil {
+		t.Fatal(err)
+	}
+	_, err := collect(t.Context(), configured(t, Config{Path: path, ID: []string{"Id"}}))
+	if err == nil || !strings.Contains(err.Error(), "more than 256 MiB") {
+		t.Errorf("error = %v, want one that names the limit", err)
+	}
+}
+
+func TestGoodRowsOfACutFileComeThrough(t *testing.T) {
+	t.Parallel()
+	got, err := collect(t.Context(), source(t, "Id,Name\nA1,Ann\nA2,\"Bo"))
+	if err == nil {
+		t.Error("a cut file was read without error")
+	}
+	want := []string{`A1: {"Id":"A1","Name":"Ann"}`, "line 3! Line 3 has a quotation mark in the wrong place, so its columns cannot be told apart."}
+	if diff := cmp.Diff(want, brief(got)); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// covers F45
+func TestFileThatChangesWhileItIsReadIsNotACompleteRead(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(t *testing.T, path string) error{
+		"appended": func(_ *testing.T, path string) error {
+			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteString("B1,Bob\n")
+			return errors.Join(err, f.Close())
+		},
+		"truncated": func(_ *testing.T, path string) error { return os.Truncate(path, 100) },
+		"touched": func(_ *testing.T, path string) error {
+			return os.Chtimes(path, time.Time{}, time.Unix(1, 0))
+		},
+		"replaced": func(t *testing.T, path string) error { return os.Rename(write(t, "Id,Name\n"), path) },
+		"removed":  func(_ *testing.T, path string) error { return os.Remove(path) },
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := source(t, many(2*pageSize+1))
+			pages, last := 0, error(nil)
+			for _, err := range s.Customers(t.Context(), time.Time{}) {
+				if pages++; pages == 1 {
+					if err := change(t, s.path); err != nil {
+						t.Fatal(err)
+					}
+				}
+				last = err
+			}
+			if last == nil || !strings.Contains(last.Error(), "it changed while it was being read; run again when nothing writes to it") {
+				t.Errorf("error = %v, want one that says the file changed", last)
+			}
+		})
+	}
+}
+
+// many returns a file of n good rows.
+func many(n int) string {
+	var b strings.Builder
+	b.WriteString("Id,Name,Email,Phone,Address,City,Postcode,Status\n")
+	for i := range n {
+		fmt.Fprintf(&b, "A%06d,\"Saltmarsh Bakery %d, Ltd\",accounts%d@saltmarsh.example,01632 960123,12 Quayside,Whitby,YO21 9ZZ,Active\n", i, i, i)
+	}
+	return b.String()
+}
+
+func TestPagesHoldAtMost500Records(t *testing.T) {
+	t.Parallel()
+	var sizes []int
+	for page, err := range source(t, many(2*pageSize+1)).Customers(t.Context(), time.Now()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, len(page.Records))
+	}
+	if diff := cmp.Diff([]int{500, 500, 1}, sizes); diff != "" {
+		t.Errorf("page sizes (-want +got):\n%s", diff)
+	}
+}
+
+func TestHeaderWithoutRowsIsACompleteReadOfNobody(t *testing.T) {
+	t.Parallel()
+	if got := read(t, source(t, "Id,Name\n")); len(got) != 0 {
+		t.Errorf("got %d records, want none", len(got))
+	}
+}
+
+func TestNewNamesTheKeyThatIsWrong(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		config Config
+		want   string
+	}{
+		{Config{ID: []string{"Id"}}, "csv source: path is blank; name the exported file"},
+		{Config{Path: "x.csv"}, "csv source: id is missing; name the column that identifies a customer, for example id: [AccountNumber]"},
+		{Config{Path: "x.csv", ID: []string{"Id", " *"}}, "csv source: entry 2 of id is blank; name a column of the file or remove the entry"},
+		{Config{Path: "x.csv", Preset: "zero"}, `csv source: preset "zero" is not known (did you mean "xero"?); use one of generic, sage, xero`},
+		{Config{Path: "x.csv", Preset: "xero", Encoding: "utf8"}, `csv source: encoding "utf8" is not known (did you mean "utf-8"?); use one of iso-8859-15, macintosh, utf-16be, utf-16le, utf-8, windows-1252, or leave it out`},
+		{Config{Path: "x.csv", Preset: "xero", Delimiter: ";;"}, `csv source: delimiter ";;" is not usable; give one character such as ";" or the word tab, or leave it out`},
+		{Config{Path: "x.csv", Preset: "xero", Delimiter: `"`}, `csv source: delimiter "\"" is not usable; give one character such as ";" or the word tab, or leave it out`},
+	}
+	for _, tt := range tests {
+		_, err := New(tt.config)
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("New(%+v)\n got %v\nwant %s", tt.config, err, tt.want)
+		}
+	}
+}
+
+func TestMemoryHoldsNoMoreThanAPageAndTheIDs(t *testing.T) {
+	const rows, width = 4000, 4 << 10
+	var b strings.Builder
+	b.WriteString("Id,Name\n")
+	for i := range rows {
+		fmt.Fprintf(&b, "A%d,%s\n", i, strings.Repeat("x", width))
+	}
+	s := source(t, b.String())
+	b.Reset()
+	before, most := liveBytes(), int64(0)
+	for page, err := range s.Customers(t.Context(), time.Time{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, liveBytes())
+		runtime.KeepAlive(page)
+	}
+	if limit := int64(3 * pageSize * width); most-before > limit {
+		t.Errorf("reading %d bytes held %d bytes at a time, want at most %d", rows*width, most-before, limit)
+	}
+}
+
+func liveBytes() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func BenchmarkRead100000Rows(b *testing.B) {
+	s := source(b, many(100_000))
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		for page, err := range s.Customers(b.Context(), time.Time{}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n += len(page.Records)
+		}
+		if n != 100_000 {
+			b.Fatalf("read %d records, want 100000", n)
+		}
+	}
+}
