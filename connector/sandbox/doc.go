@@ -1,0 +1,41 @@
+// Package sandbox is a stateful model of the billing service of interface.md,
+// as one http.Handler with its state in memory. It refuses what the service
+// refuses, misbehaves on request, and has a Switch for every point that
+// interface.md leaves open, so that a client can be tried against each reading.
+// Truth is there for tests to look at; nothing in it is meant for real payers.
+//
+// It has no hidden goroutines and reads no clock but Options.Now: with one seed
+// and one order of calls it answers the same bytes. Two things wait in real
+// time, because that is what they are for: Options.Latency and the Slow fault,
+// and Run, which sends webhooks until its context ends. Judging the client,
+// keeping state across restarts and speaking TLS are left to others.
+//
+// # Addresses
+//
+//	/api/…                          the service, /api/oauth2/token for tokens
+//	/sign/{mandateId}               the page on which a payer signs
+//	/                               the operator's page, with forms to /sandbox/…
+//	POST /sandbox/mandates/{id}/{sign|approve|cancel}
+//	GET  /sandbox/customers, GET /sandbox/requests
+//
+// # Mandates
+//
+// As interface.md section 3.2 draws them; the acts of Sandbox in brackets.
+//
+//	(none) ──link──▶ CREATED ──[Sign]──▶ PENDING ──[Approve]──▶ ACTIVE
+//	                    │                   │                     │
+//	                    └──── cancel call, [PayerCancel], [BankCancel] ────▶ CANCELLED
+//
+// A link call in PENDING or ACTIVE answers the mandate that exists; in
+// CANCELLED it makes a new one; in CREATED the switch LinkWhenCreated decides.
+// [Migrate] brings in a mandate in MIGRATING, which Approve makes ACTIVE.
+//
+// # Webhooks
+//
+// Every act on a mandate or customer that the subscription covers puts one
+// delivery on a queue. Deliver sends what is due, one by one:
+//
+//	queued ──2xx──▶ gone
+//	  ▲  └──anything else──▶ waits for the next time of Options.Retries ──none left──▶ gone
+//	  └──────────────────────────────┘
+package sandbox

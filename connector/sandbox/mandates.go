@@ -1,0 +1,270 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// MandateMigrating is the status of a mandate that is on its way from another
+// provider (billing.md section 3). interface.md does not list it.
+const MandateMigrating connector.MandateStatus = "MIGRATING"
+
+const (
+	sender          = "Sandbox platform"
+	redactionMarker = "********"
+)
+
+// Mandate is a direct debit mandate as it truly stands.
+type Mandate struct {
+	ID            string                  `json:"id"`
+	CustomerID    string                  `json:"customerId"`
+	Status        connector.MandateStatus `json:"status"`
+	URL           string                  `json:"url"`
+	RedirectURL   string                  `json:"redirectUrl,omitempty"`
+	FailureReason string                  `json:"failureReason,omitempty"`
+	CreatedAt     time.Time               `json:"createdAt"`
+	History       []Step                  `json:"history"` // every status it ever had, oldest first
+}
+
+// Step is a status that a mandate took, and when.
+type Step struct {
+	Status connector.MandateStatus `json:"status"`
+	At     time.Time               `json:"at"`
+}
+
+func (m *Mandate) changedAt() time.Time { return m.History[len(m.History)-1].At }
+
+// copy returns m for a caller to keep.
+func (m *Mandate) copy() Mandate {
+	out := *m
+	out.History = slices.Clone(m.History)
+	return out
+}
+
+// mandateSummary returns the member directDebitMandate of a customer
+// (interface.md section 2.6), none where it is absent.
+func (sw *Switches) mandateSummary(m *Mandate) []member {
+	const name = "directDebitMandate"
+	switch {
+	case m == nil && sw.EmptyMandate == "absent":
+		return nil
+	case m == nil && sw.EmptyMandate == "null":
+		return []member{field(name, []byte("null"))}
+	case m == nil:
+		return []member{field(name, []byte("{}"))}
+	}
+	summary := object{field("id", quote(m.ID)), field("status", quote(string(m.Status)))}
+	switch sw.MandateTimes {
+	case "exact":
+		summary = append(summary, field("lastUpdatedTime", quote(sw.time(m.changedAt()))))
+	case "coarse":
+		summary = append(summary, field("lastUpdatedTime", quote(sw.time(m.changedAt().Truncate(time.Minute)))))
+	}
+	return []member{field(name, summary.json())}
+}
+
+// mandateJSON returns the full mandate response of interface.md section 2.6,
+// whose embedded customer has the long spelling.
+func (s *Sandbox) mandateJSON(m *Mandate) json.RawMessage {
+	sw := &s.opt.Switches
+	out := object{
+		field("id", quote(m.ID)),
+		field("creationTime", quote(sw.time(m.CreatedAt))),
+		field("status", quote(string(m.Status))),
+	}
+	if owner, living := s.customers[m.CustomerID]; living {
+		out = append(out, field("customer", s.embedded(owner, m)))
+	}
+	out = append(out,
+		field("url", quote(m.URL)),
+		field("redirectUrl", quote(m.RedirectURL)),
+		field("sender", object{field("name", quote(sender))}.json()),
+		field("bankAccountNumber", quote(redactionMarker)))
+	if m.FailureReason != "" {
+		out = append(out, field("failureReason", quote(m.FailureReason)))
+	}
+	return out.json()
+}
+
+func (s *Sandbox) embedded(c *customer, m *Mandate) json.RawMessage {
+	stored, _ := parseObject(object{member{text: c.fields}}.json()) // parsed before it was stored
+	long := Switches{PersonFields: "long", AddressFields: "long", ExternalData: s.opt.Switches.ExternalData}
+	out := append(object{field("id", quote(c.id))}, long.respell(stored)...)
+	return append(out,
+		field("directDebitMandate", object{field("status", quote(string(m.Status)))}.json()),
+		field("timezone", quote(timezone))).json()
+}
+
+func (s *Sandbox) signingURL(id string) string { return s.opt.PublicURL + "/sign/" + id }
+
+// startURL is where a payer begins: the page of the latest mandate, or one that
+// makes the first.
+func (s *Sandbox) startURL(c *customer) string {
+	if m := c.latest(); m != nil {
+		return m.URL
+	}
+	return s.signingURL(c.id)
+}
+
+// openMandate makes a mandate, in CREATED unless it comes from elsewhere.
+func (s *Sandbox) openMandate(c *customer, status connector.MandateStatus, redirectURL string) *Mandate {
+	now := s.opt.Now()
+	id := newToken(s.ids, 18)
+	m := &Mandate{
+		ID: id, CustomerID: c.id, Status: status, URL: s.signingURL(id), RedirectURL: redirectURL,
+		CreatedAt: now, History: []Step{{status, now}},
+	}
+	s.mandates[id] = m
+	c.mandates = append(c.mandates, m)
+	s.emit(event{category: "dd-mandate", verb: "INITIATED", customer: c.id, mandate: m})
+	return m
+}
+
+// move gives m a status and tells the subscriber.
+func (s *Sandbox) move(m *Mandate, to connector.MandateStatus) {
+	m.Status = to
+	m.History = append(m.History, Step{to, s.opt.Now()})
+	s.emit(event{category: "dd-mandate", verb: "UPDATED", customer: m.CustomerID, mandate: m})
+}
+
+// link is mandate creation as interface.md section 3.2 has it.
+func (s *Sandbox) link(c *customer, redirectURL string) *Mandate {
+	m := c.latest()
+	switch {
+	case m == nil, m.Status == connector.MandateCancelled:
+		return s.openMandate(c, connector.MandateCreated, redirectURL)
+	case m.Status != connector.MandateCreated:
+		return m
+	case s.opt.Switches.LinkWhenCreated == "new":
+		return s.openMandate(c, connector.MandateCreated, redirectURL)
+	case redirectURL != "":
+		m.RedirectURL = redirectURL
+	}
+	return m
+}
+
+// getLink is GET /customers/{id}/directdebitmandates with a body.
+func (s *Sandbox) getLink(c *call, r *http.Request) {
+	switch s.opt.Switches.MandateLink {
+	case "put":
+		s.refuseMethod(c)
+	case "put_list":
+		s.listMandates(c, r.PathValue("id"))
+	default:
+		s.replyLink(c, r, r.PathValue("id"))
+	}
+}
+
+func (s *Sandbox) listMandates(c *call, id string) {
+	found, ok := s.customers[id]
+	if !ok {
+		c.refuseUnknown()
+		return
+	}
+	all := []json.RawMessage{}
+	for _, m := range found.mandates {
+		all = append(all, s.mandateJSON(m))
+	}
+	body, _ := json.Marshal(map[string]any{"mandates": all}) // JSON already
+	c.reply(http.StatusOK, body)
+}
+
+// putMandate is the link call by PUT, or a cancel call.
+func (s *Sandbox) putMandate(c *call, r *http.Request) {
+	first, second := r.PathValue("first"), r.PathValue("second")
+	switch {
+	case first == "directdebitmandates":
+		s.cancelByID(c, r, second)
+	case second != "directdebitmandates":
+		c.refuseUnknown()
+	case s.opt.Switches.MandateLink == "get":
+		s.refuseMethod(c)
+	default:
+		s.replyLink(c, r, first)
+	}
+}
+
+func (s *Sandbox) replyLink(c *call, r *http.Request, id string) {
+	redirectURL, ok := s.redirectURL(c, r)
+	if !ok {
+		return
+	}
+	found, ok := s.customers[id]
+	if !ok {
+		c.refuseUnknown()
+		return
+	}
+	c.reply(http.StatusOK, s.mandateJSON(s.link(found, redirectURL)))
+}
+
+// redirectURL reads the return address of a link call, which may be left out,
+// and reports false when it refused the request.
+func (s *Sandbox) redirectURL(c *call, r *http.Request) (string, bool) {
+	if len(c.request) == 0 {
+		return "", true
+	}
+	fields, ok := c.object(r)
+	if !ok || !fields.has("redirectUrl") {
+		return "", ok
+	}
+	text, _ := fields.text("redirectUrl")
+	if !absoluteURL(text) {
+		s.refuseInvalid(c, problem{"redirectUrl", "NOT_A_URL"})
+		return "", false
+	}
+	return text, true
+}
+
+func absoluteURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http")
+}
+
+// cancelByID is PUT /customers/directdebitmandates/{id} where the action is in
+// the path's last segment, the query or the body. A colon must stand in the
+// path as itself, not escaped.
+func (s *Sandbox) cancelByID(c *call, r *http.Request, segment string) {
+	switch s.opt.Switches.Cancel {
+	case "colon":
+		id, isCancel := strings.CutSuffix(segment, ":cancel")
+		s.cancelIf(c, id, isCancel && strings.HasSuffix(r.URL.EscapedPath(), ":cancel"))
+	case "query":
+		s.cancelIf(c, segment, r.URL.Query().Get("action") == "cancel")
+	case "body":
+		fields, ok := c.object(r)
+		if !ok {
+			return
+		}
+		action, _ := fields.text("action")
+		s.cancelIf(c, segment, action == "cancel")
+	default:
+		c.refuseUnknown()
+	}
+}
+
+func (s *Sandbox) cancelBySlash(c *call, r *http.Request) {
+	s.cancelIf(c, r.PathValue("id"), s.opt.Switches.Cancel == "slash" && r.PathValue("action") == "cancel")
+}
+
+// cancelIf cancels the mandate when the call was spelt as the switch wants it.
+func (s *Sandbox) cancelIf(c *call, id string, spelt bool) {
+	m, known := s.mandates[id]
+	if !spelt || !known || s.customers[m.CustomerID] == nil {
+		c.refuseUnknown()
+		return
+	}
+	if s.opt.Switches.refusesCancel(m.Status) {
+		c.refuse(http.StatusBadRequest, "NOT_CANCELLABLE", "The mandate cannot be cancelled in this status.")
+		return
+	}
+	if m.Status != connector.MandateCancelled {
+		s.move(m, connector.MandateCancelled)
+	}
+	s.replyWritten(c, s.mandateJSON(m))
+}

@@ -1,0 +1,231 @@
+package sandbox
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+)
+
+//go:embed web/*.html web/style.css
+var webFiles embed.FS
+
+var pages = template.Must(template.ParseFS(webFiles, "web/*.html"))
+
+// shownCustomers is how many customers the operator's page lists, newest first.
+const shownCustomers = 100
+
+// routeWeb sets up everything: the service below /api/, and the pages and
+// control endpoints around it, whose forms take no posts from other sites.
+func (s *Sandbox) routeWeb() {
+	human := http.NewServeMux()
+	human.HandleFunc("GET /{$}", s.operatorPage)
+	human.HandleFunc("GET /sign/{id}", s.signPage)
+	human.HandleFunc("POST /sign/{id}", s.signForm)
+	human.HandleFunc("POST /sandbox/mandates/{id}/{act}", s.control)
+	human.HandleFunc("GET /sandbox/customers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Customers()) })
+	human.HandleFunc("GET /sandbox/requests", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, readable(s.Requests())) })
+	human.HandleFunc("GET /sandbox/style.css", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFileFS(w, r, webFiles, "web/style.css")
+	})
+	all := http.NewServeMux()
+	all.HandleFunc(apiPrefix, s.serveAPI)
+	all.Handle("/", guarded(http.NewCrossOriginProtection().Handler(human)))
+	s.web = all
+}
+
+func guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		// No form-action: a signed form leads on to the platform's own address.
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// operatorPage lists customers and mandates with a button for every act that is
+// possible.
+func (s *Sandbox) operatorPage(w http.ResponseWriter, _ *http.Request) {
+	type row struct {
+		Customer
+		CanSign, CanApprove, CanCancel bool
+		Latest                         *Mandate
+	}
+	customers, total := s.newest(shownCustomers)
+	rows := make([]row, len(customers))
+	for i, c := range customers {
+		rows[i].Customer = c
+		if len(c.Mandates) == 0 {
+			continue
+		}
+		m := &c.Mandates[len(c.Mandates)-1]
+		rows[i].Latest = m
+		rows[i].CanSign = m.Status == connector.MandateCreated
+		rows[i].CanApprove = m.Status == connector.MandatePending || m.Status == MandateMigrating
+		rows[i].CanCancel = slices.Contains(uncancelled, m.Status)
+	}
+	render(w, "operator.html", struct {
+		Rows           []row
+		Total, Pending int
+	}{rows, total, s.Pending()})
+}
+
+// newest returns up to n customers, newest first, and how many there are.
+func (s *Sandbox) newest(n int) ([]Customer, int) {
+	defer s.lock()()
+	var out []Customer
+	for _, c := range slices.Backward(s.order) {
+		if len(out) == n {
+			break
+		}
+		out = append(out, s.view(c))
+	}
+	return out, len(s.order)
+}
+
+// signPage is what the payer sees at a signing link.
+func (s *Sandbox) signPage(w http.ResponseWriter, r *http.Request) {
+	name, status, err := s.invitation(r.PathValue("id"))
+	if err != nil {
+		http.Error(w, "There is no mandate at this address.", http.StatusNotFound)
+		return
+	}
+	render(w, "sign.html", struct {
+		Sender, Name, Status string
+		CanSign              bool
+	}{sender, name, status.Label(), status == "" || status == connector.MandateCreated})
+}
+
+// invitation returns whom a signing address speaks to, and the status of the
+// mandate; blank when the address is a customer's who has none yet.
+func (s *Sandbox) invitation(id string) (name string, status connector.MandateStatus, err error) {
+	defer s.lock()()
+	if m, ok := s.mandates[id]; ok && s.customers[m.CustomerID] != nil {
+		return s.customers[m.CustomerID].name, m.Status, nil
+	}
+	c, ok := s.customers[id]
+	if !ok {
+		return "", "", ErrUnknown
+	}
+	if m := c.latest(); m != nil {
+		status = m.Status
+	}
+	return c.name, status, nil
+}
+
+// signForm signs, and sends the payer back to the platform.
+func (s *Sandbox) signForm(w http.ResponseWriter, r *http.Request) {
+	id := s.signable(r.PathValue("id"))
+	if err := s.Sign(id); err != nil {
+		writeError(w, err)
+		return
+	}
+	back := "/sign/" + id
+	if m, ok := s.Mandate(id); ok && m.RedirectURL != "" {
+		back = m.RedirectURL
+	}
+	http.Redirect(w, r, back, http.StatusSeeOther)
+}
+
+// signable returns the mandate that a signing address stands for. A customer's
+// own address, as create answers give it, stands for the latest mandate, which
+// is made when there is none.
+func (s *Sandbox) signable(id string) string {
+	defer s.lock()()
+	c, ok := s.customers[id]
+	if !ok {
+		return id
+	}
+	if m := c.latest(); m != nil {
+		return m.ID
+	}
+	return s.openMandate(c, connector.MandateCreated, "").ID
+}
+
+// control is POST /sandbox/mandates/{id}/{sign|approve|cancel}. Cancel is the
+// bank's; the form field reason names the failureReason. Browsers are led back
+// to the operator's page, programs get the mandate as JSON.
+func (s *Sandbox) control(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	id := r.PathValue("id")
+	acts := map[string]func() error{
+		"sign":    func() error { return s.Sign(id) },
+		"approve": func() error { return s.Approve(id) },
+		"cancel":  func() error { return s.BankCancel(id, bankReason(r)) },
+	}
+	act, ok := acts[r.PathValue("act")]
+	if !ok {
+		writeError(w, ErrUnknown)
+		return
+	}
+	if err := act(); err != nil {
+		writeError(w, err)
+		return
+	}
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	m, _ := s.Mandate(id) // acted on just now
+	writeJSON(w, m)
+}
+
+// readableRequest is a request whose body a person can read.
+type readableRequest struct {
+	Request
+	Body string `json:"body,omitempty"`
+}
+
+func readable(requests []Request) []readableRequest {
+	out := make([]readableRequest, len(requests))
+	for i, r := range requests {
+		out[i] = readableRequest{r, string(r.Body)}
+	}
+	return out
+}
+
+func bankReason(r *http.Request) string {
+	if reason := r.PostFormValue("reason"); reason != "" {
+		return reason
+	}
+	return "INSTRUCTION_CANCELLED_BY_PAYER"
+}
+
+func render(w http.ResponseWriter, page string, data any) {
+	var out strings.Builder
+	if err := pages.ExecuteTemplate(&out, page, data); err != nil {
+		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte(out.String())) // a browser that has gone is no matter of ours
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	body, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		http.Error(w, "The state could not be written as JSON.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(body, '\n')) // as above
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	status := http.StatusConflict
+	if errors.Is(err, ErrUnknown) {
+		status = http.StatusNotFound
+	}
+	body, _ := json.Marshal(map[string]string{"error": err.Error()}) // a string
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // as above
+}

@@ -1,0 +1,182 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// Switches holds one setting for each point that interface.md leaves open
+// (billing.md section 12). The zero value of every field is what the dialect
+// profile standard expects: where words are listed, the first one. Standard
+// returns them written out, Adfin the public reading.
+type Switches struct {
+	TokenAuth        string `yaml:"token_auth"`         // how the token endpoint takes the client's credentials: form | basic | any
+	ExpiresIn        string `yaml:"expires_in"`         // expires_in as raw JSON, for example 0, -1 or "3600"; "omit" leaves it out; "" is the true life in seconds
+	APITokens        string `yaml:"api_tokens"`         // token kinds that customers and mandates take: any | client_credentials | authorization_code
+	WrongTokenStatus int    `yaml:"wrong_token_status"` // for a token of the wrong kind: 403, 401 or 400
+
+	List List `yaml:"list"`
+
+	PersonFields  string `yaml:"person_fields"`  // spelling of people in customer answers: short (name, phone) | long (firstName, lastName, phoneNo)
+	AddressFields string `yaml:"address_fields"` // spelling of addresses in customer answers: short (line1, postCode) | long (addressLine1, postalCode)
+	ExternalData  string `yaml:"external_data"`  // shape in answers: map | list ({key, value}) | object ({connectorType, id}, more than one pair as array) | array (of such objects)
+	CustomerTimes bool   `yaml:"customer_times"` // customers carry creationTime and lastUpdatedTime, owned by the service
+	Times         string `yaml:"times"`          // spelling of times: rfc3339 | utc (…UTC for Z) | zoneless
+
+	CreateLink              string                    `yaml:"create_link"`                // what a create answer says of signing: url (an address, no mandate yet) | none | mandate (a mandate in CREATED is made with the customer)
+	CreateHidesExternalData bool                      `yaml:"create_hides_external_data"` // the create answer leaves externalData out
+	HashMemory              time.Duration             `yaml:"hash_memory"`                // how long the hash of a create body is remembered: 0 for ever, negative not at all
+	HashOutlivesDelete      bool                      `yaml:"hash_outlives_delete"`       // a replayed create of a deleted customer answers the dead id
+	ValidationStatus        int                       `yaml:"validation_status"`          // for refused bodies: 422, or 400
+	Update                  string                    `yaml:"update"`                     // body_id (PUT /customers) | path_id (PUT /customers/{id}) | both
+	WriteAnswer             string                    `yaml:"write_answer"`               // body of update and cancel answers: object | empty
+	RefusedMethodStatus     int                       `yaml:"refused_method_status"`      // for a method that a switch turns off: 405, 404 or 501
+	EmptyMandate            string                    `yaml:"empty_mandate"`              // directDebitMandate of a customer without one: absent | object ({}) | null
+	MandateTimes            string                    `yaml:"mandate_times"`              // lastUpdatedTime of mandate summaries: exact | coarse (whole minutes, so that times tie) | missing
+	MandateLink             string                    `yaml:"mandate_link"`               // methods of the link call: both | put | get (with body) | put_list (GET lists the customer's mandates)
+	LinkWhenCreated         string                    `yaml:"link_when_created"`          // link call in CREATED: same | new (the old mandate stays as it is)
+	Cancel                  string                    `yaml:"cancel"`                     // spelling of the cancel call: colon | slash | query | body
+	CancelRefused           []connector.MandateStatus `yaml:"cancel_refused"`             // statuses from which a cancel call is refused with 400
+	Migrating               bool                      `yaml:"migrating"`                  // mandates in MIGRATING exist: Migrate may be used
+
+	WebhookSetup string    `yaml:"webhook_setup"` // steps before a subscription is taken: subscribe | digest_auth_subscribe
+	Signature    Signature `yaml:"signature"`
+	TypeHeader   string    `yaml:"type_header"`  // delivery header that names the event's category; "" sends none
+	Payload      string    `yaml:"payload"`      // flat | nested | thin (the public form: upper-case type, ids, no status, no time)
+	ExtraEvents  []string  `yaml:"extra_events"` // types that are sent beside every event, subscribed or not
+}
+
+// List holds the open points of GET /customers (interface.md section 4.3).
+type List struct {
+	PageParam      string `yaml:"page_param"`      // "" is Page
+	SizeParam      string `yaml:"size_param"`      // "" is Size
+	FirstPage      int    `yaml:"first_page"`      // index of the first page, 0 or 1
+	RefuseBelow    bool   `yaml:"refuse_below"`    // an index below FirstPage is refused with 400, not read as the first page
+	IgnorePage     bool   `yaml:"ignore_page"`     // every request gets the first page (fault F18)
+	DefaultSize    int    `yaml:"default_size"`    // 0 is 20
+	MaxSize        int    `yaml:"max_size"`        // larger sizes are cut to it without a word; 0 is 100
+	Envelope       string `yaml:"envelope"`        // array | customers (with page and pagination) | another key that holds the list, beside page
+	Sort           string `yaml:"sort"`            // created_asc | created_desc | name | updated_desc
+	SortParam      bool   `yaml:"sort_param"`      // a query sort=creationTime,DESC (or lastUpdatedTime, name) wins over Sort
+	FinancialParam string `yaml:"financial_param"` // "" is financialStatus
+}
+
+// Standard returns the switches as the dialect profile standard expects them,
+// every default written out.
+func Standard() Switches {
+	var sw Switches
+	sw.fill()
+	return sw
+}
+
+// Adfin returns the switches for the public documentation of a service with the
+// same shapes (billing.md section 12, preset column).
+func Adfin() Switches {
+	sw := Switches{
+		TokenAuth: "any", APITokens: "authorization_code",
+		List: List{
+			PageParam: "page", SizeParam: "size", RefuseBelow: true, Envelope: "customers",
+			Sort: "created_desc", SortParam: true, FinancialParam: "financialStatuses",
+		},
+		PersonFields: "long", AddressFields: "long", ExternalData: "array", CustomerTimes: true, Times: "utc",
+		CreateLink: "none", CreateHidesExternalData: true, ValidationStatus: 400, Update: "both", WriteAnswer: "empty",
+		EmptyMandate: "object", MandateLink: "put_list", Migrating: true,
+		CancelRefused: []connector.MandateStatus{connector.MandateCancelled},
+		WebhookSetup:  "digest_auth_subscribe", TypeHeader: "adfin-webhook-type", Payload: "thin",
+		Signature: Signature{
+			Header: "adfin-webhook-signature", TimestampHeader: "adfin-webhook-signature-timestamp",
+			IDHeader: "adfin-webhook-instance-id", Encoding: "base64", Signed: "{body}{timestamp}", Timestamp: "rfc3339",
+		},
+	}
+	sw.fill()
+	return sw
+}
+
+// Validate reports every setting that holds a word or number the sandbox does
+// not know, in one error; nil when there is none.
+func (sw Switches) Validate() error {
+	sw.fill()
+	var errs []error
+	for _, w := range sw.words() {
+		if !slices.Contains(w.allowed, *w.value) {
+			errs = append(errs, fmt.Errorf("sandbox switch %s is %q: use %s", w.name, *w.value, strings.Join(w.allowed, ", ")))
+		}
+	}
+	for _, n := range sw.numbers() {
+		if !slices.Contains(n.allowed, *n.value) {
+			errs = append(errs, fmt.Errorf("sandbox switch %s is %d: use one of %v", n.name, *n.value, n.allowed))
+		}
+	}
+	if sw.List.DefaultSize < 1 || sw.List.MaxSize < 1 {
+		errs = append(errs, errors.New("sandbox switches list.default_size and list.max_size: use numbers above 0"))
+	}
+	return errors.Join(append(errs, sw.Signature.check())...)
+}
+
+// setting is one switch with a fixed set of values, the default first.
+type setting[T any] struct {
+	name    string
+	value   *T
+	allowed []T
+}
+
+func (sw *Switches) words() []setting[string] {
+	return append([]setting[string]{
+		{"token_auth", &sw.TokenAuth, []string{"form", "basic", "any"}},
+		{"api_tokens", &sw.APITokens, []string{"any", ClientCredentials, AuthorizationCode}},
+		{"list.sort", &sw.List.Sort, []string{"created_asc", "created_desc", "name", "updated_desc"}},
+		{"person_fields", &sw.PersonFields, []string{"short", "long"}},
+		{"address_fields", &sw.AddressFields, []string{"short", "long"}},
+		{"external_data", &sw.ExternalData, []string{"map", "list", "object", "array"}},
+		{"times", &sw.Times, []string{"rfc3339", "utc", "zoneless"}},
+		{"create_link", &sw.CreateLink, []string{"url", "none", "mandate"}},
+		{"update", &sw.Update, []string{"body_id", "path_id", "both"}},
+		{"write_answer", &sw.WriteAnswer, []string{"object", "empty"}},
+		{"empty_mandate", &sw.EmptyMandate, []string{"absent", "object", "null"}},
+		{"mandate_times", &sw.MandateTimes, []string{"exact", "coarse", "missing"}},
+		{"mandate_link", &sw.MandateLink, []string{"both", "put", "get", "put_list"}},
+		{"link_when_created", &sw.LinkWhenCreated, []string{"same", "new"}},
+		{"cancel", &sw.Cancel, []string{"colon", "slash", "query", "body"}},
+		{"webhook_setup", &sw.WebhookSetup, []string{"subscribe", "digest_auth_subscribe"}},
+		{"payload", &sw.Payload, []string{"flat", "nested", "thin"}},
+	}, sw.Signature.words()...)
+}
+
+func (sw *Switches) numbers() []setting[int] {
+	return []setting[int]{
+		{"validation_status", &sw.ValidationStatus, []int{422, 400}},
+		{"wrong_token_status", &sw.WrongTokenStatus, []int{403, 401, 400}},
+		{"refused_method_status", &sw.RefusedMethodStatus, []int{405, 404, 501}},
+		{"list.first_page", &sw.List.FirstPage, []int{0, 1}},
+	}
+}
+
+// fill writes the default into every field that is blank.
+func (sw *Switches) fill() {
+	for _, w := range sw.words() {
+		orDefault(w.value, w.allowed[0])
+	}
+	for _, n := range sw.numbers() {
+		orDefault(n.value, n.allowed[0])
+	}
+	orDefault(&sw.List.PageParam, "Page")
+	orDefault(&sw.List.SizeParam, "Size")
+	orDefault(&sw.List.FinancialParam, "financialStatus")
+	orDefault(&sw.List.Envelope, "array")
+	orDefault(&sw.List.DefaultSize, 20)
+	orDefault(&sw.List.MaxSize, 100)
+	orDefault(&sw.Signature.Header, "X-Signature")
+	orDefault(&sw.Signature.Signed, "{body}")
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var blank T
+	if *field == blank {
+		*field = value
+	}
+}

@@ -1,0 +1,179 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"payersync/connector"
+)
+
+// hooks is what the service keeps of the platform's webhooks.
+type hooks struct {
+	subscription *subscription
+	secret       connector.Secret
+	digested     bool
+	credentials  *credentials
+}
+
+type subscription struct {
+	ID          string   `json:"id"`
+	URL         string   `json:"url"`
+	Events      []string `json:"events"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Enabled     bool     `json:"enabled"`
+}
+
+// credentials are what the service shows to the receiver with each delivery.
+type credentials struct {
+	Basic *struct {
+		Username string `json:"username"`
+		Password string `json:"password"`
+	} `json:"basicAuthentication"`
+	APIKey *struct {
+		Header string `json:"headerKey"`
+		Value  string `json:"headerValue"`
+	} `json:"apiKeyAuthentication"`
+}
+
+// WebhookSecret returns the secret that deliveries are signed with now.
+func (s *Sandbox) WebhookSecret() connector.Secret {
+	defer s.lock()()
+	return s.hooks.secret
+}
+
+// SetWebhookSecret signs every delivery from now on with secret, as a rotation
+// does. It refuses one that Signature.Key cannot read.
+func (s *Sandbox) SetWebhookSecret(secret connector.Secret) error {
+	defer s.lock()()
+	sig := s.opt.Switches.Signature
+	sig.Secret = secret
+	if err := sig.check(); err != nil {
+		return err
+	}
+	s.hooks.secret = secret
+	return nil
+}
+
+// ownApp refuses a path that carries another app's client id.
+func (s *Sandbox) ownApp(c *call, r *http.Request) bool {
+	if r.PathValue("client") != s.opt.ClientID {
+		c.refuse(http.StatusForbidden, "WRONG_APP", "The token does not belong to this client id.")
+		return false
+	}
+	return true
+}
+
+// subscribe is PUT /apps/{client_id}/webhooks; it replaces the subscription
+// (interface.md section 4.2).
+func (s *Sandbox) subscribe(c *call, r *http.Request) {
+	if !s.ownApp(c, r) {
+		return
+	}
+	if _, ok := c.object(r); !ok {
+		return
+	}
+	if !s.setUp() {
+		c.refuse(http.StatusBadRequest, "SIGNATURE_NOT_SET_UP", "Set up the digest and the delivery credentials first.")
+		return
+	}
+	var wanted subscription
+	if err := json.Unmarshal(c.request, &wanted); err != nil {
+		s.refuseInvalid(c, problem{"", "WRONG_TYPE"})
+		return
+	}
+	if wrong := wanted.problems(); len(wrong) > 0 {
+		s.refuseInvalid(c, wrong...)
+		return
+	}
+	wanted.ID, wanted.Enabled = newUUID(s.eventIDs), true
+	s.hooks.subscription = &wanted
+	body, _ := json.Marshal(wanted) // strings and a flag
+	c.reply(http.StatusOK, body)
+}
+
+func (s *Sandbox) setUp() bool {
+	return s.opt.Switches.WebhookSetup == "subscribe" || s.hooks.digested && s.hooks.credentials != nil
+}
+
+func (w subscription) problems() []problem {
+	var out []problem
+	if !absoluteURL(w.URL) {
+		out = append(out, problem{"url", "NOT_A_URL"})
+	}
+	if len(w.Events) == 0 || slices.Contains(w.Events, "") {
+		out = append(out, problem{"events", "MISSING"})
+	}
+	return out
+}
+
+// getSubscription is GET /apps/{client_id}/webhooks (billing.md section 4.0).
+func (s *Sandbox) getSubscription(c *call, r *http.Request) {
+	if !s.ownApp(c, r) {
+		return
+	}
+	all := []subscription{}
+	if s.hooks.subscription != nil {
+		all = append(all, *s.hooks.subscription)
+	}
+	body, _ := json.Marshal(all) // strings and flags
+	c.reply(http.StatusOK, body)
+}
+
+// setDigest is PUT /apps/{client_id}/webhooks/digest: it draws a new secret,
+// which signs every delivery from then on (billing.md section 4.2).
+func (s *Sandbox) setDigest(c *call, r *http.Request) {
+	if !s.stepExists(c) || !s.ownApp(c, r) {
+		return
+	}
+	s.hooks.secret, s.hooks.digested = s.opt.Switches.Signature.draw(s.tokenIDs), true
+	c.reply(http.StatusOK, object{field("secretKey", quote(s.hooks.secret.Expose()))}.json())
+}
+
+// setAuth is PUT /apps/{client_id}/webhooks/auth: what the service is to show
+// with each delivery, Basic credentials, a header, or both.
+func (s *Sandbox) setAuth(c *call, r *http.Request) {
+	if !s.stepExists(c) || !s.ownApp(c, r) {
+		return
+	}
+	if _, ok := c.object(r); !ok {
+		return
+	}
+	var given credentials
+	if err := json.Unmarshal(c.request, &given); err != nil || !given.complete() {
+		s.refuseInvalid(c, problem{"", "CREDENTIALS_MISSING"})
+		return
+	}
+	s.hooks.credentials = &given
+	c.reply(http.StatusOK, object{field("statusCode", quote("200"))}.json())
+}
+
+// stepExists refuses the set-up steps of a service that has none.
+func (s *Sandbox) stepExists(c *call) bool {
+	if s.opt.Switches.WebhookSetup == "subscribe" {
+		c.refuseUnknown()
+		return false
+	}
+	return true
+}
+
+func (a credentials) complete() bool {
+	if a.Basic == nil && a.APIKey == nil {
+		return false
+	}
+	return (a.Basic == nil || a.Basic.Username != "") && (a.APIKey == nil || a.APIKey.Header != "")
+}
+
+// show puts the credentials on a delivery.
+func (a *credentials) show(r *http.Request) {
+	if a == nil {
+		return
+	}
+	if a.Basic != nil {
+		r.SetBasicAuth(a.Basic.Username, a.Basic.Password)
+	}
+	if a.APIKey != nil {
+		r.Header.Set(a.APIKey.Header, a.APIKey.Value)
+	}
+}
