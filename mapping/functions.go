@@ -1,0 +1,496 @@
+package mapping
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/builtin"
+	"github.com/expr-lang/expr/vm/runtime"
+
+	"payersync/connector"
+)
+
+// maxText is the longest text that a field or a function may give, in bytes.
+const maxText = 32 << 10
+
+// meter bounds the work that one record may cause, in steps. A step is worth
+// some tens of nanoseconds; the bound does not depend on a clock, so the same
+// record always ends the same way.
+type meter struct{ left int }
+
+// maxSteps is what one record may spend: far more than any real mapping needs,
+// and reached within milliseconds.
+const maxSteps = 50_000
+
+func (m *meter) spend(steps int) error {
+	if m.left -= steps; m.left < 0 {
+		return sentence("the expressions do too much work for this record")
+	}
+	return nil
+}
+
+// sentence is an error in plain words, without personal values.
+type sentence string
+
+func (s sentence) Error() string { return string(s) }
+
+// function is one that mapping files can call.
+type function struct {
+	usage  string // how it is called, for messages
+	types  []any  // Go signatures
+	result func(args []reflect.Type) (reflect.Type, error)
+	call   func(m *meter, args []any) (any, error)
+}
+
+// functions are the functions of mapping files; mapping/README.md shows each
+// one with an example that a test runs.
+var functions = map[string]function{
+	"trim":       onText("trim(text)", strings.TrimSpace),
+	"lower":      onText("lower(text)", strings.ToLower),
+	"upper":      onText("upper(text)", strings.ToUpper),
+	"title":      onText("title(text)", title),
+	"digits":     onText("digits(text)", digits),
+	"firstEmail": onText("firstEmail(text)", firstEmail),
+	"postcode":   onText("postcode(text)", postcode),
+	"isBlank":    onText("isBlank(text)", blank),
+	"isEmail":    onText("isEmail(text)", func(s string) bool { return connector.ValidEmail(strings.TrimSpace(s)) }),
+	"coalesce":   {usage: "coalesce(text, text, …)", types: []any{new(func(...string) string)}, call: coalesce},
+	"default":    {usage: "default(text, text)", types: []any{new(func(string, string) string)}, call: coalesce},
+	"join":       {usage: "join(list, separator)", types: []any{new(func([]any, string) string), new(func([]string, string) string)}, call: join},
+	"split":      {usage: "split(text, separator)", types: []any{new(func(string, string) []string)}, call: split},
+	"replace":    {usage: "replace(text, old, new)", types: []any{new(func(string, string, string) string)}, call: replace},
+	"truncate":   {usage: "truncate(text, length)", types: []any{new(func(string, int) string)}, call: truncate},
+	"phone":      {usage: "phone(list, type)", result: phoneResult, call: phone},
+	"address":    {usage: "address(list, type)", result: addressResult, call: address},
+}
+
+// onText makes a function of one text.
+func onText[R string | bool](usage string, f func(string) R) function {
+	return function{usage: usage, types: []any{new(func(string) R)}, call: func(_ *meter, args []any) (any, error) {
+		s, err := text(args[0])
+		if err != nil {
+			return nil, err
+		}
+		return f(s), nil
+	}}
+}
+
+// register returns the function as the expression engine wants it: it charges
+// for the texts it is given and gives, and bounds their size.
+func (f function) register(name string) *builtin.Function {
+	out := &builtin.Function{Name: name, Validate: f.result}
+	for _, t := range f.types {
+		out.Types = append(out.Types, reflect.TypeOf(t).Elem())
+	}
+	out.Func = func(args ...any) (any, error) {
+		m := args[0].(*meter)
+		steps := 1
+		for _, arg := range args[1:] {
+			steps += size(arg) / 64
+		}
+		if err := m.spend(steps); err != nil {
+			return nil, err
+		}
+		return f.call(m, args[1:])
+	}
+	return out
+}
+
+// size is about how much there is to look at in a value.
+func size(v any) int {
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case []string:
+		return 64 * len(v)
+	case []any:
+		return 64 * len(v)
+	}
+	if r := reflect.ValueOf(v); r.Kind() == reflect.Slice {
+		return 64 * r.Len()
+	}
+	return 0
+}
+
+// text returns v as a text; nothing is the blank text.
+func text(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case nil:
+		return "", nil
+	}
+	return "", sentence("a text is needed where there is something else")
+}
+
+func texts(v any) ([]string, error) {
+	list, ok := v.([]any)
+	if !ok {
+		out, _ := v.([]string)
+		return out, nil
+	}
+	out := make([]string, len(list))
+	for i, element := range list {
+		s, err := text(element)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = s
+	}
+	return out, nil
+}
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
+
+// bounded refuses texts that would grow beyond maxText, before they are built.
+func bounded(size int) error {
+	if size > maxText {
+		return sentence(fmt.Sprintf("a text grows beyond %d bytes", maxText))
+	}
+	return nil
+}
+
+func coalesce(_ *meter, args []any) (any, error) {
+	for _, arg := range args {
+		s, err := text(arg)
+		if err != nil {
+			return nil, err
+		}
+		if !blank(s) {
+			return s, nil
+		}
+	}
+	return "", nil
+}
+
+func join(_ *meter, args []any) (any, error) {
+	list, err := texts(args[0])
+	if err != nil {
+		return nil, err
+	}
+	separator, err := text(args[1])
+	if err != nil {
+		return nil, err
+	}
+	var parts []string
+	size := 0
+	for _, s := range list {
+		if s = strings.TrimSpace(s); s != "" {
+			parts = append(parts, s)
+			size += len(s) + len(separator)
+		}
+	}
+	if err := bounded(size); err != nil {
+		return nil, err
+	}
+	return strings.Join(parts, separator), nil
+}
+
+func split(m *meter, args []any) (any, error) {
+	s, err := texts(args)
+	if err != nil {
+		return nil, err
+	}
+	if s[1] == "" {
+		return []string{s[0]}, nil
+	}
+	out := strings.Split(s[0], s[1])
+	return out, m.spend(len(out))
+}
+
+func replace(_ *meter, args []any) (any, error) {
+	s, err := texts(args)
+	if err != nil {
+		return nil, err
+	}
+	if s[1] == "" {
+		return s[0], nil
+	}
+	if err := bounded(len(s[0]) + strings.Count(s[0], s[1])*(len(s[2])-len(s[1]))); err != nil {
+		return nil, err
+	}
+	return strings.ReplaceAll(s[0], s[1], s[2]), nil
+}
+
+func truncate(_ *meter, args []any) (any, error) {
+	s, err := text(args[0])
+	if err != nil {
+		return nil, err
+	}
+	n, ok := args[1].(int)
+	if !ok || n < 0 {
+		return nil, sentence("truncate needs a length of 0 or more")
+	}
+	for i := range s {
+		if n == 0 {
+			return s[:i], nil
+		}
+		n--
+	}
+	return s, nil
+}
+
+// title writes the first letter of each word large and the others small. A
+// letter behind an apostrophe begins a word only if more letters follow:
+// O'Brien, but Baker's.
+func title(s string) string {
+	r := []rune(strings.ToLower(s))
+	for i := range r {
+		if begins(r, i) {
+			r[i] = unicode.ToTitle(r[i])
+		}
+	}
+	return string(r)
+}
+
+func begins(r []rune, i int) bool {
+	if i == 0 {
+		return true
+	}
+	if r[i-1] == '\'' || r[i-1] == '’' {
+		return i+1 < len(r) && unicode.IsLetter(r[i+1])
+	}
+	return !unicode.IsLetter(r[i-1]) && !unicode.IsDigit(r[i-1]) && !unicode.IsMark(r[i-1])
+}
+
+func digits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// firstEmail returns the first well-formed address of a cell that may hold
+// several. A cell without one is returned trimmed, so that what is wrong with
+// it is seen and reported, not dropped.
+func firstEmail(s string) string {
+	for _, word := range strings.FieldsFunc(s, betweenEmails) {
+		if word = strings.TrimPrefix(word, "mailto:"); connector.ValidEmail(word) {
+			return word
+		}
+	}
+	return strings.TrimSpace(s)
+}
+
+func betweenEmails(r rune) bool {
+	return unicode.IsSpace(r) || strings.ContainsRune(`,;/|<>()"`, r)
+}
+
+var ukPostcode = regexp.MustCompile(`^[A-Z]{1,2}[0-9][0-9A-Z]?[0-9][A-Z]{2}$`)
+
+// postcode writes a UK postcode as the post office does, large and with one
+// space. Anything else is returned trimmed.
+func postcode(s string) string {
+	code := strings.ToUpper(strings.Join(strings.Fields(s), ""))
+	if !ukPostcode.MatchString(code) {
+		return strings.TrimSpace(s)
+	}
+	return code[:len(code)-3] + " " + code[len(code)-3:]
+}
+
+// roles are the places of the fields by which phone and address know a list's
+// elements: the first text field whose name ends so, and -1 where there is none.
+type roles struct{ kind, number, area, country int }
+
+func rolesOf(element reflect.Type) roles {
+	return roles{ending(element, "type"), ending(element, "number"), ending(element, "areacode"), ending(element, "countrycode")}
+}
+
+func ending(element reflect.Type, role string) int {
+	for i := range element.NumField() {
+		f := element.Field(i)
+		if f.Type.Kind() == reflect.String && strings.HasSuffix(strings.ToLower(f.Tag.Get("expr")), role) {
+			return i
+		}
+	}
+	return -1
+}
+
+// elementType checks the arguments of phone and address.
+func elementType(name string, args []reflect.Type) (reflect.Type, error) {
+	if len(args) != 2 || args[0].Kind() != reflect.Slice || args[1].Kind() != reflect.String {
+		return nil, fmt.Errorf("the arguments do not fit; use %s(list, type)", name)
+	}
+	element := args[0].Elem()
+	if element.Kind() == reflect.Interface {
+		return nil, fmt.Errorf("%s looks into a list of the record itself; pick from this one with [0]", name)
+	}
+	if element.Kind() != reflect.Struct || rolesOf(element).kind < 0 {
+		return nil, fmt.Errorf("%s needs a list whose elements have a field ending in Type", name)
+	}
+	return element, nil
+}
+
+func phoneResult(args []reflect.Type) (reflect.Type, error) {
+	element, err := elementType("phone", args)
+	if err == nil && rolesOf(element).number < 0 {
+		err = errors.New("phone needs a list whose elements have a field ending in Number")
+	}
+	return reflect.TypeFor[string](), err
+}
+
+func addressResult(args []reflect.Type) (reflect.Type, error) {
+	return elementType("address", args)
+}
+
+// phone returns the number of the list's element with the given type, with its
+// country and area code; "" when there is none. args[2] are the list's roles.
+func phone(_ *meter, args []any) (any, error) {
+	r := args[2].(roles)
+	element, ok := ofType(args, func(e reflect.Value) bool { return !blank(e.Field(r.number).String()) })
+	if !ok {
+		return "", nil
+	}
+	var parts []string
+	for _, i := range []int{r.country, r.area, r.number} {
+		if i < 0 || blank(element.Field(i).String()) {
+			continue
+		}
+		s := strings.TrimSpace(element.Field(i).String())
+		if i == r.country && !strings.HasPrefix(s, "+") && !strings.HasPrefix(s, "0") {
+			s = "+" + s
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, " "), nil
+}
+
+// address returns the list's element with the given type, and a blank one when
+// there is none. args[2] are the list's roles.
+func address(_ *meter, args []any) (any, error) {
+	r := args[2].(roles)
+	element, ok := ofType(args, func(e reflect.Value) bool {
+		for i := range e.NumField() {
+			if f := e.Field(i); i != r.kind && f.Kind() == reflect.String && !blank(f.String()) {
+				return true
+			}
+		}
+		return false
+	})
+	if !ok {
+		return reflect.Zero(reflect.TypeOf(args[0]).Elem()).Interface(), nil
+	}
+	return element.Interface(), nil
+}
+
+// ofType finds the first element of the list args[0] that has the type args[1]
+// and is filled: accounting systems keep blank elements in place of missing ones.
+func ofType(args []any, filled func(reflect.Value) bool) (reflect.Value, bool) {
+	list := reflect.ValueOf(args[0])
+	want, err := text(args[1])
+	if err != nil {
+		return reflect.Value{}, false
+	}
+	kind := args[2].(roles).kind
+	for i := range list.Len() {
+		if element := list.Index(i); strings.EqualFold(element.Field(kind).String(), want) && filled(element) {
+			return element, true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// The hidden functions stand for operators: they charge for their work, bound
+// their results, and give a blank for what is not there. Their names cannot be
+// written in an expression.
+const (
+	fnPlus     = "plus "
+	fnContains = "contains "
+	fnMatches  = "matches "
+	fnAt       = "at "
+	fnEqual    = "equal "
+	fnDiffer   = "differ "
+	fnIn       = "in "
+	fnLen      = "len "
+	fnStep     = "step "
+	varMeter   = "meter "
+)
+
+var hidden = map[string]function{
+	fnPlus:     {call: plus},
+	fnContains: {call: contains},
+	fnMatches:  {call: matches},
+	fnAt:       {call: at},
+	fnEqual:    {call: func(_ *meter, args []any) (any, error) { return runtime.Equal(args[0], args[1]), nil }},
+	fnDiffer:   {call: func(_ *meter, args []any) (any, error) { return !runtime.Equal(args[0], args[1]), nil }},
+	fnIn:       {call: func(_ *meter, args []any) (any, error) { return runtime.In(args[0], args[1]), nil }},
+	fnLen:      {call: func(_ *meter, args []any) (any, error) { return builtin.Len(args[0]), nil }},
+	fnStep:     {call: func(m *meter, args []any) (any, error) { return nil, m.spend(args[0].(int)) }},
+}
+
+// pattern is a compiled regular expression (RE2), and how many steps it has.
+type pattern struct {
+	re    *regexp.Regexp
+	steps int
+}
+
+// matches charges before it starts: its time is the text's length times the
+// pattern's.
+func matches(m *meter, args []any) (any, error) {
+	s, err := text(args[0])
+	if err != nil {
+		return nil, err
+	}
+	p := args[1].(pattern)
+	if err := m.spend(len(s) * p.steps / 8); err != nil {
+		return nil, err
+	}
+	return p.re.MatchString(s), nil
+}
+
+func contains(_ *meter, args []any) (any, error) {
+	s, err := texts(args)
+	if err != nil {
+		return nil, err
+	}
+	return strings.Contains(s[0], s[1]), nil
+}
+
+func plus(_ *meter, args []any) (any, error) {
+	s, err := texts(args)
+	if err != nil {
+		return nil, err
+	}
+	if err := bounded(len(s[0]) + len(s[1])); err != nil {
+		return nil, err
+	}
+	return s[0] + s[1], nil
+}
+
+// at picks from a list by number, or from a block by name; what is not there is
+// the blank in args[2].
+func at(_ *meter, args []any) (any, error) {
+	from := reflect.ValueOf(args[0])
+	switch by := args[1].(type) {
+	case int:
+		if from.Kind() != reflect.Slice {
+			break
+		}
+		if by < 0 {
+			by += from.Len()
+		}
+		if by < 0 || by >= from.Len() {
+			return args[2], nil
+		}
+		return from.Index(by).Interface(), nil
+	case string:
+		if from.Kind() != reflect.Map {
+			break
+		}
+		if v := from.MapIndex(reflect.ValueOf(by)); v.IsValid() {
+			return v.Interface(), nil
+		}
+		return args[2], nil
+	}
+	return nil, sentence("[ ] is used on something that is no list")
+}
+
+// validText reports whether a text from a record can be worked with.
+func validText(s string) bool { return len(s) <= maxText && utf8.ValidString(s) }

@@ -1,0 +1,268 @@
+package strict
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	yaml "go.yaml.in/yaml/v4"
+)
+
+// Problem is one mistake in a file. Its text never shows the value of a key
+// that holds a secret.
+type Problem struct {
+	File    string
+	Line    int    // counted from 1; 0 when the problem is the whole file's
+	Column  int    // counted from 1, in characters
+	Width   int    // characters to underline; 0 for none
+	Source  string // the line as written; "" when there is none to show
+	Message string // one plain sentence without a full stop
+}
+
+// String returns the problem as it is printed: place and sentence, then the
+// line with the words in question underlined.
+func (p Problem) String() string {
+	if p.Line == 0 {
+		return p.File + ": " + p.Message
+	}
+	head := fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+	if strings.TrimSpace(p.Source) == "" {
+		return head
+	}
+	text := fmt.Sprintf("%s\n%5d | %s", head, p.Line, p.Source)
+	if p.Width == 0 {
+		return text
+	}
+	before := []rune(p.Source)
+	before = before[:min(p.Column-1, len(before))]
+	for i, r := range before {
+		if r != '\t' {
+			before[i] = ' '
+		}
+	}
+	return fmt.Sprintf("%s\n%5s | %s%s", text, "", string(before), strings.Repeat("^", p.Width))
+}
+
+// Error is every problem of a file, in the order of the file.
+type Error struct {
+	Problems []Problem
+}
+
+// NewError returns problems sorted by position as an *Error, and nil when there
+// are none.
+func NewError(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	sorted := slices.Clone(problems)
+	slices.SortStableFunc(sorted, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
+	})
+	return &Error{slices.Compact(sorted)}
+}
+
+// maxPrinted is how many problems are printed; a person corrects those first.
+const maxPrinted = 20
+
+// Error returns the problems one below the other.
+func (e *Error) Error() string {
+	var texts []string
+	for i, p := range e.Problems {
+		if i == maxPrinted {
+			texts = append(texts, fmt.Sprintf("… and %d more", len(e.Problems)-i))
+			break
+		}
+		texts = append(texts, p.String())
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Problem returns a problem of the value at path, or of the nearest block above
+// it that the file has.
+func (d *Doc) Problem(path Path, format string, args ...any) Problem {
+	message := fmt.Sprintf(format, args...)
+	key, node := d.nearest(path)
+	switch {
+	case node == d.root:
+		return d.at(node.Line, node.Column, 1, message)
+	case node.Kind == yaml.ScalarNode && node.Value != "":
+		return d.at(node.Line, node.Column, d.width(node), message)
+	case key != nil:
+		return d.at(key.Line, key.Column, d.width(key), message)
+	}
+	return d.at(node.Line, node.Column, 1, message)
+}
+
+// KeyProblem returns a problem of the key that path ends with.
+func (d *Doc) KeyProblem(path Path, format string, args ...any) Problem {
+	key, node := d.nearest(path)
+	if key == nil {
+		key = node
+	}
+	return d.at(key.Line, key.Column, d.width(key), fmt.Sprintf(format, args...))
+}
+
+// TextProblem returns a problem inside the text at path, width characters long,
+// from the given character of the text (counted from 0) on. It finds the place
+// through quotes, escapes and folded lines.
+func (d *Doc) TextProblem(path Path, from, width int, format string, args ...any) Problem {
+	_, node := d.nearest(path)
+	line, column := d.locate(node, from)
+	return d.at(line, column, width, fmt.Sprintf(format, args...))
+}
+
+// Line returns the line of the value at path, or of the nearest block above it.
+func (d *Doc) Line(path Path) int {
+	_, node := d.nearest(path)
+	return node.Line
+}
+
+// nearest walks as far along path as the file goes.
+func (d *Doc) nearest(path Path) (key, node *yaml.Node) {
+	node = d.root
+	for _, step := range path {
+		k, v := child(node, step)
+		if v == nil {
+			break
+		}
+		key, node = k, v
+	}
+	return key, node
+}
+
+// at makes a problem. Nothing is underlined where a hidden secret before it has
+// moved the words.
+func (d *Doc) at(line, column, width int, message string) Problem {
+	p := Problem{File: d.name, Line: line, Column: max(column, 1), Message: maskAddresses(message)}
+	if line < 1 || line > len(d.lines) {
+		return p
+	}
+	p.Source = d.shown(line)
+	written, shown := []rune(d.lines[line-1]), []rune(p.Source)
+	if before := p.Column - 1; before <= min(len(written), len(shown)) && slices.Equal(written[:before], shown[:before]) {
+		p.Width = max(1, min(width, len(shown)-before))
+	}
+	return p
+}
+
+// width is how many characters of its first line a scalar takes.
+func (d *Doc) width(node *yaml.Node) int {
+	first, _, _ := strings.Cut(node.Value, "\n")
+	n := utf8.RuneCountInString(first)
+	if isQuoted(node) {
+		n += 2
+	}
+	return n
+}
+
+func isQuoted(node *yaml.Node) bool {
+	return node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
+}
+
+// maxShown is how much of a line is shown, in characters.
+const maxShown = 240
+
+// shown returns a line for a message: without secrets, and not endless.
+func (d *Doc) shown(line int) string {
+	text := d.secrets.mask(d.lines[line-1], line)
+	if r := []rune(text); len(r) > maxShown {
+		text = string(r[:maxShown]) + "…"
+	}
+	return text
+}
+
+const redacted = "[redacted]"
+
+// secretWord finds keys that sound like secrets, whether or not the file's
+// schema knows them: a misspelt key must not print its value either.
+var secretWord = regexp.MustCompile(`(?i)(secr|passw|token|api_?key|credential)`)
+
+// secretAfterKey finds the value behind such a key on one line of text. The
+// value of a reference (env:NAME, file:PATH) is no secret.
+var secretAfterKey = regexp.MustCompile(`(?i)([\w.-]*(?:secr|passw|token|api_?key|credential)[\w.-]*["']?\s*:\s*)([^\s#,{}\[\]][^#,}\]]*|\[[^\]]+\]?)`)
+
+// passwordInAddress finds what stands before the @ of a web address.
+var passwordInAddress = regexp.MustCompile(`(://)[^/\s@"']+@`)
+
+func maskAddresses(text string) string {
+	return passwordInAddress.ReplaceAllString(text, "${1}"+redacted+"@")
+}
+
+// secrets knows what of a file must not be shown.
+type secrets struct {
+	keys  []string       // that hold secrets, as the schema says
+	spans map[int][]span // to hide, by line
+}
+
+// span is a part of a line, in columns: from the first to the one before end.
+type span struct{ from, end int }
+
+// hideSecrets finds the scalars below keys that hold secrets.
+func (d *Doc) hideSecrets(node *yaml.Node, hide bool) {
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			d.hideSecrets(node.Content[i+1], hide || d.secrets.hold(node.Content[i].Value))
+		}
+	case yaml.SequenceNode:
+		for _, element := range node.Content {
+			d.hideSecrets(element, hide)
+		}
+	case yaml.ScalarNode:
+		if hide && !isReference(node.Value) {
+			d.hideScalar(node)
+		}
+	}
+}
+
+// hideScalar hides a scalar from its first character to its last, or to the end
+// of the line where that is not known.
+func (d *Doc) hideScalar(node *yaml.Node) {
+	const endOfLine = MaxSize
+	lastLine, end := d.locate(node, utf8.RuneCountInString(strings.TrimRight(node.Value, "\n")))
+	if isQuoted(node) {
+		end++
+	}
+	if lastLine == node.Line && end <= node.Column {
+		end = endOfLine
+	}
+	for line, from := node.Line, node.Column; line <= lastLine; line, from = line+1, 1 {
+		s := span{from, endOfLine}
+		if line == lastLine {
+			s.end = end
+		}
+		d.secrets.spans[line] = append(d.secrets.spans[line], s)
+	}
+}
+
+func (s *secrets) hold(key string) bool {
+	return secretWord.MatchString(key) || slices.Contains(s.keys, Nearest(key, s.keys))
+}
+
+// mask hides what must not be shown of a line, from the right, so that the
+// columns before it stay.
+func (s *secrets) mask(text string, line int) string {
+	r := []rune(text)
+	spans := slices.Clone(s.spans[line])
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(b.from, a.from) })
+	for _, h := range spans {
+		from, end := min(h.from-1, len(r)), min(h.end-1, len(r))
+		if from < end {
+			r = slices.Concat(r[:from], []rune(redacted), r[end:])
+		}
+	}
+	return secretAfterKey.ReplaceAllStringFunc(maskAddresses(string(r)), func(found string) string {
+		m := secretAfterKey.FindStringSubmatch(found)
+		if value := strings.Trim(m[2], `"'[ `); isReference(value) || strings.HasPrefix(value, redacted[1:]) {
+			return found
+		}
+		return m[1] + redacted
+	})
+}
+
+func isReference(value string) bool {
+	return strings.HasPrefix(value, "env:") || strings.HasPrefix(value, "file:")
+}

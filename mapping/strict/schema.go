@@ -1,0 +1,365 @@
+package strict
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	generate "github.com/invopop/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	yaml "go.yaml.in/yaml/v4"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// Schema returns the JSON Schema (draft 2020-12) of files that are read into a
+// T, indented, for editors. Names come from the yaml tags, descriptions from
+// jsonschema_description tags; keys marked writeOnly hold secrets.
+func Schema[T any]() []byte {
+	var out bytes.Buffer
+	_ = json.Indent(&out, schemaOf[T]().text, "", "  ")
+	return append(out.Bytes(), '\n')
+}
+
+// schema is a Go type's JSON Schema, ready to use.
+type schema struct {
+	text     []byte
+	tree     any                // text, decoded: to look up which keys are known where
+	compiled *jsonschema.Schema // text, ready to validate
+	secrets  []string           // keys marked writeOnly
+}
+
+// schemas holds each type's schema: a type never changes while we run.
+var schemas sync.Map
+
+func schemaOf[T any]() *schema {
+	t := reflect.TypeFor[T]()
+	if known, ok := schemas.Load(t); ok {
+		return known.(*schema)
+	}
+	made, _ := schemas.LoadOrStore(t, newSchema(t))
+	return made.(*schema)
+}
+
+// Reflector returns what makes JSON Schemas of Go types here, for types that
+// describe a part of themselves in a JSONSchema method.
+func Reflector() *generate.Reflector {
+	return &generate.Reflector{
+		FieldNameTag: "yaml", RequiredFromJSONSchemaTags: true,
+		Anonymous: true, DoNotReference: true, ExpandedStruct: true,
+	}
+}
+
+// newSchema panics when a Go type has no schema: that is a mistake in this
+// program, never in a file.
+func newSchema(t reflect.Type) *schema {
+	s := &schema{}
+	var err error
+	if s.text, err = json.Marshal(Reflector().ReflectFromType(t)); err != nil {
+		panic(fmt.Errorf("schema of %v: %w", t, err))
+	}
+	if s.tree, err = jsonschema.UnmarshalJSON(bytes.NewReader(s.text)); err != nil {
+		panic(fmt.Errorf("schema of %v: %w", t, err))
+	}
+	c := jsonschema.NewCompiler()
+	if err = c.AddResource("file.json", s.tree); err != nil {
+		panic(fmt.Errorf("schema of %v: %w", t, err))
+	}
+	s.compiled = c.MustCompile("file.json")
+	s.findSecrets(s.tree)
+	return s
+}
+
+func (s *schema) findSecrets(tree any) {
+	object, ok := tree.(map[string]any)
+	if !ok {
+		return
+	}
+	properties, _ := object["properties"].(map[string]any)
+	for name, property := range properties {
+		if p, ok := property.(map[string]any); ok && (p["writeOnly"] == true || items(p)["writeOnly"] == true) {
+			s.secrets = append(s.secrets, name)
+		}
+		s.findSecrets(property)
+	}
+	s.findSecrets(object["items"])
+}
+
+func items(property map[string]any) map[string]any {
+	object, _ := property["items"].(map[string]any)
+	return object
+}
+
+// at returns the part of the schema at a location.
+func (s *schema) at(location string) map[string]any {
+	_, fragment, _ := strings.Cut(location, "#")
+	if unescaped, err := url.PathUnescape(fragment); err == nil {
+		fragment = unescaped
+	}
+	at := s.tree
+	for step := range strings.SplitSeq(strings.TrimPrefix(fragment, "/"), "/") {
+		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		switch v := at.(type) {
+		case map[string]any:
+			if step != "" {
+				at = v[step]
+			}
+		case []any:
+			if i, err := strconv.Atoi(step); err == nil && i < len(v) {
+				at = v[i]
+			}
+		}
+	}
+	object, _ := at.(map[string]any)
+	return object
+}
+
+// title returns what the schema calls a value there, as in "a length of time".
+func (s *schema) title(location string) string {
+	title, _ := s.at(location)["title"].(string)
+	return title
+}
+
+// known returns the keys that the schema at a location allows, sorted.
+func (s *schema) known(location string) []string {
+	properties, _ := s.at(location)["properties"].(map[string]any)
+	return slices.Sorted(maps.Keys(properties))
+}
+
+// validate holds the file against a schema.
+func (d *Doc) validate(s *schema) []Problem {
+	d.secrets = secrets{keys: s.secrets, spans: map[int][]span{}}
+	d.hideSecrets(d.root, false)
+	if isNull(d.root) {
+		return []Problem{{File: d.name, Message: "the file is empty"}}
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(s.compiled.Validate(value(d.root)), &invalid) {
+		return nil
+	}
+	var out []Problem
+	for _, e := range leaves(invalid) {
+		out = append(out, d.explain(s, e)...)
+	}
+	return out
+}
+
+// leaves returns the errors that say what is wrong. Where a value may be one of
+// several things, the errors of the thing it resembles are returned.
+func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if len(e.Causes) == 0 {
+		return []*jsonschema.ValidationError{e}
+	}
+	var out []*jsonschema.ValidationError
+	if alternatives(e.ErrorKind) {
+		for _, cause := range e.Causes {
+			if found := leaves(cause); !wrongType(found, e.InstanceLocation) {
+				return found
+			}
+		}
+		return []*jsonschema.ValidationError{e}
+	}
+	for _, cause := range e.Causes {
+		out = append(out, leaves(cause)...)
+	}
+	return out
+}
+
+func alternatives(k jsonschema.ErrorKind) bool {
+	switch k.(type) {
+	case *kind.OneOf, *kind.AnyOf:
+		return true
+	}
+	return false
+}
+
+func wrongType(found []*jsonschema.ValidationError, at []string) bool {
+	_, isType := found[0].ErrorKind.(*kind.Type)
+	return isType && slices.Equal(found[0].InstanceLocation, at)
+}
+
+// explain puts one schema error into plain words.
+func (d *Doc) explain(s *schema, e *jsonschema.ValidationError) []Problem {
+	path := Path(e.InstanceLocation)
+	one := func(p Problem) []Problem { return []Problem{p} }
+	switch k := e.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		return d.unknownKeys(path, k.Properties, s.known(e.SchemaURL))
+	case *kind.Required:
+		return d.missingKeys(path, k.Missing)
+	case *kind.Type:
+		return one(d.wrongType(path, k, s.title(e.SchemaURL)))
+	case *kind.OneOf, *kind.AnyOf:
+		return one(d.Problem(path, "%s must be %s", named(path), cmp.Or(s.title(e.SchemaURL), plainTypes(causeTypes(e)))))
+	case *kind.Pattern:
+		return one(d.Problem(path, "%s must be %s", named(path), cmp.Or(s.title(e.SchemaURL), "written in another way")))
+	case *kind.Enum:
+		return one(d.unknownValue(path, k))
+	case *kind.MinItems:
+		return one(d.Problem(path, "%s must have at least %s", named(path), counted(k.Want, "element")))
+	case *kind.MaxItems:
+		return one(d.Problem(path, "%s may have at most %s", named(path), counted(k.Want, "element")))
+	case *kind.MinProperties:
+		return one(d.Problem(path, "%s must have at least %s", named(path), counted(k.Want, "key")))
+	case *kind.MaxProperties:
+		return one(d.Problem(path, "%s may have at most %s", named(path), counted(k.Want, "key")))
+	case *kind.MinLength:
+		return one(d.Problem(path, "%s must not be blank", named(path)))
+	case *kind.Minimum:
+		return one(d.Problem(path, "%s must be at least %s", named(path), k.Want.RatString()))
+	case *kind.Maximum:
+		return one(d.Problem(path, "%s must be at most %s", named(path), k.Want.RatString()))
+	case *kind.ExclusiveMinimum:
+		return one(d.Problem(path, "%s must be more than %s", named(path), k.Want.RatString()))
+	}
+	return one(d.Problem(path, "%s is not right: %s", named(path), e.ErrorKind.LocalizedString(message.NewPrinter(language.English))))
+}
+
+// wrongType explains a value of the wrong kind; title is what the schema calls
+// the right one, "" when it has no name.
+func (d *Doc) wrongType(path Path, k *kind.Type, title string) Problem {
+	want := cmp.Or(title, plainTypes(k.Want))
+	switch {
+	case k.Got == "null":
+		return d.Problem(path, "%s is empty; give it %s, or remove the key", named(path), want)
+	case title == "" && slices.Contains(k.Want, "string") && slices.Contains([]string{"integer", "number", "boolean"}, k.Got):
+		return d.Problem(path, "%s must be %s, not %s; put it in quotes", named(path), want, plainType(k.Got))
+	}
+	return d.Problem(path, "%s must be %s, not %s", named(path), want, plainType(k.Got))
+}
+
+func named(path Path) string {
+	if len(path) == 0 {
+		return "the file"
+	}
+	return path.String()
+}
+
+func in(path Path) string {
+	if len(path) == 0 {
+		return ""
+	}
+	return " in " + path.String()
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func (d *Doc) unknownKeys(path Path, keys, known []string) []Problem {
+	out := make([]Problem, len(keys))
+	for i, key := range keys {
+		out[i] = d.KeyProblem(path.Key(key), "unknown key %q%s; %s", key, in(path), Suggest(key, known))
+	}
+	return out
+}
+
+// Suggest returns the end of a sentence about an unknown word: the known word
+// that was probably meant, or else all known words.
+func Suggest(word string, known []string) string {
+	if near := Nearest(word, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "what is known here: " + strings.Join(known, ", ")
+}
+
+// missingKeys reports at the block that lacks them.
+func (d *Doc) missingKeys(path Path, keys []string) []Problem {
+	out := make([]Problem, len(keys))
+	for i, key := range keys {
+		out[i] = d.Problem(path, "the key %q is missing%s", key, in(path))
+	}
+	return out
+}
+
+func (d *Doc) unknownValue(path Path, k *kind.Enum) Problem {
+	words := make([]string, len(k.Want))
+	for i, w := range k.Want {
+		words[i] = fmt.Sprint(w)
+	}
+	got, choices := fmt.Sprint(k.Got), strings.Join(words, ", ")
+	if near := Nearest(got, words); near != "" {
+		return d.Problem(path, "%s cannot be %q; did you mean %q? The choices are: %s", named(path), got, near, choices)
+	}
+	return d.Problem(path, "%s cannot be %q; the choices are: %s", named(path), got, choices)
+}
+
+func plainType(json string) string {
+	words := map[string]string{
+		"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false",
+		"array": "a list", "object": "a block of keys", "null": "empty",
+	}
+	return words[json]
+}
+
+func plainTypes(json []string) string {
+	words := make([]string, len(json))
+	for i, t := range json {
+		words[i] = plainType(t)
+	}
+	return strings.Join(words, " or ")
+}
+
+func causeTypes(e *jsonschema.ValidationError) []string {
+	var out []string
+	for _, cause := range e.Causes {
+		if k, ok := leaves(cause)[0].ErrorKind.(*kind.Type); ok {
+			out = append(out, k.Want...)
+		}
+	}
+	return out
+}
+
+func isNull(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
+}
+
+// value turns a node into what JSON would hold. Texts that YAML would turn into
+// times or numbers without end stay texts.
+func value(node *yaml.Node) any {
+	switch node.Kind {
+	case yaml.MappingNode:
+		out := make(map[string]any, len(node.Content)/2)
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			out[node.Content[i].Value] = value(node.Content[i+1])
+		}
+		return out
+	case yaml.SequenceNode:
+		out := make([]any, len(node.Content))
+		for i, element := range node.Content {
+			out[i] = value(element)
+		}
+		return out
+	}
+	return scalar(node)
+}
+
+func scalar(node *yaml.Node) any {
+	var v any
+	if err := node.Decode(&v); err != nil {
+		return node.Value
+	}
+	switch v := v.(type) {
+	case nil, bool, string, int, int64, uint64:
+		return v
+	case float64:
+		if !math.IsInf(v, 0) && !math.IsNaN(v) {
+			return v
+		}
+	}
+	return node.Value
+}

@@ -1,0 +1,162 @@
+// Package strict reads YAML files that people write, and refuses what it does
+// not know. A file is parsed, held against the JSON Schema of the Go type it is
+// meant for, and decoded; every mistake comes back at once, with its line, its
+// column, the line itself and, where a word is misspelt, the word that was
+// probably meant. What the values mean is left to the caller, who reports such
+// mistakes at the same positions through Doc.
+//
+//	bytes ──▶ text checks ──▶ YAML nodes ──▶ structure ──▶ schema ──▶ decode ──▶ caller's own checks
+//	          size, UTF-8     one document   no aliases,    keys,      values
+//	                                         no key twice   types      with a syntax
+//
+// A stage that finds problems ends the reading; within a stage all problems are
+// collected. Anchors, aliases and merge keys are refused, so that every value
+// has exactly one place and no file can grow when it is read.
+package strict
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v4"
+)
+
+// MaxSize is the largest file that is read, in bytes.
+const MaxSize = 1 << 20
+
+// Load reads data, the content of the file called name, into a copy of
+// defaults: keys that the file leaves out keep the values of defaults. The
+// error is an *Error with every problem of the first stage that found one. The
+// returned Doc places the caller's own findings in the file.
+func Load[T any](name string, data []byte, defaults T) (T, *Doc, error) {
+	doc, problems := parse(name, data)
+	if len(problems) == 0 {
+		problems = doc.validate(schemaOf[T]())
+	}
+	if len(problems) > 0 {
+		return defaults, nil, NewError(problems)
+	}
+	out := defaults
+	if err := doc.Decode(nil, &out); err != nil {
+		return defaults, nil, err
+	}
+	return out, doc, nil
+}
+
+// Doc is a file that was read: it knows where each value stands.
+type Doc struct {
+	name    string
+	lines   []string // as written, without line ends
+	root    *yaml.Node
+	secrets secrets
+}
+
+// Path leads to a value: keys, and list positions as decimal digits.
+type Path []string
+
+// Key returns the path to the value of a key below p.
+func (p Path) Key(name string) Path {
+	return append(p[:len(p):len(p)], name)
+}
+
+// Index returns the path to an element of the list at p, counted from 0.
+func (p Path) Index(i int) Path {
+	return p.Key(strconv.Itoa(i))
+}
+
+// String returns the path as people write it, for example connections[0].source.
+func (p Path) String() string {
+	out := ""
+	for _, step := range p {
+		switch _, err := strconv.Atoi(step); {
+		case err == nil:
+			out += "[" + step + "]"
+		case out == "":
+			out = step
+		default:
+			out += "." + step
+		}
+	}
+	return out
+}
+
+// Decode decodes the value at path onto into, which keeps what the file leaves
+// out. A path that the file does not have changes nothing. The error is an
+// *Error, for values whose own syntax is wrong.
+func (d *Doc) Decode(path Path, into any) error {
+	node := d.Node(path)
+	if node == nil {
+		return nil
+	}
+	err := node.Decode(into)
+	if err == nil {
+		return nil
+	}
+	var all *yaml.LoadErrors
+	if !errors.As(err, &all) {
+		return NewError([]Problem{d.Problem(path, "%v", err)})
+	}
+	problems := make([]Problem, len(all.Errors))
+	for i, e := range all.Errors {
+		problems[i] = d.decodeProblem(e)
+	}
+	return NewError(problems)
+}
+
+// decodeProblem underlines the value that could not be decoded. The YAML
+// package's own messages name Go types, so they are not repeated.
+func (d *Doc) decodeProblem(e *yaml.LoadError) Problem {
+	width := 1
+	if node := nodeAt(d.root, e.Mark); node != nil {
+		width = d.width(node)
+	}
+	message := e.Message
+	if strings.HasPrefix(message, "cannot construct") {
+		message = "this value cannot be read here"
+	}
+	return d.at(e.Mark.Line, e.Mark.Column, width, message)
+}
+
+// nodeAt finds the scalar that stands at a mark.
+func nodeAt(node *yaml.Node, mark yaml.Mark) *yaml.Node {
+	if node.Kind == yaml.ScalarNode && node.Line == mark.Line && node.Column == mark.Column {
+		return node
+	}
+	for _, child := range node.Content {
+		if found := nodeAt(child, mark); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// Node returns the YAML value at path, and nil when the file does not have it.
+func (d *Doc) Node(path Path) *yaml.Node {
+	node := d.root
+	for _, step := range path {
+		if _, node = child(node, step); node == nil {
+			return nil
+		}
+	}
+	return node
+}
+
+// child returns the key node (nil in a list) and the value node of one step.
+func child(node *yaml.Node, step string) (key, value *yaml.Node) {
+	if node == nil {
+		return nil, nil
+	}
+	if node.Kind == yaml.SequenceNode {
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(node.Content) {
+			return nil, node.Content[i]
+		}
+		return nil, nil
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == step {
+			return node.Content[i], node.Content[i+1]
+		}
+	}
+	return nil, nil
+}
