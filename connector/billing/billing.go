@@ -1,0 +1,184 @@
+package billing
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"payersync/connector"
+	"payersync/connector/transport"
+)
+
+// Config says which billing service is spoken to, as whom and how.
+type Config struct {
+	BaseURL      string             // the service's address with its path prefix; https, or http on loopback
+	AuthURL      string             // the token endpoint: a path below BaseURL, or an address; "" for /oauth2/token
+	ClientID     string             // the app; its client credentials are used for webhooks whatever Dialect.APIAuth says
+	ClientSecret connector.Secret   // needed for client credentials
+	APIToken     connector.Secret   // the bearer of api_auth: static
+	Tokens       oauth2.TokenSource // the tokens of api_auth: authorization_code; it renews them by itself
+	RedirectURL  string             // where a payer returns after signing; "" to leave it to the service
+	Dialect      Dialect            // how the open points of interface.md are settled
+	HTTP         *transport.Client  // how requests are sent
+	Now          func() time.Time   // what token lives and Retry-After are measured by; nil for time.Now
+}
+
+const defaultAuthPath = "/oauth2/token"
+
+// Client speaks to one billing service. It is safe for concurrent use.
+type Client struct {
+	base     string // without a trailing slash
+	clientID string
+	redirect string
+	dialect  Dialect
+	http     *transport.Client
+	now      func() time.Time
+	api      bearer // for customers and mandates
+	webhooks bearer // for the subscription
+
+	firstPage  atomic.Int32 // what probing found out: one of the page bases
+	linkMethod atomic.Value // the method that mandate_link: auto settled on, a string
+}
+
+// New returns a client. It sends nothing; every value that cannot work is
+// reported at once, by its key in the configuration.
+func New(cfg Config) (*Client, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	base := strings.TrimRight(cfg.BaseURL, "/")
+	if err := errors.Join(cfg.validate(base), cfg.Dialect.Validate()); err != nil {
+		return nil, fmt.Errorf("the billing client cannot be set up: %w", err)
+	}
+	own := newClientCredentials(cfg, tokenURL(base, cfg.AuthURL))
+	return &Client{
+		base:     base,
+		clientID: cfg.ClientID,
+		redirect: cfg.RedirectURL,
+		dialect:  cfg.Dialect,
+		http:     cfg.HTTP,
+		now:      cfg.Now,
+		api:      cfg.apiBearer(own),
+		webhooks: own,
+	}, nil
+}
+
+func tokenURL(base, auth string) string {
+	switch {
+	case auth == "":
+		return base + defaultAuthPath
+	case strings.Contains(auth, "://"):
+		return auth
+	}
+	return base + "/" + strings.TrimLeft(auth, "/")
+}
+
+func (cfg Config) apiBearer(own bearer) bearer {
+	switch cfg.Dialect.APIAuth {
+	case "static":
+		return static{cfg.APIToken}
+	case "authorization_code":
+		return granted{cfg.Tokens}
+	}
+	return own
+}
+
+func (cfg Config) validate(base string) error {
+	var problems []error
+	add := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if why := badAddress(base); why != "" {
+		add("billing.base_url: %s; give the service's address with its path prefix", why)
+	}
+	if auth := tokenURL(base, cfg.AuthURL); badAddress(base) == "" && badAddress(auth) != "" {
+		add("billing.auth_url: %s; give a path below base_url, for example %s", badAddress(auth), defaultAuthPath)
+	}
+	if cfg.RedirectURL != "" && badRedirect(cfg.RedirectURL) != "" {
+		add("billing.redirect_url: %s; give the page that payers return to after signing", badRedirect(cfg.RedirectURL))
+	}
+	if cfg.HTTP == nil {
+		add("the billing client was given no way to send requests; set Config.HTTP")
+	}
+	return errors.Join(append(problems, cfg.validateAuth())...)
+}
+
+func (cfg Config) validateAuth() error {
+	switch {
+	case cfg.Dialect.APIAuth == "static" && cfg.APIToken.IsZero():
+		return errors.New("billing.api_token: dialect.api_auth is static and there is no token; give the token, or use client_credentials")
+	case cfg.Dialect.APIAuth == "authorization_code" && cfg.Tokens == nil:
+		return errors.New("billing: dialect.api_auth is authorization_code and nobody has given consent yet; run payersync connect billing, or use client_credentials")
+	case cfg.Dialect.APIAuth == "client_credentials" && (cfg.ClientID == "" || cfg.ClientSecret.IsZero()):
+		return errors.New("billing.client_id and billing.client_secret: dialect.api_auth is client_credentials and needs both; ask the provider's integration manager for them")
+	}
+	return nil
+}
+
+// badAddress returns why text cannot be the address of a service.
+func badAddress(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return "it is missing"
+	case err != nil || u.Host == "":
+		return "it is not an address"
+	case u.User != nil:
+		return "it holds credentials"
+	case u.RawQuery != "" || u.Fragment != "":
+		return "it has a query or fragment"
+	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
+		return "it must begin with https://"
+	}
+	return ""
+}
+
+// badRedirect is badAddress for a page, which may well have a query.
+func badRedirect(text string) string {
+	address, _, _ := strings.Cut(text, "?")
+	return badAddress(address)
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
+// CreateBody renders a customer for creation, in the dialect's spelling. The
+// same customer gives the same bytes, and the key is always among them, so that
+// the bodies of two payers differ even when all else is equal (fault F07).
+func (c *Client) CreateBody(want connector.Customer) (json.RawMessage, error) {
+	if len(want.ExternalData) == 0 {
+		return nil, errors.New("render customer: it has no externalData pair to be found by")
+	}
+	pairs, err := c.dialect.writePairs(want.ExternalData)
+	if err != nil {
+		return nil, fmt.Errorf("render customer: %w", err)
+	}
+	var o object
+	o.set("name", quote(want.Name))
+	if people := writeParts(peopleParts(want.People), c.dialect.PersonFields == "long"); people != nil {
+		o.set("people", people)
+	}
+	if addresses := writeParts(addressParts(want.Addresses), c.dialect.AddressFields == "long"); addresses != nil {
+		o.set("addresses", addresses)
+	}
+	o.set("externalData", pairs)
+	return o.bytes(), nil
+}
+
+func writeParts(parts []part, long bool) json.RawMessage {
+	if len(parts) == 0 {
+		return nil
+	}
+	list := make([]json.RawMessage, len(parts))
+	for i, part := range parts {
+		list[i] = part.write(long)
+	}
+	return joinArray(list)
+}

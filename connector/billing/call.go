@@ -1,0 +1,267 @@
+package billing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/oauth2"
+
+	"payersync/connector"
+	"payersync/connector/transport"
+)
+
+// request is one call of the service.
+type request struct {
+	op         string // what is being done, for people
+	method     string
+	path       string // below the base address, with ids escaped
+	query      url.Values
+	body       []byte // sent as it is; nil for none
+	by         bearer
+	repeat     transport.Repeat
+	reads      bool // it changes nothing, whatever becomes of it
+	mayBeEmpty bool // a 2xx without a body is an answer
+}
+
+// read prepares a call that changes nothing.
+func (c *Client) read(op, path string, query url.Values) request {
+	return request{op: op, method: http.MethodGet, path: path, query: query, by: c.api, repeat: transport.Always, reads: true}
+}
+
+// write prepares a call that may change something, and is therefore not sent
+// again once it may have arrived.
+func (c *Client) write(op, method, path string, body []byte) request {
+	return request{op: op, method: method, path: path, body: body, by: c.api, repeat: transport.IfNoEffect}
+}
+
+// send makes the call and returns the body of a 2xx, which passed checkJSON
+// unless it is empty. A token that the service refuses is renewed once, and the
+// same bytes are sent with the new one.
+func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
+	token, err := r.by.token(ctx, "")
+	if err != nil {
+		return nil, c.tokenError(r, err)
+	}
+	resp, err := c.sendWith(ctx, r, token)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized {
+		if token, err = r.by.token(ctx, token); err != nil {
+			return nil, c.tokenError(r, err)
+		}
+		resp, err = c.sendWith(ctx, r, token)
+	}
+	if err != nil {
+		return nil, noAnswer(r, err)
+	}
+	return c.judge(r, resp)
+}
+
+func (c *Client) sendWith(ctx context.Context, r request, token string) (*http.Response, error) {
+	address := c.base + r.path
+	if len(r.query) > 0 {
+		address += "?" + r.query.Encode()
+	}
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	if err != nil {
+		return nil, &transport.Error{Reason: transport.ReasonURL, Err: errors.New("the address cannot be built")}
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "payersync")
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return c.http.Do(req, r.repeat)
+}
+
+// judge turns an answer into its body or into what it means.
+func (c *Client) judge(r request, resp *http.Response) ([]byte, error) {
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, noAnswer(r, err)
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil, c.refusal(r, resp, body)
+	}
+	if len(bytes.TrimSpace(body)) == 0 && r.mayBeEmpty {
+		return nil, nil
+	}
+	if err := checkBody(resp.Header, body); err != nil {
+		return nil, unreadable(r, resp.StatusCode, err)
+	}
+	return body, nil
+}
+
+var errNotJSONType = errors.New("its content type is not JSON")
+
+func checkBody(header http.Header, body []byte) error {
+	if !isJSONType(header.Get("Content-Type")) {
+		return errNotJSONType
+	}
+	return checkJSON(body)
+}
+
+func isJSONType(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"))
+}
+
+// unreadable is a 2xx that cannot be used: a write may well have happened.
+func unreadable(r request, status int, err error) error {
+	return &connector.RemoteError{
+		Op: r.op, Fault: r.open(), Status: status, Detail: "the answer is not what the interface promises", Err: err,
+	}
+}
+
+// open is the fault of a call whose effect cannot be known.
+func (r request) open() connector.Fault {
+	if r.reads {
+		return connector.FaultUnavailable
+	}
+	return connector.FaultUnknown
+}
+
+// noAnswer is a call without an answer.
+func noAnswer(r request, err error) error {
+	out := &connector.RemoteError{Op: r.op, Fault: r.open(), Detail: "no usable answer came", Err: err}
+	var failed *transport.Error
+	if errors.As(err, &failed) {
+		out.RetryAt = failed.RetryAt
+		if !failed.Sent {
+			out.Fault, out.Detail = connector.FaultUnavailable, "nothing was sent"
+		}
+	}
+	return out
+}
+
+// refusal is any answer but a 2xx.
+func (c *Client) refusal(r request, resp *http.Response, body []byte) error {
+	out := &connector.RemoteError{Op: r.op, Fault: r.faultOf(resp.StatusCode), Status: resp.StatusCode}
+	out.Detail = details[out.Fault]
+	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		out.Detail = "the service redirects elsewhere, which is never followed; check billing.base_url"
+	case out.Fault == connector.FaultUnauthorized && r.by == c.webhooks && r.by != c.api:
+		out.Detail = webhookTokenDetail
+	}
+	if code := codeOf(resp.Header, body); code != "" {
+		out.Detail += ", code " + code
+	}
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+		out.RetryAt = transport.RetryAfter(resp, c.now())
+	}
+	return out
+}
+
+var details = map[connector.Fault]string{
+	connector.FaultRejected:     "the service refused the request for what it says",
+	connector.FaultNotFound:     "the service has no such object",
+	connector.FaultUnauthorized: "the service refused our credentials",
+	connector.FaultThrottled:    "the service asks for fewer requests",
+	connector.FaultUnavailable:  "the service did not do it",
+	connector.FaultUnknown:      "the service failed after it had received the request, so it may have happened",
+}
+
+// webhookTokenDetail explains fault F27: customers work, the webhook does not.
+const webhookTokenDetail = "the service refused our credentials: the webhook endpoint takes only a token of the app itself " +
+	"(client credentials), never one that a person's consent gave; check billing.client_id and billing.client_secret"
+
+// faultOf says what a status other than 2xx means. 307 and 308 say that nothing
+// was done here; the older redirects may come after the deed.
+func (r request) faultOf(status int) connector.Fault {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return connector.FaultUnauthorized
+	case http.StatusNotFound:
+		return connector.FaultNotFound
+	case http.StatusTooManyRequests:
+		return connector.FaultThrottled
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusTooEarly, http.StatusNotImplemented:
+		return connector.FaultUnavailable
+	case http.StatusRequestTimeout:
+		return r.open()
+	}
+	if status >= 400 && status < 500 {
+		return connector.FaultRejected
+	}
+	return r.open()
+}
+
+var codeShape = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,39}$`)
+
+// codeOf returns the error code that a body names, if it is clearly a code. Free
+// text is not looked at: it may quote the record.
+func codeOf(header http.Header, body []byte) string {
+	if checkBody(header, body) != nil {
+		return ""
+	}
+	o, err := parseObject(body)
+	if err != nil {
+		return ""
+	}
+	if nested, err := parseObject(o.get("error")); err == nil {
+		o = append(nested, o...)
+	}
+	for _, key := range []string{"code", "errorCode", "error_code", "error", "type"} {
+		if code := scalar(o.get(key)); codeShape.MatchString(code) {
+			return code
+		}
+	}
+	return ""
+}
+
+// tokenError is a call that was not made because there is no token for it. What
+// the token endpoint said is never quoted: it may hold the credentials.
+func (c *Client) tokenError(r request, err error) error {
+	out := &connector.RemoteError{Op: r.op, Fault: connector.FaultUnavailable, Detail: "no access token could be had"}
+	var refused *oauth2.RetrieveError
+	var failed *transport.Error
+	var remote *connector.RemoteError
+	switch {
+	case errors.As(err, &refused):
+		c.judgeRefusedToken(out, refused)
+	case errors.As(err, &remote):
+		out.Fault, out.RetryAt, out.Err = remote.Fault, remote.RetryAt, remote
+	case errors.As(err, &failed):
+		out.RetryAt, out.Err = failed.RetryAt, failed
+	case errors.Is(err, errRefused) || errors.Is(err, errNoCredentials):
+		out.Fault, out.Detail, out.Err = connector.FaultUnauthorized, details[connector.FaultUnauthorized], err
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		out.Err = err
+	}
+	if out.Fault == connector.FaultUnknown {
+		out.Fault = connector.FaultUnavailable // whatever became of the token, the call was not made
+	}
+	return out
+}
+
+// definiteTokenErrors are the codes by which a token endpoint says that the
+// credentials themselves are no good (fault F26).
+var definiteTokenErrors = []string{"invalid_client", "invalid_grant", "unauthorized_client", "access_denied"}
+
+func (c *Client) judgeRefusedToken(out *connector.RemoteError, refused *oauth2.RetrieveError) {
+	out.Status = refused.Response.StatusCode
+	transient := request{reads: true}.faultOf(out.Status)
+	switch {
+	case slices.Contains(definiteTokenErrors, refused.ErrorCode):
+		out.Fault, out.Detail = connector.FaultUnauthorized, "the token endpoint refused our credentials, code "+refused.ErrorCode
+	case transient == connector.FaultThrottled:
+		out.Fault, out.RetryAt = transient, transport.RetryAfter(refused.Response, c.now())
+	case out.Status >= 400 && transient != connector.FaultUnavailable:
+		out.Fault, out.Detail = connector.FaultUnauthorized, "the token endpoint refused our request; check billing.auth_url, client_id and client_secret"
+	}
+}

@@ -1,0 +1,73 @@
+package billing
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"payersync/connector"
+)
+
+// CreateCustomer posts exactly the given bytes and returns the customer that
+// the service answers with (interface.md section 4.3). The same bytes name the
+// same customer for as long as the service remembers them, so a call of unknown
+// outcome is made again with no others (faults F02 to F04, F09). A refusal is
+// FaultRejected; whether the answer carries our key is for the caller to see.
+func (c *Client) CreateCustomer(ctx context.Context, body []byte) (connector.RemoteCustomer, error) {
+	return c.customer(ctx, c.write("create customer", http.MethodPost, "/customers", body))
+}
+
+// Customer fetches one customer (interface.md sections 4.3 and 4.6). FaultNotFound
+// means that the service has none with this id.
+func (c *Client) Customer(ctx context.Context, id string) (connector.RemoteCustomer, error) {
+	const op = "get customer"
+	path, err := idPath(op, "/customers/", id)
+	if err != nil {
+		return connector.RemoteCustomer{}, err
+	}
+	r := c.read(op, path, nil)
+	out, err := c.customer(ctx, r)
+	if err == nil && out.ID != id {
+		return connector.RemoteCustomer{}, unreadable(r, http.StatusOK, errOtherCustomer)
+	}
+	return out, err
+}
+
+func (c *Client) customer(ctx context.Context, r request) (connector.RemoteCustomer, error) {
+	body, err := c.send(ctx, r)
+	if err != nil {
+		return connector.RemoteCustomer{}, err
+	}
+	out, err := readCustomer(body)
+	if err != nil {
+		return connector.RemoteCustomer{}, unreadable(r, http.StatusOK, err)
+	}
+	return out, nil
+}
+
+// UpdateCustomer puts exactly the given bytes, which replace the customer
+// wholesale: MergeCustomer makes them (interface.md section 4.3). The answer
+// may be empty; what the service made of it is for a later Customer to see.
+func (c *Client) UpdateCustomer(ctx context.Context, id string, body []byte) error {
+	const op = "update customer"
+	path, err := idPath(op, "/customers/", id)
+	if err != nil {
+		return err
+	}
+	if c.dialect.Update == "body_id" {
+		path = "/customers"
+	}
+	r := c.write(op, http.MethodPut, path, body)
+	r.mayBeEmpty = true
+	_, err = c.send(ctx, r)
+	return err
+}
+
+// idPath appends an id to a path. An id that would name another resource, such
+// as a blank one, is refused before anything is sent.
+func idPath(op, path, id string) (string, error) {
+	if id == "" || id == "." || id == ".." {
+		return "", &connector.RemoteError{Op: op, Fault: connector.FaultRejected, Detail: "the id is blank or no id; nothing was sent"}
+	}
+	return path + url.PathEscape(id), nil
+}

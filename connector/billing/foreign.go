@@ -1,0 +1,261 @@
+package billing
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"payersync/connector"
+)
+
+// ForeignChanges compares a customer before our update with the same customer
+// after it and returns the JSON paths that differ outside of what we own: what
+// somebody else changed in between, or what the update lost (step U12 and fault
+// F11 of faults.md). last, want and own are those of the merge.
+//
+// The dialect's read-only members are not compared, nor what the service adds to
+// an element that we have just added. The order of an object's members is no
+// difference; a number that is spelt otherwise is one.
+func (c *Client) ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error) {
+	m := merge{dialect: c.dialect, want: want, own: own}
+	if last != nil {
+		m.last = *last
+	}
+	if err := checkOwn(own); err != nil {
+		return nil, fmt.Errorf("compare customer: %w", err)
+	}
+	was, err := decodeObject(before)
+	if err != nil {
+		return nil, fmt.Errorf("compare customer, as it was: %w", err)
+	}
+	is, err := decodeObject(after)
+	if err != nil {
+		return nil, fmt.Errorf("compare customer, as it is: %w", err)
+	}
+	c.dialect.dropReadOnly(&was)
+	c.dialect.dropReadOnly(&is)
+	paths := m.foreignPaths(was, is)
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
+}
+
+func (m *merge) foreignPaths(was, is object) []string {
+	var paths []string
+	for _, key := range keysOf(was, is) {
+		switch {
+		case key == ownName && m.owns(key):
+		case key == "externalData":
+			paths = append(paths, m.foreignPairs(was.get(key), is.get(key))...)
+		case (key == ownPeople || key == ownAddresses) && m.owns(key):
+			paths = append(paths, m.foreignElements(key, was.get(key), is.get(key))...)
+		default:
+			paths = append(paths, differences(key, was.get(key), is.get(key))...)
+		}
+	}
+	return paths
+}
+
+// keysOf returns the keys of both objects, each once.
+func keysOf(a, b object) []string {
+	var keys []string
+	for _, m := range slices.Concat(a, b) {
+		keys = append(keys, m.key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// foreignPairs compares the pairs that are not ours, whatever shape they are in.
+func (m *merge) foreignPairs(was, is json.RawMessage) []string {
+	before, after := pairTexts(was), pairTexts(is)
+	var paths []string
+	for name := range before {
+		after[name] += "" // what is gone is looked at too
+	}
+	for name := range after {
+		_, wanted := m.want.ExternalData[name]
+		_, written := m.last.ExternalData[name]
+		if !wanted && !written && before[name] != after[name] {
+			paths = append(paths, "externalData."+name)
+		}
+	}
+	return paths
+}
+
+// pairTexts returns the pairs of externalData with their values as canonical
+// JSON, so that values which are no text are compared too.
+func pairTexts(raw json.RawMessage) map[string]string {
+	out := make(map[string]string)
+	if o, err := parseObject(raw); err == nil && !isConnector(o) {
+		for _, m := range o {
+			out[m.key] = canonical(m.value)
+		}
+		return out
+	}
+	for _, element := range pairElements(raw) {
+		name, _ := pairOf(element)
+		out[name] = canonical(element.get(valueKey(element)))
+	}
+	return out
+}
+
+// foreignElements compares the elements of a list that we share with others.
+func (m *merge) foreignElements(key string, was, is json.RawMessage) []string {
+	before, err := parseArray(was)
+	after, errAfter := parseArray(is)
+	if err != nil || errAfter != nil {
+		return differences(key, was, is)
+	}
+	e := elementsCompared{key: key, before: before, after: after, taken: make([]bool, len(after))}
+	plan := m.plan(key, before)
+	for i, f := range plan.fates {
+		if f.want != nil {
+			e.compareOurs(i, *f.want)
+		}
+	}
+	for i := range plan.added {
+		e.takeAdded(plan.added[i])
+	}
+	for i, f := range plan.fates {
+		if f.foreign() {
+			e.compareTheirs(i)
+		}
+	}
+	return append(e.paths, e.leftOver()...)
+}
+
+// elementsCompared finds for each element before the one it became.
+type elementsCompared struct {
+	key           string
+	before, after []json.RawMessage
+	taken         []bool // elements after that have been accounted for
+	paths         []string
+}
+
+func (e *elementsCompared) path(i int) string { return e.key + "[" + strconv.Itoa(i) + "]" }
+
+// find takes the first element after that fits; -1 when there is none.
+func (e *elementsCompared) find(fits func(raw json.RawMessage) bool) int {
+	for i, raw := range e.after {
+		if !e.taken[i] && fits(raw) {
+			e.taken[i] = true
+			return i
+		}
+	}
+	return -1
+}
+
+// ours returns the element after that shows a part of ours.
+func (e *elementsCompared) ours(want part) int {
+	return e.find(func(raw json.RawMessage) bool {
+		v, ok := viewOf(raw)
+		return ok && (want.is(v) || e.key == ownAddresses)
+	})
+}
+
+// compareOurs compares the members that others put into an element of ours.
+func (e *elementsCompared) compareOurs(i int, want part) {
+	j := e.ours(want)
+	if j < 0 {
+		e.paths = append(e.paths, e.path(i))
+		return
+	}
+	was, err := parseObject(e.before[i])
+	is, errAfter := parseObject(e.after[j])
+	if err != nil || errAfter != nil {
+		return // ours returns objects only, and so does the plan
+	}
+	for _, key := range keysOf(was, is) {
+		if !want.owned(key) {
+			e.paths = append(e.paths, differences(e.path(j)+"."+key, was.get(key), is.get(key))...)
+		}
+	}
+}
+
+// takeAdded accounts for an element that we added; the service may have put
+// anything else into it.
+func (e *elementsCompared) takeAdded(want part) { e.ours(want) }
+
+// compareTheirs looks for an element of others, which must not have changed.
+func (e *elementsCompared) compareTheirs(i int) {
+	same := canonical(e.before[i])
+	if e.find(func(raw json.RawMessage) bool { return canonical(raw) == same }) < 0 {
+		e.paths = append(e.paths, e.path(i))
+	}
+}
+
+// leftOver returns the elements after that nothing accounts for.
+func (e *elementsCompared) leftOver() []string {
+	var paths []string
+	for i, taken := range e.taken {
+		if !taken {
+			paths = append(paths, e.path(i))
+		}
+	}
+	return paths
+}
+
+// differences returns the paths below path at which two values differ.
+func differences(path string, was, is json.RawMessage) []string {
+	if canonical(was) == canonical(is) {
+		return nil
+	}
+	before, errBefore := parseObject(was)
+	after, errAfter := parseObject(is)
+	if errBefore == nil && errAfter == nil {
+		var paths []string
+		for _, key := range keysOf(before, after) {
+			paths = append(paths, differences(path+"."+key, before.get(key), after.get(key))...)
+		}
+		return paths
+	}
+	return differentElements(path, was, is)
+}
+
+func differentElements(path string, was, is json.RawMessage) []string {
+	before, errBefore := split(was, '[')
+	after, errAfter := split(is, '[')
+	if errBefore != nil || errAfter != nil {
+		return []string{path}
+	}
+	var paths []string
+	for i := range max(len(before), len(after)) {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		if i >= len(before) || i >= len(after) {
+			paths = append(paths, at)
+			continue
+		}
+		paths = append(paths, differences(at, before[i], after[i])...)
+	}
+	return paths
+}
+
+// canonical returns a value's JSON with members sorted and strings spelt in one
+// way; numbers keep their spelling. A missing value is not null.
+func canonical(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	switch raw[0] {
+	case '{':
+		o, _ := parseObject(raw)
+		parts := make([]string, len(o))
+		for i, m := range o {
+			parts[i] = string(quote(m.key)) + ":" + canonical(m.value)
+		}
+		slices.Sort(parts)
+		return "{" + strings.Join(parts, ",") + "}"
+	case '[':
+		list, _ := split(raw, '[')
+		parts := make([]string, len(list))
+		for i, element := range list {
+			parts[i] = canonical(element)
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case '"':
+		return string(quote(unquote(raw)))
+	}
+	return string(raw)
+}

@@ -1,0 +1,329 @@
+package billing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+
+	"payersync/connector"
+)
+
+// Bounds of a pass over the list, so that a service which ignores the page
+// number cannot keep it going (fault F18).
+const (
+	maxPages      = 100_000
+	maxStale      = 3  // pages in a row without a customer that is new
+	maxAhead      = 4  // pages being fetched while earlier ones are worked on
+	maxSearchPage = 10 // pages of likenesses
+)
+
+var (
+	errRepeats  = errors.New("the service repeats pages, so the list cannot be read to its end; check dialect.list")
+	errEndless  = fmt.Errorf("the list has more than %d pages", maxPages)
+	errEnvelope = errors.New("the list is not where dialect.list.envelope says, nor under a usual name")
+)
+
+// Customers makes one complete pass over the service's customers, page by page
+// in the service's order; a customer that comes twice is yielded once. The
+// sequence ends after the first error, and only one that ends without an error
+// read everything (interface.md section 4.3, invariant S17).
+//
+// The end is a page without customers: a short page proves nothing, because
+// services cap the size. Where pages start is probed once when first_page is
+// auto. After that, pages are fetched a few ahead while they come full.
+func (c *Client) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
+	return func(yield func([]connector.RemoteCustomer, error) bool) {
+		p := c.newPass("list customers", nil, maxAhead)
+		ctx, stop := context.WithCancel(ctx)
+		defer p.wait()
+		defer stop()
+		for {
+			fresh, more, err := p.next(ctx)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(fresh) > 0 && !yield(fresh, nil) || !more {
+				return
+			}
+		}
+	}
+}
+
+// SearchCustomers returns customers whose name or e-mail address is like the
+// text, at most the first ten pages of them. The search is the service's and is
+// fuzzy: it finds no keys, and its silence proves nothing.
+func (c *Client) SearchCustomers(ctx context.Context, text string) ([]connector.RemoteCustomer, error) {
+	p := c.newPass("search customers", url.Values{"searchText": {text}}, 0)
+	defer p.wait()
+	var out []connector.RemoteCustomer
+	for range maxSearchPage {
+		fresh, more, err := p.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, fresh...)
+		if !more || len(fresh) > 0 && len(fresh) < c.dialect.List.Size {
+			break
+		}
+	}
+	return out, nil
+}
+
+// pageBase is the number of the first page.
+type pageBase int32
+
+const (
+	baseUnknown pageBase = iota
+	baseZero
+	baseOne
+)
+
+func (c *Client) pageBase() pageBase {
+	switch c.dialect.List.FirstPage {
+	case "0":
+		return baseZero
+	case "1":
+		return baseOne
+	}
+	return pageBase(c.firstPage.Load())
+}
+
+// pass is one walk over the pages.
+type pass struct {
+	client   *Client
+	op       string
+	filter   url.Values
+	base     pageBase
+	number   int // of the page that next returns
+	maxAhead int
+	ahead    int // pages being fetched beyond that one
+	fullest  int // customers on the fullest page so far
+	onZero   int // customers on page 0
+	stale    int // pages in a row that held nothing new
+	total    int // customers there are, as the service counts them; -1 when it does not
+	seen     map[string]bool
+	fetches  map[int]chan page
+	fetchers sync.WaitGroup
+}
+
+// page is one fetched page.
+type page struct {
+	customers []connector.RemoteCustomer
+	total     int // of the whole list; -1 when it was not said
+	err       error
+}
+
+func (c *Client) newPass(op string, filter url.Values, maxAhead int) *pass {
+	p := &pass{
+		client: c, op: op, filter: filter, base: c.pageBase(), maxAhead: maxAhead, total: -1,
+		seen: make(map[string]bool), fetches: make(map[int]chan page),
+	}
+	if p.base == baseOne {
+		p.number = 1
+	}
+	return p
+}
+
+// next returns what is new on the next page, and whether there may be more.
+func (p *pass) next(ctx context.Context) (fresh []connector.RemoteCustomer, more bool, err error) {
+	number, got := p.number, p.take(ctx)
+	p.number++
+	if got.err != nil {
+		return nil, p.probing(number), p.forgive(number, got.err)
+	}
+	p.total = got.total
+	fresh = p.unseen(got.customers)
+	p.learnBase(number, len(got.customers), len(fresh))
+	p.lookAhead(len(got.customers))
+	if len(got.customers) == 0 {
+		return nil, p.probing(number), nil
+	}
+	more, err = p.progress(len(fresh))
+	return fresh, more, err
+}
+
+// probing reports whether the page was page 0 of a list that may begin at 1, so
+// that neither its absence nor its emptiness says anything.
+func (p *pass) probing(number int) bool { return p.base == baseUnknown && number == 0 }
+
+// forgive returns nil for a refusal that only says there is no such page.
+func (p *pass) forgive(number int, err error) error {
+	fault := connector.FaultOf(err)
+	noSuchPage := fault == connector.FaultRejected || fault == connector.FaultNotFound
+	if noSuchPage && (p.probing(number) || p.complete()) {
+		return nil
+	}
+	return err
+}
+
+// complete reports whether all that the service counts has been seen.
+func (p *pass) complete() bool { return p.total > 0 && len(p.seen) >= p.total }
+
+// progress reports whether there may be more after a page with so many new
+// customers. Pages shift while others write, so a page without any is no error
+// yet, but a few in a row are: the page number is ignored.
+func (p *pass) progress(fresh int) (more bool, err error) {
+	if fresh > 0 {
+		p.stale = 0
+	} else if p.complete() {
+		return false, nil
+	} else if p.stale++; p.stale == maxStale {
+		return false, p.fail(errRepeats)
+	}
+	if p.number > maxPages {
+		return false, p.fail(errEndless)
+	}
+	return true, nil
+}
+
+func (p *pass) fail(why error) error {
+	return &connector.RemoteError{Op: p.op, Fault: connector.FaultUnavailable, Detail: "the list cannot be read", Err: why}
+}
+
+func (p *pass) unseen(customers []connector.RemoteCustomer) []connector.RemoteCustomer {
+	return slices.DeleteFunc(customers, func(c connector.RemoteCustomer) bool {
+		known := p.seen[c.ID]
+		p.seen[c.ID] = true
+		return known
+	})
+}
+
+// learnBase settles where pages begin, from pages 0 and 1. A page 1 that only
+// repeats page 0 settles nothing: beginning at 0 reads it twice, which is safe.
+func (p *pass) learnBase(number, count, fresh int) {
+	switch {
+	case p.base != baseUnknown:
+	case number == 0:
+		p.onZero = count
+	case number == 1 && p.onZero == 0 && count > 0:
+		p.settle(baseOne)
+	case number == 1 && p.onZero > 0 && (count == 0 || fresh > 0):
+		p.settle(baseZero)
+	}
+}
+
+func (p *pass) settle(base pageBase) {
+	p.base = base
+	p.client.firstPage.Store(int32(base))
+}
+
+// lookAhead fetches more pages ahead while they come full, and none once they
+// do not: the end is near then.
+func (p *pass) lookAhead(count int) {
+	full := count > 0 && (count >= p.client.dialect.List.Size || count == p.fullest)
+	p.fullest = max(p.fullest, count)
+	switch {
+	case !full || p.base == baseUnknown && p.number < 2:
+		p.ahead = 0
+	default:
+		p.ahead = min(max(1, 2*p.ahead), p.maxAhead)
+	}
+}
+
+// take returns the page that is due, and sees to it that those ahead are being
+// fetched.
+func (p *pass) take(ctx context.Context) page {
+	for number := p.number; number <= p.number+p.ahead; number++ {
+		if p.fetches[number] == nil {
+			p.start(ctx, number)
+		}
+	}
+	defer delete(p.fetches, p.number)
+	return <-p.fetches[p.number]
+}
+
+func (p *pass) start(ctx context.Context, number int) {
+	done := make(chan page, 1)
+	p.fetches[number] = done
+	p.fetchers.Go(func() { done <- p.client.fetchPage(ctx, p.op, p.filter, number) })
+}
+
+// wait returns when nothing is being fetched any more; the caller has cancelled
+// what is.
+func (p *pass) wait() { p.fetchers.Wait() }
+
+func (c *Client) fetchPage(ctx context.Context, op string, filter url.Values, number int) page {
+	query := url.Values{
+		c.dialect.List.PageParam: {strconv.Itoa(number)},
+		c.dialect.List.SizeParam: {strconv.Itoa(c.dialect.List.Size)},
+	}
+	maps.Copy(query, filter)
+	r := c.read(op, "/customers", query)
+	body, err := c.send(ctx, r)
+	if err != nil {
+		return page{err: err}
+	}
+	out, err := c.dialect.List.open(body)
+	if err != nil {
+		return page{err: unreadable(r, http.StatusOK, err)}
+	}
+	return out
+}
+
+// usualEnvelopes are the keys under which lists have been seen.
+var usualEnvelopes = []string{"customers", "items", "content", "data", "results"}
+
+// open reads a page, bare or in its envelope.
+func (l List) open(body []byte) (page, error) {
+	out := page{total: -1}
+	members, err := split(body, '[')
+	switch {
+	case err != nil:
+		members, out.total, err = l.openEnvelope(body)
+	case l.Envelope != "auto" && l.Envelope != "array":
+		err = errEnvelope
+	}
+	if err != nil {
+		return page{}, err
+	}
+	for _, member := range members {
+		customer, err := readCustomer(member)
+		if err != nil {
+			return page{}, fmt.Errorf("a customer in the list: %w", err)
+		}
+		out.customers = append(out.customers, customer)
+	}
+	return out, nil
+}
+
+func (l List) openEnvelope(body []byte) (members []json.RawMessage, total int, err error) {
+	o, err := parseObject(body)
+	if err != nil || l.Envelope == "array" {
+		return nil, 0, errEnvelope
+	}
+	keys := usualEnvelopes
+	if l.Envelope != "auto" {
+		keys = []string{l.Envelope}
+	}
+	for _, key := range keys {
+		if o.has(key) {
+			members, err := parseArray(o.get(key))
+			return members, readTotal(o), err
+		}
+	}
+	return nil, 0, errEnvelope
+}
+
+// readTotal looks for the count in both places that it has been seen in, and
+// beside the list itself.
+func readTotal(envelope object) int {
+	text := envelope.text("totalElements")
+	for _, key := range []string{"pagination", "page"} {
+		if nested, err := parseObject(envelope.get(key)); err == nil && text == "" {
+			text = nested.text("totalElements")
+		}
+	}
+	if n, err := strconv.Atoi(text); err == nil && n >= 0 {
+		return n
+	}
+	return -1
+}

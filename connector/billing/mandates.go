@@ -1,0 +1,141 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"payersync/connector"
+	"payersync/connector/transport"
+)
+
+const opLink = "request mandate link"
+
+// RequestMandateLink makes a mandate for the customer, or fetches the one it
+// has, and returns it with the link at which it is signed (interface.md section
+// 4.4). The link is a secret. The call goes out at most once and is never
+// repeated by itself: after FaultUnknown the caller looks at the customer first
+// (fault F58).
+//
+// With mandate_link: auto it is sent as PUT, and as GET where PUT was refused
+// with 404, 405 or 501; what worked is remembered. FaultNotFound means that
+// there is no such customer, which a look at the customer decides.
+func (c *Client) RequestMandateLink(ctx context.Context, customerID string) (connector.Mandate, error) {
+	path, err := idPath(opLink, "/customers/", customerID)
+	if err != nil {
+		return connector.Mandate{}, err
+	}
+	method, settled := c.methodForLink()
+	mandate, err := c.requestLink(ctx, method, path, customerID)
+	if statusOf(err) == http.StatusNotFound {
+		err = c.explainMissing(ctx, customerID, err)
+	}
+	if !settled && isWrongMethod(err) {
+		method = http.MethodGet
+		mandate, err = c.requestLink(ctx, method, path, customerID)
+	}
+	if err != nil {
+		return connector.Mandate{}, err
+	}
+	c.linkMethod.Store(method)
+	return mandate, nil
+}
+
+// methodForLink returns the method to use, and whether it is certain.
+func (c *Client) methodForLink() (method string, settled bool) {
+	switch c.dialect.MandateLink {
+	case "put":
+		return http.MethodPut, true
+	case "get":
+		return http.MethodGet, true
+	}
+	if method, ok := c.linkMethod.Load().(string); ok {
+		return method, true
+	}
+	return http.MethodPut, false
+}
+
+func (c *Client) requestLink(ctx context.Context, method, path, customerID string) (connector.Mandate, error) {
+	var body object
+	if c.redirect != "" {
+		body.set("redirectUrl", quote(c.redirect))
+	}
+	r := c.write(opLink, method, path+"/directdebitmandates", body.bytes())
+	r.repeat = transport.Never
+	answer, err := c.send(ctx, r)
+	if err != nil {
+		return connector.Mandate{}, err
+	}
+	mandate, err := readMandate(answer, customerID)
+	if err != nil {
+		return connector.Mandate{}, unreadable(r, http.StatusOK, err)
+	}
+	return mandate, nil
+}
+
+// explainMissing finds out what a 404 was about. Only a customer that is itself
+// gone may count as not found: that would mark the payer as missing.
+func (c *Client) explainMissing(ctx context.Context, customerID string, notFound error) error {
+	_, err := c.Customer(ctx, customerID)
+	switch {
+	case connector.FaultOf(err) == connector.FaultNotFound:
+		return notFound
+	case err != nil:
+		return err
+	}
+	return &connector.RemoteError{
+		Op: opLink, Fault: connector.FaultRejected, Status: http.StatusNotFound,
+		Detail: "the service knows the customer but makes no signing link in this way; check dialect.mandate_link",
+	}
+}
+
+// isWrongMethod reports whether the service refused the method, not the request.
+func isWrongMethod(err error) bool {
+	switch statusOf(err) {
+	case http.StatusNotFound:
+		return connector.FaultOf(err) == connector.FaultRejected // the customer is there
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return true
+	}
+	return false
+}
+
+func statusOf(err error) int {
+	var remote *connector.RemoteError
+	if errors.As(err, &remote) {
+		return remote.Status
+	}
+	return 0
+}
+
+// CancelMandate cancels a mandate for the given reason, which may be blank
+// (interface.md section 4.5). It is only for a person to call. Like the request
+// for a link it goes out at most once; what became of the mandate is read from
+// the customer.
+func (c *Client) CancelMandate(ctx context.Context, mandateID, reason string) error {
+	const op = "cancel mandate"
+	path, err := idPath(op, "/customers/directdebitmandates/", mandateID)
+	if err != nil {
+		return err
+	}
+	var body object
+	var query url.Values
+	switch c.dialect.Cancel {
+	case "colon":
+		path += ":cancel" // literally: an escaped colon is another path (billing.md section 4.5)
+	case "slash":
+		path += "/cancel"
+	case "query":
+		query = url.Values{"action": {"cancel"}}
+	case "body":
+		body.set("action", quote("cancel"))
+	}
+	if reason != "" {
+		body.set("reason", quote(reason))
+	}
+	r := c.write(op, http.MethodPut, path, body.bytes())
+	r.query, r.repeat, r.mayBeEmpty = query, transport.Never, true
+	_, err = c.send(ctx, r)
+	return err
+}

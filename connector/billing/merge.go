@@ -1,0 +1,194 @@
+package billing
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+)
+
+// The fields that a mapping may own (architecture.md section 10).
+const (
+	ownName      = "name"
+	ownPeople    = "people"
+	ownAddresses = "addresses"
+)
+
+// MergeCustomer returns the body that brings a fetched customer to what is
+// wanted, and whether anything differs; without a difference there is no body
+// and nothing to send (architecture.md ruling 4, invariants S5 and S6).
+//
+// Only the fields in own (name, people, addresses) and our externalData pairs
+// change. Every other member stays byte for byte and in its place, but for the
+// dialect's read-only ones, which are left out. last is what was applied before;
+// it is nil when nothing was.
+//
+// Lists merge by element. A person is recognised by e-mail address, by name
+// where there is no address, else by place and name. One that is wanted is
+// updated in place and keeps its other members and its spelling; one we wrote
+// and no longer want is removed; new ones are added at the end in the dialect's
+// spelling; all others stay. The address is the service's only one, so a wanted
+// address replaces our members of whichever is there.
+//
+// A blank wanted value removes a value that we wrote, and erases no other.
+func (c *Client) MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error) {
+	m := merge{dialect: c.dialect, want: want, own: own}
+	if last != nil {
+		m.last = *last
+	}
+	o, err := m.apply(fetched.Raw)
+	if err != nil {
+		return nil, false, fmt.Errorf("merge customer %s: %w", fetched.ID, err)
+	}
+	if !m.changed {
+		return nil, false, nil
+	}
+	c.dialect.dropReadOnly(&o)
+	if c.dialect.Update == "path_id" {
+		o.remove("id")
+	} else if !o.has("id") {
+		o.set("id", quote(fetched.ID))
+	}
+	return o.bytes(), true, nil
+}
+
+// merge is one three-way merge.
+type merge struct {
+	dialect    Dialect
+	last, want connector.Customer
+	own        []string
+	changed    bool
+}
+
+func (m *merge) apply(raw json.RawMessage) (object, error) {
+	if err := checkOwn(m.own); err != nil {
+		return nil, err
+	}
+	o, err := decodeObject(raw)
+	if err != nil {
+		return nil, err
+	}
+	if m.owns(ownName) && m.want.Name != "" && scalar(o.get(ownName)) != m.want.Name {
+		m.set(&o, ownName, quote(m.want.Name))
+	}
+	for _, key := range []string{ownPeople, ownAddresses} {
+		if err := m.mergeList(&o, key); err != nil {
+			return nil, err
+		}
+	}
+	return o, m.mergeExternal(&o)
+}
+
+// decodeObject checks and splits an object from outside.
+func decodeObject(raw json.RawMessage) (object, error) {
+	if err := checkJSON(raw); err != nil {
+		return nil, err
+	}
+	return parseObject(raw)
+}
+
+func checkOwn(own []string) error {
+	for _, name := range own {
+		if name != ownName && name != ownPeople && name != ownAddresses {
+			return fmt.Errorf("own: %q is no field a mapping can own; use name, people, addresses", name)
+		}
+	}
+	return nil
+}
+
+func (m *merge) owns(field string) bool { return slices.Contains(m.own, field) }
+
+// set replaces a member if its value differs in more than whitespace.
+func (m *merge) set(o *object, key string, value json.RawMessage) {
+	if sameText(o.get(key), value) {
+		return
+	}
+	o.set(key, value)
+	m.changed = true
+}
+
+func sameText(a, b json.RawMessage) bool {
+	return bytes.Equal(compact(a), compact(b))
+}
+
+func compact(raw json.RawMessage) []byte {
+	var out bytes.Buffer
+	_ = json.Compact(&out, raw) // only called with valid JSON or nothing
+	return out.Bytes()
+}
+
+func (m *merge) mergeExternal(o *object) error {
+	const key = "externalData"
+	merged, err := m.dialect.mergePairs(o.get(key), m.want.ExternalData, m.pairsGone())
+	if err != nil || merged == nil {
+		return err
+	}
+	m.set(o, key, merged)
+	return nil
+}
+
+// pairsGone returns the names of pairs that we wrote and no longer want.
+func (m *merge) pairsGone() []string {
+	var out []string
+	for name := range m.last.ExternalData {
+		if _, wanted := m.want.ExternalData[name]; !wanted {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (m *merge) mergeList(o *object, key string) error {
+	if !m.owns(key) {
+		return nil
+	}
+	list, err := parseArray(o.get(key))
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	plan := m.plan(key, list)
+	if merged := plan.apply(list, m.long(key)); len(merged) > 0 || len(list) > 0 {
+		m.set(o, key, joinArray(merged))
+	}
+	return nil
+}
+
+func (m *merge) long(key string) bool {
+	if key == ownPeople {
+		return m.dialect.PersonFields == "long"
+	}
+	return m.dialect.AddressFields == "long"
+}
+
+func (m *merge) plan(key string, list []json.RawMessage) listPlan {
+	if key == ownPeople {
+		return planPeople(list, peopleParts(m.last.People), peopleParts(m.want.People))
+	}
+	return planAddresses(list, addressParts(m.last.Addresses), addressParts(m.want.Addresses))
+}
+
+// dropReadOnly removes what the service computes, in the customer and in the
+// elements of its lists.
+func (d Dialect) dropReadOnly(o *object) {
+	for _, field := range d.ReadOnly {
+		list, key, nested := strings.Cut(field, ".")
+		if !nested {
+			o.remove(field)
+			continue
+		}
+		parts, err := parseArray(o.get(list))
+		if err != nil || len(parts) == 0 {
+			continue
+		}
+		for i, part := range parts {
+			if element, err := parseObject(part); err == nil && element.has(key) {
+				element.remove(key)
+				parts[i] = element.bytes()
+			}
+		}
+		o.set(list, joinArray(parts))
+	}
+}

@@ -1,0 +1,160 @@
+package billing
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// object is a JSON object whose members keep their order, and whose keys and
+// values keep every byte they came with. Only whitespace between members is
+// lost. It is how foreign data passes through payersync unread (fault F55).
+type object []member
+
+type member struct {
+	key    string          // what the key says
+	rawKey json.RawMessage // how it was spelt, quotes included
+	value  json.RawMessage
+}
+
+// parseObject splits text that passed checkJSON.
+func parseObject(text []byte) (object, error) {
+	parts, err := split(text, '{')
+	if err != nil {
+		return nil, err
+	}
+	out := make(object, 0, len(parts))
+	for _, part := range parts {
+		end := stringEnd(part, 0)
+		value := bytes.TrimSpace(bytes.TrimSpace(part[end:])[1:]) // behind the colon
+		out = append(out, member{unquote(part[:end]), part[:end:end], value})
+	}
+	return out, nil
+}
+
+// parseArray splits text that passed checkJSON; null is an empty array.
+func parseArray(text []byte) ([]json.RawMessage, error) {
+	if isNull(text) {
+		return nil, nil
+	}
+	return split(text, '[')
+}
+
+// split returns the members or elements of a valid object or array as they came.
+func split(text []byte, bracket byte) ([]json.RawMessage, error) {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 || text[0] != bracket {
+		if bracket == '{' {
+			return nil, errNotObject
+		}
+		return nil, errNotArray
+	}
+	var out []json.RawMessage
+	depth, start := 0, 1
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			i = stringEnd(text, i) - 1
+		case c == '{', c == '[':
+			depth++
+		case c == '}', c == ']':
+			depth--
+		}
+		if depth == 0 || depth == 1 && text[i] == ',' {
+			if part := bytes.TrimSpace(text[start:i]); len(part) > 0 {
+				out = append(out, part[:len(part):len(part)])
+			}
+			start = i + 1
+		}
+	}
+	return out, nil
+}
+
+func isNull(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	return len(text) == 0 || string(text) == "null"
+}
+
+func (o object) index(key string) int {
+	return slices.IndexFunc(o, func(m member) bool { return m.key == key })
+}
+
+func (o object) has(key string) bool { return o.index(key) >= 0 }
+
+// get returns the member's value; nil when there is none.
+func (o object) get(key string) json.RawMessage {
+	if i := o.index(key); i >= 0 {
+		return o[i].value
+	}
+	return nil
+}
+
+// text returns the first of the members that holds text or a number, as text.
+func (o object) text(keys ...string) string {
+	for _, key := range keys {
+		if s := scalar(o.get(key)); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// set replaces the member in place or adds it at the end.
+func (o *object) set(key string, value json.RawMessage) {
+	if i := o.index(key); i >= 0 {
+		(*o)[i].value = value
+		return
+	}
+	*o = append(*o, member{key, quote(key), value})
+}
+
+func (o *object) remove(key string) {
+	*o = slices.DeleteFunc(*o, func(m member) bool { return m.key == key })
+}
+
+// bytes returns the object without any whitespace between its members.
+func (o object) bytes() json.RawMessage {
+	out := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, m.rawKey...), ':'), m.value...)
+	}
+	return append(out, '}')
+}
+
+func joinArray(elements []json.RawMessage) json.RawMessage {
+	out := []byte{'['}
+	for i, element := range elements {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, element...)
+	}
+	return append(out, ']')
+}
+
+// scalar returns a string, or a number with the digits it came with, as text;
+// "" for anything else.
+func scalar(value json.RawMessage) string {
+	switch {
+	case len(value) == 0:
+		return ""
+	case value[0] == '"':
+		return unquote(value)
+	case value[0] == '-' || '0' <= value[0] && value[0] <= '9':
+		return string(value)
+	}
+	return ""
+}
+
+// quote returns s as JSON, without the escapes that are for HTML only.
+func quote(s string) json.RawMessage {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(s) // a string always encodes
+	return json.RawMessage(strings.TrimSuffix(out.String(), "\n"))
+}

@@ -1,0 +1,190 @@
+package billing
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// listPlan says what becomes of each element of a list, and what is added.
+type listPlan struct {
+	fates []fate
+	added []part
+}
+
+// fate is what becomes of one element; the zero value leaves it alone.
+type fate struct {
+	want   *part // it is ours and is brought to this
+	last   *part // as we wrote it before, where we did
+	remove bool  // it was ours and is no longer wanted
+}
+
+func (f fate) foreign() bool { return f.want == nil && !f.remove }
+
+func (p listPlan) apply(list []json.RawMessage, long bool) []json.RawMessage {
+	var out []json.RawMessage
+	for i, raw := range list {
+		switch f := p.fates[i]; {
+		case f.want != nil:
+			out = append(out, f.want.update(raw, f.last, long))
+		case !f.remove:
+			out = append(out, raw)
+		}
+	}
+	for _, part := range p.added {
+		out = append(out, part.write(long))
+	}
+	return out
+}
+
+// planAddresses goes by place, because the service takes one address only: what
+// is there is what a wanted address replaces. One is removed only while it is
+// still recognisably what we wrote.
+func planAddresses(list []json.RawMessage, last, want []part) listPlan {
+	plan := listPlan{fates: make([]fate, len(list))}
+	for i := range want {
+		if i >= len(list) {
+			plan.added = append(plan.added, want[i])
+			continue
+		}
+		plan.fates[i] = fate{want: &want[i], last: at(last, i)}
+	}
+	for i := len(want); i < min(len(last), len(list)); i++ {
+		plan.fates[i].remove = last[i].recognisable(list[i])
+	}
+	return plan
+}
+
+// recognisable reports whether an address still has the street or the post code
+// that we wrote.
+func (p part) recognisable(raw json.RawMessage) bool {
+	o, err := parseObject(raw)
+	return err == nil && slices.ContainsFunc(slices.Concat(p.short, p.long), func(f field) bool {
+		return (f.about == "line1" || f.about == "postCode") && f.value != "" && scalar(o.get(f.key)) == f.value
+	})
+}
+
+func at(parts []part, i int) *part {
+	if i < len(parts) {
+		return &parts[i]
+	}
+	return nil
+}
+
+// peoplePlan finds for each person the element that stands for them.
+type peoplePlan struct {
+	listPlan
+	views      []view
+	known      []bool // the element is an object, so its view says something
+	last, want []part
+	succeeded  []bool // the last person's element was taken over by another
+}
+
+func planPeople(list []json.RawMessage, last, want []part) listPlan {
+	p := peoplePlan{last: last, want: want, views: make([]view, len(list)), known: make([]bool, len(list))}
+	p.fates, p.succeeded = make([]fate, len(list)), make([]bool, len(last))
+	for i, raw := range list {
+		p.views[i], p.known[i] = viewOf(raw)
+	}
+	found := make([]bool, len(want))
+	for j := range want {
+		found[j] = p.claim(p.find(want[j]), &want[j], p.written(want[j]))
+	}
+	for j := range want {
+		switch {
+		case found[j]:
+		case j < len(last) && p.claim(p.successor(j), &want[j], &last[j]):
+			p.succeeded[j] = true
+		default:
+			p.added = append(p.added, want[j])
+		}
+	}
+	p.removeUnwanted()
+	return p.listPlan
+}
+
+func (p *peoplePlan) claim(i int, want, last *part) bool {
+	if i >= 0 {
+		p.fates[i] = fate{want: want, last: last}
+	}
+	return i >= 0
+}
+
+// free reports whether an element can still be recognised as somebody.
+func (p *peoplePlan) free(i int) bool { return p.known[i] && p.fates[i].foreign() }
+
+// find returns the free element that is this person, the one of the same name
+// first when several share an address; -1 when there is none.
+func (p *peoplePlan) find(who part) int {
+	best := -1
+	for i, v := range p.views {
+		if !p.free(i) || !who.is(v) {
+			continue
+		}
+		if v.label == who.label {
+			return i
+		}
+		if best < 0 {
+			best = i
+		}
+	}
+	return best
+}
+
+// written returns the person as we wrote them before, if we did.
+func (p *peoplePlan) written(who part) *part {
+	i := slices.IndexFunc(p.last, who.same)
+	if i < 0 {
+		return nil
+	}
+	return &p.last[i]
+}
+
+// successor returns the element that person j took over from whom we wrote in
+// the same place: a changed e-mail address must not make a second contact. -1
+// when that person is still wanted, or gone.
+func (p *peoplePlan) successor(j int) int {
+	before := p.last[j]
+	if slices.ContainsFunc(p.want, before.same) {
+		return -1
+	}
+	if i := p.find(before); i >= 0 {
+		return i
+	}
+	if j < len(p.views) && p.free(j) && p.views[j].label != "" &&
+		(p.views[j].label == before.label || p.views[j].label == p.want[j].label) {
+		return j
+	}
+	return -1
+}
+
+// removeUnwanted marks the elements of people we wrote and no longer want. A
+// person without an address must look as we wrote them, and one who shares an
+// address must have the name that we wrote.
+func (p *peoplePlan) removeUnwanted() {
+	for j, who := range p.last {
+		if p.succeeded[j] || slices.ContainsFunc(p.want, who.same) {
+			continue
+		}
+		if i := p.find(who); i >= 0 && p.unmistakable(i, who) {
+			p.fates[i].remove = true
+		}
+	}
+}
+
+func (p *peoplePlan) unmistakable(i int, who part) bool {
+	v := p.views[i]
+	if who.email == "" {
+		return v.phone == who.phone
+	}
+	return v.label == who.label || p.count(who.email) == 1
+}
+
+func (p *peoplePlan) count(email string) int {
+	n := 0
+	for _, v := range p.views {
+		if v.email == email {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,166 @@
+package billing
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+var (
+	errNoID          = errors.New("the customer has no id")
+	errNoMandate     = errors.New("the mandate has no id")
+	errOtherCustomer = errors.New("it is another customer")
+	errLink          = errors.New("the signing link is not a web address")
+)
+
+// readCustomer reads a customer in whatever spelling it came (billing.md
+// section 2.3). raw must have passed checkJSON.
+func readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
+	o, err := parseObject(raw)
+	if err != nil {
+		return connector.RemoteCustomer{}, err
+	}
+	out := connector.RemoteCustomer{ID: o.text("id"), Name: o.text("name")}
+	if out.ID == "" {
+		return connector.RemoteCustomer{}, errNoID
+	}
+	for _, person := range elements(o.get("people")) {
+		out.Emails = appendText(out.Emails, person.text("email"))
+	}
+	for _, address := range elements(o.get("addresses")) {
+		out.PostCodes = appendText(out.PostCodes, address.text("postCode", "postalCode"))
+	}
+	out.ExternalData = pairsOf(o.get("externalData"))
+	if mandate, err := parseObject(o.get("directDebitMandate")); err == nil {
+		out.Mandate = readSummary(mandate, out.ID)
+		o.set("directDebitMandate", withoutBankFields(mandate))
+		raw = o.bytes()
+	}
+	out.Raw = bytes.Clone(raw)
+	return out, nil
+}
+
+// elements returns the objects among a list's elements.
+func elements(list json.RawMessage) []object {
+	var out []object
+	parts, _ := parseArray(list) // anything else than a list has none
+	for _, part := range parts {
+		if o, err := parseObject(part); err == nil {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func appendText(list []string, text string) []string {
+	if text == "" {
+		return list
+	}
+	return append(list, text)
+}
+
+// readSummary returns the mandate that a customer holds; nil for an empty one,
+// which is how the absence of a mandate is written.
+func readSummary(o object, customerID string) *connector.Mandate {
+	m := connector.Mandate{
+		ID:          o.text("id"),
+		CustomerID:  customerID,
+		Status:      connector.MandateStatus(o.text("status")),
+		ServiceTime: o.text("lastUpdatedTime", "lastUpdateTime"),
+		URL:         o.text("url"),
+	}
+	if m.ID == "" && m.Status == "" {
+		return nil
+	}
+	if !isWebAddress(m.URL) {
+		m.URL = ""
+	}
+	return &m
+}
+
+// withoutBankFields drops what must not be kept even by mistake: account
+// numbers, reasons that are not to be shown, and the link, which is a secret.
+func withoutBankFields(o object) json.RawMessage {
+	for _, key := range []string{"bankAccountNumber", "failureReason", "url"} {
+		o.remove(key)
+	}
+	return o.bytes()
+}
+
+// readMandate reads the answer to a request for a signing link. It refuses one
+// that speaks of another customer.
+func readMandate(raw json.RawMessage, customerID string) (connector.Mandate, error) {
+	o, err := parseObject(raw)
+	if err != nil {
+		return connector.Mandate{}, err
+	}
+	m := readSummary(o, customerID)
+	if m == nil || m.ID == "" {
+		return connector.Mandate{}, errNoMandate
+	}
+	if link := o.text("url"); link != "" && m.URL == "" {
+		return connector.Mandate{}, errLink
+	}
+	if customer, err := parseObject(o.get("customer")); err == nil {
+		if id := customer.text("id"); id != "" && id != customerID {
+			return connector.Mandate{}, errors.New("the mandate belongs to another customer")
+		}
+	}
+	return *m, nil
+}
+
+// isWebAddress reports whether a person can safely be sent there.
+func isWebAddress(link string) bool {
+	u, err := url.Parse(link)
+	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http")
+}
+
+// ParseTime reads a timestamp in any form that the service has been seen to
+// use: RFC 3339, the same with "UTC" or nothing in place of the zone (taken as
+// UTC), and Unix seconds or milliseconds (billing.md sections 2.6, 6.3 and 9).
+// The result is in UTC.
+func ParseTime(text string) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	if at, ok := parseUnix(text); ok {
+		return at, nil
+	}
+	plain := strings.TrimSpace(strings.TrimSuffix(text, "UTC"))
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"} {
+		if at, err := time.Parse(layout, plain); err == nil && inRange(at) {
+			return at.UTC(), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("timestamp of %d characters is in no known form", len(text))
+}
+
+const (
+	maxUnixDigits      = 15
+	firstUnixMilli     = 100_000_000_000 // as seconds, this is the year 5138
+	maxTimestampedYear = 9999
+)
+
+func parseUnix(text string) (time.Time, bool) {
+	if text == "" || len(text) > maxUnixDigits || strings.Trim(text, "0123456789") != "" {
+		return time.Time{}, false
+	}
+	var n int64
+	for _, digit := range text {
+		n = 10*n + int64(digit-'0')
+	}
+	at := time.Unix(n, 0)
+	if n >= firstUnixMilli {
+		at = time.UnixMilli(n)
+	}
+	return at.UTC(), inRange(at)
+}
+
+func inRange(at time.Time) bool {
+	year := at.UTC().Year()
+	return year > 0 && year <= maxTimestampedYear
+}

@@ -1,0 +1,225 @@
+package billing
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+)
+
+// part is one person or address as a mapping renders it, in both spellings of
+// interface.md sections 2.4 and 2.5. The service mixes them, so an element may
+// carry either, and an update writes to whichever is there.
+type part struct {
+	short, long []field // every member that is ours, blank ones included
+	email       string  // identifies a person; "" for addresses
+	label       string  // name of a person, first line of an address
+	phone       string
+}
+
+// field is one member in one spelling. about names what it says, so that name
+// and firstName are known to be the same matter.
+type field struct{ key, about, value string }
+
+func personPart(p connector.Person) part {
+	full, first, last := nameForms(p)
+	return part{
+		short: []field{{"name", "name", full}, {"email", "email", p.Email}, {"phone", "phone", p.Phone}},
+		long: []field{{"firstName", "name", first}, {"lastName", "name", last},
+			{"email", "email", p.Email}, {"phoneNo", "phone", p.Phone}},
+		email: strings.ToLower(p.Email),
+		label: full,
+		phone: p.Phone,
+	}
+}
+
+// nameForms derives the form of a name that a person was not given with. The
+// last word of a full name is taken for the last name.
+func nameForms(p connector.Person) (full, first, last string) {
+	full, first, last = strings.TrimSpace(p.Name), strings.TrimSpace(p.FirstName), strings.TrimSpace(p.LastName)
+	if full == "" {
+		return strings.TrimSpace(first + " " + last), first, last
+	}
+	if first != "" || last != "" {
+		return full, first, last
+	}
+	words := strings.Fields(full)
+	if len(words) == 1 {
+		return full, full, ""
+	}
+	end := len(words) - 1
+	return full, strings.Join(words[:end], " "), words[end]
+}
+
+func addressPart(a connector.Address) part {
+	return part{
+		short: []field{{"line1", "line1", a.Line1}, {"city", "city", a.City}, {"postCode", "postCode", a.PostCode}},
+		long: []field{{"addressLine1", "line1", a.Line1}, {"city", "city", a.City},
+			{"postalCode", "postCode", a.PostCode}, {"country", "country", a.Country}},
+		label: a.Line1,
+	}
+}
+
+// peopleParts and addressParts leave out elements that say nothing.
+func peopleParts(people []connector.Person) []part {
+	var out []part
+	for _, p := range people {
+		if part := personPart(p); !part.blank() {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+func addressParts(addresses []connector.Address) []part {
+	var out []part
+	for _, a := range addresses {
+		if part := addressPart(a); !part.blank() {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+func (p part) blank() bool {
+	return !slices.ContainsFunc(slices.Concat(p.short, p.long), func(f field) bool { return f.value != "" })
+}
+
+// spelt returns the fields in one spelling.
+func (p part) spelt(long bool) []field {
+	if long {
+		return p.long
+	}
+	return p.short
+}
+
+// owned reports whether a member of an element is ours in any spelling.
+func (p part) owned(key string) bool {
+	return slices.ContainsFunc(slices.Concat(p.short, p.long), func(f field) bool { return f.key == key })
+}
+
+// value returns what the part says under a key of either spelling.
+func (p part) value(key string) string {
+	for _, f := range slices.Concat(p.short, p.long) {
+		if f.key == key {
+			return f.value
+		}
+	}
+	return ""
+}
+
+// write renders a new element, without blank members.
+func (p part) write(long bool) json.RawMessage {
+	var o object
+	for _, f := range p.spelt(long) {
+		if f.value != "" {
+			o.set(f.key, quote(f.value))
+		}
+	}
+	return o.bytes()
+}
+
+// update brings the part into an element that is there already. A member that
+// is wanted blank is removed when we wrote a value before, and otherwise left as
+// it is. The element is returned as it came when nothing differs.
+func (p part) update(raw json.RawMessage, last *part, long bool) json.RawMessage {
+	o, err := parseObject(raw)
+	if err != nil {
+		return raw
+	}
+	changed := false
+	for _, f := range p.fieldsFor(o, long) {
+		switch has := scalar(o.get(f.key)); {
+		case f.value == has:
+		case f.value != "":
+			o.set(f.key, quote(f.value))
+			changed = true
+		case last != nil && last.value(f.key) != "":
+			o.remove(f.key)
+			changed = true
+		}
+	}
+	if !changed {
+		return raw
+	}
+	return o.bytes()
+}
+
+// fieldsFor returns the fields in the spelling the element uses, for each
+// matter by itself. An element that uses both gets both, so that they agree;
+// one that says nothing of a matter gets the spelling of its other members.
+func (p part) fieldsFor(o object, long bool) []field {
+	inShort, inLong := spokenOf(o, p.short), spokenOf(o, p.long)
+	if l, s := speltOnly(o, p.long, p.short), speltOnly(o, p.short, p.long); l != s {
+		long = l
+	}
+	var out []field
+	for _, f := range p.short {
+		if inShort[f.about] || !inLong[f.about] && !long {
+			out = append(out, f)
+		}
+	}
+	for _, f := range p.long {
+		if p.hasShort(f.key) && slices.Contains(out, f) {
+			continue
+		}
+		if inLong[f.about] || !inShort[f.about] && long {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (p part) hasShort(key string) bool {
+	return slices.ContainsFunc(p.short, func(f field) bool { return f.key == key })
+}
+
+// spokenOf returns the matters that an element has a member for.
+func spokenOf(o object, fields []field) map[string]bool {
+	out := make(map[string]bool)
+	for _, f := range fields {
+		if o.has(f.key) {
+			out[f.about] = true
+		}
+	}
+	return out
+}
+
+// speltOnly reports whether an element has a member that only the first of two
+// spellings knows.
+func speltOnly(o object, fields, other []field) bool {
+	return slices.ContainsFunc(fields, func(f field) bool {
+		return o.has(f.key) && !slices.ContainsFunc(other, func(g field) bool { return g.key == f.key })
+	})
+}
+
+// view is what identifies an element that came from the service.
+type view struct{ email, label, phone string }
+
+func viewOf(raw json.RawMessage) (view, bool) {
+	o, err := parseObject(raw)
+	if err != nil {
+		return view{}, false
+	}
+	label := o.text("name")
+	if label == "" {
+		label = strings.TrimSpace(o.text("firstName") + " " + o.text("lastName"))
+	}
+	if label == "" {
+		label = o.text("line1", "addressLine1")
+	}
+	return view{strings.ToLower(o.text("email")), label, o.text("phone", "phoneNo")}, true
+}
+
+// is reports whether an element is this person: by e-mail address, or by name
+// where neither side has one.
+func (p part) is(v view) bool {
+	if p.email != "" {
+		return v.email == p.email
+	}
+	return v.email == "" && v.label != "" && v.label == p.label
+}
+
+// same reports whether two renderings speak of the same person.
+func (p part) same(q part) bool { return p.is(view{q.email, q.label, q.phone}) }

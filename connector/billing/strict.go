@@ -1,0 +1,129 @@
+package billing
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The bounds of JSON from strangers (fault F90). Its size is bounded where it
+// is read: by transport for answers, by the server for deliveries.
+const (
+	maxDepth = 32
+	maxKeys  = 2000
+)
+
+var (
+	errNotUTF8   = errors.New("the text is not UTF-8")
+	errNotJSON   = errors.New("it is not one JSON value")
+	errTooDeep   = fmt.Errorf("it is nested deeper than %d levels", maxDepth)
+	errTooMany   = fmt.Errorf("an object has more than %d keys", maxKeys)
+	errKeyTwice  = errors.New("an object has the same key twice")
+	errNotObject = errors.New("it is not a JSON object")
+	errNotArray  = errors.New("it is not a JSON array")
+)
+
+// checkJSON reports why body must not be decoded: encoding/json would take the
+// last of two equal keys, match keys whose case differs, mend broken text and
+// follow ten thousand levels. Keys are not named, because they may be personal.
+func checkJSON(body []byte) error {
+	if !utf8.Valid(body) {
+		return errNotUTF8
+	}
+	if !json.Valid(body) {
+		return errNotJSON
+	}
+	return walkJSON(body)
+}
+
+// frame is one open object or array of the walk.
+type frame struct {
+	object bool
+	atKey  bool // the next string is a key
+	keys   map[string]bool
+}
+
+func (f *frame) add(key string) error {
+	key = foldKey(key)
+	switch {
+	case f.keys[key]:
+		return errKeyTwice
+	case len(f.keys) == maxKeys:
+		return errTooMany
+	case f.keys == nil:
+		f.keys = make(map[string]bool)
+	}
+	f.keys[key] = true
+	return nil
+}
+
+// walkJSON checks depth and keys of text that is known to be valid JSON.
+func walkJSON(text []byte) error {
+	var open []frame
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '{', '[':
+			if len(open) == maxDepth {
+				return errTooDeep
+			}
+			open = append(open, frame{object: text[i] == '{', atKey: text[i] == '{'})
+		case '}', ']':
+			open = open[:len(open)-1]
+		case ',':
+			open[len(open)-1].atKey = open[len(open)-1].object
+		case '"':
+			end := stringEnd(text, i)
+			if len(open) > 0 && open[len(open)-1].atKey {
+				top := &open[len(open)-1]
+				top.atKey = false
+				if err := top.add(unquote(text[i:end])); err != nil {
+					return err
+				}
+			}
+			i = end - 1
+		}
+	}
+	return nil
+}
+
+// stringEnd returns the index behind the string that begins at i.
+func stringEnd(text []byte, i int) int {
+	for i++; text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// unquote returns what a valid JSON string says.
+func unquote(quoted []byte) string {
+	inner := string(quoted[1 : len(quoted)-1])
+	if !strings.Contains(inner, `\`) {
+		return inner
+	}
+	var out string
+	_ = json.Unmarshal(quoted, &out) // the string is valid
+	return out
+}
+
+// foldKey returns the same text for keys that encoding/json would match with
+// one field: each rune is replaced by the smallest that differs in case only.
+func foldKey(key string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r - 'a' + 'A'
+		}
+		if r < utf8.RuneSelf {
+			return r
+		}
+		smallest := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			smallest = min(smallest, next)
+		}
+		return smallest
+	}, key)
+}

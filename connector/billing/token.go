@@ -1,0 +1,148 @@
+package billing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"payersync/connector"
+	"payersync/connector/transport"
+)
+
+// bearer gives the access token of a request. stale is the token that the
+// service has just refused, or "": the answer differs from it, or there is an
+// error that says why not.
+type bearer interface {
+	token(ctx context.Context, stale string) (string, error)
+}
+
+// errRefused says that a token was refused and there is no other.
+var errRefused = errors.New("the access token was refused")
+
+// static is a token from the configuration, which cannot be renewed.
+type static struct{ secret connector.Secret }
+
+func (s static) token(_ context.Context, stale string) (string, error) {
+	if stale == s.secret.Expose() {
+		return "", errRefused
+	}
+	return s.secret.Expose(), nil
+}
+
+// granted is a token that a person's consent gave; its source renews it.
+type granted struct{ source oauth2.TokenSource }
+
+func (g granted) token(_ context.Context, stale string) (string, error) {
+	got, err := g.source.Token()
+	switch {
+	case err != nil:
+		return "", err
+	case got.AccessToken == "" || got.AccessToken == stale:
+		return "", errRefused
+	}
+	return got.AccessToken, nil
+}
+
+// clientCredentials fetches tokens of the client credentials flow (interface.md
+// section 4.1), one fetch at a time however many callers wait (fault F22).
+//
+// expires_in is believed, whatever the text around it says (fault F21): a token
+// is renewed a minute, or a quarter of a short life, before its end; one without
+// any life left serves the callers that waited for it; one without a stated life
+// serves until it is refused.
+type clientCredentials struct {
+	config clientcredentials.Config
+	http   *http.Client
+	now    func() time.Time
+
+	made atomic.Int64  // tokens fetched so far
+	turn chan struct{} // holds one value; taking it gives the right to the fields below
+	live string
+	ends time.Time // when to renew; zero for when it is refused
+}
+
+const earlyRenewal = time.Minute
+
+func newClientCredentials(cfg Config, tokenURL string) *clientCredentials {
+	style := oauth2.AuthStyleInParams
+	if cfg.Dialect.TokenAuth == "basic" {
+		style = oauth2.AuthStyleInHeader
+	}
+	out := &clientCredentials{
+		config: clientcredentials.Config{
+			ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret.Expose(), TokenURL: tokenURL, AuthStyle: style,
+		},
+		http: cfg.HTTP.HTTPClient(transport.Always), // a token too many does no harm
+		now:  cfg.Now,
+		turn: make(chan struct{}, 1),
+	}
+	out.turn <- struct{}{}
+	return out
+}
+
+func (c *clientCredentials) token(ctx context.Context, stale string) (string, error) {
+	made := c.made.Load()
+	select {
+	case <-c.turn:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	defer func() { c.turn <- struct{}{} }()
+	fetchedMeanwhile := c.made.Load() != made
+	usable := fetchedMeanwhile || c.ends.IsZero() || c.now().Before(c.ends)
+	if c.live != "" && c.live != stale && usable {
+		return c.live, nil
+	}
+	return c.fetch(ctx)
+}
+
+func (c *clientCredentials) fetch(ctx context.Context) (string, error) {
+	if c.config.ClientID == "" || c.config.ClientSecret == "" {
+		return "", errNoCredentials
+	}
+	got, err := c.config.Token(context.WithValue(ctx, oauth2.HTTPClient, c.http))
+	if err != nil {
+		return "", err
+	}
+	c.live, c.ends = got.AccessToken, c.renewal(got)
+	c.made.Add(1)
+	return c.live, nil
+}
+
+var errNoCredentials = errors.New("client_id or client_secret is missing")
+
+// renewal returns when a token should be replaced; the zero time for a life
+// that was not stated.
+func (c *clientCredentials) renewal(got *oauth2.Token) time.Time {
+	seconds, stated := lifeOf(got)
+	if !stated {
+		return time.Time{}
+	}
+	life := time.Duration(seconds) * time.Second
+	return c.now().Add(life - min(earlyRenewal, max(life, 0)/4))
+}
+
+// lifeOf reads expires_in as it came: the library's own reading cannot tell 0
+// from missing.
+func lifeOf(got *oauth2.Token) (seconds int64, stated bool) {
+	switch v := got.Extra("expires_in").(type) {
+	case float64:
+		return int64(max(min(v, 1<<31), -1<<31)), true
+	case string:
+		n, err := strconv.ParseInt(v, 10, 32)
+		return n, err == nil
+	case json.Number:
+		n, err := v.Int64()
+		return n, err == nil
+	case int64:
+		return v, true
+	}
+	return 0, false
+}

@@ -1,0 +1,230 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/hashicorp/go-retryablehttp"
+	"github.com/sirupsen/logrus"
+)
+
+// call is one call of Do: a request and all attempts to send it. It is the
+// round tripper of its own retrying client, so that what an attempt finds out
+// is at hand when it is decided whether there is another.
+type call struct {
+	client   *Client
+	repeat   Repeat
+	attempts int
+	sent     bool // some attempt may have reached the server and has no definite answer
+}
+
+func (c *call) retrying() *retryablehttp.Client {
+	o := c.client.options
+	retrying := &retryablehttp.Client{
+		HTTPClient:   &http.Client{Transport: c, CheckRedirect: refuseRedirect},
+		RetryMax:     o.Retries,
+		RetryWaitMin: minBackoff,
+		RetryWaitMax: maxBackoff,
+		CheckRetry:   c.again,
+		Backoff:      c.wait,
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	if o.Logger != nil && o.Logger.Logger.IsLevelEnabled(logrus.DebugLevel) {
+		retrying.Logger = leveled{o.Logger}
+	}
+	return retrying
+}
+
+// RoundTrip makes one attempt within the client's limits.
+func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
+	c.attempts++
+	permit, err := c.client.admit(req.Context())
+	if err != nil {
+		return nil, c.attemptError(req.Context(), nil, err, false)
+	}
+	resp, failed := c.exchange(req)
+	c.client.learn(permit, resp, failed)
+	if failed != nil {
+		return nil, failed
+	}
+	if resp.StatusCode >= http.StatusInternalServerError {
+		c.sent = true
+	}
+	return resp, nil
+}
+
+// exchange sends the request and reads the answer whole, all before one
+// deadline: an answer that trickles in is no better than none (fault F15).
+func (c *call) exchange(req *http.Request) (*http.Response, *Error) {
+	ctx, cancel := context.WithTimeoutCause(req.Context(), c.client.options.Timeout, errTimeout)
+	defer cancel()
+	var connected atomic.Bool
+	out := req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}))
+	if c.repeat != Always && out.Method == http.MethodGet {
+		out.GetBody = nil // net/http would silently send a GET again on a broken connection
+	}
+	resp, err := c.client.options.Base.RoundTrip(out)
+	if err == nil {
+		err = readWhole(out.Method, resp, c.client.options.MaxBody)
+	}
+	if err != nil {
+		sent := connected.Load() || !c.client.traced && !isDial(err) && !isA[*net.DNSError](err)
+		return nil, c.attemptError(req.Context(), context.Cause(ctx), err, sent)
+	}
+	return resp, nil
+}
+
+func (c *call) attemptError(caller context.Context, cause, err error, sent bool) *Error {
+	c.sent = c.sent || sent
+	out := &Error{Reason: reasonOf(caller, cause, err), Sent: sent, Err: err}
+	if out.Reason == ReasonCancelled && caller.Err() != nil {
+		out.Err = context.Cause(caller)
+	}
+	if errors.Is(err, circuitbreaker.ErrOpen) {
+		out.RetryAt = c.client.options.Now().Add(c.client.circuit.RemainingDelay())
+	}
+	return out
+}
+
+// failure is the error of the whole call, made from the last attempt's.
+func (c *call) failure(err error) *Error {
+	out := &Error{Reason: ReasonCancelled, Err: err} // only a wait between attempts fails without an Error
+	var last *Error
+	if errors.As(err, &last) {
+		*out = *last
+	}
+	out.Sent, out.Attempts = c.sent, c.attempts
+	return out
+}
+
+// readWhole replaces the body by one in memory, so that a broken or oversized
+// answer is found out inside the attempt and no caller has to drain or close.
+func readWhole(method string, resp *http.Response, limit int64) error {
+	defer func() { _ = resp.Body.Close() }()
+	if resp.ContentLength > limit {
+		return errTooLarge
+	}
+	var body []byte
+	var err error
+	if resp.ContentLength > 0 && method != http.MethodHead {
+		body = make([]byte, resp.ContentLength)
+		_, err = io.ReadFull(resp.Body, body)
+	} else {
+		body, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	}
+	if err != nil {
+		return err
+	}
+	if int64(len(body)) > limit {
+		return errTooLarge
+	}
+	resp.ContentLength = int64(len(body))
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// admit waits until an attempt may be sent and takes its place. It fails when
+// the circuit is open or the caller gives up.
+func (c *Client) admit(ctx context.Context) (adaptivelimiter.Permit, error) {
+	if c.circuit.IsOpen() && c.circuit.RemainingDelay() > 0 {
+		return nil, circuitbreaker.ErrOpen // before a turn of the rate is spent on it
+	}
+	if err := c.pace.wait(ctx); err != nil {
+		return nil, err
+	}
+	permit, err := c.slot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !c.circuit.TryAcquirePermit() {
+		permit.Drop()
+		return nil, circuitbreaker.ErrOpen
+	}
+	return permit, nil
+}
+
+// slot waits for a place among the attempts in flight at a moment when nothing
+// is paused; waiting for the one may take so long that the other has changed.
+func (c *Client) slot(ctx context.Context) (adaptivelimiter.Permit, error) {
+	for {
+		if err := c.pause.wait(ctx); err != nil {
+			return nil, err
+		}
+		permit, err := c.slots.AcquirePermit(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !c.pause.on() {
+			return permit, nil
+		}
+		permit.Drop()
+	}
+}
+
+// learn gives the place back and lets every limit take its lesson. Only answers
+// that came show how fast the server is.
+func (c *Client) learn(permit adaptivelimiter.Permit, resp *http.Response, failed *Error) {
+	switch verdictOf(resp, failed) {
+	case verdictFine:
+		permit.Record()
+		c.circuit.RecordSuccess()
+		c.pace.faster()
+	case verdictThrottled:
+		permit.Drop()
+		c.circuit.RecordSuccess()
+		c.pace.slower()
+		c.pauseFor(resp)
+	case verdictFailed:
+		permit.Drop()
+		c.circuit.RecordFailure()
+		c.pauseFor(resp)
+	case verdictNone:
+		permit.Drop()
+		if c.circuit.IsHalfOpen() {
+			c.circuit.RecordFailure() // the probe's place must be given back, and it proved nothing
+		}
+	}
+}
+
+// pauseFor holds back every call for as long as the server asked of one of
+// them, unless that is so long that the callers are to park instead.
+func (c *Client) pauseFor(resp *http.Response) {
+	now := c.options.Now()
+	if at := RetryAfter(resp, now); !at.IsZero() && at.Sub(now) <= c.options.MaxRetryAfter {
+		c.pause.until(time.Now().Add(at.Sub(now)))
+	}
+}
+
+type verdict int
+
+const (
+	verdictFine verdict = iota
+	verdictThrottled
+	verdictFailed
+	verdictNone // the caller gave up: it says nothing about the server
+)
+
+func verdictOf(resp *http.Response, failed *Error) verdict {
+	switch {
+	case failed != nil && failed.Reason == ReasonCancelled:
+		return verdictNone
+	case failed != nil && failed.Reason == ReasonTooLarge:
+		return verdictFine
+	case failed != nil, resp.StatusCode >= http.StatusInternalServerError && resp.StatusCode != http.StatusNotImplemented:
+		return verdictFailed
+	case resp.StatusCode == http.StatusTooManyRequests:
+		return verdictThrottled
+	}
+	return verdictFine
+}

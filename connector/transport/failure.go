@@ -1,0 +1,118 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+)
+
+// Reason is a code for why a call has no usable answer (fault F16).
+type Reason string
+
+// The reasons.
+const (
+	ReasonURL       Reason = "url"       // the request was refused before anything was done
+	ReasonName      Reason = "name"      // the host name could not be resolved
+	ReasonAddress   Reason = "address"   // the host name led to an address that is not public
+	ReasonConnect   Reason = "connect"   // no connection could be made
+	ReasonTLS       Reason = "tls"       // the certificate or the encryption was not acceptable
+	ReasonTimeout   Reason = "timeout"   // the answer was not complete in time
+	ReasonBroken    Reason = "broken"    // the connection broke before the answer was complete
+	ReasonTooLarge  Reason = "too_large" // the answer was larger than allowed
+	ReasonCircuit   Reason = "circuit"   // so many calls failed that nothing is sent for a while
+	ReasonCancelled Reason = "cancelled" // the caller gave up
+)
+
+// sentences say each reason in words that hold nothing of what was carried.
+var sentences = map[Reason]string{
+	ReasonURL:       "the request cannot be sent",
+	ReasonName:      "the server's name could not be resolved",
+	ReasonAddress:   "the server's name leads to an address that is not public",
+	ReasonConnect:   "no connection to the server could be made",
+	ReasonTLS:       "the server's certificate or encryption is not acceptable",
+	ReasonTimeout:   "the server did not answer in time",
+	ReasonBroken:    "the connection broke before the answer was complete",
+	ReasonTooLarge:  "the answer is larger than allowed",
+	ReasonCircuit:   "the server failed too often, so nothing is sent to it for a while",
+	ReasonCancelled: "the call was cancelled",
+}
+
+// Error is a call without a usable answer. Its text holds no address, header,
+// query or body.
+type Error struct {
+	Reason   Reason
+	Sent     bool      // the request may have reached the server; false when it certainly did not
+	Attempts int       // how often it was tried
+	RetryAt  time.Time // when the open circuit lets a probe through; zero for other reasons
+	Err      error     // the cause, for errors.Is and errors.As; its own text may quote the server
+}
+
+// Error returns what happened, with the cause where the cause is safe to show.
+func (e *Error) Error() string {
+	text := sentences[e.Reason]
+	if e.Attempts > 1 {
+		text = fmt.Sprintf("%s (tried %d times)", text, e.Attempts)
+	}
+	switch e.Reason {
+	case ReasonURL, ReasonName, ReasonAddress, ReasonConnect, ReasonTLS, ReasonCancelled:
+		if e.Err != nil {
+			text += ": " + e.Err.Error()
+		}
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+var (
+	errTimeout  = errors.New("attempt took too long")
+	errTooLarge = errors.New("body exceeds the limit")
+	errAddress  = errors.New("not a public address")
+)
+
+// reasonOf classifies the error of one attempt. cause is the attempt's own
+// context's; caller is the caller's context, which comes first.
+func reasonOf(caller context.Context, cause, err error) Reason {
+	var timeout net.Error
+	switch {
+	case caller.Err() != nil:
+		return ReasonCancelled
+	case errors.Is(err, circuitbreaker.ErrOpen):
+		return ReasonCircuit
+	case errors.Is(err, errTooLarge):
+		return ReasonTooLarge
+	case errors.Is(err, errAddress):
+		return ReasonAddress
+	case isA[*net.DNSError](err):
+		return ReasonName
+	case isTLS(err):
+		return ReasonTLS
+	case isDial(err):
+		return ReasonConnect
+	case errors.Is(cause, errTimeout), errors.As(err, &timeout) && timeout.Timeout():
+		return ReasonTimeout
+	}
+	return ReasonBroken
+}
+
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+func isTLS(err error) bool {
+	return isA[*tls.CertificateVerificationError](err) || isA[tls.RecordHeaderError](err) || isA[tls.AlertError](err) ||
+		isA[x509.UnknownAuthorityError](err) || isA[x509.HostnameError](err) || isA[x509.CertificateInvalidError](err)
+}
+
+func isA[E error](err error) bool {
+	var target E
+	return errors.As(err, &target)
+}
