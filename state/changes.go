@@ -169,13 +169,14 @@ func (tx *Tx) keyIsFree(p Payer) error {
 }
 
 // FreezeUpdate commits the exact bytes of an update and the customer as it was
-// fetched before.
+// fetched before. An update may be frozen anew after another read; the bytes of a
+// create never change.
 func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) error {
 	if err := tx.holds(run); err != nil {
 		return err
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
-		WHERE change_id = ? AND state IN ('pending', 'frozen', 'unknown')`,
+		WHERE change_id = ? AND action IN ('adopt', 'update') AND state IN ('pending', 'frozen', 'unknown')`,
 		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), tx.l.seal.box(preImage, changePlace("pre_image", c.ID)),
 		stamp(tx.now), run, stamp(tx.now), c.ID)
 	return errors.Join(err, notPending(n, c.ID))
@@ -242,7 +243,8 @@ func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason co
 		}
 	}
 	if to == connector.ChangeVoid {
-		return tx.replanOne(p.Connection, p.SourceID)
+		_, err := tx.ReplanRecord(p.Connection, p.SourceID)
+		return err
 	}
 	topic := TopicLink
 	if c.Lane == LaneMandate {

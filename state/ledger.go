@@ -48,6 +48,7 @@ type Options struct {
 
 // Ledger is an open ledger. It is safe for concurrent use.
 type Ledger struct {
+	path   string
 	writer *sql.DB   // a pool of one
 	conn   *sql.Conn // that one, used by the writing goroutine only
 	reader *sql.DB   // query only
@@ -57,7 +58,7 @@ type Ledger struct {
 	queue   chan *write
 	closing chan struct{}
 	stopped chan struct{}
-	close   sync.Once
+	close   func() error
 	stmts   map[string]*sql.Stmt // of the writer, used by its goroutine only
 }
 
@@ -78,7 +79,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{
-		seal: seal, now: opts.Now, stmts: map[string]*sql.Stmt{},
+		path: path, seal: seal, now: opts.Now, stmts: map[string]*sql.Stmt{},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {
@@ -87,27 +88,38 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	if err := l.connect(ctx, path); err != nil {
 		return nil, errors.Join(err, l.disconnect())
 	}
+	l.close = sync.OnceValue(l.shut)
 	go l.writeLoop()
 	return l, nil
 }
 
-// prepareFile makes an absent ledger file with mode 0600 and checks where an
-// existing one lies. It never opens an existing file: closing a plain file
-// handle would drop the locks SQLite holds on it in this process (fault F66).
+// making keeps two ledgers of one process from making the same file: closing a
+// plain file handle would drop the locks SQLite holds on it (fault F66).
+var making sync.Mutex
+
+// prepareFile makes an absent ledger file with mode 0600 and looks at an existing
+// one, which it never opens (fault F66).
 func prepareFile(path string) error {
+	making.Lock()
+	defer making.Unlock()
 	if err := refuseNetworkFS(filepath.Dir(path)); err != nil {
 		return err
 	}
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			return nil // another process made it in the meantime
+		}
 		if err != nil {
 			return &OpenError{Path: path, Why: "it could not be made: " + plain(err), Next: "Check that the folder exists and may be written to."}
 		}
 		return f.Close()
 	case err != nil:
 		return &OpenError{Path: path, Why: plain(err), Next: "Check the path and its permissions."}
+	case !info.Mode().IsRegular():
+		return &OpenError{Path: path, Why: "it is not a regular file", Next: "Name the file itself in ledger.path, not a folder or a symbolic link."}
 	case info.Mode().Perm()&0o077 != 0:
 		return &OpenError{Path: path, Why: fmt.Sprintf("other users of this machine may open it (mode %04o)", info.Mode().Perm()), Next: "Run: chmod 600 " + path}
 	}
@@ -130,7 +142,16 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	if err := l.checkFile(ctx, path); err != nil {
 		return err
 	}
+	if err := l.checkSettings(ctx); err != nil {
+		return err
+	}
+	if err := l.markFile(ctx); err != nil {
+		return err
+	}
 	if err := migrate(ctx, l.writer, path); err != nil {
+		return err
+	}
+	if err := l.checkKey(ctx, path); err != nil {
 		return err
 	}
 	if l.conn, err = l.writer.Conn(ctx); err != nil {
@@ -139,27 +160,61 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	return nil
 }
 
-// checkFile refuses what must not be written to: a foreign or damaged file, an
-// unsafe SQLite, settings that did not take.
+// checkFile refuses what must not be written to: a damaged file, or another
+// program's. It looks through a reader, because a writer's settings alone would
+// change the file.
 func (l *Ledger) checkFile(ctx context.Context, path string) error {
 	var verdict string
-	if err := l.writer.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil || verdict != "ok" {
+	if err := l.reader.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil || verdict != "ok" {
 		if err != nil {
 			verdict = plain(err)
 		}
 		return &OpenError{Path: path, Why: "the file is damaged or not a ledger: " + verdict, Next: "Keep the file as it is and restore the last backup."}
 	}
 	var tables, id int
-	if err := l.writer.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
+	if err := l.reader.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
 		return fmt.Errorf("read the ledger's schema: %w", err)
 	}
-	if err := l.writer.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+	if err := l.reader.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
 		return fmt.Errorf("read the ledger's mark: %w", err)
 	}
 	if tables > 0 && id != applicationID {
 		return &OpenError{Path: path, Why: "it is a database of another program", Next: "Give ledger.path a file of its own."}
 	}
-	return l.checkSettings(ctx)
+	return nil
+}
+
+// markFile marks a new file as a ledger before its first table is made, so that
+// the next start takes up one that was interrupted (fault F70).
+func (l *Ledger) markFile(ctx context.Context) error {
+	var id int
+	if err := l.writer.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return fmt.Errorf("read the ledger's mark: %w", err)
+	}
+	if id == applicationID {
+		return nil
+	}
+	if _, err := l.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+		return fmt.Errorf("mark the ledger: %w", err)
+	}
+	return nil
+}
+
+// checkKey binds a new ledger to its sealing key and refuses any other key
+// later: what one key sealed, no other opens.
+func (l *Ledger) checkKey(ctx context.Context, path string) error {
+	at := place("ledger", "key_check")
+	if _, err := l.writer.ExecContext(ctx, "UPDATE ledger SET key_check = ? WHERE key_check IS NULL", l.seal.box([]byte("payersync"), at)); err != nil {
+		return fmt.Errorf("bind the ledger to its key: %w", err)
+	}
+	var box []byte
+	if err := l.writer.QueryRowContext(ctx, "SELECT key_check FROM ledger").Scan(&box); err != nil {
+		return fmt.Errorf("read the ledger's key check: %w", err)
+	}
+	if _, err := l.seal.open(box, at); err != nil {
+		return &OpenError{Path: path, Why: "it was sealed with another key", Next: "Put back the key file this ledger was made with."}
+	}
+	return nil
 }
 
 // checkSettings reads the connection settings back: a misspelt one would pass
@@ -219,8 +274,10 @@ func migrate(ctx context.Context, db *sql.DB, path string) error {
 
 // Close waits for the writes already handed in and closes the ledger. Writes
 // handed in later fail with ErrClosed.
-func (l *Ledger) Close() error {
-	l.close.Do(func() { close(l.closing) })
+func (l *Ledger) Close() error { return l.close() }
+
+func (l *Ledger) shut() error {
+	close(l.closing)
 	<-l.stopped
 	return l.disconnect()
 }
@@ -253,7 +310,8 @@ func (l *Ledger) Ping(ctx context.Context) error {
 	})
 }
 
-// Integrity runs SQLite's full integrity check and verifies both hash chains.
+// Integrity runs SQLite's full integrity check, verifies both hash chains and
+// compares every mandate with its history.
 func (l *Ledger) Integrity(ctx context.Context) error {
 	var verdict string
 	if err := l.reader.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
@@ -262,7 +320,7 @@ func (l *Ledger) Integrity(ctx context.Context) error {
 	if verdict != "ok" {
 		return fmt.Errorf("check the ledger: %s", verdict)
 	}
-	return errors.Join(l.verifyHistory(ctx), l.verifyAudit(ctx))
+	return errors.Join(l.verifyHistory(ctx), l.verifyMandates(ctx), l.verifyAudit(ctx))
 }
 
 // OpenError says why a ledger was refused. It is meant for people.

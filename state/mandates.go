@@ -30,7 +30,10 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 	if before == m.Status {
 		err = tx.exec("UPDATE mandates SET last_seen_at = ?, service_time = CASE WHEN ?2 <> '' THEN ?2 ELSE service_time END WHERE mandate_id = ?3",
 			now, m.ServiceTime, m.ID)
-		return before, errors.Join(err, tx.saveLink(m))
+		if err != nil {
+			return before, fmt.Errorf("save mandate %s: %w", m.ID, err)
+		}
+		return before, tx.saveLink(m)
 	}
 	if err := tx.exec(`INSERT INTO mandates (mandate_id, billing_id, status, status_since, service_time, first_seen_at, last_seen_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -39,11 +42,12 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 		m.ID, m.CustomerID, m.Status, now, m.ServiceTime, now, now); err != nil {
 		return before, fmt.Errorf("save mandate %s: %w", m.ID, err)
 	}
-	return before, errors.Join(
-		tx.appendHistory(transition{
-			mandate: m.ID, customer: m.CustomerID, serviceTime: m.ServiceTime, from: before, to: m.Status, cause: cause, causeID: causeID,
-		}),
-		tx.saveLink(m))
+	if err := tx.appendHistory(transition{
+		mandate: m.ID, customer: m.CustomerID, serviceTime: m.ServiceTime, from: before, to: m.Status, cause: cause, causeID: causeID,
+	}); err != nil {
+		return before, fmt.Errorf("save the history of mandate %s: %w", m.ID, err)
+	}
+	return before, tx.saveLink(m)
 }
 
 // saveLink seals a signing link when the answer had one.
@@ -70,14 +74,18 @@ func (l *Ledger) SigningLink(ctx context.Context, mandateID string) (string, err
 	return string(link), err
 }
 
-// KnowsMandate reports whether the ledger ever saw a mandate of the customer.
-func (tx *Tx) KnowsMandate(billingID string) (known bool, err error) {
-	err = tx.row([]any{&known}, "SELECT EXISTS (SELECT 1 FROM mandates WHERE billing_id = ?)", billingID)
-	return known, err
+// StatusOf returns the status the ledger holds of a mandate; "" when it knows
+// none.
+func (l *Ledger) StatusOf(ctx context.Context, mandateID string) (connector.MandateStatus, error) {
+	var s connector.MandateStatus
+	err := l.reader.QueryRowContext(ctx, "SELECT status FROM mandates WHERE mandate_id = ?", mandateID).Scan(&s)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return s, err
 }
 
-// MandateKnown reports whether the ledger ever saw a mandate of the customer, or
-// a request for one whose outcome is not settled.
+// MandateKnown reports whether the ledger ever saw a mandate of the customer.
 func (l *Ledger) MandateKnown(ctx context.Context, billingID string) (known bool, err error) {
 	err = l.reader.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM mandates WHERE billing_id = ?)", billingID).Scan(&known)
 	return known, err

@@ -285,7 +285,10 @@ func (p Plan) Empty() bool { return p.Creates+p.Adopts+p.Updates+p.Links == 0 }
 // one that waits or was approved is that plan.
 func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 	p := Plan{Connection: connection, RunID: run, State: PlanDraft, CreatedAt: tx.now}
-	var err error
+	err := tx.holds(run)
+	if err != nil {
+		return p, err
+	}
 	if p.Hash, err = tx.hashPlan(connection, mapping); err != nil {
 		return p, fmt.Errorf("hash the plan: %w", err)
 	}

@@ -124,7 +124,9 @@ func (tx *Tx) Replan(connection string) error {
 		AND a.reason IN ('key_shared', 'likeness', 'key_doubled', 'other_key', 'outcome_unknown'))`, connection)
 }
 
-// replanOne makes the next plan look at one record again.
-func (tx *Tx) replanOne(connection, sourceID string) error {
-	return tx.exec("UPDATE source_records SET replan = 1 WHERE connection = ? AND source_id = ?", connection, sourceID)
+// ReplanRecord makes the next plan look at one record again and reports false
+// when there is no such record.
+func (tx *Tx) ReplanRecord(connection, sourceID string) (bool, error) {
+	n, err := tx.count("UPDATE source_records SET replan = 1 WHERE connection = ? AND source_id = ?", connection, sourceID)
+	return n > 0, err
 }

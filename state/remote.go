@@ -127,20 +127,18 @@ func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (string, error)
 // c, carry no key of c's key name and are linked to no payer: they may be the
 // same person, entered by hand.
 func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName string) ([]string, error) {
-	values := []any{"email", l.seal.likeness(c.Name), keyName + "="}
-	marks := ""
+	values, emails := []any{l.seal.likeness(c.Name), keyName + "="}, []string{}
 	for _, p := range c.People {
 		if p.Email != "" {
-			marks += ", ?"
 			values = append(values, l.seal.likeness(p.Email))
+			emails = append(emails, fmt.Sprint("?", len(values)))
 		}
 	}
-	// The e-mail hashes follow; the name hash can only match a name trait.
 	return l.ids(ctx, `SELECT DISTINCT t.billing_id FROM remote_traits t
-		WHERE ((t.kind = 'name' AND t.value = ?2) OR (t.kind = ?1 AND t.value IN (''`+marks+`)))
+		WHERE ((t.kind = 'name' AND t.value = ?1) OR (t.kind = 'email' AND t.value IN (`+strings.Join(emails, ", ")+`)))
 		  AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
 		  AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
-		                  AND substr(k.value, 1, length(?3)) = ?3)
+		                  AND substr(k.value, 1, length(?2)) = ?2)
 		ORDER BY t.billing_id LIMIT 5`, values...)
 }
 
@@ -173,13 +171,17 @@ func (tx *Tx) BeginPass() (pass, ticket int64, err error) {
 
 // FinishPass records a pass that ended without an error. When it saw the same
 // customers as the complete pass before it, customers that neither saw and that
-// nobody is linked to are dropped from the index.
+// nobody is linked to are dropped from the index. A pass during which another
+// began does not count: each marked as its own what the other saw too, so what
+// one of them saw cannot be told any more.
 func (tx *Tx) FinishPass(pass int64) error {
 	ids, hash, err := tx.hashPass(pass)
 	if err != nil {
 		return fmt.Errorf("finish a list pass: %w", err)
 	}
-	if err := tx.exec("UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?", stamp(tx.now), ids, hash, pass); err != nil {
+	n, err := tx.count(`UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?
+		AND NOT EXISTS (SELECT 1 FROM passes later WHERE later.pass_id > passes.pass_id)`, stamp(tx.now), ids, hash, pass)
+	if err != nil || n == 0 {
 		return err
 	}
 	return tx.exec(`DELETE FROM remote_customers WHERE seen_pass < ?

@@ -128,11 +128,10 @@ func (tx *Tx) takeOver(connection string, run int64, since, until sql.NullString
 		stamp(tx.now), run)
 }
 
-// ReleaseRun lets the connection of a run that this holder left open go at once,
-// without waiting for its lease: the caller knows the holder is dead.
-func (tx *Tx) ReleaseRun(connection, holder string) error {
-	return tx.exec("UPDATE runs SET lease_until = ? WHERE connection = ? AND holder = ? AND finished_at IS NULL",
-		stamp(tx.now), connection, holder)
+// EndLease ends the lease of a connection's open run at once. Its caller holds
+// the connection's lock, which proves that the run is dead.
+func (tx *Tx) EndLease(connection string) error {
+	return tx.exec("UPDATE runs SET lease_until = ? WHERE connection = ? AND finished_at IS NULL", stamp(tx.now), connection)
 }
 
 // RenewLease keeps the run's hold on its connection; ErrLeaseLost when it is gone.
@@ -181,7 +180,7 @@ SELECT CASE
   WHEN c.state IN ('pending', 'frozen', 'unknown') THEN 'waiting'
   WHEN r.decision = 'excluded' THEN 'excluded'
   WHEN r.decision = 'none' THEN 'waiting'
-  WHEN r.decision = 'held' OR p.link_state NOT IN ('linked', 'creating') THEN 'held'
+  WHEN r.decision = 'held' OR c.state = 'held' OR p.link_state NOT IN ('linked', 'creating') THEN 'held'
   ELSE 'unchanged' END AS class, count(*)
 FROM source_records r
 LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
@@ -255,8 +254,12 @@ func (l *Ledger) Cursor(ctx context.Context, connection, stream string) (string,
 	return value, err
 }
 
-// SetCursor moves the reading position. Callers do so only after a complete pass.
+// SetCursor moves the reading position. Callers do so only after a complete pass;
+// ErrLeaseLost when the run no longer holds its connection.
 func (tx *Tx) SetCursor(connection, stream, value string, run int64) error {
+	if err := tx.holds(run); err != nil {
+		return err
+	}
 	return tx.exec(`INSERT INTO cursors (connection, stream, value, set_by_run) VALUES (?, ?, ?, ?)
 		ON CONFLICT (connection, stream) DO UPDATE SET value = excluded.value, set_by_run = excluded.set_by_run`,
 		connection, stream, value, run)

@@ -112,7 +112,7 @@ func (s *sealer) open(box, place []byte) ([]byte, error) {
 	if [4]byte(box[:4]) != s.id {
 		return nil, errors.New("open a sealed value: it was sealed with another key; put back the key file this ledger was made with")
 	}
-	plain, err := s.aead.Open(nil, nil, box[4:], place)
+	plain, err := s.aead.Open([]byte{}, nil, box[4:], place) // an empty value stays a value
 	if err != nil {
 		return nil, errors.New("open a sealed value: it was altered or moved")
 	}

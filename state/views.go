@@ -255,3 +255,11 @@ func list[T any](ctx context.Context, db *sql.DB, query string, args []any, dest
 	}
 	return out, rows.Err()
 }
+
+// AttentionOf returns what needs attention on one payer.
+func (l *Ledger) AttentionOf(ctx context.Context, connection, sourceID string) ([]AttentionRow, error) {
+	return list(ctx, l.reader, `SELECT connection, source_id, reason, detail, since FROM v_attention
+		WHERE connection = ? AND source_id = ? ORDER BY since, reason`, []any{connection, sourceID}, func(r *AttentionRow) []any {
+		return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since}
+	})
+}

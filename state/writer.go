@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // maxBatch is how many writes share one transaction at most.
@@ -23,8 +26,9 @@ type write struct {
 // Tx is one write to the ledger. Its methods are the only way to change rows;
 // all its rows carry the same instant.
 type Tx struct {
-	l   *Ledger
-	now time.Time
+	l    *Ledger
+	now  time.Time
+	lost error // why SQLite gave the transaction up; nil while it stands
 }
 
 // Now returns the instant that every row of this write carries.
@@ -37,6 +41,13 @@ func (tx *Tx) Now() time.Time { return tx.now }
 // its caller always learns whether it happened.
 func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
 	w := &write{fn: fn, done: make(chan error, 1)}
+	select {
+	case <-l.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	default:
+	}
 	select {
 	case <-l.closing:
 		return ErrClosed
@@ -129,7 +140,11 @@ func (tx *Tx) runOne(fn func(*Tx) error) (result, broken error) {
 	if err := tx.exec("SAVEPOINT one"); err != nil {
 		return nil, err
 	}
-	if result = guarded(fn, tx); result != nil {
+	result = guarded(fn, tx)
+	if tx.lost != nil {
+		return nil, tx.lost
+	}
+	if result != nil {
 		if err := tx.exec("ROLLBACK TO one"); err != nil {
 			return nil, errors.Join(result, err)
 		}
@@ -151,6 +166,7 @@ func guarded(fn func(*Tx) error, tx *Tx) (err error) {
 // abandon rolls the transaction back. SQLite may have done so already, when the
 // disk was full; that is no further error.
 func (tx *Tx) abandon(cause error) error {
+	tx.lost = nil
 	_ = tx.exec("ROLLBACK")
 	return cause
 }
@@ -163,13 +179,16 @@ func (tx *Tx) exec(query string, args ...any) error {
 
 // count runs a statement and returns how many rows it changed.
 func (tx *Tx) count(query string, args ...any) (int64, error) {
+	if tx.lost != nil {
+		return 0, tx.lost
+	}
 	stmt, err := tx.l.prepared(query)
 	if err != nil {
 		return 0, err
 	}
 	res, err := stmt.ExecContext(context.Background(), args...)
 	if err != nil {
-		return 0, err
+		return 0, tx.noticeLoss(err)
 	}
 	return res.RowsAffected()
 }
@@ -177,11 +196,28 @@ func (tx *Tx) count(query string, args ...any) (int64, error) {
 // row runs a statement that gives one row and scans it; sql.ErrNoRows when it
 // gives none.
 func (tx *Tx) row(dest []any, query string, args ...any) error {
+	if tx.lost != nil {
+		return tx.lost
+	}
 	stmt, err := tx.l.prepared(query)
 	if err != nil {
 		return err
 	}
-	return stmt.QueryRowContext(context.Background(), args...).Scan(dest...)
+	return tx.noticeLoss(stmt.QueryRowContext(context.Background(), args...).Scan(dest...))
+}
+
+// noticeLoss keeps an error after which SQLite may have rolled the transaction
+// back by itself. A statement that followed would commit on its own; none does.
+func (tx *Tx) noticeLoss(err error) error {
+	var cause *sqlite.Error
+	if !errors.As(err, &cause) {
+		return err
+	}
+	switch cause.Code() & 0xFF { // the rest says more about the same failure
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT:
+		tx.lost = err
+	}
+	return err
 }
 
 // prepared returns the statement for query on the writing connection, prepared

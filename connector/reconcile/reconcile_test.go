@@ -1,0 +1,441 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+	"payersync/connector/reconcile"
+	"payersync/state"
+)
+
+// fakeBilling is a billing service reduced to what reconcile reads. Its list can
+// drop customers, as paging under change does, and its answers can be held back.
+type fakeBilling struct {
+	mu        sync.Mutex
+	customers map[string]connector.RemoteCustomer
+	gets      int
+	hide      map[string]int // how many more list passes leave a customer out
+	broken    error          // answer of every call
+	onGet     func()         // called while a GET is under way, after its answer was decided
+}
+
+func (f *fakeBilling) Customer(_ context.Context, id string) (connector.RemoteCustomer, error) {
+	f.mu.Lock()
+	f.gets++
+	c, ok := f.customers[id]
+	broken, onGet := f.broken, f.onGet
+	f.onGet = nil
+	f.mu.Unlock()
+	if onGet != nil {
+		onGet()
+	}
+	if broken != nil {
+		return c, broken
+	}
+	if !ok {
+		return c, &connector.RemoteError{Op: "get customer", Fault: connector.FaultNotFound, Status: 404}
+	}
+	return c, nil
+}
+
+func (f *fakeBilling) Customers(context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var page []connector.RemoteCustomer
+	for _, id := range slices.Sorted(maps.Keys(f.customers)) {
+		if f.hide[id] > 0 {
+			f.hide[id]--
+			continue
+		}
+		page = append(page, f.customers[id])
+	}
+	broken := f.broken
+	return func(yield func([]connector.RemoteCustomer, error) bool) {
+		if yield(page, nil) && broken != nil {
+			yield(nil, broken)
+		}
+	}
+}
+
+func (f *fakeBilling) put(id, key, mandate string, status connector.MandateStatus) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := connector.RemoteCustomer{ID: id, Name: "Payer " + id, ExternalData: map[string]string{"no": key}}
+	if mandate != "" {
+		c.Mandate = &connector.Mandate{ID: mandate, Status: status}
+	}
+	f.customers[id] = c
+}
+
+type world struct {
+	t       *testing.T
+	now     time.Time
+	billing *fakeBilling
+	ledger  *state.Ledger
+	rec     *reconcile.Reconciler
+	run     int64
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), billing: &fakeBilling{customers: map[string]connector.RemoteCustomer{}, hide: map[string]int{}}}
+	path := filepath.Join(t.TempDir(), "payersync.db")
+	if err := state.CreateKey(path + ".key"); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.ledger, err = state.Open(t.Context(), state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return w.now }}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.ledger.Close() })
+	w.rec = &reconcile.Reconciler{Ledger: w.ledger, Billing: w.billing, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
+	w.do(func(tx *state.Tx) error {
+		if err := tx.PinConnection(state.Connection{Name: "acme", Kind: "books"}); err != nil {
+			return err
+		}
+		if err := tx.SaveMapping("m1", "version: 1", "tester"); err != nil {
+			return err
+		}
+		w.run, err = tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1", Holder: "test"})
+		return err
+	})
+	return w
+}
+
+func (w *world) do(fn func(*state.Tx) error) {
+	w.t.Helper()
+	if err := w.ledger.Do(context.Background(), fn); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// link makes a payer that is linked to a customer of the service.
+func (w *world) link(sourceID, billingID string) {
+	w.t.Helper()
+	w.billing.put(billingID, sourceID, "", "")
+	record := connector.Record{SourceID: sourceID, State: connector.RecordActive, Data: []byte(`{}`)}
+	w.do(func(tx *state.Tx) error {
+		if err := tx.SavePage(w.run, "acme", []connector.Record{record}); err != nil {
+			return err
+		}
+		key := connector.Key{Name: "no", Value: sourceID}
+		if err := tx.SaveDecision(w.run, "acme", "m1", state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
+			return err
+		}
+		if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: sourceID}, billingID, connector.LinkLinked); err != nil {
+			return err
+		}
+		ticket, err := tx.Ticket()
+		if err != nil {
+			return err
+		}
+		_, err = reconcile.Observe(tx, reconcile.OfCustomer(w.billing.customers[billingID], ticket, connector.CauseCreate, "run 1"))
+		return err
+	})
+}
+
+func (w *world) receive(key, billingID string) {
+	w.t.Helper()
+	w.do(func(tx *state.Tx) error {
+		_, err := tx.Receive(state.Delivery{Key: key, Type: "dd-mandate", BillingID: billingID, Body: []byte(`{}`), State: connector.InboxReceived})
+		return err
+	})
+}
+
+// moves returns the history of a customer as "from>to".
+func (w *world) moves(billingID string) []string {
+	w.t.Helper()
+	rows, err := w.ledger.History(context.Background(), billingID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out []string
+	for _, r := range rows {
+		out = append(out, r.FromStatus+">"+r.ToStatus)
+	}
+	return out
+}
+
+func (w *world) inbox() map[string]int {
+	w.t.Helper()
+	f, err := w.ledger.Funnel(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return f.Inbox
+}
+
+func (w *world) reasons() map[string]string {
+	w.t.Helper()
+	rows, err := w.ledger.Attention(context.Background(), state.Filter{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, r := range rows {
+		out[r.SourceID] = r.Reason
+	}
+	return out
+}
+
+// covers F31, F32
+func TestDrainReadsACustomerOnceHoweverManyDeliveriesSpeakOfIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	w.billing.put("c1", "A1", "m1", connector.MandatePending)
+	for i := range 5 {
+		w.receive(fmt.Sprint("d", i), "c1")
+	}
+	res, err := w.rec.Drain(t.Context())
+	if err != nil || res.Reflected != 1 || res.Moved != 1 || w.billing.gets != 1 {
+		t.Errorf("drain = %+v, %v with %d reads; want one", res, err, w.billing.gets)
+	}
+	if diff := cmp.Diff(map[string]int{"reflected": 5}, w.inbox()); diff != "" {
+		t.Errorf("inbox (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{">PENDING"}, w.moves("c1")); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+	again, err := w.rec.Drain(t.Context())
+	if err != nil || again != (reconcile.DrainResult{}) {
+		t.Errorf("a second drain did %+v, %v", again, err)
+	}
+}
+
+// covers F32, S8, S9
+func TestAReadThatStartedEarlierNeverOverwritesOneThatStartedLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	w.billing.put("c1", "A1", "m1", connector.MandatePending)
+	w.receive("d1", "c1")
+	w.billing.onGet = func() { // while the slow read is under way, a newer one is applied
+		w.billing.put("c1", "A1", "m1", connector.MandateActive)
+		if _, err := w.rec.Sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	res, err := w.rec.Drain(t.Context())
+	if err != nil || res.Superseded != 1 {
+		t.Fatalf("drain = %+v, %v; want one superseded", res, err)
+	}
+	if diff := cmp.Diff([]string{">ACTIVE"}, w.moves("c1")); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+}
+
+// covers F33, L2
+func TestASweepRepairsWhatNoWebhookTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	w.billing.put("c1", "A1", "m1", connector.MandateCancelled)
+	res, err := w.rec.Sweep(t.Context())
+	if err != nil || res.Repaired != 1 || res.Customers != 1 {
+		t.Errorf("sweep = %+v, %v; want one repaired", res, err)
+	}
+	if got := w.reasons()["A1"]; got != string(connector.ReasonMandateCancelled) {
+		t.Errorf("attention = %q", got)
+	}
+	if again, err := w.rec.Sweep(t.Context()); err != nil || again.Repaired != 0 {
+		t.Errorf("a second sweep repaired %d, %v", again.Repaired, err)
+	}
+}
+
+// covers F43, F45, S17
+func TestACustomerIsMissingOnlyWhenAReadConfirmsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	w.link("A2", "c2")
+	w.billing.hide["c1"] = 1 // the list lost it, the service did not
+	delete(w.billing.customers, "c2")
+	res, err := w.rec.Sweep(t.Context())
+	if err != nil || res.Missing != 1 {
+		t.Fatalf("sweep = %+v, %v; want one missing", res, err)
+	}
+	if diff := cmp.Diff(map[string]string{"A2": string(connector.ReasonCustomerMissing)}, w.reasons()); diff != "" {
+		t.Errorf("attention (-want +got):\n%s", diff)
+	}
+}
+
+func TestABrokenListIsNoPass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	delete(w.billing.customers, "c1")
+	w.billing.broken = &connector.RemoteError{Op: "list customers", Fault: connector.FaultUnavailable, Detail: "no answer"}
+	if _, err := w.rec.Sweep(t.Context()); connector.FaultOf(err) != connector.FaultUnavailable {
+		t.Errorf("err = %v, want unavailable", err)
+	}
+	if got := w.reasons(); len(got) != 0 {
+		t.Errorf("attention = %v after a list that broke off", got)
+	}
+	x, err := w.ledger.Index(t.Context(), time.Minute)
+	if err != nil || !x.LastPass.IsZero() {
+		t.Errorf("index = %+v, %v; want no complete pass", x, err)
+	}
+}
+
+// covers F49, F50
+func TestDoubledAndRemovedKeysAreShownAndHealByThemselves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	w.link("A2", "c2")
+	w.billing.put("c9", "A1", "", "")
+	w.billing.put("c2", "changed by hand", "", "")
+	res, err := w.rec.Sweep(t.Context())
+	if err != nil || res.Doubled != 1 {
+		t.Fatalf("sweep = %+v, %v; want one doubled", res, err)
+	}
+	want := map[string]string{"A1": string(connector.ReasonKeyDoubled), "A2": string(connector.ReasonOtherKey)}
+	if diff := cmp.Diff(want, w.reasons()); diff != "" {
+		t.Errorf("attention (-want +got):\n%s", diff)
+	}
+	delete(w.billing.customers, "c9")
+	w.billing.put("c2", "A2", "", "")
+	for range 3 {
+		if _, err := w.rec.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.reasons(); len(got) != 0 {
+		t.Errorf("attention = %v after the keys were put right", got)
+	}
+	for _, id := range []string{"A1", "A2"} {
+		if p, err := w.ledger.Payer(t.Context(), "acme", id); err != nil || p.LinkState != connector.LinkLinked {
+			t.Errorf("%s is %s, %v; want linked", id, p.LinkState, err)
+		}
+	}
+}
+
+// covers F56
+func TestAnUnknownStatusIsKeptAndShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	w.billing.put("c1", "A1", "m1", "MIGRATING")
+	if _, err := w.rec.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{">MIGRATING"}, w.moves("c1")); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+	if got := w.reasons()["A1"]; got != string(connector.ReasonStatusUnknown) {
+		t.Errorf("attention = %q", got)
+	}
+}
+
+// covers F57
+func TestAReplacedMandateKeepsTheHistoryOfBoth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	for _, m := range []struct {
+		id     string
+		status connector.MandateStatus
+	}{{"m1", connector.MandateActive}, {"m1", connector.MandateCancelled}, {"m2", connector.MandateCreated}, {"m2", connector.MandateActive}} {
+		w.billing.put("c1", "A1", m.id, m.status)
+		if _, err := w.rec.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{">ACTIVE", "ACTIVE>CANCELLED", ">CREATED", "CREATED>ACTIVE"}
+	if diff := cmp.Diff(want, w.moves("c1")); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+	if p, err := w.ledger.Payer(t.Context(), "acme", "A1"); err != nil || p.MandateID != "m2" {
+		t.Errorf("current mandate = %s, %v; want m2", p.MandateID, err)
+	}
+	if got := w.reasons(); len(got) != 0 {
+		t.Errorf("attention = %v once the new mandate is active", got)
+	}
+}
+
+// covers F42, L3
+func TestADeliveryForAnUnknownCustomerIsParkedAndThenLeftToTheSweep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.receive("d1", "stranger")
+	for range 10 {
+		if _, err := w.rec.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(time.Hour)
+	}
+	if diff := cmp.Diff(map[string]int{"ignored": 1}, w.inbox()); diff != "" {
+		t.Errorf("inbox (-want +got):\n%s", diff)
+	}
+	if w.billing.gets != 0 {
+		t.Errorf("%d reads of a customer that is not ours", w.billing.gets)
+	}
+}
+
+// covers L3, L7
+func TestADeliveryStaysInTheInboxUntilTheServiceAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	w.billing.put("c1", "A1", "m1", connector.MandateActive)
+	w.receive("d1", "c1")
+	w.billing.broken = &connector.RemoteError{Op: "get customer", Fault: connector.FaultUnavailable, Detail: "no answer"}
+	if _, err := w.rec.Drain(t.Context()); err == nil {
+		t.Error("drain said nothing of the outage")
+	}
+	w.billing.broken = nil
+	w.now = w.now.Add(time.Hour)
+	if res, err := w.rec.Drain(t.Context()); err != nil || res.Reflected != 1 {
+		t.Errorf("drain = %+v, %v; want one reflected", res, err)
+	}
+}
+
+// covers F46, F64, S4
+func TestSettleWantsTwoListsThatAgreeAndNoneFromBeforeARestore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 5 {
+		w.billing.put(fmt.Sprint("c", i), fmt.Sprint("K", i), "", "")
+	}
+	w.billing.hide["c3"] = 1
+	if err := w.rec.Settle(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := w.ledger.KeyHolders(t.Context(), connector.Key{Name: "no", Value: "K3"}); err != nil || len(ids) != 1 {
+		t.Errorf("holders of a key that one list lost = %v, %v", ids, err)
+	}
+	w.do(func(tx *state.Tx) error { return tx.MarkRestored() })
+	var quarantine *reconcile.QuarantineError
+	if err := w.rec.Settle(t.Context(), time.Time{}); !errors.As(err, &quarantine) {
+		t.Errorf("err = %v, want QuarantineError", err)
+	}
+	w.now = w.now.Add(16 * time.Minute)
+	if err := w.rec.Settle(t.Context(), time.Time{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSettleGivesUpWhenTheListNeverStandsStill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 20 { // each pass but the first sees one customer more
+		id := fmt.Sprintf("c%02d", i)
+		w.billing.put(id, id, "", "")
+		w.billing.hide[id] = i
+	}
+	if err := w.rec.Settle(t.Context(), time.Time{}); !errors.Is(err, reconcile.ErrUnsettled) {
+		t.Errorf("err = %v, want ErrUnsettled", err)
+	}
+}

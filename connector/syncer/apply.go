@@ -1,0 +1,513 @@
+package syncer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"payersync/connector"
+	"payersync/connector/reconcile"
+	"payersync/state"
+)
+
+const (
+	applyPage     = 256 // changes read from the ledger at a time
+	maxSilence    = 5   // calls in a row without an answer after which a run stops
+	linkTries     = 3   // attempts to get a signing link before a person is asked
+	verifySingles = 20  // customers that are verified one by one rather than by a list pass
+)
+
+// apply walks the plan: customers first, then a read that confirms the new ones,
+// then signing links. The plan may be older than this run, so the index must
+// still be trustworthy.
+func (r *run) apply(ctx context.Context) error {
+	if err := r.settleIndex(ctx, r.plan.Creates); err != nil {
+		return err
+	}
+	if err := r.walk(ctx, "send", state.LaneCustomer, true, r.applyCustomer); err != nil {
+		return err
+	}
+	if err := r.resume(ctx); err != nil { // a second try for what stayed unknown in this run
+		return err
+	}
+	if err := r.walk(ctx, "links", state.LaneMandate, true, r.applyLink); err != nil {
+		return err
+	}
+	return r.setPlan(ctx, *r.plan, state.PlanApplied)
+}
+
+// resume finishes what was frozen and never got a definite answer, with the
+// bytes it was frozen with, and verifies what was created and never read back.
+func (r *run) resume(ctx context.Context) error {
+	if err := r.walk(ctx, "send", state.LaneCustomer, false, r.applyCustomer); err != nil {
+		return err
+	}
+	if err := r.verify(ctx); err != nil {
+		return err
+	}
+	return r.walk(ctx, "links", state.LaneMandate, false, r.applyLink)
+}
+
+// walk hands every open change of a lane to do, several at a time. It stops
+// handing out at the first error that is about the service and not about one
+// record; what is in flight is finished, even when ctx ends meanwhile.
+func (r *run) walk(ctx context.Context, stage, lane string, pending bool, do func(context.Context, state.Change) error) error {
+	total, err := r.Ledger.PendingCount(ctx, r.conn.Name, lane)
+	if err != nil || total == 0 {
+		return err
+	}
+	inFlight, release := withGrace(ctx, r.Settings.Grace)
+	defer release()
+	w := &walker{run: r, stage: stage, total: total}
+	var group errgroup.Group
+	group.SetLimit(r.Settings.Workers)
+	err = w.dispatch(ctx, lane, pending, func(c state.Change) {
+		group.Go(func() error {
+			w.finish(do(inFlight, c))
+			return nil
+		})
+	})
+	_ = group.Wait() // workers report to the walker
+	return errors.Join(err, w.stopped())
+}
+
+// withGrace returns a context that ends grace after ctx does, so that a request
+// already sent can still be answered.
+func withGrace(ctx context.Context, grace time.Duration) (context.Context, func()) {
+	inFlight, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(grace, func() { cancel(context.Cause(ctx)) })
+		context.AfterFunc(inFlight, func() { timer.Stop() })
+	})
+	return inFlight, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// walker hands out changes and remembers why to stop.
+type walker struct {
+	*run
+	stage  string
+	total  int
+	mu     sync.Mutex
+	done   int
+	silent int   // calls without an answer since the last one with
+	stop   error // why nothing more is handed out
+}
+
+func (w *walker) dispatch(ctx context.Context, lane string, pending bool, start func(state.Change)) error {
+	after := int64(0)
+	for {
+		changes, err := w.Ledger.Changes(ctx, w.conn.Name, lane, pending, after, applyPage)
+		if err != nil || len(changes) == 0 {
+			return err
+		}
+		for _, c := range changes {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if w.stopped() != nil {
+				return nil
+			}
+			start(c)
+		}
+		after = changes[len(changes)-1].ID
+	}
+}
+
+func (w *walker) stopped() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stop
+}
+
+// finish takes a worker's result. A record's own fate is in the ledger by then;
+// only what concerns all records comes here as an error.
+func (w *walker) finish(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done++
+	w.progress(w.stage, w.done, w.total)
+	switch fault := connector.FaultOf(err); {
+	case err == nil:
+		w.silent = 0
+	case fault == connector.FaultUnknown, fault == connector.FaultUnavailable:
+		if w.silent++; w.silent >= maxSilence && w.stop == nil {
+			w.stop = fmt.Errorf("gave up after %d calls without an answer: %w", w.silent, err)
+		}
+	case w.stop == nil:
+		w.stop = err
+	}
+}
+
+// applyCustomer carries out one change of a customer.
+func (r *run) applyCustomer(ctx context.Context, c state.Change) error {
+	switch c.Action {
+	case connector.ActionCreate:
+		return r.create(ctx, c)
+	case connector.ActionAdopt:
+		return r.adopt(ctx, c)
+	default:
+		return r.update(ctx, c)
+	}
+}
+
+// create freezes and sends a create; one that is frozen already is sent again
+// with the same bytes (steps U4 to U7 of faults.md section 2).
+func (r *run) create(ctx context.Context, c state.Change) error {
+	if c.State != connector.ChangePending {
+		return r.replay(ctx, c)
+	}
+	if r.probe {
+		if found, err := r.search(ctx, c); err != nil || found {
+			return err
+		}
+	}
+	body, err := r.Billing.CreateBody(c.Wanted)
+	if err != nil {
+		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer cannot be written in the billing service's form.")
+	}
+	var ticket int64
+	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		ticket, err = tx.FreezeCreate(r.id, c, body)
+		return err
+	})
+	switch {
+	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken):
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again, over the new facts
+	case err != nil:
+		return err
+	}
+	return r.send(ctx, c, body, ticket)
+}
+
+// search looks for a customer by name and by e-mail once more before it is made,
+// and voids the change when one carries the key.
+func (r *run) search(ctx context.Context, c state.Change) (found bool, err error) {
+	texts := []string{c.Wanted.Name}
+	for _, p := range c.Wanted.People {
+		if p.Email != "" {
+			texts = append(texts, p.Email)
+		}
+	}
+	for _, text := range texts {
+		ticket, err := r.Ledger.Ticket(ctx)
+		if err != nil {
+			return false, err
+		}
+		hits, err := r.Billing.SearchCustomers(ctx, text)
+		if err != nil {
+			return false, fmt.Errorf("search for record %s: %w", c.Payer.SourceID, err)
+		}
+		for _, hit := range hits {
+			if hit.ExternalData[c.Payer.Key.Name] != c.Payer.Key.Value {
+				continue
+			}
+			return true, r.Ledger.Do(ctx, func(tx *state.Tx) error {
+				if _, err := reconcile.Observe(tx, reconcile.OfCustomer(hit, ticket, connector.CauseAdopt, r.cause())); err != nil {
+					return err
+				}
+				return tx.CloseWith(r.id, c, connector.ChangeVoid, "", "")
+			})
+		}
+	}
+	return false, nil
+}
+
+// replay sends a frozen create again. When the last attempt is so long ago that
+// the service may have forgotten it, or the ledger was restored since, the list
+// is read anew first, and a customer that it shows is taken as the answer.
+func (r *run) replay(ctx context.Context, c state.Change) error {
+	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
+	if err != nil {
+		return err
+	}
+	if x.Restored.After(c.UpdatedAt) || r.Ledger.Now().Sub(c.UpdatedAt) > r.Settings.ResendWithin {
+		if err := r.settleSince(ctx, c.UpdatedAt); err != nil {
+			return err
+		}
+		holders, err := r.Ledger.KeyHolders(ctx, c.Payer.Key)
+		if err != nil {
+			return err
+		}
+		switch len(holders) {
+		case 0:
+		case 1:
+			return r.takeFound(ctx, c, holders[0])
+		default:
+			return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyDoubled, "")
+		}
+	}
+	var ticket int64
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		ticket, err = tx.Attempt(r.id, c)
+		return err
+	}); err != nil {
+		return err
+	}
+	return r.send(ctx, c, c.Body, ticket)
+}
+
+// settleSince settles the index, one worker at a time: the others find it done.
+func (r *run) settleSince(ctx context.Context, since time.Time) error {
+	r.settling.Lock()
+	defer r.settling.Unlock()
+	return r.Reconciler.Settle(ctx, since)
+}
+
+// takeFound links a payer to the customer that its unanswered create made. An
+// index entry is not yet a read of the customer, so verify confirms it.
+func (r *run) takeFound(ctx context.Context, c state.Change, id string) error {
+	return r.record(ctx, c, func(tx *state.Tx) error {
+		if err := tx.LinkPayer(c.Payer, id, connector.LinkCreating); err != nil {
+			return err
+		}
+		return tx.CloseDone(r.id, c)
+	})
+}
+
+// send posts the frozen bytes and writes what the answer says.
+func (r *run) send(ctx context.Context, c state.Change, body []byte, ticket int64) error {
+	made, err := r.Billing.CreateCustomer(ctx, body)
+	if err != nil {
+		return r.settleFault(ctx, c, err)
+	}
+	key := c.Payer.Key
+	if carried, has := made.ExternalData[key.Name]; has && carried != key.Value {
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "")
+	}
+	if made.ExternalData[key.Name] == "" {
+		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat what was sent
+	}
+	return r.record(ctx, c, func(tx *state.Tx) error {
+		if err := tx.LinkPayer(c.Payer, made.ID, connector.LinkCreating); err != nil {
+			return err
+		}
+		if err := tx.CloseDone(r.id, c); err != nil {
+			return err
+		}
+		_, err := reconcile.Observe(tx, reconcile.OfCustomer(made, ticket, connector.CauseCreate, r.cause()))
+		return err
+	})
+}
+
+// record writes a definite answer; an answer that names another payer's customer
+// is held for a person (fault F07).
+func (r *run) record(ctx context.Context, c state.Change, write func(*state.Tx) error) error {
+	err := r.Ledger.Do(context.WithoutCancel(ctx), write)
+	if errors.Is(err, state.ErrCustomerTaken) {
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "The billing service answered with a customer that is linked to another record.")
+	}
+	return err
+}
+
+// settleFault writes what a failed call means for its change. It returns the
+// error when it concerns more than this record.
+func (r *run) settleFault(ctx context.Context, c state.Change, err error) error {
+	switch connector.FaultOf(err) {
+	case connector.FaultRejected, connector.FaultNotFound:
+		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, refusal(err))
+	case connector.FaultUnknown:
+		return errors.Join(err, r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, ""))
+	}
+	return err // nothing happened: the frozen bytes wait for the next run
+}
+
+// refusal says why the service refused, as far as it may be shown.
+func refusal(err error) string {
+	var remote *connector.RemoteError
+	if !errors.As(err, &remote) {
+		return ""
+	}
+	return fmt.Sprintf("The billing service refused the customer: %s (HTTP %d).", remote.Detail, remote.Status)
+}
+
+func (r *run) closeWith(ctx context.Context, c state.Change, to connector.ChangeState, reason connector.Reason, detail string) error {
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		return tx.CloseWith(r.id, c, to, reason, detail)
+	})
+}
+
+func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
+
+// adopt links a payer to a customer that carries its key already, after a read
+// of the customer has shown that it does, and then updates it.
+func (r *run) adopt(ctx context.Context, c state.Change) error {
+	fetched, ticket, err := r.fetch(ctx, c.BillingID)
+	switch {
+	case connector.FaultOf(err) == connector.FaultNotFound:
+		return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+			if err := tx.ForgetRemote(c.BillingID); err != nil {
+				return err
+			}
+			return tx.CloseWith(r.id, c, connector.ChangeVoid, "", "")
+		})
+	case err != nil:
+		return err
+	case fetched.ExternalData[c.Payer.Key.Name] != c.Payer.Key.Value:
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "The customer no longer carries this record's key.")
+	}
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := tx.LinkPayer(c.Payer, c.BillingID, connector.LinkLinked); err != nil {
+			return err
+		}
+		_, err := reconcile.Observe(tx, reconcile.OfCustomer(fetched, ticket, connector.CauseAdopt, r.cause()))
+		return err
+	}); errors.Is(err, state.ErrCustomerTaken) {
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "")
+	} else if err != nil {
+		return err
+	}
+	c.Payer.BillingID = c.BillingID
+	return r.merge(ctx, c, fetched)
+}
+
+// fetch reads one customer, with a ticket taken before.
+func (r *run) fetch(ctx context.Context, id string) (connector.RemoteCustomer, int64, error) {
+	ticket, err := r.Ledger.Ticket(ctx)
+	if err != nil {
+		return connector.RemoteCustomer{}, 0, err
+	}
+	c, err := r.Billing.Customer(ctx, id)
+	if err != nil {
+		return c, 0, fmt.Errorf("read customer %s: %w", id, err)
+	}
+	return c, ticket, nil
+}
+
+// update fetches, merges and sends (steps U8 to U12 of faults.md section 2).
+func (r *run) update(ctx context.Context, c state.Change) error {
+	fetched, err := r.observe(ctx, c, connector.CauseUpdate)
+	if err != nil || fetched == nil {
+		return err
+	}
+	if carried, has := fetched.ExternalData[c.Payer.Key.Name]; !has || carried != c.Payer.Key.Value {
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyRemoved, "")
+	}
+	return r.merge(ctx, c, *fetched)
+}
+
+// observe fetches the change's customer and lets reconcile see it. It returns
+// nil, with the change closed, when the customer does not exist any more.
+func (r *run) observe(ctx context.Context, c state.Change, cause connector.Cause) (*connector.RemoteCustomer, error) {
+	fetched, ticket, err := r.fetch(ctx, c.Payer.BillingID)
+	if connector.FaultOf(err) == connector.FaultNotFound {
+		return nil, r.Ledger.Do(ctx, func(tx *state.Tx) error {
+			if err := tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonCustomerMissing, ""); err != nil {
+				return err
+			}
+			return reconcile.Gone(tx, c.Payer)
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &fetched, r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		_, err := reconcile.Observe(tx, reconcile.OfCustomer(fetched, ticket, cause, r.cause()))
+		return err
+	})
+}
+
+// merge puts what is wanted into what was fetched and sends it, unless nothing
+// of ours differs.
+func (r *run) merge(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
+	body, changed, err := r.Billing.MergeCustomer(fetched, c.Payer.Applied, c.Wanted, r.conn.Mapping.Own())
+	if err != nil {
+		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer in the billing service has a form that cannot be updated safely.")
+	}
+	if !changed {
+		return r.closeDone(ctx, c)
+	}
+	if bytes.Equal(c.PreImage, fetched.Raw) && c.Body != nil {
+		body = c.Body // nothing moved since the attempt whose answer was lost
+	}
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FreezeUpdate(r.id, c, body, fetched.Raw) }); err != nil {
+		return err
+	}
+	if err := r.Billing.UpdateCustomer(ctx, c.Payer.BillingID, body); err != nil {
+		return r.settleFault(ctx, c, err)
+	}
+	return r.confirmUpdate(ctx, c, fetched)
+}
+
+// confirmUpdate reads the customer after an update: what is ours must be as
+// wanted, and nothing else may have changed. Until that is known the outcome
+// counts as unknown.
+func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
+	after, err := r.observe(ctx, c, connector.CauseUpdate)
+	if err != nil {
+		return errors.Join(err, r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, ""))
+	}
+	if after == nil {
+		return nil
+	}
+	own := r.conn.Mapping.Own()
+	_, differs, err := r.Billing.MergeCustomer(*after, c.Payer.Applied, c.Wanted, own)
+	if err != nil || differs {
+		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonForeignChange, "The billing service does not show what was just sent.")
+	}
+	paths, err := r.Billing.ForeignChanges(before.Raw, after.Raw, c.Payer.Applied, c.Wanted, own)
+	if err != nil {
+		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonForeignChange, "")
+	}
+	if err := r.closeDone(ctx, c); err != nil || len(paths) == 0 {
+		return err
+	}
+	detail := fmt.Sprintf("While the customer was being updated, fields that are not ours changed: %s.", joinPaths(paths))
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicLink, connector.ReasonForeignChange, detail)
+	})
+}
+
+func (r *run) closeDone(ctx context.Context, c state.Change) error {
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.CloseDone(r.id, c) })
+}
+
+// joinPaths names a few paths and how many more there are.
+func joinPaths(paths []string) string {
+	const show = 5
+	text := ""
+	for i, p := range paths {
+		if i == show {
+			return fmt.Sprintf("%s and %d more", text, len(paths)-show)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += p
+	}
+	return text
+}
+
+// verify reads back the customers whose create was answered (step U7): the
+// service may have answered from memory. Few are read one by one, many by a list
+// pass and only the rest one by one.
+func (r *run) verify(ctx context.Context) error {
+	n, err := r.Ledger.UnverifiedCount(ctx, r.conn.Name)
+	if err != nil || n == 0 {
+		return err
+	}
+	r.progress("verify", 0, n)
+	if n > verifySingles {
+		if _, err := r.Reconciler.Pass(ctx); err != nil {
+			return err
+		}
+	}
+	rest, err := r.Ledger.Unverified(ctx, r.conn.Name, n)
+	if err != nil {
+		return err
+	}
+	for _, p := range rest {
+		if _, err := r.Reconciler.Check(ctx, p, connector.CauseAdopt, r.cause()); err != nil {
+			return err
+		}
+	}
+	r.progress("verify", n, n)
+	return nil
+}

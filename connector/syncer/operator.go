@@ -1,0 +1,99 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+	"payersync/connector/reconcile"
+	"payersync/state"
+)
+
+// What an operator may ask for, and why it is refused.
+var (
+	// ErrNotLinked means that the payer has no customer that a read confirmed.
+	ErrNotLinked = errors.New("the record is not linked to a customer of the billing service")
+	// ErrHasMandate means that the payer has a mandate that is signed.
+	ErrHasMandate = errors.New("the payer has signed a mandate already")
+	// ErrReasonNeeded means that a step needs a reason for the audit log.
+	ErrReasonNeeded = errors.New("a reason is needed")
+)
+
+// Operator is a person who asks for one step by hand.
+type Operator struct {
+	Name   string
+	Reason string // in the person's words; kept in the audit log
+}
+
+// RequestLink asks for a signing link for one payer because an operator said so,
+// and returns the mandate with the link. After a cancellation it needs a reason:
+// a cancelled mandate is replaced only with the payer's new authority
+// (faults.md section 7). The intent is in the audit log before the request.
+func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, status connector.MandateStatus, by Operator) (connector.Mandate, error) {
+	switch {
+	case p.LinkState != connector.LinkLinked:
+		return connector.Mandate{}, ErrNotLinked
+	case status == connector.MandatePending, status == connector.MandateActive:
+		return connector.Mandate{}, ErrHasMandate
+	case status == connector.MandateCancelled && by.Reason == "":
+		return connector.Mandate{}, fmt.Errorf("replace a cancelled mandate: %w", ErrReasonNeeded)
+	}
+	ticket, err := s.intend(ctx, state.Entry{Actor: by.Name, Action: "request signing link", Subject: p.BillingID, Reason: by.Reason})
+	if err != nil {
+		return connector.Mandate{}, err
+	}
+	m, err := s.Billing.RequestMandateLink(ctx, p.BillingID)
+	if err != nil {
+		return m, s.lookAgain(ctx, p, err, connector.CauseLink)
+	}
+	return m, s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		_, err := reconcile.Observe(tx, reconcile.Observation{
+			CustomerID: p.BillingID, Mandate: &m, Ticket: ticket, Cause: connector.CauseLink, CauseID: "operator " + by.Name,
+		})
+		return err
+	})
+}
+
+// Canceller is the part of the billing service that only an operator may use.
+type Canceller interface {
+	CancelMandate(ctx context.Context, mandateID, reason string) error
+}
+
+// CancelMandate cancels a payer's current mandate because an operator said so,
+// and reads the customer back. It always needs a reason.
+func (s *Syncer) CancelMandate(ctx context.Context, billing Canceller, p state.Payer, by Operator) error {
+	if by.Reason == "" {
+		return fmt.Errorf("cancel a mandate: %w", ErrReasonNeeded)
+	}
+	if _, err := s.intend(ctx, state.Entry{Actor: by.Name, Action: "cancel mandate", Subject: p.MandateID, Reason: by.Reason}); err != nil {
+		return err
+	}
+	if err := billing.CancelMandate(ctx, p.MandateID, by.Reason); err != nil {
+		return s.lookAgain(ctx, p, err, connector.CauseCancel)
+	}
+	_, err := s.Reconciler.Check(ctx, p, connector.CauseCancel, "operator "+by.Name)
+	return err
+}
+
+// intend commits who is about to do what, with a read ticket for the answer.
+func (s *Syncer) intend(ctx context.Context, e state.Entry) (ticket int64, err error) {
+	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := tx.Audit(e); err != nil {
+			return err
+		}
+		ticket, err = tx.Ticket()
+		return err
+	})
+	return ticket, err
+}
+
+// lookAgain reads the customer after a call whose outcome is unknown, so that the
+// ledger shows what it did; the call's error is returned in any case.
+func (s *Syncer) lookAgain(ctx context.Context, p state.Payer, err error, cause connector.Cause) error {
+	if connector.FaultOf(err) != connector.FaultUnknown {
+		return err
+	}
+	_, again := s.Reconciler.Check(ctx, p, cause, "operator")
+	return errors.Join(err, again)
+}

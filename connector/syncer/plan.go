@@ -1,0 +1,288 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/mapping"
+	"payersync/state"
+)
+
+const (
+	planPage = 500 // records planned in one commit
+	listPage = 100 // customers on a page of the service's list, for comparing costs
+)
+
+// makePlan decides on every record that changed, or whose surroundings may have,
+// and gathers the pending changes into one plan.
+func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Replan(r.conn.Name) }); err != nil {
+		return state.Plan{}, err
+	}
+	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version())
+	if err != nil {
+		return state.Plan{}, err
+	}
+	if err := r.settleIndex(ctx, unlinked); err != nil {
+		return state.Plan{}, err
+	}
+	planned, err := r.planRecords(ctx)
+	if err != nil {
+		return state.Plan{}, err
+	}
+	var plan state.Plan
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		if planned > 0 {
+			if err := tx.HoldSharedKeys(r.conn.Name); err != nil {
+				return err
+			}
+		}
+		plan, err = tx.FinishPlan(r.id, r.conn.Name, r.conn.Mapping.Version())
+		return err
+	}); err != nil {
+		return plan, err
+	}
+	return r.guard(ctx, plan)
+}
+
+// settleIndex makes the index of the service's customers trustworthy before it
+// is concluded from it that n customers do not exist. An index that is trusted
+// but not fresh gets a second look, whichever is cheaper: one more list pass, or
+// a search for each customer before it is created.
+func (r *run) settleIndex(ctx context.Context, n int) error {
+	if n == 0 {
+		return nil
+	}
+	r.progress("list", 0, 0)
+	if err := r.Reconciler.Settle(ctx, time.Time{}); err != nil {
+		return fmt.Errorf("look for customers that exist already: %w", err)
+	}
+	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
+	if err != nil || r.Ledger.Now().Sub(x.LastPass) <= r.Settings.ProbeAfter {
+		return err
+	}
+	if r.probe = 2*n <= x.Customers/listPage; r.probe {
+		return nil
+	}
+	_, err = r.Reconciler.Pass(ctx)
+	return err
+}
+
+func (r *run) planRecords(ctx context.Context) (planned int, err error) {
+	after := ""
+	for {
+		candidates, err := r.Ledger.Candidates(ctx, r.conn.Name, r.conn.Mapping.Version(), after, planPage)
+		if err != nil || len(candidates) == 0 {
+			return planned, err
+		}
+		decisions := make([]state.Decision, len(candidates))
+		for i, c := range candidates {
+			if decisions[i], err = r.decide(ctx, c); err != nil {
+				return planned, fmt.Errorf("record %s: %w", c.Record.SourceID, err)
+			}
+		}
+		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
+			for _, d := range decisions {
+				if err := tx.SaveDecision(r.id, r.conn.Name, r.conn.Mapping.Version(), d); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return planned, err
+		}
+		after = candidates[len(candidates)-1].Record.SourceID
+		planned += len(candidates)
+		r.progress("plan", planned, 0)
+	}
+}
+
+// decide says what to do about one record.
+func (r *run) decide(ctx context.Context, c state.Candidate) (state.Decision, error) {
+	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Verdict: state.Held, Topic: state.TopicRecord}
+	switch {
+	case c.Record.Problem != "":
+		return d.Because(connector.ReasonRecordUnreadable, c.Record.Problem), nil
+	case c.Record.State != connector.RecordActive:
+		return gone(d, c), nil
+	}
+	res, err := r.conn.Mapping.Apply(c.Record)
+	var unmapped *mapping.RecordError
+	switch {
+	case errors.As(err, &unmapped):
+		return d.Because(unmapped.Reason, unmapped.Detail), nil
+	case err != nil:
+		return d, err
+	case !res.Included:
+		d.Verdict = state.Excluded
+		return d, nil
+	}
+	d.Key = res.Key
+	if problems := res.Customer.Problems(); len(problems) > 0 {
+		return d.Because(problems[0].Reason, sentences(problems)), nil
+	}
+	return r.decideIncluded(ctx, d, c.Payer, res)
+}
+
+// gone decides on a record that is no longer active in its system: nothing is
+// removed in the billing service, and a payer that is linked is shown.
+func gone(d state.Decision, c state.Candidate) state.Decision {
+	if c.Payer == nil || c.Payer.BillingID == "" {
+		d.Verdict = state.Excluded
+		return d
+	}
+	detail := fmt.Sprintf("The record is %s in the accounting system. Nothing was removed in the billing service.", c.Record.State)
+	if c.Record.MergedInto != "" {
+		detail = fmt.Sprintf("The record was merged into %s in the accounting system. Nothing was removed in the billing service.", c.Record.MergedInto)
+	}
+	return d.Because(connector.ReasonRecordGone, detail)
+}
+
+func sentences(problems []connector.Problem) string {
+	all := make([]string, len(problems))
+	for i, p := range problems {
+		all[i] = p.Detail
+	}
+	return strings.Join(all, " ")
+}
+
+// decideIncluded decides on a record that the mapping includes and the service
+// would accept.
+func (r *run) decideIncluded(ctx context.Context, d state.Decision, p *state.Payer, res mapping.Result) (state.Decision, error) {
+	if p == nil || p.BillingID == "" {
+		return r.decideNew(ctx, d, res)
+	}
+	if p.Key != res.Key {
+		return d.Because(connector.ReasonKeyChanged, ""), nil
+	}
+	d.Verdict = state.Included
+	d.Topic = state.TopicLink
+	switch p.LinkState {
+	case connector.LinkMissing:
+		return d.Because(connector.ReasonCustomerMissing, ""), nil
+	case connector.LinkConflict:
+		return r.decideConflict(ctx, d, *p)
+	}
+	if res.Customer.Hash() != p.AppliedHash {
+		d.Customer = &state.NewChange{
+			Action: connector.ActionUpdate, Wanted: res.Customer, BillingID: p.BillingID, Diff: connector.Diff(applied(*p), res.Customer),
+		}
+	}
+	known, err := r.Ledger.MandateKnown(ctx, p.BillingID)
+	d.Link = res.RequestMandate && !known
+	return d, err
+}
+
+func applied(p state.Payer) connector.Customer {
+	if p.Applied == nil {
+		return connector.Customer{}
+	}
+	return *p.Applied
+}
+
+// decideConflict keeps a linked payer whose key is doubled, removed or replaced
+// held for as long as the index says so.
+func (r *run) decideConflict(ctx context.Context, d state.Decision, p state.Payer) (state.Decision, error) {
+	holders, err := r.Ledger.KeyHolders(ctx, p.Key)
+	switch {
+	case err != nil:
+		return d, err
+	case len(holders) > 1:
+		return doubled(d, holders), nil
+	case len(holders) == 1 && holders[0] != p.BillingID:
+		return d.Because(connector.ReasonOtherKey, ""), nil
+	}
+	return d.Because(connector.ReasonKeyRemoved, ""), nil
+}
+
+// decideNew decides on a payer that has no customer yet (architecture section 5).
+func (r *run) decideNew(ctx context.Context, d state.Decision, res mapping.Result) (state.Decision, error) {
+	d.Topic = state.TopicLink
+	holders, err := r.Ledger.KeyHolders(ctx, res.Key)
+	if err != nil {
+		return d, err
+	}
+	switch len(holders) {
+	case 0:
+		return r.decideCreate(ctx, d, res)
+	case 1:
+		return r.decideAdopt(ctx, d, res, holders[0])
+	}
+	d.LinkState = connector.LinkConflict
+	return doubled(d, holders), nil
+}
+
+func doubled(d state.Decision, holders []string) state.Decision {
+	return d.Because(connector.ReasonKeyDoubled,
+		fmt.Sprintf("The customers %s in the billing service carry the same key. Nothing is sent for this record.", strings.Join(holders, " and ")))
+}
+
+func (r *run) decideAdopt(ctx context.Context, d state.Decision, res mapping.Result, id string) (state.Decision, error) {
+	other, err := r.Ledger.LinkedTo(ctx, id)
+	if err != nil {
+		return d, err
+	}
+	if other != "" {
+		d.LinkState = connector.LinkConflict
+		return d.Because(connector.ReasonOtherKey, fmt.Sprintf("The customer %s with this key is linked to record %s.", id, other)), nil
+	}
+	return included(d, res, connector.ActionAdopt, id), nil
+}
+
+func (r *run) decideCreate(ctx context.Context, d state.Decision, res mapping.Result) (state.Decision, error) {
+	if r.Settings.Adopt != AdoptExact {
+		alike, err := r.Ledger.Alike(ctx, res.Customer, res.Key.Name)
+		if err != nil {
+			return d, err
+		}
+		if len(alike) > 0 {
+			d.LinkState = connector.LinkHeld
+			return d.Because(connector.ReasonLikeness,
+				fmt.Sprintf("The customer %s in the billing service has the same name or e-mail address and no key of ours. Nothing is sent before you decide.", strings.Join(alike, ", "))), nil
+		}
+	}
+	return included(d, res, connector.ActionCreate, ""), nil
+}
+
+func included(d state.Decision, res mapping.Result, action connector.Action, id string) state.Decision {
+	d.Verdict, d.LinkState = state.Included, connector.LinkNew
+	d.Customer = &state.NewChange{Action: action, Wanted: res.Customer, BillingID: id, Diff: connector.Diff(connector.Customer{}, res.Customer)}
+	d.Link = res.RequestMandate
+	return d
+}
+
+// guard checks the plan against the limits. Above them it asks, and without a
+// yes the plan waits.
+func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
+	linked, err := r.Ledger.LinkedCount(ctx, r.conn.Name)
+	if err != nil {
+		return plan, err
+	}
+	plan.Limits = r.Settings.Guards.Exceeded(plan.Open, linked)
+	if plan.Limits == "" || r.opts.Kind == connector.RunPlan {
+		return plan, r.setPlan(ctx, plan, plan.State)
+	}
+	if r.opts.Approve == nil {
+		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
+	}
+	approved, err := r.opts.Approve(plan)
+	if err != nil {
+		return plan, err
+	}
+	if !approved {
+		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
+	}
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Approve(plan.ID, r.opts.Actor) }); err != nil {
+		return plan, err
+	}
+	plan.State, plan.Limits = state.PlanApproved, ""
+	return plan, nil
+}
+
+func (r *run) setPlan(ctx context.Context, plan state.Plan, to state.PlanState) error {
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SetPlanState(plan.ID, to, plan.Limits) })
+}

@@ -1,0 +1,423 @@
+package syncer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// covers F12, S1, S6, L1
+func TestABackfillMakesOneCustomerPerRecordAndASecondRunSendsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(150)
+	res := w.complete(w.run())
+	if res.Counts.Pulled != 150 || res.Counts.Created != 150 || res.Counts.LinksRequested != 150 {
+		t.Errorf("counts = %+v, want 150 pulled, created and links", res.Counts)
+	}
+	if got := len(w.byKey()); got != 150 {
+		t.Errorf("%d customers, want 150", got)
+	}
+	for id, c := range w.byKey() {
+		p := w.payer(id)
+		if p.LinkState != connector.LinkLinked || p.BillingID != c.ID {
+			t.Errorf("payer %s is %s with %q, want linked with %q", id, p.LinkState, p.BillingID, c.ID)
+		}
+	}
+	w.service.ResetRequests()
+	again := w.complete(w.run())
+	if again.Counts.Unchanged != 150 || again.Counts.Pulled != 150 {
+		t.Errorf("second run counts = %+v, want 150 unchanged", again.Counts)
+	}
+	if n := len(w.service.Requests()); n != 0 {
+		t.Errorf("second run sent %d requests, want none", n)
+	}
+}
+
+// covers F53, F54, L5
+func TestBadRecordsAreHeldWithASentenceAndTheOthersGoOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(3)
+	w.books.put("B1", " ", "a@example.com")
+	w.books.put("B2", "Bad E-mail", "not an address")
+	w.books.set(connector.Record{SourceID: "line 9", State: connector.RecordActive, Data: json.RawMessage(`{}`), Problem: "Line 9 has too many columns."})
+	w.books.putAs("X1", map[string]string{"No": "X1", "Name": "Excluded", "Group": "supplier"})
+	res := w.complete(w.run())
+	want := state.Counts{Pulled: 7, Created: 3, Held: 3, Excluded: 1, LinksRequested: 3}
+	if res.Counts != want {
+		t.Errorf("counts = %+v, want %+v", res.Counts, want)
+	}
+	reasons := w.attention()
+	for id, reason := range map[string]connector.Reason{
+		"B1": connector.ReasonNameMissing, "B2": connector.ReasonEmailMalformed, "line 9": connector.ReasonRecordUnreadable,
+	} {
+		if reasons[id] != string(reason) {
+			t.Errorf("attention of %s = %q, want %q", id, reasons[id], reason)
+		}
+	}
+	w.books.put("B1", "Named Now", "a@example.com")
+	if res := w.complete(w.run()); res.Counts.Created != 1 || res.Counts.Held != 2 {
+		t.Errorf("after a correction: %+v, want 1 created and 2 held", res.Counts)
+	}
+}
+
+// covers F02, F03, S3
+func TestALostAnswerIsReplayedWithTheSameBytes(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []sandbox.FaultKind{sandbox.LostResponse, sandbox.LostRequest, sandbox.ErrorAfter, sandbox.ErrorBefore, sandbox.Truncated, sandbox.EmptyBody, sandbox.WrongType, sandbox.HTML} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.books.put("A1", "Northwind", "a@example.com")
+			w.service.Inject(sandbox.Fault{Kind: kind, Method: http.MethodPost, Path: "/api/customers", Count: 3})
+			for range 4 {
+				w.books.put("A1", "Northwind edited", "a@example.com")
+				w.run()
+				w.restart()
+			}
+			w.complete(w.run())
+			bodies := w.bodies(http.MethodPost, "/api/customers")
+			for _, b := range bodies {
+				if !bytes.Equal(b, bodies[0]) {
+					t.Errorf("a replay sent other bytes:\n%s\n%s", bodies[0], b)
+				}
+			}
+			if c := w.byKey(); len(c) != 1 || c["A1"].Name != "Northwind edited" {
+				t.Errorf("customers = %+v, want one, with the newest name", c)
+			}
+		})
+	}
+}
+
+// covers F06, F08
+func TestAnOldUnansweredCreateIsLookedUpBeforeItIsSentAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *sandbox.Options, _ *billing.Dialect) { o.Switches.HashMemory = time.Minute })
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 2})
+	if res := w.run(); res.Outcome != connector.RunIncomplete {
+		t.Fatalf("outcome = %s, want incomplete", res.Outcome)
+	}
+	w.clock.advance(3 * time.Hour)
+	w.complete(w.run())
+	if n := len(w.byKey()); n != 1 {
+		t.Errorf("%d customers, want 1", n)
+	}
+	if p := w.payer("A1"); p.LinkState != connector.LinkLinked {
+		t.Errorf("payer is %s, want linked", p.LinkState)
+	}
+}
+
+// covers F05, F10, F73
+func TestAnUpdateWhoseAnswerWasLostIsNotSentAgainWhenItTookEffect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: "/api/customers", Count: 1})
+	w.service.ResetRequests()
+	w.run()
+	w.restart()
+	w.complete(w.run())
+	if n := len(w.bodies(http.MethodPut, "/api/customers")); n != 1 {
+		t.Errorf("%d updates were sent, want 1", n)
+	}
+	if got := w.byKey()["A1"].Name; got != "Northwind Ltd" {
+		t.Errorf("name = %q", got)
+	}
+}
+
+// covers F76, F49, F47
+func TestExistingCustomersAreAdoptedByExactKeyAndNeverByLikeness(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	add := func(raw string) string {
+		id, err := w.service.Add(json.RawMessage(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	exact := add(`{"name":"Old Name","externalData":{"customerNo":"A1","crm":"77"},"custom":12345678901234567890}`)
+	add(`{"name":"Twin","externalData":{"customerNo":"A2"}}`)
+	add(`{"name":"Twin","externalData":{"customerNo":"A2"},"n":2}`)
+	alike := add(`{"name":"Handmade","people":[{"name":"H","email":"hand@example.com"}]}`)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.books.put("A2", "Twin", "t@example.com")
+	w.books.put("A3", "Somebody", "hand@example.com")
+	w.books.put("A4", "Fresh", "f@example.com")
+	res := w.complete(w.run())
+	want := state.Counts{Pulled: 4, Adopted: 1, Created: 1, Held: 2, LinksRequested: 2}
+	if res.Counts != want {
+		t.Errorf("counts = %+v, want %+v", res.Counts, want)
+	}
+	if p := w.payer("A1"); p.BillingID != exact || p.LinkState != connector.LinkLinked {
+		t.Errorf("A1 = %+v, want linked to %s", p, exact)
+	}
+	c, _ := w.service.Customer(exact)
+	if c.Name != "Northwind" || !strings.Contains(string(c.Raw), "12345678901234567890") || c.ExternalData["crm"] != "77" {
+		t.Errorf("the adopted customer is %s", c.Raw)
+	}
+	if got := w.attention(); got["A2"] != string(connector.ReasonKeyDoubled) || got["A3"] != string(connector.ReasonLikeness) {
+		t.Errorf("attention = %v", got)
+	}
+	if c, _ := w.service.Customer(alike); c.Name != "Handmade" {
+		t.Errorf("the look-alike was changed: %s", c.Raw)
+	}
+}
+
+// covers F48
+func TestTwoRecordsWithOneKeyAreBothHeldUntilTheyDiffer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("C1", "Clear", "c@example.com")
+	w.books.putAs("R1", map[string]string{"No": "SAME", "Name": "First", "Group": "payer"})
+	w.books.putAs("R2", map[string]string{"No": "SAME", "Name": "Second", "Group": "payer"})
+	res := w.complete(w.run())
+	if res.Counts.Created != 1 || res.Counts.Held != 2 {
+		t.Errorf("counts = %+v, want 1 created and 2 held", res.Counts)
+	}
+	w.books.putAs("R2", map[string]string{"No": "OTHER", "Name": "Second", "Group": "payer"})
+	if res := w.complete(w.run()); res.Counts.Created != 2 || res.Counts.Held != 0 {
+		t.Errorf("after the keys differ: %+v, want 2 created", res.Counts)
+	}
+}
+
+// covers F74, S13
+func TestAPlanAboveTheLimitsWaitsAndApprovalLetsExactlyThatPlanGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(25)
+	ctx := context.Background()
+	res := w.runWith(ctx, syncer.Options{Kind: connector.RunSync})
+	if res.Outcome != connector.RunAwaitingApproval || w.service.Writes() != 0 {
+		t.Fatalf("outcome %s with %d writes, want awaiting approval and none", res.Outcome, w.service.Writes())
+	}
+	again := w.runWith(ctx, syncer.Options{Kind: connector.RunSync})
+	if again.Plan.ID != res.Plan.ID {
+		t.Errorf("the same plan got number %d, then %d", res.Plan.ID, again.Plan.ID)
+	}
+	if err := w.ledger.Do(ctx, func(tx *state.Tx) error { return tx.Approve(res.Plan.ID, "tester") }); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 { // facts that nobody approved
+		w.books.put("N"+string(rune('A'+i)), "New", "n@example.com")
+	}
+	if drift := w.runWith(ctx, syncer.Options{Kind: connector.RunSync}); drift.Outcome != connector.RunAwaitingApproval {
+		t.Errorf("outcome %s after the plan drifted, want awaiting approval", drift.Outcome)
+	}
+	w.books.mu.Lock()
+	w.books.records = w.books.records[:25]
+	w.books.mu.Unlock()
+	for i := range 30 {
+		w.books.putAs("N"+string(rune('A'+i)), map[string]string{"No": "x", "Name": "y", "Group": "supplier"})
+	}
+	if done := w.complete(w.runWith(ctx, syncer.Options{Kind: connector.RunSync})); done.Counts.Created != 25 {
+		t.Errorf("counts = %+v, want the 25 approved creates", done.Counts)
+	}
+}
+
+// covers F43, F44
+func TestACustomerThatIsGoneIsShownAndNeverMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.books.put("A2", "Southwind", "b@example.com")
+	w.complete(w.run())
+	if err := w.service.Delete(w.payer("A1").BillingID); err != nil {
+		t.Fatal(err)
+	}
+	sweep, err := w.syncer.Reconciler.Sweep(context.Background())
+	if err != nil || sweep.Missing != 1 {
+		t.Fatalf("sweep = %+v, %v; want 1 missing", sweep, err)
+	}
+	w.books.put("A1", "Northwind edited", "a@example.com")
+	w.books.set(connector.Record{SourceID: "A2", State: connector.RecordArchived, Data: json.RawMessage(`{"No":"A2"}`)})
+	before := w.service.Writes()
+	w.complete(w.run())
+	if n := w.service.Writes() - before; n != 0 {
+		t.Errorf("%d writes, want none", n)
+	}
+	if got := w.attention(); got["A1"] != string(connector.ReasonCustomerMissing) || got["A2"] != string(connector.ReasonRecordGone) {
+		t.Errorf("attention = %v", got)
+	}
+}
+
+// covers F11, S5
+func TestAForeignEditDuringAnUpdateIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	id := w.payer("A1").BillingID
+	c, _ := w.service.Customer(id)
+	withForeign := strings.Replace(string(c.Raw), `"name"`, `"crmScore":12345678901234567890,"name"`, 1)
+	if err := w.service.Edit(id, json.RawMessage(withForeign)); err != nil {
+		t.Fatal(err)
+	}
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.complete(w.run())
+	c, _ = w.service.Customer(id)
+	if !strings.Contains(string(c.Raw), `"crmScore":12345678901234567890`) || c.Name != "Northwind Ltd" {
+		t.Errorf("after the update the customer is %s", c.Raw)
+	}
+}
+
+// covers F13, F14, F79, V2
+func TestAnOutageLeavesTheRunIncompleteAndTheNextOneFinishes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(40)
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Throttled, Method: http.MethodPost, Path: "/api/customers", Skip: 10, RetryAfter: "7200"})
+	res := w.run()
+	if res.Outcome != connector.RunIncomplete || connector.FaultOf(res.Err) != connector.FaultThrottled {
+		t.Fatalf("outcome %s, %v; want incomplete and throttled", res.Outcome, res.Err)
+	}
+	if want := w.clock.now().Add(2 * time.Hour); !res.RetryAt.Equal(want) {
+		t.Errorf("retry at %s, want %s", res.RetryAt, want)
+	}
+	w.service.ClearFaults()
+	w.clock.advance(2 * time.Hour)
+	w.complete(w.run())
+	if n := len(w.byKey()); n != 40 {
+		t.Errorf("%d customers, want 40", n)
+	}
+}
+
+// covers F45, S17
+func TestAnIncompleteReadOfTheSourceSendsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(5)
+	w.books.broken = errors.New("the file ended early")
+	res := w.run()
+	if res.Outcome != connector.RunFailed || w.service.Writes() != 0 {
+		t.Errorf("outcome %s with %d writes, want failed and none", res.Outcome, w.service.Writes())
+	}
+}
+
+// covers F61
+func TestASecondRunOnAConnectionIsRefusedUntilTheFirstEndsOrDies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(1)
+	ctx := context.Background()
+	if err := w.ledger.Do(ctx, func(tx *state.Tx) error {
+		m := w.connection().Mapping
+		if err := tx.PinConnection(state.Connection{Name: "acme", Kind: "books", Fingerprint: "sandbox"}); err != nil {
+			return err
+		}
+		if err := tx.SaveMapping(m.Version(), string(m.Text()), "tester"); err != nil {
+			return err
+		}
+		_, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: m.Version(), Holder: "other"})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := w.ledger.TryLock("acme") // the other run's process lives
+	if err != nil || lock == nil {
+		t.Fatalf("lock = %v, %v", lock, err)
+	}
+	_, err = w.syncer.Run(ctx, w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual"})
+	var open *state.ErrRunOpen
+	if !errors.As(err, &open) {
+		t.Fatalf("err = %v, want ErrRunOpen", err)
+	}
+	if err := lock.Release(); err != nil { // it dies: nobody waits for its lease
+		t.Fatal(err)
+	}
+	w.complete(w.run())
+}
+
+// covers S7, F58
+func TestACancelledMandateIsNeverReplacedWithoutAPerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	ctx := context.Background()
+	p := w.payer("A1")
+	if err := w.service.PayerCancel(p.MandateID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.syncer.Reconciler.Sweep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	if res := w.complete(w.run()); res.Counts.LinksRequested != 0 {
+		t.Errorf("%d links were requested after a cancellation", res.Counts.LinksRequested)
+	}
+	if got := w.attention()["A1"]; got != string(connector.ReasonMandateCancelled) {
+		t.Errorf("attention = %q", got)
+	}
+	if _, err := w.syncer.RequestLink(ctx, w.payer("A1"), connector.MandateCancelled, syncer.Operator{Name: "kim"}); !errors.Is(err, syncer.ErrReasonNeeded) {
+		t.Errorf("err = %v, want ErrReasonNeeded", err)
+	}
+	m, err := w.syncer.RequestLink(ctx, w.payer("A1"), connector.MandateCancelled, syncer.Operator{Name: "kim", Reason: "new bank account"})
+	if err != nil || m.ID == p.MandateID || m.URL == "" {
+		t.Errorf("mandate = %+v, %v; want a new one with a link", m.ID, err)
+	}
+	if got := w.payer("A1").MandateID; got != m.ID {
+		t.Errorf("current mandate = %s, want %s", got, m.ID)
+	}
+}
+
+// covers F58
+func TestASigningLinkWhoseAnswerWasLostIsNotAskedForTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: "/api/customers/*/directdebitmandates", Count: 1})
+	w.run()
+	w.run()
+	c := w.byKey()["A1"]
+	if len(c.Mandates) != 1 {
+		t.Fatalf("%d mandates, want 1", len(c.Mandates))
+	}
+	if got := w.attention()["A1"]; got != string(connector.ReasonLinkLost) {
+		t.Errorf("attention = %q, want %q", got, connector.ReasonLinkLost)
+	}
+}
+
+// covers F67
+func TestAnInterruptedRunIsTakenUpByTheNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(200)
+	ctx, cancel := context.WithCancel(context.Background())
+	res := w.runWith(ctx, syncer.Options{
+		Kind: connector.RunBackfill, Approve: func(state.Plan) (bool, error) { return true, nil },
+		Progress: func(p syncer.Progress) {
+			if p.Stage == "send" && p.Done == 50 {
+				cancel()
+			}
+		},
+	})
+	if res.Outcome != connector.RunIncomplete || !errors.Is(res.Err, context.Canceled) {
+		t.Fatalf("outcome %s, %v; want incomplete and cancelled", res.Outcome, res.Err)
+	}
+	made := w.service.Writes()
+	w.complete(w.runWith(context.Background(), syncer.Options{Kind: connector.RunSync}))
+	if n := len(w.byKey()); n != 200 {
+		t.Errorf("%d customers, want 200 (%d before the interruption)", n, made)
+	}
+	for _, r := range w.service.Requests() {
+		if r.Method == http.MethodDelete {
+			t.Error("a DELETE was sent")
+		}
+	}
+}

@@ -1,0 +1,268 @@
+// Package syncer carries customers outward: from a source, through the mapping,
+// to the billing service. A run is always the same three stages:
+//
+//	pull   the source's records into the ledger, page by page
+//	plan   one change per payer, with its diff; limits are checked on the whole
+//	apply  freeze the exact bytes (commit) ─▶ send ─▶ confirm (commit)
+//
+// A plan that is only printed is the same plan. What was frozen by an earlier run
+// is sent first, with the bytes it was frozen with; only then are newer values
+// planned. Reading mandates back is left to reconcile, deciding when to run to
+// worker, and repeating a request within one call to transport.
+package syncer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/reconcile"
+	"payersync/mapping"
+	"payersync/state"
+)
+
+// Source is what a run asks of an accounting system.
+type Source interface {
+	// Customers yields the customers that changed at or after since; a sequence
+	// that ends without an error was a complete read.
+	Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error]
+}
+
+// Billing is what a run asks of the billing service.
+type Billing interface {
+	reconcile.Billing
+	// CreateBody returns the exact bytes of a create, the same for the same customer.
+	CreateBody(want connector.Customer) (json.RawMessage, error)
+	CreateCustomer(ctx context.Context, body []byte) (connector.RemoteCustomer, error)
+	UpdateCustomer(ctx context.Context, id string, body []byte) error
+	SearchCustomers(ctx context.Context, text string) ([]connector.RemoteCustomer, error)
+	// MergeCustomer puts want into what was fetched and reports whether anything
+	// of ours differs.
+	MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error)
+	// ForeignChanges lists the paths not ours that differ between two readings.
+	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
+	RequestMandateLink(ctx context.Context, customerID string) (connector.Mandate, error)
+}
+
+// Connection is one configured source with its mapping.
+type Connection struct {
+	Name        string
+	Source      Source
+	Info        connector.SourceInfo
+	Mapping     *mapping.Mapping
+	Fingerprint string // of the billing environment the ledger belongs to
+}
+
+// Settings are the choices of an operator that every run follows.
+type Settings struct {
+	Workers      int           // changes worked on at a time; the transport limits what is in flight
+	Guards       Guards        // limits above which a plan waits for approval
+	Adopt        Adoption      // what to do about customers that look alike
+	ProbeAfter   time.Duration // age of the last list pass from which a create searches once more; default 15 min
+	ResendWithin time.Duration // how long after an attempt the same bytes may be sent again without a new list; default 15 min
+	Overlap      time.Duration // how far a reading position is set back; default 5 min (sources.md section 1)
+	Grace        time.Duration // how long requests in flight may finish after an interruption; default 20 s
+}
+
+// Adoption says what happens when a customer without our key looks like a new
+// payer.
+type Adoption string
+
+// The adoption choices. AdoptPropose holds the payer for a person's word,
+// AdoptExact goes by the key alone.
+const (
+	AdoptPropose Adoption = "propose"
+	AdoptExact   Adoption = "exact"
+)
+
+// Syncer runs connections. It is safe for concurrent use; the ledger sees to it
+// that one connection has one run at a time.
+type Syncer struct {
+	Ledger     *state.Ledger
+	Billing    Billing
+	Reconciler *reconcile.Reconciler
+	Settings   Settings
+}
+
+// Options say how one run is meant.
+type Options struct {
+	Kind     connector.RunKind
+	Trigger  string                                      // manual, schedule or catch_up
+	Actor    string                                      // who or what started it, for the audit log
+	Holder   string                                      // the process, for people who meet its lease
+	Approve  func(state.Plan) (approved bool, err error) // asked about a plan above the limits; nil leaves it waiting
+	Progress func(Progress)                              // told how far the run is; nil for nobody
+}
+
+// Progress says how far a run is.
+type Progress struct {
+	Stage string // pull, list, plan, send, verify, links
+	Done  int
+	Total int // 0 when it is not known
+}
+
+// Result is how a run ended.
+type Result struct {
+	RunID      int64                `json:"run_id"`
+	Connection string               `json:"connection"`
+	Kind       connector.RunKind    `json:"kind"`
+	Outcome    connector.RunOutcome `json:"outcome"`
+	Counts     state.Counts         `json:"counts"`
+	Plan       *state.Plan          `json:"plan,omitempty"`
+	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a throttled run may go on
+	Err        error                `json:"-"`                 // why it is not complete; nil when it is
+}
+
+// Run makes one run of a connection. The error is nil for every run that was
+// opened and closed, however it went: Result says how. It is *state.ErrRunOpen
+// when another run holds the connection.
+func (s *Syncer) Run(ctx context.Context, conn Connection, opts Options) (Result, error) {
+	lock, err := s.Ledger.TryLock(conn.Name)
+	if err != nil {
+		return Result{Connection: conn.Name, Kind: opts.Kind}, err
+	}
+	defer func() { _ = lock.Release() }() // the system releases it at the latest with the process
+	r, err := s.open(ctx, conn, opts, lock != nil)
+	if err != nil {
+		return Result{Connection: conn.Name, Kind: opts.Kind}, err
+	}
+	ctx, stop := r.keepLease(ctx)
+	defer stop()
+	outcome, err := r.steps(ctx)
+	return r.close(ctx, outcome, err)
+}
+
+// run is one run under way.
+type run struct {
+	*Syncer
+	conn    Connection
+	opts    Options
+	id      int64
+	started time.Time
+	plan    *state.Plan
+	probe   bool // the index is old: search for a customer once more before it is created
+
+	settling sync.Mutex // held while the index is settled for a replay
+}
+
+// open opens a run. With the connection's lock in hand, a run that the ledger
+// shows as open belongs to a process that died; without it, its lease decides.
+func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked bool) (*run, error) {
+	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now()}
+	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		if err := tx.PinConnection(state.Connection{
+			Name: conn.Name, Kind: conn.Info.Kind, Tenant: conn.Info.Tenant, TenantName: conn.Info.TenantName, Fingerprint: conn.Fingerprint,
+		}); err != nil {
+			return err
+		}
+		if err := tx.SaveMapping(conn.Mapping.Version(), string(conn.Mapping.Text()), opts.Actor); err != nil {
+			return err
+		}
+		if locked {
+			if err := tx.EndLease(conn.Name); err != nil {
+				return err
+			}
+		}
+		r.id, err = tx.OpenRun(state.NewRun{
+			Connection: conn.Name, Kind: opts.Kind, Trigger: opts.Trigger, Mapping: conn.Mapping.Version(), Holder: opts.Holder,
+		})
+		return err
+	})
+}
+
+// keepLease renews the run's lease until stop is called; when the lease is lost
+// the returned context ends with state.ErrLeaseLost as its cause.
+func (r *run) keepLease(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	finished, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(state.Lease / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-finished:
+				return
+			case <-tick.C:
+			}
+			err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.RenewLease(r.id) })
+			if errors.Is(err, state.ErrLeaseLost) {
+				cancel(err)
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		close(finished)
+		<-stopped
+		cancel(nil)
+	}
+}
+
+// steps walks the stages. It returns how the run ended when no error says
+// otherwise.
+func (r *run) steps(ctx context.Context) (connector.RunOutcome, error) {
+	if r.opts.Kind != connector.RunPlan {
+		if err := r.resume(ctx); err != nil {
+			return "", fmt.Errorf("finish what an earlier run began: %w", err)
+		}
+	}
+	if err := r.pull(ctx); err != nil {
+		return "", fmt.Errorf("read the accounting system: %w", err)
+	}
+	plan, err := r.makePlan(ctx)
+	if err != nil {
+		return "", fmt.Errorf("plan: %w", err)
+	}
+	r.plan = &plan
+	if r.opts.Kind == connector.RunPlan {
+		return connector.RunComplete, nil
+	}
+	if plan.Limits != "" {
+		return connector.RunAwaitingApproval, nil
+	}
+	return connector.RunComplete, r.apply(ctx)
+}
+
+func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error) (Result, error) {
+	res := Result{RunID: r.id, Connection: r.conn.Name, Kind: r.opts.Kind, Plan: r.plan, Err: err, RetryAt: connector.RetryAt(err)}
+	problem := ""
+	if err != nil {
+		outcome, problem = outcomeOf(err), err.Error()
+	}
+	closeErr := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) (err error) {
+		res.Counts, res.Outcome, err = tx.CloseRun(r.id, r.conn.Name, outcome, problem)
+		return err
+	})
+	if closeErr != nil {
+		return res, fmt.Errorf("close run %d: %w", r.id, errors.Join(err, closeErr))
+	}
+	return res, nil
+}
+
+// outcomeOf sorts the error that ended a run: what a later run can take up by
+// itself leaves it incomplete, everything else failed.
+func outcomeOf(err error) connector.RunOutcome {
+	var quarantine *reconcile.QuarantineError
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, reconcile.ErrUnsettled), errors.As(err, &quarantine):
+		return connector.RunIncomplete
+	}
+	switch connector.FaultOf(err) {
+	case connector.FaultThrottled, connector.FaultUnavailable, connector.FaultUnknown:
+		return connector.RunIncomplete
+	}
+	return connector.RunFailed
+}
+
+func (r *run) progress(stage string, done, total int) {
+	if r.opts.Progress != nil {
+		r.opts.Progress(Progress{stage, done, total})
+	}
+}
