@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// readyFor is how long an answer about readiness stands: asking commits to the
+// ledger, and the page is open to strangers.
+const readyFor = time.Second
+
+// readiness is what ReadyPath answers. It names no connection: the listener may
+// be public.
+type readiness struct {
+	State       string   `json:"state"` // ok, degraded or failing
+	Degraded    []string `json:"degraded"`
+	SweepAge    *int64   `json:"sweep_age_seconds"`    // since the last complete reading of the service began; null for never
+	RunAge      *int64   `json:"run_age_seconds"`      // since the connection that waits longest finished a run; null when one never did
+	DeliveryAge *int64   `json:"delivery_age_seconds"` // since the last delivery was accepted; null for never
+}
+
+// What readiness calls degraded: the endpoint works, but somebody should look.
+const (
+	sweepNever   = "sweep_never"
+	sweepOverdue = "sweep_overdue"
+	runFailed    = "run_failed"
+)
+
+// serveReady answers 200 while the ledger can be committed to, else 503, and says
+// how fresh the ledger is.
+func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
+	ready := s.readiness(r.Context())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if ready.State == "failing" {
+		w.WriteHeader(statuses[NotReady])
+	}
+	_ = json.NewEncoder(w).Encode(ready) // a caller that has gone has nobody left to tell
+}
+
+// readiness looks at the ledger, at most once per readyFor.
+func (s *Server) readiness(ctx context.Context) readiness {
+	s.checking.Lock()
+	defer s.checking.Unlock()
+	now := s.cfg.Now()
+	if age := now.Sub(s.checked); !s.checked.IsZero() && age >= 0 && age < readyFor {
+		return s.ready
+	}
+	ready, err := s.inspect(context.WithoutCancel(ctx), now)
+	if err != nil {
+		ready = readiness{State: "failing", Degraded: []string{}}
+		s.cfg.Report(Event{Outcome: NotReady, Err: err})
+	}
+	s.ready, s.checked = ready, now
+	return ready
+}
+
+func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) {
+	ready := readiness{State: "ok", Degraded: []string{}}
+	if err := s.cfg.Ledger.Ping(ctx); err != nil {
+		return ready, fmt.Errorf("commit to the ledger: %w", err)
+	}
+	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectInbox} {
+		if err := look(ctx, now, &ready); err != nil {
+			return ready, err
+		}
+	}
+	if len(ready.Degraded) > 0 {
+		ready.State = "degraded"
+	}
+	return ready, nil
+}
+
+func (s *Server) inspectSweep(ctx context.Context, now time.Time, ready *readiness) error {
+	last, err := s.cfg.Ledger.LastPass(ctx)
+	switch {
+	case err != nil:
+		return err
+	case last.IsZero():
+		ready.Degraded = append(ready.Degraded, sweepNever)
+	case now.Sub(last) > s.cfg.SweepOverdue:
+		ready.Degraded = append(ready.Degraded, sweepOverdue)
+	}
+	ready.SweepAge = age(now, last)
+	return nil
+}
+
+func (s *Server) inspectRuns(ctx context.Context, now time.Time, ready *readiness) error {
+	runs, err := s.cfg.Ledger.LatestRuns(ctx)
+	if err != nil {
+		return err
+	}
+	failed := false
+	for i, run := range runs {
+		failed = failed || run.Outcome == string(connector.RunFailed)
+		last, err := s.cfg.Ledger.LastFinished(ctx, run.Connection)
+		if err != nil {
+			return err
+		}
+		if a := age(now, last); i == 0 || a == nil || ready.RunAge != nil && *a > *ready.RunAge {
+			ready.RunAge = a
+		}
+	}
+	if failed {
+		ready.Degraded = append(ready.Degraded, runFailed)
+	}
+	return nil
+}
+
+func (s *Server) inspectInbox(ctx context.Context, now time.Time, ready *readiness) error {
+	newest, err := s.cfg.Ledger.Inbox(ctx, state.Filter{Limit: 1})
+	if err != nil || len(newest) == 0 {
+		return err
+	}
+	at, err := time.Parse(time.RFC3339, newest[0].ReceivedAt)
+	ready.DeliveryAge = age(now, at)
+	return err
+}
+
+// age returns the whole seconds from then to now; nil when then is zero.
+func age(now, then time.Time) *int64 {
+	if then.IsZero() {
+		return nil
+	}
+	seconds := int64(now.Sub(then) / time.Second)
+	return &seconds
+}

@@ -1,0 +1,431 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"payersync/connector"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// diary notes what happened when, in time since the test began.
+type diary struct {
+	mu    sync.Mutex
+	began time.Time
+	lines []string
+}
+
+func newDiary() *diary { return &diary{began: time.Now()} }
+
+func (d *diary) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := time.Since(d.began).Truncate(time.Second)
+	d.lines = append(d.lines, fmt.Sprintf("%s %s", at, fmt.Sprintf(format, args...)))
+}
+
+func (d *diary) report(e Event) {
+	if e.Job == DrainName && e.Outcome == Done {
+		return
+	}
+	d.note("%s %s %s", e.Job, e.Outcome, e.Trigger)
+}
+
+func (d *diary) check(t *testing.T, want ...string) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var got []string
+	for _, line := range d.lines {
+		got = append(got, strings.TrimSpace(line))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("diary (-want +got):\n%s", diff)
+	}
+}
+
+// run runs a worker for a span of fake time and returns when it has stopped.
+func run(t *testing.T, span time.Duration, cfg Config) {
+	t.Helper()
+	w := start(t, cfg)
+	time.Sleep(span)
+	w.stop()
+}
+
+type running struct {
+	*Worker
+	stop func()
+}
+
+func start(t *testing.T, cfg Config) running {
+	t.Helper()
+	if cfg.Drain == nil {
+		cfg.Drain = func(context.Context) error { return nil }
+	}
+	w, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	return running{w, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}}
+}
+
+// nothing is the work of a job whose ticks alone matter.
+func nothing(context.Context, string) error { return nil }
+
+// justNow is the Last of a job that is not overdue.
+func justNow(context.Context) (time.Time, error) { return time.Now(), nil }
+
+func TestJobRunsAtItsTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		run(t, 61*time.Minute, Config{Report: d.report, Jobs: []Job{
+			{Name: "sync", Schedule: "*/15 * * * *", Last: justNow, Run: nothing},
+			{Name: "sweep", Schedule: "7 * * * *", Run: nothing},
+		}})
+		d.check(t, "7m0s sweep done schedule", "15m0s sync done schedule", "30m0s sync done schedule", "45m0s sync done schedule", "1h0m0s sync done schedule")
+	})
+}
+
+func TestDailyJobRunsOncePerDay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		run(t, 7*24*time.Hour, Config{Report: d.report, DrainEvery: time.Hour, Jobs: []Job{{Name: "backup", Schedule: "30 3 * * *", Run: nothing}}})
+		if len(d.lines) != 7 {
+			t.Errorf("a daily job ran %d times in 7 days: %q", len(d.lines), d.lines)
+		}
+	})
+}
+
+// covers F61
+func TestTickIsSkippedWhileTheJobRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		run(t, 46*time.Minute, Config{Report: d.report, Jobs: []Job{{Name: "sync", Schedule: "*/15 * * * *", Run: func(context.Context, string) error {
+			time.Sleep(20 * time.Minute)
+			return nil
+		}}}})
+		d.check(t, "30m0s sync skipped", "35m0s sync done schedule", "1h5m0s sync done schedule")
+	})
+}
+
+// covers F72
+func TestMissedJobCatchesUpOnceHoweverOftenItWasMissed(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		last func(now time.Time) time.Time
+		want []string
+	}{
+		{"down for a week", func(now time.Time) time.Time { return now.Add(-7 * 24 * time.Hour) },
+			[]string{"0s sync done catch_up", "15m0s sync done schedule"}},
+		{"missed by a moment", func(now time.Time) time.Time { return now.Add(-15*time.Minute - time.Millisecond) },
+			[]string{"0s sync done catch_up", "15m0s sync done schedule"}},
+		{"never finished", func(time.Time) time.Time { return time.Time{} },
+			[]string{"0s sync done catch_up", "15m0s sync done schedule"}},
+		{"finished since its last time", func(now time.Time) time.Time { return now },
+			[]string{"15m0s sync done schedule"}},
+		{"the clock was set back", func(now time.Time) time.Time { return now.Add(24 * time.Hour) },
+			[]string{"15m0s sync done schedule"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d := newDiary()
+				last := tt.last(time.Now())
+				run(t, 16*time.Minute, Config{Report: d.report, Jobs: []Job{{
+					Name: "sync", Schedule: "*/15 * * * *", Run: nothing,
+					Last: func(context.Context) (time.Time, error) { return last, nil },
+				}}})
+				d.check(t, tt.want...)
+			})
+		})
+	}
+}
+
+func TestRunStartsNothingWhenTheLedgerCannotSayWhatRanLast(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("disk I/O error")
+	w, err := New(Config{
+		Drain: func(context.Context) error { t.Error("drained"); return nil },
+		Jobs: []Job{{
+			Name: "sync", Schedule: "* * * * *", Last: func(context.Context) (time.Time, error) { return time.Time{}, broken },
+			Run: func(context.Context, string) error { t.Error("ran"); return nil },
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("Run: %v, want %v", err, broken)
+	}
+}
+
+func TestNudgesBeforeAndDuringADrainCountAsOneEach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		w := start(t, Config{DrainEvery: time.Hour, Drain: func(context.Context) error {
+			d.note("drain")
+			time.Sleep(2 * time.Second)
+			return nil
+		}})
+		for range 100 { // all during the drain that Run begins with
+			w.Nudge()
+		}
+		time.Sleep(10 * time.Second)
+		for range 100 {
+			w.Nudge()
+		}
+		synctest.Wait() // the drain has begun
+		w.Nudge()
+		time.Sleep(20 * time.Second)
+		w.stop()
+		d.check(t, "0s drain", "2s drain", "10s drain", "12s drain")
+	})
+}
+
+func TestDrainIsTriedAgainAfterAFailureAndForParkedDeliveries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		drains := 0
+		run(t, 95*time.Second, Config{Report: d.report, Drain: func(context.Context) error {
+			if drains++; drains == 2 {
+				panic("broken")
+			}
+			if drains < 4 {
+				return errors.New("no answer")
+			}
+			return nil
+		}})
+		d.check(t, "0s drain failed schedule", "30s drain panicked", "1m0s drain failed schedule")
+		if drains != 4 {
+			t.Errorf("drained %d times, want 4", drains)
+		}
+	})
+}
+
+func throttledUntil(at time.Time) error {
+	return fmt.Errorf("list the customers: %w", &connector.RemoteError{Op: "list", Fault: connector.FaultThrottled, Status: 429, RetryAt: at, Detail: "too many requests"})
+}
+
+// covers F13
+func TestThrottledJobIsParkedUntilTheNamedTimeAndThenGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		runs := 0
+		run(t, 61*time.Minute, Config{Report: d.report, Jobs: []Job{{Name: "sync", Schedule: "*/15 * * * *", Run: func(context.Context, string) error {
+			if runs++; runs == 1 {
+				return throttledUntil(time.Now().Add(20 * time.Minute))
+			}
+			return nil
+		}}}})
+		d.check(t, "15m0s sync parked schedule", "30m0s sync skipped", "35m0s sync done schedule", "45m0s sync done schedule", "1h0m0s sync done schedule")
+	})
+}
+
+// covers F13
+func TestParkingIsBounded(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name      string
+		wait, got time.Duration
+	}{
+		{"as named", 20 * time.Minute, 20 * time.Minute},
+		{"the next second", time.Second, time.Minute},
+		{"the next century", 100 * 365 * 24 * time.Hour, 24 * time.Hour},
+		{"in the past", -time.Hour, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+			w := &Worker{cfg: Config{Now: func() time.Time { return now }}}
+			e := w.once(t.Context(), &job{Job: Job{Run: func(context.Context, string) error { return throttledUntil(now.Add(tt.wait)) }}}, TriggerSchedule)
+			if want := now.Add(tt.got); tt.got > 0 && (e.Outcome != Parked || !e.Until.Equal(want)) {
+				t.Errorf("got %s until %s, want parked until %s", e.Outcome, e.Until, want)
+			}
+			if tt.got == 0 && e.Outcome != Failed {
+				t.Errorf("got %s, want failed", e.Outcome)
+			}
+		})
+	}
+}
+
+func TestThrottledDrainIgnoresNudgesUntilTheNamedTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		w := start(t, Config{DrainEvery: time.Hour, Drain: func(context.Context) error {
+			d.note("drain")
+			if time.Since(d.began) < time.Minute {
+				return throttledUntil(time.Now().Add(5 * time.Minute))
+			}
+			return nil
+		}})
+		for range 10 {
+			time.Sleep(20 * time.Second)
+			w.Nudge()
+		}
+		time.Sleep(2 * time.Minute)
+		w.stop()
+		d.check(t, "0s drain", "5m0s drain", "5m0s drain") // the second for the nudges kept meanwhile
+	})
+}
+
+func TestJobGoesOnAfterAPanic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var events []Event
+		runs := 0
+		run(t, 200*time.Second, Config{
+			Report: func(e Event) {
+				if e.Job == "sync" {
+					events = append(events, e)
+				}
+			},
+			Jobs: []Job{{Name: "sync", Schedule: "* * * * *", Run: func(context.Context, string) error {
+				switch runs++; runs {
+				case 1:
+					panic("secret-7f3a")
+				case 2:
+					_ = make([]int, 2)[runs]
+				}
+				return nil
+			}}},
+		})
+		var outcomes []Outcome
+		for _, e := range events {
+			outcomes = append(outcomes, e.Outcome)
+		}
+		if want := []Outcome{Panicked, Panicked, Done}; !slices.Equal(outcomes, want) {
+			t.Fatalf("outcomes %v, want %v", outcomes, want)
+		}
+		if text := fmt.Sprintf("%v", events[0].Err); strings.Contains(text, "secret") {
+			t.Errorf("the report shows what was thrown: %s", text)
+		}
+		var p *PanicError
+		if !errors.As(events[1].Err, &p) || !strings.Contains(p.What, "index out of range") || !strings.Contains(p.Stack, "worker_test.go") {
+			t.Errorf("got %v, want the runtime's error and a stack", events[1].Err)
+		}
+	})
+}
+
+// covers F67
+func TestStopEndsTheContextOfRunningJobsAndWaitsForThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		finish := func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(20 * time.Second) // requests in flight
+			d.note("finished")
+			return ctx.Err()
+		}
+		w := start(t, Config{Report: d.report, Drain: finish, Jobs: []Job{
+			{Name: "sync", Schedule: "* * * * *", Run: func(ctx context.Context, _ string) error { return finish(ctx) }},
+		}})
+		time.Sleep(90 * time.Second)
+		w.stop()
+		d.note("stopped")
+		slices.Sort(d.lines)
+		d.check(t, "1m50s drain interrupted schedule", "1m50s finished", "1m50s finished", "1m50s stopped", "1m50s sync interrupted schedule")
+	})
+}
+
+func TestStopDoesNotWaitForAParkedJob(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		run(t, 90*time.Second, Config{Report: d.report, Jobs: []Job{{Name: "sync", Schedule: "* * * * *", Run: func(context.Context, string) error {
+			return throttledUntil(time.Now().Add(time.Hour))
+		}}}})
+		d.note("stopped")
+		d.check(t, "1m0s sync parked schedule", "1m30s stopped")
+	})
+}
+
+func TestDelaysStayWithinTheJitterAndRepeatFromTheirSeed(t *testing.T) {
+	t.Parallel()
+	const jitter = 40 * time.Second
+	schedule := func(seed uint64) []time.Duration {
+		cfg := Config{Jitter: jitter, Rand: rand.New(rand.NewPCG(seed, 0)), Drain: func(context.Context) error { return nil }}
+		for i := range 20 {
+			cfg.Jobs = append(cfg.Jobs, Job{Name: fmt.Sprint(i), Schedule: "0 * * * *", Run: nothing})
+		}
+		w, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hour := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+		var delays []time.Duration
+		for _, j := range w.jobs {
+			first := j.Next(hour.Add(30 * time.Minute))
+			if second := j.Next(first); second.Sub(first) != time.Hour {
+				t.Errorf("an hourly job came at %s, then at %s", first, second)
+			}
+			delays = append(delays, first.Sub(hour.Add(time.Hour)))
+		}
+		return delays
+	}
+	first := schedule(1)
+	if least, most := slices.Min(first), slices.Max(first); least < 0 || most >= jitter || least == most {
+		t.Errorf("delays from %s to %s, want them spread over [0, %s)", least, most, jitter)
+	}
+	if again := schedule(1); !slices.Equal(first, again) {
+		t.Errorf("seed 1 gave %v, then %v", first, again)
+	}
+	if other := schedule(2); slices.Equal(first, other) {
+		t.Errorf("seeds 1 and 2 gave the same delays %v", other)
+	}
+}
+
+func TestNewReportsEveryJobThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{Jitter: time.Second, Drain: func(context.Context) error { return nil }, Jobs: []Job{
+		{Name: "acme", Schedule: "61 * * * *", Run: nothing},
+		{Name: "sweep", Schedule: "0 0 31 2 *", Run: nothing},
+		{Name: "sweep", Schedule: "@daily", Run: nothing},
+		{Name: "idle", Schedule: "@daily"},
+		{Name: "drain", Schedule: "@daily", Run: nothing},
+	}})
+	if err == nil {
+		t.Fatal("New accepted five wrong jobs")
+	}
+	for _, want := range []string{
+		"jitter needs a source of randomness", `the job acme: the schedule "61 * * * *" cannot be used: "61" is no minute`,
+		"the job sweep: the schedule", `the job "sweep" is given twice`, `the job "idle" needs`, `the job "drain" is given twice, or has a name that is taken`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("New: %v\nwant it to say: %s", err, want)
+		}
+	}
+	if _, err := New(Config{}); err == nil || !strings.Contains(err.Error(), "no drain") {
+		t.Errorf("New without a drain: %v", err)
+	}
+}
