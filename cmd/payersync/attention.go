@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+func (a *app) attentionCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "attention",
+		Short:   "Show the records that need a person, and try them again",
+		Example: "  payersync attention list\n  payersync attention retry C0001 && payersync sync",
+	}
+	return subcommands(c, a.attentionListCmd(), a.attentionRetryCmd())
+}
+
+func (a *app) attentionListCmd() *cobra.Command {
+	var f state.Filter
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List what is the matter with which record, and what to do",
+		Example: "  payersync attention list --reason email_malformed --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.listAttention(cmd.Context(), s, f)
+		},
+	}
+	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
+	c.Flags().StringVar(&f.State, "reason", "", "only this reason code")
+	c.Flags().IntVar(&f.Limit, "limit", 0, "at most so many; 0 for all")
+	return c
+}
+
+func (a *app) listAttention(ctx context.Context, s *session, f state.Filter) error {
+	attention, err := s.ledger.Attention(ctx, f)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		return printLines(a.out, attention)
+	}
+	var rows [][]string
+	for _, r := range attention {
+		rows = append(rows, []string{r.Connection, r.SourceID, r.Detail, connector.Reason(r.Reason).Next()})
+	}
+	printTable(a.out, []string{"Connection", "Record", "What is the matter", "What to do"}, rows)
+	return nil
+}
+
+func (a *app) attentionRetryCmd() *cobra.Command {
+	var connection string
+	c := &cobra.Command{
+		Use:   "retry ID",
+		Short: "Let the next sync try a record again although it did not change",
+		Long: `Lets the next sync plan a record again by its source id, for example after a refusal
+of the billing service was put right there. Nothing is sent before that sync.`,
+		Example: "  payersync attention retry C0001 && payersync sync",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			names, err := s.cfg.configured(nil)
+			if connection != "" {
+				names, err = s.cfg.configured([]string{connection})
+			}
+			if err != nil {
+				return err
+			}
+			return a.retry(cmd.Context(), s, names, args[0])
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "the record's connection; all of them when left out")
+	return c
+}
+
+func (a *app) retry(ctx context.Context, s *session, connections []connectionConfig, sourceID string) error {
+	found := false
+	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+		for _, c := range connections {
+			marked, err := tx.ReplanRecord(c.Name, sourceID)
+			if err != nil {
+				return err
+			}
+			found = found || marked
+		}
+		if !found {
+			return nil
+		}
+		return tx.Audit(state.Entry{Actor: actor(), Action: "retry record", Subject: sourceID})
+	}); err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("cannot retry %q: no record has this source id; payersync attention list shows them", sourceID)
+	}
+	a.say("The next sync tries record %s again.", visible(sourceID))
+	return nil
+}

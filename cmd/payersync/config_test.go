@@ -1,0 +1,295 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector/billing"
+	"payersync/mapping/strict"
+)
+
+var updateConfig = flag.Bool("update", false, "rewrite the golden files of wrong configurations")
+
+// environment is what the tests' configurations find in their environment.
+func environment(name string) (string, bool) {
+	value, ok := map[string]string{
+		"BILLING_CLIENT_ID":     "client-1",
+		"BILLING_CLIENT_SECRET": "hunter2-secret",
+		"WEBHOOK_SECRET":        "hunter2-webhook-secret-of-32-bytes",
+		"BLANK":                 " \n",
+	}[name]
+	return value, ok
+}
+
+func TestWrongConfigurationsAreExplained(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/config/wrong/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no wrong files found: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			t.Parallel()
+			_, err := loadConfig(file, environment)
+			var wrong *strict.Error
+			if !errors.As(err, &wrong) {
+				t.Fatalf("loadConfig = %v, want a *strict.Error", err)
+			}
+			got := strings.ReplaceAll(wrong.Error(), filepath.Base(file), "payersync.yaml") + "\n"
+			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
+			if *updateConfig {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("the explanation differs (-want +got):\n%s", diff)
+			}
+			for _, hidden := range []string{"hunter2", "12345678", "main.", "interface", "struct"} {
+				if strings.Contains(got, hidden) {
+					t.Errorf("the explanation shows %q:\n%s", hidden, got)
+				}
+			}
+		})
+	}
+}
+
+func TestAWholeConfigurationIsLoaded(t *testing.T) {
+	t.Parallel()
+	got, err := loadConfig("testdata/config/whole.yaml", environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join("testdata", "config")
+	if want := filepath.Join(dir, "payersync.db"); got.Ledger.Path != want {
+		t.Errorf("ledger.path = %s, want %s", got.Ledger.Path, want)
+	}
+	conn := got.Connections[0]
+	if conn.Source.Path != filepath.Join(dir, "customers.csv") || conn.Mapping != filepath.Join(dir, "mapping.yaml") || conn.Schedule != "*/15 * * * *" {
+		t.Errorf("connection = %+v", conn)
+	}
+	if got.Billing.ClientSecret.Expose() != "hunter2-secret" || got.Billing.Webhook.Signature.Secrets[0].Expose() != "hunter2-webhook-secret-of-32-bytes" {
+		t.Error("the secrets were not resolved")
+	}
+	if diff := cmp.Diff(billing.Standard(), got.Billing.Dialect.Dialect); diff != "" {
+		t.Errorf("dialect differs from the profile (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(billing.DefaultEventPaths(), got.Billing.Webhook.EventPaths); diff != "" {
+		t.Errorf("event_paths differ from the defaults (-want +got):\n%s", diff)
+	}
+	if _, err := billing.NewVerifier(got.Billing.Webhook.Signature.Signature); err != nil {
+		t.Errorf("NewVerifier: %v", err)
+	}
+}
+
+// minimal is the least that a configuration holds.
+const minimal = `billing:
+  base_url: http://127.0.0.1:8090/api
+  client_id: env:BILLING_CLIENT_ID
+  client_secret: a literal
+  redirect_url: http://localhost:8090/signed
+connections:
+  - {name: a, source: {kind: csv, path: /data/a.csv, preset: xero}, mapping: m.yaml}
+`
+
+func load(t *testing.T, yaml string) *config {
+	t.Helper()
+	cfg, err := parseConfig("payersync.yaml", []byte(yaml), environment)
+	if err != nil {
+		t.Fatalf("parseConfig:\n%v", err)
+	}
+	return cfg
+}
+
+func TestWhatIsLeftOutHasDefaults(t *testing.T) {
+	t.Parallel()
+	got := load(t, minimal)
+	want := defaultConfig()
+	want.Billing, want.Connections = got.Billing, got.Connections
+	if diff := cmp.Diff(want, *got, cmp.AllowUnexported(secretRef{}), cmp.Comparer(func(a, b secretRef) bool { return a == b })); diff != "" {
+		t.Errorf("the defaults differ (-want +got):\n%s", diff)
+	}
+	if b := got.Billing; b.Profile != "standard" || b.AuthURL != "/oauth2/token" || b.RatePerSecond != 5 || b.MaxInFlight != 8 || b.Webhook != nil {
+		t.Errorf("billing = %+v", b)
+	}
+	if time.Duration(got.Lookup.MaxAge) != 24*time.Hour || time.Duration(got.Lookup.Quarantine) != 15*time.Minute {
+		t.Errorf("lookup = %+v", got.Lookup)
+	}
+	if got.Connections[0].Source.Path != "/data/a.csv" {
+		t.Errorf("an absolute path became %s", got.Connections[0].Source.Path)
+	}
+}
+
+func TestTheDialectOverridesItsProfileOneByOne(t *testing.T) {
+	t.Parallel()
+	got := load(t, strings.Replace(minimal, "billing:\n", `billing:
+  profile: adfin
+  dialect:
+    api_auth: client_credentials
+    list: {first_page: 1, size: 50}
+    read_only: [timezone]
+`, 1)).Billing.Dialect.Dialect
+	want := billing.Adfin()
+	want.APIAuth = "client_credentials"
+	want.List.FirstPage, want.List.Size = "1", 50
+	want.ReadOnly = []string{"timezone"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("dialect differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestEventPathsOverrideTheirDefaultsOneByOne(t *testing.T) {
+	t.Parallel()
+	got := load(t, strings.Replace(minimal, "billing:\n", `billing:
+  webhook:
+    public_url: https://hooks.example.com/hook
+    signature: {scheme: standard-webhooks, tolerance: 2m, secrets: ["whsec_aHVudGVyMi1zZWNyZXQtb2YtMzItYnl0ZXM="]}
+    event_paths: {type: [kind]}
+`, 1)).Billing.Webhook
+	want := billing.DefaultEventPaths()
+	want.Type = []string{"kind"}
+	if diff := cmp.Diff(want, got.EventPaths); diff != "" {
+		t.Errorf("event_paths differ (-want +got):\n%s", diff)
+	}
+	if got.Signature.Tolerance != 2*time.Minute || !slices.Equal(got.Events, []string{"dd-mandate", "customer"}) {
+		t.Errorf("webhook = %+v", got)
+	}
+}
+
+func TestLimitsAreNumbersOrPercentages(t *testing.T) {
+	t.Parallel()
+	tests := map[string]limit{"20": {Count: 20}, "0": {}, "5%": {Percent: 5}, "'2.5 %'": {Percent: 2.5}, "100%": {Percent: 100}}
+	for text, want := range tests {
+		if got := load(t, minimal+"guards: {max_changes: "+text+"}\n").Guards.MaxChanges; got != want {
+			t.Errorf("%s = %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func TestSecretsComeFromFilesBesideTheConfiguration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "payersync.yaml")
+	yaml := strings.Replace(minimal, "a literal", "file:secret.txt", 1)
+	for file, text := range map[string]string{path: yaml, filepath.Join(dir, "secret.txt"): " from a file\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := loadConfig(path, environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := got.Billing.ClientSecret.Expose(); s != "from a file" {
+		t.Errorf("client_secret = %q", s)
+	}
+}
+
+// covers F80, S15
+func TestAPrintedConfigurationShowsNoSecret(t *testing.T) {
+	t.Parallel()
+	cfg, err := loadConfig("testdata/config/whole.yaml", environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{fmt.Sprintf("%v %+v %#v", cfg, *cfg, *cfg), fmt.Sprintf("%+v", cfg.Billing), string(encoded)} {
+		if strings.Contains(text, "hunter2") {
+			t.Errorf("a secret is printed: %s", text)
+		}
+	}
+}
+
+func TestAMissingConfigurationSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	_, err := loadConfig("no/payersync.yaml", environment)
+	want := "the configuration cannot be read: there is no file no/payersync.yaml; make one with payersync init, or name yours with --config"
+	if err == nil || err.Error() != want {
+		t.Errorf("loadConfig = %v, want %s", err, want)
+	}
+}
+
+func TestTheShippedConfigurationsLoad(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"../../configs/quickstart/payersync.yaml", "../../configs/payersync.example.yaml"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		yaml := strings.NewReplacer(
+			"file:/run/credentials/payersync.service/billing_client_secret", "env:BILLING_CLIENT_SECRET",
+			"file:/run/credentials/payersync.service/webhook_secret", "env:WEBHOOK_SECRET").Replace(string(data))
+		if _, err := parseConfig(file, []byte(yaml), environment); err != nil {
+			t.Errorf("%s:\n%v", file, err)
+		}
+	}
+}
+
+func TestTheSchemaOffersOnlyValuesThatTheDialectAllows(t *testing.T) {
+	t.Parallel()
+	var schema struct {
+		Properties struct {
+			Billing struct {
+				Properties struct {
+					Dialect struct {
+						Properties map[string]struct{ Enum []string }
+					}
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(configSchema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for key, property := range schema.Properties.Billing.Properties.Dialect.Properties {
+		for _, value := range property.Enum {
+			checked++
+			yaml := strings.Replace(minimal, "billing:\n", fmt.Sprintf("billing:\n  api_token: a literal\n  dialect: {%s: %s}\n", key, value), 1)
+			if _, err := parseConfig("payersync.yaml", []byte(yaml), environment); err != nil {
+				t.Errorf("%s: %s:\n%v", key, value, err)
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("the schema offers only %d values", checked)
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	files, err := filepath.Glob("testdata/config/wrong/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range append(files, "testdata/config/whole.yaml") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, err := parseConfig("payersync.yaml", data, environment)
+		var wrong *strict.Error
+		if err != nil && !errors.As(err, &wrong) {
+			t.Fatalf("parseConfig = %T, want a *strict.Error", err)
+		}
+	})
+}

@@ -1,0 +1,348 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/sandbox"
+	"payersync/connector/server"
+)
+
+func (a *app) demoCmd() *cobra.Command {
+	var keep bool
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "See the whole job on an embedded sandbox, no account needed",
+		Long: `Starts a model of the billing service on this machine, writes a first set-up into a
+temporary folder, and runs the real commands over it: plan, backfill, signing links,
+webhooks (one twice, one out of order, one lost), sweep, a second run that sends
+nothing, status. Nothing leaves this machine.`,
+		Example: "  payersync demo\n  payersync demo --keep    # leaves the ledger and the servers up to look around",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
+	}
+	c.Flags().BoolVar(&keep, "keep", false, "leave the ledger and the servers up until Ctrl-C")
+	return c
+}
+
+// demo is one demonstration under way.
+type demo struct {
+	*app
+	dir   string
+	model *sandbox.Sandbox
+	hooks string // where serve takes webhooks
+	step  int
+}
+
+func (a *app) demo(ctx context.Context, keep bool) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	dir, err := os.MkdirTemp("", "payersync-demo-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the demo: %w", err)
+	}
+	if !keep {
+		defer os.RemoveAll(dir)
+	}
+	d := &demo{app: a, dir: dir}
+	listener, err := d.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	served := make(chan error, 2)
+	go func() { served <- server.Serve(ctx, listener, server.NewHTTPServer(d.model)) }()
+	go func() { served <- d.serve(ctx) }()
+	err = d.play(ctx)
+	if err == nil && keep {
+		d.inviteToLook(listener.Addr())
+		err = d.model.Run(ctx) // from here on webhooks go by themselves
+	}
+	stop()
+	return errors.Join(err, <-served, <-served)
+}
+
+// prepare writes the set-up and opens the sandbox's door.
+func (d *demo) prepare(ctx context.Context) (net.Listener, error) {
+	var listen net.ListenConfig
+	listener, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("open a port for the sandbox: %w", err)
+	}
+	free, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("find a port for webhooks: %w", err), listener.Close())
+	}
+	d.hooks = free.Addr().String()
+	if err := free.Close(); err != nil { // serve opens it again
+		return nil, errors.Join(err, listener.Close())
+	}
+	d.model = newSandbox(listener, connector.NewSecret(quickStartSecret), 0)
+	quiet := &app{program: program{in: d.in, out: io.Discard, errOut: io.Discard, getenv: d.getenv}, output: "table"}
+	if err := quiet.initialise(d.dir); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, d.pointConfig(listener.Addr().String())
+}
+
+// pointConfig makes the shipped set-up speak to the demo's own servers.
+func (d *demo) pointConfig(service string) error {
+	path := filepath.Join(d.dir, "payersync.yaml")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	text := strings.NewReplacer("127.0.0.1:8090", service, "127.0.0.1:8080", d.hooks,
+		"  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n").Replace(string(data))
+	return os.WriteFile(path, []byte(text), 0o600)
+}
+
+// serve runs the real serve command, with its log in the demo's folder.
+func (d *demo) serve(ctx context.Context) error {
+	log, err := os.OpenFile(filepath.Join(d.dir, "serve.log"), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	code := run(ctx, program{in: strings.NewReader(""), out: log, errOut: log, getenv: d.getenv}, d.args("serve"))
+	if err := log.Close(); err != nil {
+		return err
+	}
+	if code != exitDone {
+		return fmt.Errorf("serve ended with exit status %d", code)
+	}
+	return nil
+}
+
+func (d *demo) args(args ...string) []string {
+	return append(args, "--config", filepath.Join(d.dir, "payersync.yaml"))
+}
+
+// play walks through the demonstration.
+func (d *demo) play(ctx context.Context) error {
+	for _, act := range []func(context.Context) error{
+		d.showPlan, d.backfill, d.links, d.mandates, d.secondRun, d.end,
+	} {
+		if err := act(ctx); err != nil {
+			return fmt.Errorf("demo, step %d: %w", d.step, err)
+		}
+	}
+	return nil
+}
+
+// title begins a step.
+func (d *demo) title(format string, args ...any) {
+	d.step++
+	fmt.Fprintf(d.out, "\n── %d. %s\n", d.step, fmt.Sprintf(format, args...))
+}
+
+// command runs a command as a person would type it, and fails unless it ends
+// with the exit code that belongs there.
+func (d *demo) command(ctx context.Context, want int, args ...string) error {
+	fmt.Fprintf(d.out, "\n$ payersync %s\n", strings.Join(args, " "))
+	code := run(ctx, program{in: strings.NewReader(""), out: d.out, errOut: d.out, getenv: d.getenv}, d.args(args...))
+	if code != want {
+		return fmt.Errorf("payersync %s ended with exit status %d, not %d", args[0], code, want)
+	}
+	return nil
+}
+
+func (d *demo) showPlan(ctx context.Context) error {
+	d.title("A plan: customers.csv has 40 messy rows; what would be done? Nothing is sent.")
+	return d.command(ctx, exitAttention, "plan", "--limit", "3")
+}
+
+func (d *demo) backfill(ctx context.Context) error {
+	d.title("A backfill: one customer per row; rows that cannot be sent stop nobody else.")
+	if err := d.command(ctx, exitAttention, "backfill", "--yes"); err != nil {
+		return err
+	}
+	return d.command(ctx, exitDone, "attention", "list")
+}
+
+func (d *demo) links(ctx context.Context) error {
+	d.title("Signing links: each new payer with an e-mail address has one.")
+	if err := d.command(ctx, exitDone, "webhooks", "subscribe"); err != nil {
+		return err
+	}
+	return d.command(ctx, exitDone, "mandates", "list", "--state", "CREATED", "--links", "--limit", "4")
+}
+
+// mandates lets four payers sign and the bank decide on two, and brings the news
+// by webhook: one delivery twice, one out of order, one never.
+func (d *demo) mandates(ctx context.Context) error {
+	d.title("Payers sign and the bank decides; webhooks arrive signed, over HTTP.")
+	who, err := d.firstMandates(4)
+	if err != nil {
+		return err
+	}
+	for _, act := range []struct {
+		what string
+		do   error
+	}{
+		{"four payers sign", errors.Join(d.model.Sign(who[0]), d.model.Sign(who[1]), d.model.Sign(who[2]), d.model.Sign(who[3]))},
+		{"the bank approves the first", d.model.Approve(who[0])},
+		{"the bank cancels the second", d.model.BankCancel(who[1], "ACCOUNT_CLOSED")},
+	} {
+		if act.do != nil {
+			return act.do
+		}
+		fmt.Fprintf(d.out, "   %s\n", act.what)
+	}
+	if err := d.disturb(who); err != nil {
+		return err
+	}
+	if err := d.deliver(ctx); err != nil {
+		return err
+	}
+	if err := d.command(ctx, exitDone, "webhooks", "list"); err != nil {
+		return err
+	}
+	d.title("A sweep: repairs what the lost webhook should have told.")
+	if err := d.command(ctx, exitDone, "sweep"); err != nil {
+		return err
+	}
+	return d.compare(ctx, who)
+}
+
+// firstMandates returns the first n mandates that wait for a signature.
+func (d *demo) firstMandates(n int) ([]string, error) {
+	var ids []string
+	for _, c := range d.model.Customers() {
+		for _, m := range c.Mandates {
+			if ids = append(ids, m.ID); len(ids) == n {
+				return ids, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("the sandbox has %d mandates, not %d", len(ids), n)
+}
+
+// disturb swaps the two deliveries of the first payer, loses the third's and
+// doubles the fourth's.
+func (d *demo) disturb(who []string) error {
+	queue := d.model.Deliveries()
+	find := func(mandate string, nth int) int {
+		for i, q := range queue.List() {
+			if q.MandateID == mandate {
+				if nth--; nth < 0 {
+					return i
+				}
+			}
+		}
+		return -1
+	}
+	signed, active, lost := find(who[0], 0), find(who[0], 1), find(who[2], 0)
+	if signed < 0 || active < 0 || lost < 0 {
+		return errors.New("the sandbox did not queue the deliveries")
+	}
+	queue.Swap(signed, active)
+	queue.Drop(lost)
+	queue.Duplicate(find(who[3], 0))
+	fmt.Fprintln(d.out, "   on their way, the first payer's two webhooks change places, the third's is lost, the fourth's comes twice")
+	return nil
+}
+
+// deliver sends the webhooks to serve and waits until they are reflected.
+func (d *demo) deliver(ctx context.Context) error {
+	if err := d.until(ctx, "serve to come up", func() bool { return healthy(ctx, d.hooks) == nil }); err != nil {
+		return err
+	}
+	sent, err := d.model.Deliver(ctx)
+	if err != nil {
+		return fmt.Errorf("deliver the webhooks: %w", err)
+	}
+	fmt.Fprintf(d.out, "   %s delivered\n", plural(sent, "webhook"))
+	return d.until(ctx, "the webhooks to be reflected", func() bool {
+		report, err := d.report(ctx)
+		return err == nil && report.Inbox["received"] == 0
+	})
+}
+
+// until waits for something that happens in another goroutine, 10 s at most.
+func (d *demo) until(ctx context.Context, what string, done func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain for %s: %w", what, ctx.Err())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+func (d *demo) report(ctx context.Context) (r statusReport, err error) {
+	var out bytes.Buffer
+	code := run(ctx, program{in: strings.NewReader(""), out: &out, errOut: io.Discard, getenv: d.getenv}, d.args("status", "--output", "json"))
+	if code != exitDone {
+		return r, fmt.Errorf("status ended with exit status %d", code)
+	}
+	return r, json.Unmarshal(out.Bytes(), &r)
+}
+
+// compare fails unless the ledger shows the four mandates as the service has them.
+func (d *demo) compare(ctx context.Context, who []string) error {
+	var out bytes.Buffer
+	run(ctx, program{in: strings.NewReader(""), out: &out, errOut: io.Discard, getenv: d.getenv}, d.args("mandates", "list", "--output", "json"))
+	for dec := json.NewDecoder(&out); ; {
+		var m mandateReport
+		if err := dec.Decode(&m); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		truth, ok := d.model.Mandate(m.MandateID)
+		if slices.Contains(who, m.MandateID) && (!ok || string(truth.Status) != m.Status) {
+			return fmt.Errorf("the ledger shows mandate %s as %s, the service as %s", m.MandateID, m.Status, truth.Status)
+		}
+	}
+}
+
+func (d *demo) secondRun(ctx context.Context) error {
+	d.title("A second run over unchanged data sends nothing.")
+	before := d.model.Writes()
+	if err := d.command(ctx, exitAttention, "sync"); err != nil {
+		return err
+	}
+	if n := d.model.Writes() - before; n != 0 {
+		return fmt.Errorf("the second run sent %d writes", n)
+	}
+	fmt.Fprintln(d.out, "   the service saw 0 writes")
+	return nil
+}
+
+func (d *demo) end(ctx context.Context) error {
+	d.title("Where everything stands.")
+	if err := d.command(ctx, exitDone, "status"); err != nil {
+		return err
+	}
+	fmt.Fprint(d.out, "\nThat was the whole job. To look further: payersync demo --keep, or payersync init to begin your own.\n")
+	return nil
+}
+
+func (d *demo) inviteToLook(service net.Addr) {
+	config := filepath.Join(d.dir, "payersync.yaml")
+	fmt.Fprintf(d.out, `
+The servers stay up until Ctrl-C; the ledger stays in
+  %s
+Sign, approve and cancel mandates in a browser: http://%s
+Look around in another terminal:
+  payersync status --config %s
+  payersync payers show HB001 --config %s
+`, d.dir, service, config, config)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/mapping/strict"
+	"payersync/state"
+)
+
+// The exit codes are a public interface (README.md lists them).
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitAttention   = 3
+	exitApproval    = 4
+	exitThrottled   = 5
+	exitHeld        = 6
+	exitInterrupted = 130
+)
+
+// usageError is a mistake in how a command was called or configured.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// exitError ends a command with a code of its own after it has said everything
+// there is to say.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// exitCode returns the exit code for what a command returned.
+func exitCode(err error) int {
+	var code exitError
+	var usage usageError
+	var config *strict.Error
+	var open *state.ErrRunOpen
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &usage), errors.As(err, &config):
+		return exitUsage
+	case errors.As(err, &open):
+		return exitHeld
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case connector.FaultOf(err) == connector.FaultThrottled:
+		return exitThrottled
+	}
+	return exitFailed
+}
+
+// codeOf returns the exit code for how a run ended.
+func codeOf(r syncer.Result) int {
+	switch r.Outcome {
+	case connector.RunAwaitingApproval:
+		return exitApproval
+	case connector.RunComplete, connector.RunIncomplete:
+		if r.Err != nil {
+			return exitCode(r.Err)
+		}
+		if r.Counts.Held+r.Counts.Failed+r.Counts.Waiting > 0 {
+			return exitAttention
+		}
+		return exitDone
+	}
+	return exitFailed
+}
+
+// severity orders exit codes for a command that runs several connections: the
+// one a person should act on first wins.
+var severity = []int{exitDone, exitAttention, exitApproval, exitThrottled, exitHeld, exitFailed, exitUsage, exitInterrupted}
+
+// worse returns the more severe of two exit codes.
+func worse(a, b int) int {
+	for _, code := range severity {
+		if code == a {
+			return b
+		}
+		if code == b {
+			return a
+		}
+	}
+	return exitFailed
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector/server"
+)
+
+// healthcheckCmd asks a running serve whether it is alive, for containers that
+// hold nothing but this binary.
+func (a *app) healthcheckCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "healthcheck",
+		Short:   "Ask a running serve on this machine whether it is alive",
+		Example: "  payersync healthcheck --config /etc/payersync/payersync.yaml",
+		Hidden:  true,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			return healthy(cmd.Context(), cfg.Server.Webhooks)
+		},
+	}
+}
+
+// healthy asks the server that listens on addr.
+func healthy(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback(addr)+server.HealthPath, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", addr, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask %s: it answered %s", addr, resp.Status)
+	}
+	return nil
+}
+
+// loopback returns how this machine reaches a server that listens on addr, which
+// may mean all of its addresses.
+func loopback(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
+}

@@ -1,0 +1,53 @@
+// Command payersync keeps a billing service's customers and direct debit mandates
+// in step with an accounting system. Each command has a file of its own; this
+// package also loads the configuration and wires the packages together, and it
+// is the only one that reads the environment.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	// Everything made from here on is for this user alone (fault F96).
+	syscall.Umask(0o077)
+	ctx, stop := interruptible(os.Stderr)
+	code := run(ctx, program{in: os.Stdin, out: os.Stdout, errOut: os.Stderr, getenv: os.LookupEnv}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// program is what a command may touch of the outside: streams and environment.
+type program struct {
+	in     io.Reader
+	out    io.Writer // results
+	errOut io.Writer // narration and progress
+	getenv func(string) (string, bool)
+}
+
+// interruptible returns a context that ends with the first SIGINT or SIGTERM; a
+// second one ends the process at once.
+func interruptible(errOut io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if _, ok := <-signals; !ok {
+			return
+		}
+		_, _ = io.WriteString(errOut, "Stopping: requests in flight are finished first. Press Ctrl-C again to stop at once.\n")
+		cancel()
+		if _, ok := <-signals; ok {
+			os.Exit(exitInterrupted)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel()
+	}
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) mandatesCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "mandates",
+		Short:   "List, ask for, cancel and export direct debit mandates",
+		Example: "  payersync mandates list --state CREATED --links\n  payersync mandates request C0001 --reason 'new bank account'",
+	}
+	return subcommands(c, a.mandatesListCmd(), a.mandatesRequestCmd(), a.mandatesCancelCmd(), a.mandatesExportCmd())
+}
+
+// mandateReport is a mandate as `mandates list` prints it; its link only on demand.
+type mandateReport struct {
+	state.MandateRow
+	Link string `json:"link,omitempty"`
+}
+
+func (a *app) mandatesListCmd() *cobra.Command {
+	var f state.Filter
+	var links bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List mandates; with --links the signing links of those that wait for a signature",
+		Long: `Lists the mandates that payersync follows. A signing link lets whoever has it sign:
+--links shows the links of mandates that wait for a signature, and the audit log
+says who looked.`,
+		Example: "  payersync mandates list --state CREATED --links --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withMandates(cmd.Context(), f, links, func(mandates []mandateReport) error {
+				if a.json() {
+					return printLines(a.out, mandates)
+				}
+				a.printMandates(mandates, links)
+				return nil
+			})
+		},
+	}
+	mandateFlags(c, &f, &links)
+	return c
+}
+
+func mandateFlags(c *cobra.Command, f *state.Filter, links *bool) {
+	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
+	c.Flags().StringVar(&f.State, "state", "", "only this status, for example CREATED")
+	c.Flags().IntVar(&f.Limit, "limit", 0, "at most so many; 0 for all")
+	c.Flags().BoolVar(links, "links", false, "with the signing links; the audit log keeps who looked")
+}
+
+// withMandates hands the mandates to show, with their links when they were asked
+// for and the asking is in the audit log.
+func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, show func([]mandateReport) error) error {
+	s, err := a.openLedger(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	rows, err := s.ledger.Mandates(ctx, f)
+	if err != nil {
+		return err
+	}
+	if links {
+		if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+			return tx.Audit(state.Entry{Actor: actor(), Action: "show signing links", Subject: plural(len(rows), "mandate")})
+		}); err != nil {
+			return err
+		}
+	}
+	out := make([]mandateReport, len(rows))
+	for i, r := range rows {
+		out[i] = mandateReport{MandateRow: r}
+		if !links || r.Status != string(connector.MandateCreated) {
+			continue
+		}
+		if out[i].Link, err = s.ledger.SigningLink(ctx, r.MandateID); err != nil {
+			return err
+		}
+	}
+	return show(out)
+}
+
+func (a *app) printMandates(mandates []mandateReport, links bool) {
+	header := []string{"Mandate", "Connection", "Record", "Status", "Since"}
+	if links {
+		header = append(header, "Signing link")
+	}
+	var rows [][]string
+	for _, m := range mandates {
+		row := []string{m.MandateID, shown(m.Connection), shown(m.SourceID), connector.MandateStatus(m.Status).Label(), m.StatusSince}
+		if links {
+			row = append(row, m.Link)
+		}
+		rows = append(rows, row)
+	}
+	printTable(a.out, header, rows)
+}
+
+func (a *app) mandatesExportCmd() *cobra.Command {
+	var f state.Filter
+	var links bool
+	c := &cobra.Command{
+		Use:     "export",
+		Short:   "Write the mandates as CSV",
+		Long:    "Writes the mandates as CSV for a spreadsheet. Cells that a spreadsheet would take for a formula get a leading apostrophe, so the file is not meant to be read back in.",
+		Example: "  payersync mandates export > mandates.csv",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withMandates(cmd.Context(), f, links, func(mandates []mandateReport) error {
+				return writeMandates(a.out, mandates, links)
+			})
+		},
+	}
+	mandateFlags(c, &f, &links)
+	return c
+}
+
+func writeMandates(w io.Writer, mandates []mandateReport, links bool) error {
+	out := csv.NewWriter(w)
+	header := []string{"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at"}
+	if links {
+		header = append(header, "link")
+	}
+	if err := out.Write(header); err != nil {
+		return err
+	}
+	for _, m := range mandates {
+		row := []string{m.MandateID, m.BillingID, shown(m.Connection), shown(m.SourceID), m.Status, m.StatusSince, m.FirstSeenAt, m.LastSeenAt}
+		if links {
+			row = append(row, m.Link)
+		}
+		for i := range row {
+			row[i] = noFormula(row[i])
+		}
+		if err := out.Write(row); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// noFormula keeps a spreadsheet from running a cell (fault F52).
+func noFormula(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
+func (a *app) mandatesRequestCmd() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "request ID",
+		Short: "Ask for a signing link for one payer, or fetch it again",
+		Long: `Asks the billing service for a signing link for one payer, by source id, key value,
+billing id or mandate id, and prints it. After a cancellation a reason is needed:
+a new mandate takes the payer's new authority. The audit log keeps who asked.`,
+		Example: "  payersync mandates request C0001\n  payersync mandates request C0001 --reason 'changed bank'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
+				return a.requestLink(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason})
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log; needed after a cancellation")
+	return c
+}
+
+func (a *app) requestLink(ctx context.Context, s *session, p state.Payer, by syncer.Operator) error {
+	status, err := s.ledger.StatusOf(ctx, p.MandateID)
+	if err != nil {
+		return err
+	}
+	m, err := s.syncer.RequestLink(ctx, p, status, by)
+	switch {
+	case errors.Is(err, syncer.ErrReasonNeeded):
+		return usagef("the payer's mandate was cancelled; a new one takes a reason: --reason 'changed bank'")
+	case err != nil:
+		return fmt.Errorf("cannot ask for a signing link for %s: %w", p.SourceID, err)
+	}
+	if a.json() {
+		return printJSON(a.out, map[string]string{"mandate_id": m.ID, "status": string(m.Status), "link": m.URL})
+	}
+	_, err = fmt.Fprintf(a.out, "Mandate %s is %s. Signing link:\n%s\n", visible(m.ID), visible(m.Status.Label()), visible(m.URL))
+	return err
+}
+
+func (a *app) mandatesCancelCmd() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:     "cancel ID --reason TEXT",
+		Short:   "Cancel one payer's mandate",
+		Long:    "Cancels the current mandate of one payer, by source id, key value, billing id or mandate id. Nothing can be collected under it afterwards. The audit log keeps who cancelled and why.",
+		Example: "  payersync mandates cancel C0001 --reason 'the payer asked us to'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return usagef("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
+			}
+			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
+				if p.MandateID == "" {
+					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows who has", p.SourceID)
+				}
+				if err := s.syncer.CancelMandate(cmd.Context(), s.billing, p, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
+					return fmt.Errorf("cannot cancel the mandate of %s: %w", p.SourceID, err)
+				}
+				a.say("The mandate %s is cancelled.", visible(p.MandateID))
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	return c
+}
+
+// withPayer finds the one payer that id names and hands it over with a session
+// that may call the billing service.
+func (a *app) withPayer(ctx context.Context, id string, do func(*session, state.Payer) error) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	payers, err := s.ledger.FindPayers(ctx, id)
+	if err != nil {
+		return err
+	}
+	switch len(payers) {
+	case 0:
+		return fmt.Errorf("no payer has %q as source id, key value, billing id or mandate id; payersync payers list shows all", id)
+	case 1:
+		return do(s, payers[0])
+	}
+	return usagef("%q names %d payers; use the billing id of one of them", id, len(payers))
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// app is the program while one command runs.
+type app struct {
+	program
+	now     func() time.Time
+	config  string // --config
+	output  string // --output
+	verbose bool   // --verbose
+}
+
+// run carries out one command line and returns its exit code. It is the whole
+// program but for the process around it, so that tests and the demo call it too.
+func run(ctx context.Context, p program, args []string) int {
+	a := &app{program: p, now: time.Now}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.errOut)
+	err := root.ExecuteContext(ctx)
+	a.report(err)
+	return exitCode(err)
+}
+
+// report tells a person what went wrong, once.
+func (a *app) report(err error) {
+	var said exitError
+	switch {
+	case err == nil, errors.As(err, &said):
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(a.errOut, "Interrupted. Run the same command again to go on.")
+	default:
+		fmt.Fprintf(a.errOut, "payersync: %v\n", err)
+	}
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "payersync",
+		Short: "Keep a billing service's customers and mandates in step with an accounting system",
+		Long: `payersync keeps a billing service's customers and direct debit mandates in step
+with an accounting system: it reads customers, creates or updates them once each,
+asks for a mandate signing link for every new payer, and follows the mandates.
+
+To see it all at work, without any account:
+
+  payersync demo
+
+Exit status: 0 done · 1 failed · 2 usage or configuration · 3 done, but records
+need attention · 4 waiting for approval · 5 throttled, try again at the printed
+time · 6 another run holds the connection · 130 interrupted.`,
+		SilenceUsage: true, SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return usagef("there is no command %q%s; payersync --help lists them", args[0], didYouMean(cmd.SuggestionsFor(args[0])))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.output != "table" && a.output != "json" {
+				return usagef("--output is table or json, not %q", a.output)
+			}
+			return nil
+		},
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	config := "payersync.yaml"
+	if v, ok := a.getenv("PAYERSYNC_CONFIG"); ok && v != "" {
+		config = v
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.config, "config", config, "configuration `FILE` (or PAYERSYNC_CONFIG)")
+	flags.StringVar(&a.output, "output", "table", "how results are printed: table or json")
+	flags.BoolVar(&a.verbose, "verbose", false, "log every step to standard error")
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(
+		a.demoCmd(), a.initCmd(), a.checkCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(),
+		a.statusCmd(), a.payersCmd(), a.mandatesCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(),
+	)
+	for _, c := range root.Commands() {
+		usageArgs(c)
+	}
+	return root
+}
+
+// usageArgs turns cobra's complaints about arguments into usage errors.
+func usageArgs(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usagef("%w; see %s --help", err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		usageArgs(sub)
+	}
+}
+
+// subcommands makes a command that only holds others.
+func subcommands(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return fmt.Errorf("there is no command %q%s", cmd.CommandPath()+" "+args[0], didYouMean(cmd.SuggestionsFor(args[0])))
+	}
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	c.AddCommand(subs...)
+	return c
+}
+
+func didYouMean(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s?", strings.Join(names, " or "))
+}
+
+// flagError adds the nearest flag to cobra's complaint about an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !unknown {
+		return usagef("%w; see %s --help", err, cmd.CommandPath())
+	}
+	var near []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && alike(f.Name, name) {
+			near = append(near, "--"+f.Name)
+		}
+	})
+	return usagef("there is no flag --%s%s; see %s --help", name, didYouMean(near), cmd.CommandPath())
+}
+
+// alike reports whether two words differ by a slip of the keyboard: one letter
+// more, less, other, or two swapped.
+func alike(a, b string) bool {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	if len(a)-len(b) > 1 || a == b {
+		return a == b
+	}
+	i := 0
+	for i < len(b) && a[i] == b[i] {
+		i++
+	}
+	if len(a) > len(b) {
+		return a[i+1:] == b[i:]
+	}
+	return a[i+1:] == b[i+1:] || (i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:])
+}
+
+// actor names the person at the keyboard, for the audit log.
+func actor() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "unknown"
+}
+
+func (a *app) json() bool { return a.output == "json" }
+
+// say prints a line of narration.
+func (a *app) say(format string, args ...any) { fmt.Fprintf(a.errOut, format+"\n", args...) }

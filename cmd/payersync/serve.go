@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/server"
+	"payersync/connector/syncer"
+	"payersync/connector/worker"
+)
+
+// scheduleJitter spreads the jobs of many installations over the minute.
+const scheduleJitter = 10 * time.Second
+
+func (a *app) serveCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Run the schedules and the webhook endpoint until stopped",
+		Long: `Runs each connection's sync and the sweep by their schedules, takes webhooks in, and
+reflects them. A schedule that was missed while it was down is made up for once.
+SIGTERM lets requests in flight finish, 20 s at most. The log goes to standard error.
+Health: GET /healthz (alive) and /readyz (the ledger can be written to).`,
+		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := s.openBilling(a, s.cfg.Log); err != nil {
+				return err
+			}
+			defer s.close()
+			return a.serve(cmd.Context(), s)
+		},
+	}
+}
+
+func (a *app) serve(ctx context.Context, s *session) error {
+	w, err := worker.New(worker.Config{
+		Jobs: a.jobs(s), Drain: s.drain, Jitter: scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		Now: a.now, Report: s.reportJob,
+	})
+	if err != nil {
+		return usageError{err}
+	}
+	serveWebhooks, err := a.webhookServer(ctx, s, w.Nudge)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() {
+		served <- serveWebhooks(ctx)
+		stop() // without its endpoint serve ends, rather than run half
+	}()
+	s.log.WithField("connections", len(s.cfg.Connections)).Info("payersync serves")
+	worked := w.Run(ctx)
+	stop()
+	err = errors.Join(worked, <-served)
+	s.log.Info("payersync stops")
+	return err
+}
+
+// jobs returns what the schedules run: each connection's sync, and the sweep.
+func (a *app) jobs(s *session) []worker.Job {
+	jobs := []worker.Job{{
+		Name: "sweep", Schedule: s.cfg.Schedules.Sweep, Last: s.ledger.LastPass,
+		Run: func(ctx context.Context, _ string) error { return s.sweep(ctx) },
+	}}
+	for _, c := range s.cfg.Connections {
+		if c.Schedule == "" {
+			continue
+		}
+		jobs = append(jobs, worker.Job{
+			Name: "sync " + c.Name, Schedule: c.Schedule,
+			Last: func(ctx context.Context) (time.Time, error) { return s.ledger.LastFinished(ctx, c.Name) },
+			Run:  func(ctx context.Context, trigger string) error { return s.sync(ctx, c, trigger) },
+		})
+	}
+	return jobs
+}
+
+// sync makes one scheduled run and logs how it ended, once.
+func (s *session) sync(ctx context.Context, c connectionConfig, trigger string) error {
+	conn, err := s.connection(ctx, c)
+	if err != nil {
+		return err
+	}
+	res, err := s.syncer.Run(ctx, conn, syncer.Options{Kind: connector.RunSync, Trigger: trigger, Actor: "schedule", Holder: holder()})
+	if err != nil {
+		return err
+	}
+	s.log.WithFields(logrus.Fields{
+		"run": res.RunID, "connection": res.Connection, "outcome": res.Outcome, "pulled": res.Counts.Pulled, "created": res.Counts.Created,
+		"adopted": res.Counts.Adopted, "updated": res.Counts.Updated, "links": res.Counts.LinksRequested,
+		"held": res.Counts.Held, "failed": res.Counts.Failed, "waiting": res.Counts.Waiting,
+	}).Info("run ended")
+	return res.Err
+}
+
+func (s *session) sweep(ctx context.Context) error {
+	res, err := s.reconciler.Sweep(ctx)
+	if err != nil {
+		return err
+	}
+	s.log.WithFields(logrus.Fields{
+		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing, "doubled": res.Doubled,
+	}).Info("sweep ended")
+	return nil
+}
+
+func (s *session) drain(ctx context.Context) error {
+	res, err := s.reconciler.Drain(ctx)
+	if res.Reflected+res.Superseded+res.Parked+res.Ignored > 0 {
+		s.log.WithFields(logrus.Fields{
+			"reflected": res.Reflected, "superseded": res.Superseded, "parked": res.Parked, "ignored": res.Ignored, "moved": res.Moved,
+		}).Info("inbox drained")
+	}
+	return err
+}
+
+// reportJob logs what became of a job where the job itself could not.
+func (s *session) reportJob(e worker.Event) {
+	entry := s.log.WithFields(logrus.Fields{"job": e.Job, "outcome": e.Outcome})
+	if e.Trigger != "" {
+		entry = entry.WithField("trigger", e.Trigger)
+	}
+	if e.Err != nil {
+		entry = entry.WithError(e.Err)
+	}
+	switch e.Outcome {
+	case worker.Done, worker.Interrupted:
+		entry.Debug("job ended")
+	case worker.Parked:
+		entry.WithField("until", e.Until).Warn("job waits: the remote system asked for it")
+	case worker.Skipped:
+		entry.Info("job skipped: it is still running or waiting")
+	default:
+		entry.Error("job failed")
+	}
+}
+
+// webhookServer returns what serves the webhook endpoint and the health pages
+// until its context ends. Without a webhook section there are only the latter.
+func (a *app) webhookServer(ctx context.Context, s *session, nudge func()) (func(context.Context) error, error) {
+	hook := s.cfg.Billing.Webhook
+	if hook == nil || s.cfg.Server.Webhooks == "" {
+		s.log.Warn("no webhook endpoint is configured: changes are found by the sweep alone")
+		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
+	}
+	endpoint, err := a.endpoint(s, nudge)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Server.Webhooks)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen for webhooks: %w; choose another address in server.webhooks", err)
+	}
+	return func(ctx context.Context) error {
+		return server.Serve(ctx, listener, server.NewHTTPServer(endpoint.Handler()))
+	}, nil
+}
+
+func (a *app) endpoint(s *session, nudge func()) (*server.Server, error) {
+	hook := s.cfg.Billing.Webhook
+	verifier, err := billing.NewVerifier(hook.Signature.Signature)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	public, err := url.Parse(hook.PublicURL)
+	if err != nil {
+		return nil, usagef("billing.webhook.public_url: %w", err)
+	}
+	return server.New(server.Config{
+		Ledger: s.ledger, Verifier: verifier, Events: hook.EventPaths, Path: public.Path, Nudge: nudge, Now: a.now, Report: s.reportDelivery,
+	})
+}
+
+// reportDelivery logs one request to the webhook endpoint. Refused ones say
+// where from, as far as an address block, so that they can be looked into.
+func (s *session) reportDelivery(e server.Event) {
+	entry := s.log.WithField("outcome", e.Outcome)
+	switch e.Outcome {
+	case server.Accepted, server.Repeated:
+		entry.WithFields(logrus.Fields{"type": e.Type, "state": e.State}).Info("webhook taken in")
+	case server.NotStored, server.Panicked, server.NotReady:
+		entry.WithError(e.Err).Error("webhook not stored")
+	default:
+		entry.WithField("from", e.Client.String()).Warn("webhook refused")
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector/reconcile"
+)
+
+func (a *app) sweepCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sweep [NAME…]",
+		Short: "Make one reconcile pass over the billing service",
+		Long: `Reads every customer of the billing service once: repairs mandate statuses that no
+webhook told, refreshes the index of keys, and reports customers that are missing,
+changed by somebody else, or carry a key twice. It changes nothing in the service.
+The service is one for all connections, so names only have to be known.`,
+		Example: "  payersync sweep\n  payersync sweep --output json",
+		RunE: func(cmd *cobra.Command, names []string) error {
+			s, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			if _, err := s.cfg.configured(names); err != nil {
+				return err
+			}
+			drained, err := s.reconciler.Drain(cmd.Context())
+			if err != nil {
+				return err
+			}
+			swept, err := s.reconciler.Sweep(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.showSweep(drained, swept)
+		},
+	}
+}
+
+func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResult) error {
+	if a.json() {
+		return printJSON(a.out, struct {
+			reconcile.SweepResult
+			Drained reconcile.DrainResult `json:"drained"`
+		}{swept, drained})
+	}
+	_, err := fmt.Fprintf(a.out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d with a doubled key\n",
+		plural(swept.Customers, "customer"), plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Doubled)
+	return err
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) syncCmd() *cobra.Command {
+	return a.runCmd(connector.RunSync, &cobra.Command{
+		Use:   "sync [NAME…]",
+		Short: "Make one incremental run: read, plan, apply",
+		Long: `Reads what changed in each connection's accounting system, plans, and sends the
+plan unless it is above the limits: then it waits for payersync approve and the
+command ends with exit status 4. Without names all connections run. A sync over
+unchanged data sends nothing.`,
+		Example: "  payersync sync acme\n  */15 * * * * payersync sync --config payersync.yaml   # as a cron job",
+	})
+}
+
+func (a *app) backfillCmd() *cobra.Command {
+	return a.runCmd(connector.RunBackfill, &cobra.Command{
+		Use:   "backfill [NAME…]",
+		Short: "Make one full run with progress; resumes where it stopped",
+		Long: `Reads each connection's accounting system whole, plans, and sends the plan. On a
+terminal it asks before it sends a plan above the limits; with --yes it approves
+its own plan. After Ctrl-C or a power cut, run it again: it goes on where it
+stopped, and no customer is made twice.`,
+		Example: "  payersync backfill acme\n  payersync backfill --yes --output json",
+	})
+}
+
+// runCmd completes a command that makes runs of one kind.
+func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
+	var yes bool
+	c.Flags().BoolVar(&yes, "yes", false, "approve the plan even when it is above the limits")
+	c.RunE = func(cmd *cobra.Command, names []string) error {
+		return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session, conn syncer.Connection) (int, error) {
+			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.approver(yes)})
+			if err != nil {
+				return exitCode(err), err
+			}
+			return codeOf(res), a.showResult(res)
+		})
+	}
+	return c
+}
+
+// runConnections opens everything and hands each named connection to do, all of
+// them without names. One connection's failure never keeps the others from their
+// run; the exit code is the most severe of all.
+func (a *app) runConnections(ctx context.Context, names []string, do func(context.Context, *session, syncer.Connection) (int, error)) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	configured, err := s.cfg.configured(names)
+	if err != nil {
+		return err
+	}
+	code := exitDone
+	for _, c := range configured {
+		conn, err := s.connection(ctx, c)
+		one := exitCode(err)
+		if err == nil {
+			one, err = do(ctx, s, conn)
+		}
+		if err != nil {
+			a.report(fmt.Errorf("%s: %w", c.Name, err))
+		}
+		code = worse(code, one)
+		if ctx.Err() != nil {
+			return exitError(exitInterrupted)
+		}
+	}
+	if code != exitDone {
+		return exitError(code)
+	}
+	return nil
+}
+
+// runOne makes one run with progress on standard error.
+func (a *app) runOne(ctx context.Context, s *session, conn syncer.Connection, o syncer.Options) (syncer.Result, error) {
+	o.Actor, o.Holder = actor(), holder()
+	o.Progress = reporter(a.errOut, a.now)
+	return s.syncer.Run(ctx, conn, o)
+}
+
+// holder names this process to others that meet its lease.
+func holder() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s pid %d", host, os.Getpid())
+}
+
+// approver returns who decides on a plan above the limits: --yes, the person at
+// the terminal, or nobody.
+func (a *app) approver(yes bool) func(state.Plan) (bool, error) {
+	if yes {
+		return func(state.Plan) (bool, error) { return true, nil }
+	}
+	if !isTerminal(a.in) {
+		return nil
+	}
+	return func(p state.Plan) (bool, error) {
+		fmt.Fprintf(a.errOut, "Plan %d: %s.\nIt is above the limits: %s\nSend it? [y/N] ", p.ID, summary(p), p.Limits)
+		answer, _ := bufio.NewReader(a.in).ReadString('\n')
+		return strings.EqualFold(strings.TrimSpace(answer), "y"), nil
+	}
+}
+
+func (a *app) showResult(r syncer.Result) error {
+	if a.json() {
+		return printJSON(a.out, r)
+	}
+	c := r.Counts
+	fmt.Fprintf(a.out, "Run %d of %s: %s\n", r.RunID, r.Connection, outcomeText(r))
+	fmt.Fprintf(a.out, "  %d read: %d unchanged, %d created, %d adopted, %d updated, %d excluded, %d held, %d failed",
+		c.Pulled, c.Unchanged, c.Created, c.Adopted, c.Updated, c.Excluded, c.Held, c.Failed)
+	if c.Waiting > 0 {
+		fmt.Fprintf(a.out, ", %d still to do", c.Waiting)
+	}
+	fmt.Fprintf(a.out, "; %s asked for\n", plural(c.LinksRequested, "signing link"))
+	if c.Held+c.Failed > 0 {
+		fmt.Fprintln(a.out, "  Some records need a person: payersync attention list")
+	}
+	return nil
+}
+
+func outcomeText(r syncer.Result) string {
+	switch {
+	case r.Outcome == connector.RunAwaitingApproval:
+		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
+	case r.Err == nil:
+		return string(r.Outcome)
+	case errors.Is(r.Err, context.Canceled):
+		return "interrupted; run it again to go on"
+	case !r.RetryAt.IsZero():
+		return fmt.Sprintf("throttled; try again at %s", r.RetryAt.Local().Format(time.DateTime))
+	}
+	return fmt.Sprintf("%s: %v", r.Outcome, r.Err)
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/state"
+)
+
+func (a *app) webhooksCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "webhooks",
+		Short:   "Subscribe to webhooks, look at what came in, replay, test",
+		Example: "  payersync webhooks subscribe\n  payersync webhooks list --state quarantined",
+	}
+	return subcommands(c, a.webhooksSubscribeCmd(), a.webhooksListCmd(), a.webhooksReplayCmd(), a.webhooksTestCmd())
+}
+
+func (a *app) webhooksSubscribeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "subscribe",
+		Short: "Tell the billing service where to send webhooks",
+		Long: `Registers billing.webhook.public_url for the configured events. Doing it again
+replaces the subscription. When the service answers with a new signing secret, it
+is written to a file beside the ledger and never printed: add the file to
+billing.webhook.signature.secrets.`,
+		Example: "  payersync webhooks subscribe",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.subscribe(cmd.Context(), s)
+		},
+	}
+}
+
+func (a *app) subscribe(ctx context.Context, s *session) error {
+	hook := s.cfg.Billing.Webhook
+	if hook == nil {
+		return usagef("the configuration has no billing.webhook; add public_url, events and signature")
+	}
+	sub, err := s.billing.Subscribe(ctx, billing.Subscription{
+		URL: hook.PublicURL, Events: hook.Events, Name: "payersync", Description: "keeps customers and mandates in step",
+	})
+	// A secret that the service has made is kept even when a later step failed:
+	// the service signs with it from now on (fault F41).
+	kept, keepErr := keepSecrets(s.cfg.Ledger.Path, sub, a.now())
+	for _, path := range kept {
+		a.say("A new secret is in %s: add file:%s to the configuration, and restart serve.", path, path)
+	}
+	if err := errors.Join(err, keepErr); err != nil {
+		return fmt.Errorf("cannot subscribe to webhooks: %w", err)
+	}
+	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: actor(), Action: "subscribe to webhooks", Subject: sub.ID})
+	}); err != nil {
+		return err
+	}
+	if a.json() {
+		return printJSON(a.out, map[string]any{"id": sub.ID, "url": sub.URL, "events": sub.Events, "enabled": sub.Enabled})
+	}
+	_, err = fmt.Fprintf(a.out, "Subscribed to %v at %s (subscription %s).\n", sub.Events, sub.URL, visible(sub.ID))
+	return err
+}
+
+// keepSecrets writes the secrets of a subscription to new files beside the ledger.
+func keepSecrets(ledger string, sub billing.Subscription, now time.Time) (paths []string, err error) {
+	for name, secret := range map[string]connector.Secret{"webhook-secret": sub.Secret, "webhook-delivery-key": sub.DeliveryKey} {
+		if secret.IsZero() {
+			continue
+		}
+		path := filepath.Join(filepath.Dir(ledger), fmt.Sprintf("%s-%s", name, now.UTC().Format("20060102T150405.000Z")))
+		f, openErr := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if openErr != nil {
+			err = errors.Join(err, fmt.Errorf("keep the %s: %w", name, openErr))
+			continue
+		}
+		_, writeErr := f.WriteString(secret.Expose() + "\n")
+		err = errors.Join(err, writeErr, f.Sync(), f.Close())
+		paths = append(paths, path)
+	}
+	return paths, err
+}
+
+func (a *app) webhooksListCmd() *cobra.Command {
+	f := state.Filter{Limit: 50}
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the deliveries that came in, newest first",
+		Example: "  payersync webhooks list --state quarantined --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			deliveries, err := s.ledger.Inbox(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return printLines(a.out, deliveries)
+			}
+			var rows [][]string
+			for _, d := range deliveries {
+				rows = append(rows, []string{d.ReceivedAt, d.EventType, d.BillingID, d.State, d.DeliveryKey})
+			}
+			printTable(a.out, []string{"Received", "Type", "Customer", "State", "Delivery"}, rows)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&f.State, "state", "", "only this state (received, reflected, superseded, parked, quarantined, ignored)")
+	c.Flags().IntVar(&f.Limit, "limit", f.Limit, "at most so many; 0 for all")
+	return c
+}
+
+func (a *app) webhooksReplayCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "replay DELIVERY",
+		Short:   "Reflect one delivery again",
+		Long:    "Puts a delivery back into the inbox and reflects it: its customer is read once more. Replaying does no harm, because a delivery is only a hint to look.",
+		Example: "  payersync webhooks replay event:0b6f1c2e",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			found := false
+			if err := s.ledger.Do(cmd.Context(), func(tx *state.Tx) (err error) {
+				if found, err = tx.ReplayDelivery(args[0]); err != nil || !found {
+					return err
+				}
+				return tx.Audit(state.Entry{Actor: actor(), Action: "replay delivery", Subject: args[0]})
+			}); err != nil {
+				return err
+			}
+			if !found {
+				return fmt.Errorf("cannot replay %q: no delivery with this key names a customer; payersync webhooks list shows the keys", args[0])
+			}
+			drained, err := s.reconciler.Drain(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return printJSON(a.out, drained)
+			}
+			_, err = fmt.Fprintf(a.out, "%s read again.\n", plural(drained.Reflected, "customer"))
+			return err
+		},
+	}
+}
+
+func (a *app) webhooksTestCmd() *cobra.Command {
+	var local bool
+	c := &cobra.Command{
+		Use:   "send-test",
+		Short: "Send a signed test delivery to the endpoint",
+		Long: `Signs a harmless delivery with the configured secret and sends it to
+billing.webhook.public_url, or with --local straight to server.webhooks. It shows
+whether the endpoint is reached, the signature is right and the inbox takes it.`,
+		Example: "  payersync webhooks send-test --local",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			return a.sendTest(cmd.Context(), cfg, local)
+		},
+	}
+	c.Flags().BoolVar(&local, "local", false, "send to server.webhooks on this machine, past any proxy")
+	return c
+}
+
+func (a *app) sendTest(ctx context.Context, cfg *config, local bool) error {
+	req, err := a.testDelivery(ctx, cfg, local)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("cannot reach the endpoint: %w; is payersync serve running?", err)
+	}
+	defer resp.Body.Close()
+	if a.json() {
+		return printJSON(a.out, map[string]any{"url": req.URL.String(), "status": resp.StatusCode})
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answered %s; a 401 means another secret, a 404 another path", req.URL, resp.Status)
+	}
+	_, err = fmt.Fprintf(a.out, "%s answered %s: signed deliveries arrive.\n", req.URL, resp.Status)
+	return err
+}
+
+// testDelivery makes a signed event of a kind that payersync keeps and ignores.
+func (a *app) testDelivery(ctx context.Context, cfg *config, local bool) (*http.Request, error) {
+	hook := cfg.Billing.Webhook
+	if hook == nil {
+		return nil, usagef("the configuration has no billing.webhook; add public_url, events and signature")
+	}
+	verifier, err := billing.NewVerifier(hook.Signature.Signature)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	id := "payersync-test-" + rand.Text()
+	body := fmt.Appendf(nil, `{"type":"payment","eventId":%q}`, id)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.PublicURL, bytes.NewReader(body))
+	if err != nil {
+		return nil, usagef("billing.webhook.public_url: %w", err)
+	}
+	if local {
+		req.URL.Scheme, req.URL.Host, req.Host = "http", loopback(cfg.Server.Webhooks), ""
+	}
+	req.Header.Set("Content-Type", "application/json")
+	verifier.Sign(req.Header, id, body, a.now())
+	return req, nil
+}

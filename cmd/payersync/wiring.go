@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"payersync/connector"
+	"payersync/connector/accounting/csvfile"
+	"payersync/connector/billing"
+	"payersync/connector/reconcile"
+	"payersync/connector/syncer"
+	"payersync/connector/transport"
+	"payersync/mapping"
+	"payersync/state"
+)
+
+// What an operator cannot set, because a wrong value would be unsafe or only slow.
+const (
+	probeAfter   = 15 * time.Minute // age of the last list from which a create searches once more
+	resendWithin = 15 * time.Minute // how long the same bytes may be sent again without a new list
+	overlap      = 5 * time.Minute  // how far a reading position is set back (sources.md section 1)
+	grace        = 20 * time.Second // how long requests in flight may finish after an interruption
+	perSlot      = 4                // changes worked on for each request in flight: the others wait for the ledger
+)
+
+// session is everything a command works with, open.
+type session struct {
+	cfg        *config
+	log        *logrus.Logger
+	ledger     *state.Ledger
+	http       *transport.Client // nil where only the ledger is open, as are those below
+	billing    *billing.Client
+	reconciler *reconcile.Reconciler
+	syncer     *syncer.Syncer
+}
+
+// load reads the configuration that --config names.
+func (a *app) load() (*config, error) { return loadConfig(a.config, a.getenv) }
+
+// openLedger opens the ledger and nothing else.
+func (a *app) openLedger(ctx context.Context) (*session, error) {
+	cfg, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := state.Open(ctx, state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now})
+	if err != nil {
+		return nil, err
+	}
+	return &session{cfg: cfg, ledger: ledger}, nil
+}
+
+// open opens the ledger and the way to the billing service, with a log for a
+// person who watches: warnings, or with --verbose everything.
+func (a *app) open(ctx context.Context) (*session, error) {
+	s, err := a.openLedger(ctx)
+	if err != nil {
+		return nil, err
+	}
+	how := logConfig{Level: "warning", Format: "text"}
+	if a.verbose {
+		how.Level = "debug"
+	}
+	return s, s.openBilling(a, how)
+}
+
+// openBilling opens the way to the billing service. When that fails it closes
+// the session.
+func (s *session) openBilling(a *app, how logConfig) (err error) {
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.log, err = newLog(a.errOut, how.Level, how.Format, s.cfg.secrets()); err != nil {
+		return err
+	}
+	b := s.cfg.Billing
+	s.http = transport.New(transport.Options{
+		RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Now: a.now, Logger: logrus.NewEntry(s.log),
+	})
+	if s.billing, err = billing.New(billing.Config{
+		BaseURL: b.BaseURL, AuthURL: b.AuthURL, ClientID: b.ClientID.Expose(), ClientSecret: b.ClientSecret.Secret, APIToken: b.APIToken.Secret,
+		RedirectURL: b.RedirectURL, Dialect: b.Dialect.Dialect, HTTP: s.http, Now: a.now,
+	}); err != nil {
+		return usageError{err}
+	}
+	s.reconciler = &reconcile.Reconciler{
+		Ledger: s.ledger, Billing: s.billing,
+		Lookup: reconcile.Lookup{MaxAge: time.Duration(s.cfg.Lookup.MaxAge), Quarantine: time.Duration(s.cfg.Lookup.Quarantine)},
+	}
+	s.syncer = &syncer.Syncer{Ledger: s.ledger, Billing: s.billing, Reconciler: s.reconciler, Settings: s.cfg.settings()}
+	return nil
+}
+
+// settings returns what every run follows.
+func (c *config) settings() syncer.Settings {
+	g := c.Guards
+	return syncer.Settings{
+		Workers: perSlot * c.Billing.MaxInFlight, Adopt: syncer.Adoption(c.Adoption),
+		ProbeAfter: probeAfter, ResendWithin: resendWithin, Overlap: overlap, Grace: grace,
+		Guards: syncer.Guards{
+			MaxChanges: syncer.Limit(g.MaxChanges), MaxChangesFloor: g.MaxChangesFloor,
+			MaxCreates: g.MaxCreates, MaxBlanks: g.MaxBlanks, MaxIdentity: syncer.Limit(g.MaxIdentity),
+		},
+	}
+}
+
+// secrets returns every secret of the configuration, for masking.
+func (c *config) secrets() []connector.Secret {
+	out := []connector.Secret{c.Billing.ClientSecret.Secret, c.Billing.APIToken.Secret}
+	if c.Billing.Webhook != nil {
+		out = append(out, c.Billing.Webhook.Signature.Secrets...)
+	}
+	return out
+}
+
+// fingerprint identifies the billing environment, so that a ledger of one is
+// never used with another (fault F77).
+func (c *config) fingerprint() string {
+	host := c.Billing.BaseURL
+	if u, err := url.Parse(host); err == nil {
+		host = u.Host
+	}
+	sum := sha256.Sum256([]byte(c.Billing.ClientID.Expose()))
+	return host + " client " + hex.EncodeToString(sum[:4])
+}
+
+func (s *session) close() {
+	if s.http != nil {
+		s.http.Close()
+	}
+	// Every write was answered before; there is nothing left that could be lost.
+	_ = s.ledger.Close()
+}
+
+// configured returns the connections with these names, all of them without names.
+func (c *config) configured(names []string) ([]connectionConfig, error) {
+	if len(names) == 0 {
+		return c.Connections, nil
+	}
+	var known []string
+	for _, conn := range c.Connections {
+		known = append(known, conn.Name)
+	}
+	var out []connectionConfig
+	for _, name := range names {
+		i := slices.Index(known, name)
+		if i < 0 {
+			return nil, usagef("there is no connection %q; the configuration has %s", name, strings.Join(known, ", "))
+		}
+		out = append(out, c.Connections[i])
+	}
+	return out, nil
+}
+
+// connection opens a connection's source and mapping. Both are read anew for
+// every run, and a run keeps what it began with.
+func (s *session) connection(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
+	source, err := csvfile.New(c.Source.Config)
+	if err != nil {
+		return syncer.Connection{}, usageError{err}
+	}
+	info, err := source.Describe(ctx)
+	if err != nil {
+		return syncer.Connection{}, err
+	}
+	m, err := loadMapping(c.Mapping, info)
+	if err != nil {
+		return syncer.Connection{}, err
+	}
+	return syncer.Connection{Name: c.Name, Source: source, Info: info, Mapping: m, Fingerprint: s.cfg.fingerprint()}, nil
+}
+
+// maxMapping is the size of mapping file that is read; the loader refuses it.
+const maxMapping = 2 << 20
+
+func loadMapping(path string, info connector.SourceInfo) (*mapping.Mapping, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, usagef("the mapping cannot be read: %w; name the file in connections[].mapping", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxMapping))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("read the mapping %s: %w", path, err)
+	}
+	return mapping.Load(path, data, info)
+}
