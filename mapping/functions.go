@@ -1,16 +1,14 @@
 package mapping
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/expr-lang/expr/builtin"
-	"github.com/expr-lang/expr/vm/runtime"
 
 	"payersync/connector"
 )
@@ -67,6 +65,17 @@ var functions = map[string]function{
 	"truncate":   {usage: "truncate(text, length)", types: []any{new(func(string, int) string)}, call: truncate},
 	"phone":      {usage: "phone(list, type)", result: phoneResult, call: phone},
 	"address":    {usage: "address(list, type)", result: addressResult, call: address},
+}
+
+// Functions returns how each function of mapping files is called, sorted, for
+// people who write one.
+func Functions() []string {
+	var out []string
+	for _, f := range functions {
+		out = append(out, f.usage)
+	}
+	slices.Sort(out)
+	return out
 }
 
 // onText makes a function of one text.
@@ -294,203 +303,3 @@ func postcode(s string) string {
 	}
 	return code[:len(code)-3] + " " + code[len(code)-3:]
 }
-
-// roles are the places of the fields by which phone and address know a list's
-// elements: the first text field whose name ends so, and -1 where there is none.
-type roles struct{ kind, number, area, country int }
-
-func rolesOf(element reflect.Type) roles {
-	return roles{ending(element, "type"), ending(element, "number"), ending(element, "areacode"), ending(element, "countrycode")}
-}
-
-func ending(element reflect.Type, role string) int {
-	for i := range element.NumField() {
-		f := element.Field(i)
-		if f.Type.Kind() == reflect.String && strings.HasSuffix(strings.ToLower(f.Tag.Get("expr")), role) {
-			return i
-		}
-	}
-	return -1
-}
-
-// elementType checks the arguments of phone and address.
-func elementType(name string, args []reflect.Type) (reflect.Type, error) {
-	if len(args) != 2 || args[0].Kind() != reflect.Slice || args[1].Kind() != reflect.String {
-		return nil, fmt.Errorf("the arguments do not fit; use %s(list, type)", name)
-	}
-	element := args[0].Elem()
-	if element.Kind() == reflect.Interface {
-		return nil, fmt.Errorf("%s looks into a list of the record itself; pick from this one with [0]", name)
-	}
-	if element.Kind() != reflect.Struct || rolesOf(element).kind < 0 {
-		return nil, fmt.Errorf("%s needs a list whose elements have a field ending in Type", name)
-	}
-	return element, nil
-}
-
-func phoneResult(args []reflect.Type) (reflect.Type, error) {
-	element, err := elementType("phone", args)
-	if err == nil && rolesOf(element).number < 0 {
-		err = errors.New("phone needs a list whose elements have a field ending in Number")
-	}
-	return reflect.TypeFor[string](), err
-}
-
-func addressResult(args []reflect.Type) (reflect.Type, error) {
-	return elementType("address", args)
-}
-
-// phone returns the number of the list's element with the given type, with its
-// country and area code; "" when there is none. args[2] are the list's roles.
-func phone(_ *meter, args []any) (any, error) {
-	r := args[2].(roles)
-	element, ok := ofType(args, func(e reflect.Value) bool { return !blank(e.Field(r.number).String()) })
-	if !ok {
-		return "", nil
-	}
-	var parts []string
-	for _, i := range []int{r.country, r.area, r.number} {
-		if i < 0 || blank(element.Field(i).String()) {
-			continue
-		}
-		s := strings.TrimSpace(element.Field(i).String())
-		if i == r.country && !strings.HasPrefix(s, "+") && !strings.HasPrefix(s, "0") {
-			s = "+" + s
-		}
-		parts = append(parts, s)
-	}
-	return strings.Join(parts, " "), nil
-}
-
-// address returns the list's element with the given type, and a blank one when
-// there is none. args[2] are the list's roles.
-func address(_ *meter, args []any) (any, error) {
-	r := args[2].(roles)
-	element, ok := ofType(args, func(e reflect.Value) bool {
-		for i := range e.NumField() {
-			if f := e.Field(i); i != r.kind && f.Kind() == reflect.String && !blank(f.String()) {
-				return true
-			}
-		}
-		return false
-	})
-	if !ok {
-		return reflect.Zero(reflect.TypeOf(args[0]).Elem()).Interface(), nil
-	}
-	return element.Interface(), nil
-}
-
-// ofType finds the first element of the list args[0] that has the type args[1]
-// and is filled: accounting systems keep blank elements in place of missing ones.
-func ofType(args []any, filled func(reflect.Value) bool) (reflect.Value, bool) {
-	list := reflect.ValueOf(args[0])
-	want, err := text(args[1])
-	if err != nil {
-		return reflect.Value{}, false
-	}
-	kind := args[2].(roles).kind
-	for i := range list.Len() {
-		if element := list.Index(i); strings.EqualFold(element.Field(kind).String(), want) && filled(element) {
-			return element, true
-		}
-	}
-	return reflect.Value{}, false
-}
-
-// The hidden functions stand for operators: they charge for their work, bound
-// their results, and give a blank for what is not there. Their names cannot be
-// written in an expression.
-const (
-	fnPlus     = "plus "
-	fnContains = "contains "
-	fnMatches  = "matches "
-	fnAt       = "at "
-	fnEqual    = "equal "
-	fnDiffer   = "differ "
-	fnIn       = "in "
-	fnLen      = "len "
-	fnStep     = "step "
-	varMeter   = "meter "
-)
-
-var hidden = map[string]function{
-	fnPlus:     {call: plus},
-	fnContains: {call: contains},
-	fnMatches:  {call: matches},
-	fnAt:       {call: at},
-	fnEqual:    {call: func(_ *meter, args []any) (any, error) { return runtime.Equal(args[0], args[1]), nil }},
-	fnDiffer:   {call: func(_ *meter, args []any) (any, error) { return !runtime.Equal(args[0], args[1]), nil }},
-	fnIn:       {call: func(_ *meter, args []any) (any, error) { return runtime.In(args[0], args[1]), nil }},
-	fnLen:      {call: func(_ *meter, args []any) (any, error) { return builtin.Len(args[0]), nil }},
-	fnStep:     {call: func(m *meter, args []any) (any, error) { return nil, m.spend(args[0].(int)) }},
-}
-
-// pattern is a compiled regular expression (RE2), and how many steps it has.
-type pattern struct {
-	re    *regexp.Regexp
-	steps int
-}
-
-// matches charges before it starts: its time is the text's length times the
-// pattern's.
-func matches(m *meter, args []any) (any, error) {
-	s, err := text(args[0])
-	if err != nil {
-		return nil, err
-	}
-	p := args[1].(pattern)
-	if err := m.spend(len(s) * p.steps / 8); err != nil {
-		return nil, err
-	}
-	return p.re.MatchString(s), nil
-}
-
-func contains(_ *meter, args []any) (any, error) {
-	s, err := texts(args)
-	if err != nil {
-		return nil, err
-	}
-	return strings.Contains(s[0], s[1]), nil
-}
-
-func plus(_ *meter, args []any) (any, error) {
-	s, err := texts(args)
-	if err != nil {
-		return nil, err
-	}
-	if err := bounded(len(s[0]) + len(s[1])); err != nil {
-		return nil, err
-	}
-	return s[0] + s[1], nil
-}
-
-// at picks from a list by number, or from a block by name; what is not there is
-// the blank in args[2].
-func at(_ *meter, args []any) (any, error) {
-	from := reflect.ValueOf(args[0])
-	switch by := args[1].(type) {
-	case int:
-		if from.Kind() != reflect.Slice {
-			break
-		}
-		if by < 0 {
-			by += from.Len()
-		}
-		if by < 0 || by >= from.Len() {
-			return args[2], nil
-		}
-		return from.Index(by).Interface(), nil
-	case string:
-		if from.Kind() != reflect.Map {
-			break
-		}
-		if v := from.MapIndex(reflect.ValueOf(by)); v.IsValid() {
-			return v.Interface(), nil
-		}
-		return args[2], nil
-	}
-	return nil, sentence("[ ] is used on something that is no list")
-}
-
-// validText reports whether a text from a record can be worked with.
-func validText(s string) bool { return len(s) <= maxText && utf8.ValidString(s) }

@@ -342,6 +342,7 @@ func TestTheVersionIsTheHashOfTheBytes(t *testing.T) {
 	}
 }
 
+// covers F75
 func TestWrongMappingsAreExplained(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/wrong/*.yaml")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"unicode/utf8"
 
 	"payersync/connector"
 )
@@ -182,3 +183,6 @@ func jsonKind(v any) string {
 	}
 	return "a block of fields"
 }
+
+// validText reports whether a text from a record can be worked with.
+func validText(s string) bool { return len(s) <= maxText && utf8.ValidString(s) }

@@ -192,21 +192,22 @@ WHERE r.connection = ?2 AND (r.last_seen_run = ?1 OR c.run_id = ?1)
 GROUP BY class`
 
 // CloseRun counts what the run did, records its outcome and lets its connection
-// go. Waiting records turn RunComplete into RunIncomplete: nothing that was left
-// undone is ever called complete (invariant V2).
+// go. It returns the outcome as recorded: waiting records turn RunComplete into
+// RunIncomplete, because nothing that was left undone is ever called complete
+// (invariant V2); a run that only plans leaves them on purpose. It fails with
+// ErrLeaseLost when the run was closed by another process.
 func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string) (Counts, connector.RunOutcome, error) {
 	counts, err := tx.countRun(run, connection)
 	if err != nil {
 		return counts, outcome, fmt.Errorf("count run %d: %w", run, err)
 	}
-	if outcome == connector.RunComplete && counts.Waiting > 0 {
-		outcome = connector.RunIncomplete
-	}
-	n, err := tx.count(`UPDATE runs SET finished_at = ?, outcome = ?, error = ?, pulled = ?, unchanged = ?, excluded = ?, created = ?,
-		adopted = ?, updated = ?, links_requested = ?, held = ?, failed = ?, waiting = ? WHERE run_id = ? AND finished_at IS NULL`,
-		stamp(tx.now), outcome, problem, counts.Pulled, counts.Unchanged, counts.Excluded, counts.Created,
-		counts.Adopted, counts.Updated, counts.LinksRequested, counts.Held, counts.Failed, counts.Waiting, run)
-	if err == nil && n == 0 {
+	err = tx.row([]any{&outcome}, `UPDATE runs SET finished_at = ?1,
+		outcome = CASE WHEN ?2 = 'complete' AND kind <> 'plan' AND ?3 > 0 THEN 'incomplete' ELSE ?2 END, waiting = ?3, error = ?4,
+		pulled = ?5, unchanged = ?6, excluded = ?7, created = ?8, adopted = ?9, updated = ?10, links_requested = ?11, held = ?12, failed = ?13
+		WHERE run_id = ?14 AND finished_at IS NULL RETURNING outcome`,
+		stamp(tx.now), outcome, counts.Waiting, problem, counts.Pulled, counts.Unchanged, counts.Excluded, counts.Created,
+		counts.Adopted, counts.Updated, counts.LinksRequested, counts.Held, counts.Failed, run)
+	if errors.Is(err, sql.ErrNoRows) {
 		return counts, outcome, ErrLeaseLost
 	}
 	return counts, outcome, err

@@ -427,7 +427,11 @@ type secretRef struct{ connector.Secret }
 
 // UnmarshalYAML keeps the reference until it is resolved.
 func (s *secretRef) UnmarshalYAML(node *yaml.Node) error {
-	s.Secret = connector.NewSecret(node.Value)
+	var ref string
+	if err := node.Decode(&ref); err != nil {
+		return err
+	}
+	s.Secret = connector.NewSecret(ref)
 	return nil
 }
 

@@ -68,7 +68,11 @@ func codeOf(r syncer.Result) int {
 		if r.Err != nil {
 			return exitCode(r.Err)
 		}
-		if r.Counts.Held+r.Counts.Failed+r.Counts.Waiting > 0 {
+		undone := r.Counts.Held + r.Counts.Failed
+		if r.Kind != connector.RunPlan {
+			undone += r.Counts.Waiting
+		}
+		if undone > 0 {
 			return exitAttention
 		}
 		return exitDone

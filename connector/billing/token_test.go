@@ -231,7 +231,9 @@ func hook() billing.Subscription {
 
 type fixedToken struct{ err error }
 
-func (f fixedToken) Token() (*oauth2.Token, error) { return &oauth2.Token{AccessToken: "granted"}, f.err }
+func (f fixedToken) Token() (*oauth2.Token, error) {
+	return &oauth2.Token{AccessToken: "granted"}, f.err
+}
 
 // covers F26, F29
 func TestGrantedTokenThatCannotBeHadIsNotTakenForARevocation(t *testing.T) {

@@ -421,3 +421,16 @@ func TestAnInterruptedRunIsTakenUpByTheNext(t *testing.T) {
 		}
 	}
 }
+
+func TestAPlanThatIsOnlyPrintedIsCompleteAndSendsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(5)
+	res := w.complete(w.runWith(context.Background(), syncer.Options{Kind: connector.RunPlan}))
+	if res.Counts.Waiting != 5 || res.Plan.Creates != 5 || res.Plan.Links != 5 || w.service.Writes() != 0 {
+		t.Errorf("counts = %+v, plan = %+v, %d writes; want 5 waiting and none", res.Counts, res.Plan, w.service.Writes())
+	}
+	if sent := w.complete(w.run()); sent.Counts.Created != 5 {
+		t.Errorf("the run after it did %+v, want 5 created", sent.Counts)
+	}
+}

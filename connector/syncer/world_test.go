@@ -262,4 +262,3 @@ func (w *world) fill(n int) {
 		w.books.put(fmt.Sprintf("C%04d", i), fmt.Sprintf("Payer %d", i), fmt.Sprintf("payer%d@example.com", i))
 	}
 }
-

@@ -1,0 +1,269 @@
+package billing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/sandbox"
+)
+
+// pages is a service that answers the list with what page returns for a number;
+// it counts how often each is asked for.
+type pages struct {
+	mu    sync.Mutex
+	asked []int
+	page  func(number int) (status int, body string)
+}
+
+func (p *pages) RoundTrip(r *http.Request) (*http.Response, error) {
+	return behindToken(func(r *http.Request) (*http.Response, error) {
+		number, err := strconv.Atoi(r.URL.Query().Get("Page"))
+		p.mu.Lock()
+		p.asked = append(p.asked, number)
+		p.mu.Unlock()
+		status, body := p.page(number)
+		return respond(status, "application/json", body), err
+	}).RoundTrip(r)
+}
+
+// ids renders a bare page of customers.
+func ids(names ...string) string {
+	var list []string
+	for _, name := range names {
+		list = append(list, fmt.Sprintf(`{"id":%q,"name":"N"}`, name))
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+// readAll makes a pass and returns the ids and the error that ended it.
+func readAll(ctx context.Context, client *billing.Client) (got []string, err error) {
+	for customers, err := range client.Customers(ctx) {
+		if err != nil {
+			return got, err
+		}
+		for _, c := range customers {
+			got = append(got, c.ID)
+		}
+	}
+	return got, nil
+}
+
+// covers F18, F45, F46, S17
+func TestListIsReadToItsEndOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	of := func(all ...string) func(int) (int, string) { // one customer a page
+		return func(n int) (int, string) {
+			if n < 0 || n >= len(all) {
+				return 200, "[]"
+			}
+			return 200, ids(all[n])
+		}
+	}
+	fromOne := func(inner func(int) (int, string)) func(int) (int, string) {
+		return func(n int) (int, string) { return inner(n - 1) }
+	}
+	tests := []struct {
+		name    string
+		page    func(int) (int, string)
+		want    []string
+		wantErr bool
+	}{
+		{"no customers", of(), nil, false},
+		{"pages from 0", of("a", "b", "c"), []string{"a", "b", "c"}, false},
+		{"pages from 1, page 0 empty", fromOne(of("a", "b")), []string{"a", "b"}, false},
+		{"pages from 1, page 0 refused", func(n int) (int, string) {
+			if n == 0 {
+				return 400, `{}`
+			}
+			return fromOne(of("a", "b"))(n)
+		}, []string{"a", "b"}, false},
+		{"pages from 1, page 0 like page 1", func(n int) (int, string) { return fromOne(of("a", "b"))(max(n, 1)) }, []string{"a", "b"}, false},
+		{"a short page in the middle", func(n int) (int, string) {
+			return 200, []string{ids("a", "b"), ids("c"), ids("d", "e"), "[]"}[min(n, 3)]
+		}, []string{"a", "b", "c", "d", "e"}, false},
+		{"a customer moves to the next page", func(n int) (int, string) {
+			return 200, []string{ids("a", "b"), ids("b", "c"), ids("c"), ids("d"), "[]"}[min(n, 4)]
+		}, []string{"a", "b", "c", "d"}, false},
+		{"page ignored", func(int) (int, string) { return 200, ids("a", "b") }, []string{"a", "b"}, true},
+		{"last page for ever", func(n int) (int, string) { return of("a", "b")(min(n, 1)) }, []string{"a", "b"}, true},
+		{"last page for ever, but counted", func(n int) (int, string) {
+			return 200, fmt.Sprintf(`{"customers":%s,"page":{"totalElements":2}}`, ids([]string{"a", "b"}[min(n, 1)]))
+		}, []string{"a", "b"}, false},
+		{"beyond the end refused, but counted", func(n int) (int, string) {
+			if n > 0 {
+				return 404, `{}`
+			}
+			return 200, `{"items":` + ids("a", "b") + `,"totalElements":2}`
+		}, []string{"a", "b"}, false},
+		{"beyond the end refused", func(n int) (int, string) {
+			if n > 0 {
+				return 404, `{}`
+			}
+			return 200, ids("a", "b")
+		}, []string{"a", "b"}, true},
+		{"a page fails", func(n int) (int, string) {
+			if n == 1 {
+				return 500, ``
+			}
+			return of("a", "b", "c")(n)
+		}, []string{"a"}, true},
+		{"a customer without id", func(n int) (int, string) { return 200, `[{"name":"x"}]` }, nil, true},
+		{"no list in it", func(n int) (int, string) { return 200, `{"status":"ok"}` }, nil, true},
+		{"null", func(n int) (int, string) { return 200, `null` }, nil, true},
+		{"page 0 forbidden", func(n int) (int, string) { return 403, `{}` }, nil, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			service := &pages{page: tt.page}
+			client := newClient(t, config(service))
+			for pass := range 2 {
+				got, err := readAll(t.Context(), client)
+				if diff := cmp.Diff(tt.want, got); diff != "" || (err != nil) != tt.wantErr {
+					t.Errorf("pass %d: error %v; customers (-want +got):\n%s", pass, err, diff)
+				}
+				if err != nil && connector.FaultOf(err) == "" {
+					t.Errorf("error %v is no *connector.RemoteError", err)
+				}
+			}
+			if n := len(service.asked); n > 40 {
+				t.Errorf("%d pages were asked for", n)
+			}
+		})
+	}
+}
+
+func TestEnvelopeIsTakenAtItsWord(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		envelope, body string
+		ok             bool
+	}{
+		{"auto", ids("a"), true},
+		{"auto", `{"results":` + ids("a") + `}`, true},
+		{"auto", `{"payers":` + ids("a") + `}`, false},
+		{"payers", `{"payers":` + ids("a") + `}`, true},
+		{"payers", `{"customers":` + ids("a") + `}`, false},
+		{"payers", ids("a"), false},
+		{"array", ids("a"), true},
+		{"array", `{"customers":` + ids("a") + `}`, false},
+		{"auto", `{"customers":"none"}`, false},
+		{"auto", `{"customers":null}`, true},
+	}
+	for _, tt := range tests {
+		cfg := config(&pages{page: func(n int) (int, string) {
+			if n > 0 {
+				return 200, map[bool]string{true: "[]", false: `{"payers":[],"customers":[]}`}[strings.HasPrefix(tt.body, "[")]
+			}
+			return 200, tt.body
+		}})
+		cfg.Dialect.List.Envelope = tt.envelope
+		if _, err := readAll(t.Context(), newClient(t, cfg)); (err == nil) != tt.ok {
+			t.Errorf("envelope %s over %s: error %v", tt.envelope, tt.body, err)
+		}
+	}
+}
+
+// Full pages are fetched four ahead of the caller, in order, and a caller that
+// stops leaves nothing running: the bubble would report it.
+func TestPagesAreFetchedAheadAndInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var inFlight, most atomic.Int32
+		service := &pages{page: func(n int) (int, string) {
+			most.Store(max(most.Load(), inFlight.Add(1)))
+			defer inFlight.Add(-1)
+			time.Sleep(time.Second)
+			if n >= 20 {
+				return 200, "[]"
+			}
+			return 200, ids(fmt.Sprint("a", n), fmt.Sprint("b", n))
+		}}
+		cfg := config(service)
+		cfg.Dialect.List.Size, cfg.Dialect.List.FirstPage = 2, "0"
+		client := newClient(t, cfg)
+		begin := time.Now()
+		got, err := readAll(t.Context(), client)
+		if err != nil || len(got) != 40 || got[0] != "a0" || got[39] != "b19" {
+			t.Errorf("read %d customers, %v: %v", len(got), err, got)
+		}
+		if took := time.Since(begin); took > 8*time.Second || most.Load() != 5 {
+			t.Errorf("20 pages took %v with up to %d at once", took, most.Load())
+		}
+		for range client.Customers(t.Context()) {
+			break
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, err := range client.Customers(ctx) {
+			cancel()
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled pass ended with %v", err)
+			}
+		}
+	})
+}
+
+func TestSmallAccountCostsOneRequestMoreThanItsPages(t *testing.T) {
+	t.Parallel()
+	service := &pages{page: func(n int) (int, string) {
+		if n > 0 {
+			return 200, "[]"
+		}
+		return 200, ids("a", "b", "c")
+	}}
+	client := newClient(t, config(service))
+	for range 2 {
+		if _, err := readAll(t.Context(), client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]int{0, 1, 0, 1}, service.asked); diff != "" {
+		t.Errorf("pages asked for (-want +got):\n%s", diff)
+	}
+}
+
+func TestSearchStopsAtAShortPageAndAtTheTenthFullOne(t *testing.T) {
+	t.Parallel()
+	for _, perPage := range []int{1, 2} {
+		service := &pages{page: func(n int) (int, string) {
+			return 200, ids([]string{fmt.Sprint("a", n), fmt.Sprint("b", n)}[:perPage]...)
+		}}
+		cfg := config(service)
+		cfg.Dialect.List.Size = 2
+		got, err := newClient(t, cfg).SearchCustomers(t.Context(), "north")
+		want := map[int]int{1: 1, 2: 20}[perPage]
+		if err != nil || len(got) != want {
+			t.Errorf("%d a page: found %d, %v; want %d", perPage, len(got), err, want)
+		}
+	}
+}
+
+// covers F18
+func TestSandboxThatIgnoresPagesIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	switches := sandbox.Standard()
+	switches.List.IgnorePage, switches.List.MaxSize = true, 2
+	box, client := newSandbox(t, switches, billing.Standard())
+	for i := range 5 {
+		if _, err := box.Add([]byte(fmt.Sprintf(`{"name":"N%d"}`, i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := readAll(t.Context(), client); err == nil {
+		t.Error("a list without an end was read to its end")
+	}
+}

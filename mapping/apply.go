@@ -1,0 +1,247 @@
+package mapping
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/expr-lang/expr/vm"
+
+	"payersync/connector"
+)
+
+// Apply makes the customer of a record. The error is a *RecordError: the record
+// needs a person, and no other record is concerned.
+func (m *Mapping) Apply(r connector.Record) (Result, error) {
+	env, err := m.environment(r)
+	if err != nil {
+		return Result{}, err
+	}
+	machine := m.machines.Get().(*vm.VM)
+	defer m.machines.Put(machine)
+	return m.render(evaluation{machine, env})
+}
+
+// render evaluates the rules in the order of the file.
+func (m *Mapping) render(e evaluation) (Result, error) {
+	included, err := e.flag(m.include, true)
+	if err != nil || !included {
+		return Result{}, err
+	}
+	out := Result{Included: true, Key: connector.Key{Name: m.keyName}}
+	if out.Key.Value, err = e.text(m.key); err != nil {
+		return Result{}, err
+	}
+	if blank(out.Key.Value) {
+		return Result{}, &RecordError{connector.ReasonKeyBlank, m.key.line, fmt.Sprintf("The key %s is blank (mapping line %d).", m.keyName, m.key.line)}
+	}
+	if out.Customer, err = m.customer(e, out.Key); err != nil {
+		return Result{}, err
+	}
+	if m.request != nil {
+		e.env[varCustomer] = viewOf(out.Customer)
+	}
+	out.RequestMandate, err = e.flag(m.request, false)
+	if err != nil {
+		return Result{}, err
+	}
+	return out, nil
+}
+
+// customer renders name, people, addresses and externalData. An element whose
+// every field is blank is left out, and so is a blank externalData entry.
+func (m *Mapping) customer(e evaluation, key connector.Key) (connector.Customer, error) {
+	out := connector.Customer{ExternalData: map[string]string{key.Name: key.Value}}
+	var err error
+	if out.Name, err = e.text(m.name); err != nil {
+		return connector.Customer{}, err
+	}
+	if out.People, err = elementsOf(e, m.people, person); err != nil {
+		return connector.Customer{}, err
+	}
+	if out.Addresses, err = elementsOf(e, m.addresses, place); err != nil {
+		return connector.Customer{}, err
+	}
+	for _, p := range m.external {
+		value, err := e.text(p.value)
+		if err != nil {
+			return connector.Customer{}, err
+		}
+		if !blank(value) {
+			out.ExternalData[p.name] = value
+		}
+	}
+	return out, nil
+}
+
+func person(f map[string]string) connector.Person {
+	return connector.Person{Name: f["name"], FirstName: f["firstName"], LastName: f["lastName"], Email: f["email"], Phone: f["phone"]}
+}
+
+func place(f map[string]string) connector.Address {
+	return connector.Address{Line1: f["line1"], City: f["city"], PostCode: f["postCode"], Country: f["country"]}
+}
+
+// elementsOf renders people or addresses.
+func elementsOf[T any](e evaluation, g group, build func(map[string]string) T) ([]T, error) {
+	found, err := e.elements(g)
+	if err != nil {
+		return nil, err
+	}
+	var out []T
+	for _, fields := range found {
+		if !allBlank(fields) {
+			out = append(out, build(fields))
+		}
+	}
+	return out, nil
+}
+
+func allBlank(fields map[string]string) bool {
+	for _, s := range fields {
+		if !blank(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// evaluation is the work on one record.
+type evaluation struct {
+	machine *vm.VM
+	env     map[string]any
+}
+
+func (e evaluation) run(r *rule) (any, error) {
+	v, err := e.machine.Run(r.program, e.env)
+	if err != nil {
+		return nil, r.fail(plainFailure(err))
+	}
+	return v, nil
+}
+
+// fail makes the error of a rule that does not fit this record.
+func (r *rule) fail(why string) error {
+	return &RecordError{connector.ReasonMappingFailed, r.line, fmt.Sprintf("The mapping's %s (line %d) does not work for this record: %s.", r.path, r.line, why)}
+}
+
+// plainFailure says why an expression failed. Only sentences of our own are
+// repeated: others may hold values.
+func plainFailure(err error) string {
+	var own sentence
+	switch {
+	case errors.As(err, &own):
+		return own.Error()
+	case strings.Contains(err.Error(), "memory budget exceeded"):
+		return "the expression does too much work"
+	}
+	return "a value does not have the form that the expression expects"
+}
+
+func (e evaluation) text(r *rule) (string, error) {
+	v, err := e.run(r)
+	if err != nil {
+		return "", err
+	}
+	s, err := text(v)
+	if err != nil {
+		return "", r.fail("it does not give a text")
+	}
+	return s, nil
+}
+
+// flag evaluates a rule that gives true or false; without a rule it is otherwise.
+func (e evaluation) flag(r *rule, otherwise bool) (bool, error) {
+	if r == nil {
+		return otherwise, nil
+	}
+	v, err := e.run(r)
+	if err != nil {
+		return false, err
+	}
+	flag, ok := v.(bool)
+	if !ok {
+		return false, r.fail("it gives neither true nor false")
+	}
+	return flag, nil
+}
+
+// elements evaluates a group to one block of texts per element.
+func (e evaluation) elements(g group) ([]map[string]string, error) {
+	if g.whole != nil {
+		return e.whole(g.whole)
+	}
+	out := make([]map[string]string, len(g.blocks))
+	for i, block := range g.blocks {
+		out[i] = make(map[string]string, len(block))
+		for name, r := range block {
+			s, err := e.text(r)
+			if err != nil {
+				return nil, err
+			}
+			out[i][name] = s
+		}
+	}
+	return out, nil
+}
+
+// whole evaluates one expression that gives a whole list.
+func (e evaluation) whole(r *rule) ([]map[string]string, error) {
+	v, err := e.run(r)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := v.([]any)
+	if !ok && v != nil {
+		return nil, r.fail("it does not give a list")
+	}
+	var out []map[string]string
+	for _, element := range list {
+		block, ok := element.(map[string]any)
+		if !ok {
+			return nil, r.fail("an element is not written as a { } block")
+		}
+		fields := make(map[string]string, len(block))
+		for name, v := range block {
+			if fields[name], err = text(v); err != nil {
+				return nil, r.fail(name + " is not a text")
+			}
+		}
+		out = append(out, fields)
+	}
+	return out, nil
+}
+
+// customerView is the finished customer as mandate.request sees it.
+type customerView struct {
+	Name         string            `expr:"name"`
+	People       []personView      `expr:"people"`
+	Addresses    []addressView     `expr:"addresses"`
+	ExternalData map[string]string `expr:"externalData"`
+}
+
+type personView struct {
+	Name      string `expr:"name"`
+	FirstName string `expr:"firstName"`
+	LastName  string `expr:"lastName"`
+	Email     string `expr:"email"`
+	Phone     string `expr:"phone"`
+}
+
+type addressView struct {
+	Line1    string `expr:"line1"`
+	City     string `expr:"city"`
+	PostCode string `expr:"postCode"`
+	Country  string `expr:"country"`
+}
+
+func viewOf(c connector.Customer) customerView {
+	v := customerView{Name: c.Name, ExternalData: c.ExternalData}
+	for _, p := range c.People {
+		v.People = append(v.People, personView(p))
+	}
+	for _, a := range c.Addresses {
+		v.Addresses = append(v.Addresses, addressView(a))
+	}
+	return v
+}

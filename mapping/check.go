@@ -1,0 +1,117 @@
+package mapping
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+
+	"payersync/mapping/strict"
+)
+
+// checkJoin checks the elements of joined lists, which the type checker takes
+// for anything.
+func (e *expression) checkJoin(node *ast.Node) {
+	call, ok := (*node).(*ast.CallNode)
+	if !ok || call.Callee.(*ast.IdentifierNode).Value != "join" {
+		return
+	}
+	list, ok := call.Arguments[0].(*ast.ArrayNode)
+	if !ok {
+		if of := call.Arguments[0].Nature().Ref; of != nil && of.Type != nil && !textual(of.Type) {
+			e.fail(call.Arguments[0].Location(), "join needs a list of texts, and each element here is %s", plainType(of.Type.String()))
+		}
+		return
+	}
+	for _, element := range list.Nodes {
+		if isNil(element) || !textual(element.Type()) {
+			e.fail(element.Location(), "join needs a list of texts, and this is %s", plainType(typeName(element)))
+		}
+	}
+}
+
+// checkResult checks what the expression gives. What only the record can tell
+// (a value out of a { } block) is checked when the mapping is applied.
+func (e *expression) checkResult(root ast.Node) {
+	t := root.Type()
+	if t.Kind() == reflect.Interface && !isNil(root) {
+		return
+	}
+	switch e.want {
+	case wantText, wantFlag:
+		kind := map[result]reflect.Kind{wantText: reflect.String, wantFlag: reflect.Bool}[e.want]
+		if isNil(root) || t.Kind() != kind {
+			e.failWhole("%s must give %s, not %s%s", e.path, plainResult(e.want), plainType(typeName(root)), resultHint(e.want, t))
+		}
+	default:
+		e.checkElements(root)
+	}
+}
+
+func isNil(n ast.Node) bool {
+	_, ok := n.(*ast.NilNode)
+	return ok
+}
+
+func typeName(n ast.Node) string {
+	if isNil(n) {
+		return "nil"
+	}
+	return n.Type().String()
+}
+
+func plainResult(want result) string {
+	if want == wantText {
+		return "a text"
+	}
+	return string(want)
+}
+
+func resultHint(want result, t reflect.Type) string {
+	if want == wantText && t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String {
+		return `; join(…, " ") makes a text of a list`
+	}
+	if want == wantFlag && t.Kind() == reflect.String {
+		return `; compare it, as in ContactStatus == "ACTIVE"`
+	}
+	return ""
+}
+
+// checkElements checks an expression for a whole list of people or addresses:
+// it gives a list, and every { } block in it names fields of an element, with
+// texts behind them.
+func (e *expression) checkElements(root ast.Node) {
+	known := personNames
+	if e.want == wantPlaces {
+		known = addressNames
+	}
+	t := root.Type()
+	if isNil(root) || t.Kind() != reflect.Slice || !isElement(t.Elem()) {
+		e.failWhole("%s must give %s, each written as {%s: …}", e.path, e.want, strings.Join(known, ": …, "))
+		return
+	}
+	ast.Walk(&root, visit(func(node *ast.Node) {
+		pair, ok := (*node).(*ast.PairNode)
+		if !ok {
+			return
+		}
+		key, ok := pair.Key.(*ast.StringNode)
+		switch {
+		case !ok:
+			e.fail(pair.Key.Location(), "the keys of a block are plain words here: %s", strings.Join(known, ", "))
+		case !slices.Contains(known, key.Value):
+			e.fail(key.Location(), "unknown key %q; %s", key.Value, strict.Suggest(key.Value, known))
+		case !textual(pair.Value.Type()):
+			e.fail(pair.Value.Location(), "%s must be a text, not %s", key.Value, plainType(typeName(pair.Value)))
+		}
+	}))
+}
+
+func isElement(t reflect.Type) bool {
+	return t.Kind() == reflect.Interface || t.Kind() == reflect.Map
+}
+
+func textual(t reflect.Type) bool {
+	return t.Kind() == reflect.String || t.Kind() == reflect.Interface
+}

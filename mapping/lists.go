@@ -1,0 +1,110 @@
+package mapping
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// roles are the places of the fields by which phone and address know a list's
+// elements: the first text field whose name ends so, and -1 where there is none.
+type roles struct{ kind, number, area, country int }
+
+func rolesOf(element reflect.Type) roles {
+	return roles{ending(element, "type"), ending(element, "number"), ending(element, "areacode"), ending(element, "countrycode")}
+}
+
+func ending(element reflect.Type, role string) int {
+	for i := range element.NumField() {
+		f := element.Field(i)
+		if f.Type.Kind() == reflect.String && strings.HasSuffix(strings.ToLower(f.Tag.Get("expr")), role) {
+			return i
+		}
+	}
+	return -1
+}
+
+// elementType checks the arguments of phone and address.
+func elementType(name string, args []reflect.Type) (reflect.Type, error) {
+	if len(args) != 2 || args[0].Kind() != reflect.Slice || args[1].Kind() != reflect.String {
+		return nil, fmt.Errorf("the arguments do not fit; use %s(list, type)", name)
+	}
+	element := args[0].Elem()
+	if element.Kind() == reflect.Interface {
+		return nil, fmt.Errorf("%s looks into a list of the record itself; pick from this one with [0]", name)
+	}
+	if element.Kind() != reflect.Struct || rolesOf(element).kind < 0 {
+		return nil, fmt.Errorf("%s needs a list whose elements have a field ending in Type", name)
+	}
+	return element, nil
+}
+
+func phoneResult(args []reflect.Type) (reflect.Type, error) {
+	element, err := elementType("phone", args)
+	if err == nil && rolesOf(element).number < 0 {
+		err = errors.New("phone needs a list whose elements have a field ending in Number")
+	}
+	return reflect.TypeFor[string](), err
+}
+
+func addressResult(args []reflect.Type) (reflect.Type, error) {
+	return elementType("address", args)
+}
+
+// phone returns the number of the list's element with the given type, with its
+// country and area code; "" when there is none. args[2] are the list's roles.
+func phone(_ *meter, args []any) (any, error) {
+	r := args[2].(roles)
+	element, ok := ofType(args, func(e reflect.Value) bool { return !blank(e.Field(r.number).String()) })
+	if !ok {
+		return "", nil
+	}
+	var parts []string
+	for _, i := range []int{r.country, r.area, r.number} {
+		if i < 0 || blank(element.Field(i).String()) {
+			continue
+		}
+		s := strings.TrimSpace(element.Field(i).String())
+		if i == r.country && !strings.HasPrefix(s, "+") && !strings.HasPrefix(s, "0") {
+			s = "+" + s
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, " "), nil
+}
+
+// address returns the list's element with the given type, and a blank one when
+// there is none. args[2] are the list's roles.
+func address(_ *meter, args []any) (any, error) {
+	r := args[2].(roles)
+	element, ok := ofType(args, func(e reflect.Value) bool {
+		for i := range e.NumField() {
+			if f := e.Field(i); i != r.kind && f.Kind() == reflect.String && !blank(f.String()) {
+				return true
+			}
+		}
+		return false
+	})
+	if !ok {
+		return reflect.Zero(reflect.TypeOf(args[0]).Elem()).Interface(), nil
+	}
+	return element.Interface(), nil
+}
+
+// ofType finds the first element of the list args[0] that has the type args[1]
+// and is filled: accounting systems keep blank elements in place of missing ones.
+func ofType(args []any, filled func(reflect.Value) bool) (reflect.Value, bool) {
+	list := reflect.ValueOf(args[0])
+	want, err := text(args[1])
+	if err != nil {
+		return reflect.Value{}, false
+	}
+	kind := args[2].(roles).kind
+	for i := range list.Len() {
+		if element := list.Index(i); strings.EqualFold(element.Field(kind).String(), want) && filled(element) {
+			return element, true
+		}
+	}
+	return reflect.Value{}, false
+}

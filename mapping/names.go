@@ -1,0 +1,163 @@
+package mapping
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+
+	"payersync/mapping/strict"
+)
+
+// Names of variables beside the fields.
+const (
+	varTenant   = "tenant"
+	varCustomer = "customer"
+	fnField     = "field"
+)
+
+// varName is the variable that holds a field. A field that is called like
+// something else of the language, or whose name is no single word, is reached by
+// field("…") only.
+func varName(field string) string {
+	if !isWord(field) || isReserved(field) {
+		return "field:" + field
+	}
+	return field
+}
+
+func isWord(s string) bool {
+	for i, r := range s {
+		if r != '_' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isReserved(name string) bool {
+	return isFunction(name) || name == varTenant || name == varCustomer
+}
+
+func isFunction(name string) bool {
+	_, known := functions[name]
+	return known || name == fnField || slices.Contains(loops, name)
+}
+
+// resolve finds what every name stands for, replaces field("…") by its
+// variable, and reports unknown names.
+func (e *expression) resolve(root *ast.Node) {
+	r := &resolver{expression: e, callees: map[*ast.IdentifierNode]bool{}, lets: map[string]bool{}}
+	ast.Walk(root, visit(r.collect))
+	ast.Walk(root, visit(r.judge))
+}
+
+type resolver struct {
+	*expression
+	callees map[*ast.IdentifierNode]bool
+	lets    map[string]bool
+}
+
+func (r *resolver) collect(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.CallNode:
+		if callee, ok := n.Callee.(*ast.IdentifierNode); ok {
+			r.callees[callee] = true
+		}
+	case *ast.VariableDeclaratorNode:
+		r.lets[n.Name] = true
+	}
+}
+
+func (r *resolver) judge(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		if !r.callees[n] {
+			r.name(n)
+		}
+	case *ast.BuiltinNode:
+		if !slices.Contains(loops, n.Name) {
+			r.unknownFunction(n.Name, n.Location())
+		}
+	case *ast.CallNode:
+		callee, ok := n.Callee.(*ast.IdentifierNode)
+		switch _, known := functions[nameOf(callee)]; {
+		case !ok:
+			r.fail(n.Location(), "only functions can be called")
+		case callee.Value == fnField:
+			r.field(node, n)
+		case !known:
+			r.unknownFunction(callee.Value, callee.Location())
+		}
+	}
+}
+
+func nameOf(n *ast.IdentifierNode) string {
+	if n == nil {
+		return ""
+	}
+	return n.Value
+}
+
+// name judges a variable.
+func (r *resolver) name(n *ast.IdentifierNode) {
+	_, isField := r.types[n.Value]
+	switch {
+	case r.lets[n.Value], n.Value == varTenant, n.Value == varCustomer && r.withCustomer:
+	case n.Value == varCustomer:
+		r.fail(n.Location(), "customer, the finished customer, is known in mandate.request only")
+	case isFunction(n.Value):
+		r.fail(n.Location(), "%s is a function: write %s(…), or %s(%q) for a field of that name", n.Value, n.Value, fnField, n.Value)
+	case isField:
+		r.used[n.Value] = true
+	default:
+		r.fail(n.Location(), "unknown field %q; %s", n.Value, r.suggestField(n.Value))
+	}
+}
+
+// field replaces a call of field("…") by the field's variable.
+func (r *resolver) field(node *ast.Node, call *ast.CallNode) {
+	var name *ast.StringNode
+	if len(call.Arguments) == 1 {
+		name, _ = call.Arguments[0].(*ast.StringNode)
+	}
+	if name == nil {
+		r.fail(call.Location(), `field takes one name in quotes: field("Post Code")`)
+		return
+	}
+	if _, ok := r.types[name.Value]; !ok {
+		r.fail(name.Location(), "unknown field %q; %s", name.Value, r.suggestField(name.Value))
+		return
+	}
+	r.used[name.Value] = true
+	ast.Patch(node, &ast.IdentifierNode{Value: varName(name.Value)})
+}
+
+func (r *resolver) unknownFunction(name string, at file.Location) {
+	known := slices.Concat(slices.Collect(maps.Keys(functions)), loops, []string{fnField})
+	slices.Sort(known)
+	if strings.HasPrefix(name, "find") {
+		r.fail(at, "unknown function %q; use filter(…)[0], which is blank when nothing is found", name)
+		return
+	}
+	r.fail(at, "unknown function %q; %s", name, strict.Suggest(name, known))
+}
+
+// suggestField ends a sentence about an unknown field.
+func (e *expression) suggestField(name string) string {
+	known := slices.Sorted(maps.Keys(e.types))
+	near := strict.Nearest(name, known)
+	switch {
+	case near != "" && varName(near) == near:
+		return fmt.Sprintf("did you mean %q?", near)
+	case near != "":
+		return fmt.Sprintf("did you mean %s(%q)?", fnField, near)
+	case len(known) > 12:
+		return "payersync mapping fields lists the fields; a fixed text is written in quotes"
+	}
+	return "the fields are " + strings.Join(known, ", ") + "; a fixed text is written in quotes"
+}
