@@ -54,7 +54,7 @@ func loadKey(path string) (*sealer, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return refuse(fmt.Sprintf("other users of this machine may read it (mode %04o)", info.Mode().Perm()), "Run: chmod 600 "+path)
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the operator names the key file in the configuration
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return refuse(plain(err), "Check the path and its permissions.")
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,10 +42,12 @@ nothing, status. Nothing leaves this machine.`,
 // demo is one demonstration under way.
 type demo struct {
 	*app
-	dir   string
-	model *sandbox.Sandbox
-	hooks string // where serve takes webhooks
-	step  int
+	dir     string
+	model   *sandbox.Sandbox
+	hooks   string // where serve takes webhooks
+	step    int
+	servers sync.WaitGroup
+	broken  chan error // why a server ended before the demo did
 }
 
 func (a *app) demo(ctx context.Context, keep bool) error {
@@ -55,23 +58,35 @@ func (a *app) demo(ctx context.Context, keep bool) error {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
 	if !keep {
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }() // what is left is a temporary folder
 	}
-	d := &demo{app: a, dir: dir}
+	d := &demo{app: a, dir: dir, broken: make(chan error, 2)}
 	listener, err := d.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	served := make(chan error, 2)
-	go func() { served <- server.Serve(ctx, listener, server.NewHTTPServer(d.model)) }()
-	go func() { served <- d.serve(ctx) }()
+	d.inBackground(func() error { return server.Serve(ctx, listener, server.NewHTTPServer(d.model)) })
 	err = d.play(ctx)
 	if err == nil && keep {
 		d.inviteToLook(listener.Addr())
 		err = d.model.Run(ctx) // from here on webhooks go by themselves
 	}
 	stop()
-	return errors.Join(err, <-served, <-served)
+	d.servers.Wait()
+	close(d.broken)
+	for why := range d.broken {
+		err = errors.Join(err, why)
+	}
+	return err
+}
+
+// inBackground runs a server beside the demo, which waits for it at the end.
+func (d *demo) inBackground(serve func() error) {
+	d.servers.Go(func() {
+		if err := serve(); err != nil {
+			d.broken <- err
+		}
+	})
 }
 
 // prepare writes the set-up and opens the sandbox's door.
@@ -97,7 +112,8 @@ func (d *demo) prepare(ctx context.Context) (net.Listener, error) {
 	return listener, d.pointConfig(listener.Addr().String())
 }
 
-// pointConfig makes the shipped set-up speak to the demo's own servers.
+// pointConfig makes the shipped set-up speak to the demo's own servers, and
+// leaves the runs to the demo: no schedule may come in between.
 func (d *demo) pointConfig(service string) error {
 	path := filepath.Join(d.dir, "payersync.yaml")
 	data, err := os.ReadFile(path)
@@ -105,7 +121,8 @@ func (d *demo) pointConfig(service string) error {
 		return err
 	}
 	text := strings.NewReplacer("127.0.0.1:8090", service, "127.0.0.1:8080", d.hooks,
-		"  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n").Replace(string(data))
+		"  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n",
+		"    schedule:", "    # schedule:").Replace(string(data)) + "schedules: {sweep: \"@yearly\"}\n"
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
@@ -142,9 +159,9 @@ func (d *demo) play(ctx context.Context) error {
 }
 
 // title begins a step.
-func (d *demo) title(format string, args ...any) {
+func (d *demo) title(text string) {
 	d.step++
-	fmt.Fprintf(d.out, "\n── %d. %s\n", d.step, fmt.Sprintf(format, args...))
+	fmt.Fprintf(d.out, "\n── %d. %s\n", d.step, text)
 }
 
 // command runs a command as a person would type it, and fails unless it ends
@@ -173,6 +190,7 @@ func (d *demo) backfill(ctx context.Context) error {
 
 func (d *demo) links(ctx context.Context) error {
 	d.title("Signing links: each new payer with an e-mail address has one.")
+	d.inBackground(func() error { return d.serve(ctx) })
 	if err := d.command(ctx, exitDone, "webhooks", "subscribe"); err != nil {
 		return err
 	}

@@ -33,13 +33,12 @@ func (a *app) healthcheckCmd() *cobra.Command {
 
 // healthy asks the server that listens on addr.
 func healthy(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback(addr)+server.HealthPath, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	client := http.Client{Timeout: 4 * time.Second}
+	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", addr, err)
 	}

@@ -91,7 +91,9 @@ time · 6 another run holds the connection · 130 interrupted.`,
 		a.demoCmd(), a.initCmd(), a.checkCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(),
 		a.statusCmd(), a.payersCmd(), a.mandatesCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(),
 	)
+	root.SuggestionsMinimumDistance = 2
 	for _, c := range root.Commands() {
+		c.SuggestionsMinimumDistance = 2
 		usageArgs(c)
 	}
 	return root

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -169,8 +171,20 @@ func (a *app) webhookServer(ctx context.Context, s *session, nudge func()) (func
 		return nil, fmt.Errorf("cannot listen for webhooks: %w; choose another address in server.webhooks", err)
 	}
 	return func(ctx context.Context) error {
-		return server.Serve(ctx, listener, server.NewHTTPServer(endpoint.Handler()))
+		srv := server.NewHTTPServer(endpoint.Handler())
+		srv.ErrorLog = log.New(quietLog{s.log}, "", 0)
+		return server.Serve(ctx, listener, srv)
 	}, nil
+}
+
+// quietLog takes what the HTTP server says of broken connections, which anybody
+// can cause, into the log at debug level.
+type quietLog struct{ log *logrus.Logger }
+
+// Write logs one line.
+func (q quietLog) Write(line []byte) (int, error) {
+	q.log.Debug(strings.TrimSpace(string(line)))
+	return len(line), nil
 }
 
 func (a *app) endpoint(s *session, nudge func()) (*server.Server, error) {

@@ -46,7 +46,13 @@ type session struct {
 }
 
 // load reads the configuration that --config names.
-func (a *app) load() (*config, error) { return loadConfig(a.config, a.getenv) }
+func (a *app) load() (*config, error) {
+	cfg, err := loadConfig(a.config, a.getenv)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return cfg, nil
+}
 
 // openLedger opens the ledger and nothing else.
 func (a *app) openLedger(ctx context.Context) (*session, error) {

@@ -153,10 +153,10 @@ func (w *world) receive(key, billingID string) {
 	})
 }
 
-// moves returns the history of a customer as "from>to".
-func (w *world) moves(billingID string) []string {
+// moves returns the history of customer c1 as "from>to".
+func (w *world) moves() []string {
 	w.t.Helper()
-	rows, err := w.ledger.History(context.Background(), billingID)
+	rows, err := w.ledger.History(context.Background(), "c1")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestDrainReadsACustomerOnceHoweverManyDeliveriesSpeakOfIt(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"reflected": 5}, w.inbox()); diff != "" {
 		t.Errorf("inbox (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{">PENDING"}, w.moves("c1")); diff != "" {
+	if diff := cmp.Diff([]string{">PENDING"}, w.moves()); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	again, err := w.rec.Drain(t.Context())
@@ -231,7 +231,7 @@ func TestAReadThatStartedEarlierNeverOverwritesOneThatStartedLater(t *testing.T)
 	if err != nil || res.Superseded != 1 {
 		t.Fatalf("drain = %+v, %v; want one superseded", res, err)
 	}
-	if diff := cmp.Diff([]string{">ACTIVE"}, w.moves("c1")); diff != "" {
+	if diff := cmp.Diff([]string{">ACTIVE"}, w.moves()); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 }
@@ -331,7 +331,7 @@ func TestAnUnknownStatusIsKeptAndShown(t *testing.T) {
 	if _, err := w.rec.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{">MIGRATING"}, w.moves("c1")); diff != "" {
+	if diff := cmp.Diff([]string{">MIGRATING"}, w.moves()); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	if got := w.reasons()["A1"]; got != string(connector.ReasonStatusUnknown) {
@@ -354,7 +354,7 @@ func TestAReplacedMandateKeepsTheHistoryOfBoth(t *testing.T) {
 		}
 	}
 	want := []string{">ACTIVE", "ACTIVE>CANCELLED", ">CREATED", "CREATED>ACTIVE"}
-	if diff := cmp.Diff(want, w.moves("c1")); diff != "" {
+	if diff := cmp.Diff(want, w.moves()); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	if p, err := w.ledger.Payer(t.Context(), "acme", "A1"); err != nil || p.MandateID != "m2" {

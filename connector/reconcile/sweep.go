@@ -71,7 +71,7 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 	}
 	for page, err := range r.Billing.Customers(ctx) {
 		if err != nil {
-			return res, fmt.Errorf("list the customers: %w", err)
+			return res, err
 		}
 		if err := r.observePage(ctx, page, ticket, &res); err != nil {
 			return res, err

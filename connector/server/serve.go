@@ -57,7 +57,9 @@ func Serve(ctx context.Context, ln net.Listener, srv *http.Server) error {
 	if err != nil {
 		err = fmt.Errorf("stop serving on %s: requests were cut off: %w", ln.Addr(), errors.Join(err, srv.Close()))
 	}
-	<-served
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -20,7 +21,7 @@ import (
 
 const (
 	maxBody    = 256 << 10
-	maxName    = 200              // characters of an id or a type; what is longer is no name
+	maxName    = 200              // bytes of an id or a type; what is longer is no name
 	storeWait  = 10 * time.Second // how long a delivery waits for its turn in a busy ledger
 	retryAfter = "10"             // seconds until a sender may find the ledger better
 	coarseTime = 10 * time.Minute // deliveries without id and time are the same if alike within it
@@ -110,7 +111,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, refusal Outc
 // for ever or give the endpoint up (fault F38).
 func (s *Server) delivery(h http.Header, body []byte, signed billing.Signed, now time.Time) (d state.Delivery, coarse bool) {
 	event, err := billing.ParseEvent(s.cfg.Events, h, body)
-	if err == nil && !(isName(event.Type) && isName(event.CustomerID) && isName(event.EventID)) {
+	if err == nil && slices.ContainsFunc([]string{event.Type, event.CustomerID, event.EventID}, isNoName) {
 		err = errNoName
 	}
 	var as connector.InboxState
@@ -126,10 +127,9 @@ func (s *Server) delivery(h http.Header, body []byte, signed billing.Signed, now
 
 var errNoName = errors.New("its type or one of its ids is too long or holds control characters")
 
-// isName reports whether s, "" included, can be an id or a type and be shown as
-// one.
-func isName(s string) bool {
-	return len(s) <= maxName && !strings.ContainsFunc(s, unicode.IsControl)
+// isNoName reports whether s cannot be an id or a type, or be shown as one.
+func isNoName(s string) bool {
+	return len(s) > maxName || strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // classify says what a delivery is stored as, and why it is quarantined.
@@ -159,7 +159,7 @@ func notFollowed(eventType string) bool {
 // the key is coarse: two events that are spelt alike cannot be told from one that
 // came twice.
 func identity(signed billing.Signed, eventID string, body []byte, now time.Time) (key string, coarse bool) {
-	if id := signed.DeliveryID; id != "" && isName(id) {
+	if id := signed.DeliveryID; id != "" && !isNoName(id) {
 		return "id:" + id, false
 	}
 	if eventID != "" {

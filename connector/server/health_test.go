@@ -1,0 +1,124 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+func (e *endpoint) getReady() (int, readiness) {
+	e.t.Helper()
+	w := e.serve(httptest.NewRequestWithContext(e.t.Context(), http.MethodGet, ReadyPath, nil))
+	var got readiness
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		e.t.Fatalf("%s answered %q: %v", ReadyPath, w.Body, err)
+	}
+	return w.Code, got
+}
+
+func (e *endpoint) expectReady(status int, want readiness) {
+	e.t.Helper()
+	gotStatus, got := e.getReady()
+	if gotStatus != status {
+		e.t.Errorf("status %d, want %d", gotStatus, status)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		e.t.Errorf("readiness (-want +got):\n%s", diff)
+	}
+}
+
+func (e *endpoint) do(fn func(*state.Tx) error) {
+	e.t.Helper()
+	if err := e.ledger.Do(e.t.Context(), fn); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// sweep writes what a complete list pass over no customers leaves.
+func (e *endpoint) sweep() {
+	e.t.Helper()
+	e.do(func(tx *state.Tx) error {
+		pass, _, err := tx.BeginPass()
+		if err != nil {
+			return err
+		}
+		return tx.FinishPass(pass)
+	})
+}
+
+// run writes a run of a connection that ended as said.
+func (e *endpoint) run(connection string, outcome connector.RunOutcome) {
+	e.t.Helper()
+	e.do(func(tx *state.Tx) error {
+		if err := tx.PinConnection(state.Connection{Name: connection, Kind: "csv"}); err != nil {
+			return err
+		}
+		if err := tx.SaveMapping("v1", "version: 1", "test"); err != nil {
+			return err
+		}
+		id, err := tx.OpenRun(state.NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "schedule", Mapping: "v1", Holder: "test"})
+		if err != nil {
+			return err
+		}
+		_, _, err = tx.CloseRun(id, connection, outcome, "")
+		return err
+	})
+}
+
+func seconds(n int64) *int64 { return &n }
+
+func TestReadinessSaysHowFreshTheLedgerIs(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	e.expectReady(200, readiness{State: "degraded", Degraded: []string{sweepNever}})
+
+	e.run("acme", connector.RunComplete)
+	e.pass(time.Minute)
+	e.run("brook", connector.RunComplete)
+	e.sweep()
+	e.expect(200, delivery(sampleBody))
+	e.pass(2 * time.Minute)
+	e.expectReady(200, readiness{State: "ok", Degraded: []string{}, SweepAge: seconds(120), RunAge: seconds(180), DeliveryAge: seconds(120)})
+
+	e.run("acme", connector.RunFailed)
+	e.pass(4 * time.Hour)
+	e.expectReady(200, readiness{
+		State: "degraded", Degraded: []string{sweepOverdue, runFailed},
+		SweepAge: seconds(4*3600 + 120), RunAge: seconds(4*3600 + 120), DeliveryAge: seconds(4*3600 + 120),
+	})
+}
+
+func TestReadinessIsAskedOfTheLedgerOncePerSecond(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	_, before := e.getReady()
+	e.sweep()
+	if _, got := e.getReady(); !cmp.Equal(got, before) {
+		t.Errorf("at the same moment: %+v, want the answer of before %+v", got, before)
+	}
+	e.pass(time.Second)
+	if _, got := e.getReady(); cmp.Equal(got, before) {
+		t.Errorf("a second later still %+v", got)
+	}
+}
+
+// covers F59
+func TestReadinessFailsWithTheLedgerAndHealthDoesNot(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	if err := e.ledger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e.expectReady(503, readiness{State: "failing", Degraded: []string{}})
+	if got := e.lastEvent(); got.Outcome != NotReady || got.Err == nil {
+		t.Errorf("reported %+v, want not_ready with its cause", got)
+	}
+	e.expect(200, httptest.NewRequestWithContext(e.t.Context(), http.MethodGet, HealthPath, nil))
+}

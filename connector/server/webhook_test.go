@@ -1,0 +1,866 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/state"
+)
+
+const (
+	hookPath   = "/webhooks/billing"
+	hookNew    = "the-secret-of-this-month-0001"
+	hookOld    = "the-secret-of-last-month-0000"
+	sampleBody = `{"type":"dd-mandate.updated","eventId":"ev-1","customerId":"cus_1","directDebitMandateId":"m-1"}`
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// bodyOnly signs the body alone; stamped signs a time with it.
+func bodyOnly() billing.Signature {
+	return billing.Signature{
+		Header: "X-Signature", Algorithm: "hmac-sha256", Encoding: "hex", Signed: "{body}",
+		Secrets: []connector.Secret{connector.NewSecret(hookNew), connector.NewSecret(hookOld)},
+	}
+}
+
+func stamped() billing.Signature {
+	s := bodyOnly()
+	s.TimestampHeader, s.Signed, s.Tolerance = "X-Timestamp", "{timestamp}.{body}", 5*time.Minute
+	return s
+}
+
+// endpoint is a server over a ledger of its own, and what it reported.
+type endpoint struct {
+	*Server
+	t      testing.TB
+	ledger *state.Ledger
+	files  state.Options
+	mu     sync.Mutex
+	now    time.Time
+	events []Event
+	nudges int
+}
+
+func newEndpoint(t testing.TB, sig billing.Signature, edit ...func(*Config)) *endpoint {
+	t.Helper()
+	e := &endpoint{t: t, now: noon}
+	e.files = state.Options{
+		Path: filepath.Join(t.TempDir(), "ledger.db"), KeyFile: filepath.Join(t.TempDir(), "ledger.key"), Now: e.clock,
+	}
+	if err := state.CreateKey(e.files.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	e.ledger = e.open()
+	verifier, err := billing.NewVerifier(sig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{
+		Ledger: e.ledger, Verifier: verifier, Events: billing.DefaultEventPaths(), Path: hookPath, Now: e.clock,
+		Limits: Limits{PerClient: 1 << 20, Total: 1 << 20},
+		Nudge:  func() { e.mu.Lock(); e.nudges++; e.mu.Unlock() },
+		Report: func(ev Event) { e.mu.Lock(); e.events = append(e.events, ev); e.mu.Unlock() },
+	}
+	for _, f := range edit {
+		f(&cfg)
+	}
+	if e.Server, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// open opens the endpoint's ledger once more, as another process would.
+func (e *endpoint) open() *state.Ledger {
+	e.t.Helper()
+	l, err := state.Open(context.Background(), e.files)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func (e *endpoint) clock() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.now
+}
+
+func (e *endpoint) pass(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.now = e.now.Add(d)
+}
+
+func mac(secret, text string) string {
+	m := hmac.New(sha256.New, []byte(secret))
+	m.Write([]byte(text))
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// delivery makes the request of a sender who signs the body with the newest
+// secret.
+func delivery(body string) *http.Request {
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, hookPath, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	r.Header.Set("X-Signature", mac(hookNew, body))
+	return r
+}
+
+func stampedDelivery(body string, at time.Time) *http.Request {
+	r := delivery(body)
+	stamp := strconv.FormatInt(at.Unix(), 10)
+	r.Header.Set("X-Timestamp", stamp)
+	r.Header.Set("X-Signature", mac(hookNew, stamp+"."+body))
+	return r
+}
+
+func (e *endpoint) serve(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	e.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// expect serves r and checks the status and that the answer has no body.
+func (e *endpoint) expect(status int, r *http.Request) *httptest.ResponseRecorder {
+	e.t.Helper()
+	w := e.serve(r)
+	if w.Code != status {
+		e.t.Errorf("%s %s: status %d, want %d", r.Method, r.URL.Path, w.Code, status)
+	}
+	if w.Body.Len() > 0 {
+		e.t.Errorf("the answer %d has a body: %q", w.Code, w.Body)
+	}
+	return w
+}
+
+// row is what a test says of an inbox row.
+type row struct {
+	Key, Type, Customer string
+	State               connector.InboxState
+}
+
+func (e *endpoint) inbox() []row {
+	e.t.Helper()
+	rows, err := e.ledger.Inbox(e.t.Context(), state.Filter{})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	var out []row
+	for _, r := range rows {
+		out = append(out, row{r.DeliveryKey, r.EventType, r.BillingID, connector.InboxState(r.State)})
+	}
+	return out
+}
+
+func (e *endpoint) expectInbox(want ...row) {
+	e.t.Helper()
+	if diff := cmp.Diff(want, e.inbox()); diff != "" {
+		e.t.Errorf("inbox (-want +got):\n%s", diff)
+	}
+}
+
+func (e *endpoint) expectNudges(want int) {
+	e.t.Helper()
+	if e.nudges != want {
+		e.t.Errorf("nudged %d times, want %d", e.nudges, want)
+	}
+}
+
+func (e *endpoint) lastEvent() Event {
+	e.t.Helper()
+	if len(e.events) == 0 {
+		e.t.Fatal("nothing was reported")
+	}
+	return e.events[len(e.events)-1]
+}
+
+// covers F34, F37, F38, S11
+func TestWhatIsNotADeliveryIsRefusedAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	big := `{"type":"customer","customerId":"cus_1","pad":"` + strings.Repeat("x", maxBody) + `"}`
+	chunked := func(body string) *http.Request {
+		r := delivery(body)
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), -1
+		return r
+	}
+	with := func(r *http.Request, header, value string) *http.Request {
+		r.Header.Set(header, value)
+		return r
+	}
+	tests := []struct {
+		name    string
+		request func() *http.Request
+		status  int
+		outcome Outcome
+	}{
+		{"forged", func() *http.Request {
+			return with(delivery(sampleBody), "X-Signature", mac("some-other-secret-of-theirs", sampleBody))
+		}, 401, SignatureFailed},
+		{"signature of another body", func() *http.Request { return with(delivery(sampleBody), "X-Signature", mac(hookNew, sampleBody+" ")) }, 401, SignatureFailed},
+		{"signed with nothing", func() *http.Request { return with(delivery(sampleBody), "X-Signature", mac("", sampleBody)) }, 401, SignatureFailed},
+		{"unsigned", func() *http.Request { r := delivery(sampleBody); r.Header.Del("X-Signature"); return r }, 401, SignatureFailed},
+		{"blank signature", func() *http.Request { return with(delivery(sampleBody), "X-Signature", "") }, 401, SignatureFailed},
+		{"short signature", func() *http.Request { return with(delivery(sampleBody), "X-Signature", mac(hookNew, sampleBody)[:62]) }, 401, SignatureFailed},
+		{"truncated", func() *http.Request {
+			return with(delivery(sampleBody[:40]), "X-Signature", mac(hookNew, sampleBody))
+		}, 401, SignatureFailed},
+		{"broken off", func() *http.Request {
+			r := delivery(sampleBody)
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(sampleBody[:9]), iotest.ErrReader(io.ErrUnexpectedEOF)))
+			return r
+		}, 400, BrokenOff},
+		{"oversized", func() *http.Request { return delivery(big) }, 413, TooLarge},
+		{"oversized without a length", func() *http.Request { return chunked(big) }, 413, TooLarge},
+		{"one byte too long", func() *http.Request { return chunked(big[:maxBody-1] + `"}`) }, 413, TooLarge},
+		{"compressed", func() *http.Request { return with(delivery(sampleBody), "Content-Encoding", "gzip") }, 415, WrongEncoding},
+		{"compressed twice", func() *http.Request {
+			r := with(delivery(sampleBody), "Content-Encoding", "identity")
+			r.Header.Add("Content-Encoding", "br")
+			return r
+		}, 415, WrongEncoding},
+		{"a form", func() *http.Request {
+			return with(delivery(sampleBody), "Content-Type", "application/x-www-form-urlencoded")
+		}, 415, WrongType},
+		{"no type", func() *http.Request { r := delivery(sampleBody); r.Header.Del("Content-Type"); return r }, 415, WrongType},
+		{"wrong method", func() *http.Request { r := delivery(sampleBody); r.Method = http.MethodPut; return r }, 405, WrongMethod},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEndpoint(t, bodyOnly())
+			w := e.expect(tt.status, tt.request())
+			e.expectInbox()
+			e.expectNudges(0)
+			if got := e.lastEvent(); got.Outcome != tt.outcome || got.Client.String() != "192.0.2.0/24" {
+				t.Errorf("reported %+v, want %s of 192.0.2.0/24", got, tt.outcome)
+			}
+			if tt.status == 405 && w.Header().Get("Allow") != "POST" {
+				t.Errorf("Allow is %q, want POST", w.Header().Get("Allow"))
+			}
+		})
+	}
+}
+
+// committedFirst fails the test when a success is announced before the delivery
+// can be read through another ledger.
+type committedFirst struct {
+	http.ResponseWriter
+	e       *endpoint
+	other   *state.Ledger
+	key     string
+	checked bool
+}
+
+func (w *committedFirst) WriteHeader(status int) {
+	body, err := w.other.DeliveryBody(context.Background(), w.key)
+	if err != nil || string(body) != sampleBody {
+		w.e.t.Errorf("status %d is written while the ledger holds %q, %v", status, body, err)
+	}
+	w.checked = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// covers F39, S10
+func TestDeliveryIsDurableBeforeItIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	w := &committedFirst{ResponseWriter: httptest.NewRecorder(), e: e, other: e.open(), key: "event:ev-1"}
+	e.Handler().ServeHTTP(w, delivery(sampleBody))
+	if !w.checked {
+		t.Error("no status was written")
+	}
+	e.expectInbox(row{"event:ev-1", "dd-mandate.updated", "cus_1", connector.InboxReceived})
+	e.expectNudges(1)
+	want := Event{Outcome: Accepted, Client: netip.MustParsePrefix("192.0.2.0/24"), Key: "event:ev-1", Type: "dd-mandate.updated", State: connector.InboxReceived}
+	if got := e.lastEvent(); got != want {
+		t.Errorf("reported %+v, want %+v", got, want)
+	}
+}
+
+// covers F31
+func TestRepeatedDeliveryIsAcknowledgedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() { e.expect(200, delivery(sampleBody)) })
+	}
+	all.Wait()
+	e.expectInbox(row{"event:ev-1", "dd-mandate.updated", "cus_1", connector.InboxReceived})
+	e.expectNudges(1)
+	fresh := 0
+	for _, ev := range e.events {
+		if ev.Outcome == Accepted {
+			fresh++
+		}
+	}
+	if fresh != 1 {
+		t.Errorf("%d of 100 equal deliveries were reported as new, want 1", fresh)
+	}
+}
+
+// covers F31
+func TestDeliveriesAreToldApartByTheBestIdentityTheyHave(t *testing.T) {
+	t.Parallel()
+	at := noon
+	body := []byte(`{"type":"customer","customerId":"cus_1"}`)
+	key := func(signed billing.Signed, eventID string, now time.Time) string {
+		k, _ := identity(signed, eventID, body, now)
+		return k
+	}
+	tests := []struct {
+		name  string
+		a, b  string
+		equal bool
+	}{
+		{"a signed id beats the body's", key(billing.Signed{DeliveryID: "d1"}, "e1", at), key(billing.Signed{DeliveryID: "d1"}, "e2", at), true},
+		{"the two kinds of id never meet", key(billing.Signed{DeliveryID: "x"}, "", at), key(billing.Signed{}, "x", at), false},
+		{"an id outlives time", key(billing.Signed{}, "e1", at), key(billing.Signed{SignedAt: at}, "e1", at.Add(time.Hour)), true},
+		{"a signed time tells alike bodies apart", key(billing.Signed{SignedAt: at}, "", at), key(billing.Signed{SignedAt: at.Add(time.Second)}, "", at), false},
+		{"our own time does not matter beside it", key(billing.Signed{SignedAt: at}, "", at), key(billing.Signed{SignedAt: at}, "", at.Add(time.Hour)), true},
+		{"alike bytes within ten minutes are one", key(billing.Signed{}, "", at), key(billing.Signed{}, "", at.Add(10*time.Minute-time.Second)), true},
+		{"and two after", key(billing.Signed{}, "", at), key(billing.Signed{}, "", at.Add(10*time.Minute)), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if (tt.a == tt.b) != tt.equal {
+				t.Errorf("keys %q and %q, want equal: %t", tt.a, tt.b, tt.equal)
+			}
+		})
+	}
+}
+
+// A body without an id that comes again may be the next event, spelt alike.
+func TestAlikeDeliveryWithoutAnIdentityIsReflectedAgain(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	thin := `{"type":"dd-mandate","customerId":"cus_1"}`
+	e.expect(200, delivery(thin))
+	closeAll(t, e.ledger, connector.InboxReflected)
+	e.expect(200, delivery(thin))
+	if rows := e.inbox(); len(rows) != 1 || rows[0].State != connector.InboxReceived {
+		t.Errorf("inbox %+v, want one row that waits again", rows)
+	}
+	if got := e.lastEvent(); got.Outcome != Repeated {
+		t.Errorf("reported %s, want repeated", got.Outcome)
+	}
+	e.expectNudges(2)
+}
+
+func closeAll(t *testing.T, l *state.Ledger, as connector.InboxState) {
+	t.Helper()
+	open, err := l.OpenDeliveries(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range open {
+		if err := l.Do(t.Context(), func(tx *state.Tx) error { return tx.CloseDeliveries(d, as, "") }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// covers F38, F42, F56
+func TestSignedDeliveriesAreKeptWhateverTheySay(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", maxName+1)
+	tests := []struct {
+		name, body string
+		want       row
+		detail     string
+	}{
+		{"names a customer", `{"type":"CUSTOMER_UPDATED","eventId":"e","customerId":"cus_9"}`, row{"event:e", "CUSTOMER_UPDATED", "cus_9", connector.InboxReceived}, ""},
+		{"unknown type with a customer", `{"type":"moon.full","eventId":"e","customerId":"cus_9"}`, row{"event:e", "moon.full", "cus_9", connector.InboxReceived}, ""},
+		{"payment", `{"type":"PAYMENT_SENT","eventId":"e","paymentId":"p"}`, row{"event:e", "PAYMENT_SENT", "", connector.InboxIgnored}, ""},
+		{"invoice", `{"type":"invoice.created","eventId":"e"}`, row{"event:e", "invoice.created", "", connector.InboxIgnored}, ""},
+		{"biller", `{"type":"BILLER_CREATED","eventId":"e"}`, row{"event:e", "BILLER_CREATED", "", connector.InboxIgnored}, ""},
+		{"payment of a mandate", `{"type":"MANDATE_PAYMENT","eventId":"e"}`, row{"event:e", "MANDATE_PAYMENT", "", connector.InboxQuarantined}, "It names no customer."},
+		{"mandate without a customer", `{"type":"dd-mandate","eventId":"e"}`, row{"event:e", "dd-mandate", "", connector.InboxQuarantined}, "It names no customer."},
+		{"neither type nor customer", `{"eventId":"e"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it names neither a type nor a customer."},
+		{"not JSON", `hello`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it is not one JSON value."},
+		{"nothing", ``, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it is not one JSON value."},
+		{"two values", `{"customerId":"a"}{"customerId":"b"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it is not one JSON value."},
+		{"twins", `{"customerId":"a","customerid":"b"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: an object has the same key twice."},
+		{"broken text", "{\"type\":\"customer\",\"name\":\"Jane \xff\"}", row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: the text is not UTF-8."},
+		{"a list", `["Jane"]`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it is not a JSON object."},
+		{"long id", `{"type":"customer","customerId":"` + long + `"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"control characters", `{"type":"customer\u001b[31m","customerId":"c"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEndpoint(t, bodyOnly())
+			e.expect(200, delivery(tt.body))
+			rows := e.inbox()
+			if len(rows) != 1 {
+				t.Fatalf("inbox has %d rows, want 1", len(rows))
+			}
+			got := rows[0]
+			if tt.want.Key == "" { // a hash
+				if !strings.HasPrefix(got.Key, "sha256:") {
+					t.Errorf("key %q, want a hash", got.Key)
+				}
+				got.Key = ""
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("row (-want +got):\n%s", diff)
+			}
+			body, err := e.ledger.DeliveryBody(t.Context(), rows[0].Key)
+			if err != nil || string(body) != tt.body {
+				t.Errorf("kept %q, %v; want the bytes as they came", body, err)
+			}
+			e.expectDetail(tt.detail)
+			e.expectNudges(map[connector.InboxState]int{connector.InboxReceived: 1}[tt.want.State])
+		})
+	}
+}
+
+// expectDetail checks what a person is told of the quarantined deliveries.
+func (e *endpoint) expectDetail(want string) {
+	e.t.Helper()
+	rows, err := e.ledger.Attention(e.t.Context(), state.Filter{State: string(connector.ReasonEventNotUnderstood)})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	var got string
+	if len(rows) > 0 {
+		got = rows[0].Detail
+	}
+	if got != want {
+		e.t.Errorf("a person is told %q, want %q", got, want)
+	}
+}
+
+// covers F39, F59
+func TestDeliveryThatCannotBeStoredIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	if err := e.ledger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w := e.expect(503, delivery(sampleBody))
+	if w.Header().Get("Retry-After") == "" {
+		t.Error("503 without Retry-After")
+	}
+	if got := e.lastEvent(); got.Outcome != NotStored || !errors.Is(got.Err, state.ErrClosed) {
+		t.Errorf("reported %+v, want not_stored with the cause", got)
+	}
+	e.expectNudges(0)
+}
+
+// covers F35, F36
+func TestReplayIsRefusedOutsideTheTolerance(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		age    time.Duration
+		status int
+	}{
+		{"now", 0, 200},
+		{"just old enough", 5*time.Minute - time.Second, 200},
+		{"too old", 5*time.Minute + time.Second, 401},
+		{"from the future", -5*time.Minute - time.Second, 401},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEndpoint(t, stamped())
+			e.expect(tt.status, stampedDelivery(sampleBody, noon.Add(-tt.age)))
+			if stored := len(e.inbox()); (stored == 1) != (tt.status == 200) {
+				t.Errorf("%d rows stored with status %d", stored, tt.status)
+			}
+		})
+	}
+	e := newEndpoint(t, stamped())
+	r := stampedDelivery(sampleBody, noon)
+	e.expect(200, r)
+	e.pass(6 * time.Minute)
+	e.expect(401, stampedDelivery(sampleBody, noon))
+}
+
+// covers F41
+func TestBothSecretsAreAcceptedDuringARotation(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	for i, secret := range []string{hookNew, hookOld} {
+		body := fmt.Sprintf(`{"type":"customer","eventId":"e%d","customerId":"cus_1"}`, i)
+		r := delivery(body)
+		r.Header.Set("X-Signature", mac(secret, body))
+		e.expect(200, r)
+	}
+	if rows := e.inbox(); len(rows) != 2 {
+		t.Errorf("inbox has %d rows, want 2", len(rows))
+	}
+}
+
+// The full numbers of faults.md section 5, row G6, are -samples 50 and
+// -mutations 1000000.
+var (
+	sampleCount   = flag.Int("samples", 3, "deliveries of which every bit is flipped")
+	mutationCount = flag.Int("mutations", 10_000, "random changes of deliveries to try")
+)
+
+// sample returns the nth of a family of deliveries.
+func sample(n int) string {
+	types := []string{"dd-mandate.updated", "CUSTOMER_UPDATED", "payment", "Ünïcode \\u20ac"}
+	return fmt.Sprintf(`{"type":%q,"eventId":"ev-%d","data":{"customerId":"cus_%d","amount":%d.50}}`, types[n%len(types)], n, n*7919, n)
+}
+
+// expectRefused checks that a delivery which differs from a signed one is
+// refused for its signature.
+func (e *endpoint) expectRefused(body, signature string) {
+	e.t.Helper()
+	r := delivery(body)
+	r.Header["X-Signature"] = []string{signature}
+	if w := e.serve(r); w.Code != http.StatusUnauthorized {
+		e.t.Errorf("status %d for body %q with signature %q", w.Code, body, signature)
+	}
+}
+
+// covers F34, G6
+func TestEveryBitFlipAndTruncationIsRefused(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly(), func(c *Config) { c.Report = nil })
+	for n := range *sampleCount {
+		body := sample(n)
+		good := mac(hookNew, body)
+		for i := range len(body) {
+			e.expectRefused(body[:i], good)
+			for bit := range 8 {
+				e.expectRefused(flipped(body, i, bit), good)
+			}
+		}
+		for i := range len(good) {
+			e.expectRefused(body, good[:i])
+			for bit := range 8 {
+				e.expectRefused(body, flipped(good, i, bit))
+			}
+		}
+	}
+	e.expectInbox()
+}
+
+// covers F34, G6
+func TestMutatedDeliveriesAreRefused(t *testing.T) {
+	t.Parallel()
+	const seed = 34
+	e := newEndpoint(t, bodyOnly(), func(c *Config) { c.Report = nil })
+	random := rand.New(rand.NewPCG(seed, 0))
+	for n := range *mutationCount {
+		body := sample(n)
+		good := mac(hookNew, body)
+		if random.IntN(2) == 0 {
+			e.expectRefused(mutated(random, body), good)
+		} else {
+			e.expectRefused(body, mutated(random, good))
+		}
+		if t.Failed() {
+			t.Fatalf("mutation %d of seed %d", n, seed)
+		}
+	}
+	e.expectInbox()
+}
+
+// mutated returns s with up to four changes, never s itself.
+func mutated(random *rand.Rand, s string) string {
+	b := []byte(s)
+	for range 1 + random.IntN(4) {
+		i := random.IntN(len(b) + 1)
+		switch random.IntN(4) {
+		case 0:
+			b = slices.Insert(b, i, byte(random.UintN(256)))
+		case 1:
+			b = slices.Delete(b, i, min(i+1+random.IntN(8), len(b)))
+		case 2:
+			b = slices.Insert(b, i, b[i:min(i+random.IntN(16), len(b))]...)
+		case 3:
+			b[min(i, len(b)-1)] ^= 1 << random.UintN(8)
+		}
+		if len(b) == 0 {
+			break
+		}
+	}
+	if string(b) == s || strings.EqualFold(string(b), s) { // hex has two spellings
+		return s + "x"
+	}
+	return string(b)
+}
+
+func flipped(s string, i, bit int) string {
+	b := []byte(s)
+	b[i] ^= 1 << bit
+	return string(b)
+}
+
+// covers F40
+func TestFloodFromOnePlaceIsCutOffBeforeItsSignaturesAreChecked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEndpoint(t, bodyOnly(), func(c *Config) { c.Limits = Limits{PerClient: 10, Total: 25} })
+		defer shut(t, e.ledger)
+		from := func(addr string) int {
+			r := delivery(sampleBody)
+			r.Header.Set("X-Signature", "forged")
+			r.RemoteAddr = addr
+			return e.serve(r).Code
+		}
+		for i := range 200 {
+			want := http.StatusUnauthorized
+			if i >= 10 {
+				want = http.StatusTooManyRequests
+			}
+			if got := from(fmt.Sprintf("198.51.100.%d:4711", i)); got != want {
+				t.Fatalf("request %d of a /24: status %d, want %d", i, got, want)
+			}
+		}
+		r := delivery(sampleBody)
+		e.expect(200, r) // 192.0.2.1 is another place
+		for range 10 {
+			from("[2001:db8::1]:4711")
+		}
+		if got := from("203.0.113.1:4711"); got != http.StatusUnauthorized {
+			t.Errorf("a third place: status %d, want 401", got)
+		}
+		for range 10 {
+			from("203.0.113.1:4711")
+		}
+		w := e.expect(429, delivery(sampleBody)) // more than all may send
+		if w.Header().Get("Retry-After") != "1" {
+			t.Errorf("Retry-After is %q, want 1", w.Header().Get("Retry-After"))
+		}
+		time.Sleep(2 * time.Second)
+		e.expect(200, delivery(sampleBody))
+	})
+}
+
+func TestClientIsTheRightMostAddressThatIsNoTrustedProxy(t *testing.T) {
+	t.Parallel()
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	tests := []struct {
+		name, peer string
+		forwarded  []string
+		want       string
+	}{
+		{"no proxy", "203.0.113.9:1", nil, "203.0.113.0/24"},
+		{"a stranger's word", "203.0.113.9:1", []string{"198.51.100.7"}, "203.0.113.0/24"},
+		{"a proxy's word", "10.0.0.1:1", []string{"198.51.100.7"}, "198.51.100.0/24"},
+		{"two proxies", "10.0.0.1:1", []string{"6.6.6.6, 198.51.100.7, 10.0.0.2"}, "198.51.100.0/24"},
+		{"two headers", "10.0.0.1:1", []string{"6.6.6.6", "198.51.100.7"}, "198.51.100.0/24"},
+		{"with a port", "10.0.0.1:1", []string{"198.51.100.7:5123"}, "198.51.100.0/24"},
+		{"IPv6", "[fd00::1]:1", []string{"2001:db8:1:2:3::4"}, "2001:db8:1:2::/64"},
+		{"IPv6 with a zone", "[fe80::1%eth0]:1", nil, "fe80::/64"},
+		{"mapped", "[::ffff:203.0.113.9]:1", nil, "203.0.113.0/24"},
+		{"nonsense", "10.0.0.1:1", []string{"198.51.100.7, unknown"}, "10.0.0.0/24"},
+		{"only proxies", "10.0.0.1:1", []string{"10.0.0.3"}, "10.0.0.0/24"},
+		{"proxy without a word", "10.0.0.1:1", nil, "10.0.0.0/24"},
+		{"a socket file", "@", nil, "invalid Prefix"},
+	}
+	s := &Server{cfg: Config{TrustedProxies: trusted}}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, hookPath, nil)
+			r.RemoteAddr = tt.peer
+			r.Header["X-Forwarded-For"] = tt.forwarded
+			if got := s.client(r).String(); got != tt.want {
+				t.Errorf("client of %s forwarding %q: %s, want %s", tt.peer, tt.forwarded, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPanicIsAnsweredWith500AndReportedWithoutItsValue(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly(), func(c *Config) { c.Nudge = func() { panic("Jane Doe, 12 High Street") } })
+	e.expect(500, delivery(sampleBody))
+	got := e.lastEvent()
+	if got.Outcome != Panicked || got.Err == nil || strings.Contains(got.Err.Error(), "Jane") {
+		t.Errorf("reported %+v, want a panic without its value", got)
+	}
+}
+
+// covers F34
+func TestServerWithoutAVerifierIsRefused(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	for name, edit := range map[string]func(*Config){
+		"no verifier":    func(c *Config) { c.Verifier = nil },
+		"no ledger":      func(c *Config) { c.Ledger = nil },
+		"no path":        func(c *Config) { c.Path = "" },
+		"path of health": func(c *Config) { c.Path = HealthPath },
+		"root":           func(c *Config) { c.Path = "/" },
+	} {
+		cfg := e.cfg
+		edit(&cfg)
+		if _, err := New(cfg); err == nil {
+			t.Errorf("New accepted a configuration with %s", name)
+		}
+	}
+}
+
+func TestOtherPathsAreNotFound(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	for _, path := range []string{"/", hookPath + "/", "/" + hookPath, "/webhooks", "/healthz/x"} {
+		r := delivery(sampleBody)
+		r.URL.Path = path
+		e.expect(404, r)
+	}
+	e.expectInbox()
+}
+
+func FuzzWebhook(f *testing.F) {
+	e := newEndpoint(f, stamped())
+	stamp := strconv.FormatInt(noon.Unix(), 10)
+	for _, body := range []string{sampleBody, "", "null", `{"customerId":7}`, `{"type":["x"]}`, "\xff", `{"a":` + strings.Repeat("[", 99)} {
+		f.Add([]byte(body), mac(hookNew, stamp+"."+body), stamp, "application/json", "")
+		f.Add([]byte(body), "forged", stamp, "application/json", "")
+	}
+	f.Add([]byte(sampleBody), mac(hookOld, "0."+sampleBody), "0", "text/json", "gzip")
+	f.Fuzz(func(t *testing.T, body []byte, signature, at, contentType, encoding string) {
+		before := stored(t, e.ledger)
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, hookPath, bytes.NewReader(body))
+		r.Header["X-Signature"], r.Header["X-Timestamp"] = []string{signature}, []string{at}
+		r.Header["Content-Type"], r.Header["Content-Encoding"] = []string{contentType}, []string{encoding}
+		w := e.serve(r)
+		if w.Code >= 500 || w.Body.Len() > 0 {
+			t.Errorf("status %d with %d bytes", w.Code, w.Body.Len())
+		}
+		signed := slices.ContainsFunc([]string{hookNew, hookOld}, func(secret string) bool {
+			return strings.EqualFold(strings.TrimSpace(signature), mac(secret, at+"."+string(body)))
+		})
+		if added := stored(t, e.ledger) - before; !signed && (added > 0 || w.Code == http.StatusOK) {
+			t.Errorf("status %d and %d new rows for a delivery nobody signed", w.Code, added)
+		}
+	})
+}
+
+// stored counts the inbox.
+func stored(t *testing.T, l *state.Ledger) (n int) {
+	t.Helper()
+	funnel, err := l.Funnel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, count := range funnel.Inbox {
+		n += count
+	}
+	return n
+}
+
+// BenchmarkWebhookUnderFlood takes 50 deliveries per second in over the network
+// while 2,000 forged ones per second arrive from elsewhere, and reports how long
+// the slowest of a hundred waits for its acknowledgement (faults.md, F40 and G9).
+func BenchmarkWebhookUnderFlood(b *testing.B) {
+	e := newEndpoint(b, bodyOnly(), func(c *Config) {
+		c.Limits, c.Report = Limits{}, nil
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	service := httptest.NewServer(e.Handler())
+	defer service.Close()
+	post := func(from, body, signature string) int {
+		r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, service.URL+hookPath, strings.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Signature", signature)
+		r.Header.Set("X-Forwarded-For", from)
+		res, err := service.Client().Do(r)
+		if err != nil {
+			return 0
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	stop := make(chan struct{})
+	var flood sync.WaitGroup
+	for sender := range 20 {
+		flood.Go(func() {
+			every := time.NewTicker(10 * time.Millisecond)
+			defer every.Stop()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-every.C:
+					post(fmt.Sprintf("198.51.%d.1", sender), sampleBody, "forged")
+				}
+			}
+		})
+	}
+	var waits []time.Duration
+	pace := time.NewTicker(20 * time.Millisecond)
+	defer pace.Stop()
+	for b.Loop() {
+		<-pace.C
+		body := fmt.Sprintf(`{"type":"customer","eventId":"ev-%d","customerId":"cus_1"}`, len(waits))
+		began := time.Now()
+		if status := post("203.0.113.1", body, mac(hookNew, body)); status != http.StatusOK {
+			b.Errorf("status %d", status)
+		}
+		waits = append(waits, time.Since(began))
+	}
+	close(stop)
+	flood.Wait()
+	slices.Sort(waits)
+	b.ReportMetric(float64(waits[len(waits)*99/100])/1e6, "p99-ms")
+}
+
+// BenchmarkWebhookAccept takes in distinct deliveries from 16 senders per
+// processor, which is what lets commits share an fsync.
+func BenchmarkWebhookAccept(b *testing.B) {
+	e := newEndpoint(b, bodyOnly(), func(c *Config) { c.Report = nil })
+	handler := e.Handler()
+	var n, refused int64
+	var mu sync.Mutex
+	b.SetParallelism(16)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			mu.Lock()
+			n++
+			body := fmt.Sprintf(`{"type":"dd-mandate.updated","eventId":"ev-%d","customerId":"cus_1"}`, n)
+			mu.Unlock()
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, delivery(body))
+			if w.Code != http.StatusOK {
+				mu.Lock()
+				refused++
+				mu.Unlock()
+			}
+		}
+	})
+	if refused > 0 {
+		b.Errorf("%d deliveries were refused", refused)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
+}
