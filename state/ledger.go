@@ -129,19 +129,20 @@ func prepareFile(path string) error {
 func (l *Ledger) connect(ctx context.Context, path string) error {
 	const common = "?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)"
 	file := (&url.URL{Scheme: "file", Path: path}).String()
+	readOnly := file + common + "&_pragma=query_only(1)"
+	if err := checkFile(ctx, readOnly, path); err != nil {
+		return err
+	}
 	var err error
 	if l.writer, err = sql.Open("sqlite", file+common+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate"); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
 	l.writer.SetMaxOpenConns(1)
-	if l.reader, err = sql.Open("sqlite", file+common+"&_pragma=query_only(1)"); err != nil {
+	if l.reader, err = sql.Open("sqlite", readOnly); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
 	l.reader.SetMaxOpenConns(4)
 	l.reader.SetMaxIdleConns(4)
-	if err := l.checkFile(ctx, path); err != nil {
-		return err
-	}
 	if err := l.checkSettings(ctx); err != nil {
 		return err
 	}
@@ -161,21 +162,26 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 }
 
 // checkFile refuses what must not be written to: a damaged file, or another
-// program's. It looks through a reader, because a writer's settings alone would
-// change the file.
-func (l *Ledger) checkFile(ctx context.Context, path string) error {
+// program's. It reads through a connection of its own, because a writer's
+// settings alone would change the file.
+func checkFile(ctx context.Context, readOnly, path string) error {
+	db, err := sql.Open("sqlite", readOnly)
+	if err != nil {
+		return fmt.Errorf("open the ledger: %w", err)
+	}
+	defer db.Close()
 	var verdict string
-	if err := l.reader.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil || verdict != "ok" {
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil || verdict != "ok" {
 		if err != nil {
 			verdict = plain(err)
 		}
 		return &OpenError{Path: path, Why: "the file is damaged or not a ledger: " + verdict, Next: "Keep the file as it is and restore the last backup."}
 	}
 	var tables, id int
-	if err := l.reader.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
 		return fmt.Errorf("read the ledger's schema: %w", err)
 	}
-	if err := l.reader.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
 		return fmt.Errorf("read the ledger's mark: %w", err)
 	}
 	if tables > 0 && id != applicationID {

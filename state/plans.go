@@ -188,8 +188,8 @@ func (tx *Tx) HoldSharedKeys(connection string) error {
 		if err := tx.SetAttention(connection, p.SourceID, TopicRecord, connector.ReasonKeyShared, detail); err != nil {
 			return err
 		}
-		if err := tx.exec(`UPDATE changes SET state = 'void', updated_at = ?
-			WHERE connection = ? AND source_id = ? AND state = 'pending'`, stamp(tx.now), connection, p.SourceID); err != nil {
+		// Nothing of these was ever sent, and they come anew with every plan.
+		if err := tx.exec("DELETE FROM changes WHERE connection = ? AND source_id = ? AND state = 'pending'", connection, p.SourceID); err != nil {
 			return err
 		}
 		if err := tx.exec("UPDATE source_records SET decision = 'held' WHERE connection = ? AND source_id = ?", connection, p.SourceID); err != nil {
@@ -213,10 +213,10 @@ func (tx *Tx) sharedKeys(connection string) ([]sharedKey, error) {
 	stmt, err := tx.l.prepared(`
 		SELECT p.source_id, p.key_name, coalesce(p.billing_id, ''), p.link_state, min(o.source_id)
 		FROM payers p
-		JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id AND r.decision <> 'excluded'
+		JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id AND r.decision IN ('included', 'held')
 		JOIN payers o ON o.key_name = p.key_name AND o.key_value = p.key_value
 		             AND (o.connection <> p.connection OR o.source_id <> p.source_id)
-		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND s.decision <> 'excluded'
+		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND s.decision IN ('included', 'held')
 		WHERE p.connection = ?
 		GROUP BY p.source_id, p.key_name, p.billing_id, p.link_state`)
 	if err != nil {

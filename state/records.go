@@ -44,6 +44,27 @@ func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error
 		r.State, stamp(r.UpdatedAt), r.Origin, run, stamp(tx.now))
 }
 
+// DropUnseen forgets what was to be done for records that a complete read of a
+// snapshot source no longer shows: pending changes are void, and what a person
+// should look at is gone with the row. A payer that has a customer is left alone,
+// because a missing row is never a deletion.
+func (tx *Tx) DropUnseen(run int64, connection string) error {
+	const unseen = `EXISTS (SELECT 1 FROM source_records r WHERE r.connection = %[1]s.connection AND r.source_id = %[1]s.source_id AND r.last_seen_run <> ?2)`
+	for _, query := range []string{
+		`UPDATE changes SET state = 'void', updated_at = ?3 WHERE connection = ?1 AND state = 'pending' AND ` + fmt.Sprintf(unseen, "changes"),
+		`DELETE FROM attention WHERE connection = ?1 AND ?3 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT EXISTS (SELECT 1 FROM payers p
+			WHERE p.connection = attention.connection AND p.source_id = attention.source_id AND (p.billing_id IS NOT NULL OR p.link_state = 'creating'))`,
+		`UPDATE source_records SET planned_hash = '', decision = CASE WHEN EXISTS (SELECT 1 FROM payers p WHERE p.connection = source_records.connection
+			AND p.source_id = source_records.source_id AND (p.billing_id IS NOT NULL OR p.link_state = 'creating')) THEN decision ELSE 'none' END
+			WHERE connection = ?1 AND last_seen_run <> ?2 AND planned_hash <> '' AND ?3 <> ''`,
+	} {
+		if err := tx.exec(query, connection, run, stamp(tx.now)); err != nil {
+			return fmt.Errorf("drop what was planned for rows that are gone: %w", err)
+		}
+	}
+	return nil
+}
+
 // Candidate is a record that a plan must look at, with what the ledger knows of
 // its payer.
 type Candidate struct {
@@ -55,16 +76,17 @@ type Candidate struct {
 // Candidates returns up to limit records after source id after, in order, which
 // changed since they were last planned, were last planned with another mapping,
 // or whose surroundings may have changed. A record with an open frozen or
-// unknown change is left out: its sent bytes come first.
-func (l *Ledger) Candidates(ctx context.Context, connection, mapping, after string, limit int) ([]Candidate, error) {
+// unknown change is left out: its sent bytes come first. seenBy narrows the
+// records to those that a run has read; 0 takes all.
+func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, seenBy int64, after string, limit int) ([]Candidate, error) {
 	rows, err := l.reader.QueryContext(ctx, `
 		SELECT r.source_id, r.content_hash, r.record, `+payerColumns+`
 		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
-		WHERE r.connection = ? AND r.source_id > ?
-		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ? OR r.replan = 1)
+		WHERE r.connection = ?1 AND r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0)
+		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
 		                  AND c.lane = 'customer' AND c.state IN ('frozen', 'unknown'))
-		ORDER BY r.source_id LIMIT ?`, connection, after, mapping, limit)
+		ORDER BY r.source_id LIMIT ?5`, connection, after, seenBy, mapping, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the records to plan: %w", err)
 	}
@@ -107,11 +129,11 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string) (Candidate, er
 
 // UnlinkedCandidates returns how many of the records that a plan must look at
 // have no customer yet, so that it needs the index of the service's customers.
-func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string) (n int, err error) {
+func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string, seenBy int64) (n int, err error) {
 	err = l.reader.QueryRowContext(ctx, `
 		SELECT count(*) FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
-		WHERE r.connection = ? AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ? OR r.replan = 1)
-		  AND p.billing_id IS NULL`, connection, mapping).Scan(&n)
+		WHERE r.connection = ?1 AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?2 OR r.replan = 1)
+		  AND p.billing_id IS NULL AND (r.last_seen_run = ?3 OR ?3 = 0)`, connection, mapping, seenBy).Scan(&n)
 	return n, err
 }
 

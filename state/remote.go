@@ -169,20 +169,14 @@ func (tx *Tx) BeginPass() (pass, ticket int64, err error) {
 	return pass, ticket, err
 }
 
-// FinishPass records a pass that ended without an error. When it saw the same
-// customers as the complete pass before it, customers that neither saw and that
-// nobody is linked to are dropped from the index. A pass during which another
-// began does not count: each marked as its own what the other saw too, so what
-// one of them saw cannot be told any more.
-func (tx *Tx) FinishPass(pass int64) error {
-	ids, hash, err := tx.hashPass(pass)
-	if err != nil {
+// FinishPass records a pass that ended without an error and listed these
+// customers, each id once. When it saw the same customers as the complete pass
+// before it, customers that neither saw and that nobody is linked to are dropped
+// from the index.
+func (tx *Tx) FinishPass(pass int64, ids []string) error {
+	hash := hashIDs(ids)
+	if err := tx.exec("UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?", stamp(tx.now), len(ids), hash, pass); err != nil {
 		return fmt.Errorf("finish a list pass: %w", err)
-	}
-	n, err := tx.count(`UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?
-		AND NOT EXISTS (SELECT 1 FROM passes later WHERE later.pass_id > passes.pass_id)`, stamp(tx.now), ids, hash, pass)
-	if err != nil || n == 0 {
-		return err
 	}
 	return tx.exec(`DELETE FROM remote_customers WHERE seen_pass < ?
 		AND EXISTS (SELECT 1 FROM passes a WHERE a.pass_id = (SELECT max(b.pass_id) FROM passes b WHERE b.finished_at IS NOT NULL AND b.pass_id < ?)
@@ -190,26 +184,13 @@ func (tx *Tx) FinishPass(pass int64) error {
 		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = remote_customers.billing_id)`, pass, pass, hash)
 }
 
-func (tx *Tx) hashPass(pass int64) (n int, hash string, err error) {
-	stmt, err := tx.l.prepared("SELECT billing_id FROM remote_customers WHERE seen_pass = ? ORDER BY billing_id")
-	if err != nil {
-		return 0, "", err
-	}
-	rows, err := stmt.QueryContext(context.Background(), pass)
-	if err != nil {
-		return 0, "", err
-	}
-	defer rows.Close()
+// hashIDs hashes a set of ids, whatever order they came in.
+func hashIDs(ids []string) string {
 	h := sha256.New()
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return 0, "", err
-		}
+	for _, id := range slices.Sorted(slices.Values(ids)) {
 		fmt.Fprintf(h, "%d:%s", len(id), id)
-		n++
 	}
-	return n, hex.EncodeToString(h.Sum(nil)), rows.Err()
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Index says how far the index of the service's customers can be believed.

@@ -71,6 +71,23 @@ func (tx *Tx) PinConnection(c Connection) error {
 	return nil
 }
 
+// CheckEnvironment refuses with *ErrOtherEnvironment when the ledger is bound to
+// another billing environment than fingerprint names (fault F77). It looks at
+// every connection, because all of them share the index of customers and the
+// mandates.
+func (l *Ledger) CheckEnvironment(ctx context.Context, fingerprint string) error {
+	other := &ErrOtherEnvironment{What: "billing environment", Config: fingerprint}
+	err := l.reader.QueryRowContext(ctx, "SELECT name, fingerprint FROM connections WHERE fingerprint <> ? ORDER BY name LIMIT 1", fingerprint).
+		Scan(&other.Connection, &other.Ledger)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the connections: %w", err)
+	}
+	return other
+}
+
 // SaveMapping keeps the text of a mapping version, once per content hash.
 func (tx *Tx) SaveMapping(hash, text, author string) error {
 	return tx.exec("INSERT INTO mapping_versions (hash, text, author, saved_at) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING",
@@ -201,16 +218,32 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	if err != nil {
 		return counts, outcome, fmt.Errorf("count run %d: %w", run, err)
 	}
+	undone, err := tx.undone(counts, connection)
+	if err != nil {
+		return counts, outcome, err
+	}
 	err = tx.row([]any{&outcome}, `UPDATE runs SET finished_at = ?1,
-		outcome = CASE WHEN ?2 = 'complete' AND kind <> 'plan' AND ?3 > 0 THEN 'incomplete' ELSE ?2 END, waiting = ?3, error = ?4,
+		outcome = CASE WHEN ?2 = 'complete' AND kind <> 'plan' AND ?15 THEN 'incomplete' ELSE ?2 END, waiting = ?3, error = ?4,
 		pulled = ?5, unchanged = ?6, excluded = ?7, created = ?8, adopted = ?9, updated = ?10, links_requested = ?11, held = ?12, failed = ?13
 		WHERE run_id = ?14 AND finished_at IS NULL RETURNING outcome`,
 		stamp(tx.now), outcome, counts.Waiting, problem, counts.Pulled, counts.Unchanged, counts.Excluded, counts.Created,
-		counts.Adopted, counts.Updated, counts.LinksRequested, counts.Held, counts.Failed, run)
+		counts.Adopted, counts.Updated, counts.LinksRequested, counts.Held, counts.Failed, run, undone)
 	if errors.Is(err, sql.ErrNoRows) {
 		return counts, outcome, ErrLeaseLost
 	}
 	return counts, outcome, err
+}
+
+// undone reports whether something is left that a later run can do: records that
+// wait, or signing links of linked payers that were not settled.
+func (tx *Tx) undone(c Counts, connection string) (undone bool, err error) {
+	if c.Waiting > 0 {
+		return true, nil
+	}
+	err = tx.row([]any{&undone}, `SELECT EXISTS (SELECT 1 FROM changes c
+		JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id AND p.link_state IN ('linked', 'creating')
+		WHERE c.connection = ? AND c.lane = 'mandate' AND c.state IN ('pending', 'frozen', 'unknown'))`, connection)
+	return undone, err
 }
 
 func (tx *Tx) countRun(run int64, connection string) (Counts, error) {

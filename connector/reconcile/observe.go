@@ -111,6 +111,11 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	if err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkLinked); err != nil {
 		return err
 	}
+	if p.LinkState != connector.LinkCreating { // what was held back meanwhile is planned anew
+		if _, err := tx.ReplanRecord(p.Connection, p.SourceID); err != nil {
+			return err
+		}
+	}
 	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicLink,
 		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"payersync/connector"
@@ -69,6 +71,7 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 	if err != nil {
 		return res, err
 	}
+	seen := map[string]bool{} // the list may repeat a customer while it changes
 	for page, err := range r.Billing.Customers(ctx) {
 		if err != nil {
 			return res, err
@@ -76,8 +79,13 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 		if err := r.observePage(ctx, page, ticket, &res); err != nil {
 			return res, err
 		}
+		for _, c := range page {
+			seen[c.ID] = true
+		}
 	}
-	return res, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FinishPass(res.ID) })
+	res.Customers = len(seen)
+	ids := slices.Collect(maps.Keys(seen))
+	return res, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FinishPass(res.ID, ids) })
 }
 
 func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCustomer, ticket int64, res *PassResult) error {
@@ -95,7 +103,6 @@ func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCus
 		}
 		return nil
 	})
-	res.Customers += len(page)
 	res.Repaired += repaired
 	res.Drifted += drifted
 	return err

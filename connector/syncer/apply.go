@@ -280,7 +280,7 @@ func (r *run) send(ctx context.Context, c state.Change, body []byte, ticket int6
 	}
 	key := c.Payer.Key
 	if carried, has := made.ExternalData[key.Name]; has && carried != key.Value {
-		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "")
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, "")
 	}
 	if made.ExternalData[key.Name] == "" {
 		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat what was sent
@@ -302,7 +302,7 @@ func (r *run) send(ctx context.Context, c state.Change, body []byte, ticket int6
 func (r *run) record(ctx context.Context, c state.Change, write func(*state.Tx) error) error {
 	err := r.Ledger.Do(context.WithoutCancel(ctx), write)
 	if errors.Is(err, state.ErrCustomerTaken) {
-		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "The billing service answered with a customer that is linked to another record.")
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, "")
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Replan(r.conn.Name) }); err != nil {
 		return state.Plan{}, err
 	}
-	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version())
+	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.seenBy())
 	if err != nil {
 		return state.Plan{}, err
 	}
@@ -72,10 +72,20 @@ func (r *run) settleIndex(ctx context.Context, n int) error {
 	return err
 }
 
+// seenBy narrows a plan over a snapshot to the rows that are there: one that is
+// gone is neither deleted nor brought back to life. Other sources give changes
+// only, so every record counts.
+func (r *run) seenBy() int64 {
+	if r.conn.Info.Snapshot {
+		return r.id
+	}
+	return 0
+}
+
 func (r *run) planRecords(ctx context.Context) (planned int, err error) {
 	after := ""
 	for {
-		candidates, err := r.Ledger.Candidates(ctx, r.conn.Name, r.conn.Mapping.Version(), after, planPage)
+		candidates, err := r.Ledger.Candidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.seenBy(), after, planPage)
 		if err != nil || len(candidates) == 0 {
 			return planned, err
 		}

@@ -35,6 +35,11 @@ func (r *run) pull(ctx context.Context) error {
 	}
 	position := r.started.Add(-r.Settings.Overlap).Format(time.RFC3339Nano)
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if r.conn.Info.Snapshot {
+			if err := tx.DropUnseen(r.id, r.conn.Name); err != nil {
+				return err
+			}
+		}
 		return tx.SetCursor(r.conn.Name, stream, position, r.id)
 	})
 }

@@ -434,3 +434,59 @@ func TestAPlanThatIsOnlyPrintedIsCompleteAndSendsNothing(t *testing.T) {
 		t.Errorf("the run after it did %+v, want 5 created", sent.Counts)
 	}
 }
+
+// covers F45
+func TestARowThatIsGoneBeforeItWasSentIsForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(25) // above the limits: the plan waits
+	w.books.put("B1", "Bad", "not an address")
+	ctx := context.Background()
+	w.runWith(ctx, syncer.Options{Kind: connector.RunSync})
+	w.books.mu.Lock()
+	w.books.records = w.books.records[1:5]
+	w.books.mu.Unlock()
+	w.books.putAs("C9999", map[string]string{"No": "C0000", "Name": "Takes the key of a row that is gone", "Group": "payer"})
+	if res := w.complete(w.runWith(ctx, syncer.Options{Kind: connector.RunSync})); res.Counts.Created != 5 || res.Counts.Pulled != 5 {
+		t.Errorf("counts = %+v, want the 5 rows that are there", res.Counts)
+	}
+	if got := w.attention(); len(got) != 0 {
+		t.Errorf("attention = %v for rows that are gone", got)
+	}
+	w.books.mu.Lock()
+	w.books.records = nil
+	w.books.mu.Unlock()
+	before := w.service.Writes()
+	w.complete(w.run())
+	if n := w.service.Writes() - before; n != 0 || len(w.byKey()) != 5 {
+		t.Errorf("%d writes and %d customers after the source became empty, want 0 and 5", n, len(w.byKey()))
+	}
+}
+
+// covers F50
+func TestAnUpdateHeldForARemovedKeyIsSentOnceTheKeyIsBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	id := w.payer("A1").BillingID
+	c, _ := w.service.Customer(id)
+	without := strings.Replace(string(c.Raw), `"customerNo":"A1"`, `"other":"x"`, 1)
+	if err := w.service.Edit(id, json.RawMessage(without)); err != nil {
+		t.Fatal(err)
+	}
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	if res := w.complete(w.run()); res.Counts.Updated != 0 || w.attention()["A1"] != string(connector.ReasonKeyRemoved) {
+		t.Errorf("counts = %+v, attention = %v; want the update held", res.Counts, w.attention())
+	}
+	if err := w.service.Edit(id, c.Raw); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.syncer.Reconciler.Sweep(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	w.complete(w.run())
+	if got := w.byKey()["A1"].Name; got != "Northwind Ltd" || len(w.attention()) != 0 {
+		t.Errorf("name = %q, attention = %v", got, w.attention())
+	}
+}

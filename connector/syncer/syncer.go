@@ -207,13 +207,8 @@ func (r *run) keepLease(ctx context.Context) (context.Context, func()) {
 // steps walks the stages. It returns how the run ended when no error says
 // otherwise.
 func (r *run) steps(ctx context.Context) (connector.RunOutcome, error) {
-	if r.opts.Kind != connector.RunPlan {
-		if err := r.resume(ctx); err != nil {
-			return "", fmt.Errorf("finish what an earlier run began: %w", err)
-		}
-	}
-	if err := r.pull(ctx); err != nil {
-		return "", fmt.Errorf("read the accounting system: %w", err)
+	if err := r.takeStock(ctx); err != nil {
+		return "", err
 	}
 	plan, err := r.makePlan(ctx)
 	if err != nil {
@@ -227,6 +222,23 @@ func (r *run) steps(ctx context.Context) (connector.RunOutcome, error) {
 		return connector.RunAwaitingApproval, nil
 	}
 	return connector.RunComplete, r.apply(ctx)
+}
+
+// takeStock reads the source and finishes what an earlier run began. Neither
+// waits for the other's remote system to be well, and both must be done before
+// anything new is planned.
+func (r *run) takeStock(ctx context.Context) error {
+	pulled := r.pull(ctx)
+	if pulled != nil {
+		pulled = fmt.Errorf("read the accounting system: %w", pulled)
+	}
+	if r.opts.Kind == connector.RunPlan {
+		return pulled
+	}
+	if err := r.resume(ctx); err != nil {
+		return errors.Join(pulled, fmt.Errorf("finish what an earlier run began: %w", err))
+	}
+	return pulled
 }
 
 func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error) (Result, error) {

@@ -1,11 +1,11 @@
 -- +goose Up
-PRAGMA application_id = 1885434739;
 
 -- Facts about the ledger as a whole; exactly one row.
 CREATE TABLE ledger (
   only_row    INTEGER PRIMARY KEY CHECK (only_row = 1),
   ticket      INTEGER NOT NULL DEFAULT 0 CHECK (ticket >= 0), -- last read ticket given out
-  restored_at TEXT                                            -- set by a restore: creates wait, older passes no longer count
+  restored_at TEXT,                                           -- set by a restore: creates wait, older passes no longer count
+  key_check   BLOB                                            -- a known text, sealed: opens with this ledger's key only
 ) STRICT;
 INSERT INTO ledger (only_row) VALUES (1);
 
