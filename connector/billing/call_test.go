@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -357,14 +358,17 @@ func rawServer(t *testing.T) (address string, received <-chan string) {
 // covers F58
 func TestLinkAndCancelGoOutOnceWhateverHappens(t *testing.T) {
 	t.Parallel()
-	requests := make(chan string, 100)
+	var mu sync.Mutex
+	var got []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/oauth2/token") {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, tokenAnswer)
 			return
 		}
-		requests <- r.Method
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, r.Method)
 		panic(http.ErrAbortHandler)
 	}))
 	t.Cleanup(server.Close)
@@ -379,11 +383,8 @@ func TestLinkAndCancelGoOutOnceWhateverHappens(t *testing.T) {
 			t.Errorf("cancel: %v", err)
 		}
 	}
-	close(requests)
-	var got []string
-	for method := range requests {
-		got = append(got, method)
-	}
+	mu.Lock()
+	defer mu.Unlock()
 	if diff := cmp.Diff([]string{"PUT", "PUT", "GET", "PUT"}, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}

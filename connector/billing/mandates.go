@@ -28,9 +28,6 @@ func (c *Client) RequestMandateLink(ctx context.Context, customerID string) (con
 	}
 	method, settled := c.methodForLink()
 	mandate, err := c.requestLink(ctx, method, path, customerID)
-	if statusOf(err) == http.StatusNotFound {
-		err = c.explainMissing(ctx, customerID, err)
-	}
 	if !settled && isWrongMethod(err) {
 		method = http.MethodGet
 		mandate, err = c.requestLink(ctx, method, path, customerID)
@@ -64,6 +61,9 @@ func (c *Client) requestLink(ctx context.Context, method, path, customerID strin
 	r := c.write(opLink, method, path+"/directdebitmandates", body.bytes())
 	r.repeat = transport.Never
 	answer, err := c.send(ctx, r)
+	if statusOf(err) == http.StatusNotFound {
+		err = c.explainMissing(ctx, customerID, err)
+	}
 	if err != nil {
 		return connector.Mandate{}, err
 	}

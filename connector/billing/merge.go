@@ -29,8 +29,8 @@ const (
 // Lists merge by element. A person is recognised by e-mail address, by name
 // where there is no address, else by place and name. One that is wanted is
 // updated in place and keeps its other members and its spelling; one we wrote
-// and no longer want is removed; new ones are added at the end in the dialect's
-// spelling; all others stay. The address is the service's only one, so a wanted
+// and no longer want is removed, while it bears the name that we wrote; new ones
+// are added at the end in the dialect's spelling; all others stay. The address is the service's only one, so a wanted
 // address replaces our members of whichever is there.
 //
 // A blank wanted value removes a value that we wrote, and erases no other.

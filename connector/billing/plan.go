@@ -120,7 +120,7 @@ func (p *peoplePlan) find(who part) int {
 		if !p.free(i) || !who.is(v) {
 			continue
 		}
-		if v.label == who.label {
+		if sameLabel(v.label, who.label) {
 			return i
 		}
 		if best < 0 {
@@ -150,41 +150,25 @@ func (p *peoplePlan) successor(j int) int {
 	if i := p.find(before); i >= 0 {
 		return i
 	}
-	if j < len(p.views) && p.free(j) && p.views[j].label != "" &&
-		(p.views[j].label == before.label || p.views[j].label == p.want[j].label) {
+	if j >= len(p.views) || !p.free(j) || p.views[j].label == "" {
+		return -1
+	}
+	if name := p.views[j].label; sameLabel(name, before.label) || sameLabel(name, p.want[j].label) {
 		return j
 	}
 	return -1
 }
 
-// removeUnwanted marks the elements of people we wrote and no longer want. A
-// person without an address must look as we wrote them, and one who shares an
-// address must have the name that we wrote.
+// removeUnwanted marks the elements of people we wrote and no longer want. One
+// who does not bear the name we wrote any more stays: it may be a colleague's
+// contact at the same e-mail address, left behind when ours was removed already.
 func (p *peoplePlan) removeUnwanted() {
 	for j, who := range p.last {
 		if p.succeeded[j] || slices.ContainsFunc(p.want, who.same) {
 			continue
 		}
-		if i := p.find(who); i >= 0 && p.unmistakable(i, who) {
+		if i := p.find(who); i >= 0 && who.looksLike(p.views[i]) {
 			p.fates[i].remove = true
 		}
 	}
-}
-
-func (p *peoplePlan) unmistakable(i int, who part) bool {
-	v := p.views[i]
-	if who.email == "" {
-		return v.phone == who.phone
-	}
-	return v.label == who.label || p.count(who.email) == 1
-}
-
-func (p *peoplePlan) count(email string) int {
-	n := 0
-	for _, v := range p.views {
-		if v.email == email {
-			n++
-		}
-	}
-	return n
 }

@@ -218,7 +218,21 @@ func (p part) is(v view) bool {
 	if p.email != "" {
 		return v.email == p.email
 	}
-	return v.email == "" && v.label != "" && v.label == p.label
+	return v.email == "" && v.label != "" && sameLabel(v.label, p.label)
+}
+
+// looksLike reports whether an element that is this person still shows what we
+// wrote: the name, or the phone number where there is no e-mail address.
+func (p part) looksLike(v view) bool {
+	if p.email == "" {
+		return v.phone == p.phone
+	}
+	return p.label == "" || sameLabel(v.label, p.label)
+}
+
+// sameLabel overlooks case and spacing, which services tidy up.
+func sameLabel(a, b string) bool {
+	return strings.EqualFold(strings.Join(strings.Fields(a), " "), strings.Join(strings.Fields(b), " "))
 }
 
 // same reports whether two renderings speak of the same person.

@@ -92,7 +92,7 @@ func (c *clientCredentials) token(ctx context.Context, stale string) (string, er
 	select {
 	case <-c.turn:
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return "", ctx.Err()
 	}
 	defer func() { c.turn <- struct{}{} }()
 	fetchedMeanwhile := c.made.Load() != made

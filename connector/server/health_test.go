@@ -49,7 +49,7 @@ func (e *endpoint) sweep() {
 		if err != nil {
 			return err
 		}
-		return tx.FinishPass(pass)
+		return tx.FinishPass(pass, nil)
 	})
 }
 

@@ -28,7 +28,9 @@ func benchmarkShare(b *testing.B, workers int) {
 		_, _ = w.Write(body)
 	}))
 	defer server.Close()
-	bare := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers, DisableCompression: true}}
+	wire := http.DefaultTransport.(*http.Transport).Clone()
+	wire.MaxIdleConnsPerHost = workers // the default of 2 would open a connection for most requests
+	bare := &http.Client{Transport: wire}
 	defer bare.CloseIdleConnections()
 	client := transport.New(transport.Options{MaxInFlight: 2 * workers})
 	defer client.Close()

@@ -49,7 +49,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.attempts++
 	permit, err := c.client.admit(req.Context())
 	if err != nil {
-		return nil, c.attemptError(req.Context(), nil, err, false)
+		return nil, c.client.turnedAway(err)
 	}
 	resp, failed := c.exchange(req)
 	c.client.learn(permit, resp, failed)
@@ -87,14 +87,19 @@ func (c *call) exchange(req *http.Request) (*http.Response, *Error) {
 
 func (c *call) attemptError(caller context.Context, cause, err error, sent bool) *Error {
 	c.sent = c.sent || sent
-	out := &Error{Reason: reasonOf(caller, cause, err), Sent: sent, Err: err}
-	if out.Reason == ReasonCancelled && caller.Err() != nil {
-		out.Err = context.Cause(caller)
+	if caller.Err() != nil {
+		return &Error{Reason: ReasonCancelled, Sent: sent, Err: caller.Err()}
 	}
+	return &Error{Reason: reasonOf(cause, err), Sent: sent, Err: err}
+}
+
+// turnedAway is the error of an attempt that was not made: the circuit is open,
+// or the caller gave up, or its deadline comes before its turn.
+func (c *Client) turnedAway(err error) *Error {
 	if errors.Is(err, circuitbreaker.ErrOpen) {
-		out.RetryAt = c.client.options.Now().Add(c.client.circuit.RemainingDelay())
+		return &Error{Reason: ReasonCircuit, Err: err, RetryAt: c.options.Now().Add(c.circuit.RemainingDelay())}
 	}
-	return out
+	return &Error{Reason: ReasonCancelled, Err: err}
 }
 
 // failure is the error of the whole call, made from the last attempt's.

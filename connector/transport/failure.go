@@ -1,15 +1,12 @@
 package transport
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"time"
-
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
 
 // Reason is a code for why a call has no usable answer (fault F16).
@@ -77,15 +74,11 @@ var (
 	errAddress  = errors.New("not a public address")
 )
 
-// reasonOf classifies the error of one attempt. cause is the attempt's own
-// context's; caller is the caller's context, which comes first.
-func reasonOf(caller context.Context, cause, err error) Reason {
+// reasonOf classifies the error of one attempt that nobody cancelled; cause is
+// why the attempt's own context ended, if it did.
+func reasonOf(cause, err error) Reason {
 	var timeout net.Error
 	switch {
-	case caller.Err() != nil:
-		return ReasonCancelled
-	case errors.Is(err, circuitbreaker.ErrOpen):
-		return ReasonCircuit
 	case errors.Is(err, errTooLarge):
 		return ReasonTooLarge
 	case errors.Is(err, errAddress):

@@ -48,7 +48,7 @@ func (p *pause) wait(ctx context.Context) error {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 	}
 }
@@ -72,7 +72,7 @@ func newPace(perSecond float64) pace {
 
 func (p *pace) wait(ctx context.Context) error {
 	if p.limiter == nil {
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 	err := p.limiter.Wait(ctx)
 	if err != nil && ctx.Err() == nil {

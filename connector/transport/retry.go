@@ -23,7 +23,7 @@ const maxRetryAfter = 24 * time.Hour
 
 // again decides whether there is another attempt.
 func (c *call) again(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	if ctx.Err() != nil || c.attempts > c.client.options.Retries || !c.mayRepeat(resp, err) {
+	if ctx.Err() != nil || c.attempts > c.client.options.Retries || c.client.circuit.IsOpen() || !c.mayRepeat(resp, err) {
 		return false, nil
 	}
 	return c.client.budget.spend(), nil

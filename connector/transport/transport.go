@@ -114,11 +114,11 @@ func New(o Options) *Client {
 	}
 }
 
-// Do sends req and returns the answer, whatever its status: redirects are not
-// followed, and a 429 or 5xx that outlived its repeats is returned as it came
-// (RetryAfter reads its header). The body was read whole already and needs no
-// closing. Without a usable answer the error is an *Error, and the cause of a
-// cancelled context stays visible to errors.Is.
+// Do sends req, which it takes over, and returns the answer, whatever its
+// status: redirects are not followed, and a 429 or 5xx that outlived its repeats
+// is returned as it came (RetryAfter reads its header). The body was read whole
+// already and needs no closing. Without a usable answer the error is an *Error;
+// that the caller gave up stays visible to errors.Is.
 func (c *Client) Do(req *http.Request, repeat Repeat) (*http.Response, error) {
 	if err := checkURL(req.URL); err != nil {
 		return nil, &Error{Reason: ReasonURL, Err: err}
