@@ -20,6 +20,7 @@ const (
 	ReasonKeyRemoved         Reason = "key_removed"
 	ReasonOtherKey           Reason = "other_key"
 	ReasonAnswerMismatch     Reason = "answer_mismatch"
+	ReasonKeyUnsettled       Reason = "key_unsettled"
 	ReasonCustomerMissing    Reason = "customer_missing"
 	ReasonRejected           Reason = "rejected"
 	ReasonUnauthorized       Reason = "unauthorized"
@@ -55,6 +56,7 @@ var Reasons = map[Reason]Explanation{
 	ReasonKeyRemoved:         {"The linked customer no longer carries our key.", "Put the key back on the customer in the billing service."},
 	ReasonOtherKey:           {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service."},
 	ReasonAnswerMismatch:     {"The billing service answered with another record's customer when this one was to be created.", "Ask the billing service; then use payersync attention retry."},
+	ReasonKeyUnsettled:       {"The list of customers shows this record's key, but its customer was not found.", "Nothing: the list is read again. If it stays, look for the key in the billing service."},
 	ReasonCustomerMissing:    {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself."},
 	ReasonRejected:           {"The billing service refused the customer.", "Correct the record; it is sent again when it changes."},
 	ReasonUnauthorized:       {"The billing service refused our credentials.", "Check client_id and client_secret, then run payersync check."},

@@ -37,16 +37,23 @@ type Change struct {
 
 const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, ` + payerColumns
 
+// openStates is the condition of the indexes over open changes. A query that
+// repeats it word for word is answered from them; any other walks through all
+// changes that were ever made.
+const openStates = "state IN ('pending', 'frozen', 'unknown')"
+
 // Changes returns up to limit changes of a connection's lane that are in one of
-// the open states (pending, or frozen and unknown), after change id after.
+// the open states: pending ones after change id after, or those that are frozen
+// or unknown, the longest untried first, so that a few without an answer never
+// stand before the others for good.
 func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending bool, after int64, limit int) ([]Change, error) {
-	states := "('frozen', 'unknown')"
+	states, order := "IN ('frozen', 'unknown')", "c.updated_at, c.change_id"
 	if pending {
-		states = "('pending')"
+		states, order = "= 'pending'", "c.change_id"
 	}
 	rows, err := l.reader.QueryContext(ctx, `SELECT `+changeColumns+`
 		FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-		WHERE c.connection = ? AND c.lane = ? AND c.state IN `+states+` AND c.change_id > ? ORDER BY c.change_id LIMIT ?`,
+		WHERE c.connection = ? AND c.lane = ? AND c.state `+states+` AND c.`+openStates+` AND c.change_id > ? ORDER BY `+order+` LIMIT ?`,
 		connection, lane, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the changes: %w", err)
@@ -66,7 +73,15 @@ func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending b
 // PendingCount returns how many changes of the connection wait to be applied.
 func (l *Ledger) PendingCount(ctx context.Context, connection, lane string) (n int, err error) {
 	err = l.reader.QueryRowContext(ctx, `SELECT count(*) FROM changes
-		WHERE connection = ? AND lane = ? AND state IN ('pending', 'frozen', 'unknown')`, connection, lane).Scan(&n)
+		WHERE connection = ? AND lane = ? AND `+openStates, connection, lane).Scan(&n)
+	return n, err
+}
+
+// OpenCreates returns how many creates of the connection were sent, or may have
+// been, and have no definite answer.
+func (l *Ledger) OpenCreates(ctx context.Context, connection string) (n int, err error) {
+	err = l.reader.QueryRowContext(ctx, `SELECT count(*) FROM changes
+		WHERE connection = ? AND lane = 'customer' AND action = 'create' AND state <> 'pending' AND `+openStates, connection).Scan(&n)
 	return n, err
 }
 
@@ -89,7 +104,7 @@ func (l *Ledger) scanChange(rows *sql.Rows) (Change, error) {
 	if c.Body, err = l.seal.open(body, changePlace("body", c.ID)); err != nil {
 		return c, fmt.Errorf("change %d: %w", c.ID, err)
 	}
-	if c.Body != nil && sha(c.Body) != sum {
+	if (c.Body != nil || sum != "") && sha(c.Body) != sum {
 		return c, fmt.Errorf("change %d: the frozen bytes do not match their checksum", c.ID)
 	}
 	if c.PreImage, err = l.seal.open(pre, changePlace("pre_image", c.ID)); err != nil {
@@ -117,6 +132,9 @@ func sha(b []byte) string {
 
 // ErrKeyFound means that a key about to be created exists in the service already.
 var ErrKeyFound = errors.New("the key exists in the billing service")
+
+// ErrKeyDoubled means that the index shows the payer's key on several customers.
+var ErrKeyDoubled = errors.New("several customers carry the key")
 
 // ErrKeyTaken means that another payer was created or linked with the same key.
 var ErrKeyTaken = errors.New("another payer has the same key")
@@ -151,29 +169,42 @@ func notPending(n int64, id int64) error {
 }
 
 func (tx *Tx) keyIsFree(p Payer) error {
-	var found, taken int
-	if err := tx.row([]any{&found, &taken}, `SELECT
-		(SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?),
-		(SELECT count(*) FROM payers WHERE key_name = ? AND key_value = ? AND link_state IN ('creating', 'linked')
-		   AND (connection <> ? OR source_id <> ?))`,
-		p.Key.String(), p.Key.Name, p.Key.Value, p.Connection, p.SourceID); err != nil {
+	taken, err := tx.KeyTaken(p)
+	if err != nil {
 		return fmt.Errorf("look the key up: %w", err)
 	}
-	switch {
-	case taken > 0:
+	if taken {
 		return ErrKeyTaken
-	case found > 0:
+	}
+	found, err := tx.KeyCount(p.Key)
+	if err == nil && found > 0 {
 		return ErrKeyFound
 	}
-	return nil
+	return err
+}
+
+// KeyTaken reports whether another payer is being created or is linked with the
+// key of p.
+func (tx *Tx) KeyTaken(p Payer) (taken bool, err error) {
+	err = tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers WHERE key_name = ? AND key_value = ?
+		AND link_state IN ('creating', 'linked') AND (connection <> ? OR source_id <> ?))`,
+		p.Key.Name, p.Key.Value, p.Connection, p.SourceID)
+	return taken, err
 }
 
 // FreezeUpdate commits the exact bytes of an update and the customer as it was
 // fetched before. An update may be frozen anew after another read; the bytes of a
-// create never change.
+// create never change. It fails with ErrKeyDoubled when the key has turned up twice.
 func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) error {
 	if err := tx.holds(run); err != nil {
 		return err
+	}
+	holders, err := tx.KeyCount(c.Payer.Key)
+	if err != nil {
+		return fmt.Errorf("look the key up: %w", err)
+	}
+	if holders > 1 {
+		return ErrKeyDoubled
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
 		WHERE change_id = ? AND action IN ('adopt', 'update') AND state IN ('pending', 'frozen', 'unknown')`,
@@ -202,15 +233,13 @@ var ErrCustomerTaken = errors.New("the customer is linked to another payer")
 // LinkPayer links a payer to a customer. to is LinkCreating after a create was
 // answered, LinkLinked when a read has confirmed the customer.
 func (tx *Tx) LinkPayer(p Payer, billingID string, to connector.LinkState) error {
-	other, err := tx.PayerByBillingID(billingID)
-	if err == nil && (other.Connection != p.Connection || other.SourceID != p.SourceID) {
+	n, err := tx.count(`UPDATE payers SET billing_id = ?1, link_state = ?2, updated_at = ?3 WHERE connection = ?4 AND source_id = ?5
+		AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?1 AND (other.connection <> ?4 OR other.source_id <> ?5))`,
+		billingID, to, stamp(tx.now), p.Connection, p.SourceID)
+	if err == nil && n == 0 {
 		return ErrCustomerTaken
 	}
-	if err != nil && !errors.Is(err, ErrNoPayer) {
-		return err
-	}
-	return tx.exec("UPDATE payers SET billing_id = ?, link_state = ?, updated_at = ? WHERE connection = ? AND source_id = ?",
-		billingID, to, stamp(tx.now), p.Connection, p.SourceID)
+	return err
 }
 
 // CloseDone closes a change as done. For a customer's change, what it wanted is
@@ -227,6 +256,19 @@ func (tx *Tx) CloseDone(run int64, c Change) error {
 	}
 	return tx.ClearAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink,
 		connector.ReasonOutcomeUnknown, connector.ReasonRejected, connector.ReasonUnauthorized, connector.ReasonForeignChange)
+}
+
+// CloseFound closes a create that never got an answer, because a customer with
+// its key was found. Whether we made that customer is not known, so nothing
+// counts as applied, and the next plan brings it to what is wanted.
+func (tx *Tx) CloseFound(run int64, c Change) error {
+	if err := tx.closeChange(run, c.ID, connector.ChangeDone, "", ""); err != nil {
+		return err
+	}
+	if _, err := tx.ReplanRecord(c.Payer.Connection, c.Payer.SourceID); err != nil {
+		return err
+	}
+	return tx.ClearAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink, connector.ReasonOutcomeUnknown, connector.ReasonRejected)
 }
 
 // CloseWith closes a change as failed, held or void, or leaves it unknown, and

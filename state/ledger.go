@@ -19,9 +19,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,11 +41,20 @@ const applicationID = 1885434739
 // (faults.md section 0.3).
 const minSQLite = "3.51.3"
 
+// smallestDB is the size in bytes of the smallest SQLite database there can be.
+const smallestDB = 512
+
 // Options says where a ledger lies.
 type Options struct {
 	Path    string           // the ledger file; made when it does not exist
 	KeyFile string           // the sealing key; must exist, see CreateKey
 	Now     func() time.Time // the clock of every stored time; nil means the system's
+
+	// Commit is for tests that place crashes and full disks: it is asked before
+	// (done is false) and after every commit. An error before stands for one that
+	// SQLite gave, and nothing is kept; an error after stands for a process that
+	// died with the commit on disk. nil for nobody.
+	Commit func(done bool) error
 }
 
 // Ledger is an open ledger. It is safe for concurrent use.
@@ -54,12 +65,16 @@ type Ledger struct {
 	reader *sql.DB   // query only
 	seal   *sealer
 	now    func() time.Time
+	asked  func(done bool) error // Options.Commit
 
 	queue   chan *write
 	closing chan struct{}
 	stopped chan struct{}
 	close   func() error
 	stmts   map[string]*sql.Stmt // of the writer, used by its goroutine only
+
+	reading sync.Mutex
+	reads   map[string]*sql.Stmt // of the readers
 }
 
 // Open opens the ledger at opts.Path, makes it when it does not exist, and
@@ -79,11 +94,14 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{
-		path: path, seal: seal, now: opts.Now, stmts: map[string]*sql.Stmt{},
+		path: path, seal: seal, now: opts.Now, asked: opts.Commit, stmts: map[string]*sql.Stmt{}, reads: map[string]*sql.Stmt{},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {
 		l.now = time.Now
+	}
+	if l.asked == nil {
+		l.asked = func(bool) error { return nil }
 	}
 	if err := l.connect(ctx, path); err != nil {
 		return nil, errors.Join(err, l.disconnect())
@@ -120,6 +138,9 @@ func prepareFile(path string) error {
 		return &OpenError{Path: path, Why: plain(err), Next: "Check the path and its permissions."}
 	case !info.Mode().IsRegular():
 		return &OpenError{Path: path, Why: "it is not a regular file", Next: "Name the file itself in ledger.path, not a folder or a symbolic link."}
+	case info.Size() > 0 && info.Size() < smallestDB:
+		// SQLite would take the rest of a ledger for a new one.
+		return &OpenError{Path: path, Why: "the file is cut short", Next: "Keep the file as it is and restore the last backup."}
 	case info.Mode().Perm()&0o077 != 0:
 		return &OpenError{Path: path, Why: fmt.Sprintf("other users of this machine may open it (mode %04o)", info.Mode().Perm()), Next: "Run: chmod 600 " + path}
 	}
@@ -290,7 +311,7 @@ func (l *Ledger) shut() error {
 
 func (l *Ledger) disconnect() error {
 	var errs []error
-	for _, s := range l.stmts {
+	for _, s := range slices.Concat(slices.Collect(maps.Values(l.stmts)), slices.Collect(maps.Values(l.reads))) {
 		errs = append(errs, s.Close())
 	}
 	if l.conn != nil {
@@ -305,6 +326,22 @@ func (l *Ledger) disconnect() error {
 	return errors.Join(errs...)
 }
 
+// preparedRead returns the statement for query on the readers, prepared once in
+// the ledger's life: a plan asks some queries about every single record.
+func (l *Ledger) preparedRead(ctx context.Context, query string) (*sql.Stmt, error) {
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	if s, ok := l.reads[query]; ok {
+		return s, nil
+	}
+	s, err := l.reader.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a ledger query: %w", err)
+	}
+	l.reads[query] = s
+	return s, nil
+}
+
 // Now returns the ledger's clock, cut to the milliseconds that it stores.
 func (l *Ledger) Now() time.Time { return l.now().UTC().Truncate(time.Millisecond) }
 
@@ -316,8 +353,8 @@ func (l *Ledger) Ping(ctx context.Context) error {
 	})
 }
 
-// Integrity runs SQLite's full integrity check, verifies both hash chains and
-// compares every mandate with its history.
+// Integrity runs SQLite's full integrity check, looks for rows whose other half
+// is gone, verifies both hash chains and compares every mandate with its history.
 func (l *Ledger) Integrity(ctx context.Context) error {
 	var verdict string
 	if err := l.reader.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
@@ -326,7 +363,20 @@ func (l *Ledger) Integrity(ctx context.Context) error {
 	if verdict != "ok" {
 		return fmt.Errorf("check the ledger: %s", verdict)
 	}
-	return errors.Join(l.verifyHistory(ctx), l.verifyMandates(ctx), l.verifyAudit(ctx))
+	return errors.Join(l.verifyReferences(ctx), l.verifyHistory(ctx), l.verifyMandates(ctx), l.verifyAudit(ctx))
+}
+
+// verifyReferences reports a row that refers to one that is not there.
+func (l *Ledger) verifyReferences(ctx context.Context) error {
+	var table, parent string
+	err := l.reader.QueryRowContext(ctx, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`).Scan(&table, &parent)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("check the ledger's references: %w", err)
+	}
+	return fmt.Errorf("check the ledger: a row of %s refers to a row of %s that is gone", table, parent)
 }
 
 // OpenError says why a ledger was refused. It is meant for people.

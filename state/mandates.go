@@ -33,7 +33,7 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 		if err != nil {
 			return before, fmt.Errorf("save mandate %s: %w", m.ID, err)
 		}
-		return before, tx.saveLink(m)
+		return before, tx.SaveLink(m)
 	}
 	if err := tx.exec(`INSERT INTO mandates (mandate_id, billing_id, status, status_since, service_time, first_seen_at, last_seen_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -47,11 +47,12 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 	}); err != nil {
 		return before, fmt.Errorf("save the history of mandate %s: %w", m.ID, err)
 	}
-	return before, tx.saveLink(m)
+	return before, tx.SaveLink(m)
 }
 
-// saveLink seals a signing link when the answer had one.
-func (tx *Tx) saveLink(m connector.Mandate) error {
+// SaveLink seals a mandate's signing link when the answer had one. Unlike a
+// status it cannot be overtaken by a newer read.
+func (tx *Tx) SaveLink(m connector.Mandate) error {
 	if m.URL == "" {
 		return nil
 	}
@@ -74,19 +75,16 @@ func (l *Ledger) SigningLink(ctx context.Context, mandateID string) (string, err
 	return string(link), err
 }
 
-// StatusOf returns the status the ledger holds of a mandate; "" when it knows
-// none.
-func (l *Ledger) StatusOf(ctx context.Context, mandateID string) (connector.MandateStatus, error) {
-	var s connector.MandateStatus
-	err := l.reader.QueryRowContext(ctx, "SELECT status FROM mandates WHERE mandate_id = ?", mandateID).Scan(&s)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
+// NeedsLink reports whether a payer still waits for its first signing link: no
+// request for one was ever settled, and the ledger knows of no mandate but one
+// that waits for a signature and whose link it never saw.
+func (l *Ledger) NeedsLink(ctx context.Context, p Payer) (needs bool, err error) {
+	stmt, err := l.preparedRead(ctx, `SELECT
+		NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = ? AND c.source_id = ? AND c.lane = 'mandate' AND c.state IN ('done', 'held', 'failed'))
+		AND NOT EXISTS (SELECT 1 FROM mandates m WHERE m.billing_id = ? AND (m.status <> 'CREATED' OR m.link IS NOT NULL))`)
+	if err != nil {
+		return false, err
 	}
-	return s, err
-}
-
-// MandateKnown reports whether the ledger ever saw a mandate of the customer.
-func (l *Ledger) MandateKnown(ctx context.Context, billingID string) (known bool, err error) {
-	err = l.reader.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM mandates WHERE billing_id = ?)", billingID).Scan(&known)
-	return known, err
+	err = stmt.QueryRowContext(ctx, p.Connection, p.SourceID, p.BillingID).Scan(&needs)
+	return needs, err
 }

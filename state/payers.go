@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"payersync/connector"
 )
@@ -192,14 +193,12 @@ func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason conn
 // ClearAttention removes a topic's row when it gives one of the reasons, or any
 // reason when none are named.
 func (tx *Tx) ClearAttention(connection, sourceID string, topic Topic, reasons ...connector.Reason) error {
-	if len(reasons) == 0 {
-		return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", connection, sourceID, topic)
+	query, args := "DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", []any{connection, sourceID, topic}
+	if len(reasons) > 0 {
+		query += " AND reason IN (?" + strings.Repeat(", ?", len(reasons)-1) + ")"
 	}
 	for _, r := range reasons {
-		if err := tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ? AND reason = ?",
-			connection, sourceID, topic, r); err != nil {
-			return err
-		}
+		args = append(args, r)
 	}
-	return nil
+	return tx.exec(query, args...)
 }

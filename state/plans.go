@@ -111,18 +111,17 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 }
 
 func (tx *Tx) saveReason(connection string, d Decision) error {
-	for _, topic := range []Topic{TopicRecord, TopicLink} {
-		if d.Reason != "" && d.Topic == topic {
-			if err := tx.SetAttention(connection, d.SourceID, topic, d.Reason, d.Detail); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := tx.ClearAttention(connection, d.SourceID, topic); err != nil {
+	var said Topic
+	if d.Reason != "" {
+		said = d.Topic
+		if err := tx.SetAttention(connection, d.SourceID, said, d.Reason, d.Detail); err != nil {
 			return err
 		}
 	}
-	return nil
+	// A shared key is told, and taken back, once all records were planned: see
+	// HoldSharedKeys.
+	return tx.exec(`DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic IN ('record', 'link') AND topic <> ?
+		AND (reason <> 'key_shared' OR ? <> 'included')`, connection, d.SourceID, said, d.Verdict)
 }
 
 // replaceChange makes want the one pending change of a payer's lane.
@@ -131,44 +130,50 @@ func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, want *
 	if want != nil {
 		hash = want.hash(connection, sourceID)
 	}
-	if err := tx.exec(`UPDATE changes SET state = 'void', updated_at = ?
-		WHERE connection = ? AND source_id = ? AND lane = ? AND state = 'pending' AND change_hash <> ?`,
-		stamp(tx.now), connection, sourceID, lane, hash); err != nil {
-		return err
+	var open struct {
+		id    int64
+		state connector.ChangeState
+		hash  string
+	}
+	err := tx.row([]any{&open.id, &open.state, &open.hash}, `SELECT change_id, state, change_hash FROM changes
+		WHERE connection = ? AND source_id = ? AND lane = ? AND `+openStates, connection, sourceID, lane)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil, open.state != connector.ChangePending, open.hash == hash:
+		return err // what was sent comes first, and what says the same stays
+	default:
+		if err := tx.exec("UPDATE changes SET state = 'void', updated_at = ? WHERE change_id = ?", stamp(tx.now), open.id); err != nil {
+			return err
+		}
 	}
 	if want == nil {
 		return nil
-	}
-	var open int
-	if err := tx.row([]any{&open}, `SELECT count(*) FROM changes
-		WHERE connection = ? AND source_id = ? AND lane = ? AND state IN ('pending', 'frozen', 'unknown')`, connection, sourceID, lane); err != nil || open > 0 {
-		return err
 	}
 	return tx.insertChange(run, connection, sourceID, lane, hash, want)
 }
 
 func (tx *Tx) insertChange(run int64, connection, sourceID, lane, hash string, c *NewChange) error {
 	blanks, identity := c.weigh()
-	var id int64
-	if err := tx.row([]any{&id}, `INSERT INTO changes
-		(run_id, connection, source_id, lane, action, change_hash, blanks, identity, billing_id, state, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?) RETURNING change_id`,
-		run, connection, sourceID, lane, c.Action, hash, blanks, identity, c.BillingID, stamp(tx.now)); err != nil {
+	var id int64 // known before the row is there, because the sealed values are bound to it
+	if err := tx.row([]any{&id}, "SELECT coalesce(max(change_id), 0) + 1 FROM changes"); err != nil {
 		return err
 	}
-	if lane == "mandate" {
-		return nil
+	var wanted, diff []byte
+	var wantedHash string
+	if lane == LaneCustomer {
+		var err, diffErr error
+		wanted, err = json.Marshal(c.Wanted)
+		diff, diffErr = json.Marshal(c.Diff)
+		if err := errors.Join(err, diffErr); err != nil {
+			return err
+		}
+		wantedHash = c.Wanted.Hash()
 	}
-	wanted, err := json.Marshal(c.Wanted)
-	if err != nil {
-		return err
-	}
-	diff, err := json.Marshal(c.Diff)
-	if err != nil {
-		return err
-	}
-	return tx.exec("UPDATE changes SET wanted = ?, wanted_hash = ?, diff = ? WHERE change_id = ?",
-		tx.l.seal.box(wanted, changePlace("wanted", id)), c.Wanted.Hash(), tx.l.seal.box(diff, changePlace("diff", id)), id)
+	return tx.exec(`INSERT INTO changes
+		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, billing_id, state, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)`,
+		id, run, connection, sourceID, lane, c.Action, hash, tx.l.seal.box(wanted, changePlace("wanted", id)), wantedHash,
+		tx.l.seal.box(diff, changePlace("diff", id)), blanks, identity, c.BillingID, stamp(tx.now))
 }
 
 func changePlace(column string, id int64) []byte {
@@ -182,6 +187,12 @@ func (tx *Tx) HoldSharedKeys(connection string) error {
 	shared, err := tx.sharedKeys(connection)
 	if err != nil {
 		return fmt.Errorf("look for shared keys: %w", err)
+	}
+	if err := tx.exec(`DELETE FROM attention WHERE connection = ? AND reason = 'key_shared' AND NOT EXISTS (
+		SELECT 1 FROM payers p JOIN payers o ON o.key_name = p.key_name AND o.key_value = p.key_value AND (o.connection <> p.connection OR o.source_id <> p.source_id)
+		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND s.decision IN ('included', 'held')
+		WHERE p.connection = attention.connection AND p.source_id = attention.source_id)`, connection); err != nil {
+		return err
 	}
 	for _, p := range shared {
 		detail := fmt.Sprintf("The key %s is also used by record %s. Neither is sent.", p.Key.Name, p.other)
@@ -305,7 +316,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 	if err != nil {
 		return p, fmt.Errorf("save the plan: %w", err)
 	}
-	if err := tx.exec("UPDATE changes SET plan_id = ?, run_id = ? WHERE connection = ? AND state = 'pending'", p.ID, run, connection); err != nil {
+	if err := tx.exec("UPDATE changes SET plan_id = ?, run_id = ? WHERE connection = ? AND state = 'pending' AND "+openStates, p.ID, run, connection); err != nil {
 		return p, err
 	}
 	return p, tx.exec(`UPDATE plans SET state = 'superseded' WHERE connection = ? AND plan_id <> ? AND state IN ('draft', 'waiting', 'approved')`,
@@ -315,7 +326,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 // hashPlan hashes the pending changes in a fixed order, with the mapping they
 // were made by.
 func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
-	stmt, err := tx.l.prepared("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending' ORDER BY change_hash")
+	stmt, err := tx.l.prepared("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending' AND " + openStates + " ORDER BY change_hash")
 	if err != nil {
 		return "", err
 	}
@@ -346,10 +357,16 @@ func (tx *Tx) weighPlan(p *Plan) error {
 		         SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id AND p.link_state = 'linked')))),
 		       coalesce(sum(CASE WHEN approved = 0 THEN blanks ELSE 0 END), 0),
 		       count(*) FILTER (WHERE approved = 0 AND identity = 1)
-		FROM changes c WHERE connection = ? AND state = 'pending'`, p.Connection); err != nil {
+		FROM changes c WHERE connection = ? AND state = 'pending' AND `+openStates, p.Connection); err != nil {
 		return err
 	}
 	return tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection)
+}
+
+// PassGuards notes that a plan is within the limits: what of it is left over by
+// this run needs no approval in a later one.
+func (tx *Tx) PassGuards(plan int64) error {
+	return tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND approved = 0", plan)
 }
 
 // SetPlanState moves a plan and records the limits it exceeds, in words.

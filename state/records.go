@@ -49,14 +49,17 @@ func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error
 // should look at is gone with the row. A payer that has a customer is left alone,
 // because a missing row is never a deletion.
 func (tx *Tx) DropUnseen(run int64, connection string) error {
+	if err := tx.holds(run); err != nil {
+		return err
+	}
 	const unseen = `EXISTS (SELECT 1 FROM source_records r WHERE r.connection = %[1]s.connection AND r.source_id = %[1]s.source_id AND r.last_seen_run <> ?2)`
 	for _, query := range []string{
-		`UPDATE changes SET state = 'void', updated_at = ?3 WHERE connection = ?1 AND state = 'pending' AND ` + fmt.Sprintf(unseen, "changes"),
+		`UPDATE changes SET state = 'void', updated_at = ?3 WHERE connection = ?1 AND state = 'pending' AND ` + openStates + ` AND ` + fmt.Sprintf(unseen, "changes"),
 		`DELETE FROM attention WHERE connection = ?1 AND ?3 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT EXISTS (SELECT 1 FROM payers p
 			WHERE p.connection = attention.connection AND p.source_id = attention.source_id AND (p.billing_id IS NOT NULL OR p.link_state = 'creating'))`,
-		`UPDATE source_records SET planned_hash = '', decision = CASE WHEN EXISTS (SELECT 1 FROM payers p WHERE p.connection = source_records.connection
+		`UPDATE source_records SET planned_hash = '', replan = 0, decision = CASE WHEN EXISTS (SELECT 1 FROM payers p WHERE p.connection = source_records.connection
 			AND p.source_id = source_records.source_id AND (p.billing_id IS NOT NULL OR p.link_state = 'creating')) THEN decision ELSE 'none' END
-			WHERE connection = ?1 AND last_seen_run <> ?2 AND planned_hash <> '' AND ?3 <> ''`,
+			WHERE connection = ?1 AND last_seen_run <> ?2 AND (planned_hash <> '' OR replan = 1) AND ?3 <> ''`,
 	} {
 		if err := tx.exec(query, connection, run, stamp(tx.now)); err != nil {
 			return fmt.Errorf("drop what was planned for rows that are gone: %w", err)
@@ -141,9 +144,9 @@ func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping str
 // may have changed since (a shared key, a likeness, a doubled key, a customer
 // that was missing), so that the next plan looks at it again.
 func (tx *Tx) Replan(connection string) error {
-	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ? AND replan = 0 AND EXISTS (
-		SELECT 1 FROM attention a WHERE a.connection = source_records.connection AND a.source_id = source_records.source_id
-		AND a.reason IN ('key_shared', 'likeness', 'key_doubled', 'other_key', 'outcome_unknown'))`, connection)
+	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND replan = 0 AND source_id IN (
+		SELECT a.source_id FROM attention a WHERE a.connection = ?1
+		AND a.reason IN ('key_shared', 'likeness', 'key_doubled', 'other_key', 'key_unsettled'))`, connection)
 }
 
 // ReplanRecord makes the next plan look at one record again and reports false
@@ -151,4 +154,14 @@ func (tx *Tx) Replan(connection string) error {
 func (tx *Tx) ReplanRecord(connection, sourceID string) (bool, error) {
 	n, err := tx.count("UPDATE source_records SET replan = 1 WHERE connection = ? AND source_id = ?", connection, sourceID)
 	return n > 0, err
+}
+
+// RetryRecord is ReplanRecord on a person's word: what was given up for the
+// record's signing link may be tried again too.
+func (tx *Tx) RetryRecord(connection, sourceID string) (bool, error) {
+	if err := tx.exec(`UPDATE changes SET state = 'void', updated_at = ?
+		WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state IN ('held', 'failed')`, stamp(tx.now), connection, sourceID); err != nil {
+		return false, err
+	}
+	return tx.ReplanRecord(connection, sourceID)
 }

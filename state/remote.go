@@ -45,6 +45,11 @@ func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket, pass int64) (bool, 
 	if known == digest {
 		return true, nil
 	}
+	if known != "" {
+		if err := tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID); err != nil {
+			return false, fmt.Errorf("save a customer to the index: %w", err)
+		}
+	}
 	return true, tx.saveTraits(c.ID, traits)
 }
 
@@ -75,12 +80,17 @@ func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []tr
 	return string(b), traits, hex.EncodeToString(h.Sum(nil)), err
 }
 
+// saveTraits inserts a few traits with each statement: they are most of the rows
+// that a backfill writes.
 func (tx *Tx) saveTraits(billingID string, traits []trait) error {
-	if err := tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID); err != nil {
-		return err
-	}
-	for _, t := range traits {
-		if err := tx.exec("INSERT INTO remote_traits (kind, value, billing_id) VALUES (?, ?, ?)", t.kind, t.value, billingID); err != nil {
+	const few = 8
+	for part := range slices.Chunk(traits, few) {
+		var args []any
+		for _, t := range part {
+			args = append(args, t.kind, t.value, billingID)
+		}
+		if err := tx.exec("INSERT INTO remote_traits (kind, value, billing_id) VALUES (?, ?, ?)"+
+			strings.Repeat(", (?, ?, ?)", len(part)-1), args...); err != nil {
 			return fmt.Errorf("save a customer to the index: %w", err)
 		}
 	}
@@ -101,10 +111,27 @@ func (tx *Tx) KeyCount(key connector.Key) (n int, err error) {
 	return n, err
 }
 
-// ForgetRemote removes a customer from the index after a GET said that it does
-// not exist.
-func (tx *Tx) ForgetRemote(billingID string) error {
-	return tx.exec("DELETE FROM remote_customers WHERE billing_id = ?", billingID)
+// ForgetRemote empties a customer's place in the index after a read with this
+// ticket said that it does not exist, and reports false when a read that started
+// later was applied already. The place itself stays, so that an older list cannot
+// bring the customer back.
+func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
+	n, err := tx.count(`INSERT INTO remote_customers (billing_id, key_values, digest, listed_at, ticket) VALUES (?, '{}', '', ?, ?)
+		ON CONFLICT (billing_id) DO UPDATE SET key_values = '{}', digest = '', ticket = excluded.ticket
+		WHERE remote_customers.ticket <= excluded.ticket`, billingID, stamp(tx.now), ticket)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID)
+}
+
+// StaleHolders returns the customers that carry a payer's key in the index, are
+// linked to nobody and were not listed by a complete pass: each may be gone.
+func (l *Ledger) StaleHolders(ctx context.Context, pass int64) ([]string, error) {
+	return l.ids(ctx, `SELECT c.billing_id FROM remote_customers c JOIN remote_traits t ON t.billing_id = c.billing_id AND t.kind = 'key'
+		WHERE c.seen_pass < ? AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id)
+		  AND EXISTS (SELECT 1 FROM payers p WHERE p.key_name || '=' || p.key_value = t.value)
+		ORDER BY c.billing_id`, pass)
 }
 
 // KeyHolders returns the ids of the customers that carry the key, exact to the
@@ -115,35 +142,43 @@ func (l *Ledger) KeyHolders(ctx context.Context, key connector.Key) ([]string, e
 
 // LinkedTo returns the source id of the payer a customer is linked to, "" for none.
 func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (string, error) {
-	var id string
-	err := l.reader.QueryRowContext(ctx, "SELECT source_id FROM payers WHERE billing_id = ?", billingID).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return id, err
+	found, err := l.ids(ctx, "SELECT source_id FROM payers WHERE billing_id = ?", billingID)
+	return strings.Join(found, ""), err
 }
 
 // Alike returns the ids of customers that share a name or an e-mail address with
 // c, carry no key of c's key name and are linked to no payer: they may be the
 // same person, entered by hand.
 func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName string) ([]string, error) {
-	values, emails := []any{l.seal.likeness(c.Name), keyName + "="}, []string{}
+	traits := []trait{{"name", l.seal.likeness(c.Name)}}
 	for _, p := range c.People {
 		if p.Email != "" {
-			values = append(values, l.seal.likeness(p.Email))
-			emails = append(emails, fmt.Sprint("?", len(values)))
+			traits = append(traits, trait{"email", l.seal.likeness(p.Email)})
 		}
 	}
-	return l.ids(ctx, `SELECT DISTINCT t.billing_id FROM remote_traits t
-		WHERE ((t.kind = 'name' AND t.value = ?1) OR (t.kind = 'email' AND t.value IN (`+strings.Join(emails, ", ")+`)))
-		  AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
-		  AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
-		                  AND substr(k.value, 1, length(?2)) = ?2)
-		ORDER BY t.billing_id LIMIT 5`, values...)
+	var out []string
+	for _, t := range traits {
+		found, err := l.ids(ctx, `SELECT t.billing_id FROM remote_traits t WHERE t.kind = ? AND t.value = ?
+			AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
+			AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
+			                AND substr(k.value, 1, length(?3)) = ?3)
+			ORDER BY t.billing_id LIMIT 5`, t.kind, t.value, keyName+"=")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(5, len(out))], nil
 }
 
 func (l *Ledger) ids(ctx context.Context, query string, args ...any) ([]string, error) {
-	rows, err := l.reader.QueryContext(ctx, query, args...)
+	stmt, err := l.preparedRead(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the index of customers: %w", err)
 	}
@@ -195,7 +230,7 @@ func hashIDs(ids []string) string {
 
 // Index says how far the index of the service's customers can be believed.
 type Index struct {
-	Settled   time.Time // start of the older of the newest two consecutive complete passes that saw the same customers; zero for none
+	Settled   time.Time // start of the older of the newest two complete passes, one after the other, that saw the same customers; zero for none
 	LastPass  time.Time // start of the newest complete pass; zero for none
 	Customers int       // seen by the newest complete pass
 	Restored  time.Time // when the ledger was restored from a backup; zero for never
@@ -220,7 +255,7 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 	var settled, last sql.NullString
 	if err := l.reader.QueryRowContext(ctx, `SELECT
 		(SELECT a.started_at FROM passes a JOIN passes b
-		   ON b.pass_id = (SELECT min(n.pass_id) FROM passes n WHERE n.pass_id > a.pass_id AND n.finished_at IS NOT NULL)
+		   ON b.pass_id = (SELECT min(n.pass_id) FROM passes n WHERE n.started_at >= a.finished_at AND n.pass_id > a.pass_id AND n.finished_at IS NOT NULL)
 		 WHERE a.finished_at IS NOT NULL AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 ORDER BY a.pass_id DESC LIMIT 1),
 		(SELECT started_at FROM passes WHERE finished_at IS NOT NULL AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1),
 		coalesce((SELECT ids FROM passes WHERE finished_at IS NOT NULL AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1), 0)`, floor).

@@ -197,7 +197,8 @@ SELECT CASE
   WHEN c.state IN ('pending', 'frozen', 'unknown') THEN 'waiting'
   WHEN r.decision = 'excluded' THEN 'excluded'
   WHEN r.decision = 'none' THEN 'waiting'
-  WHEN r.decision = 'held' OR c.state = 'held' OR p.link_state NOT IN ('linked', 'creating') THEN 'held'
+  WHEN r.decision = 'held' OR c.state = 'held' OR p.link_state NOT IN ('linked', 'creating') OR EXISTS (
+    SELECT 1 FROM attention a WHERE a.connection = r.connection AND a.source_id = r.source_id AND a.topic = 'link') THEN 'held'
   ELSE 'unchanged' END AS class, count(*)
 FROM source_records r
 LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
@@ -234,15 +235,19 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	return counts, outcome, err
 }
 
-// undone reports whether something is left that a later run can do: records that
-// wait, or signing links of linked payers that were not settled.
+// undone reports whether something is left that a later run can do: records to
+// plan again, changes without an end, customers that no read has confirmed, or
+// signing links of linked payers that were not settled.
 func (tx *Tx) undone(c Counts, connection string) (undone bool, err error) {
 	if c.Waiting > 0 {
 		return true, nil
 	}
-	err = tx.row([]any{&undone}, `SELECT EXISTS (SELECT 1 FROM changes c
-		JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id AND p.link_state IN ('linked', 'creating')
-		WHERE c.connection = ? AND c.lane = 'mandate' AND c.state IN ('pending', 'frozen', 'unknown'))`, connection)
+	err = tx.row([]any{&undone}, `SELECT
+		EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.replan = 1)
+		OR EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.reason = 'key_unsettled')
+		OR EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.link_state = 'creating')
+		OR EXISTS (SELECT 1 FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
+			WHERE c.connection = ?1 AND c.`+openStates+` AND (c.lane = 'customer' OR p.link_state = 'linked'))`, connection)
 	return undone, err
 }
 

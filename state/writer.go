@@ -128,10 +128,13 @@ func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 			return nil, tx.abandon(broken)
 		}
 	}
+	if err := l.asked(false); err != nil {
+		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
+	}
 	if err := tx.exec("COMMIT"); err != nil {
 		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
 	}
-	return results, nil
+	return results, l.asked(true)
 }
 
 // runOne runs fn behind a savepoint. The second error means the transaction as a

@@ -90,7 +90,7 @@ func (a *app) retry(ctx context.Context, s *session, connections []connectionCon
 	found := false
 	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
 		for _, c := range connections {
-			marked, err := tx.ReplanRecord(c.Name, sourceID)
+			marked, err := tx.RetryRecord(c.Name, sourceID)
 			if err != nil {
 				return err
 			}

@@ -114,9 +114,10 @@ func (a *app) mandatesExportCmd() *cobra.Command {
 	var f state.Filter
 	var links bool
 	c := &cobra.Command{
-		Use:     "export",
-		Short:   "Write the mandates as CSV",
-		Long:    "Writes the mandates as CSV for a spreadsheet. Cells that a spreadsheet would take for a formula get a leading apostrophe, so the file is not meant to be read back in.",
+		Use:   "export",
+		Short: "Write the mandates as CSV",
+		Long: `Writes the mandates as CSV for a spreadsheet. Cells that a spreadsheet would take for
+a formula get a leading apostrophe, so the file is not meant to be read back in.`,
 		Example: "  payersync mandates export > mandates.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -183,11 +184,7 @@ a new mandate takes the payer's new authority. The audit log keeps who asked.`,
 }
 
 func (a *app) requestLink(ctx context.Context, s *session, p state.Payer, by syncer.Operator) error {
-	status, err := s.ledger.StatusOf(ctx, p.MandateID)
-	if err != nil {
-		return err
-	}
-	m, err := s.syncer.RequestLink(ctx, p, status, by)
+	m, err := s.syncer.RequestLink(ctx, p, by)
 	switch {
 	case errors.Is(err, syncer.ErrReasonNeeded):
 		return usagef("the payer's mandate was cancelled; a new one takes a reason: --reason 'changed bank'")
@@ -204,9 +201,11 @@ func (a *app) requestLink(ctx context.Context, s *session, p state.Payer, by syn
 func (a *app) mandatesCancelCmd() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use:     "cancel ID --reason TEXT",
-		Short:   "Cancel one payer's mandate",
-		Long:    "Cancels the current mandate of one payer, by source id, key value, billing id or mandate id. Nothing can be collected under it afterwards. The audit log keeps who cancelled and why.",
+		Use:   "cancel ID --reason TEXT",
+		Short: "Cancel one payer's mandate",
+		Long: `Cancels the current mandate of one payer, by source id, key value, billing id or
+mandate id. Nothing can be collected under it afterwards. The audit log keeps who
+cancelled and why.`,
 		Example: "  payersync mandates cancel C0001 --reason 'the payer asked us to'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

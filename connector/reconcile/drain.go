@@ -58,7 +58,7 @@ func (r *Reconciler) reflect(ctx context.Context, d state.OpenDelivery, res *Dra
 	c, err := r.Billing.Customer(ctx, d.BillingID)
 	if connector.FaultOf(err) == connector.FaultNotFound {
 		res.Reflected++
-		return r.Ledger.Do(ctx, func(tx *state.Tx) error { return reflectGone(tx, d) })
+		return r.Ledger.Do(ctx, func(tx *state.Tx) error { return reflectGone(tx, d, ticket) })
 	}
 	if err != nil {
 		res.Postponed++
@@ -96,12 +96,12 @@ func reflectRead(tx *state.Tx, d state.OpenDelivery, c connector.RemoteCustomer,
 	return seen, tx.CloseDeliveries(d, connector.InboxReflected, "")
 }
 
-func reflectGone(tx *state.Tx, d state.OpenDelivery) error {
+func reflectGone(tx *state.Tx, d state.OpenDelivery, ticket int64) error {
 	p, err := tx.PayerByBillingID(d.BillingID)
 	if err != nil {
 		return err
 	}
-	if err := Gone(tx, p); err != nil {
+	if err := Gone(tx, p, ticket); err != nil {
 		return err
 	}
 	return tx.CloseDeliveries(d, connector.InboxReflected, "the customer no longer exists")

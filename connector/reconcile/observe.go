@@ -54,7 +54,7 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		return Seen{}, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
 	}
 	if !fresh {
-		return Seen{Stale: true}, nil
+		return Seen{Stale: true}, saveOvertakenLink(tx, o)
 	}
 	payer, err := tx.PayerByBillingID(o.CustomerID)
 	if errors.Is(err, state.ErrNoPayer) {
@@ -76,6 +76,15 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 	return seen, nil
 }
 
+// saveOvertakenLink keeps the signing link of an answer that a newer read has
+// overtaken: nobody else was given it.
+func saveOvertakenLink(tx *state.Tx, o Observation) error {
+	if o.Mandate == nil {
+		return nil
+	}
+	return tx.SaveLink(*o.Mandate)
+}
+
 func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {
 	if o.Customer == nil {
 		return tx.TouchRemote(o.CustomerID, o.Ticket)
@@ -90,7 +99,11 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 	case has && carried == p.Key.Value:
 		return confirmLink(tx, p, o.Cause)
 	case p.LinkState == connector.LinkCreating && len(o.Customer.ExternalData) == 0:
-		return nil // the service may fill it in later (billing.md section 4.3): not confirmed, not refuted
+		// The service may fill it in later (billing.md section 4.3): not confirmed, not refuted.
+		return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown,
+			"The new customer exists but does not show this record's key yet. It is looked at again.")
+	case o.Pass != 0 && len(o.Customer.ExternalData) == 0:
+		return nil // a list may leave it out; only a read of the customer itself refutes a link
 	case has:
 		return conflict(tx, p, connector.ReasonOtherKey)
 	default:
@@ -107,6 +120,9 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	}
 	if holders, err := tx.KeyCount(p.Key); err != nil || holders > 1 {
 		return err
+	}
+	if taken, err := tx.KeyTaken(p); err != nil || taken {
+		return errors.Join(err, conflict(tx, p, connector.ReasonOtherKey))
 	}
 	if err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkLinked); err != nil {
 		return err
@@ -128,18 +144,18 @@ func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {
 }
 
 // observeMandate writes the mandate and reports whether its status moved. A
-// summary without an id speaks of the mandate the payer has.
+// summary without an id could speak of any mandate and is not written.
 func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err error) {
 	if o.Mandate == nil {
 		return false, nil
 	}
 	m := *o.Mandate
 	m.CustomerID = o.CustomerID
-	if m.ID == "" {
-		m.ID = p.MandateID
-	}
-	if m.ID == "" || m.Status == "" {
+	if m.Status == "" {
 		return false, nil
+	}
+	if m.ID == "" { // nothing to keep it under, but a person should know
+		return false, explainMandate(tx, p, m)
 	}
 	before, err := tx.SaveMandate(m, o.Cause, o.CauseID)
 	if err != nil {
@@ -178,10 +194,11 @@ func drifted(p state.Payer, c connector.RemoteCustomer) bool {
 	return p.Applied.Name != c.Name
 }
 
-// Gone notes that a GET said a linked customer does not exist. Nothing is ever
-// created again in its place by itself (fault F43).
-func Gone(tx *state.Tx, p state.Payer) error {
-	if err := tx.ForgetRemote(p.BillingID); err != nil {
+// Gone notes that a GET with this ticket said a linked customer does not exist,
+// unless a newer read saw it. Nothing is ever created again in its place by
+// itself (fault F43).
+func Gone(tx *state.Tx, p state.Payer, ticket int64) error {
+	if fresh, err := tx.ForgetRemote(p.BillingID, ticket); err != nil || !fresh {
 		return err
 	}
 	if err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkMissing); err != nil {

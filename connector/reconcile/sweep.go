@@ -158,19 +158,47 @@ func (r *Reconciler) Sweep(ctx context.Context) (SweepResult, error) {
 	if err != nil {
 		return res, err
 	}
-	unseen, err := r.Ledger.Unseen(ctx, pass.ID)
+	missing, err := r.lookForUnseen(ctx, pass.ID)
+	res.Missing = missing
+	doubled, holdErr := r.holdDoubled(ctx)
+	res.Doubled = doubled
+	return res, errors.Join(err, holdErr)
+}
+
+// maxFailures is how many customers in a row may fail to be read before the
+// service counts as down.
+const maxFailures = 5
+
+// lookForUnseen reads every customer of ours that a complete pass did not list,
+// and every other that carries a key of ours in the index. One that cannot be
+// read keeps nobody else's from being looked for.
+func (r *Reconciler) lookForUnseen(ctx context.Context, pass int64) (missing int, err error) {
+	unseen, err := r.Ledger.Unseen(ctx, pass)
 	if err != nil {
-		return res, err
+		return 0, err
 	}
+	holders, err := r.Ledger.StaleHolders(ctx, pass)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range holders {
+		unseen = append(unseen, state.Payer{BillingID: id})
+	}
+	var failures []error
+	failed := 0
 	for _, p := range unseen {
-		exists, err := r.Check(ctx, p, connector.CauseSweep, fmt.Sprint(pass.ID))
+		exists, err := r.Check(ctx, p, connector.CauseSweep, fmt.Sprint(pass))
 		if err != nil {
-			return res, err
+			failures = append(failures, err)
+			if failed++; failed >= maxFailures || ctx.Err() != nil {
+				break
+			}
+			continue
 		}
-		res.Missing += count(!exists)
+		failed = 0
+		missing += count(!exists && p.SourceID != "")
 	}
-	res.Doubled, err = r.holdDoubled(ctx)
-	return res, err
+	return missing, errors.Join(failures...)
 }
 
 // holdDoubled holds the writes of every payer whose key several customers carry;
@@ -190,7 +218,8 @@ func (r *Reconciler) holdDoubled(ctx context.Context) (n int, err error) {
 }
 
 // Check reads one payer's customer and observes it. It reports false when the
-// service says that the customer does not exist.
+// service says that the customer does not exist. A payer without a source id
+// stands for a customer that is linked to nobody.
 func (r *Reconciler) Check(ctx context.Context, p state.Payer, cause connector.Cause, causeID string) (exists bool, err error) {
 	ticket, err := r.Ledger.Ticket(ctx)
 	if err != nil {
@@ -199,7 +228,13 @@ func (r *Reconciler) Check(ctx context.Context, p state.Payer, cause connector.C
 	c, err := r.Billing.Customer(ctx, p.BillingID)
 	switch {
 	case connector.FaultOf(err) == connector.FaultNotFound:
-		return false, r.Ledger.Do(ctx, func(tx *state.Tx) error { return Gone(tx, p) })
+		return false, r.Ledger.Do(ctx, func(tx *state.Tx) error {
+			if p.SourceID != "" {
+				return Gone(tx, p, ticket)
+			}
+			_, err := tx.ForgetRemote(p.BillingID, ticket)
+			return err
+		})
 	case err != nil:
 		return false, fmt.Errorf("read customer %s: %w", p.BillingID, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -16,10 +17,13 @@ import (
 )
 
 const (
-	applyPage     = 256 // changes read from the ledger at a time
-	maxSilence    = 5   // calls in a row without an answer after which a run stops
-	linkTries     = 3   // attempts to get a signing link before a person is asked
-	verifySingles = 20  // customers that are verified one by one rather than by a list pass
+	applyPage     = 256  // changes read from the ledger at a time
+	resumeMost    = 4096 // changes without an answer that one run takes up
+	maxSilence    = 5    // calls in a row without an answer after which a walk stops
+	quickReplays  = 5    // attempts of a create that follow each other within Settings.ResendWithin
+	maxReplays    = 10   // attempts of a create before a person is asked
+	linkTries     = 3    // attempts to get a signing link before a person is asked
+	verifySingles = 20   // customers that are verified one by one rather than by a list pass
 )
 
 // apply walks the plan: customers first, then a read that confirms the new ones,
@@ -29,51 +33,81 @@ func (r *run) apply(ctx context.Context) error {
 	if err := r.settleIndex(ctx, r.plan.Creates); err != nil {
 		return err
 	}
-	if err := r.walk(ctx, "send", state.LaneCustomer, true, r.applyCustomer); err != nil {
+	if err := r.walk(ctx, walk{stage: "send", lane: state.LaneCustomer, pending: true, do: r.applyCustomer}); err != nil {
 		return err
 	}
 	if err := r.resume(ctx); err != nil { // a second try for what stayed unknown in this run
 		return err
 	}
-	if err := r.walk(ctx, "links", state.LaneMandate, true, r.applyLink); err != nil {
+	if err := r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, pending: true, do: r.applyLink}); err != nil {
 		return err
 	}
 	return r.setPlan(ctx, *r.plan, state.PlanApplied)
 }
 
 // resume finishes what was frozen and never got a definite answer, with the
-// bytes it was frozen with, and verifies what was created and never read back.
+// bytes it was frozen with, and verifies what was created and never read back. A
+// few records that get no answer keep nobody else waiting.
 func (r *run) resume(ctx context.Context) error {
-	if err := r.walk(ctx, "send", state.LaneCustomer, false, r.applyCustomer); err != nil {
+	if err := r.lookBeforeReplay(ctx); err != nil {
+		return err
+	}
+	if err := r.walk(ctx, walk{stage: "send", lane: state.LaneCustomer, do: r.applyCustomer}); err != nil {
 		return err
 	}
 	if err := r.verify(ctx); err != nil {
 		return err
 	}
-	return r.walk(ctx, "links", state.LaneMandate, false, r.applyLink)
+	return r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, do: r.applyLink})
 }
 
-// walk hands every open change of a lane to do, several at a time. It stops
-// handing out at the first error that is about the service and not about one
-// record; what is in flight is finished, even when ctx ends meanwhile.
-func (r *run) walk(ctx context.Context, stage, lane string, pending bool, do func(context.Context, state.Change) error) error {
-	total, err := r.Ledger.PendingCount(ctx, r.conn.Name, lane)
+// lookBeforeReplay reads the list once when creates wait for an answer: a
+// customer that it shows is the answer, and needs no second request. While the
+// list cannot be read, creates are left alone.
+func (r *run) lookBeforeReplay(ctx context.Context) error {
+	open, err := r.Ledger.OpenCreates(ctx, r.conn.Name)
+	if r.looked = open == 0; err != nil || r.looked {
+		return err
+	}
+	_, err = r.Reconciler.Pass(ctx)
+	r.looked = err == nil
+	if connector.FaultOf(err) == connector.FaultUnavailable {
+		return nil
+	}
+	return err
+}
+
+// walk says which changes are walked, and what is done with each.
+type walk struct {
+	stage   string // for progress
+	lane    string
+	pending bool // planned ones; otherwise those that wait for an answer
+	do      func(context.Context, state.Change) error
+}
+
+// walk hands every open change to do, several at a time. It stops handing out at
+// the first error that is about the service and not about one record; what is in
+// flight is finished, even when ctx ends meanwhile. Silence ends a walk over
+// planned changes with an error; one over changes that have no answer anyway just
+// ends.
+func (r *run) walk(ctx context.Context, how walk) error {
+	total, err := r.Ledger.PendingCount(ctx, r.conn.Name, how.lane)
 	if err != nil || total == 0 {
 		return err
 	}
 	inFlight, release := withGrace(ctx, r.Settings.Grace)
 	defer release()
-	w := &walker{run: r, stage: stage, total: total}
+	w := &walker{run: r, walk: how, total: total}
 	var group errgroup.Group
 	group.SetLimit(r.Settings.Workers)
-	err = w.dispatch(ctx, lane, pending, func(c state.Change) {
+	err = w.dispatch(ctx, func(c state.Change) {
 		group.Go(func() error {
-			w.finish(do(inFlight, c))
+			w.finish(how.do(inFlight, c))
 			return nil
 		})
 	})
 	_ = group.Wait() // workers report to the walker
-	return errors.Join(err, w.stopped())
+	return errors.Join(err, w.stop)
 }
 
 // withGrace returns a context that ends grace after ctx does, so that a request
@@ -93,18 +127,22 @@ func withGrace(ctx context.Context, grace time.Duration) (context.Context, func(
 // walker hands out changes and remembers why to stop.
 type walker struct {
 	*run
-	stage  string
+	walk
 	total  int
 	mu     sync.Mutex
 	done   int
 	silent int   // calls without an answer since the last one with
-	stop   error // why nothing more is handed out
+	ended  bool  // nothing more is handed out
+	stop   error // why the run cannot go on
 }
 
-func (w *walker) dispatch(ctx context.Context, lane string, pending bool, start func(state.Change)) error {
-	after := int64(0)
+func (w *walker) dispatch(ctx context.Context, start func(state.Change)) error {
+	after, limit := int64(0), applyPage
+	if !w.pending {
+		limit = resumeMost // in the order of their last attempt, which is no order to page by
+	}
 	for {
-		changes, err := w.Ledger.Changes(ctx, w.conn.Name, lane, pending, after, applyPage)
+		changes, err := w.Ledger.Changes(ctx, w.conn.Name, w.lane, w.pending, after, limit)
 		if err != nil || len(changes) == 0 {
 			return err
 		}
@@ -112,19 +150,22 @@ func (w *walker) dispatch(ctx context.Context, lane string, pending bool, start 
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if w.stopped() != nil {
+			if w.over() {
 				return nil
 			}
 			start(c)
+		}
+		if !w.pending {
+			return nil
 		}
 		after = changes[len(changes)-1].ID
 	}
 }
 
-func (w *walker) stopped() error {
+func (w *walker) over() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.stop
+	return w.ended
 }
 
 // finish takes a worker's result. A record's own fate is in the ledger by then;
@@ -138,11 +179,15 @@ func (w *walker) finish(err error) {
 	case err == nil:
 		w.silent = 0
 	case fault == connector.FaultUnknown, fault == connector.FaultUnavailable:
-		if w.silent++; w.silent >= maxSilence && w.stop == nil {
+		if w.silent++; w.silent < maxSilence || w.ended {
+			return
+		}
+		w.ended = true
+		if w.pending {
 			w.stop = fmt.Errorf("gave up after %d calls without an answer: %w", w.silent, err)
 		}
 	case w.stop == nil:
-		w.stop = err
+		w.ended, w.stop = true, err
 	}
 }
 
@@ -184,7 +229,22 @@ func (r *run) create(ctx context.Context, c state.Change) error {
 	case err != nil:
 		return err
 	}
-	return r.send(ctx, c, body, ticket)
+	r.noteMade(c)
+	return r.send(ctx, c, attempt{body, ticket, true})
+}
+
+// noteMade remembers that this very run made the payer's customer, so that it
+// cannot have a mandate from before.
+func (r *run) noteMade(c state.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made[c.Payer.SourceID] = true
+}
+
+func (r *run) madeHere(c state.Change) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.made[c.Payer.SourceID]
 }
 
 // search looks for a customer by name and by e-mail once more before it is made,
@@ -220,28 +280,37 @@ func (r *run) search(ctx context.Context, c state.Change) (found bool, err error
 	return false, nil
 }
 
-// replay sends a frozen create again. When the last attempt is so long ago that
-// the service may have forgotten it, or the ledger was restored since, the list
-// is read anew first, and a customer that it shows is taken as the answer.
+// replay settles a frozen create: a customer that the list shows is its answer,
+// and without one the same bytes are sent again. When the last attempt is so long
+// ago that the service may have forgotten it, or the ledger was restored since,
+// two lists that began after every request of ours must have arrived have to
+// agree first that there is none.
 func (r *run) replay(ctx context.Context, c state.Change) error {
+	if !r.looked {
+		return nil
+	}
+	if found, err := r.answered(ctx, c); err != nil || found {
+		return err
+	}
 	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
 	if err != nil {
 		return err
 	}
-	if x.Restored.After(c.UpdatedAt) || r.Ledger.Now().Sub(c.UpdatedAt) > r.Settings.ResendWithin {
-		if err := r.settleSince(ctx, c.UpdatedAt); err != nil {
+	age := r.Ledger.Now().Sub(c.UpdatedAt)
+	settled := x.Restored.After(c.UpdatedAt) || age > r.Settings.ResendWithin || age < 0
+	if !settled && c.Attempts >= quickReplays {
+		return nil // it waits until all that was sent must have arrived
+	}
+	if settled {
+		if err := r.settleSince(ctx, c.UpdatedAt.Add(r.Settings.ResendWithin)); err != nil {
 			return err
 		}
-		holders, err := r.Ledger.KeyHolders(ctx, c.Payer.Key)
-		if err != nil {
+		if found, err := r.answered(ctx, c); err != nil || found {
 			return err
 		}
-		switch len(holders) {
-		case 0:
-		case 1:
-			return r.takeFound(ctx, c, holders[0])
-		default:
-			return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyDoubled, "")
+		if c.Attempts >= maxReplays {
+			return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown,
+				fmt.Sprintf("The customer was sent %d times and never answered for; the billing service does not have it. Use payersync attention retry.", c.Attempts))
 		}
 	}
 	var ticket int64
@@ -251,7 +320,19 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 	}); err != nil {
 		return err
 	}
-	return r.send(ctx, c, c.Body, ticket)
+	return r.send(ctx, c, attempt{c.Body, ticket, settled})
+}
+
+// answered closes a create without an answer when the index shows its key.
+func (r *run) answered(ctx context.Context, c state.Change) (bool, error) {
+	holders, err := r.Ledger.KeyHolders(ctx, c.Payer.Key)
+	switch {
+	case err != nil || len(holders) == 0:
+		return false, err
+	case len(holders) == 1:
+		return true, r.takeFound(ctx, c, holders[0])
+	}
+	return true, r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyDoubled, "")
 }
 
 // settleSince settles the index, one worker at a time: the others find it done.
@@ -261,22 +342,29 @@ func (r *run) settleSince(ctx context.Context, since time.Time) error {
 	return r.Reconciler.Settle(ctx, since)
 }
 
-// takeFound links a payer to the customer that its unanswered create made. An
-// index entry is not yet a read of the customer, so verify confirms it.
+// takeFound links a payer to the customer that carries the key of its unanswered
+// create. An index entry is not yet a read of the customer, so verify confirms it.
 func (r *run) takeFound(ctx context.Context, c state.Change, id string) error {
 	return r.record(ctx, c, func(tx *state.Tx) error {
 		if err := tx.LinkPayer(c.Payer, id, connector.LinkCreating); err != nil {
 			return err
 		}
-		return tx.CloseDone(r.id, c)
+		return tx.CloseFound(r.id, c)
 	})
 }
 
+// attempt is one sending of a create.
+type attempt struct {
+	body   []byte
+	ticket int64
+	alone  bool // no earlier attempt can have made the customer, or still make it
+}
+
 // send posts the frozen bytes and writes what the answer says.
-func (r *run) send(ctx context.Context, c state.Change, body []byte, ticket int64) error {
-	made, err := r.Billing.CreateCustomer(ctx, body)
+func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
+	made, err := r.Billing.CreateCustomer(ctx, a.body)
 	if err != nil {
-		return r.settleFault(ctx, c, err)
+		return r.settleCreate(ctx, c, a, err)
 	}
 	key := c.Payer.Key
 	if carried, has := made.ExternalData[key.Name]; has && carried != key.Value {
@@ -292,9 +380,23 @@ func (r *run) send(ctx context.Context, c state.Change, body []byte, ticket int6
 		if err := tx.CloseDone(r.id, c); err != nil {
 			return err
 		}
-		_, err := reconcile.Observe(tx, reconcile.OfCustomer(made, ticket, connector.CauseCreate, r.cause()))
+		_, err := reconcile.Observe(tx, reconcile.OfCustomer(made, a.ticket, connector.CauseCreate, r.cause()))
 		return err
 	})
+}
+
+// settleCreate writes what a failed create means. A refusal is about this
+// attempt alone: while an earlier one may have made the customer, the outcome
+// stays unknown. An endpoint that does not exist is nobody's record's fault.
+func (r *run) settleCreate(ctx context.Context, c state.Change, a attempt, err error) error {
+	var remote *connector.RemoteError
+	switch {
+	case errors.As(err, &remote) && (remote.Status == http.StatusNotFound || remote.Status == http.StatusMethodNotAllowed):
+		return fmt.Errorf("the billing service takes no customers at this address: %w", err)
+	case connector.FaultOf(err) == connector.FaultRejected && !a.alone:
+		return r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, "")
+	}
+	return r.settleFault(ctx, c, err)
 }
 
 // record writes a definite answer; an answer that names another payer's customer
@@ -311,7 +413,7 @@ func (r *run) record(ctx context.Context, c state.Change, write func(*state.Tx) 
 // error when it concerns more than this record.
 func (r *run) settleFault(ctx context.Context, c state.Change, err error) error {
 	switch connector.FaultOf(err) {
-	case connector.FaultRejected, connector.FaultNotFound:
+	case connector.FaultRejected:
 		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, refusal(err))
 	case connector.FaultUnknown:
 		return errors.Join(err, r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, ""))
@@ -337,35 +439,52 @@ func (r *run) closeWith(ctx context.Context, c state.Change, to connector.Change
 func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 
 // adopt links a payer to a customer that carries its key already, after a read
-// of the customer has shown that it does, and then updates it.
+// of the customer has shown that it does, and then updates it. A customer that is
+// not found is not taken for gone: only complete lists say that (ruling 5).
 func (r *run) adopt(ctx context.Context, c state.Change) error {
 	fetched, ticket, err := r.fetch(ctx, c.BillingID)
 	switch {
 	case connector.FaultOf(err) == connector.FaultNotFound:
-		return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-			if err := tx.ForgetRemote(c.BillingID); err != nil {
-				return err
-			}
-			return tx.CloseWith(r.id, c, connector.ChangeVoid, "", "")
-		})
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyUnsettled, "")
 	case err != nil:
 		return err
 	case fetched.ExternalData[c.Payer.Key.Name] != c.Payer.Key.Value:
 		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "The customer no longer carries this record's key.")
 	}
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
+	var seen reconcile.Seen
+	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if holders, err := tx.KeyCount(c.Payer.Key); err != nil || holders > 1 {
+			return errors.Join(err, state.ErrKeyDoubled)
+		}
 		if err := tx.LinkPayer(c.Payer, c.BillingID, connector.LinkLinked); err != nil {
 			return err
 		}
-		_, err := reconcile.Observe(tx, reconcile.OfCustomer(fetched, ticket, connector.CauseAdopt, r.cause()))
+		seen, err = reconcile.Observe(tx, reconcile.OfCustomer(fetched, ticket, connector.CauseAdopt, r.cause()))
 		return err
-	}); errors.Is(err, state.ErrCustomerTaken) {
+	})
+	switch {
+	case errors.Is(err, state.ErrCustomerTaken):
 		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "")
-	} else if err != nil {
+	case errors.Is(err, state.ErrKeyDoubled):
+		return r.holdDoubled(ctx, c)
+	case err != nil:
 		return err
 	}
-	c.Payer.BillingID = c.BillingID
+	c.Payer.BillingID, c.Payer.LinkState = c.BillingID, connector.LinkLinked
+	if seen.Stale { // a newer read was applied while the payer was nobody's: see its mandate too
+		return r.update(ctx, c)
+	}
 	return r.merge(ctx, c, fetched)
+}
+
+// holdDoubled holds a change whose key several customers carry.
+func (r *run) holdDoubled(ctx context.Context, c state.Change) error {
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkConflict); err != nil {
+			return err
+		}
+		return tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonKeyDoubled, "")
+	})
 }
 
 // fetch reads one customer, with a ticket taken before.
@@ -376,13 +495,26 @@ func (r *run) fetch(ctx context.Context, id string) (connector.RemoteCustomer, i
 	}
 	c, err := r.Billing.Customer(ctx, id)
 	if err != nil {
-		return c, 0, fmt.Errorf("read customer %s: %w", id, err)
+		return c, ticket, fmt.Errorf("read customer %s: %w", id, err)
 	}
 	return c, ticket, nil
 }
 
+// missing holds a change whose customer does not exist any more.
+func (r *run) missing(ctx context.Context, c state.Change, ticket int64) error {
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonCustomerMissing, ""); err != nil {
+			return err
+		}
+		return reconcile.Gone(tx, c.Payer, ticket)
+	})
+}
+
 // update fetches, merges and sends (steps U8 to U12 of faults.md section 2).
 func (r *run) update(ctx context.Context, c state.Change) error {
+	if c.Payer.LinkState == connector.LinkConflict || c.Payer.LinkState == connector.LinkMissing {
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again once the link is whole
+	}
 	fetched, err := r.observe(ctx, c, connector.CauseUpdate)
 	if err != nil || fetched == nil {
 		return err
@@ -398,12 +530,7 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 func (r *run) observe(ctx context.Context, c state.Change, cause connector.Cause) (*connector.RemoteCustomer, error) {
 	fetched, ticket, err := r.fetch(ctx, c.Payer.BillingID)
 	if connector.FaultOf(err) == connector.FaultNotFound {
-		return nil, r.Ledger.Do(ctx, func(tx *state.Tx) error {
-			if err := tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonCustomerMissing, ""); err != nil {
-				return err
-			}
-			return reconcile.Gone(tx, c.Payer)
-		})
+		return nil, r.missing(ctx, c, ticket)
 	}
 	if err != nil {
 		return nil, err
@@ -427,13 +554,18 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 	if bytes.Equal(c.PreImage, fetched.Raw) && c.Body != nil {
 		body = c.Body // nothing moved since the attempt whose answer was lost
 	}
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FreezeUpdate(r.id, c, body, fetched.Raw) }); err != nil {
+	err = r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FreezeUpdate(r.id, c, body, fetched.Raw) })
+	if errors.Is(err, state.ErrKeyDoubled) {
+		return r.holdDoubled(ctx, c)
+	}
+	if err != nil {
 		return err
 	}
-	if err := r.Billing.UpdateCustomer(ctx, c.Payer.BillingID, body); err != nil {
-		return r.settleFault(ctx, c, err)
+	err = r.Billing.UpdateCustomer(ctx, c.Payer.BillingID, body)
+	if err == nil || connector.FaultOf(err) == connector.FaultNotFound { // a read tells which customer there is, if any
+		return r.confirmUpdate(ctx, c, fetched)
 	}
-	return r.confirmUpdate(ctx, c, fetched)
+	return r.settleFault(ctx, c, err)
 }
 
 // confirmUpdate reads the customer after an update: what is ours must be as
@@ -456,11 +588,14 @@ func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connecto
 	if err != nil {
 		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonForeignChange, "")
 	}
-	if err := r.closeDone(ctx, c); err != nil || len(paths) == 0 {
-		return err
+	if len(paths) == 0 {
+		return r.closeDone(ctx, c)
 	}
 	detail := fmt.Sprintf("While the customer was being updated, fields that are not ours changed: %s.", joinPaths(paths))
-	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		if err := tx.CloseDone(r.id, c); err != nil {
+			return err
+		}
 		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicLink, connector.ReasonForeignChange, detail)
 	})
 }
@@ -503,8 +638,22 @@ func (r *run) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	failed := 0
 	for _, p := range rest {
-		if _, err := r.Reconciler.Check(ctx, p, connector.CauseAdopt, r.cause()); err != nil {
+		_, err := r.Reconciler.Check(ctx, p, connector.CauseAdopt, r.cause())
+		switch {
+		case err == nil:
+			failed = 0
+			continue
+		case connector.FaultOf(err) != connector.FaultUnavailable:
+			return err
+		}
+		if failed++; failed >= maxSilence {
+			return err
+		}
+		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
+			return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "The new customer could not be read back yet. It is looked at again.")
+		}); err != nil {
 			return err
 		}
 	}

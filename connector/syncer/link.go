@@ -10,22 +10,30 @@ import (
 )
 
 // applyLink asks for one payer's signing link (step U13 of faults.md section 2).
-// It asks only for a linked payer of whom no mandate was ever seen: a cancelled
-// mandate is never replaced by itself. A request whose answer was lost is not
-// repeated before a read has shown that it made nothing.
+// It asks only for a linked payer of whom no mandate was ever seen, and looks at
+// the customer right before, because the ledger may not have heard: a cancelled
+// mandate is never replaced by itself. A request whose answer was lost is made
+// again only after a read has shown that it made nothing, once in a run and a few
+// times in all.
 func (r *run) applyLink(ctx context.Context, c state.Change) error {
-	if c.Payer.LinkState != connector.LinkLinked {
-		return nil // its customer is not there yet; the change waits
-	}
-	if c.State != connector.ChangePending || c.Attempts > 0 {
-		return r.settleLink(ctx, c)
-	}
-	known, err := r.Ledger.MandateKnown(ctx, c.Payer.BillingID)
-	if err != nil {
-		return err
-	}
-	if known {
+	switch c.Payer.LinkState {
+	case connector.LinkLinked:
+	case connector.LinkMissing:
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	default:
+		return nil // its customer is not there yet, or not for certain; the change waits
+	}
+	if c.State == connector.ChangePending && r.madeHere(c) {
+		return r.requestLink(ctx, c)
+	}
+	fetched, err := r.observe(ctx, c, connector.CauseLink)
+	switch {
+	case err != nil || fetched == nil:
+		return err
+	case fetched.Mandate != nil:
+		return r.closeKnown(ctx, c, *fetched.Mandate)
+	case c.Attempts >= linkTries:
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown, "Asked for a signing link several times without an answer.")
 	}
 	return r.requestLink(ctx, c)
 }
@@ -44,7 +52,7 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 	case connector.FaultRejected, connector.FaultNotFound:
 		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonLinkRefused, "")
 	case connector.FaultUnknown:
-		return r.settleLink(ctx, c)
+		return r.lookForLost(ctx, c)
 	default:
 		return errors.Join(err, r.unsent(ctx, c))
 	}
@@ -66,24 +74,30 @@ func (r *run) unsent(ctx context.Context, c state.Change) error {
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.Unsent(c) })
 }
 
-// settleLink finds out by a read what became of a request without an answer. A
-// mandate that exists settles it, though its link is lost; without one the
-// request is made again, a few times in all.
-func (r *run) settleLink(ctx context.Context, c state.Change) error {
+// lookForLost finds out by a read whether a request without an answer made a
+// mandate. Without one its outcome stays unknown until the next run.
+func (r *run) lookForLost(ctx context.Context, c state.Change) error {
 	fetched, err := r.observe(ctx, c, connector.CauseLink)
-	if err != nil || fetched == nil {
+	switch {
+	case err == nil && fetched == nil:
+		return nil
+	case err == nil && fetched.Mandate != nil:
+		return r.closeKnown(ctx, c, *fetched.Mandate)
+	}
+	return errors.Join(err, r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, ""))
+}
+
+// closeKnown closes a request for a payer who has a mandate. When it waits for a
+// signature and nobody has its link, a person is told; whatever else its status
+// calls for, Observe has said.
+func (r *run) closeKnown(ctx context.Context, c state.Change, m connector.Mandate) error {
+	link, err := r.Ledger.SigningLink(ctx, m.ID)
+	if err != nil {
 		return err
 	}
-	if fetched.Mandate != nil {
-		return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-			return tx.CloseLink(r.id, c, connector.ReasonLinkLost)
-		})
+	reason := connector.Reason("")
+	if m.Status == connector.MandateCreated && link == "" {
+		reason = connector.ReasonLinkLost
 	}
-	if c.Attempts >= linkTries {
-		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown, "Asked for a signing link several times without an answer.")
-	}
-	if c.State == connector.ChangePending {
-		return r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, "")
-	}
-	return r.requestLink(ctx, c)
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.CloseLink(r.id, c, reason) })
 }

@@ -27,17 +27,22 @@ type Operator struct {
 }
 
 // RequestLink asks for a signing link for one payer because an operator said so,
-// and returns the mandate with the link. After a cancellation it needs a reason:
-// a cancelled mandate is replaced only with the payer's new authority
+// and returns the mandate with the link. The customer is read first: after a
+// cancellation, or under a status that is not documented, it needs a reason,
+// because a cancelled mandate is replaced only with the payer's new authority
 // (faults.md section 7). The intent is in the audit log before the request.
-func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, status connector.MandateStatus, by Operator) (connector.Mandate, error) {
-	switch {
-	case p.LinkState != connector.LinkLinked:
+func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, by Operator) (connector.Mandate, error) {
+	if p.LinkState != connector.LinkLinked {
 		return connector.Mandate{}, ErrNotLinked
+	}
+	status, err := s.statusNow(ctx, p)
+	switch {
+	case err != nil:
+		return connector.Mandate{}, err
 	case status == connector.MandatePending, status == connector.MandateActive:
 		return connector.Mandate{}, ErrHasMandate
-	case status == connector.MandateCancelled && by.Reason == "":
-		return connector.Mandate{}, fmt.Errorf("replace a cancelled mandate: %w", ErrReasonNeeded)
+	case status != "" && status != connector.MandateCreated && by.Reason == "":
+		return connector.Mandate{}, fmt.Errorf("replace a mandate that is %s: %w", status.Label(), ErrReasonNeeded)
 	}
 	ticket, err := s.intend(ctx, state.Entry{Actor: by.Name, Action: "request signing link", Subject: p.BillingID, Reason: by.Reason})
 	if err != nil {
@@ -53,6 +58,26 @@ func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, status connecto
 		})
 		return err
 	})
+}
+
+// statusNow reads the customer and returns the status of its latest mandate; ""
+// when it has none.
+func (s *Syncer) statusNow(ctx context.Context, p state.Payer) (connector.MandateStatus, error) {
+	ticket, err := s.Ledger.Ticket(ctx)
+	if err != nil {
+		return "", err
+	}
+	c, err := s.Billing.Customer(ctx, p.BillingID)
+	if err != nil {
+		return "", fmt.Errorf("read customer %s: %w", p.BillingID, err)
+	}
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		_, err := reconcile.Observe(tx, reconcile.OfCustomer(c, ticket, connector.CauseLink, "operator"))
+		return err
+	}); err != nil || c.Mandate == nil {
+		return "", err
+	}
+	return c.Mandate.Status, nil
 }
 
 // Canceller is the part of the billing service that only an operator may use.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"payersync/connector"
 	"payersync/mapping"
 	"payersync/state"
@@ -34,9 +36,13 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if err != nil {
 		return state.Plan{}, err
 	}
+	pending, err := r.Ledger.PendingCount(ctx, r.conn.Name, state.LaneCustomer)
+	if err != nil {
+		return state.Plan{}, err
+	}
 	var plan state.Plan
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		if planned > 0 {
+		if planned+pending > 0 { // also after a plan that was interrupted before this point
 			if err := tx.HoldSharedKeys(r.conn.Name); err != nil {
 				return err
 			}
@@ -82,33 +88,60 @@ func (r *run) seenBy() int64 {
 	return 0
 }
 
+// planRecords decides on every candidate, page by page. The next page is decided
+// while one is saved: no decision looks at what another has just said.
 func (r *run) planRecords(ctx context.Context) (planned int, err error) {
+	pages := make(chan []state.Decision)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(pages)
+		return r.decideAll(ctx, pages)
+	})
+	group.Go(func() error {
+		for page := range pages {
+			if err := r.saveDecisions(ctx, page); err != nil {
+				return err
+			}
+			planned += len(page)
+			r.progress("plan", planned, 0)
+		}
+		return nil
+	})
+	err = group.Wait()
+	return planned, err
+}
+
+func (r *run) decideAll(ctx context.Context, pages chan<- []state.Decision) error {
 	after := ""
 	for {
 		candidates, err := r.Ledger.Candidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.seenBy(), after, planPage)
 		if err != nil || len(candidates) == 0 {
-			return planned, err
+			return err
 		}
 		decisions := make([]state.Decision, len(candidates))
 		for i, c := range candidates {
 			if decisions[i], err = r.decide(ctx, c); err != nil {
-				return planned, fmt.Errorf("record %s: %w", c.Record.SourceID, err)
+				return fmt.Errorf("record %s: %w", c.Record.SourceID, err)
 			}
 		}
-		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
-			for _, d := range decisions {
-				if err := tx.SaveDecision(r.id, r.conn.Name, r.conn.Mapping.Version(), d); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
-			return planned, err
+		select {
+		case pages <- decisions:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 		after = candidates[len(candidates)-1].Record.SourceID
-		planned += len(candidates)
-		r.progress("plan", planned, 0)
 	}
+}
+
+func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) error {
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for _, d := range decisions {
+			if err := tx.SaveDecision(r.id, r.conn.Name, r.conn.Mapping.Version(), d); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // decide says what to do about one record.
@@ -182,8 +215,10 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, p *state.Pay
 			Action: connector.ActionUpdate, Wanted: res.Customer, BillingID: p.BillingID, Diff: connector.Diff(applied(*p), res.Customer),
 		}
 	}
-	known, err := r.Ledger.MandateKnown(ctx, p.BillingID)
-	d.Link = res.RequestMandate && !known
+	var err error
+	if res.RequestMandate {
+		d.Link, err = r.Ledger.NeedsLink(ctx, *p)
+	}
 	return d, err
 }
 
@@ -273,8 +308,11 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 		return plan, err
 	}
 	plan.Limits = r.Settings.Guards.Exceeded(plan.Open, linked)
-	if plan.Limits == "" || r.opts.Kind == connector.RunPlan {
+	if r.opts.Kind == connector.RunPlan {
 		return plan, r.setPlan(ctx, plan, plan.State)
+	}
+	if plan.Limits == "" {
+		return plan, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.PassGuards(plan.ID) })
 	}
 	if r.opts.Approve == nil {
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)

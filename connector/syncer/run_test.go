@@ -364,10 +364,10 @@ func TestACancelledMandateIsNeverReplacedWithoutAPerson(t *testing.T) {
 	if got := w.attention()["A1"]; got != string(connector.ReasonMandateCancelled) {
 		t.Errorf("attention = %q", got)
 	}
-	if _, err := w.syncer.RequestLink(ctx, w.payer("A1"), connector.MandateCancelled, syncer.Operator{Name: "kim"}); !errors.Is(err, syncer.ErrReasonNeeded) {
+	if _, err := w.syncer.RequestLink(ctx, w.payer("A1"), syncer.Operator{Name: "kim"}); !errors.Is(err, syncer.ErrReasonNeeded) {
 		t.Errorf("err = %v, want ErrReasonNeeded", err)
 	}
-	m, err := w.syncer.RequestLink(ctx, w.payer("A1"), connector.MandateCancelled, syncer.Operator{Name: "kim", Reason: "new bank account"})
+	m, err := w.syncer.RequestLink(ctx, w.payer("A1"), syncer.Operator{Name: "kim", Reason: "new bank account"})
 	if err != nil || m.ID == p.MandateID || m.URL == "" {
 		t.Errorf("mandate = %+v, %v; want a new one with a link", m.ID, err)
 	}

@@ -147,13 +147,16 @@ type run struct {
 	plan    *state.Plan
 	probe   bool // the index is old: search for a customer once more before it is created
 
-	settling sync.Mutex // held while the index is settled for a replay
+	looked   bool            // the list was read since creates without an answer were sent
+	settling sync.Mutex      // held while the index is settled for a replay
+	mu       sync.Mutex      // guards made
+	made     map[string]bool // source ids of payers whose customer this run created
 }
 
 // open opens a run. With the connection's lock in hand, a run that the ledger
 // shows as open belongs to a process that died; without it, its lease decides.
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked bool) (*run, error) {
-	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now()}
+	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), made: map[string]bool{}}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if err := tx.PinConnection(state.Connection{
 			Name: conn.Name, Kind: conn.Info.Kind, Tenant: conn.Info.Tenant, TenantName: conn.Info.TenantName, Fingerprint: conn.Fingerprint,

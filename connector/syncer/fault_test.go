@@ -1,0 +1,711 @@
+package syncer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
+)
+
+// meddler stands between the connector and the service and lets a test act at
+// one point of a call, as another process, a colleague or the network would.
+type meddler struct {
+	*billing.Client
+
+	mu        sync.Mutex
+	onRead    func(id string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) // after the answer to a GET
+	onCreate  func(body []byte) error                                                                  // instead of the answer, when it is not nil
+	onUpdate  func(id string)                                                                          // before a PUT
+	onRequest func(id string, m connector.Mandate, err error) (connector.Mandate, error)               // after the answer with a signing link
+	onPage    func([]connector.RemoteCustomer) []connector.RemoteCustomer                              // of the list
+}
+
+// meddle puts a meddler into the world.
+func meddle(w *world) *meddler {
+	m := &meddler{Client: w.billing}
+	w.syncer.Billing, w.syncer.Reconciler.Billing = m, m
+	return m
+}
+
+func (m *meddler) Customer(ctx context.Context, id string) (connector.RemoteCustomer, error) {
+	c, err := m.Client.Customer(ctx, id)
+	m.mu.Lock()
+	hook := m.onRead
+	m.mu.Unlock()
+	if hook == nil {
+		return c, err
+	}
+	return hook(id, c, err)
+}
+
+func (m *meddler) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
+	return func(yield func([]connector.RemoteCustomer, error) bool) {
+		for page, err := range m.Client.Customers(ctx) {
+			if m.onPage != nil {
+				page = m.onPage(page)
+			}
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+func (m *meddler) CreateCustomer(ctx context.Context, body []byte) (connector.RemoteCustomer, error) {
+	if m.onCreate != nil {
+		if err := m.onCreate(body); err != nil {
+			return connector.RemoteCustomer{}, err
+		}
+	}
+	return m.Client.CreateCustomer(ctx, body)
+}
+
+func (m *meddler) UpdateCustomer(ctx context.Context, id string, body []byte) error {
+	if m.onUpdate != nil {
+		m.onUpdate(id)
+	}
+	return m.Client.UpdateCustomer(ctx, id, body)
+}
+
+func (m *meddler) RequestMandateLink(ctx context.Context, id string) (connector.Mandate, error) {
+	mandate, err := m.Client.RequestMandateLink(ctx, id)
+	if m.onRequest == nil {
+		return mandate, err
+	}
+	return m.onRequest(id, mandate, err)
+}
+
+const linkPath = "/api/customers/*/directdebitmandates"
+
+// linkRequests counts the requests for a signing link that left.
+func (w *world) linkRequests() (n int) {
+	for _, r := range w.service.Requests() {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/directdebitmandates") {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) add(raw string) string {
+	w.t.Helper()
+	id, err := w.service.Add(json.RawMessage(raw))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return id
+}
+
+// cancelledElsewhere makes a mandate for a customer at the service's console and lets the
+// payer cancel it; the connector is told nothing.
+func (w *world) cancelledElsewhere(id string) {
+	w.t.Helper()
+	m, err := w.billing.RequestMandateLink(context.Background(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.service.PayerCancel(m.ID); err != nil {
+		w.t.Fatal(err)
+	}
+	w.service.ResetRequests()
+}
+
+func unanswered(op string) error {
+	return &connector.RemoteError{Op: op, Fault: connector.FaultUnknown, Detail: "no usable answer came"}
+}
+
+// ---- two live customers for one key ----
+
+// covers F43, S1, S4, S17
+func TestOneNotFoundDoesNotTurnAnAdoptionIntoACreate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add(`{"name":"Old Name","externalData":{"customerNo":"A1"}}`)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusNotFound, Method: http.MethodGet, Path: "/api/customers/*", Count: 1})
+	w.run()
+	w.run()
+	if n := len(w.service.Customers()); n != 1 {
+		t.Errorf("%d customers live, want the one that was listed all along", n)
+	}
+	w.byKey()
+}
+
+// covers F03, S1, S3
+func TestARefusedReplayDoesNotProveThatTheFirstAttemptMadeNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusConflict, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+	w.run()
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.clock.advance(5 * time.Minute)
+	w.run()
+	w.byKey()
+}
+
+// covers F04, F06, S1
+func TestListsFromBeforeALateArrivalDoNotAllowASecondCreate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *sandbox.Options, _ *billing.Dialect) { o.Switches.HashMemory = 10 * time.Minute })
+	w.books.put("A1", "Northwind", "a@example.com")
+	// The first attempt is under way for five minutes, the second never leaves.
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 5 * time.Minute, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+	w.run()
+	for range 2 { // two scheduled sweeps agree, before the late request arrives
+		w.clock.advance(time.Minute)
+		if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.clock.advance(5 * time.Minute)
+	if n := len(w.service.Customers()); n != 1 { // the late request has arrived
+		t.Fatalf("%d customers, want 1", n)
+	}
+	w.clock.advance(15 * time.Minute)
+	w.run()
+	w.byKey()
+}
+
+// covers F06, S1
+func TestAServiceThatForgetsAtOnceStillGetsOneCustomer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *sandbox.Options, _ *billing.Dialect) { o.Switches.HashMemory = -1 })
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+	w.run()
+	w.run()
+	w.byKey()
+}
+
+// covers F06, S1
+func TestAReplayLooksAtTheIndexThatAlreadyShowsTheCustomer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *sandbox.Options, _ *billing.Dialect) { o.Switches.HashMemory = time.Minute })
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 2})
+	w.run()
+	w.clock.advance(5 * time.Minute)
+	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil { // it lists the customer with its key
+		t.Fatal(err)
+	}
+	w.run()
+	w.byKey()
+}
+
+// covers F48, S1
+func TestTwoRecordsWithOneKeyAreHeldAlsoAfterAnInterruptedPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.putAs("R1", map[string]string{"No": "SAME", "Name": "First", "Group": "payer"})
+	w.books.putAs("R2", map[string]string{"No": "SAME", "Name": "Second", "Group": "payer"})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w.runWith(ctx, syncer.Options{Kind: connector.RunSync, Progress: func(p syncer.Progress) {
+		if p.Stage == "plan" {
+			cancel() // the process is stopped between two commits of the plan
+		}
+	}})
+	w.restart()
+	res := w.run()
+	if n := len(w.service.Customers()); n != 0 || res.Counts.Held != 2 {
+		t.Errorf("%d customers were made, counts %+v; want none and both held", n, res.Counts)
+	}
+}
+
+// ---- signing links ----
+
+// covers F58
+func TestALinkRequestWithoutAnAnswerIsNotMadeInALoop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPut, Path: linkPath, Count: 25})
+	w.run()
+	w.run()
+	if n := w.linkRequests(); n > 3 {
+		t.Errorf("%d requests for one signing link left in two runs, want 3 at most", n)
+	}
+}
+
+// covers F58
+func TestALinkThatWasGivenUpIsNotAskedForByTheNextRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	failRead := false
+	m.onRequest = func(string, connector.Mandate, error) (connector.Mandate, error) {
+		failRead = true // the outage lasts a little longer than the request
+		return connector.Mandate{}, unanswered("request mandate link")
+	}
+	m.onRead = func(id string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
+		c.Mandate = nil // nor does the service show that one was made
+		if failRead {
+			failRead = false
+			return c, &connector.RemoteError{Op: "get customer", Fault: connector.FaultUnavailable}
+		}
+		return c, err
+	}
+	for range 8 {
+		w.run()
+	}
+	if n := w.linkRequests(); n > 3 {
+		t.Errorf("%d requests for one signing link left in eight runs, want 3 and then a person", n)
+	}
+}
+
+// covers F32, F58
+func TestTheSigningLinkIsKeptWhenAWebhooksReadOvertakesItsAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	m.onRequest = func(_ string, mandate connector.Mandate, err error) (connector.Mandate, error) {
+		if _, again := w.syncer.Reconciler.Check(context.Background(), w.payer("A1"), connector.CauseWebhook, "d1"); again != nil {
+			t.Error(again)
+		}
+		return mandate, err
+	}
+	w.run()
+	link, err := w.ledger.SigningLink(t.Context(), w.payer("A1").MandateID)
+	if err != nil || link == "" {
+		t.Errorf("the ledger has no signing link of %s, %v; attention is %v", w.payer("A1").MandateID, err, w.attention())
+	}
+}
+
+// covers F58, S7
+func TestNoLinkReplacesACancelledMandateThatASweepSawDuringTheAdoption(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.add(`{"name":"Northwind","externalData":{"customerNo":"A1"}}`)
+	w.cancelledElsewhere(id)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	first := true
+	m.onRead = func(_ string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
+		if first {
+			first = false
+			if _, again := w.syncer.Reconciler.Sweep(context.Background()); again != nil {
+				t.Error(again)
+			}
+		}
+		return c, err
+	}
+	// The name is kept as it is, so that no second read follows.
+	w.mapping = strings.Replace(standardMapping, "mandate:", "own: [name]\nmandate:", 1)
+	w.run()
+	if n := w.linkRequests(); n != 0 {
+		t.Errorf("%d signing links were asked for after a cancellation, want none", n)
+	}
+}
+
+// covers F58, S7
+func TestNoLinkReplacesACancelledMandateThatIsShownWithoutAnID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.add(`{"name":"Northwind","externalData":{"customerNo":"A1"}}`)
+	w.cancelledElsewhere(id)
+	m := meddle(w)
+	bare := func(c connector.RemoteCustomer) connector.RemoteCustomer {
+		if c.Mandate != nil {
+			c.Mandate = &connector.Mandate{Status: c.Mandate.Status, CustomerID: c.ID}
+		}
+		return c
+	}
+	m.onRead = func(_ string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
+		return bare(c), err
+	}
+	m.onPage = func(page []connector.RemoteCustomer) []connector.RemoteCustomer {
+		for i := range page {
+			page[i] = bare(page[i])
+		}
+		return page
+	}
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.run()
+	if n := w.linkRequests(); n != 0 {
+		t.Errorf("%d signing links were asked for after a cancellation, want none", n)
+	}
+}
+
+// covers F33, F58, S7
+func TestNoLinkReplacesACancelledMandateOfWhichTheLedgerHasNotHeard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.mapping = strings.Replace(standardMapping, `customer.people[0].email != ""`, "false", 1)
+	w.complete(w.run())
+	w.cancelledElsewhere(w.payer("A1").BillingID) // its webhooks were lost, no sweep has run since
+	w.mapping = standardMapping
+	w.run()
+	if n := w.linkRequests(); n != 0 {
+		t.Errorf("%d signing links were asked for after a cancellation, want none", n)
+	}
+}
+
+// covers F58, S7
+func TestAnOperatorsRequestLooksFirstWhetherTheMandateWasCancelled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	p := w.payer("A1")
+	if err := w.service.PayerCancel(p.MandateID); err != nil { // the webhook is on its way
+		t.Fatal(err)
+	}
+	if _, err := w.syncer.RequestLink(t.Context(), p, syncer.Operator{Name: "kim"}); !errors.Is(err, syncer.ErrReasonNeeded) {
+		t.Errorf("err = %v, want ErrReasonNeeded; the payer has %d mandates", err, len(w.byKey()["A1"].Mandates))
+	}
+}
+
+// covers V1, V3
+func TestAPayerWhoseCreateMadeAMandateIsNotLeftWithoutALinkInSilence(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *sandbox.Options, _ *billing.Dialect) { o.Switches.CreateLink = "mandate" })
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.run()
+	w.run()
+	link, err := w.ledger.SigningLink(t.Context(), w.payer("A1").MandateID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if link == "" && len(w.attention()) == 0 {
+		t.Error("the payer waits for a signature, there is no signing link, and nobody is told")
+	}
+}
+
+// ---- poison records and stuck states ----
+
+// covers F54, L5
+func TestOneCustomerThatCannotBeReadBackDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	poison := ""
+	m.onRead = func(id string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
+		if poison == "" {
+			poison = id
+		}
+		if id == poison { // one record that the service fails to show
+			return c, &connector.RemoteError{Op: "get customer", Fault: connector.FaultUnavailable, Status: 500}
+		}
+		return c, err
+	}
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.run()
+	w.books.put("A2", "Southwind", "b@example.com")
+	for range 3 {
+		w.clock.advance(time.Hour)
+		w.run()
+	}
+	if _, made := w.byKey()["A2"]; !made {
+		t.Error("A2 was never created, because A1 cannot be read")
+	}
+}
+
+// covers F54, L5
+func TestAFewCreatesThatNeverGetAnAnswerDelayNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	m.onCreate = func(body []byte) error {
+		if bytes.Contains(body, []byte("Poison")) {
+			return unanswered("create customer")
+		}
+		return nil
+	}
+	for _, id := range []string{"P1", "P2", "P3", "P4", "P5", "P6"} {
+		w.books.put(id, "Poison "+id, strings.ToLower(id)+"@example.com")
+	}
+	w.run()
+	w.books.put("A2", "Southwind", "b@example.com")
+	for range 3 {
+		w.clock.advance(time.Hour)
+		w.run()
+	}
+	if _, made := w.byKey()["A2"]; !made {
+		t.Error("A2 was never created, because six others get no answer")
+	}
+}
+
+// covers V1, V3
+func TestACustomerThatIsNeverConfirmedIsShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	m.onRead = func(_ string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
+		c.ExternalData = nil
+		return c, err
+	}
+	w.books.put("A1", "Northwind", "a@example.com")
+	for range 3 {
+		w.run()
+		w.clock.advance(24 * time.Hour)
+	}
+	if p := w.payer("A1"); p.LinkState == connector.LinkCreating && len(w.attention()) == 0 {
+		t.Error("after three days the payer is still creating, and nobody is told")
+	}
+}
+
+// covers L1
+func TestACustomerFoundForAnUnansweredCreateIsBroughtToWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: "/api/customers", Count: 2})
+	w.run()
+	w.add(`{"name":"Typed By Hand","externalData":{"customerNo":"A1"}}`)
+	w.clock.advance(time.Hour)
+	w.run()
+	w.run()
+	if got := w.byKey()["A1"].Name; got != "Northwind" {
+		t.Errorf("the linked customer is called %q, want Northwind", got)
+	}
+}
+
+// covers F49
+func TestAnUnansweredUpdateIsNotSentWhileTheKeyIsDoubled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPut, Path: "/api/customers", Count: 2})
+	w.run()
+	w.add(`{"name":"Copy","externalData":{"customerNo":"A1"}}`)
+	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.payer("A1"); p.LinkState != connector.LinkConflict {
+		t.Fatalf("the payer is %s, want conflict", p.LinkState)
+	}
+	w.service.ResetRequests()
+	w.run()
+	if n := len(w.bodies(http.MethodPut, "/api/customers")); n != 0 {
+		t.Errorf("%d updates were sent for a key that two customers carry, want none", n)
+	}
+}
+
+// covers F43
+func TestAnUpdateOfACustomerThatIsGoneByThenMarksItMissing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	m.onUpdate = func(id string) {
+		if err := w.service.Delete(id); err != nil {
+			t.Error(err)
+		}
+	}
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.run()
+	if got := w.attention()["A1"]; got != string(connector.ReasonCustomerMissing) {
+		t.Errorf("attention = %q and the payer is %s, want customer_missing", got, w.payer("A1").LinkState)
+	}
+}
+
+// ---- outcomes ----
+
+// covers F79, V2
+func TestARunThatVoidedAChangeForTheNextRunIsNotComplete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.add(`{"name":"Northwind","externalData":{"customerNo":"A1"}}`)
+	w.books.put("A1", "Northwind", "a@example.com")
+	res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Progress: func(p syncer.Progress) {
+		if p.Stage == "plan" {
+			_ = w.service.Delete(id) // a colleague removes it between the plan and its application
+		}
+	}})
+	if res.Outcome == connector.RunComplete {
+		t.Errorf("the run is complete with %+v, although the next one has a customer to create", res.Counts)
+	}
+}
+
+// covers F79, V2
+func TestARunOfAnIncrementalSourceCountsWhatEarlierRunsLeftFrozen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.mapping = strings.Replace(standardMapping, `customer.people[0].email != ""`, "false", 1)
+	w.books.put("A1", "Northwind", "a@example.com")
+	m.onCreate = func([]byte) error {
+		return &connector.RemoteError{Op: "create customer", Fault: connector.FaultUnavailable, Detail: "nothing was sent"}
+	}
+	run := func() syncer.Result {
+		conn := w.connection()
+		conn.Info.Snapshot = false
+		res, err := w.syncer.Run(t.Context(), conn, syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	run()
+	w.books.mu.Lock()
+	w.books.records = nil // nothing changed since
+	w.books.mu.Unlock()
+	w.clock.advance(time.Hour)
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodGet, Path: "/api/customers"})
+	res := run()
+	if res.Outcome == connector.RunComplete {
+		t.Errorf("the run is complete with %+v, although a create is frozen and unsent", res.Counts)
+	}
+}
+
+// covers V3
+func TestASharedKeyKeepsItsAge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.putAs("R1", map[string]string{"No": "SAME", "Name": "First", "Group": "payer"})
+	w.books.putAs("R2", map[string]string{"No": "SAME", "Name": "Second", "Group": "payer"})
+	w.run()
+	before, err := w.ledger.AttentionOf(t.Context(), "acme", "R1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(24 * time.Hour)
+	w.run()
+	after, err := w.ledger.AttentionOf(t.Context(), "acme", "R1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(before) != 1 || len(after) != 1 || before[0].Since != after[0].Since {
+		t.Errorf("attention was %+v and is %+v, want the same age", before, after)
+	}
+}
+
+// covers F49
+func TestAnAdoptionStopsWhenTheKeyWasDoubledSinceThePlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add(`{"name":"Old Name","externalData":{"customerNo":"A1"}}`)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Progress: func(p syncer.Progress) {
+		if p.Stage == "plan" { // a colleague copies the customer, and the sweep sees it
+			w.add(`{"name":"Copy","externalData":{"customerNo":"A1"}}`)
+			if _, err := w.syncer.Reconciler.Sweep(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if n := len(w.bodies(http.MethodPut, "/api/customers")); n != 0 || w.payer("A1").LinkState == connector.LinkLinked {
+		t.Errorf("%d updates were sent and the payer is %s, want none and conflict", n, w.payer("A1").LinkState)
+	}
+}
+
+// covers F49
+func TestNoUpdateIsSentForAKeyThatTheIndexShowsTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	w.add(`{"name":"Copy","externalData":{"customerNo":"A1"}}`)
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.books.put("A2", "Southwind", "b@example.com") // makes this very run read the list
+	w.clock.advance(time.Hour)
+	w.run()
+	if n := len(w.bodies(http.MethodPut, "/api/customers")); n != 0 {
+		t.Errorf("%d updates were sent for a key that two customers carry, want none", n)
+	}
+}
+
+// covers F74, G20
+func TestLinksLeftOverFromPermittedCreatesNeedNoApproval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(20) // as many as the limits allow
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Throttled, Method: http.MethodPut, Path: linkPath, Count: 40})
+	if res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync}); res.Counts.Created != 20 {
+		t.Fatalf("counts = %+v, want 20 created without approval", res.Counts)
+	}
+	w.service.ClearFaults()
+	w.clock.advance(time.Hour)
+	if res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync}); res.Outcome != connector.RunComplete {
+		t.Errorf("outcome %s (%s), want the links of the permitted creates asked for", res.Outcome, res.Plan.Limits)
+	}
+}
+
+// covers F50, L5
+func TestAKeyPutBackWhileAnotherRecordCreatesItBreaksNoSweep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	id := w.payer("A1").BillingID
+	before, _ := w.service.Customer(id)
+	if err := w.service.Edit(id, json.RawMessage(`{"name":"Northwind"}`)); err != nil { // the key is removed
+		t.Fatal(err)
+	}
+	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Northwind", "Group": "supplier"}) // no payer any more
+	w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Other Person", "Group": "payer"})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: "/api/customers", Count: 2})
+	w.run()
+	if err := w.service.Edit(id, before.Raw); err != nil { // and put back
+		t.Fatal(err)
+	}
+	w.clock.advance(time.Hour)
+	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
+		t.Errorf("the sweep of every customer ends with: %v", err)
+	}
+	if res := w.run(); res.Outcome == connector.RunFailed {
+		t.Errorf("the run ends %s: %v", res.Outcome, res.Err)
+	}
+}
+
+// covers F50
+func TestAListThatShowsNoKeysRefutesNoLink(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	m.onPage = func(page []connector.RemoteCustomer) []connector.RemoteCustomer {
+		for i := range page { // its rows are summaries: the interface does not show them
+			page[i].ExternalData = map[string]string{}
+		}
+		return page
+	}
+	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.payer("A1"); p.LinkState != connector.LinkLinked {
+		t.Errorf("the payer is %s, although a read of the customer shows its key", p.LinkState)
+	}
+}
+
+// covers F58
+func TestACancelledMandateIsNotCalledALostLink(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	m.onRequest = func(_ string, mandate connector.Mandate, _ error) (connector.Mandate, error) {
+		if err := w.service.PayerCancel(mandate.ID); err != nil {
+			t.Error(err)
+		}
+		return connector.Mandate{}, unanswered("request mandate link")
+	}
+	w.run()
+	if got := w.attention()["A1"]; got != string(connector.ReasonMandateCancelled) {
+		t.Errorf("attention = %q, want mandate_cancelled", got)
+	}
+}
