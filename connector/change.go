@@ -17,14 +17,12 @@ const (
 // Action is what a change does for its payer.
 type Action string
 
-// The actions. ActionLink asks for a mandate signing link; ActionHold does
-// nothing but say why.
+// The actions. ActionLink asks for a mandate signing link.
 const (
 	ActionCreate Action = "create"
 	ActionAdopt  Action = "adopt"
 	ActionUpdate Action = "update"
 	ActionLink   Action = "link"
-	ActionHold   Action = "hold"
 )
 
 // ChangeState is where a change stands. The package comment draws its moves.

@@ -23,7 +23,6 @@ const (
 	ReasonKeyUnsettled       Reason = "key_unsettled"
 	ReasonCustomerMissing    Reason = "customer_missing"
 	ReasonRejected           Reason = "rejected"
-	ReasonUnauthorized       Reason = "unauthorized"
 	ReasonOutcomeUnknown     Reason = "outcome_unknown"
 	ReasonForeignChange      Reason = "foreign_change"
 	ReasonLinkLost           Reason = "link_lost"
@@ -59,7 +58,6 @@ var Reasons = map[Reason]Explanation{
 	ReasonKeyUnsettled:       {"The list of customers shows this record's key, but its customer was not found.", "Nothing: the list is read again. If it stays, look for the key in the billing service."},
 	ReasonCustomerMissing:    {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself."},
 	ReasonRejected:           {"The billing service refused the customer.", "Correct the record; it is sent again when it changes."},
-	ReasonUnauthorized:       {"The billing service refused our credentials.", "Check client_id and client_secret, then run payersync check."},
 	ReasonOutcomeUnknown:     {"It is not known whether the last request took effect.", "Nothing: the next run finds out by itself. If it stays, check the customer in the billing service."},
 	ReasonForeignChange:      {"Somebody else changed the customer while it was being updated.", "Compare the customer in the billing service with what it should hold."},
 	ReasonLinkLost:           {"A mandate exists, but the answer with its signing link was lost.", "Fetch the link again with payersync mandates request."},

@@ -255,7 +255,7 @@ func (tx *Tx) CloseDone(run int64, c Change) error {
 		return err
 	}
 	return tx.ClearAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink,
-		connector.ReasonOutcomeUnknown, connector.ReasonRejected, connector.ReasonUnauthorized, connector.ReasonForeignChange)
+		connector.ReasonOutcomeUnknown, connector.ReasonRejected, connector.ReasonForeignChange)
 }
 
 // CloseFound closes a create that never got an answer, because a customer with

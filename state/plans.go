@@ -316,7 +316,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 	if err != nil {
 		return p, fmt.Errorf("save the plan: %w", err)
 	}
-	if err := tx.exec("UPDATE changes SET plan_id = ?, run_id = ? WHERE connection = ? AND state = 'pending' AND "+openStates, p.ID, run, connection); err != nil {
+	if err := tx.exec("UPDATE changes SET plan_id = ? WHERE connection = ? AND state = 'pending' AND "+openStates+" AND plan_id IS DISTINCT FROM ?", p.ID, connection, p.ID); err != nil {
 		return p, err
 	}
 	return p, tx.exec(`UPDATE plans SET state = 'superseded' WHERE connection = ? AND plan_id <> ? AND state IN ('draft', 'waiting', 'approved')`,

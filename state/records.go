@@ -141,8 +141,8 @@ func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping str
 }
 
 // Replan marks every record of the connection whose payer waits on facts that
-// may have changed since (a shared key, a likeness, a doubled key, a customer
-// that was missing), so that the next plan looks at it again.
+// may have changed since (a shared key, a likeness, a doubled key, a customer that
+// was not found), so that the next plan looks at it again.
 func (tx *Tx) Replan(connection string) error {
 	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND replan = 0 AND source_id IN (
 		SELECT a.source_id FROM attention a WHERE a.connection = ?1

@@ -311,9 +311,9 @@ func TestCustomerIsReadInEverySpelling(t *testing.T) {
 		want connector.RemoteCustomer
 	}{
 		{`{"id":7,"name":"A","people":[{"email":"a@x.example"},{"name":"B"},7],"addresses":[{"postCode":"LS1"}],"externalData":{"k":1,"n":null,"o":{}}}`,
-			connector.RemoteCustomer{Name: "A", Emails: []string{"a@x.example"}, PostCodes: []string{"LS1"}, ExternalData: pairs}},
+			connector.RemoteCustomer{Name: "A", Emails: []string{"a@x.example"}, ExternalData: pairs}},
 		{`{"id":"7","name":null,"people":null,"addresses":[{"postalCode":"LS1"}],"externalData":[{"key":"k","value":"1"},{"key":"","value":"2"}],"directDebitMandate":{}}`,
-			connector.RemoteCustomer{PostCodes: []string{"LS1"}, ExternalData: pairs}},
+			connector.RemoteCustomer{ExternalData: pairs}},
 		{`{"id":"7","name":"A","externalData":{"connectorType":"k","id":"1"},"directDebitMandate":{"id":"m1","status":"MIGRATING"}}`,
 			connector.RemoteCustomer{Name: "A", ExternalData: pairs, Mandate: mandate("MIGRATING", "")}},
 		{`{"id":"7","name":"A","externalData":[{"connectorType":"QuickBooks","id":"q"}],"directDebitMandate":{"id":"m1","status":"ACTIVE","lastUpdatedTime":1730782232132}}`,

@@ -33,9 +33,6 @@ func readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
 	for _, person := range elements(o.get("people")) {
 		out.Emails = appendText(out.Emails, person.text("email"))
 	}
-	for _, address := range elements(o.get("addresses")) {
-		out.PostCodes = appendText(out.PostCodes, address.text("postCode", "postalCode"))
-	}
 	out.ExternalData = pairsOf(o.get("externalData"))
 	if mandate, err := parseObject(o.get("directDebitMandate")); err == nil {
 		out.Mandate = readSummary(mandate, out.ID)

@@ -46,8 +46,8 @@ type Seen struct {
 }
 
 // Observe writes one observation to the ledger: the index of customers, the
-// payer's link, the mandate with its history, and what needs attention. It is
-// the only way by which news of a customer is written.
+// payer's link, the mandate with its history, and what needs attention. All news
+// of a customer that exists is written by it; Gone is its counterpart.
 func Observe(tx *state.Tx, o Observation) (Seen, error) {
 	fresh, err := saveSeen(tx, o)
 	if err != nil {

@@ -115,7 +115,7 @@ type Result struct {
 	Counts     state.Counts         `json:"counts"`
 	Plan       *state.Plan          `json:"plan,omitempty"`
 	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a throttled run may go on
-	Err        error                `json:"-"`                 // why it is not complete; nil when it is
+	Err        error                `json:"-"`                 // what ended it early; nil when it went to its end
 }
 
 // Run makes one run of a connection. The error is nil for every run that was

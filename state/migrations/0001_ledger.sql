@@ -141,7 +141,7 @@ CREATE TABLE changes (
   connection   TEXT NOT NULL,
   source_id    TEXT NOT NULL,
   lane         TEXT NOT NULL CHECK (lane IN ('customer', 'mandate')),
-  action       TEXT NOT NULL CHECK (action IN ('create', 'adopt', 'update', 'link', 'hold')),
+  action       TEXT NOT NULL CHECK (action IN ('create', 'adopt', 'update', 'link')),
   change_hash  TEXT NOT NULL,
   wanted       BLOB,                                   -- rendered customer, sealed
   wanted_hash  TEXT NOT NULL DEFAULT '',
