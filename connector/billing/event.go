@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -106,5 +105,5 @@ func lookUp(o object, h http.Header, path string) string {
 		}
 		o = inner
 	}
-	return scalar(json.RawMessage(o.get(keys[len(keys)-1])))
+	return scalar(o.get(keys[len(keys)-1]))
 }
