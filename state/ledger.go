@@ -155,7 +155,7 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 		return err
 	}
 	var err error
-	if l.writer, err = sql.Open("sqlite", file+common+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate"); err != nil {
+	if l.writer, err = sql.Open("sqlite", file+common+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=cache_size(-16000)&_pragma=wal_autocheckpoint(8000)&_txlock=immediate"); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
 	l.writer.SetMaxOpenConns(1)
@@ -190,7 +190,7 @@ func checkFile(ctx context.Context, readOnly, path string) error {
 	if err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	var verdict string
 	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil || verdict != "ok" {
 		if err != nil {

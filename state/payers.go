@@ -95,11 +95,11 @@ func (l *Ledger) UnverifiedCount(ctx context.Context, connection string) (n int,
 	return n, err
 }
 
-// Unseen returns the linked payers whose customer the complete pass did not list
-// although it was known when the pass began.
-func (l *Ledger) Unseen(ctx context.Context, pass int64) ([]Payer, error) {
-	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p JOIN remote_customers c ON c.billing_id = p.billing_id
-		WHERE p.link_state IN ('linked', 'creating', 'conflict') AND c.seen_pass < ? ORDER BY p.connection, p.source_id`, pass)
+// Unseen returns the customers of linked payers that the complete pass did not
+// list although they were known when it began.
+func (l *Ledger) Unseen(ctx context.Context, pass int64) ([]string, error) {
+	return l.ids(ctx, `SELECT p.billing_id FROM payers p JOIN remote_customers c ON c.billing_id = p.billing_id
+		WHERE p.link_state IN ('linked', 'creating', 'conflict') AND c.seen_pass < ? ORDER BY p.billing_id`, pass)
 }
 
 func (l *Ledger) payers(ctx context.Context, query string, args ...any) ([]Payer, error) {

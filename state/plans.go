@@ -348,13 +348,16 @@ func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
 }
 
 func (tx *Tx) weighPlan(p *Plan) error {
-	// A link for a payer that this very plan creates belongs to the create.
+	// A link for a payer that this very plan creates belongs to the create, and so
+	// does the first update of a customer that a create without an answer made.
 	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks, &p.Open.Identity}, `
 		SELECT count(*) FILTER (WHERE action = 'create'), count(*) FILTER (WHERE action = 'adopt'),
 		       count(*) FILTER (WHERE action = 'update'), count(*) FILTER (WHERE action = 'link'),
 		       count(*) FILTER (WHERE approved = 0 AND action = 'create'),
-		       count(*) FILTER (WHERE approved = 0 AND (action IN ('adopt', 'update') OR (action = 'link' AND EXISTS (
-		         SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id AND p.link_state = 'linked')))),
+		       count(*) FILTER (WHERE approved = 0 AND (action = 'adopt' OR EXISTS (
+		         SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
+		         AND (action = 'link' AND p.link_state = 'linked' OR action = 'update' AND NOT (p.applied_hash = '' AND EXISTS (
+		           SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))),
 		       coalesce(sum(CASE WHEN approved = 0 THEN blanks ELSE 0 END), 0),
 		       count(*) FILTER (WHERE approved = 0 AND identity = 1)
 		FROM changes c WHERE connection = ? AND state = 'pending' AND `+openStates, p.Connection); err != nil {

@@ -97,11 +97,7 @@ func reflectRead(tx *state.Tx, d state.OpenDelivery, c connector.RemoteCustomer,
 }
 
 func reflectGone(tx *state.Tx, d state.OpenDelivery, ticket int64) error {
-	p, err := tx.PayerByBillingID(d.BillingID)
-	if err != nil {
-		return err
-	}
-	if err := Gone(tx, p, ticket); err != nil {
+	if err := gone(tx, d.BillingID, ticket); err != nil {
 		return err
 	}
 	return tx.CloseDeliveries(d, connector.InboxReflected, "the customer no longer exists")

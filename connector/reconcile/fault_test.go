@@ -162,3 +162,20 @@ func (p *poisonedReads) Customer(ctx context.Context, id string) (connector.Remo
 	}
 	return p.fakeBilling.Customer(ctx, id)
 }
+
+// covers F33, F50, L1
+func TestAKeyThatIsRemovedWithoutAWebhookIsNoticedByTheSweep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	w.link("A2", "c2")
+	bare := w.billing.customers["c1"]
+	bare.ExternalData = nil
+	w.billing.customers["c1"] = bare
+	if _, err := w.rec.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.reasons(); got["A1"] != string(connector.ReasonKeyRemoved) || len(got) != 1 {
+		t.Errorf("attention = %v, want key_removed for A1", got)
+	}
+}

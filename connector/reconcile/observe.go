@@ -43,6 +43,7 @@ type Seen struct {
 	Ours    bool // the customer is linked to a payer
 	Moved   bool // a mandate's status changed
 	Drifted bool // a name or e-mail address of ours was changed in the billing service
+	Bare    bool // it is ours, and the list showed none of its externalData
 }
 
 // Observe writes one observation to the ledger: the index of customers, the
@@ -66,6 +67,7 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 	seen := Seen{Ours: true}
 	if o.Customer != nil {
 		seen.Drifted = drifted(payer, *o.Customer)
+		seen.Bare = o.Pass != 0 && len(o.Customer.ExternalData) == 0
 		if err := observeLink(tx, payer, o); err != nil {
 			return seen, fmt.Errorf("observe the link of customer %s: %w", o.CustomerID, err)
 		}

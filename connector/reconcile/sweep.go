@@ -57,6 +57,9 @@ type PassResult struct {
 	Customers int
 	Repaired  int // mandates whose status a webhook should have told before
 	Drifted   int // customers of ours that somebody changed in the billing service
+
+	bare  []string // customers of ours that were listed without externalData
+	pairs bool     // some customer was listed with it, so that the list does show it
 }
 
 // Pass reads the whole list of customers once and observes each of them. Only a
@@ -90,8 +93,10 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 
 func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCustomer, ticket int64, res *PassResult) error {
 	var repaired, drifted int
+	var bare []string
 	err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		for _, c := range page {
+			res.pairs = res.pairs || len(c.ExternalData) > 0
 			o := OfCustomer(c, ticket, connector.CauseSweep, fmt.Sprint(res.ID))
 			o.Pass = res.ID
 			seen, err := Observe(tx, o)
@@ -100,9 +105,13 @@ func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCus
 			}
 			repaired += count(seen.Moved)
 			drifted += count(seen.Drifted)
+			if seen.Bare {
+				bare = append(bare, c.ID)
+			}
 		}
 		return nil
 	})
+	res.bare = append(res.bare, bare...)
 	res.Repaired += repaired
 	res.Drifted += drifted
 	return err
@@ -158,7 +167,7 @@ func (r *Reconciler) Sweep(ctx context.Context) (SweepResult, error) {
 	if err != nil {
 		return res, err
 	}
-	missing, err := r.lookForUnseen(ctx, pass.ID)
+	missing, err := r.lookCloser(ctx, pass)
 	res.Missing = missing
 	doubled, holdErr := r.holdDoubled(ctx)
 	res.Doubled = doubled
@@ -169,25 +178,26 @@ func (r *Reconciler) Sweep(ctx context.Context) (SweepResult, error) {
 // service counts as down.
 const maxFailures = 5
 
-// lookForUnseen reads every customer of ours that a complete pass did not list,
-// and every other that carries a key of ours in the index. One that cannot be
-// read keeps nobody else's from being looked for.
-func (r *Reconciler) lookForUnseen(ctx context.Context, pass int64) (missing int, err error) {
-	unseen, err := r.Ledger.Unseen(ctx, pass)
+// lookCloser reads every customer of ours that a complete pass did not list, or
+// listed without the pairs that it lists others with, and every other that
+// carries a key of ours in the index. One that cannot be read keeps nobody else's
+// from being looked for.
+func (r *Reconciler) lookCloser(ctx context.Context, pass PassResult) (missing int, err error) {
+	ours, err := r.Ledger.Unseen(ctx, pass.ID)
 	if err != nil {
 		return 0, err
 	}
-	holders, err := r.Ledger.StaleHolders(ctx, pass)
+	if pass.pairs {
+		ours = append(ours, pass.bare...)
+	}
+	others, err := r.Ledger.StaleHolders(ctx, pass.ID)
 	if err != nil {
 		return 0, err
-	}
-	for _, id := range holders {
-		unseen = append(unseen, state.Payer{BillingID: id})
 	}
 	var failures []error
 	failed := 0
-	for _, p := range unseen {
-		exists, err := r.Check(ctx, p, connector.CauseSweep, fmt.Sprint(pass))
+	for i, id := range append(ours, others...) {
+		exists, err := r.Check(ctx, id, connector.CauseSweep, fmt.Sprint(pass.ID))
 		if err != nil {
 			failures = append(failures, err)
 			if failed++; failed >= maxFailures || ctx.Err() != nil {
@@ -196,7 +206,7 @@ func (r *Reconciler) lookForUnseen(ctx context.Context, pass int64) (missing int
 			continue
 		}
 		failed = 0
-		missing += count(!exists && p.SourceID != "")
+		missing += count(!exists && i < len(ours))
 	}
 	return missing, errors.Join(failures...)
 }
@@ -217,29 +227,35 @@ func (r *Reconciler) holdDoubled(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Check reads one payer's customer and observes it. It reports false when the
-// service says that the customer does not exist. A payer without a source id
-// stands for a customer that is linked to nobody.
-func (r *Reconciler) Check(ctx context.Context, p state.Payer, cause connector.Cause, causeID string) (exists bool, err error) {
+// Check reads one customer and observes it. It reports false when the service
+// says that the customer does not exist.
+func (r *Reconciler) Check(ctx context.Context, billingID string, cause connector.Cause, causeID string) (exists bool, err error) {
 	ticket, err := r.Ledger.Ticket(ctx)
 	if err != nil {
 		return false, err
 	}
-	c, err := r.Billing.Customer(ctx, p.BillingID)
+	c, err := r.Billing.Customer(ctx, billingID)
 	switch {
 	case connector.FaultOf(err) == connector.FaultNotFound:
-		return false, r.Ledger.Do(ctx, func(tx *state.Tx) error {
-			if p.SourceID != "" {
-				return Gone(tx, p, ticket)
-			}
-			_, err := tx.ForgetRemote(p.BillingID, ticket)
-			return err
-		})
+		return false, r.Ledger.Do(ctx, func(tx *state.Tx) error { return gone(tx, billingID, ticket) })
 	case err != nil:
-		return false, fmt.Errorf("read customer %s: %w", p.BillingID, err)
+		return false, fmt.Errorf("read customer %s: %w", billingID, err)
 	}
 	return true, r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		_, err := Observe(tx, OfCustomer(c, ticket, cause, causeID))
 		return err
 	})
+}
+
+// gone notes that a customer does not exist, whether it is ours or not.
+func gone(tx *state.Tx, billingID string, ticket int64) error {
+	p, err := tx.PayerByBillingID(billingID)
+	if errors.Is(err, state.ErrNoPayer) {
+		_, err = tx.ForgetRemote(billingID, ticket)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return Gone(tx, p, ticket)
 }

@@ -640,7 +640,7 @@ func (r *run) verify(ctx context.Context) error {
 	}
 	failed := 0
 	for _, p := range rest {
-		_, err := r.Reconciler.Check(ctx, p, connector.CauseAdopt, r.cause())
+		_, err := r.Reconciler.Check(ctx, p.BillingID, connector.CauseAdopt, r.cause())
 		switch {
 		case err == nil:
 			failed = 0

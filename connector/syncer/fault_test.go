@@ -275,7 +275,7 @@ func TestTheSigningLinkIsKeptWhenAWebhooksReadOvertakesItsAnswer(t *testing.T) {
 	m := meddle(w)
 	w.books.put("A1", "Northwind", "a@example.com")
 	m.onRequest = func(_ string, mandate connector.Mandate, err error) (connector.Mandate, error) {
-		if _, again := w.syncer.Reconciler.Check(context.Background(), w.payer("A1"), connector.CauseWebhook, "d1"); again != nil {
+		if _, again := w.syncer.Reconciler.Check(context.Background(), w.payer("A1").BillingID, connector.CauseWebhook, "d1"); again != nil {
 			t.Error(again)
 		}
 		return mandate, err

@@ -97,7 +97,7 @@ func (s *Syncer) CancelMandate(ctx context.Context, billing Canceller, p state.P
 	if err := billing.CancelMandate(ctx, p.MandateID, by.Reason); err != nil {
 		return s.lookAgain(ctx, p, err, connector.CauseCancel)
 	}
-	_, err := s.Reconciler.Check(ctx, p, connector.CauseCancel, "operator "+by.Name)
+	_, err := s.Reconciler.Check(ctx, p.BillingID, connector.CauseCancel, "operator "+by.Name)
 	return err
 }
 
@@ -119,6 +119,6 @@ func (s *Syncer) lookAgain(ctx context.Context, p state.Payer, err error, cause 
 	if connector.FaultOf(err) != connector.FaultUnknown {
 		return err
 	}
-	_, again := s.Reconciler.Check(ctx, p, cause, "operator")
+	_, again := s.Reconciler.Check(ctx, p.BillingID, cause, "operator")
 	return errors.Join(err, again)
 }

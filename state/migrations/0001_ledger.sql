@@ -166,8 +166,7 @@ CREATE TABLE changes (
 ) STRICT;
 -- A newer intent opens only after the older one was closed.
 CREATE UNIQUE INDEX changes_open ON changes (connection, source_id, lane) WHERE state IN ('pending', 'frozen', 'unknown');
-CREATE INDEX changes_run ON changes (run_id, lane);
-CREATE INDEX changes_plan ON changes (plan_id);
+CREATE INDEX changes_links ON changes (run_id) WHERE lane = 'mandate' AND state = 'done';
 CREATE INDEX changes_queue ON changes (connection, lane, state, change_id) WHERE state IN ('pending', 'frozen', 'unknown');
 CREATE INDEX changes_payer ON changes (connection, source_id, lane);
 
@@ -186,14 +185,13 @@ CREATE TABLE remote_customers (
   seen_pass  INTEGER NOT NULL DEFAULT 0,
   listed_at  TEXT NOT NULL,
   ticket     INTEGER NOT NULL DEFAULT 0                -- newest read that was applied
-) STRICT;
-CREATE INDEX remote_customers_pass ON remote_customers (seen_pass, billing_id);
+) STRICT, WITHOUT ROWID;
 CREATE TABLE remote_traits (
   kind       TEXT NOT NULL CHECK (kind IN ('key', 'name', 'email')),
   value      TEXT NOT NULL,                            -- key as name=value; names and e-mails only as keyed hashes
   billing_id TEXT NOT NULL REFERENCES remote_customers (billing_id) ON DELETE CASCADE,
   PRIMARY KEY (kind, value, billing_id)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX remote_traits_customer ON remote_traits (billing_id);
 
 CREATE TABLE mandates (

@@ -1,0 +1,164 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"payersync/connector"
+)
+
+const benchWriters = 64
+
+// benchDelivery is a webhook of usual size.
+func benchDelivery(n int64) Delivery {
+	return Delivery{
+		Key: fmt.Sprintf("evt-%012d", n), Type: "dd-mandate", BillingID: fmt.Sprintf("cust-%06d", n%5000), State: connector.InboxReceived,
+		Body: fmt.Appendf(nil, `{"eventType":"dd-mandate","customerId":"cust-%06d","mandateId":"mandate-%06d","status":"ACTIVE","occurredAt":"2026-03-02T09:00:00Z"}`, n%5000, n%5000),
+	}
+}
+
+// hammer shares b.N calls of insert among 64 goroutines and reports rows/s.
+func hammer(b *testing.B, insert func(n int64) error) {
+	b.Helper()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for range benchWriters {
+		wg.Go(func() {
+			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+				if err := insert(n); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// BenchmarkInboxInsert is the ledger's own way: 64 writers, one commit for all
+// that arrived together.
+func BenchmarkInboxInsert(b *testing.B) {
+	d := newDesk(b)
+	hammer(b, func(n int64) error {
+		return d.Do(context.Background(), func(tx *Tx) error {
+			_, err := tx.Receive(benchDelivery(n))
+			return err
+		})
+	})
+	if got := one[int](b, d.Ledger, "SELECT count(*) FROM inbox"); got != b.N {
+		b.Fatalf("%d rows of %d are there", got, b.N)
+	}
+}
+
+// BenchmarkInboxInsertOneCommitEach is what it is compared with: the same rows
+// into the same table by the same 64 writers, one durable commit for each.
+func BenchmarkInboxInsertOneCommitEach(b *testing.B) {
+	d := newDesk(b)
+	db := d.writerPool(b)
+	stmt, err := db.PrepareContext(context.Background(), `INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, body, state, detail)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (delivery_key) DO NOTHING`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = stmt.Close() }()
+	hammer(b, func(n int64) error {
+		v := benchDelivery(n)
+		_, err := stmt.ExecContext(context.Background(), v.Key, stamp(d.Now()), v.Type, v.BillingID,
+			d.seal.box(v.Body, place("inbox", "body", v.Key)), v.State, v.Detail)
+		return err
+	})
+	if got := one[int](b, d.Ledger, "SELECT count(*) FROM inbox"); got != b.N {
+		b.Fatalf("%d rows of %d are there", got, b.N)
+	}
+}
+
+// writerPool opens the file with the ledger's own settings, outside its queue.
+func (d *desk) writerPool(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+d.opts.Path+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)"+
+		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+const (
+	benchRecords = 100_000
+	benchPage    = 500
+)
+
+// benchBook is a ledger that holds 100,000 planned records, and those records
+// in pages as a source gives them.
+func benchBook(b *testing.B) (d *desk, run int64, pages [][]connector.Record) {
+	b.Helper()
+	d = newDesk(b)
+	run = d.run(acme)
+	for from := 0; from < benchRecords; from += benchPage {
+		page := make([]connector.Record, benchPage)
+		for i := range page {
+			page[i] = benchRecord(from + i)
+		}
+		pages = append(pages, page)
+		d.do(func(tx *Tx) error { return tx.SavePage(run, acme, page) })
+		d.do(func(tx *Tx) error {
+			for _, r := range page {
+				if err := tx.SaveDecision(run, acme, mapping, Decision{
+					SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: connector.Key{Name: "acct", Value: r.SourceID},
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return d, run, pages
+}
+
+func benchRecord(n int) connector.Record {
+	data, _ := json.Marshal(map[string]any{
+		"ContactID": fmt.Sprintf("c-%06d", n), "Name": fmt.Sprintf("Customer %d Limited", n), "EmailAddress": fmt.Sprintf("accounts%d@example.com", n),
+		"ContactStatus": "ACTIVE", "IsCustomer": true, "DefaultCurrency": "GBP", "AccountNumber": fmt.Sprintf("A%06d", n),
+		"Addresses": []map[string]string{{"AddressType": "POBOX", "AddressLine1": fmt.Sprintf("%d High Street", n), "City": "Leeds", "PostalCode": "LS1 1AA"}},
+	})
+	return connector.Record{SourceID: fmt.Sprintf("c-%06d", n), State: connector.RecordActive, Data: data, Origin: "contacts"}
+}
+
+// BenchmarkSavePageUnchanged pulls 100,000 unchanged records again.
+func BenchmarkSavePageUnchanged(b *testing.B) {
+	d, run, pages := benchBook(b)
+	for b.Loop() {
+		for _, page := range pages {
+			d.do(func(tx *Tx) error { return tx.SavePage(run, acme, page) })
+		}
+	}
+	b.ReportMetric(float64(b.N*benchRecords)/b.Elapsed().Seconds(), "records/s")
+}
+
+// BenchmarkCandidatesUnchanged finds out that of 100,000 records none needs
+// planning: the database side of a run over unchanged data.
+func BenchmarkCandidatesUnchanged(b *testing.B) {
+	d, _, _ := benchBook(b)
+	for b.Loop() {
+		d.do(func(tx *Tx) error { return tx.Replan(acme) })
+		n, err := d.UnlinkedCandidates(b.Context(), acme, mapping, 0)
+		if err != nil || n != 0 {
+			b.Fatalf("%d candidates, %v", n, err)
+		}
+		found, err := d.Candidates(b.Context(), acme, mapping, 0, "", benchPage)
+		if err != nil || len(found) != 0 {
+			b.Fatalf("%d candidates, %v", len(found), err)
+		}
+	}
+	b.ReportMetric(float64(b.N*benchRecords)/b.Elapsed().Seconds(), "records/s")
+}

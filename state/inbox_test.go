@@ -1,0 +1,225 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+)
+
+// receive stores a delivery and reports whether it is new.
+func (d *desk) receive(v Delivery) (fresh bool) {
+	d.t.Helper()
+	d.do(func(tx *Tx) (err error) {
+		fresh, err = tx.Receive(v)
+		return err
+	})
+	return fresh
+}
+
+func delivery(key, billingID string) Delivery {
+	return Delivery{Key: key, Type: "dd-mandate", BillingID: billingID, Body: []byte(`{"customerId":"` + billingID + `"}`), State: connector.InboxReceived}
+}
+
+func (d *desk) waiting() []OpenDelivery {
+	d.t.Helper()
+	open, err := d.OpenDeliveries(context.Background(), 100)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return open
+}
+
+// covers F31
+func TestADeliveryIsKeptOnceHoweverOftenItComes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	other := d.another()
+	var fresh atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			l := d.Ledger
+			if i%2 == 1 {
+				l = other
+			}
+			err := l.Do(context.Background(), func(tx *Tx) error {
+				is, err := tx.Receive(delivery("evt-1", "b1"))
+				if is {
+					fresh.Add(1)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := fresh.Load(); n != 1 {
+		t.Errorf("%d of 100 deliveries with one key were new, want 1", n)
+	}
+	if open := d.waiting(); len(open) != 1 || open[0].UpTo != 1 {
+		t.Errorf("waiting are %v, want one", open)
+	}
+}
+
+func TestARepeatNeverRewritesADelivery(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.receive(delivery("evt-1", "b1"))
+	forged := delivery("evt-1", "b2")
+	forged.Body, forged.State = []byte("other"), connector.InboxIgnored
+	if d.receive(forged) {
+		t.Error("the repeat counts as new")
+	}
+	body, err := d.DeliveryBody(t.Context(), "evt-1")
+	if err != nil || string(body) != string(delivery("evt-1", "b1").Body) {
+		t.Errorf("the body is %q, %v", body, err)
+	}
+	rows, err := d.Inbox(t.Context(), Filter{Connection: "does not narrow", State: "received"})
+	if err != nil || len(rows) != 1 || rows[0].BillingID != "b1" {
+		t.Errorf("the inbox is %+v, %v", rows, err)
+	}
+	if body, err := d.DeliveryBody(t.Context(), "evt-2"); body != nil || err != nil {
+		t.Errorf("a delivery that never came has body %q, %v", body, err)
+	}
+}
+
+func TestDeliveriesOfOneCustomerAreOneTask(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("c1", "b1")
+	for i, id := range []string{"b2", "b1", "b2", "b1", "b1"} {
+		d.receive(delivery(fmt.Sprint("evt-", i), id))
+	}
+	quarantined := delivery("evt-9", "")
+	quarantined.State, quarantined.Detail = connector.InboxQuarantined, "The body is not JSON."
+	d.receive(quarantined)
+	want := []OpenDelivery{{BillingID: "b2", UpTo: 3}, {BillingID: "b1", UpTo: 5, Known: true}}
+	if diff := cmp.Diff(want, d.waiting()); diff != "" {
+		t.Errorf("waiting (-want +got):\n%s", diff)
+	}
+	d.do(func(tx *Tx) error {
+		key, err := tx.DeliveryKeyOf(want[1])
+		if key != "evt-4" || err != nil {
+			t.Errorf("the newest delivery of b1 is %q, %v; want evt-4", key, err)
+		}
+		return err
+	})
+	rows, err := d.Attention(t.Context(), Filter{State: string(connector.ReasonEventNotUnderstood)})
+	if err != nil || len(rows) != 1 || rows[0].SourceID != "evt-9" || rows[0].Detail != quarantined.Detail {
+		t.Errorf("attention is %+v, %v; want the quarantined delivery", rows, err)
+	}
+}
+
+// planLinkedPayer links a payer to a customer and closes what was planned.
+func (d *desk) planLinkedPayer(id, billingID string) {
+	d.t.Helper()
+	run := d.run(acme)
+	c := d.planLinked(run, id, billingID, connector.ActionUpdate)
+	d.do(func(tx *Tx) error { return tx.CloseDone(run, c) })
+	d.closeRun(run, connector.RunComplete)
+}
+
+// covers L3
+func TestClosingCoversWhatTheReadCoveredAndNoMore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.receive(delivery("evt-1", "b1"))
+	d.receive(delivery("evt-2", "b1"))
+	d.receive(delivery("evt-3", "b2"))
+	covered := d.waiting()[0]
+	d.receive(delivery("evt-4", "b1")) // arrives while the read is under way
+	d.clock.move(time.Second)
+	d.do(func(tx *Tx) error { return tx.CloseDeliveries(covered, connector.InboxReflected, "") })
+	want := []OpenDelivery{{BillingID: "b2", UpTo: 3}, {BillingID: "b1", UpTo: 4}}
+	if diff := cmp.Diff(want, d.waiting()); diff != "" {
+		t.Errorf("still waiting (-want +got):\n%s", diff)
+	}
+	rows, err := d.Inbox(t.Context(), Filter{State: "reflected"})
+	if err != nil || len(rows) != 2 || rows[0].ProcessedAt == nil || *rows[0].ProcessedAt != stamp(d.Now()) {
+		t.Errorf("reflected are %+v, %v; want two with their time", rows, err)
+	}
+}
+
+func TestPostponedDeliveriesWaitAndNewOnesDoNot(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.receive(delivery("evt-1", "b1"))
+	for range 2 {
+		d.do(func(tx *Tx) error { return tx.PostponeDeliveries(d.waitingAt(1), connector.InboxParked, time.Minute) })
+		if open := d.waiting(); len(open) != 0 {
+			t.Fatalf("postponed deliveries are due: %v", open)
+		}
+		d.clock.move(time.Minute)
+	}
+	if open := d.waiting(); len(open) != 1 || open[0].Attempts != 2 {
+		t.Fatalf("after the wait %v are due, want one with two attempts", open)
+	}
+	d.do(func(tx *Tx) error { return tx.PostponeDeliveries(d.waitingAt(1), connector.InboxReceived, time.Hour) })
+	d.receive(delivery("evt-2", "b1"))
+	if open := d.waiting(); len(open) != 1 || open[0].UpTo != 2 || open[0].Attempts != 3 {
+		t.Errorf("a new delivery of the customer: %v are due, want both at once", open)
+	}
+}
+
+// waitingAt is the task that covers b1's deliveries up to the nth.
+func (d *desk) waitingAt(n int64) OpenDelivery { return OpenDelivery{BillingID: "b1", UpTo: n} }
+
+func TestAReplayedDeliveryWaitsAgain(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.receive(delivery("evt-1", "b1"))
+	d.receive(delivery("evt-2", ""))
+	d.do(func(tx *Tx) error { return tx.CloseDeliveries(d.waitingAt(1), connector.InboxIgnored, "nobody's") })
+	for key, want := range map[string]bool{"evt-1": true, "evt-2": false, "evt-3": false} {
+		d.do(func(tx *Tx) error {
+			if got, err := tx.ReplayDelivery(key); got != want || err != nil {
+				t.Errorf("replaying %s: %v, %v; want %v", key, got, err, want)
+			}
+			return nil
+		})
+	}
+	if open := d.waiting(); len(open) != 2 || open[0].BillingID != "b1" || open[0].Attempts != 0 {
+		t.Errorf("waiting are %v, want evt-1 as if new", open)
+	}
+}
+
+// Whatever a stranger signs comes back byte for byte, and nothing of it is read
+// as SQL.
+//
+// covers F38, F52, F87
+func FuzzADeliveryComesBackAsItCame(f *testing.F) {
+	for _, seed := range []string{"evt-1", "", "'; DROP TABLE inbox; --", "a\x00b", "\xff\xfe", "Zoë\u202e", `{"a":1}`} {
+		f.Add(seed, seed, seed, []byte(seed))
+	}
+	d := newDesk(f)
+	n := 0
+	f.Fuzz(func(t *testing.T, key, kind, billingID string, body []byte) {
+		if !utf8.ValidString(key + kind + billingID) {
+			t.Skip("parsed text is valid UTF-8")
+		}
+		n++
+		v := Delivery{Key: fmt.Sprintf("%d %s", n, key), Type: kind, BillingID: billingID, Body: append([]byte{}, body...), State: connector.InboxReceived}
+		if err := d.Do(context.Background(), func(tx *Tx) error { _, err := tx.Receive(v); return err }); err != nil {
+			t.Fatal(err)
+		}
+		got, err := d.DeliveryBody(context.Background(), v.Key)
+		if diff := cmp.Diff(v.Body, got); diff != "" || err != nil {
+			t.Errorf("the body came back as (-want +got), %v:\n%s", err, diff)
+		}
+		kindGot := one[string](t, d.Ledger, "SELECT event_type FROM inbox WHERE delivery_key = ?", v.Key)
+		idGot := one[string](t, d.Ledger, "SELECT billing_id FROM inbox WHERE delivery_key = ?", v.Key)
+		if kindGot != kind || idGot != billingID {
+			t.Errorf("came back as %q of %q, want %q of %q", kindGot, idGot, kind, billingID)
+		}
+	})
+}

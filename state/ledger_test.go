@@ -1,0 +1,453 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"payersync/connector"
+)
+
+// The connection and the mapping version that tests use.
+const (
+	acme    = "acme"
+	mapping = "m1"
+)
+
+// clock is a time that tests move.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func newClock() *clock { return &clock{at: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// desk is a ledger in a folder of its own.
+type desk struct {
+	*Ledger
+	t     testing.TB
+	clock *clock
+	opts  Options
+}
+
+// newDesk makes a key and a ledger and closes it when the test ends.
+func newDesk(t testing.TB) *desk {
+	t.Helper()
+	c := newClock()
+	d := &desk{t: t, clock: c, opts: newOptions(t, c)}
+	d.Ledger = d.another()
+	return d
+}
+
+func newOptions(t testing.TB, c *clock) Options {
+	t.Helper()
+	dir := t.TempDir()
+	opts := Options{Path: filepath.Join(dir, "payersync.db"), KeyFile: filepath.Join(dir, "payersync.key"), Now: c.now}
+	if err := CreateKey(opts.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	return opts
+}
+
+// another opens the same file once more.
+func (d *desk) another() *Ledger {
+	d.t.Helper()
+	l, err := Open(d.t.Context(), d.opts)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			d.t.Errorf("close the ledger: %v", err)
+		}
+	})
+	return l
+}
+
+// do runs a write that must succeed.
+func (d *desk) do(fn func(*Tx) error) {
+	d.t.Helper()
+	if err := d.Do(context.Background(), fn); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// pin makes a connection and the mapping version that runs refer to.
+func (d *desk) pin(connection string) {
+	d.t.Helper()
+	d.do(func(tx *Tx) error {
+		if err := tx.SaveMapping(mapping, "version: 1", "tester"); err != nil {
+			return err
+		}
+		return tx.PinConnection(Connection{Name: connection, Kind: "csv", Tenant: "t1", Fingerprint: "f1"})
+	})
+}
+
+// run opens a run of a connection.
+func (d *desk) run(connection string) (id int64) {
+	d.t.Helper()
+	d.pin(connection)
+	d.do(func(tx *Tx) (err error) {
+		id, err = tx.OpenRun(NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "manual", Mapping: mapping, Holder: "test"})
+		return err
+	})
+	return id
+}
+
+// closeRun closes a run of acme and returns its counts.
+func (d *desk) closeRun(run int64, outcome connector.RunOutcome) (c Counts, got connector.RunOutcome) {
+	d.t.Helper()
+	d.do(func(tx *Tx) (err error) {
+		c, got, err = tx.CloseRun(run, acme, outcome, "")
+		return err
+	})
+	return c, got
+}
+
+// one reads a single value with plain SQL.
+func one[T any](t testing.TB, l *Ledger, query string, args ...any) (v T) {
+	t.Helper()
+	if err := l.reader.QueryRowContext(context.Background(), query, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+// rawDB opens a file behind the ledger's back.
+func rawDB(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// raw runs statements behind the ledger's back.
+func raw(t testing.TB, path string, statements ...string) {
+	t.Helper()
+	db := rawDB(t, path)
+	for _, s := range statements {
+		if _, err := db.ExecContext(context.Background(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refused opens a ledger that must be refused and returns why.
+func refused(t *testing.T, opts Options, wants ...string) {
+	t.Helper()
+	l, err := Open(t.Context(), opts)
+	if err == nil {
+		_ = l.Close()
+		t.Fatal("the ledger was opened")
+	}
+	var refusal *OpenError
+	if !errors.As(err, &refusal) {
+		t.Fatalf("got %T %v, want an OpenError", err, err)
+	}
+	if refusal.Why == "" || refusal.Next == "" {
+		t.Errorf("the refusal %q lacks a reason or a next step", err)
+	}
+	for _, want := range wants {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the refusal %q does not say %q", err, want)
+		}
+	}
+}
+
+func TestOpenRefusesADatabaseOfAnotherProgramAndLeavesItAlone(t *testing.T) {
+	t.Parallel()
+	opts := newOptions(t, newClock())
+	raw(t, opts.Path, "CREATE TABLE theirs (id INTEGER PRIMARY KEY)", "INSERT INTO theirs VALUES (1)")
+	if err := os.Chmod(opts.Path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := readFile(t, opts.Path)
+	refused(t, opts, "another program", "ledger.path")
+	if !bytes.Equal(before, readFile(t, opts.Path)) {
+		t.Error("the other program's database was written to")
+	}
+}
+
+// covers F69
+func TestOpenRefusesANewerSchema(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw(t, d.opts.Path, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9000, 1)")
+	refused(t, d.opts, "version 9000", "newer")
+}
+
+func TestOpenRefusesAFileThatIsNoDatabase(t *testing.T) {
+	t.Parallel()
+	opts := newOptions(t, newClock())
+	text := []byte(strings.Repeat("AccountNumber,Name\n1,Northwind\n", 400))
+	if err := os.WriteFile(opts.Path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, opts, "not a ledger", "backup")
+	if !bytes.Equal(text, readFile(t, opts.Path)) {
+		t.Error("the file was written to")
+	}
+}
+
+func TestOpenRefusesUnsafePaths(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		prepare func(t *testing.T, opts *Options)
+		want    string
+	}{
+		{"ledger readable by others", func(t *testing.T, o *Options) { chmod(t, o.Path, 0o640) }, "chmod 600"},
+		{"key readable by others", func(t *testing.T, o *Options) { chmod(t, o.KeyFile, 0o604) }, "chmod 600"},
+		{"no key file", func(t *testing.T, o *Options) { o.KeyFile += ".gone" }, "payersync init"},
+		{"short key", func(t *testing.T, o *Options) {
+			writeKey(t, o.KeyFile, base64.StdEncoding.EncodeToString(make([]byte, keyBytes-1)))
+		}, "does not hold a key"},
+		{"key of garbage", func(t *testing.T, o *Options) { writeKey(t, o.KeyFile, "not base64 at all!") }, "does not hold a key"},
+		{"empty key", func(t *testing.T, o *Options) { writeKey(t, o.KeyFile, "") }, "does not hold a key"},
+		{"another ledger's key", func(t *testing.T, o *Options) {
+			o.KeyFile += ".other"
+			if err := CreateKey(o.KeyFile); err != nil {
+				t.Fatal(err)
+			}
+		}, "another key"},
+		{"no such folder", func(_ *testing.T, o *Options) { o.Path = filepath.Join(o.Path+".d", "payersync.db") }, "folder exists"},
+		{"ledger is a folder", func(t *testing.T, o *Options) { o.Path = filepath.Dir(o.Path) }, "not a regular file"},
+		{"ledger is a symbolic link", func(t *testing.T, o *Options) {
+			link := o.Path + ".link"
+			if err := os.Symlink(o.Path, link); err != nil {
+				t.Fatal(err)
+			}
+			o.Path = link
+		}, "not a regular file"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			opts := d.opts
+			tt.prepare(t, &opts)
+			refused(t, opts, tt.want)
+		})
+	}
+}
+
+func TestCreateKeyNeverReplacesAKey(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "payersync.key")
+	if err := CreateKey(path); err != nil {
+		t.Fatal(err)
+	}
+	before := readFile(t, path)
+	if err := CreateKey(path); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("got %v, want %v", err, fs.ErrExist)
+	}
+	if !bytes.Equal(before, readFile(t, path)) {
+		t.Error("the key was replaced")
+	}
+	if strings.Contains(fmt.Sprint(CreateKey(path)), string(before)) {
+		t.Error("the error shows the key")
+	}
+}
+
+func TestEveryConnectionHasTheSafeSettings(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	common := map[string]string{"journal_mode": "wal", "foreign_keys": "1", "trusted_schema": "0", "busy_timeout": "10000", "synchronous": "2"}
+	checkReaders(t, d.Ledger, common)
+	common["secure_delete"] = "1"
+	d.do(func(tx *Tx) error {
+		for pragma, want := range common {
+			var got string
+			if err := tx.row([]any{&got}, "PRAGMA "+pragma); err != nil || got != want {
+				t.Errorf("writer: %s is %q, want %q (%v)", pragma, got, want, err)
+			}
+		}
+		return nil
+	})
+	if got := one[int](t, d.Ledger, "PRAGMA application_id"); got != applicationID {
+		t.Errorf("the application id is %d, want %d", got, applicationID)
+	}
+}
+
+// checkReaders holds the whole pool of readers at once.
+func checkReaders(t *testing.T, l *Ledger, settings map[string]string) {
+	t.Helper()
+	for i := range 4 {
+		conn, err := l.reader.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		for pragma, want := range settings {
+			var got string
+			if err := conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+				t.Errorf("reader %d: %s is %q, want %q (%v)", i, pragma, got, want, err)
+			}
+		}
+		if _, err := conn.ExecContext(t.Context(), "UPDATE ledger SET ticket = 9"); err == nil {
+			t.Errorf("reader %d can write", i)
+		}
+	}
+}
+
+func TestSQLiteIsPastTheCorruptionFix(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	if got := one[string](t, d.Ledger, "SELECT sqlite_version()"); olderVersion(got, minSQLite) {
+		t.Errorf("SQLite %s is older than %s", got, minSQLite)
+	}
+	driver := regexp.MustCompile(`modernc\.org/sqlite v(\S+)`).FindSubmatch(readFile(t, "../go.mod"))
+	if driver == nil || olderVersion(string(driver[1]), "1.60.1") {
+		t.Errorf("go.mod names the driver as %q, want v1.60.1 or newer", driver)
+	}
+}
+
+func TestOlderVersion(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		a, b string
+		want bool
+	}{
+		{"3.51.2", "3.51.3", true}, {"3.51.3", "3.51.3", false}, {"3.51.10", "3.51.3", false}, {"3.53.4", "3.51.3", false},
+		{"3.9.0", "3.51.3", true}, {"4.0.0", "3.51.3", false}, {"3.52", "3.51.3", false}, {"", "3.51.3", true}, {"garbage", "3.51.3", true},
+	}
+	for _, tt := range tests {
+		if got := olderVersion(tt.a, tt.b); got != tt.want {
+			t.Errorf("olderVersion(%q, %q) = %v, want %v", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
+func TestManyMayOpenANewLedgerAtOnce(t *testing.T) {
+	t.Parallel()
+	opts := newOptions(t, newClock())
+	var wg sync.WaitGroup
+	errs := make([]error, 6)
+	for i := range errs {
+		wg.Go(func() {
+			l, err := Open(t.Context(), opts)
+			if err == nil {
+				err = errors.Join(l.Ping(t.Context()), l.Close())
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that dies between the first touch of a new file and the first
+// migration leaves a ledger that opens.
+//
+// covers F70
+func TestOpenResumesAfterAnInterruptedFirstStart(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		leave func(t *testing.T, opts Options)
+	}{
+		{"empty file", func(t *testing.T, o Options) {
+			if err := os.WriteFile(o.Path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"marked and without tables", func(t *testing.T, o Options) {
+			raw(t, o.Path, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+		}},
+		{"marked and without our tables", func(t *testing.T, o Options) {
+			raw(t, o.Path, fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+				"CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT, version_id INTEGER NOT NULL, is_applied INTEGER NOT NULL, tstamp TIMESTAMP DEFAULT (datetime('now')))",
+				"INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1)")
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			opts := newOptions(t, newClock())
+			tt.leave(t, opts)
+			chmod(t, opts.Path, 0o600)
+			l, err := Open(t.Context(), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(l.Integrity(t.Context()), l.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestReopenedLedgerHoldsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(func(tx *Tx) error { _, err := tx.Ticket(); return err })
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := d.another()
+	got, err := again.Ticket(t.Context())
+	if err != nil || got != 2 {
+		t.Errorf("ticket %d, %v; want 2", got, err)
+	}
+}
+
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func chmod(t *testing.T, path string, mode fs.FileMode) {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writeKey(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,432 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+)
+
+// key is the key that tests give the payer of a record.
+func key(value string) connector.Key { return connector.Key{Name: "acct", Value: value} }
+
+// customer is what a mapping renders of a record.
+func customer(id, name string) connector.Customer {
+	return connector.Customer{
+		Name: name, People: []connector.Person{{Name: name, Email: id + "@example.com"}}, ExternalData: map[string]string{"acct": id},
+	}
+}
+
+func (d *desk) decide(run int64, connection string, decisions ...Decision) {
+	d.t.Helper()
+	d.do(func(tx *Tx) error {
+		for _, v := range decisions {
+			if err := tx.SaveDecision(run, connection, mapping, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// included is the decision to do one thing for a record that was saved.
+func included(r connector.Record, c *NewChange) Decision {
+	return Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: key(r.SourceID), Customer: c}
+}
+
+// planCreate saves a record and plans the create of its customer.
+func (d *desk) planCreate(run int64, connection, id string) Change {
+	d.t.Helper()
+	r := record(id, id)
+	d.save(run, connection, r)
+	d.decide(run, connection, included(r, &NewChange{Action: connector.ActionCreate, Wanted: customer(id, id)}))
+	return d.open(connection, id, LaneCustomer)
+}
+
+// planLinked saves a record of acme, links it and plans a change of its customer.
+func (d *desk) planLinked(run int64, id, billingID string, action connector.Action) Change {
+	d.t.Helper()
+	r := record(id, id)
+	d.save(run, acme, r)
+	d.decide(run, acme, included(r, &NewChange{Action: action, Wanted: customer(id, id), BillingID: billingID}))
+	d.link(acme, id, billingID)
+	return d.open(acme, id, LaneCustomer)
+}
+
+// planLink saves a linked record of acme and plans to ask for its signing link.
+func (d *desk) planLink(run int64, id, billingID string) Change {
+	d.t.Helper()
+	r := record(id, id)
+	d.save(run, acme, r)
+	v := included(r, nil)
+	v.Link = true
+	d.decide(run, acme, v)
+	d.link(acme, id, billingID)
+	return d.open(acme, id, LaneMandate)
+}
+
+func (d *desk) link(connection, id, billingID string) {
+	d.t.Helper()
+	p := d.payerOf(connection, id)
+	d.do(func(tx *Tx) error { return tx.LinkPayer(p, billingID, connector.LinkLinked) })
+}
+
+func (d *desk) payerOf(connection, id string) Payer {
+	d.t.Helper()
+	p, err := d.Payer(context.Background(), connection, id)
+	if err != nil {
+		d.t.Fatalf("payer %s: %v", id, err)
+	}
+	return p
+}
+
+// open returns the one open change of a payer's lane.
+func (d *desk) open(connection, id, lane string) Change {
+	d.t.Helper()
+	for _, pending := range []bool{true, false} {
+		all, err := d.Changes(context.Background(), connection, lane, pending, 0, 1000)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		for _, c := range all {
+			if c.Payer.SourceID == id {
+				return c
+			}
+		}
+	}
+	d.t.Fatalf("%s has no open change of its %s", id, lane)
+	return Change{}
+}
+
+func (d *desk) finishPlan(run int64) (p Plan) {
+	d.t.Helper()
+	d.do(func(tx *Tx) (err error) {
+		p, err = tx.FinishPlan(run, acme, mapping)
+		return err
+	})
+	return p
+}
+
+func TestADecisionMakesPayerAttentionAndChange(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	r := record("c1", "Ada")
+	d.save(run, acme, r)
+	want := customer("c1", "Ada")
+	v := included(r, &NewChange{Action: connector.ActionCreate, Wanted: want, Diff: connector.Diff(connector.Customer{}, want)})
+	v.Link, v.Topic = true, TopicLink
+	d.decide(run, acme, v.Because(connector.ReasonLikeness, ""))
+
+	c := d.open(acme, "c1", LaneCustomer)
+	if c.Action != connector.ActionCreate || c.State != connector.ChangePending || c.Body != nil || c.BillingID != "" {
+		t.Errorf("the change is %+v, want a pending create", c)
+	}
+	if diff := cmp.Diff(want, c.Wanted); diff != "" {
+		t.Errorf("wanted (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(connector.Diff(connector.Customer{}, want), c.Diff); diff != "" {
+		t.Errorf("diff (-want +got):\n%s", diff)
+	}
+	if p := c.Payer; p.Key != key("c1") || p.LinkState != connector.LinkNew || p.Applied != nil || p.BillingID != "" {
+		t.Errorf("the payer is %+v, want a new one", p)
+	}
+	if l := d.open(acme, "c1", LaneMandate); l.Action != connector.ActionLink {
+		t.Errorf("the mandate's change is %+v, want a link request", l)
+	}
+	rows, err := d.AttentionOf(t.Context(), acme, "c1")
+	if err != nil || len(rows) != 1 || rows[0].Reason != "likeness" || rows[0].Detail != connector.ReasonLikeness.Sentence() {
+		t.Errorf("attention is %+v, %v; want the likeness with its sentence", rows, err)
+	}
+
+	d.decide(run, acme, included(r, nil))
+	if rows, err := d.AttentionOf(t.Context(), acme, "c1"); err != nil || len(rows) != 0 {
+		t.Errorf("attention is %+v, %v after a decision without a reason, want none", rows, err)
+	}
+	if n, err := d.PendingCount(t.Context(), acme, LaneCustomer); n != 0 || err != nil {
+		t.Errorf("%d changes wait, %v; want none", n, err)
+	}
+}
+
+func TestAttentionKeepsItsTimeWhileTheReasonStays(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	d.planCreate(run, acme, "c1")
+	say := func(r connector.Reason, detail string) AttentionRow {
+		d.do(func(tx *Tx) error { return tx.SetAttention(acme, "c1", TopicMandate, r, detail) })
+		rows, err := d.AttentionOf(t.Context(), acme, "c1")
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%v, %v", rows, err)
+		}
+		return rows[0]
+	}
+	first := say(connector.ReasonLinkRefused, "")
+	d.clock.move(Lease)
+	if again := say(connector.ReasonLinkRefused, "Again."); again.Since != first.Since || again.Detail != "Again." {
+		t.Errorf("got %+v, want the time of the first and the detail of the last", again)
+	}
+	if other := say(connector.ReasonLinkLost, ""); other.Since == first.Since {
+		t.Error("another reason kept the time of the first")
+	}
+	d.do(func(tx *Tx) error { return tx.ClearAttention(acme, "c1", TopicMandate, connector.ReasonLinkRefused) })
+	if rows, err := d.AttentionOf(t.Context(), acme, "c1"); err != nil || len(rows) != 1 {
+		t.Errorf("clearing a reason that is not given left %v, %v", rows, err)
+	}
+}
+
+// covers F74, S13
+func TestAnIdenticalPendingChangeStaysWithItsApproval(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	c := d.planCreate(run, acme, "c1")
+	plan := d.finishPlan(run)
+	d.do(func(tx *Tx) error { return tx.SetPlanState(plan.ID, PlanWaiting, "more than 0 creates") })
+	d.do(func(tx *Tx) error { return tx.Approve(plan.ID, "ada") })
+
+	edited := record("c1", "c1")
+	edited.Data = []byte(`{"Name":"c1","Note":"not mapped"}`)
+	d.save(run, acme, edited)
+	d.decide(run, acme, included(edited, &NewChange{Action: connector.ActionCreate, Wanted: customer("c1", "c1")}))
+	if again := d.open(acme, "c1", LaneCustomer); again.ID != c.ID {
+		t.Errorf("change %d became %d although it says the same", c.ID, again.ID)
+	}
+	if p := d.finishPlan(run); p.Creates != 1 || p.Open.Creates != 0 {
+		t.Errorf("%d creates, %d of them not approved; want 1 and 0", p.Creates, p.Open.Creates)
+	}
+
+	d.decide(run, acme, included(edited, &NewChange{Action: connector.ActionCreate, Wanted: customer("c1", "Someone else")}))
+	other := d.open(acme, "c1", LaneCustomer)
+	if other.ID == c.ID || other.Wanted.Name != "Someone else" {
+		t.Errorf("change %d wants %q, want a new change", other.ID, other.Wanted.Name)
+	}
+	if got := one[string](t, d.Ledger, "SELECT state FROM changes WHERE change_id = ?", c.ID); got != "void" {
+		t.Errorf("the old change is %s, want void", got)
+	}
+	if p := d.finishPlan(run); p.Open.Creates != 1 {
+		t.Errorf("%d creates are not approved, want the new one", p.Open.Creates)
+	}
+}
+
+// covers S3
+func TestALaneHasOneOpenChange(t *testing.T) {
+	t.Parallel()
+	for _, state := range []connector.ChangeState{connector.ChangePending, connector.ChangeFrozen, connector.ChangeUnknown} {
+		t.Run(string(state), func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run := d.run(acme)
+			c := d.planCreate(run, acme, "c1")
+			if state != connector.ChangePending {
+				d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}")); return err })
+			}
+			if state == connector.ChangeUnknown {
+				d.do(func(tx *Tx) error { return tx.CloseWith(run, c, state, connector.ReasonOutcomeUnknown, "") })
+			}
+			err := d.Do(t.Context(), func(tx *Tx) error {
+				return tx.insertChange(run, acme, "c1", LaneCustomer, "other", &NewChange{Action: connector.ActionCreate})
+			})
+			if err == nil {
+				t.Error("a second open change was accepted")
+			}
+			if state == connector.ChangePending {
+				return
+			}
+			r := record("c1", "New name")
+			d.decide(run, acme, included(r, &NewChange{Action: connector.ActionCreate, Wanted: customer("c1", "New name")}))
+			if got := d.open(acme, "c1", LaneCustomer); got.ID != c.ID || got.Wanted.Name != "c1" {
+				t.Errorf("a decision replaced change %d, which was sent, by %+v", c.ID, got)
+			}
+		})
+	}
+}
+
+// covers F48
+func TestPayersThatShareAKeyAreHeld(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run, other := d.run(acme), d.run("globex")
+	for _, id := range []string{"c1", "c2", "c3"} {
+		d.planCreate(run, acme, id)
+	}
+	d.planCreate(other, "globex", "g1")
+	linked := d.planLinked(run, "c4", "b4", connector.ActionUpdate)
+	share := func(run int64, connection, id, with string) {
+		r := record(id, id)
+		v := included(r, &NewChange{Action: connector.ActionCreate, Wanted: customer(with, id)})
+		v.Key = key(with)
+		d.decide(run, connection, v)
+	}
+	share(run, acme, "c2", "c1")          // two records of one source
+	share(other, "globex", "g1", "c4")    // one of another source, with the key of a linked payer
+	d.save(run, acme, record("c5", "c5")) // an excluded record shares nothing
+	d.decide(run, acme, Decision{SourceID: "c5", Verdict: Excluded, Key: key("c3")})
+	for _, connection := range []string{acme, "globex"} {
+		d.do(func(tx *Tx) error { return tx.HoldSharedKeys(connection) })
+	}
+
+	for id, want := range map[string]connector.LinkState{
+		"c1": connector.LinkHeld, "c2": connector.LinkHeld, "c3": connector.LinkNew, "c4": connector.LinkLinked,
+	} {
+		if got := d.payerOf(acme, id).LinkState; got != want {
+			t.Errorf("%s is %s, want %s", id, got, want)
+		}
+	}
+	if got := d.payerOf("globex", "g1").LinkState; got != connector.LinkHeld {
+		t.Errorf("g1 is %s, want held", got)
+	}
+	pending, err := d.Changes(t.Context(), acme, LaneCustomer, true, 0, 10)
+	if err != nil || len(pending) != 1 || pending[0].Payer.SourceID != "c3" {
+		t.Errorf("pending are %v, %v; want c3 alone", pending, err)
+	}
+	if open := one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE change_id = ? AND state = 'pending'", linked.ID); open != 0 {
+		t.Error("the update of c4 still waits to be sent")
+	}
+	if got := d.payerOf(acme, "c4").BillingID; got != "b4" {
+		t.Errorf("c4 lost its link: %q", got)
+	}
+	rows, err := d.Attention(t.Context(), Filter{State: string(connector.ReasonKeyShared)})
+	if err != nil || len(rows) != 4 {
+		t.Errorf("attention %v, %v; want four shared keys", rows, err)
+	}
+}
+
+func TestAWaitingPlanThatSaysTheSameIsTheSamePlan(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	d.planCreate(run, acme, "c1")
+	first := d.finishPlan(run)
+	d.do(func(tx *Tx) error { return tx.SetPlanState(first.ID, PlanWaiting, "too many creates") })
+	d.closeRun(run, connector.RunAwaitingApproval)
+
+	second := d.run(acme)
+	again := d.finishPlan(second)
+	if again.ID != first.ID || again.State != PlanWaiting || again.Hash != first.Hash {
+		t.Errorf("plan %d (%s) became %d (%s) although it says the same", first.ID, PlanWaiting, again.ID, again.State)
+	}
+	if got := one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE plan_id = ?", first.ID); got != 1 {
+		t.Errorf("the plan has %d changes, want the one that waits", got)
+	}
+
+	d.planCreate(second, acme, "c2")
+	grown := d.finishPlan(second)
+	if grown.ID == first.ID || grown.State != PlanDraft || grown.Creates != 2 {
+		t.Errorf("the grown plan is %+v, want a new draft of two creates", grown)
+	}
+	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.Approve(first.ID, "ada") }); !errors.Is(err, ErrPlanNotWaiting) {
+		t.Errorf("approving the superseded plan: got %v, want %v", err, ErrPlanNotWaiting)
+	}
+	if waiting, err := d.WaitingPlans(t.Context()); len(waiting) != 0 || err != nil {
+		t.Errorf("plans %v wait, %v; want none", waiting, err)
+	}
+}
+
+// covers F73
+func TestAPlanHashTellsTheMappingAndTheChangesApart(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	d.planCreate(run, acme, "c1")
+	hash := func(version string) (h string) {
+		d.do(func(tx *Tx) (err error) { h, err = tx.hashPlan(acme, version); return err })
+		return h
+	}
+	before := hash(mapping)
+	if hash(mapping) != before {
+		t.Error("the same plan has two hashes")
+	}
+	if hash("m2") == before {
+		t.Error("another mapping has the same hash")
+	}
+	d.decide(run, acme, included(record("c1", "c1"), &NewChange{Action: connector.ActionCreate, Wanted: customer("c1", "Other")}))
+	if hash(mapping) == before {
+		t.Error("another value has the same hash")
+	}
+}
+
+// covers F74
+func TestAPlanWeighsWhatNobodyHasApproved(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	d.planCreate(run, acme, "c1")
+	d.planLinked(run, "c2", "b2", connector.ActionAdopt)
+	d.planLink(run, "c4", "b4")
+	r := record("c3", "c3")
+	d.save(run, acme, r)
+	have := connector.Customer{Name: "Old", People: []connector.Person{{Email: "old@example.com", Phone: "1"}}}
+	want := connector.Customer{Name: "New", People: []connector.Person{{Email: "old@example.com"}}}
+	d.decide(run, acme, included(r, &NewChange{Action: connector.ActionUpdate, Wanted: want, Diff: connector.Diff(have, want), BillingID: "b3"}))
+	d.link(acme, "c3", "b3")
+	d.save(run, acme, record("c5", "c5"))
+	d.decide(run, acme, Decision{SourceID: "c5", Verdict: Held, Topic: TopicRecord, Reason: connector.ReasonKeyBlank})
+
+	p := d.finishPlan(run)
+	got := []int{p.Creates, p.Adopts, p.Updates, p.Links, p.Holds}
+	if diff := cmp.Diff([]int{1, 1, 1, 1, 1}, got); diff != "" {
+		t.Errorf("creates, adopts, updates, links, holds (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(Weight{Creates: 1, Changes: 3, Blanks: 1, Identity: 1}, p.Open); diff != "" {
+		t.Errorf("weight (-want +got):\n%s", diff)
+	}
+	if p.Empty() || !(Plan{Holds: 3}).Empty() {
+		t.Error("a plan is empty when it has nothing to do")
+	}
+	d.do(func(tx *Tx) error { return tx.Approve(p.ID, "ada") })
+	if p = d.finishPlan(run); p.Open != (Weight{}) || p.Creates != 1 || p.State != PlanApproved {
+		t.Errorf("after approval the plan is %+v, want no open weight", p)
+	}
+	if n, err := d.LinkedCount(t.Context(), acme); n != 3 || err != nil {
+		t.Errorf("%d payers are linked, %v; want 3", n, err)
+	}
+}
+
+func TestApprovalIsWrittenToTheAuditLog(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	d.planCreate(run, acme, "c1")
+	p := d.finishPlan(run)
+	d.do(func(tx *Tx) error { return tx.SetPlanState(p.ID, PlanWaiting, "limits") })
+	found, err := d.FindPlan(t.Context(), p.Hash[:8])
+	if err != nil || found.ID != p.ID || found.Limits != "limits" || found.Creates != 1 {
+		t.Fatalf("found %+v, %v; want the waiting plan", found, err)
+	}
+	if _, err := d.FindPlan(t.Context(), p.Hash[:7]); !errors.Is(err, ErrPlanNotWaiting) {
+		t.Errorf("seven characters: got %v, want %v", err, ErrPlanNotWaiting)
+	}
+	if _, err := d.FindPlan(t.Context(), "%%%%%%%%"); !errors.Is(err, ErrPlanNotWaiting) {
+		t.Errorf("a pattern: got %v, want %v", err, ErrPlanNotWaiting)
+	}
+	d.do(func(tx *Tx) error { return tx.Approve(p.ID, "ada") })
+	if got := one[string](t, d.Ledger, "SELECT actor || ':' || action || ':' || subject || ':' || reason FROM audit"); got != "ada:approve plan:1:"+p.Hash {
+		t.Errorf("the audit log says %q", got)
+	}
+	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.Approve(p.ID, "ben") }); !errors.Is(err, ErrPlanNotWaiting) {
+		t.Errorf("approving twice: got %v, want %v", err, ErrPlanNotWaiting)
+	}
+}
+
+// covers F75
+func TestTheKeyOfAPayerWithACustomerNeverChanges(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	d.planCreate(run, acme, "free")
+	sent := d.planCreate(run, acme, "sent")
+	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, sent, []byte("{}")); return err })
+	d.planLinked(run, "linked", "b1", connector.ActionUpdate)
+	for id, want := range map[string]string{"free": "edited", "sent": "sent", "linked": "linked"} {
+		v := included(record(id, id), nil)
+		v.Key = key("edited")
+		d.decide(run, acme, v)
+		if got := d.payerOf(acme, id).Key.Value; got != want {
+			t.Errorf("%s has key %q, want %q", id, got, want)
+		}
+	}
+}

@@ -1,0 +1,334 @@
+package state
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+)
+
+func newRun(connection string) NewRun {
+	return NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "manual", Mapping: mapping, Holder: "test"}
+}
+
+// covers F61
+func TestAConnectionHasOneOpenRun(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first := d.run(acme)
+	started := d.Now()
+	d.clock.move(time.Minute)
+	err := d.Do(t.Context(), func(tx *Tx) error { _, err := tx.OpenRun(newRun(acme)); return err })
+	var open *ErrRunOpen
+	if !errors.As(err, &open) {
+		t.Fatalf("got %v, want ErrRunOpen", err)
+	}
+	if diff := cmp.Diff(&ErrRunOpen{acme, first, started}, open); diff != "" {
+		t.Errorf("the refusal (-want +got):\n%s", diff)
+	}
+	if err := d.Do(t.Context(), func(tx *Tx) error { // the schema's own law
+		return tx.exec(`INSERT INTO runs (connection, kind, trigger, mapping_version, holder, lease_until, started_at)
+			SELECT connection, kind, trigger, mapping_version, holder, lease_until, started_at FROM runs`)
+	}); err == nil {
+		t.Error("a connection has two open runs")
+	}
+	d.run("globex") // another connection is free
+	d.closeRun(first, connector.RunComplete)
+	if second := d.run(acme); second <= first {
+		t.Errorf("run %d after run %d", second, first)
+	}
+}
+
+// covers F61, L4
+func TestARunThatFallsSilentIsTakenOver(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first := d.run(acme)
+	d.clock.move(Lease - time.Second)
+	d.do(func(tx *Tx) error { return tx.RenewLease(first) })
+	d.clock.move(Lease - time.Millisecond)
+	var open *ErrRunOpen
+	if err := d.Do(t.Context(), func(tx *Tx) error { _, err := tx.OpenRun(newRun(acme)); return err }); !errors.As(err, &open) {
+		t.Fatalf("a renewed lease: got %v, want ErrRunOpen", err)
+	}
+	d.clock.move(time.Millisecond)
+	second := d.run(acme)
+	if second == first {
+		t.Fatal("the silent run was not replaced")
+	}
+	runs, err := d.Runs(t.Context(), Filter{Connection: acme})
+	if err != nil || len(runs) != 2 {
+		t.Fatalf("%d runs, %v; want 2", len(runs), err)
+	}
+	if got := runs[1]; got.RunID != first || got.Outcome != string(connector.RunIncomplete) || got.FinishedAt == nil {
+		t.Errorf("the silent run is %+v, want it closed as incomplete", got)
+	}
+}
+
+func TestEndLeaseLetsAConnectionGoAtOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first := d.run(acme)
+	d.do(func(tx *Tx) error { return tx.EndLease(acme) })
+	if second := d.run(acme); second == first {
+		t.Error("the dead run still holds the connection")
+	}
+}
+
+func TestTryLockIsHeldByOneAndFreedByRelease(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	other := d.another()
+	held, err := d.TryLock("acme/north")
+	if err != nil || held == nil {
+		t.Fatalf("got %v, %v; want the lock", held, err)
+	}
+	if again, err := other.TryLock("acme/north"); err != nil || again != nil {
+		t.Errorf("got %v, %v; want no lock while another holds it", again, err)
+	}
+	free, err := other.TryLock("globex")
+	if err != nil || free == nil {
+		t.Errorf("another connection: got %v, %v; want its lock", free, err)
+	}
+	if err := errors.Join(held.Release(), free.Release()); err != nil {
+		t.Error(err)
+	}
+	if again, err := other.TryLock("acme/north"); err != nil || again == nil {
+		t.Errorf("got %v, %v; want the lock that was released", again, err)
+	} else if err := again.Release(); err != nil {
+		t.Error(err)
+	}
+	var none *Lock
+	if err := none.Release(); err != nil {
+		t.Errorf("releasing no lock: %v", err)
+	}
+}
+
+// covers F28, F77, S12
+func TestAConnectionIsPinnedToItsEnvironment(t *testing.T) {
+	t.Parallel()
+	pinned := Connection{Name: acme, Kind: "xero", Tenant: "t1", TenantName: "Acme Ltd", Fingerprint: "f1"}
+	tests := []struct {
+		name   string
+		change func(*Connection)
+		what   string
+	}{
+		{"the same again", func(*Connection) {}, ""},
+		{"renamed organisation", func(c *Connection) { c.TenantName = "Acme Limited" }, ""},
+		{"another source", func(c *Connection) { c.Kind = "csv" }, "source kind"},
+		{"another organisation", func(c *Connection) { c.Tenant = "t2" }, "organisation"},
+		{"another billing account", func(c *Connection) { c.Fingerprint = "f2" }, "billing environment"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.do(func(tx *Tx) error { return tx.PinConnection(pinned) })
+			now := pinned
+			tt.change(&now)
+			err := d.Do(t.Context(), func(tx *Tx) error { return tx.PinConnection(now) })
+			var other *ErrOtherEnvironment
+			if tt.what == "" {
+				if err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			if !errors.As(err, &other) || other.What != tt.what || other.Connection != acme {
+				t.Errorf("got %v, want a refusal of the %s", err, tt.what)
+			}
+		})
+	}
+}
+
+// covers F77
+func TestEveryConnectionSharesOneBillingEnvironment(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	if err := d.CheckEnvironment(t.Context(), "f9"); err != nil {
+		t.Errorf("an empty ledger refuses: %v", err)
+	}
+	d.pin(acme)
+	if err := d.CheckEnvironment(t.Context(), "f1"); err != nil {
+		t.Errorf("its own environment is refused: %v", err)
+	}
+	var other *ErrOtherEnvironment
+	if err := d.CheckEnvironment(t.Context(), "f9"); !errors.As(err, &other) || other.Connection != acme || other.Config != "f9" {
+		t.Errorf("got %v, want a refusal that names %s", err, acme)
+	}
+}
+
+func TestACursorIsKeptPerConnectionAndStream(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	if got, err := d.Cursor(t.Context(), acme, "customers"); got != "" || err != nil {
+		t.Errorf("got %q, %v; want none yet", got, err)
+	}
+	for _, value := range []string{"1", "2"} {
+		d.do(func(tx *Tx) error { return tx.SetCursor(acme, "customers", value, run) })
+	}
+	d.do(func(tx *Tx) error { return tx.SetCursor(acme, "contacts", "9", run) })
+	if got, err := d.Cursor(t.Context(), acme, "customers"); got != "2" || err != nil {
+		t.Errorf("got %q, %v; want 2", got, err)
+	}
+}
+
+// Every record ends in exactly one count.
+//
+// covers F79
+func TestCountsAddUpToTheRecordsPulled(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	close := func(c Change, to connector.ChangeState) {
+		d.do(func(tx *Tx) error {
+			if to == connector.ChangeDone {
+				return tx.CloseDone(run, c)
+			}
+			return tx.CloseWith(run, c, to, connector.ReasonRejected, "")
+		})
+	}
+	linked := func(id string, action connector.Action) Change { return d.planLinked(run, id, "b-"+id, action) }
+
+	created := d.planCreate(run, acme, "created")
+	d.do(func(tx *Tx) error { return tx.LinkPayer(created.Payer, "b-created", connector.LinkCreating) })
+	close(created, connector.ChangeDone)
+	close(linked("adopted", connector.ActionAdopt), connector.ChangeDone)
+	close(linked("updated", connector.ActionUpdate), connector.ChangeDone)
+	close(linked("held-update", connector.ActionUpdate), connector.ChangeHeld)
+	close(linked("unknown", connector.ActionUpdate), connector.ChangeUnknown)
+	close(d.planCreate(run, acme, "failed"), connector.ChangeFailed)
+	d.planCreate(run, acme, "pending")
+	link := d.planLink(run, "unchanged", "b-unchanged")
+	d.do(func(tx *Tx) error { return tx.CloseLink(run, link, "") })
+	for id, v := range map[string]Verdict{"excluded": Excluded, "held": Held} {
+		d.save(run, acme, record(id, id))
+		d.decide(run, acme, Decision{SourceID: id, ContentHash: record(id, id).Hash(), Verdict: v})
+	}
+	d.save(run, acme, record("not planned", "x"))
+
+	counts, outcome := d.closeRun(run, connector.RunComplete)
+	want := Counts{
+		Pulled: 11, Created: 1, Adopted: 1, Updated: 1, Failed: 1, Held: 2, Excluded: 1, Unchanged: 1,
+		LinksRequested: 1, Waiting: 3, // the pending create, the unknown update, the record nobody planned
+	}
+	if diff := cmp.Diff(want, counts); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+	if outcome != connector.RunIncomplete {
+		t.Errorf("the outcome is %s although records wait, want incomplete", outcome)
+	}
+	runs, err := d.Runs(t.Context(), Filter{})
+	if err != nil || len(runs) != 1 || runs[0].Pulled != 11 || runs[0].Outcome != "incomplete" || runs[0].LinksRequested != 1 {
+		t.Errorf("the run's row is %+v, %v", runs, err)
+	}
+}
+
+func TestARunTakesUpWhatAnEarlierRunLeft(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first := d.run(acme)
+	c := d.planCreate(first, acme, "c1")
+	if counts, outcome := d.closeRun(first, connector.RunComplete); counts.Waiting != 1 || outcome != connector.RunIncomplete {
+		t.Errorf("the first run: %+v, %s", counts, outcome)
+	}
+	second := d.run(acme)
+	d.do(func(tx *Tx) error {
+		if _, err := tx.FreezeCreate(second, c, []byte("{}")); err != nil {
+			return err
+		}
+		if err := tx.LinkPayer(c.Payer, "b1", connector.LinkLinked); err != nil {
+			return err
+		}
+		return tx.CloseDone(second, c)
+	})
+	counts, outcome := d.closeRun(second, connector.RunComplete)
+	if diff := cmp.Diff(Counts{Pulled: 1, Created: 1}, counts); diff != "" || outcome != connector.RunComplete {
+		t.Errorf("the second run is %s, counts (-want +got):\n%s", outcome, diff)
+	}
+}
+
+// A run is complete when nothing is left that payersync could do by itself.
+//
+// covers F79
+func TestARunThatLeavesWorkIsIncomplete(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		leave func(d *desk, run int64)
+		want  connector.RunOutcome
+	}{
+		{"nothing", func(*desk, int64) {}, connector.RunComplete},
+		{"a link of a linked payer", func(d *desk, run int64) { d.planLink(run, "c1", "b1") }, connector.RunIncomplete},
+		{"a create that no read confirmed", func(d *desk, run int64) {
+			c, _ := d.freeze(run, d.planCreate(run, acme, "c1"), "{}")
+			d.do(func(tx *Tx) error {
+				if err := tx.LinkPayer(c.Payer, "b1", connector.LinkCreating); err != nil {
+					return err
+				}
+				return tx.CloseDone(run, c)
+			})
+		}, connector.RunIncomplete},
+		{"a record to plan again", func(d *desk, run int64) {
+			c := d.planLinked(run, "c1", "b1", connector.ActionUpdate)
+			d.do(func(tx *Tx) error {
+				if err := tx.CloseDone(run, c); err != nil {
+					return err
+				}
+				_, err := tx.ReplanRecord(acme, "c1")
+				return err
+			})
+		}, connector.RunIncomplete},
+		{"a record for a person", func(d *desk, run int64) {
+			d.save(run, acme, record("c1", "c1"))
+			d.decide(run, acme, Decision{SourceID: "c1", Verdict: Held, Topic: TopicRecord, Reason: connector.ReasonKeyBlank})
+		}, connector.RunComplete},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run := d.run(acme)
+			tt.leave(d, run)
+			if _, got := d.closeRun(run, connector.RunComplete); got != tt.want {
+				t.Errorf("the run is %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAPlanOnlyRunMayLeaveRecordsWaiting(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.pin(acme)
+	var run int64
+	d.do(func(tx *Tx) (err error) {
+		r := newRun(acme)
+		r.Kind = connector.RunPlan
+		run, err = tx.OpenRun(r)
+		return err
+	})
+	d.planCreate(run, acme, "c1")
+	counts, outcome := d.closeRun(run, connector.RunComplete)
+	if counts.Waiting != 1 || outcome != connector.RunComplete {
+		t.Errorf("%s with %d waiting, want complete with 1", outcome, counts.Waiting)
+	}
+	if last, err := d.LastFinished(t.Context(), acme); !last.IsZero() || err != nil {
+		t.Errorf("a run that only planned counts as the last run: %v, %v", last, err)
+	}
+}
+
+func TestAMappingVersionIsKeptOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, text := range []string{"first", "second"} {
+		d.do(func(tx *Tx) error { return tx.SaveMapping("h1", text, "ada") })
+	}
+	if got := one[string](t, d.Ledger, "SELECT text FROM mapping_versions WHERE hash = 'h1'"); got != "first" {
+		t.Errorf("the text is %q, want the one first saved under its hash", got)
+	}
+}

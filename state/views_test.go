@@ -1,0 +1,160 @@
+package state
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// publicViews are the views and their columns as the architecture documents
+// them: an interface for analysts that does not change by accident.
+var publicViews = map[string]string{
+	"v_payers":          "connection, source_id, key_name, key_value, billing_id, link_state, mandate_id, mandate_status, attention_reason, updated_at",
+	"v_mandates":        "mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at",
+	"v_mandate_history": "seq, mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause",
+	"v_runs": "run_id, connection, kind, trigger, started_at, finished_at, outcome, pulled, unchanged, excluded, created, adopted, updated, " +
+		"links_requested, held, failed",
+	"v_attention": "connection, source_id, reason, detail, since",
+	"v_inbox":     "delivery_key, received_at, event_type, billing_id, state, processed_at",
+}
+
+func TestTheViewsHaveExactlyTheirPublicColumns(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	names, err := list(t.Context(), d.reader, "SELECT name FROM sqlite_master WHERE type = 'view'", nil, func(s *string) []any { return []any{s} })
+	if err != nil || len(names) != len(publicViews) {
+		t.Errorf("the views are %v, %v; want the %d documented ones", names, err, len(publicViews))
+	}
+	for _, view := range names {
+		columns := one[string](t, d.Ledger, "SELECT group_concat(name, ', ' ORDER BY cid) FROM pragma_table_info(?)", view)
+		if diff := cmp.Diff(publicViews[view], columns); diff != "" {
+			t.Errorf("columns of %s (-want +got):\n%s", view, diff)
+		}
+	}
+}
+
+func TestRowsAreNamedAsTheColumnsOfTheirView(t *testing.T) {
+	t.Parallel()
+	for view, row := range map[string]any{
+		"v_payers": PayerRow{}, "v_mandates": MandateRow{}, "v_mandate_history": HistoryRow{}, "v_runs": RunRow{}, "v_attention": AttentionRow{}, "v_inbox": InboxRow{},
+	} {
+		var names []string
+		for f := range reflect.TypeOf(row).Fields() {
+			names = append(names, f.Tag.Get("json"))
+		}
+		if diff := cmp.Diff(publicViews[view], strings.Join(names, ", ")); diff != "" {
+			t.Errorf("JSON names of %T (-want +got):\n%s", row, diff)
+		}
+	}
+}
+
+// viewText is every row of every view, as text.
+func viewText(t *testing.T, l *Ledger) string {
+	t.Helper()
+	var out strings.Builder
+	for view, columns := range publicViews {
+		rows, err := list(t.Context(), l.reader, fmt.Sprintf("SELECT concat_ws(' ', %s) FROM %s", columns, view), nil, func(s *string) []any { return []any{s} })
+		if err != nil || len(rows) == 0 {
+			t.Errorf("%s has %d rows to look at, %v", view, len(rows), err)
+		}
+		out.WriteString(strings.Join(rows, "\n"))
+	}
+	return out.String()
+}
+
+// covers S15, F94
+func TestTheViewsShowNothingPersonal(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fill(16)
+	text := strings.ToLower(viewText(t, d.Ledger))
+	for _, canary := range canaries {
+		if strings.Contains(text, strings.ToLower(canary)) {
+			t.Errorf("a view shows %q", canary)
+		}
+	}
+}
+
+func TestListsAreNarrowedByFilters(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fill(16)
+	ctx := t.Context()
+	count := func(n int, err error) int {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	payers := func(f Filter) (int, error) { rows, err := d.Payers(ctx, f); return len(rows), err }
+	attention := func(f Filter) (int, error) { rows, err := d.Attention(ctx, f); return len(rows), err }
+	inbox := func(f Filter) (int, error) { rows, err := d.Inbox(ctx, f); return len(rows), err }
+	tests := []struct {
+		name string
+		list func(Filter) (int, error)
+		f    Filter
+		want int
+	}{
+		{"all payers", payers, Filter{}, 16}, {"linked", payers, Filter{State: "linked"}, 4}, {"creating", payers, Filter{State: "creating"}, 4},
+		{"another connection", payers, Filter{Connection: "globex"}, 0}, {"three", payers, Filter{Connection: acme, Limit: 3}, 3},
+		{"an injected state", payers, Filter{State: "linked' OR '1'='1"}, 0},
+		{"attention", attention, Filter{State: "link_lost"}, 8}, {"inbox", inbox, Filter{State: "received", Limit: 5}, 5},
+	}
+	for _, tt := range tests {
+		if got := count(tt.list(tt.f)); got != tt.want {
+			t.Errorf("%s: %d rows, want %d", tt.name, got, tt.want)
+		}
+	}
+	runs, err := d.LatestRuns(ctx)
+	if err != nil || len(runs) != 1 || runs[0].Outcome != "running" {
+		t.Errorf("the latest runs are %+v, %v", runs, err)
+	}
+}
+
+// The README names every table, every view with its columns, and examples that
+// run.
+func TestTheReadmeIsTrue(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fill(8)
+	text := string(readFile(t, "README.md"))
+	tables, err := list(t.Context(), d.reader, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", nil,
+		func(s *string) []any { return []any{s} })
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("no tables: %v", err)
+	}
+	for _, table := range tables {
+		if !strings.Contains(text, "`"+table+"`") {
+			t.Errorf("the README does not name the table %s", table)
+		}
+	}
+	for view, columns := range publicViews {
+		if line := fmt.Sprintf("| `%s` | %s |", view, columns); !strings.Contains(text, line) {
+			t.Errorf("the README lacks the line %s", line)
+		}
+	}
+	_, rest, found := strings.Cut(text, `sqlite3 payersync.db "UPDATE`)
+	restore, _, closed := strings.Cut(rest, "\"\n")
+	if !found || !closed {
+		t.Fatal("the README does not say how to note a restore")
+	}
+	raw(t, d.opts.Path, "UPDATE"+restore)
+	if x := d.index(0); time.Since(x.Restored).Abs() > time.Minute {
+		t.Errorf("after the README's statement the ledger was restored at %v, want now", x.Restored)
+	}
+	_, rest, found = strings.Cut(text, "```sql\n")
+	examples, _, closed := strings.Cut(rest, "\n```")
+	if !found || !closed {
+		t.Fatal("the README has no SQL examples")
+	}
+	for example := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(examples), ";"), ";\n") {
+		if _, err := d.reader.ExecContext(t.Context(), example); err != nil {
+			t.Errorf("%v:\n%s", err, example)
+		}
+	}
+}

@@ -1,0 +1,452 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"payersync/connector"
+)
+
+var errRefused = errors.New("refused by the caller")
+
+// entries counts the audit log, the table that tests of the writer write to.
+func entries(t testing.TB, l *Ledger) int {
+	t.Helper()
+	return one[int](t, l, "SELECT count(*) FROM audit")
+}
+
+func note(subject string) func(*Tx) error {
+	return func(tx *Tx) error { return tx.Audit(Entry{Actor: "test", Action: "note", Subject: subject}) }
+}
+
+// hold keeps the writer busy until release is called, so that what is handed in
+// meanwhile shares the next transaction.
+func (d *desk) hold() (release func()) {
+	started, gate, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- d.Do(context.Background(), func(*Tx) error {
+			close(started)
+			<-gate
+			return nil
+		})
+	}()
+	<-started
+	return func() {
+		close(gate)
+		if err := <-done; err != nil {
+			d.t.Error(err)
+		}
+	}
+}
+
+// together hands writes in so that they share one transaction, and returns
+// their errors in order.
+func (d *desk) together(writes ...func(*Tx) error) []error {
+	release := d.hold()
+	errs := make([]error, len(writes))
+	var wg sync.WaitGroup
+	for i, w := range writes {
+		wg.Go(func() { errs[i] = d.Do(context.Background(), w) })
+		for len(d.queue) != i+1 {
+			time.Sleep(50 * time.Microsecond) // the queue is the only sign of a hand-over
+		}
+	}
+	release()
+	wg.Wait()
+	return errs
+}
+
+func TestAFailedWriteKeepsNothingAndItsNeighboursAreKept(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	errs := d.together(
+		note("before"),
+		func(tx *Tx) error { return errors.Join(note("half")(tx), errRefused) },
+		func(tx *Tx) error {
+			if err := note("half")(tx); err != nil {
+				return err
+			}
+			panic("of a test")
+		},
+		func(tx *Tx) error { return tx.exec("INSERT INTO audit (at) VALUES ('incomplete')") },
+		note("after"),
+	)
+	if errs[0] != nil || errs[4] != nil {
+		t.Errorf("the neighbours failed: %v, %v", errs[0], errs[4])
+	}
+	if !errors.Is(errs[1], errRefused) {
+		t.Errorf("got %v, want the caller's own error", errs[1])
+	}
+	if errs[2] == nil || !strings.Contains(errs[2].Error(), "panicked") {
+		t.Errorf("got %v, want the panic as an error", errs[2])
+	}
+	if errs[3] == nil {
+		t.Error("a broken row was accepted")
+	}
+	if got := one[string](t, d.Ledger, "SELECT group_concat(subject ORDER BY seq) FROM audit"); got != "before,after" {
+		t.Errorf("kept %q, want the two neighbours alone", got)
+	}
+	if err := d.Integrity(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// covers F80
+func TestAPanicDoesNotShowItsValue(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	err := d.Do(t.Context(), func(*Tx) error { panic("ada@example.com") })
+	if err == nil || strings.Contains(err.Error(), "ada") {
+		t.Errorf("got %v, want an error without the value", err)
+	}
+}
+
+func TestWritesThatArriveTogetherShareOneInstantAndOneCommit(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	watcher := rawDB(t, d.opts.Path)
+	before := dataVersion(t, watcher)
+	var first, last time.Time
+	for _, err := range d.together(
+		func(tx *Tx) error { first = tx.Now(); return note("a")(tx) },
+		note("b"),
+		func(tx *Tx) error { d.clock.move(time.Hour); last = tx.Now(); return note("c")(tx) },
+	) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if !first.Equal(last) {
+		t.Errorf("one transaction has two instants, %v and %v", first, last)
+	}
+	if got := dataVersion(t, watcher) - before; got != 1 {
+		t.Errorf("%d commits for three writes that arrived together, want 1", got)
+	}
+}
+
+// dataVersion is a number that another connection's commits raise.
+func dataVersion(t *testing.T, db *sql.DB) (v int) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestAWriteIsNotBegunAfterItsContextEnded(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errRefused)
+	for range 50 { // the queue has room all the time
+		if err := d.Do(ctx, note("late")); !errors.Is(err, errRefused) {
+			t.Fatalf("got %v, want the cause of the context's end", err)
+		}
+	}
+	if got := entries(t, d.Ledger); got != 0 {
+		t.Errorf("%d writes were made", got)
+	}
+}
+
+func TestAWriteThatWasHandedOverIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	release := d.hold()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Do(ctx, note("handed over")) }()
+	for len(d.queue) == 0 {
+		time.Sleep(50 * time.Microsecond) // the queue is the only sign of a hand-over
+	}
+	cancel()
+	release()
+	if err := <-done; err != nil {
+		t.Errorf("got %v, want to learn that the write happened", err)
+	}
+	if got := entries(t, d.Ledger); got != 1 {
+		t.Errorf("%d entries, want 1", got)
+	}
+}
+
+// covers F67
+func TestCloseWaitsForWhatWasHandedIn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	release := d.hold()
+	const writes = 40
+	errs := make(chan error, writes)
+	for i := range writes {
+		go func() { errs <- d.Do(context.Background(), note(fmt.Sprint(i))) }()
+	}
+	for len(d.queue) < writes {
+		time.Sleep(50 * time.Microsecond) // the queue is the only sign of a hand-over
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- d.Close() }()
+	<-d.closing
+	release()
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	for range writes {
+		if err := <-errs; err != nil {
+			t.Errorf("a write handed in before Close failed: %v", err)
+		}
+	}
+	if err := d.Do(t.Context(), note("too late")); !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v, want %v", err, ErrClosed)
+	}
+	if err := d.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+	if got := entries(t, d.another()); got != writes {
+		t.Errorf("%d entries after a restart, want %d", got, writes)
+	}
+}
+
+func TestWritesRacingWithCloseAreKeptOrRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	kept := 0
+	for range 32 {
+		wg.Go(func() {
+			for {
+				err := d.Do(context.Background(), note("race"))
+				if errors.Is(err, ErrClosed) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				kept++
+				mu.Unlock()
+			}
+		})
+	}
+	for entries(t, d.Ledger) < 100 {
+		time.Sleep(time.Millisecond) // another goroutine's progress, seen in the ledger
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if got := entries(t, d.another()); got != kept {
+		t.Errorf("%d writes are there, %d were acknowledged", got, kept)
+	}
+}
+
+// Two ledgers on one file, as two processes have them, lose nothing to each
+// other and keep one chain.
+func TestTwoLedgersOnOneFileTakeTurns(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const writers, each = 8, 25
+	var wg sync.WaitGroup
+	for i, l := range []*Ledger{d.Ledger, d.another()} {
+		for w := range writers {
+			wg.Go(func() {
+				for n := range each {
+					if err := l.Do(context.Background(), note(fmt.Sprintf("%d-%d-%d", i, w, n))); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if got := one[int](t, d.Ledger, "SELECT count(DISTINCT subject) FROM audit"); got != 2*writers*each {
+		t.Errorf("%d entries, want %d", got, 2*writers*each)
+	}
+	if err := d.Integrity(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// capPages lets the file grow by so many pages at most, as a full disk would; 0
+// gives the space back.
+func (d *desk) capPages(more int) {
+	d.t.Helper()
+	d.do(func(tx *Tx) error {
+		var pages int
+		if err := tx.row([]any{&pages}, "PRAGMA page_count"); err != nil {
+			return err
+		}
+		limit := pages + more
+		if more == 0 {
+			limit = 1 << 30
+		}
+		var now int
+		return tx.row([]any{&now}, fmt.Sprintf("PRAGMA max_page_count = %d", limit))
+	})
+}
+
+// covers F59, L6
+func TestAFullDiskFailsClosedAndRecovers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.capPages(8)
+	kept, refused := 0, error(nil)
+	for refused == nil {
+		refused = d.Do(t.Context(), receiveBig(fmt.Sprint("d", kept)))
+		if refused == nil {
+			kept++
+		}
+	}
+	if !strings.Contains(refused.Error(), "full") {
+		t.Errorf("got %q, want it to say that the disk is full", refused)
+	}
+	if got := one[int](t, d.Ledger, "SELECT count(*) FROM inbox"); got != kept {
+		t.Errorf("%d rows are there, %d were acknowledged", got, kept)
+	}
+	if err := d.Integrity(t.Context()); err != nil {
+		t.Error(err)
+	}
+	d.capPages(0)
+	if err := d.Do(t.Context(), receiveBig("after")); err != nil {
+		t.Errorf("space is back: %v", err)
+	}
+}
+
+// receiveBig stores a delivery that needs new pages.
+func receiveBig(key string) func(*Tx) error {
+	return func(tx *Tx) error {
+		_, err := tx.Receive(Delivery{Key: key, Body: make([]byte, 6000), State: connector.InboxReceived})
+		return err
+	}
+}
+
+// SQLite may give up a whole transaction when the disk is full. Whoever shares
+// it is told so, and a write that carries on regardless commits nothing.
+//
+// covers F59
+func TestAFullDiskTakesTheWholeCommitAlong(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.capPages(1)
+	errs := d.together(
+		note("neighbour"),
+		func(tx *Tx) error {
+			_ = receiveBig("too big")(tx)
+			_ = receiveBig("too big as well")(tx) // its error is lost on purpose
+			_ = tx.exec("UPDATE ledger SET ticket = 99")
+			var n int
+			_ = tx.row([]any{&n}, "UPDATE ledger SET ticket = 98 RETURNING ticket")
+			return nil
+		},
+		note("another neighbour"),
+	)
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("write %d was acknowledged", i)
+		}
+	}
+	if n, ticket := entries(t, d.Ledger), one[int](t, d.Ledger, "SELECT ticket FROM ledger"); n != 0 || ticket != 0 {
+		t.Errorf("%d entries and ticket %d were kept, want none", n, ticket)
+	}
+	d.capPages(0)
+	d.do(note("later"))
+}
+
+// Every write of a fixed story is tried with room for n more pages, n growing
+// until it passes: it fails whole or passes whole.
+//
+// covers F59, F70
+func TestEveryWriteFailsWholeWhenSpaceRunsOutInIt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for n := 1; ; n++ {
+		d.capPages(n)
+		err := d.Do(t.Context(), func(tx *Tx) error {
+			for i := range 12 {
+				if err := receiveBig(fmt.Sprint("s", i))(tx); err != nil {
+					return err
+				}
+				if err := note(fmt.Sprint("s", i))(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		deliveries, notes := one[int](t, d.Ledger, "SELECT count(*) FROM inbox"), entries(t, d.Ledger)
+		if err == nil {
+			if deliveries != 12 || notes != 12 {
+				t.Errorf("acknowledged, but %d and %d rows of 12 are there", deliveries, notes)
+			}
+			return
+		}
+		if deliveries != 0 || notes != 0 {
+			t.Fatalf("room for %d pages: refused with %v, but %d and %d rows are there", n, err, deliveries, notes)
+		}
+	}
+}
+
+// covers F60, L6
+func TestALockHeldByAnotherProgramIsWaitedForWithinBounds(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	other, err := rawDB(t, d.opts.Path).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := func(statement string) {
+		t.Helper()
+		if _, err := other.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	lock("BEGIN IMMEDIATE")
+	done := make(chan error, 1)
+	go func() { done <- d.Do(context.Background(), note("waits")) }()
+	if got := entries(t, d.Ledger); got != 0 {
+		t.Errorf("a reader sees %d entries, want none, and no wait", got)
+	}
+	lock("COMMIT")
+	if err := <-done; err != nil {
+		t.Errorf("the lock is gone: %v", err)
+	}
+
+	d.do(func(tx *Tx) error { return tx.exec("PRAGMA busy_timeout = 30") })
+	lock("BEGIN IMMEDIATE")
+	if err := d.Do(t.Context(), note("gives up")); err == nil || !strings.Contains(err.Error(), "locked") {
+		t.Errorf("got %v, want it to say that the ledger is locked", err)
+	}
+	lock("ROLLBACK")
+	d.do(note("works again"))
+	if got := one[string](t, d.Ledger, "SELECT group_concat(subject ORDER BY seq) FROM audit"); got != "waits,works again" {
+		t.Errorf("kept %q", got)
+	}
+}
+
+func TestPingNeedsTheWriter(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	if err := d.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	d.do(func(tx *Tx) error { return tx.exec("PRAGMA busy_timeout = 30") })
+	other, err := rawDB(t, d.opts.Path).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Ping(t.Context()); err == nil {
+		t.Error("a ledger that cannot be written to answers a ping")
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+}
