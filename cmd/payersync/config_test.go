@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,8 +16,6 @@ import (
 	"payersync/connector/billing"
 	"payersync/mapping/strict"
 )
-
-var updateConfig = flag.Bool("update", false, "rewrite the golden files of wrong configurations")
 
 // environment is what the tests' configurations find in their environment.
 func environment(name string) (string, bool) {
@@ -47,7 +44,7 @@ func TestWrongConfigurationsAreExplained(t *testing.T) {
 			}
 			got := strings.ReplaceAll(wrong.Error(), filepath.Base(file), "payersync.yaml") + "\n"
 			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
-			if *updateConfig {
+			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
 					t.Fatal(err)
 				}

@@ -41,13 +41,14 @@ func exitCode(err error) int {
 	var code exitError
 	var usage usageError
 	var config *strict.Error
+	var other *state.ErrOtherEnvironment
 	var open *state.ErrRunOpen
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &code):
 		return int(code)
-	case errors.As(err, &usage), errors.As(err, &config):
+	case errors.As(err, &usage), errors.As(err, &config), errors.As(err, &other):
 		return exitUsage
 	case errors.As(err, &open):
 		return exitHeld
@@ -68,11 +69,7 @@ func codeOf(r syncer.Result) int {
 		if r.Err != nil {
 			return exitCode(r.Err)
 		}
-		undone := r.Counts.Held + r.Counts.Failed
-		if r.Kind != connector.RunPlan {
-			undone += r.Counts.Waiting
-		}
-		if undone > 0 {
+		if r.Outcome == connector.RunIncomplete || r.Counts.Held+r.Counts.Failed > 0 {
 			return exitAttention
 		}
 		return exitDone

@@ -61,7 +61,7 @@ func (a *app) initialise(dir string) error {
 	if a.json() {
 		return printJSON(a.out, map[string]any{"folder": dir, "files": append(quickStart, keyFile)})
 	}
-	fmt.Fprintf(a.out, "Wrote payersync.yaml, mapping.yaml, customers.csv and payersync.key into %s.\n", dir)
+	fmt.Fprintf(a.out, "Wrote payersync.yaml, mapping.yaml, customers.csv and payersync.key into %s\n", dir)
 	fmt.Fprintln(a.out, "Keep payersync.key safe: without it the ledger cannot be read. Next:")
 	fmt.Fprintf(a.out, "  payersync sandbox                         in another terminal: a model of the billing service\n")
 	fmt.Fprintf(a.out, "  payersync plan --config %s   what would be done\n", filepath.Join(dir, "payersync.yaml"))

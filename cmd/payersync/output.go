@@ -71,8 +71,11 @@ func shown(s *string) string {
 
 // plural returns "1 thing" or "n things".
 func plural(n int, thing string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + thing
+	case strings.HasSuffix(thing, "s"):
+		thing += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }

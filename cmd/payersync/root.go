@@ -99,14 +99,16 @@ time · 6 another run holds the connection · 130 interrupted.`,
 	return root
 }
 
-// usageArgs turns cobra's complaints about arguments into usage errors.
+// usageArgs lets a command that is called with the wrong arguments say how it is
+// called.
 func usageArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return usagef("%w; see %s --help", err, cmd.CommandPath())
+			var usage usageError
+			if err := check(cmd, args); err == nil || errors.As(err, &usage) {
+				return err
 			}
-			return nil
+			return usagef("call it like this: %s; see %s --help", cmd.UseLine(), cmd.CommandPath())
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -120,7 +122,7 @@ func subcommands(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return fmt.Errorf("there is no command %q%s", cmd.CommandPath()+" "+args[0], didYouMean(cmd.SuggestionsFor(args[0])))
+		return usagef("there is no command %q%s; see %s --help", cmd.CommandPath()+" "+args[0], didYouMean(cmd.SuggestionsFor(args[0])), cmd.CommandPath())
 	}
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	c.AddCommand(subs...)
@@ -131,22 +133,37 @@ func didYouMean(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %s?", strings.Join(names, " or "))
+	return fmt.Sprintf(" (did you mean %s?)", strings.Join(names, " or "))
 }
 
-// flagError adds the nearest flag to cobra's complaint about an unknown one.
+// flagError says what is wrong with a flag, and which one was probably meant.
 func flagError(cmd *cobra.Command, err error) error {
-	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
-	if !unknown {
-		return usagef("%w; see %s --help", err, cmd.CommandPath())
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	var blank *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			name = name[1:]
+		}
+		return usagef("there is no flag %s%s; see %s --help", name, didYouMean(flagsLike(cmd, name)), cmd.CommandPath())
+	case errors.As(err, &invalid):
+		return usagef("--%s cannot be %q; see %s --help", invalid.GetFlag().Name, invalid.GetValue(), cmd.CommandPath())
+	case errors.As(err, &blank):
+		return usagef("--%s needs a value; see %s --help", blank.GetFlag().Name, cmd.CommandPath())
 	}
-	var near []string
+	return usagef("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// flagsLike returns the flags whose name is a slip away from name.
+func flagsLike(cmd *cobra.Command, name string) (near []string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && alike(f.Name, name) {
+		if !f.Hidden && alike("--"+f.Name, name) {
 			near = append(near, "--"+f.Name)
 		}
 	})
-	return usagef("there is no flag --%s%s; see %s --help", name, didYouMean(near), cmd.CommandPath())
+	return near
 }
 
 // alike reports whether two words differ by a slip of the keyboard: one letter

@@ -35,17 +35,25 @@ Health: GET /healthz (alive) and /readyz (the ledger can be written to).`,
 		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
-				return err
+			err := a.openAndServe(cmd.Context())
+			if errors.Is(err, context.Canceled) {
+				return nil // told to stop before it had begun is stopped in order, too
 			}
-			if err := s.openBilling(a, s.cfg.Log); err != nil {
-				return err
-			}
-			defer s.close()
-			return a.serve(cmd.Context(), s)
+			return err
 		},
 	}
+}
+
+func (a *app) openAndServe(ctx context.Context) error {
+	s, err := a.openLedger(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.openBilling(ctx, a, s.cfg.Log); err != nil {
+		return err
+	}
+	defer s.close()
+	return a.serve(ctx, s)
 }
 
 func (a *app) serve(ctx context.Context, s *session) error {

@@ -141,6 +141,8 @@ func outcomeText(r syncer.Result) string {
 	switch {
 	case r.Outcome == connector.RunAwaitingApproval:
 		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
+	case r.Err == nil && r.Outcome == connector.RunIncomplete:
+		return "incomplete; run it again to finish what is left"
 	case r.Err == nil:
 		return string(r.Outcome)
 	case errors.Is(r.Err, context.Canceled):

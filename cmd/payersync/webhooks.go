@@ -131,9 +131,10 @@ func (a *app) webhooksListCmd() *cobra.Command {
 
 func (a *app) webhooksReplayCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:     "replay DELIVERY",
-		Short:   "Reflect one delivery again",
-		Long:    "Puts a delivery back into the inbox and reflects it: its customer is read once more. Replaying does no harm, because a delivery is only a hint to look.",
+		Use:   "replay DELIVERY",
+		Short: "Reflect one delivery again",
+		Long: `Puts a delivery back into the inbox and reflects it: its customer is read once more.
+Replaying does no harm, because a delivery is only a hint to look.`,
 		Example: "  payersync webhooks replay event:0b6f1c2e",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -200,13 +201,16 @@ func (a *app) sendTest(ctx context.Context, cfg *config, local bool) error {
 		return fmt.Errorf("cannot reach the endpoint: %w; is payersync serve running?", err)
 	}
 	defer resp.Body.Close()
-	if a.json() {
-		return printJSON(a.out, map[string]any{"url": req.URL.String(), "status": resp.StatusCode})
+	taken := resp.StatusCode/100 == 2
+	switch {
+	case a.json():
+		err = printJSON(a.out, map[string]any{"url": req.URL.String(), "status": resp.StatusCode})
+	case taken:
+		_, err = fmt.Fprintf(a.out, "%s answered %s: signed deliveries arrive.\n", req.URL, resp.Status)
 	}
-	if resp.StatusCode/100 != 2 {
+	if !taken {
 		return fmt.Errorf("%s answered %s; a 401 means another secret, a 404 another path", req.URL, resp.Status)
 	}
-	_, err = fmt.Fprintf(a.out, "%s answered %s: signed deliveries arrive.\n", req.URL, resp.Status)
 	return err
 }
 

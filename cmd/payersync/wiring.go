@@ -78,17 +78,21 @@ func (a *app) open(ctx context.Context) (*session, error) {
 	if a.verbose {
 		how.Level = "debug"
 	}
-	return s, s.openBilling(a, how)
+	return s, s.openBilling(ctx, a, how)
 }
 
-// openBilling opens the way to the billing service. When that fails it closes
-// the session.
-func (s *session) openBilling(a *app, how logConfig) (err error) {
+// openBilling opens the way to the billing service, unless the ledger belongs to
+// another one: what it holds must be neither sent there nor judged by what is
+// there (fault F77). When that fails it closes the session.
+func (s *session) openBilling(ctx context.Context, a *app, how logConfig) (err error) {
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
+	if err = s.ledger.CheckEnvironment(ctx, s.cfg.fingerprint()); err != nil {
+		return err
+	}
 	if s.log, err = newLog(a.errOut, how.Level, how.Format, s.cfg.secrets()); err != nil {
 		return err
 	}

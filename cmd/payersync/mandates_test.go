@@ -1,0 +1,276 @@
+package main
+
+import (
+	"encoding/csv"
+	"net/http"
+	"strings"
+	"testing"
+
+	"payersync/connector/sandbox"
+	"payersync/state"
+)
+
+// mandateStatus returns a record's mandate status as the ledger has it.
+func (w *world) mandateStatus(sourceID string) string {
+	w.t.Helper()
+	for _, p := range decodeLines[state.PayerRow](w.t, w.expect(exitDone, "payers", "list", "--output", "json")) {
+		if p.SourceID == sourceID {
+			return shown(p.MandateStatus)
+		}
+	}
+	w.t.Fatalf("the ledger has no payer %s", sourceID)
+	return ""
+}
+
+// must fails the test when an act of the sandbox's people did not work.
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// audited reports whether the audit log, which is not sealed, holds this text.
+func (w *world) audited(text string) bool { return strings.Contains(string(w.ledgerBytes()), text) }
+
+func TestASigningLinkIsShownOnlyOnDemandAndAudited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.expect(exitDone, "sync")
+	link := w.mandateOf("A00001").URL
+	for _, args := range [][]string{
+		{"mandates", "list"}, {"mandates", "list", "--output", "json"}, {"mandates", "export"}, {"payers", "show", "A00001"},
+		{"payers", "show", "A00001", "--output", "json"}, {"status"}, {"sweep"},
+	} {
+		if r := w.expect(exitDone, args...); strings.Contains(r.out+r.errOut, "/sign/") {
+			t.Errorf("%s shows a signing link:\n%s%s", args, r.out, r.errOut)
+		}
+	}
+	if w.audited("show signing links") {
+		t.Error("the audit log has somebody look before anybody did")
+	}
+	for _, args := range [][]string{
+		{"mandates", "list", "--links"}, {"mandates", "list", "--links", "--output", "json"}, {"mandates", "export", "--links"},
+	} {
+		if r := w.expect(exitDone, args...); !strings.Contains(r.out, link) {
+			t.Errorf("%s does not show %s:\n%s", args, link, r.out)
+		}
+	}
+	if !w.audited("show signing links") {
+		t.Error("the audit log does not have who looked at the links")
+	}
+}
+
+func TestAMandateIsCancelledOnlyWithAReasonAndAudited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.expect(exitDone, "sync")
+	before := w.box.Writes()
+	for _, refused := range []result{w.run("mandates", "cancel", "A00001"), w.run("mandates", "cancel", "A00001", "--reason", "")} {
+		if refused.code != exitUsage || !strings.Contains(refused.errOut, "cancelling a mandate takes a reason") {
+			t.Errorf("without a reason it ended with %d: %s", refused.code, refused.errOut)
+		}
+	}
+	if n := w.box.Writes() - before; n != 0 {
+		t.Errorf("%d writes without a reason", n)
+	}
+	w.expect(exitDone, "mandates", "cancel", "A00001", "--reason", "the payer moved away")
+	if got := w.mandateOf("A00001").Status; got != "CANCELLED" {
+		t.Errorf("the service has the mandate as %s", got)
+	}
+	if got := w.mandateStatus("A00001"); got != "CANCELLED" {
+		t.Errorf("the ledger has the mandate as %s", got)
+	}
+	if !w.audited("cancel mandate") || !w.audited("the payer moved away") {
+		t.Error("the audit log does not have who cancelled and why")
+	}
+	if other := w.mandateOf("A00002").Status; other != "CREATED" {
+		t.Errorf("the other payer's mandate is %s", other)
+	}
+}
+
+// A cancelled mandate is replaced only when a person says why: not by a sync,
+// not by a changed record, not by a request without a reason.
+func TestACancelledMandateIsReplacedOnlyByAPersonWithAReason(t *testing.T) {
+	t.Parallel()
+	rows := people(1)
+	w := newWorld(t, rows)
+	w.expect(exitDone, "sync")
+	w.must(w.box.Sign(w.mandateOf("A00001").ID))
+	w.must(w.box.BankCancel(w.mandateOf("A00001").ID, "ACCOUNT_CLOSED"))
+	w.expect(exitDone, "sweep")
+	rows[0].Phone = "01632 960555"
+	w.export(rows...)
+	w.run("sync")
+	w.run("backfill", "--yes")
+	if refused := w.expect(exitUsage, "mandates", "request", "A00001"); !strings.Contains(refused.errOut, "--reason 'changed bank'") {
+		t.Errorf("a request without a reason says: %s", refused.errOut)
+	}
+	if got := w.mandateOf("A00001").Status; got != "CANCELLED" {
+		t.Fatalf("the newest mandate is %s: somebody asked again", got)
+	}
+
+	asked := decode[map[string]string](t, w.expect(exitDone, "mandates", "request", "A00001", "--reason", "changed bank", "--output", "json"))
+	fresh := w.mandateOf("A00001")
+	if fresh.Status != "CREATED" || asked["mandate_id"] != fresh.ID || asked["link"] != fresh.URL || asked["status"] != "CREATED" {
+		t.Errorf("the service has %s %s, the command says %v", fresh.ID, fresh.Status, asked)
+	}
+	if got := w.mandateStatus("A00001"); got != "CREATED" {
+		t.Errorf("the ledger has the mandate as %s", got)
+	}
+	if !w.audited("request signing link") || !w.audited("changed bank") {
+		t.Error("the audit log does not have who asked and why")
+	}
+}
+
+func TestASignedMandateIsNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "sync")
+	w.must(w.box.Sign(w.mandateOf("A00001").ID))
+	w.expect(exitDone, "sweep")
+	before := w.box.Writes()
+	if refused := w.expect(exitFailed, "mandates", "request", "A00001"); !strings.Contains(refused.errOut, "the payer has signed a mandate already") {
+		t.Errorf("it says: %s", refused.errOut)
+	}
+	if n := w.box.Writes() - before; n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+	if unknown := w.expect(exitFailed, "mandates", "request", "A9"); !strings.Contains(unknown.errOut, `no payer has "A9"`) {
+		t.Errorf("an unknown payer says: %s", unknown.errOut)
+	}
+}
+
+// covers F58, V2
+func TestALostSigningLinkIsShownAndFetchedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.box.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Path: "/api/customers/*/directdebitmandates", Count: 1})
+	w.run("sync")
+	w.box.ClearFaults()
+	var lost string
+	for _, a := range decodeLines[state.AttentionRow](t, w.expect(exitDone, "attention", "list", "--output", "json")) {
+		if a.Reason == "link_lost" {
+			lost = a.SourceID
+		}
+	}
+	if lost == "" {
+		t.Fatal("the ledger does not say that a signing link was lost")
+	}
+	if r := w.expect(exitDone, "mandates", "request", lost); !strings.Contains(r.out, w.mandateOf(lost).URL) {
+		t.Errorf("fetching the link again prints:\n%s", r.out)
+	}
+	if left := w.expect(exitDone, "attention", "list", "--output", "json").out; left != "" {
+		t.Errorf("the link is there and still:\n%s", left)
+	}
+	for _, c := range w.box.Customers() {
+		if len(c.Mandates) != 1 {
+			t.Errorf("%s has %d mandates", c.Name, len(c.Mandates))
+		}
+	}
+}
+
+func TestTheMandateExportIsSafeInASpreadsheet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, []row{{ID: "=1+1", Name: "Formula", Email: "formula@example.org"}, {ID: "A,1", Name: "Comma", Email: "comma@example.org"}})
+	w.expect(exitDone, "sync")
+	records, err := csv.NewReader(strings.NewReader(w.expect(exitDone, "mandates", "export").out)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, r := range records[1:] {
+		found[r[3]] = true
+	}
+	if len(records) != 3 || !found["'=1+1"] || !found["A,1"] {
+		t.Errorf("exported %q", records)
+	}
+}
+
+func TestShowTellsAPayersWholeStory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, []row{{ID: "A00001", Name: "Northwind", Email: "ada@northwind.example", Street: "1 High St"}})
+	w.expect(exitDone, "sync")
+	m := w.mandateOf("A00001")
+	w.must(w.box.Sign(m.ID))
+	w.must(w.box.BankCancel(m.ID, "ACCOUNT_CLOSED"))
+	w.expect(exitDone, "sweep")
+	for _, id := range []string{"A00001", m.CustomerID, m.ID} {
+		told := w.expect(exitDone, "payers", "show", id).out
+		for _, want := range []string{
+			"acme, record A00001 (accountNumber=A00001): linked", "customer " + m.CustomerID, `name: "Northwind"`, `people[0].email: "ada@northwind.example"`,
+			"awaiting signature (seen by link)", "cancelled (seen by sweep)", "! The mandate was cancelled",
+		} {
+			if !strings.Contains(told, want) {
+				t.Errorf("payers show %s does not say %q:\n%s", id, want, told)
+			}
+		}
+		if strings.Contains(told, "ACCOUNT_CLOSED") {
+			t.Errorf("payers show %s tells the bank's reason:\n%s", id, told)
+		}
+	}
+	if unknown := w.expect(exitFailed, "payers", "show", "A9"); !strings.Contains(unknown.errOut, "payersync payers list shows all") {
+		t.Errorf("an unknown payer says: %s", unknown.errOut)
+	}
+}
+
+// covers F33, S9
+func TestASweepRepairsWhatNoWebhookTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(4))
+	w.expect(exitDone, "sync")
+	w.must(w.box.Sign(w.mandateOf("A00001").ID))
+	w.must(w.box.Sign(w.mandateOf("A00002").ID))
+	w.must(w.box.Approve(w.mandateOf("A00002").ID))
+	w.must(w.box.SetStatus(w.mandateOf("A00003").ID, "PAUSED_BY_BANK"))
+	w.must(w.box.Delete(w.mandateOf("A00004").CustomerID))
+
+	swept := w.expect(exitDone, "sweep")
+	if want := "3 customers in the billing service: 3 mandate statuses repaired, 0 changed by others, 1 missing, 0 with a doubled key\n"; swept.out != want {
+		t.Errorf("the sweep says %s", swept.out)
+	}
+	for id, want := range map[string]string{"A00001": "PENDING", "A00002": "ACTIVE", "A00003": "PAUSED_BY_BANK"} {
+		if got := w.mandateStatus(id); got != want {
+			t.Errorf("%s is %s in the ledger, want %s", id, got, want)
+		}
+	}
+	reasons := decode[statusReport](t, w.expect(exitDone, "status", "--output", "json")).Attention
+	if reasons["status_unknown"] != 1 || reasons["customer_missing"] != 1 {
+		t.Errorf("needs attention: %v", reasons)
+	}
+	again := w.expect(exitDone, "sweep")
+	if !strings.Contains(again.out, ": 0 mandate statuses repaired") {
+		t.Errorf("a second sweep says %s", again.out)
+	}
+	w.run("sync")
+	if n := len(w.box.Customers()); n != 3 {
+		t.Errorf("%d customers: the missing one was made again by itself", n)
+	}
+}
+
+// covers F53
+func TestARefusedRecordIsTriedAgainOnRequest(t *testing.T) {
+	t.Parallel()
+	rows := people(3)
+	w := newWorld(t, rows)
+	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodPost, Path: "/api/customers", Skip: 1, Count: 1, Status: http.StatusUnprocessableEntity})
+	w.expect(exitAttention, "sync")
+	refused := decodeLines[state.AttentionRow](t, w.expect(exitDone, "attention", "list", "--reason", "rejected", "--output", "json"))
+	if len(refused) != 1 || !strings.Contains(refused[0].Detail, "HTTP 422") {
+		t.Fatalf("needs attention: %+v", refused)
+	}
+	before := w.box.Writes()
+	w.run("sync")
+	if n := w.box.Writes() - before; n != 0 {
+		t.Errorf("%d writes: a refused record was sent again although nothing changed", n)
+	}
+	w.expect(exitDone, "attention", "retry", refused[0].SourceID)
+	w.expect(exitDone, "sync")
+	w.expectOnePerRow(rows)
+	if unknown := w.expect(exitFailed, "attention", "retry", "A9"); !strings.Contains(unknown.errOut, "no record has this source id") {
+		t.Errorf("an unknown record says: %s", unknown.errOut)
+	}
+	if !w.audited("retry record") {
+		t.Error("the audit log does not have who asked for another try")
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a process or a condition is waited for. It bounds every
+// wait, and nothing that works comes near it.
+const patience = 60 * time.Second
+
+// process is a payersync that runs.
+type process struct {
+	t           *testing.T
+	args        string
+	cmd         *exec.Cmd
+	out, errOut output
+	ended       chan struct{}
+}
+
+// output collects what a process writes while the test looks at it.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// result is how a process ended.
+type result struct {
+	code        int // -1 when a signal ended it
+	out, errOut string
+}
+
+// start runs payersync with the installation's configuration. The test's end
+// ends it too.
+func (w *world) start(args ...string) *process {
+	w.t.Helper()
+	p := &process{t: w.t, args: strings.Join(args, " "), ended: make(chan struct{})}
+	p.cmd = exec.CommandContext(w.t.Context(), "payersync", append(args, "--config", w.path("payersync.yaml"))...)
+	p.cmd.Env = os.Environ()
+	for name, value := range w.env {
+		p.cmd.Env = append(p.cmd.Env, name+"="+value)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
+	if err := p.cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.cmd.Wait() // wait looks at the state
+	}()
+	w.t.Cleanup(func() { <-p.ended })
+	return p
+}
+
+// wait returns how the process ended.
+func (p *process) wait() result {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		_ = p.cmd.Process.Kill() // it may have ended this moment
+		<-p.ended
+		p.t.Fatalf("payersync %s did not end\nstdout: %s\nstderr: %s", p.args, &p.out, &p.errOut)
+	}
+	return result{p.cmd.ProcessState.ExitCode(), p.out.String(), p.errOut.String()}
+}
+
+// signal sends a signal to a process that has not ended.
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Fatalf("signal payersync %s: %v", p.args, err)
+	}
+}
+
+// run runs payersync to its end.
+func (w *world) run(args ...string) result {
+	w.t.Helper()
+	return w.start(args...).wait()
+}
+
+// expect runs payersync to its end and fails unless it ends with this code.
+func (w *world) expect(code int, args ...string) result {
+	w.t.Helper()
+	r := w.run(args...)
+	if r.code != code {
+		w.t.Fatalf("payersync %s ended with %d, want %d\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.code, code, r.out, r.errOut)
+	}
+	return r
+}
+
+// decode reads the one JSON value that a command printed.
+func decode[T any](t *testing.T, r result) T {
+	t.Helper()
+	values := decodeLines[T](t, r)
+	if len(values) != 1 {
+		t.Fatalf("%d JSON values, want 1:\n%s", len(values), r.out)
+	}
+	return values[0]
+}
+
+// decodeLines reads the JSON values that a command printed.
+func decodeLines[T any](t *testing.T, r result) []T {
+	t.Helper()
+	var values []T
+	for dec := json.NewDecoder(strings.NewReader(r.out)); ; {
+		var v T
+		switch err := dec.Decode(&v); {
+		case errors.Is(err, io.EOF):
+			return values
+		case err != nil:
+			t.Fatalf("%v in:\n%s", err, r.out)
+		}
+		values = append(values, v)
+	}
+}

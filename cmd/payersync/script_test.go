@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+
+	"payersync/connector/sandbox"
+)
+
+// The scripts are sessions at a terminal, one file each, for people to read.
+// Beside the usual commands they have
+//
+//	exits CODE payersync …   the command ends with this exit code
+//	edit FILE OLD NEW        replaces a text in a file; \n is a new line
+//
+// and $SERVICE, the address of a sandbox of their own. What they expect to be
+// printed is rewritten by
+//
+//	go test ./cmd/payersync -run Scripts -update
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit},
+		Setup: serveSandboxTo,
+	})
+}
+
+// serveSandboxTo serves a sandbox to one script, as payersync sandbox does.
+func serveSandboxTo(env *testscript.Env) error {
+	service := httptest.NewUnstartedServer(nil)
+	service.Config.Handler = sandbox.New(sandbox.Options{PublicURL: "http://" + service.Listener.Addr().String(), Seed: 1})
+	service.Start()
+	env.Defer(service.Close)
+	env.Setenv("SERVICE", service.Listener.Addr().String())
+	return nil
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARGUMENT…]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	code := 0
+	var ended *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &ended) {
+		code = ended.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if code != want {
+		ts.Fatalf("%s ended with %d, want %d", strings.Join(args[1:], " "), code, want)
+	}
+}
+
+func edit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: edit FILE OLD NEW")
+	}
+	text := ts.ReadFile(args[0])
+	if !strings.Contains(text, args[1]) {
+		ts.Fatalf("%s does not hold %q", args[0], args[1])
+	}
+	text = strings.ReplaceAll(text, args[1], strings.ReplaceAll(args[2], `\n`, "\n"))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+// TestEveryCommandHasAHelpThatIsKept sees to it that a new command comes with a
+// description, an example and an entry in the script that keeps the help pages.
+func TestEveryCommandHasAHelpThatIsKept(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile(filepath.Join("testdata", "script", "help.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{program: program{getenv: func(string) (string, bool) { return "", false }}}
+	for _, c := range commandsBelow(a.root()) {
+		if c.Short == "" || c.Example == "" {
+			t.Errorf("%s has no description or no example", c.CommandPath())
+		}
+		if !strings.Contains(string(script), "\nexec "+c.CommandPath()+" --help\n") {
+			t.Errorf("help.txtar does not keep the help of %s", c.CommandPath())
+		}
+	}
+}
+
+func commandsBelow(c *cobra.Command) []*cobra.Command {
+	var all []*cobra.Command
+	for _, sub := range c.Commands() {
+		all = append(append(all, sub), commandsBelow(sub)...)
+	}
+	return all
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"payersync/connector/sandbox"
+)
+
+// The values of the payers in the canary test. Each is unlike anything that
+// payersync would write by itself.
+const (
+	canaryName   = "Quetzalcoatl Ltd"
+	canaryEmail  = "quetzal@feathered.example"
+	canaryPhone  = "01632 960777"
+	canaryStreet = "7 Obsidian Terrace"
+	canaryBank   = "70714243"
+	canaryReason = "PAYER_DECEASED_CANARY"
+)
+
+// canaries collects the access tokens that go by.
+type canaries struct {
+	mu     sync.Mutex
+	tokens []string
+}
+
+// answer lets the sandbox answer, keeps the access tokens that it sees, and puts
+// an unmasked bank number where the service would mask it. A create of a payer
+// called Echo is refused with an answer that quotes it whole.
+func (c *canaries) answer(box http.Handler) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		c.note(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		sent, err := io.ReadAll(r.Body)
+		if err != nil {
+			return false
+		}
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+		if r.Method == http.MethodPost && bytes.Contains(sent, []byte(`"Echo"`)) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = w.Write(slices.Concat([]byte(`{"code":"INVALID","message":"`+canaryEmail+`","rejected":`), sent, []byte(`}`)))
+			return true
+		}
+		recorded := httptest.NewRecorder()
+		box.ServeHTTP(recorded, r)
+		for name, values := range recorded.Header() {
+			w.Header()[name] = values
+		}
+		w.Header().Del("Content-Length")
+		w.WriteHeader(recorded.Code)
+		_, _ = w.Write(bytes.ReplaceAll(recorded.Body.Bytes(), []byte(`"********"`), []byte(`"`+canaryBank+`"`)))
+		return true
+	}
+}
+
+func (c *canaries) note(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if token != "" && !slices.Contains(c.tokens, token) {
+		c.tokens = append(c.tokens, token)
+	}
+}
+
+// secrets returns what must not be seen anywhere.
+func (c *canaries) secrets() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := append([]string{clientSecret, webhookSecret, canaryBank, canaryReason}, c.tokens...)
+	for _, s := range []string{clientSecret, webhookSecret} {
+		all = append(all, base64.StdEncoding.EncodeToString([]byte(s)), url.QueryEscape(s))
+	}
+	return all
+}
+
+// personalValues are what only plan and payers show may print, and no log.
+var personalValues = []string{canaryName, canaryEmail, canaryPhone, canaryStreet, "feathered"}
+
+// All commands run at their most talkative level, with faults whose answers quote
+// what was sent. What they print and log, and the bytes of the ledger, are then
+// searched for everything that they must not show.
+//
+// covers F80, S15
+func TestNothingSecretOrPersonalIsEverShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var seen canaries
+	front := seen.answer(w.box)
+	w.front.Store(&front)
+	shown := append(w.showRuns(), w.showOthers()...)
+
+	hidden := seen.secrets()
+	for _, c := range w.box.Customers() {
+		for _, m := range c.Mandates {
+			hidden = append(hidden, m.URL, "/sign/"+m.ID)
+		}
+	}
+	if len(seen.tokens) == 0 || !slices.ContainsFunc(hidden, func(s string) bool { return strings.HasPrefix(s, "/sign/") }) ||
+		!slices.ContainsFunc(shown, func(s showing) bool { return strings.Contains(s.errOut, "level=debug") }) {
+		t.Fatal("there was no token, no signing link or no log: the search would find nothing")
+	}
+	for _, s := range shown {
+		s.expectNone(t, hidden)
+	}
+	w.expectSealed(slices.Concat(hidden, personalValues))
+}
+
+// show runs a command and keeps what it printed.
+func (w *world) show(code int, args ...string) showing {
+	w.t.Helper()
+	return showing{args, w.expect(code, append(args, "--verbose")...)}
+}
+
+// showRuns makes runs in all weathers.
+func (w *world) showRuns() (shown []showing) {
+	w.t.Helper()
+	rows := append(people(4), row{ID: "Q1", Name: canaryName, Email: canaryEmail, Phone: canaryPhone, Street: canaryStreet})
+	w.export(rows...)
+	shown = append(shown, w.show(exitDone, "check"), w.show(exitDone, "plan"), w.show(exitDone, "plan", "--output", "json"))
+
+	w.box.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+	w.box.Inject(sandbox.Fault{Kind: sandbox.Truncated, Path: "/api/customers/*/directdebitmandates", Count: 1})
+	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodGet, Path: "/api/customers", Count: 1})
+	backfill := []string{"backfill", "--yes", "--verbose"} // how much of it was done is no matter here
+	shown = append(shown, showing{backfill, w.run(backfill...)})
+	w.box.ClearFaults()
+
+	rows = append(rows, row{ID: "Q2", Name: "Echo", Email: "echo@feathered.example"}, row{ID: "Q3", Name: canaryName, Email: "not(at)feathered.example"})
+	rows[4].Phone += "8"
+	w.export(rows...)
+	shown = append(shown, w.show(exitAttention, "sync", "--output", "json"))
+
+	w.box.Inject(sandbox.Fault{Kind: sandbox.Throttled, RetryAfter: "7200"})
+	rows[4].Phone += "9"
+	w.export(rows...)
+	shown = append(shown, w.show(exitThrottled, "sync"))
+	w.box.ClearFaults()
+	return append(shown, w.show(exitAttention, "sync"))
+}
+
+// showOthers runs every command that makes no run, beside a serve that takes
+// webhooks.
+func (w *world) showOthers() (shown []showing) {
+	w.t.Helper()
+	shown = append(shown, w.show(exitDone, "webhooks", "subscribe"), w.show(exitDone, "webhooks", "subscribe", "--output", "json"))
+	serve := w.serve()
+	w.deliverCanaries()
+	for _, args := range [][]string{
+		{"sweep"}, {"status"}, {"status", "--output", "json"}, {"payers", "list"}, {"payers", "list", "--output", "json"},
+		{"payers", "show", "Q1"}, {"payers", "show", "Q1", "--output", "json"}, {"attention", "list"}, {"attention", "list", "--output", "json"},
+		{"attention", "retry", "Q2"}, {"mandates", "list"}, {"mandates", "list", "--output", "json"}, {"mandates", "export"},
+		{"mandates", "cancel", "A00003", "--reason", "asked to"}, {"webhooks", "list"}, {"webhooks", "send-test"}, {"webhooks", "replay", "event:quoting"},
+		{"check", "--output", "json"},
+	} {
+		shown = append(shown, w.show(exitDone, args...))
+	}
+	shown = append(shown, showing{[]string{"serve"}, serve.stop()})
+	w.env["BILLING_CLIENT_SECRET"] = clientSecret + "x"
+	return append(shown, w.show(exitFailed, "check"))
+}
+
+// showing is a command and what it printed.
+type showing struct {
+	args []string
+	result
+}
+
+// expectNone fails when a command shows what it must not.
+func (s showing) expectNone(t *testing.T, hidden []string) {
+	t.Helper()
+	personally := s.args[0] == "plan" || slices.Equal(s.args[:min(2, len(s.args))], []string{"payers", "show"})
+	for _, canary := range hidden {
+		if strings.Contains(s.out, canary) || strings.Contains(s.errOut, canary) {
+			t.Errorf("%s shows %q:\n%s%s", s.args, canary, s.out, s.errOut)
+		}
+	}
+	for _, canary := range personalValues {
+		if strings.Contains(s.errOut, canary) {
+			t.Errorf("%s logs %q:\n%s", s.args, canary, s.errOut)
+		}
+		if strings.Contains(s.out, canary) && !personally {
+			t.Errorf("%s prints %q:\n%s", s.args, canary, s.out)
+		}
+	}
+}
+
+// deliverCanaries sends a running serve the service's own webhooks, forged ones
+// and ones that quote a payer.
+func (w *world) deliverCanaries() {
+	w.t.Helper()
+	m := w.mandateOf("A00001")
+	w.must(w.box.Sign(m.ID))
+	w.must(w.box.BankCancel(m.ID, canaryReason))
+	if sent, err := w.box.Deliver(w.t.Context()); err != nil || sent == 0 {
+		w.t.Fatalf("%d webhooks delivered (%v)", sent, err)
+	}
+	quoting := []byte(`{"type":"dd-mandate","eventId":"quoting","customerId":"` + m.CustomerID + `","name":"` + canaryName +
+		`","email":"` + canaryEmail + `","bankAccountNumber":"` + canaryBank + `","failureReason":"` + canaryReason + `"}`)
+	forged := w.delivery(quoting)
+	forged.Header.Set("x-signature", webhookSecret)
+	for _, req := range []*http.Request{forged, w.delivery(quoting), w.delivery([]byte(canaryName + " says nothing that can be understood"))} {
+		post(w.t, req)
+	}
+	w.reflected(3)
+}
+
+// expectSealed fails when the ledger's files hold one of the texts as it is.
+func (w *world) expectSealed(texts []string) {
+	w.t.Helper()
+	data := w.ledgerBytes()
+	if !bytes.Contains(data, []byte("A00001")) {
+		w.t.Fatal("the ledger's files do not even hold a source id: the search would find nothing")
+	}
+	for _, text := range texts {
+		if bytes.Contains(data, []byte(text)) {
+			w.t.Errorf("the ledger's files hold %q", text)
+		}
+	}
+}
+
+// covers F41, F96, S15
+func TestASecretThatTheServiceMakesGoesToAFileAndIsNotPrinted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Switches.WebhookSetup = "digest_auth_subscribe" })
+	w.edit("payersync.yaml", "  rate_per_second: 100000\n", "  rate_per_second: 100000\n  dialect: {webhook_setup: digest_auth_subscribe}\n")
+	subscribed := w.expect(exitDone, "webhooks", "subscribe", "--verbose")
+	secret := w.box.WebhookSecret().Expose()
+	if strings.Contains(subscribed.out+subscribed.errOut, secret) {
+		t.Error("the new secret is printed")
+	}
+	files, err := filepath.Glob(w.path("webhook-secret-*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files with the new secret: %v (%v)", files, err)
+	}
+	kept, err := os.ReadFile(files[0])
+	if err != nil || strings.TrimSpace(string(kept)) != secret {
+		t.Errorf("the file does not hold the new secret (%v)", err)
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file's mode is %v (%v)", info.Mode(), err)
+	}
+	if !strings.Contains(subscribed.errOut, "file:"+files[0]) {
+		t.Errorf("it does not say where the secret is: %s", subscribed.errOut)
+	}
+}
+
+// covers F96
+func TestEveryFileIsForThisUserAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.remove("payersync.key")
+	fresh := filepath.Join(w.dir, "fresh")
+	w.expect(exitDone, "init", fresh)
+	w.edit("payersync.yaml", "billing:\n", "ledger: {key_file: fresh/payersync.key}\nbilling:\n")
+	w.expect(exitDone, "sync")
+	err := filepath.WalkDir(w.dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(path)
+		if err == nil && path != w.dir && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s may be opened by others: %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,414 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"payersync/state"
+)
+
+// serve starts payersync serve and waits until it takes webhooks.
+func (w *world) serve() *process {
+	w.t.Helper()
+	p := w.start("serve")
+	eventually(w.t, "serve to listen", func() bool {
+		select {
+		case <-p.ended:
+			w.t.Fatalf("serve ended by itself:\n%s", &p.errOut)
+		default:
+		}
+		resp, err := http.Get("http://" + w.hooks + "/healthz")
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close() // it has none
+		return resp.StatusCode == http.StatusOK
+	})
+	return p
+}
+
+// delivery returns a webhook as the service would send it, rightly signed.
+func (w *world) delivery(body []byte) *http.Request {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://"+w.hooks+"/webhooks/billing", bytes.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("x-signature", signature(body))
+	return req
+}
+
+func signature(body []byte) string {
+	mac := hmac.New(sha256.New, []byte(webhookSecret))
+	mac.Write(body)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// event is the body of a webhook that speaks of a customer.
+func event(id, customer string) []byte {
+	return fmt.Appendf(nil, `{"type":"dd-mandate","eventId":%q,"customerId":%q,"status":"ACTIVE"}`, id, customer)
+}
+
+// inbox returns the deliveries that the ledger has.
+func (w *world) inbox() []state.InboxRow {
+	w.t.Helper()
+	return decodeLines[state.InboxRow](w.t, w.expect(exitDone, "webhooks", "list", "--limit", "0", "--output", "json"))
+}
+
+// reflected waits until n deliveries are reflected.
+func (w *world) reflected(n int) {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("%d reflected deliveries", n), func() bool {
+		done := 0
+		for _, d := range w.inbox() {
+			if d.State == "reflected" {
+				done++
+			}
+		}
+		return done >= n
+	})
+}
+
+// stop ends a serve as its supervisor would.
+func (p *process) stop() result {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	r := p.wait()
+	if r.code != exitDone {
+		p.t.Errorf("serve ended with %d after SIGTERM, want 0:\n%s", r.code, r.errOut)
+	}
+	return r
+}
+
+// covers F34, F37, S11
+func TestNothingUnsignedIsTakenIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "sync")
+	customer := w.mandateOf("A00001").CustomerID
+	serve := w.serve()
+	body := event("forged", customer)
+	tests := []struct {
+		name  string
+		want  int
+		forge func(*http.Request)
+	}{
+		{"unsigned", 401, func(r *http.Request) { r.Header.Del("x-signature") }},
+		{"blank signature", 401, func(r *http.Request) { r.Header.Set("x-signature", "") }},
+		{"forged", 401, func(r *http.Request) { r.Header.Set("x-signature", strings.Repeat("ab", 32)) }},
+		{"signature of another body", 401, func(r *http.Request) { r.Header.Set("x-signature", signature([]byte("{}"))) }},
+		{"truncated", 401, func(r *http.Request) { setBody(r, body[:len(body)-1]) }},
+		{"one byte more", 401, func(r *http.Request) { setBody(r, append(bytes.Clone(body), ' ')) }},
+		{"oversized", 413, func(r *http.Request) { setBody(r, make([]byte, 256<<10+1)) }},
+		{"oversized without length", 413, func(r *http.Request) { setBody(r, make([]byte, 256<<10+1)); r.ContentLength = -1 }},
+		{"compressed", 415, func(r *http.Request) { setBody(r, compress(t, body)); r.Header.Set("Content-Encoding", "gzip") }},
+		{"not JSON", 415, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }},
+		{"wrong method", 405, func(r *http.Request) { r.Method = http.MethodPut }},
+		{"wrong path", 404, func(r *http.Request) { r.URL.Path = "/webhooks" }},
+	}
+	for _, tt := range tests {
+		req := w.delivery(body)
+		tt.forge(req)
+		status, answer := post(t, req)
+		if status != tt.want || answer != "" {
+			t.Errorf("%s: answered %d %q, want %d and no body", tt.name, status, answer, tt.want)
+		}
+	}
+	if stored := w.inbox(); len(stored) != 0 {
+		t.Errorf("stored: %+v", stored)
+	}
+	log := serve.stop().errOut
+	if strings.Contains(log, "forged") || strings.Count(log, "webhook refused") < len(tests)-1 {
+		t.Errorf("the log should have each refusal and no body:\n%s", log)
+	}
+}
+
+func setBody(r *http.Request, body []byte) {
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+}
+
+func compress(t *testing.T, body []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write(body); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// post sends a request and returns the answer's status and body.
+func post(t *testing.T, req *http.Request) (status int, body string) {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// A webhook says that a mandate is active; only what the service itself then
+// says goes into the ledger.
+//
+// covers F31, F32, F38, F42, L3
+func TestASignedDeliveryIsReflectedByAskingTheService(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.expect(exitDone, "sync")
+	first, second := w.mandateOf("A00001"), w.mandateOf("A00002")
+	serve := w.serve()
+	w.must(w.box.Sign(first.ID))
+	for range 3 { // the same delivery comes three times
+		if status, _ := post(t, w.delivery(event("ev-1", first.CustomerID))); status != http.StatusOK {
+			t.Fatalf("a signed delivery was answered %d", status)
+		}
+	}
+	for _, odd := range [][]byte{
+		event("ev-2", second.CustomerID), event("ev-3", "a customer nobody knows"),
+		[]byte(`{"type":"invoice","eventId":"ev-4"}`), []byte(`{"type":"dd-mandate","eventId":"ev-5"}`), []byte(`not JSON`),
+	} {
+		if status, _ := post(t, w.delivery(odd)); status != http.StatusOK {
+			t.Errorf("%s was answered %d", odd, status)
+		}
+	}
+	w.reflected(2)
+	if got := w.mandateStatus("A00001"); got != "PENDING" {
+		t.Errorf("the signed mandate is %s in the ledger, want PENDING as in the service", got)
+	}
+	if got := w.mandateStatus("A00002"); got != "CREATED" {
+		t.Errorf("the other mandate is %s in the ledger: the webhook was believed", got)
+	}
+	count := map[string]int{}
+	for _, d := range w.inbox() {
+		count[d.State]++
+	}
+	if want := map[string]int{"reflected": 2, "parked": 1, "ignored": 1, "quarantined": 2}; fmt.Sprint(count) != fmt.Sprint(want) {
+		t.Errorf("inbox = %v, want %v", count, want)
+	}
+	serve.stop()
+}
+
+// The service's own webhooks, from subscription to ledger.
+func TestTheServicesWebhooksReachTheLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	w.expect(exitDone, "sync")
+	if r := w.expect(exitDone, "webhooks", "subscribe"); !strings.Contains(r.out, "Subscribed to [dd-mandate customer]") {
+		t.Errorf("it says %s", r.out)
+	}
+	serve := w.serve()
+	for _, id := range []string{"A00001", "A00002"} {
+		w.must(w.box.Sign(w.mandateOf(id).ID))
+		w.must(w.box.Approve(w.mandateOf(id).ID))
+	}
+	w.must(w.box.BankCancel(w.mandateOf("A00002").ID, "ACCOUNT_CLOSED"))
+	sent, err := w.box.Deliver(t.Context())
+	if err != nil || sent != 5 {
+		t.Fatalf("%d of 5 webhooks delivered (%v)", sent, err)
+	}
+	w.reflected(5)
+	for id, want := range map[string]string{"A00001": "ACTIVE", "A00002": "CANCELLED", "A00003": "CREATED"} {
+		if got := w.mandateStatus(id); got != want {
+			t.Errorf("%s is %s in the ledger, want %s", id, got, want)
+		}
+	}
+	w.expect(exitDone, "webhooks", "replay", w.inbox()[0].DeliveryKey)
+	if r := w.expect(exitFailed, "webhooks", "replay", "event:none"); !strings.Contains(r.errOut, "payersync webhooks list shows the keys") {
+		t.Errorf("an unknown delivery says: %s", r.errOut)
+	}
+	serve.stop()
+}
+
+func TestHealthcheckAndTestDeliveryAskARunningServe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitFailed, "healthcheck")
+	if r := w.expect(exitFailed, "webhooks", "send-test", "--local"); !strings.Contains(r.errOut, "is payersync serve running?") {
+		t.Errorf("without a serve it says: %s", r.errOut)
+	}
+	serve := w.serve()
+	w.expect(exitDone, "healthcheck")
+	for _, args := range [][]string{{"webhooks", "send-test", "--local"}, {"webhooks", "send-test"}} {
+		if r := w.expect(exitDone, args...); !strings.Contains(r.out, "signed deliveries arrive") {
+			t.Errorf("%s says %s", args, r.out)
+		}
+	}
+	if stored := w.inbox(); len(stored) != 2 || stored[0].State != "ignored" {
+		t.Errorf("stored: %+v", stored)
+	}
+	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
+	if r := w.expect(exitFailed, "webhooks", "send-test", "--local"); !strings.Contains(r.errOut, "a 401 means another secret") {
+		t.Errorf("with another secret it says: %s", r.errOut)
+	}
+	if r := w.expect(exitFailed, "webhooks", "send-test", "--local", "--output", "json"); !strings.Contains(r.out, `"status":401`) {
+		t.Errorf("with another secret it prints: %s", r.out)
+	}
+	serve.stop()
+}
+
+// covers F67
+func TestServeStopsWithoutLosingTheRequestsUnderWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "sync")
+	serve := w.serve()
+	slow, body := io.Pipe()
+	payload := event("slow", w.mandateOf("A00001").CustomerID)
+	req := w.delivery(payload)
+	req.Body, req.ContentLength = slow, int64(len(payload))
+	answered := make(chan int, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			answered <- 0
+			return
+		}
+		_ = resp.Body.Close() // it has none
+		answered <- resp.StatusCode
+	}()
+	if _, err := body.Write(payload[:10]); err != nil { // the request is under way
+		t.Fatal(err)
+	}
+	serve.signal(syscall.SIGTERM)
+	eventually(t, "serve to take nothing new", func() bool {
+		resp, err := http.Get("http://" + w.hooks + "/healthz")
+		if err == nil {
+			_ = resp.Body.Close() // it has none
+		}
+		return err != nil
+	})
+	if _, err := body.Write(payload[10:]); err != nil {
+		t.Fatal(err)
+	}
+	w.must(body.Close())
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("the request under way was answered %d", status)
+	}
+	if r := serve.wait(); r.code != exitDone || !strings.Contains(r.errOut, "payersync stops") {
+		t.Errorf("serve ended with %d:\n%s", r.code, r.errOut)
+	}
+	if stored := w.inbox(); len(stored) != 1 {
+		t.Errorf("stored: %+v", stored)
+	}
+}
+
+// Each round kills serve the moment the first of several deliveries is answered.
+// Every delivery that was answered with 2xx must be in the inbox afterwards.
+//
+// covers F39, S10, L3
+func TestAnAcknowledgedDeliverySurvivesAKillAtTheNextInstant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "sync")
+	customer := w.mandateOf("A00001").CustomerID
+	acknowledged := map[string]bool{}
+	for round := range 6 {
+		serve := w.serve()
+		for _, id := range w.deliverAndKill(serve, round, customer) {
+			acknowledged["event:"+id] = true
+		}
+		serve.wait()
+		if len(acknowledged) <= round {
+			t.Fatalf("round %d acknowledged nothing", round)
+		}
+	}
+	for _, d := range w.inbox() {
+		delete(acknowledged, d.DeliveryKey)
+	}
+	for key := range acknowledged {
+		t.Errorf("%s was acknowledged and is lost", key)
+	}
+	serve := w.serve()
+	eventually(t, "every delivery to be reflected", func() bool {
+		for _, d := range w.inbox() {
+			if d.State != "reflected" && d.State != "superseded" {
+				return false
+			}
+		}
+		return true
+	})
+	serve.stop()
+	if check := w.expect(exitDone, "check"); !strings.Contains(check.out, "whole, both hash chains hold") {
+		t.Errorf("check says:\n%s", check.out)
+	}
+}
+
+// deliverAndKill sends eight deliveries at once, kills serve at the first 2xx and
+// returns the ids of all that were answered with one.
+func (w *world) deliverAndKill(serve *process, round int, customer string) (acknowledged []string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for i := range 8 {
+		id := fmt.Sprintf("round-%d-%d", round, i)
+		req := w.delivery(event(id, customer)).WithContext(ctx)
+		group.Go(func() {
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return // the kill came first
+			}
+			_ = resp.Body.Close() // it has none
+			if resp.StatusCode/100 != 2 {
+				return
+			}
+			serve.signal(syscall.SIGKILL)
+			mu.Lock()
+			defer mu.Unlock()
+			acknowledged = append(acknowledged, id)
+		})
+	}
+	group.Wait()
+	return acknowledged
+}
+
+// covers F72
+func TestServeRunsWhatItsSchedulesMissed(t *testing.T) {
+	t.Parallel()
+	rows := people(3)
+	w := newWorld(t, rows)
+	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, schedule: \"@yearly\"}")
+	serve := w.serve()
+	eventually(t, "the run that was missed", func() bool { return strings.Contains(serve.errOut.String(), "run ended") })
+	w.expectOnePerRow(rows)
+	if last := w.lastRun(); last.Trigger != "catch_up" || last.Outcome != "complete" {
+		t.Errorf("the run is %+v", last)
+	}
+	serve.stop()
+	again := w.serve()
+	again.stop()
+	if last := w.lastRun(); last.RunID != 1 {
+		t.Errorf("run %d was made although nothing was missed", last.RunID)
+	}
+}
+
+func TestServeNeedsItsAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	taken := w.serve()
+	if second := w.expect(exitFailed, "serve"); !strings.Contains(second.errOut, "choose another address in server.webhooks") {
+		t.Errorf("a second serve says: %s", second.errOut)
+	}
+	taken.stop()
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package main
+
+const defaultKillRows = 500 // the race detector slows the ledger down twentyfold

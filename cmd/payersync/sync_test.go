@@ -1,0 +1,266 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector/sandbox"
+	"payersync/state"
+)
+
+// covers F12
+func TestASecondSyncOverUnchangedDataSendsNothing(t *testing.T) {
+	t.Parallel()
+	rows := people(12)
+	w := newWorld(t, rows)
+	w.expect(exitDone, "sync")
+	w.expectOnePerRow(rows)
+	w.box.ResetRequests()
+
+	again := w.expect(exitDone, "sync")
+	if !strings.Contains(again.out, "12 read: 12 unchanged, 0 created") {
+		t.Errorf("the second run says:\n%s", again.out)
+	}
+	for _, r := range w.requests(isWrite) {
+		t.Errorf("the second run sent %s %s", r.Method, r.Path)
+	}
+}
+
+// covers F12
+func TestASecondSyncWithHeldRecordsSendsNothingButReads(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(people(3), row{ID: "B1", Email: "nameless@example.org"}))
+	w.expect(exitAttention, "sync")
+	w.box.ResetRequests()
+
+	w.expect(exitAttention, "sync")
+	for _, r := range w.requests(isWrite) {
+		t.Errorf("the second run sent %s %s", r.Method, r.Path)
+	}
+}
+
+func TestASyncSendsOnlyWhatChanged(t *testing.T) {
+	t.Parallel()
+	rows := people(5)
+	w := newWorld(t, rows)
+	w.expect(exitDone, "sync")
+	w.box.ResetRequests()
+
+	rows[2].Phone = "01632 960999"
+	w.export(rows...)
+	w.expect(exitDone, "sync")
+	writes := w.requests(isWrite)
+	if len(writes) != 1 || writes[0].Method != "PUT" || !strings.Contains(string(writes[0].Body), "01632 960999") {
+		t.Errorf("%d writes, want the one update:\n%+v", len(writes), writes)
+	}
+	w.expectOnePerRow(rows)
+}
+
+func TestAPlanSendsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(25))
+	plan := w.expect(exitDone, "plan", "--limit", "2")
+	for _, want := range []string{"25 to create", "create  A00001", `people[0].email: "payer1@example.org"`, "… and more: 50 changes", "Above the limits: 25 customers would be created (the limit is 20)."} {
+		if !strings.Contains(plan.out, want) {
+			t.Errorf("the plan does not say %q:\n%s", want, plan.out)
+		}
+	}
+	if got := len(decode[planReport](t, w.expect(exitDone, "plan", "--output", "json")).Changes); got != 50 {
+		t.Errorf("the plan as JSON has %d changes, want all 50", got)
+	}
+	for _, r := range w.requests(isWrite) {
+		t.Errorf("planning sent %s %s", r.Method, r.Path)
+	}
+}
+
+func TestAPlanAboveTheLimitsIsSentOnlyAfterItsApproval(t *testing.T) {
+	t.Parallel()
+	rows := people(25)
+	w := newWorld(t, rows)
+	held := w.expect(exitApproval, "sync")
+	if !strings.Contains(held.out, "25 customers would be created (the limit is 20).") || !strings.Contains(held.out, "payersync approve ") {
+		t.Errorf("the run that waits says:\n%s", held.out)
+	}
+	if n := w.box.Writes(); n != 0 {
+		t.Errorf("%d writes before the approval", n)
+	}
+	plans := decode[statusReport](t, w.expect(exitDone, "status", "--output", "json")).Approvals
+	if len(plans) != 1 || plans[0].Creates != 25 {
+		t.Fatalf("plans that wait = %+v", plans)
+	}
+
+	w.expect(exitDone, "approve", plans[0].Hash[:12])
+	if n := w.box.Writes(); n != 0 {
+		t.Errorf("%d writes by the approval alone", n)
+	}
+	w.expect(exitDone, "sync")
+	w.expectOnePerRow(rows)
+	if again := w.expect(exitFailed, "approve", strconv.FormatInt(plans[0].ID, 10)); !strings.Contains(again.errOut, "payersync status lists the plans that wait") {
+		t.Errorf("a second approval says: %s", again.errOut)
+	}
+}
+
+func TestAnApprovalDoesNotCoverWhatALaterPlanAdds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(25))
+	w.expect(exitApproval, "sync")
+	w.expect(exitDone, "approve", "1")
+	rows := people(60)
+	w.export(rows...)
+	w.expect(exitApproval, "sync")
+	if n := w.box.Writes(); n != 0 {
+		t.Errorf("%d writes although 35 of the creates were approved by nobody", n)
+	}
+	w.expect(exitDone, "sync", "--yes")
+	w.expectOnePerRow(rows)
+}
+
+func TestYesApprovesThePlanOfItsOwnRun(t *testing.T) {
+	t.Parallel()
+	rows := people(25)
+	w := newWorld(t, rows)
+	w.expect(exitDone, "backfill", "--yes")
+	w.expectOnePerRow(rows)
+	if w.mandateOf("A00025").Status != "CREATED" {
+		t.Error("the last payer has no signing link")
+	}
+}
+
+// covers F53, F54, F79, V2
+func TestRecordsThatCannotBeSentStopNobodyElse(t *testing.T) {
+	t.Parallel()
+	good := people(4)
+	wrong := []row{
+		{ID: "B1", Email: "nameless@example.org", Street: "1 Row"},
+		{ID: "B2", Name: "Malformed", Email: "malformed(at)example.org", Street: "2 Row"},
+		{ID: "B3", Name: "Two Addresses", Email: "two@example.org", Street: "3 Row", Depot: "4 Quay"},
+		{ID: "B4", Name: "Twin", Email: "twin@example.org"}, {ID: "B4", Name: "Other Twin", Email: "other@example.org"},
+	}
+	w := newWorld(t, slices.Concat(good, wrong))
+	run := w.expect(exitAttention, "sync")
+	if !strings.Contains(run.out, "complete") || !strings.Contains(run.out, "4 created") || !strings.Contains(run.out, "4 held") {
+		t.Errorf("the run says:\n%s", run.out)
+	}
+	w.expectOnePerRow(good)
+
+	said := map[string]string{}
+	for _, a := range decodeLines[state.AttentionRow](t, w.expect(exitDone, "attention", "list", "--output", "json")) {
+		said[a.SourceID] = a.Reason + ": " + a.Detail
+	}
+	want := map[string]string{
+		"B1": "name_missing: The customer has no name.",
+		"B2": "email_malformed: The e-mail address of contact 1 is not well formed.",
+		"B3": "too_many_addresses: The customer has 2 addresses, the billing service takes 1.",
+		"B4": "record_unreadable: Lines 9 and 10 have the same AccountNumber; each customer needs its own row and its own AccountNumber.",
+	}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Errorf("v_attention differs (-want +got):\n%s", diff)
+	}
+
+	mended := []row{
+		{ID: "B1", Name: "Named", Email: "nameless@example.org"}, {ID: "B2", Name: "Malformed", Email: "well@example.org"},
+		{ID: "B3", Name: "Two Addresses", Email: "two@example.org", Street: "3 Row"}, {ID: "B4", Name: "Twin", Email: "twin@example.org"},
+	}
+	all := slices.Concat(good, mended)
+	w.export(all...)
+	w.expect(exitDone, "sync")
+	w.expectOnePerRow(all)
+	if left := w.expect(exitDone, "attention", "list", "--output", "json").out; left != "" {
+		t.Errorf("after the rows were mended there is still:\n%s", left)
+	}
+}
+
+func TestJSONOutputHasItsPublicKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(people(3), row{ID: "B1"}))
+	runKeys := []string{"connection", "counts", "kind", "outcome", "plan", "run_id"}
+	expectKeys(t, w.expect(exitAttention, "plan", "--output", "json"), append(runKeys, "changes", "held"))
+	expectKeys(t, w.expect(exitAttention, "sync", "--output", "json"), runKeys)
+	expectKeys(t, w.expect(exitDone, "payers", "list", "--output", "json"), []string{
+		"connection", "source_id", "key_name", "key_value", "billing_id", "link_state", "mandate_id", "mandate_status", "attention_reason", "updated_at",
+	})
+	expectKeys(t, w.expect(exitDone, "payers", "show", "A00001", "--output", "json"), []string{
+		"connection", "source_id", "key", "link_state", "billing_id", "mandate_id", "applied", "history", "attention",
+	})
+	expectKeys(t, w.expect(exitDone, "mandates", "list", "--output", "json"), []string{
+		"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at",
+	})
+	expectKeys(t, w.expect(exitDone, "attention", "list", "--output", "json"), []string{"connection", "source_id", "reason", "detail", "since"})
+	expectKeys(t, w.expect(exitDone, "sweep", "--output", "json"), []string{
+		"customers", "repaired", "drifted", "missing", "doubled", "drained",
+	})
+	expectKeys(t, w.expect(exitDone, "version", "--output", "json"), []string{"version", "commit", "go"})
+	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "detail"})
+
+	status := w.expect(exitDone, "status", "--output", "json")
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox"})
+	var runs struct{ Runs []map[string]any }
+	if err := json.Unmarshal([]byte(status.out), &runs); err != nil || len(runs.Runs) != 1 {
+		t.Fatalf("%d runs, want the last of the one connection (%v)", len(runs.Runs), err)
+	}
+	columns := []string{ // of v_runs
+		"run_id", "connection", "kind", "trigger", "started_at", "finished_at", "outcome", "pulled", "unchanged", "excluded",
+		"created", "adopted", "updated", "links_requested", "held", "failed",
+	}
+	expectSameKeys(t, "runs", runs.Runs[0], columns)
+}
+
+// expectKeys fails unless every JSON object that a command printed has exactly
+// these keys.
+func expectKeys(t *testing.T, r result, want []string) {
+	t.Helper()
+	objects := decodeLines[map[string]any](t, r)
+	if len(objects) == 0 {
+		t.Errorf("nothing was printed; want objects with the keys %v", want)
+	}
+	for _, o := range objects {
+		expectSameKeys(t, r.out, o, want)
+	}
+}
+
+func expectSameKeys(t *testing.T, what string, object map[string]any, want []string) {
+	t.Helper()
+	got := slices.Sorted(maps.Keys(object))
+	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), got); diff != "" {
+		t.Errorf("keys differ (-want +got):\n%s\nin %s", diff, what)
+	}
+}
+
+func TestCheckNamesEveryPartThatDoesNotWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(people(3), row{ID: "B1"}))
+	fine := w.expect(exitDone, "check")
+	for _, want := range []string{"whole, both hash chains hold", "4 records: 3 would be customers, 1 would be held", "credentials accepted", "the signature can be verified"} {
+		if !strings.Contains(fine.out, want) {
+			t.Errorf("check does not say %q:\n%s", want, fine.out)
+		}
+	}
+	if n := w.box.Writes(); n != 0 {
+		t.Errorf("check sent %d writes", n)
+	}
+	w.env["BILLING_CLIENT_SECRET"] = "a wrong secret"
+	wrong := w.expect(exitFailed, "check")
+	if !strings.Contains(wrong.out, "FAIL  billing service") || !strings.Contains(wrong.out, "check billing.client_id and billing.client_secret") {
+		t.Errorf("check with a wrong secret says:\n%s", wrong.out)
+	}
+}
+
+// covers V2
+func TestARunWithRefusedCredentialsFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	w.env["BILLING_CLIENT_SECRET"] = "a wrong secret"
+	run := w.expect(exitFailed, "sync")
+	if !strings.Contains(run.out, "failed: ") || strings.Contains(run.out+run.errOut, "a wrong secret") {
+		t.Errorf("the run says:\n%s%s", run.out, run.errOut)
+	}
+	if n := len(w.requests(func(r sandbox.Request) bool { return r.Path != "/api/oauth2/token" })); n != 0 {
+		t.Errorf("%d requests without a token", n)
+	}
+}
