@@ -38,9 +38,9 @@ type Change struct {
 const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, ` + payerColumns
 
 // openStates is the condition of the indexes over open changes. A query that
-// repeats it word for word is answered from them; any other walks through all
-// changes that were ever made.
-const openStates = "state IN ('pending', 'frozen', 'unknown')"
+// repeats it word for word, or asks for one of its states, is answered from them;
+// any other walks through all changes that were ever made.
+const openStates = "(state = 'pending' OR state = 'frozen' OR state = 'unknown')"
 
 // Changes returns up to limit changes of a connection's lane that are in one of
 // the open states: pending ones after change id after, or those that are frozen
@@ -53,7 +53,7 @@ func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending b
 	}
 	rows, err := l.reader.QueryContext(ctx, `SELECT `+changeColumns+`
 		FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-		WHERE c.connection = ? AND c.lane = ? AND c.state `+states+` AND c.`+openStates+` AND c.change_id > ? ORDER BY `+order+` LIMIT ?`,
+		WHERE c.connection = ? AND c.lane = ? AND c.state `+states+` AND `+openStates+` AND c.change_id > ? ORDER BY `+order+` LIMIT ?`,
 		connection, lane, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the changes: %w", err)
@@ -207,7 +207,7 @@ func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) error {
 		return ErrKeyDoubled
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
-		WHERE change_id = ? AND action IN ('adopt', 'update') AND state IN ('pending', 'frozen', 'unknown')`,
+		WHERE change_id = ? AND action IN ('adopt', 'update') AND `+openStates,
 		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), tx.l.seal.box(preImage, changePlace("pre_image", c.ID)),
 		stamp(tx.now), run, stamp(tx.now), c.ID)
 	return errors.Join(err, notPending(n, c.ID))
@@ -220,7 +220,7 @@ func (tx *Tx) Attempt(run int64, c Change) (ticket int64, err error) {
 		return 0, err
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', attempts = attempts + 1, run_id = ?, updated_at = ?
-		WHERE change_id = ? AND state IN ('pending', 'frozen', 'unknown')`, run, stamp(tx.now), c.ID)
+		WHERE change_id = ? AND `+openStates, run, stamp(tx.now), c.ID)
 	if err != nil || n == 0 {
 		return 0, errors.Join(err, notPending(n, c.ID))
 	}
@@ -323,7 +323,7 @@ func (tx *Tx) Unsent(c Change) error {
 
 func (tx *Tx) closeChange(run, id int64, to connector.ChangeState, reason connector.Reason, detail string) error {
 	n, err := tx.count(`UPDATE changes SET state = ?, reason = ?, detail = ?, run_id = ?, updated_at = ?
-		WHERE change_id = ? AND state IN ('pending', 'frozen', 'unknown')`, to, reason, detail, run, stamp(tx.now), id)
+		WHERE change_id = ? AND `+openStates, to, reason, detail, run, stamp(tx.now), id)
 	return errors.Join(err, notPending(n, id))
 }
 

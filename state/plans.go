@@ -120,7 +120,7 @@ func (tx *Tx) saveReason(connection string, d Decision) error {
 	}
 	// A shared key is told, and taken back, once all records were planned: see
 	// HoldSharedKeys.
-	return tx.exec(`DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic IN ('record', 'link') AND topic <> ?
+	return tx.exec(`DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic <> 'mandate' AND topic <> ?
 		AND (reason <> 'key_shared' OR ? <> 'included')`, connection, d.SourceID, said, d.Verdict)
 }
 
@@ -316,7 +316,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 	if err != nil {
 		return p, fmt.Errorf("save the plan: %w", err)
 	}
-	if err := tx.exec("UPDATE changes SET plan_id = ? WHERE connection = ? AND state = 'pending' AND "+openStates+" AND plan_id IS DISTINCT FROM ?", p.ID, connection, p.ID); err != nil {
+	if err := tx.exec("UPDATE changes SET plan_id = ? WHERE connection = ? AND state = 'pending' AND plan_id IS DISTINCT FROM ?", p.ID, connection, p.ID); err != nil {
 		return p, err
 	}
 	return p, tx.exec(`UPDATE plans SET state = 'superseded' WHERE connection = ? AND plan_id <> ? AND state IN ('draft', 'waiting', 'approved')`,
@@ -326,7 +326,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 // hashPlan hashes the pending changes in a fixed order, with the mapping they
 // were made by.
 func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
-	stmt, err := tx.l.prepared("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending' AND " + openStates + " ORDER BY change_hash")
+	stmt, err := tx.l.prepared("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending' ORDER BY change_hash")
 	if err != nil {
 		return "", err
 	}
@@ -360,7 +360,7 @@ func (tx *Tx) weighPlan(p *Plan) error {
 		           SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))),
 		       coalesce(sum(CASE WHEN approved = 0 THEN blanks ELSE 0 END), 0),
 		       count(*) FILTER (WHERE approved = 0 AND identity = 1)
-		FROM changes c WHERE connection = ? AND state = 'pending' AND `+openStates, p.Connection); err != nil {
+		FROM changes c WHERE connection = ? AND state = 'pending'`, p.Connection); err != nil {
 		return err
 	}
 	return tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection)

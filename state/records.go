@@ -54,7 +54,7 @@ func (tx *Tx) DropUnseen(run int64, connection string) error {
 	}
 	const unseen = `EXISTS (SELECT 1 FROM source_records r WHERE r.connection = %[1]s.connection AND r.source_id = %[1]s.source_id AND r.last_seen_run <> ?2)`
 	for _, query := range []string{
-		`UPDATE changes SET state = 'void', updated_at = ?3 WHERE connection = ?1 AND state = 'pending' AND ` + openStates + ` AND ` + fmt.Sprintf(unseen, "changes"),
+		`UPDATE changes SET state = 'void', updated_at = ?3 WHERE connection = ?1 AND state = 'pending' AND ` + fmt.Sprintf(unseen, "changes"),
 		`DELETE FROM attention WHERE connection = ?1 AND ?3 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT EXISTS (SELECT 1 FROM payers p
 			WHERE p.connection = attention.connection AND p.source_id = attention.source_id AND (p.billing_id IS NOT NULL OR p.link_state = 'creating'))`,
 		`UPDATE source_records SET planned_hash = '', replan = 0, decision = CASE WHEN EXISTS (SELECT 1 FROM payers p WHERE p.connection = source_records.connection

@@ -24,9 +24,14 @@ func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket, pass int64) (bool, 
 	if err != nil {
 		return false, err
 	}
-	var newest, seen int64
+	n, err := tx.count(`UPDATE remote_customers SET listed_at = ?1, ticket = ?2, seen_pass = CASE WHEN ?3 > seen_pass THEN ?3 ELSE seen_pass END
+		WHERE billing_id = ?4 AND digest = ?5 AND ticket <= ?2`, stamp(tx.now), ticket, pass, c.ID, digest)
+	if err != nil || n > 0 {
+		return n > 0, err // it shows what is known, as nearly every customer of a list does
+	}
+	var newest int64
 	var known string
-	err = tx.row([]any{&newest, &seen, &known}, "SELECT ticket, seen_pass, digest FROM remote_customers WHERE billing_id = ?", c.ID)
+	err = tx.row([]any{&newest, &known}, "SELECT ticket, digest FROM remote_customers WHERE billing_id = ?", c.ID)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return false, fmt.Errorf("look a customer up in the index: %w", err)
 	}
@@ -41,9 +46,6 @@ func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket, pass int64) (bool, 
 		  listed_at = excluded.listed_at, ticket = excluded.ticket`,
 		c.ID, values, digest, pass, stamp(tx.now), ticket, pass); err != nil {
 		return false, fmt.Errorf("save a customer to the index: %w", err)
-	}
-	if known == digest {
-		return true, nil
 	}
 	if known != "" {
 		if err := tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID); err != nil {
@@ -275,10 +277,12 @@ func (tx *Tx) MarkRestored() error {
 	return tx.exec("UPDATE ledger SET restored_at = ?", stamp(tx.now))
 }
 
-// DoubledKeys returns the payers whose key more than one customer carries.
+// DoubledKeys returns the payers whose key more than one customer carries, but for
+// those whose own customer is missing, which is told instead.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
 	stmt, err := tx.l.prepared(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
-		WHERE (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value) > 1`)
+		WHERE p.link_state <> 'missing'
+		  AND (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value) > 1`)
 	if err != nil {
 		return nil, err
 	}

@@ -247,7 +247,7 @@ func (tx *Tx) undone(c Counts, connection string) (undone bool, err error) {
 		OR EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.reason = 'key_unsettled')
 		OR EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.link_state = 'creating')
 		OR EXISTS (SELECT 1 FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-			WHERE c.connection = ?1 AND c.`+openStates+` AND (c.lane = 'customer' OR p.link_state = 'linked'))`, connection)
+			WHERE c.connection = ?1 AND `+openStates+` AND (c.lane = 'customer' OR p.link_state = 'linked'))`, connection)
 	return undone, err
 }
 
@@ -279,7 +279,7 @@ func (tx *Tx) countRun(run int64, connection string) (Counts, error) {
 		return c, err
 	}
 	return c, tx.row([]any{&c.LinksRequested},
-		"SELECT count(*) FROM changes WHERE run_id = ? AND lane = 'mandate' AND state = 'done' AND reason = ''", run)
+		"SELECT count(*) FROM changes WHERE run_id = ? AND action = 'link' AND state = 'done' AND reason = ''", run)
 }
 
 // Cursor returns the reading position of a connection's stream; "" when there is

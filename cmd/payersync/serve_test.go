@@ -272,13 +272,15 @@ func TestServeStopsWithoutLosingTheRequestsUnderWay(t *testing.T) {
 	w := newWorld(t, people(1))
 	w.expect(exitDone, "sync")
 	serve := w.serve()
-	slow, body := io.Pipe()
 	payload := event("slow", w.mandateOf("A00001").CustomerID)
 	req := w.delivery(payload)
+	slow, body := io.Pipe()
 	req.Body, req.ContentLength = slow, int64(len(payload))
+	req.Header.Set("Expect", "100-continue")
+	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: patience}}
 	answered := make(chan int, 1)
 	go func() {
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := client.Do(req)
 		if err != nil {
 			answered <- 0
 			return
@@ -286,7 +288,9 @@ func TestServeStopsWithoutLosingTheRequestsUnderWay(t *testing.T) {
 		_ = resp.Body.Close() // it has none
 		answered <- resp.StatusCode
 	}()
-	if _, err := body.Write(payload[:10]); err != nil { // the request is under way
+	// The client asks for the body only when serve has asked for it: from here on
+	// the request is under way.
+	if _, err := body.Write(payload[:10]); err != nil {
 		t.Fatal(err)
 	}
 	serve.signal(syscall.SIGTERM)

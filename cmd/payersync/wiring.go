@@ -31,7 +31,7 @@ const (
 	resendWithin = 15 * time.Minute // how long the same bytes may be sent again without a new list
 	overlap      = 5 * time.Minute  // how far a reading position is set back (sources.md section 1)
 	grace        = 20 * time.Second // how long requests in flight may finish after an interruption
-	perSlot      = 4                // changes worked on for each request in flight: the others wait for the ledger
+	perSlot      = 8                // changes worked on for each request in flight: the others wait for the ledger
 )
 
 // session is everything a command works with, open.

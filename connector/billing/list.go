@@ -105,11 +105,12 @@ type pass struct {
 	base     pageBase
 	number   int // of the page that next returns
 	maxAhead int
-	ahead    int // pages being fetched beyond that one
-	fullest  int // customers on the fullest page so far
-	onZero   int // customers on page 0
-	stale    int // pages in a row that held nothing new
-	total    int // customers there are, as the service counts them; -1 when it does not
+	ahead    int  // pages being fetched beyond that one
+	fullest  int  // customers on the fullest page so far
+	onZero   int  // customers on page 0
+	noZero   bool // page 0 was refused, which is more than to be empty
+	stale    int  // pages in a row that held nothing new
+	total    int  // customers there are, as the service counts them; -1 when it does not
 	seen     map[string]bool
 	fetches  map[int]chan page
 	fetchers sync.WaitGroup
@@ -138,6 +139,7 @@ func (p *pass) next(ctx context.Context) (fresh []connector.RemoteCustomer, more
 	number, got := p.number, p.take(ctx)
 	p.number++
 	if got.err != nil {
+		p.noZero = p.noZero || p.probing(number)
 		return nil, p.probing(number), p.forgive(number, got.err)
 	}
 	p.total = got.total
@@ -199,12 +201,14 @@ func (p *pass) unseen(customers []connector.RemoteCustomer) []connector.RemoteCu
 
 // learnBase settles where pages begin, from pages 0 and 1. A page 1 that only
 // repeats page 0 settles nothing: beginning at 0 reads it twice, which is safe.
+// Nor does a page 0 that is merely empty: customers may have come since, and a
+// page that is never read again would make two passes agree on a part.
 func (p *pass) learnBase(number, count, fresh int) {
 	switch {
 	case p.base != baseUnknown:
 	case number == 0:
 		p.onZero = count
-	case number == 1 && p.onZero == 0 && count > 0:
+	case number == 1 && p.noZero && count > 0:
 		p.settle(baseOne)
 	case number == 1 && p.onZero > 0 && (count == 0 || fresh > 0):
 		p.settle(baseZero)

@@ -621,15 +621,20 @@ func joinPaths(paths []string) string {
 }
 
 // verify reads back the customers whose create was answered (step U7): the
-// service may have answered from memory. Few are read one by one, many by a list
-// pass and only the rest one by one.
+// service may have answered from memory. Few are read one by one, and so are those
+// that are fewer than the pages of the list; many are read by a list pass, and only
+// the rest one by one.
 func (r *run) verify(ctx context.Context) error {
 	n, err := r.Ledger.UnverifiedCount(ctx, r.conn.Name)
 	if err != nil || n == 0 {
 		return err
 	}
 	r.progress("verify", 0, n)
-	if n > verifySingles {
+	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
+	if err != nil {
+		return err
+	}
+	if n > max(verifySingles, x.Customers/listPage) {
 		if _, err := r.Reconciler.Pass(ctx); err != nil {
 			return err
 		}

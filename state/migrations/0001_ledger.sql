@@ -1,5 +1,9 @@
 -- +goose Up
 
+-- Where a row is written for every record or webhook, enumerations are spelt with
+-- OR: for an IN list of three values or more SQLite builds a temporary table, each
+-- time the condition is looked at.
+
 -- Facts about the ledger as a whole; exactly one row.
 CREATE TABLE ledger (
   only_row    INTEGER PRIMARY KEY CHECK (only_row = 1),
@@ -68,13 +72,13 @@ CREATE TABLE source_records (
   source_id       TEXT NOT NULL CHECK (source_id <> ''),
   content_hash    TEXT NOT NULL,
   record          BLOB NOT NULL,                       -- sealed
-  state           TEXT NOT NULL CHECK (state IN ('active', 'archived', 'deleted', 'merged', 'unknown')),
+  state           TEXT NOT NULL CHECK (state = 'active' OR state = 'archived' OR state = 'deleted' OR state = 'merged' OR state = 'unknown'),
   source_time     TEXT,
   origin          TEXT NOT NULL DEFAULT '',
   last_seen_run   INTEGER NOT NULL REFERENCES runs (run_id),
   planned_hash    TEXT NOT NULL DEFAULT '',            -- content the last plan saw
   planned_mapping TEXT NOT NULL DEFAULT '',            -- mapping version the last plan used
-  decision        TEXT NOT NULL DEFAULT 'none' CHECK (decision IN ('none', 'excluded', 'held', 'included')),
+  decision        TEXT NOT NULL DEFAULT 'none' CHECK (decision = 'none' OR decision = 'excluded' OR decision = 'held' OR decision = 'included'),
   replan          INTEGER NOT NULL DEFAULT 0 CHECK (replan IN (0, 1)), -- facts beside the record may have changed
   updated_at      TEXT NOT NULL,
   PRIMARY KEY (connection, source_id)
@@ -87,7 +91,7 @@ CREATE TABLE payers (
   key_value    TEXT NOT NULL CHECK (key_value <> ''),
   billing_id   TEXT CHECK (billing_id <> ''),
   link_state   TEXT NOT NULL DEFAULT 'new'
-               CHECK (link_state IN ('new', 'creating', 'linked', 'missing', 'conflict', 'held')),
+               CHECK (link_state = 'new' OR link_state = 'creating' OR link_state = 'linked' OR link_state = 'missing' OR link_state = 'conflict' OR link_state = 'held'),
   applied_hash TEXT NOT NULL DEFAULT '',               -- hash of the rendered customer last applied
   applied      BLOB,                                   -- that customer, sealed: the base of a three-way merge
   mandate_id   TEXT,
@@ -107,7 +111,7 @@ CREATE INDEX payers_unverified ON payers (connection, source_id) WHERE link_stat
 CREATE TABLE attention (
   connection TEXT NOT NULL,
   source_id  TEXT NOT NULL,
-  topic      TEXT NOT NULL CHECK (topic IN ('record', 'link', 'mandate')),
+  topic      TEXT NOT NULL CHECK (topic = 'record' OR topic = 'link' OR topic = 'mandate'),
   reason     TEXT NOT NULL CHECK (reason <> ''),
   detail     TEXT NOT NULL,
   since      TEXT NOT NULL,
@@ -141,7 +145,7 @@ CREATE TABLE changes (
   connection   TEXT NOT NULL,
   source_id    TEXT NOT NULL,
   lane         TEXT NOT NULL CHECK (lane IN ('customer', 'mandate')),
-  action       TEXT NOT NULL CHECK (action IN ('create', 'adopt', 'update', 'link')),
+  action       TEXT NOT NULL CHECK (action = 'create' OR action = 'adopt' OR action = 'update' OR action = 'link'),
   change_hash  TEXT NOT NULL,
   wanted       BLOB,                                   -- rendered customer, sealed
   wanted_hash  TEXT NOT NULL DEFAULT '',
@@ -153,7 +157,7 @@ CREATE TABLE changes (
   body         BLOB,                                   -- frozen request body, sealed
   body_sha256  TEXT NOT NULL DEFAULT '',
   pre_image    BLOB,                                   -- the customer as fetched before an update, sealed
-  state        TEXT NOT NULL CHECK (state IN ('pending', 'frozen', 'unknown', 'done', 'failed', 'held', 'void')),
+  state        TEXT NOT NULL CHECK (state = 'pending' OR state = 'frozen' OR state = 'unknown' OR state = 'done' OR state = 'failed' OR state = 'held' OR state = 'void'),
   attempts     INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
   frozen_at    TEXT,
   reason       TEXT NOT NULL DEFAULT '',
@@ -165,9 +169,9 @@ CREATE TABLE changes (
   CHECK (NOT (action = 'create' AND state IN ('frozen', 'unknown')) OR body IS NOT NULL)
 ) STRICT;
 -- A newer intent opens only after the older one was closed.
-CREATE UNIQUE INDEX changes_open ON changes (connection, source_id, lane) WHERE state IN ('pending', 'frozen', 'unknown');
-CREATE INDEX changes_links ON changes (run_id) WHERE lane = 'mandate' AND state = 'done';
-CREATE INDEX changes_queue ON changes (connection, lane, state, change_id) WHERE state IN ('pending', 'frozen', 'unknown');
+CREATE UNIQUE INDEX changes_open ON changes (connection, source_id, lane) WHERE state = 'pending' OR state = 'frozen' OR state = 'unknown';
+CREATE INDEX changes_links ON changes (run_id) WHERE action = 'link' AND state = 'done';
+CREATE INDEX changes_queue ON changes (connection, lane, state, change_id) WHERE state = 'pending' OR state = 'frozen' OR state = 'unknown';
 CREATE INDEX changes_payer ON changes (connection, source_id, lane);
 
 CREATE TABLE passes (
@@ -187,7 +191,7 @@ CREATE TABLE remote_customers (
   ticket     INTEGER NOT NULL DEFAULT 0                -- newest read that was applied
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE remote_traits (
-  kind       TEXT NOT NULL CHECK (kind IN ('key', 'name', 'email')),
+  kind       TEXT NOT NULL CHECK (kind = 'key' OR kind = 'name' OR kind = 'email'),
   value      TEXT NOT NULL,                            -- key as name=value; names and e-mails only as keyed hashes
   billing_id TEXT NOT NULL REFERENCES remote_customers (billing_id) ON DELETE CASCADE,
   PRIMARY KEY (kind, value, billing_id)
@@ -215,7 +219,7 @@ CREATE TABLE mandate_history (
   to_status    TEXT NOT NULL,
   service_time TEXT NOT NULL,
   observed_at  TEXT NOT NULL,
-  cause        TEXT NOT NULL CHECK (cause IN ('create', 'adopt', 'update', 'link', 'cancel', 'webhook', 'sweep')),
+  cause        TEXT NOT NULL CHECK (cause = 'create' OR cause = 'adopt' OR cause = 'update' OR cause = 'link' OR cause = 'cancel' OR cause = 'webhook' OR cause = 'sweep'),
   cause_id     TEXT NOT NULL,
   prev_hash    TEXT NOT NULL,
   hash         TEXT NOT NULL UNIQUE
@@ -228,7 +232,7 @@ CREATE TABLE inbox (
   event_type   TEXT NOT NULL,
   billing_id   TEXT NOT NULL DEFAULT '',
   body         BLOB NOT NULL,                          -- sealed
-  state        TEXT NOT NULL CHECK (state IN ('received', 'reflected', 'superseded', 'parked', 'quarantined', 'ignored')),
+  state        TEXT NOT NULL CHECK (state = 'received' OR state = 'reflected' OR state = 'superseded' OR state = 'parked' OR state = 'quarantined' OR state = 'ignored'),
   attempts     INTEGER NOT NULL DEFAULT 0,
   next_attempt TEXT,
   processed_at TEXT,
