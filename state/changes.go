@@ -316,6 +316,24 @@ func (tx *Tx) CloseLink(run int64, c Change, reason connector.Reason) error {
 	return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicMandate, reason, "")
 }
 
+// lateWithin is for how long after an update without an answer a drift of its
+// customer counts as its late arrival.
+const lateWithin = 24 * time.Hour
+
+// ReopenLate makes the next plan send what is wanted of a payer again, when an
+// update of the last day had to be sent more than once: the first may have
+// arrived after the last and undone it. Its customer was seen to have drifted.
+func (tx *Tx) ReopenLate(p Payer) error {
+	n, err := tx.count(`UPDATE payers SET applied_hash = '' WHERE connection = ?1 AND source_id = ?2 AND applied_hash <> '' AND EXISTS (
+		SELECT 1 FROM changes c WHERE c.connection = ?1 AND c.source_id = ?2 AND c.lane = 'customer' AND c.action IN ('adopt', 'update')
+		AND c.attempts > 1 AND c.updated_at >= ?3)`, p.Connection, p.SourceID, stamp(tx.now.Add(-lateWithin)))
+	if err != nil || n == 0 {
+		return err
+	}
+	_, err = tx.ReplanRecord(p.Connection, p.SourceID)
+	return err
+}
+
 // Unsent takes back an attempt that certainly never reached the service.
 func (tx *Tx) Unsent(c Change) error {
 	return tx.exec("UPDATE changes SET state = 'pending', attempts = attempts - 1 WHERE change_id = ? AND state = 'frozen' AND body IS NULL", c.ID)

@@ -82,9 +82,17 @@ func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []tr
 	return string(b), traits, hex.EncodeToString(h.Sum(nil)), err
 }
 
-// saveTraits inserts a few traits with each statement: they are most of the rows
-// that a backfill writes.
+// saveTraits inserts a few traits with each statement. Of a customer that is
+// linked to a payer only the keys are kept: no new payer is compared with it, and
+// the others would be most of the rows that a backfill writes.
 func (tx *Tx) saveTraits(billingID string, traits []trait) error {
+	var linked bool
+	if err := tx.row([]any{&linked}, "SELECT EXISTS (SELECT 1 FROM payers WHERE billing_id = ?)", billingID); err != nil {
+		return fmt.Errorf("save a customer to the index: %w", err)
+	}
+	if linked {
+		traits = slices.DeleteFunc(traits, func(t trait) bool { return t.kind != "key" })
+	}
 	const few = 8
 	for part := range slices.Chunk(traits, few) {
 		var args []any

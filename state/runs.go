@@ -219,7 +219,7 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	if err != nil {
 		return counts, outcome, fmt.Errorf("count run %d: %w", run, err)
 	}
-	undone, err := tx.undone(counts, connection)
+	undone, err := tx.undone(run, counts, connection)
 	if err != nil {
 		return counts, outcome, err
 	}
@@ -236,18 +236,23 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 }
 
 // undone reports whether something is left that a later run can do: records to
-// plan again, changes without an end, customers that no read has confirmed, or
-// signing links of linked payers that were not settled.
-func (tx *Tx) undone(c Counts, connection string) (undone bool, err error) {
+// plan again, records whose older create came first, changes without an end,
+// customers that no read has confirmed, or signing links of linked payers that
+// were not settled.
+func (tx *Tx) undone(run int64, c Counts, connection string) (undone bool, err error) {
 	if c.Waiting > 0 {
 		return true, nil
 	}
 	err = tx.row([]any{&undone}, `SELECT
 		EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.replan = 1)
+		OR EXISTS (SELECT 1 FROM changes c JOIN runs u ON u.run_id = c.run_id
+			JOIN source_records r ON r.connection = c.connection AND r.source_id = c.source_id AND r.last_seen_run = c.run_id
+			WHERE c.connection = ?1 AND c.run_id = ?2 AND c.lane = 'customer' AND c.state = 'done'
+			  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> u.mapping_version))
 		OR EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.reason = 'key_unsettled')
 		OR EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.link_state = 'creating')
 		OR EXISTS (SELECT 1 FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-			WHERE c.connection = ?1 AND `+openStates+` AND (c.lane = 'customer' OR p.link_state = 'linked'))`, connection)
+			WHERE c.connection = ?1 AND `+openStates+` AND (c.lane = 'customer' OR p.link_state = 'linked'))`, connection, run)
 	return undone, err
 }
 

@@ -71,6 +71,11 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		if err := observeLink(tx, payer, o); err != nil {
 			return seen, fmt.Errorf("observe the link of customer %s: %w", o.CustomerID, err)
 		}
+		if seen.Drifted {
+			if err := tx.ReopenLate(payer); err != nil {
+				return seen, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
+			}
+		}
 	}
 	if seen.Moved, err = observeMandate(tx, payer, o); err != nil {
 		return seen, fmt.Errorf("observe the mandate of customer %s: %w", o.CustomerID, err)

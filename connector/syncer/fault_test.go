@@ -709,3 +709,36 @@ func TestACancelledMandateIsNotCalledALostLink(t *testing.T) {
 		t.Errorf("attention = %q, want mandate_cancelled", got)
 	}
 }
+
+// covers F04, F10, L1
+func TestAnUpdateThatArrivesLateIsMendedByTheNextRunAfterASweep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 10 * time.Minute, Method: http.MethodPut, Path: "/api/customers", Count: 1})
+	w.books.put("A1", "First", "a@example.com")
+	w.run()
+	w.books.put("A1", "Second", "a@example.com")
+	w.run()
+	w.complete(w.run())
+	if got := w.byKey()["A1"].Name; got != "Second" {
+		t.Fatalf("name = %q, want Second", got)
+	}
+	w.clock.advance(12 * time.Minute)
+	if got := w.byKey()["A1"].Name; got != "First" {
+		t.Fatalf("name = %q: the late update did not arrive", got)
+	}
+	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.complete(w.run())
+	if got := w.byKey()["A1"].Name; got != "Second" {
+		t.Errorf("name = %q, want Second again", got)
+	}
+	w.service.ResetRequests()
+	w.complete(w.run())
+	if n := len(w.service.Requests()); n != 0 {
+		t.Errorf("the run after it sent %d requests", n)
+	}
+}
