@@ -40,6 +40,7 @@ var arrows = []arrow{
 	{"connector/reconcile", "connector state", "connector/billing connector/transport"},
 	{"connector/sandbox", "connector", ""},
 	{"connector/server", "connector state mapping connector/reconcile connector/billing", "connector/transport"},
+	{"connector/simulation", "*", ""},
 	{"connector/syncer", "connector mapping state connector/reconcile connector/accounting", "connector/billing connector/transport"},
 	{"connector/transport", "connector", ""},
 	{"connector/worker", "connector connector/syncer connector/reconcile state", "mapping connector/accounting"},

@@ -297,7 +297,7 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 		return err
 	}
 	age := r.Ledger.Now().Sub(c.UpdatedAt)
-	settled := x.Restored.After(c.UpdatedAt) || age > r.Settings.ResendWithin || age < 0
+	settled := !x.Restored.Before(c.UpdatedAt) || age > r.Settings.ResendWithin || age < 0
 	if !settled && c.Attempts >= quickReplays {
 		return nil // it waits until all that was sent must have arrived
 	}

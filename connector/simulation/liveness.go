@@ -1,0 +1,292 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/sandbox"
+	"payersync/state"
+)
+
+// Bounds of the liveness mode: rounds of two hours each, so that two days are
+// enough for everything to converge.
+const (
+	maxRounds = 24
+	roundTime = 2 * time.Hour
+)
+
+// heal ends every fault, undoes nothing that was done, lets time pass with the
+// connector at work, and then demands that everything has converged (L1 to L5).
+func (w *world) heal() error {
+	w.logf("── heal")
+	w.healed, w.full, w.books.broken = true, false, false
+	for _, p := range w.procs {
+		p.fuse.Store(0)
+		if p.dead.Load() {
+			if err := p.restart(); err != nil {
+				return err
+			}
+		}
+	}
+	p := w.procs[0]
+	for range maxRounds {
+		if err := w.wait(roundTime); err != nil {
+			return err
+		}
+		writes := w.service.Writes()
+		if err := w.round(p); err != nil {
+			return err
+		}
+		w.oracle.check(p)
+		if w.service.Writes() == writes && w.service.Pending() == 0 && !w.openInbox(p) && len(w.late) == 0 {
+			return w.converged(p)
+		}
+	}
+	w.violate("L4", "it had not come to rest after %d rounds", maxRounds)
+	return nil
+}
+
+// round is what the worker does in an hour.
+func (w *world) round(p *process) error {
+	for _, do := range []func() error{
+		w.deliver,
+		func() error { return w.drain(p) },
+		func() error { return w.sync(p, connector.RunSync) },
+		func() error { return w.sweep(p) },
+		func() error { return w.drain(p) },
+	} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) openInbox(p *process) bool {
+	for _, as := range w.oracle.inboxKeys(p) {
+		if as == string(connector.InboxReceived) || as == string(connector.InboxParked) {
+			return true
+		}
+	}
+	return false
+}
+
+// converged checks the liveness invariants, and that one more run sends nothing.
+func (w *world) converged(p *process) error {
+	writes := w.service.Writes()
+	if err := w.sync(p, connector.RunSync); err != nil {
+		return err
+	}
+	if n := w.service.Writes() - writes; n > 0 {
+		w.violate("S6", "a run over unchanged data sent %d writes", n)
+	}
+	for _, r := range w.books.records {
+		w.oracle.judgeRecord(p, r)
+	}
+	w.oracle.judgeStatuses(p)
+	for key, as := range w.oracle.inboxKeys(p) {
+		if as == string(connector.InboxReceived) || as == string(connector.InboxParked) {
+			w.violate("L3", "the webhook %s is still %s", key, as)
+		}
+	}
+	for _, pending := range []bool{false, true} {
+		w.judgeOpen(p, pending)
+	}
+	if len(w.bad) > 0 {
+		w.describe(p)
+	}
+	w.checkIntegrity(p)
+	return nil
+}
+
+// judgeOpen checks L4: no change is open for ever.
+func (w *world) judgeOpen(p *process, pending bool) {
+	for _, lane := range []string{state.LaneCustomer, state.LaneMandate} {
+		changes, err := p.ledger.Changes(context.Background(), connection, lane, pending, 0, 100)
+		if err != nil {
+			w.violate("harness", "read the changes: %v", err)
+		}
+		for _, c := range changes {
+			shown, _ := p.ledger.AttentionOf(context.Background(), connection, c.Payer.SourceID)
+			if i := w.books.find(c.Payer.SourceID); i < 0 || len(shown) > 0 {
+				continue // of a row that is gone, or shown to a person
+			}
+			w.violate("L4", "the %s of record %s is %s for ever", c.Action, c.Payer.SourceID, c.State)
+		}
+	}
+}
+
+// excuses are the reasons by which a payer may wait for a person, by what others
+// did to its key.
+var excuses = map[string][]connector.Reason{
+	"deleted":   {connector.ReasonCustomerMissing},
+	"key gone":  {connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonOutcomeUnknown},
+	"key other": {connector.ReasonOtherKey, connector.ReasonKeyRemoved, connector.ReasonAnswerMismatch},
+	"doubled":   {connector.ReasonKeyDoubled, connector.ReasonOtherKey},
+	"renamed":   {connector.ReasonForeignChange},
+	"rekeyed":   {connector.ReasonKeyChanged, connector.ReasonKeyShared, connector.ReasonOtherKey, connector.ReasonKeyDoubled},
+}
+
+// judgeRecord checks L1 on one record: one customer that holds what the mapping
+// makes of it, or a reason that follows from what happened.
+func (o *oracle) judgeRecord(p *process, record connector.Record) {
+	want, ok := o.w.rendered(record)
+	if !ok {
+		return
+	}
+	ctx := context.Background()
+	shown, err := p.ledger.AttentionOf(ctx, connection, record.SourceID)
+	if err != nil {
+		o.w.violate("harness", "read what needs attention: %v", err)
+		return
+	}
+	if o.excused(want.Key.Value, shown) || slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) {
+		return
+	}
+	payer, err := p.ledger.Payer(ctx, connection, record.SourceID)
+	if err != nil {
+		o.w.violate("L1", "record %s has no payer (%v); attention %v", record.SourceID, err, reasonsOf(shown))
+		return
+	}
+	var carriers []sandbox.Customer
+	for _, c := range o.w.service.Customers() {
+		if c.ExternalData[keyName] == want.Key.Value {
+			carriers = append(carriers, c)
+		}
+	}
+	switch {
+	case len(carriers) != 1:
+		o.w.violate("L1", "record %s has %d customers, its link is %s; attention %v", record.SourceID, len(carriers), payer.LinkState, reasonsOf(shown))
+		return
+	case payer.LinkState != connector.LinkLinked || payer.BillingID != carriers[0].ID:
+		o.w.violate("L1", "record %s is %s to %q, its customer is %s; attention %v", record.SourceID, payer.LinkState, payer.BillingID, carriers[0].ID, reasonsOf(shown))
+		return
+	}
+	o.judgeContent(record.SourceID, want.Customer, carriers[0])
+	if want.RequestMandate && len(carriers[0].Mandates) == 0 && !slices.ContainsFunc(shown, aboutLink) {
+		o.w.violate("L1", "record %s was never asked for a mandate; attention %v", record.SourceID, reasonsOf(shown))
+	}
+}
+
+// aboutLink reports whether a person was told that no signing link could be had.
+func aboutLink(r state.AttentionRow) bool {
+	return r.Reason == string(connector.ReasonOutcomeUnknown) || r.Reason == string(connector.ReasonLinkRefused)
+}
+
+// excused reports whether a payer waits for a person for a reason that follows
+// from what others did to its key.
+func (o *oracle) excused(key string, shown []state.AttentionRow) bool {
+	if o.w.plan.poison == key && slices.Contains(reasonsOf(shown), string(connector.ReasonRejected)) {
+		return true
+	}
+	for what := range o.taints[key] {
+		for _, reason := range excuses[what] {
+			if slices.Contains(reasonsOf(shown), string(reason)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// looksTaken reports whether a customer without our key has the same name or
+// address, so that a person must say whether it is the same payer.
+func (o *oracle) looksTaken(want connector.Customer) bool {
+	return slices.ContainsFunc(o.w.service.Customers(), func(c sandbox.Customer) bool {
+		if _, has := c.ExternalData[keyName]; has {
+			return false
+		}
+		return c.Name == want.Name || slices.ContainsFunc(want.People, func(p connector.Person) bool {
+			return p.Email != "" && strings.Contains(string(c.Raw), `"`+p.Email+`"`)
+		})
+	})
+}
+
+func reasonsOf(rows []state.AttentionRow) []string {
+	out := make([]string, len(rows))
+	for i, r := range rows {
+		out[i] = r.Reason
+	}
+	return out
+}
+
+// judgeContent checks that a customer holds what the mapping wants of it.
+func (o *oracle) judgeContent(source string, want connector.Customer, c sandbox.Customer) {
+	raw := decode(c.Raw)
+	if renamed := o.taints[c.ExternalData[keyName]]["renamed"]; c.Name != want.Name && !renamed {
+		o.w.violate("L1", "the customer of record %s is called %q, not %q", source, c.Name, want.Name)
+	}
+	for _, person := range want.People {
+		if person.Email != "" && !strings.Contains(text(raw["people"]), `"`+person.Email+`"`) {
+			o.w.violate("L1", "the customer of record %s lacks the address %q: %s", source, person.Email, text(raw["people"]))
+		}
+	}
+	for _, address := range want.Addresses {
+		if !strings.Contains(text(raw["addresses"]), `"`+address.PostCode+`"`) {
+			o.w.violate("L1", "the customer of record %s lacks the post code %q", source, address.PostCode)
+		}
+	}
+	for name, value := range want.ExternalData {
+		if c.ExternalData[name] != value {
+			o.w.violate("L1", "the customer of record %s lacks the pair %s", source, name)
+		}
+	}
+}
+
+// judgeStatuses checks L2: mandate and status of every payer with a customer are
+// the service's.
+func (o *oracle) judgeStatuses(p *process) {
+	rows, err := p.ledger.Payers(context.Background(), state.Filter{})
+	if err != nil {
+		o.w.violate("harness", "read the payers: %v", err)
+	}
+	for _, row := range rows {
+		if row.BillingID == nil {
+			continue
+		}
+		c, lives := o.w.service.Customer(*row.BillingID)
+		if !lives {
+			if row.LinkState != string(connector.LinkMissing) && !o.taints[row.KeyValue]["doubled"] {
+				o.w.violate("L2", "record %s is %s, and its customer is gone", row.SourceID, row.LinkState)
+			}
+			continue
+		}
+		if len(c.Mandates) == 0 {
+			continue
+		}
+		last := c.Mandates[len(c.Mandates)-1]
+		if row.MandateID == nil || *row.MandateID != last.ID || row.MandateStatus == nil || *row.MandateStatus != string(last.Status) {
+			o.w.violate("L2", "record %s: the ledger's mandate is %s %s, the service's %s %s", row.SourceID, deref(row.MandateID), deref(row.MandateStatus), last.ID, last.Status)
+		}
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return "none"
+	}
+	return *s
+}
+
+// describe logs how everything stands, for people who look into a seed.
+func (w *world) describe(p *process) {
+	for _, r := range w.books.records {
+		w.logf("record %s %s %s", r.SourceID, r.State, r.Data)
+	}
+	for _, c := range w.service.Customers() {
+		w.logf("customer %s mandates %v", c.Raw, c.Mandates)
+	}
+	rows, err := p.ledger.Payers(context.Background(), state.Filter{})
+	w.logf("payers (%v)", err)
+	for _, row := range rows {
+		shown, _ := p.ledger.AttentionOf(context.Background(), row.Connection, row.SourceID)
+		w.logf("payer %s key %s is %s to %s, mandate %s %s; attention %v", row.SourceID, row.KeyValue, row.LinkState, deref(row.BillingID),
+			deref(row.MandateID), deref(row.MandateStatus), reasonsOf(shown))
+	}
+	for key, what := range w.oracle.taints {
+		w.logf("key %s: %v", key, what)
+	}
+}

@@ -1,0 +1,580 @@
+package simulation
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// oracle judges the connector by what truly happened: it sees every request as
+// the service does, every answer as the connector does, and everything that
+// others do. It knows nothing of how the connector works.
+type oracle struct {
+	w *world
+
+	foreign    map[string]bool                 // customers that others made
+	keys       map[string]map[string]bool      // every key value a customer ever carried
+	since      map[string]time.Time            // when a customer got the key it carries
+	taints     map[string]map[string]bool      // by key value: what others did to it
+	accepted   map[string]bool                 // inbox keys that were answered with 2xx
+	intents    map[string]*intent              // by key value
+	gets       map[*process]map[string]reading // what each process last read of a customer
+	passes     map[*process]map[int]pageSeen   // the list pass under way
+	complete   []passSeen                      // complete list passes, in order
+	links      map[string]bool                 // customers whose link request has no answer and no look since
+	restoredAt time.Time                       // on the connector's clock; zero for never
+	run        map[*process]*runSeen
+}
+
+// intent is the last create sent for a key.
+type intent struct {
+	body    [sha256.Size]byte
+	settled bool // a definite answer came
+	at      time.Time
+}
+
+type reading struct{ raw []byte }
+
+type pageSeen struct {
+	ids []string
+	at  time.Time
+}
+
+type passSeen struct {
+	began time.Time // on the connector's clock
+	ids   string
+}
+
+// runSeen is one run, from outside.
+type runSeen struct {
+	epoch   int
+	creates map[string]bool // keys whose create was first sent in this run
+	frozen  map[string]bool // keys whose create an earlier run had frozen
+	asked   *state.Plan
+	said    bool
+	w       *world
+	outer   *runSeen
+}
+
+func newOracle(w *world) *oracle {
+	return &oracle{
+		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, since: map[string]time.Time{}, taints: map[string]map[string]bool{},
+		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
+		passes: map[*process]map[int]pageSeen{}, links: map[string]bool{}, run: map[*process]*runSeen{},
+	}
+}
+
+func put[K comparable, V any](m map[K]map[string]V, at K, name string, value V) {
+	if m[at] == nil {
+		m[at] = map[string]V{}
+	}
+	m[at][name] = value
+}
+
+// taint notes that others did something to a key, after which a person may have
+// to decide.
+func (o *oracle) taint(key, what string) { put(o.taints, key, what, true) }
+
+func (o *oracle) taintCustomer(id, what string) {
+	for key := range o.keys[id] {
+		o.taint(key, what)
+	}
+}
+
+func (o *oracle) addedBy(id string, fields map[string]any) {
+	o.foreign[id] = true
+	raw, _ := json.Marshal(fields) // made of text
+	o.carries(id, keyOf(raw))
+}
+
+// edited notes what key a customer carries after somebody's edit.
+func (o *oracle) edited(id string) {
+	if c, ok := o.w.service.Customer(id); ok {
+		o.carries(id, c.ExternalData[keyName])
+	}
+}
+
+func (o *oracle) carries(id, key string) {
+	if key != "" {
+		put(o.keys, id, key, true)
+	}
+}
+
+func (o *oracle) acknowledged(event string) { o.accepted["event:"+event] = true }
+
+// restored notes that the ledger is an older one.
+func (o *oracle) restored(accepted map[string]bool) {
+	o.accepted = cloneSet(accepted)
+	o.restoredAt = o.w.now()
+	o.intents, o.links = map[string]*intent{}, map[string]bool{}
+	o.complete = nil
+	o.passes = map[*process]map[int]pageSeen{}
+}
+
+// watched is the truth before a request took effect.
+type watched struct{ customers []sandbox.Customer }
+
+// before judges a request that is about to take effect.
+func (o *oracle) before(c call) (b watched) {
+	switch c.op {
+	case "create":
+		b.customers = o.w.service.Customers()
+		o.judgeCreate(c)
+	case "update":
+		o.judgeUpdate(c)
+	case "link":
+		o.judgeLink(c)
+	case "delete":
+		o.w.violate("S7", "a DELETE was sent")
+	case "cancel":
+		if !c.asked {
+			o.w.violate("S7", "a mandate was cancelled without an operator")
+		}
+	}
+	return b
+}
+
+// judgeCreate checks S3 and S4 on a create that reaches the service.
+func (o *oracle) judgeCreate(c call) {
+	now, sum := o.w.now(), sha256.Sum256(c.body)
+	if o.isLate(c) {
+		return // it was judged when it was sent
+	}
+	before := o.intents[c.id]
+	if before != nil && before.body != sum && !before.settled {
+		o.w.violate("S3", "the create of %s was sent with other bytes while the first had no answer", c.id)
+	}
+	if before == nil || before.body != sum {
+		if r := o.run[c.p]; r != nil && !r.frozen[c.id] {
+			r.creates[c.id] = true
+		}
+		if !o.trusted(now) {
+			o.w.violate("S4", "the create of %s was sent without two agreeing list passes", c.id)
+		}
+	} else if !before.settled {
+		o.w.reach("create replayed")
+		if now.Sub(before.at) > resendWithin {
+			o.w.reach("create replayed after the trusted window")
+		}
+	}
+	if !o.restoredAt.IsZero() && now.Before(o.restoredAt.Add(quarantine)) {
+		o.w.violate("S4", "the create of %s was sent inside the quarantine", c.id)
+	}
+	o.sent(c)
+}
+
+// sent remembers a create that was sent, whether or not it arrives.
+func (o *oracle) sent(c call) {
+	sum := sha256.Sum256(c.body)
+	if in := o.intents[c.id]; in == nil || in.body != sum {
+		o.intents[c.id] = &intent{body: sum}
+	}
+	o.intents[c.id].at = o.w.now()
+}
+
+// isLate reports whether the request arrives after its sender gave it up.
+func (o *oracle) isLate(c call) bool { return c.given }
+
+// trusted reports whether two complete passes that saw the same customers ended
+// within the lookup's age, both begun after the quarantine of a restore.
+func (o *oracle) trusted(now time.Time) bool {
+	for i, a := range o.complete {
+		if now.Sub(a.began) > 26*time.Hour {
+			continue
+		}
+		for _, b := range o.complete[i+1:] {
+			if a.ids == b.ids {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// judgeUpdate checks S5 and S6: the body holds what the process last read of the
+// customer, but for what is ours, and differs in something of ours.
+func (o *oracle) judgeUpdate(c call) {
+	if o.isLate(c) {
+		return
+	}
+	read, ok := o.gets[c.p][c.id]
+	if !ok {
+		o.w.violate("S5", "customer %s was replaced without being read", c.id)
+		return
+	}
+	if was, is := foreignPart(read.raw), foreignPart(c.body); was != is {
+		o.w.violate("S5", "the update of customer %s changes what is not ours:\n  read %s\n  sent %s", c.id, was, is)
+	}
+	if managedPart(read.raw) == managedPart(c.body) {
+		o.w.violate("S6", "the update of customer %s changes nothing of ours", c.id)
+	}
+	o.w.reach("update")
+}
+
+// judgeLink checks that a link is asked for by itself at most while there is no
+// mandate that was cancelled, and once per look at the customer.
+func (o *oracle) judgeLink(c call) {
+	if c.asked || o.isLate(c) {
+		return
+	}
+	if o.links[c.id] {
+		o.w.violate("F58", "a signing link was asked for again before a look at customer %s", c.id)
+	}
+	customer, ok := o.w.service.Customer(c.id)
+	if !ok || len(customer.Mandates) == 0 {
+		return
+	}
+	if last := customer.Mandates[len(customer.Mandates)-1]; last.Status == connector.MandateCancelled {
+		o.w.violate("V-cancelled", "a signing link was asked for by itself after mandate %s was cancelled", last.ID)
+	}
+}
+
+// after looks at what a request did.
+func (o *oracle) after(c call, b watched) {
+	switch c.op {
+	case "create":
+		for _, made := range o.w.service.Customers() {
+			if slices.ContainsFunc(b.customers, func(old sandbox.Customer) bool { return old.ID == made.ID }) {
+				continue
+			}
+			o.born(c, made, b)
+		}
+	case "update":
+		o.edited(c.id)
+	}
+}
+
+// born checks S1 at the moment a customer of ours comes into being.
+func (o *oracle) born(c call, made sandbox.Customer, b watched) {
+	key := made.ExternalData[keyName]
+	if key != c.id {
+		o.w.violate("S2", "the customer made for %s carries %q", c.id, key)
+	}
+	o.carries(made.ID, key)
+	for _, old := range b.customers {
+		if !o.foreign[old.ID] && old.ExternalData[keyName] == key {
+			o.w.violate("S1", "customer %s was made for %s, which customer %s carries already", made.ID, key, old.ID)
+		}
+	}
+}
+
+// answered looks at what the process saw: status 0 is no answer, whole a body
+// that did not break off.
+func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) {
+	clean := whole && f != faultHTML && f != faultEmpty && f != faultAfter
+	ok := clean && status == http.StatusOK
+	switch c.op {
+	case "create":
+		if f == faultLostRequest || f == faultLate {
+			o.judgeCreate(c) // it never came by the service, or will as a late one
+		}
+		if in := o.intents[c.id]; in != nil && f != faultThrottled && f != faultBefore && status != http.StatusUnauthorized && status != 0 {
+			in.settled = in.settled || ok || clean && status >= 400 && status < 500
+		}
+	case "get":
+		if ok {
+			put(o.gets, c.p, c.id, reading{body})
+			delete(o.links, c.id)
+		}
+		if clean && status == http.StatusNotFound {
+			delete(o.links, c.id)
+		}
+	case "link":
+		if !ok && (status == 0 || status >= 500 && f != faultBefore || f == faultHTML || f == faultEmpty || f == faultTruncated) {
+			o.links[c.id] = true
+			o.w.reach("link request without an answer")
+		}
+	case "list":
+		o.listed(c, ok, body)
+	}
+}
+
+// listed follows list passes; one is complete when its last page came clean and
+// empty, and every page before it clean.
+func (o *oracle) listed(c call, ok bool, body []byte) {
+	if c.page == 0 {
+		o.passes[c.p] = map[int]pageSeen{}
+	}
+	pages := o.passes[c.p]
+	if !ok || pages == nil {
+		return
+	}
+	var list []struct{ ID string }
+	if err := json.Unmarshal(body, &list); err != nil {
+		return
+	}
+	seen := pageSeen{at: o.w.now()}
+	for _, customer := range list {
+		seen.ids = append(seen.ids, customer.ID)
+	}
+	pages[c.page] = seen
+	var ids []string
+	for n := 0; ; n++ {
+		page, have := pages[n]
+		if !have {
+			return
+		}
+		if len(page.ids) > 0 {
+			ids = append(ids, page.ids...)
+			continue
+		}
+		break
+	}
+	slices.Sort(ids)
+	o.complete = append(o.complete, passSeen{pages[0].at, strings.Join(slices.Compact(ids), " ")})
+	delete(o.passes, c.p)
+}
+
+// forged delivers what the service did not sign, and checks S11.
+func (o *oracle) forged(h http.Header, body []byte) {
+	p := o.w.procs[0]
+	before := o.inboxKeys(p)
+	if status := p.receive(h, body); status != http.StatusUnauthorized {
+		o.w.violate("S11", "a forged webhook was answered %d", status)
+	}
+	if after := o.inboxKeys(p); !maps.Equal(before, after) {
+		o.w.violate("S11", "a forged webhook changed the inbox")
+	}
+	o.w.reach("forged webhook")
+}
+
+func (o *oracle) inboxKeys(p *process) map[string]string {
+	rows, err := p.ledger.Inbox(context.Background(), state.Filter{})
+	if err != nil {
+		o.w.violate("harness", "read the inbox: %v", err)
+	}
+	out := map[string]string{}
+	for _, r := range rows {
+		if _, twice := out[r.DeliveryKey]; twice {
+			o.w.violate("F31", "the inbox holds the webhook %s twice", r.DeliveryKey)
+		}
+		out[r.DeliveryKey] = r.State
+	}
+	return out
+}
+
+// runBegins opens the oracle's account of a run.
+func (o *oracle) runBegins(p *process) *runSeen {
+	r := &runSeen{epoch: o.w.epoch, creates: map[string]bool{}, frozen: map[string]bool{}, w: o.w, outer: o.run[p]}
+	o.run[p] = r
+	frozen, err := p.ledger.Changes(context.Background(), connection, state.LaneCustomer, false, 0, 100)
+	if err != nil {
+		o.w.violate("harness", "read the changes: %v", err)
+	}
+	for _, c := range frozen {
+		r.frozen[c.Payer.Key.Value] = true
+	}
+	return r
+}
+
+// approve is what a person says to a plan above the limits.
+func (r *runSeen) approve(p state.Plan) (bool, error) {
+	r.asked = &p
+	r.said = !r.w.silent && (r.w.healed || r.w.minds.IntN(2) == 0)
+	r.w.reach("a plan above the limits")
+	return r.said, nil
+}
+
+// runEnded checks S13 and V2 on a run that was closed.
+func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res syncer.Result) {
+	o.run[p] = r.outer
+	if res.Plan != nil {
+		ceiling := res.Plan.Creates
+		if r.asked != nil && !r.said || kind == connector.RunPlan {
+			ceiling = 0
+		}
+		if len(r.creates) > ceiling {
+			o.w.violate("S13", "run %d sent %d new creates, %d were allowed", res.RunID, len(r.creates), ceiling)
+		}
+	}
+	if res.Outcome == connector.RunComplete && kind != connector.RunPlan && r.epoch == o.w.epoch {
+		o.judgeComplete(p, res)
+	}
+}
+
+// judgeComplete checks V2: what a complete run left undone is shown to somebody.
+func (o *oracle) judgeComplete(p *process, res syncer.Result) {
+	for _, record := range o.w.books.records {
+		want, ok := o.w.rendered(record)
+		if !ok {
+			continue
+		}
+		shown, err := p.ledger.AttentionOf(context.Background(), connection, record.SourceID)
+		if err != nil || len(shown) > 0 {
+			continue
+		}
+		payer, err := p.ledger.Payer(context.Background(), connection, record.SourceID)
+		if err != nil || payer.LinkState != connector.LinkLinked || payer.AppliedHash != want.Customer.Hash() {
+			o.w.violate("V2", "run %d is complete, and record %s is %s without a word (%v)", res.RunID, record.SourceID, payer.LinkState, err)
+		}
+	}
+}
+
+// check judges the ledger as it stands: S2, S8, S9, S10 and S17.
+func (o *oracle) check(p *process) {
+	ctx := context.Background()
+	payers, err := p.ledger.Payers(ctx, state.Filter{})
+	if err != nil {
+		o.w.violate("harness", "read the payers: %v", err)
+		return
+	}
+	linked := map[string]string{}
+	for _, row := range payers {
+		o.checkPayer(row, linked)
+	}
+	o.checkMandates(ctx, p)
+	have := o.inboxKeys(p)
+	for key := range o.accepted {
+		if _, ok := have[key]; !ok {
+			o.w.violate("S10", "the webhook %s was acknowledged and is not in the inbox", key)
+		}
+	}
+}
+
+func (o *oracle) checkPayer(row state.PayerRow, linked map[string]string) {
+	o.w.reach("link state " + row.LinkState)
+	if row.AttentionReason != nil {
+		o.w.reach("attention " + *row.AttentionReason)
+	}
+	if row.BillingID == nil {
+		return
+	}
+	id := *row.BillingID
+	if other, twice := linked[id]; twice {
+		o.w.violate("S2", "records %s and %s are both linked to customer %s", other, row.SourceID, id)
+	}
+	linked[id] = row.SourceID
+	if o.keys[id] == nil {
+		o.w.violate("S8", "record %s is linked to customer %s, which never was", row.SourceID, id)
+	} else if !o.keys[id][row.KeyValue] {
+		o.w.violate("S2", "record %s with key %s is linked to customer %s, which never carried it", row.SourceID, row.KeyValue, id)
+	}
+	if _, lives := o.w.service.Customer(id); lives && row.LinkState == string(connector.LinkMissing) {
+		o.w.violate("S17", "customer %s of record %s counts as missing and is there", id, row.SourceID)
+	}
+}
+
+func (o *oracle) checkMandates(ctx context.Context, p *process) {
+	mandates, err := p.ledger.Mandates(ctx, state.Filter{})
+	if err != nil {
+		o.w.violate("harness", "read the mandates: %v", err)
+	}
+	customers := map[string]bool{}
+	for _, m := range mandates {
+		customers[m.BillingID] = true
+		truth, ok := o.w.service.Mandate(m.MandateID)
+		if !ok || truth.CustomerID != m.BillingID || place(truth, m.Status) < 0 {
+			o.w.violate("S8", "the ledger holds mandate %s of customer %s as %s, which it never was", m.MandateID, m.BillingID, m.Status)
+		}
+	}
+	for id := range customers {
+		o.checkHistory(ctx, p, id)
+	}
+}
+
+func (o *oracle) checkHistory(ctx context.Context, p *process, id string) {
+	rows, err := p.ledger.History(ctx, id)
+	if err != nil {
+		o.w.violate("harness", "read the history: %v", err)
+	}
+	last := map[string]int{}
+	for _, r := range rows {
+		truth, _ := o.w.service.Mandate(r.MandateID)
+		at := place(truth, r.ToStatus)
+		if at < 0 {
+			o.w.violate("S8", "the history says that mandate %s was %s, which it never was", r.MandateID, r.ToStatus)
+		}
+		if at < last[r.MandateID] {
+			o.w.violate("S9", "the ledger took mandate %s back to %s", r.MandateID, r.ToStatus)
+		}
+		last[r.MandateID] = at
+	}
+}
+
+// place returns where in its life a mandate had a status; -1 for never.
+func place(m sandbox.Mandate, status string) int {
+	return slices.IndexFunc(m.History, func(s sandbox.Step) bool { return string(s.Status) == status })
+}
+
+// checkIntegrity checks S16.
+func (w *world) checkIntegrity(p *process) {
+	if err := p.ledger.Integrity(context.Background()); err != nil {
+		w.violate("S16", "%v", err)
+	}
+}
+
+// ours reports whether a contact is one that the mappings write.
+func ours(person map[string]any) bool {
+	email, _ := person["email"].(string)
+	name, _ := person["name"].(string)
+	return strings.HasSuffix(email, "@payer.test") || email == "" && strings.HasPrefix(name, "Payer ")
+}
+
+var ownMembers = []string{"name", "email", "phone"}
+
+// foreignPart returns, in one spelling, everything of a customer that no mapping
+// owns.
+func foreignPart(raw []byte) string {
+	o := decode(raw)
+	for _, name := range []string{"id", "name", "addresses", "timezone", "directDebitMandate"} {
+		delete(o, name)
+	}
+	if external, _ := o["externalData"].(map[string]any); external != nil {
+		delete(external, keyName)
+		delete(external, "tier")
+	}
+	if external, _ := o["externalData"].(map[string]any); len(external) == 0 {
+		delete(o, "externalData")
+	}
+	var people []string
+	list, _ := o["people"].([]any)
+	for _, one := range list {
+		person, _ := one.(map[string]any)
+		if ours(person) {
+			for _, name := range ownMembers {
+				delete(person, name)
+			}
+		}
+		if len(person) > 0 {
+			people = append(people, text(person))
+		}
+	}
+	delete(o, "people")
+	slices.Sort(people)
+	return text(o) + strings.Join(people, " ")
+}
+
+// managedPart returns, in one spelling, what the mappings own of a customer.
+func managedPart(raw []byte) string {
+	o := decode(raw)
+	external, _ := o["externalData"].(map[string]any)
+	out := []any{o["name"], o["addresses"], external[keyName], external["tier"]}
+	list, _ := o["people"].([]any)
+	for _, one := range list {
+		if person, _ := one.(map[string]any); ours(person) {
+			for _, name := range ownMembers {
+				out = append(out, person[name])
+			}
+		}
+	}
+	return text(out)
+}
+
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}

@@ -1,0 +1,51 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+)
+
+// covers F06, S1
+func TestReplaysEndBeforeTheServiceForgets(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	p := calm()
+	p.switches.HashMemory = minMemory
+	o := play(t, p, tmpl, func(w *world) error {
+		w.payers(1)
+		for range 4 {
+			w.once("create", faultLostResponse)
+			w.once("create", faultLostResponse)
+			w.syncs()
+			w.do(w.wait(resendWithin - 2*time.Minute))
+		}
+		return w.heal()
+	})
+	if o.failed() {
+		t.Error(o.report(60))
+	}
+}
+
+// regressions are seeds that once broke an invariant. They mean what they meant
+// for as long as draw and the steps stay as they are; after that they are seeds
+// like any other.
+var regressions = []struct {
+	seed uint64
+	was  string
+}{
+	{1264, "a key that was removed without a webhook was never noticed"},
+	{10113, "pages were taken to begin at 1 because page 0 had been empty for a moment"},
+	{100122, "an update that arrived late undid a newer one, and nobody was told"},
+	{200816, "a run that sent only an older create was complete"},
+	{301089, "a create was sent again at once after a restore in the same instant"},
+}
+
+func TestSeedsThatFailedOnceHold(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	each(t, len(regressions), func(t *testing.T, i int) bool {
+		o := play(t, draw(regressions[i].seed), tmpl, randomStory)
+		if o.failed() {
+			t.Errorf("again: %s\n%s", regressions[i].was, o.report(60))
+		}
+		return true
+	})
+}

@@ -1,0 +1,170 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"payersync/state"
+)
+
+// template is a migrated ledger with its key, copied for every world.
+type template struct{ ledger, key string }
+
+// newTemplate makes the template in dir.
+func newTemplate(tb testing.TB, dir string) template {
+	tb.Helper()
+	t := template{filepath.Join(dir, "template.db"), filepath.Join(dir, "ledger.key")}
+	if err := state.CreateKey(t.key); err != nil {
+		tb.Fatal(err)
+	}
+	ledger, err := state.Open(tb.Context(), state.Options{Path: t.ledger, KeyFile: t.key})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := ledger.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+// memoryDir returns a folder in memory where the system has one, removed after
+// the test: every commit of a ledger is an fsync.
+func memoryDir(tb testing.TB) string {
+	tb.Helper()
+	if info, err := os.Stat("/dev/shm"); err != nil || !info.IsDir() {
+		return tb.TempDir()
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "payersync-simulation-")
+	if err != nil {
+		return tb.TempDir()
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// outcome is what a world came to.
+type outcome struct {
+	plan   plan
+	bad    []violation
+	log    []string
+	hash   uint64
+	counts map[string]int
+	points int // where a process may die, before the healing
+	deaths int
+	err    error
+}
+
+// play runs one world in a bubble of its own: story decides what happens.
+func play(t *testing.T, p plan, tmpl template, story func(*world) error) (out outcome) {
+	dir, err := os.MkdirTemp(filepath.Dir(tmpl.ledger), "seed-")
+	if err != nil {
+		return outcome{plan: p, err: err}
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	synctest.Test(t, func(*testing.T) { out = playInside(p, dir, tmpl, story) })
+	return out
+}
+
+func playInside(p plan, dir string, tmpl template, story func(*world) error) outcome {
+	w, err := newWorld(p, dir, tmpl)
+	if err != nil {
+		return outcome{plan: p, err: err}
+	}
+	err = story(w)
+	out := outcome{plan: p, bad: w.bad, log: w.log, hash: w.hash, counts: w.counts, points: w.points, deaths: w.deaths}
+	out.err = errors.Join(err, w.closeAll())
+	return out
+}
+
+// randomStory is what a seed plays: faults all the time, the invariants of
+// safety after every step, then the demands of liveness.
+func randomStory(w *world) error {
+	w.weather = w.plan.weather
+	for range w.plan.records {
+		if err := w.addRecord(); err != nil {
+			return err
+		}
+	}
+	for n := range w.plan.steps {
+		if err := w.next(n); err != nil {
+			return err
+		}
+		w.oracle.check(w.procs[0])
+		if len(w.bad) > 0 {
+			return nil
+		}
+	}
+	return w.heal()
+}
+
+// failed reports whether the world did not do what it should.
+func (o outcome) failed() bool { return len(o.bad) > 0 || o.err != nil }
+
+// signature says what went wrong, without particulars.
+func (o outcome) signature() string {
+	if len(o.bad) > 0 {
+		return o.bad[0].invariant
+	}
+	if o.err != nil {
+		return "error"
+	}
+	return ""
+}
+
+// shrink leaves out steps and faults for as long as the same invariant breaks.
+func shrink(o outcome, again func(plan) outcome) outcome {
+	for _, f := range append([]string{"crash", "disturb"}, faultNames()...) {
+		p := o.plan
+		p.without = cloneSet(p.without)
+		p.without[f] = true
+		if other := again(p); other.signature() == o.signature() {
+			o = other
+		}
+	}
+	for n := o.plan.steps - 1; n >= 0; n-- {
+		p := o.plan
+		p.skip = make(map[int]bool, len(o.plan.skip)+1)
+		for k := range o.plan.skip {
+			p.skip[k] = true
+		}
+		p.skip[n] = true
+		if other := again(p); other.signature() == o.signature() {
+			o = other
+		}
+	}
+	return o
+}
+
+func faultNames() []string {
+	out := make([]string, len(faults))
+	for i, f := range faults {
+		out[i] = string(f)
+	}
+	return out
+}
+
+// report says what a failing world did, for people.
+func (o outcome) report(tail int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d", o.plan.seed)
+	if o.err != nil {
+		fmt.Fprintf(&b, ": %v", o.err)
+	}
+	for _, v := range o.bad {
+		fmt.Fprintf(&b, "\n  %s", v)
+	}
+	fmt.Fprintf(&b, "\n  again: %s\n", o.plan.rerun())
+	log := o.log
+	if len(log) > tail {
+		log = log[len(log)-tail:]
+	}
+	for _, line := range log {
+		b.WriteString("    " + line + "\n")
+	}
+	return b.String()
+}

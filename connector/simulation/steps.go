@@ -1,0 +1,715 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// step is one thing that can happen. Those that are nested may also happen while
+// a request of a process is under way.
+type step struct {
+	name   string
+	weight float64
+	nested bool
+	do     func(*world) error
+}
+
+// stepKinds is everything that can happen, with how often it does on average.
+// It is filled below because a sync, through its requests, leads back to it.
+var stepKinds []step
+
+func init() {
+	stepKinds = []step{
+		{"sync", 8, true, func(w *world) error { return w.sync(w.anyProcess(), w.drawKind()) }},
+		{"drain", 4, true, func(w *world) error { return w.drain(w.anyProcess()) }},
+		{"sweep", 2, true, func(w *world) error { return w.sweep(w.anyProcess()) }},
+		{"deliver", 4, true, (*world).deliver},
+		{"drop webhook", 1, true, func(w *world) error { return w.onHook(sandbox.Queue.Drop) }},
+		{"double webhook", 1, true, func(w *world) error { return w.onHook(sandbox.Queue.Duplicate) }},
+		{"reorder webhooks", 1, true, (*world).reorderHooks},
+		{"forge webhook", 0.5, false, (*world).forgeHook},
+		{"add", 2, true, (*world).addRecord},
+		{"edit", 3, true, (*world).editRecord},
+		{"twin", 0.7, false, (*world).addTwin},
+		{"archive", 0.4, false, (*world).archiveRecord},
+		{"remove", 0.4, false, (*world).removeRecord},
+		{"exclude", 0.4, false, (*world).excludeRecord},
+		{"malform", 0.4, false, (*world).malformRecord},
+		{"rekey", 0.4, false, (*world).rekeyRecord},
+		{"break books", 0.4, false, (*world).breakBooks},
+		{"edit mapping", 0.7, false, (*world).editMapping},
+		{"foreign fields", 2, true, (*world).foreignFields},
+		{"foreign name", 0.4, true, (*world).foreignName},
+		{"foreign key gone", 0.3, true, (*world).foreignKeyGone},
+		{"foreign key other", 0.3, false, (*world).foreignKeyOther},
+		{"foreign double", 0.3, true, (*world).foreignDouble},
+		{"foreign delete", 0.3, true, (*world).foreignDelete},
+		{"foreign add", 1, true, (*world).foreignAdd},
+		{"foreign remove", 1, true, (*world).foreignRemove},
+		{"foreign alike", 0.3, false, (*world).foreignAlike},
+		{"sign", 4, true, func(w *world) error { return w.onMandate((*sandbox.Sandbox).Sign) }},
+		{"approve", 4, true, func(w *world) error { return w.onMandate((*sandbox.Sandbox).Approve) }},
+		{"payer cancels", 1, true, func(w *world) error { return w.onMandate((*sandbox.Sandbox).PayerCancel) }},
+		{"bank cancels", 0.5, true, func(w *world) error { return w.onMandate(bankCancel) }},
+		{"overtake", 3, true, (*world).overtake},
+		{"steal lock", 2, true, (*world).stealLock},
+		{"operator link", 0.7, false, (*world).operatorLink},
+		{"operator cancel", 0.4, false, (*world).operatorCancel},
+		{"operator approve", 1, false, (*world).operatorApprove},
+		{"wait", 4, true, func(w *world) error { return w.wait(time.Duration(w.minds.Int64N(int64(20 * time.Second)))) }},
+		{"wait minutes", 4, false, func(w *world) error { return w.wait(time.Duration(w.minds.Int64N(int64(20 * time.Minute)))) }},
+		{"wait hours", 1, false, func(w *world) error { return w.wait(time.Duration(w.minds.Int64N(int64(30 * time.Hour)))) }},
+		{"skew", 0.5, false, (*world).skewClock},
+		{"revoke", 0.5, false, (*world).revoke},
+		{"disk", 0.5, false, (*world).fillDisk},
+		{"backup", 0.7, false, (*world).takeBackup},
+		{"restore", 0.7, false, (*world).restoreBackup},
+	}
+}
+
+// next lets the scheduler pick and run one step.
+func (w *world) next(n int) error {
+	s := w.pickStep(func(step) bool { return true })
+	roll, fuse := w.steps.Float64(), 1+w.steps.Int64N(60)
+	if w.plan.skip[n] {
+		return nil
+	}
+	w.logf("── %d %s", n, s.name)
+	if roll < w.plan.crashes && !w.plan.without["crash"] {
+		for _, p := range w.procs {
+			p.fuse.Store(fuse)
+		}
+	}
+	w.arrive()
+	err := s.do(w)
+	for _, p := range w.procs {
+		p.fuse.Store(0)
+	}
+	if err != nil {
+		return fmt.Errorf("step %d (%s): %w", n, s.name, err)
+	}
+	return nil
+}
+
+func (w *world) pickStep(fits func(step) bool) step {
+	total := 0.0
+	for _, s := range stepKinds {
+		if fits(s) {
+			total += w.plan.weights[s.name]
+		}
+	}
+	roll := w.steps.Float64() * total
+	for _, s := range stepKinds {
+		if !fits(s) {
+			continue
+		}
+		if roll -= w.plan.weights[s.name]; roll < 0 {
+			return s
+		}
+	}
+	return stepKinds[0]
+}
+
+// disturb lets something else happen while a request is under way: another
+// process, a person, a payer, or time.
+func (w *world) disturb(c call) {
+	roll := w.wires.Float64()
+	odds := w.weather.disturb
+	if c.op == "list" {
+		odds = max(odds, w.weather.drift)
+	}
+	if roll >= odds || w.nested || w.healed || w.plan.without["disturb"] {
+		return
+	}
+	asked := w.operator
+	w.nested, w.operator = true, false
+	defer func() { w.nested, w.operator = false, asked }()
+	// A process that fetches a token lets nothing else of its own go out.
+	listing := w.oracle.passes[c.p] // a pass inside a pass is another one
+	c.p.fetching, w.focus = c.op == "token", c.id
+	defer func() { c.p.fetching, w.focus, w.oracle.passes[c.p] = false, "", listing }()
+	for range 1 + w.wires.IntN(4) {
+		w.meanwhile(c, c.op == "list" && roll >= w.weather.disturb)
+	}
+}
+
+// meanwhile runs one step inside a call; drift narrows it to what moves the list.
+func (w *world) meanwhile(c call, drift bool) {
+	s := w.pickStep(func(s step) bool { return s.nested && (!drift || strings.HasPrefix(s.name, "foreign")) })
+	w.epoch++
+	w.logf("   meanwhile %s", s.name)
+	w.reach("meanwhile " + s.name)
+	if err := s.do(w); err != nil {
+		w.violate("harness", "step %s inside %s: %v", s.name, c, err)
+	}
+}
+
+func (w *world) anyProcess() *process { return w.procs[w.minds.IntN(len(w.procs))] }
+
+func (w *world) drawKind() connector.RunKind {
+	return pick(w.minds, connector.RunSync, connector.RunSync, connector.RunSync, connector.RunSync, connector.RunBackfill, connector.RunPlan)
+}
+
+// as runs f on a process and starts the process anew when it died of it. A
+// process that is busy in the outer step unwinds first.
+func (w *world) as(p *process, f func() error) error {
+	if p.dead.Load() || p.fetching {
+		return nil
+	}
+	p.busy++
+	err := f()
+	p.busy--
+	if p.busy > 0 || !p.dead.Load() {
+		return err
+	}
+	p.fuse.Store(0)
+	if err := p.restart(); err != nil {
+		return err
+	}
+	w.checkIntegrity(p)
+	return nil
+}
+
+// sync makes one run.
+func (w *world) sync(p *process, kind connector.RunKind) error {
+	return w.as(p, func() error {
+		r := w.oracle.runBegins(p)
+		res, err := p.syncer.Run(context.Background(), w.connection(), syncer.Options{
+			Kind: kind, Trigger: "manual", Actor: "operator", Holder: p.name, Approve: r.approve,
+		})
+		var open *state.ErrRunOpen
+		if errors.As(err, &open) {
+			w.reach("another run holds the connection")
+		}
+		if errors.Is(err, state.ErrLeaseLost) || errors.Is(res.Err, state.ErrLeaseLost) {
+			w.reach("lease lost")
+		}
+		w.logf("%s run %s: %s %+v err %t", p.name, kind, res.Outcome, res.Counts, err != nil || res.Err != nil)
+		if err == nil && !p.dead.Load() {
+			w.oracle.runEnded(p, r, kind, res)
+		}
+		return nil
+	})
+}
+
+func (w *world) drain(p *process) error {
+	if p.draining {
+		return nil
+	}
+	p.draining = true
+	defer func() { p.draining = false }()
+	return w.as(p, func() error {
+		drain := p.syncer.Reconciler.Drain
+		if w.plan.variant.drain != nil {
+			drain = w.plan.variant.drain(p)
+		}
+		res, err := drain(context.Background())
+		w.logf("%s drain: %+v err %t", p.name, res, err != nil)
+		if res.Superseded > 0 {
+			w.reach("older read superseded")
+		}
+		if res.Parked > 0 {
+			w.reach("webhook parked")
+		}
+		return nil
+	})
+}
+
+func (w *world) sweep(p *process) error {
+	return w.as(p, func() error {
+		res, err := p.syncer.Reconciler.Sweep(context.Background())
+		w.logf("%s sweep: %+v err %t", p.name, res, err != nil)
+		if res.Repaired > 0 {
+			w.reach("sweep repaired a status")
+		}
+		return nil
+	})
+}
+
+func (w *world) deliver() error {
+	return w.as(w.procs[0], func() error {
+		n, err := w.service.Deliver(context.Background())
+		w.logf("%d webhooks delivered", n)
+		return err
+	})
+}
+
+func (w *world) onHook(do func(sandbox.Queue, int)) error {
+	q := w.service.Deliveries()
+	if n := len(q.List()); n > 0 {
+		do(q, w.minds.IntN(n))
+	}
+	return nil
+}
+
+func (w *world) reorderHooks() error {
+	q := w.service.Deliveries()
+	if n := len(q.List()); n > 1 {
+		q.Swap(w.minds.IntN(n), w.minds.IntN(n))
+	}
+	return nil
+}
+
+// forgeHook sends a delivery that the service did not sign.
+func (w *world) forgeHook() error {
+	customers := w.service.Customers()
+	if len(customers) == 0 {
+		return nil
+	}
+	body := fmt.Appendf(nil, `{"eventId":"forged-%d","type":"dd-mandate","customerId":%q,"status":"ACTIVE"}`, w.minds.Uint64(), customers[0].ID)
+	h := http.Header{"Content-Type": {"application/json"}}
+	if w.minds.IntN(2) == 0 {
+		h.Set("X-Signature", strings.Repeat("ab", 32))
+	}
+	w.oracle.forged(h, body)
+	return nil
+}
+
+// Source edits.
+
+func (w *world) anyRecord() (id string, f fields, ok bool) {
+	if len(w.books.records) == 0 {
+		return "", f, false
+	}
+	id = w.books.records[w.minds.IntN(len(w.books.records))].SourceID
+	return id, w.books.fields(id), true
+}
+
+func (w *world) putRecord(id string, f fields) {
+	w.books.put(id, f, connector.RecordActive, time.Now())
+}
+
+func (w *world) addRecord() error {
+	if len(w.books.records) >= 9 {
+		return nil
+	}
+	w.added++
+	id := fmt.Sprintf("R%d", w.added)
+	w.putRecord(id, fields{id, "Payer " + id, strings.ToLower(id) + "@payer.test", "LS1 4AP", "payer"})
+	return nil
+}
+
+func (w *world) editRecord() error {
+	id, f, ok := w.anyRecord()
+	if !ok {
+		return nil
+	}
+	w.added++
+	switch w.minds.IntN(4) {
+	case 0:
+		f.Name = fmt.Sprintf("Payer %s v%d", id, w.added)
+	case 1:
+		f.Email = fmt.Sprintf("%s.v%d@payer.test", strings.ToLower(id), w.added)
+	case 2:
+		f.Postcode = fmt.Sprintf("LS%d 4AP", w.added)
+	default:
+		f.Name, f.Group = fmt.Sprintf("Payer %s v%d", id, w.added), "payer"
+	}
+	w.putRecord(id, f)
+	return nil
+}
+
+// addTwin adds a payer with another's name and e-mail address (faults F07, F47).
+func (w *world) addTwin() error {
+	_, f, ok := w.anyRecord()
+	if !ok || len(w.books.records) >= 9 {
+		return nil
+	}
+	w.added++
+	f.No = fmt.Sprintf("R%d", w.added)
+	w.putRecord(f.No, f)
+	w.reach("twins")
+	return nil
+}
+
+func (w *world) archiveRecord() error {
+	if id, f, ok := w.anyRecord(); ok {
+		w.books.put(id, f, pick(w.minds, connector.RecordArchived, connector.RecordDeleted, connector.RecordActive), time.Now())
+	}
+	return nil
+}
+
+func (w *world) removeRecord() error {
+	if id, _, ok := w.anyRecord(); ok {
+		w.books.remove(id)
+	}
+	return nil
+}
+
+func (w *world) excludeRecord() error {
+	if id, f, ok := w.anyRecord(); ok {
+		f.Group = pick(w.minds, "supplier", "payer")
+		w.putRecord(id, f)
+	}
+	return nil
+}
+
+func (w *world) malformRecord() error {
+	if id, f, ok := w.anyRecord(); ok {
+		f.Email = pick(w.minds, "not an address", "", strings.ToLower(id)+"@payer.test")
+		w.putRecord(id, f)
+	}
+	return nil
+}
+
+// rekeyRecord gives a record another's key, or one of its own that is new.
+func (w *world) rekeyRecord() error {
+	id, f, ok := w.anyRecord()
+	_, other, _ := w.anyRecord()
+	if !ok {
+		return nil
+	}
+	w.added++
+	w.oracle.taint(f.No, "rekeyed")
+	f.No = pick(w.minds, other.No, fmt.Sprintf("K%d", w.added))
+	w.oracle.taint(f.No, "rekeyed")
+	w.putRecord(id, f)
+	return nil
+}
+
+func (w *world) breakBooks() error {
+	w.books.broken = !w.books.broken
+	return nil
+}
+
+func (w *world) editMapping() error {
+	w.mapping = w.minds.IntN(len(mappings))
+	return nil
+}
+
+// What others do in the billing service.
+
+func (w *world) anyCustomer() (sandbox.Customer, bool) {
+	all := w.service.Customers()
+	if len(all) == 0 {
+		return sandbox.Customer{}, false
+	}
+	at := slices.IndexFunc(all, func(c sandbox.Customer) bool { return c.ID == w.focus })
+	if at >= 0 && w.minds.IntN(2) == 0 {
+		return all[at], true
+	}
+	return all[w.minds.IntN(len(all))], true
+}
+
+func (w *world) editCustomer(edit func(c sandbox.Customer, o map[string]any)) error {
+	c, ok := w.anyCustomer()
+	if !ok {
+		return nil
+	}
+	o := decode(c.Raw)
+	edit(c, o)
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if err := w.service.Edit(c.ID, raw); err != nil {
+		return err
+	}
+	w.oracle.edited(c.ID)
+	return nil
+}
+
+// foreignFields writes what no mapping owns: unknown fields, contacts of others,
+// members inside our contact, other externalData pairs.
+func (w *world) foreignFields() error {
+	w.added++
+	return w.editCustomer(func(_ sandbox.Customer, o map[string]any) {
+		o["notes"] = map[string]any{"n": json.Number(fmt.Sprintf("1234567890123456789%d", w.added)), "deep": []any{w.added, nil, true}}
+		people, _ := o["people"].([]any)
+		switch w.minds.IntN(3) {
+		case 0:
+			people = append(people, map[string]any{"name": "Desk", "email": fmt.Sprintf("desk%d@other.test", w.added), "x": json.Number("1.50")})
+		case 1:
+			if len(people) > 0 {
+				people[0].(map[string]any)["title"] = fmt.Sprint("Dr ", w.added)
+			}
+		default:
+			external, _ := o["externalData"].(map[string]any)
+			if external == nil {
+				external = map[string]any{}
+			}
+			external["other"] = fmt.Sprint("o", w.added)
+			o["externalData"] = external
+		}
+		if people != nil {
+			o["people"] = people
+		}
+	})
+}
+
+func (w *world) foreignName() error {
+	w.added++
+	return w.editCustomer(func(c sandbox.Customer, o map[string]any) {
+		o["name"] = fmt.Sprint("Renamed ", w.added)
+		w.oracle.taintCustomer(c.ID, "renamed")
+	})
+}
+
+func (w *world) foreignKeyGone() error {
+	return w.editCustomer(func(c sandbox.Customer, o map[string]any) {
+		w.oracle.taintCustomer(c.ID, "key gone")
+		delete(o, "externalData")
+	})
+}
+
+func (w *world) foreignKeyOther() error {
+	w.added++
+	return w.editCustomer(func(c sandbox.Customer, o map[string]any) {
+		w.oracle.taintCustomer(c.ID, "key other")
+		o["externalData"] = map[string]any{keyName: fmt.Sprint("X", w.added)}
+	})
+}
+
+func (w *world) add(o map[string]any) error {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	id, err := w.service.Add(raw)
+	if err == nil {
+		w.oracle.addedBy(id, o)
+	}
+	return err
+}
+
+// foreignDouble copies a customer, key and all, or makes one with the key of a
+// record that has none yet, as another installation would.
+func (w *world) foreignDouble() error {
+	_, f, ok := w.anyRecord()
+	if !ok {
+		return nil
+	}
+	w.oracle.taint(f.No, "doubled")
+	return w.add(map[string]any{"name": f.Name, "externalData": map[string]any{keyName: f.No}})
+}
+
+func (w *world) foreignDelete() error {
+	c, ok := w.anyCustomer()
+	if !ok {
+		return nil
+	}
+	w.oracle.taintCustomer(c.ID, "deleted")
+	return w.service.Delete(c.ID)
+}
+
+// foreignAdd and foreignRemove move the pages of the list, and nothing of ours.
+func (w *world) foreignAdd() error {
+	w.added++
+	return w.add(map[string]any{"name": fmt.Sprint("Stranger ", w.added), "people": []any{map[string]any{"email": fmt.Sprintf("s%d@other.test", w.added)}}})
+}
+
+func (w *world) foreignRemove() error {
+	for _, c := range w.service.Customers() {
+		if w.oracle.foreign[c.ID] && w.oracle.keys[c.ID] == nil {
+			return w.service.Delete(c.ID)
+		}
+	}
+	return nil
+}
+
+// foreignAlike adds a customer that looks like a record of ours and has no key.
+func (w *world) foreignAlike() error {
+	_, f, ok := w.anyRecord()
+	if !ok {
+		return nil
+	}
+	return w.add(map[string]any{"name": f.Name, "people": []any{map[string]any{"name": "Someone", "email": f.Email}}})
+}
+
+// Payers, banks and operators.
+
+func bankCancel(s *sandbox.Sandbox, id string) error { return s.BankCancel(id, "DECEASED") }
+
+func (w *world) onMandate(do func(*sandbox.Sandbox, string) error) error {
+	c, ok := w.anyCustomer()
+	if !ok || len(c.Mandates) == 0 {
+		return nil
+	}
+	id := c.Mandates[len(c.Mandates)-1].ID
+	err := do(w.service, id)
+	if errors.Is(err, sandbox.ErrStatus) {
+		return nil
+	}
+	w.logf("mandate %s moves", id)
+	return err
+}
+
+// overtake moves a mandate on and lets another reader see it, while the request
+// under way may carry older news.
+func (w *world) overtake() error {
+	c, ok := w.anyCustomer()
+	if !ok || len(c.Mandates) == 0 {
+		return nil
+	}
+	id := c.Mandates[len(c.Mandates)-1].ID
+	for _, move := range []func(*sandbox.Sandbox, string) error{(*sandbox.Sandbox).Sign, (*sandbox.Sandbox).Approve, bankCancel} {
+		if err := move(w.service, id); err == nil {
+			break
+		}
+	}
+	p := w.anyProcess()
+	if w.minds.IntN(2) == 0 {
+		return w.sweep(p)
+	}
+	if err := w.deliver(); err != nil {
+		return err
+	}
+	return w.drain(p)
+}
+
+// anyPayer returns a payer with a customer, as the ledger of p has it.
+func (w *world) anyPayer(p *process) (state.Payer, bool) {
+	rows, err := p.ledger.Payers(context.Background(), state.Filter{})
+	rows = slices.DeleteFunc(rows, func(r state.PayerRow) bool { return r.BillingID == nil })
+	if err != nil || len(rows) == 0 {
+		return state.Payer{}, false
+	}
+	row := rows[w.minds.IntN(len(rows))]
+	payer, err := p.ledger.Payer(context.Background(), row.Connection, row.SourceID)
+	return payer, err == nil
+}
+
+func (w *world) operatorLink() error {
+	p := w.anyProcess()
+	return w.as(p, func() error {
+		payer, ok := w.anyPayer(p)
+		if !ok {
+			return nil
+		}
+		w.operator = true
+		defer func() { w.operator = false }()
+		_, err := p.syncer.RequestLink(context.Background(), payer, syncer.Operator{Name: "Olive", Reason: "the payer asked"})
+		w.logf("%s operator link %s: err %t", p.name, payer.SourceID, err != nil)
+		return nil
+	})
+}
+
+func (w *world) operatorCancel() error {
+	p := w.anyProcess()
+	return w.as(p, func() error {
+		payer, ok := w.anyPayer(p)
+		if !ok || payer.MandateID == "" {
+			return nil
+		}
+		w.operator = true
+		defer func() { w.operator = false }()
+		err := p.syncer.CancelMandate(context.Background(), p.billing, payer, syncer.Operator{Name: "Olive", Reason: "the payer asked"})
+		w.logf("%s operator cancel %s: err %t", p.name, payer.SourceID, err != nil)
+		return nil
+	})
+}
+
+func (w *world) operatorApprove() error {
+	p := w.anyProcess()
+	return w.as(p, func() error {
+		plans, err := p.ledger.WaitingPlans(context.Background())
+		if err != nil || len(plans) == 0 {
+			return nil
+		}
+		w.reach("a waiting plan approved")
+		err = p.ledger.Do(context.Background(), func(tx *state.Tx) error { return tx.Approve(plans[0].ID, "Olive") })
+		w.logf("%s approves plan %d: err %t", p.name, plans[0].ID, err != nil)
+		return nil
+	})
+}
+
+// The hosts.
+
+// wait lets time pass; what is under way meanwhile arrives when it is due.
+func (w *world) wait(d time.Duration) error {
+	end := time.Now().Add(d)
+	for _, l := range slices.Clone(w.late) {
+		if l.due.Before(end) {
+			time.Sleep(max(0, time.Until(l.due)))
+			w.arrive()
+		}
+	}
+	time.Sleep(time.Until(end))
+	w.arrive()
+	return nil
+}
+
+// skewClock sets the connector's clock anew: forward or a little back.
+func (w *world) skewClock() error {
+	before := w.skew
+	w.skew = time.Duration(w.minds.Int64N(int64(2*maxSkew))) - maxSkew
+	if w.skew < before {
+		w.reach("clock set back")
+	}
+	return nil
+}
+
+// stealLock lets another process run although one holds the connection, as on a
+// second machine or a file system whose locks lie (faults F61, F62).
+func (w *world) stealLock() error {
+	if len(w.procs) < 2 || w.procs[0].busy+w.procs[1].busy == 0 {
+		return nil
+	}
+	if err := os.Remove(w.path + "-" + connection + ".lock"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	idle := w.procs[0]
+	if idle.busy > 0 {
+		idle = w.procs[1]
+	}
+	return w.sync(idle, connector.RunSync)
+}
+
+func (w *world) revoke() error {
+	w.service.RevokeTokens()
+	return nil
+}
+
+func (w *world) fillDisk() error {
+	w.full = !w.full
+	return nil
+}
+
+func (w *world) restoreBackup() error {
+	if w.backup == nil || w.full {
+		return nil
+	}
+	w.reach("restore of an older ledger")
+	for _, c := range w.late {
+		if c.c.op == "create" {
+			w.reach("restore with a create under way")
+		}
+	}
+	for _, p := range w.procs {
+		p.fuse.Store(0)
+	}
+	return w.restore()
+}
+
+func decode(raw []byte) map[string]any {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var o map[string]any
+	_ = dec.Decode(&o) // nil for what is no object
+	return o
+}
+
+func textOf(raw []byte, name string) string {
+	s, _ := decode(raw)[name].(string)
+	return s
+}
+
+// keyOf returns the value of our key in a customer's JSON.
+func keyOf(raw []byte) string {
+	external, _ := decode(raw)["externalData"].(map[string]any)
+	s, _ := external[keyName].(string)
+	return s
+}

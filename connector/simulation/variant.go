@@ -1,0 +1,196 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/reconcile"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// variant is a weaker protocol in place of a part of the product. The zero value
+// is the product. Each exists to show that the oracle catches it.
+type variant struct {
+	name         string
+	breaks       []string // the invariants that it may be caught by
+	remote       func(*world, *billing.Client) syncer.Billing
+	drain        func(*process) func(context.Context) (reconcile.DrainResult, error)
+	applyPayload func(p *process, body []byte) (status int)
+}
+
+func (v variant) wrap(w *world, c *billing.Client) syncer.Billing {
+	if v.remote == nil {
+		return c
+	}
+	return v.remote(w, c)
+}
+
+// variants are the weaker protocols of faults.md sections 0.1 and 0.2, and a few
+// of the rules that everything else rests on.
+var variants = []variant{
+	{name: "rebuild the body on retry", breaks: []string{"S1", "S3"}, remote: func(w *world, c *billing.Client) syncer.Billing { return rebuilding{c, w} }},
+	{name: "one list pass", breaks: []string{"S4"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return &onePass{Client: c} }},
+	{name: "no look before create", breaks: []string{"S4"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return blind{c} }},
+	{name: "link asked for again without a look", breaks: []string{"F58"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return insistent{c} }},
+	{name: "update without fetch", breaks: []string{"S5"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return careless{c} }},
+	{name: "incomplete pass counts as complete", breaks: []string{"S4", "S17"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return hasty{c} }},
+	{name: "payloads applied as they come", breaks: []string{"S8", "S9", "L2"}, applyPayload: applyAsItComes},
+	{name: "ticket taken after the read", breaks: []string{"S9"}, drain: drainUnordered},
+}
+
+// rebuilding sends what the mapping makes of the record now, not what was frozen.
+type rebuilding struct {
+	*billing.Client
+	w *world
+}
+
+func (r rebuilding) CreateCustomer(ctx context.Context, body []byte) (connector.RemoteCustomer, error) {
+	for _, record := range r.w.books.records {
+		want, ok := r.w.rendered(record)
+		if !ok || want.Key.Value != keyOf(body) {
+			continue
+		}
+		if fresh, err := r.CreateBody(want.Customer); err == nil {
+			body = fresh
+		}
+	}
+	return r.Client.CreateCustomer(ctx, body)
+}
+
+// onePass answers every second list pass from the memory of the first.
+type onePass struct {
+	*billing.Client
+	pages [][]connector.RemoteCustomer
+	fresh bool
+}
+
+func (o *onePass) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
+	if o.fresh {
+		o.fresh = false
+		return func(yield func([]connector.RemoteCustomer, error) bool) {
+			for _, page := range o.pages {
+				if !yield(page, nil) {
+					return
+				}
+			}
+		}
+	}
+	return func(yield func([]connector.RemoteCustomer, error) bool) {
+		o.pages = nil
+		for page, err := range o.Client.Customers(ctx) {
+			if !yield(page, err) || err != nil {
+				return
+			}
+			o.pages = append(o.pages, page)
+		}
+		o.fresh = true
+	}
+}
+
+// blind takes the list for empty, so that nothing is found before a create.
+type blind struct{ *billing.Client }
+
+func (b blind) Customers(context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
+	return func(func([]connector.RemoteCustomer, error) bool) {}
+}
+
+// hasty takes a list that broke off for the whole.
+type hasty struct{ *billing.Client }
+
+func (h hasty) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
+	return func(yield func([]connector.RemoteCustomer, error) bool) {
+		for page, err := range h.Client.Customers(ctx) {
+			if err != nil || !yield(page, nil) {
+				return
+			}
+		}
+	}
+}
+
+// insistent asks for a signing link again when it got no answer.
+type insistent struct{ *billing.Client }
+
+func (i insistent) RequestMandateLink(ctx context.Context, id string) (connector.Mandate, error) {
+	m, err := i.Client.RequestMandateLink(ctx, id)
+	if connector.FaultOf(err) == connector.FaultUnknown {
+		return i.Client.RequestMandateLink(ctx, id)
+	}
+	return m, err
+}
+
+// careless updates with what is wanted alone.
+type careless struct{ *billing.Client }
+
+func (c careless) MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (json.RawMessage, bool, error) {
+	_, changed, err := c.Client.MergeCustomer(fetched, last, want, own)
+	if err != nil || !changed {
+		return nil, changed, err
+	}
+	body, err := c.CreateBody(want)
+	if err != nil {
+		return nil, false, err
+	}
+	o := decode(body)
+	o["id"] = fetched.ID
+	body, err = json.Marshal(o)
+	return body, true, err
+}
+
+// applyAsItComes believes what a delivery says.
+func applyAsItComes(p *process, body []byte) int {
+	status := connector.MandateStatus(textOf(body, "status"))
+	err := p.ledger.Do(context.Background(), func(tx *state.Tx) error {
+		ticket, err := tx.Ticket()
+		if err != nil || status == "" {
+			return err
+		}
+		_, err = reconcile.Observe(tx, reconcile.Observation{
+			CustomerID: textOf(body, "customerId"), Ticket: ticket, Cause: connector.CauseWebhook, CauseID: textOf(body, "eventId"),
+			Mandate: &connector.Mandate{ID: textOf(body, "mandateId"), Status: status, ServiceTime: textOf(body, "occurredAt")},
+		})
+		return err
+	})
+	if err != nil {
+		return http.StatusServiceUnavailable
+	}
+	_ = p.ledger.Do(context.Background(), func(tx *state.Tx) error {
+		_, err := tx.Receive(state.Delivery{Key: "event:" + textOf(body, "eventId"), BillingID: textOf(body, "customerId"), Body: body, State: connector.InboxReflected})
+		return err
+	})
+	return http.StatusOK
+}
+
+// drainUnordered reads first and asks for its place in the order afterwards.
+func drainUnordered(p *process) func(context.Context) (reconcile.DrainResult, error) {
+	return func(ctx context.Context) (res reconcile.DrainResult, err error) {
+		open, err := p.ledger.OpenDeliveries(ctx, 100)
+		for _, d := range open {
+			if !d.Known {
+				continue
+			}
+			c, err := p.syncer.Billing.Customer(ctx, d.BillingID)
+			if err != nil {
+				return res, err
+			}
+			if err := p.ledger.Do(ctx, func(tx *state.Tx) error {
+				ticket, err := tx.Ticket()
+				if err != nil {
+					return err
+				}
+				if _, err := reconcile.Observe(tx, reconcile.OfCustomer(c, ticket, connector.CauseWebhook, "")); err != nil {
+					return err
+				}
+				return tx.CloseDeliveries(d, connector.InboxReflected, "")
+			}); err != nil {
+				return res, err
+			}
+			res.Reflected++
+		}
+		return res, err
+	}
+}

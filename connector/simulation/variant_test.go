@@ -1,0 +1,40 @@
+package simulation
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+)
+
+// variantSeeds is within how many seeds each weaker variant must be caught
+// (faults.md section 4.4 allows 5,000).
+const variantSeeds = 500
+
+func TestEveryWeakerVariantIsCaught(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	for _, v := range variants {
+		caught, by := atomic.Int64{}, atomic.Pointer[string]{}
+		each(t, variantSeeds, func(t *testing.T, i int) bool {
+			p := draw(uint64(i) + 1)
+			p.variant = v
+			o := play(t, p, tmpl, randomStory)
+			if o.err != nil {
+				t.Errorf("variant %q, seed %d: %v", v.name, p.seed, o.err)
+				return false
+			}
+			at := slices.IndexFunc(o.bad, func(b violation) bool { return slices.Contains(v.breaks, b.invariant) })
+			if at < 0 {
+				return true
+			}
+			caught.CompareAndSwap(0, int64(i)+1)
+			what := o.bad[at].String()
+			by.CompareAndSwap(nil, &what)
+			return false
+		})
+		if caught.Load() == 0 {
+			t.Errorf("variant %q was not caught within %d seeds", v.name, variantSeeds)
+			continue
+		}
+		t.Logf("%-40s caught at seed %3d by %s", v.name, caught.Load(), *by.Load())
+	}
+}

@@ -1,0 +1,418 @@
+package simulation
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/reconcile"
+	"payersync/connector/sandbox"
+	"payersync/connector/server"
+	"payersync/connector/syncer"
+	"payersync/connector/transport"
+	"payersync/mapping"
+	"payersync/state"
+)
+
+const (
+	connection = "acme"
+	publicHook = "http://localhost/webhooks/billing"
+
+	// What the connector is told; the faults stay within what it is built for.
+	quarantine   = 15 * time.Minute
+	resendWithin = 15 * time.Minute
+	maxLate      = 2 * time.Minute  // how long a request may be under way
+	maxSkew      = 4 * time.Minute  // how wrong the connector's clock may be, either way
+	minMemory    = 25 * time.Minute // how long the service remembers a body at least
+)
+
+// world is one simulated installation: the accounting system, the billing
+// service, the network between, and the processes of the connector that share
+// one ledger file. It lives in one testing/synctest bubble, whose clock is the
+// service's; the connector's is skewed against it.
+type world struct {
+	plan    plan
+	dir     string
+	path    string // of the ledger
+	key     string
+	books   *books
+	service *sandbox.Sandbox
+	oracle  *oracle
+	procs   []*process // the first is the one that serves webhooks
+	mapping int        // index into mappings
+
+	steps, wires, minds *rand.Rand // the scheduler's, the network's, and everybody else's chance
+
+	skew     time.Duration
+	late     []lateCall
+	weather  weather // what the network does just now
+	full     bool    // the disk of the ledger
+	focus    string  // the customer that the request under way is about
+	nested   bool    // a step runs inside another's call
+	healed   bool
+	silent   bool     // nobody answers for a plan above the limits
+	strikes  []strike // faults that are certain
+	crashes  []int    // points at which a process dies, each counted from the death before
+	fuse     int      // points until the next of them
+	inert    bool     // nobody dies just now
+	passed   int      // points of all processes so far
+	points   int      // of the story without its healing
+	deaths   int
+	operator bool // an operator asked for the request under way
+	backup   *backup
+	added    int // a number for whatever is new
+	epoch    int // counts disturbances, so that a run can tell that it had none
+
+	order  sync.Mutex // see fence
+	mu     sync.Mutex
+	log    []string
+	hash   uint64
+	counts map[string]int // rare states that were reached
+	bad    []violation
+}
+
+// violation is an invariant that did not hold.
+type violation struct {
+	invariant string // S1, L2, …
+	detail    string
+	at        int // lines of the log before it
+}
+
+func (v violation) String() string { return v.invariant + ": " + v.detail }
+
+// process is one process of the connector.
+type process struct {
+	w    *world
+	name string
+	dead atomic.Bool
+	fuse atomic.Int64 // points until it dies; 0 for never
+
+	busy     int  // steps under way on it
+	draining bool // as a worker, it drains one at a time
+	fetching bool // a request for a token is under way
+
+	ledger  *state.Ledger
+	billing *billing.Client
+	syncer  *syncer.Syncer
+	hooks   http.Handler
+}
+
+var errDead = errors.New("the process is dead")
+
+// newWorld makes a world by plan in a folder of its own.
+func newWorld(p plan, dir string, template template) (*world, error) {
+	w := &world{
+		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{}, counts: map[string]int{},
+		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)),
+	}
+	w.hash = fnvStart
+	if err := copyFile(template.ledger, w.path); err != nil {
+		return nil, err
+	}
+	w.service = sandbox.New(sandbox.Options{
+		Now: time.Now, Seed: p.seed, TokenLife: p.tokenLife, Switches: p.switches, DiscardRequests: true,
+		Deliver: &http.Client{Transport: delivery{w}},
+	})
+	w.oracle = newOracle(w)
+	if err := w.subscribe(); err != nil {
+		return nil, err
+	}
+	for i := range p.processes {
+		w.procs = append(w.procs, &process{w: w, name: string(rune('A' + i))})
+	}
+	for _, proc := range w.procs {
+		if err := proc.open(); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// subscribe sets the webhook up, as somebody did before the story begins.
+func (w *world) subscribe() error {
+	client, err := w.client(w.service.RoundTripper(), -1)
+	if err != nil {
+		return err
+	}
+	_, err = client.Subscribe(context.Background(), billing.Subscription{URL: publicHook, Events: []string{"customer", "dd-mandate"}, Name: "payersync"})
+	return err
+}
+
+func (w *world) client(base http.RoundTripper, retries int) (*billing.Client, error) {
+	dialect := billing.Standard()
+	dialect.List.Size = 100
+	return billing.New(billing.Config{
+		BaseURL: "http://localhost/api", ClientID: "sandbox", ClientSecret: connector.NewSecret("sandbox-secret"),
+		RedirectURL: "https://app.example.com/signed", Dialect: dialect, Now: w.now,
+		HTTP: transport.New(transport.Options{Base: base, Retries: retries, Now: w.now, Rand: rand.New(rand.NewPCG(w.plan.seed, 4))}),
+	})
+}
+
+// now is the connector's clock.
+func (w *world) now() time.Time { return time.Now().Add(w.skew) }
+
+// open starts the process over the ledger file.
+func (p *process) open() (err error) {
+	w := p.w
+	p.dead.Store(false)
+	if p.ledger, err = state.Open(context.Background(), state.Options{Path: w.path, KeyFile: w.key, Now: w.now, Commit: p.commit}); err != nil {
+		return fmt.Errorf("open the ledger: %w", err)
+	}
+	if p.billing, err = w.client(wire{w, p}, w.plan.retries); err != nil {
+		return err
+	}
+	remote := w.plan.variant.wrap(w, p.billing)
+	p.syncer = &syncer.Syncer{
+		Ledger: p.ledger, Billing: remote,
+		Reconciler: &reconcile.Reconciler{
+			Ledger: p.ledger, Billing: remote, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: quarantine},
+		},
+		Settings: syncer.Settings{
+			Workers: 1, ProbeAfter: 15 * time.Minute, ResendWithin: resendWithin, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
+			Adopt: w.plan.adopt, Guards: w.plan.guards,
+		},
+	}
+	return p.openHooks()
+}
+
+func (p *process) openHooks() error {
+	verifier, err := billing.NewVerifier(billing.Signature{Header: "X-Signature", Secrets: []connector.Secret{p.w.service.WebhookSecret()}})
+	if err != nil {
+		return err
+	}
+	s, err := server.New(server.Config{Ledger: p.ledger, Verifier: verifier, Events: billing.DefaultEventPaths(), Path: "/webhooks/billing", Now: p.w.now})
+	if err != nil {
+		return err
+	}
+	p.hooks = s.Handler()
+	return nil
+}
+
+func (p *process) close() error {
+	if p.ledger == nil {
+		return nil
+	}
+	err := p.ledger.Close()
+	p.ledger = nil
+	return err
+}
+
+// restart is what a supervisor does after the process died.
+func (p *process) restart() error {
+	p.w.reach("restart after a crash")
+	if err := p.close(); err != nil {
+		return err
+	}
+	return p.open()
+}
+
+// commit is asked by the ledger around every commit.
+func (p *process) commit(done bool) error {
+	if p.dead.Load() {
+		return errDead
+	}
+	w := p.w
+	defer w.fence()
+	w.sleep(time.Microsecond) // whatever else can run, runs first: one order for one seed
+	if p.point() {
+		w.logf("%s dies at a commit (done %t)", p.name, done)
+		w.reach("crash at a commit")
+		return errDead
+	}
+	if !done && w.full {
+		w.reach("commit on a full disk")
+		return errors.New("database or disk is full")
+	}
+	return nil
+}
+
+// sleep is how the harness waits: the clock of the bubble moves only when nothing
+// else can run, so that what wakes next is the only one that runs.
+func (w *world) sleep(d time.Duration) {
+	w.fence()
+	time.Sleep(d)
+	w.fence()
+}
+
+// fence says to the race detector what the bubble's clock already grants: that
+// those who pass it do so one after the other.
+func (w *world) fence() {
+	w.order.Lock()
+	defer w.order.Unlock()
+}
+
+// point is a place where the process may die; it reports that it did.
+func (p *process) point() (died bool) {
+	if p.dead.Load() {
+		return true
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	if p.w.inert {
+		return false
+	}
+	p.w.passed++
+	if p.burn() {
+		p.w.deaths++
+		p.dead.Store(true)
+		p.w.light()
+		return true
+	}
+	return false
+}
+
+// burn counts a point down, on the process's own fuse and on that of the story.
+func (p *process) burn() (out bool) {
+	if p.fuse.Load() > 0 && p.fuse.Add(-1) == 0 {
+		out = true
+	}
+	if p.w.fuse > 0 {
+		p.w.fuse--
+		out = out || p.w.fuse == 0
+	}
+	return out
+}
+
+// light sets every process to die at the next of the placed crashes.
+func (w *world) light() {
+	if len(w.crashes) == 0 {
+		return
+	}
+	w.fuse = w.crashes[0]
+	w.crashes = w.crashes[1:]
+}
+
+// connection is what the process is configured with just now.
+func (w *world) connection() syncer.Connection {
+	info := booksInfo
+	info.Snapshot = w.plan.snapshot
+	return syncer.Connection{Name: connection, Source: w.books, Info: info, Mapping: mappings[w.mapping], Fingerprint: "sandbox"}
+}
+
+// rendered is what the mapping makes of a record just now.
+func (w *world) rendered(r connector.Record) (mapping.Result, bool) {
+	if r.State != connector.RecordActive || r.Problem != "" {
+		return mapping.Result{}, false
+	}
+	res, err := mappings[w.mapping].Apply(r)
+	return res, err == nil && res.Included && len(res.Customer.Problems()) == 0
+}
+
+// backup is a copy of the ledger file, with what was acknowledged by then.
+type backup struct {
+	path     string
+	accepted map[string]bool
+}
+
+// atRest runs f while no process has the ledger open.
+func (w *world) atRest(f func() error) error {
+	var errs []error
+	for _, p := range w.procs {
+		errs = append(errs, p.close())
+	}
+	errs = append(errs, f())
+	for _, p := range w.procs {
+		errs = append(errs, p.open())
+	}
+	return errors.Join(errs...)
+}
+
+func (w *world) takeBackup() error {
+	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted)}
+	if err := w.atRest(func() error { return copyFile(w.path, b.path) }); err != nil {
+		return err
+	}
+	w.backup = b
+	return nil
+}
+
+// restore puts the backup in place and says so to the ledger, as the command
+// does; both are one step that does not crash.
+func (w *world) restore() error {
+	if err := w.atRest(func() error {
+		for _, side := range []string{"-wal", "-shm"} {
+			if err := os.Remove(w.path + side); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+		return copyFile(w.backup.path, w.path)
+	}); err != nil {
+		return err
+	}
+	w.oracle.restored(w.backup.accepted)
+	w.inert = true
+	defer func() { w.inert = false }()
+	return w.procs[0].ledger.Do(context.Background(), (*state.Tx).MarkRestored)
+}
+
+func copyFile(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o600)
+}
+
+func (w *world) closeAll() error {
+	var errs []error
+	for _, p := range w.procs {
+		errs = append(errs, p.close())
+	}
+	return errors.Join(errs...)
+}
+
+const fnvStart = 14695981039346656037
+
+// logf appends a line to the event log. Two worlds with one seed have the same.
+func (w *world) logf(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	line := fmt.Sprintf("%s %s", time.Now().Format("02 15:04:05.000"), fmt.Sprintf(format, args...))
+	h := fnv.New64a()
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, w.hash)) // never fails
+	_, _ = h.Write([]byte(line))
+	w.hash = h.Sum64()
+	w.log = append(w.log, line)
+}
+
+// reach counts a rare state.
+func (w *world) reach(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what]++
+}
+
+// violate notes a broken invariant; the first is what a seed is judged by.
+func (w *world) violate(invariant, format string, args ...any) {
+	v := violation{invariant: invariant, detail: fmt.Sprintf(format, args...)}
+	w.mu.Lock()
+	v.at = len(w.log)
+	known := slices.ContainsFunc(w.bad, func(b violation) bool { return b.invariant == v.invariant && b.detail == v.detail })
+	if !known {
+		w.bad = append(w.bad, v)
+	}
+	w.mu.Unlock()
+	if !known {
+		w.logf("VIOLATION %s", v)
+	}
+}
+
+func cloneSet(in map[string]bool) map[string]bool {
+	out := make(map[string]bool, len(in))
+	for k := range in {
+		out[k] = true
+	}
+	return out
+}
