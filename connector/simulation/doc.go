@@ -43,10 +43,10 @@
 //
 // # Running it
 //
-//	go test ./connector/simulation                              the first seeds; -from 0 draws others
-//	go test ./connector/simulation -seeds 200000 -timeout 3h    many
-//	go test ./connector/simulation -run TestSimulation -seed N -v
-//	go test ./connector/simulation -run Crash -exhaustive -timeout 1h
+//	go test ./connector/simulation -simulate                    the first seeds; -from 0 draws others
+//	go test ./connector/simulation -simulate -seeds 200000 -timeout 3h    many
+//	go test ./connector/simulation -simulate -run TestSimulation -seed N -v
+//	go test ./connector/simulation -simulate -run Crash -exhaustive -timeout 1h
 //
 // A seed that fails is shortened by leaving out faults and steps for as long as
 // the same invariant breaks (-shrink=false leaves it whole).

@@ -18,6 +18,7 @@ import (
 var (
 	seeds     = flag.Int("seeds", 60, "how many seeds to play")
 	seed      = flag.Uint64("seed", 0, "the one seed to play")
+	simulate  = flag.Bool("simulate", false, "play the simulation; without it the tests of this package do nothing")
 	shrinking = flag.Bool("shrink", true, "shorten failing seeds")
 	from      = flag.Uint64("from", 1, "the first seed; 0 for a random one")
 )
@@ -25,6 +26,10 @@ var (
 // TestMain trades memory for speed: worlds are many and small.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if !*simulate {
+		fmt.Println("nothing was simulated: the simulation is played with -simulate (see the package comment)")
+		os.Exit(0)
+	}
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())
 }
