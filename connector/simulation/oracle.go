@@ -291,7 +291,7 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 			delete(o.links, c.id)
 		}
 	case "link":
-		if !ok && (status == 0 || status >= 500 && f != faultBefore || f == faultHTML || f == faultEmpty || f == faultTruncated) {
+		if status == 0 || status == http.StatusOK && !ok || status >= 500 && f != faultBefore {
 			o.links[c.id] = true
 			o.w.reach("link request without an answer")
 		}

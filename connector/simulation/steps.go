@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -138,9 +139,13 @@ func (w *world) disturb(c call) {
 	w.nested, w.operator = true, false
 	defer func() { w.nested, w.operator = false, asked }()
 	// A process that fetches a token lets nothing else of its own go out.
-	listing := w.oracle.passes[c.p] // a pass inside a pass is another one
 	c.p.fetching, w.focus = c.op == "token", c.id
-	defer func() { c.p.fetching, w.focus, w.oracle.passes[c.p] = false, "", listing }()
+	// What others of the process read or list meanwhile is not the caller's.
+	listing, read := w.oracle.passes[c.p], maps.Clone(w.oracle.gets[c.p])
+	defer func() {
+		c.p.fetching, w.focus = false, ""
+		w.oracle.passes[c.p], w.oracle.gets[c.p] = listing, read
+	}()
 	for range 1 + w.wires.IntN(4) {
 		w.meanwhile(c, c.op == "list" && roll >= w.weather.disturb)
 	}
