@@ -96,7 +96,7 @@ func (l *Ledger) verifyHistory(ctx context.Context) error {
 // verifyMandates compares each mandate's status with the last one of its history.
 func (l *Ledger) verifyMandates(ctx context.Context) error {
 	var id string
-	err := l.reader.QueryRowContext(ctx, `SELECT m.mandate_id FROM mandates m LEFT JOIN (
+	err := l.queryRow(ctx, `SELECT m.mandate_id FROM mandates m LEFT JOIN (
 		SELECT mandate_id, to_status FROM mandate_history WHERE seq IN (SELECT max(seq) FROM mandate_history GROUP BY mandate_id)
 		) h ON h.mandate_id = m.mandate_id
 		WHERE m.status IS DISTINCT FROM h.to_status ORDER BY m.mandate_id LIMIT 1`).Scan(&id)
@@ -112,7 +112,7 @@ func (l *Ledger) verifyMandates(ctx context.Context) error {
 // verifyChain walks a chain whose query gives seq, prev_hash, hash and then the
 // hashed values.
 func (l *Ledger) verifyChain(ctx context.Context, name, query string) error {
-	rows, err := l.reader.QueryContext(ctx, query)
+	rows, err := l.query(ctx, query)
 	if err != nil {
 		return fmt.Errorf("read the %s: %w", name, err)
 	}

@@ -51,7 +51,7 @@ func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending b
 	if pending {
 		states, order = "= 'pending'", "c.change_id"
 	}
-	rows, err := l.reader.QueryContext(ctx, `SELECT `+changeColumns+`
+	rows, err := l.query(ctx, `SELECT `+changeColumns+`
 		FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
 		WHERE c.connection = ? AND c.lane = ? AND c.state `+states+` AND `+openStates+` AND c.change_id > ? ORDER BY `+order+` LIMIT ?`,
 		connection, lane, after, limit)
@@ -72,7 +72,7 @@ func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending b
 
 // PendingCount returns how many changes of the connection wait to be applied.
 func (l *Ledger) PendingCount(ctx context.Context, connection, lane string) (n int, err error) {
-	err = l.reader.QueryRowContext(ctx, `SELECT count(*) FROM changes
+	err = l.queryRow(ctx, `SELECT count(*) FROM changes
 		WHERE connection = ? AND lane = ? AND `+openStates, connection, lane).Scan(&n)
 	return n, err
 }
@@ -80,7 +80,7 @@ func (l *Ledger) PendingCount(ctx context.Context, connection, lane string) (n i
 // OpenCreates returns how many creates of the connection were sent, or may have
 // been, and have no definite answer.
 func (l *Ledger) OpenCreates(ctx context.Context, connection string) (n int, err error) {
-	err = l.reader.QueryRowContext(ctx, `SELECT count(*) FROM changes
+	err = l.queryRow(ctx, `SELECT count(*) FROM changes
 		WHERE connection = ? AND lane = 'customer' AND action = 'create' AND state <> 'pending' AND `+openStates, connection).Scan(&n)
 	return n, err
 }

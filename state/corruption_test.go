@@ -40,25 +40,25 @@ var unchecked = []string{
 
 // dump is every value of every table, by table and column, in the rows' order.
 func dump(ctx context.Context, l *Ledger) (map[string][]string, error) {
-	tables, err := list(ctx, l.reader, "SELECT lower(name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose_%' ORDER BY name",
+	tables, err := list(ctx, l, "SELECT lower(name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose_%' ORDER BY name",
 		nil, func(s *string) []any { return []any{s} })
 	if err != nil {
 		return nil, err
 	}
 	out := map[string][]string{}
 	for _, table := range tables {
-		columns, err := list(ctx, l.reader, "SELECT lower(name) FROM pragma_table_info(?)", []any{table}, func(s *string) []any { return []any{s} })
+		columns, err := list(ctx, l, "SELECT lower(name) FROM pragma_table_info(?)", []any{table}, func(s *string) []any { return []any{s} })
 		if err != nil {
 			return nil, err
 		}
-		key, err := list(ctx, l.reader, "SELECT group_concat(name ORDER BY pk) FROM pragma_table_info(?) WHERE pk > 0", []any{table}, func(s *string) []any { return []any{s} })
+		key, err := list(ctx, l, "SELECT group_concat(name ORDER BY pk) FROM pragma_table_info(?) WHERE pk > 0", []any{table}, func(s *string) []any { return []any{s} })
 		if err != nil {
 			return nil, err
 		}
 		for _, column := range columns {
 			name := table + "." + column
 			query := fmt.Sprintf("SELECT coalesce(hex(%s), 'NULL') || typeof(%[1]s) FROM %s ORDER BY %s", column, table, key[0])
-			if out[name], err = list(ctx, l.reader, query, nil, func(s *string) []any { return []any{s} }); err != nil {
+			if out[name], err = list(ctx, l, query, nil, func(s *string) []any { return []any{s} }); err != nil {
 				return nil, err
 			}
 		}
@@ -109,7 +109,7 @@ func openRest(ctx context.Context, l *Ledger) error {
 		box                       []byte
 	}
 	var errs []error
-	records, err := list(ctx, l.reader, "SELECT connection, source_id, record FROM source_records", nil,
+	records, err := list(ctx, l, "SELECT connection, source_id, record FROM source_records", nil,
 		func(s *sealed) []any { return []any{&s.connection, &s.sourceID, &s.box} })
 	errs = append(errs, err)
 	for _, s := range records {
@@ -117,7 +117,7 @@ func openRest(ctx context.Context, l *Ledger) error {
 		errs = append(errs, err)
 	}
 	for _, column := range []string{"wanted", "diff", "body", "pre_image"} {
-		changes, err := list(ctx, l.reader, "SELECT change_id, body_sha256, "+column+" FROM changes", nil,
+		changes, err := list(ctx, l, "SELECT change_id, body_sha256, "+column+" FROM changes", nil,
 			func(s *sealed) []any { return []any{&s.id, &s.sum, &s.box} })
 		errs = append(errs, err)
 		for _, s := range changes {

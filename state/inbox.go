@@ -43,7 +43,7 @@ type OpenDelivery struct {
 // OpenDeliveries returns up to limit customers with deliveries that are due, the
 // longest waiting first; all deliveries of a customer count as one.
 func (l *Ledger) OpenDeliveries(ctx context.Context, limit int) ([]OpenDelivery, error) {
-	rows, err := l.reader.QueryContext(ctx, `
+	rows, err := l.query(ctx, `
 		SELECT i.billing_id, max(i.inbox_id), max(i.attempts), EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = i.billing_id)
 		FROM inbox i WHERE i.state IN ('received', 'parked')
 		GROUP BY i.billing_id HAVING min(coalesce(i.next_attempt, '')) <= ?
@@ -95,7 +95,7 @@ func (tx *Tx) ReplayDelivery(key string) (bool, error) {
 // DeliveryBody returns the stored bytes of a delivery; nil when there is none.
 func (l *Ledger) DeliveryBody(ctx context.Context, key string) ([]byte, error) {
 	var box []byte
-	err := l.reader.QueryRowContext(ctx, "SELECT body FROM inbox WHERE delivery_key = ?", key).Scan(&box)
+	err := l.queryRow(ctx, "SELECT body FROM inbox WHERE delivery_key = ?", key).Scan(&box)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -326,6 +326,24 @@ func (l *Ledger) disconnect() error {
 	return errors.Join(errs...)
 }
 
+// query runs a query on the readers.
+func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	stmt, err := l.preparedRead(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.QueryContext(ctx, args...)
+}
+
+// queryRow runs a query that gives one row at most on the readers.
+func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) *sql.Row {
+	stmt, err := l.preparedRead(ctx, query)
+	if err != nil {
+		return l.reader.QueryRowContext(ctx, query, args...) // which tells why
+	}
+	return stmt.QueryRowContext(ctx, args...)
+}
+
 // preparedRead returns the statement for query on the readers, prepared once in
 // the ledger's life: a plan asks some queries about every single record.
 func (l *Ledger) preparedRead(ctx context.Context, query string) (*sql.Stmt, error) {
@@ -357,7 +375,7 @@ func (l *Ledger) Ping(ctx context.Context) error {
 // is gone, verifies both hash chains and compares every mandate with its history.
 func (l *Ledger) Integrity(ctx context.Context) error {
 	var verdict string
-	if err := l.reader.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
+	if err := l.queryRow(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
 		return fmt.Errorf("check the ledger: %w", err)
 	}
 	if verdict != "ok" {
@@ -369,7 +387,7 @@ func (l *Ledger) Integrity(ctx context.Context) error {
 // verifyReferences reports a row that refers to one that is not there.
 func (l *Ledger) verifyReferences(ctx context.Context) error {
 	var table, parent string
-	err := l.reader.QueryRowContext(ctx, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`).Scan(&table, &parent)
+	err := l.queryRow(ctx, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`).Scan(&table, &parent)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}

@@ -64,7 +64,7 @@ func (tx *Tx) SaveLink(m connector.Mandate) error {
 // caller that shows it to a person says so in the audit log.
 func (l *Ledger) SigningLink(ctx context.Context, mandateID string) (string, error) {
 	var box []byte
-	err := l.reader.QueryRowContext(ctx, "SELECT link FROM mandates WHERE mandate_id = ?", mandateID).Scan(&box)
+	err := l.queryRow(ctx, "SELECT link FROM mandates WHERE mandate_id = ?", mandateID).Scan(&box)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
@@ -79,12 +79,9 @@ func (l *Ledger) SigningLink(ctx context.Context, mandateID string) (string, err
 // request for one was ever settled, and the ledger knows of no mandate but one
 // that waits for a signature and whose link it never saw.
 func (l *Ledger) NeedsLink(ctx context.Context, p Payer) (needs bool, err error) {
-	stmt, err := l.preparedRead(ctx, `SELECT
+	err = l.queryRow(ctx, `SELECT
 		NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = ? AND c.source_id = ? AND c.lane = 'mandate' AND c.state IN ('done', 'held', 'failed'))
-		AND NOT EXISTS (SELECT 1 FROM mandates m WHERE m.billing_id = ? AND (m.status <> 'CREATED' OR m.link IS NOT NULL))`)
-	if err != nil {
-		return false, err
-	}
-	err = stmt.QueryRowContext(ctx, p.Connection, p.SourceID, p.BillingID).Scan(&needs)
+		AND NOT EXISTS (SELECT 1 FROM mandates m WHERE m.billing_id = ? AND (m.status <> 'CREATED' OR m.link IS NOT NULL))`,
+		p.Connection, p.SourceID, p.BillingID).Scan(&needs)
 	return needs, err
 }

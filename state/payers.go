@@ -61,7 +61,7 @@ var ErrNoPayer = errors.New("the ledger has no such payer")
 // Payer returns one payer; ErrNoPayer when there is none.
 func (l *Ledger) Payer(ctx context.Context, connection, sourceID string) (Payer, error) {
 	var r payerRow
-	err := l.reader.QueryRowContext(ctx, "SELECT "+payerColumns+" FROM payers p WHERE p.connection = ? AND p.source_id = ?",
+	err := l.queryRow(ctx, "SELECT "+payerColumns+" FROM payers p WHERE p.connection = ? AND p.source_id = ?",
 		connection, sourceID).Scan(r.dest()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Payer{}, ErrNoPayer
@@ -90,7 +90,7 @@ func (l *Ledger) Unverified(ctx context.Context, connection string, limit int) (
 
 // UnverifiedCount returns how many payers Unverified would give without a limit.
 func (l *Ledger) UnverifiedCount(ctx context.Context, connection string) (n int, err error) {
-	err = l.reader.QueryRowContext(ctx,
+	err = l.queryRow(ctx,
 		"SELECT count(*) FROM payers WHERE connection = ? AND link_state = 'creating' AND billing_id IS NOT NULL", connection).Scan(&n)
 	return n, err
 }
@@ -103,7 +103,7 @@ func (l *Ledger) Unseen(ctx context.Context, pass int64) ([]string, error) {
 }
 
 func (l *Ledger) payers(ctx context.Context, query string, args ...any) ([]Payer, error) {
-	rows, err := l.reader.QueryContext(ctx, query, args...)
+	rows, err := l.query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read payers: %w", err)
 	}

@@ -423,7 +423,7 @@ func (l *Ledger) FindPlan(ctx context.Context, id string) (Plan, error) {
 }
 
 func (l *Ledger) plans(ctx context.Context, query string, args ...any) ([]Plan, error) {
-	rows, err := l.reader.QueryContext(ctx, query, args...)
+	rows, err := l.query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the plans: %w", err)
 	}
@@ -446,6 +446,6 @@ func (l *Ledger) plans(ctx context.Context, query string, args ...any) ([]Plan, 
 // LinkedCount returns how many payers of the connection are linked: the base of
 // the percentage guards.
 func (l *Ledger) LinkedCount(ctx context.Context, connection string) (n int, err error) {
-	err = l.reader.QueryRowContext(ctx, "SELECT count(*) FROM payers WHERE connection = ? AND link_state = 'linked'", connection).Scan(&n)
+	err = l.queryRow(ctx, "SELECT count(*) FROM payers WHERE connection = ? AND link_state = 'linked'", connection).Scan(&n)
 	return n, err
 }

@@ -82,7 +82,7 @@ type Candidate struct {
 // unknown change is left out: its sent bytes come first. seenBy narrows the
 // records to those that a run has read; 0 takes all.
 func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, seenBy int64, after string, limit int) ([]Candidate, error) {
-	rows, err := l.reader.QueryContext(ctx, `
+	rows, err := l.query(ctx, `
 		SELECT r.source_id, r.content_hash, r.record, `+payerColumns+`
 		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 		WHERE r.connection = ?1 AND r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0)
@@ -133,7 +133,7 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string) (Candidate, er
 // UnlinkedCandidates returns how many of the records that a plan must look at
 // have no customer yet, so that it needs the index of the service's customers.
 func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string, seenBy int64) (n int, err error) {
-	err = l.reader.QueryRowContext(ctx, `
+	err = l.queryRow(ctx, `
 		SELECT count(*) FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 		WHERE r.connection = ?1 AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?2 OR r.replan = 1)
 		  AND p.billing_id IS NULL AND (r.last_seen_run = ?3 OR ?3 = 0)`, connection, mapping, seenBy).Scan(&n)

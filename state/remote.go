@@ -184,11 +184,7 @@ func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName string
 }
 
 func (l *Ledger) ids(ctx context.Context, query string, args ...any) ([]string, error) {
-	stmt, err := l.preparedRead(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := stmt.QueryContext(ctx, args...)
+	rows, err := l.query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the index of customers: %w", err)
 	}
@@ -251,7 +247,7 @@ type Index struct {
 func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, error) {
 	var x Index
 	var restored sql.NullString
-	if err := l.reader.QueryRowContext(ctx, "SELECT restored_at FROM ledger").Scan(&restored); err != nil {
+	if err := l.queryRow(ctx, "SELECT restored_at FROM ledger").Scan(&restored); err != nil {
 		return x, fmt.Errorf("read the index of customers: %w", err)
 	}
 	var err error
@@ -263,7 +259,7 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 		floor = x.Restored.Add(quarantine).UTC().Format(layout)
 	}
 	var settled, last sql.NullString
-	if err := l.reader.QueryRowContext(ctx, `SELECT
+	if err := l.queryRow(ctx, `SELECT
 		(SELECT a.started_at FROM passes a JOIN passes b
 		   ON b.pass_id = (SELECT min(n.pass_id) FROM passes n WHERE n.started_at >= a.finished_at AND n.pass_id > a.pass_id AND n.finished_at IS NOT NULL)
 		 WHERE a.finished_at IS NOT NULL AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 ORDER BY a.pass_id DESC LIMIT 1),

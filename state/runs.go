@@ -77,7 +77,7 @@ func (tx *Tx) PinConnection(c Connection) error {
 // mandates.
 func (l *Ledger) CheckEnvironment(ctx context.Context, fingerprint string) error {
 	other := &ErrOtherEnvironment{What: "billing environment", Config: fingerprint}
-	err := l.reader.QueryRowContext(ctx, "SELECT name, fingerprint FROM connections WHERE fingerprint <> ? ORDER BY name LIMIT 1", fingerprint).
+	err := l.queryRow(ctx, "SELECT name, fingerprint FROM connections WHERE fingerprint <> ? ORDER BY name LIMIT 1", fingerprint).
 		Scan(&other.Connection, &other.Ledger)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -291,7 +291,7 @@ func (tx *Tx) countRun(run int64, connection string) (Counts, error) {
 // none yet.
 func (l *Ledger) Cursor(ctx context.Context, connection, stream string) (string, error) {
 	var value string
-	err := l.reader.QueryRowContext(ctx, "SELECT value FROM cursors WHERE connection = ? AND stream = ?", connection, stream).Scan(&value)
+	err := l.queryRow(ctx, "SELECT value FROM cursors WHERE connection = ? AND stream = ?", connection, stream).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

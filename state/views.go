@@ -118,7 +118,7 @@ func (f Filter) apply(query, stateColumn, order string) (string, []any) {
 func (l *Ledger) Payers(ctx context.Context, f Filter) ([]PayerRow, error) {
 	query, args := f.apply(`SELECT connection, source_id, key_name, key_value, billing_id, link_state,
 		mandate_id, mandate_status, attention_reason, updated_at FROM v_payers`, "link_state", "connection, source_id")
-	return list(ctx, l.reader, query, args, func(r *PayerRow) []any {
+	return list(ctx, l, query, args, func(r *PayerRow) []any {
 		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState,
 			&r.MandateID, &r.MandateStatus, &r.AttentionReason, &r.UpdatedAt}
 	})
@@ -128,14 +128,14 @@ func (l *Ledger) Payers(ctx context.Context, f Filter) ([]PayerRow, error) {
 func (l *Ledger) Mandates(ctx context.Context, f Filter) ([]MandateRow, error) {
 	query, args := f.apply(`SELECT mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at
 		FROM v_mandates`, "status", "first_seen_at DESC, mandate_id")
-	return list(ctx, l.reader, query, args, func(r *MandateRow) []any {
+	return list(ctx, l, query, args, func(r *MandateRow) []any {
 		return []any{&r.MandateID, &r.BillingID, &r.Connection, &r.SourceID, &r.Status, &r.StatusSince, &r.FirstSeenAt, &r.LastSeenAt}
 	})
 }
 
 // History returns the history of one customer's mandates, oldest first.
 func (l *Ledger) History(ctx context.Context, billingID string) ([]HistoryRow, error) {
-	return list(ctx, l.reader, `SELECT seq, mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause
+	return list(ctx, l, `SELECT seq, mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause
 		FROM v_mandate_history WHERE billing_id = ? ORDER BY seq`, []any{billingID}, func(r *HistoryRow) []any {
 		return []any{&r.Seq, &r.MandateID, &r.BillingID, &r.FromStatus, &r.ToStatus, &r.ServiceTime, &r.ObservedAt, &r.Cause}
 	})
@@ -151,20 +151,20 @@ func (r *RunRow) dest() []any {
 
 // LatestRuns returns the newest run of each connection.
 func (l *Ledger) LatestRuns(ctx context.Context) ([]RunRow, error) {
-	return list(ctx, l.reader, "SELECT "+runColumns+` FROM v_runs
+	return list(ctx, l, "SELECT "+runColumns+` FROM v_runs
 		WHERE run_id IN (SELECT max(run_id) FROM runs GROUP BY connection) ORDER BY connection`, nil, (*RunRow).dest)
 }
 
 // Runs returns rows of v_runs, newest first.
 func (l *Ledger) Runs(ctx context.Context, f Filter) ([]RunRow, error) {
 	query, args := f.apply("SELECT "+runColumns+" FROM v_runs", "outcome", "run_id DESC")
-	return list(ctx, l.reader, query, args, (*RunRow).dest)
+	return list(ctx, l, query, args, (*RunRow).dest)
 }
 
 // Attention returns rows of v_attention, oldest first.
 func (l *Ledger) Attention(ctx context.Context, f Filter) ([]AttentionRow, error) {
 	query, args := f.apply("SELECT connection, source_id, reason, detail, since FROM v_attention", "reason", "since, connection, source_id")
-	return list(ctx, l.reader, query, args, func(r *AttentionRow) []any {
+	return list(ctx, l, query, args, func(r *AttentionRow) []any {
 		return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since}
 	})
 }
@@ -174,7 +174,7 @@ func (l *Ledger) Inbox(ctx context.Context, f Filter) ([]InboxRow, error) {
 	f.Connection = ""
 	query, args := f.apply("SELECT delivery_key, received_at, event_type, billing_id, state, processed_at FROM v_inbox",
 		"state", "received_at DESC, delivery_key")
-	return list(ctx, l.reader, query, args, func(r *InboxRow) []any {
+	return list(ctx, l, query, args, func(r *InboxRow) []any {
 		return []any{&r.DeliveryKey, &r.ReceivedAt, &r.EventType, &r.BillingID, &r.State, &r.ProcessedAt}
 	})
 }
@@ -210,7 +210,7 @@ func (l *Ledger) counts(ctx context.Context, query string) (map[string]int, erro
 		name string
 		n    int
 	}
-	rows, err := list(ctx, l.reader, query, nil, func(r *row) []any { return []any{&r.name, &r.n} })
+	rows, err := list(ctx, l, query, nil, func(r *row) []any { return []any{&r.name, &r.n} })
 	out := map[string]int{}
 	for _, r := range rows {
 		out[r.name] = r.n
@@ -232,15 +232,15 @@ func (l *Ledger) LastPass(ctx context.Context) (time.Time, error) {
 
 func (l *Ledger) time(ctx context.Context, query string, args ...any) (time.Time, error) {
 	var s sql.NullString
-	if err := l.reader.QueryRowContext(ctx, query, args...).Scan(&s); err != nil {
+	if err := l.queryRow(ctx, query, args...).Scan(&s); err != nil {
 		return time.Time{}, fmt.Errorf("read the ledger: %w", err)
 	}
 	return parseTime(s)
 }
 
 // list runs a query and scans every row into a T.
-func list[T any](ctx context.Context, db *sql.DB, query string, args []any, dest func(*T) []any) ([]T, error) {
-	rows, err := db.QueryContext(ctx, query, args...)
+func list[T any](ctx context.Context, l *Ledger, query string, args []any, dest func(*T) []any) ([]T, error) {
+	rows, err := l.query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger: %w", err)
 	}
@@ -258,7 +258,7 @@ func list[T any](ctx context.Context, db *sql.DB, query string, args []any, dest
 
 // AttentionOf returns what needs attention on one payer.
 func (l *Ledger) AttentionOf(ctx context.Context, connection, sourceID string) ([]AttentionRow, error) {
-	return list(ctx, l.reader, `SELECT connection, source_id, reason, detail, since FROM v_attention
+	return list(ctx, l, `SELECT connection, source_id, reason, detail, since FROM v_attention
 		WHERE connection = ? AND source_id = ? ORDER BY since, reason`, []any{connection, sourceID}, func(r *AttentionRow) []any {
 		return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since}
 	})

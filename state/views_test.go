@@ -25,7 +25,7 @@ var publicViews = map[string]string{
 func TestTheViewsHaveExactlyTheirPublicColumns(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	names, err := list(t.Context(), d.reader, "SELECT name FROM sqlite_master WHERE type = 'view'", nil, func(s *string) []any { return []any{s} })
+	names, err := list(t.Context(), d.Ledger, "SELECT name FROM sqlite_master WHERE type = 'view'", nil, func(s *string) []any { return []any{s} })
 	if err != nil || len(names) != len(publicViews) {
 		t.Errorf("the views are %v, %v; want the %d documented ones", names, err, len(publicViews))
 	}
@@ -57,7 +57,7 @@ func viewText(t *testing.T, l *Ledger) string {
 	t.Helper()
 	var out strings.Builder
 	for view, columns := range publicViews {
-		rows, err := list(t.Context(), l.reader, fmt.Sprintf("SELECT concat_ws(' ', %s) FROM %s", columns, view), nil, func(s *string) []any { return []any{s} })
+		rows, err := list(t.Context(), l, fmt.Sprintf("SELECT concat_ws(' ', %s) FROM %s", columns, view), nil, func(s *string) []any { return []any{s} })
 		if err != nil || len(rows) == 0 {
 			t.Errorf("%s has %d rows to look at, %v", view, len(rows), err)
 		}
@@ -123,7 +123,7 @@ func TestTheReadmeIsTrue(t *testing.T) {
 	d := newDesk(t)
 	d.fill(8)
 	text := string(readFile(t, "README.md"))
-	tables, err := list(t.Context(), d.reader, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", nil,
+	tables, err := list(t.Context(), d.Ledger, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", nil,
 		func(s *string) []any { return []any{s} })
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("no tables: %v", err)

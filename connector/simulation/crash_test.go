@@ -39,7 +39,7 @@ func TestCrashAtEveryPointOfEveryStory(t *testing.T) {
 			return true
 		}
 		existing.Add(int64(whole.points))
-		for at := 1; at <= whole.points; at++ {
+		for at := 1; at <= whole.points; at += scale {
 			o := told(t, s, tmpl, at)
 			if o.deaths == 1 {
 				covered.Add(1)
@@ -51,10 +51,10 @@ func TestCrashAtEveryPointOfEveryStory(t *testing.T) {
 		}
 		return true
 	})
-	if existing.Load() != covered.Load() || existing.Load() == 0 {
+	if scale == 1 && existing.Load() != covered.Load() || covered.Load() == 0 {
 		t.Errorf("%d points exist, %d were covered", existing.Load(), covered.Load())
 	}
-	t.Logf("%d points, each with a crash; -exhaustive takes all %d stories", covered.Load(), len(stories))
+	t.Logf("%d of %d points, each with a crash; -exhaustive takes all %d stories", covered.Load(), existing.Load(), len(stories))
 }
 
 // covers F01

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"payersync/connector"
@@ -35,6 +36,11 @@ type oracle struct {
 	links      map[string]bool                 // customers whose link request has no answer and no look since
 	restoredAt time.Time                       // on the connector's clock; zero for never
 	run        map[*process]*runSeen
+	departed   map[*process][]time.Time // its requests within the last second
+	secrets    struct {
+		sync.Mutex
+		texts []string // what nobody may be told
+	}
 }
 
 // intent is the last create sent for a key.
@@ -68,10 +74,47 @@ type runSeen struct {
 }
 
 func newOracle(w *world) *oracle {
-	return &oracle{
+	o := &oracle{
 		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, since: map[string]time.Time{}, taints: map[string]map[string]bool{},
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
 		passes: map[*process]map[int]pageSeen{}, links: map[string]bool{}, run: map[*process]*runSeen{},
+		departed: map[*process][]time.Time{},
+	}
+	o.secrets.texts = []string{"sandbox-secret", "@payer.test", "/sign/", "LS1 4AP", "DECEASED"}
+	return o
+}
+
+// departs checks S18: a process sends no more requests in a second than it may.
+func (o *oracle) departs(p *process) {
+	now := time.Now()
+	recent := append(slices.DeleteFunc(o.departed[p], func(t time.Time) bool { return now.Sub(t) >= time.Second }), now)
+	o.departed[p] = recent
+	if most := o.w.plan.rate + jitter; o.w.plan.rate > 0 && float64(len(recent)) > most {
+		o.w.violate("S18", "%s sent %d requests within a second, %v are allowed", p.name, len(recent), o.w.plan.rate)
+	}
+}
+
+// jitter is how many requests more than the rate the wire's own delays may bring
+// into one second.
+const jitter = 2
+
+// told checks S15 on a text that leaves the product.
+func (o *oracle) told(where, what string) {
+	o.secrets.Lock()
+	defer o.secrets.Unlock()
+	for _, secret := range o.secrets.texts {
+		if strings.Contains(what, secret) {
+			o.w.violate("S15", "%s tells %q", where, secret)
+		}
+	}
+}
+
+// hide adds what nobody may be told from now on.
+func (o *oracle) hide(secret string) {
+	o.secrets.Lock()
+	defer o.secrets.Unlock()
+	if secret != "" && !slices.Contains(o.secrets.texts, secret) {
+		o.secrets.texts = append(o.secrets.texts, secret)
 	}
 }
 
@@ -235,7 +278,8 @@ func (o *oracle) judgeLink(c call) {
 	if !ok || len(customer.Mandates) == 0 {
 		return
 	}
-	if last := customer.Mandates[len(customer.Mandates)-1]; last.Status == connector.MandateCancelled {
+	last := customer.Mandates[len(customer.Mandates)-1]
+	if since := last.History[len(last.History)-1].At; last.Status == connector.MandateCancelled && !since.After(c.at) {
 		o.w.violate("V-cancelled", "a signing link was asked for by itself after mandate %s was cancelled", last.ID)
 	}
 }
@@ -275,11 +319,13 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 	clean := whole && f != faultHTML && f != faultEmpty && f != faultAfter
 	ok := clean && status == http.StatusOK
 	switch c.op {
+	case "token":
+		o.hide(textOf(body, "access_token"))
 	case "create":
 		if f == faultLostRequest || f == faultLate {
 			o.judgeCreate(c) // it never came by the service, or will as a late one
 		}
-		if in := o.intents[c.id]; in != nil && f != faultThrottled && f != faultBefore && status != http.StatusUnauthorized && status != 0 {
+		if in := o.intents[c.id]; in != nil && f != faultThrottled && f != faultBefore && f != faultOutage && status != http.StatusUnauthorized && status != 0 {
 			in.settled = in.settled || ok || clean && status >= 400 && status < 500
 		}
 	case "get":
@@ -291,7 +337,7 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 			delete(o.links, c.id)
 		}
 	case "link":
-		if status == 0 || status == http.StatusOK && !ok || status >= 500 && f != faultBefore {
+		if status == 0 || status == http.StatusOK && !ok || status >= 500 && f != faultBefore && f != faultOutage {
 			o.links[c.id] = true
 			o.w.reach("link request without an answer")
 		}
@@ -389,6 +435,9 @@ func (r *runSeen) approve(p state.Plan) (bool, error) {
 // runEnded checks S13 and V2 on a run that was closed.
 func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res syncer.Result) {
 	o.run[p] = r.outer
+	if res.Err != nil {
+		o.told("the error of a run", res.Err.Error())
+	}
 	if res.Plan != nil {
 		ceiling := res.Plan.Creates
 		if r.asked != nil && !r.said || kind == connector.RunPlan {
@@ -434,10 +483,34 @@ func (o *oracle) check(p *process) {
 		o.checkPayer(row, linked)
 	}
 	o.checkMandates(ctx, p)
+	o.checkAttention(ctx, p)
 	have := o.inboxKeys(p)
 	for key := range o.accepted {
 		if _, ok := have[key]; !ok {
 			o.w.violate("S10", "the webhook %s was acknowledged and is not in the inbox", key)
+		}
+	}
+}
+
+// checkAttention checks S15 and V3: what people are shown tells no secret, and
+// every create whose outcome is unknown is shown, once its run is over.
+func (o *oracle) checkAttention(ctx context.Context, p *process) {
+	shown, err := p.ledger.Attention(ctx, state.Filter{})
+	if err != nil {
+		o.w.violate("harness", "read what needs attention: %v", err)
+	}
+	listed := map[string]bool{}
+	for _, row := range shown {
+		o.told("attention", row.Detail)
+		listed[row.SourceID] = true
+	}
+	open, err := p.ledger.Changes(ctx, connection, state.LaneCustomer, false, 0, 100)
+	if err != nil {
+		o.w.violate("harness", "read the changes: %v", err)
+	}
+	for _, c := range open {
+		if c.State == connector.ChangeUnknown && !listed[c.Payer.SourceID] {
+			o.w.violate("V3", "nobody is told that the outcome of the %s of record %s is unknown", c.Action, c.Payer.SourceID)
 		}
 	}
 }

@@ -26,7 +26,10 @@ type plan struct {
 	guards    syncer.Guards
 	adopt     syncer.Adoption
 	weather   weather
-	weights   map[string]float64 // of the steps
+	weights   map[string]float64    // of the steps
+	rate      float64               // requests a second that a process may send; 0 for no limit, which seeds have, because pages that wait for their turn have no order
+	doubles   float64               // chance that the network delivers a request twice
+	outages   map[int]time.Duration // by step: for how long nothing gets through to the service
 
 	variant variant
 	without map[string]bool // faults left out, by name: for shrinking
@@ -63,7 +66,19 @@ func draw(seed uint64) plan {
 		p.weather.odds[faultLate] = 0.1 + 0.2*r.Float64()
 	}
 	p.switches = drawSwitches(r)
+	p.drawTrouble(rand.New(rand.NewPCG(seed, 5)))
 	return p
+}
+
+// drawTrouble gives some seeds an outage or a network that repeats requests.
+func (p *plan) drawTrouble(r *rand.Rand) {
+	if r.IntN(6) == 0 {
+		p.doubles = 0.2 * r.Float64()
+	}
+	p.outages = map[int]time.Duration{}
+	if r.IntN(6) == 0 {
+		p.outages[r.IntN(p.steps)] = time.Duration(r.Int64N(int64(3 * time.Hour)))
+	}
 }
 
 // drawWeather turns some faults on. One seed in eight has calm weather, one in

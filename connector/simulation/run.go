@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -118,7 +120,7 @@ func (o outcome) signature() string {
 
 // shrink leaves out steps and faults for as long as the same invariant breaks.
 func shrink(o outcome, again func(plan) outcome) outcome {
-	for _, f := range append([]string{"crash", "disturb"}, faultNames()...) {
+	for _, f := range append([]string{"crash", "disturb", string(faultOutage)}, faultNames()...) {
 		p := o.plan
 		p.without = cloneSet(p.without)
 		p.without[f] = true
@@ -148,10 +150,19 @@ func faultNames() []string {
 	return out
 }
 
+// commit is the version of the source, where git can tell it.
+var commit = sync.OnceValue(func() string {
+	out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+})
+
 // report says what a failing world did, for people.
 func (o outcome) report(tail int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d", o.plan.seed)
+	fmt.Fprintf(&b, "seed %d at commit %s", o.plan.seed, commit())
 	if o.err != nil {
 		fmt.Fprintf(&b, ": %v", o.err)
 	}

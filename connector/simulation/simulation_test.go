@@ -1,11 +1,14 @@
 package simulation
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -16,20 +19,17 @@ import (
 )
 
 var (
-	seeds     = flag.Int("seeds", 60, "how many seeds to play")
+	seeds     = flag.Int("seeds", 64/scale, "how many seeds to play")
 	seed      = flag.Uint64("seed", 0, "the one seed to play")
-	simulate  = flag.Bool("simulate", false, "play the simulation; without it the tests of this package do nothing")
 	shrinking = flag.Bool("shrink", true, "shorten failing seeds")
 	from      = flag.Uint64("from", 1, "the first seed; 0 for a random one")
+	processes = flag.Int("processes", runtime.NumCPU(), "how many processes share the seeds")
+	tallyFile = flag.String("tally", "", "where a process leaves its counts for the one that started it")
 )
 
 // TestMain trades memory for speed: worlds are many and small.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if !*simulate {
-		fmt.Println("nothing was simulated: the simulation is played with -simulate (see the package comment)")
-		os.Exit(0)
-	}
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())
 }
@@ -59,47 +59,104 @@ func each(t *testing.T, n int, do func(t *testing.T, i int) (more bool)) {
 // tally sums the rare states of many worlds.
 type tally struct {
 	mu     sync.Mutex
-	counts map[string]int
-	worlds int
+	Counts map[string]int
+	Worlds int
 }
 
-func (t *tally) add(o outcome) {
+func (t *tally) add(counts map[string]int, worlds int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.worlds++
-	for what, n := range o.counts {
-		t.counts[what] += n
+	t.Worlds += worlds
+	for what, n := range counts {
+		t.Counts[what] += n
 	}
 }
 
 func TestSimulation(t *testing.T) {
-	tmpl := newTemplate(t, memoryDir(t))
 	if *seed != 0 {
-		playOne(t, tmpl, *seed)
+		playOne(t, newTemplate(t, memoryDir(t)), *seed)
 		return
 	}
 	first := *from
 	if first == 0 {
 		first = rand.Uint64N(1 << 40)
 	}
-	t.Logf("playing seeds %d to %d", first, first+uint64(*seeds)-1)
-	start, sum := time.Now(), tally{counts: map[string]int{}}
+	t.Logf("playing seeds %d to %d at commit %s", first, first+uint64(*seeds)-1, commit())
+	start, sum := time.Now(), &tally{Counts: map[string]int{}}
+	if *processes > 1 {
+		farm(t, first, sum)
+	} else {
+		playMany(t, first, sum)
+	}
+	if *tallyFile != "" {
+		leave(t, sum)
+		return
+	}
+	t.Logf("%d seeds in %v, %.0f a second", sum.Worlds, time.Since(start).Round(time.Millisecond), float64(sum.Worlds)/time.Since(start).Seconds())
+	sum.report(t)
+}
+
+// playMany plays seeds in this process until too many of them fail.
+func playMany(t *testing.T, first uint64, sum *tally) {
+	tmpl := newTemplate(t, memoryDir(t))
 	var failures atomic.Int64
 	each(t, *seeds, func(t *testing.T, i int) bool {
 		o := play(t, draw(first+uint64(i)), tmpl, randomStory)
-		sum.add(o)
-		if o.failed() {
-			if !*shrinking {
-				t.Error(o.report(12))
-				return failures.Add(1) < 30
-			}
-			t.Error(shrink(o, func(p plan) outcome { return play(t, p, tmpl, randomStory) }).report(60))
-			return failures.Add(1) < 3
+		sum.add(o.counts, 1)
+		if !o.failed() {
+			return true
 		}
-		return true
+		if !*shrinking {
+			t.Error(o.report(12))
+			return failures.Add(1) < 30
+		}
+		t.Error(shrink(o, func(p plan) outcome { return play(t, p, tmpl, randomStory) }).report(60))
+		return failures.Add(1) < 3
 	})
-	t.Logf("%d seeds in %v, %.0f a second", sum.worlds, time.Since(start).Round(time.Millisecond), float64(sum.worlds)/time.Since(start).Seconds())
-	sum.report(t)
+}
+
+// farm shares the seeds among processes, because the worlds of one process wait
+// for the memory of its one database engine.
+func farm(t *testing.T, first uint64, sum *tally) {
+	var wg sync.WaitGroup
+	for n := range *processes {
+		begin, end := *seeds*n / *processes, *seeds*(n+1) / *processes
+		file := filepath.Join(t.TempDir(), "tally.json")
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSimulation$", "-test.timeout", "0", "-processes", "1",
+			"-from", fmt.Sprint(first+uint64(begin)), "-seeds", fmt.Sprint(end-begin), "-shrink="+fmt.Sprint(*shrinking), "-tally", file)
+		c.Env = append(os.Environ(), "GOMAXPROCS=1")
+		wg.Go(func() {
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			gather(t, file, sum)
+		})
+	}
+	wg.Wait()
+}
+
+func leave(t *testing.T, sum *tally) {
+	b, err := json.Marshal(sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(*tallyFile, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func gather(t *testing.T, file string, sum *tally) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var one tally
+	if err := json.Unmarshal(b, &one); err != nil {
+		t.Error(err)
+		return
+	}
+	sum.add(one.Counts, one.Worlds)
 }
 
 // rare are states that a run of enough seeds must have reached: one that never
@@ -119,12 +176,12 @@ const enoughSeeds = 3000
 
 func (t *tally) report(test *testing.T) {
 	test.Helper()
-	for _, what := range slices.Sorted(maps.Keys(t.counts)) {
-		test.Logf("reached %6d × %s", t.counts[what], what)
+	for _, what := range slices.Sorted(maps.Keys(t.Counts)) {
+		test.Logf("reached %6d × %s", t.Counts[what], what)
 	}
 	for _, what := range rare {
-		if t.counts[what] == 0 && t.worlds >= enoughSeeds {
-			test.Errorf("no seed of %d reached %q: nothing was tested there", t.worlds, what)
+		if t.Counts[what] == 0 && t.Worlds >= enoughSeeds {
+			test.Errorf("no seed of %d reached %q: nothing was tested there", t.Worlds, what)
 		}
 	}
 }
@@ -141,7 +198,7 @@ func playOne(t *testing.T, tmpl template, seed uint64) {
 
 func TestOneSeedHasOneStory(t *testing.T) {
 	tmpl := newTemplate(t, memoryDir(t))
-	each(t, 20, func(t *testing.T, i int) bool {
+	each(t, 24/scale, func(t *testing.T, i int) bool {
 		p := draw(uint64(i) + 1)
 		a, b := play(t, p, tmpl, randomStory), play(t, p, tmpl, randomStory)
 		if a.hash != b.hash {

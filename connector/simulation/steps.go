@@ -94,6 +94,10 @@ func (w *world) next(n int) error {
 			p.fuse.Store(fuse)
 		}
 	}
+	if d := w.plan.outages[n]; d > 0 {
+		w.logf("nothing gets through for %v", d)
+		w.outage = time.Now().Add(d)
+	}
 	w.arrive()
 	err := s.do(w)
 	for _, p := range w.procs {
@@ -638,11 +642,11 @@ func (w *world) wait(d time.Duration) error {
 	end := time.Now().Add(d)
 	for _, l := range slices.Clone(w.late) {
 		if l.due.Before(end) {
-			time.Sleep(max(0, time.Until(l.due)))
+			w.sleep(max(0, time.Until(l.due)))
 			w.arrive()
 		}
 	}
-	time.Sleep(time.Until(end))
+	w.sleep(time.Until(end))
 	w.arrive()
 	return nil
 }

@@ -31,6 +31,7 @@ const (
 	faultTruncated    fault = "truncated"
 	faultEmpty        fault = "empty"
 	faultRevoked      fault = "revoked" // every token is worthless from now on
+	faultOutage       fault = "outage"  // nothing gets through for a while
 )
 
 var faults = []fault{
@@ -50,11 +51,12 @@ type call struct {
 	p     *process
 	req   *http.Request
 	body  []byte
-	op    string // token, create, update, link, cancel, get, list, search, other
-	id    string // the customer or mandate it names
-	page  int    // of a list
-	asked bool   // an operator asked for it
-	given bool   // its sender has given it up
+	op    string    // token, create, update, link, cancel, get, list, search, other
+	id    string    // the customer or mandate it names
+	page  int       // of a list
+	asked bool      // an operator asked for it
+	given bool      // its sender has given it up
+	at    time.Time // when it was sent
 }
 
 // lateCall is a request that its sender has given up and that still arrives.
@@ -92,6 +94,8 @@ func (x wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.logf("%s dies before %s", p.name, c)
 		return nil, errRefused
 	}
+	c.at = time.Now()
+	w.oracle.departs(p)
 	w.arrive()
 	w.disturb(c)
 	if req.Context().Err() != nil || p.dead.Load() {
@@ -157,7 +161,12 @@ func (w *world) strike(c call) fault {
 		return w.strikes[at].fault
 	}
 	roll := w.wires.Float64()
-	if w.healed || c.op == "token" && roll > 0.5 {
+	switch {
+	case w.healed:
+		return faultNone
+	case time.Now().Before(w.outage) && !w.plan.without[string(faultOutage)]:
+		return faultOutage
+	case c.op == "token" && roll > 0.5:
 		return faultNone
 	}
 	for _, f := range faults {
@@ -191,12 +200,13 @@ func (w *world) carry(c call, f fault) (*http.Response, error) {
 		return w.lost(c, f)
 	case faultThrottled:
 		return w.answer(c, f, stubbed(http.StatusTooManyRequests, "application/json", `{"code":"SLOW"}`, "2"))
-	case faultBefore:
+	case faultBefore, faultOutage:
 		return w.answer(c, f, stubbed(http.StatusServiceUnavailable, "application/json", `{"code":"DOWN"}`, ""))
 	case faultHTML:
 		return w.answer(c, f, stubbed(http.StatusOK, "text/html", "<p>Please sign in.</p>", ""))
 	}
 	resp := w.serve(c)
+	w.double(c)
 	if c.p.point() {
 		w.logf("%s dies inside %s", c.p.name, c)
 		w.reach("crash inside a call")
@@ -235,6 +245,17 @@ func (w *world) serve(c call) *http.Response {
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	w.oracle.after(c, watched)
 	return resp
+}
+
+// double delivers a request a second time, as networks may.
+func (w *world) double(c call) {
+	if w.healed || w.plan.doubles == 0 || w.echoes.Float64() >= w.plan.doubles {
+		return
+	}
+	c.given = true // nobody waits for the second answer
+	w.logf("%s arrives twice", c)
+	w.reach("request delivered twice")
+	w.serve(c)
 }
 
 // poisoned reports whether the request is about the record that the service

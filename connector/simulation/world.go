@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/reconcile"
@@ -50,17 +52,19 @@ type world struct {
 	books   *books
 	service *sandbox.Sandbox
 	oracle  *oracle
+	logger  *logrus.Entry
 	procs   []*process // the first is the one that serves webhooks
 	mapping int        // index into mappings
 
-	steps, wires, minds *rand.Rand // the scheduler's, the network's, and everybody else's chance
+	steps, wires, minds, echoes *rand.Rand // the scheduler's, the network's, everybody else's chance, and that of repeated requests
 
 	skew     time.Duration
 	late     []lateCall
-	weather  weather // what the network does just now
-	full     bool    // the disk of the ledger
-	focus    string  // the customer that the request under way is about
-	nested   bool    // a step runs inside another's call
+	weather  weather   // what the network does just now
+	outage   time.Time // until when nothing gets through
+	full     bool      // the disk of the ledger
+	focus    string    // the customer that the request under way is about
+	nested   bool      // a step runs inside another's call
 	healed   bool
 	silent   bool     // nobody answers for a plan above the limits
 	strikes  []strike // faults that are certain
@@ -115,9 +119,9 @@ var errDead = errors.New("the process is dead")
 func newWorld(p plan, dir string, template template) (*world, error) {
 	w := &world{
 		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{}, counts: map[string]int{},
-		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)),
+		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)),
 	}
-	w.hash = fnvStart
+	w.hash, w.logger = fnvStart, newLogger(w)
 	if err := copyFile(template.ledger, w.path); err != nil {
 		return nil, err
 	}
@@ -140,6 +144,22 @@ func newWorld(p plan, dir string, template template) (*world, error) {
 	return w, nil
 }
 
+// newLogger returns a logger at its most talkative, which the oracle reads.
+func newLogger(w *world) *logrus.Entry {
+	l := logrus.New()
+	l.SetLevel(logrus.TraceLevel)
+	l.SetOutput(reader{w})
+	return logrus.NewEntry(l)
+}
+
+// reader is where the log lines of the product go.
+type reader struct{ w *world }
+
+func (r reader) Write(line []byte) (int, error) {
+	r.w.oracle.told("a log line", string(line))
+	return len(line), nil
+}
+
 // subscribe sets the webhook up, as somebody did before the story begins.
 func (w *world) subscribe() error {
 	client, err := w.client(w.service.RoundTripper(), -1)
@@ -156,7 +176,9 @@ func (w *world) client(base http.RoundTripper, retries int) (*billing.Client, er
 	return billing.New(billing.Config{
 		BaseURL: "http://localhost/api", ClientID: "sandbox", ClientSecret: connector.NewSecret("sandbox-secret"),
 		RedirectURL: "https://app.example.com/signed", Dialect: dialect, Now: w.now,
-		HTTP: transport.New(transport.Options{Base: base, Retries: retries, Now: w.now, Rand: rand.New(rand.NewPCG(w.plan.seed, 4))}),
+		HTTP: transport.New(transport.Options{
+			Base: base, Retries: retries, RatePerSecond: w.plan.rate, Now: w.now, Rand: rand.New(rand.NewPCG(w.plan.seed, 4)), Logger: w.logger,
+		}),
 	})
 }
 

@@ -1,0 +1,81 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// covers S18
+func TestNoProcessSendsMoreThanItMay(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	each(t, 16/scale, func(t *testing.T, i int) bool {
+		p := draw(uint64(i) + 1)
+		p.rate = float64(2 + i)
+		if o := play(t, p, tmpl, randomStory); o.failed() {
+			t.Error(o.report(60))
+		}
+		return true
+	})
+}
+
+// The rules that no weaker variant breaks are shown to catch made-up events.
+func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	for _, tt := range []struct {
+		name, invariant string
+		breaks          func(w *world)
+	}{
+		{"a second customer for a key", "S1", func(w *world) {
+			made := sandbox.Customer{ID: "c2", ExternalData: map[string]string{keyName: "R1"}}
+			w.oracle.born(call{op: "create", id: "R1"}, made, watched{[]sandbox.Customer{{ID: "c1", ExternalData: made.ExternalData}}})
+		}},
+		{"a link to a customer that never carried the key", "S2", func(w *world) {
+			w.payers(2)
+			w.syncs()
+			for id := range w.oracle.keys {
+				w.oracle.keys[id] = map[string]bool{"another": true}
+			}
+			w.oracle.check(w.procs[0])
+		}},
+		{"an update that changes nothing of ours", "S6", func(w *world) {
+			body := []byte(`{"id":"c1","name":"Ann"}`)
+			put(w.oracle.gets, w.procs[0], "c1", reading{body})
+			w.oracle.judgeUpdate(call{p: w.procs[0], op: "update", id: "c1", body: body})
+		}},
+		{"a DELETE", "S7", func(w *world) { w.oracle.before(call{op: "delete"}) }},
+		{"a cancellation by itself", "S7", func(w *world) { w.oracle.before(call{op: "cancel"}) }},
+		{"a customer that never was", "S8", func(w *world) {
+			w.payers(1)
+			w.syncs()
+			clear(w.oracle.keys)
+			w.oracle.check(w.procs[0])
+		}},
+		{"an acknowledged webhook that is lost", "S10", func(w *world) { w.oracle.acknowledged("e1"); w.oracle.check(w.procs[0]) }},
+		{"more creates than were approved", "S13", func(w *world) {
+			r := w.oracle.runBegins(w.procs[0])
+			r.creates["R1"], r.creates["R2"] = true, true
+			w.oracle.runEnded(w.procs[0], r, connector.RunSync, syncer.Result{Plan: &state.Plan{Creates: 1}})
+		}},
+		{"a secret in a log line", "S15", func(w *world) { w.logger.Info("https://localhost/sign/abc") }},
+		{"a personal value in attention", "S15", func(w *world) { w.oracle.told("attention", "r1@payer.test is wrong") }},
+		{"too many requests in a second", "S18", func(w *world) {
+			w.plan.rate = 5
+			for range 5 + jitter + 1 {
+				w.oracle.departs(w.procs[0])
+				time.Sleep(time.Millisecond)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := play(t, calm(), tmpl, func(w *world) error { tt.breaks(w); return nil })
+			if o.signature() != tt.invariant || o.err != nil {
+				t.Errorf("the oracle says %q, not %s (%v %v)", o.signature(), tt.invariant, o.bad, o.err)
+			}
+		})
+	}
+}
