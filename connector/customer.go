@@ -166,6 +166,8 @@ type RemoteCustomer struct {
 	ID           string
 	Name         string
 	Emails       []string
+	Phones       []string
+	Addresses    []Address
 	ExternalData map[string]string // whatever spelling it came in (billing.md 2.3)
 	Mandate      *Mandate          // the latest mandate; nil when the customer has none
 	Raw          json.RawMessage   // the object as it came, for lossless merging

@@ -310,10 +310,13 @@ func TestCustomerIsReadInEverySpelling(t *testing.T) {
 		body string
 		want connector.RemoteCustomer
 	}{
-		{`{"id":7,"name":"A","people":[{"email":"a@x.example"},{"name":"B"},7],"addresses":[{"postCode":"LS1"}],"externalData":{"k":1,"n":null,"o":{}}}`,
-			connector.RemoteCustomer{Name: "A", Emails: []string{"a@x.example"}, ExternalData: pairs}},
-		{`{"id":"7","name":null,"people":null,"addresses":[{"postalCode":"LS1"}],"externalData":[{"key":"k","value":"1"},{"key":"","value":"2"}],"directDebitMandate":{}}`,
-			connector.RemoteCustomer{ExternalData: pairs}},
+		{`{"id":7,"name":"A","people":[{"email":"a@x.example","phone":"1"},{"name":"B","phoneNo":"2"},7],"addresses":[{"line1":"1 Quay St","city":"Leeds","postCode":"LS1"}],"externalData":{"k":1,"n":null,"o":{}}}`,
+			connector.RemoteCustomer{
+				Name: "A", Emails: []string{"a@x.example"}, Phones: []string{"1", "2"}, ExternalData: pairs,
+				Addresses: []connector.Address{{Line1: "1 Quay St", City: "Leeds", PostCode: "LS1"}},
+			}},
+		{`{"id":"7","name":null,"people":null,"addresses":[{"addressLine1":"1 Quay St","postalCode":"LS1","country":"GB"}],"externalData":[{"key":"k","value":"1"},{"key":"","value":"2"}],"directDebitMandate":{}}`,
+			connector.RemoteCustomer{ExternalData: pairs, Addresses: []connector.Address{{Line1: "1 Quay St", PostCode: "LS1", Country: "GB"}}}},
 		{`{"id":"7","name":"A","externalData":{"connectorType":"k","id":"1"},"directDebitMandate":{"id":"m1","status":"MIGRATING"}}`,
 			connector.RemoteCustomer{Name: "A", ExternalData: pairs, Mandate: mandate("MIGRATING", "")}},
 		{`{"id":"7","name":"A","externalData":[{"connectorType":"QuickBooks","id":"q"}],"directDebitMandate":{"id":"m1","status":"ACTIVE","lastUpdatedTime":1730782232132}}`,

@@ -32,6 +32,13 @@ func readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
 	}
 	for _, person := range elements(o.get("people")) {
 		out.Emails = appendText(out.Emails, person.text("email"))
+		out.Phones = appendText(out.Phones, person.text("phone", "phoneNo"))
+	}
+	for _, address := range elements(o.get("addresses")) {
+		out.Addresses = append(out.Addresses, connector.Address{
+			Line1: address.text("line1", "addressLine1"), City: address.text("city"),
+			PostCode: address.text("postCode", "postalCode"), Country: address.text("country"),
+		})
 	}
 	out.ExternalData = pairsOf(o.get("externalData"))
 	if mandate, err := parseObject(o.get("directDebitMandate")); err == nil {

@@ -42,7 +42,7 @@ type Seen struct {
 	Stale   bool // a read that started later was applied before; nothing was written
 	Ours    bool // the customer is linked to a payer
 	Moved   bool // a mandate's status changed
-	Drifted bool // a name or e-mail address of ours was changed in the billing service
+	Drifted bool // something of ours was changed in the billing service
 	Bare    bool // it is ours, and the list showed none of its externalData
 }
 
@@ -187,19 +187,36 @@ func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
 	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate)
 }
 
-// drifted reports whether a name or e-mail address that we applied is not on the
-// customer any more.
+// drifted reports whether something that we applied is not on the customer any
+// more. Names of contacts are left out, because the service may split them.
 func drifted(p state.Payer, c connector.RemoteCustomer) bool {
 	if p.Applied == nil {
 		return false
 	}
 	for _, person := range p.Applied.People {
-		if person.Email != "" && !slices.Contains(c.Emails, person.Email) {
+		if !shows(c.Emails, person.Email) || !shows(c.Phones, person.Phone) {
+			return true
+		}
+	}
+	for _, address := range p.Applied.Addresses {
+		if !slices.ContainsFunc(c.Addresses, func(a connector.Address) bool { return sameAddress(address, a) }) {
+			return true
+		}
+	}
+	for name, value := range p.Applied.ExternalData {
+		if len(c.ExternalData) > 0 && c.ExternalData[name] != value { // a list may leave them out
 			return true
 		}
 	}
 	return p.Applied.Name != c.Name
 }
+
+// sameAddress compares what both spellings of an address say; one has no country.
+func sameAddress(ours, theirs connector.Address) bool {
+	return ours.Line1 == theirs.Line1 && ours.City == theirs.City && ours.PostCode == theirs.PostCode
+}
+
+func shows(list []string, text string) bool { return text == "" || slices.Contains(list, text) }
 
 // Gone notes that a GET with this ticket said a linked customer does not exist,
 // unless a newer read saw it. Nothing is ever created again in its place by

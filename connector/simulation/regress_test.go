@@ -36,6 +36,7 @@ var regressions = []struct {
 	{10113, "pages were taken to begin at 1 because page 0 had been empty for a moment"},
 	{100122, "an update that arrived late undid a newer one, and nobody was told"},
 	{200816, "a run that sent only an older create was complete"},
+	{2104209, "an update of an address that a late older one undid was never noticed"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 
