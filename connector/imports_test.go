@@ -63,7 +63,7 @@ var guards = []guard{
 	{"modernc.org/sqlite", "state"},
 	{"github.com/pressly/goose", "state"},
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
-	{"github.com/sirupsen/logrus", "cmd/payersync connector/transport"},
+	{"github.com/sirupsen/logrus", "cmd/payersync connector/transport connector/simulation"},
 	{"C", "nobody"}, // the product is built without cgo
 }
 
@@ -118,7 +118,7 @@ func TestImportCheckReportsEachForbiddenArrow(t *testing.T) {
 		{"retries outside transport", "cmd/payersync/a.go", `import "github.com/hashicorp/go-retryablehttp"`,
 			"cmd/payersync/a.go: cmd/payersync may not import github.com/hashicorp/go-retryablehttp: it is for connector/transport"},
 		{"logging outside the edge", "mapping/a.go", `import "github.com/sirupsen/logrus/hooks/test"`,
-			"mapping/a.go: mapping may not import github.com/sirupsen/logrus/hooks/test: it is for cmd/payersync connector/transport"},
+			"mapping/a.go: mapping may not import github.com/sirupsen/logrus/hooks/test: it is for cmd/payersync connector/transport connector/simulation"},
 		{"cgo", "state/a.go", `import "C"`,
 			"state/a.go: state may not import C: it is for nobody"},
 		{"sandbox in the product", "connector/server/a.go", `import "payersync/connector/sandbox"`,
