@@ -45,7 +45,7 @@ func (w *world) heal() error {
 		if quiet++; w.service.Writes() != writes || w.service.Pending() > 0 || w.openInbox(p) || len(w.late) > 0 {
 			quiet = 0
 		}
-		if quiet == 2 { // what one round read may be for the next to act on
+		if quiet == 3 { // a sweep learns, the next lets a payer go, and a run acts on it
 			return w.converged(p)
 		}
 	}

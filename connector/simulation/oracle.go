@@ -31,7 +31,7 @@ type oracle struct {
 	accepted   map[string]bool                 // inbox keys that were answered with 2xx
 	intents    map[string]*intent              // by key value
 	gets       map[*process]map[string]reading // what each process last read of a customer
-	passes     map[*process]map[int]pageSeen   // the list pass under way
+	passes     map[int]map[int]pageSeen        // list passes under way, by number and page
 	complete   []passSeen                      // complete list passes, in order
 	links      map[string]bool                 // customers whose link request has no answer and no look since
 	restoredAt time.Time                       // on the connector's clock; zero for never
@@ -77,7 +77,7 @@ func newOracle(w *world) *oracle {
 	o := &oracle{
 		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, since: map[string]time.Time{}, taints: map[string]map[string]bool{},
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
-		passes: map[*process]map[int]pageSeen{}, links: map[string]bool{}, run: map[*process]*runSeen{},
+		passes: map[int]map[int]pageSeen{}, links: map[string]bool{}, run: map[*process]*runSeen{},
 		departed: map[*process][]time.Time{},
 	}
 	o.secrets.texts = []string{"sandbox-secret", "@payer.test", "/sign/", "LS1 4AP", "DECEASED"}
@@ -162,7 +162,7 @@ func (o *oracle) restored(accepted map[string]bool) {
 	o.restoredAt = o.w.now()
 	o.intents, o.links = map[string]*intent{}, map[string]bool{}
 	o.complete = nil
-	o.passes = map[*process]map[int]pageSeen{}
+	o.passes = map[int]map[int]pageSeen{}
 }
 
 // watched is the truth before a request took effect.
@@ -350,9 +350,9 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 // empty, and every page before it clean.
 func (o *oracle) listed(c call, ok bool, body []byte) {
 	if c.page == 0 {
-		o.passes[c.p] = map[int]pageSeen{}
+		o.passes[c.pass] = map[int]pageSeen{}
 	}
-	pages := o.passes[c.p]
+	pages := o.passes[c.pass]
 	if !ok || pages == nil {
 		return
 	}
@@ -379,7 +379,7 @@ func (o *oracle) listed(c call, ok bool, body []byte) {
 	}
 	slices.Sort(ids)
 	o.complete = append(o.complete, passSeen{pages[0].at, strings.Join(slices.Compact(ids), " ")})
-	delete(o.passes, c.p)
+	delete(o.passes, c.pass)
 }
 
 // forged delivers what the service did not sign, and checks S11.

@@ -144,11 +144,11 @@ func (w *world) disturb(c call) {
 	defer func() { w.nested, w.operator = false, asked }()
 	// A process that fetches a token lets nothing else of its own go out.
 	c.p.fetching, w.focus = c.op == "token", c.id
-	// What others of the process read or list meanwhile is not the caller's.
-	listing, read := w.oracle.passes[c.p], maps.Clone(w.oracle.gets[c.p])
+	// What others of the process read meanwhile is not the caller's.
+	read := maps.Clone(w.oracle.gets[c.p])
 	defer func() {
 		c.p.fetching, w.focus = false, ""
-		w.oracle.passes[c.p], w.oracle.gets[c.p] = listing, read
+		w.oracle.gets[c.p] = read
 	}()
 	for range 1 + w.wires.IntN(4) {
 		w.meanwhile(c, c.op == "list" && roll >= w.weather.disturb)

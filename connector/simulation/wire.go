@@ -54,6 +54,7 @@ type call struct {
 	op    string    // token, create, update, link, cancel, get, list, search, other
 	id    string    // the customer or mandate it names
 	page  int       // of a list
+	pass  int       // that the page belongs to
 	asked bool      // an operator asked for it
 	given bool      // its sender has given it up
 	at    time.Time // when it was sent
@@ -128,6 +129,7 @@ func newCall(p *process, req *http.Request) (call, error) {
 		c.op = "search"
 	case len(parts) == 1:
 		c.op = "list"
+		c.pass, _ = req.Context().Value(passKey{}).(int)
 		c.page, _ = strconv.Atoi(query.Get("Page"))
 	case len(parts) == 2 && req.Method == http.MethodGet:
 		c.op, c.id = "get", parts[1]

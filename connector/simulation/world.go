@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -84,7 +85,9 @@ type world struct {
 	log    []string
 	hash   uint64
 	counts map[string]int // rare states that were reached
-	bad    []violation
+
+	listings int // list passes begun
+	bad      []violation
 }
 
 // violation is an invariant that did not hold.
@@ -182,6 +185,22 @@ func (w *world) client(base http.RoundTripper, retries int) (*billing.Client, er
 	})
 }
 
+// numbered tells the wire which list pass a page belongs to: passes overlap.
+type numbered struct {
+	syncer.Billing
+	w *world
+}
+
+type passKey struct{}
+
+func (n numbered) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
+	n.w.mu.Lock()
+	n.w.listings++
+	ctx = context.WithValue(ctx, passKey{}, n.w.listings)
+	n.w.mu.Unlock()
+	return n.Billing.Customers(ctx)
+}
+
 // now is the connector's clock.
 func (w *world) now() time.Time { return time.Now().Add(w.skew) }
 
@@ -195,7 +214,7 @@ func (p *process) open() (err error) {
 	if p.billing, err = w.client(wire{w, p}, w.plan.retries); err != nil {
 		return err
 	}
-	remote := w.plan.variant.wrap(w, p.billing)
+	remote := numbered{w.plan.variant.wrap(w, p.billing), w}
 	p.syncer = &syncer.Syncer{
 		Ledger: p.ledger, Billing: remote,
 		Reconciler: &reconcile.Reconciler{
