@@ -34,13 +34,16 @@
 //
 //	variant                              seeds  caught by
 //	rebuild the body on retry               48  S3
-//	one list pass                            1  S4
-//	no look before create                    1  S4
-//	incomplete pass counts as complete       2  S4
+//	one list pass                            2  S4
+//	no look before create                    2  S4
+//	incomplete pass counts as complete      12  S4
+//	no quarantine after a restore           50  S4
 //	link asked for again without a look     14  F58
-//	update without fetch                     2  S5
+//	update without fetch                    17  S5
 //	payloads applied as they come           17  S9
-//	ticket taken after the read             28  S9
+//	payloads applied unless older           17  S9
+//	ticket taken after the read            228  S9
+//	no sweep                                 1  L1, L2
 //
 // TestTheOracleCatchesWhatNoVariantDoes feeds it made-up events for the rest.
 //

@@ -29,6 +29,7 @@ type plan struct {
 	weights   map[string]float64    // of the steps
 	rate      float64               // requests a second that a process may send; 0 for no limit, which seeds have, because pages that wait for their turn have no order
 	doubles   float64               // chance that the network delivers a request twice
+	deaf      bool                  // no webhook ever arrives, healed or not
 	outages   map[int]time.Duration // by step: for how long nothing gets through to the service
 
 	variant variant
@@ -70,11 +71,13 @@ func draw(seed uint64) plan {
 	return p
 }
 
-// drawTrouble gives some seeds an outage or a network that repeats requests.
+// drawTrouble gives some seeds an outage, a network that repeats requests, or one
+// that loses every webhook.
 func (p *plan) drawTrouble(r *rand.Rand) {
 	if r.IntN(6) == 0 {
 		p.doubles = 0.2 * r.Float64()
 	}
+	p.deaf = r.IntN(8) == 0
 	p.outages = map[int]time.Duration{}
 	if r.IntN(6) == 0 {
 		p.outages[r.IntN(p.steps)] = time.Duration(r.Int64N(int64(3 * time.Hour)))

@@ -21,6 +21,8 @@ type variant struct {
 	remote       func(*world, *billing.Client) syncer.Billing
 	drain        func(*process) func(context.Context) (reconcile.DrainResult, error)
 	applyPayload func(p *process, body []byte) (status int)
+	hurried      bool // no quarantine after a restore
+	sweepless    bool // nobody looks for what no webhook told
 }
 
 func (v variant) wrap(w *world, c *billing.Client) syncer.Billing {
@@ -40,7 +42,10 @@ var variants = []variant{
 	{name: "update without fetch", breaks: []string{"S5"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return careless{c} }},
 	{name: "incomplete pass counts as complete", breaks: []string{"S4", "S17"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return hasty{c} }},
 	{name: "payloads applied as they come", breaks: []string{"S8", "S9", "L2"}, applyPayload: applyAsItComes},
+	{name: "payloads applied unless older", breaks: []string{"S8", "S9", "L2"}, applyPayload: applyUnlessOlder},
 	{name: "ticket taken after the read", breaks: []string{"S9"}, drain: drainUnordered},
+	{name: "no sweep", breaks: []string{"L1", "L2"}, sweepless: true},
+	{name: "no quarantine after a restore", breaks: []string{"S1", "S4"}, hurried: true},
 }
 
 // rebuilding sends what the mapping makes of the record now, not what was frozen.
@@ -163,6 +168,19 @@ func applyAsItComes(p *process, body []byte) int {
 		return err
 	})
 	return http.StatusOK
+}
+
+// applyUnlessOlder believes a delivery that says it is no older than the last.
+func applyUnlessOlder(p *process, body []byte) int {
+	mandate, at := textOf(body, "mandateId"), textOf(body, "occurredAt")
+	if at < p.w.newest[mandate] {
+		return http.StatusOK
+	}
+	status := applyAsItComes(p, body)
+	if status == http.StatusOK {
+		p.w.newest[mandate] = at
+	}
+	return status
 }
 
 // drainUnordered reads first and asks for its place in the order afterwards.

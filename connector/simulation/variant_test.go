@@ -8,7 +8,7 @@ import (
 
 // variantSeeds is within how many seeds each weaker variant must be caught
 // (faults.md section 4.4 allows 5,000).
-const variantSeeds = 500
+const variantSeeds = 1000
 
 func TestEveryWeakerVariantIsCaught(t *testing.T) {
 	if scale > 1 {

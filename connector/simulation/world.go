@@ -86,7 +86,8 @@ type world struct {
 	hash   uint64
 	counts map[string]int // rare states that were reached
 
-	listings int // list passes begun
+	listings int               // list passes begun
+	newest   map[string]string // for a variant: the time of the last payload about a mandate
 	bad      []violation
 }
 
@@ -121,7 +122,7 @@ var errDead = errors.New("the process is dead")
 // newWorld makes a world by plan in a folder of its own.
 func newWorld(p plan, dir string, template template) (*world, error) {
 	w := &world{
-		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{}, counts: map[string]int{},
+		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{}, counts: map[string]int{}, newest: map[string]string{},
 		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)),
 	}
 	w.hash, w.logger = fnvStart, newLogger(w)
@@ -214,11 +215,15 @@ func (p *process) open() (err error) {
 	if p.billing, err = w.client(wire{w, p}, w.plan.retries); err != nil {
 		return err
 	}
+	wait := quarantine
+	if w.plan.variant.hurried {
+		wait = 0
+	}
 	remote := numbered{w.plan.variant.wrap(w, p.billing), w}
 	p.syncer = &syncer.Syncer{
 		Ledger: p.ledger, Billing: remote,
 		Reconciler: &reconcile.Reconciler{
-			Ledger: p.ledger, Billing: remote, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: quarantine},
+			Ledger: p.ledger, Billing: remote, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: wait},
 		},
 		Settings: syncer.Settings{
 			Workers: 1, ProbeAfter: 15 * time.Minute, ResendWithin: resendWithin, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
