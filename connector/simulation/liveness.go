@@ -146,8 +146,11 @@ var excuses = map[string][]connector.Reason{
 	"key gone":  {connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonOutcomeUnknown},
 	"key other": {connector.ReasonOtherKey, connector.ReasonKeyRemoved, connector.ReasonAnswerMismatch},
 	"doubled":   {connector.ReasonKeyDoubled, connector.ReasonOtherKey},
-	"renamed":   {connector.ReasonForeignChange},
-	"rekeyed":   {connector.ReasonKeyChanged, connector.ReasonKeyShared, connector.ReasonOtherKey, connector.ReasonKeyDoubled},
+	// It may come between a newer update and the look that confirms it: a person is
+	// told that the service does not show what was sent.
+	"late update": {connector.ReasonForeignChange},
+	"renamed":     {connector.ReasonForeignChange},
+	"rekeyed":     {connector.ReasonKeyChanged, connector.ReasonKeyShared, connector.ReasonOtherKey, connector.ReasonKeyDoubled},
 }
 
 // judgeRecord checks L1 on one record: one customer that holds what the mapping

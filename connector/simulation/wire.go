@@ -311,6 +311,9 @@ func (w *world) arrive() {
 		w.late = w.late[1:]
 		w.logf("late %s arrives", l.c)
 		w.reach("late " + l.c.op)
+		if l.c.op == "update" {
+			w.oracle.taintCustomer(l.c.id, "late update")
+		}
 		w.serve(l.c)
 	}
 }
