@@ -13,44 +13,62 @@ import (
 // Apply makes the customer of a record. The error is a *RecordError: the record
 // needs a person, and no other record is concerned.
 func (m *Mapping) Apply(r connector.Record) (Result, error) {
-	env, err := m.environment(r)
-	if err != nil {
-		return Result{}, err
-	}
-	machine := m.machines.Get().(*vm.VM)
-	defer m.machines.Put(machine)
-	return m.render(evaluation{machine, env})
-}
-
-// render evaluates the rules in the order of the file.
-func (m *Mapping) render(e evaluation) (Result, error) {
-	included, err := e.flag(m.include, true)
-	if err != nil || !included {
-		return Result{}, err
-	}
-	out := Result{Included: true, Key: connector.Key{Name: m.keyName}}
-	if out.Key.Value, err = e.text(m.key); err != nil {
-		return Result{}, err
-	}
-	if blank(out.Key.Value) {
-		return Result{}, &RecordError{connector.ReasonKeyBlank, m.key.line, fmt.Sprintf("The key %s is blank (mapping line %d).", m.keyName, m.key.line)}
-	}
-	if out.Customer, err = m.customer(e, out.Key); err != nil {
-		return Result{}, err
-	}
-	if m.request != nil {
-		e.env[varCustomer] = viewOf(out.Customer)
-	}
-	out.RequestMandate, err = e.flag(m.request, false)
+	out, err := m.apply(r, watcher{})
 	if err != nil {
 		return Result{}, err
 	}
 	return out, nil
 }
 
+// watcher is told what happens while a record is mapped; it may leave out either.
+type watcher struct {
+	rule func(r *rule, value any) // a rule ran; the value is nil when it failed
+	part func(number int)         // a part was taken
+}
+
+// apply is Apply for a watcher. Beside an error it returns the result as far as
+// it came.
+func (m *Mapping) apply(r connector.Record, w watcher) (Result, error) {
+	e := m.evaluations.Get().(*evaluation)
+	defer func() {
+		clear(e.env) // nothing of this record is left for the next
+		e.watcher = watcher{}
+		m.evaluations.Put(e)
+	}()
+	if err := m.fillEnvironment(e.env, r); err != nil {
+		return Result{}, err
+	}
+	e.env[varMeter] = &meter{left: maxSteps, part: w.part}
+	e.watcher = w
+	return m.render(e)
+}
+
+// render evaluates the rules in the order of the file.
+func (m *Mapping) render(e *evaluation) (Result, error) {
+	included, err := e.flag(m.include, true)
+	if err != nil || !included {
+		return Result{}, err
+	}
+	out := Result{Included: true, Key: connector.Key{Name: m.keyName}}
+	if out.Key.Value, err = e.text(m.key); err != nil {
+		return out, err
+	}
+	if blank(out.Key.Value) {
+		return out, &RecordError{connector.ReasonKeyBlank, m.key.line, fmt.Sprintf("The key %s is blank (mapping line %d).", m.keyName, m.key.line)}
+	}
+	if out.Customer, err = m.customer(e, out.Key); err != nil {
+		return out, err
+	}
+	if m.request != nil {
+		e.env[varCustomer] = viewOf(out.Customer)
+	}
+	out.RequestMandate, err = e.flag(m.request, false)
+	return out, err
+}
+
 // customer renders name, people, addresses and externalData. An element whose
 // every field is blank is left out, and so is a blank externalData entry.
-func (m *Mapping) customer(e evaluation, key connector.Key) (connector.Customer, error) {
+func (m *Mapping) customer(e *evaluation, key connector.Key) (connector.Customer, error) {
 	out := connector.Customer{ExternalData: map[string]string{key.Name: key.Value}}
 	var err error
 	if out.Name, err = e.text(m.name); err != nil {
@@ -83,7 +101,7 @@ func place(f map[string]string) connector.Address {
 }
 
 // elementsOf renders people or addresses.
-func elementsOf[T any](e evaluation, g group, build func(map[string]string) T) ([]T, error) {
+func elementsOf[T any](e *evaluation, g group, build func(map[string]string) T) ([]T, error) {
 	found, err := e.elements(g)
 	if err != nil {
 		return nil, err
@@ -106,18 +124,30 @@ func allBlank(fields map[string]string) bool {
 	return true
 }
 
-// evaluation is the work on one record.
+// evaluation is the work on one record. Its parts are used again for the next.
 type evaluation struct {
-	machine *vm.VM
+	machine vm.VM
 	env     map[string]any
+	watcher
 }
 
-func (e evaluation) run(r *rule) (any, error) {
+// evaluate runs a rule and gives its value the form that is wanted of it.
+func evaluate[T any](e *evaluation, r *rule, form func(any) (T, error)) (T, error) {
+	var value T
 	v, err := e.machine.Run(r.program, e.env)
-	if err != nil {
-		return nil, r.fail(plainFailure(err))
+	if err == nil {
+		value, err = form(v)
 	}
-	return v, nil
+	if err != nil {
+		if e.rule != nil {
+			e.rule(r, nil)
+		}
+		return value, r.fail(plainFailure(err))
+	}
+	if e.rule != nil {
+		e.rule(r, value)
+	}
+	return value, nil
 }
 
 // fail makes the error of a rule that does not fit this record.
@@ -138,74 +168,70 @@ func plainFailure(err error) string {
 	return "a value does not have the form that the expression expects"
 }
 
-func (e evaluation) text(r *rule) (string, error) {
-	v, err := e.run(r)
-	if err != nil {
-		return "", err
-	}
-	s, err := text(v)
-	if err != nil {
-		return "", r.fail("it does not give a text")
-	}
-	return s, nil
-}
+func (e *evaluation) text(r *rule) (string, error) { return evaluate(e, r, textForm) }
 
 // flag evaluates a rule that gives true or false; without a rule it is otherwise.
-func (e evaluation) flag(r *rule, otherwise bool) (bool, error) {
+func (e *evaluation) flag(r *rule, otherwise bool) (bool, error) {
 	if r == nil {
 		return otherwise, nil
 	}
-	v, err := e.run(r)
-	if err != nil {
-		return false, err
-	}
-	flag, ok := v.(bool)
-	if !ok {
-		return false, r.fail("it gives neither true nor false")
-	}
-	return flag, nil
+	return evaluate(e, r, flagForm)
 }
 
 // elements evaluates a group to one block of texts per element.
-func (e evaluation) elements(g group) ([]map[string]string, error) {
+func (e *evaluation) elements(g group) ([]map[string]string, error) {
 	if g.whole != nil {
-		return e.whole(g.whole)
+		return evaluate(e, g.whole, listForm)
 	}
 	out := make([]map[string]string, len(g.blocks))
 	for i, block := range g.blocks {
 		out[i] = make(map[string]string, len(block))
-		for name, r := range block {
-			s, err := e.text(r)
+		for _, p := range block {
+			s, err := e.text(p.value)
 			if err != nil {
 				return nil, err
 			}
-			out[i][name] = s
+			out[i][p.name] = s
 		}
 	}
 	return out, nil
 }
 
-// whole evaluates one expression that gives a whole list.
-func (e evaluation) whole(r *rule) ([]map[string]string, error) {
-	v, err := e.run(r)
+func textForm(v any) (string, error) {
+	s, err := text(v)
 	if err != nil {
-		return nil, err
+		return "", sentence("it does not give a text")
 	}
+	return s, nil
+}
+
+func flagForm(v any) (bool, error) {
+	flag, ok := v.(bool)
+	if !ok {
+		return false, sentence("it gives neither true nor false")
+	}
+	return flag, nil
+}
+
+// listForm is the form of one expression that gives a whole list.
+func listForm(v any) ([]map[string]string, error) {
 	list, ok := v.([]any)
 	if !ok && v != nil {
-		return nil, r.fail("it does not give a list")
+		return nil, sentence("it does not give a list")
 	}
 	var out []map[string]string
 	for _, element := range list {
 		block, ok := element.(map[string]any)
 		if !ok {
-			return nil, r.fail("an element is not written as a { } block")
+			return nil, sentence("an element is not written as a { } block")
 		}
 		fields := make(map[string]string, len(block))
 		for name, v := range block {
-			if fields[name], err = text(v); err != nil {
-				return nil, r.fail(name + " is not a text")
+			s, err := text(v)
+			if err != nil {
+				return nil, sentence(name + " is not a text")
 			}
+			fields[name] = s
 		}
 		out = append(out, fields)
 	}

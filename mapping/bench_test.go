@@ -92,3 +92,18 @@ func byHand(data []byte) (Result, error) {
 	}
 	return Result{Included: true, Key: connector.Key{Name: "xeroContactId", Value: c.ContactID}, Customer: out, RequestMandate: p.Email != "" && c.DefaultCurrency == "GBP"}, nil
 }
+
+// BenchmarkNumbers measures what reading a phone number adds to a mapping.
+func BenchmarkNumbers(b *testing.B) {
+	r := connector.Record{Data: []byte(`{"ContactID": "c1", "phone": "0113 496 0123"}`)}
+	for _, expression := range []string{`field("phone")`, `phone(field("phone"), "GB")`} {
+		b.Run(expression, func(b *testing.B) {
+			m := load(b, named(expression))
+			for b.Loop() {
+				if got, err := m.Apply(r); err != nil || got.Customer.Name == "" {
+					b.Fatal(got, err)
+				}
+			}
+		})
+	}
+}

@@ -70,7 +70,7 @@ func plainResult(want result) string {
 
 func resultHint(want result, t reflect.Type) string {
 	if want == wantText && t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String {
-		return `; join(…, " ") makes a text of a list`
+		return `; pick one with [0], or make a text of all with join(…, " ")`
 	}
 	if want == wantFlag && t.Kind() == reflect.String {
 		return `; compare it, as in ContactStatus == "ACTIVE"`
@@ -91,21 +91,36 @@ func (e *expression) checkElements(root ast.Node) {
 		e.failWhole("%s must give %s, each written as {%s: …}", e.path, e.want, strings.Join(known, ": …, "))
 		return
 	}
-	ast.Walk(&root, visit(func(node *ast.Node) {
-		pair, ok := (*node).(*ast.PairNode)
-		if !ok {
-			return
+	if list, ok := root.(*ast.ArrayNode); ok {
+		for _, element := range list.Nodes {
+			if !isElement(element.Type()) {
+				e.fail(element.Location(), "an element is written as {%s: …}, and this is %s", strings.Join(known, ": …, "), plainType(typeName(element)))
+			}
 		}
-		key, ok := pair.Key.(*ast.StringNode)
-		switch {
-		case !ok:
-			e.fail(pair.Key.Location(), "the keys of a block are plain words here: %s", strings.Join(known, ", "))
-		case !slices.Contains(known, key.Value):
-			e.fail(key.Location(), "unknown key %q; %s", key.Value, strict.Suggest(key.Value, known))
-		case !textual(pair.Value.Type()):
-			e.fail(pair.Value.Location(), "%s must be a text, not %s", key.Value, plainType(typeName(pair.Value)))
+	}
+	ast.Walk(&root, visit(func(node *ast.Node) {
+		switch n := (*node).(type) {
+		case *ast.CallNode:
+			if e.want == wantPlaces && n.Callee.(*ast.IdentifierNode).Value == "person" {
+				e.fail(n.Location(), "person makes a contact; an address is written as {%s: …}", strings.Join(known, ": …, "))
+			}
+		case *ast.PairNode:
+			e.checkPair(n, known)
 		}
 	}))
+}
+
+// checkPair checks a key of a { } block and its value.
+func (e *expression) checkPair(pair *ast.PairNode, known []string) {
+	key, ok := pair.Key.(*ast.StringNode)
+	switch {
+	case !ok:
+		e.fail(pair.Key.Location(), "the keys of a block are plain words here: %s", strings.Join(known, ", "))
+	case !slices.Contains(known, key.Value):
+		e.fail(key.Location(), "unknown key %q; %s", key.Value, strict.Suggest(key.Value, known))
+	case !textual(pair.Value.Type()):
+		e.fail(pair.Value.Location(), "%s must be a text, not %s", key.Value, plainType(typeName(pair.Value)))
+	}
 }
 
 func isElement(t reflect.Type) bool {

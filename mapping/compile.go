@@ -43,21 +43,27 @@ const (
 type rule struct {
 	path    strict.Path
 	line    int
+	text    string
+	reads   []string // the variables it reads, in the order of the text
+	parts   []part
 	program *vm.Program
 }
 
 // compiling turns the expressions of one file into rules and collects what is
 // wrong with them.
 type compiling struct {
-	doc      *strict.Doc
-	types    map[string]reflect.Type // of the fields
-	used     map[string]bool         // fields that some expression reads
-	count    int
-	problems []strict.Problem
+	doc    *strict.Doc
+	types  map[string]reflect.Type // of the fields
+	region string                  // the mapping's, for phone numbers; "" when it has none
+	used   map[string]bool         // fields that some expression reads
+	count  int
+
+	partCount int
+	problems  []strict.Problem
 }
 
-func newCompiling(doc *strict.Doc, fields []connector.Field) *compiling {
-	c := &compiling{doc: doc, types: map[string]reflect.Type{}, used: map[string]bool{}}
+func newCompiling(doc *strict.Doc, region string, fields []connector.Field) *compiling {
+	c := &compiling{doc: doc, region: region, types: map[string]reflect.Type{}, used: map[string]bool{}}
 	for _, f := range fields {
 		c.types[f.Name] = goType(f)
 	}
@@ -103,6 +109,10 @@ func (c *compiling) compile(path strict.Path, text string, want result, withCust
 	if c.count++; c.count == maxExpressions+1 {
 		c.report(c.doc.Problem(path, "the mapping has more than %d expressions", maxExpressions))
 	}
+	if blank(text) {
+		c.report(c.doc.Problem(path, "%s is blank; write a field, a text in quotes or an expression, or remove the key", path))
+		return nil
+	}
 	if n := len([]rune(text)); n > maxExpression {
 		c.report(c.doc.Problem(path, "this expression is longer than %d characters", maxExpression))
 		return nil
@@ -112,7 +122,7 @@ func (c *compiling) compile(path strict.Path, text string, want result, withCust
 	if program == nil {
 		return nil
 	}
-	return &rule{path: path, line: c.doc.Line(path), program: program}
+	return &rule{path: path, line: c.doc.Line(path), text: strings.TrimSpace(text), reads: e.reads, parts: e.parts, program: program}
 }
 
 // expression is one expression on its way to a program.
@@ -122,6 +132,9 @@ type expression struct {
 	text         string
 	want         result
 	withCustomer bool
+	reads        []string
+	parts        []part
+	firstPart    map[ast.Node]int // the number of the first part of a condition or call
 	failed       bool
 }
 
@@ -139,17 +152,13 @@ func (e *expression) failWhole(format string, args ...any) {
 // compile parses, resolves names, checks types, rewrites and compiles. Every
 // unknown name is reported; of the other mistakes, the first.
 func (e *expression) compile() *vm.Program {
-	if strings.TrimSpace(e.text) == "" {
-		e.failed = true
-		e.report(e.doc.Problem(e.path, "%s is blank; write a field, a text in quotes or an expression, or remove the key", e.path))
-		return nil
-	}
 	config := e.config()
 	tree, err := parser.ParseWithConfig(e.text, config)
 	if err != nil {
 		e.explain(nil, err)
 		return nil
 	}
+	e.findParts(&tree.Node)
 	e.resolve(&tree.Node)
 	if e.failed {
 		return nil

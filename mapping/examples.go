@@ -65,10 +65,10 @@ func (c *comparison) compare(got Result, want wantFile) {
 		c.differ(strict.Path{"name"}, quoted(got.Customer.Name), quoted(*want.Name))
 	}
 	if want.People != nil {
-		compareElements(c, strict.Path{"people"}, got.Customer.People, *want.People, personFile.formulas, fieldsOfPerson)
+		compareElements(c, strict.Path{"people"}, got.Customer.People, *want.People, personFile[wanted].fields, fieldsOfPerson)
 	}
 	if want.Addresses != nil {
-		compareElements(c, strict.Path{"addresses"}, got.Customer.Addresses, *want.Addresses, addressFile.formulas, fieldsOfPlace)
+		compareElements(c, strict.Path{"addresses"}, got.Customer.Addresses, *want.Addresses, addressFile[wanted].fields, fieldsOfPlace)
 	}
 	c.texts(strict.Path{"externalData"}, got.Customer.ExternalData, want.ExternalData)
 	if want.Request != nil && *want.Request != got.RequestMandate {
@@ -79,7 +79,7 @@ func (c *comparison) compare(got Result, want wantFile) {
 func quoted(s string) string { return fmt.Sprintf("%q", s) }
 
 // texts compares the wanted entries only.
-func (c *comparison) texts(at strict.Path, got map[string]string, want map[string]formula) {
+func (c *comparison) texts(at strict.Path, got map[string]string, want map[string]wanted) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if got[name] != string(want[name]) {
 			c.differ(at.Key(name), quoted(got[name]), quoted(string(want[name])))
@@ -88,19 +88,19 @@ func (c *comparison) texts(at strict.Path, got map[string]string, want map[strin
 }
 
 // compareElements compares lists of people or addresses one by one.
-func compareElements[G, W any](c *comparison, at strict.Path, got []G, want []W, formulas func(W) map[string]*formula, fields func(G) map[string]string) {
+func compareElements[G, W any](c *comparison, at strict.Path, got []G, want []W, wants func(W) map[string]*wanted, fields func(G) map[string]string) {
 	if len(got) != len(want) {
 		c.differ(at, fmt.Sprintf("a list of %d", len(got)), fmt.Sprintf("a list of %d", len(want)))
 		return
 	}
 	for i := range want {
-		wanted := map[string]formula{}
-		for name, f := range formulas(want[i]) {
-			if f != nil {
-				wanted[name] = *f
+		texts := map[string]wanted{}
+		for name, text := range wants(want[i]) {
+			if text != nil {
+				texts[name] = *text
 			}
 		}
-		c.texts(at.Index(i), fields(got[i]), wanted)
+		c.texts(at.Index(i), fields(got[i]), texts)
 	}
 }
 

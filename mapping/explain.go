@@ -9,6 +9,7 @@ import (
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
+	yaml "go.yaml.in/yaml/v4"
 
 	"payersync/mapping/strict"
 )
@@ -25,7 +26,25 @@ func (e *expression) explain(root ast.Node, err error) {
 		e.fail(name.Location(), "unknown field %q; %s", name.Value, strict.Suggest(name.Value, members(base)))
 		return
 	}
-	e.fail(found.Location, "%s", plainEngine(found.Message))
+	message := plainEngine(found.Message)
+	if message == tooEarly {
+		message += e.cutOff()
+	}
+	e.fail(found.Location, "%s", message)
+}
+
+const tooEarly = "the expression ends too early; something is missing here"
+
+// cutOff says how YAML may have cut off the end of the expression.
+func (e *expression) cutOff() string {
+	node, block := e.doc.Node(e.path), e.doc.Node(e.path[:len(e.path)-1])
+	switch {
+	case node.LineComment != "":
+		return "; what stands behind a space and # is a comment, so put the whole expression in quotes"
+	case block.Style&yaml.FlowStyle != 0 && node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0:
+		return "; in a one-line block a comma ends the value, so put the whole expression in quotes"
+	}
+	return ""
 }
 
 // unknownMember finds the a.b behind a complaint that a has no b.
@@ -59,8 +78,8 @@ var engineWords = []struct {
 	engine *regexp.Regexp
 	plain  func(m []string) string
 }{
-	{regexp.MustCompile(`^unexpected token EOF`), say("the expression ends too early; something is missing here")},
-	{regexp.MustCompile(`^unexpected end of expression`), say("the expression ends too early; something is missing here")},
+	{regexp.MustCompile(`^unexpected token EOF`), say(tooEarly)},
+	{regexp.MustCompile(`^unexpected end of expression`), say(tooEarly)},
 	{regexp.MustCompile(`^unexpected token Operator\("="\)`), say("use == to compare")},
 	{regexp.MustCompile(`^unexpected token Operator\(":"\)`), say("a colon is not expected here; a { } block as the result of map(…) is written in parentheses: map(list, ({name: .Name}))")},
 	{regexp.MustCompile(`^unexpected token \w+\("?(.*?)"?\)$`), func(m []string) string {

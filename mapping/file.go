@@ -4,41 +4,68 @@ import (
 	generate "github.com/invopop/jsonschema"
 	yaml "go.yaml.in/yaml/v4"
 
+	"payersync/connector"
 	"payersync/mapping/strict"
 )
 
 // mappingFile is a mapping file as it is written.
 type mappingFile struct {
-	Version      int                `yaml:"version" jsonschema:"required,enum=1" jsonschema_description:"The version of this format: 1."`
-	Source       string             `yaml:"source" jsonschema:"required" jsonschema_description:"The kind of accounting source this mapping is written for, for example csv or xero."`
-	Key          map[string]formula `yaml:"key" jsonschema:"required" jsonschema_description:"One pair: the name of the externalData entry that identifies a payer, and the expression of its value."`
-	Include      *formula           `yaml:"include" jsonschema_description:"True for records that are payers. Without it every record is one."`
-	Customer     customerFile       `yaml:"customer" jsonschema:"required" jsonschema_description:"What a customer looks like in the billing service."`
-	ExternalData map[string]formula `yaml:"externalData" jsonschema_description:"Further externalData entries; blank ones are left out."`
-	Mandate      mandateFile        `yaml:"mandate" jsonschema_description:"Which payers are asked for a direct debit mandate."`
-	Own          []string           `yaml:"own" jsonschema:"enum=name,enum=people,enum=addresses" jsonschema_description:"Which parts of a customer this mapping owns in the billing service. Without it: all parts that it maps."`
-	Examples     []exampleFile      `yaml:"examples" jsonschema_description:"Records, and what must become of them."`
+	Version      int           `yaml:"version" jsonschema:"required,enum=1" jsonschema_description:"The version of this format: 1."`
+	Source       string        `yaml:"source" jsonschema:"required" jsonschema_description:"The kind of accounting source this mapping is written for, for example csv or xero."`
+	Region       string        `yaml:"region" jsonschema:"title=the two large letters of a country,pattern=^[A-Z][A-Z]$" jsonschema_description:"The country whose phone numbers are written without a country code, for example GB."`
+	Key          keyFile       `yaml:"key" jsonschema:"required" jsonschema_description:"One pair: the name of the externalData entry that identifies a payer, and the expression of its value."`
+	Include      *formula      `yaml:"include" jsonschema_description:"True for records that are payers. Without it every record is one."`
+	Customer     customerFile  `yaml:"customer" jsonschema:"required" jsonschema_description:"What a customer looks like in the billing service."`
+	ExternalData pairsFile     `yaml:"externalData" jsonschema_description:"Further externalData entries; blank ones are left out."`
+	Mandate      mandateFile   `yaml:"mandate" jsonschema_description:"Which payers are asked for a direct debit mandate."`
+	Own          []string      `yaml:"own" jsonschema:"uniqueItems=true,enum=name,enum=people,enum=addresses" jsonschema_description:"Which parts of a customer this mapping owns in the billing service. Without it: all parts that it maps."`
+	Examples     []exampleFile `yaml:"examples" jsonschema_description:"Records, and what must become of them."`
+}
+
+// pairsFile are named expressions.
+type pairsFile map[string]formula
+
+// JSONSchema describes the pairs to editors.
+func (pairsFile) JSONSchema() *generate.Schema {
+	return &generate.Schema{
+		Type:                 "object",
+		PatternProperties:    map[string]*generate.Schema{strict.NotBlank: formula("").JSONSchema()},
+		AdditionalProperties: generate.FalseSchema,
+	}
+}
+
+// keyFile is one pair.
+type keyFile map[string]formula
+
+// JSONSchema describes the pair to editors.
+func (keyFile) JSONSchema() *generate.Schema {
+	out := pairsFile{}.JSONSchema()
+	out.MinProperties, out.MaxProperties = new(uint64(1)), new(uint64(1))
+	out.Title = "exactly one pair, the name of the externalData entry and an expression, as in key: {xeroContactId: ContactID}"
+	return out
 }
 
 type customerFile struct {
-	Name      formula               `yaml:"name" jsonschema:"required" jsonschema_description:"The customer's name."`
-	People    elements[personFile]  `yaml:"people" jsonschema_description:"The customer's contacts: a list, or one expression that gives a list."`
-	Addresses elements[addressFile] `yaml:"addresses" jsonschema_description:"The customer's address: a list of one, or one expression that gives a list."`
+	Name      formula                        `yaml:"name" jsonschema:"required" jsonschema_description:"The customer's name."`
+	People    elements[personFile[formula]]  `yaml:"people" jsonschema_description:"The customer's contacts: a list, or one expression that gives a list."`
+	Addresses elements[addressFile[formula]] `yaml:"addresses" jsonschema_description:"The customer's address: a list of one, or one expression that gives a list."`
 }
 
-type personFile struct {
-	Name      *formula `yaml:"name"`
-	FirstName *formula `yaml:"firstName"`
-	LastName  *formula `yaml:"lastName"`
-	Email     *formula `yaml:"email"`
-	Phone     *formula `yaml:"phone"`
+// personFile and addressFile are elements, of expressions or of the texts that
+// an example wants.
+type personFile[T any] struct {
+	Name      *T `yaml:"name"`
+	FirstName *T `yaml:"firstName"`
+	LastName  *T `yaml:"lastName"`
+	Email     *T `yaml:"email"`
+	Phone     *T `yaml:"phone"`
 }
 
-type addressFile struct {
-	Line1    *formula `yaml:"line1"`
-	City     *formula `yaml:"city"`
-	PostCode *formula `yaml:"postCode"`
-	Country  *formula `yaml:"country"`
+type addressFile[T any] struct {
+	Line1    *T `yaml:"line1"`
+	City     *T `yaml:"city"`
+	PostCode *T `yaml:"postCode"`
+	Country  *T `yaml:"country"`
 }
 
 // The names of an element's fields, in the order they are shown.
@@ -47,12 +74,12 @@ var (
 	addressNames = []string{"line1", "city", "postCode", "country"}
 )
 
-func (p personFile) formulas() map[string]*formula {
-	return map[string]*formula{"name": p.Name, "firstName": p.FirstName, "lastName": p.LastName, "email": p.Email, "phone": p.Phone}
+func (p personFile[T]) fields() map[string]*T {
+	return map[string]*T{"name": p.Name, "firstName": p.FirstName, "lastName": p.LastName, "email": p.Email, "phone": p.Phone}
 }
 
-func (a addressFile) formulas() map[string]*formula {
-	return map[string]*formula{"line1": a.Line1, "city": a.City, "postCode": a.PostCode, "country": a.Country}
+func (a addressFile[T]) fields() map[string]*T {
+	return map[string]*T{"line1": a.Line1, "city": a.City, "postCode": a.PostCode, "country": a.Country}
 }
 
 type mandateFile struct {
@@ -65,12 +92,12 @@ type exampleFile struct {
 }
 
 type wantFile struct {
-	Include      *bool              `yaml:"include"`
-	Name         *string            `yaml:"name"`
-	People       *[]personFile      `yaml:"people"`
-	Addresses    *[]addressFile     `yaml:"addresses"`
-	ExternalData map[string]formula `yaml:"externalData"`
-	Request      *bool              `yaml:"request"`
+	Include      *bool                  `yaml:"include"`
+	Name         *string                `yaml:"name"`
+	People       *[]personFile[wanted]  `yaml:"people"`
+	Addresses    *[]addressFile[wanted] `yaml:"addresses"`
+	ExternalData map[string]wanted      `yaml:"externalData"`
+	Request      *bool                  `yaml:"request"`
 }
 
 // formula is an expression as it is written. YAML may read it as a number or as
@@ -85,7 +112,26 @@ func (f *formula) UnmarshalYAML(node *yaml.Node) error {
 
 // JSONSchema describes a formula to editors.
 func (formula) JSONSchema() *generate.Schema {
-	return &generate.Schema{Title: "an expression", OneOf: []*generate.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
+	return &generate.Schema{Title: "an expression", OneOf: []*generate.Schema{written(), {Type: "boolean"}, {Type: "number"}}}
+}
+
+// wanted is a text that an example wants, as it is written.
+type wanted string
+
+// UnmarshalYAML keeps the text of the value.
+func (w *wanted) UnmarshalYAML(node *yaml.Node) error {
+	*w = wanted(node.Value)
+	return nil
+}
+
+// JSONSchema describes a wanted text to editors.
+func (wanted) JSONSchema() *generate.Schema {
+	return &generate.Schema{Title: "a text", OneOf: []*generate.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
+}
+
+// written is the schema of an expression that is a text.
+func written() *generate.Schema {
+	return &generate.Schema{Type: "string", Pattern: strict.NotBlank, Title: "a field, a text in quotes or an expression"}
 }
 
 // elements are a list of blocks, or one expression that gives such a list.
@@ -108,5 +154,9 @@ func (e *elements[T]) UnmarshalYAML(node *yaml.Node) error {
 func (elements[T]) JSONSchema() *generate.Schema {
 	list := strict.Reflector().Reflect([]T{})
 	list.Version = ""
-	return &generate.Schema{Title: "a list, or one expression", OneOf: []*generate.Schema{list, {Type: "string"}}}
+	if any(*new(T)) == (addressFile[formula]{}) {
+		list.MaxItems = new(uint64(connector.MaxAddresses))
+		list.Title = "one element, as the billing service takes one address"
+	}
+	return &generate.Schema{Title: "a list, or one expression", OneOf: []*generate.Schema{list, written()}}
 }

@@ -9,8 +9,6 @@ import (
 	"unicode"
 
 	"github.com/expr-lang/expr/builtin"
-
-	"payersync/connector"
 )
 
 // maxText is the longest text that a field or a function may give, in bytes.
@@ -18,8 +16,12 @@ const maxText = 32 << 10
 
 // meter bounds the work that one record may cause, in steps. A step is worth
 // some tens of nanoseconds; the bound does not depend on a clock, so the same
-// record always ends the same way.
-type meter struct{ left int }
+// record always ends the same way. It also carries which parts of the rules were
+// taken to whoever watches.
+type meter struct {
+	left int
+	part func(number int) // nil when nobody watches
+}
 
 // maxSteps is what one record may spend: far more than any real mapping needs,
 // and reached within milliseconds.
@@ -30,6 +32,12 @@ func (m *meter) spend(steps int) error {
 		return sentence("the expressions do too much work for this record")
 	}
 	return nil
+}
+
+func (m *meter) took(part int) {
+	if m.part != nil {
+		m.part(part)
+	}
 }
 
 // sentence is an error in plain words, without personal values.
@@ -53,18 +61,24 @@ var functions = map[string]function{
 	"upper":      onText("upper(text)", strings.ToUpper),
 	"title":      onText("title(text)", title),
 	"digits":     onText("digits(text)", digits),
-	"firstEmail": onText("firstEmail(text)", firstEmail),
 	"postcode":   onText("postcode(text)", postcode),
+	"country":    onText("country(text)", country),
 	"isBlank":    onText("isBlank(text)", blank),
-	"isEmail":    onText("isEmail(text)", func(s string) bool { return connector.ValidEmail(strings.TrimSpace(s)) }),
+	"isEmail":    onText("isEmail(text)", func(s string) bool { return validEmail(strings.TrimSpace(s)) }),
+	"firstEmail": {usage: "firstEmail(text)", types: []any{new(func(string) string)}, call: firstEmail},
+	"emails":     {usage: "emails(text)", types: []any{new(func(string) []string)}, call: emails},
 	"coalesce":   {usage: "coalesce(text, text, …)", types: []any{new(func(...string) string)}, call: coalesce},
 	"default":    {usage: "default(text, text)", types: []any{new(func(string, string) string)}, call: coalesce},
 	"join":       {usage: "join(list, separator)", types: []any{new(func([]any, string) string), new(func([]string, string) string)}, call: join},
 	"split":      {usage: "split(text, separator)", types: []any{new(func(string, string) []string)}, call: split},
 	"replace":    {usage: "replace(text, old, new)", types: []any{new(func(string, string, string) string)}, call: replace},
 	"truncate":   {usage: "truncate(text, length)", types: []any{new(func(string, int) string)}, call: truncate},
-	"phone":      {usage: "phone(list, type)", result: phoneResult, call: phone},
+	"date":       {usage: "date(text) or date(text, form)", types: []any{new(func(string) string), new(func(string, string) string)}, call: date},
+	"number":     {usage: "number(text) or number(text, decimal sign)", types: []any{new(func(string) float64), new(func(string, string) float64)}, call: number},
+	"phone":      {usage: phoneUsage, result: phoneResult, call: phone},
 	"address":    {usage: "address(list, type)", result: addressResult, call: address},
+	"person": {usage: "person(name, email, phone)", call: newPerson, types: []any{
+		new(func(string) map[string]any), new(func(string, string) map[string]any), new(func(string, string, string) map[string]any)}},
 }
 
 // Functions returns how each function of mapping files is called, sorted, for
@@ -100,7 +114,7 @@ func (f function) register(name string) *builtin.Function {
 		m := args[0].(*meter)
 		steps := 1
 		for _, arg := range args[1:] {
-			steps += size(arg) / 64
+			steps += size(arg) / 16
 		}
 		if err := m.spend(steps); err != nil {
 			return nil, err
@@ -116,12 +130,12 @@ func size(v any) int {
 	case string:
 		return len(v)
 	case []string:
-		return 64 * len(v)
+		return 16 * len(v)
 	case []any:
-		return 64 * len(v)
+		return 16 * len(v)
 	}
 	if r := reflect.ValueOf(v); r.Kind() == reflect.Slice {
-		return 64 * r.Len()
+		return 16 * r.Len()
 	}
 	return 0
 }
@@ -164,13 +178,17 @@ func bounded(size int) error {
 	return nil
 }
 
-func coalesce(_ *meter, args []any) (any, error) {
-	for _, arg := range args {
+// coalesce gives the first text that is not blank. The last argument is the
+// number of the first part.
+func coalesce(m *meter, args []any) (any, error) {
+	texts, first := args[:len(args)-1], args[len(args)-1].(int)
+	for i, arg := range texts {
 		s, err := text(arg)
 		if err != nil {
 			return nil, err
 		}
 		if !blank(s) {
+			m.took(first + i)
 			return s, nil
 		}
 	}
@@ -244,6 +262,19 @@ func truncate(_ *meter, args []any) (any, error) {
 	return s, nil
 }
 
+// newPerson gives a block for the list of people.
+func newPerson(_ *meter, args []any) (any, error) {
+	values, err := texts(args)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	for i, value := range values {
+		out[[]string{"name", "email", "phone"}[i]] = value
+	}
+	return out, nil
+}
+
 // title writes the first letter of each word large and the others small. A
 // letter behind an apostrophe begins a word only if more letters follow:
 // O'Brien, but Baker's.
@@ -276,30 +307,20 @@ func digits(s string) string {
 	}, s)
 }
 
-// firstEmail returns the first well-formed address of a cell that may hold
-// several. A cell without one is returned trimmed, so that what is wrong with
-// it is seen and reported, not dropped.
-func firstEmail(s string) string {
-	for _, word := range strings.FieldsFunc(s, betweenEmails) {
-		if word = strings.TrimPrefix(word, "mailto:"); connector.ValidEmail(word) {
-			return word
-		}
-	}
-	return strings.TrimSpace(s)
-}
-
-func betweenEmails(r rune) bool {
-	return unicode.IsSpace(r) || strings.ContainsRune(`,;/|<>()"`, r)
-}
-
 var ukPostcode = regexp.MustCompile(`^[A-Z]{1,2}[0-9][0-9A-Z]?[0-9][A-Z]{2}$`)
+
+// maxPostcode is the longest text that is tried as a postcode, in bytes.
+const maxPostcode = 40
 
 // postcode writes a UK postcode as the post office does, large and with one
 // space. Anything else is returned trimmed.
 func postcode(s string) string {
+	if s = strings.TrimSpace(s); len(s) > maxPostcode {
+		return s
+	}
 	code := strings.ToUpper(strings.Join(strings.Fields(s), ""))
 	if !ukPostcode.MatchString(code) {
-		return strings.TrimSpace(s)
+		return s
 	}
 	return code[:len(code)-3] + " " + code[len(code)-3:]
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// The hidden functions stand for operators: they charge for their work, bound
+// The hidden functions stand for operators and other forms of functions: they charge for their work, bound
 // their results, and give a blank for what is not there. Their names cannot be
 // written in an expression.
 const (
@@ -22,6 +22,8 @@ const (
 	fnIn       = "in "
 	fnLen      = "len "
 	fnStep     = "step "
+	fnPart     = "part "
+	fnPhoneOf  = "phone of "
 	varMeter   = "meter "
 )
 
@@ -35,6 +37,8 @@ var hidden = map[string]function{
 	fnIn:       {call: func(_ *meter, args []any) (any, error) { return runtime.In(args[0], args[1]), nil }},
 	fnLen:      {call: func(_ *meter, args []any) (any, error) { return builtin.Len(args[0]), nil }},
 	fnStep:     {call: func(m *meter, args []any) (any, error) { return nil, m.spend(args[0].(int)) }},
+	fnPhoneOf:  {call: phoneOf},
+	fnPart:     {call: func(m *meter, args []any) (any, error) { m.took(args[0].(int)); return nil, nil }},
 }
 
 // pattern is a compiled regular expression (RE2), and how many steps it has.

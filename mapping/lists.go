@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -40,38 +39,8 @@ func elementType(name string, args []reflect.Type) (reflect.Type, error) {
 	return element, nil
 }
 
-func phoneResult(args []reflect.Type) (reflect.Type, error) {
-	element, err := elementType("phone", args)
-	if err == nil && rolesOf(element).number < 0 {
-		err = errors.New("phone needs a list whose elements have a field ending in Number")
-	}
-	return reflect.TypeFor[string](), err
-}
-
 func addressResult(args []reflect.Type) (reflect.Type, error) {
 	return elementType("address", args)
-}
-
-// phone returns the number of the list's element with the given type, with its
-// country and area code; "" when there is none. args[2] are the list's roles.
-func phone(_ *meter, args []any) (any, error) {
-	r := args[2].(roles)
-	element, ok := ofType(args, func(e reflect.Value) bool { return !blank(e.Field(r.number).String()) })
-	if !ok {
-		return "", nil
-	}
-	var parts []string
-	for _, i := range []int{r.country, r.area, r.number} {
-		if i < 0 || blank(element.Field(i).String()) {
-			continue
-		}
-		s := strings.TrimSpace(element.Field(i).String())
-		if i == r.country && !strings.HasPrefix(s, "+") && !strings.HasPrefix(s, "0") {
-			s = "+" + s
-		}
-		parts = append(parts, s)
-	}
-	return strings.Join(parts, " "), nil
 }
 
 // address returns the list's element with the given type, and a blank one when

@@ -11,6 +11,9 @@
 //	               ▼ source's fields    ▼
 //	         *strict.Error         *RecordError (this record alone)
 //
+// Explain tells for one record what every rule read and gave; Coverage counts
+// over many records which rules do anything. Both run the same programs as Apply.
+//
 // Expressions are pure: they know the record and the tenant, and neither clock,
 // randomness nor environment. Their work is bounded in steps and memory, so no
 // record and no mapping can make a run hang.
@@ -23,9 +26,9 @@ package mapping
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/expr-lang/expr/vm"
@@ -41,6 +44,7 @@ type Mapping struct {
 	file   mappingFile
 	tenant string
 	inputs []input
+	unused []string // fields that no expression reads
 
 	include   *rule // nil: every record is included
 	keyName   string
@@ -51,17 +55,18 @@ type Mapping struct {
 	external  []pair
 	request   *rule // nil: nobody is asked
 	own       []string
-	machines  sync.Pool // of *vm.VM
+
+	evaluations sync.Pool // of *evaluation
 }
 
 // group is a list of people or addresses: one block of rules per element, or one
 // rule for all of them.
 type group struct {
-	blocks []map[string]*rule
+	blocks [][]pair
 	whole  *rule
 }
 
-// pair is an externalData entry.
+// pair is a field of an element, or an externalData entry.
 type pair struct {
 	name  string
 	value *rule
@@ -79,27 +84,45 @@ type Result struct {
 // src (architecture.md section 10). The error is a *strict.Error with every
 // problem of the file.
 func Load(name string, data []byte, src connector.SourceInfo) (*Mapping, error) {
-	file, doc, err := strict.Load(name, data, mappingFile{})
-	if err != nil {
-		return nil, err
+	file, doc, invalid := strict.Load(name, data, mappingFile{})
+	if doc == nil {
+		return nil, invalid
 	}
 	m := &Mapping{data: slices.Clone(data), doc: doc, file: file, tenant: src.Tenant}
-	m.machines.New = func() any { return &vm.VM{MemoryBudget: maxSteps} }
-	c := newCompiling(doc, src.Fields)
+	m.evaluations.New = func() any { return &evaluation{machine: vm.VM{MemoryBudget: maxSteps}, env: map[string]any{}} }
+	c := newCompiling(doc, file.Region, src.Fields)
 	if file.Source != src.Kind {
 		c.report(doc.Problem(strict.Path{"source"}, "this mapping is written for %s, and the connection reads %s; use a mapping for %s", file.Source, src.Kind, src.Kind))
 	}
+	if file.Region != "" && !isRegion(file.Region) {
+		c.report(doc.Problem(strict.Path{"region"}, "%s", unknownRegion(file.Region)))
+	}
 	m.compile(c)
 	m.checkGiven(c)
-	if err := strict.NewError(c.problems); err != nil {
+	if err := together(invalid, c.problems); err != nil {
 		return nil, err
 	}
 	for _, f := range src.Fields {
-		if c.used[f.Name] {
-			m.inputs = append(m.inputs, input{varName(f.Name), f, c.types[f.Name]})
+		if !c.used[f.Name] {
+			m.unused = append(m.unused, f.Name)
+			continue
 		}
+		m.inputs = append(m.inputs, input{varName(f.Name), f, c.types[f.Name]})
 	}
 	return m, nil
+}
+
+// together adds the problems of the expressions to those of the file's form. A
+// place that has one of the latter gets no second one: it would follow from it.
+func together(invalid error, problems []strict.Problem) error {
+	var form *strict.Error
+	if !errors.As(invalid, &form) {
+		return strict.NewError(problems)
+	}
+	follows := func(p strict.Problem) bool {
+		return slices.ContainsFunc(form.Problems, func(f strict.Problem) bool { return f.Line == p.Line && f.Column == p.Column })
+	}
+	return strict.NewError(append(slices.DeleteFunc(problems, follows), form.Problems...))
 }
 
 // Schema returns the JSON Schema of mapping files, for editors.
@@ -108,16 +131,19 @@ func Schema() []byte { return strict.Schema[mappingFile]() }
 // compile compiles every expression of the file.
 func (m *Mapping) compile(c *compiling) {
 	f := m.file
-	m.compileKey(c)
+	for name, value := range f.Key { // one: the schema sees to it
+		if blank(name) {
+			c.report(m.doc.KeyProblem(strict.Path{"key", name}, "this key has no name; give it one"))
+		}
+		m.keyName = name
+		m.key = c.compile(strict.Path{"key", name}, string(value), wantText, false)
+	}
 	if f.Include != nil {
 		m.include = c.compile(strict.Path{"include"}, string(*f.Include), wantFlag, false)
 	}
 	m.name = c.compile(strict.Path{"customer", "name"}, string(f.Customer.Name), wantText, false)
-	m.people = compileGroup(c, strict.Path{"customer", "people"}, f.Customer.People, personFile.formulas, wantPeople)
-	m.addresses = compileGroup(c, strict.Path{"customer", "addresses"}, f.Customer.Addresses, addressFile.formulas, wantPlaces)
-	if len(f.Customer.Addresses.list) > connector.MaxAddresses {
-		c.report(m.doc.Problem(strict.Path{"customer", "addresses", "1"}, "a customer may have one address only in the billing service; remove this one"))
-	}
+	m.people = compileGroup(c, strict.Path{"customer", "people"}, f.Customer.People, personFile[formula].fields, wantPeople)
+	m.addresses = compileGroup(c, strict.Path{"customer", "addresses"}, f.Customer.Addresses, addressFile[formula].fields, wantPlaces)
 	for _, name := range slices.Sorted(maps.Keys(f.ExternalData)) {
 		path := strict.Path{"externalData", name}
 		if _, twice := f.Key[name]; twice {
@@ -131,38 +157,45 @@ func (m *Mapping) compile(c *compiling) {
 	m.compileOwn(c)
 }
 
-// compileKey compiles the one pair of key.
-func (m *Mapping) compileKey(c *compiling) {
-	path := strict.Path{"key"}
-	if len(m.file.Key) != 1 {
-		c.report(m.doc.KeyProblem(path, "key needs exactly one pair, the name of the externalData entry and an expression, as in key: {xeroContactId: ContactID}"))
-		return
-	}
-	for name, value := range m.file.Key {
-		if strings.TrimSpace(name) == "" {
-			c.report(m.doc.KeyProblem(path.Key(name), "the name of the key is blank"))
-		}
-		m.keyName = name
-		m.key = c.compile(path.Key(name), string(value), wantText, false)
-	}
-}
-
 // compileGroup compiles people or addresses in either form.
-func compileGroup[T any](c *compiling, path strict.Path, from elements[T], formulas func(T) map[string]*formula, want result) group {
+func compileGroup[T any](c *compiling, path strict.Path, from elements[T], fields func(T) map[string]*formula, want result) group {
 	var g group
 	if from.given && from.list == nil {
 		g.whole = c.compile(path, string(from.expression), want, false)
 	}
 	for i, element := range from.list {
-		block := map[string]*rule{}
-		for name, f := range formulas(element) {
-			if f != nil {
-				block[name] = c.compile(path.Index(i).Key(name), string(*f), wantText, false)
+		var block []pair
+		written := fields(element)
+		for _, name := range slices.Concat(personNames, addressNames) {
+			if f := written[name]; f != nil {
+				block = append(block, pair{name, c.compile(path.Index(i).Key(name), string(*f), wantText, false)})
 			}
 		}
 		g.blocks = append(g.blocks, block)
 	}
 	return g
+}
+
+// rules returns every rule in the order in which they run.
+func (m *Mapping) rules() []*rule {
+	out := []*rule{m.include, m.key, m.name}
+	for _, g := range []group{m.people, m.addresses} {
+		out = append(out, g.whole)
+		for _, block := range g.blocks {
+			out = append(out, rulesOf(block)...)
+		}
+	}
+	out = append(out, rulesOf(m.external)...)
+	out = append(out, m.request)
+	return slices.DeleteFunc(out, func(r *rule) bool { return r == nil })
+}
+
+func rulesOf(pairs []pair) []*rule {
+	out := make([]*rule, len(pairs))
+	for i, p := range pairs {
+		out[i] = p.value
+	}
+	return out
 }
 
 // compileOwn finds what the mapping owns: all that it maps, or what it says.
@@ -180,8 +213,6 @@ func (m *Mapping) compileOwn(c *compiling) {
 		switch at := (strict.Path{"own"}).Index(i); {
 		case !mapped[part]:
 			c.report(m.doc.Problem(at, "%s is not mapped, so it cannot be owned: map customer.%s, or remove it here", part, part))
-		case slices.Contains(m.own, part):
-			c.report(m.doc.Problem(at, "%s is named twice", part))
 		default:
 			m.own = append(m.own, part)
 		}

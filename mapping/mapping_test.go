@@ -5,14 +5,17 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/language/display"
 	"pgregory.net/rapid"
 
 	"payersync/connector"
@@ -165,6 +168,10 @@ func TestRecordsThatCannotBeMappedSayWhyWithoutTheirValues(t *testing.T) {
 			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: it does not give a text."}},
 		{"wrong inside a function", `trim({a: Balance}.a)`, `{"ContactID": "c1", "Balance": 1}`,
 			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: a text is needed where there is something else."}},
+		{"no date", `date(Name, "DD/MM/YYYY")`, `{"ContactID": "c1", "Name": "31/02/2024 Jane Roe"}`,
+			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: a text is no date of the form DD/MM/YYYY."}},
+		{"no number", `number(Name) > 1 ? "a" : "b"`, `{"ContactID": "c1", "Name": "1,23 Jane Roe"}`,
+			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: a text is no number."}},
 		{"growing text", `replace(Name, "J", Name)`, `{"ContactID": "c1", "Name": "` + strings.Repeat("J", 3000) + ` Jane Roe"}`,
 			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: a text grows beyond 32768 bytes."}},
 		{"array for a record", `Name`, `["Jane Roe"]`,
@@ -243,6 +250,47 @@ func TestExpressions(t *testing.T) {
 		{`truncate(Name, 99)`, "Nørth"},
 		{`coalesce("", "  ", Name)`, "Nørth"},
 		{`coalesce()`, ""},
+		{`lower(phone)`, "x"},
+		{`join(emails(" a@b.example; A@B.example, <c@d.example> (Carl) "), " ")`, "a@b.example c@d.example"},
+		{`join(emails("a@b.example or bob@@a"), " ")`, "a@b.example bob@@a"},
+		{`join(emails(" ask Bob "), "/")`, "ask Bob"},
+		{`join(emails("  "), "/")`, ""},
+		{`country(" united kingdom ")`, "GB"},
+		{`country("UK")`, "GB"},
+		{`country("Scotland")`, "GB"},
+		{`country("deu")`, "DE"},
+		{`country("Österreich") + country("osterreich")`, "ATAT"},
+		{`country("The Netherlands")`, "NL"},
+		{`country("U.S.A.")`, "US"},
+		{`country("Bosnia and Herzegovina")`, "BA"},
+		{`country("Saint Lucia")`, "LC"},
+		{`country(" Narnia ")`, "Narnia"},
+		{`country("")`, ""},
+		{`country("East Germany") + country("SU") + country("EU") + country("ZZ")`, "East GermanySUEUZZ"},
+		{`phone("0113 496 0123", "GB")`, "+441134960123"},
+		{`phone("+44 (0)113 496 0123")`, "+441134960123"},
+		{`phone("0113 496 0123")`, "0113 496 0123"},
+		{`phone("0044 113 496 0123", "GB")`, "+441134960123"},
+		{`phone(" 496 0123 ", "GB")`, "496 0123"},
+		{`phone("0113 496 0123 ext 5", "GB")`, "0113 496 0123 ext 5"},
+		{`phone("0113 496 0123 / 07911 123456", "GB")`, "0113 496 0123 / 07911 123456"},
+		{`phone("ask Bob 0113 496 0123", "GB")`, "ask Bob 0113 496 0123"},
+		{`phone("030 901820", country("Deutschland"))`, "+4930901820"},
+		{`phone("030 901820", country("Narnia"))`, "030 901820"},
+		{`phone("", "GB")`, ""},
+		{`date("2024-02-29")`, "2024-02-29"},
+		{`date("2024-02-29T23:59:59Z")`, "2024-02-29"},
+		{`date(" 3/4/2024 0:00 ", "D/M/YYYY")`, "2024-04-03"},
+		{`date("03.04.2024", "dd.mm.yyyy")`, "2024-04-03"},
+		{`date("Apr 3, 2024", "MMM D, YYYY")`, "2024-04-03"},
+		{`date("3 april 2024 10:15 PM", "D MMMM YYYY")`, "2024-04-03"},
+		{`date("  ")`, ""},
+		{`date("31/12/2023", "DD/MM/YYYY") < "2024-01-01" ? "before" : "after"`, "before"},
+		{`number("£1,234.50") == 1234.5 ? "yes" : "no"`, "yes"},
+		{`number("1.234,50 €", ",") == 1234.5 ? "yes" : "no"`, "yes"},
+		{`number("(12.00)") + number("-3") + number("- 4") + number("1'000") == 981 ? "yes" : "no"`, "yes"},
+		{`number("") + number(FirstName) > 1 ? "yes" : "no"`, "yes"},
+		{`person(Name, "a@b.example", "1")["email"]`, "a@b.example"},
 	}
 	for _, test := range tests {
 		t.Run(test.expression, func(t *testing.T) {
@@ -295,6 +343,62 @@ func TestAnElementThatIsNotABlockIsReported(t *testing.T) {
 	var got *RecordError
 	if !errors.As(err, &got) || *got != want {
 		t.Errorf("Apply = %v, want %v", err, want)
+	}
+}
+
+func TestThePersonFunctionMakesAContact(t *testing.T) {
+	t.Parallel()
+	m := load(t, "version: 1\nsource: xero\nregion: GB\nkey: {id: ContactID}\ncustomer:\n  name: Name\n  people: 'map(emails(EmailAddress), person(Name, lower(#), phone(Phones, \"DEFAULT\")))'\n")
+	got, err := m.Apply(record(t, `{"ContactID": "c1", "Name": "N", "EmailAddress": "A@b.example, c@d.example", "Phones": [{"PhoneType": "DEFAULT", "PhoneAreaCode": "0113", "PhoneNumber": "496 0123"}]}`))
+	want := []connector.Person{{Name: "N", Email: "a@b.example", Phone: "+441134960123"}, {Name: "N", Email: "c@d.example", Phone: "+441134960123"}}
+	if diff := cmp.Diff(want, got.Customer.People); err != nil || diff != "" {
+		t.Errorf("Apply = %v, differs (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestPhonePutsTheNumbersPartsTogether(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ country, area, number, region, want string }{
+		{"44", "113", "496 0123", "", "+441134960123"},
+		{"+44", "0113", "496 0123", "", "+441134960123"},
+		{"0044", "(0113)", "496-0123", "DE", "+441134960123"},
+		{"", "0113", "4960123", "GB", "+441134960123"},
+		{"", "0113", "4960123", "", "0113 4960123"},
+		{"44", "113", "+44 113 496 0123", "", "+441134960123"},
+		{"UK", "0113", "4960123", "GB", "+UK 0113 4960123"},
+		{"", "", " 0123 ", "GB", "0123"},
+		{"44", "113", " ", "GB", ""},
+	}
+	for _, test := range tests {
+		data, _ := json.Marshal(map[string]any{"ContactID": "c1", "Phones": []map[string]string{
+			{"PhoneType": "DEFAULT", "PhoneCountryCode": test.country, "PhoneAreaCode": test.area, "PhoneNumber": test.number}}})
+		yaml := named(`phone(Phones, "DEFAULT")`)
+		if test.region != "" {
+			yaml += "region: " + test.region + "\n"
+		}
+		if got, err := load(t, yaml).Apply(connector.Record{Data: data}); err != nil || got.Customer.Name != test.want {
+			t.Errorf("%+v gives %q, %v", test, got.Customer.Name, err)
+		}
+	}
+}
+
+func TestEveryCountryIsKnownByItsCodesAndName(t *testing.T) {
+	t.Parallel()
+	all := isoRegions()
+	if len(all) != 250 { // the 249 of ISO 3166-1, and Kosovo
+		t.Errorf("%d countries are known, want 250", len(all))
+	}
+	for _, r := range all {
+		for _, name := range []string{r.String(), r.ISO3(), strings.ToLower(r.String()), display.English.Regions().Name(r), ownName(r)} {
+			if got := country(name); name != "" && got != r.String() {
+				t.Errorf("country(%q) = %q, want %s", name, got, r)
+			}
+		}
+	}
+	for name, code := range otherCountryNames {
+		if got := country(name); got != code {
+			t.Errorf("country(%q) = %q, want %s", name, got, code)
+		}
 	}
 }
 
@@ -408,36 +512,77 @@ func checkGolden(t *testing.T, file, got string) {
 	}
 }
 
-func TestTheReadmesFunctionExamplesAreTrue(t *testing.T) {
+// readmeRow is a row of three cells, the last two in code.
+var readmeRow = regexp.MustCompile("(?m)^\\| (`.*) \\| `(.*)` \\| `(.*)` \\|$")
+
+func TestTheReadmesExamplesAreTrue(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(readme), "```json\n")
-	data, table, _ := strings.Cut(rest, "```")
-	fields := textFields("ContactID", "Name", "First", "Last", "Email", "Tel", "Zip", "Note")
-	fields = append(fields, connector.Field{Name: "Tags", Type: connector.TypeList},
-		connector.Field{Name: "Phones", Type: connector.TypeList, Fields: textFields("PhoneType", "PhoneCountryCode", "PhoneAreaCode", "PhoneNumber")},
-		connector.Field{Name: "Addresses", Type: connector.TypeList, Fields: textFields("AddressType", "City")})
+	data, tables, _ := strings.Cut(rest, "```")
+	src := readmeSource()
 	shown := map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)\\([^|]*\\| `(.*)` \\| `(.*)` \\|$").FindAllStringSubmatch(table, -1) {
-		name, expression, want := row[1], row[2], row[3]
+	for _, row := range readmeRow.FindAllStringSubmatch(tables, -1) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(row[1], "`"), "(")
 		shown[name] = true
-		m, err := Load("README.md", []byte(strings.Replace(named(expression), "ContactID", "Name", 1)), connector.SourceInfo{Kind: "xero", Fields: fields})
+		m, err := Load("README.md", []byte(strings.Replace(named(row[2]), "ContactID", "Name", 1)), src)
 		if err != nil {
-			t.Errorf("%s: %v", expression, err)
+			t.Errorf("%s: %v", row[2], err)
 			continue
 		}
 		got, err := m.Apply(record(t, data))
-		if err != nil || got.Customer.Name != want {
-			t.Errorf("%s gives %q, %v; README.md says %q", expression, got.Customer.Name, err, want)
+		if err != nil || got.Customer.Name != row[3] {
+			t.Errorf("%s gives %q, %v; README.md says %q", row[2], got.Customer.Name, err, row[3])
 		}
 	}
-	for name := range functions {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(functions)), []string{"filter", "map", "any", "count", "len", "field"}) {
 		if !shown[name] {
 			t.Errorf("README.md has no example for %s", name)
 		}
+	}
+	if operators := 10; len(readmeRow.FindAllString(tables, -1)) < operators+len(functions) {
+		t.Error("README.md has rows without an example")
+	}
+}
+
+// readmeSource is the source of the record in README.md.
+func readmeSource() connector.SourceInfo {
+	fields := textFields("Name", "First", "Last", "Email", "Tel", "Zip", "Land", "Since", "Limit", "Note")
+	fields = append(fields,
+		connector.Field{Name: "IsCustomer", Type: connector.TypeFlag},
+		connector.Field{Name: "Tags", Type: connector.TypeList},
+		connector.Field{Name: "Org", Type: connector.TypeObject, Fields: textFields("Vat")},
+		connector.Field{Name: "Phones", Type: connector.TypeList, Fields: textFields("PhoneType", "PhoneCountryCode", "PhoneAreaCode", "PhoneNumber")},
+		connector.Field{Name: "Addresses", Type: connector.TypeList, Fields: textFields("AddressType", "City")})
+	return connector.SourceInfo{Kind: "xero", Fields: fields}
+}
+
+func TestTheReadmesFilesLoad(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := connector.SourceInfo{Kind: "csv", Fields: textFields("AccountNumber", "Name", "Email", "Address", "City", "Post Code", "Second Address", "Second City")}
+	files := 0
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
+		yaml := block[1]
+		switch {
+		case strings.HasPrefix(yaml, "customer:"):
+			yaml = "version: 1\nsource: csv\nkey: {id: Name}\n" + strings.Replace(yaml, "customer:\n", "customer:\n  name: Name\n", 1)
+		case !strings.Contains(yaml, "source: csv"):
+			continue // the whole file has a test of its own, and single lines are no file
+		}
+		files++
+		if _, err := Load("README.md", []byte(yaml), src); err != nil {
+			t.Errorf("Load:\n%v", err)
+		}
+	}
+	if files != 2 {
+		t.Errorf("README.md has %d files, want 2", files)
 	}
 }
 

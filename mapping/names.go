@@ -9,6 +9,7 @@ import (
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
 
 	"payersync/mapping/strict"
 )
@@ -18,14 +19,15 @@ const (
 	varTenant   = "tenant"
 	varCustomer = "customer"
 	fnField     = "field"
+	fieldPrefix = "field:" // of the variable of a field that has no word for a name
 )
 
-// varName is the variable that holds a field. A field that is called like
-// something else of the language, or whose name is no single word, is reached by
-// field("…") only.
+// varName is the variable that holds a field. That of a field which is called
+// like something else of the language, or whose name is no single word, has a
+// name that cannot be written.
 func varName(field string) string {
-	if !isWord(field) || isReserved(field) {
-		return "field:" + field
+	if !isWord(field) || isTaken(field) {
+		return fieldPrefix + field
 	}
 	return field
 }
@@ -39,8 +41,19 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-func isReserved(name string) bool {
+func isTaken(name string) bool {
 	return isFunction(name) || name == varTenant || name == varCustomer
+}
+
+// Reserved reports whether a name means something else than a field in an
+// expression, or nothing at all: a field of that name is written field("…").
+func Reserved(name string) bool {
+	tree, err := parser.Parse(name)
+	if err != nil {
+		return true
+	}
+	_, isName := tree.Node.(*ast.IdentifierNode)
+	return !isName || name == varTenant || name == varCustomer
 }
 
 func isFunction(name string) bool {
@@ -77,7 +90,7 @@ func (r *resolver) judge(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
 		if !r.callees[n] {
-			r.name(n)
+			r.name(node, n)
 		}
 	case *ast.BuiltinNode:
 		if !slices.Contains(loops, n.Name) {
@@ -103,19 +116,36 @@ func nameOf(n *ast.IdentifierNode) string {
 	return n.Value
 }
 
-// name judges a variable.
-func (r *resolver) name(n *ast.IdentifierNode) {
+// name judges a variable. Functions are called, so a name that is not called is
+// the field even where a function has the same name.
+func (r *resolver) name(node *ast.Node, n *ast.IdentifierNode) {
 	_, isField := r.types[n.Value]
 	switch {
-	case r.lets[n.Value], n.Value == varTenant, n.Value == varCustomer && r.withCustomer:
+	case r.lets[n.Value]:
+	case n.Value == varTenant, n.Value == varCustomer && r.withCustomer:
+		r.read(n.Value)
 	case n.Value == varCustomer:
 		r.fail(n.Location(), "customer, the finished customer, is known in mandate.request only")
-	case isFunction(n.Value):
-		r.fail(n.Location(), "%s is a function: write %s(…), or %s(%q) for a field of that name", n.Value, n.Value, fnField, n.Value)
 	case isField:
-		r.used[n.Value] = true
+		r.readField(node, n.Value)
+	case isFunction(n.Value):
+		r.fail(n.Location(), "%s is a function: write %s(…)", n.Value, n.Value)
 	default:
 		r.fail(n.Location(), "unknown field %q; %s", n.Value, r.suggestField(n.Value))
+	}
+}
+
+// readField puts a field's variable in the place of its name.
+func (r *resolver) readField(node *ast.Node, field string) {
+	r.used[field] = true
+	r.read(varName(field))
+	ast.Patch(node, &ast.IdentifierNode{Value: varName(field)})
+}
+
+// read notes that the expression reads a variable.
+func (e *expression) read(name string) {
+	if !slices.Contains(e.reads, name) {
+		e.reads = append(e.reads, name)
 	}
 }
 
@@ -133,8 +163,7 @@ func (r *resolver) field(node *ast.Node, call *ast.CallNode) {
 		r.fail(name.Location(), "unknown field %q; %s", name.Value, r.suggestField(name.Value))
 		return
 	}
-	r.used[name.Value] = true
-	ast.Patch(node, &ast.IdentifierNode{Value: varName(name.Value)})
+	r.readField(node, name.Value)
 }
 
 func (r *resolver) unknownFunction(name string, at file.Location) {
@@ -152,7 +181,7 @@ func (e *expression) suggestField(name string) string {
 	known := slices.Sorted(maps.Keys(e.types))
 	near := strict.Nearest(name, known)
 	switch {
-	case near != "" && varName(near) == near:
+	case near != "" && !Reserved(near):
 		return fmt.Sprintf("did you mean %q?", near)
 	case near != "":
 		return fmt.Sprintf("did you mean %s(%q)?", fnField, near)

@@ -27,15 +27,15 @@ type RecordError struct {
 // Error returns reason and detail.
 func (e *RecordError) Error() string { return string(e.Reason) + ": " + e.Detail }
 
-// environment turns a record into the variables of the expressions. A value that
-// is missing or null becomes the blank of its declared type, so that no
+// fillEnvironment turns a record into the variables of the expressions. A value
+// that is missing or null becomes the blank of its declared type, so that no
 // expression meets a nothing; numbers in text fields keep their digits.
-func (m *Mapping) environment(r connector.Record) (map[string]any, error) {
+func (m *Mapping) fillEnvironment(env map[string]any, r connector.Record) error {
 	if r.Problem != "" {
-		return nil, &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: r.Problem}
+		return &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: r.Problem}
 	}
 	if len(r.Data) > maxRecord {
-		return nil, &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: fmt.Sprintf("The record is larger than %d bytes.", maxRecord)}
+		return &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: fmt.Sprintf("The record is larger than %d bytes.", maxRecord)}
 	}
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(r.Data))
@@ -43,19 +43,17 @@ func (m *Mapping) environment(r connector.Record) (map[string]any, error) {
 	err := decoder.Decode(&value)
 	values, isObject := value.(map[string]any)
 	if err != nil || !isObject {
-		return nil, &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: "The record is not one JSON object."}
+		return &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: "The record is not one JSON object."}
 	}
-	env := make(map[string]any, len(m.inputs)+3)
-	env[varMeter] = &meter{left: maxSteps}
 	env[varTenant] = m.tenant
 	for _, in := range m.inputs {
 		v, err := in.convert(values[in.field.Name])
 		if err != nil {
-			return nil, &RecordError{Reason: connector.ReasonMappingFailed, Detail: fmt.Sprintf("The field %s %s.", in.field.Name, err)}
+			return &RecordError{Reason: connector.ReasonMappingFailed, Detail: fmt.Sprintf("The field %s %s.", in.field.Name, err)}
 		}
 		env[in.variable] = v
 	}
-	return env, nil
+	return nil
 }
 
 // input is a field that some expression reads.

@@ -30,26 +30,31 @@ func (e *expression) rewrite(node *ast.Node) {
 	case *ast.PredicateNode:
 		steps := 1
 		ast.Walk(&n.Node, visit(func(*ast.Node) { steps++ }))
-		pay := ast.Node(&ast.NilNode{})
-		replaceBy(&pay, fnStep, &ast.ConstantNode{Value: steps})
-		body := &ast.SequenceNode{Nodes: []ast.Node{pay, n.Node}}
-		body.SetNature(*n.Node.Nature())
-		n.Node = body
+		n.Node = after(fnStep, steps, n.Node)
+	case *ast.ConditionalNode:
+		e.tellParts(n)
 	}
 }
 
-// call hands a function the meter, and phone and address what they need to know
-// of their list.
+// call hands a function the meter, and what it needs to know beside its
+// arguments.
 func (e *expression) call(node *ast.Node, n *ast.CallNode) {
-	name := n.Callee.(*ast.IdentifierNode).Value
-	if strings.HasSuffix(name, " ") {
-		return // a hidden function, put here before
+	name, args := n.Callee.(*ast.IdentifierNode).Value, n.Arguments
+	switch {
+	case strings.HasSuffix(name, " "): // a hidden function, put here before
+	case name == "phone":
+		e.rewritePhone(node, args)
+	case name == "date":
+		e.rewriteDate(node, args)
+	case name == "number":
+		e.rewriteNumber(node, args)
+	case name == "address":
+		replaceBy(node, name, append(args, &ast.ConstantNode{Value: rolesOf(args[0].Type().Elem())})...)
+	case isChoice(n):
+		replaceBy(node, name, append(args, &ast.ConstantNode{Value: e.firstPart[n]})...)
+	default:
+		replaceBy(node, name, args...)
 	}
-	args := n.Arguments
-	if name == "phone" || name == "address" {
-		args = append(args, &ast.ConstantNode{Value: rolesOf(args[0].Type().Elem())})
-	}
-	replaceBy(node, name, args...)
 }
 
 func (e *expression) operator(node *ast.Node, n *ast.BinaryNode) {

@@ -52,6 +52,9 @@ func schemaOf[T any]() *schema {
 	return made.(*schema)
 }
 
+// NotBlank is the pattern of texts that must not be blank, for schemas.
+const NotBlank = `\S`
+
 // Reflector returns what makes JSON Schemas of Go types here, for types that
 // describe a part of themselves in a JSONSchema method.
 func Reflector() *generate.Reflector {
@@ -203,17 +206,22 @@ func (d *Doc) explain(s *schema, e *jsonschema.ValidationError) []Problem {
 	case *kind.OneOf, *kind.AnyOf:
 		return one(d.Problem(path, "%s must be %s", named(path), cmp.Or(s.title(e.SchemaURL), plainTypes(causeTypes(e)))))
 	case *kind.Pattern:
+		if k.Want == NotBlank {
+			return one(d.Problem(path, "%s is blank; write %s, or remove the key", named(path), cmp.Or(s.title(e.SchemaURL), "a text")))
+		}
 		return one(d.Problem(path, "%s must be %s", named(path), cmp.Or(s.title(e.SchemaURL), "written in another way")))
 	case *kind.Enum:
 		return one(d.unknownValue(path, k))
 	case *kind.MinItems:
 		return one(d.Problem(path, "%s must have at least %s", named(path), counted(k.Want, "element")))
 	case *kind.MaxItems:
-		return one(d.Problem(path, "%s may have at most %s", named(path), counted(k.Want, "element")))
+		return one(d.Problem(path.Index(k.Want), "%s must have %s; remove this one", named(path), cmp.Or(s.title(e.SchemaURL), "at most "+counted(k.Want, "element"))))
+	case *kind.UniqueItems:
+		return one(d.Problem(path.Index(k.Duplicates[1]), "%s names this twice", named(path)))
 	case *kind.MinProperties:
-		return one(d.Problem(path, "%s must have at least %s", named(path), counted(k.Want, "key")))
+		return one(d.KeyProblem(path, "%s must have %s", named(path), cmp.Or(s.title(e.SchemaURL), "at least "+counted(k.Want, "key"))))
 	case *kind.MaxProperties:
-		return one(d.Problem(path, "%s may have at most %s", named(path), counted(k.Want, "key")))
+		return one(d.KeyProblem(path, "%s must have %s", named(path), cmp.Or(s.title(e.SchemaURL), "at most "+counted(k.Want, "key"))))
 	case *kind.MinLength:
 		return one(d.Problem(path, "%s must not be blank", named(path)))
 	case *kind.Minimum:
@@ -263,6 +271,10 @@ func counted(n int, noun string) string {
 func (d *Doc) unknownKeys(path Path, keys, known []string) []Problem {
 	out := make([]Problem, len(keys))
 	for i, key := range keys {
+		if strings.TrimSpace(key) == "" {
+			out[i] = d.KeyProblem(path.Key(key), "this key has no name; give it one")
+			continue
+		}
 		out[i] = d.KeyProblem(path.Key(key), "unknown key %q%s; %s", key, in(path), Suggest(key, known))
 	}
 	return out

@@ -10,11 +10,14 @@
 //	                                         no key twice   types      with a syntax
 //
 // A stage that finds problems ends the reading; within a stage all problems are
-// collected. Anchors, aliases and merge keys are refused, so that every value
-// has exactly one place and no file can grow when it is read.
+// collected. Problems of the schema end it only where the values cannot be
+// decoded: otherwise the caller may look for its own as well. Anchors, aliases
+// and merge keys are refused, so that every value has exactly one place and no
+// file can grow when it is read.
 package strict
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -28,20 +31,19 @@ const MaxSize = 1 << 20
 // Load reads data, the content of the file called name, into a copy of
 // defaults: keys that the file leaves out keep the values of defaults. The
 // error is an *Error with every problem of the first stage that found one. The
-// returned Doc places the caller's own findings in the file.
+// returned Doc places the caller's own findings in the file. It is there beside
+// an error too, where the value could be decoded all the same.
 func Load[T any](name string, data []byte, defaults T) (T, *Doc, error) {
 	doc, problems := parse(name, data)
-	if len(problems) == 0 {
-		problems = doc.validate(schemaOf[T]())
-	}
 	if len(problems) > 0 {
 		return defaults, nil, NewError(problems)
 	}
+	invalid := NewError(doc.validate(schemaOf[T]()))
 	out := defaults
 	if err := doc.Decode(nil, &out); err != nil {
-		return defaults, nil, err
+		return defaults, nil, cmp.Or(invalid, err) // the schema's words are the plainer ones
 	}
-	return out, doc, nil
+	return out, doc, invalid
 }
 
 // Doc is a file that was read: it knows where each value stands.

@@ -97,6 +97,32 @@ func TestValuesLeftOutKeepTheirDefaults(t *testing.T) {
 	}
 }
 
+func TestValuesAreThereBesideProblemsThatDoNotConcernThem(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, yaml string
+		want       string // the level that is read; "" when there is no Doc
+	}{
+		{"unknown key", "billing: {base_url: x, level: debug, colour: red}\n", "debug"},
+		{"missing key", "billing: {level: debug}\n", "debug"},
+		{"value of another kind", "billing: {base_url: x, level: debug, events: 3}\n", ""},
+		{"key twice", "billing: {base_url: x, level: debug, level: info}\n", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, doc, err := Load("payersync.yaml", []byte(test.yaml), sample{})
+			var wrong *Error
+			if !errors.As(err, &wrong) || len(wrong.Problems) != 1 {
+				t.Fatalf("Load = %v, want one problem", err)
+			}
+			if got.Billing.Level != test.want || (doc != nil) != (test.want != "") {
+				t.Errorf("Load gives the level %q and a Doc: %v; want %q", got.Billing.Level, doc != nil, test.want)
+			}
+		})
+	}
+}
+
 func TestPartsDecodeOntoValues(t *testing.T) {
 	t.Parallel()
 	_, doc, err := Load("payersync.yaml", []byte("billing: {base_url: x}\nothers: [{base_url: y, retry: 7}]\n"), sample{})

@@ -1,0 +1,105 @@
+package mapping
+
+import (
+	"fmt"
+	"slices"
+
+	"payersync/connector"
+)
+
+// Coverage counts what the rules of a mapping do over many records. It keeps
+// counts only, so its size does not depend on how many records are added. It is
+// for one goroutine.
+//
+// A rule fires for a record when it gives a text that is not blank, true, or a
+// list with an element that is not blank; otherwise it was blank. A part of a
+// rule is one side of a condition ? a : b, or one argument of coalesce or
+// default; it fires when it is taken.
+type Coverage struct {
+	mapping *Mapping
+	report  CoverageReport // without its lists of names
+	rules   map[*rule]int  // places in report.Rules
+	parts   map[int]int    // places in report.Rules by the number of the part
+}
+
+// CoverageReport is what Coverage found. Records is the sum of the included,
+// the failed and those that are no payers.
+type CoverageReport struct {
+	Records      int
+	Included     int
+	Failed       int
+	Rules        []RuleCoverage // every expression and its parts, in the order of the file
+	NeverFired   []string       // the rules and parts that never fired, in words with their lines
+	UnusedFields []string       // the source's fields that no expression reads, in the source's order
+}
+
+// RuleCoverage says how often a rule or a part of it fired and was blank.
+type RuleCoverage struct {
+	Path  string // what the rule decides, for example "customer.people[0].email"
+	Line  int    // of the mapping file
+	Part  string // the part's expression; "" for the rule as a whole
+	Fired int
+	Blank int // always 0 for a part
+}
+
+// String names the rule or part.
+func (r RuleCoverage) String() string {
+	if r.Part != "" {
+		return fmt.Sprintf("%s (line %d), the part %s", r.Path, r.Line, r.Part)
+	}
+	return fmt.Sprintf("%s (line %d)", r.Path, r.Line)
+}
+
+// NewCoverage returns a coverage without records.
+func (m *Mapping) NewCoverage() *Coverage {
+	c := &Coverage{mapping: m, rules: map[*rule]int{}, parts: map[int]int{}}
+	for _, r := range m.rules() {
+		c.rules[r] = c.enter(RuleCoverage{Path: r.path.String(), Line: r.line})
+		for _, p := range r.parts {
+			c.parts[p.number] = c.enter(RuleCoverage{Path: r.path.String(), Line: r.line, Part: p.text})
+		}
+	}
+	return c
+}
+
+func (c *Coverage) enter(r RuleCoverage) int {
+	c.report.Rules = append(c.report.Rules, r)
+	return len(c.report.Rules) - 1
+}
+
+// Add applies the mapping to a record and counts what its rules do.
+func (c *Coverage) Add(r connector.Record) {
+	got, err := c.mapping.apply(r, watcher{rule: c.ran, part: c.took})
+	c.report.Records++
+	switch {
+	case err != nil:
+		c.report.Failed++
+	case got.Included:
+		c.report.Included++
+	}
+}
+
+func (c *Coverage) ran(r *rule, value any) {
+	counts := &c.report.Rules[c.rules[r]]
+	switch {
+	case fires(value):
+		counts.Fired++
+	case value != nil:
+		counts.Blank++
+	}
+}
+
+func (c *Coverage) took(part int) { c.report.Rules[c.parts[part]].Fired++ }
+
+// Report returns what was counted so far.
+func (c *Coverage) Report() CoverageReport {
+	out := c.report
+	out.Rules = slices.Clone(out.Rules)
+	for _, r := range out.Rules {
+		if r.Fired == 0 {
+			out.NeverFired = append(out.NeverFired, r.String())
+		}
+	}
+	out.UnusedFields = slices.Clone(c.mapping.unused)
+	return out
+}

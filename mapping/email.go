@@ -1,0 +1,76 @@
+package mapping
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"payersync/connector"
+)
+
+// emailSteps is what it takes to see whether a text is an address, and maxEmail
+// is the longest that is looked at, in bytes.
+const (
+	emailSteps = 50
+	maxEmail   = 320
+)
+
+func validEmail(s string) bool { return len(s) <= maxEmail && connector.ValidEmail(s) }
+
+// firstEmail returns the first well-formed address of a cell that may hold
+// several. A cell without one is returned trimmed, so that what is wrong with
+// it is seen and reported, not dropped.
+func firstEmail(m *meter, args []any) (any, error) {
+	s, words, err := emailWords(m, args[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, word := range words {
+		if err := m.spend(emailSteps); err != nil {
+			return nil, err
+		}
+		if validEmail(word) {
+			return word, nil
+		}
+	}
+	return s, nil
+}
+
+// emails returns every word of a cell that is meant as an address, each once,
+// well formed or not. A cell without any is returned trimmed.
+func emails(m *meter, args []any) (any, error) {
+	s, words, err := emailWords(m, args[0])
+	if err != nil || s == "" {
+		return []string(nil), err
+	}
+	var out []string
+	seen := map[string]bool{}
+	for _, word := range words {
+		if lower := strings.ToLower(word); !seen[lower] {
+			seen[lower] = true
+			out = append(out, word)
+		}
+	}
+	if out == nil {
+		return []string{s}, nil
+	}
+	return out, nil
+}
+
+// emailWords returns a cell trimmed, and its words with an @ in them.
+func emailWords(m *meter, cell any) (string, []string, error) {
+	s, err := text(cell)
+	if err != nil {
+		return "", nil, err
+	}
+	words := strings.FieldsFunc(s, betweenEmails)
+	for i, word := range words {
+		words[i] = strings.TrimPrefix(word, "mailto:")
+	}
+	words = slices.DeleteFunc(words, func(word string) bool { return !strings.Contains(word, "@") })
+	return strings.TrimSpace(s), words, m.spend(8 * len(words))
+}
+
+func betweenEmails(r rune) bool {
+	return unicode.IsSpace(r) || strings.ContainsRune(`,;/|<>()"`, r)
+}

@@ -1,0 +1,129 @@
+package mapping
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/nyaruka/phonenumbers"
+)
+
+// Work of the number library, in steps, and the longest text that is tried.
+const (
+	phoneSteps = 400
+	maxPhone   = 50
+)
+
+const phoneUsage = "phone(text), phone(text, region) or phone(list, type)"
+
+// phoneResult checks the arguments of phone: a text and perhaps a region, or a
+// list of the record and a type.
+func phoneResult(args []reflect.Type) (reflect.Type, error) {
+	out := reflect.TypeFor[string]()
+	if len(args) > 0 && args[0].Kind() == reflect.Slice {
+		element, err := elementType("phone", args)
+		if err == nil && rolesOf(element).number < 0 {
+			err = errors.New("phone needs a list whose elements have a field ending in Number")
+		}
+		return out, err
+	}
+	if len(args) == 0 || len(args) > 2 {
+		return out, fmt.Errorf("the arguments do not fit; use %s", phoneUsage)
+	}
+	for _, arg := range args {
+		if !textual(arg) {
+			return out, fmt.Errorf("phone takes a text here, not %s: %s", plainType(arg.String()), phoneUsage)
+		}
+	}
+	return out, nil
+}
+
+// rewritePhone tells phone the mapping's region where the expression names none,
+// and gives the form for lists a function of its own.
+func (e *expression) rewritePhone(node *ast.Node, args []ast.Node) {
+	region := &ast.ConstantNode{Value: e.region}
+	switch {
+	case args[0].Type().Kind() == reflect.Slice:
+		replaceBy(node, fnPhoneOf, args[0], args[1], &ast.ConstantNode{Value: rolesOf(args[0].Type().Elem())}, region)
+	case len(args) == 1:
+		replaceBy(node, "phone", args[0], region)
+	default:
+		if literal, ok := args[1].(*ast.StringNode); ok && !isRegion(literal.Value) {
+			e.fail(literal.Location(), "%s", unknownRegion(literal.Value))
+		}
+		replaceBy(node, "phone", args...)
+	}
+}
+
+// isRegion reports whether numbers can be read as those of a region.
+func isRegion(code string) bool { return phonenumbers.GetCountryCodeForRegion(code) != 0 }
+
+func unknownRegion(code string) string {
+	if meant := country(code); isRegion(meant) {
+		return fmt.Sprintf("unknown region %q; did you mean %q?", code, meant)
+	}
+	return fmt.Sprintf(`unknown region %q; write the two letters of a country, as in "GB"`, code)
+}
+
+// phone writes the number args[0], read as people of the region args[1] write
+// it, as E.164 does.
+func phone(m *meter, args []any) (any, error) {
+	s, err := texts(args)
+	if err != nil {
+		return nil, err
+	}
+	return international(s[0], s[1]), m.spend(phoneSteps)
+}
+
+// phoneOf is phone for the list's element with the given type, with its country
+// and area code; "" when there is none. args[2] are the list's roles, args[3] is
+// the region.
+func phoneOf(m *meter, args []any) (any, error) {
+	r := args[2].(roles)
+	element, ok := ofType(args, func(e reflect.Value) bool { return !blank(e.Field(r.number).String()) })
+	if !ok {
+		return "", nil
+	}
+	return international(r.wholeNumber(element), args[3].(string)), m.spend(phoneSteps)
+}
+
+// wholeNumber puts the parts of a number together. A number that begins with its
+// country code needs no other part.
+func (r roles) wholeNumber(element reflect.Value) string {
+	number := strings.TrimSpace(element.Field(r.number).String())
+	if strings.HasPrefix(number, "+") {
+		return number
+	}
+	var parts []string
+	if r.country >= 0 && !blank(element.Field(r.country).String()) {
+		parts = append(parts, "+"+strings.TrimLeft(strings.TrimSpace(element.Field(r.country).String()), "+0"))
+	}
+	if r.area >= 0 && !blank(element.Field(r.area).String()) {
+		parts = append(parts, strings.TrimSpace(element.Field(r.area).String()))
+	}
+	return strings.Join(append(parts, number), " ")
+}
+
+// international writes a number as E.164 does. What is no valid number, or more
+// than a number, is returned trimmed, so that it is seen: a wrong number, one of
+// an unknown region, one with a word or an extension beside it.
+func international(s, region string) string {
+	s = strings.TrimSpace(s)
+	if len(s) > maxPhone || strings.ContainsFunc(s, unicode.IsLetter) || region == "" && !strings.HasPrefix(s, "+") {
+		return s
+	}
+	number, err := phonenumbers.Parse(s, region)
+	if err != nil || number.GetExtension() != "" || !isValid(number, region) {
+		return s
+	}
+	return phonenumbers.Format(number, phonenumbers.E164)
+}
+
+// isValid tries the region first: to find the region of a number takes as long
+// as all the rest.
+func isValid(n *phonenumbers.PhoneNumber, region string) bool {
+	return phonenumbers.IsValidNumberForRegion(n, region) || phonenumbers.IsValidNumber(n)
+}
