@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,10 +11,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	yaml "go.yaml.in/yaml/v4"
 
 	"payersync/configs"
 	"payersync/connector"
 	"payersync/connector/accounting/csvfile"
+	"payersync/connector/accounting/quickbooks"
+	"payersync/connector/accounting/tryton"
+	"payersync/connector/accounting/xero"
 	"payersync/mapping"
 )
 
@@ -34,14 +40,76 @@ var headers = map[string]struct {
 			"Main Contact Mobile,Main Contact Email,Main Contact Fax,VAT Number,Ledger Account"},
 }
 
+// declared are the sources whose fields are known without a look at their data.
+var declared = map[string]connector.SourceInfo{
+	"mappings/quickbooks.yaml":    {Kind: "quickbooks", Tenant: "9130357849923456", Fields: quickbooks.Fields()},
+	"mappings/sql-gnucash.yaml":   {Kind: "sql", Tenant: "b00c", Snapshot: true, Fields: columns(queries["sql/gnucash.sql"])},
+	"mappings/sql-ledgersmb.yaml": {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/ledgersmb.sql"])},
+	"mappings/tryton.yaml":        {Kind: "tryton", Tenant: "books", Fields: tryton.Fields()},
+	"mappings/xero.yaml":          {Kind: "xero", Tenant: "7d0c2f6e-51c5-4c7b-9a35-0f3f0c8a1b2d", Fields: xero.Fields()},
+}
+
+// queries are the columns of the shipped queries, as package sqltable's tests see
+// them on real databases.
+var queries = map[string]string{
+	"sql/gnucash.sql": "guid number name notes active:number currency addr_name addr_addr1 addr_addr2 addr_addr3 addr_addr4 addr_phone addr_email",
+	"sql/ledgersmb.sql": "id number name first_name last_name active:flag startdate enddate currency tax_id sales_tax_id billing_email email phone cell_phone " +
+		"line_one line_two line_three city state mail_code country",
+}
+
+// columns declares columns, text where nothing else is said.
+func columns(list string) []connector.Field {
+	var out []connector.Field
+	for _, column := range strings.Fields(list) {
+		name, kind, other := strings.Cut(column, ":")
+		if !other {
+			kind = string(connector.TypeText)
+		}
+		out = append(out, connector.Field{Name: name, Type: connector.FieldType(kind)})
+	}
+	return out
+}
+
+func TestShippedQueriesGiveTheColumnsThatMappingsAreTestedWith(t *testing.T) {
+	t.Parallel()
+	names, err := fs.Glob(configs.FS, "sql/*.sql")
+	if err != nil || len(names) != len(queries) {
+		t.Errorf("%d queries are shipped, %d are tested (%v)", len(names), len(queries), err)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(configs.FS, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, body, _ := strings.Cut(string(text), "\nSELECT\n")
+		list, _, _ := strings.Cut(body, "\nFROM ")
+		var got, want []string
+		for column := range strings.SplitSeq(list, ",\n") {
+			got = append(got, column[strings.LastIndexAny(column, " .")+1:])
+		}
+		for _, f := range columns(queries[name]) {
+			want = append(want, f.Name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: columns (-tested +shipped):\n%s", name, diff)
+		}
+	}
+}
+
 // load loads a shipped mapping against what source describes.
 func load(t *testing.T, name string, source *csvfile.Source) *mapping.Mapping {
 	t.Helper()
-	text, err := fs.ReadFile(configs.FS, name)
+	info, err := source.Describe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := source.Describe(t.Context())
+	return loadFor(t, name, info)
+}
+
+// loadFor loads a shipped mapping for a source that is described as info.
+func loadFor(t *testing.T, name string, info connector.SourceInfo) *mapping.Mapping {
+	t.Helper()
+	text, err := fs.ReadFile(configs.FS, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +129,15 @@ func TestEveryShippedMappingLoadsAndPassesItsExamples(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if info, known := declared[name]; known {
+				if err := loadFor(t, name, info).CheckExamples(); err != nil {
+					t.Errorf("examples:\n%v", err)
+				}
+				return
+			}
 			header, known := headers[name]
 			if !known {
-				t.Fatalf("no header is known for %s; enter it in this test", name)
+				t.Fatalf("neither header nor fields are known for %s; enter them in this test", name)
 			}
 			c := header.config
 			c.Path = filepath.Join(t.TempDir(), "export.csv")
@@ -79,8 +153,38 @@ func TestEveryShippedMappingLoadsAndPassesItsExamples(t *testing.T) {
 			}
 		})
 	}
-	if len(names) != len(headers) {
-		t.Errorf("%d mappings are shipped, %d are tested", len(names), len(headers))
+	if len(names) != len(headers)+len(declared) {
+		t.Errorf("%d mappings are shipped, %d are tested", len(names), len(headers)+len(declared))
+	}
+}
+
+func TestTheMappingSchemaAcceptsEveryShippedMapping(t *testing.T) {
+	t.Parallel()
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(mapping.Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("mapping.json", tree); err != nil {
+		t.Fatal(err)
+	}
+	schema := c.MustCompile("mapping.json")
+	names, err := fs.Glob(configs.FS, "mappings/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(names, "quickstart/mapping.yaml") {
+		text, err := fs.ReadFile(configs.FS, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var content any
+		if err := yaml.Unmarshal(text, &content); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := schema.Validate(content); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

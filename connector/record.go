@@ -45,6 +45,20 @@ const (
 // Page is one piece of a source's answer, in the order the source gave it.
 type Page struct {
 	Records []Record
+	Proof   Proof // what this page adds to the proof of the whole read
+}
+
+// Proof counts what a read went through, so that a complete one can be told from
+// a lucky one. The proof of a read is the sum over its pages.
+type Proof struct {
+	Pages   int `json:"pages"`   // fetched from the source
+	Repeats int `json:"repeats"` // records that a pass met again: edits under the read, or overlapping pages
+	Passes  int `json:"passes"`  // begun; two or more where a source is read until two passes agree
+}
+
+// Plus returns the sum of two proofs.
+func (p Proof) Plus(q Proof) Proof {
+	return Proof{p.Pages + q.Pages, p.Repeats + q.Repeats, p.Passes + q.Passes}
 }
 
 // SourceInfo describes a source before it is read.

@@ -28,3 +28,10 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
 // MarshalText returns [redacted], for every encoding that asks for text.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// UnmarshalText takes the text as the secret, so that a configuration may hold
+// one.
+func (s *Secret) UnmarshalText(text []byte) error {
+	s.value = string(text)
+	return nil
+}

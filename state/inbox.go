@@ -36,15 +36,15 @@ func (tx *Tx) Receive(d Delivery) (fresh bool, err error) {
 type OpenDelivery struct {
 	BillingID string
 	UpTo      int64 // the newest waiting delivery; a read started now covers all up to it
-	Attempts  int
-	Known     bool // the customer is linked to a payer
+	Attempts  int   // tries of the newest, so that each delivery has its own
+	Known     bool  // the customer is linked to a payer
 }
 
 // OpenDeliveries returns up to limit customers with deliveries that are due, the
 // longest waiting first; all deliveries of a customer count as one.
 func (l *Ledger) OpenDeliveries(ctx context.Context, limit int) ([]OpenDelivery, error) {
 	rows, err := l.query(ctx, `
-		SELECT i.billing_id, max(i.inbox_id), max(i.attempts), EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = i.billing_id)
+		SELECT i.billing_id, max(i.inbox_id), min(i.attempts), EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = i.billing_id)
 		FROM inbox i WHERE i.state IN ('received', 'parked')
 		GROUP BY i.billing_id HAVING min(coalesce(i.next_attempt, '')) <= ?
 		ORDER BY min(i.inbox_id) LIMIT ?`, stamp(l.Now()), limit)

@@ -166,8 +166,8 @@ func TestPostponedDeliveriesWaitAndNewOnesDoNot(t *testing.T) {
 	}
 	d.do(func(tx *Tx) error { return tx.PostponeDeliveries(d.waitingAt(1), connector.InboxReceived, time.Hour) })
 	d.receive(delivery("evt-2", "b1"))
-	if open := d.waiting(); len(open) != 1 || open[0].UpTo != 2 || open[0].Attempts != 3 {
-		t.Errorf("a new delivery of the customer: %v are due, want both at once", open)
+	if open := d.waiting(); len(open) != 1 || open[0].UpTo != 2 || open[0].Attempts != 0 {
+		t.Errorf("a new delivery of the customer: %v are due, want both at once, with all the tries of the new one", open)
 	}
 }
 

@@ -286,15 +286,17 @@ func migrate(ctx context.Context, db *sql.DB, path string) error {
 			Next: "Use the payersync that wrote it, or a newer one.",
 		}
 	}
-	if current == target {
-		return nil
-	}
-	if _, err := p.Up(ctx); err != nil {
-		// Another process may have migrated in the meantime.
-		if pending, again := p.HasPending(ctx); again == nil && !pending {
+	for current < target {
+		before := current
+		_, err := p.Up(ctx)
+		if err == nil {
 			return nil
 		}
-		return fmt.Errorf("migrate the ledger: %w", err)
+		// Another process may have made this step in the meantime.
+		var unread error
+		if current, _, unread = p.GetVersions(ctx); unread != nil || current == before {
+			return fmt.Errorf("migrate the ledger: %w", err)
+		}
 	}
 	return nil
 }

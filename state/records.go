@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"payersync/connector"
 )
@@ -105,20 +106,19 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 	return out, rows.Err()
 }
 
-func (l *Ledger) scanCandidate(rows *sql.Rows, connection string) (Candidate, error) {
+// scanCandidate reads a record with its payer, and into more what else the row
+// holds.
+func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (Candidate, error) {
 	var c Candidate
 	var id string
 	var box []byte
 	var p payerRow
-	if err := rows.Scan(append([]any{&id, &c.ContentHash, &box}, p.dest()...)...); err != nil {
+	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box}, p.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
-	plain, err := l.seal.open(box, place("source_records", "record", connection, id))
-	if err != nil {
-		return c, fmt.Errorf("record %s: %w", id, err)
-	}
-	if err := json.Unmarshal(plain, &c.Record); err != nil {
-		return c, fmt.Errorf("record %s: %w", id, err)
+	var err error
+	if c.Record, err = l.openRecord(connection, id, box); err != nil {
+		return c, err
 	}
 	if p.connection.Valid {
 		payer, err := l.payer(p)
@@ -146,8 +146,12 @@ func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping str
 func (tx *Tx) Replan(connection string) error {
 	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND replan = 0 AND source_id IN (
 		SELECT a.source_id FROM attention a WHERE a.connection = ?1
-		AND a.reason IN ('key_shared', 'likeness', 'key_doubled', 'other_key', 'key_unsettled'))`, connection)
+		AND a.reason IN (`+replanReasons+`))`, connection)
 }
+
+// replanReasons are the reasons that facts beside the record and the mapping can
+// take away.
+const replanReasons = "'key_shared', 'likeness', 'key_doubled', 'other_key', 'key_unsettled'"
 
 // ReplanRecord makes the next plan look at one record again and reports false
 // when there is no such record.

@@ -20,12 +20,15 @@ var ErrLeaseLost = errors.New("another run has taken this connection over")
 // ErrRunOpen means that another run holds the connection.
 type ErrRunOpen struct {
 	Connection string
-	RunID      int64
+	RunID      int64 // 0 for a process that has no run, and holds its lock all the same
 	Since      time.Time
 }
 
 // Error says which run holds the connection.
 func (e *ErrRunOpen) Error() string {
+	if e.RunID == 0 {
+		return fmt.Sprintf("another process holds the connection %s", e.Connection)
+	}
 	return fmt.Sprintf("another run (number %d, since %s) holds the connection %s", e.RunID, e.Since.Format(time.RFC3339), e.Connection)
 }
 
@@ -149,6 +152,12 @@ func (tx *Tx) takeOver(connection string, run int64, since, until sql.NullString
 // the connection's lock, which proves that the run is dead.
 func (tx *Tx) EndLease(connection string) error {
 	return tx.exec("UPDATE runs SET lease_until = ? WHERE connection = ? AND finished_at IS NULL", stamp(tx.now), connection)
+}
+
+// HasOpenRun reports whether a run of the connection is open.
+func (tx *Tx) HasOpenRun(connection string) (open bool, err error) {
+	err = tx.row([]any{&open}, "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL)", connection)
+	return open, err
 }
 
 // RenewLease keeps the run's hold on its connection; ErrLeaseLost when it is gone.

@@ -47,6 +47,13 @@ type Company struct {
 	Break   func() (mend func())         // makes reads fail, best after their first page
 	Held    func() int                   // files or connections the source holds at the moment
 	Now     func() time.Time             // the system's clock; nil is time.Now
+
+	// What a live system does while it is read.
+	Serve    func(after func())    // has after called behind every page of customers that the system serves; nil for no more
+	Tie      func(ids []string)    // gives the customers one and the same time of last edit
+	Erase    func(id string)       // takes the customer's personal data away; at least a full read shows it
+	Pass     func(d time.Duration) // moves the system's clock on
+	Troubles []Trouble             // expired token, minute and day limits, 5xx, HTML instead of JSON, …
 }
 
 // Run tests that the source of h keeps the promises of accounting.Source. The
@@ -101,6 +108,10 @@ var checks = []check{
 	{name: "cancelled context ends the read", many: true, run: obeysItsContext},
 	{name: "consumer that stops early leaks nothing", many: true, run: leaksNothing},
 	{name: "reads between changes end at a full dump", run: endsAtAFullDump},
+	{name: "edits under the read lose nothing", many: true, lacks: lacksServe, run: losesNothing},
+	{name: "changes under the reads end at a full dump", many: true, lacks: lacksServe, run: endsAtAFullDumpUnderFire},
+	{name: "erased customer is seen by the next full read", lacks: lacksErase, run: seesAnErasure},
+	{name: "trouble is overcome or reported", many: true, lacks: lacksTroubles, run: outlivesTrouble},
 }
 
 func lacksAdd(_ context.Context, c Company) string { return missing("add customers", c.Add != nil) }

@@ -29,6 +29,8 @@ type fake struct {
 	held      int
 	reads     int
 	release   chan struct{} // ends the goroutines that the flaw "goroutine" leaks
+	after     func()        // called behind every page
+	trouble   string        // what the system suffers from now
 }
 
 func (f *fake) Describe(context.Context) (connector.SourceInfo, error) {
@@ -81,8 +83,14 @@ func (f *fake) Customers(ctx context.Context, since time.Time) iter.Seq2[connect
 }
 
 func (f *fake) pages(ctx context.Context, since time.Time, yield func(connector.Page, error) bool) {
-	given := 0
-	for records := range slices.Chunk(f.answer(since), fakePage) {
+	for given := 0; ; given++ {
+		records := f.page(since, given)
+		if len(records) == 0 {
+			return
+		}
+		if given > 0 && f.troubled(yield) {
+			return
+		}
 		if f.broken && given > 0 && f.flaw != "failure hidden" {
 			more := yield(connector.Page{}, errors.New("the system failed"))
 			if f.flaw != "goes on after error" || !more {
@@ -112,7 +120,42 @@ func (f *fake) pages(ctx context.Context, since time.Time, yield func(connector.
 		if !yield(connector.Page{Records: records}, nil) {
 			return
 		}
-		given++
+		if f.after != nil {
+			f.after()
+		}
+	}
+}
+
+// page returns a page as the system has it at that moment, by id; the flaw that
+// every naive reader has goes by the time of last edit.
+func (f *fake) page(since time.Time, n int) []connector.Record {
+	all := f.answer(since)
+	if f.flaw == "order of edits" {
+		slices.SortStableFunc(all, func(a, b connector.Record) int { return a.UpdatedAt.Compare(b.UpdatedAt) })
+	}
+	return all[min(n*fakePage, len(all)):min((n+1)*fakePage, len(all))]
+}
+
+// troubled ends a read as the system's trouble demands and reports whether it
+// did.
+func (f *fake) troubled(yield func(connector.Page, error) bool) bool {
+	switch {
+	case f.trouble == "", f.trouble == "token expired" && f.flaw != "token not renewed":
+		return false
+	case f.trouble == "limit reached" && f.flaw == "trouble hidden":
+		return true
+	case f.trouble == "limit reached" && f.flaw == "trouble survived by half":
+		f.customers = f.customers[1:]
+		return false
+	}
+	more := yield(connector.Page{}, errors.New(f.trouble))
+	return f.flaw != "goes on after trouble" || !more
+}
+
+func (f *fake) suffer(trouble string) func() func() {
+	return func() func() {
+		f.trouble = trouble
+		return func() { f.trouble = "" }
 	}
 }
 
@@ -123,7 +166,8 @@ func (f *fake) answer(since time.Time) []connector.Record {
 		old := !f.snapshot && r.UpdatedAt.Before(since) || f.flaw == "since obeyed" && f.now.Before(since)
 		switch {
 		case old, f.flaw == "record missing" && i == 3, f.flaw == "edit missed" && strings.Contains(string(r.Data), "edited"),
-			f.flaw == "addition missed" && i == 5, f.flaw == "change unseen" && r.State != connector.RecordActive:
+			f.flaw == "addition missed" && i == 5, f.flaw == "change unseen" && r.State != connector.RecordActive,
+			f.flaw == "erased left out" && string(r.Data) == "{}":
 			continue
 		}
 		out = append(out, f.flawed(i, r))
@@ -219,6 +263,18 @@ func (f *fake) company(n int) Company {
 	c.Merge = func(loser, survivor string) {
 		f.at(loser, func(r *connector.Record) { r.State, r.MergedInto = connector.RecordMerged, survivor })
 	}
+	c.Serve = func(after func()) { f.after = after }
+	c.Tie = func([]string) {
+		for i := range f.customers {
+			f.customers[i].UpdatedAt = f.now
+		}
+	}
+	c.Erase = func(id string) { f.at(id, func(r *connector.Record) { r.Data = json.RawMessage("{}") }) }
+	c.Pass = func(d time.Duration) { f.now = f.now.Add(d) }
+	c.Troubles = []Trouble{
+		{Name: "token expired", Begin: f.suffer("token expired"), Passes: true},
+		{Name: "limit reached", Begin: f.suffer("limit reached")},
+	}
 	return c
 }
 
@@ -277,6 +333,15 @@ func TestEveryCheckFailsForASourceThatBreaksItsPromise(t *testing.T) {
 		{"consumer that stops early leaks nothing", "goroutine", both},
 		{"reads between changes end at a full dump", "edit missed", both},
 		{"reads between changes end at a full dump", "change unseen", incremental},
+		{"edits under the read lose nothing", "order of edits", incremental},
+		{"edits under the read lose nothing", "record missing", incremental},
+		{"changes under the reads end at a full dump", "order of edits", incremental},
+		{"changes under the reads end at a full dump", "change unseen", incremental},
+		{"erased customer is seen by the next full read", "erased left out", incremental},
+		{"trouble is overcome or reported", "token not renewed", incremental},
+		{"trouble is overcome or reported", "trouble hidden", incremental},
+		{"trouble is overcome or reported", "trouble survived by half", incremental},
+		{"trouble is overcome or reported", "goes on after trouble", incremental},
 	}
 	shown := map[string]bool{}
 	for _, tt := range flaws {
@@ -332,7 +397,8 @@ func TestChecksOfActsThatTheSystemLacksAreLeftOut(t *testing.T) {
 			lacking = append(lacking, act)
 		}
 	}
-	want := []string{"archive customers", "report deleted customers", "merge customers"}
+	want := []string{"archive customers", "report deleted customers", "merge customers",
+		"change under a read", "change under a read", "erase customers", "be in trouble on demand"}
 	if !slices.Equal(lacking, want) {
 		t.Errorf("left out %q, want %q", lacking, want)
 	}

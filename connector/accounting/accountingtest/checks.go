@@ -306,6 +306,9 @@ func (c Company) change(random *rand.Rand) {
 		if c.Delete != nil {
 			acts = append(acts, func() { c.Delete(pick()) })
 		}
+		if c.Merge != nil && len(active) > 2 {
+			acts = append(acts, func() { c.Merge(active[0].SourceID, active[1].SourceID) })
+		}
 		if len(active) > 2 {
 			acts[random.IntN(len(acts))]()
 			continue

@@ -1,0 +1,126 @@
+package accounting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"payersync/connector"
+)
+
+// Caller sends reads to a system in the name of whoever gave consent, within the
+// budget of its organisation.
+type Caller struct {
+	System  string                                      // its name, for people
+	Send    func(*http.Request) (*http.Response, error) // the transport; it repeats what may be repeated and reads the answer whole
+	Token   oauth2.TokenSource                          // one with a method Refused(access string) is told of tokens that were refused
+	Limiter Limiter
+}
+
+// Answer is what a system answered, read whole.
+type Answer struct {
+	Status int // HTTP status
+	Header http.Header
+	Body   []byte
+}
+
+// Date returns the time by the system's clock, in whole seconds; zero when it
+// did not say.
+func (a Answer) Date() time.Time {
+	date, err := http.ParseTime(a.Header.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return date
+}
+
+// Do sends a request that may be repeated, once more with another access token
+// when the first was refused with 401 (fault F21), and returns the answer,
+// whatever its status. op says what is being done, for errors. Without an answer
+// the error is a *Parked when there is no turn, a *Disconnected when there is no
+// token, or else a *connector.RemoteError or what the token source says.
+func (c Caller) Do(ctx context.Context, op string, req *http.Request) (Answer, error) {
+	token, err := c.token(ctx, op, "")
+	if err != nil {
+		return Answer{}, err
+	}
+	answer, err := c.send(ctx, op, req, token)
+	if err != nil || answer.Status != http.StatusUnauthorized {
+		return answer, err
+	}
+	another, err := c.token(ctx, op, token)
+	var none *Disconnected
+	if errors.As(err, &none) {
+		return answer, nil // the refusal itself tells more
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	return c.send(ctx, op, req, another)
+}
+
+// Probe tries whether there is an access token.
+func (c Caller) Probe(ctx context.Context) Probe {
+	if _, err := c.token(ctx, "try the credentials", ""); err != nil {
+		return Probe{"credentials", false, err.Error()}
+	}
+	return Probe{"credentials", true, "there is an access token"}
+}
+
+// token returns an access token other than the refused one.
+func (c Caller) token(ctx context.Context, op, refused string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", fmt.Errorf("%s: %w", op, err)
+	}
+	if told, ok := c.Token.(interface{ Refused(access string) }); ok && refused != "" {
+		told.Refused(refused)
+	}
+	got, err := c.Token.Token()
+	switch {
+	case err != nil:
+		return "", c.tokenError(op, err)
+	case got.AccessToken == refused:
+		return "", &Disconnected{Reason: c.System + " refuses the access token"}
+	}
+	return got.AccessToken, nil
+}
+
+// tokenError says why there is no token. What a token endpoint wrote is not
+// shown: it may quote what it was sent.
+func (c Caller) tokenError(op string, err error) error {
+	var answer *oauth2.RetrieveError
+	if !errors.As(err, &answer) {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	switch answer.ErrorCode {
+	case "invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope":
+		return &Disconnected{Reason: c.System + " gives no access token (" + answer.ErrorCode + ")"}
+	}
+	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: c.System + " gave no access token"}
+}
+
+// send takes a turn of the budget and sends the request.
+func (c Caller) send(ctx context.Context, op string, req *http.Request, token string) (Answer, error) {
+	release, err := c.Limiter.Acquire(ctx)
+	if err != nil {
+		return Answer{}, fmt.Errorf("%s: %w", op, err)
+	}
+	defer release()
+	out := req.Clone(ctx) // the transport takes over what it is given
+	out.Header.Set("Authorization", "Bearer "+token)
+	resp, err := c.Send(out)
+	if err != nil {
+		return Answer{}, &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: c.System + " gave no answer", Err: err}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return Answer{}, &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: c.System + "'s answer broke off", Err: err}
+	}
+	return Answer{resp.StatusCode, resp.Header, body}, nil
+}

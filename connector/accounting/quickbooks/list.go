@@ -1,0 +1,205 @@
+package quickbooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/accounting"
+)
+
+// listing is one read of the customers by query. What stands below first belongs
+// to one pass.
+type listing struct {
+	source *Source
+	since  time.Time
+	first  time.Time // QuickBooks' time at the first page
+
+	met    map[string]bool // ids
+	at     int             // position of the last row
+	anchor string          // its id
+	moved  bool            // a page did not begin with the row that the page before ended with
+}
+
+// fetch reads page n, counted from 0. Every page but the first begins with the
+// last row of the page before: so it shows when the list moved meanwhile, as it
+// does when a customer is merged away. The list ends with a page that has no row
+// which was not met before.
+func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
+	if n == 0 {
+		l.met, l.at, l.anchor, l.moved = map[string]bool{}, 1, "", false
+	}
+	rows, a, err := l.source.query(ctx, l.statement(l.at))
+	if err != nil {
+		return accounting.Sheet{}, err
+	}
+	if l.first.IsZero() {
+		l.first = a.Date()
+	}
+	records, err := l.source.records(ctx, rows)
+	if err != nil {
+		return accounting.Sheet{}, err
+	}
+	before := len(l.met)
+	for _, r := range records {
+		l.met[r.SourceID] = true
+	}
+	if n > 0 && (len(records) == 0 || records[0].SourceID != l.anchor) {
+		l.moved = true
+	}
+	if len(records) > 0 {
+		l.at, l.anchor = l.at+len(records)-1, records[len(records)-1].SourceID
+	}
+	return accounting.Sheet{Records: records, Last: len(l.met) == before}, nil
+}
+
+// statement selects the customers from a position, inactive ones included, which
+// QuickBooks leaves out unless asked. The order is one that no edit changes.
+func (l *listing) statement(start int) string {
+	where := "Active IN (true,false)"
+	if !l.since.IsZero() {
+		where += " AND MetaData.LastUpdatedTime >= '" + l.since.UTC().Format(time.RFC3339) + "'"
+	}
+	return fmt.Sprintf("SELECT * FROM Customer WHERE %s ORDERBY Id STARTPOSITION %d MAXRESULTS %d", where, start, l.source.config.PageSize)
+}
+
+// total is how many customers the pass should have met: those it did, unless the
+// list moved under it and nobody can tell.
+func (l *listing) total(context.Context) (int, error) {
+	if l.moved {
+		return math.MaxInt, nil
+	}
+	return 0, nil
+}
+
+// query sends a statement. An answer without the envelope of a query is an
+// error; one without customers is an empty list.
+func (s *Source) query(ctx context.Context, statement string) ([]json.RawMessage, answer, error) {
+	var said struct {
+		QueryResponse *struct{ Customer []json.RawMessage }
+	}
+	a, err := s.get(ctx, ask{op: "read customers", path: "query", query: url.Values{"query": {statement}}})
+	if err != nil {
+		return nil, a, err
+	}
+	if err := a.decode(&said); err != nil {
+		return nil, a, err
+	}
+	if said.QueryResponse == nil {
+		return nil, a, a.unusable("it holds no query response")
+	}
+	return said.QueryResponse.Customer, a, nil
+}
+
+// records turns rows into records. Sparse rows and tombstones are looked at
+// again by their ids.
+func (s *Source) records(ctx context.Context, rows []json.RawMessage) ([]connector.Record, error) {
+	out := make([]connector.Record, 0, len(rows))
+	for _, raw := range rows {
+		r, h := s.record(raw)
+		if h.Sparse || h.tombstone() {
+			var err error
+			if r, err = s.one(ctx, r.SourceID); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// one reads a customer by its id. One that is not found is deleted; a tombstone
+// alone does not prove that, since change data capture has shown them for
+// customers that are there.
+func (s *Source) one(ctx context.Context, id string) (connector.Record, error) {
+	var said struct{ Customer json.RawMessage }
+	a, err := s.get(ctx, ask{op: "read one customer", path: "customer/" + url.PathEscape(id)})
+	switch {
+	case connector.FaultOf(err) == connector.FaultNotFound:
+		return gone(id), nil
+	case err != nil:
+		return connector.Record{}, err
+	}
+	if err := a.decode(&said); err != nil {
+		return connector.Record{}, err
+	}
+	r, h := s.record(said.Customer)
+	switch {
+	case r.SourceID != id:
+		return connector.Record{}, a.unusable("it is not the customer that was asked for")
+	case h.tombstone():
+		return gone(id), nil
+	case h.Sparse:
+		return spoilt(id, "QuickBooks gave only a part of the customer, so it cannot be told which fields are empty."), nil
+	}
+	return r, nil
+}
+
+// Change data capture: how far back it sees, with a day to spare, and the number
+// of objects from which its answer may be cut off.
+const (
+	captureWindow = 29 * 24 * time.Hour
+	captureCap    = 1000
+)
+
+// changes reads what changed since by change data capture, in one request. whole
+// is false when that cannot be, and the query has to do it.
+func (s *Source) changes(ctx context.Context, since time.Time) (page connector.Page, whole bool, err error) {
+	if since.IsZero() || s.config.QueryOnly || s.now().Sub(since) > captureWindow {
+		return page, false, nil
+	}
+	var said capture
+	changed := url.Values{"entities": {"Customer"}, "changedSince": {since.UTC().Format(time.RFC3339)}}
+	a, err := s.get(ctx, ask{op: "read changed customers", path: "cdc", query: changed})
+	if err != nil {
+		return page, false, err
+	}
+	if err := a.decode(&said); err != nil {
+		return page, false, err
+	}
+	rows, err := said.rows()
+	if err != nil {
+		return page, false, a.unusable(err.Error())
+	}
+	if len(rows) >= captureCap {
+		return page, false, nil
+	}
+	page.Records, err = s.records(ctx, rows)
+	page.Proof = connector.Proof{Pages: 1, Passes: 1}
+	return page, err == nil, err
+}
+
+// capture is an answer of change data capture.
+type capture struct {
+	CDCResponse []struct {
+		QueryResponse []struct {
+			Customer []json.RawMessage
+			Fault    json.RawMessage
+		}
+	}
+}
+
+// rows returns the customers in the answer. Nothing changed only where it says
+// so: an answer without a response, or with a fault in its place, is an error.
+func (c capture) rows() ([]json.RawMessage, error) {
+	var out []json.RawMessage
+	responses := 0
+	for _, outer := range c.CDCResponse {
+		for _, q := range outer.QueryResponse {
+			if q.Fault != nil {
+				return nil, errors.New("it holds a fault in place of changes")
+			}
+			out = append(out, q.Customer...)
+			responses++
+		}
+	}
+	if responses == 0 {
+		return nil, errors.New("it holds no change data")
+	}
+	return out, nil
+}

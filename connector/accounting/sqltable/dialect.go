@@ -1,0 +1,128 @@
+package sqltable
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+const connectTimeout = 10 * time.Second
+
+// dialect is what differs between the databases.
+type dialect struct {
+	server  bool // it is reached over the network and lets others write while we read
+	port    int
+	connect func(Config) (*sql.DB, error)
+	quote   string // goes around a name
+	bind    string // stands for the only argument
+	exact   string // makes a value of a column compare byte by byte; %s is the column
+	since   string // compares a column with the bound; %[1]s is the column, %[2]s the bound
+	options sql.TxOptions
+	types   func(declared string) kind
+}
+
+var dialects = map[string]dialect{
+	"sqlite": {
+		connect: connectSQLite, quote: `"`, bind: "?", exact: "%s", types: sqliteKind,
+		// Times are text or nothing here. What is no time has none, and is read.
+		since: "(julianday(%[1]s) IS NULL OR julianday(%[1]s) >= julianday(%[2]s))",
+	},
+	"postgres": {
+		server: true, port: 5432, connect: connectPostgres, quote: `"`, bind: "$1", exact: "%s", types: serverKind,
+		since: "(%[1]s IS NULL OR %[1]s >= %[2]s)", options: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
+	},
+	"mysql": {
+		server: true, port: 3306, connect: connectMySQL, quote: "`", bind: "?", exact: "CAST(%s AS BINARY)", types: serverKind,
+		since: "(%[1]s IS NULL OR %[1]s >= %[2]s)", options: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
+	},
+}
+
+// name quotes the parts of a name.
+func (d dialect) name(parts ...string) string {
+	quoted := make([]string, len(parts))
+	for i, part := range parts {
+		quoted[i] = d.quote + strings.ReplaceAll(part, d.quote, d.quote+d.quote) + d.quote
+	}
+	return strings.Join(quoted, ".")
+}
+
+// connectSQLite opens a file that it can only read; a writer is waited for.
+func connectSQLite(c Config) (*sql.DB, error) {
+	path, err := filepath.Abs(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	options := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(5000)", "query_only(1)", "trusted_schema(0)"}}
+	return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+options.Encode())
+}
+
+// connectPostgres names every setting that the driver would otherwise take from
+// its environment.
+func connectPostgres(c Config) (*sql.DB, error) {
+	config, err := pgx.ParseConfig("host=localhost port=5432 user=- database=- sslmode=disable")
+	if err != nil {
+		return nil, err
+	}
+	if config.TLSConfig, err = c.encryption(); err != nil {
+		return nil, err
+	}
+	config.Host, config.Port, config.Fallbacks = c.Host, uint16(c.Port), nil //nolint:gosec // checked to be a port
+	config.Database, config.User, config.Password = c.Database, c.User, c.Password.Expose()
+	config.ConnectTimeout, config.ValidateConnect = connectTimeout, nil
+	config.RuntimeParams = map[string]string{"application_name": "payersync", "timezone": "UTC"}
+	return stdlib.OpenDB(*config), nil
+}
+
+func connectMySQL(c Config) (*sql.DB, error) {
+	config := mysql.NewConfig()
+	config.Net, config.Addr = "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
+	if strings.HasPrefix(c.Host, "/") {
+		config.Net, config.Addr = "unix", c.Host
+	}
+	var err error
+	if config.TLS, err = c.encryption(); err != nil {
+		return nil, err
+	}
+	config.DBName, config.User, config.Passwd = c.Database, c.User, c.Password.Expose()
+	config.Timeout, config.ParseTime, config.Loc = connectTimeout, true, time.UTC
+	config.Params = map[string]string{"time_zone": "'+00:00'"}
+	config.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// encryption returns how to speak TLS, nil for not at all.
+func (c Config) encryption() (*tls.Config, error) {
+	if c.TLS == "off" {
+		return nil, nil
+	}
+	out := &tls.Config{ServerName: c.Host, MinVersion: tls.VersionTLS12}
+	if c.CAFile == "" {
+		return out, nil
+	}
+	pem, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read ca_file: %w; put the certificates there or correct its path", err)
+	}
+	out.RootCAs = x509.NewCertPool()
+	if !out.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("cannot use ca_file: it holds no certificate; give the file of the certificate authority in PEM form")
+	}
+	return out, nil
+}

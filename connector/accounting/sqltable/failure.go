@@ -1,0 +1,150 @@
+package sqltable
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+
+	"payersync/connector"
+	"payersync/connector/accounting"
+)
+
+const op = "read the database"
+
+// lookAtFile looks for a SQLite file before SQLite says no more than that it
+// cannot be opened.
+func (s *Source) lookAtFile() error {
+	if s.dialect.server {
+		return nil
+	}
+	info, err := os.Stat(s.config.Path)
+	why, next := "", ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why, next = "there is no such file", "put the books there or correct path in the configuration"
+	case err != nil:
+		why, next = "this user may not look at it", "allow it to be read by the user that payersync runs as"
+	case !info.Mode().IsRegular():
+		why, next = "it is not a plain file", "give the path of the SQLite file"
+	default:
+		return nil
+	}
+	return fmt.Errorf("cannot read %s: %s; %s", s.config.Path, why, next)
+}
+
+// failure says what an error of the driver means. Texts of the database are passed
+// on only where they speak of names, never of values.
+func (s *Source) failure(ctx context.Context, err error) error {
+	if cause := ctx.Err(); cause != nil {
+		return fmt.Errorf("%s: %w", op, cause)
+	}
+	var postgres *pgconn.PgError
+	var maria *mysql.MySQLError
+	var lite *sqlite.Error
+	switch {
+	case errors.As(err, &postgres):
+		return postgresFailure(postgres)
+	case errors.As(err, &maria):
+		return mysqlFailure(maria)
+	case errors.As(err, &lite):
+		return s.sqliteFailure(lite)
+	}
+	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable,
+		Detail: fmt.Sprintf("there was no answer from %s; check host, port and tls, and that it runs", s.place())}
+}
+
+func (s *Source) place() string {
+	if s.dialect.server {
+		return fmt.Sprintf("%s port %d", s.config.Host, s.config.Port)
+	}
+	return s.config.Path
+}
+
+func postgresFailure(e *pgconn.PgError) error {
+	switch class := e.Code[:min(2, len(e.Code))]; {
+	case class == "28", e.Code == "3D000", e.Code == "42501":
+		return &accounting.Disconnected{Reason: e.Message}
+	case class == "42":
+		return rejected(e.Message)
+	case class == "08", class == "53", class == "57", class == "40":
+		return unavailable("PostgreSQL's error " + e.Code)
+	}
+	return rejected("PostgreSQL's error " + e.Code)
+}
+
+// What MySQL's numbers mean; those of names carry texts that may be shown.
+var (
+	mysqlAccess = []uint16{1044, 1045, 1049, 1142, 1143, 1698}
+	mysqlNames  = []uint16{1046, 1051, 1052, 1054, 1060, 1064, 1109, 1146, 1305}
+	mysqlBusy   = []uint16{1040, 1053, 1203, 1205, 1213, 1226, 3024}
+)
+
+func mysqlFailure(e *mysql.MySQLError) error {
+	switch {
+	case slices.Contains(mysqlAccess, e.Number):
+		return &accounting.Disconnected{Reason: e.Message}
+	case slices.Contains(mysqlNames, e.Number):
+		return rejected(e.Message)
+	case slices.Contains(mysqlBusy, e.Number):
+		return unavailable(fmt.Sprintf("MySQL's error %d", e.Number))
+	}
+	return rejected(fmt.Sprintf("MySQL's error %d", e.Number))
+}
+
+// SQLite's codes; their upper bytes only tell more.
+const (
+	sqliteError    = 1
+	sqliteBusy     = 5
+	sqliteLocked   = 6
+	sqliteCantOpen = 14
+	sqliteNotADB   = 26
+)
+
+func (s *Source) sqliteFailure(e *sqlite.Error) error {
+	switch e.Code() & 0xff {
+	case sqliteBusy, sqliteLocked:
+		return unavailable("somebody else is writing to the file")
+	case sqliteNotADB:
+		return fmt.Errorf("cannot read %s: %s", s.config.Path, s.whatItIs())
+	case sqliteCantOpen:
+		return fmt.Errorf("cannot read %s: it cannot be opened; check that this user may read it and the folder it is in", s.config.Path)
+	case sqliteError:
+		return rejected(e.Error())
+	}
+	return rejected(fmt.Sprintf("SQLite's error %d", e.Code()))
+}
+
+// whatItIs looks into a file that is no SQLite database.
+func (s *Source) whatItIs() string {
+	file, err := os.Open(s.config.Path)
+	if err != nil {
+		return "it is no SQLite database; give the path of one"
+	}
+	defer func() { _ = file.Close() }()
+	start := make([]byte, 64)
+	n, _ := file.Read(start) // what cannot be read looks like nothing
+	switch start = start[:n]; {
+	case bytes.HasPrefix(start, []byte("\x1f\x8b")), bytes.Contains(start, []byte("<?xml")):
+		return "it is in GnuCash's XML format; open it in GnuCash and save it as SQLite with File, Save As"
+	case strings.TrimSpace(string(start)) == "":
+		return "it is empty; give the path of the books"
+	}
+	return "it is no SQLite database; give the path of one"
+}
+
+func rejected(why string) error {
+	return &connector.RemoteError{Op: op, Fault: connector.FaultRejected, Detail: why + "; correct the query or the rows it meets"}
+}
+
+func unavailable(why string) error {
+	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: why + "; the next run tries again"}
+}

@@ -1,0 +1,53 @@
+package sqltable
+
+import (
+	"context"
+	"fmt"
+)
+
+// preset is what is known of one system's books.
+type preset struct {
+	id     []string
+	active string
+	// check refuses books of a version that is not known, and returns what
+	// identifies them.
+	check func(ctx context.Context, r *reading) (tenant string, err error)
+}
+
+var presets = map[string]preset{
+	"":        {},
+	"gnucash": {id: []string{"guid"}, active: "active", check: checkGnuCash},
+}
+
+// The layouts of GnuCash that are known (sources.md section 11). The program's
+// version is written as 4000013 for 4.13; the table of customers counts its own.
+const (
+	gnuCashCustomers = 2
+	gnuCashFrom      = 4_000_000
+	gnuCashBefore    = 6_000_000
+)
+
+func checkGnuCash(ctx context.Context, r *reading) (string, error) {
+	version := func(table string) (n int64, err error) {
+		err = r.tx.QueryRowContext(ctx, "SELECT table_version FROM versions WHERE table_name = '"+table+"'").Scan(&n)
+		return n, r.source.check(ctx, err)
+	}
+	program, err := version("Gnucash")
+	if err != nil {
+		return "", err
+	}
+	customers, err := version("customers")
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case program < gnuCashFrom || program >= gnuCashBefore:
+		return "", fmt.Errorf("cannot read these books: they were written by version %d of GnuCash, and 4 and 5 are known; use a payersync that knows it",
+			program/1_000_000)
+	case customers != gnuCashCustomers:
+		return "", fmt.Errorf("cannot read these books: their table of customers has layout %d, and %d is known; use a payersync that knows it", customers, gnuCashCustomers)
+	}
+	var guid string
+	err = r.tx.QueryRowContext(ctx, "SELECT guid FROM books").Scan(&guid)
+	return guid, r.source.check(ctx, err)
+}

@@ -1,0 +1,265 @@
+// Package sqltable reads customers from a table or a query of a SQLite,
+// PostgreSQL, MySQL or MariaDB database. It is for books that are kept in a
+// database and have no interface of their own (sources.md sections 10 and 11), and
+// for exports that somebody else's program writes to a table.
+//
+// It only reads: in a read-only transaction, and SQLite files in read-only mode.
+// A row becomes a record whose fields are the columns, typed as the database
+// declares them. What the columns mean is left to the mapping.
+//
+// # One read
+//
+//	connect ─▶ read-only transaction, one snapshot ─▶ ids that several rows have
+//	                                               └▶ rows ─▶ records ─▶ pages of 500
+//
+// A SQLite read holds a lock that keeps the books' own program from saving, so
+// that such a read is finished before its first page is handed on.
+//
+// # What a row cannot say
+//
+// A row that is gone says nothing about its customer: the query may have been
+// narrowed. A source is therefore a snapshot, which tells what is there, unless it
+// is told that a column has the time of the last edit and may be relied on.
+package sqltable
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// The limits of a row and a page. What lies above MaxRowBytes is a problem of the
+// row.
+const (
+	MaxRowBytes = 256 << 10 // bytes of a row as JSON
+	pageSize    = 500       // records of a page
+)
+
+// Config says which database to read and what in it.
+type Config struct {
+	Driver string `yaml:"driver" jsonschema:"enum=sqlite,enum=postgres,enum=mysql" jsonschema_description:"The kind of database; mysql is for MariaDB too."`
+
+	// Path is a SQLite file; the fields below are for servers.
+	Path     string           `yaml:"path,omitempty" jsonschema_description:"The SQLite file."`
+	Host     string           `yaml:"host,omitempty" jsonschema_description:"Name or address of the server, or the path of its socket. Default 127.0.0.1."`
+	Port     int              `yaml:"port,omitempty" jsonschema:"minimum=0,maximum=65535" jsonschema_description:"Default 5432 or 3306."`
+	Database string           `yaml:"database,omitempty" jsonschema_description:"The database on the server."`
+	User     string           `yaml:"user,omitempty" jsonschema_description:"A user who may read and nothing else."`
+	Password connector.Secret `yaml:"password,omitempty" jsonschema_description:"env:NAME or file:PATH."`
+	TLS      string           `yaml:"tls,omitempty" jsonschema:"enum=verify,enum=off" jsonschema_description:"Encryption with a verified certificate, or none. Default verify, and off on this machine."`
+	CAFile   string           `yaml:"ca_file,omitempty" jsonschema_description:"Certificates to verify the server with, where it is not one the system trusts."`
+
+	// One of these three says what to read.
+	Table     string `yaml:"table,omitempty" jsonschema_description:"The table or view to read, with its schema where it needs one."`
+	Query     string `yaml:"query,omitempty" jsonschema_description:"One SELECT, in place of table."`
+	QueryFile string `yaml:"query_file,omitempty" jsonschema_description:"A file that holds one SELECT, in place of table."`
+
+	// Preset knows one system's books: what identifies a customer and which
+	// versions can be read.
+	Preset string `yaml:"preset,omitempty" jsonschema:"enum=gnucash" jsonschema_description:"The system whose books these are."`
+
+	ID     []string `yaml:"id,omitempty" jsonschema_description:"The column that identifies a customer, or several that do so together."`
+	Active string   `yaml:"active,omitempty" jsonschema_description:"A column that is true or 1 for active customers, false or 0 for others."`
+
+	UpdatedAt   string `yaml:"updated_at,omitempty" jsonschema_description:"The column with the time of the last edit."`
+	Incremental bool   `yaml:"incremental,omitempty" jsonschema_description:"Read only rows that updated_at says changed. Only where every change sets it."`
+	TimeZone    string `yaml:"time_zone,omitempty" jsonschema_description:"The zone of times in updated_at that name none, for example Europe/London. Default UTC."`
+}
+
+// Source is a table or query as an accounting source. It holds no connection
+// between calls and may be used by several goroutines at once.
+type Source struct {
+	config  Config // with defaults
+	dialect dialect
+	preset  preset
+	zone    *time.Location
+}
+
+// New returns the source that c describes. It connects to nothing; its errors
+// name the key of c that is wrong.
+func New(c Config) (*Source, error) {
+	d, ok := dialects[c.Driver]
+	if !ok {
+		return nil, fmt.Errorf("sql source: driver %q is not known; use sqlite, postgres or mysql", c.Driver)
+	}
+	p, ok := presets[c.Preset]
+	if !ok {
+		return nil, fmt.Errorf("sql source: preset %q is not known; use gnucash, or leave it out", c.Preset)
+	}
+	c.ID = slices.Clone(c.ID)
+	if len(c.ID) == 0 {
+		c.ID = p.id
+	}
+	c.Active = cmp.Or(c.Active, p.active)
+	zone, err := time.LoadLocation(cmp.Or(c.TimeZone, "UTC"))
+	if err != nil || strings.EqualFold(c.TimeZone, "local") {
+		return nil, fmt.Errorf("sql source: time_zone %q is not known; write it as in Europe/London", c.TimeZone)
+	}
+	for _, check := range []func() error{c.checkPlace, c.checkWhat, c.checkColumns} {
+		if err := check(); err != nil {
+			return nil, err
+		}
+	}
+	if d.server {
+		c = c.withServerDefaults(d)
+	}
+	return &Source{config: c, dialect: d, preset: p, zone: zone}, nil
+}
+
+func (c Config) withServerDefaults(d dialect) Config {
+	c.Host = cmp.Or(c.Host, "127.0.0.1")
+	c.Port = cmp.Or(c.Port, d.port)
+	if c.TLS == "" && local(c.Host) {
+		c.TLS = "off"
+	}
+	c.TLS = cmp.Or(c.TLS, "verify")
+	return c
+}
+
+// local reports whether a host is this machine: a socket or a loopback address.
+func local(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// checkPlace checks the keys that say where the database is.
+func (c Config) checkPlace() error {
+	server := c.Host != "" || c.Port != 0 || c.Database != "" || c.User != "" || !c.Password.IsZero() || c.TLS != "" || c.CAFile != ""
+	switch {
+	case c.Driver == "sqlite" && c.Path == "":
+		return fmt.Errorf("sql source: path is missing; name the SQLite file")
+	case c.Driver == "sqlite" && server:
+		return fmt.Errorf("sql source: host, port, database, user, password, tls and ca_file are for servers; with driver sqlite leave them out")
+	case c.Driver == "sqlite":
+		return nil
+	case c.Path != "":
+		return fmt.Errorf("sql source: path is for driver sqlite; name host and database")
+	case c.Database == "":
+		return fmt.Errorf("sql source: database is missing; name the database on the server")
+	case c.User == "":
+		return fmt.Errorf("sql source: user is missing; name a user who may read and nothing else")
+	case !slices.Contains([]string{"", "verify", "off"}, c.TLS):
+		return fmt.Errorf("sql source: tls %q is not known; use verify or off", c.TLS)
+	case c.CAFile != "" && c.TLS == "off":
+		return fmt.Errorf("sql source: ca_file has no use with tls off; leave one of them out")
+	}
+	return nil
+}
+
+// checkWhat checks the keys that say what to read.
+func (c Config) checkWhat() error {
+	given := 0
+	for _, what := range []string{c.Table, c.Query, c.QueryFile} {
+		if strings.TrimSpace(what) != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		return fmt.Errorf("sql source: say what to read with one of table, query and query_file; %d of them are given", given)
+	}
+	return nil
+}
+
+// checkColumns checks the keys that name columns.
+func (c Config) checkColumns() error {
+	switch {
+	case len(c.ID) == 0:
+		return fmt.Errorf("sql source: id is missing; name the column that identifies a customer, for example id: [customer_no]")
+	case slices.Contains(c.ID, ""):
+		return fmt.Errorf("sql source: an entry of id is blank; name a column or remove the entry")
+	case c.Incremental && c.UpdatedAt == "":
+		return fmt.Errorf("sql source: incremental needs updated_at; name the column with the time of the last edit")
+	case c.TimeZone != "" && c.Driver == "sqlite":
+		return fmt.Errorf("sql source: time_zone is for servers; SQLite's times are UTC or name their zone")
+	}
+	return nil
+}
+
+// statement returns the SELECT to read. A file is read anew for every call, as
+// mappings are.
+func (s *Source) statement() (string, error) {
+	text := s.config.Query
+	switch {
+	case s.config.Table != "":
+		return "SELECT * FROM " + s.dialect.name(strings.Split(s.config.Table, ".")...), nil
+	case s.config.QueryFile != "":
+		data, err := os.ReadFile(s.config.QueryFile)
+		if err != nil {
+			return "", fmt.Errorf("cannot read query_file: %w; put the query there or correct its path", err)
+		}
+		text = string(data)
+	}
+	return strings.TrimRight(text, "; \t\r\n"), nil
+}
+
+// Describe connects, and returns the columns of the query as fields.
+func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
+	r, err := s.open(ctx)
+	if err != nil {
+		return connector.SourceInfo{}, err
+	}
+	defer r.close()
+	info := connector.SourceInfo{Kind: "sql", Tenant: r.tenant, TenantName: s.config.Database, Snapshot: !s.config.Incremental}
+	for _, c := range r.columns {
+		if !c.binary {
+			info.Fields = append(info.Fields, c.field)
+		}
+	}
+	return info, nil
+}
+
+// Customers yields every row of the query, in pages of 500; since counts only for
+// a source that is incremental. A row that cannot be used is a record with its
+// Problem set and no data. Rows that share an id are one such record. Its errors
+// are *accounting.Disconnected where the database refuses the user,
+// *connector.RemoteError, and those of files that cannot be read.
+func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
+	return func(yield func(connector.Page, error) bool) {
+		read := s.stream
+		if !s.dialect.server {
+			read = s.buffer
+		}
+		if err := read(ctx, since, func(p connector.Page) bool { return yield(p, nil) }); err != nil {
+			yield(connector.Page{}, err)
+		}
+	}
+}
+
+// stream hands pages on while the database is read.
+func (s *Source) stream(ctx context.Context, since time.Time, yield func(connector.Page) bool) error {
+	r, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	return r.pages(ctx, since, yield)
+}
+
+// buffer hands pages on when the database was read and let go.
+func (s *Source) buffer(ctx context.Context, since time.Time, yield func(connector.Page) bool) error {
+	var pages []connector.Page
+	err := s.stream(ctx, since, func(p connector.Page) bool {
+		pages = append(pages, p)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range pages {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !yield(p) {
+			return nil
+		}
+	}
+	return nil
+}

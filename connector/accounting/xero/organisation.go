@@ -1,0 +1,94 @@
+package xero
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"payersync/connector/accounting"
+)
+
+// Organisation is one that a token reaches.
+type Organisation struct {
+	ID   string // Xero's tenant id, a GUID in lower case
+	Name string
+}
+
+// Organisations returns the organisations that the token reaches, in Xero's
+// order, which means nothing. A Custom Connection reaches one.
+func (s *Source) Organisations(ctx context.Context) ([]Organisation, error) {
+	if s.config.CustomConnection {
+		return s.ownOrganisation(ctx)
+	}
+	a, err := s.get(ctx, ask{op: "list organisations", path: "/connections"})
+	if err != nil {
+		return nil, err
+	}
+	var connections []struct {
+		TenantID   string `json:"tenantId"`
+		TenantType string `json:"tenantType"`
+		TenantName string `json:"tenantName"`
+	}
+	if err := json.Unmarshal(a.Body, &connections); err != nil {
+		return nil, a.unusable(errors.New("it is not the JSON of a list of connections"))
+	}
+	var out []Organisation
+	for _, c := range connections {
+		if c.TenantID != "" && c.TenantType == "ORGANISATION" {
+			out = append(out, Organisation{strings.ToLower(c.TenantID), c.TenantName})
+		}
+	}
+	return out, nil
+}
+
+// ownOrganisation asks the organisation itself: a Custom Connection's token is
+// good for requests within its organisation only, and not for the list.
+func (s *Source) ownOrganisation(ctx context.Context) ([]Organisation, error) {
+	a, err := s.get(ctx, ask{op: "read the organisation", path: "/api.xro/2.0/Organisation"})
+	if err != nil {
+		return nil, err
+	}
+	var said struct {
+		Organisations []struct{ OrganisationID, Name string }
+	}
+	if err := json.Unmarshal(a.Body, &said); err != nil || len(said.Organisations) != 1 || said.Organisations[0].OrganisationID == "" {
+		return nil, a.unusable(errors.New("it is not the JSON of one organisation"))
+	}
+	o := said.Organisations[0]
+	return []Organisation{{strings.ToLower(o.OrganisationID), o.Name}}, nil
+}
+
+// organisation returns the organisation to read: the configured one, or the only
+// one there is. It goes by id, and never by place in the list or by name (fault
+// F28).
+func (s *Source) organisation(ctx context.Context) (Organisation, error) {
+	reached, err := s.Organisations(ctx)
+	if err != nil {
+		return Organisation{}, err
+	}
+	for _, o := range reached {
+		if o.ID == s.config.Tenant || s.config.Tenant == "" && len(reached) == 1 {
+			return o, nil
+		}
+	}
+	switch {
+	case len(reached) == 0:
+		return Organisation{}, &accounting.Disconnected{Reason: "no Xero organisation is connected any more"}
+	case s.config.Tenant == "":
+		return Organisation{}, fmt.Errorf("choose the Xero organisation: the consent covers %d of them; set tenant to one of %s", len(reached), list(reached))
+	}
+	return Organisation{}, &accounting.Disconnected{
+		Reason: fmt.Sprintf("the consent does not cover organisation %s, but %s", s.config.Tenant, list(reached)),
+	}
+}
+
+// list names organisations for people: "Acme Ltd = 0b6f…, Beta Ltd = 1c7a…".
+func list(all []Organisation) string {
+	words := make([]string, len(all))
+	for i, o := range all {
+		words[i] = o.Name + " = " + o.ID
+	}
+	return strings.Join(words, ", ")
+}

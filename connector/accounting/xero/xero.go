@@ -1,0 +1,225 @@
+// Package xero reads contacts from Xero's Accounting API (sources.md section 2).
+// It knows the API's requests, limits, errors and traps. Where the access token
+// comes from, how the budget of requests is shared and what a contact becomes
+// are left to others.
+//
+// Every contact is read, not only customers: Xero makes a contact a customer
+// without changing its time of last edit, so a filter on the incremental read
+// would never see it. The mapping decides by IsCustomer, and the full read that
+// is due every week finds those who became one.
+//
+// # One read
+//
+//	whose token is this? ──▶ GET Contacts, page 1 … pageCount, ordered by ContactID ──▶ as many as itemCount?
+//	   │                        If-Modified-Since: the same for all pages                 │ yes: complete
+//	   └ not the pinned         includeArchived=true                                      └ no: another pass
+//	     organisation: end
+//
+// # State of a contact
+//
+//	MergedToContactID names another contact ──▶ merged into it
+//	ContactStatus ACTIVE                    ──▶ active
+//	ContactStatus ARCHIVED                  ──▶ archived
+//	ContactStatus GDPRREQUEST               ──▶ deleted: its person asked to be erased
+//	anything else                           ──▶ unknown, which is never active
+package xero
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"payersync/connector"
+	"payersync/connector/accounting"
+	"payersync/connector/transport"
+)
+
+// Config says which organisation is read and how. Its zero value is an app of
+// the authorization code kind that reaches one organisation.
+type Config struct {
+	// Tenant is the id of the organisation, a GUID. It is needed when the consent
+	// covers several; once connected, the ledger pins it anyway.
+	Tenant string `yaml:"tenant,omitempty" jsonschema_description:"The organisation's id, where the consent covers several."`
+
+	// CustomConnection says that the app is a Custom Connection: its token comes
+	// from client credentials and reaches one organisation.
+	CustomConnection bool `yaml:"custom_connection,omitempty" jsonschema_description:"The app is a Custom Connection (client credentials, one organisation)."`
+
+	// OnlyCustomers lets full reads ask for customers alone. It is for contact
+	// lists too long for Xero to give whole; contacts that were never customers are
+	// then seen only when they change.
+	OnlyCustomers bool `yaml:"only_customers,omitempty" jsonschema_description:"Full reads ask for customers alone: for very long contact lists."`
+
+	// PageSize is contacts per request, 1 to 1000; 0 is 500.
+	PageSize int `yaml:"page_size,omitempty" jsonschema:"minimum=1,maximum=1000" jsonschema_description:"Contacts per request. Default 500."`
+
+	// PerMinute, PerDay and Concurrent are Xero's limits of one app at one
+	// organisation; 0 is Xero's own number: 60, 5000 and 5.
+	PerMinute  int `yaml:"per_minute,omitempty" jsonschema:"minimum=1" jsonschema_description:"Requests per minute. Default 60."`
+	PerDay     int `yaml:"per_day,omitempty" jsonschema:"minimum=1" jsonschema_description:"Requests per day. Default 5000; the Starter tier has 1000."`
+	Concurrent int `yaml:"concurrent,omitempty" jsonschema:"minimum=1" jsonschema_description:"Requests at a time. Default 5."`
+
+	// BaseURL is where the API is; "" is Xero itself.
+	BaseURL string `yaml:"base_url,omitempty" jsonschema_description:"Where the API is. Default https://api.xero.com."`
+}
+
+// Limits returns the request budget that c allows.
+func (c Config) Limits() connector.Limits {
+	return connector.Limits{
+		PerMinute: cmp.Or(c.PerMinute, 60), PerDay: cmp.Or(c.PerDay, 5000), Concurrent: cmp.Or(c.Concurrent, 5),
+	}
+}
+
+// How long a refresh token of Xero works: unused, and after it was replaced.
+const (
+	IdleLife = 60 * 24 * time.Hour
+	Grace    = 30 * time.Minute
+)
+
+// Endpoint returns where consent and tokens of Xero are had.
+func Endpoint() oauth2.Endpoint {
+	return oauth2.Endpoint{
+		AuthURL:   "https://login.xero.com/identity/connect/authorize",
+		TokenURL:  "https://identity.xero.com/connect/token",
+		AuthStyle: oauth2.AuthStyleInHeader,
+	}
+}
+
+// Scopes returns the scopes that c needs: reading contacts, and for a Custom
+// Connection the settings, since its token says of which organisation it is only
+// there.
+func (c Config) Scopes() []string {
+	if c.CustomConnection {
+		return []string{"accounting.contacts.read", "accounting.settings.read"}
+	}
+	return []string{"offline_access", "accounting.contacts.read"}
+}
+
+// Deps is what a Source works with. All of it is needed.
+type Deps struct {
+	HTTP    *transport.Client
+	Token   oauth2.TokenSource
+	Limiter accounting.Limiter
+	Now     func() time.Time
+}
+
+// Source is one Xero organisation as an accounting source. It may be used by
+// several goroutines at once.
+type Source struct {
+	config Config
+	base   *url.URL
+	caller accounting.Caller
+	now    func() time.Time
+	fields []connector.Field
+}
+
+// New returns the source that c describes. It sends nothing; its errors name the
+// key of c that is wrong.
+func New(c Config, d Deps) (*Source, error) {
+	base, err := url.Parse(cmp.Or(c.BaseURL, "https://api.xero.com"))
+	if err != nil || base.Host == "" || base.RawQuery != "" {
+		return nil, errors.New("xero source: base_url is no address; leave it out, or write https:// and a host")
+	}
+	c.Tenant = strings.ToLower(strings.TrimSpace(c.Tenant))
+	if c.PageSize = cmp.Or(c.PageSize, 500); c.PageSize < 1 || c.PageSize > 1000 {
+		return nil, fmt.Errorf("xero source: page_size %d is out of range; use 1 to 1000", c.PageSize)
+	}
+	if c.PerMinute < 0 || c.PerDay < 0 || c.Concurrent < 0 {
+		return nil, errors.New("xero source: per_minute, per_day and concurrent are whole numbers above 0; leave them out for Xero's own limits")
+	}
+	send := func(r *http.Request) (*http.Response, error) { return d.HTTP.Do(r, transport.Always) }
+	caller := accounting.Caller{System: "Xero", Send: send, Token: d.Token, Limiter: d.Limiter}
+	return &Source{config: c, base: base, caller: caller, now: d.Now, fields: Fields()}, nil
+}
+
+// Describe names the organisation that the token reaches and the fields of a
+// contact. It asks Xero which organisation that is: the error is an
+// *accounting.Disconnected when it is not the configured one. What is known
+// without an answer is returned beside an error.
+func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
+	info := connector.SourceInfo{Kind: "xero", Tenant: s.config.Tenant, Fields: s.fields}
+	who, err := s.organisation(ctx)
+	if err != nil {
+		return info, err
+	}
+	info.Tenant, info.TenantName = who.ID, who.Name
+	return info, nil
+}
+
+// Customers yields the contacts that were edited at or after since, archived and
+// merged ones included, and all contacts for the zero time. It first makes sure
+// of the organisation (fault F28). Errors are an *accounting.Parked when the
+// request limit is used up, an *accounting.Disconnected when Xero no longer lets
+// payersync in (fault F29), and else a *connector.RemoteError.
+func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
+	return func(yield func(connector.Page, error) bool) {
+		who, err := s.organisation(ctx)
+		if err != nil {
+			yield(connector.Page{}, err)
+			return
+		}
+		l := &listing{source: s, tenant: who.ID, since: since}
+		walk := accounting.WalkCounted(ctx, accounting.Pager{Fetch: l.fetch}, accounting.Census{Total: l.total, Began: l.began})
+		for page, err := range walk {
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+// listing is one read of the contact list.
+type listing struct {
+	source *Source
+	tenant string
+	since  time.Time
+	first  time.Time // Xero's time at the first page
+	items  int       // how many contacts the list holds, as the last page said
+}
+
+// fetch reads page n, counted from 0.
+func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
+	a, err := l.source.get(ctx, ask{op: "read contacts", path: "/api.xro/2.0/Contacts", query: l.query(n + 1), tenant: l.tenant, since: l.since})
+	if err != nil {
+		return accounting.Sheet{}, err
+	}
+	if l.first.IsZero() {
+		l.first = a.Date()
+	}
+	page, err := parsePage(a.Body, n+1)
+	if err != nil {
+		return accounting.Sheet{}, a.unusable(err)
+	}
+	sheet := accounting.Sheet{Records: make([]connector.Record, len(page.Contacts)), Last: page.last()}
+	for i, raw := range page.Contacts {
+		sheet.Records[i] = l.source.record(raw)
+	}
+	l.items = page.Pagination.ItemCount
+	return sheet, nil
+}
+
+func (l *listing) query(page int) url.Values {
+	q := url.Values{
+		"page":            {strconv.Itoa(page)},
+		"pageSize":        {strconv.Itoa(l.source.config.PageSize)},
+		"includeArchived": {"true"},
+		"order":           {"ContactID ASC"}, // a key that no edit changes
+	}
+	if l.source.config.OnlyCustomers && l.since.IsZero() {
+		q.Set("where", "IsCustomer==true")
+	}
+	return q
+}
+
+func (l *listing) total(context.Context) (int, error) { return l.items, nil }
+
+func (l *listing) began() time.Time { return l.first }

@@ -1,0 +1,18 @@
+package connector
+
+import "time"
+
+// Limits is the request budget of one organisation at a remote system; 0 stands
+// for no limit.
+type Limits struct {
+	PerMinute  int
+	PerDay     int
+	Concurrent int // requests in flight
+}
+
+// Turn is the ledger's answer to who asks for one request of a budget.
+type Turn struct {
+	ID        int64     // what to end it by; 0 when nothing has to be given back
+	NotBefore time.Time // zero when the turn is granted, else when to ask again
+	Parked    bool      // the remote system itself, or a day's limit, asks for that wait
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package credentials_test
+
+const underRace = false

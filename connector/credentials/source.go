@@ -1,0 +1,207 @@
+package credentials
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+const (
+	earlyRenewal = time.Minute            // how long before its end a token is renewed, or a quarter of a short life
+	renewWithin  = 60 * time.Second       // one renewal; less than state.TokenLease
+	waitForOther = 100 * time.Millisecond // between looks at a token that another is renewing
+)
+
+// Provider is an authorisation server with our application at it.
+type Provider struct {
+	OAuth  oauth2.Config     // its addresses, our client and the scopes; the redirect address belongs to each consent
+	Params map[string]string // what it wants in its authorisation address besides
+	HTTP   *http.Client      // how it is spoken to
+
+	Grace    time.Duration // how long a refresh token still works after it was replaced; 0 for not at all
+	IdleLife time.Duration // how long a refresh token works without being used; 0 when that is not known
+}
+
+// settled says how the client identifies itself where that was left open. To
+// find out by trying, as the library would, uses a refresh token twice.
+func (p Provider) settled() Provider {
+	if p.OAuth.Endpoint.AuthStyle == oauth2.AuthStyleAutoDetect {
+		p.OAuth.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	}
+	return p
+}
+
+// Source gives the access tokens of one consent and renews them when needed. It
+// is an oauth2.TokenSource, safe for concurrent use; two Sources of one consent,
+// in one process or in several, never renew the same generation.
+type Source struct {
+	connection string
+	provider   Provider
+	ledger     *state.Ledger
+	holder     string                 // names this Source to others that meet its lease
+	refused    atomic.Pointer[string] // the access token that the remote system refused last
+
+	turn    chan struct{} // holds one value; taking it gives the right to the field below
+	unsaved *state.Token  // renewed, but the ledger could not take it yet (fault F25)
+}
+
+// New returns the source of the consent that was given for a connection.
+func New(ledger *state.Ledger, connection string, provider Provider) *Source {
+	s := &Source{connection: connection, provider: provider.settled(), ledger: ledger, holder: rand.Text(), turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
+}
+
+// Token returns a token that is good now. The error is a *ReconnectError when
+// only a person can mend it, else a *connector.RemoteError, or the ledger's.
+func (s *Source) Token() (*oauth2.Token, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), state.TokenLease+renewWithin)
+	defer cancel()
+	return s.TokenContext(ctx)
+}
+
+// TokenContext is Token for a caller that may give up.
+func (s *Source) TokenContext(ctx context.Context) (*oauth2.Token, error) {
+	t, err := s.fresh(ctx, s.usable)
+	if err != nil {
+		return nil, err
+	}
+	return &oauth2.Token{AccessToken: t.Access.Expose(), TokenType: "Bearer", Expiry: t.ExpiresAt}, nil
+}
+
+// Refused tells that the remote system refused an access token before its time:
+// the next Token is another one, or an error that says why not (fault F21).
+func (s *Source) Refused(access string) { s.refused.Store(&access) }
+
+// KeepAlive renews the tokens when they are older than maxAge, so that a refresh
+// token does not lapse while nothing is read (fault F29).
+func (s *Source) KeepAlive(ctx context.Context, maxAge time.Duration) error {
+	_, err := s.fresh(ctx, func(t state.Token) bool { return s.ledger.Now().Sub(t.RefreshedAt) < maxAge })
+	return err
+}
+
+// fresh returns a token set that is good, renewed by whoever gets to it first.
+// One that is new serves who waited for it, however short its life.
+func (s *Source) fresh(ctx context.Context, good func(state.Token) bool) (state.Token, error) {
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return state.Token{}, ctx.Err()
+	}
+	defer func() { s.turn <- struct{}{} }()
+	if err := s.saveUnsaved(ctx); err != nil {
+		return state.Token{}, err
+	}
+	t, err := s.stored(ctx)
+	for began := t.Generation; err == nil && t.Generation == began && !good(t); t, err = s.stored(ctx) {
+		if s.ledger.Now().Before(t.RetryAt) {
+			return s.makeDo(t, waiting(t.RetryAt))
+		}
+		mine, err := s.lease(ctx, t)
+		if err != nil {
+			return t, err
+		}
+		if mine {
+			return s.renew(ctx, t)
+		}
+		if t, err := s.makeDo(t, errOther); err == nil {
+			return t, nil
+		}
+		if err := pause(ctx, waitForOther); err != nil {
+			return t, err
+		}
+	}
+	return t, err
+}
+
+// stored returns the newest token set; a *ReconnectError when there is none that
+// could ever be good.
+func (s *Source) stored(ctx context.Context) (state.Token, error) {
+	t, err := s.ledger.Token(ctx, s.connection)
+	switch {
+	case errors.Is(err, state.ErrNoToken):
+		return t, &ReconnectError{s.connection, "nobody has given consent yet"}
+	case err == nil && t.Broken != "":
+		return t, &ReconnectError{s.connection, t.Broken}
+	}
+	return t, err
+}
+
+func (s *Source) lease(ctx context.Context, t state.Token) (mine bool, err error) {
+	err = s.ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		mine, err = tx.LeaseToken(s.connection, t.Generation, s.holder)
+		return err
+	})
+	return mine, err
+}
+
+var errOther = errors.New("another process is renewing the token")
+
+// makeDo returns t while it still works, though it is about to end, and
+// otherwise why there is no newer one.
+func (s *Source) makeDo(t state.Token, why error) (state.Token, error) {
+	if s.wasRefused(t) || !t.ExpiresAt.IsZero() && !s.ledger.Now().Before(t.ExpiresAt) {
+		return t, why
+	}
+	return t, nil
+}
+
+// waiting says that the last try to renew failed and the next is not due.
+func waiting(until time.Time) error {
+	return &connector.RemoteError{
+		Op: "renew the access token", Fault: connector.FaultUnavailable, RetryAt: until,
+		Detail: "the last try failed, and the next is made at " + until.UTC().Format(time.RFC3339),
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// usable reports whether the access token can be expected to be accepted.
+// expires_in is believed, whatever a document says (fault F21): a token is
+// renewed a minute, or a quarter of a short life, before its end; one without a
+// stated life serves until it is refused.
+func (s *Source) usable(t state.Token) bool {
+	if s.wasRefused(t) {
+		return false
+	}
+	if t.ExpiresAt.IsZero() {
+		return true
+	}
+	life := t.ExpiresAt.Sub(t.RefreshedAt)
+	return s.ledger.Now().Before(t.ExpiresAt.Add(-min(earlyRenewal, max(life, 0)/4)))
+}
+
+func (s *Source) wasRefused(t state.Token) bool {
+	refused := s.refused.Load()
+	return refused != nil && *refused == t.Access.Expose()
+}
+
+// ReconnectError says that a consent no longer works and a person must give it
+// anew. It is an unauthorized fault.
+type ReconnectError struct{ Connection, Why string }
+
+// Error says what could not be done, why, and what to do next.
+func (e *ReconnectError) Error() string {
+	return fmt.Sprintf("%s cannot be reached in your name: %s; run payersync connect %[1]s", e.Connection, e.Why)
+}
+
+// Unwrap returns the fault that callers go by.
+func (e *ReconnectError) Unwrap() error {
+	return &connector.RemoteError{Op: "renew the access token", Fault: connector.FaultUnauthorized, Detail: e.Why}
+}

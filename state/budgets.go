@@ -1,0 +1,140 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+)
+
+// slotLife is how long a request may be in flight before its place is given to
+// another: longer than any answer takes, and short for a process that died.
+const slotLife = 2 * time.Minute
+
+// slotPoll is when who finds all places taken asks again.
+const slotPoll = 100 * time.Millisecond
+
+const day = 24 * time.Hour
+
+// TakeTurn counts one request against the scope's limits, or says from when it
+// may be made. The windows of a minute and of a day begin with their first
+// request.
+func (l *Ledger) TakeTurn(ctx context.Context, scope string, limits connector.Limits) (turn connector.Turn, err error) {
+	err = l.Do(ctx, func(tx *Tx) error {
+		b, err := tx.budget(scope)
+		if err != nil {
+			return fmt.Errorf("read the request budget: %w", err)
+		}
+		turn = b.turn(limits, tx.now)
+		if !turn.NotBefore.IsZero() {
+			return nil
+		}
+		turn, err = tx.slot(scope, limits.Concurrent)
+		if err != nil || !turn.NotBefore.IsZero() {
+			return err
+		}
+		return tx.exec("UPDATE budgets SET minute_start = ?, minute_used = ?, day_start = ?, day_used = ? WHERE scope = ?",
+			stamp(b.minute.start), b.minute.used+1, stamp(b.day.start), b.day.used+1, scope)
+	})
+	return turn, err
+}
+
+// EndTurn gives the place of a turn back.
+func (l *Ledger) EndTurn(ctx context.Context, id int64) error {
+	return l.Do(ctx, func(tx *Tx) error { return tx.exec("DELETE FROM slots WHERE slot_id = ?", id) })
+}
+
+// ParkScope lets no request of the scope through before until; it never shortens
+// what was asked for before.
+func (l *Ledger) ParkScope(ctx context.Context, scope string, until time.Time) error {
+	return l.Do(ctx, func(tx *Tx) error {
+		return tx.exec(`INSERT INTO budgets (scope, parked_until) VALUES (?, ?)
+			ON CONFLICT (scope) DO UPDATE SET parked_until =
+			  CASE WHEN budgets.parked_until > excluded.parked_until THEN budgets.parked_until ELSE excluded.parked_until END`, scope, stamp(until))
+	})
+}
+
+// window counts the requests since its start.
+type window struct {
+	start time.Time
+	used  int
+}
+
+// clockSlack is how far ahead of a write's own instant another's may be: writes
+// are stamped before they wait for each other. A time beyond it was written by a
+// clock that was set back since.
+const clockSlack = time.Minute
+
+// at returns the window as it stands at now. One that begins in the future would
+// never end.
+func (w window) at(now time.Time, span time.Duration) window {
+	if w.start.IsZero() || w.start.After(now.Add(clockSlack)) || !now.Before(w.start.Add(span)) {
+		return window{start: now}
+	}
+	return w
+}
+
+type budget struct {
+	minute, day window
+	parkedUntil time.Time
+}
+
+func (tx *Tx) budget(scope string) (b budget, err error) {
+	if err := tx.exec("INSERT INTO budgets (scope) VALUES (?) ON CONFLICT (scope) DO NOTHING", scope); err != nil {
+		return b, err
+	}
+	var minute, daily, parked sql.NullString
+	if err := tx.row([]any{&minute, &b.minute.used, &daily, &b.day.used, &parked},
+		"SELECT minute_start, minute_used, day_start, day_used, parked_until FROM budgets WHERE scope = ?", scope); err != nil {
+		return b, err
+	}
+	err = parseTimes(map[*time.Time]sql.NullString{&b.minute.start: minute, &b.day.start: daily, &b.parkedUntil: parked})
+	b.minute, b.day = b.minute.at(tx.now, time.Minute), b.day.at(tx.now, day)
+	return b, err
+}
+
+// turn returns when the limits allow the next request; the zero turn for now.
+func (b budget) turn(limits connector.Limits, now time.Time) connector.Turn {
+	switch {
+	case b.parkedUntil.After(now):
+		return connector.Turn{NotBefore: b.parkedUntil, Parked: true}
+	case limits.PerDay > 0 && b.day.used >= limits.PerDay:
+		return connector.Turn{NotBefore: b.day.start.Add(day), Parked: true}
+	case limits.PerMinute > 0 && b.minute.used >= limits.PerMinute:
+		return connector.Turn{NotBefore: b.minute.start.Add(time.Minute)}
+	}
+	return connector.Turn{}
+}
+
+// slot takes a place among the requests in flight.
+func (tx *Tx) slot(scope string, limit int) (turn connector.Turn, err error) {
+	if limit <= 0 {
+		return turn, nil
+	}
+	if err := tx.exec("DELETE FROM slots WHERE until <= ? OR until > ?", stamp(tx.now), stamp(tx.now.Add(slotLife+clockSlack))); err != nil {
+		return turn, err
+	}
+	var taken int
+	if err := tx.row([]any{&taken}, "SELECT count(*) FROM slots WHERE scope = ?", scope); err != nil {
+		return turn, err
+	}
+	if taken >= limit {
+		return connector.Turn{NotBefore: tx.now.Add(slotPoll)}, nil
+	}
+	err = tx.row([]any{&turn.ID}, "INSERT INTO slots (scope, until) VALUES (?, ?) RETURNING slot_id", scope, stamp(tx.now.Add(slotLife)))
+	return turn, err
+}
+
+// parseTimes reads several times that stamp wrote.
+func parseTimes(from map[*time.Time]sql.NullString) error {
+	for into, text := range from {
+		t, err := parseTime(text)
+		if err != nil {
+			return err
+		}
+		*into = t
+	}
+	return nil
+}

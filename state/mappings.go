@@ -1,0 +1,127 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// minPrefix is how much of a version's hash names it.
+const minPrefix = 6
+
+// Why a mapping version cannot be named.
+var (
+	// ErrNoMapping means that no stored mapping version is meant.
+	ErrNoMapping = errors.New("the ledger has no such mapping version")
+	// ErrManyMappings means that a prefix begins the hash of several versions.
+	ErrManyMappings = errors.New("several mapping versions begin so")
+)
+
+// MappingVersion is the text of a mapping that a run was bound to.
+type MappingVersion struct {
+	Hash     string    `json:"hash"`
+	Author   string    `json:"author"`   // who or what started the first run that used it
+	SavedAt  time.Time `json:"saved_at"` // when that run began
+	LastUsed time.Time `json:"last_used,omitzero"`
+	Runs     int       `json:"runs"` // how many used it
+	Text     string    `json:"-"`
+}
+
+const versionColumns = "v.hash, v.author, v.saved_at, v.text, max(r.started_at), count(r.run_id)"
+
+// MappingVersions returns the versions that runs of a connection were bound to,
+// the one that was used last first.
+func (l *Ledger) MappingVersions(ctx context.Context, connection string) ([]MappingVersion, error) {
+	return l.mappings(ctx, "SELECT "+versionColumns+` FROM mapping_versions v JOIN runs r ON r.mapping_version = v.hash
+		WHERE r.connection = ? GROUP BY v.hash, v.author, v.saved_at, v.text ORDER BY max(r.run_id) DESC`, connection)
+}
+
+// FindMapping returns the version whose hash begins with prefix, six characters
+// at least; ErrNoMapping or ErrManyMappings when that is not one version.
+func (l *Ledger) FindMapping(ctx context.Context, prefix string) (MappingVersion, error) {
+	found, err := l.mappings(ctx, "SELECT "+versionColumns+` FROM mapping_versions v LEFT JOIN runs r ON r.mapping_version = v.hash
+		WHERE length(?1) >= ?2 AND substr(v.hash, 1, length(?1)) = ?1 GROUP BY v.hash, v.author, v.saved_at, v.text LIMIT 2`, prefix, minPrefix)
+	switch {
+	case err != nil:
+		return MappingVersion{}, err
+	case len(found) == 0:
+		return MappingVersion{}, ErrNoMapping
+	case len(found) > 1:
+		return MappingVersion{}, ErrManyMappings
+	}
+	return found[0], nil
+}
+
+// MappingInForce returns the version that the connection's last run was bound
+// to, plans that were only printed left out; ErrNoMapping when there was no run.
+func (l *Ledger) MappingInForce(ctx context.Context, connection string) (MappingVersion, error) {
+	var hash string
+	err := l.queryRow(ctx,
+		"SELECT mapping_version FROM runs WHERE connection = ? AND kind <> 'plan' ORDER BY run_id DESC LIMIT 1", connection).Scan(&hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return MappingVersion{}, ErrNoMapping
+	}
+	if err != nil {
+		return MappingVersion{}, fmt.Errorf("read the mapping in force: %w", err)
+	}
+	return l.FindMapping(ctx, hash)
+}
+
+func (l *Ledger) mappings(ctx context.Context, query string, args ...any) ([]MappingVersion, error) {
+	type row struct {
+		MappingVersion
+		saved, used sql.NullString
+	}
+	rows, err := list(ctx, l, query, args, func(r *row) []any {
+		return []any{&r.Hash, &r.Author, &r.saved, &r.Text, &r.used, &r.Runs}
+	})
+	out := make([]MappingVersion, len(rows))
+	for i, r := range rows {
+		out[i] = r.MappingVersion
+		saved, savedErr := parseTime(r.saved)
+		used, usedErr := parseTime(r.used)
+		if err := errors.Join(savedErr, usedErr); err != nil {
+			return nil, err
+		}
+		out[i].SavedAt, out[i].LastUsed = saved, used
+	}
+	return out, err
+}
+
+// MappingProblem is a mapping file that cannot be used, while the version that
+// was in force before stays so.
+type MappingProblem struct {
+	Connection string    `json:"connection"`
+	Problem    string    `json:"problem"` // every mistake of the file, in words and with its line
+	Since      time.Time `json:"since"`
+}
+
+// SetMappingProblem records what is wrong with a connection's mapping file, ""
+// for nothing, and reports whether that is news. The time is that of the first
+// mistake since the file was last right.
+func (tx *Tx) SetMappingProblem(connection, problem string) (news bool, err error) {
+	n, err := tx.count(`UPDATE connections SET mapping_problem = ?1,
+		mapping_problem_since = CASE WHEN ?1 = '' THEN NULL ELSE coalesce(mapping_problem_since, ?2) END
+		WHERE name = ?3 AND mapping_problem <> ?1`, problem, stamp(tx.now), connection)
+	return n > 0, err
+}
+
+// MappingProblems returns the mapping files that cannot be used, by connection.
+func (l *Ledger) MappingProblems(ctx context.Context) ([]MappingProblem, error) {
+	type row struct {
+		MappingProblem
+		since sql.NullString
+	}
+	rows, err := list(ctx, l, `SELECT name, mapping_problem, mapping_problem_since FROM connections
+		WHERE mapping_problem <> '' ORDER BY name`, nil, func(r *row) []any { return []any{&r.Connection, &r.Problem, &r.since} })
+	out := make([]MappingProblem, len(rows))
+	for i, r := range rows {
+		out[i] = r.MappingProblem
+		if out[i].Since, err = parseTime(r.since); err != nil {
+			return nil, err
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,129 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+)
+
+// The kinds of a complete read, as runs name them.
+const (
+	readChanges = "changes"
+	readFull    = "full"
+)
+
+// RecordRead notes that the run's read of its source was complete, whether it
+// was asked for everything, and what it went through.
+func (tx *Tx) RecordRead(run int64, full bool, proof connector.Proof) error {
+	kind := readChanges
+	if full {
+		kind = readFull
+	}
+	return tx.exec("UPDATE runs SET read_kind = ?, pages = ?, repeats = ?, passes = ? WHERE run_id = ? AND finished_at IS NULL",
+		kind, proof.Pages, proof.Repeats, proof.Passes, run)
+}
+
+// LastFullRead returns when the newest complete read of everything began; the
+// zero time when there was none.
+func (l *Ledger) LastFullRead(ctx context.Context, connection string) (time.Time, error) {
+	var at sql.NullString
+	err := l.queryRow(ctx, "SELECT max(started_at) FROM runs WHERE connection = ? AND read_kind = 'full'", connection).Scan(&at)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for the last full read: %w", err)
+	}
+	return parseTime(at)
+}
+
+// MissingCount returns how many records the run, which has read everything, did not
+// meet, and how many are known at all; those that are deleted count in neither.
+func (l *Ledger) MissingCount(ctx context.Context, connection string, run int64) (unseen, known int, err error) {
+	err = l.queryRow(ctx, "SELECT count(CASE WHEN last_seen_run <> ? THEN 1 END), count(*) FROM source_records WHERE connection = ? AND state <> 'deleted'",
+		run, connection).Scan(&unseen, &known)
+	return unseen, known, err
+}
+
+// MissingRecords returns up to limit of the records that MissingCount counts, as they
+// were last read.
+func (l *Ledger) MissingRecords(ctx context.Context, connection string, run int64, limit int) ([]connector.Record, error) {
+	rows, err := l.query(ctx, `SELECT source_id, record FROM source_records
+		WHERE connection = ? AND last_seen_run <> ? AND state <> 'deleted' ORDER BY source_id LIMIT ?`, connection, run, limit)
+	if err != nil {
+		return nil, fmt.Errorf("look for records that are gone: %w", err)
+	}
+	defer rows.Close()
+	var out []connector.Record
+	for rows.Next() {
+		var id string
+		var box []byte
+		if err := rows.Scan(&id, &box); err != nil {
+			return nil, fmt.Errorf("read a record that is gone: %w", err)
+		}
+		record, err := l.openRecord(connection, id, box)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, record)
+	}
+	return out, rows.Err()
+}
+
+func (l *Ledger) openRecord(connection, id string, box []byte) (r connector.Record, err error) {
+	plain, err := l.seal.open(box, place("source_records", "record", connection, id))
+	if err != nil {
+		return r, fmt.Errorf("record %s: %w", id, err)
+	}
+	if err := json.Unmarshal(plain, &r); err != nil {
+		return r, fmt.Errorf("record %s: %w", id, err)
+	}
+	return r, nil
+}
+
+// The states of a connection's source, as the last run met it.
+const (
+	SourceActive       = "active"
+	SourceParked       = "parked"       // its request limit is used up until a named time
+	SourceDisconnected = "disconnected" // it no longer lets payersync in (fault F29)
+)
+
+// SetSourceState notes how a run met the connection's source; until is for a
+// parked one.
+func (tx *Tx) SetSourceState(connection, state string, until time.Time) error {
+	return tx.exec(`UPDATE connections SET state = ?1, parked_until = ?2, updated_at = ?3
+		WHERE name = ?4 AND (state <> ?1 OR coalesce(parked_until, '') <> coalesce(?2, ''))`, state, stamp(until), stamp(tx.now), connection)
+}
+
+// SourceRow is a connection's source as people see it.
+type SourceRow struct {
+	Connection  string    `json:"connection"`
+	Kind        string    `json:"kind"`
+	Tenant      string    `json:"tenant"`
+	TenantName  string    `json:"tenant_name"`
+	State       string    `json:"state"`
+	ParkedUntil time.Time `json:"parked_until,omitzero"`
+}
+
+// Sources returns every connection's source, by name.
+func (l *Ledger) Sources(ctx context.Context) ([]SourceRow, error) {
+	rows, err := l.query(ctx, "SELECT name, source_kind, tenant_id, tenant_name, state, parked_until FROM connections ORDER BY name")
+	if err != nil {
+		return nil, fmt.Errorf("read the connections: %w", err)
+	}
+	defer rows.Close()
+	out := []SourceRow{}
+	for rows.Next() {
+		var s SourceRow
+		var until sql.NullString
+		if err := rows.Scan(&s.Connection, &s.Kind, &s.Tenant, &s.TenantName, &s.State, &until); err != nil {
+			return nil, fmt.Errorf("read a connection: %w", err)
+		}
+		if s.ParkedUntil, err = parseTime(until); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}

@@ -1,0 +1,253 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// StoredRecord is a record of the ledger with all that a plan would look at.
+type StoredRecord struct {
+	Candidate
+	Verdict  Verdict // of the last plan; "" when there was none
+	Settled  bool    // planned with the asked-for mapping, and nothing may have changed since
+	InFlight bool    // its customer's last request has no definite answer; it is planned after that
+
+	connection     string
+	customer, link openChange
+	made           bool // nothing counts as applied to its customer, which a create of ours made
+}
+
+// openChange is a change without an end; the zero value is none.
+type openChange struct {
+	state    connector.ChangeState
+	approved bool
+	hash     string
+}
+
+// Scan reads the text that storedColumns makes of a change.
+func (o *openChange) Scan(value any) error {
+	text, ok := value.(string)
+	if !ok {
+		return nil
+	}
+	parts := strings.Split(text, " ")
+	if len(parts) != 3 {
+		return fmt.Errorf("an open change is written as %q", text)
+	}
+	*o = openChange{connector.ChangeState(parts[0]), parts[1] == "1", parts[2]}
+	return nil
+}
+
+const (
+	openChangeOf = `(SELECT state || ' ' || approved || ' ' || change_hash FROM changes
+		WHERE connection = r.connection AND source_id = r.source_id AND lane = '%s' AND ` + openStates + `)`
+
+	storedFrom = ` FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id `
+)
+
+// storedColumns are what scanStored reads; ?1 is the connection, ?2 the mapping.
+var storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + `, r.decision,
+	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND NOT EXISTS (SELECT 1 FROM attention a
+	  WHERE a.connection = r.connection AND a.source_id = r.source_id AND a.reason IN (` + replanReasons + `)),
+	` + fmt.Sprintf(openChangeOf, LaneCustomer) + `, ` + fmt.Sprintf(openChangeOf, LaneMandate) + `,
+	coalesce(p.applied_hash, '-') = '' AND EXISTS (SELECT 1 FROM changes m
+	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done')`
+
+// StoredRecords returns up to limit records of a connection after source id
+// after, in order, as a plan with this mapping version would meet them. since
+// narrows them to those that a run from that number on has seen; 0 takes all.
+func (l *Ledger) StoredRecords(ctx context.Context, connection, mapping string, since int64, after string, limit int) ([]StoredRecord, error) {
+	return l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+
+		"WHERE r.connection = ?1 AND r.source_id > ?3 AND r.last_seen_run >= ?4 ORDER BY r.source_id LIMIT ?5",
+		connection, mapping, after, since, limit)
+}
+
+// ErrNoRecord means that the ledger has no such record.
+var ErrNoRecord = errors.New("the ledger has no such record")
+
+// StoredRecord returns one record; ErrNoRecord when there is none.
+func (l *Ledger) StoredRecord(ctx context.Context, connection, sourceID, mapping string) (StoredRecord, error) {
+	found, err := l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+"WHERE r.connection = ?1 AND r.source_id = ?3",
+		connection, mapping, sourceID)
+	if err == nil && len(found) == 0 {
+		return StoredRecord{}, ErrNoRecord
+	}
+	if err != nil {
+		return StoredRecord{}, err
+	}
+	return found[0], nil
+}
+
+func (l *Ledger) stored(ctx context.Context, connection, query string, args ...any) ([]StoredRecord, error) {
+	rows, err := l.query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the stored records: %w", err)
+	}
+	defer rows.Close()
+	var out []StoredRecord
+	for rows.Next() {
+		r, err := l.scanStored(rows, connection)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+func (l *Ledger) scanStored(rows *sql.Rows, connection string) (StoredRecord, error) {
+	r := StoredRecord{connection: connection}
+	var verdict string
+	var err error
+	if r.Candidate, err = l.scanCandidate(rows, connection, &verdict, &r.Settled, &r.customer, &r.link, &r.made); err != nil {
+		return r, err
+	}
+	if verdict != "none" {
+		r.Verdict = Verdict(verdict)
+	}
+	r.InFlight = r.customer.state != "" && r.customer.state != connector.ChangePending
+	r.Settled = r.Settled && r.customer.state == "" && r.link.state == ""
+	return r, nil
+}
+
+// Weigh returns what a decision on the record would add to the open weight of a
+// plan: what FinishPlan counts of it once it is saved.
+func (r StoredRecord) Weigh(d Decision) Weight {
+	w := r.weighLink(d)
+	c := d.Customer
+	if c == nil || r.InFlight || r.customer.approved && r.customer.hash == c.hash(r.connection, d.SourceID) {
+		return w
+	}
+	var identity bool
+	w.Blanks, identity = c.weigh()
+	if identity {
+		w.Identity = 1
+	}
+	switch {
+	case c.Action == connector.ActionCreate:
+		w.Creates = 1
+	case c.Action == connector.ActionAdopt, !r.made:
+		w.Changes++
+	}
+	return w
+}
+
+func (r StoredRecord) weighLink(d Decision) Weight {
+	if !r.AsksForLink(d) || r.link.approved || r.Payer == nil || r.Payer.LinkState != connector.LinkLinked {
+		return Weight{}
+	}
+	return Weight{Changes: 1}
+}
+
+// AsksForLink reports whether a plan with this decision holds a request for a
+// signing link. One that was sent keeps its place outside of plans, and one whose
+// customer is in flight keeps waiting.
+func (r StoredRecord) AsksForLink(d Decision) bool {
+	if r.link.state != "" && r.link.state != connector.ChangePending {
+		return false
+	}
+	return d.Link || r.InFlight && r.link.state == connector.ChangePending
+}
+
+// Plus returns the sum of two weights.
+func (w Weight) Plus(o Weight) Weight {
+	return Weight{w.Creates + o.Creates, w.Changes + o.Changes, w.Blanks + o.Blanks, w.Identity + o.Identity}
+}
+
+// LastRead returns the run that last read the connection's stream whole; 0 for
+// none.
+func (l *Ledger) LastRead(ctx context.Context, connection, stream string) (run int64, err error) {
+	err = l.queryRow(ctx, "SELECT set_by_run FROM cursors WHERE connection = ? AND stream = ?", connection, stream).Scan(&run)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return run, err
+}
+
+// RecordCount returns how many records StoredRecords gives.
+func (l *Ledger) RecordCount(ctx context.Context, connection string, since int64) (n int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FROM source_records WHERE connection = ? AND last_seen_run >= ?", connection, since).Scan(&n)
+	return n, err
+}
+
+// KeysElsewhere returns the keys that count for the rule that no two payers share
+// one and that StoredRecords does not give: those of other connections, and of
+// rows that are gone from a snapshot. The values say how many payers have each.
+func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, since int64) (map[connector.Key]int, error) {
+	type row struct {
+		key connector.Key
+		n   int
+	}
+	rows, err := list(ctx, l, `SELECT p.key_name, p.key_value, count(*) FROM payers p
+		JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id AND r.decision IN ('included', 'held')
+		WHERE p.connection <> ? OR r.last_seen_run < ? GROUP BY p.key_name, p.key_value`, []any{connection, since},
+		func(r *row) []any { return []any{&r.key.Name, &r.key.Value, &r.n} })
+	out := make(map[connector.Key]int, len(rows))
+	for _, r := range rows {
+		out[r.key] = r.n
+	}
+	return out, err
+}
+
+// RecordID names a source record.
+type RecordID struct {
+	Connection string
+	SourceID   string
+}
+
+// FindRecords returns the records that id names: by source id, or as FindPayers
+// finds their payers.
+func (l *Ledger) FindRecords(ctx context.Context, id string) ([]RecordID, error) {
+	return list(ctx, l, `SELECT connection, source_id FROM source_records WHERE source_id = ?1
+		UNION SELECT connection, source_id FROM payers WHERE key_value = ?1 OR billing_id = ?1
+		   OR billing_id IN (SELECT billing_id FROM mandates WHERE mandate_id = ?1)
+		ORDER BY connection, source_id`, []any{id}, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} })
+}
+
+// PastChange is one change of a payer, whatever became of it.
+type PastChange struct {
+	ID        int64                   `json:"change_id"`
+	RunID     int64                   `json:"run_id"` // the run that touched it last
+	Action    connector.Action        `json:"action"`
+	State     connector.ChangeState   `json:"state"`
+	Approved  bool                    `json:"approved"`
+	Attempts  int                     `json:"attempts"`
+	FrozenAt  time.Time               `json:"frozen_at,omitzero"` // when its bytes were fixed
+	UpdatedAt time.Time               `json:"updated_at"`
+	Reason    connector.Reason        `json:"reason,omitempty"`
+	Detail    string                  `json:"detail,omitempty"`
+	Diff      []connector.FieldChange `json:"diff,omitempty"`
+}
+
+// ChangesOf returns every change of a record, oldest first.
+func (l *Ledger) ChangesOf(ctx context.Context, connection, sourceID string) ([]PastChange, error) {
+	type row struct {
+		PastChange
+		frozen, updated sql.NullString
+		diff            []byte
+	}
+	rows, err := list(ctx, l, `SELECT change_id, run_id, action, state, approved, attempts, frozen_at, updated_at, reason, detail, diff
+		FROM changes WHERE connection = ? AND source_id = ? ORDER BY change_id`, []any{connection, sourceID}, func(r *row) []any {
+		return []any{&r.ID, &r.RunID, &r.Action, &r.State, &r.Approved, &r.Attempts, &r.frozen, &r.updated, &r.Reason, &r.Detail, &r.diff}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]PastChange, len(rows))
+	for i, r := range rows {
+		out[i] = r.PastChange
+		frozen, frozenErr := parseTime(r.frozen)
+		updated, updatedErr := parseTime(r.updated)
+		if err := errors.Join(frozenErr, updatedErr, l.openJSON(r.diff, changePlace("diff", r.ID), &out[i].Diff)); err != nil {
+			return nil, fmt.Errorf("change %d: %w", r.ID, err)
+		}
+		out[i].FrozenAt, out[i].UpdatedAt = frozen, updated
+	}
+	return out, nil
+}
