@@ -9,6 +9,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/billing"
+	"payersync/connector/syncer"
 )
 
 func (a *app) checkCmd() *cobra.Command {
@@ -47,6 +48,7 @@ func (a *app) check(ctx context.Context, s *session) error {
 	for _, c := range s.cfg.Connections {
 		findings = append(findings, s.checkConnection(ctx, c)...)
 	}
+	findings = append(findings, s.checkConsents(ctx)...)
 	findings = append(findings, s.checkBilling(ctx), s.checkWebhook())
 	code := exitDone
 	for _, f := range findings {
@@ -78,12 +80,40 @@ func tell(check, detail string, err error) finding {
 	return finding{check, true, detail}
 }
 
-// checkConnection reads a source whole and maps it, without keeping anything.
+// checkConnection probes a source, reads it whole and maps it, without keeping
+// anything.
 func (s *session) checkConnection(ctx context.Context, c connectionConfig) []finding {
+	probed, well := s.probe(ctx, c)
+	if !well {
+		return probed
+	}
 	conn, err := s.connection(ctx, c)
 	if err != nil {
-		return []finding{tell("connection "+c.Name, "", err)}
+		return append(probed, tell("connection "+c.Name, "", err))
 	}
+	return append(probed, readWhole(ctx, c, conn)...)
+}
+
+// probe tries what a source needs, where it can tell, and reports whether all of
+// it is well.
+func (s *session) probe(ctx context.Context, c connectionConfig) (findings []finding, well bool) {
+	source, err := s.openSource(ctx, c)
+	if err != nil {
+		return []finding{tell("source "+c.Name, "", err)}, false
+	}
+	p, ok := source.(prober)
+	if !ok {
+		return nil, true
+	}
+	well = true
+	for _, found := range p.Probe(ctx) {
+		findings = append(findings, finding{Check: "source " + c.Name, OK: found.OK, Detail: found.Name + ": " + found.Detail})
+		well = well && found.OK
+	}
+	return findings, well
+}
+
+func readWhole(ctx context.Context, c connectionConfig, conn syncer.Connection) []finding {
 	records, included, refused := 0, 0, 0
 	for page, err := range conn.Source.Customers(ctx, time.Time{}) {
 		if err != nil {
@@ -105,6 +135,21 @@ func (s *session) checkConnection(ctx context.Context, c connectionConfig) []fin
 		tell("source "+c.Name, detail, nil),
 		tell("mapping "+c.Name, "its examples hold", conn.Mapping.CheckExamples()),
 	}
+}
+
+// checkConsents says until when each consent holds, and warns when half of its
+// time has passed unused (fault F29).
+func (s *session) checkConsents(ctx context.Context) []finding {
+	consents, err := s.ledger.Consents(ctx)
+	if err != nil {
+		return []finding{tell("consents", "", err)}
+	}
+	var out []finding
+	for _, c := range consents {
+		now := s.ledger.Now()
+		out = append(out, finding{Check: "consent " + c.Connection, OK: c.Broken == "" && !halfGone(c, now), Detail: consentText(c, now)})
+	}
+	return out
 }
 
 // checkBilling asks for a token and one page of customers.

@@ -18,7 +18,6 @@ import (
 	yaml "go.yaml.in/yaml/v4"
 
 	"payersync/connector"
-	"payersync/connector/accounting/csvfile"
 	"payersync/connector/billing"
 	"payersync/connector/worker"
 	"payersync/mapping/strict"
@@ -50,6 +49,8 @@ type billingConfig struct {
 	ClientID      secretRef      `yaml:"client_id" jsonschema_description:"env:NAME, file:PATH or the id itself."`
 	ClientSecret  secretRef      `yaml:"client_secret" jsonschema_description:"env:NAME or file:PATH."`
 	APIToken      secretRef      `yaml:"api_token" jsonschema_description:"env:NAME or file:PATH; for dialect.api_auth static."`
+	AuthorizeURL  string         `yaml:"authorize_url" jsonschema_description:"The page where a person gives consent; for dialect.api_auth authorization_code."`
+	Scopes        []string       `yaml:"scopes" jsonschema_description:"What the consent asks for; for dialect.api_auth authorization_code."`
 	RedirectURL   string         `yaml:"redirect_url" jsonschema:"required" jsonschema_description:"The page that payers return to after signing."`
 	RatePerSecond float64        `yaml:"rate_per_second" jsonschema:"exclusiveMinimum=0" jsonschema_description:"Requests per second. Default 5."`
 	MaxInFlight   int            `yaml:"max_in_flight" jsonschema:"minimum=1,maximum=64" jsonschema_description:"Requests at a time. Default 8."`
@@ -113,12 +114,6 @@ type connectionConfig struct {
 	Schedule string       `yaml:"schedule" jsonschema_description:"When serve syncs it, as a cron schedule; CRON_TZ= may stand in front. Without it serve does not."`
 }
 
-// sourceConfig is one of the kinds of sources: today there is one.
-type sourceConfig struct {
-	Kind           string `yaml:"kind" jsonschema:"required,enum=csv" jsonschema_description:"The kind of accounting system."`
-	csvfile.Config `yaml:",inline"`
-}
-
 type lookupConfig struct {
 	MaxAge     duration `yaml:"max_age" jsonschema_description:"Age from which the list is read again before anything is created. Default 24h."`
 	Quarantine duration `yaml:"quarantine" jsonschema_description:"Time without creates after a ledger was restored. Default 15m."`
@@ -136,6 +131,7 @@ type schedulesConfig struct {
 	Sweep     string `yaml:"sweep"`
 	Backup    string `yaml:"backup"`
 	Retention string `yaml:"retention"`
+	KeepAlive string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse. Default 15 4 * * *."`
 }
 
 type serverConfig struct {
@@ -158,7 +154,7 @@ func defaultConfig() config {
 		Adoption:  "propose",
 		Lookup:    lookupConfig{MaxAge: duration(24 * time.Hour), Quarantine: duration(15 * time.Minute)},
 		Guards:    guardsConfig{MaxChanges: limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: limit{Percent: 2}},
-		Schedules: schedulesConfig{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "45 3 * * *"},
+		Schedules: schedulesConfig{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "45 3 * * *", KeepAlive: "15 4 * * *"},
 		Server:    serverConfig{Webhooks: "127.0.0.1:8080", Admin: "127.0.0.1:8081", Metrics: "127.0.0.1:9090"},
 		Log:       logConfig{Level: "info", Format: "json"},
 	}
@@ -259,6 +255,9 @@ func (c *configCheck) billing() {
 		c.url(at.Key("auth_url"), b.AuthURL)
 	}
 	c.url(at.Key("redirect_url"), b.RedirectURL)
+	if b.AuthorizeURL != "" {
+		c.url(at.Key("authorize_url"), b.AuthorizeURL)
+	}
 	c.credentials(at)
 	if b.Webhook == nil {
 		return
@@ -321,18 +320,19 @@ var connectionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func (c *configCheck) connections() {
 	var names []string
-	for i, conn := range c.config.Connections {
+	for i := range c.config.Connections {
+		conn := &c.config.Connections[i]
 		at := strict.Path{"connections"}.Index(i)
 		switch {
+		case conn.Name == billingConsent:
+			c.report(at.Key("name"), "%s cannot be %q: payersync connect means the billing service by it; choose another", at.Key("name"), conn.Name)
 		case !connectionName.MatchString(conn.Name):
 			c.report(at.Key("name"), "%s is made of letters, digits, dots, dashes and underscores, 64 at most", at.Key("name"))
 		case slices.Contains(names, conn.Name):
 			c.report(at.Key("name"), "two connections are called %q; give each its own name", conn.Name)
 		}
 		names = append(names, conn.Name)
-		if _, err := csvfile.New(conn.Source.Config); err != nil {
-			c.report(at.Key("source"), "%s", strings.TrimPrefix(err.Error(), "csv source: "))
-		}
+		c.source(at.Key("source"), &conn.Source)
 		if strings.TrimSpace(conn.Mapping) == "" {
 			c.report(at.Key("mapping"), "%s is blank; name the mapping file", at.Key("mapping"))
 		}
@@ -347,6 +347,7 @@ func (c *configCheck) schedules() {
 	c.schedule(strict.Path{"schedules", "sweep"}, s.Sweep)
 	c.schedule(strict.Path{"schedules", "backup"}, s.Backup)
 	c.schedule(strict.Path{"schedules", "retention"}, s.Retention)
+	c.schedule(strict.Path{"schedules", "keep_alive"}, s.KeepAlive)
 }
 
 func (c *configCheck) schedule(at strict.Path, spec string) {
@@ -387,7 +388,6 @@ func (c *configCheck) paths() {
 	for i := range c.config.Connections {
 		conn := &c.config.Connections[i]
 		conn.Mapping = c.path(conn.Mapping)
-		conn.Source.Path = c.path(conn.Source.Path)
 	}
 }
 

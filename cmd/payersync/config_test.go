@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/mapping/strict"
 )
@@ -21,6 +22,8 @@ import (
 func environment(name string) (string, bool) {
 	value, ok := map[string]string{
 		"BILLING_CLIENT_ID":     "client-1",
+		"XERO_CLIENT_ID":        "client-2",
+		"XERO_CLIENT_SECRET":    "hunter2-xero",
 		"BILLING_CLIENT_SECRET": "hunter2-secret",
 		"WEBHOOK_SECRET":        "hunter2-webhook-secret-of-32-bytes",
 		"BLANK":                 " \n",
@@ -76,7 +79,7 @@ func TestAWholeConfigurationIsLoaded(t *testing.T) {
 		t.Errorf("ledger.path = %s, want %s", got.Ledger.Path, want)
 	}
 	conn := got.Connections[0]
-	if conn.Source.Path != filepath.Join(dir, "customers.csv") || conn.Mapping != filepath.Join(dir, "mapping.yaml") || conn.Schedule != "*/15 * * * *" {
+	if conn.Source.CSV.Path != filepath.Join(dir, "customers.csv") || conn.Mapping != filepath.Join(dir, "mapping.yaml") || conn.Schedule != "*/15 * * * *" {
 		t.Errorf("connection = %+v", conn)
 	}
 	if got.Billing.ClientSecret.Expose() != "hunter2-secret" || got.Billing.Webhook.Signature.Secrets[0].Expose() != "hunter2-webhook-secret-of-32-bytes" {
@@ -117,7 +120,8 @@ func TestWhatIsLeftOutHasDefaults(t *testing.T) {
 	got := load(t, minimal)
 	want := defaultConfig()
 	want.Billing, want.Connections = got.Billing, got.Connections
-	if diff := cmp.Diff(want, *got, cmp.AllowUnexported(secretRef{}), cmp.Comparer(func(a, b secretRef) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want, *got, cmp.AllowUnexported(secretRef{}, sourceConfig{}),
+		cmp.Comparer(func(a, b secretRef) bool { return a == b }), cmp.Comparer(func(a, b connector.Secret) bool { return a == b })); diff != "" {
 		t.Errorf("the defaults differ (-want +got):\n%s", diff)
 	}
 	if b := got.Billing; b.Profile != "standard" || b.AuthURL != "/oauth2/token" || b.RatePerSecond != 5 || b.MaxInFlight != 8 || b.Webhook != nil {
@@ -126,8 +130,8 @@ func TestWhatIsLeftOutHasDefaults(t *testing.T) {
 	if time.Duration(got.Lookup.MaxAge) != 24*time.Hour || time.Duration(got.Lookup.Quarantine) != 15*time.Minute {
 		t.Errorf("lookup = %+v", got.Lookup)
 	}
-	if got.Connections[0].Source.Path != "/data/a.csv" {
-		t.Errorf("an absolute path became %s", got.Connections[0].Source.Path)
+	if got.Connections[0].Source.CSV.Path != "/data/a.csv" {
+		t.Errorf("an absolute path became %s", got.Connections[0].Source.CSV.Path)
 	}
 }
 

@@ -106,7 +106,7 @@ func (d *demo) prepare(ctx context.Context) (net.Listener, error) {
 	}
 	d.model = newSandbox(listener, connector.NewSecret(quickStartSecret), 0)
 	quiet := &app{program: program{in: d.in, out: io.Discard, errOut: io.Discard, getenv: d.getenv}, output: "table"}
-	if err := quiet.initialise(d.dir); err != nil {
+	if err := quiet.initialise(d.dir, ""); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, d.pointConfig(listener.Addr().String())

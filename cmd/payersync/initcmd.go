@@ -4,41 +4,130 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"payersync/configs"
+	"payersync/mapping"
 	"payersync/state"
 )
 
 func (a *app) initCmd() *cobra.Command {
-	return &cobra.Command{
+	var source string
+	c := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a payersync.yaml, a mapping.yaml, sample data and a key file",
 		Long: `Writes what a first try needs into DIR (default: here): payersync.yaml and
-mapping.yaml with comments, customers.csv to try them on, and a key file that seals
-personal data in the ledger. It never replaces a file that exists.`,
-		Example: "  payersync init acme && cd acme\n  payersync sandbox &\n  payersync plan",
+mapping.yaml with comments, their schemas for editors, customers.csv to try them on,
+and a key file that seals personal data in the ledger. With --source it writes what
+that kind of source needs instead, and leaves the data to you. It never replaces a
+file that exists.`,
+		Example: "  payersync init acme && cd acme\n  payersync init --source xero\n  payersync sandbox &\n  payersync plan",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			return a.initialise(dir)
+			return a.initialise(dir, source)
 		},
 	}
+	c.Flags().StringVar(&source, "source", "", "kind of source: "+strings.Join(sourceKinds(), ", ")+"; sample data when left out")
+	return c
 }
 
-// quickStart names the files of a first set-up.
-var quickStart = []string{"payersync.yaml", "mapping.yaml", "customers.csv"}
+const (
+	keyFile    = "payersync.key"
+	sampleData = "customers.csv"
+)
 
-const keyFile = "payersync.key"
+// firstSource is a first set-up for a source that a mapping is shipped for.
+type firstSource struct {
+	block string // what payersync.yaml says of it
+	query string // a file of configs/sql that it reads with; "" for none
+	next  string // what is left to a person before the first plan
+}
 
-func (a *app) initialise(dir string) error {
-	for _, name := range append([]string{keyFile}, quickStart...) {
+const (
+	nextExport  = "put your export there as customers.csv             README: how each system exports it"
+	nextConsent = "set the two variables that payersync.yaml names, then: payersync connect quickstart"
+	nextFill    = "fill in the source in payersync.yaml, and set the variable that it names"
+)
+
+var firstSources = map[string]firstSource{
+	"csv-generic":   {block: "{kind: csv, path: customers.csv, id: [AccountNumber]}", next: nextExport},
+	"csv-xero":      {block: "{kind: csv, path: customers.csv, preset: xero}", next: nextExport},
+	"csv-sage":      {block: "{kind: csv, path: customers.csv, preset: sage}", next: nextExport},
+	"xero":          {block: "{kind: xero, client_id: env:XERO_CLIENT_ID, client_secret: env:XERO_CLIENT_SECRET}", next: nextConsent},
+	"quickbooks":    {block: "{kind: quickbooks, client_id: env:QBO_CLIENT_ID, client_secret: env:QBO_CLIENT_SECRET}", next: nextConsent},
+	"tryton":        {block: `{kind: tryton, url: "https://tryton.example.com", database: books, user: payersync, password: env:TRYTON_PASSWORD}`, next: nextFill},
+	"sql-gnucash":   {block: "{kind: sql, driver: sqlite, path: book.gnucash, preset: gnucash, query_file: gnucash.sql}", query: "gnucash.sql", next: "put your book there as book.gnucash, or name it in payersync.yaml"},
+	"sql-ledgersmb": {block: "{kind: sql, driver: postgres, database: mycompany, user: payersync, password: env:BOOKS_PASSWORD, query_file: ledgersmb.sql, id: [id], active: active}", query: "ledgersmb.sql", next: nextFill},
+}
+
+// sourceKinds returns what --source may be.
+func sourceKinds() []string { return slices.Sorted(maps.Keys(firstSources)) }
+
+// firstFile is a file that init writes.
+type firstFile struct {
+	name string
+	data []byte
+}
+
+// firstFiles returns the files of a first set-up, for a kind of source or for the
+// sample data.
+func firstFiles(kind string) ([]firstFile, error) {
+	config, mappingFile := "quickstart/payersync.yaml", "quickstart/mapping.yaml"
+	source, known := firstSources[kind]
+	switch {
+	case known:
+		mappingFile = path.Join("mappings", kind+".yaml")
+	case kind != "":
+		return nil, usagef("there is no kind of source %q; --source is one of %s", kind, strings.Join(sourceKinds(), ", "))
+	}
+	files := []firstFile{{name: configSchemaFile, data: configSchema()}, {name: mappingSchemaFile, data: mapping.Schema()}}
+	for _, f := range []struct{ name, from, line string }{
+		{"payersync.yaml", config, schemaLine(configSchemaFile)}, {"mapping.yaml", mappingFile, schemaLine(mappingSchemaFile)}, {sampleData, "quickstart/" + sampleData, ""},
+	} {
+		if known && f.name == sampleData {
+			continue
+		}
+		data, err := fs.ReadFile(configs.FS, f.from)
+		if err != nil {
+			return nil, fmt.Errorf("read the shipped %s: %w", f.name, err)
+		}
+		text := f.line + string(data)
+		if known && f.name == "payersync.yaml" {
+			text = strings.Replace(text, firstSources["csv-generic"].block, source.block, 1)
+		}
+		files = append(files, firstFile{f.name, []byte(text)})
+	}
+	if source.query == "" {
+		return files, nil
+	}
+	query, err := fs.ReadFile(configs.FS, path.Join("sql", source.query))
+	if err != nil {
+		return nil, fmt.Errorf("read the shipped %s: %w", source.query, err)
+	}
+	return append(files, firstFile{source.query, query}), nil
+}
+
+func (a *app) initialise(dir, kind string) error {
+	files, err := firstFiles(kind)
+	if err != nil {
+		return err
+	}
+	names := []string{keyFile}
+	for _, f := range files {
+		names = append(names, f.name)
+	}
+	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("cannot write into %s: %s is there already; choose another folder, or move it away", dir, name)
 		}
@@ -46,23 +135,27 @@ func (a *app) initialise(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder %s: %w", dir, err)
 	}
-	for _, name := range quickStart {
-		data, err := fs.ReadFile(configs.FS, "quickstart/"+name)
-		if err != nil {
-			return fmt.Errorf("read the shipped %s: %w", name, err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			return fmt.Errorf("write %s: %w", name, err)
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(dir, f.name), f.data, 0o600); err != nil {
+			return fmt.Errorf("write %s: %w", f.name, err)
 		}
 	}
 	if err := state.CreateKey(filepath.Join(dir, keyFile)); err != nil {
 		return err
 	}
+	return a.tellFirstSteps(dir, kind, names)
+}
+
+func (a *app) tellFirstSteps(dir, kind string, names []string) error {
+	slices.Sort(names)
 	if a.json() {
-		return printJSON(a.out, map[string]any{"folder": dir, "files": append(quickStart, keyFile)})
+		return printJSON(a.out, map[string]any{"folder": dir, "files": names})
 	}
-	fmt.Fprintf(a.out, "Wrote payersync.yaml, mapping.yaml, customers.csv and payersync.key into %s\n", dir)
+	fmt.Fprintf(a.out, "Wrote %s into %s\n", strings.Join(names, ", "), dir)
 	fmt.Fprintln(a.out, "Keep payersync.key safe: without it the ledger cannot be read. Next:")
+	if kind != "" {
+		fmt.Fprintf(a.out, "  %s\n", firstSources[kind].next)
+	}
 	fmt.Fprintf(a.out, "  payersync sandbox                         in another terminal: a model of the billing service\n")
 	fmt.Fprintf(a.out, "  payersync plan --config %s   what would be done\n", filepath.Join(dir, "payersync.yaml"))
 	return nil

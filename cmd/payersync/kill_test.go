@@ -4,11 +4,15 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"payersync/connector"
+	"payersync/connector/sandbox"
 	"payersync/state"
 )
 
@@ -19,7 +23,7 @@ import (
 // With -kill-seed the kills of a run that failed come at the same places again,
 // as far as two processes ever do the same twice.
 var (
-	kills    = flag.Int("kills", 5, "how often the backfill is killed")
+	kills    = flag.Int("kills", 5, "how often a process is killed")
 	killRows = flag.Int("kill-rows", defaultKillRows, "rows of the backfill that is killed")
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the kill moments; 0 draws one")
 )
@@ -42,7 +46,7 @@ func TestKillNineNeverMakesACustomerTwice(t *testing.T) {
 	random := seeded(t)
 	began, inside := time.Now(), 0
 	for range *kills {
-		if w.killDuringBackfill(w.moment(random)) {
+		if w.killDuring(w.moment(random, 3**killRows/2), "backfill", "--yes") { // half of the rows are two writes, the others one
 			inside++
 		}
 	}
@@ -53,14 +57,114 @@ func TestKillNineNeverMakesACustomerTwice(t *testing.T) {
 	w.expectIdenticalCreates()
 	w.expectOneMandateEach()
 	w.expectLinked(rows)
-	if check := w.expect(exitDone, "check"); !strings.Contains(check.out, "whole, both hash chains hold") {
-		t.Errorf("check says:\n%s", check.out)
+	w.expectWholeLedger()
+	w.expectNothingLeftToSend()
+}
+
+// Syncs are killed while they create, update and ask for signing links, with new
+// rows and edits before each. In the end the service has every row as it was
+// last exported.
+//
+// covers F01, F05, F10, F67, L1, S1, S3, S6, S16
+func TestKillNineDuringSyncsEndsInTheLastExport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	random, inside := seeded(t), 0
+	var rows []row
+	for round := range *kills {
+		rows = people(20 * (round + 1))
+		for i := range rows {
+			rows[i].Phone = fmt.Sprintf("01632 9%05d", random.IntN(3)) // two of three change with each export
+		}
+		w.export(rows...)
+		if w.killDuring(w.moment(random, 45**kills), "sync", "--yes") {
+			inside++
+		}
 	}
-	before := w.box.Writes()
+	if r := w.run("sync", "--yes"); r.onlySettled() {
+		w.expect(exitDone, "sync", "--yes")
+	} else if r.code != exitDone {
+		t.Fatalf("the sync after the kills ended with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
+	t.Logf("%d of %d kills came inside a run", inside, *kills)
+
+	w.expectOnePerRow(rows)
+	w.expectIdenticalCreates()
+	w.expectOneMandateEach()
+	w.expectLinked(rows)
+	w.expectPhones(rows)
+	w.expectWholeLedger()
+	w.expectNothingLeftToSend()
+}
+
+// A serve that makes its first run while webhooks come in is killed again and
+// again. What it acknowledged is in the inbox, and the service has each row once.
+//
+// covers F01, F39, F67, L2, L3, S1, S3, S10, S16
+func TestKillNineOfServeLosesNoWebhookAndDoublesNoCustomer(t *testing.T) {
+	t.Parallel()
+	rows := people(150)
+	w := newWorld(t, rows, func(o *sandbox.Options) { o.Latency = time.Millisecond })
+	w.edit("payersync.yaml", "mapping: mapping.yaml}", `mapping: mapping.yaml, schedule: "@yearly"}`)
+	w.edit("payersync.yaml", "max_creates: 20", "max_creates: 1000")
+	random, acknowledged := seeded(t), map[string]bool{}
+	for round := range *kills {
+		serve := w.serve()
+		come, began, told := w.moment(random, 2*len(rows)), time.Now(), 0
+		eventually(t, "the moment to kill", func() bool {
+			told++
+			if id := fmt.Sprintf("round-%d-%d", round, told); w.signAndTell(random, id) {
+				acknowledged["event:"+id] = true
+			}
+			return come() || time.Since(began) > time.Second // the run may be over, and its writes with it
+		})
+		serve.signal(syscall.SIGKILL)
+		if r := serve.wait(); r.code != -1 {
+			t.Fatalf("serve ended by itself with %d:\n%s", r.code, r.errOut)
+		}
+	}
+	t.Logf("%d webhooks were acknowledged and %d customers made between %d kills", len(acknowledged), len(w.box.Customers()), *kills)
+	for _, d := range w.inbox() {
+		delete(acknowledged, d.DeliveryKey)
+	}
+	for key := range acknowledged {
+		t.Errorf("%s was acknowledged and is lost", key)
+	}
+
 	w.expect(exitDone, "sync")
-	if n := w.box.Writes() - before; n != 0 {
-		t.Errorf("a run after the last one sent %d writes", n)
+	w.expect(exitDone, "sweep") // finds the mandates that were signed and not told of
+	for _, d := range w.inbox() {
+		if d.State != "reflected" && d.State != "superseded" {
+			t.Errorf("delivery %s is %s", d.DeliveryKey, d.State)
+		}
 	}
+	w.expectOnePerRow(rows)
+	w.expectIdenticalCreates()
+	w.expectOneMandateEach()
+	w.expectLinked(rows)
+	w.expectStatuses()
+	w.expectWholeLedger()
+	w.expectNothingLeftToSend()
+}
+
+// signAndTell lets any payer who has a signing link sign, sends a webhook that says
+// so, and reports whether it was acknowledged.
+func (w *world) signAndTell(random *rand.Rand, id string) bool {
+	w.t.Helper()
+	asked := slices.DeleteFunc(w.box.Customers(), func(c sandbox.Customer) bool { return len(c.Mandates) == 0 })
+	if len(asked) == 0 {
+		return false
+	}
+	c := asked[random.IntN(len(asked))]
+	if m := c.Mandates[len(c.Mandates)-1]; m.Status == connector.MandateCreated {
+		w.must(w.box.Sign(m.ID))
+	}
+	resp, err := http.DefaultClient.Do(w.delivery(event(id, c.ID)))
+	if err != nil {
+		return false // serve is gone
+	}
+	_ = resp.Body.Close() // it has none
+	return resp.StatusCode/100 == 2
 }
 
 func seeded(t *testing.T) *rand.Rand {
@@ -75,8 +179,8 @@ func seeded(t *testing.T) *rand.Rand {
 // moment draws when a process is killed and returns a function that says whether
 // the moment has come: after some writes, so that the work gets on between kills;
 // after some requests, many of which are reads; or after some time, which may be
-// over before the first request.
-func (w *world) moment(random *rand.Rand) func() bool {
+// over before the first request. All kills together come within so many writes.
+func (w *world) moment(random *rand.Rand, writes int) func() bool {
 	switch random.IntN(4) {
 	case 0:
 		began, wait := time.Now(), time.Duration(random.Int64N(int64(500*time.Millisecond)))
@@ -85,30 +189,28 @@ func (w *world) moment(random *rand.Rand) func() bool {
 		until := w.seen.Load() + random.Int64N(400)
 		return func() bool { return w.seen.Load() > until }
 	}
-	share := 3 * *killRows / 2 / *kills // half of the rows are two writes, the others one
-	until := w.box.Writes() + random.IntN(max(1, share))
+	until := w.box.Writes() + random.IntN(max(1, writes / *kills))
 	return func() bool { return w.box.Writes() > until }
 }
 
-// killDuringBackfill starts a backfill, kills it when its moment has come, and
-// reports whether that was before its end.
-func (w *world) killDuringBackfill(come func() bool) bool {
+// killDuring starts a command, kills it when its moment has come, and reports
+// whether that was before its end.
+func (w *world) killDuring(come func() bool, args ...string) bool {
 	w.t.Helper()
-	p := w.start("backfill", "--yes")
-	eventually(w.t, "the moment to kill", func() bool {
-		select {
-		case <-p.ended:
-			return true
-		default:
-			return come()
-		}
-	})
+	p := w.start(args...)
+	eventually(w.t, "the moment to kill", func() bool { return p.over() || come() })
 	p.signal(syscall.SIGKILL)
 	r := p.wait()
-	if r.code != -1 && r.code != exitDone {
-		w.t.Fatalf("the backfill ended by itself with %d:\n%s%s", r.code, r.out, r.errOut)
+	if r.code != -1 && r.code != exitDone && !r.onlySettled() {
+		w.t.Fatalf("%s ended by itself with %d:\n%s%s", args[0], r.code, r.out, r.errOut)
 	}
 	return r.code == -1
+}
+
+// onlySettled reports whether a run asks for another one: it sent again what an
+// earlier one had frozen, and by now the row has other values.
+func (r result) onlySettled() bool {
+	return r.code == exitAttention && strings.Contains(r.out, "run it again to finish what is left")
 }
 
 // expectOneMandateEach fails unless every customer with an e-mail address has one
@@ -151,4 +253,55 @@ func (w *world) expectLinked(rows []row) {
 		}
 	}
 	w.complain(wrong)
+}
+
+// expectPhones fails unless every customer has its row's telephone number.
+func (w *world) expectPhones(rows []row) {
+	w.t.Helper()
+	want := map[string]string{}
+	for _, r := range rows {
+		want[r.ID] = r.Phone
+	}
+	var wrong []string
+	for _, c := range w.box.Customers() {
+		if key := c.ExternalData["accountNumber"]; !strings.Contains(string(c.Raw), want[key]) {
+			wrong = append(wrong, fmt.Sprintf("%s should have %s: %s", key, want[key], c.Raw))
+		}
+	}
+	w.complain(wrong)
+}
+
+// expectStatuses fails unless the ledger has the status of every mandate.
+func (w *world) expectStatuses() {
+	w.t.Helper()
+	known := map[string]string{}
+	for _, p := range decodeLines[state.PayerRow](w.t, w.expect(exitDone, "payers", "list", "--output", "json")) {
+		known[shown(p.MandateID)] = shown(p.MandateStatus)
+	}
+	var wrong []string
+	for _, c := range w.box.Customers() {
+		for _, m := range c.Mandates {
+			if known[m.ID] != string(m.Status) {
+				wrong = append(wrong, fmt.Sprintf("mandate %s is %s, in the ledger %q", m.ID, m.Status, known[m.ID]))
+			}
+		}
+	}
+	w.complain(wrong)
+}
+
+func (w *world) expectWholeLedger() {
+	w.t.Helper()
+	if check := w.expect(exitDone, "check"); !strings.Contains(check.out, "whole, both hash chains hold") {
+		w.t.Errorf("check says:\n%s", check.out)
+	}
+}
+
+// expectNothingLeftToSend fails when a further run sends a write.
+func (w *world) expectNothingLeftToSend() {
+	w.t.Helper()
+	before := w.box.Writes()
+	w.expect(exitDone, "sync")
+	if n := w.box.Writes() - before; n != 0 {
+		w.t.Errorf("a run after the last one sent %d writes", n)
+	}
 }

@@ -80,10 +80,20 @@ func (m mask) Fire(e *logrus.Entry) error {
 	return nil
 }
 
+// logged replaces characters that could steer a terminal and that not every format
+// escapes. New lines and tabs, as in a stack, are escaped by all.
+func logged(r rune) rune {
+	if r == '\n' || r == '\t' {
+		return r
+	}
+	return harmless(r)
+}
+
 func (m mask) text(s string) string {
 	s = m.secrets.Replace(s)
 	s = query.ReplaceAllString(s, "$1?"+masked)
 	s = personal.ReplaceAllString(s, masked)
+	s = strings.Map(logged, s)
 	if len(s) > maxLogField {
 		s = strings.ToValidUTF8(s[:maxLogField], "") + "…"
 	}

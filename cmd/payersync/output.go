@@ -50,15 +50,15 @@ func cells(texts []string) table.Row {
 	return row
 }
 
-// visible shows control and bidirectional characters as escapes, so that a value
-// from outside cannot steer the terminal (fault F91).
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
+// visible replaces control and bidirectional characters, so that a value from
+// outside cannot steer the terminal (fault F91).
+func visible(s string) string { return strings.Map(harmless, s) }
+
+func harmless(r rune) rune {
+	if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+		return '\uFFFD'
+	}
+	return r
 }
 
 // shown returns the text of an optional value.

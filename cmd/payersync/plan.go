@@ -78,7 +78,7 @@ func (a *app) showPlan(ctx context.Context, s *session, res syncer.Result, limit
 		fmt.Fprintf(a.out, "  … and more: %d changes in all (--limit 0 prints every one)\n", total)
 	}
 	for _, h := range held {
-		fmt.Fprintf(a.out, "  hold    %s  %s\n", visible(h.SourceID), h.Detail)
+		fmt.Fprintf(a.out, "  hold    %s  %s\n", visible(h.SourceID), visible(h.Detail))
 	}
 	if res.Plan.Limits != "" {
 		fmt.Fprintf(a.out, "Above the limits: %s\nIt waits until: payersync approve %d\n", res.Plan.Limits, res.Plan.ID)

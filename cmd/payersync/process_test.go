@@ -55,13 +55,19 @@ type result struct {
 // ends it too.
 func (w *world) start(args ...string) *process {
 	w.t.Helper()
+	return w.startWith(nil, args...)
+}
+
+// startWith is start with something on standard input.
+func (w *world) startWith(in io.Reader, args ...string) *process {
+	w.t.Helper()
 	p := &process{t: w.t, args: strings.Join(args, " "), ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(w.t.Context(), "payersync", append(args, "--config", w.path("payersync.yaml"))...)
 	p.cmd.Env = os.Environ()
 	for name, value := range w.env {
 		p.cmd.Env = append(p.cmd.Env, name+"="+value)
 	}
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, &p.out, &p.errOut
 	if err := p.cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -84,6 +90,16 @@ func (p *process) wait() result {
 		p.t.Fatalf("payersync %s did not end\nstdout: %s\nstderr: %s", p.args, &p.out, &p.errOut)
 	}
 	return result{p.cmd.ProcessState.ExitCode(), p.out.String(), p.errOut.String()}
+}
+
+// over reports whether the process has ended.
+func (p *process) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // signal sends a signal to a process that has not ended.

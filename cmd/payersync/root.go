@@ -88,8 +88,8 @@ time · 6 another run holds the connection · 130 interrupted.`,
 	flags.BoolVar(&a.verbose, "verbose", false, "log every step to standard error")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		a.demoCmd(), a.initCmd(), a.checkCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(),
-		a.statusCmd(), a.payersCmd(), a.mandatesCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(),
+		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(),
+		a.statusCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(),
 	)
 	root.SuggestionsMinimumDistance = 2
 	for _, c := range root.Commands() {

@@ -21,6 +21,7 @@ import (
 //
 //	exits CODE payersync …   the command ends with this exit code
 //	edit FILE OLD NEW        replaces a text in a file; \n is a new line
+//	version NAME FILE        sets $NAME to the version of a mapping file, eight characters
 //
 // and $SERVICE, the address of a sandbox of their own. What they expect to be
 // printed is rewritten by
@@ -30,7 +31,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit, "version": mappingVersion},
 		Setup: serveSandboxTo,
 	})
 }
@@ -75,6 +76,13 @@ func edit(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
+func mappingVersion(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: version NAME FILE")
+	}
+	ts.Setenv(args[0], hashOf([]byte(ts.ReadFile(args[1])))[:shortHash])
+}
+
 // TestEveryCommandHasAHelpThatIsKept sees to it that a new command comes with a
 // description, an example and an entry in the script that keeps the help pages.
 func TestEveryCommandHasAHelpThatIsKept(t *testing.T) {
@@ -100,4 +108,37 @@ func commandsBelow(c *cobra.Command) []*cobra.Command {
 		all = append(append(all, sub), commandsBelow(sub)...)
 	}
 	return all
+}
+
+// TestTheReadmesWayToChangeAMappingIsTried compares the commands of that section
+// with the script that tries them, one by one and in their order.
+func TestTheReadmesWayToChangeAMappingIsTried(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "## Change the mapping without fear\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	script, err := os.ReadFile(filepath.Join("testdata", "script", "mapping.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, tried := string(script), 0
+	for line := range strings.Lines(section) {
+		command, _, _ := strings.Cut(line, "#")
+		if command = strings.TrimSpace(command); !strings.HasPrefix(command, "payersync ") {
+			continue
+		}
+		command = strings.ReplaceAll(command, "1f0c9b2d", "$FIRST")
+		_, after, found := strings.Cut(rest, command+"\n")
+		if !found {
+			t.Errorf("the script does not try, at its place: %s", command)
+			continue
+		}
+		rest, tried = after, tried+1
+	}
+	if tried < 6 {
+		t.Errorf("%d commands were found in the section", tried)
+	}
 }

@@ -19,6 +19,8 @@ import (
 	"payersync/connector/server"
 	"payersync/connector/syncer"
 	"payersync/connector/worker"
+	"payersync/mapping"
+	"payersync/state"
 )
 
 // scheduleJitter spreads the jobs of many installations over the minute.
@@ -30,6 +32,8 @@ func (a *app) serveCmd() *cobra.Command {
 		Short: "Run the schedules and the webhook endpoint until stopped",
 		Long: `Runs each connection's sync and the sweep by their schedules, takes webhooks in, and
 reflects them. A schedule that was missed while it was down is made up for once.
+An edited mapping is used from the next run on; one with a mistake is not used at
+all: the version before stays in force, and status shows the mistake.
 SIGTERM lets requests in flight finish, 20 s at most. The log goes to standard error.
 Health: GET /healthz (alive) and /readyz (the ledger can be written to).`,
 		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
@@ -88,6 +92,9 @@ func (a *app) jobs(s *session) []worker.Job {
 	jobs := []worker.Job{{
 		Name: "sweep", Schedule: s.cfg.Schedules.Sweep, Last: s.ledger.LastPass,
 		Run: func(ctx context.Context, _ string) error { return s.sweep(ctx) },
+	}, {
+		Name: "keep-alive", Schedule: s.cfg.Schedules.KeepAlive,
+		Run: func(ctx context.Context, _ string) error { return s.keepAlive(ctx) },
 	}}
 	for _, c := range s.cfg.Connections {
 		if c.Schedule == "" {
@@ -102,9 +109,23 @@ func (a *app) jobs(s *session) []worker.Job {
 	return jobs
 }
 
+// keepAliveAfter is how long a consent may go unused before it is renewed for its
+// own sake (fault F29).
+const keepAliveAfter = 7 * 24 * time.Hour
+
+// keepAlive renews the consents that nobody used for a while, of connections that
+// no schedule reads too. One that fails keeps no other from its turn.
+func (s *session) keepAlive(ctx context.Context) error {
+	var problems []error
+	for _, source := range s.consents() {
+		problems = append(problems, source.KeepAlive(ctx, keepAliveAfter))
+	}
+	return errors.Join(problems...)
+}
+
 // sync makes one scheduled run and logs how it ended, once.
 func (s *session) sync(ctx context.Context, c connectionConfig, trigger string) error {
-	conn, err := s.connection(ctx, c)
+	conn, err := s.connectionInForce(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -115,9 +136,71 @@ func (s *session) sync(ctx context.Context, c connectionConfig, trigger string) 
 	s.log.WithFields(logrus.Fields{
 		"run": res.RunID, "connection": res.Connection, "outcome": res.Outcome, "pulled": res.Counts.Pulled, "created": res.Counts.Created,
 		"adopted": res.Counts.Adopted, "updated": res.Counts.Updated, "links": res.Counts.LinksRequested,
-		"held": res.Counts.Held, "failed": res.Counts.Failed, "waiting": res.Counts.Waiting,
+		"held": res.Counts.Held, "failed": res.Counts.Failed, "waiting": res.Counts.Waiting, "pages": res.Proof.Pages, "passes": res.Proof.Passes,
 	}).Info("run ended")
+	if res.Note != "" {
+		s.log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection}).Warn(res.Note)
+	}
 	return res.Err
+}
+
+// connectionInForce opens a connection for a run that nobody watches. A mapping
+// file that is not right never replaces a good one: the version of the last run
+// stays in force, and what is wrong stands in the status until it is mended.
+func (s *session) connectionInForce(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
+	conn, err := s.source(ctx, c)
+	if err != nil {
+		return conn, err
+	}
+	m, wrong := loadMapping(c.Mapping, conn.Info)
+	if wrong != nil {
+		m, err = s.lastGood(ctx, c, conn.Info)
+		if errors.Is(err, state.ErrNoMapping) {
+			return conn, wrong
+		}
+		if err != nil {
+			return conn, errors.Join(wrong, err)
+		}
+	}
+	conn.Mapping = m
+	return conn, s.tellOfMapping(ctx, c, m, wrong)
+}
+
+// lastGood loads the version that the connection's last run was bound to.
+func (s *session) lastGood(ctx context.Context, c connectionConfig, info connector.SourceInfo) (*mapping.Mapping, error) {
+	v, err := s.ledger.MappingInForce(ctx, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	return mapping.Load("version "+v.Hash[:shortHash], []byte(v.Text), info)
+}
+
+// tellOfMapping keeps what is wrong with a mapping file for the status, and logs
+// it when it is news.
+func (s *session) tellOfMapping(ctx context.Context, c connectionConfig, inForce *mapping.Mapping, wrong error) error {
+	problem := ""
+	if wrong != nil {
+		problem = wrong.Error()
+	}
+	news, err := s.setMappingProblem(ctx, c, problem)
+	if err != nil || !news {
+		return err
+	}
+	entry := s.log.WithFields(logrus.Fields{"connection": c.Name, "mapping": inForce.Version()[:shortHash]})
+	if wrong != nil {
+		entry.WithError(wrong).Error("the mapping file is not right; the version before stays in force")
+		return nil
+	}
+	entry.Info("the mapping file is right again")
+	return nil
+}
+
+func (s *session) setMappingProblem(ctx context.Context, c connectionConfig, problem string) (news bool, err error) {
+	err = s.ledger.Do(ctx, func(tx *state.Tx) error {
+		news, err = tx.SetMappingProblem(c.Name, problem)
+		return err
+	})
+	return news, err
 }
 
 func (s *session) sweep(ctx context.Context) error {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,8 +33,11 @@ func (a *app) statusCmd() *cobra.Command {
 // statusReport is what `status --output json` prints; its keys are public.
 type statusReport struct {
 	state.Funnel
-	Runs      []state.RunRow `json:"runs"`
-	Approvals []state.Plan   `json:"approvals"`
+	Runs      []state.RunRow         `json:"runs"`
+	Approvals []state.Plan           `json:"approvals"`
+	Sources   []state.SourceRow      `json:"sources"`  // how the last run met each source
+	Consents  []state.ConsentRow     `json:"consents"` // what persons connected, and until when it holds
+	Mappings  []state.MappingProblem `json:"mappings"` // files with a mistake, while an earlier version is in force
 }
 
 func (a *app) status(cmd *cobra.Command, s *session) error {
@@ -45,6 +50,15 @@ func (a *app) status(cmd *cobra.Command, s *session) error {
 		return err
 	}
 	if r.Approvals, err = s.ledger.WaitingPlans(cmd.Context()); err != nil {
+		return err
+	}
+	if r.Sources, err = s.ledger.Sources(cmd.Context()); err != nil {
+		return err
+	}
+	if r.Consents, err = s.ledger.Consents(cmd.Context()); err != nil {
+		return err
+	}
+	if r.Mappings, err = s.ledger.MappingProblems(cmd.Context()); err != nil {
 		return err
 	}
 	if a.json() {
@@ -70,9 +84,65 @@ func (a *app) printStatus(r statusReport) {
 		}
 		printTable(a.out, []string{"Records", "What is the matter", "What to do"}, rows)
 	}
+	for _, text := range append(closedSources(r.Sources, a.now()), consentTexts(r.Consents, a.now())...) {
+		fmt.Fprintf(a.out, "\n%s\n", visible(text))
+	}
+	for _, m := range r.Mappings {
+		fmt.Fprintf(a.out, "\nThe mapping of %s has a mistake since %s; the version before stays in force.\n%s\n  payersync mapping check %[1]s\n",
+			m.Connection, m.Since.Format(time.DateTime), shownLines(m.Problem))
+	}
 	for _, p := range r.Approvals {
 		fmt.Fprintf(a.out, "\nPlan %d of %s waits for approval: %s\n  payersync approve %d\n", p.ID, p.Connection, p.Limits, p.ID)
 	}
+}
+
+// closedSources says which sources cannot be read just now.
+func closedSources(sources []state.SourceRow, now time.Time) (out []string) {
+	for _, s := range sources {
+		switch {
+		case s.State == state.SourceParked && s.ParkedUntil.After(now):
+			out = append(out, fmt.Sprintf("The source of %s has used up its request limit and is not asked before %s.", s.Connection, s.ParkedUntil.Local().Format(time.DateTime)))
+		case s.State == state.SourceDisconnected:
+			out = append(out, fmt.Sprintf("The source of %s does not let payersync in. See payersync check; payersync connect %[1]s gives consent anew.", s.Connection))
+		}
+	}
+	return out
+}
+
+func consentTexts(consents []state.ConsentRow, now time.Time) (out []string) {
+	for _, c := range consents {
+		out = append(out, consentText(c, now))
+	}
+	return out
+}
+
+// consentText says until when a consent holds, or what to do about it.
+func consentText(c state.ConsentRow, now time.Time) string {
+	if c.Broken != "" {
+		return fmt.Sprintf("The consent for %s no longer works: %s. Give it anew: payersync connect %[1]s", c.Connection, c.Broken)
+	}
+	text := fmt.Sprintf("The consent for %s was renewed on %s", c.Connection, c.RefreshedAt.Format(time.DateOnly))
+	if !c.ReconnectBy.IsZero() {
+		text += "; unused, it lapses on " + c.ReconnectBy.Format(time.DateOnly)
+	}
+	if halfGone(c, now) {
+		text += fmt.Sprintf(". Nothing has used it for long: let payersync serve run, or give it anew with payersync connect %s", c.Connection)
+	}
+	return text + "."
+}
+
+// halfGone reports whether half of the time that a consent lasts unused is over.
+func halfGone(c state.ConsentRow, now time.Time) bool {
+	return !c.ReconnectBy.IsZero() && now.Sub(c.RefreshedAt) > c.ReconnectBy.Sub(c.RefreshedAt)/2
+}
+
+// shownLines returns text for a terminal, line by line.
+func shownLines(text string) string {
+	rows := strings.Split(text, "\n")
+	for i, row := range rows {
+		rows[i] = visible(row)
+	}
+	return strings.Join(rows, "\n")
 }
 
 func (a *app) printCounts(title string, counts map[string]int, label func(string) string) {

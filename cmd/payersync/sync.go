@@ -57,25 +57,35 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 }
 
 // runConnections opens everything and hands each named connection to do, all of
-// them without names. One connection's failure never keeps the others from their
-// run; the exit code is the most severe of all.
+// them without names.
 func (a *app) runConnections(ctx context.Context, names []string, do func(context.Context, *session, syncer.Connection) (int, error)) error {
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	return a.eachConnection(ctx, s, names, func(c connectionConfig) (int, error) {
+		conn, err := s.connection(ctx, c)
+		if err != nil {
+			return exitCode(err), err
+		}
+		if _, err := s.setMappingProblem(ctx, c, ""); err != nil {
+			return exitCode(err), err
+		}
+		return do(ctx, s, conn)
+	})
+}
+
+// eachConnection hands each named connection to do. One connection's failure
+// never keeps the others from their turn; the exit code is the most severe of all.
+func (a *app) eachConnection(ctx context.Context, s *session, names []string, do func(connectionConfig) (int, error)) error {
 	configured, err := s.cfg.configured(names)
 	if err != nil {
 		return err
 	}
 	code := exitDone
 	for _, c := range configured {
-		conn, err := s.connection(ctx, c)
-		one := exitCode(err)
-		if err == nil {
-			one, err = do(ctx, s, conn)
-		}
+		one, err := do(c)
 		if err != nil {
 			a.report(fmt.Errorf("%s: %w", c.Name, err))
 		}
@@ -131,6 +141,9 @@ func (a *app) showResult(r syncer.Result) error {
 		fmt.Fprintf(a.out, ", %d still to do", c.Waiting)
 	}
 	fmt.Fprintf(a.out, "; %s asked for\n", plural(c.LinksRequested, "signing link"))
+	if r.Note != "" {
+		fmt.Fprintf(a.out, "  %s\n", r.Note)
+	}
 	if c.Held+c.Failed > 0 {
 		fmt.Fprintln(a.out, "  Some records need a person: payersync attention list")
 	}

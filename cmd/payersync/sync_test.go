@@ -179,7 +179,7 @@ func TestRecordsThatCannotBeSentStopNobodyElse(t *testing.T) {
 func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(people(3), row{ID: "B1"}))
-	runKeys := []string{"connection", "counts", "kind", "outcome", "plan", "run_id"}
+	runKeys := []string{"connection", "counts", "kind", "outcome", "plan", "proof", "run_id"}
 	expectKeys(t, w.expect(exitAttention, "plan", "--output", "json"), append(runKeys, "changes", "held"))
 	expectKeys(t, w.expect(exitAttention, "sync", "--output", "json"), runKeys)
 	expectKeys(t, w.expect(exitDone, "payers", "list", "--output", "json"), []string{
@@ -187,7 +187,20 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	})
 	expectKeys(t, w.expect(exitDone, "payers", "show", "A00001", "--output", "json"), []string{
 		"connection", "source_id", "key", "link_state", "billing_id", "mandate_id", "applied", "history", "attention",
+		"record", "mapping_version", "rules", "customer", "changes", "stands", "next",
 	})
+	expectKeys(t, w.expect(exitDone, "mapping", "fields", "--output", "json"), []string{"connection", "records", "fields", "functions"})
+	expectKeys(t, w.expect(exitUsage, "mapping", "check", "--output", "json"), []string{
+		"connection", "file", "mapping_version", "ok", "mistakes", "records", "rules",
+	})
+	expectKeys(t, w.expect(exitDone, "mapping", "preview", "--output", "json"), []string{
+		"connection", "mapping_version", "records", "linked", "creates", "adopts", "updates", "unchanged", "excluded", "held", "in_flight", "links",
+		"limits", "fields", "blanked", "groups", "included", "dropped", "mended", "failures", "key_changes", "customers",
+	})
+	expectKeys(t, w.expect(exitDone, "mapping", "coverage", "--output", "json"), []string{
+		"connection", "mapping_version", "records", "included", "failed", "rules", "never_fired", "unused_fields",
+	})
+	expectKeys(t, w.expect(exitDone, "mapping", "history", "--output", "json"), []string{"connection", "file", "file_hash", "versions"})
 	expectKeys(t, w.expect(exitDone, "mandates", "list", "--output", "json"), []string{
 		"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at",
 	})
@@ -199,7 +212,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "detail"})
 
 	status := w.expect(exitDone, "status", "--output", "json")
-	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox"})
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "mappings", "sources", "consents"})
 	var runs struct{ Runs []map[string]any }
 	if err := json.Unmarshal([]byte(status.out), &runs); err != nil || len(runs.Runs) != 1 {
 		t.Fatalf("%d runs, want the last of the one connection (%v)", len(runs.Runs), err)

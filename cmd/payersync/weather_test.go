@@ -159,6 +159,7 @@ func TestAnInterruptedBackfillIsResumed(t *testing.T) {
 	}
 }
 
+// covers F78
 func TestOneConnectionsFailureDoesNotKeepAnotherFromItsRun(t *testing.T) {
 	t.Parallel()
 	rows := people(3)

@@ -16,7 +16,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"payersync/connector"
-	"payersync/connector/accounting/csvfile"
 	"payersync/connector/billing"
 	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
@@ -39,6 +38,7 @@ type session struct {
 	cfg        *config
 	log        *logrus.Logger
 	ledger     *state.Ledger
+	clients    *clients
 	http       *transport.Client // nil where only the ledger is open, as are those below
 	billing    *billing.Client
 	reconciler *reconcile.Reconciler
@@ -64,7 +64,7 @@ func (a *app) openLedger(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{cfg: cfg, ledger: ledger}, nil
+	return &session{cfg: cfg, ledger: ledger, clients: newClients(ledger)}, nil
 }
 
 // open opens the ledger and the way to the billing service, with a log for a
@@ -96,13 +96,14 @@ func (s *session) openBilling(ctx context.Context, a *app, how logConfig) (err e
 	if s.log, err = newLog(a.errOut, how.Level, how.Format, s.cfg.secrets()); err != nil {
 		return err
 	}
+	s.clients.log = s.log
 	b := s.cfg.Billing
 	s.http = transport.New(transport.Options{
 		RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Now: a.now, Logger: logrus.NewEntry(s.log),
 	})
 	if s.billing, err = billing.New(billing.Config{
 		BaseURL: b.BaseURL, AuthURL: b.AuthURL, ClientID: b.ClientID.Expose(), ClientSecret: b.ClientSecret.Secret, APIToken: b.APIToken.Secret,
-		RedirectURL: b.RedirectURL, Dialect: b.Dialect.Dialect, HTTP: s.http, Now: a.now,
+		RedirectURL: b.RedirectURL, Dialect: b.Dialect.Dialect, Tokens: s.billingTokens(), HTTP: s.http, Now: a.now,
 	}); err != nil {
 		return usageError{err}
 	}
@@ -133,6 +134,9 @@ func (c *config) secrets() []connector.Secret {
 	if c.Billing.Webhook != nil {
 		out = append(out, c.Billing.Webhook.Signature.Secrets...)
 	}
+	for i := range c.Connections {
+		out = append(out, c.Connections[i].Source.secrets()...)
+	}
 	return out
 }
 
@@ -151,6 +155,7 @@ func (s *session) close() {
 	if s.http != nil {
 		s.http.Close()
 	}
+	s.clients.close()
 	// Every write was answered before; there is nothing left that could be lost.
 	_ = s.ledger.Close()
 }
@@ -178,25 +183,47 @@ func (c *config) configured(names []string) ([]connectionConfig, error) {
 // connection opens a connection's source and mapping. Both are read anew for
 // every run, and a run keeps what it began with.
 func (s *session) connection(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
-	source, err := csvfile.New(c.Source.Config)
+	conn, err := s.source(ctx, c)
 	if err != nil {
-		return syncer.Connection{}, usageError{err}
+		return conn, err
+	}
+	conn.Mapping, err = loadMapping(c.Mapping, conn.Info)
+	return conn, err
+}
+
+// source opens a connection without its mapping.
+func (s *session) source(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
+	source, err := s.openSource(ctx, c)
+	if err != nil {
+		return syncer.Connection{}, err
 	}
 	info, err := source.Describe(ctx)
-	if err != nil {
-		return syncer.Connection{}, err
+	if info.Tenant != "" && (closed(err) || connector.FaultOf(err) == connector.FaultUnavailable) {
+		err = nil // a run meets the same trouble when it reads, and still finishes what an earlier one began
 	}
-	m, err := loadMapping(c.Mapping, info)
-	if err != nil {
-		return syncer.Connection{}, err
-	}
-	return syncer.Connection{Name: c.Name, Source: source, Info: info, Mapping: m, Fingerprint: s.cfg.fingerprint()}, nil
+	return syncer.Connection{
+		Name: c.Name, Source: source, Info: info, Fingerprint: s.cfg.fingerprint(), FullEvery: time.Duration(c.Source.FullEvery),
+	}, err
+}
+
+// closed reports whether a source lets nobody in, for a while or for good.
+func closed(err error) bool {
+	met, _ := syncer.SourceState(err)
+	return met != ""
 }
 
 // maxMapping is the size of mapping file that is read; the loader refuses it.
 const maxMapping = 2 << 20
 
 func loadMapping(path string, info connector.SourceInfo) (*mapping.Mapping, error) {
+	data, err := readMapping(path)
+	if err != nil {
+		return nil, err
+	}
+	return mapping.Load(path, data, info)
+}
+
+func readMapping(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, usagef("the mapping cannot be read: %w; name the file in connections[].mapping", err)
@@ -205,5 +232,5 @@ func loadMapping(path string, info connector.SourceInfo) (*mapping.Mapping, erro
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("read the mapping %s: %w", path, err)
 	}
-	return mapping.Load(path, data, info)
+	return data, nil
 }

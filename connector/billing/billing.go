@@ -57,7 +57,7 @@ func New(cfg Config) (*Client, error) {
 	if err := errors.Join(cfg.validate(base), cfg.Dialect.Validate()); err != nil {
 		return nil, fmt.Errorf("the billing client cannot be set up: %w", err)
 	}
-	own := newClientCredentials(cfg, tokenURL(base, cfg.AuthURL))
+	own := newClientCredentials(cfg, TokenURL(base, cfg.AuthURL))
 	return &Client{
 		base:     base,
 		clientID: cfg.ClientID,
@@ -70,7 +70,10 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-func tokenURL(base, auth string) string {
+// TokenURL returns the token endpoint's address: auth itself, or a path below
+// base, the service's address; "" is the path /oauth2/token.
+func TokenURL(base, auth string) string {
+	base = strings.TrimRight(base, "/")
 	switch {
 	case auth == "":
 		return base + defaultAuthPath
@@ -96,7 +99,7 @@ func (cfg Config) validate(base string) error {
 	if why := badAddress(base); why != "" {
 		add("billing.base_url: %s; give the service's address with its path prefix", why)
 	}
-	if auth := tokenURL(base, cfg.AuthURL); badAddress(base) == "" && badAddress(auth) != "" {
+	if auth := TokenURL(base, cfg.AuthURL); badAddress(base) == "" && badAddress(auth) != "" {
 		add("billing.auth_url: %s; give a path below base_url, for example %s", badAddress(auth), defaultAuthPath)
 	}
 	if cfg.RedirectURL != "" && badRedirect(cfg.RedirectURL) != "" {

@@ -235,7 +235,7 @@ func (c *Client) tokenError(r request, err error) error {
 	case errors.As(err, &refused):
 		c.judgeRefusedToken(out, refused)
 	case errors.As(err, &remote):
-		out.Fault, out.RetryAt, out.Err = remote.Fault, remote.RetryAt, remote
+		out.Fault, out.RetryAt, out.Err = remote.Fault, remote.RetryAt, err
 	case errors.As(err, &failed):
 		out.RetryAt, out.Err = failed.RetryAt, failed
 	case errors.Is(err, errRefused) || errors.Is(err, errNoCredentials):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -266,4 +267,49 @@ func TestSandboxThatIgnoresPagesIsNotBelieved(t *testing.T) {
 	if _, err := readAll(t.Context(), client); err == nil {
 		t.Error("a list without an end was read to its end")
 	}
+}
+
+// A list many times larger than what may be held is read page by page: what was
+// handed over is let go of. Not parallel: others would be counted with it.
+//
+// covers F19
+func TestALargeListIsNotHeldInMemory(t *testing.T) {
+	const listed, perPage, most = 60, 100, 32 << 20
+	note := strings.Repeat("n", 10<<10) // a page of 100 is about a megabyte
+	service := &pages{page: func(n int) (int, string) {
+		if n >= listed {
+			return 200, "[]"
+		}
+		var out strings.Builder
+		for i := range perPage {
+			fmt.Fprintf(&out, `,{"id":"c%d","name":"N","note":%q}`, n*perPage+i, note)
+		}
+		return 200, "[" + out.String()[1:] + "]"
+	}}
+	client := newClient(t, config(service))
+	before, seen, peak := heap(), 0, uint64(0)
+	for customers, err := range client.Customers(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen += len(customers); seen%(10*perPage) == 0 {
+			peak = max(peak, heap())
+		}
+	}
+	if seen != listed*perPage {
+		t.Errorf("%d customers were read, want %d", seen, listed*perPage)
+	}
+	grown := int64(peak) - int64(before)
+	t.Logf("%d MiB were listed, %d KiB were held", listed*perPage*len(note)>>20, grown>>10)
+	if grown > most {
+		t.Errorf("%d MiB were held while %d MiB were listed", grown>>20, listed*perPage*len(note)>>20)
+	}
+}
+
+// heap returns how many bytes are in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -201,7 +201,7 @@ func TestMergeRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// covers F11, U12
+// covers F11
 func TestForeignChangesNamesWhatSomebodyElseChanged(t *testing.T) {
 	t.Parallel()
 	const before = `{"id":"c1","name":"A","n":1.0,"x":{"y":[1,2]},"timezone":"UTC","people":[{"name":"Zoe","email":"zoe@x.example"},{"name":"Ann","email":"ann@x.example","vip":true}],` +

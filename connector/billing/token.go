@@ -40,6 +40,9 @@ func (s static) token(_ context.Context, stale string) (string, error) {
 type granted struct{ source oauth2.TokenSource }
 
 func (g granted) token(_ context.Context, stale string) (string, error) {
+	if told, ok := g.source.(interface{ Refused(access string) }); ok && stale != "" {
+		told.Refused(stale)
+	}
 	got, err := g.source.Token()
 	switch {
 	case err != nil:

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"payersync/connector"
 	"payersync/connector/reconcile"
 )
@@ -177,5 +179,20 @@ func TestAKeyThatIsRemovedWithoutAWebhookIsNoticedByTheSweep(t *testing.T) {
 	}
 	if got := w.reasons(); got["A1"] != string(connector.ReasonKeyRemoved) || len(got) != 1 {
 		t.Errorf("attention = %v, want key_removed for A1", got)
+	}
+}
+
+// covers F42, L3
+func TestABurstForACustomerThatIsBeingCreatedIsNotGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 6 {
+		w.receive(fmt.Sprint("d", i), "c1")
+		if _, err := w.rec.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"parked": 6}, w.inbox()); diff != "" {
+		t.Errorf("inbox (-want +got):\n%s", diff)
 	}
 }

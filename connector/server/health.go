@@ -30,6 +30,7 @@ const (
 	sweepNever   = "sweep_never"
 	sweepOverdue = "sweep_overdue"
 	runFailed    = "run_failed"
+	mappingWrong = "mapping_wrong" // a mapping file has a mistake; the version before is in force
 )
 
 // serveReady answers 200 while the ledger can be committed to, else 503, and says
@@ -66,7 +67,7 @@ func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) 
 	if err := s.cfg.Ledger.Ping(ctx); err != nil {
 		return ready, fmt.Errorf("commit to the ledger: %w", err)
 	}
-	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectInbox} {
+	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectMappings, s.inspectInbox} {
 		if err := look(ctx, now, &ready); err != nil {
 			return ready, err
 		}
@@ -111,6 +112,14 @@ func (s *Server) inspectRuns(ctx context.Context, now time.Time, ready *readines
 		ready.Degraded = append(ready.Degraded, runFailed)
 	}
 	return nil
+}
+
+func (s *Server) inspectMappings(ctx context.Context, _ time.Time, ready *readiness) error {
+	wrong, err := s.cfg.Ledger.MappingProblems(ctx)
+	if err == nil && len(wrong) > 0 {
+		ready.Degraded = append(ready.Degraded, mappingWrong)
+	}
+	return err
 }
 
 func (s *Server) inspectInbox(ctx context.Context, now time.Time, ready *readiness) error {

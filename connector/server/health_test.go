@@ -74,6 +74,7 @@ func (e *endpoint) run(connection string, outcome connector.RunOutcome) {
 
 func seconds(n int64) *int64 { return &n }
 
+// covers V4
 func TestReadinessSaysHowFreshTheLedgerIs(t *testing.T) {
 	t.Parallel()
 	e := newEndpoint(t, bodyOnly())
@@ -95,6 +96,23 @@ func TestReadinessSaysHowFreshTheLedgerIs(t *testing.T) {
 	})
 }
 
+func TestReadinessIsDegradedWhileAMappingIsWrong(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	e.run("acme", connector.RunComplete)
+	e.sweep()
+	for problem, degraded := range map[string][]string{"line 3 is wrong": {mappingWrong}, "": {}} {
+		e.do(func(tx *state.Tx) error {
+			_, err := tx.SetMappingProblem("acme", problem)
+			return err
+		})
+		e.pass(2 * time.Second)
+		if status, got := e.getReady(); status != 200 || !cmp.Equal(degraded, got.Degraded) {
+			t.Errorf("with the problem %q: %d, degraded %v, want %v", problem, status, got.Degraded, degraded)
+		}
+	}
+}
+
 func TestReadinessIsAskedOfTheLedgerOncePerSecond(t *testing.T) {
 	t.Parallel()
 	e := newEndpoint(t, bodyOnly())
@@ -109,7 +127,7 @@ func TestReadinessIsAskedOfTheLedgerOncePerSecond(t *testing.T) {
 	}
 }
 
-// covers F59
+// covers F59, V4
 func TestReadinessFailsWithTheLedgerAndHealthDoesNot(t *testing.T) {
 	t.Parallel()
 	e := newEndpoint(t, bodyOnly())

@@ -49,13 +49,18 @@ const (
 	childAddress = "PAYERSYNC_BENCH_ADDRESS"
 	childFolder  = "PAYERSYNC_BENCH_FOLDER"
 	childRows    = "PAYERSYNC_BENCH_ROWS"
+	childWork    = "PAYERSYNC_BENCH_WORK" // preview; a backfill when it is not set
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childAddress) == "" {
 		os.Exit(m.Run())
 	}
-	if err := backfillChild(os.Stdout); err != nil {
+	work := backfillChild
+	if os.Getenv(childWork) == "preview" {
+		work = previewChild
+	}
+	if err := work(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -118,11 +123,17 @@ type plant struct {
 // newPlant makes a connector with a new ledger in folder. base is what speaks to
 // the service; nil for the transport's own.
 func newPlant(ctx context.Context, folder, address string, base http.RoundTripper, rows int) (*plant, error) {
-	p := &plant{register: &register{rows: rows}, mapping: benchMapping}
 	path := filepath.Join(folder, "payersync.db")
 	if err := state.CreateKey(path + ".key"); err != nil {
 		return nil, err
 	}
+	return openPlant(ctx, folder, address, base, rows)
+}
+
+// openPlant is newPlant over the ledger that lies in folder.
+func openPlant(ctx context.Context, folder, address string, base http.RoundTripper, rows int) (*plant, error) {
+	p := &plant{register: &register{rows: rows}, mapping: benchMapping}
+	path := filepath.Join(folder, "payersync.db")
 	var err error
 	if p.ledger, err = state.Open(ctx, state.Options{Path: path, KeyFile: path + ".key"}); err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/accounting"
 	"payersync/connector/reconcile"
 	"payersync/mapping"
 	"payersync/state"
@@ -56,6 +57,8 @@ type Connection struct {
 	Info        connector.SourceInfo
 	Mapping     *mapping.Mapping
 	Fingerprint string // of the billing environment the ledger belongs to
+
+	FullEvery time.Duration // how old the last reading of everything may be; 0 for any age; a snapshot is always read whole
 }
 
 // Settings are the choices of an operator that every run follows.
@@ -114,7 +117,9 @@ type Result struct {
 	Outcome    connector.RunOutcome `json:"outcome"`
 	Counts     state.Counts         `json:"counts"`
 	Plan       *state.Plan          `json:"plan,omitempty"`
+	Proof      connector.Proof      `json:"proof,omitzero"`    // of the read of the source; zero when it was not complete
 	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a throttled run may go on
+	Note       string               `json:"note,omitempty"`    // what a person should know of a run that went to its end
 	Err        error                `json:"-"`                 // what ended it early; nil when it went to its end
 }
 
@@ -122,15 +127,11 @@ type Result struct {
 // opened and closed, however it went: Result says how. It is *state.ErrRunOpen
 // when another run holds the connection.
 func (s *Syncer) Run(ctx context.Context, conn Connection, opts Options) (Result, error) {
-	lock, err := s.Ledger.TryLock(conn.Name)
+	r, lock, err := s.begin(ctx, conn, opts)
 	if err != nil {
 		return Result{Connection: conn.Name, Kind: opts.Kind}, err
 	}
 	defer func() { _ = lock.Release() }() // the system releases it at the latest with the process
-	r, err := s.open(ctx, conn, opts, lock != nil)
-	if err != nil {
-		return Result{Connection: conn.Name, Kind: opts.Kind}, err
-	}
 	ctx, stop := r.keepLease(ctx)
 	defer stop()
 	outcome, err := r.steps(ctx)
@@ -145,7 +146,10 @@ type run struct {
 	id      int64
 	started time.Time
 	plan    *state.Plan
-	probe   bool // the index is old: search for a customer once more before it is created
+	probe   bool            // the index is old: search for a customer once more before it is created
+	unread  error           // why the source was not read to its end
+	note    string          // for Result.Note
+	proof   connector.Proof // for Result.Proof; zero until the source was read to its end
 
 	looked   bool            // the list was read since creates without an answer were sent
 	settling sync.Mutex      // held while the index is settled for a replay
@@ -153,8 +157,43 @@ type run struct {
 	made     map[string]bool // source ids of payers whose customer this run created
 }
 
+// letGo is how long a process that has just closed its run, or is about to open
+// one, may hold the connection's lock without a run to show for it.
+const letGo = 5 * time.Second
+
+// errNoRun says that another process holds the connection's lock and has no run.
+var errNoRun = errors.New("the lock is held without a run")
+
+// begin takes the connection's lock and opens a run. Who waits for the lock of a
+// process that has no run must not open one meanwhile: the next to get the lock
+// would take it for a dead one's.
+func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run, *state.Lock, error) {
+	for deadline := time.Now().Add(letGo); ; {
+		lock, err := s.Ledger.TryLock(conn.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		r, err := s.open(ctx, conn, opts, lock != nil)
+		if err == nil {
+			return r, lock, nil
+		}
+		if err := errors.Join(err, lock.Release()); !errors.Is(err, errNoRun) {
+			return nil, nil, err
+		}
+		if time.Now().After(deadline) {
+			return nil, nil, &state.ErrRunOpen{Connection: conn.Name}
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+}
+
 // open opens a run. With the connection's lock in hand, a run that the ledger
-// shows as open belongs to a process that died; without it, its lease decides.
+// shows as open belongs to a process that died; without it, its lease decides,
+// and errNoRun says that there is none.
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked bool) (*run, error) {
 	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), made: map[string]bool{}}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
@@ -166,16 +205,26 @@ func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked
 		if err := tx.SaveMapping(conn.Mapping.Version(), string(conn.Mapping.Text()), opts.Actor); err != nil {
 			return err
 		}
-		if locked {
-			if err := tx.EndLease(conn.Name); err != nil {
-				return err
-			}
+		if err := claim(tx, conn.Name, locked); err != nil {
+			return err
 		}
 		r.id, err = tx.OpenRun(state.NewRun{
 			Connection: conn.Name, Kind: opts.Kind, Trigger: opts.Trigger, Mapping: conn.Mapping.Version(), Holder: opts.Holder,
 		})
 		return err
 	})
+}
+
+// claim makes room for a new run, as far as that is ours to do.
+func claim(tx *state.Tx, connection string, locked bool) error {
+	if locked {
+		return tx.EndLease(connection)
+	}
+	open, err := tx.HasOpenRun(connection)
+	if err == nil && !open {
+		return errNoRun
+	}
+	return err
 }
 
 // keepLease renews the run's lease until stop is called; when the lease is lost
@@ -232,6 +281,7 @@ func (r *run) steps(ctx context.Context) (connector.RunOutcome, error) {
 // anything new is planned.
 func (r *run) takeStock(ctx context.Context) error {
 	pulled := r.pull(ctx)
+	r.unread = pulled
 	if pulled != nil {
 		pulled = fmt.Errorf("read the accounting system: %w", pulled)
 	}
@@ -245,19 +295,49 @@ func (r *run) takeStock(ctx context.Context) error {
 }
 
 func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error) (Result, error) {
-	res := Result{RunID: r.id, Connection: r.conn.Name, Kind: r.opts.Kind, Plan: r.plan, Err: err, RetryAt: connector.RetryAt(err)}
-	problem := ""
+	res := Result{RunID: r.id, Connection: r.conn.Name, Kind: r.opts.Kind, Plan: r.plan, Proof: r.proof, Note: r.note, Err: err, RetryAt: connector.RetryAt(err)}
+	problem := r.note
 	if err != nil {
 		outcome, problem = outcomeOf(err), err.Error()
 	}
-	closeErr := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) (err error) {
-		res.Counts, res.Outcome, err = tx.CloseRun(r.id, r.conn.Name, outcome, problem)
-		return err
+	closeErr := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) (closing error) {
+		if closing = r.noteSource(tx); closing != nil {
+			return closing
+		}
+		res.Counts, res.Outcome, closing = tx.CloseRun(r.id, r.conn.Name, outcome, problem)
+		return closing
 	})
 	if closeErr != nil {
 		return res, fmt.Errorf("close run %d: %w", r.id, errors.Join(err, closeErr))
 	}
 	return res, nil
+}
+
+// noteSource notes how the run met its source.
+func (r *run) noteSource(tx *state.Tx) error {
+	met, until := SourceState(r.unread)
+	if r.proof.Passes > 0 {
+		met = state.SourceActive
+	}
+	if met == "" {
+		return nil
+	}
+	return tx.SetSourceState(r.conn.Name, met, until)
+}
+
+// SourceState says what the error of a read means for its source: parked until a
+// time, disconnected, or "" when it says nothing. Nothing else is concluded from
+// a source that is closed (faults F13 and F29).
+func SourceState(err error) (met string, until time.Time) {
+	var parked *accounting.Parked
+	var disconnected *accounting.Disconnected
+	switch {
+	case errors.As(err, &parked):
+		return state.SourceParked, parked.Until
+	case errors.As(err, &disconnected), connector.FaultOf(err) == connector.FaultUnauthorized:
+		return state.SourceDisconnected, time.Time{}
+	}
+	return "", time.Time{}
 }
 
 // outcomeOf sorts the error that ended a run: what a later run can take up by

@@ -583,6 +583,7 @@ func TestConnectionFailuresAreToldApartAndHadNoEffect(t *testing.T) {
 		{"certificate of an unknown authority", server.URL, transport.ReasonTLS, transport.Options{}},
 		{"nobody listens", "http://" + closed.Addr().String(), transport.ReasonConnect, transport.Options{}},
 		{"not public", plain.URL, transport.ReasonAddress, transport.Options{PublicOnly: true}},
+		{"no such name", "https://billing.invalid", transport.ReasonName, transport.Options{Base: &http.Transport{DialContext: unresolved}}},
 	}
 	for _, tt := range tests {
 		tt.options.Retries = -1
@@ -599,6 +600,11 @@ func TestConnectionFailuresAreToldApartAndHadNoEffect(t *testing.T) {
 		}
 		client.Close()
 	}
+}
+
+// unresolved dials as where no name server knows the name.
+func unresolved(_ context.Context, network, address string) (net.Conn, error) {
+	return nil, &net.OpError{Op: "dial", Net: network, Err: &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}}
 }
 
 // A connection that breaks after the request is no connection that was never

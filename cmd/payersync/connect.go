@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/oauth2"
+
+	"payersync/connector/accounting/xero"
+	"payersync/connector/credentials"
+)
+
+// localRedirect is the redirect address that connect waits at by itself.
+const localRedirect = "http://localhost:8484/callback"
+
+func (a *app) connectCmd() *cobra.Command {
+	var how consentFlags
+	c := &cobra.Command{
+		Use:   "connect NAME",
+		Short: "Give consent for a connection; its tokens are kept sealed in the ledger",
+		Long: `Prints an address for you to open in a browser, where you give payersync consent to
+read your accounting system, and waits up to 10 minutes for the answer. NAME is a
+connection, or billing for the billing service with dialect.api_auth
+authorization_code. The redirect address must be registered with your app at the
+vendor, character by character; by default it is ` + localRedirect + `.
+
+On a machine without a browser, and for vendors that refuse localhost, use --paste
+with a redirect address of your own: open the printed address anywhere, and paste
+the address that your browser was sent to.`,
+		Example: "  payersync connect acme\n  payersync connect acme --paste --redirect https://app.example.com/connected",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.connect(cmd.Context(), s, args[0], how)
+		},
+	}
+	c.Flags().StringVar(&how.redirect, "redirect", localRedirect, "the registered redirect `ADDRESS`")
+	c.Flags().BoolVar(&how.paste, "paste", false, "paste the address that the browser was sent to, instead of waiting for it")
+	c.Flags().StringVar(&how.tenant, "tenant", "", "`ID` of the organisation, where the consent reaches several")
+	return c
+}
+
+type consentFlags struct {
+	redirect string
+	paste    bool
+	tenant   string
+}
+
+// consentable is what a person can give consent for.
+type consentable struct {
+	name     string
+	provider credentials.Provider
+	// reached tells which organisations the consent reaches; nil for a system
+	// that has none.
+	reached func(context.Context, credentials.Grant) ([]credentials.Tenant, error)
+	tenant  string // the organisation that the configuration names; "" for none
+}
+
+func (a *app) connect(ctx context.Context, s *session, name string, how consentFlags) error {
+	what, err := s.consentable(name)
+	if err != nil {
+		return err
+	}
+	consent := credentials.Ask(what.provider, how.redirect, a.now)
+	query, err := a.answer(ctx, consent, how)
+	if err != nil {
+		return err
+	}
+	grant, err := consent.Redeem(ctx, query)
+	if err != nil {
+		return err
+	}
+	tenant, err := what.choose(ctx, grant, how.tenant)
+	if err != nil {
+		return err
+	}
+	by, err := credentials.Keep(ctx, s.ledger, credentials.Connection{Name: name, Provider: what.provider, Tenant: tenant, Actor: actor()}, grant)
+	if err != nil {
+		return err
+	}
+	return a.showConsent(connected{Connection: name, Tenant: tenant.ID, TenantName: tenant.Name, ReconnectBy: by})
+}
+
+// answer prints the address of the consent page and returns what the browser
+// brought back.
+func (a *app) answer(ctx context.Context, consent *credentials.Consent, how consentFlags) (url.Values, error) {
+	if how.paste {
+		return a.pasted(consent)
+	}
+	listener, err := credentials.Listen(ctx, how.redirect)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	a.say("Open this address in a browser and give consent; payersync waits here for the answer:\n\n  %s\n", consent.URL())
+	return consent.Await(ctx, listener)
+}
+
+// pasted reads the address that the browser was sent to.
+func (a *app) pasted(consent *credentials.Consent) (url.Values, error) {
+	a.say("Open this address in a browser and give consent:\n\n  %s\n\nThen paste the whole address that the browser was sent to, and press Enter:", consent.URL())
+	line, err := bufio.NewReader(io.LimitReader(a.in, 16<<10)).ReadString('\n')
+	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+		return nil, usagef("there was no address to read; paste it after payersync connect --paste has asked for it")
+	}
+	redirected, err := url.Parse(strings.TrimSpace(line))
+	if err != nil {
+		return nil, &credentials.RedirectError{Why: "what was pasted is no address"} // which the parser would repeat, code and all
+	}
+	return consent.Accept(redirected)
+}
+
+// choose settles which organisation the consent is for, without guessing.
+func (w consentable) choose(ctx context.Context, g credentials.Grant, asked string) (credentials.Tenant, error) {
+	if w.reached == nil {
+		return credentials.Tenant{}, nil
+	}
+	reached, err := w.reached(ctx, g)
+	if err != nil {
+		return credentials.Tenant{}, err
+	}
+	return credentials.Choose(reached, cmp.Or(asked, w.tenant))
+}
+
+// consentable finds what a name means and how its consent is asked for.
+func (s *session) consentable(name string) (consentable, error) {
+	if name == billingConsent {
+		return s.billingConsentable()
+	}
+	found, err := s.cfg.configured([]string{name})
+	if err != nil {
+		return consentable{}, err
+	}
+	source := found[0].Source
+	if !source.consents() {
+		return consentable{}, usagef("the connection %s needs no consent: a source of kind %s is read with what the configuration holds; payersync check tries it", name, source.Kind)
+	}
+	out := consentable{name: name, provider: source.provider(), tenant: *source.tenant()}
+	out.provider.HTTP = s.clients.tokenClient(name)
+	out.reached = companyOf
+	if source.Kind == kindXero {
+		out.reached = func(ctx context.Context, g credentials.Grant) ([]credentials.Tenant, error) {
+			return s.xeroOrganisations(ctx, found[0], g)
+		}
+	}
+	return out, nil
+}
+
+func (s *session) billingConsentable() (consentable, error) {
+	b := s.cfg.Billing
+	switch {
+	case b.Dialect.APIAuth != authorizationCode:
+		return consentable{}, usagef("the billing service needs no consent: billing.dialect.api_auth is %s", b.Dialect.APIAuth)
+	case b.AuthorizeURL == "":
+		return consentable{}, usagef("the page for the consent is not known; name it in billing.authorize_url")
+	}
+	return consentable{name: billingConsent, provider: s.billingProvider()}, nil
+}
+
+// companyOf reads the organisation that Intuit names in the redirect.
+func companyOf(_ context.Context, g credentials.Grant) ([]credentials.Tenant, error) {
+	id := g.Query.Get("realmId")
+	if id == "" || strings.Trim(id, "0123456789") != "" {
+		return nil, nil
+	}
+	return []credentials.Tenant{{ID: id}}, nil
+}
+
+// xeroOrganisations asks Xero which organisations a consent that is not kept yet
+// reaches.
+func (s *session) xeroOrganisations(ctx context.Context, c connectionConfig, g credentials.Grant) ([]credentials.Tenant, error) {
+	source, err := xero.New(c.Source.Xero, xero.Deps{
+		HTTP: s.clients.source(c.Name), Token: oauth2.StaticTokenSource(g.Token), Now: s.ledger.Now, Limiter: s.budget(c, ""),
+	})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	all, err := source.Organisations(ctx)
+	var out []credentials.Tenant
+	for _, o := range all {
+		out = append(out, credentials.Tenant{ID: o.ID, Name: o.Name})
+	}
+	return out, err
+}
+
+// connected is what `connect --output json` prints.
+type connected struct {
+	Connection  string    `json:"connection"`
+	Tenant      string    `json:"tenant"`
+	TenantName  string    `json:"tenant_name"`
+	ReconnectBy time.Time `json:"reconnect_by,omitzero"`
+}
+
+func (a *app) showConsent(c connected) error {
+	if a.json() {
+		return printJSON(a.out, c)
+	}
+	fmt.Fprintf(a.out, "%s is connected", c.Connection)
+	if c.Tenant != "" {
+		fmt.Fprintf(a.out, " to %s", strings.TrimSpace(visible(c.TenantName)+" "+c.Tenant))
+	}
+	fmt.Fprintln(a.out, ".")
+	if !c.ReconnectBy.IsZero() {
+		fmt.Fprintf(a.out, "The consent is renewed while payersync serve runs. Unused, it lapses on %s.\n", c.ReconnectBy.Format(time.DateOnly))
+	}
+	fmt.Fprintln(a.out, "Next: payersync check")
+	return nil
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/configs"
+	"payersync/connector/accounting/xero/xerotest"
+	"payersync/connector/credentials/credentialstest"
+	"payersync/connector/sandbox"
+)
+
+// vendor is an accounting system of the Xero kind with its authorisation server,
+// on one address.
+type vendor struct {
+	auth *credentialstest.Server
+	xero *xerotest.Server
+	http *httptest.Server
+}
+
+func newVendor(t *testing.T, contacts int) *vendor {
+	v := &vendor{auth: credentialstest.New(time.Now), xero: xerotest.New(time.Now)}
+	v.xero.Add(contacts)
+	v.http = httptest.NewServer(v)
+	t.Cleanup(v.http.Close)
+	return v
+}
+
+func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/authorize", "/token":
+		v.auth.ServeHTTP(w, r)
+		return
+	}
+	if given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); v.auth.Accepts(given) {
+		known, _ := v.xero.Token()
+		r.Header.Set("Authorization", "Bearer "+known.AccessToken)
+	}
+	v.xero.ServeHTTP(w, r)
+}
+
+// asked returns how many requests the system had, its authorisation server not
+// counted.
+func (v *vendor) asked() int { return len(v.xero.Requests()) }
+
+// newXeroWorld is a world with a second connection, books, to a vendor.
+func newXeroWorld(t *testing.T, contacts int) (*world, *vendor) {
+	t.Helper()
+	w, v := newWorld(t, people(3)), newVendor(t, contacts)
+	w.edit("payersync.yaml", "guards:", fmt.Sprintf(`  - name: books
+    source:
+      kind: xero
+      client_id: %s
+      client_secret: env:XERO_SECRET
+      base_url: %[2]s
+      authorize_url: %[2]s/authorize
+      token_url: %[2]s/token
+    mapping: xero.yaml
+guards:`, credentialstest.ClientID, v.http.URL))
+	w.env["XERO_SECRET"] = credentialstest.ClientSecret
+	text, err := configs.FS.ReadFile("mappings/xero.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("xero.yaml", string(text))
+	return w, v
+}
+
+var consentAddress = regexp.MustCompile(`http\S+code_challenge\S+`)
+
+// consent waits until connect prints the consent page's address.
+func (p *process) consent() string {
+	p.t.Helper()
+	eventually(p.t, "the address of the consent page", func() bool { return p.over() || consentAddress.MatchString(p.errOut.String()) })
+	return consentAddress.FindString(p.errOut.String())
+}
+
+// browse opens the consent page as a browser does and follows where it leads.
+func browse(t *testing.T, address string) {
+	t.Helper()
+	resp, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
+		t.Fatalf("the browser shows %s: %s", resp.Status, text)
+	}
+}
+
+// connect gives consent for books through a browser.
+func (w *world) connect(v *vendor, args ...string) result {
+	w.t.Helper()
+	v.auth.Redirect = "http://localhost:" + strings.Split(freeAddress(w.t), ":")[1] + "/callback"
+	p := w.start(append([]string{"connect", "books", "--redirect", v.auth.Redirect}, args...)...)
+	if at := p.consent(); at != "" {
+		browse(w.t, at)
+	}
+	return p.wait()
+}
+
+func TestConnectedSourceIsReadAndItsTokensNeverShow(t *testing.T) {
+	t.Parallel()
+	w, v := newXeroWorld(t, 7)
+	before := w.expect(exitFailed, "sync", "books")
+	if !strings.Contains(before.errOut, "run payersync connect books") {
+		t.Errorf("without consent, sync says: %s", before.errOut)
+	}
+	done := w.connect(v)
+	if done.code != exitDone || !strings.Contains(done.out, "books is connected to") {
+		t.Fatalf("connect ended with %d:\n%s%s", done.code, done.out, done.errOut)
+	}
+	synced := w.expect(exitDone, "sync", "books")
+	if !strings.Contains(synced.out, "7 read") {
+		t.Errorf("sync says:\n%s", synced.out)
+	}
+	checked := w.run("check")
+	for _, want := range []string{"ok source books credentials:", "ok source books tenant:", "ok source books clock:", "ok consent books"} {
+		if !strings.Contains(strings.Join(strings.Fields(checked.out), " "), want) {
+			t.Errorf("check does not say %q:\n%s", want, checked.out)
+		}
+	}
+	status := w.expect(exitDone, "status")
+	if !strings.Contains(status.out, "unused, it lapses on "+time.Now().UTC().Add(60*24*time.Hour).Format(time.DateOnly)) {
+		t.Errorf("status says:\n%s", status.out)
+	}
+	kept := string(w.ledgerBytes())
+	for _, r := range []result{done, synced, checked, status, w.expect(exitDone, "sync", "books", "--verbose")} {
+		kept += r.out + r.errOut
+	}
+	for _, secret := range []string{"access-1", "refresh-1", credentialstest.ClientSecret} {
+		if strings.Contains(kept, secret) {
+			t.Errorf("%q shows in the ledger's file or in what was printed", secret)
+		}
+	}
+}
+
+// covers F28
+func TestConnectRefusesToGuessBetweenOrganisations(t *testing.T) {
+	t.Parallel()
+	w, v := newXeroWorld(t, 2)
+	v.xero.Tenants = []xerotest.Tenant{
+		{ID: "11111111-1111-4111-8111-111111111111", Name: "Acme", Type: "ORGANISATION"},
+		{ID: "22222222-2222-4222-8222-222222222222", Name: "Bolt", Type: "ORGANISATION"},
+	}
+	if r := w.connect(v); r.code == exitDone || !strings.Contains(r.errOut, "--tenant ID") || !strings.Contains(r.errOut, "Bolt") {
+		t.Errorf("connect ended with %d: %s", r.code, r.errOut)
+	}
+	if r := w.connect(v, "--tenant", "22222222-2222-4222-8222-222222222222"); r.code != exitDone {
+		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
+	}
+	slices.Reverse(v.xero.Tenants) // their order means nothing
+	w.expect(exitDone, "sync", "books")
+	if r := w.connect(v, "--tenant", "11111111-1111-4111-8111-111111111111"); r.code != exitUsage || !strings.Contains(r.errOut, "was set up for the organisation") {
+		t.Errorf("connecting it to another organisation ended with %d: %s", r.code, r.errOut)
+	}
+	w.expect(exitDone, "sync", "books")
+}
+
+// covers F13, S18, L7
+func TestSourceAtItsDailyLimitIsLeftAloneAndOthersGoOn(t *testing.T) {
+	t.Parallel()
+	w, v := newXeroWorld(t, 3)
+	if r := w.connect(v); r.code != exitDone {
+		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
+	}
+	v.xero.Suffer(xerotest.DayLimit, 0, 66975)
+	until := time.Now().Add(66975 * time.Second)
+	first := w.expect(exitThrottled, "sync")
+	if !strings.Contains(first.out, "throttled; try again at "+until.Format(time.DateOnly)) {
+		t.Errorf("the run that met the limit says:\n%s%s", first.out, first.errOut)
+	}
+	asked := v.asked()
+	for range 2 {
+		again := w.expect(exitThrottled, "sync")
+		if !strings.Contains(again.out, "of acme: complete") || !strings.Contains(again.out, "of books: throttled; try again at "+until.Format(time.DateOnly)) {
+			t.Errorf("a parked run says:\n%s%s", again.out, again.errOut)
+		}
+	}
+	if got := v.asked(); got != asked {
+		t.Errorf("a parked source had %d requests", got-asked)
+	}
+	if status := w.expect(exitDone, "status"); !strings.Contains(status.out, "The source of books has used up its request limit") {
+		t.Errorf("status says:\n%s", status.out)
+	}
+}
+
+// covers F29
+func TestWithdrawnConsentAsksForAPersonAndConcludesNothing(t *testing.T) {
+	t.Parallel()
+	w, v := newXeroWorld(t, 3)
+	if r := w.connect(v); r.code != exitDone {
+		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
+	}
+	w.expect(exitDone, "sync", "books")
+	v.auth.Withdraw()
+	for range 2 {
+		if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.out, "payersync connect books") {
+			t.Errorf("sync says: %s%s", r.out, r.errOut)
+		}
+	}
+	requests := v.auth.Requests()
+	w.expect(exitFailed, "sync", "books")
+	if got := v.auth.Requests(); got != requests {
+		t.Errorf("a consent that no longer works was tried %d times more", got-requests)
+	}
+	status := w.expect(exitDone, "status")
+	if !strings.Contains(status.out, "does not let payersync in") || !strings.Contains(status.out, "no longer works") || strings.Contains(status.out, "Needs a person") {
+		t.Errorf("status says:\n%s", status.out)
+	}
+	if r := w.connect(v); r.code != exitDone {
+		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
+	}
+	w.expect(exitDone, "sync", "books")
+}
+
+// The billing service of the sandbox takes tokens of a consent alone, rotates
+// refresh tokens, and its login page is played by the test.
+func TestConsentForTheBillingServiceIsPasted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(4), func(o *sandbox.Options) {
+		o.Switches.APITokens, o.TokenLife = sandbox.AuthorizationCode, 61*time.Second
+	})
+	w.edit("payersync.yaml", "  redirect_url:", "  authorize_url: https://login.example.com/auth\n  dialect: {api_auth: authorization_code}\n  redirect_url:")
+	if r := w.expect(exitFailed, "sync"); !strings.Contains(r.errOut+r.out, "payersync connect billing") {
+		t.Errorf("without consent, sync says: %s%s", r.out, r.errOut)
+	}
+	const redirect = "https://app.example.com/connected"
+	paste := func(answer func(asked url.Values) string) result {
+		out, in := io.Pipe()
+		p := w.startWith(out, "connect", "billing", "--paste", "--redirect", redirect)
+		at, err := url.Parse(p.consent())
+		if err != nil || at.Host != "login.example.com" || at.Query().Get("redirect_uri") != redirect {
+			t.Fatalf("the consent page is %s, %v", at, err)
+		}
+		if _, err := fmt.Fprintln(in, answer(at.Query())); err != nil {
+			t.Fatal(err)
+		}
+		_ = in.Close()
+		return p.wait()
+	}
+	forged := paste(func(url.Values) string { return redirect + "?code=" + w.box.IssueCode() + "&state=guess" })
+	if forged.code != exitFailed || !strings.Contains(forged.errOut, "another request") {
+		t.Errorf("a forged answer ended with %d: %s", forged.code, forged.errOut)
+	}
+	taken := paste(func(asked url.Values) string {
+		return redirect + "?" + url.Values{"code": {w.box.IssueCode()}, "state": asked["state"]}.Encode()
+	})
+	if taken.code != exitDone || !strings.Contains(taken.out, "billing is connected.") {
+		t.Fatalf("connect ended with %d:\n%s%s", taken.code, taken.out, taken.errOut)
+	}
+	w.expect(exitDone, "sync")
+	w.expectOnePerRow(people(4))
+	w.box.RevokeTokens() // the refresh token is still good
+	w.expect(exitDone, "sync")
+}
+
+// covers F29
+func TestKeepAliveRenewsAConsentThatNobodyUsedForAWeek(t *testing.T) {
+	t.Parallel()
+	w, v := newXeroWorld(t, 1)
+	if r := w.connect(v); r.code != exitDone {
+		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
+	}
+	for _, step := range []struct {
+		days, requests int // requests to the token endpoint so far: the first is connect's
+	}{{6, 1}, {8, 2}} {
+		later := time.Duration(step.days) * 24 * time.Hour
+		a := &app{program: program{errOut: io.Discard, getenv: func(name string) (string, bool) { v, ok := w.env[name]; return v, ok }},
+			now: func() time.Time { return time.Now().Add(later) }, config: w.path("payersync.yaml")}
+		s, err := a.openLedger(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.keepAlive(t.Context()); err != nil {
+			t.Error(err)
+		}
+		s.close()
+		if got := v.auth.Requests(); got != step.requests {
+			t.Errorf("%d days later the token endpoint had %d requests, want %d", step.days, got, step.requests)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/sirupsen/logrus"
+)
+
+// Whatever a value holds, it makes neither a second line of the log nor a command
+// to the terminal, and no line without end.
+//
+// covers F91
+func FuzzAValueStaysInItsLogLine(f *testing.F) {
+	for _, seed := range []string{
+		"Northwind", "two\nlines\r\n{\"level\":\"error\"}", "\x1b[2J\x1b]0;title\x07", "\u009b31m", "a\u202egnp.exe", "\u2066x\u2069\u200e\u061c",
+		"\x00\x7f", "\xff\xfe", "\u2028\u2029\u0085", `quote" and \ and =`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		for _, format := range []string{"json", "text"} {
+			var out bytes.Buffer
+			log, err := newLog(&out, "debug", format, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log.WithFields(logrus.Fields{"source_id": value, "error": errors.New(value)}).Info(value)
+			line, rest, _ := strings.Cut(out.String(), "\n")
+			if rest != "" {
+				t.Errorf("%s: %q made more than a line: %q", format, value, out.String())
+			}
+			if at := strings.IndexFunc(line, steers); at >= 0 {
+				t.Errorf("%s: %q reached the log as it is: %q", format, value, line[at:])
+			}
+			if format == "json" && !json.Valid([]byte(line)) {
+				t.Errorf("%q made %s", value, line)
+			}
+		}
+	})
+}
+
+// covers F91
+func TestALongValueIsCutInTheLog(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{strings.Repeat("é", 50_000), strings.Repeat("\x01", 50_000)} {
+		var out bytes.Buffer
+		log, err := newLog(&out, "debug", "json", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.WithField("error", errors.New(value)).Info(value)
+		if most := 2 * 3 * maxLogField; out.Len() > most+200 { // three bytes for one that is replaced
+			t.Errorf("%d bytes made a line of %d, want %d at most", len(value), out.Len(), most+200)
+		}
+	}
+}
+
+// steers reports whether a character could do more at a terminal than be read.
+func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+// What is printed for people goes through visible.
+//
+// covers F52, F91
+func TestNothingThatIsPrintedSteersTheTerminal(t *testing.T) {
+	t.Parallel()
+	const nasty = "North\u202ewind\u009b31m\x1b[2J\nLtd"
+	var out bytes.Buffer
+	printTable(&out, []string{"RECORD", "NAME"}, [][]string{{"A1", nasty}})
+	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || strings.ContainsFunc(strings.Join(lines, ""), steers) {
+		t.Errorf("the table is %q", out.String())
+	}
+	w := newWorld(t, []row{{ID: "A1", Name: "North\u202ewind", Email: "n@example.org", Street: "1 Row"}})
+	plan := w.expect(exitDone, "plan")
+	shown := strings.ReplaceAll(plan.out+plan.errOut, "\n", "")
+	if !strings.Contains(shown, "North") || strings.ContainsFunc(shown, steers) {
+		t.Errorf("the plan says %q", plan.out+plan.errOut)
+	}
+}

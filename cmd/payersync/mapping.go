@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+)
+
+func (a *app) mappingCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "mapping",
+		Short: "Edit a mapping without fear: fields, check, preview, versions",
+		Long: `What an admin needs around mapping.yaml. All of it works on the records that the
+last runs have stored, without the network, and sends nothing.`,
+		Example: "  payersync mapping fields\n  payersync mapping check && payersync mapping preview",
+	}
+	return subcommands(c, a.mappingFieldsCmd(), a.mappingCheckCmd(), a.mappingPreviewCmd(), a.mappingCoverageCmd(),
+		a.mappingHistoryCmd(), a.mappingShowCmd(), a.mappingDiffCmd(), a.mappingRollbackCmd(), a.mappingSchemaCmd())
+}
+
+// mappingSession opens what the mapping commands work with: the ledger, and a
+// syncer without the billing service.
+func (a *app) mappingSession(ctx context.Context) (*session, error) {
+	s, err := a.openLedger(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.syncer = &syncer.Syncer{Ledger: s.ledger, Settings: s.cfg.settings()}
+	return s, nil
+}
+
+// eachMapping hands the named connection to do, or all of them.
+func (a *app) eachMapping(ctx context.Context, names []string, do func(*session, connectionConfig) (int, error)) error {
+	s, err := a.mappingSession(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return a.eachConnection(ctx, s, names, func(c connectionConfig) (int, error) {
+		code, err := do(s, c)
+		if err != nil {
+			return exitCode(err), err
+		}
+		return code, nil
+	})
+}
+
+// nothingStored tells how to get records to work on.
+func (a *app) nothingStored(c connectionConfig) {
+	a.say("%s: no records are stored yet; run payersync plan %s first, it sends nothing", c.Name, c.Name)
+}
+
+// privacy says how personal values are shown.
+type privacy struct{ whole bool }
+
+func (p *privacy) flag(c *cobra.Command) {
+	c.Flags().BoolVar(&p.whole, "show-values", false, "show personal values whole, not their first letters")
+}
+
+// bare returns a value as it may be shown.
+func (p privacy) bare(s string) string {
+	if p.whole || s == "" || s == "true" || s == "false" {
+		return visible(s)
+	}
+	return shortened(visible(s))
+}
+
+// shortened returns a quarter of a text, three letters at most.
+func shortened(s string) string {
+	letters := []rune(s)
+	return string(letters[:min(3, len(letters)/4)]) + "…"
+}
+
+func (p privacy) diff(changes []connector.FieldChange) []connector.FieldChange {
+	out := make([]connector.FieldChange, len(changes))
+	for i, d := range changes {
+		out[i] = connector.FieldChange{Path: d.Path, From: p.field(d.Path, d.From), To: p.field(d.Path, d.To)}
+	}
+	return out
+}
+
+// change returns a field's change in a line: what it becomes, or both values,
+// with quotes around what is whole.
+func (p privacy) change(d connector.FieldChange) string {
+	if d.From == "" {
+		return fmt.Sprintf("%s: %s", d.Path, p.quoted(d.Path, d.To))
+	}
+	return fmt.Sprintf("%s: %s → %s", d.Path, p.quoted(d.Path, d.From), p.quoted(d.Path, d.To))
+}
+
+func (p privacy) quoted(path, value string) string {
+	text := p.field(path, value)
+	switch {
+	case value == "":
+		return "blank"
+	case p.whole && text != notShown:
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}
+
+// few names the first ids of several.
+func few(ids []string, of int) string {
+	const most = 5
+	shown := make([]string, 0, most)
+	for _, id := range ids[:min(most, len(ids))] {
+		shown = append(shown, visible(id))
+	}
+	text := strings.Join(shown, ", ")
+	if of > len(shown) {
+		text += fmt.Sprintf(" and %d more", of-len(shown))
+	}
+	return text
+}
+
+// percent returns n of total as a whole percentage that is 0 and 100 only when
+// that is exact.
+func percent(n, total int) string {
+	switch {
+	case total == 0:
+		return "–"
+	case n > 0 && n*100 < total:
+		return "<1%"
+	}
+	return fmt.Sprintf("%d%%", n*100/total)
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/mapping"
+	"payersync/mapping/strict"
+)
+
+func (a *app) mappingCheckCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [CONNECTION]",
+		Short: "Is the mapping right? every mistake, its examples, the keys, the service's rules",
+		Long: `Loads the mapping, tries its examples, and applies it to every stored record: keys
+must be there and differ, and what comes out must be a customer that the billing
+service takes. Names the records that break a rule. Ends with 2 when anything is
+wrong; nothing is sent or stored.`,
+		Example: "  payersync mapping check && payersync mapping preview\n  payersync mapping check acme --output json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
+				return a.checkMapping(cmd.Context(), s, c)
+			})
+		},
+	}
+}
+
+// mappingReport is what `mapping check --output json` prints for a connection.
+type mappingReport struct {
+	Connection string           `json:"connection"`
+	File       string           `json:"file"`
+	Mapping    string           `json:"mapping_version,omitempty"`
+	OK         bool             `json:"ok"`
+	Mistakes   []mappingMistake `json:"mistakes"` // in the file and its examples
+	Records    int              `json:"records"`
+	Rules      []ruleReport     `json:"rules"`
+}
+
+type mappingMistake struct {
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
+}
+
+// ruleReport is a rule and the stored records that break it.
+type ruleReport struct {
+	Reason    connector.Reason `json:"reason"`
+	Count     int              `json:"count"`
+	SourceIDs []string         `json:"source_ids"` // the first of them
+	Detail    string           `json:"detail"`
+	Next      string           `json:"next"`
+}
+
+// mappingRules are the reasons that a mapping can be to blame for.
+var mappingRules = []connector.Reason{
+	connector.ReasonKeyBlank, connector.ReasonKeyShared, connector.ReasonKeyChanged, connector.ReasonMappingFailed,
+	connector.ReasonNameMissing, connector.ReasonEmailMalformed, connector.ReasonTooManyAddresses, connector.ReasonIllegalText,
+}
+
+func (a *app) checkMapping(ctx context.Context, s *session, c connectionConfig) (int, error) {
+	r := mappingReport{Connection: c.Name, File: c.Mapping, Mistakes: []mappingMistake{}, Rules: []ruleReport{}}
+	conn, err := s.connection(ctx, c)
+	if err == nil {
+		r.Mapping = conn.Mapping.Version()
+		err = conn.Mapping.CheckExamples()
+	}
+	var wrong *strict.Error
+	if err != nil && !errors.As(err, &wrong) {
+		return exitFailed, err
+	}
+	if wrong != nil {
+		for _, p := range wrong.Problems {
+			r.Mistakes = append(r.Mistakes, mappingMistake{p.Line, p.Column, p.Message})
+		}
+	}
+	if conn.Mapping != nil {
+		if err := s.checkRules(ctx, conn, &r); err != nil {
+			return exitFailed, err
+		}
+	}
+	r.OK = len(r.Mistakes)+len(r.Rules) == 0
+	if err := a.printMappingReport(c, r, conn.Mapping, wrong); err != nil {
+		return exitFailed, err
+	}
+	if !r.OK {
+		return exitUsage, nil
+	}
+	return exitDone, nil
+}
+
+// checkRules applies the mapping to the stored records by the rules of a plan.
+func (s *session) checkRules(ctx context.Context, conn syncer.Connection, r *mappingReport) error {
+	p, err := s.syncer.Preview(ctx, conn, syncer.PreviewOptions{Limit: 10})
+	if err != nil {
+		return err
+	}
+	r.Records = p.Records
+	for _, f := range p.Failures {
+		if slices.Contains(mappingRules, f.Reason) {
+			r.Rules = append(r.Rules, ruleReport{f.Reason, f.Count, f.SourceIDs, f.Detail, f.Reason.Next()})
+		}
+	}
+	return nil
+}
+
+func (a *app) printMappingReport(c connectionConfig, r mappingReport, m *mapping.Mapping, wrong *strict.Error) error {
+	if a.json() {
+		return printJSON(a.out, r)
+	}
+	switch {
+	case wrong != nil && m == nil:
+		fmt.Fprintf(a.out, "FAIL  %s: the mapping has %s\n%v\n", r.Connection, plural(len(r.Mistakes), "mistake"), wrong)
+		return nil
+	case wrong != nil:
+		fmt.Fprintf(a.out, "ok    %s: the mapping is well formed\nFAIL  %[1]s: its examples differ\n%[2]v\n", r.Connection, wrong)
+	default:
+		fmt.Fprintf(a.out, "ok    %s: the mapping is well formed\nok    %[1]s: its examples hold\n", r.Connection)
+	}
+	if r.Records == 0 {
+		a.nothingStored(c)
+		return nil
+	}
+	if len(r.Rules) == 0 {
+		fmt.Fprintf(a.out, "ok    %s: keys and rules hold for %s\n", r.Connection, plural(r.Records, "stored record"))
+	}
+	for _, rule := range r.Rules {
+		fmt.Fprintf(a.out, "FAIL  %s: %s of %d: %s\n        %s\n        %s\n", r.Connection, plural(rule.Count, "record"), r.Records,
+			few(rule.SourceIDs, rule.Count), visible(rule.Detail), rule.Next)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/mapping"
+	"payersync/state"
+)
+
+func (a *app) mappingCoverageCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "coverage [CONNECTION]",
+		Short: "Which rules never fire, which targets stay blank, which fields are unused",
+		Long: `Applies the mapping to the stored records and counts what each rule did: a rule
+fires when it gives a text, true, or a list that is not blank. Names the rules and
+their parts that never fired, and the source's fields that no rule reads.`,
+		Example: "  payersync mapping coverage\n  payersync mapping coverage acme --output json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
+				return exitDone, a.coverage(cmd.Context(), s, c)
+			})
+		},
+	}
+}
+
+// coverageReport is what `mapping coverage --output json` prints for a connection.
+type coverageReport struct {
+	Connection   string         `json:"connection"`
+	Mapping      string         `json:"mapping_version"`
+	Records      int            `json:"records"`
+	Included     int            `json:"included"`
+	Failed       int            `json:"failed"`
+	Rules        []ruleCoverage `json:"rules"`
+	NeverFired   []string       `json:"never_fired"`
+	UnusedFields []string       `json:"unused_fields"`
+}
+
+type ruleCoverage struct {
+	Path  string `json:"path"`
+	Line  int    `json:"line"`
+	Part  string `json:"part,omitempty"` // one side of a condition, or one argument of coalesce or default
+	Fired int    `json:"fired"`
+	Blank int    `json:"blank"`
+}
+
+func (a *app) coverage(ctx context.Context, s *session, c connectionConfig) error {
+	conn, err := s.connection(ctx, c)
+	if err != nil {
+		return err
+	}
+	counted := conn.Mapping.NewCoverage()
+	if err := s.syncer.EachStored(ctx, conn, func(page []state.StoredRecord) error {
+		for _, r := range page {
+			if r.Record.State == connector.RecordActive && r.Record.Problem == "" {
+				counted.Add(r.Record)
+			}
+		}
+		return ctx.Err()
+	}); err != nil {
+		return err
+	}
+	r := reportCoverage(c.Name, conn.Mapping.Version(), counted.Report())
+	if r.Records == 0 {
+		a.nothingStored(c)
+	}
+	if a.json() {
+		return printJSON(a.out, r)
+	}
+	a.printCoverage(r)
+	return nil
+}
+
+func reportCoverage(connection, version string, c mapping.CoverageReport) coverageReport {
+	r := coverageReport{
+		Connection: connection, Mapping: version, Records: c.Records, Included: c.Included, Failed: c.Failed,
+		Rules: []ruleCoverage{}, NeverFired: append([]string{}, c.NeverFired...), UnusedFields: append([]string{}, c.UnusedFields...),
+	}
+	for _, rule := range c.Rules {
+		r.Rules = append(r.Rules, ruleCoverage(rule))
+	}
+	return r
+}
+
+func (a *app) printCoverage(r coverageReport) {
+	fmt.Fprintf(a.out, "%s: %s that a mapping is asked about: %d are payers, %d fail, the rest is left out\n",
+		r.Connection, plural(r.Records, "stored record"), r.Included, r.Failed)
+	var rows [][]string
+	for _, rule := range r.Rules {
+		blank := fmt.Sprint(rule.Blank)
+		if rule.Part != "" {
+			blank = ""
+		}
+		name := rule.Path
+		if rule.Part != "" {
+			name = "  " + rule.Part
+		}
+		rows = append(rows, []string{name, fmt.Sprint(rule.Line), fmt.Sprint(rule.Fired), blank})
+	}
+	printTable(a.out, []string{"Rule", "Line", "Fired", "Blank"}, rows)
+	a.printList("\nNever fired", r.NeverFired)
+	a.printList("\nFields that no rule reads", r.UnusedFields)
+}
+
+func (a *app) printList(title string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	fmt.Fprintln(a.out, title)
+	for _, item := range items {
+		fmt.Fprintln(a.out, "  "+visible(item))
+	}
+}

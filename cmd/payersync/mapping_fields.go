@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector/syncer"
+	"payersync/mapping"
+)
+
+func (a *app) mappingFieldsCmd() *cobra.Command {
+	var p privacy
+	c := &cobra.Command{
+		Use:   "fields [CONNECTION]",
+		Short: "List the fields of a source: how to write them, how full they are, examples",
+		Long: `Lists what a mapping may use: the fields that the source declares, how each is
+written in an expression, in how many stored records it is filled, and its most
+common values; then the functions. Values that may belong to one person are
+shortened; those that many records share are shown whole, because they are what
+conditions are made of.`,
+		Example: "  payersync mapping fields\n  payersync mapping fields acme --show-values",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
+				return exitDone, a.fields(cmd.Context(), s, c, p)
+			})
+		},
+	}
+	p.flag(c)
+	return c
+}
+
+// fieldsReport is what `mapping fields --output json` prints for a connection.
+type fieldsReport struct {
+	Connection string        `json:"connection"`
+	Records    int           `json:"records"`
+	Fields     []fieldReport `json:"fields"`
+	Functions  []string      `json:"functions"` // how each is called
+}
+
+type fieldReport struct {
+	syncer.FieldProfile
+	Written string `json:"written"` // how an expression names it
+}
+
+func (a *app) fields(ctx context.Context, s *session, c connectionConfig, p privacy) error {
+	conn, err := s.source(ctx, c)
+	if err != nil {
+		return err
+	}
+	profiles, err := s.syncer.ProfileFields(ctx, conn)
+	if err != nil {
+		return err
+	}
+	r := fieldsReport{Connection: c.Name, Fields: []fieldReport{}, Functions: mapping.Functions()}
+	for _, f := range profiles {
+		r.Records = f.Records
+		for i, e := range f.Examples {
+			shown := p
+			shown.whole = p.whole || e.Common
+			f.Examples[i].Value = shown.field(f.Path, e.Value)
+		}
+		r.Fields = append(r.Fields, fieldReport{f, written(f)})
+	}
+	if r.Records == 0 {
+		a.nothingStored(c)
+	}
+	if a.json() {
+		return printJSON(a.out, r)
+	}
+	a.printFields(r)
+	return nil
+}
+
+func (a *app) printFields(r fieldsReport) {
+	fmt.Fprintf(a.out, "%s: %s\n", r.Connection, plural(r.Records, "stored record"))
+	var rows [][]string
+	for _, f := range r.Fields {
+		var examples []string
+		for _, e := range f.Examples {
+			examples = append(examples, e.Value)
+		}
+		rows = append(rows, []string{f.Written, string(f.Type), percent(f.Filled, f.Records), strings.Join(examples, " · "), f.Description})
+	}
+	printTable(a.out, []string{"Written", "Type", "Filled", "Values", "What it is"}, rows)
+	fmt.Fprintln(a.out, "\nFunctions; mapping/README.md explains them")
+	for _, line := range wrapped(r.Functions, 100) {
+		fmt.Fprintln(a.out, "  "+line)
+	}
+}
+
+// wrapped joins words with dots into lines of about so many letters.
+func wrapped(words []string, width int) (lines []string) {
+	line := ""
+	for _, word := range words {
+		if line != "" && len(line)+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " · "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// word is a name that an expression may use as it is.
+var word = regexp.MustCompile(`^[\pL_][\pL_\pN]*$`)
+
+// written returns how an expression names a field. Below a list the path shows
+// where it is; list functions go there.
+func written(f syncer.FieldProfile) string {
+	rest := strings.TrimPrefix(f.Path, f.Name)
+	if word.MatchString(f.Name) && f.Name != "tenant" && f.Name != "customer" {
+		return f.Name + rest
+	}
+	return fmt.Sprintf("field(%q)%s", f.Name, rest)
+}

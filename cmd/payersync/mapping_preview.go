@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// previewArgs are the flags of mapping preview.
+type previewArgs struct {
+	privacy
+	file     string
+	limit    int
+	sourceID string
+}
+
+func (a *app) mappingPreviewCmd() *cobra.Command {
+	var p previewArgs
+	c := &cobra.Command{
+		Use:   "preview [CONNECTION]",
+		Short: "What would the mapping change? per customer and in all; nothing is sent",
+		Long: `Applies the mapping, or the one that --file names, to the stored records and
+compares what comes out with what was last applied to each customer: how many
+change, in which fields, which are emptied, who is left out or taken in, and
+whether the limits would stop the next sync. Reads the ledger only. Personal
+values are shortened unless --show-values is given.`,
+		Example: "  payersync mapping preview\n  payersync mapping preview acme --file mapping.new.yaml --limit 3\n  payersync mapping preview --source-id C0001 --show-values",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
+				if p.file != "" && len(names) == 0 && len(s.cfg.Connections) > 1 {
+					return exitUsage, usagef("--file is for one connection; name it, as in payersync mapping preview %s --file %s", c.Name, p.file)
+				}
+				return exitDone, a.preview(cmd.Context(), s, c, p)
+			})
+		},
+	}
+	c.Flags().StringVar(&p.file, "file", "", "another mapping `FILE` than the configured one")
+	c.Flags().IntVar(&p.limit, "limit", 10, "customers and groups told in detail; 0 for all")
+	c.Flags().StringVar(&p.sourceID, "source-id", "", "tell of this record in detail, and of no other")
+	p.flag(c)
+	return c
+}
+
+func (a *app) preview(ctx context.Context, s *session, c connectionConfig, args previewArgs) error {
+	if args.file != "" {
+		c.Mapping = args.file
+	}
+	conn, err := s.connection(ctx, c)
+	if err != nil {
+		return err
+	}
+	p, err := s.syncer.Preview(ctx, conn, syncer.PreviewOptions{Limit: args.limit, SourceID: args.sourceID})
+	if err != nil {
+		return err
+	}
+	if p.Records == 0 {
+		a.nothingStored(c)
+	}
+	if args.sourceID != "" && len(p.Customers) == 0 && p.Records > 0 {
+		return fmt.Errorf("cannot preview %q: no stored record of %s has this source id; payersync payers list shows them", args.sourceID, c.Name)
+	}
+	if a.json() {
+		return printJSON(a.out, args.hide(p))
+	}
+	a.printPreview(p, args)
+	return nil
+}
+
+// hide shortens the values of a preview.
+func (p privacy) hide(v syncer.Preview) syncer.Preview {
+	for i := range v.Blanked {
+		v.Blanked[i].From = p.field(v.Blanked[i].Path, v.Blanked[i].From)
+	}
+	for i := range v.Groups {
+		v.Groups[i].Example = p.diff(v.Groups[i].Example)
+	}
+	for i := range v.Customers {
+		v.Customers[i].Diff = p.diff(v.Customers[i].Diff)
+	}
+	return v
+}
+
+func (a *app) printPreview(p syncer.Preview, args previewArgs) {
+	fmt.Fprintf(a.out, "%s: %s\n%s\n", p.Connection, blastRadius(p), verdictOf(p))
+	if args.sourceID == "" {
+		a.printFieldCounts(p.Fields)
+		a.printGroups(p.Groups, args.privacy)
+		a.printBlanked(p.Blanked, args.privacy)
+		printNamed(a.out, "Become payers", p.Included)
+		printNamed(a.out, "Left out from now on; their customers stay in the billing service", p.Dropped)
+		printNamed(a.out, "No longer held", p.Mended)
+		printNamed(a.out, "The key would change, so they are held if they are linked", p.KeyChanges)
+		a.printFailures(p.Failures)
+	}
+	if len(p.Customers) > 0 {
+		fmt.Fprintln(a.out, "\nRecord by record")
+	}
+	for _, c := range p.Customers {
+		a.printCustomer(c, args.privacy)
+	}
+}
+
+// blastRadius says in one line what a mapping would change.
+func blastRadius(p syncer.Preview) string {
+	fresh, emptied := 0, 0
+	for _, f := range p.Failures {
+		fresh += f.New
+	}
+	for _, f := range p.Fields {
+		emptied += f.Emptied
+	}
+	parts := []string{fmt.Sprintf("%d of %s would change", p.Updates, plural(p.Linked, "linked customer"))}
+	if emptied > 0 {
+		parts[0] += fmt.Sprintf(" (%s emptied)", plural(emptied, "field"))
+	}
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{p.Creates, "would be created"}, {p.Adopts, "would be adopted"}, {p.Dropped.Count, "left out that were payers"},
+		{fresh, "held that were not"}, {p.KeyChanges.Count, "with another key"}, {p.InFlight, "wait for an answer first"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	return fmt.Sprintf("%s; %s looked at", strings.Join(parts, ", "), plural(p.Records, "stored record"))
+}
+
+// verdictOf says what would become of a sync with the mapping.
+func verdictOf(p syncer.Preview) string {
+	switch {
+	case p.Limits != "":
+		return "The limits would stop it until somebody approves: " + p.Limits
+	case p.Creates+p.Adopts+p.Updates+p.Links == 0:
+		return "The next sync would send nothing."
+	}
+	return "It is within the limits: the next sync would send it without asking."
+}
+
+func (a *app) printFieldCounts(fields []syncer.FieldCount) {
+	if len(fields) == 0 {
+		return
+	}
+	fmt.Fprintln(a.out, "\nFields of customers that exist")
+	var rows [][]string
+	for _, f := range fields {
+		rows = append(rows, []string{f.Path, fmt.Sprint(f.Changed), fmt.Sprint(f.Emptied)})
+	}
+	printTable(a.out, []string{"Field", "Change", "Of those emptied"}, rows)
+}
+
+func (a *app) printGroups(groups []syncer.ChangeGroup, p privacy) {
+	if len(groups) == 0 {
+		return
+	}
+	fmt.Fprintln(a.out, "\nWhat changes alike, the largest groups first")
+	for _, g := range groups {
+		var what []string
+		for _, c := range g.Changes {
+			what = append(what, fmt.Sprintf("%s %s", c.Path, c.Manner))
+		}
+		fmt.Fprintf(a.out, "  %s: %s\n", plural(g.Count, "customer"), strings.Join(what, ", "))
+		for _, d := range g.Example {
+			fmt.Fprintf(a.out, "      %s  %s\n", visible(g.SourceIDs[0]), p.change(d))
+		}
+	}
+}
+
+func (a *app) printBlanked(blanked []syncer.BlankedField, p privacy) {
+	if len(blanked) == 0 {
+		return
+	}
+	fmt.Fprintln(a.out, "\nThe first fields that would be emptied")
+	for _, b := range blanked {
+		fmt.Fprintf(a.out, "  %s  %s: %s\n", visible(b.SourceID), b.Path, p.quoted(b.Path, b.From))
+	}
+}
+
+func printNamed(w io.Writer, title string, n syncer.Named) {
+	if n.Count == 0 {
+		return
+	}
+	linked := ""
+	if n.Linked > 0 {
+		linked = fmt.Sprintf(" (%d linked)", n.Linked)
+	}
+	fmt.Fprintf(w, "\n%s: %s%s: %s\n", title, plural(n.Count, "record"), linked, few(n.SourceIDs, n.Count))
+}
+
+func (a *app) printFailures(failures []syncer.Failure) {
+	if len(failures) == 0 {
+		return
+	}
+	fmt.Fprintln(a.out, "\nHeld, by reason")
+	for _, f := range failures {
+		who := "as before: " + few(f.SourceIDs, f.Count)
+		if f.New > 0 {
+			who = fmt.Sprintf("%d of them new: %s", f.New, few(f.SourceIDs, f.New))
+		}
+		fmt.Fprintf(a.out, "  %s, %s\n      %s %s\n", plural(f.Count, "record"), who, visible(f.Detail), f.Reason.Next())
+	}
+}
+
+func (a *app) printCustomer(c syncer.CustomerPreview, p privacy) {
+	what := string(c.Action)
+	switch {
+	case c.Verdict == state.Held:
+		what = "hold"
+	case c.Verdict == state.Excluded:
+		what = "leave"
+	case what == "" && c.Link:
+		what = string(connector.ActionLink)
+	case what == "":
+		what = "same"
+	}
+	fmt.Fprintf(a.out, "  %-7s %s", what, visible(c.SourceID))
+	if c.Key.Value != "" {
+		fmt.Fprintf(a.out, "  (%s)", visible(c.Key.String()))
+	}
+	fmt.Fprintln(a.out)
+	for _, d := range c.Diff {
+		fmt.Fprintf(a.out, "            %s\n", p.change(d))
+	}
+	if c.Reason != "" {
+		fmt.Fprintf(a.out, "            %s\n", visible(c.Detail))
+	}
+}

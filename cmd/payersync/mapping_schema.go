@@ -1,0 +1,45 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"payersync/mapping"
+)
+
+// The files of the schemas that init writes, as the yaml-language-server line of
+// mapping.yaml and payersync.yaml names them.
+const (
+	mappingSchemaFile = "mapping.schema.json"
+	configSchemaFile  = "payersync.schema.json"
+)
+
+func (a *app) mappingSchemaCmd() *cobra.Command {
+	var of string
+	c := &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of mapping.yaml or payersync.yaml, for editors",
+		Long: `Prints the JSON Schema by which an editor completes and checks a mapping while you
+type. payersync init writes it beside the files, and a first line into them that
+editors with the YAML language server follow:
+
+  # yaml-language-server: $schema=` + mappingSchemaFile + `
+
+A schema cannot know your fields: payersync mapping check does.`,
+		Example: "  payersync mapping schema > " + mappingSchemaFile + "\n  payersync mapping schema --for config > " + configSchemaFile,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			schemas := map[string]func() []byte{"mapping": mapping.Schema, "config": configSchema}
+			schema, known := schemas[of]
+			if !known {
+				return usagef("--for is mapping or config, not %q", of)
+			}
+			_, err := a.out.Write(schema())
+			return err
+		},
+	}
+	c.Flags().StringVar(&of, "for", "mapping", "mapping or config")
+	return c
+}
+
+// schemaLine is what tells an editor where a file's schema is.
+func schemaLine(schema string) string { return "# yaml-language-server: $schema=" + schema + "\n" }

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/mapping"
+)
+
+// served is what serve works with, without its schedules: the test says when a
+// run is due.
+func (w *world) served(log *bytes.Buffer) *session {
+	w.t.Helper()
+	lookup := func(name string) (string, bool) {
+		value, ok := w.env[name]
+		return value, ok
+	}
+	a := &app{program: program{out: log, errOut: log, getenv: lookup}, now: time.Now, config: w.path("payersync.yaml"), output: "table"}
+	s, err := a.openLedger(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := s.openBilling(w.t.Context(), a, s.cfg.Log); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
+	t.Parallel()
+	rows := people(3)
+	w := newWorld(t, rows)
+	w.expect(exitDone, "sync")
+	good := decode[historyReport](t, w.expect(exitDone, "mapping", "history", "--output", "json")).FileHash
+
+	var log bytes.Buffer
+	s := w.served(&log)
+	due := func() {
+		t.Helper()
+		if err := s.sync(t.Context(), s.cfg.Connections[0], "schedule"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: trimm(Name)\n  people")
+	rows = people(4)
+	w.export(rows...)
+	due()
+	due()
+	s.close()
+	w.expectOnePerRow(rows) // the fourth came by the mapping of before
+	if n := strings.Count(log.String(), "the version before stays in force"); n != 1 {
+		t.Errorf("the mistake was logged %d times, want once:\n%s", n, &log)
+	}
+	history := decode[historyReport](t, w.expect(exitDone, "mapping", "history", "--output", "json"))
+	if len(history.Versions) != 1 || history.Versions[0].Hash != good || history.Versions[0].Runs != 3 {
+		t.Errorf("the runs used %+v, want %s alone", history.Versions, good)
+	}
+	status := w.expect(exitDone, "status").out
+	for _, want := range []string{"The mapping of acme has a mistake since", `unknown function "trimm"; did you mean "trim"?`, "payersync mapping check acme"} {
+		if !strings.Contains(status, want) {
+			t.Errorf("the status does not say %q:\n%s", want, status)
+		}
+	}
+
+	w.edit("mapping.yaml", "trimm(Name)", "trim(Name)")
+	log.Reset()
+	s = w.served(&log)
+	due()
+	s.close()
+	if !strings.Contains(log.String(), "right again") {
+		t.Errorf("that the file is right again is not logged:\n%s", &log)
+	}
+	if status := w.expect(exitDone, "status").out; strings.Contains(status, "mistake") {
+		t.Errorf("the status still says:\n%s", status)
+	}
+}
+
+func TestAFirstRunWithABadMappingSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: trimm(Name)\n  people")
+	s := w.served(new(bytes.Buffer))
+	defer s.close()
+	err := s.sync(t.Context(), s.cfg.Connections[0], "schedule")
+	if err == nil || !strings.Contains(err.Error(), "trimm") || strings.Contains(err.Error(), "no such mapping") {
+		t.Errorf("the run ended with %v", err)
+	}
+}
+
+// The mapping is edited while the first create is answered: the run goes on with
+// the version that it began with, and the next one takes the edit up.
+func TestARunIsBoundToTheMappingItBeganWith(t *testing.T) {
+	t.Parallel()
+	rows := people(5)
+	w := newWorld(t, rows)
+	var once sync.Once
+	front := func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/customers") {
+			once.Do(func() { w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: upper(Name)\n  people") })
+		}
+		return false
+	}
+	w.front.Store(&front)
+	w.expect(exitDone, "sync")
+	w.expectOnePerRow(rows)
+	for _, c := range w.box.Customers() {
+		if strings.Contains(c.Name, "PAYER") {
+			t.Fatalf("the edit reached the run under way: %s", c.Name)
+		}
+	}
+	preview := decode[syncer.Preview](t, w.expect(exitDone, "mapping", "preview", "--output", "json"))
+	w.expect(exitDone, "sync", "--yes")
+	history := decode[historyReport](t, w.expect(exitDone, "mapping", "history", "--output", "json"))
+	if preview.Updates != 5 || len(history.Versions) != 2 || history.Versions[0].Hash != history.FileHash {
+		t.Errorf("%d updates were foreseen, the runs used %+v", preview.Updates, history.Versions)
+	}
+	for _, c := range w.box.Customers() {
+		if !strings.Contains(c.Name, "PAYER") {
+			t.Errorf("the next run did not take the edit up: %s", c.Name)
+		}
+	}
+}
+
+func TestARollbackIsRefusedWhereTheVersionNoLongerFits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.expect(exitDone, "sync")
+	first := decode[historyReport](t, w.expect(exitDone, "mapping", "history", "--output", "json")).FileHash
+	w.write("customers.csv", strings.Replace(w.read("customers.csv"), "Depot", "Yard", 1))
+	w.edit("mapping.yaml", "line1: Depot", "line1: Yard")
+	edited := w.read("mapping.yaml")
+	r := w.expect(exitUsage, "mapping", "rollback", first[:6])
+	if !strings.Contains(r.errOut, "does not fit the source of acme any more") || !strings.Contains(r.errOut, `unknown field "Depot"`) {
+		t.Errorf("the refusal says: %s", r.errOut)
+	}
+	if w.read("mapping.yaml") != edited {
+		t.Error("the file was changed all the same")
+	}
+	if kept, _ := filepath.Glob(w.path("mapping.before-*")); len(kept) > 0 {
+		t.Errorf("%v were written", kept)
+	}
+}
+
+func (w *world) read(name string) string {
+	w.t.Helper()
+	data, err := os.ReadFile(w.path(name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestAReplacedFileKeepsItsPermissionsAndLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "mapping.yaml"), filepath.Join(dir, "link.yaml")
+	if err := os.WriteFile(file, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceFile(link, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || string(data) != "new" {
+		t.Errorf("the file holds %q (%v)", data, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("its mode is %v (%v)", info.Mode(), err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v are left (%v)", left, err)
+	}
+	if err := replaceFile(filepath.Join(dir, "absent", "mapping.yaml"), nil); err == nil {
+		t.Error("a folder that is not there is written to")
+	}
+}
+
+func TestFieldsAreToldWithTheirFillAndCommonValues(t *testing.T) {
+	t.Parallel()
+	rows := people(20)
+	rows[0].Phone, rows[1].Phone = "", "01632 960199"
+	w := newWorld(t, rows)
+	w.expect(exitDone, "sync")
+	report := decode[fieldsReport](t, w.expect(exitDone, "mapping", "fields", "--output", "json"))
+	got := map[string]string{}
+	for _, f := range report.Fields {
+		got[f.Written] = fmt.Sprint(f.Filled, " of ", f.Records, " ", f.Distinct, " ")
+		for _, e := range f.Examples {
+			got[f.Written] += fmt.Sprint(e.Value, "×", e.Count, " ")
+		}
+	}
+	want := map[string]string{
+		"AccountNumber": "20 of 20 20 A…×1 A…×1 A…×1 ",
+		"Name":          "20 of 20 20 P…×1 Pa…×1 Pa…×1 ",
+		"Email":         "20 of 20 20 pay…×1 pay…×1 pay…×1 ",
+		"Phone":         "19 of 20 2 01632 960100×18 016…×1 ",
+		"Street":        "20 of 20 20 1 …×1 10 …×1 11 …×1 ",
+		"Depot":         "0 of 20 0 ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	whole := w.expect(exitDone, "mapping", "fields", "--show-values").out
+	if !strings.Contains(whole, "payer10@example.org") {
+		t.Errorf("--show-values shortens:\n%s", whole)
+	}
+}
+
+func TestValuesAreShortenedAndBankDetailsNeverShown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, value, short, whole string }{
+		{"Name", "Ada Lovelace", "Ada…", "Ada Lovelace"},
+		{"Name", "Ann", "…", "Ann"},
+		{"Name", "Ëlla", "Ë…", "Ëlla"},
+		{"Name", "", "", ""},
+		{"Active", "true", "true", "true"},
+		{"BankAccountNumber", "12345678", notShown, notShown},
+		{"Bank Details", "12-34-56", notShown, notShown},
+		{"IBAN", "GB00BANK", notShown, notShown},
+		{"Org", `{"Name":"Ada Lovelace","BankAccount":"123","Age":36}`, `{"Age":"…","BankAccount":"[not shown]","Name":"Ada…"}`,
+			`{"Age":"36","BankAccount":"[not shown]","Name":"Ada Lovelace"}`},
+		{"Payments", `[{"sortCode":"12-34-56"}]`, `[{"sortCode":"[not shown]"}]`, `[{"sortCode":"[not shown]"}]`},
+		{"Note", "[see below", "[s…", "[see below"},
+		{"Name", "a\x1b[2Jb", "a…", "a\uFFFD[2Jb"},
+	} {
+		if got := (privacy{}).field(c.name, c.value); got != c.short {
+			t.Errorf("%s %q is shortened to %q, want %q", c.name, c.value, got, c.short)
+		}
+		if got := (privacy{whole: true}).field(c.name, c.value); got != c.whole {
+			t.Errorf("%s %q is shown as %q, want %q", c.name, c.value, got, c.whole)
+		}
+	}
+}
+
+func TestARuleThatReadsBankDetailsShowsNoValue(t *testing.T) {
+	t.Parallel()
+	info := connector.SourceInfo{Kind: "csv", Fields: []connector.Field{
+		{Name: "No", Type: connector.TypeText}, {Name: "BankAccountNumber", Type: connector.TypeText},
+	}}
+	m, err := mapping.Load("mapping.yaml", []byte("version: 1\nsource: csv\nkey: {no: No}\ncustomer: {name: upper(BankAccountNumber)}\n"), info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := m.Explain(connector.Record{SourceID: "1", State: connector.RecordActive, Data: []byte(`{"No":"1","BankAccountNumber":"gb12345678"}`)})
+	told := fmt.Sprint(privacy{whole: true}.rules(x.Rules))
+	if !strings.Contains(told, notShown) || strings.Contains(strings.ToLower(told), "gb12345678") {
+		t.Errorf("told %s", told)
+	}
+}

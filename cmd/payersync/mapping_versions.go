@@ -1,0 +1,354 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"payersync/mapping"
+	"payersync/state"
+)
+
+// shortHash is how much of a version's hash is shown.
+const shortHash = 8
+
+// errVersion says which version was meant by a prefix and why it was not found.
+func errVersion(prefix string, err error) error {
+	switch {
+	case errors.Is(err, state.ErrNoMapping):
+		return usagef("there is no mapping version %q; payersync mapping history lists them, and six characters are enough", visible(prefix))
+	case errors.Is(err, state.ErrManyMappings):
+		return usagef("several mapping versions begin with %q; give more of it", visible(prefix))
+	}
+	return err
+}
+
+func (a *app) mappingHistoryCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "history [CONNECTION]",
+		Short: "List the versions of a mapping that runs have used",
+		Long: `Lists every version of a connection's mapping that a run was bound to, the one used
+last first: who started its first run, when, and how many runs used it.`,
+		Example: "  payersync mapping history\n  payersync mapping history acme --output json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
+				return exitDone, a.history(cmd.Context(), s, c)
+			})
+		},
+	}
+}
+
+// historyReport is what `mapping history --output json` prints for a connection.
+type historyReport struct {
+	Connection string                 `json:"connection"`
+	File       string                 `json:"file"`
+	FileHash   string                 `json:"file_hash"` // "" when the file cannot be read
+	Versions   []state.MappingVersion `json:"versions"`
+}
+
+func (a *app) history(ctx context.Context, s *session, c connectionConfig) error {
+	versions, err := s.ledger.MappingVersions(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	r := historyReport{Connection: c.Name, File: c.Mapping, Versions: versions}
+	data, unreadable := readMapping(c.Mapping)
+	if unreadable == nil {
+		r.FileHash = hashOf(data)
+	}
+	if a.json() {
+		return printJSON(a.out, r)
+	}
+	var rows [][]string
+	for _, v := range versions {
+		note := ""
+		if v.Hash == r.FileHash {
+			note = "the file as it is now"
+		}
+		rows = append(rows, []string{v.Hash[:shortHash], v.SavedAt.Format(time.DateTime), v.Author, v.LastUsed.Format(time.DateTime), fmt.Sprint(v.Runs), note})
+	}
+	fmt.Fprintf(a.out, "%s: %s\n", c.Name, c.Mapping)
+	printTable(a.out, []string{"Version", "First used (UTC)", "By", "Last used (UTC)", "Runs", ""}, rows)
+	switch known := slices.ContainsFunc(versions, func(v state.MappingVersion) bool { return v.Hash == r.FileHash }); {
+	case unreadable != nil:
+		return unreadable
+	case !known:
+		fmt.Fprintf(a.out, "The file as it is now is version %s, which no run has used yet.\n", r.FileHash[:shortHash])
+	}
+	return nil
+}
+
+func hashOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+func (a *app) mappingShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show HASH",
+		Short:   "Print a version of a mapping",
+		Long:    "Prints a version of a mapping as the run that used it read it. Six characters of its hash are enough.",
+		Example: "  payersync mapping show 1f0c9b > mapping.old.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			v, err := s.ledger.FindMapping(cmd.Context(), args[0])
+			if err != nil {
+				return errVersion(args[0], err)
+			}
+			if a.json() {
+				return printJSON(a.out, struct {
+					state.MappingVersion
+					Text string `json:"text"`
+				}{v, v.Text})
+			}
+			_, err = fmt.Fprint(a.out, v.Text)
+			return err
+		},
+	}
+}
+
+func (a *app) mappingDiffCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff A [B]",
+		Short: "Compare two versions of a mapping, or one with a file",
+		Long: `Prints how B differs from A, line by line. A and B are versions, of which six
+characters are enough, or files. Without B it is the file that a connection uses
+which has used A.`,
+		Example: "  payersync mapping diff 1f0c9b 88ad02\n  payersync mapping diff 1f0c9b\n  payersync mapping diff 1f0c9b mapping.new.yaml",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.diff(cmd.Context(), s, args)
+		},
+	}
+}
+
+// mappingText is a text to compare and what it is called.
+type mappingText struct {
+	Name string `json:"name"`
+	text []byte
+}
+
+func (a *app) diff(ctx context.Context, s *session, args []string) error {
+	if len(args) == 1 {
+		v, err := s.ledger.FindMapping(ctx, args[0])
+		if err != nil {
+			return errVersion(args[0], err)
+		}
+		path, err := s.fileOf(ctx, v, nil)
+		if err != nil {
+			return err
+		}
+		args = append(args, path)
+	}
+	var texts [2]mappingText
+	for i, arg := range args {
+		var err error
+		if texts[i], err = s.textOf(ctx, arg); err != nil {
+			return err
+		}
+	}
+	out := diff.Diff(texts[0].Name, texts[0].text, texts[1].Name, texts[1].text)
+	if a.json() {
+		return printJSON(a.out, struct {
+			A    mappingText `json:"a"`
+			B    mappingText `json:"b"`
+			Diff string      `json:"diff"`
+		}{texts[0], texts[1], string(out)})
+	}
+	if len(out) == 0 {
+		a.say("They are the same.")
+	}
+	_, err := a.out.Write(out)
+	return err
+}
+
+// textOf returns the version that arg begins, or the file that it names.
+func (s *session) textOf(ctx context.Context, arg string) (mappingText, error) {
+	v, err := s.ledger.FindMapping(ctx, arg)
+	if err == nil {
+		return mappingText{v.Hash[:shortHash], []byte(v.Text)}, nil
+	}
+	if _, absent := os.Stat(arg); errors.Is(err, state.ErrNoMapping) && absent == nil {
+		data, err := readMapping(arg)
+		return mappingText{filepath.Base(arg), data}, err
+	}
+	return mappingText{}, errVersion(arg, err)
+}
+
+// fileOf returns the mapping file of the named connections, or of all, that have
+// used a version.
+func (s *session) fileOf(ctx context.Context, v state.MappingVersion, names []string) (string, error) {
+	configured, err := s.cfg.configured(names)
+	if err != nil {
+		return "", err
+	}
+	var files, users []string
+	for _, c := range configured {
+		used, err := s.ledger.MappingVersions(ctx, c.Name)
+		if err != nil {
+			return "", err
+		}
+		if slices.ContainsFunc(used, func(u state.MappingVersion) bool { return u.Hash == v.Hash }) {
+			files, users = append(files, c.Mapping), append(users, c.Name)
+		}
+	}
+	switch slices.Sort(files); len(slices.Compact(files)) {
+	case 0:
+		return "", usagef("no run of %s has used the mapping version %s; payersync mapping history lists what they used", connectionsNamed(configured), v.Hash[:shortHash])
+	case 1:
+		return files[0], nil
+	}
+	return "", usagef("the mapping version %s was used by %s, which have different files; name the connection", v.Hash[:shortHash], strings.Join(users, " and "))
+}
+
+func connectionsNamed(configured []connectionConfig) string {
+	names := make([]string, len(configured))
+	for i, c := range configured {
+		names[i] = c.Name
+	}
+	return strings.Join(names, " or ")
+}
+
+func (a *app) mappingRollbackCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rollback HASH [CONNECTION]",
+		Short: "Put an earlier version of a mapping back into its file",
+		Long: `Writes an earlier version into the mapping file of the connection that used it. The
+file as it was stays beside it, as NAME.before-HASH.yaml with its own hash. Nothing
+is sent: the next run plans with the version that was put back, and a change that
+touches many customers waits for approval.`,
+		Example: "  payersync mapping history\n  payersync mapping rollback 1f0c9b && payersync mapping preview",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.rollback(cmd.Context(), s, args[0], args[1:])
+		},
+	}
+}
+
+// rollbackReport is what `mapping rollback --output json` prints.
+type rollbackReport struct {
+	File    string `json:"file"`
+	Mapping string `json:"mapping_version"`
+	Kept    string `json:"kept,omitempty"` // where the file as it was is now; "" when there was none, or it was this version
+}
+
+func (a *app) rollback(ctx context.Context, s *session, prefix string, names []string) error {
+	v, err := s.ledger.FindMapping(ctx, prefix)
+	if err != nil {
+		return errVersion(prefix, err)
+	}
+	path, err := s.fileOf(ctx, v, names)
+	if err != nil {
+		return err
+	}
+	if err := s.mustFit(ctx, v, path); err != nil {
+		return err
+	}
+	r := rollbackReport{File: path, Mapping: v.Hash}
+	before, err := readMapping(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err != nil || string(before) != v.Text {
+		if r.Kept, err = a.putBack(ctx, s, path, before, v); err != nil {
+			return err
+		}
+	}
+	if a.json() {
+		return printJSON(a.out, r)
+	}
+	fmt.Fprintf(a.out, "%s is version %s now.\n", r.File, v.Hash[:shortHash])
+	if r.Kept != "" {
+		fmt.Fprintf(a.out, "The file as it was is %s.\n", r.Kept)
+	}
+	return nil
+}
+
+// mustFit refuses a version that no longer fits the source of a connection that
+// would use it: a bad mapping never replaces a good one.
+func (s *session) mustFit(ctx context.Context, v state.MappingVersion, path string) error {
+	for _, c := range s.cfg.Connections {
+		if c.Mapping != path {
+			continue
+		}
+		conn, err := s.source(ctx, c)
+		if err != nil {
+			return err
+		}
+		if _, err := mapping.Load("version "+v.Hash[:shortHash], []byte(v.Text), conn.Info); err != nil {
+			return usageError{fmt.Errorf("the mapping was not rolled back, because the version does not fit the source of %s any more; correct it by hand:\n%w", c.Name, err)}
+		}
+	}
+	return nil
+}
+
+// putBack keeps the file as it was beside itself and replaces it whole. Who did
+// so stands in the audit log before the file changes.
+func (a *app) putBack(ctx context.Context, s *session, path string, before []byte, v state.MappingVersion) (kept string, err error) {
+	if before != nil {
+		ext := filepath.Ext(path)
+		kept = fmt.Sprintf("%s.before-%s%s", strings.TrimSuffix(path, ext), hashOf(before)[:shortHash], ext)
+		if err := replaceFile(kept, before); err != nil {
+			return "", err
+		}
+	}
+	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: actor(), Action: "roll back mapping", Subject: v.Hash})
+	}); err != nil {
+		return kept, err
+	}
+	return kept, replaceFile(path, []byte(v.Text))
+}
+
+// replaceFile writes a file so that it is whole at every moment: the new one takes
+// the old one's name once it is on the disk. It keeps the permissions of the old,
+// and a link to it.
+func replaceFile(path string, data []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}

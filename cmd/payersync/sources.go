@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	generate "github.com/invopop/jsonschema"
+	yaml "go.yaml.in/yaml/v4"
+	"golang.org/x/oauth2"
+
+	"payersync/connector"
+	"payersync/connector/accounting"
+	"payersync/connector/accounting/csvfile"
+	"payersync/connector/accounting/quickbooks"
+	"payersync/connector/accounting/sqltable"
+	"payersync/connector/accounting/tryton"
+	"payersync/connector/accounting/xero"
+	"payersync/connector/credentials"
+	"payersync/connector/transport"
+	"payersync/mapping/strict"
+)
+
+// The kinds of sources, as connections[].source.kind names them.
+const (
+	kindCSV        = "csv"
+	kindXero       = "xero"
+	kindQuickBooks = "quickbooks"
+	kindTryton     = "tryton"
+	kindSQL        = "sql"
+)
+
+// defaultFullEvery is how old the last reading of everything may be.
+const defaultFullEvery = duration(7 * 24 * time.Hour)
+
+// sourceConfig is connections[].source: one kind of source, with the keys of
+// that kind and no other's.
+type sourceConfig struct {
+	sourceKeys
+	CSV        csvfile.Config
+	Xero       xero.Config
+	QuickBooks quickbooks.Config
+	Tryton     tryton.Config
+	SQL        sqltable.Config
+}
+
+// sourceKeys are the keys that several kinds share.
+type sourceKeys struct {
+	Kind         string    `yaml:"kind"`
+	FullEvery    duration  `yaml:"full_every"`
+	ClientID     secretRef `yaml:"client_id"`
+	ClientSecret secretRef `yaml:"client_secret"`
+	AuthorizeURL string    `yaml:"authorize_url"`
+	TokenURL     string    `yaml:"token_url"`
+}
+
+// sourceKind says which keys a kind of source has besides its own.
+type sourceKind struct {
+	name  string
+	own   any  // its Config, for its schema
+	oauth bool // its app's credentials and the vendor's addresses
+	full  bool // full_every: it is read incrementally
+}
+
+// kindsOfSources are in the order of their names in messages.
+var kindsOfSources = []sourceKind{
+	{name: kindCSV, own: csvfile.Config{}},
+	{name: kindXero, own: xero.Config{}, oauth: true, full: true},
+	{name: kindQuickBooks, own: quickbooks.Config{}, oauth: true, full: true},
+	{name: kindTryton, own: tryton.Config{}, full: true},
+	{name: kindSQL, own: sqltable.Config{}, full: true},
+}
+
+// UnmarshalYAML reads the shared keys, and those of the named kind.
+func (s *sourceConfig) UnmarshalYAML(node *yaml.Node) error {
+	s.FullEvery = defaultFullEvery
+	if err := node.Decode(&s.sourceKeys); err != nil {
+		return err
+	}
+	own := map[string]any{kindCSV: &s.CSV, kindXero: &s.Xero, kindQuickBooks: &s.QuickBooks, kindTryton: &s.Tryton, kindSQL: &s.SQL}
+	if into, ok := own[s.Kind]; ok {
+		return node.Decode(into)
+	}
+	return nil // the schema says which kinds there are
+}
+
+// JSONSchema describes each kind with its own keys.
+func (sourceConfig) JSONSchema() *generate.Schema {
+	var names []any
+	s := &generate.Schema{Type: "object", Required: []string{"kind"}, Properties: generate.NewProperties()}
+	for _, k := range kindsOfSources {
+		names = append(names, k.name)
+		chosen := generate.NewProperties()
+		chosen.Set("kind", &generate.Schema{Const: k.name})
+		s.AllOf = append(s.AllOf, &generate.Schema{
+			If:   &generate.Schema{Properties: chosen, Required: []string{"kind"}},
+			Then: k.schema(),
+		})
+	}
+	s.Properties.Set("kind", &generate.Schema{Type: "string", Enum: names, Description: "The kind of accounting system."})
+	for _, key := range []string{"client_id", "client_secret", "password"} {
+		s.Properties.Set(key, secretRef{}.JSONSchema())
+	}
+	return s
+}
+
+func (k sourceKind) schema() *generate.Schema {
+	s := strict.Reflector().Reflect(k.own)
+	s.Version = ""
+	set := func(key, description string, property *generate.Schema) {
+		property.Description = description
+		s.Properties.Set(key, property)
+	}
+	set("kind", "The kind of accounting system.", &generate.Schema{Type: "string"})
+	if password, ok := s.Properties.Get("password"); ok {
+		set("password", password.Description, secretRef{}.JSONSchema())
+	}
+	if k.full {
+		set("full_every", "How old the last reading of everything may be. Default 168h, a week.", duration(0).JSONSchema())
+	}
+	if k.oauth {
+		set("client_id", "env:NAME, file:PATH or the id itself, of your app at the vendor.", secretRef{}.JSONSchema())
+		set("client_secret", "env:NAME or file:PATH.", secretRef{}.JSONSchema())
+		set("authorize_url", "The vendor's consent page, where it is not the usual one.", &generate.Schema{Type: "string"})
+		set("token_url", "The vendor's token endpoint, where it is not the usual one.", &generate.Schema{Type: "string"})
+		s.Required = append(s.Required, "client_id", "client_secret")
+	}
+	return s
+}
+
+// source checks one connection's source.
+func (c *configCheck) source(at strict.Path, s *sourceConfig) {
+	c.resolve(at.Key("client_id"), &s.ClientID)
+	c.resolve(at.Key("client_secret"), &s.ClientSecret)
+	for _, password := range []*connector.Secret{&s.Tryton.Password, &s.SQL.Password} {
+		if ref := (secretRef{*password}); !ref.IsZero() {
+			c.resolve(at.Key("password"), &ref)
+			*password = ref.Secret
+		}
+	}
+	for _, path := range []*string{&s.CSV.Path, &s.SQL.Path, &s.SQL.QueryFile, &s.SQL.CAFile} {
+		if *path != "" {
+			*path = c.path(*path)
+		}
+	}
+	for _, a := range []struct{ key, address string }{{"authorize_url", s.AuthorizeURL}, {"token_url", s.TokenURL}} {
+		if a.address != "" {
+			c.url(at.Key(a.key), a.address)
+		}
+	}
+	if err := s.check(); err != nil {
+		_, what, _ := strings.Cut(err.Error(), ": ")
+		c.report(at, "%s", what)
+	}
+}
+
+// check reports what the source itself finds wrong with its keys.
+func (s *sourceConfig) check() error {
+	blank := *s
+	blank.QuickBooks.Company = cmp.Or(s.QuickBooks.Company, "0") // connecting tells it
+	_, err := blank.open(sourceDeps{http: transport.New(transport.Options{})})
+	return err
+}
+
+// secrets returns the secrets of the source, for masking.
+func (s *sourceConfig) secrets() []connector.Secret {
+	return []connector.Secret{s.ClientID.Secret, s.ClientSecret.Secret, s.Tryton.Password, s.SQL.Password}
+}
+
+// consents reports whether a person's consent is needed to read the source.
+func (s *sourceConfig) consents() bool {
+	return s.Kind == kindQuickBooks || s.Kind == kindXero && !s.Xero.CustomConnection
+}
+
+// sourceDeps is what sources are opened with.
+type sourceDeps struct {
+	http    *transport.Client
+	token   oauth2.TokenSource
+	limiter accounting.Limiter
+	now     func() time.Time
+}
+
+// prober is a source that `payersync check` can look into.
+type prober interface {
+	Probe(ctx context.Context) []accounting.Probe
+}
+
+func (s *sourceConfig) open(d sourceDeps) (accounting.Source, error) {
+	switch s.Kind {
+	case kindXero:
+		return xero.New(s.Xero, xero.Deps{HTTP: d.http, Token: d.token, Limiter: d.limiter, Now: d.now})
+	case kindQuickBooks:
+		return quickbooks.New(s.QuickBooks, quickbooks.Deps{HTTP: d.http, Token: d.token, Limiter: d.limiter, Now: d.now})
+	case kindTryton:
+		return tryton.New(s.Tryton, tryton.Deps{HTTP: d.http, Limiter: d.limiter, Now: d.now})
+	case kindSQL:
+		return sqltable.New(s.SQL)
+	}
+	return csvfile.New(s.CSV)
+}
+
+// limits is the request budget of the source's organisation.
+func (s *sourceConfig) limits() connector.Limits {
+	switch s.Kind {
+	case kindXero:
+		return s.Xero.Limits()
+	case kindQuickBooks:
+		return s.QuickBooks.Limits()
+	}
+	return connector.Limits{}
+}
+
+// tenant is the organisation that the configuration names, and where it is kept.
+func (s *sourceConfig) tenant() *string {
+	if s.Kind == kindQuickBooks {
+		return &s.QuickBooks.Company
+	}
+	return &s.Xero.Tenant
+}
+
+// provider is the source's authorisation server with our application at it.
+func (s *sourceConfig) provider() credentials.Provider {
+	p := credentials.Provider{OAuth: oauth2.Config{ClientID: s.ClientID.Expose(), ClientSecret: s.ClientSecret.Expose()}}
+	switch s.Kind {
+	case kindXero:
+		p.OAuth.Endpoint, p.OAuth.Scopes, p.Grace, p.IdleLife = xero.Endpoint(), s.Xero.Scopes(), xero.Grace, xero.IdleLife
+	case kindQuickBooks:
+		p.OAuth.Endpoint, p.OAuth.Scopes, p.IdleLife = quickbooks.Endpoint(), quickbooks.Scopes(), quickbooks.IdleLife
+	}
+	p.OAuth.Endpoint.AuthURL = cmp.Or(s.AuthorizeURL, p.OAuth.Endpoint.AuthURL)
+	p.OAuth.Endpoint.TokenURL = cmp.Or(s.TokenURL, p.OAuth.Endpoint.TokenURL)
+	return p
+}

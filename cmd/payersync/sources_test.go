@@ -1,0 +1,108 @@
+package main
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	yaml "go.yaml.in/yaml/v4"
+
+	"payersync/configs"
+	"payersync/connector"
+)
+
+// ofSource is a configuration with one source.
+func ofSource(source string) string {
+	return strings.Replace(minimal, "{kind: csv, path: /data/a.csv, preset: xero}", source, 1)
+}
+
+func TestEachKindOfSourceIsRead(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		source   string
+		consents bool
+		limits   connector.Limits
+		password string
+	}{
+		{source: "{kind: csv, path: a.csv, id: [No]}"},
+		{source: "{kind: xero, client_id: env:BILLING_CLIENT_ID, client_secret: s}", consents: true,
+			limits: connector.Limits{PerMinute: 60, PerDay: 5000, Concurrent: 5}},
+		{source: "{kind: xero, custom_connection: true, per_day: 1000, client_id: x, client_secret: s}",
+			limits: connector.Limits{PerMinute: 60, PerDay: 1000, Concurrent: 5}},
+		{source: "{kind: quickbooks, sandbox: true, client_id: x, client_secret: s}", consents: true,
+			limits: connector.Limits{PerMinute: 500, PerDay: 15000, Concurrent: 10}},
+		{source: `{kind: tryton, url: "https://tryton.example.com", database: d, user: u, password: env:BILLING_CLIENT_SECRET}`, password: "hunter2-secret"},
+		{source: "{kind: sql, driver: postgres, database: d, user: u, password: env:BILLING_CLIENT_SECRET, table: customers, id: [id]}", password: "hunter2-secret"},
+	}
+	schema := compiled(t, configSchema())
+	for _, tt := range tests {
+		t.Run(tt.source, func(t *testing.T) {
+			t.Parallel()
+			text := ofSource(tt.source)
+			s := load(t, text).Connections[0].Source
+			if s.consents() != tt.consents || !cmp.Equal(s.limits(), tt.limits) {
+				t.Errorf("consents %t, limits %+v", s.consents(), s.limits())
+			}
+			if got := s.Tryton.Password.Expose() + s.SQL.Password.Expose(); got != tt.password {
+				t.Errorf("the password is %q", got)
+			}
+			if s.Kind != kindCSV && time.Duration(s.FullEvery) != 7*24*time.Hour {
+				t.Errorf("full_every is %s", time.Duration(s.FullEvery))
+			}
+			var content any
+			if err := yaml.Unmarshal([]byte(text), &content); err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(content); err != nil {
+				t.Errorf("the schema refuses it: %v", err)
+			}
+		})
+	}
+}
+
+func TestSecretsOfSourcesAreMasked(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, ofSource("{kind: sql, driver: postgres, database: d, user: u, password: canary-password, table: customers, id: [id]}"))
+	found := false
+	for _, s := range cfg.secrets() {
+		found = found || s.Expose() == "canary-password"
+	}
+	if !found {
+		t.Error("the password is not among the secrets to mask")
+	}
+}
+
+func TestInitWritesASetUpThatLoadsForEverySourceWithAMapping(t *testing.T) {
+	t.Parallel()
+	mappings, err := fs.Glob(configs.FS, "mappings/*.yaml")
+	if err != nil || len(mappings) != len(sourceKinds()) {
+		t.Errorf("init knows %d kinds of sources for %d mappings, %v", len(sourceKinds()), len(mappings), err)
+	}
+	for _, kind := range sourceKinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			a := &app{program: program{out: io.Discard}, output: "table"}
+			if err := a.initialise(dir, kind); err != nil {
+				t.Fatal(err)
+			}
+			set := func(name string) (string, bool) { return "set", true }
+			cfg, err := loadConfig(filepath.Join(dir, "payersync.yaml"), set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source := cfg.Connections[0].Source
+			if prefix, _, _ := strings.Cut(kind, "-"); source.Kind != prefix {
+				t.Errorf("the source is of the kind %s", source.Kind)
+			}
+			if _, err := os.Stat(source.SQL.QueryFile); source.SQL.QueryFile != "" && err != nil {
+				t.Errorf("the query is not there: %v", err)
+			}
+		})
+	}
+}

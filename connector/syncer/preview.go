@@ -1,0 +1,142 @@
+package syncer
+
+import (
+	"context"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// PreviewOptions say what a preview tells in detail.
+type PreviewOptions struct {
+	Limit    int    // customers told field by field, and the most ids and groups named; 0 for all
+	SourceID string // tells of this record alone field by field; "" for the first that change
+}
+
+// Preview is what the next plan would do with the connection's mapping if the
+// accounting system had not changed since it was last read. Creates to InFlight
+// sort every record once. Values are personal: what is shown of them is the
+// caller's decision.
+type Preview struct {
+	Connection string `json:"connection"`
+	Mapping    string `json:"mapping_version"`
+	Records    int    `json:"records"`
+	Linked     int    `json:"linked"` // payers that are linked now: the base of the guards
+
+	Creates   int `json:"creates"`
+	Adopts    int `json:"adopts"`
+	Updates   int `json:"updates"`
+	Unchanged int `json:"unchanged"`
+	Excluded  int `json:"excluded"`
+	Held      int `json:"held"`
+	InFlight  int `json:"in_flight"` // sent without a definite answer: their bytes come first
+	Links     int `json:"links"`     // signing links that would be asked for
+
+	Weight state.Weight `json:"-"`
+	Limits string       `json:"limits"` // the guards that would stop it, in words; "" for none
+
+	Fields     []FieldCount      `json:"fields"`      // of customers that exist, most changed first
+	Blanked    []BlankedField    `json:"blanked"`     // the first fields that would be emptied
+	Groups     []ChangeGroup     `json:"groups"`      // equal changes of customers that exist, largest first
+	Included   Named             `json:"included"`    // records that become payers
+	Dropped    Named             `json:"dropped"`     // payers that are excluded from now on
+	Mended     Named             `json:"mended"`      // held ones that are so no more
+	Failures   []Failure         `json:"failures"`    // what holds records, most first
+	KeyChanges Named             `json:"key_changes"` // payers whose key would become another
+	Customers  []CustomerPreview `json:"customers"`
+}
+
+// FieldCount says for how many customers that exist a field would change.
+type FieldCount struct {
+	Path    string `json:"path"`
+	Changed int    `json:"changed"`
+	Emptied int    `json:"emptied"` // of those
+}
+
+// BlankedField is a field that would be emptied.
+type BlankedField struct {
+	SourceID string `json:"source_id"`
+	Path     string `json:"path"`
+	From     string `json:"from"`
+}
+
+// ChangeGroup is a set of customers that exist and whose same fields would change
+// in the same manner.
+type ChangeGroup struct {
+	Changes   []FieldManner           `json:"changes"`
+	Count     int                     `json:"count"`
+	SourceIDs []string                `json:"source_ids"` // the first of them
+	Example   []connector.FieldChange `json:"example"`    // what would change for the very first
+}
+
+// FieldManner is a field and how it would change.
+type FieldManner struct {
+	Path   string `json:"path"`
+	Manner Manner `json:"manner"`
+}
+
+// Manner says how a value would change.
+type Manner string
+
+// The manners.
+const (
+	MannerFilled  Manner = "filled in"
+	MannerEmptied Manner = "emptied"
+	MannerCase    Manner = "only upper and lower case"
+	MannerSpaces  Manner = "only spaces"
+	MannerChanged Manner = "changed"
+)
+
+// Named counts records and names the first of them.
+type Named struct {
+	Count     int      `json:"count"`
+	Linked    int      `json:"linked"` // of those, the ones with a customer
+	SourceIDs []string `json:"source_ids"`
+}
+
+// Failure is a reason for which records are held.
+type Failure struct {
+	Reason    connector.Reason `json:"reason"`
+	Count     int              `json:"count"`
+	New       int              `json:"new"`        // of those, the ones that were not held before
+	SourceIDs []string         `json:"source_ids"` // the first of them, new ones only where there are any
+	Detail    string           `json:"detail"`     // in words, for the very first
+}
+
+// CustomerPreview is what would be done for one record.
+type CustomerPreview struct {
+	SourceID  string                  `json:"source_id"`
+	Key       connector.Key           `json:"key"`
+	Verdict   state.Verdict           `json:"verdict"`
+	Action    connector.Action        `json:"action,omitempty"`
+	BillingID string                  `json:"billing_id,omitempty"`
+	Link      bool                    `json:"link"` // a signing link would be asked for
+	Reason    connector.Reason        `json:"reason,omitempty"`
+	Detail    string                  `json:"detail,omitempty"`
+	Diff      []connector.FieldChange `json:"diff,omitempty"`
+}
+
+// Preview decides on every stored record by the very rules of a plan and adds up
+// what came out. It reads the ledger only: it asks neither the accounting system
+// nor the billing service, and stores nothing. Whether a new payer has a customer
+// already is judged by the service's list as it was last read.
+func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions) (Preview, error) {
+	since, err := s.seenSince(ctx, conn)
+	if err != nil {
+		return Preview{}, err
+	}
+	f := &forecast{run: &run{Syncer: s, conn: conn}, limit: o.Limit, groups: map[string]*changeGroup{}}
+	if err := f.foresee(ctx, since); err != nil {
+		return Preview{}, err
+	}
+	elsewhere, err := s.Ledger.KeysElsewhere(ctx, conn.Name, since)
+	if err != nil {
+		return Preview{}, err
+	}
+	f.holdSharedKeys(elsewhere)
+	p, err := f.add(ctx)
+	if err != nil {
+		return p, err
+	}
+	return p, f.tell(ctx, &p, o.SourceID)
+}

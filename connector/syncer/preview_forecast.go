@@ -1,0 +1,441 @@
+package syncer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// forecast is a preview in the making. It keeps no personal value: records that
+// are told in detail are decided on once more.
+type forecast struct {
+	*run
+	limit  int
+	all    []foreseen
+	groups map[string]*changeGroup
+}
+
+// foreseen is the decision on one record.
+type foreseen struct {
+	sourceID string
+	was, now state.Verdict
+	action   connector.Action // of its customer's change; "" for none
+	key      connector.Key    // that counts against a second payer with the same
+	reason   connector.Reason
+	group    *changeGroup // set for customers that exist and would change
+	weight   state.Weight
+	link     bool
+	linked   bool
+	rekeyed  bool
+	inFlight bool
+}
+
+type changeGroup struct {
+	ChangeGroup
+	order int
+}
+
+// foresee decides on every stored record. The next page is read while one is
+// decided on.
+func (f *forecast) foresee(ctx context.Context, since int64) error {
+	pages := make(chan []state.StoredRecord)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(pages)
+		return f.eachStored(ctx, f.conn, since, func(page []state.StoredRecord) error {
+			select {
+			case pages <- page:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	})
+	group.Go(func() error {
+		for page := range pages {
+			decisions, err := f.decidePage(ctx, page)
+			if err != nil {
+				return err
+			}
+			for i, d := range decisions {
+				f.all = append(f.all, f.entry(page[i], d))
+			}
+			f.progress("preview", len(f.all), 0)
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// decidePage decides on the records of a page side by side: no decision looks at
+// what another has said.
+func (f *forecast) decidePage(ctx context.Context, page []state.StoredRecord) ([]state.Decision, error) {
+	decisions := make([]state.Decision, len(page))
+	group, ctx := errgroup.WithContext(ctx)
+	part := (len(page) + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0)
+	for from := 0; from < len(page); from += part {
+		group.Go(func() error {
+			for i := from; i < min(from+part, len(page)); i++ {
+				var err error
+				if decisions[i], err = f.foreseeOne(ctx, page[i]); err != nil {
+					return fmt.Errorf("record %s: %w", page[i].Record.SourceID, err)
+				}
+			}
+			return nil
+		})
+	}
+	return decisions, group.Wait()
+}
+
+// foreseeOne says what the next plan would decide. What is settled already is not
+// planned again, and a customer in flight not before its answer.
+func (f *forecast) foreseeOne(ctx context.Context, r state.StoredRecord) (state.Decision, error) {
+	if r.InFlight {
+		return state.Decision{SourceID: r.Record.SourceID, Verdict: r.Verdict}, nil
+	}
+	d, err := f.decide(ctx, r.Candidate)
+	if r.Settled {
+		d.Customer, d.Link = nil, false
+	}
+	return d, err
+}
+
+func (f *forecast) entry(r state.StoredRecord, d state.Decision) foreseen {
+	e := foreseen{
+		sourceID: d.SourceID, was: r.Verdict, now: d.Verdict, reason: d.Reason, key: countingKey(r, d), weight: r.Weigh(d),
+		link: r.AsksForLink(d), inFlight: r.InFlight,
+	}
+	if p := r.Payer; p != nil {
+		e.linked = p.BillingID != ""
+		e.rekeyed = d.Key.Value != "" && d.Key != p.Key
+	}
+	if d.Customer != nil {
+		e.action = d.Customer.Action
+		if e.action == connector.ActionUpdate {
+			e.group = f.groupOf(d.Customer.Diff)
+		}
+	}
+	return e
+}
+
+// countingKey returns the key that the ledger would hold the record's payer under
+// once the decision is saved; zero for a record that would not count.
+func countingKey(r state.StoredRecord, d state.Decision) connector.Key {
+	p := r.Payer
+	switch {
+	case d.Verdict != state.Included && d.Verdict != state.Held:
+		return connector.Key{}
+	case p != nil && (p.BillingID != "" || p.LinkState == connector.LinkCreating || d.Key.Value == ""):
+		return p.Key
+	}
+	return d.Key
+}
+
+// groupOf returns the group of customers whose changes are equal to this one.
+func (f *forecast) groupOf(diff []connector.FieldChange) *changeGroup {
+	changes := make([]FieldManner, len(diff))
+	var name strings.Builder
+	for i, d := range diff {
+		changes[i] = FieldManner{d.Path, mannerOf(d)}
+		fmt.Fprintf(&name, "%s\x00%s\x00", d.Path, changes[i].Manner)
+	}
+	g := f.groups[name.String()]
+	if g == nil {
+		g = &changeGroup{ChangeGroup{Changes: changes}, len(f.groups)}
+		f.groups[name.String()] = g
+	}
+	return g
+}
+
+func (g *changeGroup) empties() bool {
+	return slices.ContainsFunc(g.Changes, func(c FieldManner) bool { return c.Manner == MannerEmptied })
+}
+
+func mannerOf(d connector.FieldChange) Manner {
+	spaceless := func(s string) string { return strings.Join(strings.Fields(s), "") }
+	switch {
+	case d.From == "":
+		return MannerFilled
+	case d.To == "":
+		return MannerEmptied
+	case strings.EqualFold(d.From, d.To):
+		return MannerCase
+	case spaceless(d.From) == spaceless(d.To):
+		return MannerSpaces
+	}
+	return MannerChanged
+}
+
+// holdSharedKeys holds the records whose key another payer has too, as a plan
+// does once every record was decided on (fault F48).
+func (f *forecast) holdSharedKeys(holders map[connector.Key]int) {
+	for _, e := range f.all {
+		if e.key.Value != "" {
+			holders[e.key]++
+		}
+	}
+	for i := range f.all {
+		e := &f.all[i]
+		if e.key.Value == "" || holders[e.key] < 2 {
+			continue
+		}
+		e.now, e.reason = state.Held, connector.ReasonKeyShared
+		e.action, e.group, e.weight, e.link = "", nil, state.Weight{}, false
+	}
+}
+
+// add adds the decisions up.
+func (f *forecast) add(ctx context.Context) (Preview, error) {
+	p := Preview{Connection: f.conn.Name, Mapping: f.conn.Mapping.Version(), Records: len(f.all), Failures: []Failure{}}
+	for _, named := range []*Named{&p.Included, &p.Dropped, &p.Mended, &p.KeyChanges} {
+		named.SourceIDs = []string{}
+	}
+	failures := map[connector.Reason]*Failure{}
+	for i := range f.all {
+		e := &f.all[i]
+		p.count(e)
+		f.compare(&p, e)
+		if e.reason != "" && !e.inFlight {
+			f.addFailure(failures, e)
+		}
+	}
+	var err error
+	if p.Linked, err = f.Ledger.LinkedCount(ctx, f.conn.Name); err != nil {
+		return p, err
+	}
+	p.Limits = f.Settings.Guards.Exceeded(p.Weight, p.Linked)
+	p.Fields, p.Groups = f.fieldCounts(), f.largestGroups()
+	for _, failure := range slices.SortedFunc(maps.Values(failures), func(a, b *Failure) int {
+		return cmp.Or(cmp.Compare(b.New, a.New), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
+	}) {
+		p.Failures = append(p.Failures, *failure)
+	}
+	return p, nil
+}
+
+// count sorts a record into one class.
+func (p *Preview) count(e *foreseen) {
+	p.Weight = p.Weight.Plus(e.weight)
+	if e.link {
+		p.Links++
+	}
+	switch {
+	case e.inFlight:
+		p.InFlight++
+	case e.action == connector.ActionCreate:
+		p.Creates++
+	case e.action == connector.ActionAdopt:
+		p.Adopts++
+	case e.action == connector.ActionUpdate:
+		p.Updates++
+	case e.now == state.Excluded:
+		p.Excluded++
+	case e.reason != "":
+		p.Held++
+	default:
+		p.Unchanged++
+	}
+}
+
+// compare notes what the decision makes of what stood before.
+func (f *forecast) compare(p *Preview, e *foreseen) {
+	was := e.was == state.Included || e.was == state.Held
+	switch {
+	case e.inFlight:
+	case !was && e.now == state.Included:
+		f.name(&p.Included, e)
+	case was && e.now == state.Excluded:
+		f.name(&p.Dropped, e)
+	case e.was == state.Held && e.now == state.Included:
+		f.name(&p.Mended, e)
+	}
+	if e.rekeyed {
+		f.name(&p.KeyChanges, e)
+	}
+	if e.group != nil {
+		e.group.Count++
+		e.group.SourceIDs = f.append(e.group.SourceIDs, e.sourceID)
+	}
+}
+
+func (f *forecast) name(n *Named, e *foreseen) {
+	n.Count++
+	if e.linked {
+		n.Linked++
+	}
+	n.SourceIDs = f.append(n.SourceIDs, e.sourceID)
+}
+
+// append adds an id while there is room for it.
+func (f *forecast) append(ids []string, id string) []string {
+	if f.limit > 0 && len(ids) >= f.limit {
+		return ids
+	}
+	return append(ids, id)
+}
+
+// addFailure counts a record that would be held. The first new one pushes aside
+// the names of old ones.
+func (f *forecast) addFailure(all map[connector.Reason]*Failure, e *foreseen) {
+	failure := all[e.reason]
+	if failure == nil {
+		failure = &Failure{Reason: e.reason}
+		all[e.reason] = failure
+	}
+	failure.Count++
+	isNew := e.now == state.Held && e.was != state.Held
+	if isNew {
+		if failure.New == 0 {
+			failure.SourceIDs = nil
+		}
+		failure.New++
+	}
+	if isNew || failure.New == 0 {
+		failure.SourceIDs = f.append(failure.SourceIDs, e.sourceID)
+	}
+}
+
+func (f *forecast) fieldCounts() []FieldCount {
+	counts := map[string]*FieldCount{}
+	for _, g := range f.groups {
+		for _, c := range g.Changes {
+			field := counts[c.Path]
+			if field == nil {
+				field = &FieldCount{Path: c.Path}
+				counts[c.Path] = field
+			}
+			field.Changed += g.Count
+			if c.Manner == MannerEmptied {
+				field.Emptied += g.Count
+			}
+		}
+	}
+	out := []FieldCount{}
+	for _, field := range counts {
+		if field.Changed > 0 {
+			out = append(out, *field)
+		}
+	}
+	slices.SortFunc(out, func(a, b FieldCount) int {
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(a.Path, b.Path))
+	})
+	return out
+}
+
+func (f *forecast) largestGroups() []ChangeGroup {
+	all := slices.SortedFunc(maps.Values(f.groups), func(a, b *changeGroup) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.order, b.order))
+	})
+	out := []ChangeGroup{}
+	for _, g := range all {
+		if g.Count > 0 && (f.limit <= 0 || len(out) < f.limit) {
+			out = append(out, g.ChangeGroup)
+		}
+	}
+	return out
+}
+
+// tell adds the values: the examples of groups and failures, the first fields
+// that would be emptied, and the first customers that change, or the one asked for.
+func (f *forecast) tell(ctx context.Context, p *Preview, sourceID string) error {
+	for i := range p.Groups {
+		c, err := f.customer(ctx, p.Groups[i].SourceIDs[0])
+		if err != nil {
+			return err
+		}
+		p.Groups[i].Example = c.Diff
+	}
+	for i := range p.Failures {
+		failure := &p.Failures[i]
+		c, err := f.customer(ctx, failure.SourceIDs[0])
+		if err != nil {
+			return err
+		}
+		if failure.Detail = c.Detail; c.Reason != failure.Reason || c.Detail == "" {
+			failure.Detail = failure.Reason.Sentence()
+		}
+	}
+	if err := f.tellBlanked(ctx, p); err != nil {
+		return err
+	}
+	return f.tellCustomers(ctx, p, sourceID)
+}
+
+func (f *forecast) tellBlanked(ctx context.Context, p *Preview) error {
+	p.Blanked = []BlankedField{}
+	for _, e := range f.all {
+		if e.group == nil || !e.group.empties() || f.full(len(p.Blanked)) {
+			continue
+		}
+		c, err := f.customer(ctx, e.sourceID)
+		if err != nil {
+			return err
+		}
+		for _, d := range c.Diff {
+			if d.From != "" && d.To == "" && !f.full(len(p.Blanked)) {
+				p.Blanked = append(p.Blanked, BlankedField{e.sourceID, d.Path, d.From})
+			}
+		}
+	}
+	return nil
+}
+
+func (f *forecast) full(n int) bool { return f.limit > 0 && n >= f.limit }
+
+func (f *forecast) tellCustomers(ctx context.Context, p *Preview, sourceID string) error {
+	p.Customers = []CustomerPreview{}
+	for i := range f.all {
+		e := &f.all[i]
+		asked := e.sourceID == sourceID
+		if !asked && (sourceID != "" || !e.moves() || f.full(len(p.Customers))) {
+			continue
+		}
+		c, err := f.customer(ctx, e.sourceID)
+		if err != nil {
+			return err
+		}
+		if e.reason == connector.ReasonKeyShared {
+			c = CustomerPreview{SourceID: e.sourceID, Key: e.key, Verdict: e.now, Reason: e.reason, Detail: e.reason.Sentence()}
+		}
+		p.Customers = append(p.Customers, c)
+	}
+	return nil
+}
+
+// moves reports whether the mapping would change anything for the record.
+func (e *foreseen) moves() bool {
+	dropped := e.now == state.Excluded && (e.was == state.Included || e.was == state.Held)
+	return e.action != "" || dropped || e.rekeyed || e.now == state.Held && e.was != state.Held
+}
+
+// customer decides on one record again, with its values.
+func (f *forecast) customer(ctx context.Context, sourceID string) (CustomerPreview, error) {
+	r, err := f.Ledger.StoredRecord(ctx, f.conn.Name, sourceID, f.conn.Mapping.Version())
+	if err != nil {
+		return CustomerPreview{}, err
+	}
+	d, err := f.foreseeOne(ctx, r)
+	if err != nil {
+		return CustomerPreview{}, fmt.Errorf("record %s: %w", sourceID, err)
+	}
+	c := CustomerPreview{SourceID: sourceID, Key: d.Key, Verdict: d.Verdict, Link: r.AsksForLink(d), Reason: d.Reason, Detail: d.Detail}
+	if r.Payer != nil {
+		c.BillingID = r.Payer.BillingID
+		if c.Key.Value == "" {
+			c.Key = r.Payer.Key
+		}
+	}
+	if d.Customer != nil {
+		c.Action, c.Diff, c.BillingID = d.Customer.Action, d.Customer.Diff, d.Customer.BillingID
+	}
+	return c, nil
+}

@@ -1,0 +1,341 @@
+package syncer_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (w *world) preview(o syncer.PreviewOptions) syncer.Preview {
+	w.t.Helper()
+	p, err := w.syncer.Preview(context.Background(), w.connection(), o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// edit edits the mapping.
+func (w *world) edit(old, text string) {
+	w.t.Helper()
+	if !strings.Contains(w.mapping, old) {
+		w.t.Fatalf("the mapping does not hold %q", old)
+	}
+	w.mapping = strings.Replace(w.mapping, old, text, 1)
+}
+
+func TestAPreviewTellsWhatAnEditWouldChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("1", "ann", "ann@example.com")
+	w.books.put("2", "Bob", "bob@example.com")
+	w.books.put("3", "cid", "cid@example.com")
+	w.books.putAs("4", map[string]string{"No": "4", "Name": "Left Out", "Email": "left@example.com", "Group": "other"})
+	w.books.putAs("5", map[string]string{"No": "5", "Name": "Broken", "Email": "broken", "Group": "payer"})
+	w.run()
+
+	w.edit("name: trim(Name)\n  people:", "name: upper(Name)\n  people:")
+	w.edit("postCode: Postcode", `postCode: 'No == "2" ? "" : Postcode'`)
+	w.edit(`include: Group == "payer"`, `include: No != "3"`)
+	before := len(w.service.Requests())
+	got := w.preview(syncer.PreviewOptions{Limit: 10})
+	if n := len(w.service.Requests()) - before; n != 0 {
+		t.Errorf("the preview made %d requests", n)
+	}
+
+	got.Mapping, got.Weight = "", state.Weight{}
+	for i := range got.Customers {
+		got.Customers[i].BillingID = ""
+	}
+	upper := []syncer.FieldManner{{Path: "name", Manner: syncer.MannerCase}}
+	want := syncer.Preview{
+		Connection: "acme", Records: 5, Linked: 3, Creates: 1, Updates: 2, Excluded: 1, Held: 1, Links: 1,
+		Limits: "1 fields would be emptied (the limit is 0).",
+		Fields: []syncer.FieldCount{{Path: "name", Changed: 2}, {Path: "addresses[0].postCode", Changed: 1, Emptied: 1}},
+		Blanked: []syncer.BlankedField{
+			{SourceID: "2", Path: "addresses[0].postCode", From: "LS1 4AP"},
+		},
+		Groups: []syncer.ChangeGroup{
+			{Changes: upper, Count: 1, SourceIDs: []string{"1"}, Example: []connector.FieldChange{{Path: "name", From: "ann", To: "ANN"}}},
+			{
+				Changes: append([]syncer.FieldManner{{Path: "addresses[0].postCode", Manner: syncer.MannerEmptied}}, upper...),
+				Count:   1, SourceIDs: []string{"2"},
+				Example: []connector.FieldChange{{Path: "addresses[0].postCode", From: "LS1 4AP"}, {Path: "name", From: "Bob", To: "BOB"}},
+			},
+		},
+		Included:   syncer.Named{Count: 1, SourceIDs: []string{"4"}},
+		Dropped:    syncer.Named{Count: 1, Linked: 1, SourceIDs: []string{"3"}},
+		Mended:     syncer.Named{SourceIDs: []string{}},
+		KeyChanges: syncer.Named{SourceIDs: []string{}},
+		Failures: []syncer.Failure{{
+			Reason: connector.ReasonEmailMalformed, Count: 1, SourceIDs: []string{"5"}, Detail: "The e-mail address of contact 1 is not well formed.",
+		}},
+		Customers: []syncer.CustomerPreview{
+			{SourceID: "1", Key: key("1"), Verdict: state.Included, Action: connector.ActionUpdate, Diff: []connector.FieldChange{{Path: "name", From: "ann", To: "ANN"}}},
+			{SourceID: "2", Key: key("2"), Verdict: state.Included, Action: connector.ActionUpdate, Diff: []connector.FieldChange{
+				{Path: "addresses[0].postCode", From: "LS1 4AP"}, {Path: "name", From: "Bob", To: "BOB"},
+			}},
+			{SourceID: "3", Key: key("3"), Verdict: state.Excluded},
+			{SourceID: "4", Key: key("4"), Verdict: state.Included, Action: connector.ActionCreate, Link: true, Diff: []connector.FieldChange{
+				{Path: "addresses[0].line1", To: "1 Quay St"}, {Path: "externalData.customerNo", To: "4"}, {Path: "name", To: "LEFT OUT"},
+				{Path: "people[0].email", To: "left@example.com"}, {Path: "people[0].name", To: "Left Out"},
+			}},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("preview (-want +got):\n%s", diff)
+	}
+}
+
+func key(value string) connector.Key { return connector.Key{Name: "customerNo", Value: value} }
+
+func TestAPreviewNamesKeysThatWouldChangeAndTellsOfOneRecordAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 30 {
+		w.books.put(fmt.Sprintf("%02d", i), fmt.Sprintf("Payer %d", i), fmt.Sprintf("p%d@example.com", i))
+	}
+	w.run()
+	w.edit("customerNo: No", "customerNo: upper(Name)")
+	got := w.preview(syncer.PreviewOptions{Limit: 5, SourceID: "17"})
+	if got.KeyChanges.Count != 30 || got.KeyChanges.Linked != 30 || len(got.KeyChanges.SourceIDs) != 5 || got.Held != 30 {
+		t.Errorf("key changes %+v, held %d", got.KeyChanges, got.Held)
+	}
+	if len(got.Customers) != 1 || got.Customers[0].SourceID != "17" || got.Customers[0].Reason != connector.ReasonKeyChanged {
+		t.Errorf("customers %+v", got.Customers)
+	}
+}
+
+// The mappings that TestAPreviewSaysWhatThePlanDoes goes from and to.
+var previewMappings = []func(string) string{
+	func(m string) string { return m },
+	func(m string) string { return m + "# another version\n" },
+	func(m string) string {
+		return strings.Replace(m, `include: Group == "payer"`, `include: Group != "payer"`, 1)
+	},
+	func(m string) string { return strings.Replace(m, "include: Group == \"payer\"\n", "", 1) },
+	func(m string) string { return strings.Replace(m, "customerNo: No", "customerNo: 'truncate(No, 1)'", 1) },
+	func(m string) string { return strings.Replace(m, "name: trim(Name)\n", "name: upper(Name)\n", 1) },
+	func(m string) string {
+		return strings.Replace(m, "postCode: Postcode", "postCode: digits(Postcode)", 1)
+	},
+	func(m string) string {
+		return strings.Replace(m, "lower(trim(Email))", `'replace(Email, "example", "")'`, 1)
+	},
+	func(m string) string { return m[:strings.Index(m, "mandate:")] },
+}
+
+// TestAPreviewSaysWhatThePlanDoes makes small random worlds, leaves them at some
+// point between plan and apply, edits the mapping, and compares the preview with
+// the plan of the very next run.
+func TestAPreviewSaysWhatThePlanDoes(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(24) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 0))
+			w := newWorld(t)
+			w.mapping = previewMappings[r.IntN(5)](standardMapping)
+			w.syncer.Settings.Guards = syncer.Guards{MaxCreates: 2, MaxChangesFloor: 1}
+			for range 1 + r.IntN(3) {
+				w.scramble(r)
+				if r.IntN(2) == 0 {
+					w.service.Inject(sandbox.Fault{
+						Kind: pick(r, []sandbox.FaultKind{sandbox.LostRequest, sandbox.LostResponse, sandbox.ErrorBefore}), Status: http.StatusUnprocessableEntity, Method: pick(r, []string{"POST", "PUT", "GET"}),
+						Count: 1 + r.IntN(4), Probability: 0.6,
+					})
+				}
+				w.runWith(t.Context(), w.anyRun(r))
+				w.service.ClearFaults()
+			}
+			w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}) // what the service holds is known as it is
+			from := w.mapping
+			if r.IntN(3) > 0 {
+				w.mapping = pick(r, previewMappings)(standardMapping)
+			}
+			got := w.preview(syncer.PreviewOptions{Limit: 3})
+			res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+			if res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			plan := res.Plan
+			said := []any{got.Creates, got.Adopts, got.Updates, got.Links, got.Weight, got.Limits, got.Excluded}
+			does := []any{plan.Creates, plan.Adopts, plan.Updates, plan.Links, plan.Open, plan.Limits, res.Counts.Excluded}
+			if diff := cmp.Diff(does, said); diff != "" {
+				t.Errorf("preview is another than the plan: creates, adopts, updates, links, weight, limits, excluded (-plan +preview):\n%s\nfrom\n%s\nto\n%s", diff, from, w.mapping)
+			}
+			if sum := got.Creates + got.Adopts + got.Updates + got.Unchanged + got.Excluded + got.Held + got.InFlight; sum != got.Records {
+				t.Errorf("the classes add up to %d of %d records", sum, got.Records)
+			}
+		})
+	}
+}
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// scramble changes the accounting system a little.
+func (w *world) scramble(r *rand.Rand) {
+	for range 3 + r.IntN(4) {
+		no := fmt.Sprint(10 + r.IntN(8))
+		w.books.putAs(no, map[string]string{
+			"No":   no, // the first figure alone is shared by all
+			"Name": pick(r, []string{"Ann", "bob ", "Cid Ltd", ""}) + no, "Email": pick(r, []string{"a" + no + "@example.com", "", "broken"}),
+			"Postcode": pick(r, []string{"LS1 4AP", "", "York"}), "Group": pick(r, []string{"payer", "payer", "other"}),
+		})
+	}
+	switch r.IntN(4) {
+	case 0: // a row is gone
+		w.books.mu.Lock()
+		w.books.records = slices.Delete(w.books.records, 0, 1)
+		w.books.mu.Unlock()
+	case 1: // a record is archived
+		w.books.mu.Lock()
+		w.books.records[0].State = connector.RecordArchived
+		w.books.mu.Unlock()
+	}
+}
+
+// anyRun returns how a run is made: it is planned only, waits, or sends.
+func (w *world) anyRun(r *rand.Rand) syncer.Options {
+	o := syncer.Options{Kind: pick(r, []connector.RunKind{connector.RunPlan, connector.RunSync, connector.RunSync})}
+	if r.IntN(3) > 0 {
+		o.Approve = func(state.Plan) (bool, error) { return true, nil }
+	}
+	return o
+}
+
+// foretells fails unless a preview says what the plan of the next run does.
+func (w *world) foretells() syncer.Preview {
+	w.t.Helper()
+	said := w.preview(syncer.PreviewOptions{})
+	plan := w.runWith(w.t.Context(), syncer.Options{Kind: connector.RunPlan}).Plan
+	if diff := cmp.Diff(
+		[]any{plan.Creates, plan.Adopts, plan.Updates, plan.Links, plan.Open, plan.Limits},
+		[]any{said.Creates, said.Adopts, said.Updates, said.Links, said.Weight, said.Limits}); diff != "" {
+		w.t.Errorf("creates, adopts, updates, links, weight, limits (-plan +preview):\n%s", diff)
+	}
+	return said
+}
+
+func TestAPreviewKnowsThatARefusedUpdateIsNotTriedAgainByItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("1", "Ann", "ann@example.com")
+	w.run()
+	w.books.put("1", "Anna", "ann@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPut, Path: "/api/customers", Count: 1})
+	w.run()
+	if got := w.foretells(); got.Updates != 0 {
+		t.Errorf("with the mapping as it was %d updates are foreseen", got.Updates)
+	}
+	w.mapping += "# edited\n"
+	if got := w.foretells(); got.Updates != 1 {
+		t.Errorf("with another mapping %d updates are foreseen", got.Updates)
+	}
+}
+
+// covers F48
+func TestAPreviewHoldsRecordsThatWouldShareAKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("1", "Ann", "ann@example.com")
+	w.books.put("2", "Bob", "bob@example.com")
+	w.run()
+	w.books.put("3", "Cid", "cid@example.com")
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	for name, c := range map[string]struct {
+		key    string
+		shared []string
+	}{
+		"the key of a linked payer":               {`'No == "3" ? "1" : No'`, []string{"1", "3"}},
+		"the key that a linked payer would leave": {`'No == "3" ? "1" : No + "x"'`, []string{"1", "3"}},
+		"nobody's key":                            {`'No == "3" ? "9" : No'`, nil},
+	} {
+		w.mapping = standardMapping
+		w.edit("customerNo: No", "customerNo: "+c.key)
+		got := w.foretells()
+		var shared []string
+		for _, f := range got.Failures {
+			if f.Reason == connector.ReasonKeyShared {
+				shared = f.SourceIDs
+			}
+		}
+		if diff := cmp.Diff(c.shared, shared); diff != "" {
+			t.Errorf("%s: records that share it (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// covers F48
+func TestAPreviewCountsTheKeyOfALinkedRowThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("1", "Ann", "ann@example.com")
+	w.run()
+	w.books.mu.Lock()
+	w.books.records = nil
+	w.books.mu.Unlock()
+	w.books.put("2", "Bob", "bob@example.com")
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.edit("customerNo: No", `customerNo: '"1"'`)
+	got := w.foretells()
+	if got.Creates != 0 || len(got.Failures) != 1 || got.Failures[0].Reason != connector.ReasonKeyShared || got.Failures[0].New != 1 {
+		t.Errorf("%d creates, failures %+v", got.Creates, got.Failures)
+	}
+}
+
+func TestFieldsOfBlocksAndListsAreProfiled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := func(name string) connector.Field {
+		return connector.Field{Name: name, Type: connector.TypeText, Example: "as declared"}
+	}
+	conn := w.connection()
+	conn.Mapping = nil
+	conn.Info.Fields = []connector.Field{
+		text("No"), {Name: "Org", Type: connector.TypeObject, Fields: []connector.Field{text("Vat")}},
+		{Name: "Phones", Type: connector.TypeList, Fields: []connector.Field{text("Number")}}, {Name: "Balance", Type: connector.TypeNumber},
+	}
+	before, err := w.syncer.ProfileFields(t.Context(), conn)
+	if err != nil || len(before) != 6 || before[0].Examples[0].Value != "as declared" {
+		t.Errorf("without records: %+v (%v)", before, err)
+	}
+	for i, data := range []string{
+		`{"No":"1","Org":{"Vat":"V1"},"Phones":[{"Number":"11"},{"Number":"12"}],"Balance":12345678901234567890}`,
+		`{"No":"2","Org":{"Vat":" "},"Phones":[],"Balance":0}`,
+		`{"No":"3","Org":null,"Phones":[{"Number":""}]}`,
+	} {
+		w.books.set(connector.Record{SourceID: fmt.Sprint(i), State: connector.RecordActive, Data: []byte(data)})
+	}
+	w.books.set(connector.Record{SourceID: "9", State: connector.RecordActive, Problem: "It cannot be read."})
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	profiles, err := w.syncer.ProfileFields(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, f := range profiles {
+		got[f.Path] = fmt.Sprintf("%d of %d", f.Filled, f.Records)
+		for _, e := range f.Examples {
+			got[f.Path] += fmt.Sprintf(" %s×%d", e.Value, e.Count)
+		}
+	}
+	want := map[string]string{
+		"No": "3 of 3 1×1 2×1 3×1", "Org": "2 of 3 a block×2", "Org.Vat": "1 of 3 V1×1",
+		"Phones": "2 of 3 a list of 1×1 a list of 2×1", "Phones[].Number": "1 of 3 11×1 12×1", "Balance": "2 of 3 0×1 12345678901234567890×1",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("profiles (-want +got):\n%s", diff)
+	}
+}

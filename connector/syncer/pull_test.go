@@ -1,0 +1,212 @@
+package syncer_test
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+	"payersync/connector/accounting"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// diary is a source that gives what changed, notes what it was asked for, and
+// asks a limiter before it answers.
+type diary struct {
+	*books
+	asked   []time.Time
+	proof   connector.Proof
+	limiter accounting.Limiter
+	calls   int
+}
+
+func (d *diary) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
+	return func(yield func(connector.Page, error) bool) {
+		if d.limiter != nil {
+			release, err := d.limiter.Acquire(ctx)
+			if err != nil {
+				yield(connector.Page{}, err)
+				return
+			}
+			release()
+		}
+		d.calls++
+		d.asked = append(d.asked, since)
+		for page, err := range d.books.Customers(ctx, since) {
+			page.Proof = d.proof
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+// diaryRun makes a run of a connection that is read incrementally.
+func (w *world) diaryRun(d *diary, name string, kind connector.RunKind) syncer.Result {
+	w.t.Helper()
+	conn := w.connection()
+	conn.Name, conn.Source, conn.Info.Snapshot, conn.FullEvery = name, d, false, 7*24*time.Hour
+	res, err := w.syncer.Run(context.Background(), conn, syncer.Options{
+		Kind: kind, Trigger: "manual", Actor: "tester", Holder: "test", Approve: func(state.Plan) (bool, error) { return true, nil },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res
+}
+
+func (w *world) sourceState(name string) state.SourceRow {
+	w.t.Helper()
+	rows, err := w.ledger.Sources(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range rows {
+		if r.Connection == name {
+			return r
+		}
+	}
+	w.t.Fatalf("there is no connection %s", name)
+	return state.SourceRow{}
+}
+
+func TestEverythingIsReadAgainWhenTheLastFullReadIsTooOld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(3)
+	d := &diary{books: w.books}
+	began := w.clock.now()
+	var want []time.Time
+	for _, step := range []struct {
+		wait  time.Duration
+		kind  connector.RunKind
+		since time.Duration // since the beginning; negative for everything
+	}{
+		{0, connector.RunSync, -1},
+		{time.Hour, connector.RunSync, -5 * time.Minute},
+		{6 * 24 * time.Hour, connector.RunSync, time.Hour - 5*time.Minute},
+		{23 * time.Hour, connector.RunSync, -1}, // a week after the first
+		{time.Hour, connector.RunBackfill, -1},
+		{6 * 24 * time.Hour, connector.RunSync, 7*24*time.Hour + time.Hour - 5*time.Minute},
+	} {
+		w.clock.advance(step.wait)
+		w.complete(w.diaryRun(d, "acme", step.kind))
+		at := time.Time{}
+		if step.since != -1 {
+			at = began.Add(step.since)
+		}
+		want = append(want, at)
+	}
+	if diff := cmp.Diff(want, d.asked); diff != "" {
+		t.Errorf("read since (-want +got):\n%s", diff)
+	}
+}
+
+// covers S17
+func TestProofOfACompleteReadIsTheSumOfItsPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(250)
+	d := &diary{books: w.books, proof: connector.Proof{Pages: 1, Repeats: 2}}
+	if res := w.diaryRun(d, "acme", connector.RunPlan); res.Proof != (connector.Proof{Pages: 3, Repeats: 6, Passes: 1}) {
+		t.Errorf("proof %+v", res.Proof)
+	}
+	w.books.broken = &connector.RemoteError{Op: "read", Fault: connector.FaultUnavailable, Detail: "no answer"}
+	if res := w.diaryRun(d, "acme", connector.RunPlan); res.Proof != (connector.Proof{}) {
+		t.Errorf("a read that broke off has the proof %+v", res.Proof)
+	}
+}
+
+// covers F44, F45
+func TestRecordsMissingFromAFullReadAreGoneUnlessTheyAreMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(30)
+	d := &diary{books: w.books}
+	w.complete(w.diaryRun(d, "acme", connector.RunSync))
+	all := w.books.records
+
+	w.books.records = all[:12] // 18 of 30 are missing, and the limit is 10
+	res := w.diaryRun(d, "acme", connector.RunBackfill)
+	if !strings.Contains(res.Note, "18 of 30 known records are missing") || len(w.attention()) > 0 {
+		t.Errorf("note %q, attention %v", res.Note, w.attention())
+	}
+	w.books.records = all[:28]
+	w.clock.advance(time.Hour)
+	if res := w.diaryRun(d, "acme", connector.RunSync); len(w.attention()) > 0 {
+		t.Errorf("an incremental read took what it does not show for gone: %+v, %v", res.Counts, w.attention())
+	}
+	res = w.diaryRun(d, "acme", connector.RunBackfill)
+	if want := map[string]string{"C0028": string(connector.ReasonRecordGone), "C0029": string(connector.ReasonRecordGone)}; !cmp.Equal(want, w.attention()) {
+		t.Errorf("attention %v, want %v; counts %+v", w.attention(), want, res.Counts)
+	}
+	if got := len(w.service.Customers()); got != 30 {
+		t.Errorf("%d customers are in the service, want all 30", got)
+	}
+	w.books.records = all
+	w.complete(w.diaryRun(d, "acme", connector.RunBackfill))
+	if len(w.attention()) > 0 {
+		t.Errorf("records that came back still need a person: %v", w.attention())
+	}
+}
+
+// covers F13, S18, L7
+func TestParkedSourceMakesNoCallBeforeItsTimeAndOthersGoOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(3)
+	budget := accounting.NewBudget(w.ledger, "books acme", connector.Limits{PerDay: 2}, w.clock.now)
+	parked, other := &diary{books: w.books, limiter: budget}, &diary{books: &books{}}
+	w.complete(w.diaryRun(parked, "acme", connector.RunSync))
+	until := w.clock.now().Add(18 * time.Hour)
+	if err := budget.Park(t.Context(), until); err != nil { // as after a Retry-After of hours
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.clock.advance(time.Hour)
+		res := w.diaryRun(parked, "acme", connector.RunSync)
+		if res.Outcome != connector.RunIncomplete || !res.RetryAt.Equal(until) || connector.FaultOf(res.Err) != connector.FaultThrottled {
+			t.Fatalf("a parked source's run ended %s, to go on at %s: %v", res.Outcome, res.RetryAt, res.Err)
+		}
+		w.complete(w.diaryRun(other, "another", connector.RunSync))
+	}
+	if parked.calls != 1 || other.calls != 3 {
+		t.Errorf("the parked source had %d calls, the other %d; want 1 and 3", parked.calls, other.calls)
+	}
+	if got := w.sourceState("acme"); got.State != state.SourceParked || !got.ParkedUntil.Equal(until) {
+		t.Errorf("the ledger shows %+v", got)
+	}
+	w.clock.advance(16 * time.Hour)
+	w.complete(w.diaryRun(parked, "acme", connector.RunSync))
+	if got := w.sourceState("acme"); got.State != state.SourceActive || !got.ParkedUntil.IsZero() {
+		t.Errorf("afterwards the ledger shows %+v", got)
+	}
+}
+
+// covers F29, S17
+func TestNothingIsConcludedFromADisconnectedSource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(3)
+	d := &diary{books: w.books}
+	w.complete(w.diaryRun(d, "acme", connector.RunSync))
+	all := w.books.records
+	w.books.records, w.books.broken = all[:1], &accounting.Disconnected{Reason: "the consent was withdrawn"}
+	res := w.diaryRun(d, "acme", connector.RunBackfill)
+	if res.Outcome != connector.RunFailed || !strings.Contains(res.Err.Error(), "payersync connect") {
+		t.Errorf("the run ended %s: %v", res.Outcome, res.Err)
+	}
+	if got := w.sourceState("acme").State; got != state.SourceDisconnected || len(w.attention()) > 0 || len(w.service.Customers()) != 3 {
+		t.Errorf("the source is %s, attention %v, %d customers", got, w.attention(), len(w.service.Customers()))
+	}
+	w.books.records, w.books.broken = all, nil
+	w.complete(w.diaryRun(d, "acme", connector.RunBackfill))
+	if got := w.sourceState("acme").State; got != state.SourceActive {
+		t.Errorf("the source is %s after it was connected again", got)
+	}
+}
