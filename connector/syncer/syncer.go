@@ -12,6 +12,7 @@
 package syncer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -168,7 +169,9 @@ var errNoRun = errors.New("the lock is held without a run")
 // process that has no run must not open one meanwhile: the next to get the lock
 // would take it for a dead one's.
 func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run, *state.Lock, error) {
-	for deadline := time.Now().Add(letGo); ; {
+	patience, cancel := context.WithTimeout(ctx, letGo)
+	defer cancel()
+	for {
 		lock, err := s.Ledger.TryLock(conn.Name)
 		if err != nil {
 			return nil, nil, err
@@ -180,13 +183,10 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 		if err := errors.Join(err, lock.Release()); !errors.Is(err, errNoRun) {
 			return nil, nil, err
 		}
-		if time.Now().After(deadline) {
-			return nil, nil, &state.ErrRunOpen{Connection: conn.Name}
-		}
 		select {
 		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+		case <-patience.Done():
+			return nil, nil, cmp.Or(ctx.Err(), error(&state.ErrRunOpen{Connection: conn.Name}))
 		}
 	}
 }

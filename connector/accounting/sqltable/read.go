@@ -362,9 +362,11 @@ func (r *reading) data(values []any) (json.RawMessage, string) {
 	return out.Bytes(), ""
 }
 
-// check is failure for an error that may be none.
+// check is failure for an error that may be none. Rows may end without an error
+// when ctx does, because their transaction is then rolled back under them: what was
+// read until then is no complete read.
 func (s *Source) check(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, sql.ErrNoRows) {
+	if ctx.Err() == nil && (err == nil || errors.Is(err, sql.ErrNoRows)) {
 		return nil
 	}
 	return s.failure(ctx, err)
