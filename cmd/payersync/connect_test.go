@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -157,7 +156,7 @@ func TestConnectRefusesToGuessBetweenOrganisations(t *testing.T) {
 	if r := w.connect(v, "--tenant", "22222222-2222-4222-8222-222222222222"); r.code != exitDone {
 		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
 	}
-	slices.Reverse(v.xero.Tenants) // their order means nothing
+	v.xero.ReverseTenants() // their order means nothing
 	w.expect(exitDone, "sync", "books")
 	if r := w.connect(v, "--tenant", "11111111-1111-4111-8111-111111111111"); r.code != exitUsage || !strings.Contains(r.errOut, "was set up for the organisation") {
 		t.Errorf("connecting it to another organisation ended with %d: %s", r.code, r.errOut)

@@ -245,6 +245,12 @@ func (s *Server) ExpireTokens() {
 	clear(s.tokens)
 }
 
+// ReverseTenants lists the organisations the other way round from now on.
+func (s *Server) ReverseTenants() {
+	defer s.lock()()
+	slices.Reverse(s.Tenants)
+}
+
 // Requests returns every request so far, as it came and without body.
 func (s *Server) Requests() []*http.Request {
 	defer s.lock()()
