@@ -169,16 +169,39 @@ func (p *poisonedReads) Customer(ctx context.Context, id string) (connector.Remo
 func TestAKeyThatIsRemovedWithoutAWebhookIsNoticedByTheSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.link("A1", "c1")
-	w.link("A2", "c2")
-	bare := w.billing.customers["c1"]
-	bare.ExternalData = nil
-	w.billing.customers["c1"] = bare
+	for i := range 3 {
+		w.link(fmt.Sprint("A", i), fmt.Sprint("c", i))
+	}
+	want := map[string]string{}
+	for i := range 3 { // the last sweep sees a list without any key
+		id := fmt.Sprint("c", i)
+		bare := w.billing.customers[id]
+		bare.ExternalData = nil
+		w.billing.customers[id] = bare
+		if _, err := w.rec.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want[fmt.Sprint("A", i)] = string(connector.ReasonKeyRemoved)
+		if diff := cmp.Diff(want, w.reasons()); diff != "" {
+			t.Errorf("attention (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// covers F50
+func TestAListThatLeavesKeysOutCostsASweepOneRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 5 {
+		w.link(fmt.Sprint("A", i), fmt.Sprint("c", i))
+	}
+	w.billing.bareList = true
+	before := w.billing.gets
 	if _, err := w.rec.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.reasons(); got["A1"] != string(connector.ReasonKeyRemoved) || len(got) != 1 {
-		t.Errorf("attention = %v, want key_removed for A1", got)
+	if got, reads := w.reasons(), w.billing.gets-before; len(got) > 0 || reads != 1 {
+		t.Errorf("attention = %v after %d reads, want none after 1", got, reads)
 	}
 }
 

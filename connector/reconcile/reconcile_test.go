@@ -26,6 +26,7 @@ type fakeBilling struct {
 	customers map[string]connector.RemoteCustomer
 	gets      int
 	hide      map[string]int // how many more list passes leave a customer out
+	bareList  bool           // the list leaves externalData out of every customer
 	broken    error          // answer of every call
 	onGet     func()         // called while a GET is under way, after its answer was decided
 }
@@ -58,7 +59,11 @@ func (f *fakeBilling) Customers(context.Context) iter.Seq2[[]connector.RemoteCus
 			f.hide[id]--
 			continue
 		}
-		page = append(page, f.customers[id])
+		c := f.customers[id]
+		if f.bareList {
+			c.ExternalData = nil
+		}
+		page = append(page, c)
 	}
 	broken := f.broken
 	return func(yield func([]connector.RemoteCustomer, error) bool) {

@@ -178,26 +178,26 @@ func (r *Reconciler) Sweep(ctx context.Context) (SweepResult, error) {
 // service counts as down.
 const maxFailures = 5
 
-// lookCloser reads every customer of ours that a complete pass did not list, or
-// listed without the pairs that it lists others with, and every other that
-// carries a key of ours in the index. One that cannot be read keeps nobody else's
-// from being looked for.
+// lookCloser reads every customer of ours that a complete pass did not list or
+// listed without pairs, and every other that carries a key of ours in the index.
+// A list without any pairs may leave them out: then it is enough that one customer
+// shows some when it is read by itself. One that cannot be read keeps nobody
+// else's from being looked for.
 func (r *Reconciler) lookCloser(ctx context.Context, pass PassResult) (missing int, err error) {
-	ours, err := r.Ledger.Unseen(ctx, pass.ID)
-	if err != nil {
-		return 0, err
-	}
-	if pass.pairs {
-		ours = append(ours, pass.bare...)
-	}
 	others, err := r.Ledger.StaleHolders(ctx, pass.ID)
 	if err != nil {
 		return 0, err
 	}
+	unseen, err := r.Ledger.Unseen(ctx, pass.ID)
+	if err != nil {
+		return 0, err
+	}
+	ours := len(others)
+	bare := ours + len(unseen)
 	var failures []error
 	failed := 0
-	for i, id := range append(ours, others...) {
-		exists, err := r.Check(ctx, id, connector.CauseSweep, fmt.Sprint(pass.ID))
+	for i, id := range slices.Concat(others, unseen, pass.bare) {
+		c, err := r.look(ctx, id, connector.CauseSweep, fmt.Sprint(pass.ID))
 		if err != nil {
 			failures = append(failures, err)
 			if failed++; failed >= maxFailures || ctx.Err() != nil {
@@ -206,7 +206,10 @@ func (r *Reconciler) lookCloser(ctx context.Context, pass PassResult) (missing i
 			continue
 		}
 		failed = 0
-		missing += count(!exists && i < len(ours))
+		missing += count(c == nil && i >= ours)
+		if i >= bare && !pass.pairs && c != nil && len(c.ExternalData) > 0 {
+			break
+		}
 	}
 	return missing, errors.Join(failures...)
 }
@@ -230,18 +233,25 @@ func (r *Reconciler) holdDoubled(ctx context.Context) (n int, err error) {
 // Check reads one customer and observes it. It reports false when the service
 // says that the customer does not exist.
 func (r *Reconciler) Check(ctx context.Context, billingID string, cause connector.Cause, causeID string) (exists bool, err error) {
+	c, err := r.look(ctx, billingID, cause, causeID)
+	return c != nil, err
+}
+
+// look reads one customer and observes it. The customer is nil when the service
+// says that it does not exist.
+func (r *Reconciler) look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, error) {
 	ticket, err := r.Ledger.Ticket(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	c, err := r.Billing.Customer(ctx, billingID)
 	switch {
 	case connector.FaultOf(err) == connector.FaultNotFound:
-		return false, r.Ledger.Do(ctx, func(tx *state.Tx) error { return gone(tx, billingID, ticket) })
+		return nil, r.Ledger.Do(ctx, func(tx *state.Tx) error { return gone(tx, billingID, ticket) })
 	case err != nil:
-		return false, fmt.Errorf("read customer %s: %w", billingID, err)
+		return nil, fmt.Errorf("read customer %s: %w", billingID, err)
 	}
-	return true, r.Ledger.Do(ctx, func(tx *state.Tx) error {
+	return &c, r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		_, err := Observe(tx, OfCustomer(c, ticket, cause, causeID))
 		return err
 	})

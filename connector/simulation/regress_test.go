@@ -37,6 +37,8 @@ var regressions = []struct {
 	{100122, "an update that arrived late undid a newer one, and nobody was told"},
 	{200816, "a run that sent only an older create was complete"},
 	{2104209, "an update of an address that a late older one undid was never noticed"},
+	{7026429, "keys that were removed from every customer were never noticed"},
+	{7109976, "a request for the link of a payer in conflict was open for ever, although its mandate had been seen"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 

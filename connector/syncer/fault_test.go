@@ -16,6 +16,7 @@ import (
 	"payersync/connector/billing"
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
+	"payersync/state"
 )
 
 // meddler stands between the connector and the service and lets a test act at
@@ -265,6 +266,45 @@ func TestALinkThatWasGivenUpIsNotAskedForByTheNextRun(t *testing.T) {
 	}
 	if n := w.linkRequests(); n > 3 {
 		t.Errorf("%d requests for one signing link left in eight runs, want 3 and then a person", n)
+	}
+}
+
+// covers F50, F58, L4
+func TestALostLinkRequestOfAPayerInConflictEndsWhenItsMandateIsSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	m.onRequest = func(string, connector.Mandate, error) (connector.Mandate, error) {
+		return connector.Mandate{}, unanswered("request mandate link")
+	}
+	m.onRead = func(id string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
+		c.Mandate = nil // the mandate shows only later
+		return c, err
+	}
+	w.run()
+	m.onRead = nil
+	id := w.payer("A1").BillingID
+	if err := w.service.Edit(id, json.RawMessage(`{"name":"Northwind","externalData":{"customerNo":"X"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	open := func() int {
+		changes, err := w.ledger.Changes(t.Context(), "acme", state.LaneMandate, false, 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(changes)
+	}
+	if n := open(); n != 1 {
+		t.Fatalf("%d requests without an answer, want 1", n)
+	}
+	if _, err := w.syncer.Reconciler.Check(t.Context(), id, connector.CauseWebhook, "d1"); err != nil {
+		t.Fatal(err)
+	}
+	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Northwind", "Group": "supplier"})
+	w.complete(w.run())
+	if p := w.payer("A1"); open() != 0 || p.LinkState != connector.LinkConflict || w.linkRequests() != 1 {
+		t.Errorf("%d requests are open, the payer is %s, %d requests left", open(), p.LinkState, w.linkRequests())
 	}
 }
 

@@ -20,8 +20,8 @@ func (r *run) applyLink(ctx context.Context, c state.Change) error {
 	case connector.LinkLinked:
 	case connector.LinkMissing:
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
-	default:
-		return nil // its customer is not there yet, or not for certain; the change waits
+	default: // its customer is not there yet, or not for certain
+		return r.closeSeen(ctx, c)
 	}
 	if c.State == connector.ChangePending && r.madeHere(c) {
 		return r.requestLink(ctx, c)
@@ -36,6 +36,22 @@ func (r *run) applyLink(ctx context.Context, c state.Change) error {
 		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown, "Asked for a signing link several times without an answer.")
 	}
 	return r.requestLink(ctx, c)
+}
+
+// closeSeen closes a request that was sent while the payer was linked, and whose
+// mandate has been seen since. Any other waits.
+func (r *run) closeSeen(ctx context.Context, c state.Change) error {
+	m := connector.Mandate{ID: c.Payer.MandateID}
+	if c.State == connector.ChangePending || m.ID == "" {
+		return nil
+	}
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		m.Status, err = tx.MandateStatus(m.ID)
+		return err
+	}); err != nil {
+		return err
+	}
+	return r.closeKnown(ctx, c, m)
 }
 
 func (r *run) requestLink(ctx context.Context, c state.Change) error {
