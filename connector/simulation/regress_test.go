@@ -39,6 +39,7 @@ var regressions = []struct {
 	{2104209, "an update of an address that a late older one undid was never noticed"},
 	{7026429, "keys that were removed from every customer were never noticed"},
 	{7109976, "a request for the link of a payer in conflict was open for ever, although its mandate had been seen"},
+	{8008764, "a process that could not read a customer hid that another had found it gone"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 

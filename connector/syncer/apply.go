@@ -656,12 +656,20 @@ func (r *run) verify(ctx context.Context) error {
 		if failed++; failed >= maxSilence {
 			return err
 		}
-		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "The new customer could not be read back yet. It is looked at again.")
-		}); err != nil {
+		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return unread(tx, p) }); err != nil {
 			return err
 		}
 	}
 	r.progress("verify", n, n)
 	return nil
+}
+
+// unread says that a new customer could not be read back, unless another process
+// has read it meanwhile.
+func unread(tx *state.Tx, p state.Payer) error {
+	now, err := tx.PayerByBillingID(p.BillingID)
+	if err != nil || now.LinkState != connector.LinkCreating {
+		return err
+	}
+	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "The new customer could not be read back yet. It is looked at again.")
 }

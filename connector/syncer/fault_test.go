@@ -14,6 +14,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/billing"
+	"payersync/connector/reconcile"
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -224,6 +225,29 @@ func TestTwoRecordsWithOneKeyAreHeldAlsoAfterAnInterruptedPlan(t *testing.T) {
 	res := w.run()
 	if n := len(w.service.Customers()); n != 0 || res.Counts.Held != 2 {
 		t.Errorf("%d customers were made, counts %+v; want none and both held", n, res.Counts)
+	}
+}
+
+// covers F17, F43, L1
+func TestAFailedReadBackHidesNothingThatAnotherProcessFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	m.onRead = func(id string, c connector.RemoteCustomer, _ error) (connector.RemoteCustomer, error) {
+		ticket, err := w.ledger.Ticket(context.Background()) // the other process reads a moment later, and gets an answer
+		if err != nil {
+			t.Error(err)
+		}
+		p := w.payer("A1")
+		if err := w.ledger.Do(context.Background(), func(tx *state.Tx) error { return reconcile.Gone(tx, p, ticket) }); err != nil {
+			t.Error(err)
+		}
+		return c, &connector.RemoteError{Op: "get customer", Fault: connector.FaultUnavailable}
+	}
+	w.run()
+	if got := w.attention()["A1"]; got != string(connector.ReasonCustomerMissing) {
+		t.Errorf("attention = %q, want customer_missing", got)
 	}
 }
 
