@@ -25,10 +25,12 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pressly/goose/v3"
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 //go:embed migrations/*.sql
@@ -104,7 +106,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		l.asked = func(bool) error { return nil }
 	}
 	if err := l.connect(ctx, path); err != nil {
-		return nil, errors.Join(err, l.disconnect())
+		return nil, errors.Join(ofDisk(err), l.disconnect())
 	}
 	l.close = sync.OnceValue(l.shut)
 	go l.writeLoop()
@@ -143,6 +145,25 @@ func prepareFile(path string) error {
 		return &OpenError{Path: path, Why: "the file is cut short", Next: "Keep the file as it is and restore the last backup."}
 	case info.Mode().Perm()&0o077 != 0:
 		return &OpenError{Path: path, Why: fmt.Sprintf("other users of this machine may open it (mode %04o)", info.Mode().Perm()), Next: "Run: chmod 600 " + path}
+	}
+	return refuseReadOnly(path)
+}
+
+// refuseReadOnly refuses a ledger that this user may not write, or whose folder,
+// where SQLite keeps its log. SQLite itself would say so too late and in words
+// that could be taken for damage.
+func refuseReadOnly(path string) error {
+	const write, read, search = 2, 4, 1 // access(2)
+	for _, needs := range []struct {
+		path string
+		mode uint32
+	}{{path, read | write}, {filepath.Dir(path), write | search}} {
+		if err := syscall.Access(needs.path, needs.mode); err != nil {
+			return &OpenError{
+				Path: path, Why: fmt.Sprintf("this user may not write to %s: %v", needs.path, err),
+				Next: "Give the ledger and its folder to the user that payersync runs as, or run payersync as their owner.",
+			}
+		}
 	}
 	return nil
 }
@@ -192,11 +213,11 @@ func checkFile(ctx context.Context, readOnly, path string) error {
 	}
 	defer func() { _ = db.Close() }()
 	var verdict string
-	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil || verdict != "ok" {
-		if err != nil {
-			verdict = plain(err)
-		}
-		return &OpenError{Path: path, Why: "the file is damaged or not a ledger: " + verdict, Next: "Keep the file as it is and restore the last backup."}
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		return unreadable(ctx, path, err)
+	}
+	if verdict != "ok" {
+		return damaged(path, verdict)
 	}
 	var tables, id int
 	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
@@ -209,6 +230,27 @@ func checkFile(ctx context.Context, readOnly, path string) error {
 		return &OpenError{Path: path, Why: "it is a database of another program", Next: "Give ledger.path a file of its own."}
 	}
 	return nil
+}
+
+func damaged(path, how string) error {
+	return &OpenError{Path: path, Why: "the file is damaged or not a ledger: " + how, Next: "Keep the file as it is and restore the last backup."}
+}
+
+// unreadable says why the file could not be checked. Whoever interrupts the check,
+// or holds the file, has not damaged it: nobody shall put an old backup in place
+// of a whole ledger.
+func unreadable(ctx context.Context, path string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("check the ledger %s: %w", path, ctx.Err())
+	}
+	switch primaryCode(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return damaged(path, err.Error())
+	}
+	return &OpenError{
+		Path: path, Why: "it could not be checked: " + err.Error(),
+		Next: "Look whether another program holds it, and at the disk. If neither is the cause, keep the file as it is and restore the last backup.",
+	}
 }
 
 // markFile marks a new file as a ledger before its first table is made, so that

@@ -222,6 +222,49 @@ func TestOpenRefusesAFileThatIsNoDatabase(t *testing.T) {
 	}
 }
 
+// An interruption must not read like damage: nobody shall restore a backup for it.
+//
+// covers F63, F67
+func TestOpenThatIsInterruptedDoesNotCallTheLedgerDamaged(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l, err := Open(ctx, d.opts)
+	if err == nil {
+		t.Fatal(l.Close())
+	}
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "damaged") {
+		t.Errorf("an interrupted start says %q", err)
+	}
+}
+
+// covers F63
+func TestOpenTellsAFileThatItMayNotWriteFromADamagedOne(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere; run this test as another user")
+	}
+	for name, forbid := range map[string]func(t *testing.T, path string){
+		"the file":   func(t *testing.T, path string) { chmod(t, path, 0o400) },
+		"the folder": func(t *testing.T, path string) { chmod(t, filepath.Dir(path), 0o500) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			forbid(t, d.opts.Path)
+			t.Cleanup(func() { chmod(t, filepath.Dir(d.opts.Path), 0o700) })
+			refused(t, d.opts, "may not write", "the user that payersync runs as")
+		})
+	}
+}
+
 func TestOpenRefusesUnsafePaths(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -212,13 +212,29 @@ func (tx *Tx) row(dest []any, query string, args ...any) error {
 // noticeLoss keeps an error after which SQLite may have rolled the transaction
 // back by itself. A statement that followed would commit on its own; none does.
 func (tx *Tx) noticeLoss(err error) error {
+	switch primaryCode(err) {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT:
+		err = ofDisk(err)
+		tx.lost = err
+	}
+	return err
+}
+
+// primaryCode returns the SQLite result code in err, without what says more about
+// the same failure; 0 when err is not SQLite's.
+func primaryCode(err error) int {
 	var cause *sqlite.Error
 	if !errors.As(err, &cause) {
-		return err
+		return 0
 	}
-	switch cause.Code() & 0xFF { // the rest says more about the same failure
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT:
-		tx.lost = err
+	return cause.Code() & 0xFF
+}
+
+// ofDisk says what to do about an error that the disk is to blame for (fault F59).
+func ofDisk(err error) error {
+	switch primaryCode(err) {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
+		return fmt.Errorf("%w; the disk with the ledger is full or failing: make room or mend it, and go on", err)
 	}
 	return err
 }

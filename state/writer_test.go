@@ -303,8 +303,8 @@ func TestAFullDiskFailsClosedAndRecovers(t *testing.T) {
 			kept++
 		}
 	}
-	if !strings.Contains(refused.Error(), "full") {
-		t.Errorf("got %q, want it to say that the disk is full", refused)
+	if !strings.Contains(refused.Error(), "full") || !strings.Contains(refused.Error(), "make room") {
+		t.Errorf("got %q, want it to say that the disk is full and what to do", refused)
 	}
 	if got := one[int](t, d.Ledger, "SELECT count(*) FROM inbox"); got != kept {
 		t.Errorf("%d rows are there, %d were acknowledged", got, kept)
