@@ -8,31 +8,50 @@ import (
 	"syscall"
 )
 
-// Lock is a process's hold on a connection. The system lets it go when the
-// process dies, however it dies, so that a run killed a moment ago does not
-// block the next one until its lease is over.
+// Lock is a process's hold on a connection, or on the serving of a ledger. The
+// system lets it go when the process dies, however it dies, so that a run killed a
+// moment ago does not block the next one until its lease is over.
 type Lock struct{ file *os.File }
 
 // TryLock takes the lock of a connection, beside the ledger file, and returns nil
 // when another run on this machine holds it. Holding it proves that a run the
 // ledger still shows as open is dead.
 func (l *Ledger) TryLock(connection string) (*Lock, error) {
-	path := fmt.Sprintf("%s-%s.lock", l.path, url.PathEscape(connection))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	k, err := tryLock(fmt.Sprintf("%s-%s.lock", l.path, url.PathEscape(connection)))
 	if err != nil {
 		return nil, fmt.Errorf("lock connection %s: %w", connection, err)
+	}
+	return k, nil
+}
+
+// TryServe takes the lock of the one process that serves the ledger, which keeps
+// its schedules and its endpoint (fault F62). It returns nil when another process
+// on this machine holds it.
+func (l *Ledger) TryServe() (*Lock, error) {
+	k, err := tryLock(l.path + ".serve.lock")
+	if err != nil {
+		return nil, fmt.Errorf("lock the ledger for serving: %w", err)
+	}
+	return k, nil
+}
+
+// tryLock locks the file at path, and returns nil when somebody else holds it.
+func tryLock(path string) (*Lock, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, f.Close()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock connection %s: %w", connection, err), f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
 	return &Lock{f}, nil
 }
 
-// Release lets the connection go.
+// Release lets go what the lock holds.
 func (k *Lock) Release() error {
 	if k == nil {
 		return nil

@@ -78,6 +78,26 @@ func TestEndLeaseLetsAConnectionGoAtOnce(t *testing.T) {
 	}
 }
 
+// covers F62
+func TestALedgerIsServedByOneWhateverItsConnectionsDo(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run, err := d.TryLock("serve")
+	if err != nil || run == nil {
+		t.Fatalf("got %v, %v; want the lock of the connection", run, err)
+	}
+	serving, err := d.TryServe()
+	if err != nil || serving == nil {
+		t.Fatalf("got %v, %v; want the ledger beside a run", serving, err)
+	}
+	if second, err := d.another().TryServe(); err != nil || second != nil {
+		t.Errorf("got %v, %v; want no second one to serve", second, err)
+	}
+	if err := errors.Join(run.Release(), serving.Release()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTryLockIsHeldByOneAndFreedByRelease(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -34,6 +34,7 @@ func (a *app) serveCmd() *cobra.Command {
 reflects them. A schedule that was missed while it was down is made up for once.
 An edited mapping is used from the next run on; one with a mistake is not used at
 all: the version before stays in force, and status shows the mistake.
+A ledger is served by one process at a time; commands may run beside it.
 SIGTERM lets requests in flight finish, 20 s at most. The log goes to standard error.
 Health: GET /healthz (alive) and /readyz (the ledger can be written to).`,
 		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
@@ -57,7 +58,14 @@ func (a *app) openAndServe(ctx context.Context) error {
 		return err
 	}
 	defer s.close()
-	return a.serve(ctx, s)
+	alone, err := s.ledger.TryServe()
+	if err != nil {
+		return err
+	}
+	if alone == nil {
+		return fmt.Errorf("cannot serve: another payersync serve works on the ledger %s; stop it first, or give this one a ledger of its own", s.cfg.Ledger.Path)
+	}
+	return errors.Join(a.serve(ctx, s), alone.Release())
 }
 
 func (a *app) serve(ctx context.Context, s *session) error {

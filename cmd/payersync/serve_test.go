@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -410,9 +411,31 @@ func TestServeRunsWhatItsSchedulesMissed(t *testing.T) {
 func TestServeNeedsItsAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	taken := w.serve()
-	if second := w.expect(exitFailed, "serve"); !strings.Contains(second.errOut, "choose another address in server.webhooks") {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", w.hooks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	if refused := w.expect(exitFailed, "serve"); !strings.Contains(refused.errOut, "choose another address in server.webhooks") {
+		t.Errorf("serve says: %s", refused.errOut)
+	}
+}
+
+// A ledger is served once, also where the second process has an address of its
+// own; when the first is killed, the next may serve at once.
+//
+// covers F62, F67
+func TestOneLedgerIsServedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	first := w.serve()
+	own := freeAddress(t)
+	w.edit("payersync.yaml", `webhooks: "`+w.hooks, `webhooks: "`+own)
+	w.hooks = own
+	if second := w.expect(exitFailed, "serve"); !strings.Contains(second.errOut, "another payersync serve works on the ledger") {
 		t.Errorf("a second serve says: %s", second.errOut)
 	}
-	taken.stop()
+	first.signal(syscall.SIGKILL)
+	first.wait()
+	w.serve().stop()
 }
