@@ -26,6 +26,9 @@ func (a *app) healthcheckCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if cfg.Server.Webhooks == "" {
+				return usagef("server.webhooks is blank, so serve answers nobody; give it an address to have health pages")
+			}
 			return healthy(cmd.Context(), cfg.Server.Webhooks)
 		},
 	}

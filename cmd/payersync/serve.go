@@ -256,9 +256,10 @@ func (s *session) reportJob(e worker.Event) {
 // webhookServer returns what serves the webhook endpoint and the health pages
 // until its context ends. Without a webhook section there are only the latter.
 func (a *app) webhookServer(ctx context.Context, s *session, nudge func()) (func(context.Context) error, error) {
-	hook := s.cfg.Billing.Webhook
-	if hook == nil || s.cfg.Server.Webhooks == "" {
+	if s.cfg.Billing.Webhook == nil || s.cfg.Server.Webhooks == "" {
 		s.log.Warn("no webhook endpoint is configured: changes are found by the sweep alone")
+	}
+	if s.cfg.Server.Webhooks == "" {
 		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
 	}
 	endpoint, err := a.endpoint(s, nudge)
@@ -269,6 +270,7 @@ func (a *app) webhookServer(ctx context.Context, s *session, nudge func()) (func
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for webhooks: %w; choose another address in server.webhooks", err)
 	}
+	s.log.WithField("address", listener.Addr().String()).Info("payersync listens")
 	return func(ctx context.Context) error {
 		srv := server.NewHTTPServer(endpoint.Handler())
 		srv.ErrorLog = log.New(quietLog{s.log}, "", 0)
@@ -287,18 +289,19 @@ func (q quietLog) Write(line []byte) (int, error) {
 }
 
 func (a *app) endpoint(s *session, nudge func()) (*server.Server, error) {
-	hook := s.cfg.Billing.Webhook
-	verifier, err := billing.NewVerifier(hook.Signature.Signature)
-	if err != nil {
-		return nil, usageError{err}
+	cfg := server.Config{Ledger: s.ledger, Nudge: nudge, Now: a.now, Report: s.reportDelivery}
+	if hook := s.cfg.Billing.Webhook; hook != nil {
+		verifier, err := billing.NewVerifier(hook.Signature.Signature)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		public, err := url.Parse(hook.PublicURL)
+		if err != nil {
+			return nil, usagef("billing.webhook.public_url: %w", err)
+		}
+		cfg.Verifier, cfg.Events, cfg.Path = verifier, hook.EventPaths, public.Path
 	}
-	public, err := url.Parse(hook.PublicURL)
-	if err != nil {
-		return nil, usagef("billing.webhook.public_url: %w", err)
-	}
-	return server.New(server.Config{
-		Ledger: s.ledger, Verifier: verifier, Events: hook.EventPaths, Path: public.Path, Nudge: nudge, Now: a.now, Report: s.reportDelivery,
-	})
+	return server.New(cfg)
 }
 
 // reportDelivery logs one request to the webhook endpoint. Refused ones say

@@ -421,6 +421,23 @@ func TestServeNeedsItsAddress(t *testing.T) {
 	}
 }
 
+// A container is asked for its health whether it takes webhooks or not.
+func TestServeWithoutAWebhookHasHealthPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	config := w.config()
+	from, to := strings.Index(config, "  webhook:"), strings.Index(config, "connections:")
+	w.write("payersync.yaml", config[:from]+config[to:])
+	serve := w.serve()
+	w.expect(exitDone, "healthcheck")
+	if status, _ := post(t, w.delivery(event("ev-1", "c1"))); status != http.StatusNotFound {
+		t.Errorf("a delivery was answered %d, want 404: nothing says how it is signed", status)
+	}
+	if log := serve.stop().errOut; !strings.Contains(log, "changes are found by the sweep alone") {
+		t.Errorf("the log does not say that no webhook is configured:\n%s", log)
+	}
+}
+
 // A ledger is served once, also where the second process has an address of its
 // own; when the first is killed, the next may serve at once.
 //

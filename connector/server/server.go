@@ -34,7 +34,8 @@ const (
 	ReadyPath  = "/readyz"  // the ledger can be written to
 )
 
-// Config says what a server accepts and where it puts it.
+// Config says what a server accepts and where it puts it. With neither Verifier nor
+// Path there is no webhook, and the health pages are all that is served.
 type Config struct {
 	Ledger   *state.Ledger
 	Verifier *billing.Verifier  // there is no endpoint without one
@@ -113,17 +114,16 @@ const (
 	defaultSweepOverdue = 3 * time.Hour
 )
 
-// New returns a server. It refuses to make one without a ledger, a verifier or a
-// path of its own for the webhook.
+// New returns a server. It refuses to make one without a ledger, and a webhook
+// without a verifier or a path of its own.
 func New(cfg Config) (*Server, error) {
 	if cfg.Ledger == nil {
 		return nil, errors.New("the webhook endpoint needs a ledger to keep deliveries in")
 	}
-	if cfg.Verifier == nil {
-		return nil, errors.New("the webhook endpoint is not opened, because nothing says how deliveries are signed; set billing.webhook.signature and its secrets")
-	}
-	if err := checkPath(cfg.Path); err != nil {
-		return nil, err
+	if cfg.Verifier != nil || cfg.Path != "" {
+		if err := checkWebhook(cfg); err != nil {
+			return nil, err
+		}
 	}
 	setDefault(&cfg.Limits.PerClient, defaultPerClient)
 	setDefault(&cfg.Limits.Total, defaultTotal)
@@ -146,8 +146,11 @@ func setDefault[T int | time.Duration](value *T, to T) {
 	}
 }
 
-func checkPath(path string) error {
-	if len(path) < 2 || !strings.HasPrefix(path, "/") || path == HealthPath || path == ReadyPath {
+func checkWebhook(cfg Config) error {
+	if cfg.Verifier == nil {
+		return errors.New("the webhook endpoint is not opened, because nothing says how deliveries are signed; set billing.webhook.signature and its secrets")
+	}
+	if path := cfg.Path; len(path) < 2 || !strings.HasPrefix(path, "/") || path == HealthPath || path == ReadyPath {
 		return fmt.Errorf("the webhook cannot be served at the path %q; give billing.webhook.public_url a path of its own, for example /webhooks/billing", path)
 	}
 	return nil
@@ -158,12 +161,12 @@ func checkPath(path string) error {
 // are compared as they are, without the redirects of a mux.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case s.cfg.Path:
+		switch path := r.URL.Path; {
+		case s.cfg.Verifier != nil && path == s.cfg.Path:
 			s.serveWebhook(w, r)
-		case HealthPath:
+		case path == HealthPath:
 			w.WriteHeader(http.StatusOK)
-		case ReadyPath:
+		case path == ReadyPath:
 			s.serveReady(w, r)
 		default:
 			w.WriteHeader(http.StatusNotFound)

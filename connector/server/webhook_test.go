@@ -726,6 +726,22 @@ func TestServerWithoutAVerifierIsRefused(t *testing.T) {
 	}
 }
 
+// covers F34
+func TestWithoutAWebhookOnlyTheHealthPagesAreServed(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly(), func(c *Config) { c.Verifier, c.Path = nil, "" })
+	for _, path := range []string{"", "/", hookPath} {
+		r := delivery(sampleBody)
+		r.URL.Path = path
+		e.expect(404, r)
+	}
+	e.expectInbox()
+	e.expect(200, httptest.NewRequestWithContext(t.Context(), http.MethodGet, HealthPath, nil))
+	if got := e.serve(httptest.NewRequestWithContext(t.Context(), http.MethodGet, ReadyPath, nil)); got.Code != http.StatusOK {
+		t.Errorf("%s answered %d", ReadyPath, got.Code)
+	}
+}
+
 func TestOtherPathsAreNotFound(t *testing.T) {
 	t.Parallel()
 	e := newEndpoint(t, bodyOnly())
