@@ -252,8 +252,8 @@ func (tx *Tx) sharedKeys(connection string) ([]sharedKey, error) {
 // PlanState is where a plan stands.
 type PlanState string
 
-// The plan states. A draft was never above the limits, or never meant to be
-// applied; a superseded one was replaced by a plan over newer facts.
+// The plan states. A draft is within the limits and was not applied; a superseded
+// one was replaced by a plan over newer facts.
 const (
 	PlanDraft      PlanState = "draft"
 	PlanWaiting    PlanState = "waiting"
@@ -428,7 +428,7 @@ func (l *Ledger) plans(ctx context.Context, query string, args ...any) ([]Plan, 
 		return nil, fmt.Errorf("read the plans: %w", err)
 	}
 	defer rows.Close()
-	var out []Plan
+	out := []Plan{}
 	for rows.Next() {
 		var p Plan
 		var at sql.NullString

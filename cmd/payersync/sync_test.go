@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -76,6 +77,41 @@ func TestAPlanSendsNothing(t *testing.T) {
 	}
 	for _, r := range w.requests(isWrite) {
 		t.Errorf("planning sent %s %s", r.Method, r.Path)
+	}
+}
+
+// A plan above the limits waits, whoever made it, until it is approved or facts or
+// limits change.
+//
+// covers F74
+func TestAPlanAboveTheLimitsIsAmongThoseThatWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(25))
+	waiting := func() []state.Plan {
+		return decode[statusReport](t, w.expect(exitDone, "status", "--output", "json")).Approvals
+	}
+	if got := waiting(); got == nil || len(got) != 0 {
+		t.Errorf("before any plan these wait: %#v; want an empty list, not null", got)
+	}
+	w.expect(exitDone, "plan")
+	w.expect(exitApproval, "sync") // over the same facts: the same plan
+	if got := waiting(); len(got) != 1 || got[0].ID != 1 || got[0].Creates != 25 {
+		t.Fatalf("these wait: %+v; want plan 1", got)
+	}
+	w.edit("payersync.yaml", "max_creates: 20", "max_creates: 25")
+	w.expect(exitDone, "plan")
+	if got := waiting(); len(got) != 0 {
+		t.Errorf("within the limits these wait: %+v", got)
+	}
+	w.edit("payersync.yaml", "max_creates: 25", "max_creates: 20")
+	plan := decode[planReport](t, w.expect(exitDone, "plan", "--output", "json")).Plan
+	w.expect(exitDone, "approve", fmt.Sprint(plan.ID))
+	w.expect(exitDone, "plan")
+	if got := waiting(); len(got) != 0 {
+		t.Errorf("after the approval these wait: %+v", got)
+	}
+	if sent := w.expect(exitDone, "sync"); !strings.Contains(sent.out, "25 created") {
+		t.Errorf("the sync did not send the approved plan:\n%s", sent.out)
 	}
 }
 

@@ -309,6 +309,12 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	}
 	plan.Limits = r.Settings.Guards.Exceeded(plan.Open, linked)
 	if r.opts.Kind == connector.RunPlan {
+		switch {
+		case plan.Limits != "":
+			plan.State = state.PlanWaiting
+		case plan.State == state.PlanWaiting:
+			plan.State = state.PlanDraft // the limits were raised
+		}
 		return plan, r.setPlan(ctx, plan, plan.State)
 	}
 	if plan.Limits == "" {
