@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,8 +42,12 @@ type finding struct {
 }
 
 func (a *app) check(ctx context.Context, s *session) error {
+	configured := fmt.Sprintf("%s, %s", a.config, plural(len(s.cfg.Connections), "connection"))
+	if idle := s.cfg.idle(); len(idle) > 0 {
+		configured += "; without effect in this version: " + strings.Join(idle, ", ")
+	}
 	findings := []finding{
-		tell("configuration", fmt.Sprintf("%s, %s", a.config, plural(len(s.cfg.Connections), "connection")), nil),
+		tell("configuration", configured, nil),
 		tell("ledger", "whole, both hash chains hold", s.ledger.Integrity(ctx)),
 	}
 	for _, c := range s.cfg.Connections {

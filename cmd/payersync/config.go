@@ -128,16 +128,30 @@ type guardsConfig struct {
 }
 
 type schedulesConfig struct {
-	Sweep     string `yaml:"sweep"`
-	Backup    string `yaml:"backup"`
-	Retention string `yaml:"retention"`
+	Sweep     string `yaml:"sweep" jsonschema_description:"When the service is compared with the ledger, for what webhooks missed. Default 7 * * * *."`
+	Backup    string `yaml:"backup" jsonschema_description:"Without effect in this version."`
+	Retention string `yaml:"retention" jsonschema_description:"Without effect in this version."`
 	KeepAlive string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse. Default 15 4 * * *."`
 }
 
 type serverConfig struct {
-	Webhooks string `yaml:"webhooks"`
-	Admin    string `yaml:"admin"`
-	Metrics  string `yaml:"metrics"`
+	Webhooks string `yaml:"webhooks" jsonschema_description:"The webhook endpoint and the health pages. Default 127.0.0.1:8080."`
+	Admin    string `yaml:"admin" jsonschema_description:"Without effect in this version."`
+	Metrics  string `yaml:"metrics" jsonschema_description:"Without effect in this version."`
+}
+
+// idle returns the settings that this version takes and does nothing with, so that
+// nobody relies on backups that are not made.
+func (c *config) idle() (keys []string) {
+	for _, setting := range []struct{ key, value string }{
+		{"schedules.backup", c.Schedules.Backup}, {"schedules.retention", c.Schedules.Retention},
+		{"server.admin", c.Server.Admin}, {"server.metrics", c.Server.Metrics},
+	} {
+		if setting.value != "" {
+			keys = append(keys, setting.key)
+		}
+	}
+	return keys
 }
 
 type logConfig struct {
@@ -154,8 +168,8 @@ func defaultConfig() config {
 		Adoption:  "propose",
 		Lookup:    lookupConfig{MaxAge: duration(24 * time.Hour), Quarantine: duration(15 * time.Minute)},
 		Guards:    guardsConfig{MaxChanges: limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: limit{Percent: 2}},
-		Schedules: schedulesConfig{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "45 3 * * *", KeepAlive: "15 4 * * *"},
-		Server:    serverConfig{Webhooks: "127.0.0.1:8080", Admin: "127.0.0.1:8081", Metrics: "127.0.0.1:9090"},
+		Schedules: schedulesConfig{Sweep: "7 * * * *", KeepAlive: "15 4 * * *"},
+		Server:    serverConfig{Webhooks: "127.0.0.1:8080"},
 		Log:       logConfig{Level: "info", Format: "json"},
 	}
 }
@@ -345,9 +359,13 @@ func (c *configCheck) connections() {
 func (c *configCheck) schedules() {
 	s := c.config.Schedules
 	c.schedule(strict.Path{"schedules", "sweep"}, s.Sweep)
-	c.schedule(strict.Path{"schedules", "backup"}, s.Backup)
-	c.schedule(strict.Path{"schedules", "retention"}, s.Retention)
 	c.schedule(strict.Path{"schedules", "keep_alive"}, s.KeepAlive)
+	if s.Backup != "" {
+		c.schedule(strict.Path{"schedules", "backup"}, s.Backup)
+	}
+	if s.Retention != "" {
+		c.schedule(strict.Path{"schedules", "retention"}, s.Retention)
+	}
 }
 
 func (c *configCheck) schedule(at strict.Path, spec string) {

@@ -87,6 +87,9 @@ func (a *app) serve(ctx context.Context, s *session) error {
 		served <- serveWebhooks(ctx)
 		stop() // without its endpoint serve ends, rather than run half
 	}()
+	if idle := s.cfg.idle(); len(idle) > 0 {
+		s.log.WithField("settings", strings.Join(idle, ", ")).Warn("these settings have no effect in this version")
+	}
 	s.log.WithField("connections", len(s.cfg.Connections)).Info("payersync serves")
 	worked := w.Run(ctx)
 	stop()

@@ -438,6 +438,19 @@ func TestServeWithoutAWebhookHasHealthPages(t *testing.T) {
 	}
 }
 
+func TestSettingsWithoutEffectAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.edit("payersync.yaml", `admin: ""`, `admin: "127.0.0.1:0"`)
+	w.edit("payersync.yaml", "guards:", "schedules: {backup: \"30 3 * * *\"}\nguards:")
+	if checked := w.expect(exitDone, "check"); !strings.Contains(checked.out, "without effect in this version: schedules.backup, server.admin\n") {
+		t.Errorf("check says:\n%s", checked.out)
+	}
+	if log := w.serve().stop().errOut; !strings.Contains(log, "no effect") || !strings.Contains(log, "schedules.backup, server.admin") {
+		t.Errorf("serve logs:\n%s", log)
+	}
+}
+
 // A ledger is served once, also where the second process has an address of its
 // own; when the first is killed, the next may serve at once.
 //
