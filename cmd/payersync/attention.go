@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +45,9 @@ func (a *app) attentionListCmd() *cobra.Command {
 }
 
 func (a *app) listAttention(ctx context.Context, s *session, f state.Filter) error {
+	if err := errors.Join(s.cfg.has(f.Connection), oneOf("reason", f.State, slices.Sorted(maps.Keys(connector.Reasons))...)); err != nil {
+		return err
+	}
 	attention, err := s.ledger.Attention(ctx, f)
 	if err != nil {
 		return err
@@ -53,7 +59,7 @@ func (a *app) listAttention(ctx context.Context, s *session, f state.Filter) err
 	for _, r := range attention {
 		rows = append(rows, []string{r.Connection, r.SourceID, r.Detail, connector.Reason(r.Reason).Next()})
 	}
-	printTable(a.out, []string{"Connection", "Record", "What is the matter", "What to do"}, rows)
+	a.printRows([]string{"Connection", "Record", "What is the matter", "What to do"}, rows)
 	return nil
 }
 

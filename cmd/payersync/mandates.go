@@ -70,6 +70,14 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, show
 		return err
 	}
 	defer s.close()
+	if err := s.cfg.has(f.Connection); err != nil {
+		return err
+	}
+	for _, known := range []connector.MandateStatus{connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled} {
+		if strings.EqualFold(f.State, string(known)) {
+			f.State = string(known) // any other may be one that the service has and nobody documented
+		}
+	}
 	rows, err := s.ledger.Mandates(ctx, f)
 	if err != nil {
 		return err
@@ -107,7 +115,7 @@ func (a *app) printMandates(mandates []mandateReport, links bool) {
 		}
 		rows = append(rows, row)
 	}
-	printTable(a.out, header, rows)
+	a.printRows(header, rows)
 }
 
 func (a *app) mandatesExportCmd() *cobra.Command {

@@ -274,3 +274,33 @@ func TestARefusedRecordIsTriedAgainOnRequest(t *testing.T) {
 		t.Error("the audit log does not have who asked for another try")
 	}
 }
+
+// An empty list looks like good news, so a filter that nothing can match is refused.
+func TestAMisspeltFilterIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "sync")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"payers", "list", "--state", "helt"}, "--state is one of new, creating, linked, missing, conflict, held, not \"helt\""},
+		{[]string{"webhooks", "list", "--state", "quarantine"}, "--state is one of received, "},
+		{[]string{"attention", "list", "--reason", "email"}, "--reason is one of answer_mismatch, "},
+		{[]string{"payers", "list", "--connection", "acne"}, `there is no connection "acne"; the configuration has acme`},
+		{[]string{"mandates", "list", "--connection", "acne"}, `there is no connection "acne"`},
+		{[]string{"mandates", "export", "--connection", "acne"}, `there is no connection "acne"`},
+		{[]string{"attention", "list", "--connection", "acne"}, `there is no connection "acne"`},
+	} {
+		if r := w.expect(exitUsage, tt.args...); !strings.Contains(r.errOut, tt.want) || r.out != "" {
+			t.Errorf("%v says %q%q, want %q", tt.args, r.out, r.errOut, tt.want)
+		}
+	}
+	w.expect(exitDone, "payers", "list", "--state", "linked", "--connection", "acme")
+	if r := w.expect(exitDone, "mandates", "list", "--state", "created"); !strings.Contains(r.out, "A00001") {
+		t.Errorf("a status in small letters finds %q", r.out)
+	}
+	if r := w.expect(exitDone, "mandates", "list", "--state", "CANCELLED"); r.out != "" || !strings.Contains(r.errOut, "nothing to list") {
+		t.Errorf("an empty list prints %q and says %q", r.out, r.errOut)
+	}
+}

@@ -42,6 +42,15 @@ func printTable(w io.Writer, header []string, rows [][]string) {
 	t.Render()
 }
 
+// printRows prints the rows of a list, or that there are none.
+func (a *app) printRows(header []string, rows [][]string) {
+	if len(rows) == 0 {
+		a.say("There is nothing to list.")
+		return
+	}
+	printTable(a.out, header, rows)
+}
+
 func cells(texts []string) table.Row {
 	row := make(table.Row, len(texts))
 	for i, s := range texts {

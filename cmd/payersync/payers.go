@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
+	"payersync/connector"
 	"payersync/state"
 )
 
@@ -15,6 +17,10 @@ func (a *app) payersCmd() *cobra.Command {
 		Example: "  payersync payers list --state missing\n  payersync payers show C0001",
 	}
 	return subcommands(c, a.payersListCmd(), a.payersShowCmd())
+}
+
+var linkStates = []connector.LinkState{
+	connector.LinkNew, connector.LinkCreating, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict, connector.LinkHeld,
 }
 
 func (a *app) payersListCmd() *cobra.Command {
@@ -40,6 +46,9 @@ func (a *app) payersListCmd() *cobra.Command {
 }
 
 func (a *app) listPayers(ctx context.Context, s *session, f state.Filter) error {
+	if err := errors.Join(s.cfg.has(f.Connection), oneOf("state", f.State, linkStates...)); err != nil {
+		return err
+	}
 	payers, err := s.ledger.Payers(ctx, f)
 	if err != nil {
 		return err
@@ -51,6 +60,6 @@ func (a *app) listPayers(ctx context.Context, s *session, f state.Filter) error 
 	for _, p := range payers {
 		rows = append(rows, []string{p.Connection, p.SourceID, p.KeyName + "=" + p.KeyValue, p.LinkState, shown(p.BillingID), shown(p.MandateStatus), shown(p.AttentionReason)})
 	}
-	printTable(a.out, []string{"Connection", "Record", "Key", "Link", "Customer", "Mandate", "Attention"}, rows)
+	a.printRows([]string{"Connection", "Record", "Key", "Link", "Customer", "Mandate", "Attention"}, rows)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,6 +165,19 @@ func flagsLike(cmd *cobra.Command, name string) (near []string) {
 		}
 	})
 	return near
+}
+
+// oneOf refuses a value of a filter that nothing can have: the empty list that it
+// gives would look like good news.
+func oneOf[T ~string](flag, value string, known ...T) error {
+	if value == "" || slices.Contains(known, T(value)) {
+		return nil
+	}
+	var names []string
+	for _, k := range known {
+		names = append(names, string(k))
+	}
+	return usagef("--%s is one of %s, not %q", flag, strings.Join(names, ", "), value)
 }
 
 // alike reports whether two words differ by a slip of the keyboard: one letter

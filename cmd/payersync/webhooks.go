@@ -96,6 +96,10 @@ func keepSecrets(ledger string, sub billing.Subscription, now time.Time) (paths 
 	return paths, err
 }
 
+var inboxStates = []connector.InboxState{
+	connector.InboxReceived, connector.InboxReflected, connector.InboxSuperseded, connector.InboxParked, connector.InboxQuarantined, connector.InboxIgnored,
+}
+
 func (a *app) webhooksListCmd() *cobra.Command {
 	f := state.Filter{Limit: 50}
 	c := &cobra.Command{
@@ -109,6 +113,9 @@ func (a *app) webhooksListCmd() *cobra.Command {
 				return err
 			}
 			defer s.close()
+			if err := oneOf("state", f.State, inboxStates...); err != nil {
+				return err
+			}
 			deliveries, err := s.ledger.Inbox(cmd.Context(), f)
 			if err != nil {
 				return err
@@ -120,7 +127,7 @@ func (a *app) webhooksListCmd() *cobra.Command {
 			for _, d := range deliveries {
 				rows = append(rows, []string{d.ReceivedAt, d.EventType, d.BillingID, d.State, d.DeliveryKey})
 			}
-			printTable(a.out, []string{"Received", "Type", "Customer", "State", "Delivery"}, rows)
+			a.printRows([]string{"Received", "Type", "Customer", "State", "Delivery"}, rows)
 			return nil
 		},
 	}

@@ -180,6 +180,16 @@ func (c *config) configured(names []string) ([]connectionConfig, error) {
 	return out, nil
 }
 
+// has refuses the name of a connection that is not configured; a blank one means
+// all of them.
+func (c *config) has(connection string) error {
+	if connection == "" {
+		return nil
+	}
+	_, err := c.configured([]string{connection})
+	return err
+}
+
 // connection opens a connection's source and mapping. Both are read anew for
 // every run, and a run keeps what it began with.
 func (s *session) connection(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
