@@ -113,5 +113,8 @@ func (a *app) retry(ctx context.Context, s *session, connections []connectionCon
 		return fmt.Errorf("cannot retry %q: no record has this source id; payersync attention list shows them", sourceID)
 	}
 	a.say("The next sync tries record %s again.", visible(sourceID))
+	if a.json() {
+		return printJSON(a.out, map[string]string{"source_id": sourceID})
+	}
 	return nil
 }

@@ -125,11 +125,15 @@ func (a *app) mandatesExportCmd() *cobra.Command {
 		Use:   "export",
 		Short: "Write the mandates as CSV",
 		Long: `Writes the mandates as CSV for a spreadsheet. Cells that a spreadsheet would take for
-a formula get a leading apostrophe, so the file is not meant to be read back in.`,
+a formula get a leading apostrophe, so the file is not meant to be read back in:
+--output json writes them as they are.`,
 		Example: "  payersync mandates export > mandates.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withMandates(cmd.Context(), f, links, func(mandates []mandateReport) error {
+				if a.json() {
+					return printLines(a.out, mandates)
+				}
 				return writeMandates(a.out, mandates, links)
 			})
 		},
@@ -228,6 +232,9 @@ cancelled and why.`,
 					return fmt.Errorf("cannot cancel the mandate of %s: %w", p.SourceID, err)
 				}
 				a.say("The mandate %s is cancelled.", visible(p.MandateID))
+				if a.json() {
+					return printJSON(a.out, map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
+				}
 				return nil
 			})
 		},

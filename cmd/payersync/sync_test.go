@@ -237,13 +237,16 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		"connection", "mapping_version", "records", "included", "failed", "rules", "never_fired", "unused_fields",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "history", "--output", "json"), []string{"connection", "file", "file_hash", "versions"})
-	expectKeys(t, w.expect(exitDone, "mandates", "list", "--output", "json"), []string{
-		"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at",
-	})
 	expectKeys(t, w.expect(exitDone, "attention", "list", "--output", "json"), []string{"connection", "source_id", "reason", "detail", "since"})
 	expectKeys(t, w.expect(exitDone, "sweep", "--output", "json"), []string{
 		"customers", "repaired", "drifted", "missing", "doubled", "drained",
 	})
+	mandate := []string{"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at"}
+	for _, listed := range []string{"list", "export"} {
+		expectKeys(t, w.expect(exitDone, "mandates", listed, "--output", "json"), mandate)
+	}
+	expectKeys(t, w.expect(exitDone, "attention", "retry", "A00001", "--output", "json"), []string{"source_id"})
+	expectKeys(t, w.expect(exitDone, "mandates", "cancel", "A00001", "--reason", "asked to", "--output", "json"), []string{"source_id", "mandate_id"})
 	expectKeys(t, w.expect(exitDone, "version", "--output", "json"), []string{"version", "commit", "go"})
 	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "detail"})
 
