@@ -17,7 +17,7 @@ type Lock struct{ file *os.File }
 // when another run on this machine holds it. Holding it proves that a run the
 // ledger still shows as open is dead.
 func (l *Ledger) TryLock(connection string) (*Lock, error) {
-	k, err := tryLock(fmt.Sprintf("%s-%s.lock", l.path, url.PathEscape(connection)))
+	k, err := l.tryLock(fmt.Sprintf("-%s.lock", url.PathEscape(connection)))
 	if err != nil {
 		return nil, fmt.Errorf("lock connection %s: %w", connection, err)
 	}
@@ -28,18 +28,22 @@ func (l *Ledger) TryLock(connection string) (*Lock, error) {
 // its schedules and its endpoint (fault F62). It returns nil when another process
 // on this machine holds it.
 func (l *Ledger) TryServe() (*Lock, error) {
-	k, err := tryLock(l.path + ".serve.lock")
+	k, err := l.tryLock(".serve.lock")
 	if err != nil {
 		return nil, fmt.Errorf("lock the ledger for serving: %w", err)
 	}
 	return k, nil
 }
 
-// tryLock locks the file at path, and returns nil when somebody else holds it.
-func tryLock(path string) (*Lock, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+// tryLock locks the file beside the ledger whose name ends so, and returns nil
+// when somebody else holds it.
+func (l *Ledger) tryLock(ending string) (*Lock, error) {
+	f, err := os.OpenFile(l.path+ending, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
+	}
+	if err := l.handOver(f); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -49,6 +53,24 @@ func tryLock(path string) (*Lock, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &Lock{f}, nil
+}
+
+// handOver gives a lock file that root has made to the ledger's owner, as SQLite
+// does with its own files: a command of an administrator must not shut out the
+// service, which runs as somebody else.
+func (l *Ledger) handOver(f *os.File) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(l.path)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return f.Chown(int(owner.Uid), int(owner.Gid))
 }
 
 // Release lets go what the lock holds.

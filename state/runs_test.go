@@ -2,6 +2,8 @@ package state
 
 import (
 	"errors"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,6 +97,30 @@ func TestALedgerIsServedByOneWhateverItsConnectionsDo(t *testing.T) {
 	}
 	if err := errors.Join(run.Release(), serving.Release()); err != nil {
 		t.Error(err)
+	}
+}
+
+// covers F96
+func TestALockFileThatRootMakesBelongsToTheLedgersOwner(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may give a file away; run this test as root")
+	}
+	d := newDesk(t)
+	const somebody = 65534
+	if err := os.Chown(d.opts.Path, somebody, somebody); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := d.TryLock("acme")
+	if err != nil || lock == nil {
+		t.Fatalf("got %v, %v; want the lock", lock, err)
+	}
+	info, err := os.Stat(d.opts.Path + "-acme.lock")
+	if err := errors.Join(err, lock.Release()); err != nil {
+		t.Fatal(err)
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || owner.Uid != somebody || info.Mode().Perm() != 0o600 {
+		t.Errorf("the lock file belongs to %+v with mode %v, want the ledger's owner and 0600", info.Sys(), info.Mode())
 	}
 }
 
