@@ -24,12 +24,12 @@ type ErrRunOpen struct {
 	Since      time.Time
 }
 
-// Error says which run holds the connection.
+// Error says which run holds the connection, and what to do.
 func (e *ErrRunOpen) Error() string {
 	if e.RunID == 0 {
-		return fmt.Sprintf("another process holds the connection %s", e.Connection)
+		return fmt.Sprintf("another process holds the connection %s; try again when it has ended", e.Connection)
 	}
-	return fmt.Sprintf("another run (number %d, since %s) holds the connection %s", e.RunID, e.Since.Format(time.RFC3339), e.Connection)
+	return fmt.Sprintf("another run (number %d, since %s) holds the connection %s; try again when it has ended", e.RunID, e.Since.Format(time.RFC3339), e.Connection)
 }
 
 // ErrOtherEnvironment means that the ledger belongs to another billing account,
