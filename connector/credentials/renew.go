@@ -167,6 +167,7 @@ func (s *Source) coolDown(ctx context.Context, t state.Token, cause error) (stat
 			fault.RetryAt = at
 		}
 	}
+	s.failed = fault
 	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.DelayToken(s.connection, t.Generation, fault.RetryAt)
 	}); err != nil {

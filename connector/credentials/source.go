@@ -50,8 +50,9 @@ type Source struct {
 	holder     string                 // names this Source to others that meet its lease
 	refused    atomic.Pointer[string] // the access token that the remote system refused last
 
-	turn    chan struct{} // holds one value; taking it gives the right to the field below
-	unsaved *state.Token  // renewed, but the ledger could not take it yet (fault F25)
+	turn    chan struct{}          // holds one value; taking it gives the right to the fields below
+	unsaved *state.Token           // renewed, but the ledger could not take it yet (fault F25)
+	failed  *connector.RemoteError // why the last try of this Source failed; nil before
 }
 
 // New returns the source of the consent that was given for a connection.
@@ -104,7 +105,7 @@ func (s *Source) fresh(ctx context.Context, good func(state.Token) bool) (state.
 	t, err := s.stored(ctx)
 	for began := t.Generation; err == nil && t.Generation == began && !good(t); t, err = s.stored(ctx) {
 		if s.ledger.Now().Before(t.RetryAt) {
-			return s.makeDo(t, waiting(t.RetryAt))
+			return s.makeDo(t, s.waiting(t.RetryAt))
 		}
 		mine, err := s.lease(ctx, t)
 		if err != nil {
@@ -155,8 +156,12 @@ func (s *Source) makeDo(t state.Token, why error) (state.Token, error) {
 	return t, nil
 }
 
-// waiting says that the last try to renew failed and the next is not due.
-func waiting(until time.Time) error {
+// waiting says that the last try to renew failed and the next is not due; why it
+// failed is known to the process that tried.
+func (s *Source) waiting(until time.Time) error {
+	if s.failed != nil && s.failed.RetryAt.Equal(until) {
+		return s.failed
+	}
 	return &connector.RemoteError{
 		Op: "renew the access token", Fault: connector.FaultUnavailable, RetryAt: until,
 		Detail: "the last try failed, and the next is made at " + until.UTC().Format(time.RFC3339),

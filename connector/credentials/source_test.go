@@ -214,8 +214,11 @@ func TestTroubleAtTheTokenEndpointIsNoRevocation(t *testing.T) {
 					t.Errorf("the error repeats %q: %v", word, err)
 				}
 			}
-			if _, err := s.TokenContext(t.Context()); !connector.RetryAt(err).Equal(began.Add(tt.wait)) {
-				t.Errorf("while it cools down: %v", err)
+			if _, again := s.TokenContext(t.Context()); again == nil || again.Error() != err.Error() || connector.FaultOf(again) != tt.fault {
+				t.Errorf("while it cools down: %v, want the reason as before: %v", again, err)
+			}
+			if _, err := d.source().TokenContext(t.Context()); !connector.RetryAt(err).Equal(began.Add(tt.wait)) { // as another process
+				t.Errorf("while it cools down, elsewhere: %v", err)
 			}
 			d.requests(1)
 			d.clock.move(tt.wait)
