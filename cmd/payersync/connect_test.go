@@ -221,6 +221,26 @@ func TestWithdrawnConsentAsksForAPersonAndConcludesNothing(t *testing.T) {
 	w.expect(exitDone, "sync", "books")
 }
 
+// A token endpoint in trouble names a time for the next try, too; that must not
+// hide what is wrong.
+//
+// covers F26
+func TestRunWithoutATokenSaysWhyAndNotThatItIsThrottled(t *testing.T) {
+	t.Parallel()
+	w, v := newXeroWorld(t, 3)
+	v.auth.Life = 0 // every token has ended when it comes
+	if r := w.connect(v); r.code != exitDone {
+		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
+	}
+	w.env["XERO_SECRET"] = "of another app"
+	for _, want := range []string{"check client_id and client_secret", "the last try failed, and the next is made at"} {
+		r := w.expect(exitFailed, "sync", "books")
+		if !strings.Contains(r.out, want) || !strings.Contains(r.out, "try again at "+time.Now().Format(time.DateOnly)) || strings.Contains(r.out, "throttled") {
+			t.Errorf("sync does not say %q:\n%s", want, r.out)
+		}
+	}
+}
+
 // The billing service of the sandbox takes tokens of a consent alone, rotates
 // refresh tokens, and its login page is played by the test.
 func TestConsentForTheBillingServiceIsPasted(t *testing.T) {

@@ -160,8 +160,10 @@ func outcomeText(r syncer.Result) string {
 		return string(r.Outcome)
 	case errors.Is(r.Err, context.Canceled):
 		return "interrupted; run it again to go on"
-	case !r.RetryAt.IsZero():
+	case r.RetryAt.IsZero():
+		return fmt.Sprintf("%s: %v", r.Outcome, r.Err)
+	case connector.FaultOf(r.Err) == connector.FaultThrottled:
 		return fmt.Sprintf("throttled; try again at %s", r.RetryAt.Local().Format(time.DateTime))
 	}
-	return fmt.Sprintf("%s: %v", r.Outcome, r.Err)
+	return fmt.Sprintf("%s: %v; try again at %s", r.Outcome, r.Err, r.RetryAt.Local().Format(time.DateTime))
 }
