@@ -97,7 +97,7 @@ func (a *app) connect(ctx context.Context, s *session, name string, how consentF
 // brought back.
 func (a *app) answer(ctx context.Context, consent *credentials.Consent, how consentFlags) (url.Values, error) {
 	if how.paste {
-		return a.pasted(consent)
+		return a.pasted(ctx, consent)
 	}
 	listener, err := credentials.Listen(ctx, how.redirect)
 	if err != nil {
@@ -108,9 +108,12 @@ func (a *app) answer(ctx context.Context, consent *credentials.Consent, how cons
 }
 
 // pasted reads the address that the browser was sent to.
-func (a *app) pasted(consent *credentials.Consent) (url.Values, error) {
+func (a *app) pasted(ctx context.Context, consent *credentials.Consent) (url.Values, error) {
 	a.say("Open this address in a browser and give consent:\n\n  %s\n\nThen paste the whole address that the browser was sent to, and press Enter:", consent.URL())
-	line, err := bufio.NewReader(io.LimitReader(a.in, 16<<10)).ReadString('\n')
+	line, err := a.readLine(ctx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 		return nil, usagef("there was no address to read; paste it after payersync connect --paste has asked for it")
 	}
@@ -119,6 +122,26 @@ func (a *app) pasted(consent *credentials.Consent) (url.Values, error) {
 		return nil, &credentials.RedirectError{Why: "what was pasted is no address"} // which the parser would repeat, code and all
 	}
 	return consent.Accept(redirected)
+}
+
+// readLine reads a line from standard input until ctx ends. A read of a terminal
+// cannot be called back: one that is given up ends with the process.
+func (a *app) readLine(ctx context.Context) (string, error) {
+	type typed struct {
+		line string
+		err  error
+	}
+	read := make(chan typed, 1)
+	go func() {
+		line, err := bufio.NewReader(io.LimitReader(a.in, 16<<10)).ReadString('\n')
+		read <- typed{line, err}
+	}()
+	select {
+	case got := <-read:
+		return got.line, got.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }
 
 // choose settles which organisation the consent is for, without guessing.

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -280,6 +282,23 @@ func TestConsentForTheBillingServiceIsPasted(t *testing.T) {
 	w.expectOnePerRow(people(4))
 	w.box.RevokeTokens() // the refresh token is still good
 	w.expect(exitDone, "sync")
+}
+
+// covers F67
+func TestConnectThatWaitsForAPasteEndsWhenItIsToldTo(t *testing.T) {
+	t.Parallel()
+	w, _ := newXeroWorld(t, 1)
+	nothing, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = in.Close(), nothing.Close() })
+	p := w.startWith(nothing, "connect", "books", "--paste", "--redirect", "https://app.example.com/connected")
+	p.consent()
+	p.signal(syscall.SIGTERM)
+	if r := p.wait(); r.code != exitInterrupted {
+		t.Errorf("it ended with %d: %s", r.code, r.errOut)
+	}
 }
 
 // covers F29
