@@ -18,7 +18,7 @@ import (
 type Caller struct {
 	System  string                                      // its name, for people
 	Send    func(*http.Request) (*http.Response, error) // the transport; it repeats what may be repeated and reads the answer whole
-	Token   oauth2.TokenSource                          // one with a method Refused(access string) is told of tokens that were refused
+	Token   oauth2.TokenSource                          // its methods Refused(access string) and TokenContext, where it has them, are used too
 	Limiter Limiter
 }
 
@@ -80,7 +80,7 @@ func (c Caller) token(ctx context.Context, op, refused string) (string, error) {
 	if told, ok := c.Token.(interface{ Refused(access string) }); ok && refused != "" {
 		told.Refused(refused)
 	}
-	got, err := c.Token.Token()
+	got, err := c.fetch(ctx)
 	switch {
 	case err != nil:
 		return "", c.tokenError(op, err)
@@ -88,6 +88,17 @@ func (c Caller) token(ctx context.Context, op, refused string) (string, error) {
 		return "", &Disconnected{Reason: c.System + " refuses the access token"}
 	}
 	return got.AccessToken, nil
+}
+
+// fetch does not wait longer than its caller for a token that another process is
+// renewing, where the token source can tell the two apart.
+func (c Caller) fetch(ctx context.Context) (*oauth2.Token, error) {
+	if patient, ok := c.Token.(interface {
+		TokenContext(ctx context.Context) (*oauth2.Token, error)
+	}); ok {
+		return patient.TokenContext(ctx)
+	}
+	return c.Token.Token()
 }
 
 // tokenError says why there is no token. What a token endpoint wrote is not

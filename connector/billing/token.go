@@ -39,11 +39,11 @@ func (s static) token(_ context.Context, stale string) (string, error) {
 // granted is a token that a person's consent gave; its source renews it.
 type granted struct{ source oauth2.TokenSource }
 
-func (g granted) token(_ context.Context, stale string) (string, error) {
+func (g granted) token(ctx context.Context, stale string) (string, error) {
 	if told, ok := g.source.(interface{ Refused(access string) }); ok && stale != "" {
 		told.Refused(stale)
 	}
-	got, err := g.source.Token()
+	got, err := g.fetch(ctx)
 	switch {
 	case err != nil:
 		return "", err
@@ -51,6 +51,17 @@ func (g granted) token(_ context.Context, stale string) (string, error) {
 		return "", errRefused
 	}
 	return got.AccessToken, nil
+}
+
+// fetch does not wait longer than its caller for a token that another process is
+// renewing, where the source can tell the two apart.
+func (g granted) fetch(ctx context.Context) (*oauth2.Token, error) {
+	if patient, ok := g.source.(interface {
+		TokenContext(ctx context.Context) (*oauth2.Token, error)
+	}); ok {
+		return patient.TokenContext(ctx)
+	}
+	return g.source.Token()
 }
 
 // clientCredentials fetches tokens of the client credentials flow (interface.md

@@ -1,6 +1,7 @@
 package billing_test
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -233,6 +234,26 @@ type fixedToken struct{ err error }
 
 func (f fixedToken) Token() (*oauth2.Token, error) {
 	return &oauth2.Token{AccessToken: "granted"}, f.err
+}
+
+// renewedElsewhere has no token before another process has renewed it.
+type renewedElsewhere struct{ fixedToken }
+
+func (renewedElsewhere) TokenContext(ctx context.Context) (*oauth2.Token, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// covers F67
+func TestCallThatIsGivenUpDoesNotWaitForAGrantedToken(t *testing.T) {
+	t.Parallel()
+	cfg := config(answers(200, "application/json", `{"id":"c1"}`))
+	cfg.Dialect.APIAuth, cfg.Tokens = "authorization_code", renewedElsewhere{fixedToken{errors.New("waited without regard to the caller")}}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := newClient(t, cfg).Customer(ctx, "c1"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // covers F26, F29
