@@ -46,13 +46,17 @@ func (l *Ledger) EndTurn(ctx context.Context, id int64) error {
 	return l.Do(ctx, func(tx *Tx) error { return tx.exec("DELETE FROM slots WHERE slot_id = ?", id) })
 }
 
-// ParkScope lets no request of the scope through before until; it never shortens
-// what was asked for before.
+// ParkScope lets no request of the scope through before until, a day from now at
+// the latest; it never shortens what was asked for before.
 func (l *Ledger) ParkScope(ctx context.Context, scope string, until time.Time) error {
 	return l.Do(ctx, func(tx *Tx) error {
-		return tx.exec(`INSERT INTO budgets (scope, parked_until) VALUES (?, ?)
-			ON CONFLICT (scope) DO UPDATE SET parked_until =
-			  CASE WHEN budgets.parked_until > excluded.parked_until THEN budgets.parked_until ELSE excluded.parked_until END`, scope, stamp(until))
+		if latest := tx.now.Add(day); until.After(latest) {
+			until = latest
+		}
+		return tx.exec(`INSERT INTO budgets (scope, parked_until) VALUES (?1, ?2)
+			ON CONFLICT (scope) DO UPDATE SET parked_until = excluded.parked_until
+			WHERE budgets.parked_until IS NULL OR budgets.parked_until < ?2 OR budgets.parked_until > ?3`,
+			scope, stamp(until), stamp(tx.now.Add(day+clockSlack)))
 	})
 }
 
@@ -98,7 +102,7 @@ func (tx *Tx) budget(scope string) (b budget, err error) {
 // turn returns when the limits allow the next request; the zero turn for now.
 func (b budget) turn(limits connector.Limits, now time.Time) connector.Turn {
 	switch {
-	case b.parkedUntil.After(now):
+	case b.parkedUntil.After(now) && !b.parkedUntil.After(now.Add(day+clockSlack)):
 		return connector.Turn{NotBefore: b.parkedUntil, Parked: true}
 	case limits.PerDay > 0 && b.day.used >= limits.PerDay:
 		return connector.Turn{NotBefore: b.day.start.Add(day), Parked: true}

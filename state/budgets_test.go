@@ -144,8 +144,19 @@ func TestBudgetOfAClockThatWasSetBackDoesNotLastForEver(t *testing.T) {
 	d := newDesk(t)
 	limits := connector.Limits{PerMinute: 1, PerDay: 1, Concurrent: 1}
 	d.take(limits)
+	park := func() time.Time {
+		until := d.Now().Add(18 * time.Hour)
+		if err := d.ParkScope(t.Context(), org, until); err != nil {
+			t.Fatal(err)
+		}
+		return until
+	}
+	park()
 	d.clock.move(-48 * time.Hour)
 	if turn := d.take(limits); !turn.NotBefore.IsZero() {
 		t.Errorf("got %+v", turn)
+	}
+	if until, turn := park(), d.take(connector.Limits{}); !turn.NotBefore.Equal(until) {
+		t.Errorf("parked by the clock as it is now: %+v, want until %s", turn, until)
 	}
 }

@@ -19,6 +19,7 @@ const (
 	earlyRenewal = time.Minute            // how long before its end a token is renewed, or a quarter of a short life
 	renewWithin  = 60 * time.Second       // one renewal; less than state.TokenLease
 	waitForOther = 100 * time.Millisecond // between looks at a token that another is renewing
+	longestWait  = 25 * time.Hour         // more than any Retry-After that is obeyed
 )
 
 // Provider is an authorisation server with our application at it.
@@ -86,7 +87,7 @@ func (s *Source) Refused(access string) { s.refused.Store(&access) }
 // KeepAlive renews the tokens when they are older than maxAge, so that a refresh
 // token does not lapse while nothing is read (fault F29).
 func (s *Source) KeepAlive(ctx context.Context, maxAge time.Duration) error {
-	_, err := s.fresh(ctx, func(t state.Token) bool { return s.ledger.Now().Sub(t.RefreshedAt) < maxAge })
+	_, err := s.fresh(ctx, func(t state.Token) bool { return s.ledger.Now().Sub(t.RefreshedAt).Abs() < maxAge })
 	return err
 }
 
@@ -104,7 +105,7 @@ func (s *Source) fresh(ctx context.Context, good func(state.Token) bool) (state.
 	}
 	t, err := s.stored(ctx)
 	for began := t.Generation; err == nil && t.Generation == began && !good(t); t, err = s.stored(ctx) {
-		if s.ledger.Now().Before(t.RetryAt) {
+		if s.coolsDown(t) {
 			return s.makeDo(t, s.waiting(t.RetryAt))
 		}
 		mine, err := s.lease(ctx, t)
@@ -154,6 +155,13 @@ func (s *Source) makeDo(t state.Token, why error) (state.Token, error) {
 		return t, why
 	}
 	return t, nil
+}
+
+// coolsDown reports whether the next try to renew is not due. A time beyond any
+// wait was written by a clock that was set back since.
+func (s *Source) coolsDown(t state.Token) bool {
+	wait := t.RetryAt.Sub(s.ledger.Now())
+	return 0 < wait && wait <= longestWait
 }
 
 // waiting says that the last try to renew failed and the next is not due; why it

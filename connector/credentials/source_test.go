@@ -227,6 +227,26 @@ func TestTroubleAtTheTokenEndpointIsNoRevocation(t *testing.T) {
 	}
 }
 
+// covers F36, L4
+func TestClockThatWasSetBackHoldsNoRenewalUp(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.consent()
+	d.clock.move(365 * 24 * time.Hour) // a clock that is a year ahead
+	d.vendor.Suffer(credentialstest.Trouble{Status: 503})
+	s := d.source()
+	if _, err := s.TokenContext(t.Context()); err == nil {
+		t.Fatal("there is a token without a renewal")
+	}
+	d.clock.move(-364 * 24 * time.Hour)
+	d.token(s)
+	d.clock.move(-300 * 24 * time.Hour)
+	if err := s.KeepAlive(t.Context(), 7*24*time.Hour); err != nil {
+		t.Error(err)
+	}
+	d.requests(3)
+}
+
 func TestCoolDownDoublesUpToItsBound(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
