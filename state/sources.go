@@ -28,10 +28,12 @@ func (tx *Tx) RecordRead(run int64, full bool, proof connector.Proof) error {
 }
 
 // LastFullRead returns when the newest complete read of everything began; the
-// zero time when there was none.
+// zero time when there was none. One of the future was noted by a clock that was
+// set back since, and does not count.
 func (l *Ledger) LastFullRead(ctx context.Context, connection string) (time.Time, error) {
 	var at sql.NullString
-	err := l.queryRow(ctx, "SELECT max(started_at) FROM runs WHERE connection = ? AND read_kind = 'full'", connection).Scan(&at)
+	err := l.queryRow(ctx, "SELECT max(started_at) FROM runs WHERE connection = ? AND read_kind = 'full' AND started_at <= ?",
+		connection, stamp(l.Now())).Scan(&at)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("look for the last full read: %w", err)
 	}

@@ -107,6 +107,38 @@ func TestEverythingIsReadAgainWhenTheLastFullReadIsTooOld(t *testing.T) {
 	}
 }
 
+// covers F36
+func TestEverythingIsReadAgainAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		ahead bool // the clock was ahead at the full read already
+	}{{"a full read of the future", true}, {"a reading position in the future", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.fill(3)
+			d := &diary{books: w.books}
+			if !tt.ahead {
+				w.complete(w.diaryRun(d, "acme", connector.RunSync))
+			}
+			w.clock.advance(3 * 24 * time.Hour)
+			w.complete(w.diaryRun(d, "acme", connector.RunSync))
+			w.clock.advance(-2 * 24 * time.Hour)
+			w.complete(w.diaryRun(d, "acme", connector.RunSync))
+			if last := d.asked[len(d.asked)-1]; !last.IsZero() {
+				t.Errorf("read since %s at %s, want everything", last, w.clock.now())
+			}
+			at := w.clock.now()
+			w.clock.advance(time.Hour)
+			w.complete(w.diaryRun(d, "acme", connector.RunSync))
+			if last := d.asked[len(d.asked)-1]; !last.Equal(at.Add(-5 * time.Minute)) {
+				t.Errorf("the run after it read since %s, want %s", last, at.Add(-5*time.Minute))
+			}
+		})
+	}
+}
+
 // covers S17
 func TestProofOfACompleteReadIsTheSumOfItsPages(t *testing.T) {
 	t.Parallel()
