@@ -85,11 +85,13 @@ func (c *Consent) Accept(redirected *url.URL) (url.Values, error) {
 	return query, nil
 }
 
-// isOurs reports whether an address is the registered one, but for its query.
+// isOurs reports whether an address is the registered one, but for its query and
+// for the path "/" that browsers give an address without one.
 func (c *Consent) isOurs(redirected *url.URL) bool {
 	at := *redirected
 	at.RawQuery, at.ForceQuery, at.Fragment, at.RawFragment = "", false, "", ""
-	return at.String() == c.provider.OAuth.RedirectURL
+	registered := c.provider.OAuth.RedirectURL
+	return at.String() == registered || at.Path == "/" && strings.TrimSuffix(at.String(), "/") == registered
 }
 
 // twice reports whether a parameter that decides something is given twice: one
@@ -152,7 +154,7 @@ type Tenant struct{ ID, Name string }
 func Choose(reached []Tenant, wanted string) (Tenant, error) {
 	var list []string
 	for _, t := range reached {
-		if t.ID == wanted {
+		if wanted != "" && strings.EqualFold(t.ID, wanted) {
 			return t, nil
 		}
 		list = append(list, fmt.Sprintf("%s (%s)", t.ID, t.Name))

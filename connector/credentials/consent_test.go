@@ -130,6 +130,20 @@ func TestOnlyTheAnswerToThisConsentIsTaken(t *testing.T) {
 	}
 }
 
+func TestRedirectAddressWithoutAPathIsReachedAtItsRoot(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.vendor.Redirect = "https://app.example.com"
+	for path, taken := range map[string]bool{"/": true, "//": false, "/x": false} { // browsers write the first
+		c := credentials.Ask(d.provider(), d.vendor.Redirect, d.clock.now)
+		to := d.agree(c)
+		to.Path = path
+		if _, err := c.Accept(to); (err == nil) != taken {
+			t.Errorf("%s: %v, want it taken: %t", path, err, taken)
+		}
+	}
+}
+
 // covers F30
 func TestConsentIsTakenOnceAndItsCodeRedeemedOnce(t *testing.T) {
 	t.Parallel()
@@ -274,6 +288,8 @@ func TestOrganisationIsNeverGuessed(t *testing.T) {
 		{"the named one, in any order", []credentials.Tenant{two, one}, "t1", one, ""},
 		{"several and none named", []credentials.Tenant{one, two}, "", credentials.Tenant{}, "choose one with --tenant"},
 		{"another than the named one", []credentials.Tenant{two}, "t1", credentials.Tenant{}, "does not reach"},
+		{"the named one, in capitals", []credentials.Tenant{two, one}, "T1", one, ""},
+		{"one without an id, and none named", []credentials.Tenant{one, {Name: "Odd"}}, "", credentials.Tenant{}, "choose one with --tenant"},
 		{"named as it is called", []credentials.Tenant{one, two}, "Acme", credentials.Tenant{}, "does not reach"},
 		{"none", nil, "", credentials.Tenant{}, "no organisation"},
 	}
