@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"payersync/connector/accounting/xero/xerotest"
 	"payersync/connector/credentials/credentialstest"
 	"payersync/connector/sandbox"
+	"payersync/connector/worker"
 )
 
 // vendor is an accounting system of the Xero kind with its authorisation server,
@@ -311,13 +314,7 @@ func TestKeepAliveRenewsAConsentThatNobodyUsedForAWeek(t *testing.T) {
 	for _, step := range []struct {
 		days, requests int // requests to the token endpoint so far: the first is connect's
 	}{{6, 1}, {8, 2}} {
-		later := time.Duration(step.days) * 24 * time.Hour
-		a := &app{program: program{errOut: io.Discard, getenv: func(name string) (string, bool) { v, ok := w.env[name]; return v, ok }},
-			now: func() time.Time { return time.Now().Add(later) }, config: w.path("payersync.yaml")}
-		s, err := a.openLedger(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, s := w.later(time.Duration(step.days) * 24 * time.Hour)
 		if err := s.keepAlive(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -326,4 +323,42 @@ func TestKeepAliveRenewsAConsentThatNobodyUsedForAWeek(t *testing.T) {
 			t.Errorf("%d days later the token endpoint had %d requests, want %d", step.days, got, step.requests)
 		}
 	}
+}
+
+// A machine that is off at night is never up at the hour of the schedule.
+//
+// covers F29, F72
+func TestKeepAliveIsMadeUpForWhenServeStarts(t *testing.T) {
+	t.Parallel()
+	w, v := newXeroWorld(t, 1)
+	if r := w.connect(v); r.code != exitDone {
+		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
+	}
+	a, s := w.later(8 * 24 * time.Hour)
+	defer s.close()
+	jobs := slices.DeleteFunc(a.jobs(s), func(j worker.Job) bool { return j.Name != "keep-alive" })
+	at, err := worker.New(worker.Config{Jobs: jobs, Drain: func(context.Context) error { return nil }, Now: a.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- at.Run(ctx) }()
+	eventually(t, "the renewal of the consent", func() bool { return v.auth.Requests() == 2 })
+	stop()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+}
+
+// later opens the installation as it will be some time from now.
+func (w *world) later(after time.Duration) (*app, *session) {
+	w.t.Helper()
+	a := &app{program: program{errOut: io.Discard, getenv: func(name string) (string, bool) { v, ok := w.env[name]; return v, ok }},
+		now: func() time.Time { return time.Now().Add(after) }, config: w.path("payersync.yaml")}
+	s, err := a.openLedger(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a, s
 }

@@ -105,7 +105,10 @@ func (a *app) jobs(s *session) []worker.Job {
 		Run: func(ctx context.Context, _ string) error { return s.sweep(ctx) },
 	}, {
 		Name: "keep-alive", Schedule: s.cfg.Schedules.KeepAlive,
-		Run: func(ctx context.Context, _ string) error { return s.keepAlive(ctx) },
+		// At every start, too, or it would never come on a machine that is off at
+		// that hour. It asks for nothing that is not due.
+		Last: func(context.Context) (time.Time, error) { return time.Time{}, nil },
+		Run:  func(ctx context.Context, _ string) error { return s.keepAlive(ctx) },
 	}}
 	for _, c := range s.cfg.Connections {
 		if c.Schedule == "" {
