@@ -145,7 +145,7 @@ func readWhole(ctx context.Context, c connectionConfig, conn syncer.Connection) 
 // checkConsents says until when each consent holds, and warns when half of its
 // time has passed unused (fault F29).
 func (s *session) checkConsents(ctx context.Context) []finding {
-	consents, err := s.ledger.Consents(ctx)
+	consents, err := s.consentRows(ctx)
 	if err != nil {
 		return []finding{tell("consents", "", err)}
 	}

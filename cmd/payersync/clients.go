@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -188,4 +189,19 @@ func (s *session) consents() []*credentials.Source {
 		out = append(out, s.clients.consent(billingConsent, s.billingProvider()))
 	}
 	return out
+}
+
+// consentRows are the consents that the configuration relies on, as people see
+// them. One of a connection that is no longer configured needs nobody.
+func (s *session) consentRows(ctx context.Context) ([]state.ConsentRow, error) {
+	rows, err := s.ledger.Consents(ctx)
+	return slices.DeleteFunc(rows, func(r state.ConsentRow) bool { return !s.cfg.reliesOn(r.Connection) }), err
+}
+
+func (c *config) reliesOn(consent string) bool {
+	if consent == billingConsent {
+		return c.Billing.Dialect.APIAuth == authorizationCode
+	}
+	found, err := c.configured([]string{consent})
+	return err == nil && found[0].Source.consents()
 }

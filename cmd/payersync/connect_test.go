@@ -226,6 +226,26 @@ func TestWithdrawnConsentAsksForAPersonAndConcludesNothing(t *testing.T) {
 	w.expect(exitDone, "sync", "books")
 }
 
+func TestConsentOfAConnectionThatIsNoLongerConfiguredNeedsNobody(t *testing.T) {
+	t.Parallel()
+	w, v := newXeroWorld(t, 3)
+	v.auth.Life = 0
+	if r := w.connect(v); r.code != exitDone {
+		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
+	}
+	v.auth.Withdraw()
+	w.expect(exitFailed, "sync", "books")
+	if r := w.run("check"); !strings.Contains(r.out, "consent books") {
+		t.Errorf("while it is configured, check says:\n%s", r.out)
+	}
+	w.edit("payersync.yaml", "name: books", "name: ledgers")
+	for _, command := range []string{"check", "status"} {
+		if r := w.run(command); strings.Contains(r.out, "connect books") {
+			t.Errorf("%s tells to connect what is not configured:\n%s", command, r.out)
+		}
+	}
+}
+
 // A token endpoint in trouble names a time for the next try, too; that must not
 // hide what is wrong.
 //

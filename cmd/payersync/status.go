@@ -55,7 +55,8 @@ func (a *app) status(cmd *cobra.Command, s *session) error {
 	if r.Sources, err = s.ledger.Sources(cmd.Context()); err != nil {
 		return err
 	}
-	if r.Consents, err = s.ledger.Consents(cmd.Context()); err != nil {
+	r.Sources = slices.DeleteFunc(r.Sources, func(row state.SourceRow) bool { return s.cfg.has(row.Connection) != nil })
+	if r.Consents, err = s.consentRows(cmd.Context()); err != nil {
 		return err
 	}
 	if r.Mappings, err = s.ledger.MappingProblems(cmd.Context()); err != nil {
