@@ -45,6 +45,9 @@ func (s *session) openSource(ctx context.Context, c connectionConfig) (accountin
 		d.token = s.clients.app(c.Name, config.provider())
 	}
 	d.limiter = s.budget(c, *config.tenant())
+	if err := s.remindTenant(ctx, c.Name, config.tenant()); err != nil {
+		return nil, err
+	}
 	source, err := config.open(d)
 	if err != nil {
 		return nil, usageError{err}
@@ -73,6 +76,22 @@ func (s *session) pinTenant(ctx context.Context, name string, tenant *string) er
 	}
 	*tenant = t.Tenant
 	return nil
+}
+
+// remindTenant takes the organisation that the connection's runs were pinned to,
+// where neither a consent nor the configuration names it: so the source asks for
+// that one alone, and is known by it while it lets nobody in (faults F28 and F29).
+func (s *session) remindTenant(ctx context.Context, name string, tenant *string) error {
+	if *tenant != "" {
+		return nil
+	}
+	rows, err := s.ledger.Sources(ctx)
+	for _, row := range rows {
+		if row.Connection == name {
+			*tenant = row.Tenant
+		}
+	}
+	return err
 }
 
 // clients are the ways to the accounting systems and the consents of a session,

@@ -226,6 +226,35 @@ func TestWithdrawnConsentAsksForAPersonAndConcludesNothing(t *testing.T) {
 	w.expect(exitDone, "sync", "books")
 }
 
+// The configuration of a Custom Connection names no organisation, so that a
+// source that lets nobody in cannot say whose it is; the ledger can.
+//
+// covers F28, F29
+func TestTroubleOfACustomConnectionShowsInTheStatus(t *testing.T) {
+	t.Parallel()
+	w, v := newXeroWorld(t, 3)
+	v.xero.Custom = true
+	w.edit("payersync.yaml", "kind: xero\n", "kind: xero\n      custom_connection: true\n")
+	w.env["XERO_SECRET"] = "wrong from the beginning"
+	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.errOut, "check client_id and client_secret") {
+		t.Errorf("before the first run, sync says: %s%s", r.out, r.errOut)
+	}
+	w.env["XERO_SECRET"] = credentialstest.ClientSecret
+	w.expect(exitDone, "sync", "books")
+	w.env["XERO_SECRET"] = "of another app"
+	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.out, "Run 2 of books: failed") || !strings.Contains(r.out, "check client_id and client_secret") {
+		t.Errorf("sync says: %s%s", r.out, r.errOut)
+	}
+	if status := w.expect(exitDone, "status"); !strings.Contains(status.out, "The source of books does not let payersync in") {
+		t.Errorf("status says:\n%s", status.out)
+	}
+	w.env["XERO_SECRET"] = credentialstest.ClientSecret
+	v.xero.Tenants = []xerotest.Tenant{{ID: "99999999-9999-4999-8999-999999999999", Name: "Another", Type: "ORGANISATION"}}
+	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.out, "does not cover organisation") || !strings.Contains(r.out, "  0 read") {
+		t.Errorf("when the app is another organisation's, sync says: %s%s", r.out, r.errOut)
+	}
+}
+
 func TestConsentOfAConnectionThatIsNoLongerConfiguredNeedsNobody(t *testing.T) {
 	t.Parallel()
 	w, v := newXeroWorld(t, 3)
