@@ -105,12 +105,17 @@ func (r *run) since(ctx context.Context) (time.Time, error) {
 }
 
 // takeMissing takes the records that a complete reading of everything no longer
-// shows for deleted, unless they are so many that a permission or a filter is the
-// likelier reason (fault F45).
+// shows for deleted, unless they are so many, or all there are, that a permission
+// or a filter is the likelier reason (fault F45).
 func (r *run) takeMissing(ctx context.Context) error {
 	unseen, known, err := r.Ledger.MissingCount(ctx, r.conn.Name, r.id)
 	if err != nil || unseen == 0 {
 		return err
+	}
+	if unseen == known {
+		r.note = fmt.Sprintf("A full reading of the accounting system shows none of the %d known records: "+
+			"none of them is taken for deleted. See what the connected user may read.", known)
+		return nil
 	}
 	g := r.Settings.Guards
 	if limit := max(g.MaxChanges.Of(known), g.MaxChangesFloor); unseen > limit {

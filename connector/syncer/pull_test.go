@@ -187,6 +187,26 @@ func TestRecordsMissingFromAFullReadAreGoneUnlessTheyAreMany(t *testing.T) {
 	}
 }
 
+// An empty list with status 200 is what a permission that was taken away looks
+// like, and a small organisation is below every limit.
+//
+// covers F45, S17
+func TestEmptyFullReadIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(3)
+	d := &diary{books: w.books}
+	w.complete(w.diaryRun(d, "acme", connector.RunSync))
+	all := w.books.records
+	w.books.records = nil
+	res := w.diaryRun(d, "acme", connector.RunBackfill)
+	if !strings.Contains(res.Note, "none of the 3 known records") || len(w.attention()) > 0 {
+		t.Errorf("note %q, attention %v", res.Note, w.attention())
+	}
+	w.books.records = all
+	w.complete(w.diaryRun(d, "acme", connector.RunBackfill))
+}
+
 // covers F13, S18, L7
 func TestParkedSourceMakesNoCallBeforeItsTimeAndOthersGoOn(t *testing.T) {
 	t.Parallel()
