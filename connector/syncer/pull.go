@@ -25,7 +25,7 @@ func (r *run) pull(ctx context.Context) error {
 		return err
 	}
 	full := since.IsZero()
-	if full && !r.conn.Info.Snapshot {
+	if full && !r.conn.Info.Snapshot && !r.conn.Info.Partial {
 		if err := r.takeMissing(ctx); err != nil {
 			return err
 		}

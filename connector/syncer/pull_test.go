@@ -22,6 +22,7 @@ type diary struct {
 	asked   []time.Time
 	proof   connector.Proof
 	limiter accounting.Limiter
+	partial bool // its full reads leave records out
 	calls   int
 }
 
@@ -50,7 +51,7 @@ func (d *diary) Customers(ctx context.Context, since time.Time) iter.Seq2[connec
 func (w *world) diaryRun(d *diary, name string, kind connector.RunKind) syncer.Result {
 	w.t.Helper()
 	conn := w.connection()
-	conn.Name, conn.Source, conn.Info.Snapshot, conn.FullEvery = name, d, false, 7*24*time.Hour
+	conn.Name, conn.Source, conn.Info.Snapshot, conn.Info.Partial, conn.FullEvery = name, d, false, d.partial, 7*24*time.Hour
 	res, err := w.syncer.Run(context.Background(), conn, syncer.Options{
 		Kind: kind, Trigger: "manual", Actor: "tester", Holder: "test", Approve: func(state.Plan) (bool, error) { return true, nil },
 	})
@@ -205,6 +206,21 @@ func TestEmptyFullReadIsNotBelieved(t *testing.T) {
 	}
 	w.books.records = all
 	w.complete(w.diaryRun(d, "acme", connector.RunBackfill))
+}
+
+// covers F45, S17
+func TestNothingIsMissedInAReadThatLeavesRecordsOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(30)
+	d := &diary{books: w.books, partial: true}
+	w.complete(w.diaryRun(d, "acme", connector.RunSync))
+	for _, left := range []int{12, 28} { // above the limit, and below
+		w.books.records = w.books.records[:30][:left]
+		if res := w.diaryRun(d, "acme", connector.RunBackfill); res.Note != "" || len(w.attention()) > 0 {
+			t.Errorf("%d records left: note %q, attention %v", left, res.Note, w.attention())
+		}
+	}
 }
 
 // covers F13, S18, L7

@@ -67,6 +67,9 @@ func TestReadAsksForWhatSourcesSays(t *testing.T) {
 func TestFullReadHasNoLowerBoundAndMayAskForCustomersAlone(t *testing.T) {
 	t.Parallel()
 	b := open(t, 12, xero.Config{OnlyCustomers: true})
+	if info, err := b.source.Describe(t.Context()); err != nil || !info.Partial {
+		t.Errorf("the description does not say that full reads leave contacts out: %+v, %v", info.Partial, err)
+	}
 	supplier := b.Contacts()[3].ContactID
 	b.Edit(supplier, func(c *xerotest.Contact) { c.IsCustomer = false })
 	records, _, err := drain(b.source.Customers(t.Context(), time.Time{}))

@@ -146,7 +146,7 @@ func New(c Config, d Deps) (*Source, error) {
 // *accounting.Disconnected when it is not the configured one. What is known
 // without an answer is returned beside an error.
 func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
-	info := connector.SourceInfo{Kind: "xero", Tenant: s.config.Tenant, Fields: s.fields}
+	info := connector.SourceInfo{Kind: "xero", Tenant: s.config.Tenant, Partial: s.config.OnlyCustomers, Fields: s.fields}
 	who, err := s.organisation(ctx)
 	if err != nil {
 		return info, err
