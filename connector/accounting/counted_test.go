@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -119,5 +120,38 @@ func TestErrorsEndACountedWalk(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"1 records, <nil>", "0 records, broken"}, got); diff != "" {
 		t.Errorf("sequence (-want +got):\n%s", diff)
+	}
+}
+
+// What a walk keeps of a list is bounded: a million customers fit in 256 MiB, so a
+// quarter of them in a quarter of it. It is not parallel, for the heap is shared.
+//
+// covers F19
+func TestWalkOverAVeryLongListKeepsLittleOfIt(t *testing.T) {
+	const customers, size = 250_000, 500
+	var before, after runtime.MemStats
+	fetch := func(_ context.Context, n int) (accounting.Sheet, error) {
+		s := accounting.Sheet{Last: (n+1)*size >= customers}
+		for i := n * size; i < (n+1)*size; i++ {
+			s.Records = append(s.Records, connector.Record{SourceID: fmt.Sprintf("%036d", i), Data: []byte("{}")}) // as long as a GUID
+		}
+		if s.Last {
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+		}
+		return s, nil
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	census := accounting.Census{Total: func(context.Context) (int, error) { return customers, nil }, Began: time.Now}
+	met := 0
+	for page, err := range accounting.WalkCounted(t.Context(), accounting.Pager{Fetch: fetch}, census) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		met += len(page.Records)
+	}
+	if kept := (after.HeapAlloc - before.HeapAlloc) >> 20; met != customers || kept > 64 {
+		t.Errorf("%d customers met, %d MiB kept; want %d and 64 at most", met, kept, customers)
 	}
 }

@@ -2,6 +2,8 @@ package accounting
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"iter"
 
@@ -44,7 +46,7 @@ const (
 // sequence ends after the first error.
 func Walk(ctx context.Context, p Pager) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
-		w := &walk{pager: p.withDefaults(), yield: yield, seen: map[string]string{}}
+		w := &walk{pager: p.withDefaults(), yield: yield, seen: map[string]sight{}}
 		if err := w.passes(ctx); err != nil && !w.stopped {
 			yield(connector.Page{}, err)
 		}
@@ -65,8 +67,16 @@ func (p Pager) withDefaults() Pager {
 type walk struct {
 	pager   Pager
 	yield   func(connector.Page, error) bool
-	seen    map[string]string // content hash by id, over all passes
-	stopped bool              // the consumer has enough
+	seen    map[string]sight // by id, over all passes: all that is kept of a list that may be very long
+	passed  int              // passes begun
+	met     int              // ids of this pass
+	stopped bool             // the consumer has enough
+}
+
+// sight is how a record was met last.
+type sight struct {
+	hash [sha256.Size]byte
+	pass int
 }
 
 // passes walks the listing once, or until a pass finds no id that is new.
@@ -87,8 +97,8 @@ func (w *walk) passes(ctx context.Context) error {
 
 // pass walks the listing from its first page to its last.
 func (w *walk) pass(ctx context.Context) error {
-	met := map[string]bool{} // ids of this pass
-	stale := 0               // pages in a row without an id that is new to it
+	w.passed, w.met = w.passed+1, 0
+	stale := 0 // pages in a row without an id that is new to the pass
 	for n := range w.pager.MaxPages {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -97,8 +107,8 @@ func (w *walk) pass(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		before := len(met)
-		page := w.page(sheet.Records, met)
+		before := w.met
+		page := w.page(sheet.Records)
 		if n == 0 {
 			page.Proof.Passes = 1
 		}
@@ -109,7 +119,7 @@ func (w *walk) pass(ctx context.Context) error {
 		if sheet.Last {
 			return nil
 		}
-		if stale++; len(met) > before {
+		if stale++; w.met > before {
 			stale = 0
 		}
 		if stale == 2 {
@@ -121,19 +131,21 @@ func (w *walk) pass(ctx context.Context) error {
 
 // page keeps the records that are new to the walk, or changed, and counts those
 // that the pass met before.
-func (w *walk) page(records []connector.Record, met map[string]bool) connector.Page {
+func (w *walk) page(records []connector.Record) connector.Page {
 	page := connector.Page{Proof: connector.Proof{Pages: 1}}
 	for _, r := range records {
-		if met[r.SourceID] {
+		last, known := w.seen[r.SourceID]
+		now := sight{pass: w.passed}
+		_, _ = hex.Decode(now.hash[:], []byte(r.Hash())) // it is the hex of a SHA-256
+		w.seen[r.SourceID] = now
+		if last.pass == now.pass {
 			page.Proof.Repeats++
+		} else {
+			w.met++
 		}
-		met[r.SourceID] = true
-		hash := r.Hash()
-		if w.seen[r.SourceID] == hash {
-			continue
+		if !known || last.hash != now.hash {
+			page.Records = append(page.Records, r)
 		}
-		w.seen[r.SourceID] = hash
-		page.Records = append(page.Records, r)
 	}
 	return page
 }
