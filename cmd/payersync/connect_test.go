@@ -293,6 +293,9 @@ func TestRunWithoutATokenSaysWhyAndNotThatItIsThrottled(t *testing.T) {
 			t.Errorf("sync does not say %q:\n%s", want, r.out)
 		}
 	}
+	if r := w.expect(exitFailed, "sync", "books", "--output", "json"); !strings.Contains(r.out, `"problem":"read the accounting system:`) {
+		t.Errorf("as JSON, sync does not say what is wrong:\n%s%s", r.out, r.errOut)
+	}
 }
 
 // The billing service of the sandbox takes tokens of a consent alone, rotates

@@ -121,6 +121,7 @@ type Result struct {
 	Proof      connector.Proof      `json:"proof,omitzero"`    // of the read of the source; zero when it was not complete
 	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a throttled run may go on
 	Note       string               `json:"note,omitempty"`    // what a person should know of a run that went to its end
+	Problem    string               `json:"problem,omitempty"` // Err in words
 	Err        error                `json:"-"`                 // what ended it early; nil when it went to its end
 }
 
@@ -299,6 +300,7 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 	problem := r.note
 	if err != nil {
 		outcome, problem = outcomeOf(err), err.Error()
+		res.Problem = problem
 	}
 	closeErr := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) (closing error) {
 		if closing = r.noteSource(tx); closing != nil {
