@@ -104,7 +104,7 @@ func closedSources(sources []state.SourceRow, now time.Time) (out []string) {
 		case s.State == state.SourceParked && s.ParkedUntil.After(now):
 			out = append(out, fmt.Sprintf("The source of %s has used up its request limit and is not asked before %s.", s.Connection, s.ParkedUntil.Local().Format(time.DateTime)))
 		case s.State == state.SourceDisconnected:
-			out = append(out, fmt.Sprintf("The source of %s does not let payersync in. See payersync check; payersync connect %[1]s gives consent anew.", s.Connection))
+			out = append(out, fmt.Sprintf("The source of %s does not let payersync in. See payersync check, which says why and what to do.", s.Connection))
 		}
 	}
 	return out
