@@ -85,9 +85,14 @@ func (s *Source) TokenContext(ctx context.Context) (*oauth2.Token, error) {
 func (s *Source) Refused(access string) { s.refused.Store(&access) }
 
 // KeepAlive renews the tokens when they are older than maxAge, so that a refresh
-// token does not lapse while nothing is read (fault F29).
+// token does not lapse while nothing is read (fault F29). That an access token
+// still serves does not make up for a renewal that failed.
 func (s *Source) KeepAlive(ctx context.Context, maxAge time.Duration) error {
-	_, err := s.fresh(ctx, func(t state.Token) bool { return s.ledger.Now().Sub(t.RefreshedAt).Abs() < maxAge })
+	young := func(t state.Token) bool { return s.ledger.Now().Sub(t.RefreshedAt).Abs() < maxAge }
+	t, err := s.fresh(ctx, young)
+	if err == nil && !young(t) {
+		return fmt.Errorf("the consent of %s could not be renewed, though its access token still serves; see payersync check", s.connection)
+	}
 	return err
 }
 

@@ -374,6 +374,28 @@ func TestKeepAliveRenewsWhatNobodyUsed(t *testing.T) {
 	}
 }
 
+// covers F29
+func TestKeepAliveThatFailsSaysSoThoughTheAccessTokenServes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.vendor.Life = nil // an access token without a stated life
+	d.consent()
+	d.clock.move(time.Hour)
+	s := d.source()
+	d.token(s)
+	d.clock.move(8 * 24 * time.Hour)
+	d.vendor.Suffer(credentialstest.Trouble{Status: 503})
+	for range 2 { // the second while it cools down
+		if err := s.KeepAlive(t.Context(), 7*24*time.Hour); err == nil {
+			t.Error("a keep-alive that failed ended well")
+		}
+	}
+	d.clock.move(time.Hour)
+	if err := s.KeepAlive(t.Context(), 7*24*time.Hour); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRefreshTokenThatDoesNotRotateIsKept(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
