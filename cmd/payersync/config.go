@@ -131,7 +131,7 @@ type schedulesConfig struct {
 	Sweep     string `yaml:"sweep" jsonschema_description:"When the service is compared with the ledger, for what webhooks missed. Default 7 * * * *."`
 	Backup    string `yaml:"backup" jsonschema_description:"Without effect in this version."`
 	Retention string `yaml:"retention" jsonschema_description:"Without effect in this version."`
-	KeepAlive string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse. Default 15 4 * * *."`
+	KeepAlive string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse; when serve starts, too. Default 15 4 * * *."`
 }
 
 type serverConfig struct {
