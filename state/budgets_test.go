@@ -102,6 +102,23 @@ func TestPlaceOfARequestInFlightIsGivenBackOrRunsOut(t *testing.T) {
 	}
 }
 
+// A process that slept through its request's time has lost its place, and must not
+// give away that of the next one.
+func TestPlaceThatRanOutIsNotGivenBackForAnother(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	limits := connector.Limits{Concurrent: 1}
+	slept := d.take(limits)
+	d.clock.move(slotLife)
+	d.take(limits)
+	if err := d.EndTurn(t.Context(), slept.ID); err != nil {
+		t.Fatal(err)
+	}
+	if turn := d.take(limits); turn.NotBefore.IsZero() {
+		t.Error("a second request was let through beside the one in flight")
+	}
+}
+
 // covers F13
 func TestParkedOrganisationLetsNothingThroughBeforeItsTime(t *testing.T) {
 	t.Parallel()
