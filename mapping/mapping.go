@@ -231,3 +231,18 @@ func (m *Mapping) Text() []byte { return slices.Clone(m.data) }
 // Own returns which of name, people and addresses the mapping owns in the
 // billing service.
 func (m *Mapping) Own() []string { return slices.Clone(m.own) }
+
+// Owned returns what a customer that exists is to hold of us: of what is wanted,
+// the parts that the mapping owns, and for the others what it holds already.
+func (m *Mapping) Owned(wanted, holds connector.Customer) connector.Customer {
+	if !slices.Contains(m.own, "name") {
+		wanted.Name = holds.Name
+	}
+	if !slices.Contains(m.own, "people") {
+		wanted.People = holds.People
+	}
+	if !slices.Contains(m.own, "addresses") {
+		wanted.Addresses = holds.Addresses
+	}
+	return wanted
+}

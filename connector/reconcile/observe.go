@@ -208,7 +208,7 @@ func drifted(p state.Payer, c connector.RemoteCustomer) bool {
 			return true
 		}
 	}
-	return p.Applied.Name != c.Name
+	return p.Applied.Name != "" && p.Applied.Name != c.Name // blank: adopted by a mapping that does not own it
 }
 
 // sameAddress compares what both spellings of an address say; one has no country.

@@ -210,10 +210,9 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, p *state.Pay
 	case connector.LinkConflict:
 		return r.decideConflict(ctx, d, *p)
 	}
-	if res.Customer.Hash() != p.AppliedHash {
-		d.Customer = &state.NewChange{
-			Action: connector.ActionUpdate, Wanted: res.Customer, BillingID: p.BillingID, Diff: connector.Diff(applied(*p), res.Customer),
-		}
+	have := applied(*p)
+	if wanted := r.conn.Mapping.Owned(res.Customer, have); wanted.Hash() != p.AppliedHash {
+		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID, Diff: connector.Diff(have, wanted)}
 	}
 	var err error
 	if res.RequestMandate {
@@ -275,6 +274,7 @@ func (r *run) decideAdopt(ctx context.Context, d state.Decision, res mapping.Res
 		d.LinkState = connector.LinkConflict
 		return d.Because(connector.ReasonOtherKey, fmt.Sprintf("The customer %s with this key is linked to record %s.", id, other)), nil
 	}
+	res.Customer = r.conn.Mapping.Owned(res.Customer, connector.Customer{})
 	return included(d, res, connector.ActionAdopt, id), nil
 }
 

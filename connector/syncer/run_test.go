@@ -490,3 +490,52 @@ func TestAnUpdateHeldForARemovedKeyIsSentOnceTheKeyIsBack(t *testing.T) {
 		t.Errorf("name = %q, attention = %v", got, w.attention())
 	}
 }
+
+// What a mapping does not own is set once, when the customer is created
+// (mapping/README.md): a plan that counted it would be stopped by the limits for
+// nothing, and what was never sent would be taken for applied.
+func TestWhatAMappingDoesNotOwnIsLeftAloneUntilItDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+
+	w.edit("mandate:", "own: [name]\nmandate:")
+	w.edit("postCode: Postcode", "postCode: upper(No)")
+	if p := w.preview(syncer.PreviewOptions{}); p.Updates != 0 || p.Unchanged != 1 {
+		t.Errorf("without owning addresses the preview tells of %d updates, want none", p.Updates)
+	}
+	if res := w.complete(w.run()); res.Counts.Updated != 0 || res.Counts.Unchanged != 1 {
+		t.Errorf("without owning addresses the run counts %+v", res.Counts)
+	}
+
+	w.edit("own: [name]", "own: [name, addresses]")
+	if p := w.preview(syncer.PreviewOptions{}); p.Updates != 1 {
+		t.Errorf("owning addresses the preview tells of %d updates, want 1", p.Updates)
+	}
+	w.complete(w.run())
+	if got := string(w.byKey()["A1"].Raw); !strings.Contains(got, `"postCode":"A1"`) {
+		t.Errorf("owning addresses the customer is %s", got)
+	}
+}
+
+func TestWhatAMappingDoesNotOwnIsNotTakenForAppliedByAnAdoption(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add(`{"name":"Northwind","externalData":{"customerNo":"A1"}}`)
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.edit("mandate:", "own: [people]\nmandate:")
+	w.complete(w.run())
+	if got := string(w.byKey()["A1"].Raw); !strings.Contains(got, `"name":"Northwind",`) || !strings.Contains(got, "a@example.com") || strings.Contains(got, "LS1 4AP") {
+		t.Errorf("the adopted customer is %s, want its contact and nothing else changed", got)
+	}
+	if res := w.complete(w.run()); res.Counts.Unchanged != 1 {
+		t.Errorf("the second run counts %+v", res.Counts)
+	}
+
+	w.edit("own: [people]\n", "")
+	w.complete(w.run())
+	if got := string(w.byKey()["A1"].Raw); !strings.Contains(got, `"name":"Northwind Ltd",`) || !strings.Contains(got, "LS1 4AP") {
+		t.Errorf("once everything is owned the customer is %s", got)
+	}
+}
