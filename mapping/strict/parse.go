@@ -23,6 +23,9 @@ func parse(name string, data []byte) (*Doc, []Problem) {
 	if len(data) > MaxSize {
 		return nil, []Problem{{File: name, Message: fmt.Sprintf("the file is larger than %d bytes; check that it is the right one", MaxSize)}}
 	}
+	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
+		return nil, []Problem{{File: name, Message: "the file is UTF-16 text; save it as UTF-8"}}
+	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	doc.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
 	if problems := doc.checkBytes(); len(problems) > 0 {

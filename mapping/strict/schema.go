@@ -204,7 +204,11 @@ func (d *Doc) explain(s *schema, e *jsonschema.ValidationError) []Problem {
 	case *kind.Type:
 		return one(d.wrongType(path, k, s.title(e.SchemaURL)))
 	case *kind.OneOf, *kind.AnyOf:
-		return one(d.Problem(path, "%s must be %s", named(path), cmp.Or(s.title(e.SchemaURL), plainTypes(causeTypes(e)))))
+		want := cmp.Or(s.title(e.SchemaURL), plainTypes(causeTypes(e)))
+		if isNull(d.Node(path)) {
+			return one(d.Problem(path, "%s is empty; give it %s, or remove the key", named(path), want))
+		}
+		return one(d.Problem(path, "%s must be %s", named(path), want))
 	case *kind.Pattern:
 		if k.Want == NotBlank {
 			return one(d.Problem(path, "%s is blank; write %s, or remove the key", named(path), cmp.Or(s.title(e.SchemaURL), "a text")))
