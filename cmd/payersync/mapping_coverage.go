@@ -71,7 +71,9 @@ func (a *app) coverage(ctx context.Context, s *session, c connectionConfig) erro
 	if a.json() {
 		return printJSON(a.out, r)
 	}
-	a.printCoverage(r)
+	if r.Records > 0 {
+		a.printCoverage(r)
+	}
 	return nil
 }
 

@@ -138,6 +138,8 @@ func blastRadius(p syncer.Preview) string {
 // verdictOf says what would become of a sync with the mapping.
 func verdictOf(p syncer.Preview) string {
 	switch {
+	case p.Records == 0:
+		return "What the next sync would send is not known before records are stored."
 	case p.Limits != "":
 		return "The limits would stop it until somebody approves: " + p.Limits
 	case p.Creates+p.Adopts+p.Updates+p.Links == 0:

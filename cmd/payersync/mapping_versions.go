@@ -26,6 +26,8 @@ const shortHash = 8
 // errVersion says which version was meant by a prefix and why it was not found.
 func errVersion(prefix string, err error) error {
 	switch {
+	case errors.Is(err, state.ErrNoMapping) && len(prefix) < 6:
+		return usagef("%q is too little of a mapping version; give six characters of it or more, as payersync mapping history shows them", visible(prefix))
 	case errors.Is(err, state.ErrNoMapping):
 		return usagef("there is no mapping version %q; payersync mapping history lists them, and six characters are enough", visible(prefix))
 	case errors.Is(err, state.ErrManyMappings):
