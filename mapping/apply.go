@@ -164,6 +164,8 @@ func plainFailure(err error) string {
 		return own.Error()
 	case strings.Contains(err.Error(), "memory budget exceeded"):
 		return "the expression does too much work"
+	case strings.Contains(err.Error(), "divide by zero"):
+		return "a number is divided by 0"
 	}
 	return "a value does not have the form that the expression expects"
 }

@@ -17,6 +17,20 @@ import (
 )
 
 // heavy is a record at the bounds: long texts and long lists.
+func TestAnEndlessMappingIsRefusedWithoutCompilingItAll(t *testing.T) {
+	t.Parallel()
+	var file strings.Builder
+	file.WriteString("version: 1\nsource: xero\nkey: {id: ContactID}\ncustomer: {name: Name}\nexternalData:\n")
+	for i := range 3_000 {
+		fmt.Fprintf(&file, "  k%05d: Naem\n", i)
+	}
+	_, err := Load("mapping.yaml", []byte(file.String()), xero())
+	var wrong *strict.Error
+	if !errors.As(err, &wrong) || len(wrong.Problems) != maxExpressions-2+1 { // key and name are right; one problem is that there are too many
+		t.Errorf("Load gives %d problems, want those of the first %d expressions and one more", len(wrong.Problems), maxExpressions)
+	}
+}
+
 func heavy(t testing.TB) connector.Record {
 	t.Helper()
 	phones := make([]map[string]string, maxList)
@@ -60,6 +74,7 @@ var hardWork = []string{
 	`all(1..9999, Phones[0] in Phones) ? "a" : "b"`,
 	`any(1..9999, "none" in Tags) ? "a" : "b"`,
 	`all(1..9999, len(Name) > 0) ? "a" : "b"`,
+	`all(1..9999, Name[1:] != "") ? "a" : "b"`,
 	`all(1..9999, filter(Phones, true) == Phones) ? "a" : "b"`,
 	`let p = filter(Phones, true); all(1..9999, p == Phones) ? "a" : "b"`,
 	`let p = filter(Phones, true); any(1..9999, p != Phones) ? "a" : "b"`,

@@ -106,8 +106,11 @@ func (c *compiling) report(p strict.Problem) { c.problems = append(c.problems, p
 // compile compiles the expression at path, and returns nil after reporting what
 // is wrong with it.
 func (c *compiling) compile(path strict.Path, text string, want result, withCustomer bool) *rule {
-	if c.count++; c.count == maxExpressions+1 {
-		c.report(c.doc.Problem(path, "the mapping has more than %d expressions", maxExpressions))
+	if c.count++; c.count > maxExpressions {
+		if c.count == maxExpressions+1 {
+			c.report(c.doc.Problem(path, "the mapping has more than %d expressions; those from here on were not looked at", maxExpressions))
+		}
+		return nil
 	}
 	if blank(text) {
 		c.report(c.doc.Problem(path, "%s is blank; write a field, a text in quotes or an expression, or remove the key", path))

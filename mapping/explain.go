@@ -27,13 +27,16 @@ func (e *expression) explain(root ast.Node, err error) {
 		return
 	}
 	message := plainEngine(found.Message)
-	if message == tooEarly {
+	if message == tooEarly || message == quoteOpen {
 		message += e.cutOff()
 	}
 	e.fail(found.Location, "%s", message)
 }
 
-const tooEarly = "the expression ends too early; something is missing here"
+const (
+	tooEarly  = "the expression ends too early; something is missing here"
+	quoteOpen = "a quote is opened and not closed"
+)
 
 // cutOff says how YAML may have cut off the end of the expression.
 func (e *expression) cutOff() string {
@@ -85,7 +88,7 @@ var engineWords = []struct {
 	{regexp.MustCompile(`^unexpected token \w+\("?(.*?)"?\)$`), func(m []string) string {
 		return fmt.Sprintf("%s is not expected here", m[1])
 	}},
-	{regexp.MustCompile(`^literal not terminated`), say("a quote is opened and not closed")},
+	{regexp.MustCompile(`^literal not terminated`), say(quoteOpen)},
 	{regexp.MustCompile(`^unclosed "(.)"`), func(m []string) string { return m[1] + " is opened here and not closed" }},
 	{regexp.MustCompile(`^unrecognized character: U\+\w+ '(.*)'`), func(m []string) string {
 		return fmt.Sprintf("%s cannot be used in an expression", m[1])
@@ -165,7 +168,9 @@ func plainType(t string) string {
 		return "a text"
 	case t == "bool":
 		return "a true/false value"
-	case t == "int", t == "float64":
+	case t == "int":
+		return "a whole number"
+	case t == "float64":
 		return "a number"
 	case t == "nil", t == "<nil>":
 		return "nothing"

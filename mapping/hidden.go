@@ -17,6 +17,7 @@ const (
 	fnContains = "contains "
 	fnMatches  = "matches "
 	fnAt       = "at "
+	fnLetters  = "letters "
 	fnEqual    = "equal "
 	fnDiffer   = "differ "
 	fnIn       = "in "
@@ -32,6 +33,7 @@ var hidden = map[string]function{
 	fnContains: {call: contains},
 	fnMatches:  {call: matches},
 	fnAt:       {call: at},
+	fnLetters:  {call: letters},
 	fnEqual:    {call: func(_ *meter, args []any) (any, error) { return runtime.Equal(args[0], args[1]), nil }},
 	fnDiffer:   {call: func(_ *meter, args []any) (any, error) { return !runtime.Equal(args[0], args[1]), nil }},
 	fnIn:       {call: func(_ *meter, args []any) (any, error) { return runtime.In(args[0], args[1]), nil }},
@@ -106,4 +108,17 @@ func at(_ *meter, args []any) (any, error) {
 		return args[2], nil
 	}
 	return nil, sentence("[ ] is used on something that is no list")
+}
+
+// letters is [from:to] of a text or a list. Of a text it counts letters: the engine would
+// count bytes and cut letters in two.
+func letters(_ *meter, args []any) (any, error) {
+	switch from := args[0].(type) {
+	case nil:
+		return "", nil
+	case string:
+		return string(runtime.Slice([]rune(from), args[1], args[2]).([]rune)), nil
+	default:
+		return runtime.Slice(from, args[1], args[2]), nil
+	}
 }

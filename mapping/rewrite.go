@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"errors"
+	"math"
 	"reflect"
 	"regexp"
 	"regexp/syntax"
@@ -21,6 +22,8 @@ func (e *expression) rewrite(node *ast.Node) {
 		if _, byName := n.Property.(*ast.StringNode); !byName {
 			replaceBy(node, fnAt, n.Node, n.Property, blankOf(n))
 		}
+	case *ast.SliceNode:
+		replaceBy(node, fnLetters, n.Node, bound(n.From, 0), bound(n.To, math.MaxInt32))
 	case *ast.CallNode:
 		e.call(node, n)
 	case *ast.BuiltinNode:
@@ -102,6 +105,14 @@ func blankOf(n ast.Node) ast.Node {
 		return &ast.NilNode{}
 	}
 	return &ast.ConstantNode{Value: reflect.Zero(n.Type()).Interface()}
+}
+
+// bound is one end of [from:to], which may be left out.
+func bound(written ast.Node, otherwise int) ast.Node {
+	if written == nil {
+		return &ast.ConstantNode{Value: otherwise}
+	}
+	return written
 }
 
 // replaceBy puts the call of a function, with the meter as its first argument,

@@ -28,6 +28,7 @@ var beyondSchema = map[string]string{
 	"expression-with-too-many-parts":          inExpression,
 	"external-data-repeats-the-key":           "a schema cannot compare two keys",
 	"hash-begins-a-comment":                   inExpression,
+	"hash-in-a-text-begins-a-comment":         inExpression,
 	"include-is-a-text":                       inExpression,
 	"key-is-a-flag":                           inExpression,
 	"misspelt-field":                          inExpression,
