@@ -53,6 +53,7 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 		}
 	}
 	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: trimm(Name)\n  people")
+	w.edit("mapping.yaml", "\nown:", "\nexamples: [{given: {Nam: Jane Roe}, want: {name: Jane Roe}}]\nown:")
 	rows = people(4)
 	w.export(rows...)
 	due()
@@ -61,6 +62,9 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 	w.expectOnePerRow(rows) // the fourth came by the mapping of before
 	if n := strings.Count(log.String(), "the version before stays in force"); n != 1 {
 		t.Errorf("the mistake was logged %d times, want once:\n%s", n, &log)
+	}
+	if !strings.Contains(log.String(), `trimm`) || strings.Contains(log.String(), "Jane Roe") {
+		t.Errorf("the log does not name the mistake, or shows the record of an example:\n%s", &log)
 	}
 	history := decode[historyReport](t, w.expect(exitDone, "mapping", "history", "--output", "json"))
 	if len(history.Versions) != 1 || history.Versions[0].Hash != good || history.Versions[0].Runs != 3 {
@@ -74,6 +78,7 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 	}
 
 	w.edit("mapping.yaml", "trimm(Name)", "trim(Name)")
+	w.edit("mapping.yaml", "{Nam:", "{Name:")
 	log.Reset()
 	s = w.served(&log)
 	due()
@@ -90,10 +95,11 @@ func TestAFirstRunWithABadMappingSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
 	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: trimm(Name)\n  people")
+	w.edit("mapping.yaml", "\nown:", "\nexamples: [{given: {Nam: Jane Roe}, want: {name: Jane Roe}}]\nown:")
 	s := w.served(new(bytes.Buffer))
 	defer s.close()
 	err := s.sync(t.Context(), s.cfg.Connections[0], "schedule")
-	if err == nil || !strings.Contains(err.Error(), "trimm") || strings.Contains(err.Error(), "no such mapping") {
+	if err == nil || !strings.Contains(err.Error(), "trimm") || strings.Contains(err.Error(), "Jane Roe") || strings.Contains(err.Error(), "no such mapping") {
 		t.Errorf("the run ended with %v", err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"payersync/connector/syncer"
 	"payersync/connector/worker"
 	"payersync/mapping"
+	"payersync/mapping/strict"
 	"payersync/state"
 )
 
@@ -170,10 +171,10 @@ func (s *session) connectionInForce(ctx context.Context, c connectionConfig) (sy
 	if wrong != nil {
 		m, err = s.lastGood(ctx, c, conn.Info)
 		if errors.Is(err, state.ErrNoMapping) {
-			return conn, wrong
+			return conn, forLog(wrong)
 		}
 		if err != nil {
-			return conn, errors.Join(wrong, err)
+			return conn, errors.Join(forLog(wrong), err)
 		}
 	}
 	conn.Mapping = m
@@ -202,11 +203,21 @@ func (s *session) tellOfMapping(ctx context.Context, c connectionConfig, inForce
 	}
 	entry := s.log.WithFields(logrus.Fields{"connection": c.Name, "mapping": inForce.Version()[:shortHash]})
 	if wrong != nil {
-		entry.WithError(wrong).Error("the mapping file is not right; the version before stays in force")
+		entry.WithError(forLog(wrong)).Error("the mapping file is not right; the version before stays in force")
 		return nil
 	}
 	entry.Info("the mapping file is right again")
 	return nil
+}
+
+// forLog returns what is wrong with a mapping file without the file's lines: an
+// example in it may be somebody's record.
+func forLog(wrong error) error {
+	var mistakes *strict.Error
+	if errors.As(wrong, &mistakes) {
+		return mistakes.WithoutLines()
+	}
+	return wrong
 }
 
 func (s *session) setMappingProblem(ctx context.Context, c connectionConfig, problem string) (news bool, err error) {

@@ -2,6 +2,7 @@ package strict
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -68,7 +69,19 @@ func NewError(problems []Problem) error {
 const maxPrinted = 20
 
 // Error returns the problems one below the other.
-func (e *Error) Error() string {
+func (e *Error) Error() string { return e.join("\n") }
+
+// WithoutLines returns the problems with their places alone, in one line, for
+// logs: a line of the file may hold what no log may.
+func (e *Error) WithoutLines() error {
+	out := Error{slices.Clone(e.Problems)}
+	for i := range out.Problems {
+		out.Problems[i].Source = ""
+	}
+	return errors.New(out.join("; "))
+}
+
+func (e *Error) join(between string) string {
 	var texts []string
 	for i, p := range e.Problems {
 		if i == maxPrinted {
@@ -77,7 +90,7 @@ func (e *Error) Error() string {
 		}
 		texts = append(texts, p.String())
 	}
-	return strings.Join(texts, "\n")
+	return strings.Join(texts, between)
 }
 
 // Problem returns a problem of the value at path, or of the nearest block above
