@@ -19,6 +19,7 @@ import (
 	"payersync/connector/accounting/xero/xerotest"
 	"payersync/connector/credentials/credentialstest"
 	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
 	"payersync/connector/worker"
 )
 
@@ -414,4 +415,31 @@ func (w *world) later(after time.Duration) (*app, *session) {
 		w.t.Fatal(err)
 	}
 	return a, s
+}
+
+// Requests count against the organisation's day, and an edit is tried many times.
+func TestTheMappingCommandsAskTheAccountingSystemNothing(t *testing.T) {
+	t.Parallel()
+	w, v := newXeroWorld(t, 3)
+	w.expect(exitDone, "mapping", "check", "books") // before anybody has given consent
+	if r := w.connect(v); r.code != exitDone {
+		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
+	}
+	w.run("sync", "books")
+	version := decode[historyReport](t, w.expect(exitDone, "mapping", "history", "books", "--output", "json")).FileHash
+	asked := v.asked()
+	p := decode[syncer.Preview](t, w.expect(exitDone, "mapping", "preview", "books", "--output", "json"))
+	if p.Linked != 3 || p.Unchanged != 3 {
+		t.Errorf("the preview of the mapping that was applied is %+v, want three customers and no change", p)
+	}
+	w.edit("xero.yaml", "{xeroTenantId: tenant}", "{organisation: tenant}")
+	for _, args := range [][]string{
+		{"mapping", "fields", "books"}, {"mapping", "coverage", "books"}, {"mapping", "check", "books"}, {"mapping", "preview", "books"},
+		{"mapping", "rollback", version, "books"},
+	} {
+		w.expect(exitDone, args...)
+	}
+	if n := v.asked() - asked; n != 0 {
+		t.Errorf("%d requests were made of Xero, want none", n)
+	}
 }

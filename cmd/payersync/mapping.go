@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"payersync/connector"
+	"payersync/connector/accounting/quickbooks"
+	"payersync/connector/accounting/xero"
 	"payersync/connector/syncer"
 )
 
@@ -16,7 +18,8 @@ func (a *app) mappingCmd() *cobra.Command {
 		Use:   "mapping",
 		Short: "Edit a mapping without fear: fields, check, preview, versions",
 		Long: `What an admin needs around mapping.yaml. All of it works on the records that the
-last runs have stored, without the network, and sends nothing.`,
+last runs have stored and sends nothing. It asks nobody, but for the columns of a
+file or a database, which are looked up there.`,
 		Example: "  payersync mapping fields\n  payersync mapping check && payersync mapping preview",
 	}
 	return subcommands(c, a.mappingFieldsCmd(), a.mappingCheckCmd(), a.mappingPreviewCmd(), a.mappingCoverageCmd(),
@@ -32,6 +35,37 @@ func (a *app) mappingSession(ctx context.Context) (*session, error) {
 	}
 	s.syncer = &syncer.Syncer{Ledger: s.ledger, Settings: s.cfg.settings()}
 	return s, nil
+}
+
+// declaredFields are those of systems that know the same fields of every customer.
+var declaredFields = map[string]func() []connector.Field{kindXero: xero.Fields, kindQuickBooks: quickbooks.Fields}
+
+// declared opens a connection, without its mapping, as far as its stored records
+// need it: the system is not asked who it is, because the ledger knows. The
+// columns of a file or a database are looked up there.
+func (s *session) declared(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
+	fields, known := declaredFields[c.Source.Kind]
+	if !known {
+		return s.source(ctx, c)
+	}
+	sources, err := s.ledger.Sources(ctx)
+	info := connector.SourceInfo{Kind: c.Source.Kind, Fields: fields()}
+	for _, row := range sources {
+		if row.Connection == c.Name {
+			info.Tenant, info.TenantName = row.Tenant, row.TenantName
+		}
+	}
+	return syncer.Connection{Name: c.Name, Info: info}, err
+}
+
+// stored is declared with the connection's mapping.
+func (s *session) stored(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
+	conn, err := s.declared(ctx, c)
+	if err != nil {
+		return conn, err
+	}
+	conn.Mapping, err = loadMapping(c.Mapping, conn.Info)
+	return conn, err
 }
 
 // eachMapping hands the named connection to do, or all of them.

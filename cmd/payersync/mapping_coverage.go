@@ -49,7 +49,7 @@ type ruleCoverage struct {
 }
 
 func (a *app) coverage(ctx context.Context, s *session, c connectionConfig) error {
-	conn, err := s.connection(ctx, c)
+	conn, err := s.stored(ctx, c)
 	if err != nil {
 		return err
 	}

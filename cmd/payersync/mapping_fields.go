@@ -48,7 +48,7 @@ type fieldReport struct {
 }
 
 func (a *app) fields(ctx context.Context, s *session, c connectionConfig, p privacy) error {
-	conn, err := s.source(ctx, c)
+	conn, err := s.declared(ctx, c)
 	if err != nil {
 		return err
 	}

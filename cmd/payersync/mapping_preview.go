@@ -53,7 +53,7 @@ func (a *app) preview(ctx context.Context, s *session, c connectionConfig, args 
 	if args.file != "" {
 		c.Mapping = args.file
 	}
-	conn, err := s.connection(ctx, c)
+	conn, err := s.stored(ctx, c)
 	if err != nil {
 		return err
 	}

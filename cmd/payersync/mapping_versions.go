@@ -300,7 +300,7 @@ func (s *session) mustFit(ctx context.Context, v state.MappingVersion, path stri
 		if c.Mapping != path {
 			continue
 		}
-		conn, err := s.source(ctx, c)
+		conn, err := s.declared(ctx, c)
 		if err != nil {
 			return err
 		}

@@ -142,7 +142,7 @@ func (s *session) mappingOf(ctx context.Context, connection string) (*mapping.Ma
 	if err != nil {
 		return nil, err
 	}
-	conn, err := s.connection(ctx, configured[0])
+	conn, err := s.stored(ctx, configured[0])
 	if err != nil {
 		return nil, err
 	}
