@@ -90,7 +90,10 @@ func (a *app) nothingStored(c connectionConfig) {
 }
 
 // privacy says how personal values are shown.
-type privacy struct{ whole bool }
+type privacy struct {
+	whole bool
+	banks []string // externalData entries that the mapping makes of bank details: no flag shows them either
+}
 
 func (p *privacy) flag(c *cobra.Command) {
 	c.Flags().BoolVar(&p.whole, "show-values", false, "show personal values whole, not their first letters")

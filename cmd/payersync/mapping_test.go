@@ -267,3 +267,19 @@ func TestARuleThatReadsBankDetailsShowsNoValue(t *testing.T) {
 		t.Errorf("told %s", told)
 	}
 }
+
+func TestBankDetailsInTheExternalDataAreNotShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.edit("mapping.yaml", "mandate:\n  request: any(customer.people, .email != \"\")", "externalData: {ref: IBAN}\nmandate: {request: customer.externalData.ref != \"\"}")
+	for _, iban := range []string{"GB29NWBK60161331926819", "GB94BARC10201530093459"} { // the second as a change
+		w.write("customers.csv", "AccountNumber,Name,Email,Phone,Street,Depot,IBAN\nA1,Ann,ann@example.org,,1 Mill Lane,,"+iban+"\n")
+		w.expect(exitDone, "sync")
+		for _, output := range []string{"table", "json"} {
+			told := w.expect(exitDone, "payers", "show", "A1", "--show-values", "--output", output).out
+			if !strings.Contains(told, notShown) || !strings.Contains(told, "ann@example.org") || strings.Contains(told, "NWBK") || strings.Contains(told, "BARC") {
+				t.Errorf("told as %s:\n%s", output, told)
+			}
+		}
+	}
+}

@@ -113,12 +113,10 @@ func (a *app) showPayer(ctx context.Context, s *session, id state.RecordID, p pr
 		return err
 	}
 	r := payerReport{Connection: id.Connection, SourceID: id.SourceID, Mapping: version, Rules: []ruleTold{}, Record: p.record(stored)}
-	if err := s.addHistory(ctx, &r, stored, p); err != nil {
-		return err
-	}
 	var x mapping.Explanation
 	if m != nil && stored.Record.State == connector.RecordActive && stored.Record.Problem == "" {
 		x = m.Explain(stored.Record)
+		p.banks = bankEntries(x.Rules)
 		r.Rules = p.rules(x.Rules)
 		if x.Err == nil && x.Result.Included {
 			r.Customer = p.customer(x.Result.Customer)
@@ -127,6 +125,9 @@ func (a *app) showPayer(ctx context.Context, s *session, id state.RecordID, p pr
 	}
 	if stored.Payer != nil {
 		r.Key = stored.Payer.Key
+	}
+	if err := s.addHistory(ctx, &r, stored, p); err != nil {
+		return err
 	}
 	r.Stands, r.Next = standing(stored, r, x)
 	if a.json() {
@@ -175,10 +176,29 @@ var bank = regexp.MustCompile(`(?i)bank|iban|sort ?code|swift|\bbic\b`)
 
 const notShown = "[not shown]"
 
+// hides reports whether a field of a record or a customer, by its name or its
+// path, holds bank details.
+func (p privacy) hides(name string) bool {
+	return bank.MatchString(name) || slices.Contains(p.banks, strings.TrimPrefix(name, "externalData."))
+}
+
+// bankEntries returns the names of the externalData entries that rules make of
+// bank details.
+func bankEntries(rules []mapping.Rule) []string {
+	var out []string
+	for _, r := range rules {
+		name, external := strings.CutPrefix(r.Path, "externalData.")
+		if external && slices.ContainsFunc(r.Inputs, func(in mapping.Input) bool { return bank.MatchString(in.Field) }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // field returns a field's value as it may be shown. Bank details inside a block
 // or a list are taken out.
 func (p privacy) field(name, value string) string {
-	if value != "" && bank.MatchString(name) {
+	if value != "" && p.hides(name) {
 		return notShown
 	}
 	if !strings.HasPrefix(value, "{") && !strings.HasPrefix(value, "[") {
@@ -203,7 +223,7 @@ func (p privacy) block(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, inner := range v {
-			if v[name] = p.block(inner); bank.MatchString(name) {
+			if v[name] = p.block(inner); p.hides(name) {
 				v[name] = notShown
 			}
 		}
