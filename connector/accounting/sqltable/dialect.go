@@ -1,6 +1,7 @@
 package sqltable
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
@@ -16,36 +17,39 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // and the driver "sqlite"
 )
 
-const connectTimeout = 10 * time.Second
+// patience is how long is waited for a server, and for a table that somebody
+// locked.
+const patience = 10 * time.Second
 
 // dialect is what differs between the databases.
 type dialect struct {
 	server  bool // it is reached over the network and lets others write while we read
 	port    int
 	connect func(Config) (*sql.DB, error)
-	quote   string // goes around a name
-	bind    string // stands for the only argument
-	exact   string // makes a value of a column compare byte by byte; %s is the column
-	since   string // compares a column with the bound; %[1]s is the column, %[2]s the bound
+	prepare func(ctx context.Context, conn *sql.Conn, patience time.Duration) error // a new connection
+	quote   string                                                                  // goes around a name
+	bind    string                                                                  // stands for the only argument
+	exact   string                                                                  // makes a value of a column compare byte by byte; %s is the column
+	since   string                                                                  // compares a column with the bound; %[1]s is the column, %[2]s the bound
 	options sql.TxOptions
 	types   func(declared string) kind
 }
 
 var dialects = map[string]dialect{
 	"sqlite": {
-		connect: connectSQLite, quote: `"`, bind: "?", exact: "%s", types: sqliteKind,
+		connect: connectSQLite, prepare: oneFile, quote: `"`, bind: "?", exact: "%s", types: sqliteKind,
 		// Times are text or nothing here. What is no time has none, and is read.
 		since: "(julianday(%[1]s) IS NULL OR julianday(%[1]s) >= julianday(%[2]s))",
 	},
 	"postgres": {
-		server: true, port: 5432, connect: connectPostgres, quote: `"`, bind: "$1", exact: "%s", types: serverKind,
+		server: true, port: 5432, connect: connectPostgres, prepare: waitForLocks("SET lock_timeout = '%ds'"), quote: `"`, bind: "$1", exact: "%s", types: serverKind,
 		since: "(%[1]s IS NULL OR %[1]s >= %[2]s)", options: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
 	},
 	"mysql": {
-		server: true, port: 3306, connect: connectMySQL, quote: "`", bind: "?", exact: "CAST(%s AS BINARY)", types: serverKind,
+		server: true, port: 3306, connect: connectMySQL, prepare: waitForLocks("SET SESSION lock_wait_timeout = %d"), quote: "`", bind: "?", exact: "CAST(%s AS BINARY)", types: serverKind,
 		since: "(%[1]s IS NULL OR %[1]s >= %[2]s)", options: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
 	},
 }
@@ -69,6 +73,22 @@ func connectSQLite(c Config) (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+options.Encode())
 }
 
+// oneFile keeps a query from attaching other files: it could make and change them,
+// since only the configured one is opened for reading alone.
+func oneFile(_ context.Context, conn *sql.Conn, _ time.Duration) error {
+	_, err := sqlite.Limit(conn, sqliteLimitAttached, 0)
+	return err
+}
+
+// waitForLocks returns what tells a server, in whole seconds, how long to wait for
+// a locked table; servers wait for hours and more by themselves.
+func waitForLocks(statement string) func(context.Context, *sql.Conn, time.Duration) error {
+	return func(ctx context.Context, conn *sql.Conn, patience time.Duration) error {
+		_, err := conn.ExecContext(ctx, fmt.Sprintf(statement, int(patience.Seconds())))
+		return err
+	}
+}
+
 // connectPostgres names every setting that the driver would otherwise take from
 // its environment.
 func connectPostgres(c Config) (*sql.DB, error) {
@@ -81,7 +101,7 @@ func connectPostgres(c Config) (*sql.DB, error) {
 	}
 	config.Host, config.Port, config.Fallbacks = c.Host, uint16(c.Port), nil //nolint:gosec // checked to be a port
 	config.Database, config.User, config.Password = c.Database, c.User, c.Password.Expose()
-	config.ConnectTimeout, config.ValidateConnect = connectTimeout, nil
+	config.ConnectTimeout, config.ValidateConnect = patience, nil
 	config.RuntimeParams = map[string]string{"application_name": "payersync", "timezone": "UTC"}
 	return stdlib.OpenDB(*config), nil
 }
@@ -97,7 +117,7 @@ func connectMySQL(c Config) (*sql.DB, error) {
 		return nil, err
 	}
 	config.DBName, config.User, config.Passwd = c.Database, c.User, c.Password.Expose()
-	config.Timeout, config.ParseTime, config.Loc = connectTimeout, true, time.UTC
+	config.Timeout, config.ParseTime, config.Loc = patience, true, time.UTC
 	config.Params = map[string]string{"time_zone": "'+00:00'"}
 	config.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(config)

@@ -75,6 +75,8 @@ func postgresFailure(e *pgconn.PgError) error {
 		return &accounting.Disconnected{Reason: e.Message}
 	case class == "42":
 		return rejected(e.Message)
+	case e.Code == "55P03":
+		return unavailable("somebody else holds a lock on a table")
 	case class == "08", class == "53", class == "57", class == "40":
 		return unavailable("PostgreSQL's error " + e.Code)
 	}
@@ -85,7 +87,8 @@ func postgresFailure(e *pgconn.PgError) error {
 var (
 	mysqlAccess = []uint16{1044, 1045, 1049, 1142, 1143, 1698}
 	mysqlNames  = []uint16{1046, 1051, 1052, 1054, 1060, 1064, 1109, 1146, 1305}
-	mysqlBusy   = []uint16{1040, 1053, 1203, 1205, 1213, 1226, 3024}
+	mysqlBusy   = []uint16{1040, 1053, 1203, 1213, 1226, 3024}
+	mysqlLocked = uint16(1205)
 )
 
 func mysqlFailure(e *mysql.MySQLError) error {
@@ -94,11 +97,16 @@ func mysqlFailure(e *mysql.MySQLError) error {
 		return &accounting.Disconnected{Reason: e.Message}
 	case slices.Contains(mysqlNames, e.Number):
 		return rejected(e.Message)
+	case e.Number == mysqlLocked:
+		return unavailable("somebody else holds a lock on a table")
 	case slices.Contains(mysqlBusy, e.Number):
 		return unavailable(fmt.Sprintf("MySQL's error %d", e.Number))
 	}
 	return rejected(fmt.Sprintf("MySQL's error %d", e.Number))
 }
+
+// sqliteLimitAttached is SQLite's number of the limit of attached files.
+const sqliteLimitAttached = 7
 
 // SQLite's codes; their upper bytes only tell more.
 const (

@@ -18,6 +18,7 @@ import (
 type reading struct {
 	source  *Source
 	db      *sql.DB
+	conn    *sql.Conn
 	tx      *sql.Tx
 	query   string
 	columns []column
@@ -45,8 +46,10 @@ func (s *Source) open(ctx context.Context) (_ *reading, err error) {
 			r.close()
 		}
 	}()
-	r.db.SetMaxOpenConns(1)
-	if r.tx, err = r.db.BeginTx(ctx, &s.dialect.options); err != nil {
+	if r.conn, err = s.dial(ctx, r.db); err != nil {
+		return nil, s.failure(ctx, err)
+	}
+	if r.tx, err = r.conn.BeginTx(ctx, &s.dialect.options); err != nil {
 		return nil, s.failure(ctx, err)
 	}
 	if s.preset.check != nil {
@@ -60,10 +63,24 @@ func (s *Source) open(ctx context.Context) (_ *reading, err error) {
 	return r, r.locate()
 }
 
+// dial makes a connection ready, or gives a server up that does not answer.
+func (s *Source) dial(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn, s.dialect.prepare(ctx, conn, s.patience)
+}
+
 // close ends the snapshot. Nothing was written, so that nothing can be lost.
 func (r *reading) close() {
 	if r.tx != nil {
 		_ = r.tx.Rollback()
+	}
+	if r.conn != nil {
+		_ = r.conn.Close()
 	}
 	_ = r.db.Close()
 }

@@ -77,10 +77,11 @@ type Config struct {
 // Source is a table or query as an accounting source. It holds no connection
 // between calls and may be used by several goroutines at once.
 type Source struct {
-	config  Config // with defaults
-	dialect dialect
-	preset  preset
-	zone    *time.Location
+	config   Config // with defaults
+	dialect  dialect
+	preset   preset
+	zone     *time.Location
+	patience time.Duration // with a server
 }
 
 // New returns the source that c describes. It connects to nothing; its errors
@@ -111,7 +112,7 @@ func New(c Config) (*Source, error) {
 	if d.server {
 		c = c.withServerDefaults(d)
 	}
-	return &Source{config: c, dialect: d, preset: p, zone: zone}, nil
+	return &Source{config: c, dialect: d, preset: p, zone: zone, patience: patience}, nil
 }
 
 func (c Config) withServerDefaults(d dialect) Config {

@@ -356,7 +356,13 @@ func TestQueriesCannotWrite(t *testing.T) {
 				execute(t, db, statement)
 			}
 			queries := []string{"SELECT id FROM customers) AS x; DELETE FROM customers; SELECT * FROM (SELECT id FROM customers"}
-			if name != "sqlite" {
+			other := filepath.Join(t.TempDir(), "other.sqlite")
+			if name == "sqlite" {
+				queries = append(queries,
+					"SELECT id FROM customers) AS x; ATTACH '"+other+"' AS other; SELECT * FROM (SELECT id FROM customers",
+					"SELECT id FROM customers) AS x; COMMIT; PRAGMA query_only = 0; ATTACH '"+other+"' AS other; CREATE TABLE other.t (a); SELECT * FROM (SELECT id FROM customers",
+					"SELECT id FROM customers) AS x; COMMIT; PRAGMA query_only = 0; DELETE FROM customers; SELECT * FROM (SELECT id FROM customers")
+			} else {
 				queries = append(queries, "SELECT grab() AS id FROM customers")
 			}
 			for _, query := range queries {
@@ -368,6 +374,9 @@ func TestQueriesCannotWrite(t *testing.T) {
 			var n int
 			if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM customers").Scan(&n); err != nil || n != 1 {
 				t.Errorf("the table has %d rows, want 1 (%v)", n, err)
+			}
+			if _, err := os.Stat(other); err == nil {
+				t.Error("a query made another file")
 			}
 		})
 	}
