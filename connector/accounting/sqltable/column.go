@@ -218,13 +218,14 @@ func (c column) encodeFlag(v any) (json.RawMessage, string) {
 	return strconv.AppendBool(nil, yes), ""
 }
 
-// truth reads what databases store for yes and no.
+// truth reads what databases store for yes and no; the bytes 1 and 0 are MySQL's
+// BIT(1).
 func truth(v any) (yes, ok bool) {
 	text, _ := textOf(v)
 	switch strings.ToLower(text) {
-	case "true", "t", "1", "yes", "y":
+	case "true", "t", "1", "yes", "y", "\x01":
 		return true, true
-	case "false", "f", "0", "no", "n":
+	case "false", "f", "0", "no", "n", "\x00":
 		return false, true
 	}
 	return false, false

@@ -32,7 +32,6 @@ type dialect struct {
 	prepare func(ctx context.Context, conn *sql.Conn, patience time.Duration) error // a new connection
 	quote   string                                                                  // goes around a name
 	bind    string                                                                  // stands for the only argument
-	exact   string                                                                  // makes a value of a column compare byte by byte; %s is the column
 	since   string                                                                  // compares a column with the bound; %[1]s is the column, %[2]s the bound
 	options sql.TxOptions
 	types   func(declared string) kind
@@ -40,16 +39,16 @@ type dialect struct {
 
 var dialects = map[string]dialect{
 	"sqlite": {
-		connect: connectSQLite, prepare: oneFile, quote: `"`, bind: "?", exact: "%s", types: sqliteKind,
+		connect: connectSQLite, prepare: oneFile, quote: `"`, bind: "?", types: sqliteKind,
 		// Times are text or nothing here. What is no time has none, and is read.
 		since: "(julianday(%[1]s) IS NULL OR julianday(%[1]s) >= julianday(%[2]s))",
 	},
 	"postgres": {
-		server: true, port: 5432, connect: connectPostgres, prepare: waitForLocks("SET lock_timeout = '%ds'"), quote: `"`, bind: "$1", exact: "%s", types: serverKind,
+		server: true, port: 5432, connect: connectPostgres, prepare: waitForLocks("SET lock_timeout = '%ds'"), quote: `"`, bind: "$1", types: serverKind,
 		since: "(%[1]s IS NULL OR %[1]s >= %[2]s)", options: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
 	},
 	"mysql": {
-		server: true, port: 3306, connect: connectMySQL, prepare: waitForLocks("SET SESSION lock_wait_timeout = %d"), quote: "`", bind: "?", exact: "CAST(%s AS BINARY)", types: serverKind,
+		server: true, port: 3306, connect: connectMySQL, prepare: waitForLocks("SET SESSION lock_wait_timeout = %d"), quote: "`", bind: "?", types: serverKind,
 		since: "(%[1]s IS NULL OR %[1]s >= %[2]s)", options: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
 	},
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -211,40 +212,36 @@ func (r *reading) bound(since time.Time) string {
 	return local.Format("2006-01-02 15:04:05.999999")
 }
 
-// sharedIDs asks, in the same snapshot, for the ids that several rows have, and
-// how many.
+// sharedIDs reads the ids, in the same snapshot, and returns those that several
+// rows have, and how many. They are compared as records have them: databases would
+// take "a" and "A", or 1 and 1.0, for one at times, and two that we write alike for
+// two.
 func (r *reading) sharedIDs(ctx context.Context) (map[string]int64, error) {
-	d := r.source.dialect
-	exact := make([]string, len(r.ids))
+	names := make([]string, len(r.ids))
 	for i, at := range r.ids {
-		exact[i] = fmt.Sprintf(d.exact, d.name(r.columns[at].field.Name))
+		names[i] = r.source.dialect.name(r.columns[at].field.Name)
 	}
-	list := strings.Join(exact, ", ")
-	rows, err := r.tx.QueryContext(ctx, r.wrapped(list+", COUNT(*)")+" GROUP BY "+list+" HAVING COUNT(*) > 1")
+	rows, err := r.tx.QueryContext(ctx, r.wrapped(strings.Join(names, ", ")))
 	if err != nil {
 		return nil, r.source.failure(ctx, err)
 	}
 	defer rows.Close()
-	shared := map[string]int64{}
-	values := make([]any, len(r.ids))
-	var count int64
-	targets := []any{}
-	for i := range values {
-		targets = append(targets, &values[i])
+	count := map[string]int64{}
+	values, all := r.targets()
+	targets := make([]any, len(r.ids))
+	for i, at := range r.ids {
+		targets[i] = all[at]
 	}
 	for rows.Next() {
-		if err := rows.Scan(append(targets, &count)...); err != nil {
+		if err := rows.Scan(targets...); err != nil {
 			return nil, r.source.failure(ctx, err)
 		}
-		parts := make([]any, len(r.columns))
-		for i, at := range r.ids {
-			parts[at] = values[i]
-		}
-		if id, problem := r.id(parts); problem == "" {
-			shared[id] = count
+		if id, problem := r.id(values); problem == "" {
+			count[id]++
 		}
 	}
-	return shared, r.source.check(ctx, rows.Err())
+	maps.DeleteFunc(count, func(_ string, n int64) bool { return n == 1 })
+	return count, r.source.check(ctx, rows.Err())
 }
 
 // record turns the n-th row into a record; false for a row that another one

@@ -122,6 +122,36 @@ func TestRowsWithoutAnIDOfTheirOwnStopNobodyElse(t *testing.T) {
 	}
 }
 
+// What a database takes for equal, and what a record writes alike, are not the same.
+//
+// covers F48
+func TestRowsShareAnIDWhenTheirRecordsWouldHaveTheSame(t *testing.T) {
+	shared := " active 2 rows have the same %s; each customer needs a row of its own, so join what is several in the query."
+	tests := []struct {
+		database, columns, rows string
+		id                      []string
+		want                    []string
+	}{
+		{"sqlite", "id TEXT COLLATE NOCASE", "('A'), ('a')", []string{"id"}, []string{`A active {"id":"A"}`, `a active {"id":"a"}`}},
+		{"sqlite", "id", "(1), ('1')", []string{"id"}, []string{"1" + fmt.Sprintf(shared, "id")}},
+		{"sqlite", "id DATETIME", "('2026-01-01 00:00:00'), ('2026-01-01T00:00:00Z')", []string{"id"}, []string{"2026-01-01T00:00:00Z" + fmt.Sprintf(shared, "id")}},
+		{"mysql", "id CHAR(1), since DATETIME", "('A', '2026-01-01 10:00:00'), ('A', '2026-01-01 10:00:00')", []string{"id", "since"},
+			[]string{"A|2026-01-01T10:00:00" + fmt.Sprintf(shared, "id and since")}},
+		{"postgres", "id NUMERIC", "(1.0), (1.00)", []string{"id"}, []string{`1.0 active {"id":"1.0"}`, `1.00 active {"id":"1.00"}`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.database+" "+tt.columns, func(t *testing.T) {
+			db, c := everyDatabase()[tt.database](t)
+			execute(t, db, "CREATE TABLE customers ("+tt.columns+")")
+			execute(t, db, "INSERT INTO customers VALUES "+tt.rows)
+			c.Table, c.ID = "customers", tt.id
+			if diff := cmp.Diff(tt.want, summary(read(t, source(t, c), time.Time{}))); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // everyDatabase returns ways to open an empty database of each kind.
 func everyDatabase() map[string]func(testing.TB) (*sql.DB, sqltable.Config) {
 	return map[string]func(testing.TB) (*sql.DB, sqltable.Config){
@@ -208,6 +238,17 @@ func TestActiveColumnThatSaysNeitherIsUnknown(t *testing.T) {
 	}
 	if want := "a active, b archived, c unknown, d unknown, e active, "; got != want {
 		t.Errorf("states %s\nwant %s", got, want)
+	}
+}
+
+func TestActiveColumnMayBeABit(t *testing.T) {
+	db, c := maria.database(t)
+	execute(t, db, "CREATE TABLE customers (id CHAR(1), live BIT(1))")
+	execute(t, db, "INSERT INTO customers VALUES ('a', b'1'), ('b', b'0'), ('c', NULL)")
+	c.Table, c.ID, c.Active = "customers", []string{"id"}, "live"
+	want := []string{`a active {"id":"a"}`, `b archived {"id":"b"}`, `c unknown {"id":"c"}`}
+	if diff := cmp.Diff(want, summary(read(t, source(t, c), time.Time{}))); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
 	}
 }
 
