@@ -3,6 +3,7 @@ package sqltable
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,6 +36,8 @@ func (s *Source) lookAtFile() error {
 		why, next = "this user may not look at it", "allow it to be read by the user that payersync runs as"
 	case !info.Mode().IsRegular():
 		why, next = "it is not a plain file", "give the path of the SQLite file"
+	case info.Size() == 0: // which SQLite takes for a database without tables
+		why, next = "it is empty", "give the path of the books"
 	default:
 		return nil
 	}
@@ -50,6 +53,7 @@ func (s *Source) failure(ctx context.Context, err error) error {
 	var postgres *pgconn.PgError
 	var maria *mysql.MySQLError
 	var lite *sqlite.Error
+	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &postgres):
 		return postgresFailure(postgres)
@@ -57,6 +61,9 @@ func (s *Source) failure(ctx context.Context, err error) error {
 		return mysqlFailure(maria)
 	case errors.As(err, &lite):
 		return s.sqliteFailure(lite)
+	case errors.As(err, &untrusted):
+		return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable,
+			Detail: fmt.Sprintf("the certificate of %s cannot be verified (%s); name its authority in ca_file, and the host as the certificate does", s.place(), untrusted.Err)}
 	}
 	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable,
 		Detail: fmt.Sprintf("there was no answer from %s; check host, port and tls, and that it runs", s.place())}
@@ -85,7 +92,7 @@ func postgresFailure(e *pgconn.PgError) error {
 
 // What MySQL's numbers mean; those of names carry texts that may be shown.
 var (
-	mysqlAccess = []uint16{1044, 1045, 1049, 1142, 1143, 1698}
+	mysqlAccess = []uint16{1044, 1045, 1049, 1129, 1130, 1142, 1143, 1698, 1820, 1862, 3118, 4151}
 	mysqlNames  = []uint16{1046, 1051, 1052, 1054, 1060, 1064, 1109, 1146, 1305}
 	mysqlBusy   = []uint16{1040, 1053, 1203, 1213, 1226, 3024}
 	mysqlLocked = uint16(1205)
@@ -113,6 +120,9 @@ const (
 	sqliteError    = 1
 	sqliteBusy     = 5
 	sqliteLocked   = 6
+	sqliteReadOnly = 8
+	sqliteIO       = 10
+	sqliteCorrupt  = 11
 	sqliteCantOpen = 14
 	sqliteNotADB   = 26
 )
@@ -121,6 +131,12 @@ func (s *Source) sqliteFailure(e *sqlite.Error) error {
 	switch e.Code() & 0xff {
 	case sqliteBusy, sqliteLocked:
 		return unavailable("somebody else is writing to the file")
+	case sqliteReadOnly: // a journal to be rolled back, which is a write
+		return fmt.Errorf("cannot read %s: somebody stopped in the middle of saving it; open it once in its own program, which repairs it", s.config.Path)
+	case sqliteIO:
+		return unavailable("the disk or network drive that the file is on has a failure")
+	case sqliteCorrupt:
+		return fmt.Errorf("cannot read %s: it is damaged or was copied in part; copy it again, or restore it from a backup", s.config.Path)
 	case sqliteNotADB:
 		return fmt.Errorf("cannot read %s: %s", s.config.Path, s.whatItIs())
 	case sqliteCantOpen:

@@ -3,6 +3,8 @@ package sqltable
 import (
 	"context"
 	"fmt"
+
+	"payersync/connector"
 )
 
 // preset is what is known of one system's books.
@@ -30,7 +32,11 @@ const (
 func checkGnuCash(ctx context.Context, r *reading) (string, error) {
 	version := func(table string) (n int64, err error) {
 		err = r.tx.QueryRowContext(ctx, "SELECT table_version FROM versions WHERE table_name = '"+table+"'").Scan(&n)
-		return n, r.source.check(ctx, err)
+		checked := r.source.check(ctx, err)
+		if connector.FaultOf(checked) == connector.FaultRejected { // the query is ours, and right for a book
+			return 0, fmt.Errorf("cannot read these books: they are none of GnuCash (%w); name the book that GnuCash saved, or leave preset out", err)
+		}
+		return n, checked
 	}
 	program, err := version("Gnucash")
 	if err != nil {

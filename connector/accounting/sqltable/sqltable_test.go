@@ -370,6 +370,18 @@ func TestServerThatIsNotThereIsUnavailable(t *testing.T) {
 	}
 }
 
+// covers F29
+func TestLockedAccountIsDisconnected(t *testing.T) {
+	db, c := maria.database(t)
+	execute(t, db, "CREATE USER locked@127.0.0.1 IDENTIFIED BY 'x' ACCOUNT LOCK")
+	c.User, c.Password, c.Table, c.ID = "locked", connector.NewSecret("x"), "customers", []string{"id"}
+	_, err := source(t, c).Describe(t.Context())
+	var gone *accounting.Disconnected
+	if !errors.As(err, &gone) || !strings.Contains(err.Error(), "account is locked") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // covers F91
 func TestErrorsDoNotQuoteValues(t *testing.T) {
 	db, c := postgres.database(t)
@@ -473,6 +485,8 @@ func TestFilesThatAreNoDatabaseAreExplained(t *testing.T) {
 		{"<?xml version=\"1.0\"?><gnc-v2>" + strings.Repeat(" ", 200), "GnuCash's XML format"},
 		{"\x1f\x8b\x08\x00" + strings.Repeat("z", 200), "GnuCash's XML format"},
 		{strings.Repeat("some other text ", 20), "no SQLite database"},
+		{"", "it is empty; give the path of the books"},
+		{"SQLite format 3\x00" + strings.Repeat("\x01", 500), "no SQLite database"},
 	}
 	for _, tt := range tests {
 		path := filepath.Join(t.TempDir(), "book.gnucash")
@@ -490,6 +504,43 @@ func TestFilesThatAreNoDatabaseAreExplained(t *testing.T) {
 	}
 	if _, err := s.Describe(canceled(t)); err == nil {
 		t.Error("no error")
+	}
+}
+
+func TestFileThatIsNotWholeIsExplained(t *testing.T) {
+	db, c := sqliteBook(t)
+	c.Table, c.ID = "customers", []string{"id"}
+	execute(t, db, "PRAGMA cache_size = 1")
+	execute(t, db, "CREATE TABLE customers (id INTEGER, name TEXT)")
+	execute(t, db, "INSERT INTO customers VALUES (1, 'Ann')")
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	for range 500 {
+		if _, err := tx.ExecContext(t.Context(), "INSERT INTO customers VALUES (2, hex(randomblob(500)))"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saving, cut := filepath.Join(t.TempDir(), "saving"), filepath.Join(t.TempDir(), "cut")
+	for to, from := range map[string]string{saving: c.Path, saving + "-journal": c.Path + "-journal", cut: c.Path} {
+		data, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to == cut {
+			data = data[:4096] // its first page
+		}
+		if err := os.WriteFile(to, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{saving: "in the middle of saving it; open it once in its own program", cut: "it is damaged or was copied in part"} {
+		c.Path = path
+		if _, err := source(t, c).Describe(t.Context()); err == nil || !strings.Contains(err.Error(), path+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
 	}
 }
 
@@ -531,7 +582,7 @@ func TestEncryptionIsVerified(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, c := tt.server.database(t)
 			c.Query, c.ID, c.TLS = tt.query, []string{"id"}, "verify"
-			if _, err := source(t, c).Describe(t.Context()); connector.FaultOf(err) != connector.FaultUnavailable {
+			if _, err := source(t, c).Describe(t.Context()); connector.FaultOf(err) != connector.FaultUnavailable || !strings.Contains(err.Error(), "unknown authority") {
 				t.Errorf("a certificate of an unknown authority: error %v", err)
 			}
 			c.CAFile = tt.server.file("server.key")
@@ -544,8 +595,8 @@ func TestEncryptionIsVerified(t *testing.T) {
 				t.Errorf("the connection is not encrypted: %q", summary(records))
 			}
 			c.Host = "localhost" // which the certificate is not for
-			if _, err := source(t, c).Describe(t.Context()); err == nil {
-				t.Error("a certificate for another host was accepted")
+			if _, err := source(t, c).Describe(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be verified") {
+				t.Errorf("a certificate for another host: error %v", err)
 			}
 		})
 	}
