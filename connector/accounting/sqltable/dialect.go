@@ -91,7 +91,8 @@ func waitForLocks(statement string) func(context.Context, *sql.Conn, time.Durati
 // connectPostgres names every setting that the driver would otherwise take from
 // its environment.
 func connectPostgres(c Config) (*sql.DB, error) {
-	config, err := pgx.ParseConfig("host=localhost port=5432 user=- database=- sslmode=disable")
+	config, err := pgx.ParseConfig("host=localhost port=5432 user=- database=- sslmode=disable sslrootcert='' sslnegotiation=postgres " +
+		"connect_timeout=10 channel_binding=prefer require_auth='' min_protocol_version=3.0 max_protocol_version=3.0")
 	if err != nil {
 		return nil, err
 	}

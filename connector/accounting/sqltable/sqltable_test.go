@@ -606,7 +606,8 @@ func TestEnvironmentOfTheDriverChangesNothing(t *testing.T) {
 	db, c := postgres.database(t)
 	execute(t, db, "CREATE TABLE customers (id TEXT)")
 	for name, value := range map[string]string{"PGHOST": "203.0.113.1", "PGPORT": "1", "PGDATABASE": "nowhere", "PGUSER": "nobody", "PGPASSWORD": "wrong",
-		"PGSSLMODE": "verify-full", "PGOPTIONS": "-c search_path=nowhere", "PGTARGETSESSIONATTRS": "standby"} {
+		"PGSSLMODE": "verify-full", "PGOPTIONS": "-c search_path=nowhere", "PGTARGETSESSIONATTRS": "standby", "PGSSLROOTCERT": "nowhere.pem", "PGSSLNEGOTIATION": "direct", "PGCONNECT_TIMEOUT": "soon",
+		"PGCHANNELBINDING": "require", "PGREQUIREAUTH": "gss", "PGMINPROTOCOLVERSION": "3.2"} {
 		t.Setenv(name, value)
 	}
 	c.Table, c.ID = "customers", []string{"id"}
