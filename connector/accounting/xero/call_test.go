@@ -501,6 +501,40 @@ func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
 	}
 }
 
+// emptied is a system whose second page comes without its contacts.
+type emptied struct {
+	*xerotest.Server
+	body string
+}
+
+func (e emptied) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("page") == "2" {
+		return everywhere(e.body).RoundTrip(r)
+	}
+	return e.Server.RoundTrip(r)
+}
+
+// covers F45
+func TestPageThatLostItsContactsIsNoEndOfTheList(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`{"Contacts":[]}`,
+		`{"Contacts":[],"pagination":{"page":2,"pageSize":10,"pageCount":3,"itemCount":25}}`,
+		`{"Contacts":[{"ContactID":"c1"}],"pagination":{"page":2}}`,
+	} {
+		b := open(t, 25, xero.Config{})
+		s, err := xero.New(xero.Config{PageSize: 10}, xero.Deps{
+			HTTP: transport.New(transport.Options{Base: emptied{b.Server, body}}), Token: b.Server, Limiter: &b.limiter, Now: b.now,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if records, _, err := drain(s.Customers(t.Context(), time.Time{})); connector.FaultOf(err) != connector.FaultUnavailable {
+			t.Errorf("%s: the read ended with %d of 25 contacts, error %v", body, len(records), err)
+		}
+	}
+}
+
 func TestOrganisationOfAnotherShapeIsNone(t *testing.T) {
 	t.Parallel()
 	for _, custom := range []bool{true, false} {

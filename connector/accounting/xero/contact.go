@@ -27,8 +27,8 @@ type contactPage struct {
 }
 
 // parsePage decodes page n of a list of contacts, counted from 1. An answer that
-// has no list, not even an empty one, or that is another page is an error, since
-// nothing may be concluded from it.
+// has no list, not even an empty one, that is another page, or that is empty where
+// contacts should be is an error, since nothing may be concluded from it.
 func parsePage(body []byte, n int) (contactPage, error) {
 	var page contactPage
 	if err := json.Unmarshal(body, &page); err != nil {
@@ -37,8 +37,12 @@ func parsePage(body []byte, n int) (contactPage, error) {
 	switch {
 	case page.Contacts == nil:
 		return page, errors.New("it holds no list of contacts")
-	case len(page.Contacts) > 0 && page.Pagination.Page != n:
+	case (len(page.Contacts) > 0 || n > 1) && page.Pagination.Page != n:
 		return page, fmt.Errorf("it does not say that it is page %d", n)
+	case len(page.Contacts) > 0 && page.Pagination.PageCount < n:
+		return page, errors.New("it does not say how many pages there are")
+	case len(page.Contacts) == 0 && page.Pagination.ItemCount > 0 && page.Pagination.PageCount >= n:
+		return page, fmt.Errorf("it is page %d of %d, and empty", n, page.Pagination.PageCount)
 	}
 	return page, nil
 }
