@@ -1,6 +1,7 @@
 package sqltable
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,12 +20,13 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	columns := len(r.columns)
 	r.close()
 	out := []accounting.Probe{{Name: "connection and query", OK: true, Detail: fmt.Sprintf("%s, %d columns, read only", s.config.Driver, columns)}}
-	rows, problems := 0, 0
+	rows, problems, first := 0, 0, ""
 	err = s.stream(ctx, time.Time{}, func(p connector.Page) bool {
 		for _, record := range p.Records {
 			rows++
 			if record.Problem != "" {
 				problems++
+				first = cmp.Or(first, ": "+record.Problem)
 			}
 		}
 		return false
@@ -32,6 +34,6 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	if err != nil {
 		return append(out, accounting.Probe{Name: "one page", Detail: err.Error()})
 	}
-	detail := fmt.Sprintf("%d rows, %d of them with a problem", rows, problems)
+	detail := fmt.Sprintf("%d rows, %d of them with a problem%s", rows, problems, first)
 	return append(out, accounting.Probe{Name: "one page", OK: problems < max(1, rows), Detail: detail})
 }

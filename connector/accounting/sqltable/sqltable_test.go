@@ -559,7 +559,7 @@ func TestProbeReportsConnectionAndRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `[{"Name":"connection and query","OK":true,"Detail":"postgres, 2 columns, read only"},{"Name":"one page","OK":true,"Detail":"2 rows, 1 of them with a problem"}]`
+	want := `[{"Name":"connection and query","OK":true,"Detail":"postgres, 2 columns, read only"},{"Name":"one page","OK":true,"Detail":"2 rows, 1 of them with a problem: The credit is no number."}]`
 	if string(got) != want {
 		t.Errorf("probes %s\nwant %s", got, want)
 	}
