@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -77,6 +78,10 @@ func (s *Source) get(ctx context.Context, a ask) (answer, error) {
 	return out, nil
 }
 
+// errGone is QuickBooks' own word that an object is not there; a status alone may
+// come from whatever stands in front of it.
+var errGone = errors.New("there is no such object")
+
 // judge returns what is wrong with an answer. The fault in its body comes before
 // its status: a request too many is told with 403 as well, and in XML whatever
 // was asked for.
@@ -97,7 +102,9 @@ func (s *Source) judge(ctx context.Context, a ask, got accounting.Answer) error 
 	case status >= http.StatusInternalServerError:
 		failed.Fault, failed.Detail = connector.FaultUnavailable, "QuickBooks has a failure"+f.text()+trace(got.Header)
 		failed.RetryAt = transport.RetryAfter(&http.Response{Header: got.Header}, s.now())
-	case status == http.StatusNotFound, f.code() == "610":
+	case f.code() == "610":
+		failed.Fault, failed.Err = connector.FaultNotFound, errGone
+	case status == http.StatusNotFound:
 		failed.Fault = connector.FaultNotFound
 	}
 	return failed

@@ -419,6 +419,7 @@ func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
 		{"no customer", canned{path: "/customer/1", status: 200, body: `{}`}, connector.FaultUnavailable, "not the customer that was asked for"},
 		{"a customer that is a list", canned{path: "/customer/1", status: 200, body: `[]`}, connector.FaultUnavailable, "it has another form than documented"},
 		{"a customer that cannot be read", canned{path: "/customer/1", status: 500}, connector.FaultUnavailable, "QuickBooks has a failure"},
+		{"a customer whose address is not there", canned{path: "/customer/1", status: 404, body: "<html>private</html>"}, connector.FaultNotFound, "HTTP 404"},
 		{"a customer that is deleted by then", canned{path: "/customer/1", status: 200, body: `{"Customer":{"Id":"1","status":"Deleted"}}`}, "", "deleted"},
 	}
 	for _, tt := range tests {
@@ -445,6 +446,33 @@ func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// covers F45
+func TestEmptyListIsBelievedWhenTheCountIsZero(t *testing.T) {
+	t.Parallel()
+	for customers, want := range map[int]connector.Fault{0: "", 3: connector.FaultUnavailable} {
+		b := open(t, customers, quickbooks.Config{})
+		s, err := quickbooks.New(quickbooks.Config{Company: quickbookstest.Realm}, quickbooks.Deps{
+			HTTP: transport.New(transport.Options{Base: emptied{b.Server}}), Token: b.Server, Limiter: &b.limiter, Now: b.now,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if records, _, err := drain(s.Customers(t.Context(), time.Time{})); connector.FaultOf(err) != want || len(records) > 0 {
+			t.Errorf("of %d customers %d came, error %v, want fault %q", customers, len(records), err, want)
+		}
+	}
+}
+
+// emptied is a company that lists nobody, and counts what it has.
+type emptied struct{ *quickbookstest.Server }
+
+func (e emptied) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasPrefix(r.URL.Query().Get("query"), "SELECT *") {
+		return e.Server.RoundTrip(r)
+	}
+	return canned{path: "/query", status: http.StatusOK, body: `{"QueryResponse":{}}`}.RoundTrip(r)
 }
 
 func TestConsentIsForAccountingAlone(t *testing.T) {

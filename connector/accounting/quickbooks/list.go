@@ -34,14 +34,14 @@ func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 	if n == 0 {
 		l.met, l.at, l.anchor, l.moved = map[string]bool{}, 1, "", false
 	}
-	rows, a, err := l.source.query(ctx, l.statement(l.at))
+	said, a, err := l.source.query(ctx, l.statement(l.at))
 	if err != nil {
 		return accounting.Sheet{}, err
 	}
 	if l.first.IsZero() {
 		l.first = a.Date()
 	}
-	records, err := l.source.records(ctx, rows)
+	records, err := l.source.records(ctx, said.Customer)
 	if err != nil {
 		return accounting.Sheet{}, err
 	}
@@ -61,7 +61,7 @@ func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 // statement selects the customers from a position, inactive ones included, which
 // QuickBooks leaves out unless asked. The order is one that no edit changes.
 func (l *listing) statement(start int) string {
-	where := "Active IN (true,false)"
+	where := everybody
 	if !l.since.IsZero() {
 		where += " AND MetaData.LastUpdatedTime >= '" + l.since.UTC().Format(time.RFC3339) + "'"
 	}
@@ -69,31 +69,46 @@ func (l *listing) statement(start int) string {
 }
 
 // total is how many customers the pass should have met: those it did, unless the
-// list moved under it and nobody can tell.
-func (l *listing) total(context.Context) (int, error) {
-	if l.moved {
+// list moved under it and nobody can tell. A full read that met nobody is believed
+// when QuickBooks counts nobody.
+func (l *listing) total(ctx context.Context) (int, error) {
+	switch {
+	case l.moved:
 		return math.MaxInt, nil
+	case len(l.met) > 0 || !l.since.IsZero():
+		return 0, nil
 	}
-	return 0, nil
+	said, a, err := l.source.query(ctx, "SELECT COUNT(*) FROM Customer WHERE "+everybody)
+	if err == nil && said.TotalCount > 0 {
+		err = a.unusable(fmt.Sprintf("it counts %d customers and lists none", said.TotalCount))
+	}
+	return 0, err
+}
+
+// everybody is the condition that inactive customers meet too.
+const everybody = "Active IN (true,false)"
+
+// queried is the answer to a query.
+type queried struct {
+	Customer   []json.RawMessage
+	TotalCount int `json:"totalCount"`
 }
 
 // query sends a statement. An answer without the envelope of a query is an
 // error; one without customers is an empty list.
-func (s *Source) query(ctx context.Context, statement string) ([]json.RawMessage, answer, error) {
-	var said struct {
-		QueryResponse *struct{ Customer []json.RawMessage }
-	}
+func (s *Source) query(ctx context.Context, statement string) (queried, answer, error) {
+	var said struct{ QueryResponse *queried }
 	a, err := s.get(ctx, ask{op: "read customers", path: "query", query: url.Values{"query": {statement}}})
 	if err != nil {
-		return nil, a, err
+		return queried{}, a, err
 	}
 	if err := a.decode(&said); err != nil {
-		return nil, a, err
+		return queried{}, a, err
 	}
 	if said.QueryResponse == nil {
-		return nil, a, a.unusable("it holds no query response")
+		return queried{}, a, a.unusable("it holds no query response")
 	}
-	return said.QueryResponse.Customer, a, nil
+	return *said.QueryResponse, a, nil
 }
 
 // records turns rows into records. Sparse rows and tombstones are looked at
@@ -120,7 +135,7 @@ func (s *Source) one(ctx context.Context, id string) (connector.Record, error) {
 	var said struct{ Customer json.RawMessage }
 	a, err := s.get(ctx, ask{op: "read one customer", path: "customer/" + url.PathEscape(id)})
 	switch {
-	case connector.FaultOf(err) == connector.FaultNotFound:
+	case errors.Is(err, errGone):
 		return gone(id), nil
 	case err != nil:
 		return connector.Record{}, err

@@ -19,15 +19,15 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 		return append(out, accounting.Probe{Name: "tenant", Detail: err.Error()})
 	}
 	out = append(out, accounting.Probe{Name: "tenant", OK: true, Detail: name + " = " + s.config.Company})
-	rows, a, err := s.query(ctx, "SELECT * FROM Customer WHERE Active IN (true,false) ORDERBY Id STARTPOSITION 1 MAXRESULTS 1")
+	said, a, err := s.query(ctx, "SELECT * FROM Customer WHERE "+everybody+" ORDERBY Id STARTPOSITION 1 MAXRESULTS 1")
 	if err != nil {
 		return append(out, accounting.Probe{Name: "permissions", Detail: err.Error()})
 	}
 	out = append(out, accounting.Probe{Name: "permissions", OK: true, Detail: "customers may be read"}, accounting.ProbeClock(a.Header.Get("Date"), s.now()))
-	for _, raw := range rows {
+	for _, raw := range said.Customer {
 		if r, _ := s.record(raw); r.Problem != "" {
 			return append(out, accounting.Probe{Name: "one page", Detail: r.Problem})
 		}
 	}
-	return append(out, accounting.Probe{Name: "one page", OK: true, Detail: fmt.Sprintf("asked for one customer, %d came", len(rows))})
+	return append(out, accounting.Probe{Name: "one page", OK: true, Detail: fmt.Sprintf("asked for one customer, %d came", len(said.Customer))})
 }
