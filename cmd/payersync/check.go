@@ -126,9 +126,16 @@ func readWhole(ctx context.Context, c connectionConfig, conn syncer.Connection) 
 		}
 		for _, r := range page.Records {
 			records++
+			if r.Problem != "" {
+				refused++
+				continue
+			}
+			if r.State != connector.RecordActive { // the mapping is not asked about it
+				continue
+			}
 			res, err := conn.Mapping.Apply(r)
 			switch {
-			case r.Problem != "" || err != nil || (res.Included && len(res.Customer.Problems()) > 0):
+			case err != nil || (res.Included && len(res.Customer.Problems()) > 0):
 				refused++
 			case res.Included:
 				included++

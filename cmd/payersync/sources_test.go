@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +18,8 @@ import (
 
 	"payersync/configs"
 	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/mapping"
 )
 
 // ofSource is a configuration with one source.
@@ -62,6 +68,40 @@ func TestEachKindOfSourceIsRead(t *testing.T) {
 				t.Errorf("the schema refuses it: %v", err)
 			}
 		})
+	}
+}
+
+// stated is a source that gives one customer in each state.
+type stated []connector.RecordState
+
+func (s stated) Describe(context.Context) (connector.SourceInfo, error) {
+	fields := []connector.Field{{Name: "id", Type: connector.TypeText}}
+	return connector.SourceInfo{Kind: "sql", Fields: fields}, nil
+}
+
+func (s stated) Customers(context.Context, time.Time) iter.Seq2[connector.Page, error] {
+	var page connector.Page
+	for i, state := range s {
+		id := strconv.Itoa(i)
+		page.Records = append(page.Records, connector.Record{SourceID: id, State: state, Data: json.RawMessage(`{"id":"` + id + `"}`)})
+	}
+	return func(yield func(connector.Page, error) bool) { yield(page, nil) }
+}
+
+func TestCheckCountsNobodyWhoIsNotActive(t *testing.T) {
+	t.Parallel()
+	s := stated{connector.RecordActive, connector.RecordArchived, connector.RecordUnknown, connector.RecordMerged, connector.RecordDeleted}
+	info, err := s.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := mapping.Load("mapping.yaml", []byte("version: 1\nsource: sql\nkey: {no: id}\ncustomer: {name: '\"Acme \" + id'}\n"), info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := readWhole(t.Context(), connectionConfig{Name: "acme"}, syncer.Connection{Source: s, Mapping: m})
+	if want := "5 records: 1 would be customers, 0 would be held, the rest is excluded"; found[0].Detail != want {
+		t.Errorf("check says %s\nwant %s", found[0].Detail, want)
 	}
 }
 
