@@ -120,7 +120,7 @@ const (
 	sqliteError    = 1
 	sqliteBusy     = 5
 	sqliteLocked   = 6
-	sqliteReadOnly = 8
+	sqliteReadOnly = 8 // with nothing above it: a query tried to write
 	sqliteIO       = 10
 	sqliteCorrupt  = 11
 	sqliteCantOpen = 14
@@ -131,8 +131,8 @@ func (s *Source) sqliteFailure(e *sqlite.Error) error {
 	switch e.Code() & 0xff {
 	case sqliteBusy, sqliteLocked:
 		return unavailable("somebody else is writing to the file")
-	case sqliteReadOnly: // a journal to be rolled back, which is a write
-		return fmt.Errorf("cannot read %s: somebody stopped in the middle of saving it; open it once in its own program, which repairs it", s.config.Path)
+	case sqliteReadOnly:
+		return s.sqliteReadOnlyFailure(e)
 	case sqliteIO:
 		return unavailable("the disk or network drive that the file is on has a failure")
 	case sqliteCorrupt:
@@ -145,6 +145,24 @@ func (s *Source) sqliteFailure(e *sqlite.Error) error {
 		return rejected(e.Error())
 	}
 	return rejected(fmt.Sprintf("SQLite's error %d", e.Code()))
+}
+
+// SQLite's kinds of sqliteReadOnly in which a journal has to be rolled back first,
+// which is a write.
+const (
+	sqliteRecovery = 264
+	sqliteRollback = 776
+)
+
+func (s *Source) sqliteReadOnlyFailure(e *sqlite.Error) error {
+	switch e.Code() {
+	case sqliteReadOnly:
+		return rejected("it tries to write, and nothing may be written")
+	case sqliteRecovery, sqliteRollback:
+		return fmt.Errorf("cannot read %s: somebody stopped in the middle of saving it; open it once in its own program, which repairs it", s.config.Path)
+	}
+	return fmt.Errorf("cannot read %s: it is kept with a write-ahead log (SQLite's error %d), which readers take part in through files beside it; "+
+		"let this user write into its folder, or end the log with PRAGMA journal_mode = DELETE", s.config.Path, e.Code())
 }
 
 // whatItIs looks into a file that is no SQLite database.

@@ -544,6 +544,28 @@ func TestFileThatIsNotWholeIsExplained(t *testing.T) {
 	}
 }
 
+func TestWriteAheadLogInAFolderThatIsClosedIsExplained(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write into every folder; run the test as another user")
+	}
+	db, c := sqliteBook(t)
+	for _, statement := range []string{"PRAGMA journal_mode = WAL", "CREATE TABLE customers (id INTEGER)", "INSERT INTO customers VALUES (1)"} {
+		execute(t, db, statement)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Dir(c.Path)
+	if err := os.Chmod(folder, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(folder, 0o700) })
+	c.Table, c.ID = "customers", []string{"id"}
+	if _, err := source(t, c).Describe(t.Context()); err == nil || !strings.Contains(err.Error(), "let this user write into its folder") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func canceled(t testing.TB) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
