@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -231,11 +232,14 @@ func truth(v any) (yes, ok bool) {
 	return false, false
 }
 
+var leadingZeros = regexp.MustCompile(`^(-?)0+([0-9])`)
+
 func (c column) encodeNumber(v any) (json.RawMessage, string) {
 	if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return nil, fmt.Sprintf("The %s is no number.", c.field.Name)
 	}
 	text, _ := textOf(v)
+	text = leadingZeros.ReplaceAllString(text, "$1$2") // of MySQL's ZEROFILL
 	number := strings.TrimPrefix(text, "-")
 	if number == "" || strings.Trim(number, "0123456789.eE+-") != "" || !json.Valid([]byte(text)) {
 		return nil, fmt.Sprintf("The %s is no number.", c.field.Name)

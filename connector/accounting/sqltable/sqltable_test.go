@@ -252,6 +252,17 @@ func TestActiveColumnMayBeABit(t *testing.T) {
 	}
 }
 
+func TestNumberMayBeFilledWithZeros(t *testing.T) {
+	db, c := maria.database(t)
+	execute(t, db, "CREATE TABLE customers (id INT(6) ZEROFILL, credit DECIMAL(8,2) ZEROFILL)")
+	execute(t, db, "INSERT INTO customers VALUES (1, 7.50), (2, 0), (3, 0.25)")
+	c.Table, c.ID = "customers", []string{"id"}
+	want := []string{`1 active {"id":"1","credit":7.50}`, `2 active {"id":"2","credit":0.00}`, `3 active {"id":"3","credit":0.25}`}
+	if diff := cmp.Diff(want, summary(read(t, source(t, c), time.Time{}))); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
 // An incremental read brings what changed since its bound, what says nothing of
 // its time, and nothing else; a snapshot brings everything.
 func TestIncrementalReadBringsWhatChanged(t *testing.T) {
