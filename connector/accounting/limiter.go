@@ -46,7 +46,7 @@ type Disconnected struct {
 
 // Error says why and what to do next.
 func (e *Disconnected) Error() string {
-	return fmt.Sprintf("the accounting system does not let payersync in: %s; mend that there or in the configuration, or give a consent that ended anew with payersync connect", e.Reason)
+	return fmt.Sprintf("the accounting system does not let payersync in: %s; mend that there or in the configuration; where a consent has ended, run payersync connect again", e.Reason)
 }
 
 // Unwrap returns the cause.
