@@ -19,6 +19,10 @@ const (
 	FaultUnknown      Fault = "unknown"      // a write left, and no usable answer came: it may have happened
 )
 
+// ErrTokenRenewed is the cause when the access token of a call that is never
+// repeated by itself was refused. There is a new one, and nothing was changed.
+var ErrTokenRenewed = errors.New("the access token was renewed")
+
 // RemoteError is a failed call to a remote system. It holds no body, query
 // string, header or personal value.
 type RemoteError struct {

@@ -44,7 +44,7 @@ func (c *Client) write(op, method, path string, body []byte) request {
 
 // send makes the call and returns the body of a 2xx, which passed checkJSON
 // unless it is empty. A token that the service refuses is renewed once, and the
-// same bytes are sent with the new one.
+// same bytes are sent with the new one, unless the call is never repeated.
 func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	token, err := r.by.token(ctx, "")
 	if err != nil {
@@ -54,6 +54,12 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		if token, err = r.by.token(ctx, token); err != nil {
 			return nil, c.tokenError(r, err)
+		}
+		if r.repeat == transport.Never {
+			return nil, &connector.RemoteError{
+				Op: r.op, Fault: connector.FaultUnauthorized, Status: http.StatusUnauthorized,
+				Detail: "the access token was refused, and nothing was changed; try again", Err: connector.ErrTokenRenewed,
+			}
 		}
 		resp, err = c.sendWith(ctx, r, token)
 	}

@@ -15,8 +15,8 @@ const opLink = "request mandate link"
 // RequestMandateLink makes a mandate for the customer, or fetches the one it
 // has, and returns it with the link at which it is signed (interface.md section
 // 4.4). The link is a secret. The call goes out at most once and is never
-// repeated by itself: after FaultUnknown the caller looks at the customer first
-// (fault F58).
+// repeated by itself: after FaultUnknown and connector.ErrTokenRenewed the caller
+// looks at the customer first (fault F58).
 //
 // With mandate_link: auto it is sent as PUT, and as GET where PUT was refused
 // with 404, 405 or 501; what worked is remembered. FaultNotFound means that

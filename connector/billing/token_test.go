@@ -141,6 +141,26 @@ func TestRefusedTokenIsRenewedOnce(t *testing.T) {
 	}
 }
 
+// Time passes while a token is renewed, and nobody looks at the customer meanwhile.
+//
+// covers F21, F58
+func TestLinkRequestIsNotRepeatedWithANewToken(t *testing.T) {
+	t.Parallel()
+	service := &tokenService{expiresIn: "3600"}
+	client := newClient(t, config(service))
+	if _, err := client.Customer(t.Context(), "c1"); err != nil {
+		t.Fatal(err)
+	}
+	service.revoke()
+	_, err := client.RequestMandateLink(t.Context(), "c1")
+	if !errors.Is(err, connector.ErrTokenRenewed) || connector.FaultOf(err) != connector.FaultUnauthorized {
+		t.Errorf("got %v, want ErrTokenRenewed", err)
+	}
+	if n := len(service.forms); n != 2 {
+		t.Errorf("%d token requests, want 2: the next call needs a token that works", n)
+	}
+}
+
 func TestTokenIsAskedForInTheDialectsForm(t *testing.T) {
 	t.Parallel()
 	for _, style := range []string{"form", "basic"} {

@@ -332,6 +332,46 @@ func TestALostLinkRequestOfAPayerInConflictEndsWhenItsMandateIsSeen(t *testing.T
 	}
 }
 
+// Another process asked and the payer cancelled while the access token was renewed.
+//
+// covers F21, F58, S7
+func TestNoLinkReplacesAMandateThatWasCancelledWhileTheTokenWasRenewed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	m.onRequest = func(_ string, mandate connector.Mandate, _ error) (connector.Mandate, error) {
+		if err := w.service.PayerCancel(mandate.ID); err != nil {
+			t.Error(err)
+		}
+		return connector.Mandate{}, &connector.RemoteError{Op: "request mandate link", Fault: connector.FaultUnauthorized, Err: connector.ErrTokenRenewed}
+	}
+	w.run()
+	if n := w.linkRequests(); n != 1 {
+		t.Errorf("%d requests for a signing link left, want 1", n)
+	}
+	if got := w.attention()["A1"]; got != string(connector.ReasonMandateCancelled) {
+		t.Errorf("attention = %q, want mandate_cancelled", got)
+	}
+}
+
+// covers F21
+func TestARefusedTokenDelaysNoSigningLink(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	var revoke sync.Once
+	m.onRead = func(_ string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
+		revoke.Do(w.service.RevokeTokens) // between the last look and the request
+		return c, err
+	}
+	w.complete(w.run())
+	if c := w.byKey()["A1"]; len(c.Mandates) != 1 || w.linkRequests() != 2 {
+		t.Errorf("%d mandates after %d requests, want one after two", len(c.Mandates), w.linkRequests())
+	}
+}
+
 // covers F32, F58
 func TestTheSigningLinkIsKeptWhenAWebhooksReadOvertakesItsAnswer(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,17 @@ func (r *run) applyLink(ctx context.Context, c state.Change) error {
 	default: // its customer is not there yet, or not for certain
 		return r.closeSeen(ctx, c)
 	}
-	if c.State == connector.ChangePending && r.madeHere(c) {
+	err := r.lookAndRequest(ctx, c, c.State == connector.ChangePending && r.madeHere(c))
+	if errors.Is(err, connector.ErrTokenRenewed) { // time has passed: another process may have asked, and the payer cancelled
+		return r.lookAndRequest(ctx, c, false)
+	}
+	return err
+}
+
+// lookAndRequest asks for a link after a look at the customer, unless it is known
+// to have no mandate.
+func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) error {
+	if known {
 		return r.requestLink(ctx, c)
 	}
 	fetched, err := r.observe(ctx, c, connector.CauseLink)
