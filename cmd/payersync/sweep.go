@@ -14,7 +14,8 @@ func (a *app) sweepCmd() *cobra.Command {
 		Short: "Make one reconcile pass over the billing service",
 		Long: `Reads every customer of the billing service once: repairs mandate statuses that no
 webhook told, refreshes the index of keys, and reports customers that are missing,
-changed by somebody else, or carry a key twice. It changes nothing in the service.
+changed by somebody else, or carry a key twice. It changes nothing in the service,
+and ends with exit status 3 when it found one missing or doubled.
 The service is one for all connections, so names only have to be known.`,
 		Example: "  payersync sweep\n  payersync sweep --output json",
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -34,7 +35,13 @@ The service is one for all connections, so names only have to be known.`,
 			if err != nil {
 				return err
 			}
-			return a.showSweep(drained, swept)
+			if err := a.showSweep(drained, swept); err != nil {
+				return err
+			}
+			if swept.Missing+swept.Doubled > 0 {
+				return exitError(exitAttention)
+			}
+			return nil
 		},
 	}
 }
