@@ -15,7 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/oauth2"
+
 	"payersync/configs"
+	"payersync/connector/accounting/quickbooks/quickbookstest"
 	"payersync/connector/accounting/xero/xerotest"
 	"payersync/connector/credentials/credentialstest"
 	"payersync/connector/sandbox"
@@ -23,17 +26,23 @@ import (
 	"payersync/connector/worker"
 )
 
-// vendor is an accounting system of the Xero kind with its authorisation server,
-// on one address.
-type vendor struct {
-	auth *credentialstest.Server
-	xero *xerotest.Server
-	http *httptest.Server
+// books is a vendor's accounting system. Its tokens are its own.
+type books interface {
+	http.Handler
+	Token() (*oauth2.Token, error)
+	Requests() []*http.Request
 }
 
-func newVendor(t *testing.T, contacts int) *vendor {
-	v := &vendor{auth: credentialstest.New(time.Now), xero: xerotest.New(time.Now)}
-	v.xero.Add(contacts)
+// vendor is an accounting system with its authorisation server, on one address.
+type vendor struct {
+	auth  *credentialstest.Server
+	books books
+	xero  *xerotest.Server // the books, where they are of this kind
+	http  *httptest.Server
+}
+
+func newVendor(t *testing.T, b books) *vendor {
+	v := &vendor{auth: credentialstest.New(time.Now), books: b}
 	v.http = httptest.NewServer(v)
 	t.Cleanup(v.http.Close)
 	return v
@@ -46,37 +55,46 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); v.auth.Accepts(given) {
-		known, _ := v.xero.Token()
+		known, _ := v.books.Token()
 		r.Header.Set("Authorization", "Bearer "+known.AccessToken)
 	}
-	v.xero.ServeHTTP(w, r)
+	v.books.ServeHTTP(w, r)
 }
 
 // asked returns how many requests the system had, its authorisation server not
 // counted.
-func (v *vendor) asked() int { return len(v.xero.Requests()) }
+func (v *vendor) asked() int { return len(v.books.Requests()) }
 
-// newXeroWorld is a world with a second connection, books, to a vendor.
-func newXeroWorld(t *testing.T, contacts int) (*world, *vendor) {
+// newBooksWorld is a world with a second connection, books, to a vendor.
+func newBooksWorld(t *testing.T, v *vendor, kind string) *world {
 	t.Helper()
-	w, v := newWorld(t, people(3)), newVendor(t, contacts)
+	w := newWorld(t, people(3))
 	w.edit("payersync.yaml", "guards:", fmt.Sprintf(`  - name: books
     source:
-      kind: xero
+      kind: %s
       client_id: %s
-      client_secret: env:XERO_SECRET
-      base_url: %[2]s
-      authorize_url: %[2]s/authorize
-      token_url: %[2]s/token
-    mapping: xero.yaml
-guards:`, credentialstest.ClientID, v.http.URL))
-	w.env["XERO_SECRET"] = credentialstest.ClientSecret
-	text, err := configs.FS.ReadFile("mappings/xero.yaml")
+      client_secret: env:BOOKS_SECRET
+      base_url: %[3]s
+      authorize_url: %[3]s/authorize
+      token_url: %[3]s/token
+    mapping: %[1]s.yaml
+guards:`, kind, credentialstest.ClientID, v.http.URL))
+	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
+	text, err := configs.FS.ReadFile("mappings/" + kind + ".yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.write("xero.yaml", string(text))
-	return w, v
+	w.write(kind+".yaml", string(text))
+	return w
+}
+
+func newXeroWorld(t *testing.T, contacts int) (*world, *vendor) {
+	t.Helper()
+	model := xerotest.New(time.Now)
+	model.Add(contacts)
+	v := newVendor(t, model)
+	v.xero = model
+	return newBooksWorld(t, v, "xero"), v
 }
 
 var consentAddress = regexp.MustCompile(`http\S+code_challenge\S+`)
@@ -145,6 +163,33 @@ func TestConnectedSourceIsReadAndItsTokensNeverShow(t *testing.T) {
 		if strings.Contains(kept, secret) {
 			t.Errorf("%q shows in the ledger's file or in what was printed", secret)
 		}
+	}
+}
+
+// Intuit names the company in the redirect.
+//
+// covers F28
+func TestQuickBooksIsConnectedAndRead(t *testing.T) {
+	t.Parallel()
+	model := quickbookstest.New(time.Now)
+	model.Add(7)
+	v := newVendor(t, model)
+	v.auth.Back = url.Values{"realmId": {quickbookstest.Realm}}
+	w := newBooksWorld(t, v, "quickbooks")
+	if done := w.connect(v); done.code != exitDone || !strings.Contains(done.out, quickbookstest.Realm) {
+		t.Fatalf("connect ended with %d:\n%s%s", done.code, done.out, done.errOut)
+	}
+	checked := w.run("check")
+	for _, want := range []string{"ok source books credentials:", "ok source books tenant:", "ok source books clock:", "ok consent books"} {
+		if !strings.Contains(strings.Join(strings.Fields(checked.out), " "), want) {
+			t.Errorf("check does not say %q:\n%s", want, checked.out)
+		}
+	}
+	if synced := w.expect(exitDone, "sync", "books"); !strings.Contains(synced.out, "7 read") || !strings.Contains(synced.out, "7 created") {
+		t.Errorf("sync says:\n%s", synced.out)
+	}
+	if again := w.expect(exitDone, "sync", "books"); !strings.Contains(again.out, "0 created, 0 adopted, 0 updated") || len(w.box.Customers()) != 7 {
+		t.Errorf("there are %d customers, and a second sync says:\n%s", len(w.box.Customers()), again.out)
 	}
 }
 
@@ -236,13 +281,13 @@ func TestTroubleOfACustomConnectionShowsInTheStatus(t *testing.T) {
 	w, v := newXeroWorld(t, 3)
 	v.xero.Custom = true
 	w.edit("payersync.yaml", "kind: xero\n", "kind: xero\n      custom_connection: true\n")
-	w.env["XERO_SECRET"] = "wrong from the beginning"
+	w.env["BOOKS_SECRET"] = "wrong from the beginning"
 	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.errOut, "check client_id and client_secret") {
 		t.Errorf("before the first run, sync says: %s%s", r.out, r.errOut)
 	}
-	w.env["XERO_SECRET"] = credentialstest.ClientSecret
+	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
 	w.expect(exitDone, "sync", "books")
-	w.env["XERO_SECRET"] = "of another app"
+	w.env["BOOKS_SECRET"] = "of another app"
 	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.out, "Run 2 of books: failed") || !strings.Contains(r.out, "check client_id and client_secret") {
 		t.Errorf("sync says: %s%s", r.out, r.errOut)
 	}
@@ -250,7 +295,7 @@ func TestTroubleOfACustomConnectionShowsInTheStatus(t *testing.T) {
 	if !strings.Contains(status.out, "The source of books does not let payersync in") || strings.Contains(status.out, "payersync connect") { // it needs no consent
 		t.Errorf("status says:\n%s", status.out)
 	}
-	w.env["XERO_SECRET"] = credentialstest.ClientSecret
+	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
 	v.xero.Tenants = []xerotest.Tenant{{ID: "99999999-9999-4999-8999-999999999999", Name: "Another", Type: "ORGANISATION"}}
 	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.out, "does not cover organisation") || !strings.Contains(r.out, "  0 read") {
 		t.Errorf("when the app is another organisation's, sync says: %s%s", r.out, r.errOut)
@@ -288,7 +333,7 @@ func TestRunWithoutATokenSaysWhyAndNotThatItIsThrottled(t *testing.T) {
 	if r := w.connect(v); r.code != exitDone {
 		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
 	}
-	w.env["XERO_SECRET"] = "of another app"
+	w.env["BOOKS_SECRET"] = "of another app"
 	for _, want := range []string{"check client_id and client_secret", "the last try failed, and the next is made at"} {
 		r := w.expect(exitFailed, "sync", "books")
 		if !strings.Contains(r.out, want) || !strings.Contains(r.out, "try again at "+time.Now().Format(time.DateOnly)) || strings.Contains(r.out, "throttled") {

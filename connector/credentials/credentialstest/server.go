@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -31,6 +32,7 @@ type Server struct {
 	Grace    time.Duration // how long a used refresh token works once more
 	Static   bool          // refresh tokens are not rotated
 	Extra    map[string]any
+	Back     url.Values // goes into the redirect beside the code, as Intuit's realmId does
 	Now      func() time.Time
 
 	mu       sync.Mutex
@@ -158,7 +160,9 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	s.made++
 	name := fmt.Sprintf("code-%d", s.made)
 	s.codes[name] = code{challenge: q.Get("code_challenge"), redirect: q.Get("redirect_uri")}
-	back.RawQuery = url.Values{"code": {name}, "state": {q.Get("state")}}.Encode()
+	answer := url.Values{"code": {name}, "state": {q.Get("state")}}
+	maps.Copy(answer, s.Back)
+	back.RawQuery = answer.Encode()
 	http.Redirect(w, r, back.String(), http.StatusFound)
 }
 
