@@ -47,19 +47,19 @@ func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error
 
 // DropUnseen forgets what was to be done for records that a complete read of a
 // snapshot source no longer shows: pending changes are void, and what a person
-// should look at is gone with the row. A payer that has a customer is left alone,
-// because a missing row is never a deletion.
+// should look at is gone with the row. A payer that has a customer, or may have
+// one, is left alone, because a missing row is never a deletion.
 func (tx *Tx) DropUnseen(run int64, connection string) error {
 	if err := tx.holds(run); err != nil {
 		return err
 	}
 	const unseen = `EXISTS (SELECT 1 FROM source_records r WHERE r.connection = %[1]s.connection AND r.source_id = %[1]s.source_id AND r.last_seen_run <> ?2)`
+	const known = `EXISTS (SELECT 1 FROM payers p WHERE p.connection = %[1]s.connection AND p.source_id = %[1]s.source_id AND (p.billing_id IS NOT NULL
+		OR EXISTS (SELECT 1 FROM changes c WHERE c.connection = p.connection AND c.source_id = p.source_id AND c.lane = 'customer' AND c.state <> 'pending' AND ` + openStates + `)))`
 	for _, query := range []string{
 		`UPDATE changes SET state = 'void', updated_at = ?3 WHERE connection = ?1 AND state = 'pending' AND ` + fmt.Sprintf(unseen, "changes"),
-		`DELETE FROM attention WHERE connection = ?1 AND ?3 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT EXISTS (SELECT 1 FROM payers p
-			WHERE p.connection = attention.connection AND p.source_id = attention.source_id AND (p.billing_id IS NOT NULL OR p.link_state = 'creating'))`,
-		`UPDATE source_records SET planned_hash = '', replan = 0, decision = CASE WHEN EXISTS (SELECT 1 FROM payers p WHERE p.connection = source_records.connection
-			AND p.source_id = source_records.source_id AND (p.billing_id IS NOT NULL OR p.link_state = 'creating')) THEN decision ELSE 'none' END
+		`DELETE FROM attention WHERE connection = ?1 AND ?3 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT ` + fmt.Sprintf(known, "attention"),
+		`UPDATE source_records SET planned_hash = '', replan = 0, decision = CASE WHEN ` + fmt.Sprintf(known, "source_records") + ` THEN decision ELSE 'none' END
 			WHERE connection = ?1 AND last_seen_run <> ?2 AND (planned_hash <> '' OR replan = 1) AND ?3 <> ''`,
 	} {
 		if err := tx.exec(query, connection, run, stamp(tx.now)); err != nil {

@@ -274,8 +274,9 @@ func TestDropUnseenForgetsPlansAndKeepsCustomers(t *testing.T) {
 	d.planCreate(first, acme, "gone")
 	sent := d.planCreate(first, acme, "sent")
 	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(first, sent, []byte("{}")); return err })
+	d.do(func(tx *Tx) error { return tx.SetLinkState(acme, "sent", connector.LinkConflict) }) // its key is doubled meanwhile
 	d.planLinked(first, "linked", "b1", connector.ActionUpdate)
-	for _, id := range []string{"stays", "gone", "linked"} {
+	for _, id := range []string{"stays", "gone", "linked", "sent"} {
 		d.do(func(tx *Tx) error { return tx.SetAttention(acme, id, TopicRecord, connector.ReasonEmailMalformed, "") })
 	}
 	d.closeRun(first, connector.RunIncomplete)
@@ -298,7 +299,7 @@ func TestDropUnseenForgetsPlansAndKeepsCustomers(t *testing.T) {
 	for _, r := range rows {
 		waiting = append(waiting, r.SourceID)
 	}
-	if diff := cmp.Diff([]string{"linked", "stays"}, waiting); diff != "" {
+	if diff := cmp.Diff([]string{"linked", "sent", "stays"}, waiting); diff != "" {
 		t.Errorf("attention (-want +got):\n%s", diff)
 	}
 	if p := d.payerOf(acme, "linked"); p.BillingID != "b1" || p.LinkState != connector.LinkLinked {
