@@ -218,6 +218,26 @@ func (l *Ledger) counts(ctx context.Context, query string) (map[string]int, erro
 	return out, err
 }
 
+// Silence is what sweeps found since the last webhook came. When it is more than
+// one sweep, webhooks that were due did not come (fault F33).
+type Silence struct {
+	Since   string `json:"since"`   // when the last webhook came; "" for never
+	Sweeps  int    `json:"sweeps"`  // that found a change
+	Changes int    `json:"changes"` // of mandates that were known before
+}
+
+// Silence counts what sweeps found since the last webhook came.
+func (l *Ledger) Silence(ctx context.Context) (s Silence, err error) {
+	err = l.queryRow(ctx, `SELECT w.last, count(DISTINCT h.cause_id), count(h.seq)
+		FROM (SELECT coalesce(max(received_at), '') AS last FROM inbox) w
+		LEFT JOIN mandate_history h ON h.observed_at > w.last AND h.cause = 'sweep' AND h.from_status <> ''
+		GROUP BY w.last`).Scan(&s.Since, &s.Sweeps, &s.Changes)
+	if err != nil {
+		return s, fmt.Errorf("look for webhooks that did not come: %w", err)
+	}
+	return s, nil
+}
+
 // LastFinished returns when the connection last finished a run of its own accord
 // or by hand; the zero time for never. A scheduler catches up by it.
 func (l *Ledger) LastFinished(ctx context.Context, connection string) (time.Time, error) {

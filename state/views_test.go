@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
 )
 
 // publicViews are the views and their columns as the architecture documents
@@ -157,4 +159,39 @@ func TestTheReadmeIsTrue(t *testing.T) {
 			t.Errorf("%v:\n%s", err, example)
 		}
 	}
+}
+
+// covers F33
+func TestSilenceCountsWhatSweepsFoundSinceTheLastWebhook(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	found := func(pass string, status connector.MandateStatus, cause connector.Cause) {
+		d.clock.move(time.Minute)
+		d.do(func(tx *Tx) error {
+			_, err := tx.SaveMandate(connector.Mandate{ID: "m1", CustomerID: "b1", Status: status}, cause, pass)
+			return err
+		})
+	}
+	expect := func(want Silence) {
+		t.Helper()
+		got, err := d.Silence(t.Context())
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	expect(Silence{})
+	found("1", connector.MandateCreated, connector.CauseSweep) // seen for the first time
+	expect(Silence{})
+	found("2", connector.MandatePending, connector.CauseSweep)
+	found("3", connector.MandateActive, connector.CauseSweep)
+	expect(Silence{Sweeps: 2, Changes: 2})
+	d.clock.move(time.Minute)
+	came := fmt.Sprint(stamp(d.clock.now()))
+	d.receive(delivery("d1", "b1"))
+	expect(Silence{Since: came})
+	found("d1", connector.MandateCancelled, connector.CauseWebhook)
+	expect(Silence{Since: came})
+	found("4", connector.MandateActive, connector.CauseSweep)
+	found("4", connector.MandateCancelled, connector.CauseSweep)
+	expect(Silence{Since: came, Sweeps: 1, Changes: 2})
 }

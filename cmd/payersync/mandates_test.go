@@ -123,6 +123,21 @@ func TestACancelledMandateIsReplacedOnlyByAPersonWithAReason(t *testing.T) {
 	}
 }
 
+// covers F33
+func TestStatusTellsWhenWebhooksStoppedWhileSweepsFindChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.expect(exitDone, "sync")
+	for i, id := range []string{"A00001", "A00002"} {
+		w.must(w.box.Sign(w.mandateOf(id).ID))
+		w.expect(exitDone, "sweep")
+		told := strings.Contains(w.expect(exitDone, "status").out, "No webhook has ever come, while 2 sweeps found 2 changes of mandates.")
+		if told != (i == 1) {
+			t.Errorf("after %d sweeps that found a change, status tells of silence: %t", i+1, told)
+		}
+	}
+}
+
 func TestASignedMandateIsNotAskedForAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

@@ -236,7 +236,11 @@ func (s *session) sweep(ctx context.Context) error {
 	s.log.WithFields(logrus.Fields{
 		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing, "doubled": res.Doubled,
 	}).Info("sweep ended")
-	return nil
+	silence, err := s.silence(ctx)
+	for _, text := range silenceTexts(silence) {
+		s.log.Warn(text)
+	}
+	return err
 }
 
 func (s *session) drain(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,6 +39,7 @@ type statusReport struct {
 	Sources   []state.SourceRow      `json:"sources"`  // how the last run met each source
 	Consents  []state.ConsentRow     `json:"consents"` // what persons connected, and until when it holds
 	Mappings  []state.MappingProblem `json:"mappings"` // files with a mistake, while an earlier version is in force
+	Silence   state.Silence          `json:"silence"`  // what sweeps found since the last webhook came
 }
 
 func (a *app) status(cmd *cobra.Command, s *session) error {
@@ -60,6 +62,9 @@ func (a *app) status(cmd *cobra.Command, s *session) error {
 		return err
 	}
 	if r.Mappings, err = s.ledger.MappingProblems(cmd.Context()); err != nil {
+		return err
+	}
+	if r.Silence, err = s.silence(cmd.Context()); err != nil {
 		return err
 	}
 	if a.json() {
@@ -85,7 +90,7 @@ func (a *app) printStatus(r statusReport) {
 		}
 		printTable(a.out, []string{"Records", "What is the matter", "What to do"}, rows)
 	}
-	for _, text := range append(closedSources(r.Sources, a.now()), consentTexts(r.Consents, a.now())...) {
+	for _, text := range slices.Concat(closedSources(r.Sources, a.now()), consentTexts(r.Consents, a.now()), silenceTexts(r.Silence)) {
 		fmt.Fprintf(a.out, "\n%s\n", visible(text))
 	}
 	for _, m := range r.Mappings {
@@ -95,6 +100,29 @@ func (a *app) printStatus(r statusReport) {
 	for _, p := range r.Approvals {
 		fmt.Fprintf(a.out, "\nPlan %d of %s waits for approval: %s\n  payersync approve %d\n", p.ID, p.Connection, p.Limits, p.ID)
 	}
+}
+
+// silence returns what sweeps found since the last webhook came; nothing where
+// none is expected.
+func (s *session) silence(ctx context.Context) (state.Silence, error) {
+	if s.cfg.Billing.Webhook == nil {
+		return state.Silence{}, nil
+	}
+	return s.ledger.Silence(ctx)
+}
+
+// silenceTexts says that webhooks seem to have stopped (fault F33). One sweep may
+// come before a webhook that is on its way; the next does not.
+func silenceTexts(s state.Silence) []string {
+	if s.Sweeps < 2 {
+		return nil
+	}
+	since := "No webhook has ever come"
+	if s.Since != "" {
+		since = "No webhook has come since " + s.Since
+	}
+	return []string{fmt.Sprintf("%s, while %d sweeps found %s of mandates. See payersync webhooks list; payersync webhooks subscribe subscribes again.",
+		since, s.Sweeps, plural(s.Changes, "change"))}
 }
 
 // closedSources says which sources cannot be read just now.
