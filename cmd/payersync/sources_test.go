@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -146,50 +144,5 @@ func TestInitWritesASetUpThatLoadsForEverySourceWithAMapping(t *testing.T) {
 				t.Errorf("the query is not there: %v", err)
 			}
 		})
-	}
-}
-
-const tableMapping = `version: 1
-source: sql
-key: {customerNo: id}
-customer:
-  name: trim(name)
-  people: [{name: trim(name), email: lower(email)}]
-`
-
-// covers F44
-func TestATableIsSynced(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, people(3))
-	db, err := sql.Open("sqlite", w.path("books.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	execute := func(statement string) {
-		t.Helper()
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	execute(`CREATE TABLE customers (id TEXT PRIMARY KEY, name TEXT, email TEXT)`)
-	execute(`INSERT INTO customers VALUES ('S1', 'Northwind', 'a@example.com'), ('S2', 'Eastwind', 'b@example.com'), ('S3', NULL, 'c@example.com')`)
-	w.edit("payersync.yaml", "guards:", fmt.Sprintf(`  - name: books
-    source: {kind: sql, driver: sqlite, path: %q, table: customers, id: [id]}
-    mapping: table.yaml
-guards:`, w.path("books.db")))
-	w.write("table.yaml", tableMapping)
-	w.expect(exitAttention, "sync", "books") // S3 has no name
-	execute(`UPDATE customers SET name = 'Northwind Ltd' WHERE id = 'S1'`)
-	execute(`DELETE FROM customers WHERE id = 'S2'`)
-	if r := w.expect(exitAttention, "sync", "books"); !strings.Contains(r.out, "0 created, 0 adopted, 1 updated") {
-		t.Errorf("the second sync says %s", r.out)
-	}
-	names := map[string]string{}
-	for _, c := range w.box.Customers() {
-		names[c.ExternalData["customerNo"]] = c.Name
-	}
-	if diff := cmp.Diff(map[string]string{"S1": "Northwind Ltd", "S2": "Eastwind"}, names); diff != "" {
-		t.Errorf("customers (-want +got):\n%s", diff)
 	}
 }
