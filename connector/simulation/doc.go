@@ -35,7 +35,7 @@
 //	variant                              seeds  caught by
 //	rebuild the body on retry               48  S3
 //	one list pass                            2  S4
-//	no look before create                    2  S4
+//	no look before create                    1  S4
 //	incomplete pass counts as complete      12  S4
 //	no quarantine after a restore           50  S4
 //	link asked for again without a look     14  F58

@@ -24,17 +24,18 @@ import (
 type oracle struct {
 	w *world
 
-	foreign    map[string]bool                 // customers that others made
-	keys       map[string]map[string]bool      // every key value a customer ever carried
-	since      map[string]time.Time            // when a customer got the key it carries
-	taints     map[string]map[string]bool      // by key value: what others did to it
-	accepted   map[string]bool                 // inbox keys that were answered with 2xx
-	intents    map[string]*intent              // by key value
-	gets       map[*process]map[string]reading // what each process last read of a customer
-	passes     map[int]map[int]pageSeen        // list passes under way, by number and page
-	complete   []passSeen                      // complete list passes, in order
-	links      map[string]bool                 // customers whose link request has no answer and no look since
-	restoredAt time.Time                       // on the connector's clock; zero for never
+	foreign    map[string]bool                   // customers that others made
+	keys       map[string]map[string]bool        // every key value a customer ever carried
+	since      map[string]time.Time              // when a customer got the key it carries
+	taints     map[string]map[string]bool        // by key value: what others did to it
+	accepted   map[string]bool                   // inbox keys that were answered with 2xx
+	intents    map[string]*intent                // by key value
+	gets       map[*process]map[string]reading   // what each process last read of a customer
+	looks      map[*process]map[string]time.Time // when the service last showed a process a customer of whom no link was asked since
+	passes     map[int]map[int]pageSeen          // list passes under way, by number and page
+	complete   []passSeen                        // complete list passes, in order
+	links      map[string]bool                   // customers whose link request has no answer and no look since
+	restoredAt time.Time                         // on the connector's clock; zero for never
 	run        map[*process]*runSeen
 	departed   map[*process][]time.Time // its requests within the last second
 	secrets    struct {
@@ -77,6 +78,7 @@ func newOracle(w *world) *oracle {
 	o := &oracle{
 		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, since: map[string]time.Time{}, taints: map[string]map[string]bool{},
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
+		looks:  map[*process]map[string]time.Time{},
 		passes: map[int]map[int]pageSeen{}, links: map[string]bool{}, run: map[*process]*runSeen{},
 		departed: map[*process][]time.Time{},
 	}
@@ -176,6 +178,8 @@ func (o *oracle) before(c call) (b watched) {
 		o.judgeCreate(c)
 	case "update":
 		o.judgeUpdate(c)
+	case "get":
+		put(o.looks, c.p, c.id, o.w.now())
 	case "link":
 		o.judgeLink(c)
 	case "delete":
@@ -266,11 +270,18 @@ func (o *oracle) judgeUpdate(c call) {
 }
 
 // judgeLink checks that a link is asked for by itself at most while there is no
-// mandate that was cancelled, and once per look at the customer.
+// mandate that was cancelled, and once per look at the customer. What happens after
+// the service answered the look, nobody can know; without one since the last
+// request, the moment of sending counts.
 func (o *oracle) judgeLink(c call) {
 	if c.asked || o.isLate(c) {
 		return
 	}
+	known, looked := o.looks[c.p][c.id]
+	if !looked {
+		known = c.at
+	}
+	delete(o.looks[c.p], c.id)
 	if o.links[c.id] {
 		o.w.violate("F58", "a signing link was asked for again before a look at customer %s", c.id)
 	}
@@ -279,7 +290,7 @@ func (o *oracle) judgeLink(c call) {
 		return
 	}
 	last := customer.Mandates[len(customer.Mandates)-1]
-	if since := last.History[len(last.History)-1].At; last.Status == connector.MandateCancelled && !since.After(c.at) {
+	if since := last.History[len(last.History)-1].At; last.Status == connector.MandateCancelled && since.Before(known) {
 		o.w.violate("V-cancelled", "a signing link was asked for by itself after mandate %s was cancelled", last.ID)
 	}
 }

@@ -49,6 +49,26 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 		}},
 		{"a DELETE", "S7", func(w *world) { w.oracle.before(call{op: "delete"}) }},
 		{"a cancellation by itself", "S7", func(w *world) { w.oracle.before(call{op: "cancel"}) }},
+		{"a link that replaces a cancelled mandate", "V-cancelled", func(w *world) {
+			w.payers(1)
+			w.syncs()
+			c := w.service.Customers()[0]
+			_ = w.service.PayerCancel(c.Mandates[0].ID)
+			w.do(w.wait(time.Second))
+			w.oracle.before(call{p: w.procs[0], op: "get", id: c.ID, at: w.now()})
+			w.oracle.before(call{p: w.procs[0], op: "link", id: c.ID, at: w.now()})
+		}},
+		{"a link that replaces a cancelled mandate, without a look", "V-cancelled", func(w *world) {
+			w.payers(1)
+			w.syncs()
+			c := w.service.Customers()[0]
+			w.oracle.before(call{p: w.procs[0], op: "get", id: c.ID, at: w.now()})
+			w.do(w.wait(time.Second))
+			w.oracle.before(call{p: w.procs[0], op: "link", id: c.ID, at: w.now()})
+			_ = w.service.PayerCancel(c.Mandates[0].ID)
+			w.do(w.wait(time.Second))
+			w.oracle.before(call{p: w.procs[0], op: "link", id: c.ID, at: w.now()})
+		}},
 		{"a customer that never was", "S8", func(w *world) {
 			w.payers(1)
 			w.syncs()

@@ -40,7 +40,6 @@ var regressions = []struct {
 	{7026429, "keys that were removed from every customer were never noticed"},
 	{7109976, "a request for the link of a payer in conflict was open for ever, although its mandate had been seen"},
 	{8008764, "a process that could not read a customer hid that another had found it gone"},
-	{8016183, "a request for a link was repeated with a new token after its customer's mandate had been cancelled"},
 	{54238935384, "the doubt about a create was hidden with its row, once its key had been doubled"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
