@@ -197,19 +197,18 @@ func TestQuickBooksIsConnectedAndRead(t *testing.T) {
 func TestConnectRefusesToGuessBetweenOrganisations(t *testing.T) {
 	t.Parallel()
 	w, v := newXeroWorld(t, 2)
-	v.xero.Tenants = []xerotest.Tenant{
-		{ID: "11111111-1111-4111-8111-111111111111", Name: "Acme", Type: "ORGANISATION"},
-		{ID: "22222222-2222-4222-8222-222222222222", Name: "Bolt", Type: "ORGANISATION"},
-	}
+	acme := xerotest.Tenant{ID: "11111111-1111-4111-8111-111111111111", Name: "Acme", Type: "ORGANISATION"}
+	bolt := xerotest.Tenant{ID: "22222222-2222-4222-8222-222222222222", Name: "Bolt", Type: "ORGANISATION"}
+	v.xero.Reach(acme, bolt)
 	if r := w.connect(v); r.code == exitDone || !strings.Contains(r.errOut, "--tenant ID") || !strings.Contains(r.errOut, "Bolt") {
 		t.Errorf("connect ended with %d: %s", r.code, r.errOut)
 	}
-	if r := w.connect(v, "--tenant", "22222222-2222-4222-8222-222222222222"); r.code != exitDone {
+	if r := w.connect(v, "--tenant", bolt.ID); r.code != exitDone {
 		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
 	}
-	v.xero.ReverseTenants() // their order means nothing
+	v.xero.Reach(bolt, acme) // their order means nothing
 	w.expect(exitDone, "sync", "books")
-	if r := w.connect(v, "--tenant", "11111111-1111-4111-8111-111111111111"); r.code != exitUsage || !strings.Contains(r.errOut, "was set up for the organisation") {
+	if r := w.connect(v, "--tenant", acme.ID); r.code != exitUsage || !strings.Contains(r.errOut, "was set up for the organisation") {
 		t.Errorf("connecting it to another organisation ended with %d: %s", r.code, r.errOut)
 	}
 	w.expect(exitDone, "sync", "books")
@@ -296,7 +295,7 @@ func TestTroubleOfACustomConnectionShowsInTheStatus(t *testing.T) {
 		t.Errorf("status says:\n%s", status.out)
 	}
 	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
-	v.xero.Tenants = []xerotest.Tenant{{ID: "99999999-9999-4999-8999-999999999999", Name: "Another", Type: "ORGANISATION"}}
+	v.xero.Reach(xerotest.Tenant{ID: "99999999-9999-4999-8999-999999999999", Name: "Another", Type: "ORGANISATION"})
 	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.out, "does not cover organisation") || !strings.Contains(r.out, "  0 read") {
 		t.Errorf("when the app is another organisation's, sync says: %s%s", r.out, r.errOut)
 	}

@@ -245,10 +245,10 @@ func (s *Server) ExpireTokens() {
 	clear(s.tokens)
 }
 
-// ReverseTenants lists the organisations the other way round from now on.
-func (s *Server) ReverseTenants() {
+// Reach makes the token reach these organisations from now on, in this order.
+func (s *Server) Reach(tenants ...Tenant) {
 	defer s.lock()()
-	slices.Reverse(s.Tenants)
+	s.Tenants = tenants
 }
 
 // Requests returns every request so far, as it came and without body.
