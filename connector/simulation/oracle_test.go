@@ -81,6 +81,11 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 			r.creates["R1"], r.creates["R2"] = true, true
 			w.oracle.runEnded(w.procs[0], r, connector.RunSync, syncer.Result{Plan: &state.Plan{Creates: 1}})
 		}},
+		{"a run that never ends", "L4", func(w *world) {
+			w.payers(1)
+			w.requests.Store(maxRequests)
+			w.syncs()
+		}},
 		{"a secret in a log line", "S15", func(w *world) { w.logger.Info("https://localhost/sign/abc") }},
 		{"a personal value in attention", "S15", func(w *world) { w.oracle.told("attention", "r1@payer.test is wrong") }},
 		{"too many requests in a second", "S18", func(w *world) {

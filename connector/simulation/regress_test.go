@@ -25,7 +25,7 @@ func TestReplaysEndBeforeTheServiceForgets(t *testing.T) {
 	}
 }
 
-// regressions are seeds that once broke an invariant. They mean what they meant
+// regressions are seeds that once broke an invariant, or the harness. They mean what they meant
 // for as long as draw and the steps stay as they are; after that they are seeds
 // like any other.
 var regressions = []struct {
@@ -41,6 +41,7 @@ var regressions = []struct {
 	{7109976, "a request for the link of a payer in conflict was open for ever, although its mandate had been seen"},
 	{8008764, "a process that could not read a customer hid that another had found it gone"},
 	{54238935384, "the doubt about a create was hidden with its row, once its key had been doubled"},
+	{157257530430, "strangers added customers faster than the list was read, for ever"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 

@@ -80,7 +80,7 @@ var (
 // RoundTrip carries one request through faults, disturbances and crashes.
 func (x wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	w, p := x.w, x.p
-	if p.dead.Load() {
+	if p.dead.Load() || w.endless() {
 		return nil, errRefused
 	}
 	c, err := newCall(p, req)
@@ -103,6 +103,16 @@ func (x wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errRefused
 	}
 	return w.carry(c, w.strike(c))
+}
+
+// endless reports whether the world has made more requests than any that ends:
+// what goes on for ever keeps its lease for ever (L4), and nothing gets through.
+func (w *world) endless() bool {
+	if w.requests.Add(1) <= maxRequests {
+		return false
+	}
+	w.violate("L4", "more than %d requests: something does not end", maxRequests)
+	return true
 }
 
 func newCall(p *process, req *http.Request) (call, error) {

@@ -39,6 +39,9 @@ const (
 	maxLate      = 2 * time.Minute  // how long a request may be under way
 	maxSkew      = 4 * time.Minute  // how wrong the connector's clock may be, either way
 	minMemory    = 25 * time.Minute // how long the service remembers a body at least
+
+	maxStrangers = 100    // customers that others add
+	maxRequests  = 20_000 // what one world needs at most, forty times over
 )
 
 // world is one simulated installation: the accounting system, the billing
@@ -67,13 +70,14 @@ type world struct {
 	focus    string    // the customer that the request under way is about
 	nested   bool      // a step runs inside another's call
 	healed   bool
-	silent   bool     // nobody answers for a plan above the limits
-	strikes  []strike // faults that are certain
-	crashes  []int    // points at which a process dies, each counted from the death before
-	fuse     int      // points until the next of them
-	inert    bool     // nobody dies just now
-	passed   int      // points of all processes so far
-	points   int      // of the story without its healing
+	silent   bool         // nobody answers for a plan above the limits
+	strikes  []strike     // faults that are certain
+	crashes  []int        // points at which a process dies, each counted from the death before
+	fuse     int          // points until the next of them
+	inert    bool         // nobody dies just now
+	passed   int          // points of all processes so far
+	points   int          // of the story without its healing
+	requests atomic.Int64 // of all processes so far
 	deaths   int
 	operator bool // an operator asked for the request under way
 	backup   *backup
