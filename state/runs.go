@@ -45,33 +45,32 @@ func (e *ErrOtherEnvironment) Error() string {
 // Connection pins a connection to its source and its billing environment.
 type Connection struct {
 	Name        string
-	Kind        string // of its source
-	Tenant      string
-	TenantName  string
+	Info        connector.SourceInfo
 	Fingerprint string // of the billing environment
 }
 
 // PinConnection records what a connection is bound to when it is first used and
-// refuses with *ErrOtherEnvironment when it names something else later.
+// refuses with *ErrOtherEnvironment when it names something else later. What else
+// its source says of itself is kept as SourceInfo returns it.
 func (tx *Tx) PinConnection(c Connection) error {
 	if err := tx.exec(`INSERT INTO connections (name, source_kind, tenant_id, tenant_name, fingerprint, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`,
-		c.Name, c.Kind, c.Tenant, c.TenantName, c.Fingerprint, stamp(tx.now)); err != nil {
+		c.Name, c.Info.Kind, c.Info.Tenant, c.Info.TenantName, c.Fingerprint, stamp(tx.now)); err != nil {
 		return fmt.Errorf("save connection %s: %w", c.Name, err)
 	}
 	var have Connection
-	if err := tx.row([]any{&have.Kind, &have.Tenant, &have.Fingerprint},
+	if err := tx.row([]any{&have.Info.Kind, &have.Info.Tenant, &have.Fingerprint},
 		"SELECT source_kind, tenant_id, fingerprint FROM connections WHERE name = ?", c.Name); err != nil {
 		return fmt.Errorf("read connection %s: %w", c.Name, err)
 	}
 	for _, d := range []struct{ what, ledger, config string }{
-		{"source kind", have.Kind, c.Kind}, {"organisation", have.Tenant, c.Tenant}, {"billing environment", have.Fingerprint, c.Fingerprint},
+		{"source kind", have.Info.Kind, c.Info.Kind}, {"organisation", have.Info.Tenant, c.Info.Tenant}, {"billing environment", have.Fingerprint, c.Fingerprint},
 	} {
 		if d.ledger != d.config {
 			return &ErrOtherEnvironment{c.Name, d.what, d.ledger, d.config}
 		}
 	}
-	return nil
+	return tx.describe(c)
 }
 
 // CheckEnvironment refuses with *ErrOtherEnvironment when the ledger is bound to

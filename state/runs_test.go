@@ -156,16 +156,16 @@ func TestTryLockIsHeldByOneAndFreedByRelease(t *testing.T) {
 // covers F28, F77, S12
 func TestAConnectionIsPinnedToItsEnvironment(t *testing.T) {
 	t.Parallel()
-	pinned := Connection{Name: acme, Kind: "xero", Tenant: "t1", TenantName: "Acme Ltd", Fingerprint: "f1"}
+	pinned := Connection{Name: acme, Info: connector.SourceInfo{Kind: "xero", Tenant: "t1", TenantName: "Acme Ltd"}, Fingerprint: "f1"}
 	tests := []struct {
 		name   string
 		change func(*Connection)
 		what   string
 	}{
 		{"the same again", func(*Connection) {}, ""},
-		{"renamed organisation", func(c *Connection) { c.TenantName = "Acme Limited" }, ""},
-		{"another source", func(c *Connection) { c.Kind = "csv" }, "source kind"},
-		{"another organisation", func(c *Connection) { c.Tenant = "t2" }, "organisation"},
+		{"renamed organisation", func(c *Connection) { c.Info.TenantName = "Acme Limited" }, ""},
+		{"another source", func(c *Connection) { c.Info.Kind = "csv" }, "source kind"},
+		{"another organisation", func(c *Connection) { c.Info.Tenant = "t2" }, "organisation"},
 		{"another billing account", func(c *Connection) { c.Fingerprint = "f2" }, "billing environment"},
 	}
 	for _, tt := range tests {
@@ -376,5 +376,31 @@ func TestAMappingVersionIsKeptOnce(t *testing.T) {
 	}
 	if got := one[string](t, d.Ledger, "SELECT text FROM mapping_versions WHERE hash = 'h1'"); got != "first" {
 		t.Errorf("the text is %q, want the one first saved under its hash", got)
+	}
+}
+
+func TestWhatASourceSaidOfItselfIsKeptAsItSaidItLast(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	says := func(want connector.SourceInfo) {
+		t.Helper()
+		if got, err := d.SourceInfo(t.Context(), acme); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("the source said %+v, want %+v (%v)", got, want, err)
+		}
+	}
+	says(connector.SourceInfo{})
+	first := connector.SourceInfo{
+		Kind: "csv", Tenant: "t1", TenantName: "Acme Ltd", Snapshot: true,
+		Fields: []connector.Field{{Name: "Name", Type: connector.TypeText}, {Name: "Address", Type: connector.TypeList, Fields: []connector.Field{{Name: "City"}}}},
+	}
+	then := first
+	then.Snapshot, then.Fields = false, first.Fields[:1]
+	for _, info := range []connector.SourceInfo{first, then} {
+		d.do(func(tx *Tx) error { return tx.PinConnection(Connection{Name: acme, Info: info}) })
+		says(info)
+	}
+	for _, text := range []string{"", `{"Tenant":"t2`} { // as an older version leaves it, and as a bad disk does
+		d.do(func(tx *Tx) error { return tx.exec("UPDATE connections SET described = ?", text) })
+		says(connector.SourceInfo{Kind: "csv", Tenant: "t1", TenantName: "Acme Ltd"})
 	}
 }

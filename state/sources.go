@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -96,6 +97,34 @@ const (
 func (tx *Tx) SetSourceState(connection, state string, until time.Time) error {
 	return tx.exec(`UPDATE connections SET state = ?1, parked_until = ?2, updated_at = ?3
 		WHERE name = ?4 AND (state <> ?1 OR coalesce(parked_until, '') <> coalesce(?2, ''))`, state, stamp(until), stamp(tx.now), connection)
+}
+
+// describe keeps what a connection's source says of itself.
+func (tx *Tx) describe(c Connection) error {
+	described, err := json.Marshal(c.Info)
+	if err != nil {
+		return fmt.Errorf("describe the source of %s: %w", c.Name, err)
+	}
+	return tx.exec("UPDATE connections SET described = ?1, updated_at = ?2 WHERE name = ?3 AND described <> ?1", string(described), stamp(tx.now), c.Name)
+}
+
+// SourceInfo returns what a connection's source said of itself to the last run;
+// the zero value before the first. Of a description that cannot be read nothing
+// but what the connection is pinned to is left; the next run writes it anew.
+func (l *Ledger) SourceInfo(ctx context.Context, connection string) (connector.SourceInfo, error) {
+	var pinned, info connector.SourceInfo
+	var described string
+	err := l.queryRow(ctx, "SELECT source_kind, tenant_id, tenant_name, described FROM connections WHERE name = ?", connection).
+		Scan(&pinned.Kind, &pinned.Tenant, &pinned.TenantName, &described)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return pinned, nil
+	case err != nil:
+		return pinned, fmt.Errorf("read what the source of %s said: %w", connection, err)
+	case json.Unmarshal([]byte(described), &info) != nil:
+		return pinned, nil
+	}
+	return info, nil
 }
 
 // SourceRow is a connection's source as people see it.

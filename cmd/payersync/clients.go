@@ -85,12 +85,8 @@ func (s *session) remindTenant(ctx context.Context, name string, tenant *string)
 	if *tenant != "" {
 		return nil
 	}
-	rows, err := s.ledger.Sources(ctx)
-	for _, row := range rows {
-		if row.Connection == name {
-			*tenant = row.Tenant
-		}
-	}
+	info, err := s.ledger.SourceInfo(ctx, name)
+	*tenant = info.Tenant
 	return err
 }
 

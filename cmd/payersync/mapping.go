@@ -18,8 +18,8 @@ func (a *app) mappingCmd() *cobra.Command {
 		Use:   "mapping",
 		Short: "Edit a mapping without fear: fields, check, preview, versions",
 		Long: `What an admin needs around mapping.yaml. All of it works on the records that the
-last runs have stored and sends nothing. It asks nobody, but for the columns of a
-file or a database, which are looked up there.`,
+last runs have stored and sends nothing. It asks nobody: the columns of a file are
+looked up in it, those of a database server are the ones that the last run met.`,
 		Example: "  payersync mapping fields\n  payersync mapping check && payersync mapping preview",
 	}
 	return subcommands(c, a.mappingFieldsCmd(), a.mappingCheckCmd(), a.mappingPreviewCmd(), a.mappingCoverageCmd(),
@@ -40,31 +40,40 @@ func (a *app) mappingSession(ctx context.Context) (*session, error) {
 // declaredFields are those of systems that know the same fields of every customer.
 var declaredFields = map[string]func() []connector.Field{kindXero: xero.Fields, kindQuickBooks: quickbooks.Fields}
 
-// declared opens a connection, without its mapping, as far as its stored records
-// need it: the system is not asked who it is, because the ledger knows. The
-// columns of a file or a database are looked up there.
-func (s *session) declared(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
-	fields, known := declaredFields[c.Source.Kind]
-	if !known {
-		return s.source(ctx, c)
+// declared describes a connection's source as far as its stored records need it,
+// without asking a system: the ledger knows which one it is and what columns the
+// last run met. A file is looked at; where it is gone, those columns serve as well.
+func (a *app) declared(ctx context.Context, s *session, c connectionConfig) (syncer.Connection, error) {
+	info, err := s.ledger.SourceInfo(ctx, c.Name)
+	if err != nil {
+		return syncer.Connection{}, err
 	}
-	sources, err := s.ledger.Sources(ctx)
-	info := connector.SourceInfo{Kind: c.Source.Kind, Fields: fields()}
-	for _, row := range sources {
-		if row.Connection == c.Name {
-			info.Tenant, info.TenantName = row.Tenant, row.TenantName
-		}
+	known := syncer.Connection{Name: c.Name, Info: info}
+	if fields, ok := declaredFields[c.Source.Kind]; ok {
+		known.Info.Kind, known.Info.Fields = c.Source.Kind, fields()
+		return known, nil
 	}
-	return syncer.Connection{Name: c.Name, Info: info}, err
+	met := info.Kind == c.Source.Kind && len(info.Fields) > 0
+	if met && c.Source.onServer() {
+		return known, nil
+	}
+	conn, err := s.source(ctx, c)
+	if err == nil || !met || ctx.Err() != nil {
+		return conn, err
+	}
+	a.say("%s: its columns cannot be looked up, so those that the last run met are used: %v", c.Name, err)
+	return known, nil
 }
 
 // stored is declared with the connection's mapping.
-func (s *session) stored(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
-	conn, err := s.declared(ctx, c)
+func (a *app) stored(ctx context.Context, s *session, c connectionConfig) (syncer.Connection, error) {
+	conn, err := a.declared(ctx, s, c)
 	if err != nil {
 		return conn, err
 	}
-	conn.Mapping, err = loadMapping(c.Mapping, conn.Info)
+	if conn.Mapping, err = loadMapping(c.Mapping, conn.Info); err != nil && conn.Source == nil && c.Source.onServer() {
+		a.say("%s: the columns are those that the last run met; payersync plan %[1]s looks them up again", c.Name)
+	}
 	return conn, err
 }
 

@@ -66,7 +66,7 @@ var mappingRules = []connector.Reason{
 
 func (a *app) checkMapping(ctx context.Context, s *session, c connectionConfig) (int, error) {
 	r := mappingReport{Connection: c.Name, File: c.Mapping, Mistakes: []mappingMistake{}, Rules: []ruleReport{}}
-	conn, err := s.stored(ctx, c)
+	conn, err := a.stored(ctx, s, c)
 	if err == nil {
 		r.Mapping = conn.Mapping.Version()
 		err = conn.Mapping.CheckExamples()

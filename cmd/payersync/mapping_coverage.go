@@ -49,7 +49,7 @@ type ruleCoverage struct {
 }
 
 func (a *app) coverage(ctx context.Context, s *session, c connectionConfig) error {
-	conn, err := s.stored(ctx, c)
+	conn, err := a.stored(ctx, s, c)
 	if err != nil {
 		return err
 	}

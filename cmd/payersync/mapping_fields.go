@@ -48,7 +48,7 @@ type fieldReport struct {
 }
 
 func (a *app) fields(ctx context.Context, s *session, c connectionConfig, p privacy) error {
-	conn, err := s.declared(ctx, c)
+	conn, err := a.declared(ctx, s, c)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (a *app) preview(ctx context.Context, s *session, c connectionConfig, args 
 	if args.file != "" {
 		c.Mapping = args.file
 	}
-	conn, err := s.stored(ctx, c)
+	conn, err := a.stored(ctx, s, c)
 	if err != nil {
 		return err
 	}

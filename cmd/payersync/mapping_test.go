@@ -16,6 +16,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/mapping"
+	"payersync/state"
 )
 
 // served is what serve works with, without its schedules: the test says when a
@@ -281,5 +282,65 @@ func TestBankDetailsInTheExternalDataAreNotShown(t *testing.T) {
 				t.Errorf("told as %s:\n%s", output, told)
 			}
 		}
+	}
+}
+
+// What a mapping command prints while the file is gone is what it printed before:
+// the columns are those that the last run met, and that is said.
+func TestMappingCommandsWorkWhileTheFileIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	w.expect(exitDone, "sync")
+	version := decode[historyReport](t, w.expect(exitDone, "mapping", "history", "--output", "json")).FileHash
+	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: upper(Name)\n  people")
+	commands := [][]string{
+		{"mapping", "fields"}, {"mapping", "check"}, {"mapping", "preview"}, {"mapping", "coverage"}, {"payers", "show", "A00002"}, {"mapping", "rollback", version},
+	}
+	var before []string
+	for _, command := range commands[:len(commands)-1] {
+		before = append(before, w.expect(exitDone, command...).out)
+	}
+	if err := os.Rename(w.path("customers.csv"), w.path("moved.csv")); err != nil {
+		t.Fatal(err)
+	}
+	for i, command := range commands {
+		got := w.expect(exitDone, command...)
+		if i < len(before) && got.out != before[i] {
+			t.Errorf("payersync %s without the file: %s", strings.Join(command, " "), cmp.Diff(before[i], got.out))
+		}
+		if !strings.Contains(got.errOut, "acme: its columns cannot be looked up, so those that the last run met are used:") || !strings.Contains(got.errOut, "customers.csv") {
+			t.Errorf("payersync %s does not say whose columns it used:\n%s", strings.Join(command, " "), got.errOut)
+		}
+	}
+	w.expect(exitFailed, "plan")
+}
+
+func TestMappingCommandsAskNoDatabaseServerOnceARunHasMetIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.edit("payersync.yaml", "{kind: csv, path: customers.csv, id: [AccountNumber]}",
+		"{kind: sql, driver: postgres, host: 127.0.0.1, port: 1, database: d, user: u, table: customers, id: [AccountNumber]}")
+	w.edit("mapping.yaml", "source: csv", "source: sql")
+	w.expect(exitFailed, "mapping", "fields") // nobody knows the columns
+
+	s := w.served(new(bytes.Buffer))
+	info := connector.SourceInfo{Kind: "sql", Snapshot: true}
+	for _, name := range []string{"AccountNumber", "Name", "Email", "Phone", "Street", "Depot"} {
+		info.Fields = append(info.Fields, connector.Field{Name: name, Type: connector.TypeText})
+	}
+	if err := s.ledger.Do(t.Context(), func(tx *state.Tx) error {
+		return tx.PinConnection(state.Connection{Name: "acme", Info: info, Fingerprint: s.cfg.fingerprint()})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	if out := w.expect(exitDone, "mapping", "fields").out; !strings.Contains(out, "AccountNumber  text") {
+		t.Errorf("the fields are\n%s", out)
+	}
+	w.expect(exitDone, "mapping", "check")
+	w.edit("mapping.yaml", "line1: Street", "line1: Quay")
+	if said := w.expect(exitUsage, "mapping", "preview").errOut; !strings.Contains(said, `unknown field "Quay"`) ||
+		!strings.Contains(said, "acme: the columns are those that the last run met; payersync plan acme looks them up again") {
+		t.Errorf("a column that is new is refused with\n%s", said)
 	}
 }

@@ -270,7 +270,7 @@ func (a *app) rollback(ctx context.Context, s *session, prefix string, names []s
 	if err != nil {
 		return err
 	}
-	if err := s.mustFit(ctx, v, path); err != nil {
+	if err := a.mustFit(ctx, s, v, path); err != nil {
 		return err
 	}
 	r := rollbackReport{File: path, Mapping: v.Hash}
@@ -295,12 +295,12 @@ func (a *app) rollback(ctx context.Context, s *session, prefix string, names []s
 
 // mustFit refuses a version that no longer fits the source of a connection that
 // would use it: a bad mapping never replaces a good one.
-func (s *session) mustFit(ctx context.Context, v state.MappingVersion, path string) error {
+func (a *app) mustFit(ctx context.Context, s *session, v state.MappingVersion, path string) error {
 	for _, c := range s.cfg.Connections {
 		if c.Mapping != path {
 			continue
 		}
-		conn, err := s.declared(ctx, c)
+		conn, err := a.declared(ctx, s, c)
 		if err != nil {
 			return err
 		}

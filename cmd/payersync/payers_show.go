@@ -103,7 +103,7 @@ type ruleTold struct {
 }
 
 func (a *app) showPayer(ctx context.Context, s *session, id state.RecordID, p privacy) error {
-	m, whyNot := s.mappingOf(ctx, id.Connection)
+	m, whyNot := a.mappingOf(ctx, s, id.Connection)
 	version := ""
 	if m != nil {
 		version = m.Version()
@@ -138,12 +138,12 @@ func (a *app) showPayer(ctx context.Context, s *session, id state.RecordID, p pr
 }
 
 // mappingOf loads the mapping that a connection is configured with.
-func (s *session) mappingOf(ctx context.Context, connection string) (*mapping.Mapping, error) {
+func (a *app) mappingOf(ctx context.Context, s *session, connection string) (*mapping.Mapping, error) {
 	configured, err := s.cfg.configured([]string{connection})
 	if err != nil {
 		return nil, err
 	}
-	conn, err := s.stored(ctx, configured[0])
+	conn, err := a.stored(ctx, s, configured[0])
 	if err != nil {
 		return nil, err
 	}

@@ -173,6 +173,10 @@ func (s *sourceConfig) consents() bool {
 	return s.Kind == kindQuickBooks || s.Kind == kindXero && !s.Xero.CustomConnection
 }
 
+// onServer reports whether the columns of the source are known to a database
+// server only.
+func (s *sourceConfig) onServer() bool { return s.Kind == kindSQL && s.SQL.Driver != "sqlite" }
+
 // sourceDeps is what sources are opened with.
 type sourceDeps struct {
 	http    *transport.Client

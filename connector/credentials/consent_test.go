@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"payersync/connector"
 	"payersync/connector/credentials"
 	"payersync/state"
 )
@@ -309,7 +310,7 @@ func TestConsentForAnotherOrganisationIsNotKept(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	if err := d.ledger.Do(t.Context(), func(tx *state.Tx) error {
-		return tx.PinConnection(state.Connection{Name: acme, Kind: "xero", Tenant: "t1", Fingerprint: "f"})
+		return tx.PinConnection(state.Connection{Name: acme, Info: connector.SourceInfo{Kind: "xero", Tenant: "t1"}, Fingerprint: "f"})
 	}); err != nil {
 		t.Fatal(err)
 	}

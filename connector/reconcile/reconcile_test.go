@@ -106,7 +106,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { _ = w.ledger.Close() })
 	w.rec = &reconcile.Reconciler{Ledger: w.ledger, Billing: w.billing, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
 	w.do(func(tx *state.Tx) error {
-		if err := tx.PinConnection(state.Connection{Name: "acme", Kind: "books"}); err != nil {
+		if err := tx.PinConnection(state.Connection{Name: "acme", Info: connector.SourceInfo{Kind: "books"}}); err != nil {
 			return err
 		}
 		if err := tx.SaveMapping("m1", "version: 1", "tester"); err != nil {

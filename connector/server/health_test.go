@@ -57,7 +57,7 @@ func (e *endpoint) sweep() {
 func (e *endpoint) run(connection string, outcome connector.RunOutcome) {
 	e.t.Helper()
 	e.do(func(tx *state.Tx) error {
-		if err := tx.PinConnection(state.Connection{Name: connection, Kind: "csv"}); err != nil {
+		if err := tx.PinConnection(state.Connection{Name: connection, Info: connector.SourceInfo{Kind: "csv"}}); err != nil {
 			return err
 		}
 		if err := tx.SaveMapping("v1", "version: 1", "test"); err != nil {

@@ -199,7 +199,7 @@ func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked
 	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), made: map[string]bool{}}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if err := tx.PinConnection(state.Connection{
-			Name: conn.Name, Kind: conn.Info.Kind, Tenant: conn.Info.Tenant, TenantName: conn.Info.TenantName, Fingerprint: conn.Fingerprint,
+			Name: conn.Name, Info: conn.Info, Fingerprint: conn.Fingerprint,
 		}); err != nil {
 			return err
 		}
