@@ -53,11 +53,43 @@ type desk struct {
 	opts  Options
 }
 
-// newDesk makes a key and a ledger and closes it when the test ends.
+// fresh is a ledger that holds nothing yet, and its key. A copy is made sooner
+// than a new one; statetest does the same for other packages.
+var fresh = sync.OnceValues(func() (files [2][]byte, err error) {
+	dir, err := os.MkdirTemp("", "payersync-state-")
+	if err != nil {
+		return files, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	opts := Options{Path: filepath.Join(dir, "payersync.db"), KeyFile: filepath.Join(dir, "payersync.key")}
+	if err := CreateKey(opts.KeyFile); err != nil {
+		return files, err
+	}
+	l, err := Open(context.Background(), opts)
+	if err != nil {
+		return files, err
+	}
+	if err := l.Close(); err != nil {
+		return files, err
+	}
+	for i, path := range []string{opts.Path, opts.KeyFile} {
+		if files[i], err = os.ReadFile(path); err != nil {
+			return files, err
+		}
+	}
+	return files, nil
+})
+
+// newDesk writes a new ledger with its key, opens it, and closes it when the test
+// ends.
 func newDesk(t testing.TB) *desk {
 	t.Helper()
-	c := newClock()
-	d := &desk{t: t, clock: c, opts: newOptions(t, c)}
+	c, dir := newClock(), t.TempDir()
+	d := &desk{t: t, clock: c, opts: Options{Path: filepath.Join(dir, "payersync.db"), KeyFile: filepath.Join(dir, "payersync.key"), Now: c.now}}
+	files, err := fresh()
+	if err := errors.Join(err, os.WriteFile(d.opts.Path, files[0], 0o600), os.WriteFile(d.opts.KeyFile, files[1], 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	d.Ledger = d.another()
 	return d
 }

@@ -15,6 +15,7 @@ import (
 	"payersync/connector/credentials/credentialstest"
 	"payersync/connector/transport"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 const acme = "acme"
@@ -54,9 +55,7 @@ func newDesk(t *testing.T) *desk {
 	d.http = httptest.NewServer(d.vendor)
 	t.Cleanup(d.http.Close)
 	d.path = filepath.Join(t.TempDir(), "payersync.db")
-	if err := state.CreateKey(d.path + ".key"); err != nil {
-		t.Fatal(err)
-	}
+	statetest.New(t, d.path)
 	d.ledger = d.open()
 	return d
 }

@@ -17,6 +17,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/reconcile"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 // fakeBilling is a billing service reduced to what reconcile reads. Its list can
@@ -96,9 +97,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), billing: &fakeBilling{customers: map[string]connector.RemoteCustomer{}, hide: map[string]int{}}}
 	path := filepath.Join(t.TempDir(), "payersync.db")
-	if err := state.CreateKey(path + ".key"); err != nil {
-		t.Fatal(err)
-	}
+	statetest.New(t, path)
 	var err error
 	if w.ledger, err = state.Open(t.Context(), state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return w.now }}); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 const (
@@ -69,12 +70,9 @@ type endpoint struct {
 func newEndpoint(t testing.TB, sig billing.Signature, edit ...func(*Config)) *endpoint {
 	t.Helper()
 	e := &endpoint{t: t, now: noon}
-	e.files = state.Options{
-		Path: filepath.Join(t.TempDir(), "ledger.db"), KeyFile: filepath.Join(t.TempDir(), "ledger.key"), Now: e.clock,
-	}
-	if err := state.CreateKey(e.files.KeyFile); err != nil {
-		t.Fatal(err)
-	}
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	statetest.New(t, path)
+	e.files = state.Options{Path: path, KeyFile: path + ".key", Now: e.clock}
 	e.ledger = e.open()
 	verifier, err := billing.NewVerifier(sig)
 	if err != nil {

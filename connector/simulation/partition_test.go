@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 )
 
 // covers F14, L7
+// The contexts are made in the bubble: a test's own belongs to none.
 func TestAPartialPartitionLetsTheHealthyPartProgress(t *testing.T) {
 	tmpl := newTemplate(t, memoryDir(t))
 	for _, tt := range []struct {
@@ -23,7 +25,7 @@ func TestAPartialPartitionLetsTheHealthyPartProgress(t *testing.T) {
 			w.payers(2)
 			w.syncs()
 		}, func(w *world) bool {
-			runs, err := w.procs[0].ledger.Runs(t.Context(), state.Filter{})
+			runs, err := w.procs[0].ledger.Runs(context.Background(), state.Filter{})
 			w.do(err)
 			return len(runs) == 1 && runs[0].Pulled == 2 && runs[0].Outcome == string(connector.RunIncomplete)
 		}},
@@ -43,7 +45,7 @@ func TestAPartialPartitionLetsTheHealthyPartProgress(t *testing.T) {
 			}
 			w.sweeps()
 		}, func(w *world) bool {
-			rows, err := w.procs[0].ledger.Mandates(t.Context(), state.Filter{})
+			rows, err := w.procs[0].ledger.Mandates(context.Background(), state.Filter{})
 			w.do(err)
 			return len(rows) == 1 && rows[0].Status == string(connector.MandatePending)
 		}},

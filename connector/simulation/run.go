@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"payersync/state"
+	"payersync/state/statetest"
 )
 
 // template is a migrated ledger with its key, copied for every world.
@@ -20,18 +20,9 @@ type template struct{ ledger, key string }
 // newTemplate makes the template in dir.
 func newTemplate(tb testing.TB, dir string) template {
 	tb.Helper()
-	t := template{filepath.Join(dir, "template.db"), filepath.Join(dir, "ledger.key")}
-	if err := state.CreateKey(t.key); err != nil {
-		tb.Fatal(err)
-	}
-	ledger, err := state.Open(tb.Context(), state.Options{Path: t.ledger, KeyFile: t.key})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := ledger.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	return t
+	path := filepath.Join(dir, "template.db")
+	statetest.New(tb, path)
+	return template{path, path + ".key"}
 }
 
 // memoryDir returns a folder in memory where the system has one, removed after

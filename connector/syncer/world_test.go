@@ -19,6 +19,7 @@ import (
 	"payersync/connector/transport"
 	"payersync/mapping"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 // world is a whole connector over the sandbox, in process and under a clock of
@@ -127,9 +128,7 @@ func newWorld(t testing.TB, options ...func(*sandbox.Options, *billing.Dialect))
 	}
 	w.service = sandbox.New(service)
 	w.path = filepath.Join(t.TempDir(), "payersync.db")
-	if err := state.CreateKey(w.path + ".key"); err != nil {
-		t.Fatal(err)
-	}
+	statetest.New(t, w.path)
 	client := transport.New(transport.Options{Base: w.service.RoundTripper(), Retries: -1, MaxInFlight: 8, Now: w.clock.now})
 	t.Cleanup(client.Close)
 	var err error

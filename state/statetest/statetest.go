@@ -1,0 +1,52 @@
+// Package statetest gives tests a new ledger at the price of a copied file.
+// Making one takes dozens of statements, which the race detector makes slow.
+package statetest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"payersync/state"
+)
+
+// files are a ledger that holds nothing yet and its key.
+type files struct{ ledger, key []byte }
+
+// fresh is made by the first test that wants one.
+var fresh = sync.OnceValues(func() (f files, err error) {
+	dir, err := os.MkdirTemp("", "payersync-statetest-")
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "payersync.db")
+	if err := state.CreateKey(path + ".key"); err != nil {
+		return f, err
+	}
+	ledger, err := state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key"})
+	if err != nil {
+		return f, err
+	}
+	if err := ledger.Close(); err != nil {
+		return f, err
+	}
+	if f.ledger, err = os.ReadFile(path); err != nil {
+		return f, err
+	}
+	f.key, err = os.ReadFile(path + ".key")
+	return f, err
+})
+
+// New writes a ledger as state.Open makes it to path, and its key to path + ".key".
+// All ledgers of a test binary have the same key.
+func New(t testing.TB, path string) {
+	t.Helper()
+	f, err := fresh()
+	if err := errors.Join(err, os.WriteFile(path, f.ledger, 0o600), os.WriteFile(path+".key", f.key, 0o600)); err != nil {
+		t.Fatalf("write a new ledger: %v", err)
+	}
+}
