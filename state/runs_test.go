@@ -399,6 +399,9 @@ func TestWhatASourceSaidOfItselfIsKeptAsItSaidItLast(t *testing.T) {
 		d.do(func(tx *Tx) error { return tx.PinConnection(Connection{Name: acme, Info: info}) })
 		says(info)
 	}
+	closed := connector.SourceInfo{Kind: "csv", Tenant: "t1"}
+	d.do(func(tx *Tx) error { return tx.PinConnection(Connection{Name: acme, Info: closed}) })
+	says(then)
 	for _, text := range []string{"", `{"Tenant":"t2`} { // as an older version leaves it, and as a bad disk does
 		d.do(func(tx *Tx) error { return tx.exec("UPDATE connections SET described = ?", text) })
 		says(connector.SourceInfo{Kind: "csv", Tenant: "t1", TenantName: "Acme Ltd"})

@@ -99,8 +99,12 @@ func (tx *Tx) SetSourceState(connection, state string, until time.Time) error {
 		WHERE name = ?4 AND (state <> ?1 OR coalesce(parked_until, '') <> coalesce(?2, ''))`, state, stamp(until), stamp(tx.now), connection)
 }
 
-// describe keeps what a connection's source says of itself.
+// describe keeps what a connection's source says of itself; one without fields let
+// nobody in, and said nothing.
 func (tx *Tx) describe(c Connection) error {
+	if len(c.Info.Fields) == 0 {
+		return nil
+	}
 	described, err := json.Marshal(c.Info)
 	if err != nil {
 		return fmt.Errorf("describe the source of %s: %w", c.Name, err)
