@@ -100,6 +100,9 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	if err := tx.saveReason(connection, d); err != nil {
 		return err
 	}
+	if err := tx.reopenCreate(run, connection, d); err != nil {
+		return fmt.Errorf("take up the create of record %s: %w", d.SourceID, err)
+	}
 	if err := tx.replaceChange(run, connection, d.SourceID, "customer", d.Customer); err != nil {
 		return fmt.Errorf("save the change of record %s: %w", d.SourceID, err)
 	}
@@ -122,6 +125,42 @@ func (tx *Tx) saveReason(connection string, d Decision) error {
 	// HoldSharedKeys.
 	return tx.exec(`DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic <> 'mandate' AND topic <> ?
 		AND (reason <> 'key_shared' OR ? <> 'included')`, connection, d.SourceID, said, d.Verdict)
+}
+
+// reopenCreate takes up the payer's last create where that was closed without an
+// answer, because its key was doubled, and nobody carries the key any more. It may
+// still be under way, so its own bytes come before those of a new one (S3). One
+// with another key is left as it is.
+func (tx *Tx) reopenCreate(run int64, connection string, d Decision) error {
+	if d.Customer == nil || d.Customer.Action != connector.ActionCreate {
+		return nil
+	}
+	var id int64
+	var reason connector.Reason
+	var box []byte
+	switch err := tx.row([]any{&id, &reason, &box}, `SELECT change_id, CASE state WHEN 'held' THEN reason ELSE '' END, wanted FROM changes
+		WHERE connection = ? AND source_id = ? AND lane = 'customer' AND action = 'create' AND body IS NOT NULL
+		ORDER BY change_id DESC LIMIT 1`, connection, d.SourceID); {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil, reason != connector.ReasonKeyDoubled:
+		return err
+	}
+	plain, err := tx.l.seal.open(box, changePlace("wanted", id))
+	if err != nil {
+		return err
+	}
+	var sent connector.Customer
+	if err := json.Unmarshal(plain, &sent); err != nil || sent.ExternalData[d.Key.Name] != d.Key.Value {
+		return err
+	}
+	if err := tx.exec("UPDATE changes SET state = 'unknown', reason = ?, run_id = ? WHERE change_id = ?", connector.ReasonOutcomeUnknown, run, id); err != nil {
+		return err
+	}
+	if _, err := tx.ReplanRecord(connection, d.SourceID); err != nil { // what differs by now comes after it
+		return err
+	}
+	return tx.SetLinkState(connection, d.SourceID, connector.LinkCreating)
 }
 
 // replaceChange makes want the one pending change of a payer's lane.

@@ -42,6 +42,8 @@ var regressions = []struct {
 	{8008764, "a process that could not read a customer hid that another had found it gone"},
 	{54238935384, "the doubt about a create was hidden with its row, once its key had been doubled"},
 	{157257530430, "strangers added customers faster than the list was read, for ever"},
+	{20045269, "a create was sent with new bytes after one whose key had been doubled before it was answered"},
+	{20137579, "the same, with the key changed by others meanwhile"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 

@@ -581,6 +581,44 @@ func TestACustomerFoundForAnUnansweredCreateIsBroughtToWhatIsWanted(t *testing.T
 	}
 }
 
+// Whether the create took effect nobody ever learns: the customers with its key are
+// deleted. What is made then is made with the same bytes, and brought up to date.
+//
+// covers F06, F49, S3
+func TestACreateWhoseKeyWasDoubledBeforeItWasAnsweredKeepsItsBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: "/api/customers", Count: 2})
+	w.run()
+	ids := []string{
+		w.add(`{"name":"Typed By Hand","externalData":{"customerNo":"A1"}}`), w.add(`{"name":"Typed Again","externalData":{"customerNo":"A1"}}`),
+	}
+	w.clock.advance(time.Hour)
+	w.run()
+	if got := w.attention()["A1"]; got != string(connector.ReasonKeyDoubled) {
+		t.Fatalf("attention = %q, want key_doubled", got)
+	}
+	for _, id := range ids {
+		if err := w.service.Delete(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.clock.advance(25 * time.Hour)
+	w.run()
+	w.complete(w.run())
+	bodies := w.bodies(http.MethodPost, "/api/customers")
+	for _, b := range bodies {
+		if !bytes.Equal(b, bodies[0]) {
+			t.Errorf("other bytes were sent:\n%s\n%s", bodies[0], b)
+		}
+	}
+	if c := w.byKey(); len(c) != 1 || c["A1"].Name != "Northwind Ltd" {
+		t.Errorf("customers = %+v, want one, with the newest name", c)
+	}
+}
+
 // covers F49
 func TestAnUnansweredUpdateIsNotSentWhileTheKeyIsDoubled(t *testing.T) {
 	t.Parallel()
