@@ -316,17 +316,19 @@ func (tx *Tx) CloseLink(run int64, c Change, reason connector.Reason) error {
 	return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicMandate, reason, "")
 }
 
-// lateWithin is for how long after an update without an answer a drift of its
-// customer counts as its late arrival.
+// lateWithin is for how long after an update without an answer it may still
+// arrive.
 const lateWithin = 24 * time.Hour
 
 // ReopenLate makes the next plan send what is wanted of a payer again, when an
-// update of the last day had to be sent more than once: the first may have
-// arrived after the last and undone it. Its customer was seen to have drifted.
-func (tx *Tx) ReopenLate(p Payer) error {
+// update had to be sent more than once: the first may have arrived after the last
+// and undone it. Its customer was seen to have drifted, and was last seen at
+// before. A look from after the day in which the first could arrive shows that it
+// did not; without one the drift counts as its arrival, however late it is seen.
+func (tx *Tx) ReopenLate(p Payer, before time.Time) error {
 	n, err := tx.count(`UPDATE payers SET applied_hash = '' WHERE connection = ?1 AND source_id = ?2 AND applied_hash <> '' AND EXISTS (
 		SELECT 1 FROM changes c WHERE c.connection = ?1 AND c.source_id = ?2 AND c.lane = 'customer' AND c.action IN ('adopt', 'update')
-		AND c.attempts > 1 AND c.updated_at >= ?3)`, p.Connection, p.SourceID, stamp(tx.now.Add(-lateWithin)))
+		AND c.attempts > 1 AND c.updated_at >= ?3)`, p.Connection, p.SourceID, stamp(before.Add(-lateWithin)))
 	if err != nil || n == 0 {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"payersync/connector"
 	"payersync/state"
@@ -50,6 +51,17 @@ type Seen struct {
 // payer's link, the mandate with its history, and what needs attention. All news
 // of a customer that exists is written by it; Gone is its counterpart.
 func Observe(tx *state.Tx, o Observation) (Seen, error) {
+	payer, err := tx.PayerByBillingID(o.CustomerID)
+	if err != nil && !errors.Is(err, state.ErrNoPayer) {
+		return Seen{}, err
+	}
+	seen := Seen{Ours: err == nil}
+	var before time.Time // when the customer was last seen, if it has drifted since
+	if seen.Drifted = seen.Ours && o.Customer != nil && drifted(payer, *o.Customer); seen.Drifted {
+		if before, err = tx.LastSeen(o.CustomerID); err != nil {
+			return Seen{}, err
+		}
+	}
 	fresh, err := saveSeen(tx, o)
 	if err != nil {
 		return Seen{}, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
@@ -57,24 +69,18 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 	if !fresh {
 		return Seen{Stale: true}, saveOvertakenLink(tx, o)
 	}
-	payer, err := tx.PayerByBillingID(o.CustomerID)
-	if errors.Is(err, state.ErrNoPayer) {
-		return Seen{}, nil
+	if !seen.Ours {
+		return seen, nil
 	}
-	if err != nil {
-		return Seen{}, err
-	}
-	seen := Seen{Ours: true}
 	if o.Customer != nil {
-		seen.Drifted = drifted(payer, *o.Customer)
 		seen.Bare = o.Pass != 0 && len(o.Customer.ExternalData) == 0
 		if err := observeLink(tx, payer, o); err != nil {
 			return seen, fmt.Errorf("observe the link of customer %s: %w", o.CustomerID, err)
 		}
-		if seen.Drifted {
-			if err := tx.ReopenLate(payer); err != nil {
-				return seen, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
-			}
+	}
+	if seen.Drifted {
+		if err := tx.ReopenLate(payer, before); err != nil {
+			return seen, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
 		}
 	}
 	if seen.Moved, err = observeMandate(tx, payer, o); err != nil {

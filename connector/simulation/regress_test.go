@@ -44,6 +44,7 @@ var regressions = []struct {
 	{157257530430, "strangers added customers faster than the list was read, for ever"},
 	{20045269, "a create was sent with new bytes after one whose key had been doubled before it was answered"},
 	{20137579, "the same, with the key changed by others meanwhile"},
+	{21011572, "an e-mail address that a late update took back was not noticed, because nobody looked for a day"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 

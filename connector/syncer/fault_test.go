@@ -169,9 +169,7 @@ func TestListsFromBeforeALateArrivalDoNotAllowASecondCreate(t *testing.T) {
 	w.run()
 	for range 2 { // two scheduled sweeps agree, before the late request arrives
 		w.clock.advance(time.Minute)
-		if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.sweep()
 	}
 	w.clock.advance(5 * time.Minute)
 	if n := len(w.service.Customers()); n != 1 { // the late request has arrived
@@ -201,9 +199,7 @@ func TestAReplayLooksAtTheIndexThatAlreadyShowsTheCustomer(t *testing.T) {
 	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 2})
 	w.run()
 	w.clock.advance(5 * time.Minute)
-	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil { // it lists the customer with its key
-		t.Fatal(err)
-	}
+	w.sweep() // it lists the customer with its key
 	w.run()
 	w.byKey()
 }
@@ -629,9 +625,7 @@ func TestAnUnansweredUpdateIsNotSentWhileTheKeyIsDoubled(t *testing.T) {
 	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPut, Path: "/api/customers", Count: 2})
 	w.run()
 	w.add(`{"name":"Copy","externalData":{"customerNo":"A1"}}`)
-	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.sweep()
 	if p := w.payer("A1"); p.LinkState != connector.LinkConflict {
 		t.Fatalf("the payer is %s, want conflict", p.LinkState)
 	}
@@ -794,9 +788,7 @@ func TestAKeyPutBackWhileAnotherRecordCreatesItBreaksNoSweep(t *testing.T) {
 	if err := w.service.Edit(id, json.RawMessage(`{"name":"Northwind"}`)); err != nil { // the key is removed
 		t.Fatal(err)
 	}
-	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.sweep()
 	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Northwind", "Group": "supplier"}) // no payer any more
 	w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Other Person", "Group": "payer"})
 	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: "/api/customers", Count: 2})
@@ -826,9 +818,7 @@ func TestAListThatShowsNoKeysRefutesNoLink(t *testing.T) {
 		}
 		return page
 	}
-	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.sweep()
 	if p := w.payer("A1"); p.LinkState != connector.LinkLinked {
 		t.Errorf("the payer is %s, although a read of the customer shows its key", p.LinkState)
 	}
@@ -855,7 +845,58 @@ func TestACancelledMandateIsNotCalledALostLink(t *testing.T) {
 // covers F04, F10, L1
 func TestAnUpdateThatArrivesLateIsMendedByTheNextRunAfterASweep(t *testing.T) {
 	t.Parallel()
+	for name, unseen := range map[string]time.Duration{"seen at once": 0, "seen after three days": 72 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.renameTwiceTheFirstLate()
+			w.clock.advance(12 * time.Minute)
+			if got := w.byKey()["A1"].Name; got != "First" {
+				t.Fatalf("name = %q: the late update did not arrive", got)
+			}
+			w.clock.advance(unseen)
+			w.sweep()
+			w.complete(w.run())
+			if got := w.byKey()["A1"].Name; got != "Second" {
+				t.Errorf("name = %q, want Second again", got)
+			}
+			w.service.ResetRequests()
+			w.complete(w.run())
+			if n := len(w.service.Requests()); n != 0 {
+				t.Errorf("the run after it sent %d requests", n)
+			}
+		})
+	}
+}
+
+// Once a look from after that day has shown what was wanted, a change is somebody's own.
+//
+// covers F04
+func TestAChangeMadeInTheServiceLongAfterALateUpdateIsLeft(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
+	id := w.renameTwiceTheFirstLate()
+	second, _ := w.service.Customer(id)
+	w.clock.advance(12 * time.Minute)
+	if err := w.service.Edit(id, second.Raw); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(25 * time.Hour)
+	w.sweep()
+	if err := w.service.Edit(id, json.RawMessage(`{"name":"Theirs","people":[{"email":"a@example.com"}],"externalData":{"customerNo":"A1"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.sweep()
+	w.complete(w.run())
+	if got := w.byKey()["A1"].Name; got != "Theirs" {
+		t.Errorf("name = %q, want Theirs", got)
+	}
+}
+
+// renameTwiceTheFirstLate renames a customer twice, so that the request for the
+// first name is on its way for ten minutes and the second is in place.
+func (w *world) renameTwiceTheFirstLate() (id string) {
+	w.t.Helper()
 	w.books.put("A1", "Northwind", "a@example.com")
 	w.complete(w.run())
 	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 10 * time.Minute, Method: http.MethodPut, Path: "/api/customers", Count: 1})
@@ -864,23 +905,16 @@ func TestAnUpdateThatArrivesLateIsMendedByTheNextRunAfterASweep(t *testing.T) {
 	w.books.put("A1", "Second", "a@example.com")
 	w.run()
 	w.complete(w.run())
-	if got := w.byKey()["A1"].Name; got != "Second" {
-		t.Fatalf("name = %q, want Second", got)
+	c := w.byKey()["A1"]
+	if c.Name != "Second" {
+		w.t.Fatalf("name = %q, want Second", c.Name)
 	}
-	w.clock.advance(12 * time.Minute)
-	if got := w.byKey()["A1"].Name; got != "First" {
-		t.Fatalf("name = %q: the late update did not arrive", got)
-	}
-	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.complete(w.run())
-	if got := w.byKey()["A1"].Name; got != "Second" {
-		t.Errorf("name = %q, want Second again", got)
-	}
-	w.service.ResetRequests()
-	w.complete(w.run())
-	if n := len(w.service.Requests()); n != 0 {
-		t.Errorf("the run after it sent %d requests", n)
+	return c.ID
+}
+
+func (w *world) sweep() {
+	w.t.Helper()
+	if _, err := w.syncer.Reconciler.Sweep(context.Background()); err != nil {
+		w.t.Fatal(err)
 	}
 }
