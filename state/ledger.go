@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
+	"github.com/sethvargo/go-retry"
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -168,8 +169,11 @@ func refuseReadOnly(path string) error {
 	return nil
 }
 
+// busyTimeout is for how long a process waits for another that writes.
+const busyTimeout = 10 * time.Second
+
 func (l *Ledger) connect(ctx context.Context, path string) error {
-	const common = "?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)"
+	common := fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) + "&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)"
 	file := (&url.URL{Scheme: "file", Path: path}).String()
 	readOnly := file + common + "&_pragma=query_only(1)"
 	if err := checkFile(ctx, readOnly, path); err != nil {
@@ -185,6 +189,12 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	}
 	l.reader.SetMaxOpenConns(4)
 	l.reader.SetMaxIdleConns(4)
+	switch err := l.enterWAL(ctx); {
+	case primaryCode(err) == sqlite3.SQLITE_BUSY:
+		return unreadable(ctx, path, err)
+	case err != nil:
+		return fmt.Errorf("open the ledger for writing: %w", err)
+	}
 	if err := l.checkSettings(ctx); err != nil {
 		return err
 	}
@@ -251,6 +261,19 @@ func unreadable(ctx context.Context, path string, err error) error {
 		Path: path, Why: "it could not be checked: " + err.Error(),
 		Next: "Look whether another program holds it, and at the disk. If neither is the cause, keep the file as it is and restore the last backup.",
 	}
+}
+
+// enterWAL makes the writing connection, and with it the log of a new file. While
+// another process does the same, SQLite refuses that at once, whatever its timeout
+// says; it is asked again for as long.
+func (l *Ledger) enterWAL(ctx context.Context) error {
+	return retry.Do(ctx, retry.WithMaxDuration(busyTimeout, retry.NewConstant(20*time.Millisecond)), func(ctx context.Context) error {
+		err := l.writer.PingContext(ctx)
+		if primaryCode(err) == sqlite3.SQLITE_BUSY {
+			return retry.RetryableError(err)
+		}
+		return err
+	})
 }
 
 // markFile marks a new file as a ledger before its first table is made, so that

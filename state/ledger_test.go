@@ -13,7 +13,9 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"payersync/connector"
@@ -427,6 +429,56 @@ func TestOlderVersion(t *testing.T) {
 			t.Errorf("olderVersion(%q, %q) = %v, want %v", tt.a, tt.b, got, tt.want)
 		}
 	}
+}
+
+// makingIt is another process that makes the ledger: it holds the new file, which
+// has no log yet, until it is closed.
+func makingIt(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	if err := prepareFile(path); err != nil {
+		t.Fatal(err)
+	}
+	db := rawDB(t, path)
+	if _, err := db.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// covers F61
+func TestOpenWaitsForTheProcessThatMakesTheSameLedger(t *testing.T) {
+	t.Parallel()
+	opts := newOptions(t, newClock())
+	synctest.Test(t, func(t *testing.T) {
+		other := makingIt(t, opts.Path)
+		var waited atomic.Bool
+		time.AfterFunc(busyTimeout/2, func() {
+			waited.Store(true)
+			if err := other.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		l, err := Open(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil || !waited.Load() {
+			t.Errorf("closed with %v; waited %v", err, waited.Load())
+		}
+	})
+}
+
+// covers F61
+func TestOpenGivesUpOnAProcessThatNeverLetsGo(t *testing.T) {
+	t.Parallel()
+	opts := newOptions(t, newClock())
+	synctest.Test(t, func(t *testing.T) {
+		other := makingIt(t, opts.Path)
+		refused(t, opts, "database is locked", "Look whether another program holds it")
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestManyMayOpenANewLedgerAtOnce(t *testing.T) {
