@@ -254,8 +254,9 @@ func (tx *Tx) undone(run int64, c Counts, connection string) (undone bool, err e
 	err = tx.row([]any{&undone}, `SELECT
 		EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.replan = 1)
 		OR EXISTS (SELECT 1 FROM changes c JOIN runs u ON u.run_id = c.run_id
-			JOIN source_records r ON r.connection = c.connection AND r.source_id = c.source_id AND r.last_seen_run = c.run_id
+			JOIN source_records r ON r.connection = c.connection AND r.source_id = c.source_id
 			WHERE c.connection = ?1 AND c.run_id = ?2 AND c.lane = 'customer' AND c.state = 'done'
+			  AND (r.last_seen_run = c.run_id OR r.planned_hash <> '') -- DropUnseen has blanked it for a row that is gone
 			  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> u.mapping_version))
 		OR EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.reason = 'key_unsettled')
 		OR EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.link_state = 'creating')

@@ -45,6 +45,7 @@ var regressions = []struct {
 	{20045269, "a create was sent with new bytes after one whose key had been doubled before it was answered"},
 	{20137579, "the same, with the key changed by others meanwhile"},
 	{21011572, "an e-mail address that a late update took back was not noticed, because nobody looked for a day"},
+	{30012263, "a run that sent only the older create of a record that it did not read was complete"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 

@@ -683,25 +683,55 @@ func TestARunOfAnIncrementalSourceCountsWhatEarlierRunsLeftFrozen(t *testing.T) 
 	m.onCreate = func([]byte) error {
 		return &connector.RemoteError{Op: "create customer", Fault: connector.FaultUnavailable, Detail: "nothing was sent"}
 	}
-	run := func() syncer.Result {
-		conn := w.connection()
-		conn.Info.Snapshot = false
-		res, err := w.syncer.Run(t.Context(), conn, syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res
-	}
-	run()
-	w.books.mu.Lock()
-	w.books.records = nil // nothing changed since
-	w.books.mu.Unlock()
+	w.changesRun()
+	w.nothingChanged()
 	w.clock.advance(time.Hour)
 	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodGet, Path: "/api/customers"})
-	res := run()
+	res := w.changesRun()
 	if res.Outcome == connector.RunComplete {
 		t.Errorf("the run is complete with %+v, although a create is frozen and unsent", res.Counts)
 	}
+}
+
+// covers F79, V2
+func TestARunThatSentOnlyAnOlderCreateOfAnUnreadRecordIsNotComplete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	m.onCreate = func([]byte) error { return unanswered("create customer") }
+	w.changesRun()
+	w.nothingChanged()
+	w.edit("name: trim(Name)\n  people:", "name: upper(Name)\n  people:")
+	m.onCreate = nil
+	w.clock.advance(time.Hour)
+	w.service.Inject(sandbox.Fault{Kind: sandbox.EmptyBody, Method: http.MethodGet, Path: "/api/customers", Count: 1}) // so it is sent after the plan
+	if res := w.changesRun(); res.Outcome == connector.RunComplete {
+		t.Errorf("the run is complete with %+v, although the customer was made by the mapping before", res.Counts)
+	}
+	w.complete(w.changesRun())
+	if got := w.byKey()["A1"].Name; got != "NORTHWIND" {
+		t.Errorf("name = %q, want NORTHWIND", got)
+	}
+}
+
+// changesRun makes a run of a source that gives only what changed.
+func (w *world) changesRun() syncer.Result {
+	w.t.Helper()
+	conn := w.connection()
+	conn.Info.Snapshot = false
+	res, err := w.syncer.Run(context.Background(), conn, syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res
+}
+
+// nothingChanged makes the books of a source that gives only what changed empty.
+func (w *world) nothingChanged() {
+	w.books.mu.Lock()
+	defer w.books.mu.Unlock()
+	w.books.records = nil
 }
 
 // covers V3
