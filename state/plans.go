@@ -160,7 +160,10 @@ func (tx *Tx) reopenCreate(run int64, connection string, d Decision) error {
 	if _, err := tx.ReplanRecord(connection, d.SourceID); err != nil { // what differs by now comes after it
 		return err
 	}
-	return tx.SetLinkState(connection, d.SourceID, connector.LinkCreating)
+	if err := tx.SetLinkState(connection, d.SourceID, connector.LinkCreating); err != nil {
+		return err
+	}
+	return tx.SetAttention(connection, d.SourceID, TopicLink, connector.ReasonOutcomeUnknown, "")
 }
 
 // replaceChange makes want the one pending change of a payer's lane.

@@ -287,7 +287,8 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 }
 
 // MarkRestored notes that the ledger was restored from a backup: passes before
-// now no longer make the index trustworthy, and creates wait (fault F64).
+// now no longer make the index trustworthy, and creates wait (fault F64). What bears
+// a later time, of a clock that was ahead, counts as noted just now.
 func (tx *Tx) MarkRestored() error {
 	return tx.exec("UPDATE ledger SET restored_at = ?", stamp(tx.now))
 }

@@ -303,6 +303,19 @@ func TestTheIndexIsSettledByTwoEqualCompletePasses(t *testing.T) {
 	}
 }
 
+// covers F36, F64
+func TestPassesOfAClockThatWasAheadDoNotCountAfterARestore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.list("b1")
+	d.list("b1")
+	d.clock.move(-time.Hour)
+	d.do((*Tx).MarkRestored)
+	if x := d.index(15 * time.Minute); !x.Settled.IsZero() || !x.LastPass.IsZero() || x.Customers != 0 {
+		t.Errorf("after the restore the index is %+v, want nothing believed", x)
+	}
+}
+
 // covers F64
 func TestPassesBeforeARestoreAndItsQuarantineDoNotCount(t *testing.T) {
 	t.Parallel()

@@ -46,6 +46,8 @@ var regressions = []struct {
 	{20137579, "the same, with the key changed by others meanwhile"},
 	{21011572, "an e-mail address that a late update took back was not noticed, because nobody looked for a day"},
 	{30012263, "a run that sent only the older create of a record that it did not read was complete"},
+	{31006847, "a create was sent at once after a restore, because a clock that was ahead had noted the first request"},
+	{31125506, "nobody was told of a create that was taken up again after its key had been doubled"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 

@@ -602,6 +602,10 @@ func TestACreateWhoseKeyWasDoubledBeforeItWasAnsweredKeepsItsBytes(t *testing.T)
 	}
 	w.books.put("A1", "Northwind Ltd", "a@example.com")
 	w.clock.advance(25 * time.Hour)
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	if got := w.attention()["A1"]; got != string(connector.ReasonOutcomeUnknown) {
+		t.Errorf("attention = %q, want outcome_unknown", got)
+	}
 	w.run()
 	w.complete(w.run())
 	bodies := w.bodies(http.MethodPost, "/api/customers")
@@ -613,6 +617,28 @@ func TestACreateWhoseKeyWasDoubledBeforeItWasAnsweredKeepsItsBytes(t *testing.T)
 	if c := w.byKey(); len(c) != 1 || c["A1"].Name != "Northwind Ltd" {
 		t.Errorf("customers = %+v, want one, with the newest name", c)
 	}
+}
+
+// covers F36, F64, S4
+func TestAnUnansweredCreateWaitsAfterARestoreAlsoWhenItsTimeLiesAhead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: "/api/customers", Count: 2})
+	w.run()
+	w.clock.advance(-5 * time.Minute) // the clock was ahead, and is set back
+	if err := w.ledger.Do(t.Context(), (*state.Tx).MarkRestored); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(10 * time.Minute)
+	w.service.ResetRequests()
+	w.run()
+	if n := len(w.bodies(http.MethodPost, "/api/customers")); n != 0 {
+		t.Errorf("%d creates were sent ten minutes after the restore, want none", n)
+	}
+	w.clock.advance(48 * time.Hour)
+	w.run()
+	w.complete(w.run())
 }
 
 // covers F49
