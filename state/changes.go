@@ -320,15 +320,18 @@ func (tx *Tx) CloseLink(run int64, c Change, reason connector.Reason) error {
 // arrive.
 const lateWithin = 24 * time.Hour
 
-// ReopenLate makes the next plan send what is wanted of a payer again, when an
-// update had to be sent more than once: the first may have arrived after the last
-// and undone it. Its customer was seen to have drifted, and was last seen at
-// before. A look from after the day in which the first could arrive shows that it
-// did not; without one the drift counts as its arrival, however late it is seen.
-func (tx *Tx) ReopenLate(p Payer, before time.Time) error {
-	n, err := tx.count(`UPDATE payers SET applied_hash = '' WHERE connection = ?1 AND source_id = ?2 AND applied_hash <> '' AND EXISTS (
+// ReopenDrifted makes the next plan send what is wanted of a payer again, whose
+// customer was seen to have drifted and was last seen at before, where the drift
+// can be our own doing. An update that had to be sent more than once may have
+// arrived after the last and undone it, and a restored ledger does not know what it
+// had sent since its backup. A look from after the day in which that could arrive
+// shows that it did not; without one the drift counts as ours, however late it is
+// seen. Any other drift is somebody's own change, and is left.
+func (tx *Tx) ReopenDrifted(p Payer, before time.Time) error {
+	n, err := tx.count(`UPDATE payers SET applied_hash = '' WHERE connection = ?1 AND source_id = ?2 AND applied_hash <> ''
+		AND (EXISTS (SELECT 1 FROM ledger WHERE restored_at >= ?3) OR EXISTS (
 		SELECT 1 FROM changes c WHERE c.connection = ?1 AND c.source_id = ?2 AND c.lane = 'customer' AND c.action IN ('adopt', 'update')
-		AND c.attempts > 1 AND c.updated_at >= ?3)`, p.Connection, p.SourceID, stamp(before.Add(-lateWithin)))
+		AND c.attempts > 1 AND c.updated_at >= ?3))`, p.Connection, p.SourceID, stamp(before.Add(-lateWithin)))
 	if err != nil || n == 0 {
 		return err
 	}

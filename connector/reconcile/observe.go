@@ -79,7 +79,7 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		}
 	}
 	if seen.Drifted {
-		if err := tx.ReopenLate(payer, before); err != nil {
+		if err := tx.ReopenDrifted(payer, before); err != nil {
 			return seen, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
 		}
 	}

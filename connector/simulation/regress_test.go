@@ -48,6 +48,7 @@ var regressions = []struct {
 	{30012263, "a run that sent only the older create of a record that it did not read was complete"},
 	{31006847, "a create was sent at once after a restore, because a clock that was ahead had noted the first request"},
 	{31125506, "nobody was told of a create that was taken up again after its key had been doubled"},
+	{31129676, "what a ledger had sent before it was restored to an older state was never noticed"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 

@@ -949,6 +949,28 @@ func TestAChangeMadeInTheServiceLongAfterALateUpdateIsLeft(t *testing.T) {
 	}
 }
 
+// covers F64, L1
+func TestWhatWasSentBetweenABackupAndItsRestoreIsBroughtInLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	c := w.byKey()["A1"]
+	sent := strings.ReplaceAll(string(c.Raw), "Northwind", "Northwind Ltd") // by the ledger that was lost
+	if err := w.service.Edit(c.ID, json.RawMessage(sent)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.ledger.Do(t.Context(), (*state.Tx).MarkRestored); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(time.Hour)
+	w.sweep()
+	w.complete(w.run())
+	if got := w.byKey()["A1"].Name; got != "Northwind" {
+		t.Errorf("name = %q, want Northwind as the books have it", got)
+	}
+}
+
 // renameTwiceTheFirstLate renames a customer twice, so that the request for the
 // first name is on its way for ten minutes and the second is in place.
 func (w *world) renameTwiceTheFirstLate() (id string) {
