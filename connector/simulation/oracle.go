@@ -59,8 +59,9 @@ type pageSeen struct {
 }
 
 type passSeen struct {
-	began time.Time // on the connector's clock
-	ids   string
+	number int
+	began  time.Time // on the connector's clock
+	ids    string
 }
 
 // runSeen is one run, from outside.
@@ -358,7 +359,8 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 }
 
 // listed follows list passes; one is complete when its last page came clean and
-// empty, and every page before it clean.
+// empty, and every page before it clean. An empty page 0 is the last unless page 1
+// is read all the same, because pages may begin there.
 func (o *oracle) listed(c call, ok bool, body []byte) {
 	if c.page == 0 {
 		o.passes[c.pass] = map[int]pageSeen{}
@@ -376,21 +378,20 @@ func (o *oracle) listed(c call, ok bool, body []byte) {
 		seen.ids = append(seen.ids, customer.ID)
 	}
 	pages[c.page] = seen
+	o.complete = slices.DeleteFunc(o.complete, func(p passSeen) bool { return p.number == c.pass })
 	var ids []string
 	for n := 0; ; n++ {
 		page, have := pages[n]
 		if !have {
 			return
 		}
-		if len(page.ids) > 0 {
-			ids = append(ids, page.ids...)
-			continue
+		ids = append(ids, page.ids...)
+		if _, further := pages[1]; len(page.ids) == 0 && (n > 0 || !further) {
+			break
 		}
-		break
 	}
 	slices.Sort(ids)
-	o.complete = append(o.complete, passSeen{pages[0].at, strings.Join(slices.Compact(ids), " ")})
-	delete(o.passes, c.pass)
+	o.complete = append(o.complete, passSeen{c.pass, pages[0].at, strings.Join(slices.Compact(ids), " ")})
 }
 
 // forged delivers what the service did not sign, and checks S11.

@@ -49,6 +49,7 @@ var regressions = []struct {
 	{31006847, "a create was sent at once after a restore, because a clock that was ahead had noted the first request"},
 	{31125506, "nobody was told of a create that was taken up again after its key had been doubled"},
 	{31129676, "what a ledger had sent before it was restored to an older state was never noticed"},
+	{33005991, "the judge took a list whose first page was empty for a complete one, although the next was read"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 
