@@ -178,7 +178,8 @@ const (
 )
 
 // SetAttention says that a person should look at a payer. The time is kept while
-// the reason stays the same.
+// the reason stays the same. While the payer's customer is missing, nothing else
+// that is the matter with the customer is told.
 func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason connector.Reason, detail string) error {
 	if detail == "" {
 		detail = reason.Sentence()
@@ -186,7 +187,9 @@ func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason conn
 	return tx.exec(`INSERT INTO attention (connection, source_id, topic, reason, detail, since) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (connection, source_id, topic) DO UPDATE SET
 		  since = CASE WHEN attention.reason = excluded.reason THEN attention.since ELSE excluded.since END,
-		  reason = excluded.reason, detail = excluded.detail`,
+		  reason = excluded.reason, detail = excluded.detail
+		WHERE attention.reason <> 'customer_missing' OR NOT EXISTS (SELECT 1 FROM payers p
+		  WHERE p.connection = excluded.connection AND p.source_id = excluded.source_id AND p.link_state = 'missing')`,
 		connection, sourceID, topic, reason, detail, stamp(tx.now))
 }
 

@@ -222,9 +222,13 @@ func changePlace(column string, id int64) []byte {
 	return place("changes", column, fmt.Sprint(id))
 }
 
+// hasKey says that payer o, with its record s, lays claim to its key: the record is
+// included, or a customer is being made with it whose end is not known yet.
+const hasKey = `(s.decision IN ('included', 'held') OR o.link_state = 'creating')`
+
 // HoldSharedKeys holds every payer of the connection whose key another included
-// record has too (fault F48): neither is sent until the keys differ. A link that
-// exists stays.
+// record has too (fault F48), or has a customer under way: neither is sent until
+// the keys differ. A link that exists stays.
 func (tx *Tx) HoldSharedKeys(connection string) error {
 	shared, err := tx.sharedKeys(connection)
 	if err != nil {
@@ -232,7 +236,7 @@ func (tx *Tx) HoldSharedKeys(connection string) error {
 	}
 	if err := tx.exec(`DELETE FROM attention WHERE connection = ? AND reason = 'key_shared' AND NOT EXISTS (
 		SELECT 1 FROM payers p JOIN payers o ON o.key_name = p.key_name AND o.key_value = p.key_value AND (o.connection <> p.connection OR o.source_id <> p.source_id)
-		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND s.decision IN ('included', 'held')
+		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND `+hasKey+`
 		WHERE p.connection = attention.connection AND p.source_id = attention.source_id)`, connection); err != nil {
 		return err
 	}
@@ -269,7 +273,7 @@ func (tx *Tx) sharedKeys(connection string) ([]sharedKey, error) {
 		JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id AND r.decision IN ('included', 'held')
 		JOIN payers o ON o.key_name = p.key_name AND o.key_value = p.key_value
 		             AND (o.connection <> p.connection OR o.source_id <> p.source_id)
-		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND s.decision IN ('included', 'held')
+		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND ` + hasKey + `
 		WHERE p.connection = ?
 		GROUP BY p.source_id, p.key_name, p.billing_id, p.link_state`)
 	if err != nil {

@@ -178,6 +178,35 @@ func TestAttentionKeepsItsTimeWhileTheReasonStays(t *testing.T) {
 	}
 }
 
+// covers F43
+func TestNothingElseIsToldOfACustomerThatIsMissing(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("c1", "b1")
+	say := func(state connector.LinkState, r connector.Reason) string {
+		d.do(func(tx *Tx) error {
+			return errors.Join(tx.SetLinkState(acme, "c1", state), tx.SetAttention(acme, "c1", TopicLink, r, ""))
+		})
+		rows, err := d.AttentionOf(t.Context(), acme, "c1")
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%v, %v", rows, err)
+		}
+		return rows[0].Reason
+	}
+	for _, r := range []connector.Reason{connector.ReasonOutcomeUnknown, connector.ReasonCustomerMissing, connector.ReasonForeignChange} {
+		want := connector.ReasonCustomerMissing
+		if r == connector.ReasonOutcomeUnknown {
+			want = r
+		}
+		if got := say(connector.LinkMissing, r); got != string(want) {
+			t.Errorf("after %s attention is %s, want %s", r, got, want)
+		}
+	}
+	if got := say(connector.LinkLinked, connector.ReasonForeignChange); got != string(connector.ReasonForeignChange) {
+		t.Errorf("once it is back, attention is %s, want foreign_change", got)
+	}
+}
+
 // covers F74, S13
 func TestAnIdenticalPendingChangeStaysWithItsApproval(t *testing.T) {
 	t.Parallel()
@@ -265,12 +294,17 @@ func TestPayersThatShareAKeyAreHeld(t *testing.T) {
 	share(other, "globex", "g1", "c4")    // one of another source, with the key of a linked payer
 	d.save(run, acme, record("c5", "c5")) // an excluded record shares nothing
 	d.decide(run, acme, Decision{SourceID: "c5", Verdict: Excluded, Key: key("c3")})
+	d.freeze(run, d.planCreate(run, acme, "c6"), "{}") // but for one whose create is under way
+	d.decide(run, acme, Decision{SourceID: "c6", Verdict: Excluded, Key: key("c6")})
+	d.save(run, acme, record("c7", "c7"))
+	share(run, acme, "c7", "c6")
 	for _, connection := range []string{acme, "globex"} {
 		d.do(func(tx *Tx) error { return tx.HoldSharedKeys(connection) })
 	}
 
 	for id, want := range map[string]connector.LinkState{
 		"c1": connector.LinkHeld, "c2": connector.LinkHeld, "c3": connector.LinkNew, "c4": connector.LinkLinked,
+		"c6": connector.LinkCreating, "c7": connector.LinkHeld,
 	} {
 		if got := d.payerOf(acme, id).LinkState; got != want {
 			t.Errorf("%s is %s, want %s", id, got, want)
@@ -290,8 +324,8 @@ func TestPayersThatShareAKeyAreHeld(t *testing.T) {
 		t.Errorf("c4 lost its link: %q", got)
 	}
 	rows, err := d.Attention(t.Context(), Filter{State: string(connector.ReasonKeyShared)})
-	if err != nil || len(rows) != 4 {
-		t.Errorf("attention %v, %v; want four shared keys", rows, err)
+	if err != nil || len(rows) != 5 {
+		t.Errorf("attention %v, %v; want five shared keys", rows, err)
 	}
 }
 

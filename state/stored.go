@@ -184,9 +184,9 @@ func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, since int
 		key connector.Key
 		n   int
 	}
-	rows, err := list(ctx, l, `SELECT p.key_name, p.key_value, count(*) FROM payers p
-		JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id AND r.decision IN ('included', 'held')
-		WHERE p.connection <> ? OR r.last_seen_run < ? GROUP BY p.key_name, p.key_value`, []any{connection, since},
+	rows, err := list(ctx, l, `SELECT o.key_name, o.key_value, count(*) FROM payers o
+		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND `+hasKey+`
+		WHERE o.connection <> ? OR s.last_seen_run < ? GROUP BY o.key_name, o.key_value`, []any{connection, since},
 		func(r *row) []any { return []any{&r.key.Name, &r.key.Value, &r.n} })
 	out := make(map[connector.Key]int, len(rows))
 	for _, r := range rows {

@@ -50,6 +50,8 @@ var regressions = []struct {
 	{31125506, "nobody was told of a create that was taken up again after its key had been doubled"},
 	{31129676, "what a ledger had sent before it was restored to an older state was never noticed"},
 	{33005991, "the judge took a list whose first page was empty for a complete one, although the next was read"},
+	{33129236, "nobody was told of a record whose key a customer under way had, of a record that is excluded by now"},
+	{33129435, "a customer that is missing was only told to be changed by somebody else"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 
