@@ -258,6 +258,20 @@ func (tx *Tx) CloseDone(run int64, c Change) error {
 		connector.ReasonOutcomeUnknown, connector.ReasonRejected, connector.ReasonForeignChange)
 }
 
+// CloseOverwritten closes an update that was answered, and that a read did not show
+// as it was sent: somebody changed the customer at once. What it wanted is the last
+// that the customer is known to have held of us. It does not count as applied, so
+// that the next change of the record is sent whatever it goes back to.
+func (tx *Tx) CloseOverwritten(run int64, c Change, detail string) error {
+	if err := tx.setApplied(c.Payer.Connection, c.Payer.SourceID, c.Wanted); err != nil {
+		return err
+	}
+	if err := tx.exec("UPDATE payers SET applied_hash = '' WHERE connection = ? AND source_id = ?", c.Payer.Connection, c.Payer.SourceID); err != nil {
+		return err
+	}
+	return tx.CloseWith(run, c, connector.ChangeFailed, connector.ReasonForeignChange, detail)
+}
+
 // CloseFound closes a create that never got an answer, because a customer with
 // its key was found. Whether we made that customer is not known, so nothing
 // counts as applied, and the next plan brings it to what is wanted.

@@ -402,7 +402,7 @@ func (tx *Tx) weighPlan(p *Plan) error {
 		       count(*) FILTER (WHERE approved = 0 AND action = 'create'),
 		       count(*) FILTER (WHERE approved = 0 AND (action = 'adopt' OR EXISTS (
 		         SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
-		         AND (action = 'link' AND p.link_state = 'linked' OR action = 'update' AND NOT (p.applied_hash = '' AND EXISTS (
+		         AND (action = 'link' AND p.link_state = 'linked' OR action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
 		           SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))),
 		       coalesce(sum(CASE WHEN approved = 0 THEN blanks ELSE 0 END), 0),
 		       count(*) FILTER (WHERE approved = 0 AND identity = 1)

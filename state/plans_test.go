@@ -178,6 +178,22 @@ func TestAttentionKeepsItsTimeWhileTheReasonStays(t *testing.T) {
 	}
 }
 
+// covers F64, F74
+func TestWhatIsBroughtInLineAfterARestoreCountsForTheLimits(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	c, _ := d.freeze(run, d.planCreate(run, acme, "c1"), "{}")
+	d.do(func(tx *Tx) error {
+		return errors.Join(tx.LinkPayer(c.Payer, "b1", connector.LinkLinked), tx.CloseDone(run, c), tx.MarkRestored())
+	})
+	d.do(func(tx *Tx) error { return tx.ReopenDrifted(d.payerOf(acme, "c1"), d.Now()) })
+	d.decide(run, acme, included(record("c1", "c1"), &NewChange{Action: connector.ActionUpdate, Wanted: c.Wanted, BillingID: "b1"}))
+	if p := d.finishPlan(run); p.Updates != 1 || p.Open.Changes != 1 {
+		t.Errorf("%d updates, %d of them for the limits; want 1 and 1", p.Updates, p.Open.Changes)
+	}
+}
+
 // covers F43
 func TestNothingElseIsToldOfACustomerThatIsMissing(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,7 @@ var storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + `
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND NOT EXISTS (SELECT 1 FROM attention a
 	  WHERE a.connection = r.connection AND a.source_id = r.source_id AND a.reason IN (` + replanReasons + `)),
 	` + fmt.Sprintf(openChangeOf, LaneCustomer) + `, ` + fmt.Sprintf(openChangeOf, LaneMandate) + `,
-	coalesce(p.applied_hash, '-') = '' AND EXISTS (SELECT 1 FROM changes m
+	p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m
 	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done')`
 
 // StoredRecords returns up to limit records of a connection after source id

@@ -582,11 +582,11 @@ func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connecto
 	own := r.conn.Mapping.Own()
 	_, differs, err := r.Billing.MergeCustomer(*after, c.Payer.Applied, c.Wanted, own)
 	if err != nil || differs {
-		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonForeignChange, "The billing service does not show what was just sent.")
+		return r.closeOverwritten(ctx, c, "The billing service does not show what was just sent.")
 	}
 	paths, err := r.Billing.ForeignChanges(before.Raw, after.Raw, c.Payer.Applied, c.Wanted, own)
 	if err != nil {
-		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonForeignChange, "")
+		return r.closeOverwritten(ctx, c, "")
 	}
 	if len(paths) == 0 {
 		return r.closeDone(ctx, c)
@@ -598,6 +598,10 @@ func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connecto
 		}
 		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicLink, connector.ReasonForeignChange, detail)
 	})
+}
+
+func (r *run) closeOverwritten(ctx context.Context, c state.Change, detail string) error {
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.CloseOverwritten(r.id, c, detail) })
 }
 
 func (r *run) closeDone(ctx context.Context, c state.Change) error {

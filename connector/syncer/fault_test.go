@@ -971,6 +971,36 @@ func TestWhatWasSentBetweenABackupAndItsRestoreIsBroughtInLine(t *testing.T) {
 	}
 }
 
+// covers F11, L1
+func TestARecordThatGoesBackIsSentAlthoughItsUpdateWasOverwritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "old@example.com")
+	w.complete(w.run())
+	reads := 0
+	m.onRead = func(id string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
+		if reads++; reads != 2 {
+			return c, err
+		}
+		theirs := strings.ReplaceAll(string(c.Raw), "Northwind", "Renamed") // just after the update
+		if err := w.service.Edit(id, json.RawMessage(theirs)); err != nil {
+			return c, err
+		}
+		return m.Client.Customer(t.Context(), id)
+	}
+	w.books.put("A1", "Northwind", "new@example.com")
+	w.run()
+	if got := w.attention()["A1"]; got != string(connector.ReasonForeignChange) {
+		t.Fatalf("attention = %q, want foreign_change", got)
+	}
+	w.books.put("A1", "Northwind", "old@example.com")
+	w.complete(w.run())
+	if raw := string(w.byKey()["A1"].Raw); !strings.Contains(raw, "old@example.com") || strings.Contains(raw, "new@example.com") {
+		t.Errorf("the customer is %s, want the old address alone", raw)
+	}
+}
+
 // renameTwiceTheFirstLate renames a customer twice, so that the request for the
 // first name is on its way for ten minutes and the second is in place.
 func (w *world) renameTwiceTheFirstLate() (id string) {
