@@ -266,10 +266,16 @@ func (tx *Tx) CloseOverwritten(run int64, c Change, detail string) error {
 	if err := tx.setApplied(c.Payer.Connection, c.Payer.SourceID, c.Wanted); err != nil {
 		return err
 	}
-	if err := tx.exec("UPDATE payers SET applied_hash = '' WHERE connection = ? AND source_id = ?", c.Payer.Connection, c.Payer.SourceID); err != nil {
+	if err := tx.doubtApplied(c.Payer); err != nil {
 		return err
 	}
 	return tx.CloseWith(run, c, connector.ChangeFailed, connector.ReasonForeignChange, detail)
+}
+
+// doubtApplied notes that a customer may hold something else of us than what was
+// applied last, so that the next plan of its record plans an update in any case.
+func (tx *Tx) doubtApplied(p Payer) error {
+	return tx.exec("UPDATE payers SET applied_hash = '' WHERE connection = ? AND source_id = ?", p.Connection, p.SourceID)
 }
 
 // CloseFound closes a create that never got an answer, because a customer with
@@ -293,8 +299,14 @@ func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason co
 		return err
 	}
 	p := c.Payer
-	if c.Action == connector.ActionCreate && to != connector.ChangeUnknown {
+	switch {
+	case to == connector.ChangeUnknown || c.Lane == LaneMandate:
+	case c.Action == connector.ActionCreate:
 		if err := tx.closeCreate(p); err != nil {
+			return err
+		}
+	case c.State != connector.ChangePending: // it was sent before, and nobody knows with what effect
+		if err := tx.doubtApplied(p); err != nil {
 			return err
 		}
 	}

@@ -1001,6 +1001,44 @@ func TestARecordThatGoesBackIsSentAlthoughItsUpdateWasOverwritten(t *testing.T) 
 	}
 }
 
+// covers F05, F49, L1
+func TestARecordThatGoesBackIsSentAlthoughItsUpdateWasNeverAnswered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 10 * time.Minute, Method: http.MethodPut, Path: "/api/customers", Count: 1})
+	reads := 0
+	m.onRead = func(_ string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
+		if reads++; reads > 1 { // so that it is sent once only
+			return c, unanswered("get customer")
+		}
+		return c, err
+	}
+	w.run()
+	m.onRead = nil
+	copied := w.add(`{"name":"Copy","externalData":{"customerNo":"A1"}}`)
+	w.sweep()
+	w.run() // gives the update up
+	w.clock.advance(12 * time.Minute)
+	if err := w.service.Delete(copied); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.byKey()["A1"].Name; got == "Northwind" {
+		t.Fatal("the update did not arrive")
+	}
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.sweep()
+	w.sweep()
+	w.run()
+	w.complete(w.run())
+	if got := w.byKey()["A1"].Name; got != "Northwind" {
+		t.Errorf("name = %q, want Northwind again", got)
+	}
+}
+
 // renameTwiceTheFirstLate renames a customer twice, so that the request for the
 // first name is on its way for ten minutes and the second is in place.
 func (w *world) renameTwiceTheFirstLate() (id string) {
