@@ -34,7 +34,7 @@ type oracle struct {
 	looks      map[*process]map[string]time.Time // when the service last showed a process a customer of whom no link was asked since
 	passes     map[int]map[int]pageSeen          // list passes under way, by number and page
 	complete   []passSeen                        // complete list passes, in order
-	links      map[string]bool                   // customers whose link request has no answer and no look since
+	links      map[string]time.Time              // when the link request of a customer was lost that no look has followed
 	restoredAt time.Time                         // on the connector's clock; zero for never
 	run        map[*process]*runSeen
 	departed   map[*process][]time.Time // its requests within the last second
@@ -80,7 +80,7 @@ func newOracle(w *world) *oracle {
 		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, since: map[string]time.Time{}, taints: map[string]map[string]bool{},
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
 		looks:  map[*process]map[string]time.Time{},
-		passes: map[int]map[int]pageSeen{}, links: map[string]bool{}, run: map[*process]*runSeen{},
+		passes: map[int]map[int]pageSeen{}, links: map[string]time.Time{}, run: map[*process]*runSeen{},
 		departed: map[*process][]time.Time{},
 	}
 	o.secrets.texts = []string{"sandbox-secret", "@payer.test", "/sign/", "LS1 4AP", "DECEASED"}
@@ -163,7 +163,7 @@ func (o *oracle) acknowledged(event string) { o.accepted["event:"+event] = true 
 func (o *oracle) restored(accepted map[string]bool) {
 	o.accepted = cloneSet(accepted)
 	o.restoredAt = o.w.now()
-	o.intents, o.links = map[string]*intent{}, map[string]bool{}
+	o.intents, o.links = map[string]*intent{}, map[string]time.Time{}
 	o.complete = nil
 	o.passes = map[int]map[int]pageSeen{}
 }
@@ -283,7 +283,7 @@ func (o *oracle) judgeLink(c call) {
 		known = c.at
 	}
 	delete(o.looks[c.p], c.id)
-	if o.links[c.id] {
+	if lost, open := o.links[c.id]; open && !c.at.Before(lost) {
 		o.w.violate("F58", "a signing link was asked for again before a look at customer %s", c.id)
 	}
 	customer, ok := o.w.service.Customer(c.id)
@@ -350,7 +350,7 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 		}
 	case "link":
 		if status == 0 || status == http.StatusOK && !ok || status >= 500 && f != faultBefore && f != faultOutage {
-			o.links[c.id] = true
+			o.links[c.id] = time.Now()
 			o.w.reach("link request without an answer")
 		}
 	case "list":

@@ -308,14 +308,7 @@ func TestALostLinkRequestOfAPayerInConflictEndsWhenItsMandateIsSeen(t *testing.T
 	if err := w.service.Edit(id, json.RawMessage(`{"name":"Northwind","externalData":{"customerNo":"X"}}`)); err != nil {
 		t.Fatal(err)
 	}
-	open := func() int {
-		changes, err := w.ledger.Changes(t.Context(), "acme", state.LaneMandate, false, 0, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(changes)
-	}
-	if n := open(); n != 1 {
+	if n := w.openLinks(); n != 1 {
 		t.Fatalf("%d requests without an answer, want 1", n)
 	}
 	if _, err := w.syncer.Reconciler.Check(t.Context(), id, connector.CauseWebhook, "d1"); err != nil {
@@ -323,9 +316,49 @@ func TestALostLinkRequestOfAPayerInConflictEndsWhenItsMandateIsSeen(t *testing.T
 	}
 	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Northwind", "Group": "supplier"})
 	w.complete(w.run())
-	if p := w.payer("A1"); open() != 0 || p.LinkState != connector.LinkConflict || w.linkRequests() != 1 {
-		t.Errorf("%d requests are open, the payer is %s, %d requests left", open(), p.LinkState, w.linkRequests())
+	if p := w.payer("A1"); w.openLinks() != 0 || p.LinkState != connector.LinkConflict || w.linkRequests() != 1 {
+		t.Errorf("%d requests are open, the payer is %s, %d requests left", w.openLinks(), p.LinkState, w.linkRequests())
 	}
+}
+
+// covers F49, F58, L4
+func TestALostLinkRequestOfAPayerInConflictIsGivenUpWhenItCannotArriveAnyMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPut, Path: "/api/customers/*/directdebitmandates", Count: 1})
+	w.run()
+	copied := w.add(`{"name":"Copy","externalData":{"customerNo":"A1"}}`)
+	w.sweep()
+	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Northwind", "Group": "supplier"})
+	for _, want := range []int{1, 0} {
+		w.run()
+		if n := w.openLinks(); n != want {
+			t.Errorf("%d requests without an answer, want %d", n, want)
+		}
+		w.clock.advance(20 * time.Minute)
+	}
+	if err := w.service.Delete(copied); err != nil {
+		t.Fatal(err)
+	}
+	w.sweep()
+	w.sweep()
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.run()
+	w.complete(w.run())
+	if m := w.byKey()["A1"].Mandates; len(m) != 1 {
+		t.Errorf("the customer has %d mandates, want 1", len(m))
+	}
+}
+
+// openLinks counts the requests for a signing link that have no answer.
+func (w *world) openLinks() int {
+	w.t.Helper()
+	changes, err := w.ledger.Changes(context.Background(), "acme", state.LaneMandate, false, 0, 10)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(changes)
 }
 
 // Another process asked and the payer cancelled while the access token was renewed.

@@ -49,11 +49,14 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 }
 
 // closeSeen closes a request that was sent while the payer was linked, and whose
-// mandate has been seen since. Any other waits.
+// mandate has been seen since.
 func (r *run) closeSeen(ctx context.Context, c state.Change) error {
 	m := connector.Mandate{ID: c.Payer.MandateID}
-	if c.State == connector.ChangePending || m.ID == "" {
+	switch {
+	case c.State == connector.ChangePending:
 		return nil
+	case m.ID == "":
+		return r.giveUpLink(ctx, c)
 	}
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		m.Status, err = tx.MandateStatus(m.ID)
@@ -62,6 +65,23 @@ func (r *run) closeSeen(ctx context.Context, c state.Change) error {
 		return err
 	}
 	return r.closeKnown(ctx, c, m)
+}
+
+// giveUpLink gives up the unanswered request of a payer in conflict, once it is too
+// old to arrive and a read shows no mandate. It is planned again when the link is
+// whole. Any other waits.
+func (r *run) giveUpLink(ctx context.Context, c state.Change) error {
+	if c.Payer.LinkState != connector.LinkConflict || r.Ledger.Now().Sub(c.UpdatedAt) <= r.Settings.ResendWithin {
+		return nil
+	}
+	fetched, err := r.observe(ctx, c, connector.CauseLink)
+	switch {
+	case err != nil || fetched == nil:
+		return err
+	case fetched.Mandate != nil:
+		return r.closeKnown(ctx, c, *fetched.Mandate)
+	}
+	return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 }
 
 func (r *run) requestLink(ctx context.Context, c state.Change) error {
