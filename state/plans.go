@@ -154,6 +154,10 @@ func (tx *Tx) reopenCreate(run int64, connection string, d Decision) error {
 	if err := json.Unmarshal(plain, &sent); err != nil || sent.ExternalData[d.Key.Name] != d.Key.Value {
 		return err
 	}
+	// What was planned meanwhile was never sent, and makes room.
+	if err := tx.exec("DELETE FROM changes WHERE connection = ? AND source_id = ? AND lane = 'customer' AND state = 'pending'", connection, d.SourceID); err != nil {
+		return err
+	}
 	if err := tx.exec("UPDATE changes SET state = 'unknown', reason = ?, run_id = ? WHERE change_id = ?", connector.ReasonOutcomeUnknown, run, id); err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ var regressions = []struct {
 	{34023135, "an update that somebody overwrote at once was forgotten when its record went back"},
 	{36006511, "a lost request for the link of a payer in conflict was open for ever, of a record that is excluded by now"},
 	{36101926, "the judge wanted a look after a request that was made while this one was under way"},
+	{37034281, "a create could not be taken up again beside what was planned meanwhile, and no plan was made any more"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 }
 

@@ -632,6 +632,9 @@ func TestACreateWhoseKeyWasDoubledBeforeItWasAnsweredKeepsItsBytes(t *testing.T)
 		if err := w.service.Delete(id); err != nil {
 			t.Fatal(err)
 		}
+		w.clock.advance(time.Hour)
+		w.sweep()
+		w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}) // plans to adopt the second, while that is there
 	}
 	w.books.put("A1", "Northwind Ltd", "a@example.com")
 	w.clock.advance(25 * time.Hour)
