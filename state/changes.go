@@ -293,7 +293,8 @@ func (tx *Tx) CloseFound(run int64, c Change) error {
 
 // CloseWith closes a change as failed, held or void, or leaves it unknown, and
 // says why on the payer. A create that will never be sent again gives the
-// payer's key free.
+// payer's key free; an update that was sent before and is closed without its
+// outcome leaves in doubt what the customer holds of us.
 func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
 	if err := tx.closeChange(run, c.ID, to, reason, detail); err != nil {
 		return err
