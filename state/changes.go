@@ -53,7 +53,7 @@ func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending b
 	}
 	rows, err := l.query(ctx, `SELECT `+changeColumns+`
 		FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-		WHERE c.connection = ? AND c.lane = ? AND c.state `+states+` AND `+openStates+` AND c.change_id > ? ORDER BY `+order+` LIMIT ?`,
+		WHERE c.connection = ? AND c.lane = ? AND c.state `+states+` AND `+openStates+` AND c.change_id > ? ORDER BY `+order+limitTo,
 		connection, lane, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the changes: %w", err)

@@ -47,7 +47,7 @@ func (l *Ledger) OpenDeliveries(ctx context.Context, limit int) ([]OpenDelivery,
 		SELECT i.billing_id, max(i.inbox_id), min(i.attempts), EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = i.billing_id)
 		FROM inbox i WHERE i.state IN ('received', 'parked')
 		GROUP BY i.billing_id HAVING min(coalesce(i.next_attempt, '')) <= ?
-		ORDER BY min(i.inbox_id) LIMIT ?`, stamp(l.Now()), limit)
+		ORDER BY min(i.inbox_id)`+limitTo, stamp(l.Now()), limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the inbox: %w", err)
 	}

@@ -393,6 +393,11 @@ func (l *Ledger) disconnect() error {
 	return errors.Join(errs...)
 }
 
+// limitTo ends a query that gives as many rows at most as its last argument says.
+// To a bare parameter the engine compiles the query anew whenever one is bound,
+// because the number might call for another plan; to a sum it does not.
+const limitTo = " LIMIT ? + 0"
+
 // query runs a query on the readers.
 func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	stmt, err := l.preparedRead(ctx, query)

@@ -90,7 +90,7 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
 		                  AND c.lane = 'customer' AND c.state IN ('frozen', 'unknown'))
-		ORDER BY r.source_id LIMIT ?5`, connection, after, seenBy, mapping, limit)
+		ORDER BY r.source_id`+limitTo, connection, after, seenBy, mapping, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the records to plan: %w", err)
 	}

@@ -53,7 +53,7 @@ func (l *Ledger) MissingCount(ctx context.Context, connection string, run int64)
 // were last read.
 func (l *Ledger) MissingRecords(ctx context.Context, connection string, run int64, limit int) ([]connector.Record, error) {
 	rows, err := l.query(ctx, `SELECT source_id, record FROM source_records
-		WHERE connection = ? AND last_seen_run <> ? AND state <> 'deleted' ORDER BY source_id LIMIT ?`, connection, run, limit)
+		WHERE connection = ? AND last_seen_run <> ? AND state <> 'deleted' ORDER BY source_id`+limitTo, connection, run, limit)
 	if err != nil {
 		return nil, fmt.Errorf("look for records that are gone: %w", err)
 	}

@@ -64,7 +64,7 @@ var storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + `
 // narrows them to those that a run from that number on has seen; 0 takes all.
 func (l *Ledger) StoredRecords(ctx context.Context, connection, mapping string, since int64, after string, limit int) ([]StoredRecord, error) {
 	return l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+
-		"WHERE r.connection = ?1 AND r.source_id > ?3 AND r.last_seen_run >= ?4 ORDER BY r.source_id LIMIT ?5",
+		"WHERE r.connection = ?1 AND r.source_id > ?3 AND r.last_seen_run >= ?4 ORDER BY r.source_id"+limitTo,
 		connection, mapping, after, since, limit)
 }
 

@@ -109,7 +109,7 @@ func (f Filter) apply(query, stateColumn, order string) (string, []any) {
 	}
 	query += " ORDER BY " + order
 	if f.Limit > 0 {
-		query, args = query+" LIMIT ?", append(args, f.Limit)
+		query, args = query+limitTo, append(args, f.Limit)
 	}
 	return query, args
 }
