@@ -23,6 +23,7 @@ func told(t *testing.T, s story, tmpl template, at ...int) outcome {
 
 // covers F01, F02, F10, F39
 func TestCrashAtEveryPointOfEveryStory(t *testing.T) {
+	t.Parallel()
 	tmpl := newTemplate(t, memoryDir(t))
 	if len(stories) < 25 {
 		t.Fatalf("only %d stories", len(stories))

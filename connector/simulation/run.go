@@ -87,7 +87,10 @@ func randomStory(w *world) error {
 		if err := w.next(n); err != nil {
 			return err
 		}
-		w.oracle.check(w.procs[0])
+		if w.passed != w.checked { // a step that commits and asks nothing leaves the ledger as it was
+			w.oracle.check(w.procs[0])
+			w.checked = w.passed
+		}
 		if len(w.bad) > 0 {
 			return nil
 		}

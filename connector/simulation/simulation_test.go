@@ -72,7 +72,10 @@ func (t *tally) add(counts map[string]int, worlds int) {
 	}
 }
 
+// TestSimulation runs beside the other long tests: its worlds are played by other
+// processes.
 func TestSimulation(t *testing.T) {
+	t.Parallel()
 	if *seed != 0 {
 		playOne(t, newTemplate(t, memoryDir(t)), *seed)
 		return

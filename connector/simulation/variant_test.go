@@ -14,6 +14,7 @@ func TestEveryWeakerVariantIsCaught(t *testing.T) {
 	if scale > 1 {
 		t.Skip("the race detector adds nothing to what the oracle sees: run without it")
 	}
+	t.Parallel()
 	tmpl := newTemplate(t, memoryDir(t))
 	for _, v := range variants {
 		caught, by := atomic.Int64{}, atomic.Pointer[string]{}

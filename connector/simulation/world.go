@@ -76,6 +76,7 @@ type world struct {
 	fuse     int          // points until the next of them
 	inert    bool         // nobody dies just now
 	passed   int          // points of all processes so far
+	checked  int          // passed when the ledger was last checked
 	points   int          // of the story without its healing
 	requests atomic.Int64 // of all processes so far
 	deaths   int
@@ -402,7 +403,7 @@ func (w *world) restore() error {
 		return err
 	}
 	w.oracle.restored(w.backup.accepted)
-	w.inert = true
+	w.inert, w.checked = true, -1
 	defer func() { w.inert = false }()
 	return w.procs[0].ledger.Do(context.Background(), (*state.Tx).MarkRestored)
 }
