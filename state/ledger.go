@@ -394,8 +394,8 @@ func (l *Ledger) disconnect() error {
 }
 
 // limitTo ends a query that gives as many rows at most as its last argument says.
-// To a bare parameter the engine compiles the query anew whenever one is bound,
-// because the number might call for another plan; to a sum it does not.
+// SQLite compiles a query anew whenever a bare parameter of its LIMIT is bound, in
+// case the number calls for another plan; into a sum it does not look.
 const limitTo = " LIMIT ? + 0"
 
 // query runs a query on the readers.

@@ -13,7 +13,7 @@
 //
 // # What is judged
 //
-// Safety, at every request and after every step: S1 to S11, S13, S15 to S18, V2
+// Safety, at every request and after every step that could write: S1 to S11, S13, S15 to S18, V2
 // and V3 of faults.md section 4, that nothing is asked for again before a look at
 // it (F58), and that a cancelled mandate is not replaced by itself. Liveness, after
 // the healing: L1 to L4, L6 and S6, and L5 through a record that the service
@@ -51,7 +51,7 @@
 //
 //	go test ./connector/simulation                                   a few seeds, and everything else
 //	go test ./connector/simulation -run TestSimulation -seeds 5000 -from 0 -v            fresh ones
-//	go test ./connector/simulation -run TestSimulation -seeds 200000 -timeout 0 -v       an hour and a half
+//	go test ./connector/simulation -run TestSimulation -seeds 200000 -timeout 0 -v       over an hour
 //	go test ./connector/simulation -run TestSimulation -seed N -v                        one
 //	go test ./connector/simulation -run Crash -exhaustive -timeout 0 -v                  crashes in every story, and pairs
 //

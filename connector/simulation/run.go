@@ -87,7 +87,7 @@ func randomStory(w *world) error {
 		if err := w.next(n); err != nil {
 			return err
 		}
-		if w.passed != w.checked { // a step that commits and asks nothing leaves the ledger as it was
+		if w.passed != w.checked { // otherwise nothing was committed, and the ledger is as it was
 			w.oracle.check(w.procs[0])
 			w.checked = w.passed
 		}

@@ -403,7 +403,7 @@ func (w *world) restore() error {
 		return err
 	}
 	w.oracle.restored(w.backup.accepted)
-	w.inert, w.checked = true, -1
+	w.inert, w.checked = true, -1 // another ledger: check it whatever the step does
 	defer func() { w.inert = false }()
 	return w.procs[0].ledger.Do(context.Background(), (*state.Tx).MarkRestored)
 }
