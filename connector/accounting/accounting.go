@@ -6,6 +6,7 @@ package accounting
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -24,6 +25,12 @@ type Source interface {
 	// gives all. A source id appears in at least one page and may repeat. The
 	// sequence ends after the first error; only a sequence that ends without one
 	// was a complete read. A record that cannot be read whole is yielded with
-	// its Problem set and stops nobody else's.
+	// its Problem set and stops nobody else's. After an error that is ErrUndecided
+	// what was yielded holds all the same.
 	Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error]
 }
+
+// ErrUndecided ends a read behind which there is more, and nothing can tell what.
+// What was yielded before it is as good as that of a complete read, and may be
+// worked on; nothing is concluded about what was not.
+var ErrUndecided = errors.New("what comes behind it cannot be told apart")

@@ -15,39 +15,49 @@ type Census struct {
 	Began func() time.Time                       // when the read began, by the system's clock
 }
 
-// WalkCounted walks like Walk and compares what it met with the system's own
-// count. It is for listings whose order is believed to be stable and not promised
-// to be: a pass that met fewer customers than there are is followed by another,
-// until one meets no customer for the first time that was there, unchanged, when
-// the read began. What was added or edited since belongs to the next read. Where
-// the counts agree, nothing is read twice.
+// WalkCounted walks a listing whose pages are found by their position. A customer
+// that leaves it behind the page being read moves all behind it one place forward,
+// and one of them is not met; the system's count falls as well, or stays the same
+// where another one was added. So neither a count nor a single pass proves anything
+// about a listing of several pages. It is walked until one of these holds:
+//
+//   - nothing can be hidden between the pages: there is one, or they overlap; and
+//     the pass met as many customers as the system counts;
+//   - a pass met every customer of the pass before once more, which shows that none
+//     of them had left it, and none for the first time that was there, unchanged,
+//     when the read began.
+//
+// A pass that met a customer in two places proves nothing, nor does an empty one
+// where the system counts somebody. What was added or edited
+// since the read began belongs to the next one. Records are yielded as by Walk, and
+// those of further passes only when they are new or changed.
 func WalkCounted(ctx context.Context, p Pager, c Census) iter.Seq2[connector.Page, error] {
-	return func(yield func(connector.Page, error) bool) {
-		met := map[string]bool{}
-		for pass := 1; ; pass++ {
-			late := 0 // customers met first in this pass, though they were there before
-			for page, err := range Walk(ctx, p) {
-				for _, r := range page.Records {
-					if !met[r.SourceID] && r.UpdatedAt.Before(c.Began()) {
-						late++
-					}
-					met[r.SourceID] = true
-				}
-				if !yield(page, err) || err != nil {
-					return
-				}
+	return walking(p, func(w *walk) error {
+		w.began = c.Began
+		for before := (passed{moved: true}); ; {
+			if err := w.pass(ctx); err != nil || w.stopped {
+				return err
 			}
 			total, err := c.Total(ctx)
-			switch {
-			case err != nil:
-				yield(connector.Page{}, err)
-				return
-			case len(met) >= total, pass > 1 && late == 0:
-				return
-			case pass == defaultMaxPasses:
-				yield(connector.Page{}, unsettled("its list of customers changed in each of %d passes", pass))
-				return
+			if err != nil {
+				return err
 			}
+			together := w.pages == 1 || w.pager.Overlaps
+			switch {
+			case together && !w.moved && w.met >= total:
+				return nil
+			case !before.moved && w.again == before.met && w.late == 0 && (w.met > 0 || total == 0):
+				return nil
+			case w.passed == w.pager.MaxPasses:
+				return unsettled("its list of customers changed in each of %d passes", w.passed)
+			}
+			before = passed{met: w.met, moved: w.moved}
 		}
-	}
+	})
+}
+
+// passed is what a pass leaves for the next to confirm.
+type passed struct {
+	met   int  // ids
+	moved bool // it proves nothing
 }

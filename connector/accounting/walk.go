@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"time"
 
 	"payersync/connector"
 )
@@ -19,12 +20,12 @@ type Pager struct {
 	// pass: what an adapter keeps between pages starts anew with it.
 	Fetch func(ctx context.Context, n int) (Sheet, error)
 
-	// Twice walks the listing again until a pass finds no id that is new. It is
-	// for listings whose order may shift under the walk (fault F46).
-	Twice bool
+	// Overlaps promises that every page but the first begins with a customer that
+	// the pass met before: then none can be hidden between two pages.
+	Overlaps bool
 
 	MaxPages  int // of one pass; more is an error; 0 for 20,000
-	MaxPasses int // with Twice; without an agreement by then it is an error; 0 for 6
+	MaxPasses int // of WalkCounted; without a proof by then it is an error; 0 for 6
 }
 
 // Sheet is one page as an adapter fetched it.
@@ -38,16 +39,23 @@ const (
 	defaultMaxPasses = 6
 )
 
-// Walk yields every record of a listing: the union over its pages and passes. A
-// record that comes again is yielded again only when it changed meanwhile. Two
-// pages in a row that hold no id which is new to the pass are an error, since a
-// listing that repeats itself never ends; so is one that is longer than
-// MaxPages. Each page carries what it adds to the proof of a complete read. The
-// sequence ends after the first error.
+// Walk yields every record of a listing in one pass. It is for listings that a
+// page cannot skip anything of, whatever is added or removed meanwhile: those that
+// are asked for what comes behind an id, or read from a snapshot. A record that
+// comes again is yielded again only when it changed meanwhile. Two pages in a row
+// that hold no id which is new to the pass are an error, since a listing that
+// repeats itself never ends; so is one that is longer than MaxPages. Each page
+// carries what it adds to the proof of a complete read. The sequence ends after the
+// first error.
 func Walk(ctx context.Context, p Pager) iter.Seq2[connector.Page, error] {
+	return walking(p, func(w *walk) error { return w.pass(ctx) })
+}
+
+// walking yields what steps walks.
+func walking(p Pager, steps func(*walk) error) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
 		w := &walk{pager: p.withDefaults(), yield: yield, seen: map[string]sight{}}
-		if err := w.passes(ctx); err != nil && !w.stopped {
+		if err := steps(w); err != nil && !w.stopped {
 			yield(connector.Page{}, err)
 		}
 	}
@@ -68,9 +76,16 @@ type walk struct {
 	pager   Pager
 	yield   func(connector.Page, error) bool
 	seen    map[string]sight // by id, over all passes: all that is kept of a list that may be very long
+	began   func() time.Time // when the read began; nil where nobody asks who was late
 	passed  int              // passes begun
-	met     int              // ids of this pass
 	stopped bool             // the consumer has enough
+
+	// Of the pass under way.
+	pages int
+	met   int  // ids
+	again int  // ids that the pass before met too
+	late  int  // ids met for the first time in a later pass, although they were there unchanged when the read began
+	moved bool // an id was met in two places
 }
 
 // sight is how a record was met last.
@@ -79,25 +94,10 @@ type sight struct {
 	pass int
 }
 
-// passes walks the listing once, or until a pass finds no id that is new.
-func (w *walk) passes(ctx context.Context) error {
-	for n := 1; ; n++ {
-		before := len(w.seen)
-		if err := w.pass(ctx); err != nil || w.stopped {
-			return err
-		}
-		switch {
-		case !w.pager.Twice, n > 1 && len(w.seen) == before:
-			return nil
-		case n >= w.pager.MaxPasses:
-			return unsettled("its list of customers changed in each of %d passes", n)
-		}
-	}
-}
-
 // pass walks the listing from its first page to its last.
 func (w *walk) pass(ctx context.Context) error {
-	w.passed, w.met = w.passed+1, 0
+	w.passed++
+	w.pages, w.met, w.again, w.late, w.moved = 0, 0, 0, 0, false
 	stale := 0 // pages in a row without an id that is new to the pass
 	for n := range w.pager.MaxPages {
 		if err := ctx.Err(); err != nil {
@@ -130,18 +130,29 @@ func (w *walk) pass(ctx context.Context) error {
 }
 
 // page keeps the records that are new to the walk, or changed, and counts those
-// that the pass met before.
+// that the pass met before. A page may begin with some of these: customers that
+// were added meanwhile push others on. Anywhere else they have moved.
 func (w *walk) page(records []connector.Record) connector.Page {
 	page := connector.Page{Proof: connector.Proof{Pages: 1}}
+	w.pages++
+	before := w.met
 	for _, r := range records {
 		last, known := w.seen[r.SourceID]
 		now := sight{pass: w.passed}
 		_, _ = hex.Decode(now.hash[:], []byte(r.Hash())) // it is the hex of a SHA-256
 		w.seen[r.SourceID] = now
-		if last.pass == now.pass {
+		switch {
+		case last.pass == now.pass:
 			page.Proof.Repeats++
-		} else {
+			w.moved = w.moved || w.met > before
+		case known && last.pass == now.pass-1:
 			w.met++
+			w.again++
+		default:
+			w.met++
+			if w.passed > 1 && !known && w.began != nil && r.UpdatedAt.Before(w.began()) {
+				w.late++
+			}
 		}
 		if !known || last.hash != now.hash {
 			page.Records = append(page.Records, r)

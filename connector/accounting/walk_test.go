@@ -108,33 +108,6 @@ func TestWalkByIDLosesNothingWhateverIsEditedMeanwhile(t *testing.T) {
 	})
 }
 
-// covers F46
-func TestSecondPassFindsWhatAShiftingOrderHid(t *testing.T) {
-	t.Parallel()
-	walked := func(twice bool) (int, connector.Proof) {
-		l := newListing(100, 10)
-		l.byAge = true
-		edits := 3
-		l.after = func() { // edits within the first pages: all behind them move up
-			for ; edits > 0; edits-- {
-				l.edit(edits)
-			}
-		}
-		ids, proof, err := collect(t.Context(), accounting.Pager{Fetch: l.fetch, Twice: twice})
-		if err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(ids)
-		return len(slices.Compact(ids)), proof
-	}
-	if got, _ := walked(false); got != 97 {
-		t.Errorf("one pass gave %d customers; the order must hide three of 100 for this test to say anything", got)
-	}
-	if got, proof := walked(true); got != 100 || proof.Passes != 3 {
-		t.Errorf("got %d customers in %d passes, want 100 in 3", got, proof.Passes)
-	}
-}
-
 func TestRecordThatChangedIsGivenAgainAndOneThatDidNotIsCounted(t *testing.T) {
 	t.Parallel()
 	sheets := [][]connector.Record{
@@ -171,7 +144,6 @@ func TestWalkThatCannotBeCompleteEndsWithAnErrorThatMayPass(t *testing.T) {
 		{"the same page again and again", accounting.Pager{Fetch: same}, 3, "pages 2 and 3 of its list of customers hold nothing"},
 		{"empty pages without end", accounting.Pager{Fetch: func(context.Context, int) (accounting.Sheet, error) { return accounting.Sheet{}, nil }}, 2, "hold nothing"},
 		{"more pages than anybody has", accounting.Pager{MaxPages: 2, Fetch: endless}, 2, "does not end after 2 pages"},
-		{"another list at each pass", accounting.Pager{Twice: true, MaxPasses: 4, Fetch: endless}, 12, "changed in each of 4 passes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -206,7 +178,7 @@ func TestWalkFetchesNothingMoreForAConsumerThatStopped(t *testing.T) {
 	t.Parallel()
 	l, fetched := newListing(10, 2), 0
 	l.after = func() { fetched++ }
-	for range accounting.Walk(t.Context(), accounting.Pager{Fetch: l.fetch, Twice: true}) {
+	for range accounting.Walk(t.Context(), accounting.Pager{Fetch: l.fetch}) {
 		break
 	}
 	if fetched != 1 {

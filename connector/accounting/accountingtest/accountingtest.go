@@ -51,6 +51,7 @@ type Company struct {
 	// What a live system does while it is read.
 	Serve    func(after func())    // has after called behind every page of customers that the system serves; nil for no more
 	Tie      func(ids []string)    // gives the customers one and the same time of last edit
+	Leave    func(id string)       // takes the customer out of the system, which keeps no trace of it
 	Erase    func(id string)       // takes the customer's personal data away; at least a full read shows it
 	Pass     func(d time.Duration) // moves the system's clock on
 	Troubles []Trouble             // expired token, minute and day limits, 5xx, HTML instead of JSON, …
@@ -110,8 +111,9 @@ var checks = []check{
 	{name: "reads between changes end at a full dump", run: endsAtAFullDump},
 	{name: "edits under the read lose nothing", many: true, lacks: lacksServe, run: losesNothing},
 	{name: "changes under the reads end at a full dump", many: true, lacks: lacksServe, run: endsAtAFullDumpUnderFire},
+	{name: "customers that leave under the read hide nobody", many: true, lacks: lacksLeave, run: hidesNobody},
 	{name: "erased customer is seen by the next full read", lacks: lacksErase, run: seesAnErasure},
-	{name: "trouble is overcome or reported", many: true, lacks: lacksTroubles, run: outlivesTrouble},
+	{name: "trouble is overcome or reported as what it is", many: true, lacks: lacksTroubles, run: outlivesTrouble},
 }
 
 func lacksAdd(_ context.Context, c Company) string { return missing("add customers", c.Add != nil) }

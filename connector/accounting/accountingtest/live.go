@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/accounting"
 )
 
 // Trouble is something that a system's answers may suffer.
@@ -19,9 +20,43 @@ type Trouble struct {
 	// ends it.
 	Begin func() (end func())
 
-	// Passes says that a source gets over it by itself: the read is complete. Else
-	// the read must end with an error.
-	Passes bool
+	Ends Ending // how a read in this trouble ends
+}
+
+// Ending is how a read in trouble must end: what is done about it hangs on the kind
+// of its error.
+type Ending string
+
+// The endings. With Complete the source gets over it by itself; with all others the
+// error must be of the kind.
+const (
+	Complete     Ending = "complete"
+	Parked       Ending = "parked"       // an *accounting.Parked: nothing is asked before its time
+	Disconnected Ending = "disconnected" // an *accounting.Disconnected: a person must mend it
+	Unavailable  Ending = "unavailable"  // connector.FaultUnavailable: it may be well later
+	Refused      Ending = "refused"      // connector.FaultRejected: the request itself is not taken
+)
+
+// check returns in what the error of a read is not of the kind.
+func (e Ending) check(err error) error {
+	var parked *accounting.Parked
+	var disconnected *accounting.Disconnected
+	ok := false
+	switch e {
+	case Parked:
+		ok = errors.As(err, &parked) && !parked.Until.IsZero()
+	case Disconnected:
+		ok = errors.As(err, &disconnected) && disconnected.Reason != ""
+	case Unavailable:
+		ok = connector.FaultOf(err) == connector.FaultUnavailable
+	case Refused:
+		ok = connector.FaultOf(err) == connector.FaultRejected
+	case Complete: // an error is none of it
+	}
+	if !ok {
+		return fmt.Errorf("the read ended with %q; want its end to be %q", fmt.Sprint(err), e)
+	}
+	return nil
 }
 
 // editsPerPage is how many edits Lost and the checks make behind each page.
@@ -127,14 +162,12 @@ func (t Trouble) judge(c Company, got reading) error {
 	switch {
 	case got.violation != nil:
 		return got.violation
-	case t.Passes && got.err != nil:
-		return fmt.Errorf("the source did not get over it: %w", got.err)
-	case t.Passes:
+	case t.Ends == Complete && got.err == nil:
 		return equal(c.Truth(), got.records)
 	case got.err == nil:
 		return errors.New("the read ended as if it were complete")
 	}
-	return nil
+	return t.Ends.check(got.err)
 }
 
 // pass lets time pass in the system, where that can be done.
@@ -152,6 +185,58 @@ func (c Company) lasting(kept map[string]connector.Record) []connector.Record {
 		_, exists := truth[r.SourceID]
 		return !exists && r.State == connector.RecordDeleted
 	})
+}
+
+// hidesNobody lets customers leave behind the page being read, alone and beside
+// others that are added. All behind them may move one place forward: none of these
+// may be left out by a read that ends as complete, and none may be given twice.
+func hidesNobody(ctx context.Context, c Company) error {
+	for _, adds := range []bool{false, true} {
+		order, err := complete(ctx, c, time.Time{})
+		if err != nil {
+			return err
+		}
+		served := 0
+		c.Serve(func() {
+			if served++; served > 2 {
+				return
+			}
+			c.Leave(order[served].SourceID)
+			if adds && c.Add != nil {
+				c.Add()
+			}
+		})
+		got := read(ctx, c.Source, time.Time{})
+		c.Serve(nil)
+		if err := errors.Join(got.err, got.violation); err != nil {
+			return fmt.Errorf("read while customers leave: %w", err)
+		}
+		if err := missesNobody(order, c.Truth(), got.records); err != nil {
+			return fmt.Errorf("while customers leave, and others are added: %t: %w", adds, err)
+		}
+	}
+	return nil
+}
+
+// missesNobody checks that what was there before and after a read is in it, once.
+func missesNobody(before, after, got []connector.Record) error {
+	there, given := byID(after), map[string]string{}
+	for _, r := range got {
+		if hash := r.Hash(); given[r.SourceID] == hash {
+			return fmt.Errorf("%s was given twice", r.SourceID)
+		}
+		given[r.SourceID] = r.Hash()
+	}
+	for _, r := range before {
+		if _, ok := there[r.SourceID]; ok && given[r.SourceID] == "" {
+			return fmt.Errorf("%s was there all the time, and the read ended as complete without it", r.SourceID)
+		}
+	}
+	return nil
+}
+
+func lacksLeave(_ context.Context, c Company) string {
+	return missing("lose customers under a read", c.Leave != nil && c.Serve != nil)
 }
 
 func lacksServe(_ context.Context, c Company) string {

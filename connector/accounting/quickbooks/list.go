@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"time"
 
@@ -20,28 +19,23 @@ type listing struct {
 	since  time.Time
 	first  time.Time // QuickBooks' time at the first page
 
-	met    map[string]bool // ids
-	at     int             // position of the last row
-	anchor string          // its id
-	moved  bool            // a page did not begin with the row that the page before ended with
+	met map[string]bool // ids
+	at  int             // position of the last row
 }
 
-// fetch reads page n, counted from 0. Every page but the first begins with the
-// last row of the page before: so it shows when the list moved meanwhile, as it
-// does when a customer is merged away. The list ends with a page that has no row
-// which was not met before.
+// fetch reads page n, counted from 0. Every page but the first begins with a row
+// that was met before, and so with no gap: where the list moved up meanwhile, as it
+// does when a customer is merged away, fetch goes back until it finds such a row.
+// The list ends with a page that has no row which was not met before.
 func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 	if n == 0 {
-		l.met, l.at, l.anchor, l.moved = map[string]bool{}, 1, "", false
+		l.met, l.at = map[string]bool{}, 1
 	}
-	said, a, err := l.source.query(ctx, l.statement(l.at))
-	if err != nil {
-		return accounting.Sheet{}, err
+	records, err := l.page(ctx)
+	for err == nil && n > 0 && l.at > 1 && (len(records) == 0 || !l.met[records[0].SourceID]) {
+		l.at = max(1, l.at-max(1, l.source.config.PageSize-1))
+		records, err = l.page(ctx)
 	}
-	if l.first.IsZero() {
-		l.first = a.Date()
-	}
-	records, err := l.source.records(ctx, said.Customer)
 	if err != nil {
 		return accounting.Sheet{}, err
 	}
@@ -49,13 +43,20 @@ func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 	for _, r := range records {
 		l.met[r.SourceID] = true
 	}
-	if n > 0 && (len(records) == 0 || records[0].SourceID != l.anchor) {
-		l.moved = true
-	}
-	if len(records) > 0 {
-		l.at, l.anchor = l.at+len(records)-1, records[len(records)-1].SourceID
-	}
+	l.at += max(0, len(records)-1)
 	return accounting.Sheet{Records: records, Last: len(l.met) == before}, nil
+}
+
+// page reads the rows from the position on.
+func (l *listing) page(ctx context.Context) ([]connector.Record, error) {
+	said, a, err := l.source.query(ctx, l.statement(l.at))
+	if err != nil {
+		return nil, err
+	}
+	if l.first.IsZero() {
+		l.first = a.Date()
+	}
+	return l.source.records(ctx, said.Customer)
 }
 
 // statement selects the customers from a position, inactive ones included, which
@@ -68,14 +69,10 @@ func (l *listing) statement(start int) string {
 	return fmt.Sprintf("SELECT * FROM Customer WHERE %s ORDERBY Id STARTPOSITION %d MAXRESULTS %d", where, start, l.source.config.PageSize)
 }
 
-// total is how many customers the pass should have met: those it did, unless the
-// list moved under it and nobody can tell. A full read that met nobody is believed
-// when QuickBooks counts nobody.
+// total is how many customers the pass should have met: those it did, for its pages
+// overlap. A full read that met nobody is believed when QuickBooks counts nobody.
 func (l *listing) total(ctx context.Context) (int, error) {
-	switch {
-	case l.moved:
-		return math.MaxInt, nil
-	case len(l.met) > 0 || !l.since.IsZero():
+	if len(l.met) > 0 || !l.since.IsZero() {
 		return 0, nil
 	}
 	said, a, err := l.source.query(ctx, "SELECT COUNT(*) FROM Customer WHERE "+everybody)

@@ -174,7 +174,7 @@ func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[conne
 		}
 		l := &listing{source: s, since: since}
 		census := accounting.Census{Total: l.total, Began: func() time.Time { return l.first }}
-		for page, err := range accounting.WalkCounted(ctx, accounting.Pager{Fetch: l.fetch}, census) {
+		for page, err := range accounting.WalkCounted(ctx, accounting.Pager{Fetch: l.fetch, Overlaps: true}, census) {
 			if !yield(page, err) {
 				return
 			}

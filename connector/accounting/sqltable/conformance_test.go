@@ -99,6 +99,7 @@ func openLedger(t testing.TB, l ledger, n int) accountingtest.Company {
 	return accountingtest.Company{
 		Source: w, Truth: l.truth, Add: l.add, Edit: l.edit, Archive: l.archive, Spoil: l.ruin, Break: l.failing,
 		Serve: func(after func()) { w.after = after },
+		Leave: func(id string) { execute(t, l.db, "DELETE FROM customers WHERE id = "+id) },
 	}
 }
 

@@ -38,6 +38,7 @@ func (b *books) company() accountingtest.Company {
 		Archive: func(id string) { b.Write("party.party", number(b.t, id), trytontest.Values{"active": false}) },
 		Merge:   func(loser, survivor string) { b.Replace(number(b.t, loser), number(b.t, survivor)) },
 		Erase:   func(id string) { b.Erase(number(b.t, id)) },
+		Leave:   func(id string) { b.Delete("party.party", number(b.t, id)) },
 		Spoil: func(id string) {
 			b.spoilt[number(b.t, id)] = true
 			b.Write("party.party", number(b.t, id), trytontest.Values{"name": "North\x00wind"})
@@ -100,8 +101,8 @@ func (b *books) edit(id string) {
 
 func (b *books) troubles() []accountingtest.Trouble {
 	// onSecondPage lets the second page of a read, and it alone, meet something.
-	onSecondPage := func(name string, passes bool, meet func(trytontest.Call, http.ResponseWriter) bool) accountingtest.Trouble {
-		return accountingtest.Trouble{Name: name, Passes: passes, Begin: func() func() {
+	onSecondPage := func(name string, ends accountingtest.Ending, meet func(trytontest.Call, http.ResponseWriter) bool) accountingtest.Trouble {
+		return accountingtest.Trouble{Name: name, Ends: ends, Begin: func() func() {
 			reads := 0
 			b.front.Answer(func(c trytontest.Call, w http.ResponseWriter) bool {
 				if !isRead(c) {
@@ -122,18 +123,18 @@ func (b *books) troubles() []accountingtest.Trouble {
 		}
 	}
 	return []accountingtest.Trouble{
-		onSecondPage("session lost", true, func(c trytontest.Call, _ http.ResponseWriter) bool {
+		onSecondPage("session lost", accountingtest.Complete, func(c trytontest.Call, _ http.ResponseWriter) bool {
 			b.EndSession(c.Auth)
 			return false
 		}),
-		onSecondPage("server error", false, says(503, "text/plain", "busy")),
-		onSecondPage("web page with status 200", false, says(200, "text/html", "<html>Maintenance</html>")),
-		onSecondPage("error with status 200", false, says(200, "application/json", `{"id":1,"error":["UserError",["You may not.","",null]]}`)),
-		onSecondPage("answer without result", false, says(200, "application/json", `{"id":1}`)),
-		onSecondPage("result of another form", false, says(200, "application/json", `{"id":1,"result":{"id":1}}`)),
-		onSecondPage("page that came before", false, says(200, "application/json", `{"id":1,"result":[{"id":1}]}`)),
-		onSecondPage("too many requests", false, says(429, "text/html", "slow down")),
-		onSecondPage("permission withdrawn", false, says(403, "text/html", "no")),
+		onSecondPage("server error", accountingtest.Unavailable, says(503, "text/plain", "busy")),
+		onSecondPage("web page with status 200", accountingtest.Unavailable, says(200, "text/html", "<html>Maintenance</html>")),
+		onSecondPage("error with status 200", accountingtest.Refused, says(200, "application/json", `{"id":1,"error":["UserError",["You may not.","",null]]}`)),
+		onSecondPage("answer without result", accountingtest.Unavailable, says(200, "application/json", `{"id":1}`)),
+		onSecondPage("result of another form", accountingtest.Unavailable, says(200, "application/json", `{"id":1,"result":{"id":1}}`)),
+		onSecondPage("page that came before", accountingtest.Unavailable, says(200, "application/json", `{"id":1,"result":[{"id":1}]}`)),
+		onSecondPage("too many requests", accountingtest.Parked, says(429, "text/html", "slow down")),
+		onSecondPage("permission withdrawn", accountingtest.Disconnected, says(403, "text/html", "no")),
 	}
 }
 

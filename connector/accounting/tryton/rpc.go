@@ -80,7 +80,7 @@ func (c *client) ask(ctx context.Context, session, method string, result any, pa
 	case http.StatusForbidden:
 		return &accounting.Disconnected{Reason: "its user may not use " + method}
 	}
-	return refusedCall(got)
+	return c.refusedCall(got)
 }
 
 // login returns the session to use: a new one when there is none yet, or when the
@@ -132,7 +132,7 @@ func (c *client) loginRefused(ctx context.Context, got answer) error {
 			return fmt.Errorf("park the Tryton login: %w", err)
 		}
 	default:
-		return refusedCall(got)
+		return c.refusedCall(got)
 	}
 	return c.refused
 }
@@ -144,7 +144,7 @@ func (c *client) version(ctx context.Context) (version, date string, err error) 
 		return "", "", err
 	}
 	if got.status != http.StatusOK {
-		return "", "", refusedCall(got)
+		return "", "", c.refusedCall(got)
 	}
 	err = c.decode(got.body, &version)
 	return version, got.date, err
@@ -208,11 +208,15 @@ func unanswered(err error) error {
 }
 
 // refusedCall is the error of an answer whose status is no success.
-func refusedCall(got answer) error {
+func (c *client) refusedCall(got answer) error {
 	fault := connector.FaultRejected
 	switch {
 	case got.status == http.StatusTooManyRequests:
-		fault = connector.FaultThrottled
+		until := got.retryAt
+		if until.IsZero() {
+			until = c.now().Add(time.Minute)
+		}
+		return &accounting.Parked{Until: until}
 	case got.status == http.StatusNotFound:
 		fault = connector.FaultNotFound
 	case got.status >= http.StatusInternalServerError:

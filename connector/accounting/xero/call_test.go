@@ -52,11 +52,11 @@ func TestReadAsksForWhatSourcesSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := lists(b)
-	if len(asked) != 3 {
-		t.Fatalf("%d list requests, want 3", len(asked))
+	if len(asked) != 6 {
+		t.Fatalf("%d list requests, want three pages and once more the same, which confirms them", len(asked))
 	}
 	for i, r := range asked {
-		want := fmt.Sprintf("includeArchived=true&order=ContactID+ASC&page=%d&pageSize=10", i+1)
+		want := fmt.Sprintf("includeArchived=true&order=ContactID+ASC&page=%d&pageSize=10", i%3+1)
 		got := []string{r.URL.RawQuery, r.Header.Get("If-Modified-Since"), r.Header.Get("Accept"), r.Header.Get("Xero-Tenant-Id")}
 		if diff := cmp.Diff([]string{want, "2026-11-20T08:59:59Z", "application/json", b.Tenants[0].ID}, got); diff != "" {
 			t.Errorf("request %d (-want +got):\n%s", i+1, diff)
@@ -119,7 +119,7 @@ func (s shifting) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // covers F46
-func TestOrderThatIsNotKeptCostsAnotherPassAndNoContact(t *testing.T) {
+func TestOrderThatIsNotKeptCostsFurtherPassesAndNoContact(t *testing.T) {
 	t.Parallel()
 	b := open(t, 30, xero.Config{})
 	before := b.Contacts()
@@ -143,8 +143,11 @@ func TestOrderThatIsNotKeptCostsAnotherPassAndNoContact(t *testing.T) {
 	for _, r := range records {
 		seen[r.SourceID] = true
 	}
-	if len(seen) != 30 || proof.Passes != 2 || proof.Pages != 6 {
-		t.Errorf("%d of 30 contacts, proof %+v; want all in 2 passes of 3 pages: the one that came short, and the one that mends it", len(seen), proof)
+	if len(seen) != 30 || proof.Passes != 3 || proof.Pages != 9 {
+		t.Errorf("%d of 30 contacts, proof %+v; want all in 3 passes of 3 pages: the one that came short, the one that mends it, and the one that confirms it", len(seen), proof)
+	}
+	if len(records) != 31 {
+		t.Errorf("%d records were given, want each contact once and the edited one twice", len(records))
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 	"payersync/connector/transport"
 )
 
-// covers F21, F29, F44, F45, F46
+// covers F21, F29, F44, F45, F46, F110
 func TestSourceConforms(t *testing.T) {
 	accountingtest.Run(t, accountingtest.Harness{Open: openBooks, Many: 35})
 }
@@ -77,16 +77,19 @@ func (b *books) company(s accounting.Source) accountingtest.Company {
 		Spoil: func(id string) { b.Edit(id, func(c *xerotest.Contact) { c.Spoilt = true }) },
 		Break: func() func() { b.Suffer(xerotest.Down, 1, 0); return b.Mend },
 		Tie:   func(ids []string) { b.Tie(b.now(), ids...) },
+		Leave: b.Remove,
 	}
-	c.Troubles = append(c.Troubles, accountingtest.Trouble{Name: "access token expired", Passes: true, Begin: func() func() {
+	c.Troubles = append(c.Troubles, accountingtest.Trouble{Name: "access token expired", Ends: accountingtest.Complete, Begin: func() func() {
 		b.AfterPage(b.ExpireTokens)
 		return func() { b.AfterPage(nil) }
 	}})
-	for _, f := range []xerotest.Fault{
-		xerotest.Down, xerotest.Overloaded, xerotest.WebPage, xerotest.XML, xerotest.Cut, xerotest.NoList, xerotest.WrongPage,
-		xerotest.MinuteLimit, xerotest.DayLimit, xerotest.Withdrawn, xerotest.NoScope, xerotest.Expired,
+	for f, ends := range map[xerotest.Fault]accountingtest.Ending{
+		xerotest.Down: accountingtest.Unavailable, xerotest.Overloaded: accountingtest.Unavailable, xerotest.WebPage: accountingtest.Unavailable,
+		xerotest.XML: accountingtest.Unavailable, xerotest.Cut: accountingtest.Unavailable, xerotest.NoList: accountingtest.Unavailable,
+		xerotest.WrongPage: accountingtest.Unavailable, xerotest.MinuteLimit: accountingtest.Parked, xerotest.DayLimit: accountingtest.Parked,
+		xerotest.Withdrawn: accountingtest.Disconnected, xerotest.NoScope: accountingtest.Disconnected, xerotest.Expired: accountingtest.Disconnected,
 	} {
-		c.Troubles = append(c.Troubles, accountingtest.Trouble{Name: string(f), Begin: func() func() {
+		c.Troubles = append(c.Troubles, accountingtest.Trouble{Name: string(f), Ends: ends, Begin: func() func() {
 			b.Suffer(f, 1, 3600)
 			return func() { b.Mend(); b.limiter.Unpark() }
 		}})

@@ -98,7 +98,8 @@ type Server struct {
 	Custom  bool             // the app is a Custom Connection: tokens are good for the organisation alone
 
 	mu       sync.Mutex
-	contacts []*Contact          // in the order they were added
+	contacts []*Contact // in the order they were added
+	added    int
 	byID     map[string]*Contact // the same
 	tokens   map[string]bool     // live access tokens
 	issued   int
@@ -127,7 +128,8 @@ func (s *Server) Add(n int) []string {
 	defer s.lock()()
 	ids := make([]string, n)
 	for i := range ids {
-		n := len(s.contacts) + 1
+		s.added++
+		n := s.added
 		c := newContact(guid(n), n, s.Now())
 		s.contacts, s.byID[c.ContactID], ids[i] = append(s.contacts, c), c, c.ContactID
 	}
@@ -193,6 +195,14 @@ func (s *Server) Erase(id string) {
 	s.Edit(id, func(c *Contact) {
 		*c = Contact{ContactID: c.ContactID, ContactStatus: "GDPRREQUEST", Name: "Erased", EmailAddress: new(string), Addresses: []Address{}, Phones: []Phone{}, ContactPersons: []Person{}, ContactGroups: []Group{}}
 	})
+}
+
+// Remove takes a contact out of the books without a trace, as Xero does not and a
+// permission that was narrowed would.
+func (s *Server) Remove(id string) {
+	defer s.lock()()
+	delete(s.byID, id)
+	s.contacts = slices.DeleteFunc(s.contacts, func(c *Contact) bool { return c.ContactID == id })
 }
 
 // Tie gives contacts one and the same time of last edit, as a bulk import does.
