@@ -201,7 +201,7 @@ func (e *export) noHeader(search *headerSearch, start []byte) error {
 }
 
 // rows yields the rows below the header with their ids. It ends after the first
-// error.
+// error; a *strayMark is one.
 func (e *export) rows(ctx context.Context) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
 		r, err := e.belowHeader()
@@ -235,7 +235,7 @@ func (e *export) belowHeader() (*rowReader, error) {
 			return nil, err
 		}
 		if above.line == e.header.line {
-			r.width = len(e.header.names)
+			r.enter(len(e.header.names))
 			return r, nil
 		}
 	}
@@ -256,28 +256,64 @@ func (e *export) rewind() error {
 // unreadable wraps an error of the file or the context.
 func (e *export) unreadable(err error) error { return fmt.Errorf("read %s: %w", e.path, err) }
 
+// survey is what a first reading of the file found out.
+type survey struct {
+	shared sharedIDs
+	stray  *strayMark // where the file stops making sense; nil when it does to its end
+}
+
 // sharedIDs holds, for every id that several rows have, the lines of these rows.
 type sharedIDs map[string][]int
 
-// sharedIDs reads the file once for its ids alone.
-func (e *export) sharedIDs(ctx context.Context) (sharedIDs, error) {
-	first, shared := map[string]int{}, sharedIDs{}
+// survey reads the file once for its ids and its quotation marks.
+func (e *export) survey(ctx context.Context) (survey, error) {
+	first, found := map[string]int{}, survey{shared: sharedIDs{}}
 	for r, err := range e.rows(ctx) {
+		if errors.As(err, &found.stray) {
+			break
+		}
 		if err != nil {
-			return nil, err
+			return found, err
 		}
 		line, seen := first[r.id]
 		switch {
 		case !seen:
 			first[strings.Clone(r.id)] = r.line // the id is a part of its whole row's text
-		case shared[r.id] == nil:
-			shared[strings.Clone(r.id)] = []int{line, r.line}
+		case found.shared[r.id] == nil:
+			found.shared[strings.Clone(r.id)] = []int{line, r.line}
 		default:
-			shared[r.id] = append(shared[r.id], r.line)
+			found.shared[r.id] = append(found.shared[r.id], r.line)
 		}
 	}
-	return shared, nil
+	return found, nil
 }
+
+// certain yields the rows that can be told from the text of a cell. All others
+// come as one, which has a problem.
+func (e *export) certain(ctx context.Context, stray *strayMark) iter.Seq2[row, error] {
+	return func(yield func(row, error) bool) {
+		for r, err := range e.rows(ctx) {
+			if errors.As(err, &stray) || err == nil && stray != nil && r.line >= stray.from {
+				yield(e.header.identify(stray.row()), nil)
+				return
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// row stands for everything from the first line that is not certain.
+func (s *strayMark) row() row {
+	return row{line: s.from, problem: fmt.Sprintf("L%s. None of it was used. Please c%s.", s.why()[1:], strayNext[1:]), cut: s.cut}
+}
+
+func (s *strayMark) why() string {
+	return fmt.Sprintf("line %d has a quotation mark in the wrong place, so that rows and text cannot be told apart from line %d on", s.line, s.from)
+}
+
+const strayNext = "correct that line (inside quotation marks, a mark is written twice) and export the file again"
 
 // repeated reports whether an earlier row stands for this one.
 func (s sharedIDs) repeated(r row) bool {

@@ -73,13 +73,14 @@ func columnNames(cells []string) []string {
 type headerSearch struct {
 	ids     [][]string
 	nearest []string
+	stray   *strayMark // that ended a search; with the wrong delimiter many do
 }
 
 // in returns the header within the first rows of r; false when there is none.
 func (s *headerSearch) in(r *rowReader) (header, bool, error) {
 	for range headerRows {
 		found, err := r.next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.As(err, &s.stray) {
 			break
 		}
 		if err != nil {
@@ -119,7 +120,10 @@ func (s *headerSearch) missing() string {
 	i := slices.IndexFunc(s.ids[0], func(column string) bool {
 		return locate([][]string{{column}}, s.nearest) == nil
 	})
-	if len(s.nearest) == 0 || i < 0 {
+	switch {
+	case len(s.nearest) == 0 && s.stray != nil:
+		return fmt.Sprintf("line %d has a quotation mark in the wrong place, so that its header cannot be found", s.stray.line)
+	case len(s.nearest) == 0 || i < 0:
 		return "it has no header row"
 	}
 	column := s.ids[0][i]

@@ -2,8 +2,6 @@ package csvfile
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -14,161 +12,247 @@ import (
 // row is one row of the file, header and titles included.
 type row struct {
 	line    int      // where it begins, counted from 1
-	cells   []string // valid until the next row; nil when it could not be split
+	cells   []string // nil when it cannot be used
 	problem string   // why it cannot be used, a sentence; "" when it can
 	id      string   // source id, of rows below the header
 	cut     bool     // the file ends inside this row
 }
 
-// line is one physical line with its line break.
-type line struct {
-	number int
-	text   []byte // blank when long
-	long   bool   // over MaxRowBytes
+// strayMark says that a quotation mark stands where the end of its cell cannot be
+// told, so that every line from line from on may be a row or the text of a cell.
+type strayMark struct {
+	line int  // of the mark
+	from int  // first line that is not certain
+	cut  bool // the file may end inside the cell
 }
 
-var errRowTooLong = errors.New("row too long")
+// Error says where the mark is; Error.Why of the file says more.
+func (s *strayMark) Error() string { return fmt.Sprintf("stray quotation mark in line %d", s.line) }
 
-// lineReader hands encoding/csv one line at a time, so that csv never takes more
-// than the row it is working on, and can take lines of a broken row back.
-type lineReader struct {
-	in     *bufio.Reader
-	number int    // of the last line that came from in
-	queue  []line // lines of the current row, then lines that were taken back
-	used   int    // how many of queue the current row has used
-	bytes  int    // size of those
-	rest   []byte // of the last used line, not handed over yet
-}
-
-// Read implements io.Reader for encoding/csv.
-func (l *lineReader) Read(p []byte) (int, error) {
-	if len(l.rest) == 0 {
-		if err := l.advance(); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(p, l.rest)
-	l.rest = l.rest[n:]
-	return n, nil
-}
-
-// advance makes one more line part of the current row. Blank lines before a row
-// are dropped.
-func (l *lineReader) advance() error {
-	for {
-		if l.used == len(l.queue) {
-			next, err := l.fetch()
-			if err != nil {
-				return err
-			}
-			l.queue = append(l.queue, next)
-		}
-		next := l.queue[l.used]
-		if l.used == 0 && !next.long && len(bytes.TrimRight(next.text, "\r\n")) == 0 {
-			l.queue = l.queue[1:]
-			continue
-		}
-		l.used++
-		l.bytes += len(next.text)
-		if next.long || l.bytes > MaxRowBytes {
-			return errRowTooLong
-		}
-		l.rest = next.text
-		return nil
-	}
-}
-
-// fetch reads the next line. A line that is too long is skipped to its end.
-func (l *lineReader) fetch() (line, error) {
-	next := line{number: l.number + 1}
-	for {
-		part, err := l.in.ReadSlice('\n')
-		if len(next.text)+len(part) > MaxRowBytes {
-			next.long, next.text = true, nil
-		}
-		if !next.long {
-			next.text = append(next.text, part...)
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if err != nil && (!errors.Is(err, io.EOF) || len(next.text) == 0 && !next.long) {
-			return line{}, err
-		}
-		l.number++
-		return next, nil
-	}
-}
-
-// begin makes ready for the next row. After a broken row only its first line is
-// gone.
-func (l *lineReader) begin(broken bool) {
-	used := l.used
-	if broken {
-		used = min(used, 1)
-	}
-	l.queue = l.queue[used:]
-	l.used, l.bytes, l.rest = 0, 0, nil
-}
-
-// atEnd reports whether the row's first line is the last of the file and has no
-// line break.
-func (l *lineReader) atEnd() bool {
-	first := l.queue[0]
-	return !first.long && !bytes.HasSuffix(first.text, []byte("\n"))
-}
-
-// rowReader splits text into rows.
+// rowReader splits text into rows. A cell whose first character is a quotation
+// mark ends at the next one that stands before a delimiter or the end of a line; a
+// mark inside it is written twice. In any other cell a mark with text on both sides
+// is text.
+//
+// Every other mark is stray, and ends the reading: it may belong to a cell that
+// goes on for lines which look like rows.
 type rowReader struct {
-	lines  *lineReader
-	csv    *csv.Reader
-	width  int // columns a row must have; 0 takes any number
-	broken bool
+	in    *bufio.Reader
+	comma string
+	width int // columns a row must have; 0 takes any number
+
+	line int    // that the next byte stands in
+	size int    // bytes of the current row
+	text []byte // of the current row's cells; none of it beyond MaxRowBytes
+	ends []int  // of the cells in text
+	last byte   // that was read
+
+	begun  int // line where the current row begins
+	quoted int // line where the last row with a quoted cell begins; 0 for none
+	plain  int // rows since then without one
 }
 
 func newRowReader(text io.Reader, comma rune) *rowReader {
-	lines := &lineReader{in: bufio.NewReaderSize(text, 64<<10)}
-	r := csv.NewReader(lines)
-	r.Comma, r.FieldsPerRecord, r.ReuseRecord = comma, -1, true
-	return &rowReader{lines: lines, csv: r}
+	return &rowReader{in: bufio.NewReaderSize(text, 64<<10), comma: string(comma), line: 1}
 }
+
+// enter begins the rows below a header of so many columns. The cells above are
+// certain: the header was found in them.
+func (r *rowReader) enter(width int) { r.width, r.quoted, r.plain = width, 0, 0 }
 
 // next returns the next row that is not blank, and io.EOF behind the last one.
 func (r *rowReader) next() (row, error) {
 	for {
-		r.lines.begin(r.broken)
-		cells, err := r.csv.Read()
-		problem, err := rowProblem(err)
+		end, err := r.read()
 		if err != nil {
 			return row{}, err
 		}
-		first := r.lines.queue[0].number
-		if problem == "" {
-			cells, problem = fit(cells, r.width)
+		out := row{line: r.begun}
+		if r.size > MaxRowBytes {
+			out.problem = fmt.Sprintf("begins a row of more than %d KiB", MaxRowBytes>>10)
+		} else {
+			out.cells, out.problem = fit(r.cells(), r.width)
 		}
-		r.broken = problem != ""
-		if r.broken {
-			return row{line: first, problem: fmt.Sprintf("Line %d %s.", first, problem), cut: r.lines.atEnd()}, nil
-		}
-		if slices.ContainsFunc(cells, filled) {
-			return row{line: first, cells: cells}, nil
+		switch {
+		case out.problem != "":
+			out.problem = fmt.Sprintf("Line %d %s.", out.line, out.problem)
+			out.cut = end == endOfFile
+			return out, nil
+		case slices.ContainsFunc(out.cells, filled):
+			return out, nil
 		}
 	}
 }
 
-// rowProblem tells what is the matter with one row from what ends the read.
-func rowProblem(err error) (problem string, fatal error) {
-	var parse *csv.ParseError
-	switch {
-	case err == nil:
-		return "", nil
-	case errors.Is(err, errRowTooLong):
-		return fmt.Sprintf("begins a row of more than %d KiB", MaxRowBytes>>10), nil
-	case errors.As(err, &parse):
-		return "has a quotation mark in the wrong place, so its columns cannot be told apart", nil
-	default:
-		return "", err
+// cells returns the cells of the current row; they share one string.
+func (r *rowReader) cells() []string {
+	text, from := string(r.text), 0
+	cells := make([]string, len(r.ends))
+	for i, end := range r.ends {
+		cells[i], from = text[from:end], end
 	}
+	return cells
+}
+
+// ending is what a cell ends with.
+type ending int
+
+const (
+	inside ending = iota // it does not end here
+	endOfCell
+	endOfLine
+	endOfFile
+)
+
+// read reads one row to its true end, and the blank lines before it.
+func (r *rowReader) read() (ending, error) {
+	b, end, err := r.char()
+	for err == nil && end == endOfLine {
+		b, end, err = r.char()
+	}
+	if err == nil && end == endOfFile {
+		err = io.EOF
+	}
+	r.begun, r.size, r.text, r.ends = r.line, 1, r.text[:0], r.ends[:0]
+	r.plain++
+	for err == nil {
+		if end, err = r.cell(b, end); err != nil {
+			break
+		}
+		r.ends = append(r.ends, len(r.text))
+		if end != endOfCell {
+			return end, nil
+		}
+		b, end, err = r.char()
+	}
+	return inside, err
+}
+
+// char returns the next character's byte, or what ends a cell that is not quoted.
+// A line break is one character, however it is written.
+func (r *rowReader) char() (byte, ending, error) {
+	b, err := r.in.ReadByte()
+	if errors.Is(err, io.EOF) {
+		return 0, endOfFile, nil
+	}
+	if err != nil {
+		return 0, inside, err
+	}
+	r.size++
+	r.last = b
+	switch {
+	case b == '\r' && (r.follows("\n") || r.atEnd()):
+		r.last = '\n'
+	case b == r.comma[0] && r.follows(r.comma[1:]):
+		return b, endOfCell, nil
+	}
+	if r.last != '\n' {
+		return b, inside, nil
+	}
+	r.line++
+	return '\n', endOfLine, nil
+}
+
+// follows takes text if it comes next, and reports whether it did.
+func (r *rowReader) follows(text string) bool {
+	if text == "" {
+		return true
+	}
+	next, _ := r.in.Peek(len(text)) // an error comes again with the next byte
+	if string(next) != text {
+		return false
+	}
+	_, _ = r.in.Discard(len(text)) // it was peeked at
+	r.size += len(text)
+	return true
+}
+
+func (r *rowReader) atEnd() bool {
+	_, err := r.in.Peek(1)
+	return errors.Is(err, io.EOF)
+}
+
+// cell reads the cell that begins with the character b, or with its end.
+func (r *rowReader) cell(b byte, end ending) (ending, error) {
+	if end == inside && b == '"' {
+		return r.quotedCell()
+	}
+	var err error
+	blank, marked := true, false // nothing but spaces yet; nothing but spaces since a mark
+	for ; end == inside && err == nil; b, end, err = r.char() {
+		switch {
+		case b == '"' && blank: // some write a space before a quoted cell
+			return inside, r.stray(r.line, false)
+		case b == '"':
+			marked = true
+		case b != ' ' && b != '\t':
+			blank, marked = false, false
+		}
+		r.keep(b)
+	}
+	if marked && r.quoted > 0 && err == nil {
+		return inside, r.stray(r.markLine(end), true)
+	}
+	return end, err
+}
+
+// quotedCell reads the rest of a cell behind its first mark.
+func (r *rowReader) quotedCell() (ending, error) {
+	opened := r.line
+	for {
+		b, end, err := r.char()
+		switch {
+		case err != nil:
+			return inside, err
+		case end == endOfFile:
+			never := r.stray(opened, false)
+			never.cut = r.last != '\n'
+			return inside, never
+		case end == endOfCell:
+			r.keep([]byte(r.comma)...)
+			continue
+		case b != '"':
+			r.keep(b)
+			continue
+		}
+		if b, end, err = r.char(); err != nil {
+			return inside, err
+		}
+		switch {
+		case end != inside:
+			r.quoted, r.plain = r.begun, 0
+			return end, nil
+		case b != '"':
+			return inside, r.stray(r.line, false)
+		}
+		r.keep('"')
+	}
+}
+
+// keep makes text part of the current row.
+func (r *rowReader) keep(text ...byte) {
+	if r.size <= MaxRowBytes {
+		r.text = append(r.text, text...)
+	}
+}
+
+// markLine is the line of a mark that a cell ended behind.
+func (r *rowReader) markLine(end ending) int {
+	if end == endOfLine {
+		return r.line - 1
+	}
+	return r.line
+}
+
+// stray ends the reading at a mark. The rows since the last quoted cell are not
+// certain when the mark may be that cell's end, nor when some of them have no
+// quoted cell: they may all be lines of it.
+func (r *rowReader) stray(line int, mayEnd bool) *strayMark {
+	s := &strayMark{line: line, from: r.begun}
+	if r.quoted > 0 && (mayEnd || r.plain > 1) {
+		s.from = r.quoted
+	}
+	return s
 }
 
 // fit cuts blank cells beyond the width of the header and refuses rows of any

@@ -3,10 +3,10 @@
 // nothing about its customer, because an export is chosen by hand and carries
 // neither ids of what is gone nor times of edit (sources.md section 12).
 //
-// encoding/csv splits rows into cells. This package finds out how the file was
-// written (encoding, delimiter, header row), gives every row one record, and
-// keeps one bad row from stopping the others. What the columns mean is left to
-// the mapping, and so is the content of the cells: they are passed on untouched.
+// This package finds out how the file was written (encoding, delimiter, header
+// row), gives every row one record, and keeps one bad row from stopping the others.
+// What the columns mean is left to the mapping, and so is the content of the cells:
+// they are passed on untouched.
 //
 // # From file to records
 //
@@ -14,12 +14,22 @@
 //	         │        │        │        └ a row becomes one record; rows that share an
 //	         │        │        │          id become one record with a problem
 //	         │        │        └ the header is the first of 50 rows with the id columns
-//	         │        └ after a broken row, reading goes on at its second line
+//	         │        └ a row ends where its last cell does, however long it is
 //	         └ byte order mark, else UTF-8, else Windows-1252
 //
-// The file is read twice, first for the ids alone, so that memory holds one page
-// and the ids, whatever the number of rows. A file that changed meanwhile ends
-// the read with an error.
+// The file is read twice, first for the ids and the quotation marks alone, so that
+// memory holds one page and the ids, whatever the number of rows. A file that
+// changed meanwhile ends the read with an error.
+//
+// # Quotation marks
+//
+// The text of a cell may look like rows of the file, and must never become one. As
+// long as every quotation mark stands where the rules of CSV put it, cells end where
+// they say. A mark with text on both sides in a cell that is not quoted, as in
+// 24" pipe, neither opens a cell nor closes one, and is text. After any other mark
+// out of place a cell may go on for lines that look like rows: what comes behind it
+// is one record with a problem, together with the rows before it that may be lines
+// of the last quoted cell, and the read ends with accounting.ErrUndecided.
 //
 // # Source ids
 //
@@ -41,6 +51,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/accounting"
 )
 
 // The limits of a file. What lies above them is an error (size, columns) or a
@@ -148,7 +159,8 @@ func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 // Customers yields every row of the file in its order, in pages of 500; since is
 // ignored. A row that cannot be used is a record with its Problem set and no
 // data. The sequence ends with an error when the file is absent, empty, without
-// header, cut off, or changed while it was read (fault F45).
+// header, cut off, or changed while it was read (fault F45), and with
+// accounting.ErrUndecided when a quotation mark leaves open what is a row.
 func (s *Source) Customers(ctx context.Context, _ time.Time) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
 		err := s.read(ctx, func(p connector.Page) bool { return yield(p, nil) })
@@ -166,18 +178,18 @@ func (s *Source) read(ctx context.Context, yield func(connector.Page) bool) erro
 		return err
 	}
 	defer e.close()
-	shared, err := e.sharedIDs(ctx)
+	found, err := e.survey(ctx)
 	if err != nil {
 		return err
 	}
 	page := make([]connector.Record, 0, pageSize)
-	recorder, cut := newRecorder(e.header, s.name, shared), false
-	for r, err := range e.rows(ctx) {
+	recorder, cut := newRecorder(e.header, s.name, found.shared), false
+	for r, err := range e.certain(ctx, found.stray) {
 		if err != nil {
 			return err
 		}
 		cut = r.cut
-		if shared.repeated(r) {
+		if found.shared.repeated(r) {
 			continue
 		}
 		page = append(page, recorder.record(r))
@@ -192,20 +204,23 @@ func (s *Source) read(ctx context.Context, yield func(connector.Page) bool) erro
 		}
 		page = make([]connector.Record, 0, pageSize)
 	}
-	return e.finish(page, cut, yield)
-}
-
-// finish yields the last page and says whether the file was whole.
-func (e *export) finish(page []connector.Record, cut bool, yield func(connector.Page) bool) error {
 	if err := e.unchanged(); err != nil {
 		return err
 	}
 	if len(page) > 0 && !yield(connector.Page{Records: page}) {
 		return nil
 	}
-	if cut {
+	return e.whole(cut, found.stray)
+}
+
+// whole says whether the file was read to its end.
+func (e *export) whole(cut bool, stray *strayMark) error {
+	switch {
+	case cut:
 		return e.fail("its last line ends in the middle of a row, so rows may be missing behind it",
 			"export it again, or end the last line if the file is whole", io.ErrUnexpectedEOF)
+	case stray != nil:
+		return e.fail(stray.why(), strayNext, accounting.ErrUndecided)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 
 	"payersync/connector"
+	"payersync/connector/accounting"
 )
 
 // write puts content into a new file and returns its path.
@@ -158,19 +160,13 @@ func TestBadRowIsReportedAndStopsNobodyElse(t *testing.T) {
 		{"line break in id", "\"B\n1\",Bob", []string{"line 3! The Id in line 3 holds characters that are no text."}},
 		{"invalid UTF-8", "B1,Zoë B\xffb", []string{"B1! The Name in line 3 holds characters that could not be read in the file's encoding."}},
 		{"lost character", "B1,B\uFFFDb", []string{"B1! The Name in line 3 holds characters that could not be read in the file's encoding."}},
-		{"quote inside a cell", "B1,Bob \"the Builder\" Smith", []string{"line 3! Line 3 has a quotation mark in the wrong place, so its columns cannot be told apart."}},
-		{"text behind a quoted cell", "B1,\"Bob\" Smith", []string{"line 3! Line 3 has a quotation mark in the wrong place, so its columns cannot be told apart."}},
-		{"quote never closed", "B1,\"Bob", []string{"line 3! Line 3 has a quotation mark in the wrong place, so its columns cannot be told apart."}},
-		{"quote never closed, rows behind it", "B1,\"Bob\nC1,Cat\nD1,\"Dan\"", []string{
-			"line 3! Line 3 has a quotation mark in the wrong place, so its columns cannot be told apart.",
-			`C1: {"Id":"C1","Name":"Cat"}`, `D1: {"Id":"D1","Name":"Dan"}`}},
-		{"rows swallowed by two stray quotes", "B1,\"Bob\nC1,Cat\nD1,Dan\",x", []string{
-			"line 3! Line 3 has 3 columns where the header has 2.",
-			`C1: {"Id":"C1","Name":"Cat"}`,
-			"line 5! Line 5 has a quotation mark in the wrong place, so its columns cannot be told apart."}},
+		{"mark with text on both sides", "B1,Bob \"the Builder\" Smith", []string{`B1: {"Id":"B1","Name":"Bob \"the Builder\" Smith"}`}},
+		{"inch sign", "B1,24\" pipe", []string{`B1: {"Id":"B1","Name":"24\" pipe"}`}},
+		{"inch sign at the end, nothing is quoted", "B1,pipe 24\"", []string{`B1: {"Id":"B1","Name":"pipe 24\""}`}},
+		{"marks written twice", "B1,\"24\"\" pipe \"\"new\"\"\"", []string{`B1: {"Id":"B1","Name":"24\" pipe \"new\""}`}},
+		{"rows within two marks", "B1,\"Bob\nC1,Cat\nD1,Dan\",x", []string{"line 3! Line 3 has 3 columns where the header has 2."}},
 		{"row too long", "B1," + long, []string{"line 3! Line 3 begins a row of more than 256 KiB."}},
-		{"quoted row too long", "B1,\"" + strings.Repeat(long[:1000]+"\n", 300) + "\"",
-			append([]string{"line 3! Line 3 begins a row of more than 256 KiB."}, shortLines(4, 299)...)},
+		{"quoted row too long", "B1,\"" + strings.Repeat(long[:1000]+"\nC1,Cat\n", 300) + "\"", []string{"line 3! Line 3 begins a row of more than 256 KiB."}},
 		{"spreadsheet number", "1.23E+15,Bob", []string{"line 3! The Id in line 3 was changed by a spreadsheet (long numbers turn into 1.23E+15); format the column as text and export it again."}},
 		{"spreadsheet error", "#N/A,Bob", []string{"line 3! The Id in line 3 was changed by a spreadsheet (long numbers turn into 1.23E+15); format the column as text and export it again."}},
 		{"id like a line number", "line 2,Bob", []string{"line 3! The Id in line 3 reads like a line number and cannot be used as an id."}},
@@ -191,22 +187,64 @@ func TestBadRowIsReportedAndStopsNobodyElse(t *testing.T) {
 	}
 }
 
-// shortLines returns the problems of n lines with one column, and of a last line
-// that is a stray quote.
-func shortLines(first, n int) []string {
-	var out []string
-	for i := range n {
-		out = append(out, fmt.Sprintf("line %d! Line %d has only 1 of the header's 2 columns.", first+i, first+i))
+// From a mark out of place on, nothing is certain; what is certain before it comes
+// through.
+//
+// covers F108
+func TestWhatAMarkOutOfPlaceLeavesOpenIsOneRecordAndNotACompleteRead(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, rows string
+		certain    []string // between A1 and the record that stands for the rest
+		line, from int      // of the mark; the first that is not certain
+	}{
+		{"text behind a quoted cell", "B1,\"Bob\" Smith\nC1,Cat\n", nil, 3, 3},
+		{"inch sign in a quoted cell", "\"B1\",\"24\" pipe\"\n\"C1\",\"Cat\"\n", nil, 3, 3},
+		{"never closed", "B1,\"Bob\nC1,Cat\nD1,Dan\n", nil, 3, 3},
+		{"never closed, over the limit", "B1,\"Bob\n" + strings.Repeat("C1,Cat\n", 50_000), nil, 3, 3},
+		{"closed by the next cell that is quoted", "B1,\"Bob\nC1,Cat\nD1,\"Dan\"\nE1,Eve\n", nil, 5, 3},
+		{"quoted rows before it are certain", "\"B1\",\"Bob\"\n\"C1\",\"Cat\"\n\"D1\",\"24\" pipe\"\n", []string{"B1", "C1"}, 5, 5},
+		{"rows since a quoted cell may be lines of it", "B1,\"Bob, Ltd\"\nC1,\"pipe 24\"\nD1,Dan\nE1,\"\"Eve\"\n", []string{"B1"}, 6, 4},
+		{"a mark that may be the end of a quoted cell", "B1,\"pipe 24\"\nC1,Cat\nend\"\nD1,Dan\n", nil, 5, 3},
+		{"a mark behind spaces", "B1,Bob\nC1, \"Cat\nD1,Dan\n\"\n", []string{"B1"}, 4, 4},
 	}
-	last := first + n
-	return append(out, fmt.Sprintf("line %d! Line %d has a quotation mark in the wrong place, so its columns cannot be told apart.", last, last))
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := source(t, "\"Id\",\"Name\"\nA1,Ann\n"+tt.rows)
+			records, err := collect(t.Context(), s)
+			var got []string
+			for _, r := range records[:len(records)-1] {
+				if r.Problem != "" {
+					t.Errorf("%s: %s", r.SourceID, r.Problem)
+				}
+				got = append(got, r.SourceID)
+			}
+			if want := append([]string{"A1"}, tt.certain...); !slices.Equal(want, got) {
+				t.Errorf("%q are certain, want %q", got, want)
+			}
+			why := fmt.Sprintf("ine %d has a quotation mark in the wrong place, so that rows and text cannot be told apart from line %d on", tt.line, tt.from)
+			rest := records[len(records)-1]
+			if want := fmt.Sprintf("line %d! L%s. None of it was used. Please correct that line (inside quotation marks, a mark is written twice) and export the file again.", tt.from, why); want != brief(records[len(records)-1:])[0] {
+				t.Errorf("the rest is\n     %s! %s\nwant %s", rest.SourceID, rest.Problem, want)
+			}
+			want := "cannot read " + s.path + ": l" + why + "; correct that line (inside quotation marks, a mark is written twice) and export the file again"
+			if !errors.Is(err, accounting.ErrUndecided) || err.Error() != want {
+				t.Errorf("error\n got %v\nwant %s", err, want)
+			}
+		})
+	}
 }
 
 func TestProblemHoldsNoPersonalValue(t *testing.T) {
 	t.Parallel()
 	s := configured(t, Config{Preset: "xero", Path: write(t, "ContactName,AccountNumber,EmailAddress\n"+
-		"Joan Secret,,joan@secret.example\nJoan Secret,,joan@secret.example\n,,joan@secret.example\nJoan Secret,\"x\"y,\nJoan Secret\nJoan\x00 Secret,J1,\n")})
-	for _, r := range read(t, s) {
+		"Joan Secret,,joan@secret.example\nJoan Secret,,joan@secret.example\n,,joan@secret.example\nJoan Secret\nJoan\x00 Secret,J1,\nJoan Secret,\"x\"y,\n")})
+	records, err := collect(t.Context(), s)
+	if !errors.Is(err, accounting.ErrUndecided) || strings.Contains(strings.ToLower(err.Error()), "joan") {
+		t.Errorf("error %v", err)
+	}
+	for _, r := range records {
 		if r.Problem == "" || strings.Contains(strings.ToLower(r.Problem), "secret") {
 			t.Errorf("problem of %s: %q, want one without the name", r.Origin, r.Problem)
 		}
@@ -284,6 +322,7 @@ func TestFileThatIsNotWholeIsAnErrorThatSaysWhatToDo(t *testing.T) {
 		{"spreadsheet", write(t, "PK\x03\x04\x14\x00\x06\x00"), "it is a spreadsheet, not a CSV file; save it from the spreadsheet as CSV UTF-8", nil},
 		{"UTF-16 without mark", write(t, "A\x00c\x00c\x00\n\x00"), "it looks like UTF-16 without a byte order mark; set encoding to utf-16le or utf-16be, or save it as CSV UTF-8", nil},
 		{"UTF-16 without header", write(t, "\xff\xfeA\x00\n\x00"), `none of its first 50 rows has a column "AccountNumber"; correct id in the configuration or export the file with its header`, nil},
+		{"no end of a quoted title", write(t, "\"Customers\nAccountNumber,Name\nA1,Ann\n"), "line 1 has a quotation mark in the wrong place, so that its header cannot be found; correct id in the configuration or export the file with its header", nil},
 		{"carriage returns", write(t, "AccountNumber,Name\rA1,Ann\r"), "its lines end as on very old Macintosh computers; save it as CSV UTF-8", nil},
 		{"heading that is no text", write(t, "AccountNumber,N\x00ame\nA1,Ann\n"), "the heading of column 2 in line 1 holds characters that are no text; correct the heading or set encoding", nil},
 		{"too many columns", write(t, "AccountNumber"+strings.Repeat(",x", 100*MaxColumns)+"\n"), "its header has 100001 columns, more than 1000; export fewer columns", nil},
@@ -326,7 +365,8 @@ func TestGoodRowsOfACutFileComeThrough(t *testing.T) {
 	if err == nil {
 		t.Error("a cut file was read without error")
 	}
-	want := []string{`A1: {"Id":"A1","Name":"Ann"}`, "line 3! Line 3 has a quotation mark in the wrong place, so its columns cannot be told apart."}
+	want := []string{`A1: {"Id":"A1","Name":"Ann"}`, "line 3! Line 3 has a quotation mark in the wrong place, so that rows and text cannot be told apart from line 3 on. " +
+		"None of it was used. Please correct that line (inside quotation marks, a mark is written twice) and export the file again."}
 	if diff := cmp.Diff(want, brief(got)); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
