@@ -19,6 +19,7 @@ const timezone = "Europe/London"
 // customer is a customer as the service keeps it.
 type customer struct {
 	id               string
+	number           int    // of those ever made
 	fields           []byte // the sent members in the service's spelling, joined by commas
 	name             string
 	emails           []string
@@ -51,6 +52,7 @@ func (s *Sandbox) owned() []string {
 
 // write replaces everything in c that clients own.
 func (s *Sandbox) write(c *customer, fields object) {
+	s.changing(c.id)
 	fields = fields.without(s.owned()...)
 	c.fields = bytes.Clone(fields.inner())
 	c.name, _ = fields.text("name")
@@ -59,7 +61,8 @@ func (s *Sandbox) write(c *customer, fields object) {
 }
 
 func (s *Sandbox) insert(id string, fields object) *customer {
-	c := &customer{id: id, financial: "NO_INVOICES", created: s.opt.Now()}
+	s.made++
+	c := &customer{id: id, number: s.made, financial: "NO_INVOICES", created: s.opt.Now()}
 	s.write(c, fields)
 	s.customers[id] = c
 	s.order = append(s.order, c)
@@ -67,6 +70,7 @@ func (s *Sandbox) insert(id string, fields object) *customer {
 }
 
 func (s *Sandbox) remove(c *customer) {
+	s.changing(c.id)
 	delete(s.customers, c.id)
 	s.order = slices.DeleteFunc(s.order, func(other *customer) bool { return other == c })
 	s.emit(event{category: "customer", verb: "DELETED", customer: c.id})
@@ -240,8 +244,8 @@ func (s *Sandbox) replyCreated(c *call, id string, sent object) {
 // getCustomer is GET /customers/{id}. The shape of the financial details is not
 // shown in interface.md; the one given here is the sandbox's own.
 func (s *Sandbox) getCustomer(c *call, r *http.Request) {
-	found, ok := s.customers[r.PathValue("id")]
-	if !ok {
+	found := s.readable(r.PathValue("id"))
+	if found == nil {
 		c.refuseUnknown()
 		return
 	}

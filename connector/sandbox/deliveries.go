@@ -48,7 +48,7 @@ type DeliveryFaults struct {
 // emit queues what the subscriber hears of e.
 func (s *Sandbox) emit(e event) {
 	sub := s.hooks.subscription
-	if sub == nil {
+	if sub == nil || !sub.Enabled {
 		return
 	}
 	if slices.Contains(sub.Events, e.category) {
@@ -231,6 +231,9 @@ func (s *Sandbox) postpone(d *Delivery, status int) {
 // the error is for attempts that could not be made.
 func (s *Sandbox) send(ctx context.Context, d *Delivery) (status int, err error) {
 	req, err := s.outgoing(ctx, d)
+	if errors.Is(err, ErrNoSubscription) {
+		return http.StatusNoContent, nil // deleted just now: it is lost with the others
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -246,6 +249,9 @@ func (s *Sandbox) send(ctx context.Context, d *Delivery) (status int, err error)
 // outgoing builds and signs the request for the subscription as it is now.
 func (s *Sandbox) outgoing(ctx context.Context, d *Delivery) (*http.Request, error) {
 	defer s.lock()()
+	if s.hooks.subscription == nil {
+		return nil, ErrNoSubscription
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hooks.subscription.URL, bytes.NewReader(d.Body))
 	if err != nil {
 		return nil, err

@@ -17,6 +17,15 @@
 //	/                               the operator's page, with forms to /sandbox/…
 //	POST /sandbox/mandates/{id}/{sign|approve|cancel}
 //	GET  /sandbox/customers, GET /sandbox/requests
+//	GET, POST /sandbox/view         what readers are shown, see View
+//
+// # Readers that see less than the truth
+//
+// Faults strike single requests; a View lasts. While one is set, lists answer 200
+// and are empty, short, without keys or behind, and reads by id lag too if it says
+// so; SetView may change it at any moment. Each view leaves out the same customers
+// in every list, as an index that is being rebuilt or a token with fewer rights
+// does, so that two readings of such a list agree.
 //
 // # Mandates
 //

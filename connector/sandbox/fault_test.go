@@ -59,7 +59,7 @@ func TestFaultsLookAlikeInProcessAndOverSockets(t *testing.T) {
 			if sockets {
 				server := httptest.NewServer(w.Sandbox)
 				defer server.Close()
-				req.URL.Host, transport = strings.TrimPrefix(server.URL, "http://"), server.Client().Transport
+				req.URL.Host, req.Host, transport = strings.TrimPrefix(server.URL, "http://"), "", server.Client().Transport
 			}
 			var got seen
 			resp, err := transport.RoundTrip(req)

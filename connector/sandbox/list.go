@@ -20,12 +20,12 @@ func (s *Sandbox) listCustomers(c *call, r *http.Request) {
 		return
 	}
 	order := s.opt.Switches.List.order(q)
-	found := s.sorted(s.matching(q), order)
+	found := s.pagesShown(s.sorted(s.matching(s.listable(), q), order), window.size)
 	from := min(window.offset, len(found))
 	page := found[from:min(from+window.size, len(found))]
 	elements := make([][]byte, len(page))
 	for i, shown := range page {
-		elements[i] = s.json(shown)
+		elements[i] = s.listed(shown)
 	}
 	customers := slices.Concat([]byte("["), bytes.Join(elements, []byte(",")), []byte("]"))
 	c.reply(http.StatusOK, s.enveloped(customers, pageInfo{
@@ -97,15 +97,15 @@ func (s *Sandbox) enveloped(customers []byte, info pageInfo) []byte {
 	return out.json()
 }
 
-// matching returns the living customers that pass every filter, oldest first.
-// Without a filter it is the sandbox's own slice.
-func (s *Sandbox) matching(q url.Values) []*customer {
+// matching returns those of customers, which come oldest first, that pass every
+// filter. Without a filter it is the slice that it was given.
+func (s *Sandbox) matching(customers []*customer, q url.Values) []*customer {
 	filters := s.filters(q)
 	if len(filters) == 0 {
-		return s.order
+		return customers
 	}
 	var out []*customer
-	for _, c := range s.order {
+	for _, c := range customers {
 		if !slices.ContainsFunc(filters, func(keep func(*customer) bool) bool { return !keep(c) }) {
 			out = append(out, c)
 		}

@@ -66,6 +66,9 @@ func (sw *Switches) mandateSummary(m *Mandate) []member {
 	case "coarse":
 		summary = append(summary, field("lastUpdatedTime", quote(sw.time(m.changedAt().Truncate(time.Minute)))))
 	}
+	if m.FailureReason != "" && sw.FailureReason == "summary" {
+		summary = append(summary, field("failureReason", quote(m.FailureReason)))
+	}
 	return []member{field(name, summary.json())}
 }
 
@@ -114,6 +117,7 @@ func (s *Sandbox) startURL(c *customer) string {
 
 // openMandate makes a mandate, in CREATED unless it comes from elsewhere.
 func (s *Sandbox) openMandate(c *customer, status connector.MandateStatus, redirectURL string) *Mandate {
+	s.changing(c.id)
 	now := s.opt.Now()
 	id := newToken(s.ids, 18)
 	m := &Mandate{
@@ -128,6 +132,7 @@ func (s *Sandbox) openMandate(c *customer, status connector.MandateStatus, redir
 
 // move gives m a status and tells the subscriber.
 func (s *Sandbox) move(m *Mandate, to connector.MandateStatus) {
+	s.changing(m.CustomerID)
 	m.Status = to
 	m.History = append(m.History, Step{to, s.opt.Now()})
 	s.emit(event{category: "dd-mandate", verb: "UPDATED", customer: m.CustomerID, mandate: m})

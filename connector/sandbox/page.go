@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"html/template"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -28,6 +30,8 @@ func (s *Sandbox) routeWeb() {
 	human.HandleFunc("GET /sign/{id}", s.signPage)
 	human.HandleFunc("POST /sign/{id}", s.signForm)
 	human.HandleFunc("POST /sandbox/mandates/{id}/{act}", s.control)
+	human.HandleFunc("POST /sandbox/view", s.viewForm)
+	human.HandleFunc("GET /sandbox/view", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.View().shown()) })
 	human.HandleFunc("GET /sandbox/customers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Customers()) })
 	human.HandleFunc("GET /sandbox/requests", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, readable(s.Requests())) })
 	human.HandleFunc("GET /sandbox/style.css", func(w http.ResponseWriter, r *http.Request) {
@@ -37,6 +41,24 @@ func (s *Sandbox) routeWeb() {
 	all.HandleFunc(apiPrefix, s.serveAPI)
 	all.Handle("/", guarded(http.NewCrossOriginProtection().Handler(human)))
 	s.web = all
+}
+
+// named answers only to the sandbox's own names. A page of somebody else's whose
+// name was made to lead to this machine (DNS rebinding) would otherwise read and act
+// here in the browser of whoever looks at it; by an address no name can lead.
+func (s *Sandbox) named(next http.Handler) http.Handler {
+	names := append([]string{"localhost"}, s.opt.Hosts...)
+	if u, err := url.Parse(s.opt.PublicURL); err == nil {
+		names = append(names, u.Hostname())
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if net.ParseIP(host) == nil && !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) }) {
+			http.Error(w, "this sandbox answers to localhost and to addresses; payersync sandbox --host NAME adds a name", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func guarded(next http.Handler) http.Handler {
@@ -75,7 +97,8 @@ func (s *Sandbox) operatorPage(w http.ResponseWriter, _ *http.Request) {
 	render(w, "operator.html", struct {
 		Rows           []row
 		Total, Pending int
-	}{rows, total, s.Pending()})
+		View           shownView
+	}{rows, total, s.Pending(), s.View().shown()})
 }
 
 // newest returns up to n customers, newest first, and how many there are.
@@ -178,6 +201,27 @@ func (s *Sandbox) control(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, m)
 }
 
+// viewForm is POST /sandbox/view with the members of GET /sandbox/view as form
+// fields: it sets what readers are shown, and without any field shows the truth.
+func (s *Sandbox) viewForm(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if err := r.ParseForm(); err != nil {
+		writeStatus(w, http.StatusBadRequest, err)
+		return
+	}
+	v, err := viewOf(r.PostForm)
+	if err != nil {
+		writeStatus(w, http.StatusBadRequest, err)
+		return
+	}
+	s.SetView(v)
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	writeJSON(w, v.shown())
+}
+
 // readableRequest is a request whose body a person can read.
 type readableRequest struct {
 	Request
@@ -224,6 +268,10 @@ func writeError(w http.ResponseWriter, err error) {
 	if errors.Is(err, ErrUnknown) {
 		status = http.StatusNotFound
 	}
+	writeStatus(w, status, err)
+}
+
+func writeStatus(w http.ResponseWriter, status int, err error) {
 	body, _ := json.Marshal(map[string]string{"error": err.Error()}) // a string
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

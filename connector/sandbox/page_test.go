@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -188,5 +189,25 @@ func TestControlEndpointsTellTheTruth(t *testing.T) {
 	must(t, json.Unmarshal([]byte(w.want(200, "GET", "/sandbox/requests", "").body), &requests))
 	if len(requests) != 2 || requests[0].Body != `{"name":"A","externalData":[{"key":"k","value":"1"}]}` {
 		t.Errorf("got %+v", requests)
+	}
+}
+
+// A page whose name was made to lead to this machine reads nothing and does nothing.
+func TestTheSandboxAnswersOnlyToItsOwnNames(t *testing.T) {
+	t.Parallel()
+	s := New(Options{PublicURL: "http://box.example:8090", Hosts: []string{"sandbox"}})
+	for host, want := range map[string]int{
+		"localhost:8090": 200, "LOCALHOST": 200, "127.0.0.1:8090": 200, "[::1]:8090": 200, "192.0.2.7": 200, "box.example": 200, "sandbox:8090": 200,
+		"evil.example": 421, "evil.example:8090": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "": 421,
+	} {
+		for _, path := range []string{"/", "/sandbox/customers", "/api/oauth2/token"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			if (w.Code == 421) != (want == 421) {
+				t.Errorf("%s at %q: got %d, want %d", path, host, w.Code, want)
+			}
+		}
 	}
 }

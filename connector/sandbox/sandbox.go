@@ -21,6 +21,7 @@ type Options struct {
 	ClientID     string           // "" is sandbox
 	ClientSecret connector.Secret // blank is sandbox-secret
 	PublicURL    string           // where browsers reach the sandbox, for signing links; "" is http://localhost
+	Hosts        []string         // further names that it answers to, beside that of PublicURL, localhost and addresses
 	Now          func() time.Time // nil is time.Now
 	Seed         uint64           // of ids, tokens, secrets and chance
 	TokenLife    time.Duration    // of access tokens; 0 is an hour
@@ -43,6 +44,8 @@ type Sandbox struct {
 	mu        sync.Mutex
 	customers map[string]*customer
 	order     []*customer // the living, oldest first
+	made      int         // customers ever made
+	readers   readers
 	created   map[[sha256.Size]byte]creation
 	mandates  map[string]*Mandate // those of deleted customers too
 	auth      tokens
@@ -105,7 +108,7 @@ func (opt Options) filled() Options {
 // ServeHTTP serves the service, the signing page and the operator's page. A
 // lost request or answer ends the connection by panicking with
 // http.ErrAbortHandler, as net/http asks for.
-func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.web.ServeHTTP(w, r) }
+func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.named(s.web).ServeHTTP(w, r) }
 
 // lock takes the sandbox for one look or act, after every late request that is
 // due has taken effect, and returns the unlocking.

@@ -37,6 +37,7 @@ type Switches struct {
 	WriteAnswer             string                    `yaml:"write_answer"`               // body of update and cancel answers: object | empty
 	RefusedMethodStatus     int                       `yaml:"refused_method_status"`      // for a method that a switch turns off: 405, 404 or 501
 	EmptyMandate            string                    `yaml:"empty_mandate"`              // directDebitMandate of a customer without one: absent | object ({}) | null
+	FailureReason           string                    `yaml:"failure_reason"`             // who shows why a bank cancelled: mandate (the full answer alone) | summary (the customer's directDebitMandate too)
 	MandateTimes            string                    `yaml:"mandate_times"`              // lastUpdatedTime of mandate summaries: exact | coarse (whole minutes, so that times tie) | missing
 	MandateLink             string                    `yaml:"mandate_link"`               // methods of the link call: both | put | get (with body) | put_list (GET lists the customer's mandates)
 	LinkWhenCreated         string                    `yaml:"link_when_created"`          // link call in CREATED: same | new (the old mandate stays as it is)
@@ -45,6 +46,7 @@ type Switches struct {
 	Migrating               bool                      `yaml:"migrating"`                  // mandates in MIGRATING exist: Migrate may be used
 
 	WebhookSetup string    `yaml:"webhook_setup"` // steps before a subscription is taken: subscribe | digest_auth_subscribe
+	WebhookRead  string    `yaml:"webhook_read"`  // reading the subscription back: list | none (refused with RefusedMethodStatus)
 	Signature    Signature `yaml:"signature"`
 	TypeHeader   string    `yaml:"type_header"`  // delivery header that names the event's category; "" sends none
 	Payload      string    `yaml:"payload"`      // flat | nested | thin (the public form: upper-case type, ids, no status, no time)
@@ -138,10 +140,12 @@ func (sw *Switches) words() []setting[string] {
 		{"update", &sw.Update, []string{"body_id", "path_id", "both"}},
 		{"write_answer", &sw.WriteAnswer, []string{"object", "empty"}},
 		{"empty_mandate", &sw.EmptyMandate, []string{"absent", "object", "null"}},
+		{"failure_reason", &sw.FailureReason, []string{"mandate", "summary"}},
 		{"mandate_times", &sw.MandateTimes, []string{"exact", "coarse", "missing"}},
 		{"mandate_link", &sw.MandateLink, []string{"both", "put", "get", "put_list"}},
 		{"link_when_created", &sw.LinkWhenCreated, []string{"same", "new"}},
 		{"cancel", &sw.Cancel, []string{"colon", "slash", "query", "body"}},
+		{"webhook_read", &sw.WebhookRead, []string{"list", "none"}},
 		{"webhook_setup", &sw.WebhookSetup, []string{"subscribe", "digest_auth_subscribe"}},
 		{"payload", &sw.Payload, []string{"flat", "nested", "thin"}},
 	}, sw.Signature.words()...)

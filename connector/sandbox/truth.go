@@ -103,7 +103,10 @@ func (s *Sandbox) Delete(id string) error { return s.withCustomer(id, s.remove) 
 
 // SetFinancialStatus gives a customer a financial status, for example OVERDUE.
 func (s *Sandbox) SetFinancialStatus(id, status string) error {
-	return s.withCustomer(id, func(c *customer) { c.financial = status })
+	return s.withCustomer(id, func(c *customer) {
+		s.changing(id)
+		c.financial = status
+	})
 }
 
 func (s *Sandbox) withCustomer(id string, act func(*customer)) error {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -110,6 +111,10 @@ func (w subscription) problems() []problem {
 
 // getSubscription is GET /apps/{client_id}/webhooks (billing.md section 4.0).
 func (s *Sandbox) getSubscription(c *call, r *http.Request) {
+	if s.opt.Switches.WebhookRead == "none" {
+		s.refuseMethod(c)
+		return
+	}
 	if !s.ownApp(c, r) {
 		return
 	}
@@ -119,6 +124,42 @@ func (s *Sandbox) getSubscription(c *call, r *http.Request) {
 	}
 	body, _ := json.Marshal(all) // strings and flags
 	c.reply(http.StatusOK, body)
+}
+
+// ErrNoSubscription means that nothing is subscribed.
+var ErrNoSubscription = errors.New("there is no webhook subscription")
+
+// ReplaceSubscription is somebody else subscribing in our place: it has a new id,
+// sends these events to url, and is enabled.
+func (s *Sandbox) ReplaceSubscription(url string, events ...string) {
+	defer s.lock()()
+	s.hooks.subscription = &subscription{ID: newUUID(s.eventIDs), URL: url, Events: events, Name: "somebody else", Enabled: true}
+}
+
+// EditSubscription is somebody changing the subscription's address and events at
+// the service's console; its id stays.
+func (s *Sandbox) EditSubscription(url string, events ...string) error {
+	return s.withSubscription(func(sub *subscription) { sub.URL, sub.Events = url, events })
+}
+
+// DisableSubscription is the service, or a person, switching the subscription off:
+// nothing is sent any more, and what waits in the queue is lost.
+func (s *Sandbox) DisableSubscription() error {
+	return s.withSubscription(func(sub *subscription) { sub.Enabled, s.queue = false, nil })
+}
+
+// DeleteSubscription removes the subscription; what waits in the queue is lost.
+func (s *Sandbox) DeleteSubscription() error {
+	return s.withSubscription(func(*subscription) { s.hooks.subscription, s.queue = nil, nil })
+}
+
+func (s *Sandbox) withSubscription(act func(*subscription)) error {
+	defer s.lock()()
+	if s.hooks.subscription == nil {
+		return ErrNoSubscription
+	}
+	act(s.hooks.subscription)
+	return nil
 }
 
 // setDigest is PUT /apps/{client_id}/webhooks/digest: it draws a new secret,

@@ -99,6 +99,35 @@ func TestSubscribingReplacesTheSubscription(t *testing.T) {
 	}
 }
 
+func TestOthersMayTakeTheSubscriptionAway(t *testing.T) {
+	t.Parallel()
+	w, r := subscribed(t, Options{})
+	read := func() string { return w.want(200, "GET", "/api/apps/sandbox/webhooks", "").body }
+	customer := w.create(`{"name":"Ada"}`)
+	must(t, w.EditSubscription("https://hooks.test/other", "customer"))
+	if got := read(); !strings.Contains(got, `"url":"https://hooks.test/other","events":["customer"]`) {
+		t.Errorf("edited it is %s", got)
+	}
+	must(t, w.DisableSubscription())
+	must(t, w.Edit(customer, []byte(`{"name":"Bea"}`)))
+	if n := w.deliver(); n != 0 || len(r.bodies()) != 0 {
+		t.Errorf("%d webhooks are sent while the subscription is disabled", n)
+	}
+	w.ReplaceSubscription("https://hooks.test/third", "customer")
+	if got := read(); !strings.Contains(got, `"url":"https://hooks.test/third"`) || !strings.Contains(got, `"enabled":true`) {
+		t.Errorf("replaced it is %s", got)
+	}
+	must(t, w.DeleteSubscription())
+	if got := read(); got != "[]" {
+		t.Errorf("deleted it is %s", got)
+	}
+	if err := w.DisableSubscription(); !errors.Is(err, ErrNoSubscription) {
+		t.Errorf("disabling nothing: %v", err)
+	}
+	hidden := newWorld(t, Options{Switches: Switches{WebhookRead: "none"}})
+	hidden.want(405, "GET", "/api/apps/sandbox/webhooks", "")
+}
+
 func TestSubscriptionRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Options{})
