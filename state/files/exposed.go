@@ -1,0 +1,40 @@
+package files
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Exposed returns the mode of an opened file that other users of this machine may
+// read or write, and 0 for one that is this user's alone.
+//
+// Two ways in which secrets are handed to a service pass: what an orchestrator or
+// systemd mounts, often with mode 0444, at /run/secrets or on a read-only file
+// system in memory; and root's file, mode 0640, whose group is this process's own.
+func Exposed(f *os.File) (fs.FileMode, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	mode := info.Mode().Perm()
+	if !info.Mode().IsRegular() || mode&0o077 == 0 || mounted(f) || ofPackage(info) {
+		return 0, nil
+	}
+	return mode, nil
+}
+
+// mounted reports whether the file was mounted as a secret.
+func mounted(f *os.File) bool {
+	path, err := filepath.Abs(f.Name())
+	return err == nil && strings.HasPrefix(path, "/run/secrets/") || inSealedMemory(f)
+}
+
+// ofPackage reports whether the file is root's and readable for this process by
+// its own group, which a service account has to itself.
+func ofPackage(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Uid == 0 && os.Geteuid() != 0 && int(st.Gid) == os.Getegid() && info.Mode().Perm()&^0o640 == 0
+}
