@@ -1,14 +1,17 @@
 package connector
 
+import "slices"
+
 // Mandate is a direct debit mandate as the billing service states it. Bank
-// account numbers and failure reasons are deliberately not part of it: they are
-// neither shown nor stored (interface.md section 2.6).
+// account numbers are deliberately not part of it: they are neither shown nor
+// stored (interface.md section 2.6).
 type Mandate struct {
-	ID          string
-	CustomerID  string
-	Status      MandateStatus
-	ServiceTime string // the service's time of the status, as it came; "" when not given
-	URL         string // the signing link: a secret; "" when the answer had none
+	ID            string
+	CustomerID    string
+	Status        MandateStatus
+	ServiceTime   string // the service's time of the status, as it came; "" when not given
+	URL           string // the signing link: a secret; "" when the answer had none
+	FailureReason Secret // why a bank cancelled it; for debugging with the service, never for a payer to see
 }
 
 // MandateStatus is a mandate's status, spelt as the billing service spells it.
@@ -47,4 +50,15 @@ func (s MandateStatus) Label() string {
 		return "no mandate"
 	}
 	return "unknown status " + string(s)
+}
+
+// way is the order in which a mandate goes through its statuses.
+var way = []MandateStatus{MandateCreated, MandatePending, MandateActive, MandateCancelled}
+
+// LeadsTo reports whether a mandate with this status may have another one later
+// without anything unusual: the same, or one further on its way. It is false where
+// either is not documented.
+func (s MandateStatus) LeadsTo(later MandateStatus) bool {
+	from, to := slices.Index(way, s), slices.Index(way, later)
+	return s == later || from >= 0 && to > from
 }

@@ -31,6 +31,8 @@ const (
 	ReasonStatusUnknown      Reason = "status_unknown"
 	ReasonRecordGone         Reason = "record_gone"
 	ReasonEventNotUnderstood Reason = "event_not_understood"
+
+	ReasonSubscriptionChanged Reason = "subscription_changed"
 )
 
 // Explanation is what a person is told about a reason.
@@ -57,15 +59,17 @@ var Reasons = map[Reason]Explanation{
 	ReasonAnswerMismatch:     {"The billing service answered with another record's customer when this one was to be created.", "Ask the billing service; then use payersync attention retry."},
 	ReasonKeyUnsettled:       {"The list of customers shows this record's key, but its customer was not found.", "Nothing: the list is read again. If it stays, look for the key in the billing service."},
 	ReasonCustomerMissing:    {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself."},
-	ReasonRejected:           {"The billing service refused the customer.", "Correct the record; it is sent again when it changes."},
+	ReasonRejected:           {"The billing service refused the customer.", "Correct the record; it is sent again when it changes. If the reason was none of the record's, use payersync attention retry --reason rejected."},
 	ReasonOutcomeUnknown:     {"It is not known whether the last request took effect.", "Nothing: the next run finds out by itself. If it stays, check the customer in the billing service."},
 	ReasonForeignChange:      {"Somebody else changed the customer while it was being updated.", "Compare the customer in the billing service with what it should hold."},
-	ReasonLinkLost:           {"A mandate exists, but the answer with its signing link was lost.", "Fetch the link again with payersync mandates request."},
+	ReasonLinkLost:           {"A mandate exists, but the answer with its signing link was lost.", "Fetch it again with payersync mandates request, or all that are lost with payersync mandates links --lost."},
 	ReasonLinkRefused:        {"The billing service refused to make a signing link.", "Check the customer in the billing service, then use payersync mandates request."},
 	ReasonMandateCancelled:   {"The mandate was cancelled by the payer, the bank or a colleague.", "Agree a new mandate with the payer, then use payersync mandates request with a reason."},
 	ReasonStatusUnknown:      {"The mandate has a status that is not documented.", "Treat it as not collectable and ask the billing service what it means."},
 	ReasonRecordGone:         {"The record was archived, deleted or merged in the accounting system; nothing is removed in the billing service.", "Decide whether the payer's mandate should be cancelled."},
-	ReasonEventNotUnderstood: {"A correctly signed webhook could not be understood; it was kept.", "Look at it with payersync webhooks list; the sweep repairs what it meant."},
+	ReasonEventNotUnderstood: {"A correctly signed webhook could not be understood; it was kept.", "Look at it with payersync webhooks show; then replay or close it. The sweep repairs what it meant."},
+
+	ReasonSubscriptionChanged: {"The webhook subscription was replaced, disabled or deleted in the billing service.", "Find out who did it; payersync webhooks subscribe subscribes again. Until then the sweep alone finds changes."},
 }
 
 // Sentence returns what is the matter, in plain words.

@@ -17,6 +17,10 @@ func (s Secret) Expose() string { return s.value }
 // IsZero reports whether the secret is blank.
 func (s Secret) IsZero() bool { return s.value == "" }
 
+// Equal reports whether two secrets are the same. It takes as long as it takes: it
+// is not for what a stranger sends.
+func (s Secret) Equal(o Secret) bool { return s == o }
+
 // String returns [redacted].
 func (Secret) String() string { return redacted }
 

@@ -10,17 +10,19 @@ import (
 // Dialect settles the open points of interface.md, one setting each. It is pure
 // data and holds no secret. billing.md section 12 has the reasons.
 type Dialect struct {
-	TokenAuth     string   `yaml:"token_auth"`     // form | basic: how the client id and secret reach the token endpoint
-	APIAuth       string   `yaml:"api_auth"`       // client_credentials | authorization_code | static: whose token customers and mandates want
-	List          List     `yaml:"list"`           // how customers are listed
-	PersonFields  string   `yaml:"person_fields"`  // short: name, phone | long: firstName, lastName, phoneNo
-	AddressFields string   `yaml:"address_fields"` // short: line1, postCode | long: addressLine1, postalCode, country
-	ExternalData  string   `yaml:"external_data"`  // map | list of {key, value} | object {connectorType, id}
-	Update        string   `yaml:"update"`         // body_id: PUT /customers | path_id: PUT /customers/{id}
-	MandateLink   string   `yaml:"mandate_link"`   // auto | put | get
-	Cancel        string   `yaml:"cancel"`         // colon | slash | query | body
-	WebhookSetup  string   `yaml:"webhook_setup"`  // subscribe | digest_auth_subscribe
-	ReadOnly      []string `yaml:"read_only"`      // never sent back; people.x and addresses.x name members of the elements
+	TokenAuth       string   `yaml:"token_auth"`        // form | basic: how the client id and secret reach the token endpoint
+	APIAuth         string   `yaml:"api_auth"`          // client_credentials | authorization_code | static: whose token customers and mandates want
+	List            List     `yaml:"list"`              // how customers are listed
+	PersonFields    string   `yaml:"person_fields"`     // short: name, phone | long: firstName, lastName, phoneNo
+	AddressFields   string   `yaml:"address_fields"`    // short: line1, postCode | long: addressLine1, postalCode, country
+	ExternalData    string   `yaml:"external_data"`     // map | list of {key, value} | object {connectorType, id}
+	Update          string   `yaml:"update"`            // body_id: PUT /customers | path_id: PUT /customers/{id}
+	MandateLink     string   `yaml:"mandate_link"`      // auto | put | get
+	LinkWhenCreated string   `yaml:"link_when_created"` // unknown | same | new: the mandate that another request gives while one waits for a signature
+	Cancel          string   `yaml:"cancel"`            // colon | slash | query | body
+	WebhookSetup    string   `yaml:"webhook_setup"`     // subscribe | digest_auth_subscribe
+	WebhookRead     string   `yaml:"webhook_read"`      // auto: GET /apps/{client_id}/webhooks is tried | none: it is not asked
+	ReadOnly        []string `yaml:"read_only"`         // never sent back; people.x and addresses.x name members of the elements
 }
 
 // List says how the list of customers is paged (interface.md section 4.3).
@@ -35,17 +37,19 @@ type List struct {
 // Standard returns the profile that follows from interface.md alone.
 func Standard() Dialect {
 	return Dialect{
-		TokenAuth:     "form",
-		APIAuth:       "client_credentials",
-		List:          List{PageParam: "Page", SizeParam: "Size", FirstPage: "auto", Size: 100, Envelope: "auto"},
-		PersonFields:  "short",
-		AddressFields: "short",
-		ExternalData:  "map",
-		Update:        "body_id",
-		MandateLink:   "auto",
-		Cancel:        "colon",
-		WebhookSetup:  "subscribe",
-		ReadOnly:      []string{"directDebitMandate", "timezone"},
+		TokenAuth:       "form",
+		APIAuth:         "client_credentials",
+		List:            List{PageParam: "Page", SizeParam: "Size", FirstPage: "auto", Size: 100, Envelope: "auto"},
+		PersonFields:    "short",
+		AddressFields:   "short",
+		ExternalData:    "map",
+		Update:          "body_id",
+		MandateLink:     "auto",
+		LinkWhenCreated: "unknown",
+		Cancel:          "colon",
+		WebhookSetup:    "subscribe",
+		WebhookRead:     "auto",
+		ReadOnly:        []string{"directDebitMandate", "timezone"},
 	}
 }
 
@@ -58,6 +62,7 @@ func Adfin() Dialect {
 	d.PersonFields, d.AddressFields = "long", "long"
 	d.ExternalData = "object"
 	d.MandateLink = "put"
+	d.LinkWhenCreated = "same"
 	d.WebhookSetup = "digest_auth_subscribe"
 	d.ReadOnly = append(d.ReadOnly, "creationTime", "lastUpdatedTime",
 		"people.validForEmailCommunication", "people.validForPhoneCommunication")
@@ -97,8 +102,10 @@ func (d Dialect) Validate() error {
 	oneOf("external_data", d.ExternalData, "map", "list", "object")
 	oneOf("update", d.Update, "body_id", "path_id")
 	oneOf("mandate_link", d.MandateLink, "auto", "put", "get")
+	oneOf("link_when_created", d.LinkWhenCreated, "unknown", "same", "new")
 	oneOf("cancel", d.Cancel, "colon", "slash", "query", "body")
 	oneOf("webhook_setup", d.WebhookSetup, "subscribe", "digest_auth_subscribe")
+	oneOf("webhook_read", d.WebhookRead, "auto", "none")
 	return errors.Join(append(problems, d.List.validate(), d.validateReadOnly())...)
 }
 

@@ -1,15 +1,18 @@
 package billing
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 )
 
 // EventPaths say where in a delivery its facts are found: for each, the first
 // path that leads to text or a number counts. A path names members, one inside
-// the other, joined by dots; header:NAME names a header, which is no part of
+// the other, joined by dots. A type may also be read from a header, as
+// header:NAME; whom a delivery is about may not, because headers are no part of
 // what is signed.
 type EventPaths struct {
 	Type       []string `yaml:"type"`
@@ -33,6 +36,25 @@ func DefaultEventPaths() EventPaths {
 		OccurredAt: anywhere("occurredAt", "occurred_at", "eventTime", "createdAt", "created_at", "creationTime", "timestamp", "event.time"),
 	}
 }
+
+// Validate reports every path that reads an id or a time from a header, one per
+// line, by its key in the configuration.
+func (p EventPaths) Validate() error {
+	var problems []error
+	for _, list := range []struct {
+		key   string
+		paths []string
+	}{{"customer_id", p.CustomerID}, {"mandate_id", p.MandateID}, {"event_id", p.EventID}, {"occurred_at", p.OccurredAt}} {
+		for i, path := range list.paths {
+			if strings.HasPrefix(path, headerPath) {
+				problems = append(problems, fmt.Errorf("event_paths.%s[%d]: a header is not signed, so only the type is read from one; name a member of the body", list.key, i))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+const headerPath = "header:"
 
 // anywhere returns the paths at the top and inside the usual wrappers.
 func anywhere(paths ...string) []string {
@@ -60,18 +82,17 @@ const MaxEventBytes = 256 << 10
 
 var (
 	errEventTooLarge = fmt.Errorf("it has more than %d bytes", MaxEventBytes)
-	errNoEvent       = errors.New("it names neither a type nor a customer")
+	errNoEvent       = errors.New("it names no type, no customer and no mandate")
 )
 
 // ParseEvent reads a verified delivery. It returns an error for what is no JSON
-// object within the bounds of fault F90 or names neither a type nor a customer;
-// such a delivery is quarantined (fault F38). An unknown type is no error.
+// object within the bounds of fault F90 or names no type, customer or mandate; such a delivery is quarantined (fault F38). An unknown type is no error.
 func ParseEvent(paths EventPaths, h http.Header, body []byte) (Event, error) {
 	o, err := parseEventBody(body)
 	if err != nil {
 		return Event{}, fmt.Errorf("read the delivery: %w", err)
 	}
-	first := func(paths []string) string {
+	first := func(paths []string, h http.Header) string {
 		for _, path := range paths {
 			if text := lookUp(o, h, path); text != "" {
 				return text
@@ -79,8 +100,8 @@ func ParseEvent(paths EventPaths, h http.Header, body []byte) (Event, error) {
 		}
 		return ""
 	}
-	out := Event{first(paths.Type), first(paths.CustomerID), first(paths.MandateID), first(paths.EventID), first(paths.OccurredAt)}
-	if out.Type == "" && out.CustomerID == "" {
+	out := Event{first(paths.Type, h), first(paths.CustomerID, nil), first(paths.MandateID, nil), first(paths.EventID, nil), first(paths.OccurredAt, nil)}
+	if out.Type == "" && out.CustomerID == "" && out.MandateID == "" {
 		return Event{}, fmt.Errorf("read the delivery: %w", errNoEvent)
 	}
 	return out, nil
@@ -94,7 +115,7 @@ func parseEventBody(body []byte) (object, error) {
 }
 
 func lookUp(o object, h http.Header, path string) string {
-	if name, ok := strings.CutPrefix(path, "header:"); ok {
+	if name, ok := strings.CutPrefix(path, headerPath); ok {
 		return h.Get(name)
 	}
 	keys := strings.Split(path, ".")
@@ -106,4 +127,46 @@ func lookUp(o object, h http.Header, path string) string {
 		o = inner
 	}
 	return scalar(o.get(keys[len(keys)-1]))
+}
+
+// EventMember is a member of a delivery, without its value.
+type EventMember struct {
+	Path string `json:"path"` // as EventPaths name it
+	Kind string `json:"kind"` // what its value is, in words
+}
+
+const maxEventMembers = 200
+
+// EventMembers returns what a delivery consists of, so that a person can see where
+// its ids are without seeing whom it names; at most the first 200.
+func EventMembers(body []byte) ([]EventMember, error) {
+	o, err := parseEventBody(body)
+	if err != nil {
+		return nil, fmt.Errorf("read the delivery: %w", err)
+	}
+	out := eventMembers(nil, "", o)
+	return out[:min(len(out), maxEventMembers)], nil
+}
+
+func eventMembers(out []EventMember, at string, o object) []EventMember {
+	for _, m := range o {
+		if inner, err := parseObject(m.value); err == nil {
+			out = eventMembers(out, at+m.key+".", inner)
+			continue
+		}
+		out = append(out, EventMember{at + m.key, kindOf(m.value)})
+	}
+	return out
+}
+
+func kindOf(value json.RawMessage) string {
+	switch text := scalar(value); {
+	case value[0] == '"':
+		return fmt.Sprintf("text of %d characters", utf8.RuneCountInString(text))
+	case text != "":
+		return "number"
+	case value[0] == '[':
+		return "list"
+	}
+	return string(value) // true, false or null
 }

@@ -55,6 +55,29 @@ func TestEventPathsCanBeSet(t *testing.T) {
 	}
 }
 
+// Whoever caught a delivery can send it with headers of their own.
+//
+// covers F35
+func TestAHeaderSaysNothingButTheType(t *testing.T) {
+	t.Parallel()
+	paths := billing.EventPaths{
+		Type: []string{"header:X-Kind"}, CustomerID: []string{"customerId", "header:X-Customer"},
+		MandateID: []string{"header:X-Mandate"}, EventID: []string{"header:X-Id"}, OccurredAt: []string{"header:X-Time"},
+	}
+	h := headers("X-Kind", "k", "X-Customer", "c", "X-Mandate", "m", "X-Id", "1", "X-Time", "2026-03-01T09:00:00Z")
+	got, err := billing.ParseEvent(paths, h, []byte(`{}`))
+	if want := (billing.Event{Type: "k"}); err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+	want := `event_paths.customer_id[1]: a header is not signed, so only the type is read from one; name a member of the body`
+	if err := paths.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Count(err.Error(), "\n") != 3 {
+		t.Errorf("Validate says %v; want four lines, the first of them %s", err, want)
+	}
+	if err := billing.DefaultEventPaths().Validate(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+}
+
 // covers F37, F38, F90
 func TestDeliveryThatIsNoEventIsAnError(t *testing.T) {
 	t.Parallel()
@@ -82,13 +105,32 @@ func TestSandboxPayloadsAreUnderstood(t *testing.T) {
 	}
 }
 
+func TestMembersOfADeliveryAreShownWithoutTheirValues(t *testing.T) {
+	t.Parallel()
+	got, err := billing.EventMembers([]byte(`{"kind":"Zoë","data":{"payer":{"ref":12,"ok":true},"list":[{"a":1}],"none":null},"empty":{}}`))
+	want := []billing.EventMember{
+		{Path: "kind", Kind: "text of 3 characters"}, {Path: "data.payer.ref", Kind: "number"}, {Path: "data.payer.ok", Kind: "true"},
+		{Path: "data.list", Kind: "list"}, {Path: "data.none", Kind: "null"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("members (-want +got), %v:\n%s", err, diff)
+	}
+	if got, err := billing.EventMembers([]byte(`Jane Doe`)); err == nil || strings.Contains(err.Error(), "Jane") {
+		t.Errorf("what is no object has members %v, %v", got, err)
+	}
+}
+
 func FuzzParseEvent(f *testing.F) {
 	f.Add([]byte(`{"type":"CUSTOMER_UPDATED","customerId":"c1","data":{"customer":{"id":1}}}`))
 	f.Add([]byte(`{"event":{"type":"\u0041","id":-0.5e3}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, err := billing.ParseEvent(billing.DefaultEventPaths(), nil, body)
-		if err == nil && got.Type == "" && got.CustomerID == "" {
-			t.Errorf("%q is an event without type and customer", body)
+		if err == nil && got.Type == "" && got.CustomerID == "" && got.MandateID == "" {
+			t.Errorf("%q is an event without type, customer and mandate", body)
+		}
+		members, notRead := billing.EventMembers(body)
+		if err == nil && notRead != nil {
+			t.Errorf("the members of %q are %v, %v", body, members, notRead)
 		}
 		if err != nil && got != (billing.Event{}) {
 			t.Errorf("%q is both %+v and %v", body, got, err)

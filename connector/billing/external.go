@@ -3,6 +3,7 @@ package billing
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -53,16 +54,16 @@ func pairsOf(raw json.RawMessage) map[string]string {
 		}
 		return out
 	}
-	for _, element := range pairElements(raw) {
+	for element := range pairElements(raw) {
 		add(pairOf(element))
 	}
 	return out
 }
 
-// pairElements returns the elements of a list, or the single object as one.
-func pairElements(raw json.RawMessage) []object {
+// pairElements yields the elements of a list, or the single object as one.
+func pairElements(raw json.RawMessage) iter.Seq[object] {
 	if o, err := parseObject(raw); err == nil {
-		return []object{o}
+		return func(yield func(object) bool) { yield(o) }
 	}
 	return elements(raw)
 }

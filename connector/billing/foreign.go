@@ -94,7 +94,7 @@ func pairTexts(raw json.RawMessage) map[string]string {
 		}
 		return out
 	}
-	for _, element := range pairElements(raw) {
+	for element := range pairElements(raw) {
 		name, _ := pairOf(element)
 		out[name] = canonical(element.get(valueKey(element)))
 	}

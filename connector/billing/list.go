@@ -25,6 +25,16 @@ const (
 	maxSearchPage = 10 // pages of likenesses
 )
 
+// How many customers one page may hold. The service may not know the parameter that
+// names the size, or have a least size of its own, so far more than were asked for
+// are taken: ten times as many, and in any case what the 8 MiB of an answer hold of
+// ordinary customers. What goes beyond is a page of tiny ones, each of which takes
+// many times its bytes once it is read (fault F19).
+const (
+	maxTimesSize = 10
+	maxAnyway    = 5000
+)
+
 var (
 	errRepeats  = errors.New("the service repeats pages, so the list cannot be read to its end; check dialect.list")
 	errEndless  = fmt.Errorf("the list has more than %d pages", maxPages)
@@ -279,7 +289,7 @@ var usualEnvelopes = []string{"customers", "items", "content", "data", "results"
 // open reads a page, bare or in its envelope.
 func (l List) open(body []byte) (page, error) {
 	out := page{total: -1}
-	members, err := split(body, '[')
+	members, err := each(body, '[')
 	switch {
 	case err != nil:
 		members, out.total, err = l.openEnvelope(body)
@@ -289,7 +299,10 @@ func (l List) open(body []byte) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	for _, member := range members {
+	if err := l.checkCount(members); err != nil {
+		return page{}, err
+	}
+	for member := range members {
 		customer, err := readCustomer(member)
 		if err != nil {
 			return page{}, fmt.Errorf("a customer in the list: %w", err)
@@ -299,7 +312,20 @@ func (l List) open(body []byte) (page, error) {
 	return out, nil
 }
 
-func (l List) openEnvelope(body []byte) (members []json.RawMessage, total int, err error) {
+// checkCount refuses a page that holds far more than was asked for.
+func (l List) checkCount(members iter.Seq[json.RawMessage]) error {
+	sent, most := 0, max(maxTimesSize*l.Size, maxAnyway)
+	for range members {
+		sent++
+	}
+	if sent <= most {
+		return nil
+	}
+	return fmt.Errorf("the service sent %d customers on one page where dialect.list.size asks for %d, and more than %d are not taken; "+
+		"check the name of the parameter in dialect.list.size_param, or raise dialect.list.size", sent, l.Size, most)
+}
+
+func (l List) openEnvelope(body []byte) (members iter.Seq[json.RawMessage], total int, err error) {
 	o, err := parseObject(body)
 	if err != nil || l.Envelope == "array" {
 		return nil, 0, errEnvelope
@@ -310,7 +336,7 @@ func (l List) openEnvelope(body []byte) (members []json.RawMessage, total int, e
 	}
 	for _, key := range keys {
 		if o.has(key) {
-			members, err := parseArray(o.get(key))
+			members, err := eachElement(o.get(key))
 			return members, readTotal(o), err
 		}
 	}

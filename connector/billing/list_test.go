@@ -306,6 +306,108 @@ func TestALargeListIsNotHeldInMemory(t *testing.T) {
 	}
 }
 
+// A page of many tiny things fits into the bytes of an answer, and must into
+// memory. Not parallel: others would be counted with it.
+//
+// covers F19
+func TestAPageOfTinyThingsIsNotHeldInMemory(t *testing.T) {
+	tests := []struct {
+		name, before, thing, after string
+		things                     int
+		refused                    []string
+	}{
+		{"customers", "[", `{"id":"c%d"}`, "]", 400_000, []string{"400000 customers", "dialect.list.size asks for 100", "dialect.list.size_param"}},
+		{"customers in an envelope", `{"items":[`, `{"id":"c%d"}`, "]}", 400_000, []string{"400000 customers"}},
+		{"people of a customer", `[{"id":"c1","people":[`, `{"email":"p%d"}`, "]}]", 400_000, nil},
+		{"addresses of nothing", `[{"id":"c1","addresses":[`, `%d`, "]}]", 1_000_000, nil},
+	}
+	const most = 80 << 20
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var list []byte
+			for i := range tt.things {
+				list = fmt.Appendf(append(list, ','), tt.thing, i)
+			}
+			body := tt.before + string(list[1:]) + tt.after
+			empty := tt.before + tt.after
+			if tt.refused == nil {
+				empty = "[]"
+			}
+			client := newClient(t, config(&pages{page: func(n int) (int, string) {
+				if n > 0 {
+					return 200, empty
+				}
+				return 200, body
+			}}))
+			list = nil
+			before := heap()
+			peak, stop := watch()
+			_, err := readAll(t.Context(), client)
+			stop()
+			grown := int64(*peak) - int64(before)
+			t.Logf("a page of %d KiB took %d MiB: %v", len(body)>>10, grown>>20, err)
+			if (err != nil) != (tt.refused != nil) {
+				t.Errorf("error %v, want one: %t", err, tt.refused != nil)
+			}
+			for _, what := range tt.refused {
+				if err == nil || !strings.Contains(err.Error(), what) {
+					t.Errorf("the error is %v, want it to say %q", err, what)
+				}
+			}
+			if grown > most {
+				t.Errorf("it took %d MiB, want at most %d", grown>>20, most>>20)
+			}
+		})
+	}
+}
+
+// covers F18
+func TestAServiceMaySendMoreThanWasAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		asked, sent int
+		ok          bool
+	}{{1, 5000, true}, {100, 5000, true}, {100, 5001, false}, {1000, 10_000, true}, {1000, 10_001, false}} {
+		names := make([]string, tt.sent)
+		for i := range names {
+			names[i] = fmt.Sprint("c", i)
+		}
+		body := ids(names...)
+		cfg := config(&pages{page: func(n int) (int, string) {
+			if n > 0 {
+				return 200, "[]"
+			}
+			return 200, body
+		}})
+		cfg.Dialect.List.Size = tt.asked
+		got, err := readAll(t.Context(), newClient(t, cfg))
+		if (err == nil) != tt.ok || tt.ok && len(got) != tt.sent {
+			t.Errorf("asked for %d and sent %d: read %d, %v; want success: %t", tt.asked, tt.sent, len(got), err, tt.ok)
+		}
+	}
+}
+
+// watch notes the most memory that is in use until stop is called, garbage
+// included: it has to fit, too.
+func watch() (peak *uint64, stop func()) {
+	peak = new(uint64)
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			*peak = max(*peak, m.HeapAlloc)
+			select {
+			case <-end:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return peak, func() { close(end); <-ended }
+}
+
 // heap returns how many bytes are in use.
 func heap() uint64 {
 	runtime.GC()

@@ -33,7 +33,9 @@ const (
 // are added at the end in the dialect's spelling; all others stay. The address is the service's only one, so a wanted
 // address replaces our members of whichever is there.
 //
-// A blank wanted value removes a value that we wrote, and erases no other.
+// A blank wanted value removes a value that we wrote, and erases no other. A value
+// that was written before and is shown in another form (connector.SameForm) is as
+// wanted.
 func (c *Client) MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error) {
 	m := merge{dialect: c.dialect, want: want, own: own}
 	if last != nil {
@@ -55,6 +57,62 @@ func (c *Client) MergeCustomer(fetched connector.RemoteCustomer, last *connector
 	return o.bytes(), true, nil
 }
 
+// NotShown returns the paths at which a customer does not show what is wanted of it,
+// in the mapping's names and sorted. A value in another form (connector.SameForm)
+// is shown.
+func (c *Client) NotShown(shown json.RawMessage, want connector.Customer, own []string) ([]string, error) {
+	o, err := decodeObject(shown)
+	if err != nil {
+		return nil, fmt.Errorf("compare customer: %w", err)
+	}
+	m := merge{own: own}
+	var paths []string
+	if m.owns(ownName) && !connector.SameForm(scalar(o.get(ownName)), want.Name) {
+		paths = append(paths, ownName)
+	}
+	for key, parts := range map[string][]part{ownPeople: peopleParts(want.People), ownAddresses: addressParts(want.Addresses)} {
+		if m.owns(key) {
+			paths = append(paths, notShown(key, slices.Collect(elements(o.get(key))), parts)...)
+		}
+	}
+	pairs := pairsOf(o.get("externalData"))
+	for name, value := range want.ExternalData {
+		if pairs[name] != value {
+			paths = append(paths, "externalData."+name)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
+}
+
+// notShown returns which matters of the parts no element shows.
+func notShown(key string, list []object, parts []part) (paths []string) {
+	for i, p := range parts {
+		for _, f := range slices.Concat(p.short, p.long) {
+			if !slices.ContainsFunc(list, func(o object) bool { return says(o, p.short, f.about) || says(o, p.long, f.about) }) {
+				paths = append(paths, fmt.Sprintf("%s[%d].%s", key, i, f.about))
+			}
+		}
+	}
+	return paths
+}
+
+// says reports whether an element says of a matter what the fields of one spelling
+// say of it.
+func says(o object, fields []field, about string) bool {
+	spoken := false
+	for _, f := range fields {
+		if f.about != about {
+			continue
+		}
+		if f.value != "" && !f.shownAs(scalar(o.get(f.key))) {
+			return false
+		}
+		spoken = true
+	}
+	return spoken
+}
+
 // merge is one three-way merge.
 type merge struct {
 	dialect    Dialect
@@ -71,7 +129,7 @@ func (m *merge) apply(raw json.RawMessage) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.owns(ownName) && m.want.Name != "" && scalar(o.get(ownName)) != m.want.Name {
+	if m.owns(ownName) && m.want.Name != "" && !m.showsName(scalar(o.get(ownName))) {
 		m.set(&o, ownName, quote(m.want.Name))
 	}
 	for _, key := range []string{ownPeople, ownAddresses} {
@@ -80,6 +138,12 @@ func (m *merge) apply(raw json.RawMessage) (object, error) {
 		}
 	}
 	return o, m.mergeExternal(&o)
+}
+
+// showsName reports whether the customer shows the wanted name, or the service's
+// own form of it when it was sent before.
+func (m *merge) showsName(name string) bool {
+	return name == m.want.Name || m.last.Name == m.want.Name && connector.SameForm(name, m.want.Name)
 }
 
 // decodeObject checks and splits an object from outside.

@@ -3,6 +3,7 @@ package billing
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -35,14 +36,33 @@ func parseObject(text []byte) (object, error) {
 
 // parseArray splits text that passed checkJSON; null is an empty array.
 func parseArray(text []byte) ([]json.RawMessage, error) {
-	if isNull(text) {
-		return nil, nil
+	parts, err := eachElement(text)
+	if err != nil {
+		return nil, err
 	}
-	return split(text, '[')
+	return slices.Collect(parts), nil
+}
+
+// eachElement is parseArray one by one, for lists of which only what is kept should
+// take memory.
+func eachElement(text []byte) (iter.Seq[json.RawMessage], error) {
+	if isNull(text) {
+		return func(func(json.RawMessage) bool) {}, nil
+	}
+	return each(text, '[')
 }
 
 // split returns the members or elements of a valid object or array as they came.
 func split(text []byte, bracket byte) ([]json.RawMessage, error) {
+	parts, err := each(text, bracket)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Collect(parts), nil
+}
+
+// each is split one by one.
+func each(text []byte, bracket byte) (iter.Seq[json.RawMessage], error) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 || text[0] != bracket {
 		if bracket == '{' {
@@ -50,25 +70,25 @@ func split(text []byte, bracket byte) ([]json.RawMessage, error) {
 		}
 		return nil, errNotArray
 	}
-	var out []json.RawMessage
-	depth, start := 0, 1
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			i = stringEnd(text, i) - 1
-		case c == '{', c == '[':
-			depth++
-		case c == '}', c == ']':
-			depth--
-		}
-		if depth == 0 || depth == 1 && text[i] == ',' {
-			if part := bytes.TrimSpace(text[start:i]); len(part) > 0 {
-				out = append(out, part[:len(part):len(part)])
+	return func(yield func(json.RawMessage) bool) {
+		depth, start := 0, 1
+		for i := 0; i < len(text); i++ {
+			switch c := text[i]; {
+			case c == '"':
+				i = stringEnd(text, i) - 1
+			case c == '{', c == '[':
+				depth++
+			case c == '}', c == ']':
+				depth--
 			}
-			start = i + 1
+			if depth == 0 || depth == 1 && text[i] == ',' {
+				if part := bytes.TrimSpace(text[start:i]); len(part) > 0 && !yield(part[:len(part):len(part)]) {
+					return
+				}
+				start = i + 1
+			}
 		}
-	}
-	return out, nil
+	}, nil
 }
 
 func isNull(text []byte) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/url"
 	"strings"
 	"time"
@@ -30,11 +31,11 @@ func readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
 	if out.ID == "" {
 		return connector.RemoteCustomer{}, errNoID
 	}
-	for _, person := range elements(o.get("people")) {
+	for person := range elements(o.get("people")) {
 		out.Emails = appendText(out.Emails, person.text("email"))
 		out.Phones = appendText(out.Phones, person.text("phone", "phoneNo"))
 	}
-	for _, address := range elements(o.get("addresses")) {
+	for address := range elements(o.get("addresses")) {
 		out.Addresses = append(out.Addresses, connector.Address{
 			Line1: address.text("line1", "addressLine1"), City: address.text("city"),
 			PostCode: address.text("postCode", "postalCode"), Country: address.text("country"),
@@ -50,16 +51,20 @@ func readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
 	return out, nil
 }
 
-// elements returns the objects among a list's elements.
-func elements(list json.RawMessage) []object {
-	var out []object
-	parts, _ := parseArray(list) // anything else than a list has none
-	for _, part := range parts {
-		if o, err := parseObject(part); err == nil {
-			out = append(out, o)
+// elements yields the objects among a list's elements; anything else than a list
+// has none.
+func elements(list json.RawMessage) iter.Seq[object] {
+	return func(yield func(object) bool) {
+		parts, err := eachElement(list)
+		if err != nil {
+			return
+		}
+		for part := range parts {
+			if o, err := parseObject(part); err == nil && !yield(o) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 func appendText(list []string, text string) []string {
@@ -78,6 +83,8 @@ func readSummary(o object, customerID string) *connector.Mandate {
 		Status:      connector.MandateStatus(o.text("status")),
 		ServiceTime: o.text("lastUpdatedTime", "lastUpdateTime"),
 		URL:         o.text("url"),
+
+		FailureReason: connector.NewSecret(o.text("failureReason")),
 	}
 	if m.ID == "" && m.Status == "" {
 		return nil
@@ -88,8 +95,9 @@ func readSummary(o object, customerID string) *connector.Mandate {
 	return &m
 }
 
-// withoutBankFields drops what must not be kept even by mistake: account
-// numbers, reasons that are not to be shown, and the link, which is a secret.
+// withoutBankFields drops what must not be kept with the customer even by mistake:
+// account numbers, reasons that are not to be shown, and the link, which is a
+// secret.
 func withoutBankFields(o object) json.RawMessage {
 	for _, key := range []string{"bankAccountNumber", "failureReason", "url"} {
 		o.remove(key)

@@ -2,6 +2,7 @@ package billing_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -243,5 +244,32 @@ func signAndCancel(t *testing.T, box *sandbox.Sandbox, client *billing.Client, i
 	got, err := client.Customer(t.Context(), id)
 	if err != nil || got.Mandate == nil || got.Mandate.ID != link.ID || got.Mandate.Status != connector.MandateCancelled {
 		t.Errorf("after cancel: %+v, %v", got.Mandate, err)
+	}
+}
+
+// covers F113
+func TestSubscriptionsAreReadInWhateverListTheyCome(t *testing.T) {
+	t.Parallel()
+	const one = `{"id":"w1","url":"https://hooks.example.com/in","events":["customer",7],"enabled":false,"clientId":"x"}`
+	want := []billing.Subscription{{ID: "w1", URL: "https://hooks.example.com/in", Events: []string{"customer", "7"}}}
+	for _, answer := range []string{"[" + one + "]", one, `{"webhooks":[` + one + `],"page":1}`} {
+		got, err := newClient(t, config(answers(200, "application/json", answer))).Subscriptions(t.Context())
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s (-want +got), %v:\n%s", answer, err, diff)
+		}
+	}
+	if got, err := newClient(t, config(answers(200, "application/json", `{"data":[]}`))).Subscriptions(t.Context()); err != nil || got == nil || len(got) != 0 {
+		t.Errorf("an empty list is read as %v, %v", got, err)
+	}
+	for _, unknown := range []string{`{}`, `null`, `"x"`, `[1]`, `[{"id":"w1"}]`, `{"a":[],"b":[]}`, `{"enabled":true}`} {
+		if got, err := newClient(t, config(answers(200, "application/json", unknown))).Subscriptions(t.Context()); !errors.Is(err, billing.ErrNotShown) {
+			t.Errorf("%s is read as %v, %v; want that nothing is shown", unknown, got, err)
+		}
+	}
+	for status, shows := range map[int]bool{404: false, 405: false, 501: false, 403: true, 500: true} {
+		_, err := newClient(t, config(answers(status, "application/json", `{}`))).Subscriptions(t.Context())
+		if err == nil || errors.Is(err, billing.ErrNotShown) == shows {
+			t.Errorf("answered %d: %v", status, err)
+		}
 	}
 }

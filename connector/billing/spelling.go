@@ -132,6 +132,7 @@ func (p part) update(raw json.RawMessage, last *part, long bool) json.RawMessage
 	for _, f := range p.fieldsFor(o, long) {
 		switch has := scalar(o.get(f.key)); {
 		case f.value == has:
+		case last != nil && last.value(f.key) == f.value && f.shownAs(has): // sent before, and shown in the service's own form
 		case f.value != "":
 			o.set(f.key, quote(f.value))
 			changed = true
@@ -144,6 +145,15 @@ func (p part) update(raw json.RawMessage, last *part, long bool) json.RawMessage
 		return raw
 	}
 	return o.bytes()
+}
+
+// shownAs reports whether a value says what the field says, in the service's own
+// form. What people are told apart by may differ in case and spacing alone.
+func (f field) shownAs(value string) bool {
+	if f.about == "name" || f.about == "email" {
+		return sameLabel(f.value, value)
+	}
+	return connector.SameForm(f.value, value)
 }
 
 // fieldsFor returns the fields in the spelling the element uses, for each
@@ -225,7 +235,7 @@ func (p part) is(v view) bool {
 // wrote: the name, or the phone number where there is no e-mail address.
 func (p part) looksLike(v view) bool {
 	if p.email == "" {
-		return v.phone == p.phone
+		return connector.SameForm(v.phone, p.phone)
 	}
 	return p.label == "" || sameLabel(v.label, p.label)
 }

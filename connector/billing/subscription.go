@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"payersync/connector"
 )
@@ -53,11 +55,85 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription) (Subscription, e
 		return s, unreadable(request{op: "subscribe to webhooks"}, http.StatusOK, errors.New("the subscription has no id"))
 	}
 	s.ID, s.Enabled = answer.text("id"), string(answer.get("enabled")) == "true"
+	if stated := readSubscription(answer); stated.URL != "" && len(stated.Events) > 0 {
+		s.URL, s.Events = stated.URL, stated.Events
+	}
 	if secret := answer.text("secretKey", "secret"); secret != "" {
 		s.Secret = connector.NewSecret(secret)
 	}
 	return s, nil
 }
+
+// ErrNotShown means that the service does not show its webhook subscriptions, or
+// not in a way that is understood: nothing is known of ours then.
+var ErrNotShown = errors.New("the billing service does not show its webhook subscriptions")
+
+// Subscriptions returns the app's webhook subscriptions. interface.md shows no such
+// call; where webhook_read is auto it is tried with the path of the subscription,
+// and a service that has none (404, 405 or 501) or answers in another shape gives
+// ErrNotShown, never an empty list.
+func (c *Client) Subscriptions(ctx context.Context) ([]Subscription, error) {
+	if c.dialect.WebhookRead == "none" {
+		return nil, ErrNotShown
+	}
+	r := c.read("look at the webhook subscription", c.webhooksPath(), nil)
+	r.by = c.webhooks
+	answer, err := c.send(ctx, r)
+	switch statusOf(err) {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return nil, fmt.Errorf("%w (HTTP %d)", ErrNotShown, statusOf(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readSubscriptions(answer)
+}
+
+// readSubscriptions reads a list, an object that holds one list, or a single
+// subscription.
+func readSubscriptions(answer json.RawMessage) ([]Subscription, error) {
+	list := answer
+	if o, err := parseObject(answer); err == nil {
+		lists := slices.DeleteFunc(slices.Clone(o), func(m member) bool { return len(m.value) == 0 || m.value[0] != '[' })
+		switch {
+		case o.text("id") != "" && o.text("url") != "":
+			return []Subscription{readSubscription(o)}, nil
+		case len(lists) != 1:
+			return nil, fmt.Errorf("%w in a known way", ErrNotShown)
+		}
+		list = lists[0].value
+	}
+	parts, err := parseArray(list)
+	if err != nil || isNull(list) {
+		return nil, fmt.Errorf("%w in a known way", ErrNotShown)
+	}
+	out := make([]Subscription, 0, len(parts))
+	for _, part := range parts {
+		o, err := parseObject(part)
+		if err != nil || o.text("id") == "" || o.text("url") == "" {
+			return nil, fmt.Errorf("%w in a known way", ErrNotShown)
+		}
+		out = append(out, readSubscription(o))
+	}
+	return out, nil
+}
+
+// readSubscription reads one subscription; it is disabled only where it says so.
+func readSubscription(o object) Subscription {
+	s := Subscription{
+		ID: o.text("id"), URL: o.text("url"), Name: o.text("name"), Description: o.text("description"),
+		Enabled: string(o.get("enabled")) != "false",
+	}
+	events, _ := parseArray(o.get("events")) // none where it is no list
+	for _, event := range events {
+		if text := scalar(event); text != "" {
+			s.Events = append(s.Events, text)
+		}
+	}
+	return s
+}
+
+func (c *Client) webhooksPath() string { return "/apps/" + url.PathEscape(c.clientID) + "/webhooks" }
 
 // prepareWebhooks takes the two steps that some services want first: a signing
 // secret from the service, and a delivery key for it.
@@ -85,7 +161,7 @@ func (c *Client) prepareWebhooks(ctx context.Context, s *Subscription) error {
 
 // putWebhook makes one call of the set-up. Only the key step may answer nothing.
 func (c *Client) putWebhook(ctx context.Context, op, step string, body json.RawMessage) (object, error) {
-	r := c.write(op, http.MethodPut, "/apps/"+url.PathEscape(c.clientID)+"/webhooks"+step, body)
+	r := c.write(op, http.MethodPut, c.webhooksPath()+step, body)
 	r.by = c.webhooks
 	r.mayBeEmpty = step == "/auth"
 	answer, err := c.send(ctx, r)
