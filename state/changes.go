@@ -143,6 +143,7 @@ var ErrKeyTaken = errors.New("another payer has the same key")
 // returns a read ticket for its answer. It fails with ErrKeyFound or ErrKeyTaken
 // when the key has turned up since the plan.
 func (tx *Tx) FreezeCreate(run int64, c Change, body []byte) (ticket int64, err error) {
+	tx.leads = true
 	if err := tx.holds(run); err != nil {
 		return 0, err
 	}
@@ -196,6 +197,7 @@ func (tx *Tx) KeyTaken(p Payer) (taken bool, err error) {
 // fetched before. An update may be frozen anew after another read; the bytes of a
 // create never change. It fails with ErrKeyDoubled when the key has turned up twice.
 func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) error {
+	tx.leads = true
 	if err := tx.holds(run); err != nil {
 		return err
 	}
@@ -216,6 +218,7 @@ func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) error {
 // Attempt commits that a change is about to be sent (again) and returns a read
 // ticket for what the answer shows.
 func (tx *Tx) Attempt(run int64, c Change) (ticket int64, err error) {
+	tx.leads = true
 	if err := tx.holds(run); err != nil {
 		return 0, err
 	}
@@ -258,6 +261,41 @@ func (tx *Tx) CloseDone(run int64, c Change) error {
 		connector.ReasonOutcomeUnknown, connector.ReasonRejected, connector.ReasonForeignChange)
 }
 
+// CloseConfirmed closes an update that a read has confirmed. foreign are the fields
+// that are not ours and changed meanwhile, without their places in lists: a person
+// is told detail, unless all of them move with every update.
+func (tx *Tx) CloseConfirmed(run int64, c Change, foreign []string, detail string) error {
+	if err := tx.CloseDone(run, c); err != nil || len(foreign) == 0 {
+		return err
+	}
+	for _, path := range foreign {
+		if err := tx.exec("INSERT INTO foreign_moves (change_id, path) VALUES (?, ?) ON CONFLICT DO NOTHING", c.ID, path); err != nil {
+			return fmt.Errorf("note what moved with change %d: %w", c.ID, err)
+		}
+	}
+	var told bool
+	if err := tx.row([]any{&told}, "SELECT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.change_id = ? AND NOT "+movesAlways+")", c.ID); err != nil {
+		return fmt.Errorf("look what moves with every update: %w", err)
+	}
+	if told {
+		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink, connector.ReasonForeignChange, detail)
+	}
+	// What was told before it was known takes nobody's time any more.
+	return tx.exec(`DELETE FROM attention WHERE topic = 'link' AND reason = 'foreign_change' AND EXISTS (
+		SELECT 1 FROM changes c WHERE c.connection = attention.connection AND c.source_id = attention.source_id AND c.lane = 'customer'
+		AND c.change_id = (SELECT max(n.change_id) FROM changes n WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = 'customer' AND n.body IS NOT NULL)
+		AND c.state = 'done' AND NOT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.change_id = c.change_id AND NOT ` + movesAlways + `))`)
+}
+
+// movesAlways is the condition that the field of m moves with every update, such as
+// a revision or a time of the last change: it did with nine of ten since it was
+// first seen to, and with two at least.
+const movesAlways = `(
+	SELECT count(*) >= 2 AND count(*) * 10 >= 9 * (SELECT count(*) FROM changes u
+		WHERE u.state = 'done' AND u.body IS NOT NULL AND u.action <> 'create'
+		  AND u.updated_at >= (SELECT min(f.updated_at) FROM foreign_moves s JOIN changes f ON f.change_id = s.change_id WHERE s.path = m.path))
+	FROM foreign_moves o WHERE o.path = m.path)`
+
 // CloseOverwritten closes an update that was answered, and that a read did not show
 // as it was sent: somebody changed the customer at once. What it wanted is the last
 // that the customer is known to have held of us. It does not count as applied, so
@@ -278,9 +316,34 @@ func (tx *Tx) doubtApplied(p Payer) error {
 	return tx.exec("UPDATE payers SET applied_hash = '' WHERE connection = ? AND source_id = ?", p.Connection, p.SourceID)
 }
 
+// SentCreate returns what the create of a payer was frozen with whose customer was
+// found by its key, or nil when there is none with the payer's key.
+func (l *Ledger) SentCreate(ctx context.Context, p Payer) (*connector.Customer, error) {
+	var id int64
+	var box []byte
+	err := l.queryRow(ctx, `SELECT change_id, wanted FROM changes
+		WHERE connection = ? AND source_id = ? AND lane = 'customer' AND action = 'create' AND state = 'done' ORDER BY change_id DESC LIMIT 1`,
+		p.Connection, p.SourceID).Scan(&id, &box)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what payer %s was created with: %w", p.SourceID, err)
+	}
+	sent := new(connector.Customer)
+	if err := l.openJSON(box, changePlace("wanted", id), sent); err != nil {
+		return nil, fmt.Errorf("change %d: %w", id, err)
+	}
+	if sent.ExternalData[p.Key.Name] != p.Key.Value {
+		return nil, nil
+	}
+	return sent, nil
+}
+
 // CloseFound closes a create that never got an answer, because a customer with
 // its key was found. Whether we made that customer is not known, so nothing
-// counts as applied, and the next plan brings it to what is wanted.
+// counts as applied, and the next plan brings it to what is wanted; what the create
+// was frozen with is told from what others wrote by SentCreate.
 func (tx *Tx) CloseFound(run int64, c Change) error {
 	if err := tx.closeChange(run, c.ID, connector.ChangeDone, "", ""); err != nil {
 		return err

@@ -12,9 +12,10 @@ import (
 
 // Delivery is one accepted webhook.
 type Delivery struct {
-	Key       string // its identity: the sender's id, or a hash of body and coarse time
+	Key       string // its identity: a hash of the body, with the sender's id before it where there is one
 	Type      string
 	BillingID string // the customer it speaks of; "" when it names none
+	MandateID string // the mandate it speaks of, where it names no customer
 	Body      []byte // the verified bytes
 	State     connector.InboxState
 	Detail    string // why it is quarantined, in plain words
@@ -22,32 +23,64 @@ type Delivery struct {
 
 // Receive stores a delivery before it is acknowledged and reports false when a
 // delivery with the same key is there already: the insert decides (fault F31).
+// The caller goes on with RepeatDelivery then.
 func (tx *Tx) Receive(d Delivery) (fresh bool, err error) {
-	n, err := tx.count(`INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, body, state, detail)
-		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (delivery_key) DO NOTHING`,
-		d.Key, stamp(tx.now), d.Type, d.BillingID, tx.l.seal.box(d.Body, place("inbox", "body", d.Key)), d.State, d.Detail)
+	n, err := tx.count(`INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, mandate_id, body, state, detail)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (delivery_key) DO NOTHING`,
+		d.Key, stamp(tx.now), d.Type, d.BillingID, d.MandateID, tx.l.seal.box(d.Body, place("inbox", "body", d.Key)), d.State, d.Detail)
 	if err != nil {
 		return false, fmt.Errorf("store a webhook delivery: %w", err)
 	}
 	return n > 0, nil
 }
 
-// OpenDelivery is a customer with deliveries that wait to be reflected.
-type OpenDelivery struct {
-	BillingID string
-	UpTo      int64 // the newest waiting delivery; a read started now covers all up to it
-	Attempts  int   // tries of the newest, so that each delivery has its own
-	Known     bool  // the customer is linked to a payer
+// RepeatDelivery notes that a delivery came again and reports whether it waits
+// anew. It may be the next event of its customer, spelt alike: it takes its place
+// behind all others, so that a read which has begun does not cover it. What waits
+// already keeps its time, so that repeats cannot put it off.
+func (tx *Tx) RepeatDelivery(key string) (again bool, err error) {
+	if err := tx.exec(`UPDATE inbox SET repeats = repeats + 1, inbox_id = (SELECT max(inbox_id) + 1 FROM inbox)
+		WHERE delivery_key = ?`, key); err != nil {
+		return false, fmt.Errorf("note that a webhook delivery came again: %w", err)
+	}
+	n, err := tx.count(`UPDATE inbox SET received_at = ?, state = 'received', next_attempt = NULL, attempts = 0, processed_at = NULL
+		WHERE delivery_key = ? AND (billing_id <> '' OR mandate_id <> '') AND state NOT IN ('received', 'parked', 'quarantined')`, stamp(tx.now), key)
+	if err != nil {
+		return false, fmt.Errorf("open a webhook delivery again: %w", err)
+	}
+	return n > 0, nil
 }
 
+// OpenDelivery is a customer with deliveries that wait to be reflected, or a
+// mandate where they name nothing else.
+type OpenDelivery struct {
+	BillingID string // "" while only the mandate is known
+	MandateID string // "" where the customer is known
+	UpTo      int64  // the newest waiting delivery; a read started now covers all up to it
+	Key       string // of that delivery, as the cause of what it changes
+	Attempts  int    // tries of the newest, so that each delivery has its own
+	Known     bool   // the customer is linked to a payer
+}
+
+// longestWait is the longest that deliveries are postponed for. One that waits for
+// longer was postponed by a clock that was ahead, and is due.
+const longestWait = time.Hour
+
 // OpenDeliveries returns up to limit customers with deliveries that are due, the
-// longest waiting first; all deliveries of a customer count as one.
-func (l *Ledger) OpenDeliveries(ctx context.Context, limit int) ([]OpenDelivery, error) {
+// longest waiting first; all deliveries of a customer count as one. Where all of
+// them came before, the customer is due when its last read for deliveries began
+// gap ago: whoever caught a delivery can send it as often as they like.
+func (l *Ledger) OpenDeliveries(ctx context.Context, gap time.Duration, limit int) ([]OpenDelivery, error) {
+	now := l.Now()
 	rows, err := l.query(ctx, `
-		SELECT i.billing_id, max(i.inbox_id), min(i.attempts), EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = i.billing_id)
-		FROM inbox i WHERE i.state IN ('received', 'parked')
-		GROUP BY i.billing_id HAVING min(coalesce(i.next_attempt, '')) <= ?
-		ORDER BY min(i.inbox_id)`+limitTo, stamp(l.Now()), limit)
+		SELECT o.billing_id, o.mandate, o.up_to, k.delivery_key, o.attempts, o.known FROM (
+		  SELECT i.billing_id, CASE i.billing_id WHEN '' THEN i.mandate_id ELSE '' END AS mandate,
+		    max(i.inbox_id) AS up_to, min(i.inbox_id) AS first, min(i.attempts) AS attempts, p.billing_id IS NOT NULL AS known
+		  FROM inbox i LEFT JOIN payers p ON p.billing_id = i.billing_id
+		  WHERE i.state IN ('received', 'parked')
+		  GROUP BY i.billing_id, mandate HAVING (min(coalesce(i.next_attempt, '')) <= ?1 OR min(i.next_attempt) > ?3)
+		    AND (min(i.repeats) = 0 OR coalesce(p.drained_at, '') <= ?2 OR p.drained_at > ?1)
+		) o JOIN inbox k ON k.inbox_id = o.up_to ORDER BY o.first`+limitTo, stamp(now), stamp(now.Add(-gap)), stamp(now.Add(longestWait+clockSlack)), limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the inbox: %w", err)
 	}
@@ -55,7 +88,7 @@ func (l *Ledger) OpenDeliveries(ctx context.Context, limit int) ([]OpenDelivery,
 	var out []OpenDelivery
 	for rows.Next() {
 		var d OpenDelivery
-		if err := rows.Scan(&d.BillingID, &d.UpTo, &d.Attempts, &d.Known); err != nil {
+		if err := rows.Scan(&d.BillingID, &d.MandateID, &d.UpTo, &d.Key, &d.Attempts, &d.Known); err != nil {
 			return nil, fmt.Errorf("read the inbox: %w", err)
 		}
 		out = append(out, d)
@@ -63,32 +96,92 @@ func (l *Ledger) OpenDeliveries(ctx context.Context, limit int) ([]OpenDelivery,
 	return out, rows.Err()
 }
 
+// BeginDrain notes that a read for a customer's deliveries begins now, and
+// returns its ticket.
+func (tx *Tx) BeginDrain(d OpenDelivery) (ticket int64, err error) {
+	if err := tx.exec("UPDATE payers SET drained_at = ? WHERE billing_id = ?", stamp(tx.now), d.BillingID); err != nil {
+		return 0, fmt.Errorf("begin to reflect customer %s: %w", d.BillingID, err)
+	}
+	return tx.Ticket()
+}
+
+// NameDeliveries gives the waiting deliveries of a mandate the customer that the
+// ledger knows it to be of, and reports false when it knows none.
+func (tx *Tx) NameDeliveries(d OpenDelivery) (named bool, err error) {
+	n, err := tx.count(`UPDATE inbox SET billing_id = m.billing_id, state = 'received', attempts = 0, next_attempt = NULL
+		FROM mandates m WHERE m.mandate_id = ? AND inbox.mandate_id = m.mandate_id AND inbox.billing_id = ''
+		AND inbox.state IN ('received', 'parked')`, d.MandateID)
+	if err != nil {
+		return false, fmt.Errorf("look up the customer of mandate %s: %w", d.MandateID, err)
+	}
+	return n > 0, nil
+}
+
+// waitingOf are the deliveries that an OpenDelivery stands for.
+const waitingOf = "WHERE billing_id = ? AND (billing_id <> '' OR mandate_id = ?) AND inbox_id <= ? AND state IN ('received', 'parked')"
+
 // CloseDeliveries marks every waiting delivery of a customer, up to the newest
 // that a read covered, with how it ended.
 func (tx *Tx) CloseDeliveries(d OpenDelivery, to connector.InboxState, detail string) error {
 	return tx.exec(`UPDATE inbox SET state = ?, processed_at = ?, detail = ?, next_attempt = NULL
-		WHERE billing_id = ? AND inbox_id <= ? AND state IN ('received', 'parked')`, to, stamp(tx.now), detail, d.BillingID, d.UpTo)
+		`+waitingOf, to, stamp(tx.now), detail, d.BillingID, d.MandateID, d.UpTo)
 }
 
 // PostponeDeliveries leaves the waiting deliveries of a customer for a later
 // time, parked or received as they shall be called.
 func (tx *Tx) PostponeDeliveries(d OpenDelivery, as connector.InboxState, wait time.Duration) error {
 	return tx.exec(`UPDATE inbox SET state = ?, attempts = attempts + 1, next_attempt = ?
-		WHERE billing_id = ? AND inbox_id <= ? AND state IN ('received', 'parked')`, as, stamp(tx.now.Add(wait)), d.BillingID, d.UpTo)
+		`+waitingOf, as, stamp(tx.now.Add(wait)), d.BillingID, d.MandateID, d.UpTo)
 }
 
-// DeliveryKeyOf returns the key of the newest delivery that a drain covers, as
-// the cause of what it changes.
-func (tx *Tx) DeliveryKeyOf(d OpenDelivery) (key string, err error) {
-	err = tx.row([]any{&key}, "SELECT delivery_key FROM inbox WHERE inbox_id = ?", d.UpTo)
-	return key, err
+// StoredDelivery is a delivery as the ledger has it, without its body.
+type StoredDelivery struct {
+	InboxRow
+	MandateID   string  `json:"mandate_id,omitempty"` // where it names no customer
+	Detail      string  `json:"detail,omitempty"`     // why it is quarantined or was left, in plain words
+	Repeats     int     `json:"repeats"`              // how often it came again
+	Attempts    int     `json:"attempts"`             // to reflect it
+	NextAttempt *string `json:"next_attempt"`         // null for at once, and when it does not wait
 }
 
-// ReplayDelivery puts a delivery back to be reflected again, and reports false
-// when there is none with the key or it names no customer.
+// DeliveryNamed returns the delivery whose key is name or, when only one does,
+// begins with it: the hash at the end of a key need not be typed. It is nil when
+// there is none, and when there are several.
+func (l *Ledger) DeliveryNamed(ctx context.Context, name string) (*StoredDelivery, error) {
+	found, err := list(ctx, l, `SELECT `+inboxColumns+`, mandate_id, detail, repeats, attempts, next_attempt FROM inbox
+		WHERE delivery_key = ?1 OR substr(delivery_key, 1, length(?1) + 1) = ?1 || ':'
+		ORDER BY delivery_key <> ?1`+limitTo, []any{name, 2}, func(d *StoredDelivery) []any {
+		return append(d.dest(), &d.MandateID, &d.Detail, &d.Repeats, &d.Attempts, &d.NextAttempt)
+	})
+	if err != nil || len(found) == 0 || len(found) > 1 && found[0].DeliveryKey != name {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// ReplayDelivery puts a delivery back to be reflected at once, and reports false
+// when there is none with the key or it names neither customer nor mandate.
 func (tx *Tx) ReplayDelivery(key string) (bool, error) {
-	n, err := tx.count(`UPDATE inbox SET state = 'received', next_attempt = NULL, attempts = 0, processed_at = NULL
-		WHERE delivery_key = ? AND billing_id <> ''`, key)
+	if err := tx.exec("UPDATE payers SET drained_at = NULL WHERE billing_id = (SELECT billing_id FROM inbox WHERE delivery_key = ?)", key); err != nil {
+		return false, err
+	}
+	n, err := tx.count(`UPDATE inbox SET state = 'received', next_attempt = NULL, attempts = 0, processed_at = NULL, detail = ''
+		WHERE delivery_key = ? AND (billing_id <> '' OR mandate_id <> '')`, key)
+	return n > 0, err
+}
+
+// RereadDelivery writes what a quarantined delivery is understood to say now. A
+// type that only a header had named is kept.
+func (tx *Tx) RereadDelivery(d Delivery) error {
+	return tx.exec(`UPDATE inbox SET event_type = CASE WHEN ?1 = '' THEN event_type ELSE ?1 END, billing_id = ?2, mandate_id = ?3, state = ?4, detail = ?5
+		WHERE delivery_key = ?6 AND state = 'quarantined'`, d.Type, d.BillingID, d.MandateID, d.State, d.Detail, d.Key)
+}
+
+// DismissDelivery closes a delivery that waits for a person or for a customer
+// nobody knows, and reports false for any other.
+func (tx *Tx) DismissDelivery(key, detail string) (bool, error) {
+	n, err := tx.count(`UPDATE inbox SET state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?
+		WHERE delivery_key = ? AND state IN ('quarantined', 'parked')`, stamp(tx.now), detail, key)
 	return n > 0, err
 }
 

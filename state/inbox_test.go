@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -30,7 +31,7 @@ func delivery(key, billingID string) Delivery {
 
 func (d *desk) waiting() []OpenDelivery {
 	d.t.Helper()
-	open, err := d.OpenDeliveries(context.Background(), 100)
+	open, err := d.OpenDeliveries(context.Background(), 2*time.Second, 100)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -103,17 +104,10 @@ func TestDeliveriesOfOneCustomerAreOneTask(t *testing.T) {
 	quarantined := delivery("evt-9", "")
 	quarantined.State, quarantined.Detail = connector.InboxQuarantined, "The body is not JSON."
 	d.receive(quarantined)
-	want := []OpenDelivery{{BillingID: "b2", UpTo: 3}, {BillingID: "b1", UpTo: 5, Known: true}}
+	want := []OpenDelivery{{BillingID: "b2", UpTo: 3, Key: "evt-2"}, {BillingID: "b1", UpTo: 5, Key: "evt-4", Known: true}}
 	if diff := cmp.Diff(want, d.waiting()); diff != "" {
 		t.Errorf("waiting (-want +got):\n%s", diff)
 	}
-	d.do(func(tx *Tx) error {
-		key, err := tx.DeliveryKeyOf(want[1])
-		if key != "evt-4" || err != nil {
-			t.Errorf("the newest delivery of b1 is %q, %v; want evt-4", key, err)
-		}
-		return err
-	})
 	rows, err := d.Attention(t.Context(), Filter{State: string(connector.ReasonEventNotUnderstood)})
 	if err != nil || len(rows) != 1 || rows[0].SourceID != "evt-9" || rows[0].Detail != quarantined.Detail {
 		t.Errorf("attention is %+v, %v; want the quarantined delivery", rows, err)
@@ -140,7 +134,7 @@ func TestClosingCoversWhatTheReadCoveredAndNoMore(t *testing.T) {
 	d.receive(delivery("evt-4", "b1")) // arrives while the read is under way
 	d.clock.move(time.Second)
 	d.do(func(tx *Tx) error { return tx.CloseDeliveries(covered, connector.InboxReflected, "") })
-	want := []OpenDelivery{{BillingID: "b2", UpTo: 3}, {BillingID: "b1", UpTo: 4}}
+	want := []OpenDelivery{{BillingID: "b2", UpTo: 3, Key: "evt-3"}, {BillingID: "b1", UpTo: 4, Key: "evt-4"}}
 	if diff := cmp.Diff(want, d.waiting()); diff != "" {
 		t.Errorf("still waiting (-want +got):\n%s", diff)
 	}
@@ -190,6 +184,97 @@ func TestAReplayedDeliveryWaitsAgain(t *testing.T) {
 	}
 	if open := d.waiting(); len(open) != 2 || open[0].BillingID != "b1" || open[0].Attempts != 0 {
 		t.Errorf("waiting are %v, want evt-1 as if new", open)
+	}
+}
+
+// repeat notes that a delivery came again and reports whether it waits anew.
+func (d *desk) repeat(key string) (again bool) {
+	d.t.Helper()
+	d.do(func(tx *Tx) (err error) {
+		again, err = tx.RepeatDelivery(key)
+		return err
+	})
+	return again
+}
+
+// covers L3
+func TestADeliveryThatComesAgainDuringAReadIsNotCoveredByIt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("c1", "b1")
+	d.receive(delivery("evt-1", "b1"))
+	read := d.waiting()[0]
+	d.do(func(tx *Tx) error { _, err := tx.BeginDrain(read); return err })
+	if d.repeat("evt-1") {
+		t.Error("a delivery that waits is said to wait anew")
+	}
+	d.do(func(tx *Tx) error { return tx.CloseDeliveries(read, connector.InboxReflected, "") })
+	if open := d.waiting(); len(open) != 0 {
+		t.Errorf("due at once after the read are %v, want none: the customer was read just now", open)
+	}
+	d.clock.move(2 * time.Second)
+	if open := d.waiting(); len(open) != 1 || open[0].Key != "evt-1" {
+		t.Errorf("due two seconds after the read are %v, want the delivery that came again", open)
+	}
+}
+
+// covers F35
+func TestRepeatsOfOneCustomerShareAReadAndNewsDoesNotWaitForThem(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("c1", "b1")
+	d.receive(delivery("evt-1", "b1"))
+	d.receive(delivery("evt-2", "b1"))
+	reflect := func() {
+		t.Helper()
+		open := d.waiting()
+		if len(open) != 1 {
+			t.Fatalf("due are %v, want one customer", open)
+		}
+		d.do(func(tx *Tx) error {
+			_, err := tx.BeginDrain(open[0])
+			return errors.Join(err, tx.CloseDeliveries(open[0], connector.InboxReflected, ""))
+		})
+	}
+	reflect()
+	for i := range 100 {
+		d.clock.move(10 * time.Millisecond)
+		if key := fmt.Sprint("evt-", 1+i%2); d.repeat(key) != (i < 2) {
+			t.Fatalf("repeat %d opens %s: %t", i, key, i >= 2)
+		}
+		if open := d.waiting(); len(open) != 0 {
+			t.Fatalf("due after a repeat is %v", open)
+		}
+	}
+	d.receive(delivery("evt-3", "b1"))
+	reflect()
+	d.repeat("evt-3")
+	d.clock.move(-time.Hour) // a read of the future is not waited for
+	reflect()
+	if n := one[int](t, d.Ledger, "SELECT count(*) FROM inbox"); n != 3 {
+		t.Errorf("the inbox has %d rows, want 3", n)
+	}
+	if n := one[int](t, d.Ledger, "SELECT sum(repeats) FROM inbox"); n != 101 {
+		t.Errorf("%d repeats were counted, want 101", n)
+	}
+}
+
+func TestARepeatOpensNothingThatNamesNobodyOrWaitsForAPerson(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, as := range []connector.InboxState{connector.InboxQuarantined, connector.InboxIgnored} {
+		v := delivery(string(as), "")
+		v.State = as
+		d.receive(v)
+		if d.repeat(v.Key) {
+			t.Errorf("a repeat opens what is %s", as)
+		}
+	}
+	parked := delivery("parked", "b1")
+	d.receive(parked)
+	d.do(func(tx *Tx) error { return tx.PostponeDeliveries(d.waiting()[0], connector.InboxParked, time.Minute) })
+	if d.repeat("parked") || len(d.waiting()) != 0 {
+		t.Errorf("due after the repeat of a parked delivery are %v, want none", d.waiting())
 	}
 }
 

@@ -15,7 +15,6 @@ package state
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,14 +27,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pressly/goose/v3"
 	"github.com/sethvargo/go-retry"
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
-)
 
-//go:embed migrations/*.sql
-var migrations embed.FS
+	"payersync/state/files"
+)
 
 // applicationID marks a SQLite file as a payersync ledger.
 const applicationID = 1885434739
@@ -62,13 +59,18 @@ type Options struct {
 
 // Ledger is an open ledger. It is safe for concurrent use.
 type Ledger struct {
-	path   string
-	writer *sql.DB   // a pool of one
-	conn   *sql.Conn // that one, used by the writing goroutine only
-	reader *sql.DB   // query only
-	seal   *sealer
-	now    func() time.Time
-	asked  func(done bool) error // Options.Commit
+	path     string        // of the ledger file, with no link in it
+	folder   *files.Folder // that it lies in
+	writer   *sql.DB       // a pool of one
+	conn     *sql.Conn     // that one, used by the writing goroutine only
+	reader   *sql.DB       // query only
+	seal     *sealer
+	mark     *os.File // how far the ledger has come; see mark.go
+	identity string   // which ledger the mark is of
+	found    Finding
+	opened   map[string]os.FileInfo // what SQLite has open
+	now      func() time.Time
+	asked    func(done bool) error // Options.Commit
 
 	queue   chan *write
 	closing chan struct{}
@@ -85,19 +87,21 @@ type Ledger struct {
 // file that is not a ledger, one written by a newer payersync, a corrupt one
 // and one whose key file is missing, wrong or readable by others.
 func Open(ctx context.Context, opts Options) (*Ledger, error) {
-	path, err := filepath.Abs(opts.Path)
-	if err != nil {
-		return nil, fmt.Errorf("find the ledger %s: %w", opts.Path, err)
-	}
 	seal, err := loadKey(opts.KeyFile)
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareFile(path); err != nil {
-		return nil, err
+	folder, err := files.OpenFolder(filepath.Dir(opts.Path))
+	if err != nil {
+		return nil, refuseFolder(filepath.Dir(opts.Path), err)
+	}
+	name := filepath.Base(opts.Path)
+	path := filepath.Join(folder.Path(), name)
+	if err := prepareFile(folder, name); err != nil {
+		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
-		path: path, seal: seal, now: opts.Now, asked: opts.Commit, stmts: map[string]*sql.Stmt{}, reads: map[string]*sql.Stmt{},
+		path: path, folder: folder, seal: seal, now: opts.Now, asked: opts.Commit, stmts: map[string]*sql.Stmt{}, reads: map[string]*sql.Stmt{},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {
@@ -120,23 +124,24 @@ var making sync.Mutex
 
 // prepareFile makes an absent ledger file with mode 0600 and looks at an existing
 // one, which it never opens (fault F66).
-func prepareFile(path string) error {
+func prepareFile(folder *files.Folder, name string) error {
+	path := filepath.Join(folder.Path(), name)
 	making.Lock()
 	defer making.Unlock()
-	if err := refuseNetworkFS(filepath.Dir(path)); err != nil {
+	if err := refuseNetworkFS(folder.Path()); err != nil {
 		return err
 	}
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		f, err := folder.Create(name)
 		if errors.Is(err, fs.ErrExist) {
 			return nil // another process made it in the meantime
 		}
 		if err != nil {
 			return &OpenError{Path: path, Why: "it could not be made: " + plain(err), Next: "Check that the folder exists and may be written to."}
 		}
-		return f.Close()
+		return errors.Join(f.Close(), refusePlanted(folder, name))
 	case err != nil:
 		return &OpenError{Path: path, Why: plain(err), Next: "Check the path and its permissions."}
 	case !info.Mode().IsRegular():
@@ -147,7 +152,34 @@ func prepareFile(path string) error {
 	case info.Mode().Perm()&0o077 != 0:
 		return &OpenError{Path: path, Why: fmt.Sprintf("other users of this machine may open it (mode %04o)", info.Mode().Perm()), Next: "Run: chmod 600 " + path}
 	}
-	return refuseReadOnly(path)
+	if err := refuseReadOnly(path); err != nil {
+		return err
+	}
+	return refusePlanted(folder, name)
+}
+
+// refuseFolder says why the ledger's folder cannot be opened.
+func refuseFolder(path string, err error) error {
+	next := "Check that the folder exists and may be written to."
+	if errors.Is(err, files.ErrPlanted) {
+		next = "Name the folder itself in ledger.path, or run payersync as the user that the service runs as."
+	}
+	return &OpenError{Path: path, Why: err.Error(), Next: next}
+}
+
+// refusePlanted refuses a ledger beside which something lies in the place of
+// SQLite's own files that is not SQLite's: as root, SQLite gives what it finds
+// there to the ledger's owner, whosever it was.
+func refusePlanted(folder *files.Folder, name string) error {
+	for _, ending := range []string{"-wal", "-shm", "-journal"} {
+		if err := folder.CheckBeside(name+ending, name); err != nil {
+			return &OpenError{
+				Path: filepath.Join(folder.Path(), name), Why: err.Error(),
+				Next: "Find out how it came there and move it away; if it is SQLite's own, give it to the ledger's owner.",
+			}
+		}
+	}
+	return nil
 }
 
 // refuseReadOnly refuses a ledger that this user may not write, or whose folder,
@@ -173,7 +205,7 @@ func refuseReadOnly(path string) error {
 const busyTimeout = 10 * time.Second
 
 func (l *Ledger) connect(ctx context.Context, path string) error {
-	common := fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) + "&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)"
+	common := fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) + "&mode=rw&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)"
 	file := (&url.URL{Scheme: "file", Path: path}).String()
 	readOnly := file + common + "&_pragma=query_only(1)"
 	if err := checkFile(ctx, readOnly, path); err != nil {
@@ -201,16 +233,19 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	if err := l.markFile(ctx); err != nil {
 		return err
 	}
-	if err := migrate(ctx, l.writer, path); err != nil {
+	if err := l.migrate(ctx); err != nil {
 		return err
 	}
-	if err := l.checkKey(ctx, path); err != nil {
+	if err := l.checkKey(ctx, l.writer); err != nil {
+		return err
+	}
+	if err := l.checkMark(ctx); err != nil {
 		return err
 	}
 	if l.conn, err = l.writer.Conn(ctx); err != nil {
 		return fmt.Errorf("open the ledger for writing: %w", err)
 	}
-	return nil
+	return l.noteFiles()
 }
 
 // checkFile refuses what must not be written to: a damaged file, or another
@@ -292,19 +327,25 @@ func (l *Ledger) markFile(ctx context.Context) error {
 	return nil
 }
 
+// executor is a database or a transaction of it.
+type executor interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // checkKey binds a new ledger to its sealing key and refuses any other key
 // later: what one key sealed, no other opens.
-func (l *Ledger) checkKey(ctx context.Context, path string) error {
+func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 	at := place("ledger", "key_check")
-	if _, err := l.writer.ExecContext(ctx, "UPDATE ledger SET key_check = ? WHERE key_check IS NULL", l.seal.box([]byte("payersync"), at)); err != nil {
+	if _, err := db.ExecContext(ctx, "UPDATE ledger SET key_check = ? WHERE key_check IS NULL", l.seal.box([]byte("payersync"), at)); err != nil {
 		return fmt.Errorf("bind the ledger to its key: %w", err)
 	}
 	var box []byte
-	if err := l.writer.QueryRowContext(ctx, "SELECT key_check FROM ledger").Scan(&box); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT key_check FROM ledger").Scan(&box); err != nil {
 		return fmt.Errorf("read the ledger's key check: %w", err)
 	}
 	if _, err := l.seal.open(box, at); err != nil {
-		return &OpenError{Path: path, Why: "it was sealed with another key", Next: "Put back the key file this ledger was made with."}
+		return &OpenError{Path: l.path, Why: "it was sealed with another key", Next: "Put back the key file this ledger was made with."}
 	}
 	return nil
 }
@@ -332,40 +373,6 @@ func (l *Ledger) checkSettings(ctx context.Context) error {
 
 var errUnsafe = errors.New("refusing to write with unsafe settings")
 
-func migrate(ctx context.Context, db *sql.DB, path string) error {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return fmt.Errorf("read the migrations: %w", err)
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return fmt.Errorf("prepare the migrations: %w", err)
-	}
-	current, target, err := p.GetVersions(ctx)
-	if err != nil {
-		return fmt.Errorf("read the ledger's schema version: %w", err)
-	}
-	if current > target {
-		return &OpenError{
-			Path: path, Why: fmt.Sprintf("its schema is version %d, this payersync knows up to %d", current, target),
-			Next: "Use the payersync that wrote it, or a newer one.",
-		}
-	}
-	for current < target {
-		before := current
-		_, err := p.Up(ctx)
-		if err == nil {
-			return nil
-		}
-		// Another process may have made this step in the meantime.
-		var unread error
-		if current, _, unread = p.GetVersions(ctx); unread != nil || current == before {
-			return fmt.Errorf("migrate the ledger: %w", err)
-		}
-	}
-	return nil
-}
-
 // Close waits for the writes already handed in and closes the ledger. Writes
 // handed in later fail with ErrClosed.
 func (l *Ledger) Close() error { return l.close() }
@@ -390,6 +397,10 @@ func (l *Ledger) disconnect() error {
 	if l.writer != nil {
 		errs = append(errs, l.writer.Close())
 	}
+	if l.mark != nil {
+		errs = append(errs, l.mark.Close())
+	}
+	errs = append(errs, l.folder.Close())
 	return errors.Join(errs...)
 }
 
@@ -435,12 +446,11 @@ func (l *Ledger) preparedRead(ctx context.Context, query string) (*sql.Stmt, err
 // Now returns the ledger's clock, cut to the milliseconds that it stores.
 func (l *Ledger) Now() time.Time { return l.now().UTC().Truncate(time.Millisecond) }
 
-// Ping reports whether the ledger can be written to, by a commit that changes
-// nothing.
+// Ping reports whether the ledger can be written to, by a commit of nothing but
+// its own number. That changes a page, without which SQLite would write nothing and
+// a full disk would go unnoticed, and makes the file no larger.
 func (l *Ledger) Ping(ctx context.Context) error {
-	return l.Do(ctx, func(tx *Tx) error {
-		return tx.exec("UPDATE ledger SET ticket = ticket")
-	})
+	return l.Do(ctx, func(*Tx) error { return nil })
 }
 
 // Integrity runs SQLite's full integrity check, looks for rows whose other half

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/state/files"
 )
 
 // The connection and the mapping version that tests use.
@@ -435,7 +436,11 @@ func TestOlderVersion(t *testing.T) {
 // has no log yet, until it is closed.
 func makingIt(t *testing.T, path string) *sql.DB {
 	t.Helper()
-	if err := prepareFile(path); err != nil {
+	folder, err := files.OpenFolder(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(prepareFile(folder, filepath.Base(path)), folder.Close()); err != nil {
 		t.Fatal(err)
 	}
 	db := rawDB(t, path)

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"syscall"
+
+	"payersync/state/files"
 )
 
 // Lock is a process's hold on a connection, or on the serving of a ledger. The
@@ -38,12 +41,13 @@ func (l *Ledger) TryServe() (*Lock, error) {
 // tryLock locks the file beside the ledger whose name ends so, and returns nil
 // when somebody else holds it.
 func (l *Ledger) tryLock(ending string) (*Lock, error) {
-	f, err := os.OpenFile(l.path+ending, os.O_CREATE|os.O_RDWR, 0o600)
+	name := filepath.Base(l.path)
+	f, err := l.folder.OpenOrCreateFor(name+ending, name)
+	if errors.Is(err, files.ErrPlanted) {
+		return nil, fmt.Errorf("%w; find out how it came there, and move it away", err)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if err := l.handOver(f); err != nil {
-		return nil, errors.Join(err, f.Close())
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -53,24 +57,6 @@ func (l *Ledger) tryLock(ending string) (*Lock, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &Lock{f}, nil
-}
-
-// handOver gives a lock file that root has made to the ledger's owner, as SQLite
-// does with its own files: a command of an administrator must not shut out the
-// service, which runs as somebody else.
-func (l *Ledger) handOver(f *os.File) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	info, err := os.Stat(l.path)
-	if err != nil {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	return f.Chown(int(owner.Uid), int(owner.Gid))
 }
 
 // Release lets go what the lock holds.

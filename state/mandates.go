@@ -33,7 +33,7 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 		if err != nil {
 			return before, fmt.Errorf("save mandate %s: %w", m.ID, err)
 		}
-		return before, tx.SaveLink(m)
+		return before, tx.saveSealed(m, false)
 	}
 	if err := tx.exec(`INSERT INTO mandates (mandate_id, billing_id, status, status_since, service_time, first_seen_at, last_seen_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -47,7 +47,17 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 	}); err != nil {
 		return before, fmt.Errorf("save the history of mandate %s: %w", m.ID, err)
 	}
-	return before, tx.SaveLink(m)
+	return before, tx.saveSealed(m, true)
+}
+
+// saveSealed keeps what nobody may read in the file: the link, and the reason of a
+// failure. A reason stays with the status that it came with.
+func (tx *Tx) saveSealed(m connector.Mandate, moved bool) error {
+	if err := tx.SaveLink(m); err != nil || m.FailureReason.IsZero() {
+		return err
+	}
+	return tx.exec("UPDATE mandates SET failure_reason = ? WHERE mandate_id = ? AND (? OR failure_reason IS NULL)",
+		tx.l.seal.box([]byte(m.FailureReason.Expose()), place("mandates", "failure_reason", m.ID)), m.ID, moved)
 }
 
 // SaveLink seals a mandate's signing link when the answer had one. Unlike a
@@ -63,25 +73,59 @@ func (tx *Tx) SaveLink(m connector.Mandate) error {
 // SigningLink returns the signing link of a mandate; "" when none is kept. Every
 // caller that shows it to a person says so in the audit log.
 func (l *Ledger) SigningLink(ctx context.Context, mandateID string) (string, error) {
+	return l.openOfMandate(ctx, "link", mandateID)
+}
+
+// FailureReason returns the code by which the service said why a bank cancelled a
+// mandate; "" when none is kept. It is for debugging with the service; every
+// caller that shows it to a person says so in the audit log.
+func (l *Ledger) FailureReason(ctx context.Context, mandateID string) (string, error) {
+	return l.openOfMandate(ctx, "failure_reason", mandateID)
+}
+
+// openOfMandate opens a sealed column of a mandate.
+func (l *Ledger) openOfMandate(ctx context.Context, column, mandateID string) (string, error) {
 	var box []byte
-	err := l.queryRow(ctx, "SELECT link FROM mandates WHERE mandate_id = ?", mandateID).Scan(&box)
+	err := l.queryRow(ctx, "SELECT "+column+" FROM mandates WHERE mandate_id = ?", mandateID).Scan(&box)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the signing link of mandate %s: %w", mandateID, err)
+		return "", fmt.Errorf("read what is sealed of mandate %s: %w", mandateID, err)
 	}
-	link, err := l.seal.open(box, place("mandates", "link", mandateID))
-	return string(link), err
+	text, err := l.seal.open(box, place("mandates", column, mandateID))
+	return string(text), err
 }
+
+// Mandate returns the row of v_mandates with this id; nil when there is none.
+func (l *Ledger) Mandate(ctx context.Context, id string) (*MandateRow, error) {
+	rows, err := list(ctx, l, "SELECT "+mandateColumns+" FROM v_mandates WHERE mandate_id = ?", []any{id}, (*MandateRow).dest)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[0], nil
+}
+
+// lostLink is the condition that the current mandate of payer p waits for a
+// signature, and that its link was never seen.
+const lostLink = "EXISTS (SELECT 1 FROM mandates lost WHERE lost.mandate_id = p.mandate_id AND lost.status = 'CREATED' AND lost.link IS NULL)"
 
 // NeedsLink reports whether a payer still waits for its first signing link: no
 // request for one was ever settled, and the ledger knows of no mandate but one
-// that waits for a signature and whose link it never saw.
-func (l *Ledger) NeedsLink(ctx context.Context, p Payer) (needs bool, err error) {
+// that waits for a signature and whose link it never saw. With again, a link that
+// was lost is needed too.
+func (l *Ledger) NeedsLink(ctx context.Context, p Payer, again bool) (needs bool, err error) {
 	err = l.queryRow(ctx, `SELECT
-		NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = ? AND c.source_id = ? AND c.lane = 'mandate' AND c.state IN ('done', 'held', 'failed'))
-		AND NOT EXISTS (SELECT 1 FROM mandates m WHERE m.billing_id = ? AND (m.status <> 'CREATED' OR m.link IS NOT NULL))`,
-		p.Connection, p.SourceID, p.BillingID).Scan(&needs)
+		NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = ?1 AND c.source_id = ?2 AND c.lane = 'mandate' AND c.state IN ('done', 'held', 'failed'))
+		AND NOT EXISTS (SELECT 1 FROM mandates m WHERE m.billing_id = ?3 AND (m.status <> 'CREATED' OR m.link IS NOT NULL))
+		OR ?4 AND EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.source_id = ?2 AND `+lostLink+`)`,
+		p.Connection, p.SourceID, p.BillingID, again).Scan(&needs)
 	return needs, err
+}
+
+// LostLinks returns the linked payers of a connection, of all of them for "", whose
+// mandate waits for a signature and whose signing link was never seen.
+func (l *Ledger) LostLinks(ctx context.Context, connection string) ([]Payer, error) {
+	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
+		WHERE (p.connection = ?1 OR ?1 = '') AND p.link_state = 'linked' AND `+lostLink+" ORDER BY p.connection, p.source_id", connection)
 }

@@ -153,7 +153,7 @@ func TestAPayerNeedsALinkUntilItsFirstRequestIsSettled(t *testing.T) {
 			d := newDesk(t)
 			run := d.run(acme)
 			tt.prepare(d, run, d.planLink(run, "c1", "b1"))
-			if got, err := d.NeedsLink(t.Context(), d.payerOf(acme, "c1")); got != tt.want || err != nil {
+			if got, err := d.NeedsLink(t.Context(), d.payerOf(acme, "c1"), false); got != tt.want || err != nil {
 				t.Errorf("needs a link: %v, %v; want %v", got, err, tt.want)
 			}
 		})

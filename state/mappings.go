@@ -29,20 +29,20 @@ type MappingVersion struct {
 	Text     string    `json:"-"`
 }
 
-const versionColumns = "v.hash, v.author, v.saved_at, v.text, max(r.started_at), count(r.run_id)"
+const versionColumns = "v.hash, v.author, v.saved_at, v.body, max(r.started_at), count(r.run_id)"
 
 // MappingVersions returns the versions that runs of a connection were bound to,
 // the one that was used last first.
 func (l *Ledger) MappingVersions(ctx context.Context, connection string) ([]MappingVersion, error) {
 	return l.mappings(ctx, "SELECT "+versionColumns+` FROM mapping_versions v JOIN runs r ON r.mapping_version = v.hash
-		WHERE r.connection = ? GROUP BY v.hash, v.author, v.saved_at, v.text ORDER BY max(r.run_id) DESC`, connection)
+		WHERE r.connection = ? GROUP BY v.hash, v.author, v.saved_at, v.body ORDER BY max(r.run_id) DESC`, connection)
 }
 
 // FindMapping returns the version whose hash begins with prefix, six characters
 // at least; ErrNoMapping or ErrManyMappings when that is not one version.
 func (l *Ledger) FindMapping(ctx context.Context, prefix string) (MappingVersion, error) {
 	found, err := l.mappings(ctx, "SELECT "+versionColumns+` FROM mapping_versions v LEFT JOIN runs r ON r.mapping_version = v.hash
-		WHERE length(?1) >= ?2 AND substr(v.hash, 1, length(?1)) = ?1 GROUP BY v.hash, v.author, v.saved_at, v.text LIMIT 2`, prefix, minPrefix)
+		WHERE length(?1) >= ?2 AND substr(v.hash, 1, length(?1)) = ?1 GROUP BY v.hash, v.author, v.saved_at, v.body LIMIT 2`, prefix, minPrefix)
 	switch {
 	case err != nil:
 		return MappingVersion{}, err
@@ -72,20 +72,22 @@ func (l *Ledger) MappingInForce(ctx context.Context, connection string) (Mapping
 func (l *Ledger) mappings(ctx context.Context, query string, args ...any) ([]MappingVersion, error) {
 	type row struct {
 		MappingVersion
+		body        []byte
 		saved, used sql.NullString
 	}
 	rows, err := list(ctx, l, query, args, func(r *row) []any {
-		return []any{&r.Hash, &r.Author, &r.saved, &r.Text, &r.used, &r.Runs}
+		return []any{&r.Hash, &r.Author, &r.saved, &r.body, &r.used, &r.Runs}
 	})
 	out := make([]MappingVersion, len(rows))
 	for i, r := range rows {
 		out[i] = r.MappingVersion
 		saved, savedErr := parseTime(r.saved)
 		used, usedErr := parseTime(r.used)
-		if err := errors.Join(savedErr, usedErr); err != nil {
-			return nil, err
+		text, textErr := l.seal.open(r.body, placeOfMapping(r.Hash))
+		if err := errors.Join(savedErr, usedErr, textErr); err != nil {
+			return nil, fmt.Errorf("read the mapping version %s: %w", r.Hash, err)
 		}
-		out[i].SavedAt, out[i].LastUsed = saved, used
+		out[i].Text, out[i].SavedAt, out[i].LastUsed = string(text), saved, used
 	}
 	return out, err
 }

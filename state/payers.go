@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"payersync/connector"
 )
@@ -95,13 +96,6 @@ func (l *Ledger) UnverifiedCount(ctx context.Context, connection string) (n int,
 	return n, err
 }
 
-// Unseen returns the customers of linked payers that the complete pass did not
-// list although they were known when it began.
-func (l *Ledger) Unseen(ctx context.Context, pass int64) ([]string, error) {
-	return l.ids(ctx, `SELECT p.billing_id FROM payers p JOIN remote_customers c ON c.billing_id = p.billing_id
-		WHERE p.link_state IN ('linked', 'creating', 'conflict') AND c.seen_pass < ? ORDER BY p.billing_id`, pass)
-}
-
 func (l *Ledger) payers(ctx context.Context, query string, args ...any) ([]Payer, error) {
 	rows, err := l.query(ctx, query, args...)
 	if err != nil {
@@ -121,6 +115,29 @@ func (l *Ledger) payers(ctx context.Context, query string, args ...any) ([]Payer
 		out = append(out, p)
 	}
 	return out, rows.Err()
+}
+
+// Missing returns up to limit payers of a connection whose customer a read said
+// does not exist, those that were looked at longest ago first.
+func (l *Ledger) Missing(ctx context.Context, connection string, limit int) ([]Payer, error) {
+	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p LEFT JOIN remote_customers c ON c.billing_id = p.billing_id
+		WHERE p.connection = ? AND p.link_state = 'missing' AND p.billing_id IS NOT NULL ORDER BY coalesce(c.ticket, 0), p.source_id`+limitTo, connection, limit)
+}
+
+// LinkedCustomers returns how many customers are linked to a payer of any
+// connection and not known to be gone.
+func (l *Ledger) LinkedCustomers(ctx context.Context) (n int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FROM payers WHERE billing_id IS NOT NULL AND link_state <> 'missing'").Scan(&n)
+	return n, err
+}
+
+// MadeWithin reports whether the payer's customer was made by a create that was
+// answered within the time before now.
+func (tx *Tx) MadeWithin(p Payer, within time.Duration) (made bool, err error) {
+	err = tx.row([]any{&made}, `SELECT EXISTS (SELECT 1 FROM changes
+		WHERE connection = ? AND source_id = ? AND lane = 'customer' AND action = 'create' AND state = 'done' AND updated_at >= ?)`,
+		p.Connection, p.SourceID, stamp(tx.now.Add(-within)))
+	return made, err
 }
 
 // PayerByBillingID returns the payer linked to a customer; ErrNoPayer when there

@@ -326,7 +326,8 @@ type Plan struct {
 	Updates    int       `json:"updates"`
 	Links      int       `json:"links"`
 	Holds      int       `json:"holds"`
-	Limits     string    `json:"limits"` // the limits it exceeds, in words; "" for none
+	Missing    int       `json:"missing,omitempty"` // records that approval lets go as gone from the source; such a plan changes nothing
+	Limits     string    `json:"limits"`            // the limits it exceeds, in words; "" for none
 	Open       Weight    `json:"-"`
 }
 
@@ -369,7 +370,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 	if err := tx.exec("UPDATE changes SET plan_id = ? WHERE connection = ? AND state = 'pending' AND plan_id IS DISTINCT FROM ?", p.ID, connection, p.ID); err != nil {
 		return p, err
 	}
-	return p, tx.exec(`UPDATE plans SET state = 'superseded' WHERE connection = ? AND plan_id <> ? AND state IN ('draft', 'waiting', 'approved')`,
+	return p, tx.exec(`UPDATE plans SET state = 'superseded' WHERE connection = ? AND plan_id <> ? AND missing = 0 AND state IN ('draft', 'waiting', 'approved')`,
 		connection, p.ID)
 }
 
@@ -451,7 +452,7 @@ func (tx *Tx) Approve(plan int64, actor string) error {
 	return tx.Audit(Entry{Actor: actor, Action: "approve plan", Subject: fmt.Sprint(plan), Reason: hash})
 }
 
-const planColumns = "plan_id, connection, run_id, hash, state, created_at, creates, adopts, updates, links, holds, limits"
+const planColumns = "plan_id, connection, run_id, hash, state, created_at, creates, adopts, updates, links, holds, missing, limits"
 
 // WaitingPlans returns the plans that wait for approval, oldest first.
 func (l *Ledger) WaitingPlans(ctx context.Context) ([]Plan, error) {
@@ -482,7 +483,7 @@ func (l *Ledger) plans(ctx context.Context, query string, args ...any) ([]Plan, 
 	for rows.Next() {
 		var p Plan
 		var at sql.NullString
-		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Limits); err != nil {
+		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Missing, &p.Limits); err != nil {
 			return nil, fmt.Errorf("read the plans: %w", err)
 		}
 		if p.CreatedAt, err = parseTime(at); err != nil {

@@ -149,6 +149,13 @@ func (tx *Tx) Replan(connection string) error {
 		AND a.reason IN (`+replanReasons+`))`, connection)
 }
 
+// ReplanLost marks every record of the connection whose signing link was lost, so
+// that the next plan asks for it again.
+func (tx *Tx) ReplanLost(connection string) error {
+	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND replan = 0 AND decision = 'included' AND source_id IN (
+		SELECT p.source_id FROM payers p WHERE p.connection = ?1 AND p.link_state = 'linked' AND `+lostLink+`)`, connection)
+}
+
 // replanReasons are the reasons that facts beside the record and the mapping can
 // take away.
 const replanReasons = "'key_shared', 'likeness', 'key_doubled', 'other_key', 'key_unsettled'"

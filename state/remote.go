@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,16 +19,39 @@ import (
 // SaveRemote keeps what a read showed of a customer in the index: its key values,
 // and keyed hashes of its names and e-mail addresses. It reports false and keeps
 // nothing when a read that started later was applied already. pass is the list
-// pass that showed it, 0 for a single read.
+// pass that showed it, 0 for a single read. A list may leave externalData out, or
+// be an old one, so it takes no key away: see Unshown.
 func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket, pass int64) (bool, error) {
+	sight := sighting{ticket: ticket, pass: pass}
+	switch {
+	case pass == 0:
+		sight.readAt = tx.now.UTC().Format(layout)
+	case len(c.ExternalData) == 0:
+		sight.barePass = pass
+	}
 	values, traits, digest, err := tx.l.indexed(c)
 	if err != nil {
 		return false, err
 	}
-	n, err := tx.count(`UPDATE remote_customers SET listed_at = ?1, ticket = ?2, seen_pass = CASE WHEN ?3 > seen_pass THEN ?3 ELSE seen_pass END
-		WHERE billing_id = ?4 AND digest = ?5 AND ticket <= ?2`, stamp(tx.now), ticket, pass, c.ID, digest)
-	if err != nil || n > 0 {
-		return n > 0, err // it shows what is known, as nearly every customer of a list does
+	again, err := tx.seenAgain(c.ID, digest, sight)
+	if err != nil || again {
+		return again, err // it shows what is known, as nearly every customer of a list does
+	}
+	if pass != 0 {
+		pairs, err := tx.knownPairs(c.ID)
+		if err != nil {
+			return false, err
+		}
+		if hidden(pairs, c.ExternalData) {
+			sight.barePass = pass
+			c.ExternalData = merged(pairs, c.ExternalData)
+			if values, traits, digest, err = tx.l.indexed(c); err != nil {
+				return false, err
+			}
+			if again, err := tx.seenAgain(c.ID, digest, sight); err != nil || again {
+				return again, err
+			}
+		}
 	}
 	var newest int64
 	var known string
@@ -37,14 +61,10 @@ func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket, pass int64) (bool, 
 	}
 	if newest > ticket {
 		// Older news of its content, but the pass did see it.
-		return false, tx.exec("UPDATE remote_customers SET seen_pass = ? WHERE billing_id = ? AND seen_pass < ?", pass, c.ID, pass)
+		return false, tx.exec("UPDATE remote_customers SET seen_pass = max(seen_pass, ?1), bare_pass = max(bare_pass, ?2) WHERE billing_id = ?3",
+			sight.pass, sight.barePass, c.ID)
 	}
-	if err := tx.exec(`INSERT INTO remote_customers (billing_id, key_values, digest, seen_pass, listed_at, ticket)
-		VALUES (?, ?, ?, coalesce(nullif(?, 0), (SELECT max(pass_id) FROM passes), 0), ?, ?)
-		ON CONFLICT (billing_id) DO UPDATE SET key_values = excluded.key_values, digest = excluded.digest,
-		  seen_pass = CASE WHEN ?7 > remote_customers.seen_pass THEN ?7 ELSE remote_customers.seen_pass END,
-		  listed_at = excluded.listed_at, ticket = excluded.ticket`,
-		c.ID, values, digest, pass, stamp(tx.now), ticket, pass); err != nil {
+	if err := tx.saveSight(c.ID, values, digest, sight); err != nil {
 		return false, fmt.Errorf("save a customer to the index: %w", err)
 	}
 	if known != "" {
@@ -53,6 +73,66 @@ func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket, pass int64) (bool, 
 		}
 	}
 	return true, tx.saveTraits(c.ID, traits)
+}
+
+// seenAgain notes that a read showed of a customer just what the index holds, and
+// reports whether that is so.
+func (tx *Tx) seenAgain(billingID, digest string, s sighting) (bool, error) {
+	n, err := tx.count(`UPDATE remote_customers SET listed_at = ?1, ticket = ?2, seen_pass = max(seen_pass, ?3), bare_pass = max(bare_pass, ?4), read_at = max(read_at, ?5)
+		WHERE billing_id = ?6 AND digest = ?7 AND ticket <= ?2`, stamp(tx.now), s.ticket, s.pass, s.barePass, s.readAt, billingID, digest)
+	return n > 0, err
+}
+
+// hidden reports whether some of the known pairs are not shown as they were.
+func hidden(known, shown map[string]string) bool {
+	for name, value := range known {
+		if shown[name] != value {
+			return true
+		}
+	}
+	return false
+}
+
+// merged returns what is shown, with the known pairs that are not.
+func merged(known, shown map[string]string) map[string]string {
+	out := maps.Clone(known)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, shown)
+	maps.Copy(out, known)
+	return out
+}
+
+// sighting is how a read came to show a customer.
+type sighting struct {
+	ticket   int64
+	pass     int64  // 0 for a single read
+	barePass int64  // that pass when it showed no externalData, or not all that was known
+	readAt   string // when a single read showed it, "" for a list
+}
+
+func (tx *Tx) saveSight(billingID, values, digest string, s sighting) error {
+	return tx.exec(`INSERT INTO remote_customers (billing_id, key_values, digest, seen_pass, listed_at, ticket, bare_pass, read_at)
+		VALUES (?1, ?2, ?3, coalesce(nullif(?4, 0), (SELECT max(pass_id) FROM passes), 0), ?5, ?6, ?7, ?8)
+		ON CONFLICT (billing_id) DO UPDATE SET key_values = excluded.key_values, digest = excluded.digest,
+		  seen_pass = max(remote_customers.seen_pass, ?4), listed_at = excluded.listed_at, ticket = excluded.ticket,
+		  bare_pass = max(remote_customers.bare_pass, excluded.bare_pass), read_at = max(remote_customers.read_at, excluded.read_at)`,
+		billingID, values, digest, s.pass, stamp(tx.now), s.ticket, s.barePass, s.readAt)
+}
+
+// knownPairs returns the externalData that the index holds of a customer.
+func (tx *Tx) knownPairs(billingID string) (map[string]string, error) {
+	var known string
+	err := tx.row([]any{&known}, "SELECT key_values FROM remote_customers WHERE billing_id = ?", billingID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look a customer up in the index: %w", err)
+	}
+	var pairs map[string]string
+	return pairs, json.Unmarshal([]byte(known), &pairs)
 }
 
 type trait struct{ kind, value string }
@@ -146,13 +226,53 @@ func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
 	return true, tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID)
 }
 
-// StaleHolders returns the customers that carry a payer's key in the index, are
-// linked to nobody and were not listed by a complete pass: each may be gone.
-func (l *Ledger) StaleHolders(ctx context.Context, pass int64) ([]string, error) {
-	return l.ids(ctx, `SELECT c.billing_id FROM remote_customers c JOIN remote_traits t ON t.billing_id = c.billing_id AND t.kind = 'key'
-		WHERE c.seen_pass < ? AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id)
-		  AND EXISTS (SELECT 1 FROM payers p WHERE p.key_name || '=' || p.key_value = t.value)
-		ORDER BY c.billing_id`, pass)
+// Lacking is a customer of the index that a complete pass did not list although it
+// was known when the pass began.
+type Lacking struct {
+	BillingID string
+	Ours      bool // linked to a payer
+}
+
+// Lacking returns the customers that the pass lacks and that no read has said are
+// gone, ours first, those that were looked at longest ago before the others.
+func (l *Ledger) Lacking(ctx context.Context, pass int64) ([]Lacking, error) {
+	return list(ctx, l, `SELECT c.billing_id, EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id) AS ours
+		FROM remote_customers c WHERE c.seen_pass < ? AND c.digest <> '' ORDER BY ours DESC, c.read_at, c.billing_id`, []any{pass},
+		func(r *Lacking) []any { return []any{&r.BillingID, &r.Ours} })
+}
+
+// Unshown is a customer that a list showed without externalData, or without some
+// that it had before.
+type Unshown struct {
+	BillingID string
+	Doubtful  bool // linked to a payer, or it has shown externalData before
+	Unread    bool // no read of it by itself since
+
+	known string // externalData as the index holds it
+}
+
+// Hidden reports whether a read of the customer by itself shows what the list did
+// not.
+func (u Unshown) Hidden(read map[string]string) bool {
+	var known map[string]string
+	if err := json.Unmarshal([]byte(u.known), &known); err != nil {
+		return true
+	}
+	return len(read) > 0 && !hidden(known, read)
+}
+
+// Unshown returns the customers of which the pass, or one since, did not show all externalData,
+// those that were read longest ago first.
+func (l *Ledger) Unshown(ctx context.Context, pass int64, since time.Time) ([]Unshown, error) {
+	return list(ctx, l, `SELECT c.billing_id,
+		c.key_values NOT IN ('{}', 'null') OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id), c.read_at < ?2, c.key_values
+		FROM remote_customers c WHERE c.bare_pass >= ?1 AND c.digest <> '' ORDER BY c.read_at, c.billing_id`, []any{pass, stamp(since)},
+		func(r *Unshown) []any { return []any{&r.BillingID, &r.Doubtful, &r.Unread, &r.known} })
+}
+
+// Listed notes that a pass showed a customer, and nothing of what it showed.
+func (tx *Tx) Listed(billingID string, pass int64) error {
+	return tx.exec("UPDATE remote_customers SET seen_pass = max(seen_pass, ?) WHERE billing_id = ?", pass, billingID)
 }
 
 // KeyHolders returns the ids of the customers that carry the key, exact to the
@@ -221,19 +341,32 @@ func (tx *Tx) BeginPass() (pass, ticket int64, err error) {
 	return pass, ticket, err
 }
 
+// NewestPass returns the number of the newest list pass; 0 for none.
+func (tx *Tx) NewestPass() (pass int64, err error) {
+	err = tx.row([]any{&pass}, "SELECT coalesce(max(pass_id), 0) FROM passes")
+	return pass, err
+}
+
 // FinishPass records a pass that ended without an error and listed these
-// customers, each id once. When it saw the same customers as the complete pass
-// before it, customers that neither saw and that nobody is linked to are dropped
-// from the index.
+// customers, each id once. Whether it proves anything is for JudgePass to say.
+// When it saw the same customers as the complete pass before it, the places of
+// customers that are gone and that neither saw are dropped from the index.
 func (tx *Tx) FinishPass(pass int64, ids []string) error {
 	hash := hashIDs(ids)
 	if err := tx.exec("UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?", stamp(tx.now), len(ids), hash, pass); err != nil {
 		return fmt.Errorf("finish a list pass: %w", err)
 	}
-	return tx.exec(`DELETE FROM remote_customers WHERE seen_pass < ?
+	return tx.exec(`DELETE FROM remote_customers WHERE seen_pass < ? AND digest = ''
 		AND EXISTS (SELECT 1 FROM passes a WHERE a.pass_id = (SELECT max(b.pass_id) FROM passes b WHERE b.finished_at IS NOT NULL AND b.pass_id < ?)
 		            AND a.ids_hash = ? AND remote_customers.seen_pass < a.pass_id)
 		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = remote_customers.billing_id)`, pass, pass, hash)
+}
+
+// JudgePass notes what a complete pass left in doubt: how many customers of the
+// index it lacks that no read says are gone, and how many it showed without
+// externalData that no read has shown. With 0 and 0 it is proof.
+func (tx *Tx) JudgePass(pass int64, lacking, unread int) error {
+	return tx.exec("UPDATE passes SET lacking = ?, unread = ? WHERE pass_id = ? AND finished_at IS NOT NULL", lacking, unread, pass)
 }
 
 // hashIDs hashes a set of ids, whatever order they came in.
@@ -245,38 +378,57 @@ func hashIDs(ids []string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Index says how far the index of the service's customers can be believed.
+// Index says how far the index of the service's customers can be believed. A pass
+// that left something in doubt counts for nothing here.
 type Index struct {
 	Settled   time.Time // start of the older of the newest two complete passes, one after the other, that saw the same customers; zero for none
 	LastPass  time.Time // start of the newest complete pass; zero for none
-	Customers int       // seen by the newest complete pass
+	LastID    int64     // of that pass; 0 for none
+	Customers int       // seen by that pass
 	Restored  time.Time // when the ledger was restored from a backup; zero for never
+	ClockBack time.Time // when its times were last found to lie in the future; zero for never
 }
 
+// Doubted returns when the ledger's notes of what was sent last turned out to be
+// no guide: it was restored, or its clock had been ahead. Zero for never.
+func (x Index) Doubted() time.Time {
+	if x.ClockBack.After(x.Restored) {
+		return x.ClockBack
+	}
+	return x.Restored
+}
+
+// proof is the condition that a pass left nothing in doubt.
+const proof = "finished_at IS NOT NULL AND lacking = 0 AND unread = 0"
+
 // Index returns how far the index can be believed. Passes that began before a
-// restore plus quarantine do not count.
+// restore, or the end of a clock that was ahead, plus quarantine do not count.
 func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, error) {
 	var x Index
-	var restored sql.NullString
-	if err := l.queryRow(ctx, "SELECT restored_at FROM ledger").Scan(&restored); err != nil {
+	var restored, clock sql.NullString
+	if err := l.queryRow(ctx, "SELECT restored_at, clock_back_at FROM ledger").Scan(&restored, &clock); err != nil {
 		return x, fmt.Errorf("read the index of customers: %w", err)
 	}
-	var err error
-	if x.Restored, err = parseTime(restored); err != nil {
+	var err, clockErr error
+	x.Restored, err = parseTime(restored)
+	x.ClockBack, clockErr = parseTime(clock)
+	if err := errors.Join(err, clockErr); err != nil {
 		return x, err
 	}
 	floor := ""
-	if !x.Restored.IsZero() {
-		floor = x.Restored.Add(quarantine).UTC().Format(layout)
+	if !x.Doubted().IsZero() {
+		floor = x.Doubted().Add(quarantine).UTC().Format(layout)
 	}
 	var settled, last sql.NullString
 	if err := l.queryRow(ctx, `SELECT
 		(SELECT a.started_at FROM passes a JOIN passes b
 		   ON b.pass_id = (SELECT min(n.pass_id) FROM passes n WHERE n.started_at >= a.finished_at AND n.pass_id > a.pass_id AND n.finished_at IS NOT NULL)
-		 WHERE a.finished_at IS NOT NULL AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 ORDER BY a.pass_id DESC LIMIT 1),
-		(SELECT started_at FROM passes WHERE finished_at IS NOT NULL AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1),
-		coalesce((SELECT ids FROM passes WHERE finished_at IS NOT NULL AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1), 0)`, floor).
-		Scan(&settled, &last, &x.Customers); err != nil {
+		 WHERE a.`+strings.ReplaceAll(proof, "AND ", "AND a.")+` AND b.`+strings.ReplaceAll(proof, "AND ", "AND b.")+`
+		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 ORDER BY a.pass_id DESC LIMIT 1),
+		(SELECT started_at FROM passes WHERE `+proof+` AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1),
+		coalesce((SELECT pass_id FROM passes WHERE `+proof+` AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1), 0),
+		coalesce((SELECT ids FROM passes WHERE `+proof+` AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1), 0)`, floor).
+		Scan(&settled, &last, &x.LastID, &x.Customers); err != nil {
 		return x, fmt.Errorf("read the index of customers: %w", err)
 	}
 	if x.Settled, err = parseTime(settled); err != nil {
@@ -284,6 +436,31 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 	}
 	x.LastPass, err = parseTime(last)
 	return x, err
+}
+
+// NoteClock looks for times that lie in the future: the clock was ahead when they
+// were noted, so nobody knows how old they are. They count as noted just now, and
+// nothing is concluded from lists, or sent again unseen, before a request sent at
+// this moment must have arrived. It reports whether it found any.
+func (tx *Tx) NoteClock() (found bool, err error) {
+	now, ahead := stamp(tx.now), stamp(tx.now.Add(clockSlack))
+	for _, query := range []string{
+		"UPDATE passes SET started_at = ?1, finished_at = CASE WHEN finished_at IS NULL THEN NULL ELSE ?1 END, lacking = NULL WHERE started_at > ?2 OR finished_at > ?2",
+		"UPDATE changes SET updated_at = ?1 WHERE updated_at > ?2",
+		"UPDATE remote_customers SET read_at = '' WHERE read_at > ?2",
+		"UPDATE ledger SET restored_at = ?1 WHERE restored_at > ?2",
+		"UPDATE ledger SET clock_back_at = ?1 WHERE clock_back_at > ?2",
+	} {
+		n, err := tx.count(query, now, ahead)
+		if err != nil {
+			return found, fmt.Errorf("look for times in the future: %w", err)
+		}
+		found = found || n > 0
+	}
+	if !found {
+		return false, nil
+	}
+	return true, tx.exec("UPDATE ledger SET clock_back_at = ?", now)
 }
 
 // MarkRestored notes that the ledger was restored from a backup: passes before

@@ -2,12 +2,14 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"payersync/connector"
 )
@@ -35,8 +37,14 @@ func (d *desk) beginPass() (pass, ticket int64) {
 func (d *desk) list(ids ...string) (pass int64) {
 	d.t.Helper()
 	pass = d.startList(ids...)
-	d.do(func(tx *Tx) error { return tx.FinishPass(pass, ids) })
+	d.finish(pass, ids...)
 	return pass
+}
+
+// finish ends a pass that leaves nothing in doubt.
+func (d *desk) finish(pass int64, ids ...string) {
+	d.t.Helper()
+	d.do(func(tx *Tx) error { return errors.Join(tx.FinishPass(pass, ids), tx.JudgePass(pass, 0, 0)) })
 }
 
 // startList makes a pass that does not come to its end.
@@ -171,19 +179,108 @@ func TestAForgottenCustomerIsNotBroughtBackByAnOlderRead(t *testing.T) {
 	}
 }
 
-// covers F49
-func TestStaleHoldersAreCustomersWithOurKeyThatAPassDidNotList(t *testing.T) {
+// covers F49, F97
+func TestAPassLacksWhatWasKnownBeforeAndIsNotKnownToBeGone(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "linked")
-	d.planLinkedPayer("c2", "b2")
-	d.saveRemote(remote("linked", key("c1")), 1, 0)
-	d.saveRemote(remote("copy", key("c1")), 1, 0)
-	d.saveRemote(remote("stranger", key("nobody's")), 1, 0)
-	d.list("elsewhere")
-	pass := d.list("elsewhere again")
-	if got, err := d.StaleHolders(t.Context(), pass); !slices.Equal(got, []string{"copy"}) || err != nil {
-		t.Errorf("stale are %v, %v; want the copy alone", got, err)
+	d.list("by hand", "gone", "linked", "stays")
+	d.do(func(tx *Tx) error {
+		_, err := tx.ForgetRemote("gone", 90)
+		return err
+	})
+	pass := d.list("stays")
+	got, err := d.Lacking(t.Context(), pass)
+	want := []Lacking{{"linked", true}, {"by hand", false}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("lacking, %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// covers F98
+func TestAListThatShowsNoExternalDataTakesNoKeyAway(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("c1", "linked")
+	d.list("linked", "by hand")
+	started := d.Now()
+	d.clock.move(time.Minute)
+	pass, ticket := d.beginPass()
+	for _, id := range []string{"linked", "by hand", "new"} {
+		d.saveRemote(connector.RemoteCustomer{ID: id, Name: "as before"}, ticket, pass)
+	}
+	d.finish(pass, "linked", "by hand", "new")
+	for _, id := range []string{"linked", "by hand"} {
+		if got := d.holders(key(id)); !slices.Equal(got, []string{id}) {
+			t.Errorf("the key of %s is held by %v", id, got)
+		}
+	}
+	d.clock.move(time.Minute)
+	d.saveRemote(connector.RemoteCustomer{ID: "by hand"}, ticket+1, 0)
+	if got := d.holders(key("by hand")); len(got) != 0 {
+		t.Errorf("a read of the customer itself leaves its key with %v", got)
+	}
+	d.clock.move(time.Minute)
+	pass, ticket = d.beginPass() // once more, as it is known by now
+	for _, id := range []string{"linked", "by hand", "new"} {
+		d.saveRemote(connector.RemoteCustomer{ID: id, Name: "as before"}, ticket, pass)
+	}
+	d.finish(pass, "linked", "by hand", "new")
+	got, err := d.Unshown(t.Context(), pass, started)
+	want := []Unshown{{BillingID: "linked", Doubtful: true, Unread: true}, {BillingID: "new", Unread: true}, {BillingID: "by hand"}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Unshown{})); diff != "" || err != nil {
+		t.Errorf("listed without externalData, %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// covers F97, F98, S17
+func TestAPassThatLeavesSomethingInDoubtProvesNothing(t *testing.T) {
+	t.Parallel()
+	for name, judge := range map[string]func(tx *Tx, pass int64) error{
+		"not examined":               func(*Tx, int64) error { return nil },
+		"lacks a customer":           func(tx *Tx, pass int64) error { return tx.JudgePass(pass, 1, 0) },
+		"shows one without its keys": func(tx *Tx, pass int64) error { return tx.JudgePass(pass, 0, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			for range 2 {
+				pass := d.startList("b1")
+				d.do(func(tx *Tx) error { return errors.Join(tx.FinishPass(pass, []string{"b1"}), judge(tx, pass)) })
+			}
+			if x := d.index(0); !x.Settled.IsZero() || !x.LastPass.IsZero() || x.LastID != 0 || x.Customers != 0 {
+				t.Errorf("the index is %+v, want nothing believed", x)
+			}
+		})
+	}
+}
+
+// covers F36, F104
+func TestTimesInTheFutureCountAsNotedJustNow(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.list("b1")
+	d.list("b1")
+	note := func() (found bool) {
+		d.do(func(tx *Tx) (err error) {
+			found, err = tx.NoteClock()
+			return err
+		})
+		return found
+	}
+	d.clock.move(-30 * time.Second)
+	if x := d.index(0); note() || x.Settled.IsZero() {
+		t.Errorf("half a minute is taken for a clock that was ahead: %+v", x)
+	}
+	d.clock.move(-time.Hour)
+	if !note() {
+		t.Error("passes of an hour ahead are not noticed")
+	}
+	if x := d.index(15 * time.Minute); !x.Settled.IsZero() || !x.LastPass.IsZero() || !x.ClockBack.Equal(d.Now()) || !x.Doubted().Equal(x.ClockBack) {
+		t.Errorf("the index is %+v, want nothing believed", x)
+	}
+	if note() {
+		t.Error("it is noticed a second time")
 	}
 }
 
@@ -269,21 +366,21 @@ func TestTheIndexIsSettledByTwoEqualCompletePasses(t *testing.T) {
 			first := d.startList("b1", "b2")
 			second := d.startList("b1", "b2")
 			d.clock.move(time.Second)
-			d.do(func(tx *Tx) error { return tx.FinishPass(first, []string{"b1", "b2"}) })
-			d.do(func(tx *Tx) error { return tx.FinishPass(second, []string{"b1", "b2"}) })
+			d.finish(first, "b1", "b2")
+			d.finish(second, "b1", "b2")
 		}, 0},
 		{"overlapping, different", func(d *desk) {
 			first := d.startList("b1")
 			second := d.startList("b1", "b2")
 			d.clock.move(time.Second)
-			d.do(func(tx *Tx) error { return tx.FinishPass(first, []string{"b1"}) })
-			d.do(func(tx *Tx) error { return tx.FinishPass(second, []string{"b1", "b2"}) })
+			d.finish(first, "b1")
+			d.finish(second, "b1", "b2")
 		}, 0},
 		{"ended the other way round, different", func(d *desk) {
 			first := d.startList("b1")
 			second := d.startList("b1", "b2")
-			d.do(func(tx *Tx) error { return tx.FinishPass(second, []string{"b1", "b2"}) })
-			d.do(func(tx *Tx) error { return tx.FinishPass(first, []string{"b1"}) })
+			d.finish(second, "b1", "b2")
+			d.finish(first, "b1")
 		}, 0},
 	}
 	for _, tt := range tests {
@@ -346,20 +443,28 @@ func TestPassesBeforeARestoreAndItsQuarantineDoNotCount(t *testing.T) {
 }
 
 // covers F43, F45, S17
-func TestPruningNeedsTwoAgreeingPassesAndSparesTheLinked(t *testing.T) {
+func TestOnlyWhatIsGoneIsDroppedFromTheIndexAndOnlyAfterTwoAgreeingPasses(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "linked")
 	there := func() (got []string) {
-		for _, id := range []string{"gone", "linked", "stays"} {
-			if len(d.holders(key(id))) > 0 {
+		for _, id := range []string{"gone", "linked", "not listed", "stays"} {
+			var place bool
+			if err := d.queryRow(t.Context(), "SELECT EXISTS (SELECT 1 FROM remote_customers WHERE billing_id = ?)", id).Scan(&place); err != nil {
+				t.Fatal(err)
+			}
+			if place {
 				got = append(got, id)
 			}
 		}
 		return got
 	}
-	all := []string{"gone", "linked", "stays"}
+	all := []string{"gone", "linked", "not listed", "stays"}
 	d.list(all...)
+	d.do(func(tx *Tx) error {
+		_, err := tx.ForgetRemote("gone", 90)
+		return err
+	})
 	steps := []struct {
 		name string
 		pass func() int64
@@ -369,31 +474,27 @@ func TestPruningNeedsTwoAgreeingPassesAndSparesTheLinked(t *testing.T) {
 		{"an unfinished pass", func() int64 { return d.startList("stays") }, all},
 		{"a pass that disagrees", func() int64 { return d.list("stays", "new") }, all},
 		{"the first of two that agree", func() int64 { return d.list("stays") }, all},
-		{"the second of two that agree", func() int64 { return d.list("stays") }, []string{"linked", "stays"}},
+		{"the second of two that agree", func() int64 { return d.list("stays") }, []string{"linked", "not listed", "stays"}},
 	}
 	for _, s := range steps {
-		pass := s.pass()
+		s.pass()
 		if diff := cmp.Diff(s.want, there()); diff != "" {
 			t.Errorf("after %s (-want +got):\n%s", s.name, diff)
-		}
-		unseen, err := d.Unseen(t.Context(), pass)
-		if err != nil || !slices.Contains(unseen, "linked") {
-			t.Errorf("after %s unseen are %v, %v; want the linked payer", s.name, unseen, err)
 		}
 	}
 }
 
 // A customer that was made while a pass was under way is news, not missing.
-func TestACustomerMadeDuringAPassIsNotUnseen(t *testing.T) {
+func TestACustomerMadeDuringAPassIsNotLacking(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
 	d.list("b0")
 	pass := d.startList("b0")
 	d.saveRemote(remote("b1", key("c1")), 99, 0)
-	d.do(func(tx *Tx) error { return tx.FinishPass(pass, []string{"b0"}) })
-	if unseen, err := d.Unseen(t.Context(), pass); len(unseen) != 0 || err != nil {
-		t.Errorf("unseen are %v, %v; want nobody", unseen, err)
+	d.finish(pass, "b0")
+	if lacking, err := d.Lacking(t.Context(), pass); len(lacking) != 0 || err != nil {
+		t.Errorf("lacking are %v, %v; want nobody", lacking, err)
 	}
 	if last, err := d.LastPass(t.Context()); err != nil || last.IsZero() {
 		t.Errorf("the last pass is %v, %v", last, err)

@@ -92,8 +92,8 @@ func (l *Ledger) CheckEnvironment(ctx context.Context, fingerprint string) error
 
 // SaveMapping keeps the text of a mapping version, once per content hash.
 func (tx *Tx) SaveMapping(hash, text, author string) error {
-	return tx.exec("INSERT INTO mapping_versions (hash, text, author, saved_at) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING",
-		hash, text, author, stamp(tx.now))
+	return tx.exec("INSERT INTO mapping_versions (hash, body, author, saved_at) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING",
+		hash, tx.l.seal.box([]byte(text), placeOfMapping(hash)), author, stamp(tx.now))
 }
 
 // NewRun is what is known of a run when it starts.
@@ -263,6 +263,16 @@ func (tx *Tx) undone(run int64, c Counts, connection string) (undone bool, err e
 		OR EXISTS (SELECT 1 FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
 			WHERE c.connection = ?1 AND `+openStates+` AND (c.lane = 'customer' OR p.link_state = 'linked'))`, connection, run)
 	return undone, err
+}
+
+// RaisedSince returns how many records of the connection need a person since then
+// or later.
+func (tx *Tx) RaisedSince(connection string, since time.Time) (n int, err error) {
+	err = tx.row([]any{&n}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND since >= ?", connection, stamp(since))
+	if err != nil {
+		return 0, fmt.Errorf("count what needs a person: %w", err)
+	}
+	return n, nil
 }
 
 func (tx *Tx) countRun(run int64, connection string) (Counts, error) {

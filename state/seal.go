@@ -11,12 +11,20 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
+
+	"payersync/state/files"
 )
 
 const keyBytes = 32
+
+// maxKey is how much of a key file is read.
+const maxKey = 4 << 10
 
 // sealer seals personal bodies with AES-256-GCM. The associated data is the
 // table and the row's key, so that a sealed body cannot be moved to another row.
@@ -32,31 +40,36 @@ type sealer struct {
 func CreateKey(path string) error {
 	key := make([]byte, keyBytes)
 	_, _ = rand.Read(key) // never fails (crypto/rand)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	folder, err := files.OpenFolder(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("make the key file: %w", err)
 	}
+	f, err := folder.Create(filepath.Base(path))
+	if err != nil {
+		return errors.Join(fmt.Errorf("make the key file: %w", err), folder.Close())
+	}
 	_, err = f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n")
-	return errors.Join(err, f.Sync(), f.Close())
+	return errors.Join(err, f.Sync(), f.Close(), folder.Sync(), folder.Close())
 }
 
 func loadKey(path string) (*sealer, error) {
 	refuse := func(why, next string) (*sealer, error) {
 		return nil, &OpenError{Path: "key file " + path, Why: why, Next: next}
 	}
-	info, err := os.Stat(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the configuration names it; what is no key is refused, and not shown
 	if errors.Is(err, fs.ErrNotExist) {
 		return refuse("it does not exist", "Make one with payersync init, or put back the one this ledger was made with.")
 	}
 	if err != nil {
 		return refuse(plain(err), "Check the path and its permissions.")
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return refuse(fmt.Sprintf("other users of this machine may read it (mode %04o)", info.Mode().Perm()), "Run: chmod 600 "+path)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
+	mode, err := files.Exposed(f)
+	text, readErr := io.ReadAll(io.LimitReader(f, maxKey))
+	if err := errors.Join(err, readErr, f.Close()); err != nil {
 		return refuse(plain(err), "Check the path and its permissions.")
+	}
+	if mode != 0 {
+		return refuse(fmt.Sprintf("other users of this machine may read it (mode %04o)", mode), "Run: chmod 600 "+path)
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != keyBytes {

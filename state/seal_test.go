@@ -26,9 +26,10 @@ const (
 	canaryLink    = "https://sign.example.com/m/canary-signing-link"
 	canaryForeign = "canary note of a colleague"
 	canaryBank    = "****1234canary"
+	canaryReason  = "CANARY_DECEASED"
 )
 
-var canaries = []string{canaryName, canaryEmail, canaryPhone, canaryStreet, canaryPost, canaryLink, canaryForeign, canaryBank}
+var canaries = []string{canaryName, canaryEmail, canaryPhone, canaryStreet, canaryPost, canaryLink, canaryForeign, canaryBank, canaryReason}
 
 func personalCustomer(id string) connector.Customer {
 	return connector.Customer{
@@ -96,7 +97,7 @@ func (d *desk) fillPayer(run int64, i int) {
 		d.do(func(tx *Tx) error { return tx.CloseDone(run, c) })
 	}
 	d.do(func(tx *Tx) error {
-		m := connector.Mandate{ID: fmt.Sprintf("m%03d", i), CustomerID: billingID, Status: connector.MandateCreated, URL: canaryLink}
+		m := connector.Mandate{ID: fmt.Sprintf("m%03d", i), CustomerID: billingID, Status: connector.MandateCreated, URL: canaryLink, FailureReason: connector.NewSecret(canaryReason)}
 		_, err := tx.SaveMandate(m, connector.CauseLink, "run 1")
 		m.Status = connector.MandateActive
 		_, err2 := tx.SaveMandate(m, connector.CauseWebhook, "evt")
@@ -177,6 +178,8 @@ func TestMovedAndAlteredBoxesAreRefused(t *testing.T) {
 			func(d *desk) error { _, err := d.DeliveryBody(ctx, "evt-000"); return err }},
 		{"signing link", "mandates", "link", "mandate_id = 'm000'", "mandate_id = 'm001'",
 			func(d *desk) error { _, err := d.SigningLink(ctx, "m000"); return err }},
+		{"failure reason", "mandates", "failure_reason", "mandate_id = 'm000'", "mandate_id = 'm001'",
+			func(d *desk) error { _, err := d.FailureReason(ctx, "m000"); return err }},
 	}
 	d := newDesk(t)
 	d.fill(8)

@@ -41,16 +41,8 @@ func (l *Ledger) LastFullRead(ctx context.Context, connection string) (time.Time
 	return parseTime(at)
 }
 
-// MissingCount returns how many records the run, which has read everything, did not
-// meet, and how many are known at all; those that are deleted count in neither.
-func (l *Ledger) MissingCount(ctx context.Context, connection string, run int64) (unseen, known int, err error) {
-	err = l.queryRow(ctx, "SELECT count(CASE WHEN last_seen_run <> ? THEN 1 END), count(*) FROM source_records WHERE connection = ? AND state <> 'deleted'",
-		run, connection).Scan(&unseen, &known)
-	return unseen, known, err
-}
-
-// MissingRecords returns up to limit of the records that MissingCount counts, as they
-// were last read.
+// MissingRecords returns up to limit of the records that the run, which has read
+// everything, did not meet, as they were last read; without those that are deleted.
 func (l *Ledger) MissingRecords(ctx context.Context, connection string, run int64, limit int) ([]connector.Record, error) {
 	rows, err := l.query(ctx, `SELECT source_id, record FROM source_records
 		WHERE connection = ? AND last_seen_run <> ? AND state <> 'deleted' ORDER BY source_id`+limitTo, connection, run, limit)

@@ -124,13 +124,16 @@ func (l *Ledger) Payers(ctx context.Context, f Filter) ([]PayerRow, error) {
 	})
 }
 
+const mandateColumns = "mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at"
+
+func (r *MandateRow) dest() []any {
+	return []any{&r.MandateID, &r.BillingID, &r.Connection, &r.SourceID, &r.Status, &r.StatusSince, &r.FirstSeenAt, &r.LastSeenAt}
+}
+
 // Mandates returns rows of v_mandates, newest first.
 func (l *Ledger) Mandates(ctx context.Context, f Filter) ([]MandateRow, error) {
-	query, args := f.apply(`SELECT mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at
-		FROM v_mandates`, "status", "first_seen_at DESC, mandate_id")
-	return list(ctx, l, query, args, func(r *MandateRow) []any {
-		return []any{&r.MandateID, &r.BillingID, &r.Connection, &r.SourceID, &r.Status, &r.StatusSince, &r.FirstSeenAt, &r.LastSeenAt}
-	})
+	query, args := f.apply("SELECT "+mandateColumns+" FROM v_mandates", "status", "first_seen_at DESC, mandate_id")
+	return list(ctx, l, query, args, (*MandateRow).dest)
 }
 
 // History returns the history of one customer's mandates, oldest first.
@@ -149,6 +152,21 @@ func (r *RunRow) dest() []any {
 		&r.Excluded, &r.Created, &r.Adopted, &r.Updated, &r.LinksRequested, &r.Held, &r.Failed}
 }
 
+// RunProblem is why the newest run of a connection did not come to its end.
+type RunProblem struct {
+	Connection string `json:"connection"`
+	RunID      int64  `json:"run_id"`
+	Problem    string `json:"problem"` // in words, as the run told it
+}
+
+// RunProblems returns why the newest runs did not come to their end, one for each
+// connection of which that is so.
+func (l *Ledger) RunProblems(ctx context.Context) ([]RunProblem, error) {
+	return list(ctx, l, `SELECT connection, run_id, error FROM runs r
+		WHERE run_id = (SELECT max(run_id) FROM runs WHERE connection = r.connection) AND outcome IN ('incomplete', 'failed') AND error <> ''
+		ORDER BY connection`, nil, func(p *RunProblem) []any { return []any{&p.Connection, &p.RunID, &p.Problem} })
+}
+
 // LatestRuns returns the newest run of each connection.
 func (l *Ledger) LatestRuns(ctx context.Context) ([]RunRow, error) {
 	return list(ctx, l, "SELECT "+runColumns+` FROM v_runs
@@ -163,20 +181,31 @@ func (l *Ledger) Runs(ctx context.Context, f Filter) ([]RunRow, error) {
 
 // Attention returns rows of v_attention, oldest first.
 func (l *Ledger) Attention(ctx context.Context, f Filter) ([]AttentionRow, error) {
+	out := []AttentionRow{}
+	err := l.EachAttention(ctx, f, func(r AttentionRow) error { out = append(out, r); return nil })
+	return out, err
+}
+
+// EachAttention hands over what Attention returns, row by row, until do returns an
+// error.
+func (l *Ledger) EachAttention(ctx context.Context, f Filter, do func(AttentionRow) error) error {
 	query, args := f.apply("SELECT connection, source_id, reason, detail, since FROM v_attention", "reason", "since, connection, source_id")
-	return list(ctx, l, query, args, func(r *AttentionRow) []any {
+	return each(ctx, l, query, args, func(r *AttentionRow) []any {
 		return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since}
-	})
+	}, do)
+}
+
+const inboxColumns = "delivery_key, received_at, event_type, billing_id, state, processed_at"
+
+func (r *InboxRow) dest() []any {
+	return []any{&r.DeliveryKey, &r.ReceivedAt, &r.EventType, &r.BillingID, &r.State, &r.ProcessedAt}
 }
 
 // Inbox returns rows of v_inbox, newest first. Filter.Connection does not apply.
 func (l *Ledger) Inbox(ctx context.Context, f Filter) ([]InboxRow, error) {
 	f.Connection = ""
-	query, args := f.apply("SELECT delivery_key, received_at, event_type, billing_id, state, processed_at FROM v_inbox",
-		"state", "received_at DESC, delivery_key")
-	return list(ctx, l, query, args, func(r *InboxRow) []any {
-		return []any{&r.DeliveryKey, &r.ReceivedAt, &r.EventType, &r.BillingID, &r.State, &r.ProcessedAt}
-	})
+	query, args := f.apply("SELECT "+inboxColumns+" FROM v_inbox", "state", "received_at DESC, delivery_key")
+	return list(ctx, l, query, args, (*InboxRow).dest)
 }
 
 // Funnel is the ledger in numbers.
@@ -260,20 +289,28 @@ func (l *Ledger) time(ctx context.Context, query string, args ...any) (time.Time
 
 // list runs a query and scans every row into a T.
 func list[T any](ctx context.Context, l *Ledger, query string, args []any, dest func(*T) []any) ([]T, error) {
+	out := []T{}
+	err := each(ctx, l, query, args, dest, func(r T) error { out = append(out, r); return nil })
+	return out, err
+}
+
+// each runs a query and hands every row over as a T.
+func each[T any](ctx context.Context, l *Ledger, query string, args []any, dest func(*T) []any, do func(T) error) error {
 	rows, err := l.query(ctx, query, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read the ledger: %w", err)
+		return fmt.Errorf("read the ledger: %w", err)
 	}
 	defer rows.Close()
-	out := []T{}
 	for rows.Next() {
 		var r T
 		if err := rows.Scan(dest(&r)...); err != nil {
-			return nil, fmt.Errorf("read the ledger: %w", err)
+			return fmt.Errorf("read the ledger: %w", err)
 		}
-		out = append(out, r)
+		if err := do(r); err != nil {
+			return err
+		}
 	}
-	return out, rows.Err()
+	return rows.Err()
 }
 
 // AttentionOf returns what needs attention on one payer.

@@ -29,6 +29,8 @@ type Tx struct {
 	l    *Ledger
 	now  time.Time
 	lost error // why SQLite gave the transaction up; nil while it stands
+
+	leads bool // to a request: the mark is on the disk before anybody sends it
 }
 
 // Now returns the instant that every row of this write carries.
@@ -121,6 +123,10 @@ func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 	if err := tx.exec("BEGIN IMMEDIATE"); err != nil {
 		return nil, fmt.Errorf("begin a ledger write: %w", err)
 	}
+	commits, err := tx.step()
+	if err != nil {
+		return nil, tx.abandon(err)
+	}
 	results := make([]error, len(batch))
 	for i, w := range batch {
 		var broken error
@@ -134,7 +140,10 @@ func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 	if err := tx.exec("COMMIT"); err != nil {
 		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
 	}
-	return results, l.asked(true)
+	if err := l.asked(true); err != nil {
+		return nil, err
+	}
+	return results, errors.Join(l.advanceMark(context.Background(), commits, tx.leads), l.inPlace())
 }
 
 // runOne runs fn behind a savepoint. The second error means the transaction as a

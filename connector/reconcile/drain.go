@@ -11,10 +11,12 @@ import (
 )
 
 // Drain's waits: how long a delivery for a customer nobody knows yet is parked,
-// how often, and how many customers are read from the inbox at a time.
+// how often, how long deliveries that came before wait for another read of their
+// customer, and how many customers are read from the inbox at a time.
 const (
 	parkBase  = time.Minute
 	parkTries = 5
+	repeatGap = 2 * time.Second
 	drainPage = 100
 )
 
@@ -34,7 +36,7 @@ type DrainResult struct {
 func (r *Reconciler) Drain(ctx context.Context) (DrainResult, error) {
 	var res DrainResult
 	for {
-		open, err := r.Ledger.OpenDeliveries(ctx, drainPage)
+		open, err := r.Ledger.OpenDeliveries(ctx, repeatGap, drainPage)
 		if err != nil || len(open) == 0 {
 			return res, err
 		}
@@ -46,13 +48,27 @@ func (r *Reconciler) Drain(ctx context.Context) (DrainResult, error) {
 	}
 }
 
-// reflect settles the waiting deliveries of one customer.
+// reflect settles the waiting deliveries of one customer. Those that name only a
+// mandate get its customer first, and come up once more with the others of that.
 func (r *Reconciler) reflect(ctx context.Context, d state.OpenDelivery, res *DrainResult) error {
+	if d.BillingID == "" {
+		named := false
+		err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+			named, err = tx.NameDeliveries(d)
+			return err
+		})
+		if err != nil || named {
+			return err
+		}
+	}
 	if !d.Known {
 		return r.park(ctx, d, res)
 	}
-	ticket, err := r.Ledger.Ticket(ctx)
-	if err != nil {
+	var ticket int64
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		ticket, err = tx.BeginDrain(d)
+		return err
+	}); err != nil {
 		return err
 	}
 	c, err := r.Billing.Customer(ctx, d.BillingID)
@@ -82,11 +98,7 @@ func (r *Reconciler) reflect(ctx context.Context, d state.OpenDelivery, res *Dra
 }
 
 func reflectRead(tx *state.Tx, d state.OpenDelivery, c connector.RemoteCustomer, ticket int64) (Seen, error) {
-	key, err := tx.DeliveryKeyOf(d)
-	if err != nil {
-		return Seen{}, err
-	}
-	seen, err := Observe(tx, OfCustomer(c, ticket, connector.CauseWebhook, key))
+	seen, err := Observe(tx, OfCustomer(c, ticket, connector.CauseWebhook, d.Key))
 	if err != nil {
 		return seen, err
 	}
@@ -97,25 +109,36 @@ func reflectRead(tx *state.Tx, d state.OpenDelivery, c connector.RemoteCustomer,
 }
 
 func reflectGone(tx *state.Tx, d state.OpenDelivery, ticket int64) error {
-	if err := gone(tx, d.BillingID, ticket); err != nil {
+	switch err := noteGone(tx, d.BillingID, ticket); {
+	case errors.Is(err, ErrNotYet):
+		return tx.PostponeDeliveries(d, connector.InboxReceived, backoff(d.Attempts))
+	case err != nil:
 		return err
 	}
 	return tx.CloseDeliveries(d, connector.InboxReflected, "the customer no longer exists")
 }
 
-// park keeps deliveries for a customer that the ledger does not know: its create
-// may be on its way. After some tries they are left to the sweep (fault F42).
+// park keeps deliveries for a customer or a mandate that the ledger does not know:
+// a create may be on its way. After some tries they are left to the sweep (fault F42).
 func (r *Reconciler) park(ctx context.Context, d state.OpenDelivery, res *DrainResult) error {
 	if d.Attempts >= parkTries {
 		res.Ignored++
 		return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.CloseDeliveries(d, connector.InboxIgnored, "the customer is linked to no payer; left to the sweep")
+			return tx.CloseDeliveries(d, connector.InboxIgnored, unknownTo(d))
 		})
 	}
 	res.Parked++
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.PostponeDeliveries(d, connector.InboxParked, backoff(d.Attempts))
 	})
+}
+
+// unknownTo says why deliveries were given up.
+func unknownTo(d state.OpenDelivery) string {
+	if d.BillingID == "" {
+		return "no customer of ours is known to have the mandate; left to the sweep"
+	}
+	return "the customer is linked to no payer; left to the sweep"
 }
 
 // backoff doubles from parkBase, up to an hour.

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -44,7 +45,8 @@ type Seen struct {
 	Ours    bool // the customer is linked to a payer
 	Moved   bool // a mandate's status changed
 	Drifted bool // something of ours was changed in the billing service
-	Bare    bool // it is ours, and the list showed none of its externalData
+
+	Otherwise bool // a list shows it otherwise than it is known; nothing was written but that it was listed
 }
 
 // Observe writes one observation to the ledger: the index of customers, the
@@ -56,6 +58,11 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		return Seen{}, err
 	}
 	seen := Seen{Ours: err == nil}
+	if seen.Ours && o.Pass != 0 {
+		if seen.Otherwise, err = otherwise(tx, payer, o); err != nil || seen.Otherwise {
+			return seen, errors.Join(err, tx.Listed(o.CustomerID, o.Pass))
+		}
+	}
 	var before time.Time // when the customer was last seen, if it has drifted since
 	if seen.Drifted = seen.Ours && o.Customer != nil && drifted(payer, *o.Customer); seen.Drifted {
 		if before, err = tx.LastSeen(o.CustomerID); err != nil {
@@ -73,7 +80,6 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		return seen, nil
 	}
 	if o.Customer != nil {
-		seen.Bare = o.Pass != 0 && len(o.Customer.ExternalData) == 0
 		if err := observeLink(tx, payer, o); err != nil {
 			return seen, fmt.Errorf("observe the link of customer %s: %w", o.CustomerID, err)
 		}
@@ -87,6 +93,27 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		return seen, fmt.Errorf("observe the mandate of customer %s: %w", o.CustomerID, err)
 	}
 	return seen, nil
+}
+
+// otherwise reports whether a list shows a customer of ours in another state than
+// the ledger knows: its key, what we applied, or its mandate, unless that has only
+// gone on. A customer that was just made is known by nothing else yet.
+func otherwise(tx *state.Tx, p state.Payer, o Observation) (bool, error) {
+	carried := o.Customer.ExternalData
+	switch {
+	case p.LinkState == connector.LinkCreating:
+		return false, nil
+	case p.LinkState != connector.LinkLinked,
+		len(carried) > 0 && carried[p.Key.Name] != p.Key.Value,
+		drifted(p, *o.Customer):
+		return true, nil
+	case o.Mandate == nil || p.MandateID == "":
+		return false, nil
+	case o.Mandate.ID != p.MandateID:
+		return true, nil
+	}
+	known, err := tx.MandateStatus(p.MandateID)
+	return !known.LeadsTo(o.Mandate.Status), err
 }
 
 // saveOvertakenLink keeps the signing link of an answer that a newer read has
@@ -194,13 +221,14 @@ func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
 }
 
 // drifted reports whether something that we applied is not on the customer any
-// more. Names of contacts are left out, because the service may split them.
+// more; the service's own form of it is. Names of contacts are left out, because
+// the service may split them.
 func drifted(p state.Payer, c connector.RemoteCustomer) bool {
 	if p.Applied == nil {
 		return false
 	}
 	for _, person := range p.Applied.People {
-		if !shows(c.Emails, person.Email) || !shows(c.Phones, person.Phone) {
+		if !shows(c.Emails, person.Email, strings.EqualFold) || !shows(c.Phones, person.Phone, connector.SameForm) {
 			return true
 		}
 	}
@@ -214,20 +242,37 @@ func drifted(p state.Payer, c connector.RemoteCustomer) bool {
 			return true
 		}
 	}
-	return p.Applied.Name != "" && p.Applied.Name != c.Name // blank: adopted by a mapping that does not own it
+	return p.Applied.Name != "" && !connector.SameForm(p.Applied.Name, c.Name) // blank: adopted by a mapping that does not own it
 }
 
 // sameAddress compares what both spellings of an address say; one has no country.
 func sameAddress(ours, theirs connector.Address) bool {
-	return ours.Line1 == theirs.Line1 && ours.City == theirs.City && ours.PostCode == theirs.PostCode
+	return connector.SameForm(ours.Line1, theirs.Line1) && connector.SameForm(ours.City, theirs.City) && connector.SameForm(ours.PostCode, theirs.PostCode)
 }
 
-func shows(list []string, text string) bool { return text == "" || slices.Contains(list, text) }
+func shows(list []string, text string, same func(a, b string) bool) bool {
+	return text == "" || slices.ContainsFunc(list, func(shown string) bool { return same(shown, text) })
+}
+
+// settling is how long after a create was answered its customer may still be
+// unknown to some reads: they may be answered from a copy that lags behind.
+const settling = 5 * time.Minute
+
+// ErrNotYet means that a customer which was made a moment ago is said not to
+// exist: a read may lag behind, and a later one tells.
+var ErrNotYet = errors.New("the customer was made a moment ago and cannot be read yet")
 
 // Gone notes that a GET with this ticket said a linked customer does not exist,
 // unless a newer read saw it. Nothing is ever created again in its place by
-// itself (fault F43).
+// itself (fault F43). It fails with ErrNotYet, and notes nothing, while the
+// customer is so young that the read may lag behind.
 func Gone(tx *state.Tx, p state.Payer, ticket int64) error {
+	switch young, err := tx.MadeWithin(p, settling); {
+	case err != nil:
+		return fmt.Errorf("look how old customer %s is: %w", p.BillingID, err)
+	case young:
+		return ErrNotYet
+	}
 	if fresh, err := tx.ForgetRemote(p.BillingID, ticket); err != nil || !fresh {
 		return err
 	}

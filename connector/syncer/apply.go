@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,9 +22,11 @@ import (
 const (
 	applyPage     = 256  // changes read from the ledger at a time
 	resumeMost    = 4096 // changes without an answer that one run takes up
+	maxAlike      = 5    // refusals alike in a row, of requests that say nothing wrong, after which a walk stops
 	maxSilence    = 5    // calls in a row without an answer after which a walk stops
 	quickReplays  = 5    // attempts of a create that follow each other within Settings.ResendWithin
 	maxReplays    = 10   // attempts of a create before a person is asked
+	updateTries   = 3    // attempts of an update that a read does not show before a person is told
 	linkTries     = 3    // attempts to get a signing link before a person is asked
 	verifySingles = 20   // customers that are verified one by one rather than by a list pass
 )
@@ -58,19 +63,26 @@ func (r *run) resume(ctx context.Context) error {
 	if err := r.verify(ctx); err != nil {
 		return err
 	}
+	missing, err := r.Ledger.Missing(ctx, r.conn.Name, verifySingles)
+	if err != nil {
+		return err
+	}
+	if err := r.readBack(ctx, missing); err != nil { // a read may have lagged behind, or somebody put the customer back
+		return err
+	}
 	return r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, do: r.applyLink})
 }
 
 // lookBeforeReplay reads the list once when creates wait for an answer: a
 // customer that it shows is the answer, and needs no second request. While the
-// list cannot be read, creates are left alone.
+// list cannot be read, or lacks what exists, creates are left alone.
 func (r *run) lookBeforeReplay(ctx context.Context) error {
 	open, err := r.Ledger.OpenCreates(ctx, r.conn.Name)
 	if r.looked = open == 0; err != nil || r.looked {
 		return err
 	}
-	_, err = r.Reconciler.Pass(ctx)
-	r.looked = err == nil
+	err = r.without(r.Reconciler.Prove(ctx))
+	r.looked = err == nil && r.noProof == nil
 	if connector.FaultOf(err) == connector.FaultUnavailable {
 		return nil
 	}
@@ -131,7 +143,8 @@ type walker struct {
 	total  int
 	mu     sync.Mutex
 	done   int
-	silent int   // calls without an answer since the last one with
+	silent int // calls without an answer since the last one with
+	alike  []refusal
 	ended  bool  // nothing more is handed out
 	stop   error // why the run cannot go on
 }
@@ -175,9 +188,13 @@ func (w *walker) finish(err error) {
 	defer w.mu.Unlock()
 	w.done++
 	w.progress(w.stage, w.done, w.total)
+	var refused refusal
 	switch fault := connector.FaultOf(err); {
 	case err == nil:
+		w.silent, w.alike = 0, nil
+	case errors.As(err, &refused):
 		w.silent = 0
+		w.count(refused)
 	case fault == connector.FaultUnknown, fault == connector.FaultUnavailable:
 		if w.silent++; w.silent < maxSilence || w.ended {
 			return
@@ -191,8 +208,78 @@ func (w *walker) finish(err error) {
 	}
 }
 
+// refusal is a request that was refused with a status that says nothing of what is
+// in it: payment required, conflict, locked. Its record counts as rejected by then.
+type refusal struct {
+	status   int
+	sourceID string
+	err      error
+}
+
+func (r refusal) Error() string { return r.err.Error() }
+
+// refusedAlike returns a refusal for the walk to count, and nil for one that is
+// about the record.
+func refusedAlike(c state.Change, err error) error {
+	var remote *connector.RemoteError
+	if !errors.As(err, &remote) {
+		return nil
+	}
+	switch remote.Status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return nil
+	}
+	return refusal{remote.Status, c.Payer.SourceID, err}
+}
+
+// RefusedError means that the service refused one request after the other in the
+// same way, so that the reason is none of the records. Those are tried again by the
+// next run.
+type RefusedError struct {
+	Status int // HTTP status
+	Err    error
+}
+
+// Error says what was refused and what to do.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("the billing service refused %d requests in a row alike (HTTP %d), so no more are sent; the next run tries them again: ask the billing service if it stays", maxAlike, e.Status)
+}
+
+// Unwrap returns the last refusal.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// count counts refusals in a row, and stops the walk when they are alike: then
+// their records are planned again.
+func (w *walker) count(r refusal) {
+	if len(w.alike) > 0 && w.alike[0].status != r.status {
+		w.alike = nil
+	}
+	w.alike = append(w.alike, r)
+	if len(w.alike) < maxAlike {
+		return
+	}
+	w.ended = true
+	err := w.Ledger.Do(context.Background(), func(tx *state.Tx) error {
+		for _, one := range w.alike {
+			if _, err := tx.RetryRecord(w.conn.Name, one.sourceID); err != nil {
+				return err
+			}
+			for _, topic := range []state.Topic{state.TopicLink, state.TopicMandate} { // the run tells it once, for all of them
+				if err := tx.ClearAttention(w.conn.Name, one.sourceID, topic, connector.ReasonRejected, connector.ReasonLinkRefused); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	w.stop = errors.Join(&RefusedError{Status: r.status, Err: r.err}, err)
+}
+
 // applyCustomer carries out one change of a customer.
 func (r *run) applyCustomer(ctx context.Context, c state.Change) error {
+	if c.State == connector.ChangePending && c.Payer.BillingID == "" && r.noProof != nil {
+		return nil // it waits until the list proves something
+	}
 	switch c.Action {
 	case connector.ActionCreate:
 		return r.create(ctx, c)
@@ -282,9 +369,9 @@ func (r *run) search(ctx context.Context, c state.Change) (found bool, err error
 
 // replay settles a frozen create: a customer that the list shows is its answer,
 // and without one the same bytes are sent again. When the last attempt is so long
-// ago that the service may have forgotten it, or the ledger was restored since,
-// two lists that began after every request of ours must have arrived have to
-// agree first that there is none.
+// ago that the service may have forgotten it, or it is not known how old it is, two
+// lists that began after every request of ours must have arrived have to prove
+// first that there is none.
 func (r *run) replay(ctx context.Context, c state.Change) error {
 	if !r.looked {
 		return nil
@@ -296,13 +383,15 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 	if err != nil {
 		return err
 	}
-	age := r.Ledger.Now().Sub(c.UpdatedAt)
-	settled := !x.Restored.Before(c.UpdatedAt) || age > r.Settings.ResendWithin || age < 0
-	if !settled && c.Attempts >= quickReplays {
-		return nil // it waits until all that was sent must have arrived
-	}
-	if settled {
-		if err := r.settleSince(ctx, c.UpdatedAt.Add(r.Settings.ResendWithin)); err != nil {
+	arrived := c.UpdatedAt.Add(r.Settings.ResendWithin) // whatever was sent has arrived by then
+	now := r.Ledger.Now()
+	old := now.After(arrived)
+	doubted := !x.Doubted().Before(c.UpdatedAt)
+	switch {
+	case !old && (doubted || c.Attempts >= quickReplays):
+		return r.tellWaiting(ctx, c) // until all that was sent must have arrived
+	case old || doubted:
+		if proof, err := r.settleSince(ctx, arrived); err != nil || !proof {
 			return err
 		}
 		if found, err := r.answered(ctx, c); err != nil || found {
@@ -320,7 +409,16 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 	}); err != nil {
 		return err
 	}
-	return r.send(ctx, c, attempt{c.Body, ticket, settled})
+	return r.send(ctx, c, attempt{c.Body, ticket, old || doubted})
+}
+
+// tellWaiting shows a create that waits: one that a process died of each time has
+// nobody else to say so.
+func (r *run) tellWaiting(ctx context.Context, c state.Change) error {
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown,
+			fmt.Sprintf("The customer was sent %d times and never answered for. It is sent again when all that was sent must have arrived.", c.Attempts))
+	})
 }
 
 // answered closes a create without an answer when the index shows its key.
@@ -335,11 +433,16 @@ func (r *run) answered(ctx context.Context, c state.Change) (bool, error) {
 	return true, r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyDoubled, "")
 }
 
-// settleSince settles the index, one worker at a time: the others find it done.
-func (r *run) settleSince(ctx context.Context, since time.Time) error {
+// settleSince settles the index for replays, one worker at a time: the others find
+// it done, or find that there is no proof to be had in this run.
+func (r *run) settleSince(ctx context.Context, since time.Time) (proof bool, err error) {
 	r.settling.Lock()
 	defer r.settling.Unlock()
-	return r.Reconciler.Settle(ctx, since)
+	if r.noProof != nil {
+		return false, nil
+	}
+	err = r.without(r.Reconciler.Settle(ctx, since))
+	return r.noProof == nil, err
 }
 
 // takeFound links a payer to the customer that carries the key of its unanswered
@@ -414,15 +517,18 @@ func (r *run) record(ctx context.Context, c state.Change, write func(*state.Tx) 
 func (r *run) settleFault(ctx context.Context, c state.Change, err error) error {
 	switch connector.FaultOf(err) {
 	case connector.FaultRejected:
-		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, refusal(err))
+		if err := r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, whyRefused(err)); err != nil {
+			return err
+		}
+		return refusedAlike(c, err)
 	case connector.FaultUnknown:
 		return errors.Join(err, r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, ""))
 	}
 	return err // nothing happened: the frozen bytes wait for the next run
 }
 
-// refusal says why the service refused, as far as it may be shown.
-func refusal(err error) string {
+// whyRefused says why the service refused, as far as it may be shown.
+func whyRefused(err error) string {
 	var remote *connector.RemoteError
 	if !errors.As(err, &remote) {
 		return ""
@@ -500,14 +606,19 @@ func (r *run) fetch(ctx context.Context, id string) (connector.RemoteCustomer, i
 	return c, ticket, nil
 }
 
-// missing holds a change whose customer does not exist any more.
+// missing holds a change whose customer does not exist any more; one of a customer
+// that was made a moment ago waits.
 func (r *run) missing(ctx context.Context, c state.Change, ticket int64) error {
-	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if err := tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonCustomerMissing, ""); err != nil {
+	err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := reconcile.Gone(tx, c.Payer, ticket); err != nil {
 			return err
 		}
-		return reconcile.Gone(tx, c.Payer, ticket)
+		return tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonCustomerMissing, "")
 	})
+	if errors.Is(err, reconcile.ErrNotYet) {
+		return nil // the change stays as it is, for a read that does not lag behind
+	}
+	return err
 }
 
 // update fetches, merges and sends (steps U8 to U12 of faults.md section 2).
@@ -544,7 +655,12 @@ func (r *run) observe(ctx context.Context, c state.Change, cause connector.Cause
 // merge puts what is wanted into what was fetched and sends it, unless nothing
 // of ours differs.
 func (r *run) merge(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
-	body, changed, err := r.Billing.MergeCustomer(fetched, c.Payer.Applied, c.Wanted, r.conn.Mapping.Own())
+	base, err := r.base(ctx, c.Payer)
+	if err != nil {
+		return err
+	}
+	c.Payer.Applied = base
+	body, changed, err := r.Billing.MergeCustomer(fetched, base, c.Wanted, r.conn.Mapping.Own())
 	if err != nil {
 		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer in the billing service has a form that cannot be updated safely.")
 	}
@@ -569,8 +685,8 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 }
 
 // confirmUpdate reads the customer after an update: what is ours must be as
-// wanted, and nothing else may have changed. Until that is known the outcome
-// counts as unknown.
+// wanted, in whatever form the service gives it back, and nothing else may have
+// changed. Until that is known the outcome counts as unknown.
 func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
 	after, err := r.observe(ctx, c, connector.CauseUpdate)
 	if err != nil {
@@ -580,25 +696,62 @@ func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connecto
 		return nil
 	}
 	own := r.conn.Mapping.Own()
-	_, differs, err := r.Billing.MergeCustomer(*after, c.Payer.Applied, c.Wanted, own)
+	_, differs, err := r.Billing.MergeCustomer(*after, &c.Wanted, c.Wanted, own)
 	if err != nil || differs {
-		return r.closeOverwritten(ctx, c, "The billing service does not show what was just sent.")
+		return r.notShown(ctx, c, before, *after)
 	}
 	paths, err := r.Billing.ForeignChanges(before.Raw, after.Raw, c.Payer.Applied, c.Wanted, own)
 	if err != nil {
 		return r.closeOverwritten(ctx, c, "")
 	}
-	if len(paths) == 0 {
-		return r.closeDone(ctx, c)
-	}
-	detail := fmt.Sprintf("While the customer was being updated, fields that are not ours changed: %s.", joinPaths(paths))
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		if err := tx.CloseDone(r.id, c); err != nil {
-			return err
-		}
-		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicLink, connector.ReasonForeignChange, detail)
+		return tx.CloseConfirmed(r.id, c, withoutIndexes(paths), fmt.Sprintf("While the customer was being updated, fields that are not ours changed: %s. "+
+			"Fields that the service itself changes with every update belong under billing.dialect.read_only.", joinPaths(paths)))
 	})
 }
+
+// notShown closes an update that a read does not show as it was sent. A read that
+// shows the customer exactly as it was may lag behind, so it is looked at again
+// before that is said.
+func (r *run) notShown(ctx context.Context, c state.Change, before, after connector.RemoteCustomer) error {
+	if c.Attempts+1 < updateTries && bytes.Equal(before.Raw, after.Raw) {
+		return r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, "The billing service took the update and does not show it yet. It is looked at again.")
+	}
+	paths, err := r.Billing.NotShown(after.Raw, c.Wanted, r.conn.Mapping.Own())
+	if err != nil || len(paths) == 0 {
+		return r.closeOverwritten(ctx, c, "The billing service does not show what was just sent.")
+	}
+	return r.closeOverwritten(ctx, c, fmt.Sprintf("The billing service does not show what was just sent: %s.%s", joinPaths(paths), settledBy(paths)))
+}
+
+// settledBy names the settings that say how the service spells the fields.
+func settledBy(paths []string) string {
+	var settings []string
+	for _, at := range []struct{ prefix, setting string }{
+		{"people", "billing.dialect.person_fields"}, {"addresses", "billing.dialect.address_fields"}, {"externalData", "billing.dialect.external_data"},
+	} {
+		if slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(path, at.prefix) }) {
+			settings = append(settings, at.setting)
+		}
+	}
+	if len(settings) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" If it is so for every customer, compare %s with the service's spelling.", strings.Join(settings, " and "))
+}
+
+// withoutIndexes returns the paths without their places in lists, so that the same
+// field of two customers is one.
+func withoutIndexes(paths []string) []string {
+	out := make([]string, len(paths))
+	for i, p := range paths {
+		out[i] = listIndex.ReplaceAllString(p, "[]")
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
 func (r *run) closeOverwritten(ctx context.Context, c state.Change, detail string) error {
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.CloseOverwritten(r.id, c, detail) })
@@ -647,24 +800,35 @@ func (r *run) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.readBack(ctx, rest); err != nil {
+		return err
+	}
+	r.progress("verify", n, n)
+	return nil
+}
+
+// readBack reads the customers of payers one by one. One that cannot be read is
+// told, and looked at again by the next run.
+func (r *run) readBack(ctx context.Context, payers []state.Payer) error {
 	failed := 0
-	for _, p := range rest {
+	for _, p := range payers {
 		_, err := r.Reconciler.Check(ctx, p.BillingID, connector.CauseAdopt, r.cause())
 		switch {
 		case err == nil:
 			failed = 0
 			continue
+		case errors.Is(err, reconcile.ErrNotYet):
 		case connector.FaultOf(err) != connector.FaultUnavailable:
 			return err
-		}
-		if failed++; failed >= maxSilence {
-			return err
+		default:
+			if failed++; failed >= maxSilence {
+				return err
+			}
 		}
 		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return unread(tx, p) }); err != nil {
 			return err
 		}
 	}
-	r.progress("verify", n, n)
 	return nil
 }
 

@@ -236,6 +236,7 @@ func TestAFailedReadBackHidesNothingThatAnotherProcessFound(t *testing.T) {
 			t.Error(err)
 		}
 		p := w.payer("A1")
+		w.clock.advance(10 * time.Minute)
 		if err := w.ledger.Do(context.Background(), func(tx *state.Tx) error { return reconcile.Gone(tx, p, ticket) }); err != nil {
 			t.Error(err)
 		}
@@ -705,6 +706,7 @@ func TestAnUpdateOfACustomerThatIsGoneByThenMarksItMissing(t *testing.T) {
 	m := meddle(w)
 	w.books.put("A1", "Northwind", "a@example.com")
 	w.complete(w.run())
+	w.clock.advance(10 * time.Minute)
 	m.onUpdate = func(id string) {
 		if err := w.service.Delete(id); err != nil {
 			t.Error(err)
@@ -1098,5 +1100,93 @@ func (w *world) sweep() {
 	w.t.Helper()
 	if _, err := w.syncer.Reconciler.Sweep(context.Background()); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// covers F107
+func TestEqualRefusalsInARowStopTheRunAndHoldNobodyForGood(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.syncer.Settings.Workers = 1
+	w.fill(60)
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusPaymentRequired, Method: http.MethodPost, Path: "/api/customers"})
+	res := w.run()
+	var refused *syncer.RefusedError
+	if !errors.As(res.Err, &refused) || refused.Status != http.StatusPaymentRequired || res.Outcome != connector.RunIncomplete {
+		t.Fatalf("the run ended %s: %v; want it incomplete with what was refused", res.Outcome, res.Err)
+	}
+	if n := len(w.bodies(http.MethodPost, "/api/customers")); n > 8 {
+		t.Errorf("%d creates left although the service refused every one alike", n)
+	}
+	if got := w.attention(); len(got) != 0 {
+		t.Errorf("records need a person for what is none of theirs: %v", got)
+	}
+	w.service.ClearFaults()
+	w.complete(w.run())
+	if got := len(w.byKey()); got != 60 || len(w.attention()) != 0 {
+		t.Errorf("%d customers and %d records for a person after the service takes them again, want 60 and none", got, len(w.attention()))
+	}
+}
+
+// covers F107
+// A record that is refused for what it says stops nobody else's.
+func TestRecordsThatAreRefusedForWhatTheySayStopNobodyElse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.syncer.Settings.Workers = 1
+	w.fill(20)
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPost, Path: "/api/customers", Count: 10})
+	if res := w.run(); res.Err != nil || res.Counts.Failed != 10 || res.Counts.Created != 10 {
+		t.Errorf("counts = %+v, %v; want ten failed and ten created", res.Counts, res.Err)
+	}
+}
+
+// covers F79, V2
+func TestWhatARunLeavesForAPersonCountsInThatRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.books.put("A1", "Northwind", "a@example.com")
+	m.onRequest = func(string, connector.Mandate, error) (connector.Mandate, error) {
+		return connector.Mandate{}, unanswered("request mandate link")
+	}
+	if res := w.complete(w.run()); res.Attention != 1 || w.attention()["A1"] != string(connector.ReasonLinkLost) {
+		t.Errorf("a lost link counts as %d for a person in its run: %v", res.Attention, w.attention())
+	}
+	w.clock.advance(time.Minute)
+	if res := w.complete(w.run()); res.Attention != 0 {
+		t.Errorf("it counts as %d again in the next run", res.Attention)
+	}
+}
+
+// covers F58
+// Where the service gives the same mandate again.
+func TestARunTakesLostLinksUpWhereTheServiceGivesTheSameMandate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	w.fill(8)
+	m.onRequest = func(string, connector.Mandate, error) (connector.Mandate, error) {
+		return connector.Mandate{}, unanswered("request mandate link")
+	}
+	w.run()
+	if n := len(w.attention()); n != 8 {
+		t.Fatalf("%d records need a person, want the 8 whose link is lost", n)
+	}
+	m.onRequest = nil
+	w.complete(w.run())
+	if n := len(w.attention()); n != 8 {
+		t.Errorf("%d records need a person; a run asked again although it is not known what that does", n)
+	}
+	w.syncer.Settings.SameMandate = true
+	w.complete(w.run())
+	mandates, err := w.ledger.Mandates(t.Context(), state.Filter{})
+	if n := len(w.attention()); n != 0 || len(mandates) != 8 || err != nil {
+		t.Errorf("%d records need a person and there are %d mandates, %v; want none and 8", n, len(mandates), err)
+	}
+	before := w.service.Writes()
+	w.complete(w.run())
+	if n := w.service.Writes() - before; n != 0 {
+		t.Errorf("%d requests that write over unchanged books", n)
 	}
 }

@@ -12,19 +12,21 @@ import (
 // Changes are counted over the whole plan; what was approved no longer counts.
 type Guards struct {
 	MaxChanges      Limit // customers that exist and would be touched
-	MaxChangesFloor int   // MaxChanges and MaxIdentity are never less than this
+	MaxChangesFloor int   // MaxChanges, MaxIdentity and MaxMissing are never less than this
 	MaxCreates      int   // customers that would be made
 	MaxBlanks       int   // fields that would be emptied
 	MaxIdentity     Limit // customers whose name or e-mail address would change
+	MaxMissing      Limit // known records that a full reading of the source does not show
 }
 
-// Limit is a count, or a percentage of the linked customers when Percent is set.
+// Limit is a count, or a percentage when Percent is set: of the linked customers, and
+// for MaxMissing of the known records.
 type Limit struct {
 	Count   int
 	Percent float64
 }
 
-// Of returns the limit for n linked customers.
+// Of returns the limit for n of them.
 func (l Limit) Of(n int) int {
 	if l.Percent > 0 {
 		return int(math.Ceil(float64(n) * l.Percent / 100))
@@ -50,4 +52,30 @@ func (g Guards) Exceeded(w state.Weight, linked int) string {
 		}
 	}
 	return strings.Join(over, " ")
+}
+
+// Missing says in words that a full reading of a source shows too few of the known
+// records; "" when the limit is kept. A source that shows none of them is never
+// believed by itself, however few they are: that is what a permission that was taken
+// away looks like, or an export without rows. One that leaves records out on purpose
+// is believed in everything else.
+func (g Guards) Missing(unseen, known int, partial bool) string {
+	limit := max(g.MaxMissing.Of(known), g.MaxChangesFloor)
+	switch {
+	case known > 0 && unseen == known:
+		return fmt.Sprintf("A full reading of the accounting system shows none of the %d known records.", known)
+	case unseen > limit && !partial:
+		return fmt.Sprintf("%d of %d known records are missing from a full reading of the accounting system (the limit is %d).", unseen, known, limit)
+	}
+	return ""
+}
+
+// Standstill is the error of a run that met a source with far fewer records than are
+// known: nothing was concluded from it, planned or sent.
+type Standstill struct{ Plan state.Plan }
+
+// Error says what is missing, and what a person may do about it.
+func (e *Standstill) Error() string {
+	return fmt.Sprintf("%s None of them counts as gone, and nothing was planned. See what the connected user may read or what was exported; "+
+		"if they are meant to be gone, let them go: payersync approve %d", e.Plan.Limits, e.Plan.ID)
 }

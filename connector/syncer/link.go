@@ -41,6 +41,13 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 	case err != nil || fetched == nil:
 		return err
 	case fetched.Mandate != nil:
+		lost, err := r.lost(ctx, *fetched.Mandate)
+		if err != nil {
+			return err
+		}
+		if lost && r.Settings.SameMandate && c.Attempts < linkTries {
+			return r.requestLink(ctx, c)
+		}
 		return r.closeKnown(ctx, c, *fetched.Mandate)
 	case c.Attempts >= linkTries:
 		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown, "Asked for a signing link several times without an answer.")
@@ -96,7 +103,10 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 	switch connector.FaultOf(err) {
 	case "":
 	case connector.FaultRejected, connector.FaultNotFound:
-		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonLinkRefused, "")
+		if err := r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""); err != nil {
+			return err
+		}
+		return refusedAlike(c, err)
 	case connector.FaultUnknown:
 		return r.lookForLost(ctx, c)
 	default:
@@ -137,13 +147,22 @@ func (r *run) lookForLost(ctx context.Context, c state.Change) error {
 // signature and nobody has its link, a person is told; whatever else its status
 // calls for, Observe has said.
 func (r *run) closeKnown(ctx context.Context, c state.Change, m connector.Mandate) error {
-	link, err := r.Ledger.SigningLink(ctx, m.ID)
+	lost, err := r.lost(ctx, m)
 	if err != nil {
 		return err
 	}
 	reason := connector.Reason("")
-	if m.Status == connector.MandateCreated && link == "" {
+	if lost {
 		reason = connector.ReasonLinkLost
 	}
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.CloseLink(r.id, c, reason) })
+}
+
+// lost reports whether a mandate waits for a signature and nobody has its link.
+func (r *run) lost(ctx context.Context, m connector.Mandate) (bool, error) {
+	if m.Status != connector.MandateCreated {
+		return false, nil
+	}
+	link, err := r.Ledger.SigningLink(ctx, m.ID)
+	return link == "", err
 }

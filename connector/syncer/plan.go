@@ -10,19 +10,26 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"payersync/connector"
+	"payersync/connector/reconcile"
 	"payersync/mapping"
 	"payersync/state"
 )
 
 const (
-	planPage = 500 // records planned in one commit
-	listPage = 100 // customers on a page of the service's list, for comparing costs
+	planPage  = 500 // records planned in one commit
+	listPage  = 100 // customers on a page of the service's list, for comparing costs
+	lookPages = 100 // pages that a second look is worth in any case
 )
 
 // makePlan decides on every record that changed, or whose surroundings may have,
 // and gathers the pending changes into one plan.
 func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Replan(r.conn.Name) }); err != nil {
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := tx.Replan(r.conn.Name); err != nil || !r.Settings.SameMandate {
+			return err
+		}
+		return tx.ReplanLost(r.conn.Name)
+	}); err != nil {
 		return state.Plan{}, err
 	}
 	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.seenBy())
@@ -55,26 +62,43 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	return r.guard(ctx, plan)
 }
 
-// settleIndex makes the index of the service's customers trustworthy before it
-// is concluded from it that n customers do not exist. An index that is trusted
-// but not fresh gets a second look, whichever is cheaper: one more list pass, or
-// a search for each customer before it is created.
+// settleIndex makes the index of the service's customers proof before it is
+// concluded from it that n customers do not exist. What the list shows may be a day
+// old, so a second look follows unless this very run has listed: one more list pass,
+// or, where that would take many pages for a few customers, a search for each of
+// them before it is created.
+//
+// Where there is no proof, it is remembered in noProof: nothing new is planned, and
+// everybody who has a customer is served all the same.
 func (r *run) settleIndex(ctx context.Context, n int) error {
-	if n == 0 {
+	if n == 0 || r.noProof != nil {
 		return nil
 	}
 	r.progress("list", 0, 0)
 	if err := r.Reconciler.Settle(ctx, time.Time{}); err != nil {
-		return fmt.Errorf("look for customers that exist already: %w", err)
+		return r.without(err)
 	}
 	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
-	if err != nil || r.Ledger.Now().Sub(x.LastPass) <= r.Settings.ProbeAfter {
+	if err != nil || x.LastID > r.passes && r.Ledger.Now().Sub(x.LastPass) <= r.Settings.ProbeAfter {
 		return err
 	}
-	if r.probe = 2*n <= x.Customers/listPage; r.probe {
+	if r.probe = x.Customers > lookPages*listPage && 2*n <= x.Customers/listPage; r.probe {
 		return nil
 	}
-	_, err = r.Reconciler.Pass(ctx)
+	return r.without(r.Reconciler.Prove(ctx))
+}
+
+// without remembers that there is no proof; any other error is returned.
+func (r *run) without(err error) error {
+	var short *reconcile.ShortListError
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("look for customers that exist already: %w", err)
+	if errors.As(err, &short) || errors.Is(err, reconcile.ErrUnsettled) {
+		r.noProof = err
+		return nil
+	}
 	return err
 }
 
@@ -118,11 +142,16 @@ func (r *run) decideAll(ctx context.Context, pages chan<- []state.Decision) erro
 		if err != nil || len(candidates) == 0 {
 			return err
 		}
-		decisions := make([]state.Decision, len(candidates))
-		for i, c := range candidates {
-			if decisions[i], err = r.decide(ctx, c); err != nil {
+		decisions := make([]state.Decision, 0, len(candidates))
+		for _, c := range candidates {
+			if r.noProof != nil && (c.Payer == nil || c.Payer.BillingID == "") {
+				continue // it stays to be planned
+			}
+			d, err := r.decide(ctx, c)
+			if err != nil {
 				return fmt.Errorf("record %s: %w", c.Record.SourceID, err)
 			}
+			decisions = append(decisions, d)
 		}
 		select {
 		case pages <- decisions:
@@ -210,22 +239,31 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, p *state.Pay
 	case connector.LinkConflict:
 		return r.decideConflict(ctx, d, *p)
 	}
-	have := applied(*p)
+	base, err := r.base(ctx, *p)
+	if err != nil {
+		return d, err
+	}
+	have := connector.Customer{}
+	if base != nil {
+		have = *base
+	}
 	if wanted := r.conn.Mapping.Owned(res.Customer, have); wanted.Hash() != p.AppliedHash {
 		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID, Diff: connector.Diff(have, wanted)}
 	}
-	var err error
 	if res.RequestMandate {
-		d.Link, err = r.Ledger.NeedsLink(ctx, *p)
+		d.Link, err = r.Ledger.NeedsLink(ctx, *p, r.Settings.SameMandate)
 	}
 	return d, err
 }
 
-func applied(p state.Payer) connector.Customer {
-	if p.Applied == nil {
-		return connector.Customer{}
+// base returns what of a payer's customer we wrote, for telling it from what others
+// did: what was applied last, or what a create was frozen with whose answer was
+// lost. nil when we wrote nothing.
+func (r *run) base(ctx context.Context, p state.Payer) (*connector.Customer, error) {
+	if p.Applied != nil || p.BillingID == "" {
+		return p.Applied, nil
 	}
-	return *p.Applied
+	return r.Ledger.SentCreate(ctx, p)
 }
 
 // decideConflict keeps a linked payer whose key is doubled, removed or replaced
@@ -330,7 +368,13 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	if !approved {
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
 	}
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Approve(plan.ID, r.opts.Actor) }); err != nil {
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		// What was refused and is planned anew says the same as a plan that was approved once.
+		if err := tx.SetPlanState(plan.ID, state.PlanWaiting, plan.Limits); err != nil {
+			return err
+		}
+		return tx.Approve(plan.ID, r.opts.Actor)
+	}); err != nil {
 		return plan, err
 	}
 	plan.State, plan.Limits = state.PlanApproved, ""

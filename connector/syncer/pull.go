@@ -2,10 +2,13 @@ package syncer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/accounting"
 	"payersync/state"
 )
 
@@ -15,26 +18,41 @@ const stream = "customers"
 // pull saves the source's records page by page. The reading position is the
 // run's start minus an overlap, and moves only after a complete read; an
 // incomplete one ends the run, so that nothing is concluded from half a source.
+// After one that is undecided the run goes on with what was read, and is not
+// complete.
 func (r *run) pull(ctx context.Context) error {
 	since, err := r.since(ctx)
 	if err != nil {
 		return err
 	}
 	proof, err := r.read(ctx, since)
+	if errors.Is(err, accounting.ErrUndecided) {
+		r.undecided = true
+		r.tell(sentence(err))
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	r.proof = proof
 	full := since.IsZero()
+	if full {
+		if err := r.guardMissing(ctx); err != nil {
+			return err
+		}
+	}
 	if full && !r.conn.Info.Snapshot && !r.conn.Info.Partial {
 		if err := r.takeMissing(ctx); err != nil {
 			return err
 		}
 	}
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return r.finishPull(tx, full, proof) }); err != nil {
-		return err
-	}
-	r.proof = proof
-	return nil
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error { return r.finishPull(tx, full, proof) })
+}
+
+// sentence returns an error as a person reads it.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // read saves what changed since, and returns what it took to read it.
@@ -66,6 +84,11 @@ func (r *run) finishPull(tx *state.Tx, full bool, proof connector.Proof) error {
 			return err
 		}
 	}
+	if full {
+		if err := tx.EndMissing(r.conn.Name); err != nil {
+			return err
+		}
+	}
 	position := r.started.Add(-r.Settings.Overlap).Format(time.RFC3339Nano)
 	return tx.SetCursor(r.conn.Name, stream, position, r.id)
 }
@@ -80,11 +103,15 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 // since returns where to read from. The zero time, for everything, stands for
 // snapshot sources, for backfills, for the first run, and for one whose last
 // complete reading of everything is too long ago: there are changes that no
-// source tells of (sources.md section 1, rule 5). A time that has not come yet was
-// noted by a clock that was set back since, and says nothing (fault F36).
+// source tells of (sources.md section 1, rule 5); so does a standstill, which only a
+// reading of everything can end. A time that has not come yet was noted by a clock
+// that was set back since, and says nothing (fault F36).
 func (r *run) since(ctx context.Context) (time.Time, error) {
 	if r.conn.Info.Snapshot || r.opts.Kind == connector.RunBackfill {
 		return time.Time{}, nil
+	}
+	if held, err := r.Ledger.MissingHeld(ctx, r.conn.Name); err != nil || held {
+		return time.Time{}, err
 	}
 	position, err := r.Ledger.Cursor(ctx, r.conn.Name, stream)
 	if err != nil || position == "" {
@@ -104,25 +131,49 @@ func (r *run) since(ctx context.Context) (time.Time, error) {
 	return since, nil
 }
 
-// takeMissing takes the records that a complete reading of everything no longer
-// shows for deleted, unless they are so many, or all there are, that a permission
-// or a filter is the likelier reason (fault F45).
-func (r *run) takeMissing(ctx context.Context) error {
+// guardMissing brings the run to a standstill when a reading of everything shows far
+// fewer of the known records than the guards allow: a permission, a filter or an
+// export without rows is the likelier reason (fault F45). They are let go when a
+// person has approved exactly these, or does so now.
+func (r *run) guardMissing(ctx context.Context) error {
 	unseen, known, err := r.Ledger.MissingCount(ctx, r.conn.Name, r.id)
-	if err != nil || unseen == 0 {
+	if err != nil {
 		return err
 	}
-	if unseen == known {
-		r.note = fmt.Sprintf("A full reading of the accounting system shows none of the %d known records: "+
-			"none of them is taken for deleted. See what the connected user may read.", known)
+	limits := r.Settings.Guards.Missing(unseen, known, r.conn.Info.Partial)
+	if limits == "" {
 		return nil
 	}
-	g := r.Settings.Guards
-	if limit := max(g.MaxChanges.Of(known), g.MaxChangesFloor); unseen > limit {
-		r.note = fmt.Sprintf("%d of %d known records are missing from a full reading of the accounting system, more than the limit of %d: "+
-			"none of them is taken for deleted. See what the connected user may read, or raise guards.max_changes.", unseen, known, limit)
-		return nil
+	var plan state.Plan
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		plan, err = tx.HoldMissing(r.id, r.conn.Name, r.conn.Mapping.Version(), unseen, limits)
+		return err
+	}); err != nil {
+		return err
 	}
+	approved := plan.State == state.PlanApproved
+	if !approved && r.opts.Approve != nil {
+		if approved, err = r.opts.Approve(plan); err != nil {
+			return err
+		}
+		if approved {
+			err = r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Approve(plan.ID, r.opts.Actor) })
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case !approved:
+		r.plan = &plan
+		return &Standstill{plan}
+	}
+	r.tell(fmt.Sprintf("%s They were let go, as plan %d says.", limits, plan.ID))
+	return nil
+}
+
+// takeMissing takes the records that a complete reading of everything no longer
+// shows for deleted.
+func (r *run) takeMissing(ctx context.Context) error {
 	for {
 		gone, err := r.Ledger.MissingRecords(ctx, r.conn.Name, r.id, planPage)
 		if err != nil || len(gone) == 0 {

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,6 +49,8 @@ type Billing interface {
 	MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error)
 	// ForeignChanges lists the paths not ours that differ between two readings.
 	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
+	// NotShown lists the paths at which a customer does not show what is wanted.
+	NotShown(shown json.RawMessage, want connector.Customer, own []string) ([]string, error)
 	RequestMandateLink(ctx context.Context, customerID string) (connector.Mandate, error)
 }
 
@@ -67,9 +70,10 @@ type Settings struct {
 	Workers      int           // changes worked on at a time; the transport limits what is in flight
 	Guards       Guards        // limits above which a plan waits for approval
 	Adopt        Adoption      // what to do about customers that look alike
-	ProbeAfter   time.Duration // age of the last list pass from which a create searches once more; default 15 min
+	ProbeAfter   time.Duration // how long a list that this very run has read is looked at no more before a create; default 15 min
 	ResendWithin time.Duration // how long after an attempt the same bytes may be sent again without a new list; default 15 min
 	Overlap      time.Duration // how far a reading position is set back; default 5 min (sources.md section 1)
+	SameMandate  bool          // asking for a link again gives the same mandate while it waits for a signature, so a lost link is fetched again
 	Grace        time.Duration // how long requests in flight may finish after an interruption; default 20 s
 }
 
@@ -117,6 +121,7 @@ type Result struct {
 	Kind       connector.RunKind    `json:"kind"`
 	Outcome    connector.RunOutcome `json:"outcome"`
 	Counts     state.Counts         `json:"counts"`
+	Attention  int                  `json:"attention"` // records that the run itself left for a person
 	Plan       *state.Plan          `json:"plan,omitempty"`
 	Proof      connector.Proof      `json:"proof,omitzero"`    // of the read of the source; zero when it was not complete
 	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a throttled run may go on
@@ -143,15 +148,18 @@ func (s *Syncer) Run(ctx context.Context, conn Connection, opts Options) (Result
 // run is one run under way.
 type run struct {
 	*Syncer
-	conn    Connection
-	opts    Options
-	id      int64
-	started time.Time
-	plan    *state.Plan
-	probe   bool            // the index is old: search for a customer once more before it is created
-	unread  error           // why the source was not read to its end
-	note    string          // for Result.Note
-	proof   connector.Proof // for Result.Proof; zero until the source was read to its end
+	conn      Connection
+	opts      Options
+	id        int64
+	started   time.Time
+	plan      *state.Plan
+	passes    int64           // the newest list pass when the run began: later ones are as good as its own
+	probe     bool            // the index is old: search for a customer once more before it is created
+	noProof   error           // why nothing can be concluded from a key not being listed, so that nothing new is planned
+	unread    error           // why the source was not read to its end
+	undecided bool            // the source was read to a place behind which nothing can be told
+	note      string          // for Result.Note
+	proof     connector.Proof // for Result.Proof; zero until the source was read to its end
 
 	looked   bool            // the list was read since creates without an answer were sent
 	settling sync.Mutex      // held while the index is settled for a replay
@@ -207,6 +215,14 @@ func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked
 			return err
 		}
 		if err := claim(tx, conn.Name, locked); err != nil {
+			return err
+		}
+		if ahead, err := tx.NoteClock(); err != nil {
+			return err
+		} else if ahead {
+			r.tell("This computer's clock had been ahead: times of the last run lay in the future. They count as noted just now, so new customers wait for a while.")
+		}
+		if r.passes, err = tx.NewestPass(); err != nil {
 			return err
 		}
 		r.id, err = tx.OpenRun(state.NewRun{
@@ -269,12 +285,20 @@ func (r *run) steps(ctx context.Context) (connector.RunOutcome, error) {
 	}
 	r.plan = &plan
 	if r.opts.Kind == connector.RunPlan {
-		return connector.RunComplete, nil
+		return r.ended(), r.noProof
 	}
 	if plan.Limits != "" {
 		return connector.RunAwaitingApproval, nil
 	}
-	return connector.RunComplete, r.apply(ctx)
+	return r.ended(), errors.Join(r.apply(ctx), r.noProof)
+}
+
+// ended is how a run ends that nothing stopped.
+func (r *run) ended() connector.RunOutcome {
+	if r.undecided {
+		return connector.RunIncomplete
+	}
+	return connector.RunComplete
 }
 
 // takeStock reads the source and finishes what an earlier run began. Neither
@@ -304,6 +328,9 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 	}
 	closeErr := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) (closing error) {
 		if closing = r.noteSource(tx); closing != nil {
+			return closing
+		}
+		if res.Attention, closing = tx.RaisedSince(r.conn.Name, r.started); closing != nil {
 			return closing
 		}
 		res.Counts, res.Outcome, closing = tx.CloseRun(r.id, r.conn.Name, outcome, problem)
@@ -346,9 +373,14 @@ func SourceState(err error) (met string, until time.Time) {
 // itself leaves it incomplete, everything else failed.
 func outcomeOf(err error) connector.RunOutcome {
 	var quarantine *reconcile.QuarantineError
+	var short *reconcile.ShortListError
+	var refused *RefusedError
+	var stands *Standstill
 	switch {
+	case errors.As(err, &refused):
+		return connector.RunIncomplete
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, reconcile.ErrUnsettled), errors.As(err, &quarantine):
+		errors.Is(err, reconcile.ErrUnsettled), errors.As(err, &quarantine), errors.As(err, &short), errors.As(err, &stands):
 		return connector.RunIncomplete
 	}
 	switch connector.FaultOf(err) {
@@ -357,6 +389,9 @@ func outcomeOf(err error) connector.RunOutcome {
 	}
 	return connector.RunFailed
 }
+
+// tell adds a sentence to what a person should know of the run.
+func (r *run) tell(sentence string) { r.note = strings.TrimSpace(r.note + " " + sentence) }
 
 func (r *run) progress(stage string, done, total int) {
 	if r.opts.Progress != nil {

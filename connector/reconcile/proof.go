@@ -1,0 +1,308 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// What counts as proof that a key does not exist in the billing service is said
+// here and nowhere else; creates, replays and sweeps go by it.
+//
+// A complete list proves it when
+//
+//   - it shows every customer that was known before, but for those of which a read
+//     says that they do not exist: a list can be empty, short or old and still come
+//     with status 200;
+//   - it shows externalData, or every customer that it shows without was read by
+//     itself: a list may leave it out, for all or for some, or be an old one;
+//   - the next complete list shows the same customers, so that none slipped from
+//     one page to another while it was read.
+//
+// What a list lacks is looked for one by one. One that lacks more of ours than
+// Lookup.MaxMissing is not followed up: it is told, and nothing is concluded.
+
+const (
+	maxPasses   = 6 // list passes that Settle makes before it gives up
+	maxFailures = 5 // customers in a row that may fail to be read before the service counts as down
+	enough      = 3 // customers that exist and are not listed, or are listed without what they hold, after which a list is known for what it is
+)
+
+// ErrUnsettled means that the list of customers changed with every pass, so that
+// nothing can be concluded from a key not being in it.
+var ErrUnsettled = errors.New("the billing service's list of customers kept changing; nothing is created before two readings of it agree")
+
+// QuarantineError means that the ledger does not know what was sent last, because
+// it was restored or its clock had been ahead, and that a request from then may
+// still arrive; nothing is created until it must have (fault F64).
+type QuarantineError struct {
+	Until time.Time
+	Clock bool // the clock is the reason
+}
+
+// Error says why and until when creates wait.
+func (e *QuarantineError) Error() string {
+	why := "the ledger was restored from a backup"
+	if e.Clock {
+		why = "this computer's clock had been ahead, so it is not known how old the last requests are"
+	}
+	return why + "; nothing is created before " + e.Until.Format(time.RFC3339)
+}
+
+// ShortListError means that a complete list lacks customers that were there
+// before, so that nothing can be concluded from it.
+type ShortListError struct {
+	Listed  int  // customers that it shows
+	Lacking int  // customers that it lacks: linked ones when Limit is passed, otherwise ones that exist
+	Linked  int  // linked customers
+	Limit   int  // how many of them it may lack; 0 when that is not what was passed
+	Exist   bool // some that it lacks were read by themselves, so the list is wrong and not the customers gone
+}
+
+// Standstill reports whether a person has to look: it lacks more than the guards
+// allow.
+func (e *ShortListError) Standstill() bool { return e.Limit > 0 }
+
+// Error says what the list lacks and what to do.
+func (e *ShortListError) Error() string {
+	const nothing = "nothing is created and nobody is taken for deleted"
+	switch {
+	case !e.Standstill():
+		return fmt.Sprintf("the billing service lists %d customers and leaves out at least %d that exist; %s until its list is whole again", e.Listed, e.Lacking, nothing)
+	case e.Exist:
+		return fmt.Sprintf("the billing service lists %d customers and leaves out %d of the %d that are linked here, some of which still exist; %s until its list is whole again: "+
+			"see whether its credentials may list all customers, or ask the billing service", e.Listed, e.Lacking, e.Linked, nothing)
+	}
+	return fmt.Sprintf("the billing service lists %d customers and leaves out %d of the %d that are linked here, more than the limit of %d; %s: "+
+		"see what its credentials may read, or raise guards.max_missing if they were really deleted", e.Listed, e.Lacking, e.Linked, e.Limit, nothing)
+}
+
+// Settle makes list passes until the index can be believed: two consecutive ones
+// that are proof and saw the same customers, both begun after since and within
+// Lookup.MaxAge. It makes none when that is so already.
+func (r *Reconciler) Settle(ctx context.Context, since time.Time) error {
+	var short *ShortListError
+	for made := 0; ; made++ {
+		x, err := r.Ledger.Index(ctx, r.Lookup.Quarantine)
+		if err != nil {
+			return err
+		}
+		now := r.Ledger.Now()
+		if until := x.Doubted().Add(r.Lookup.Quarantine); !x.Doubted().IsZero() && now.Before(until) {
+			return &QuarantineError{Until: until, Clock: x.ClockBack.After(x.Restored)}
+		}
+		if !x.Settled.IsZero() && x.Settled.After(since) && now.Sub(x.Settled) <= r.Lookup.MaxAge {
+			return nil
+		}
+		if made == maxPasses {
+			return ErrUnsettled
+		}
+		again := short != nil
+		switch err := r.Prove(ctx); {
+		case errors.As(err, &short) && (again || short.Standstill()): // a customer made a moment ago may be listed a moment later
+			return short
+		case err != nil && !errors.As(err, &short):
+			return err
+		}
+	}
+}
+
+// Prove makes one list pass and examines it. It returns nil when the pass is
+// proof, and *ShortListError when it lacks customers that exist, or too many.
+func (r *Reconciler) Prove(ctx context.Context) error {
+	pass, err := r.Pass(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := r.examine(ctx, pass)
+	if err != nil {
+		return err
+	}
+	if found.exist > 0 {
+		return &ShortListError{Listed: pass.Customers, Lacking: found.exist, Exist: true}
+	}
+	if err := r.readUnshown(ctx, pass, found); err != nil {
+		return err
+	}
+	return r.judge(ctx, pass, 0, 0)
+}
+
+// found is what a closer look at a pass brought to light.
+type found struct {
+	missing int      // linked customers that do not exist any more
+	exist   int      // customers that exist although the list lacks them; counted up to enough
+	unread  []string // customers listed without externalData that nobody has read since
+}
+
+// examine reads what a complete pass does not show: the customers that it lacks,
+// and those of ours, or with a key, that it lists without externalData. It notes
+// what is left in doubt.
+func (r *Reconciler) examine(ctx context.Context, pass PassResult) (found, error) {
+	var f found
+	if err := r.lookForLacking(ctx, pass, &f); err != nil {
+		return f, err
+	}
+	if err := r.lookAtUnshown(ctx, pass, &f); err != nil {
+		return f, err
+	}
+	return f, r.judge(ctx, pass, f.exist, len(f.unread))
+}
+
+// lookForLacking reads what the list lacks one by one, unless it lacks so many of
+// ours that its token or the list itself is the likelier reason.
+func (r *Reconciler) lookForLacking(ctx context.Context, pass PassResult, f *found) error {
+	lacking, err := r.Ledger.Lacking(ctx, pass.ID)
+	if err != nil || len(lacking) == 0 {
+		return err
+	}
+	ours := 0
+	for ours < len(lacking) && lacking[ours].Ours {
+		ours++
+	}
+	if err := r.tooMany(ctx, pass, lacking[:ours]); err != nil {
+		return err
+	}
+	look := r.looker(pass)
+	for i, c := range lacking {
+		if i >= ours && f.exist >= enough { // the list is known for what it is; ours are looked for all the same
+			break
+		}
+		switch read, _, err := look.at(ctx, c.BillingID); {
+		case err != nil:
+			return err
+		case read == gone:
+			f.missing += count(c.Ours)
+		case read != unknown:
+			f.exist++
+		}
+	}
+	return look.failed()
+}
+
+// tooMany returns a *ShortListError when the list lacks more of ours than
+// Lookup.MaxMissing allows, and has looked whether some of them exist.
+func (r *Reconciler) tooMany(ctx context.Context, pass PassResult, ours []state.Lacking) error {
+	if r.Lookup.MaxMissing == nil {
+		return nil
+	}
+	linked, err := r.Ledger.LinkedCustomers(ctx)
+	if err != nil {
+		return err
+	}
+	limit := r.Lookup.MaxMissing(linked)
+	if len(ours) <= limit {
+		return nil
+	}
+	short := &ShortListError{Listed: pass.Customers, Lacking: len(ours), Linked: linked, Limit: limit}
+	for _, c := range ours[:min(enough, len(ours))] {
+		_, err := r.Billing.Customer(ctx, c.BillingID)
+		short.Exist = short.Exist || err == nil
+	}
+	return short
+}
+
+// lookAtUnshown reads the customers listed without externalData that are ours, or
+// without some that they have shown before. A list without any may leave it out for
+// all: then it is enough that one of them shows some when it is read by itself.
+func (r *Reconciler) lookAtUnshown(ctx context.Context, pass PassResult, f *found) error {
+	bare, err := r.Ledger.Unshown(ctx, pass.ID, r.Ledger.Now().Add(-r.Lookup.MaxAge))
+	if err != nil {
+		return err
+	}
+	leavesOut, shown := !pass.pairs, 0
+	look := r.looker(pass)
+	for _, c := range bare {
+		if !c.Doubtful {
+			continue
+		}
+		_, pairs, err := look.at(ctx, c.BillingID)
+		if err != nil {
+			return err
+		}
+		if !c.Hidden(pairs) {
+			continue
+		}
+		leavesOut = true
+		if shown++; !pass.pairs || shown == enough {
+			break
+		}
+	}
+	if leavesOut {
+		for _, c := range bare {
+			if c.Unread {
+				f.unread = append(f.unread, c.BillingID)
+			}
+		}
+	}
+	return look.failed()
+}
+
+// readUnshown reads each customer whose externalData the list may have left out.
+func (r *Reconciler) readUnshown(ctx context.Context, pass PassResult, f found) error {
+	look := r.looker(pass)
+	for _, id := range f.unread {
+		if _, _, err := look.at(ctx, id); err != nil {
+			return err
+		}
+	}
+	return look.failed()
+}
+
+// judge notes what the pass left in doubt.
+func (r *Reconciler) judge(ctx context.Context, pass PassResult, lacking, unread int) error {
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.JudgePass(pass.ID, lacking, unread) })
+}
+
+// looker reads customers one after the other. One that cannot be read keeps nobody
+// else's from being looked at; a few in a row mean that the service is down.
+type looker struct {
+	*Reconciler
+	cause    string
+	failures []error
+	inARow   int
+
+	repaired, drifted int
+}
+
+func (r *Reconciler) looker(pass PassResult) *looker {
+	return &looker{Reconciler: r, cause: fmt.Sprint(pass.ID)}
+}
+
+// reading is what a read of one customer showed.
+type reading int
+
+const (
+	unknown reading = iota // it could not be read
+	gone                   // it does not exist
+	exists                 // it exists, or was made so recently that it may not be readable yet
+)
+
+// at reads one customer and observes it. It returns the customer's externalData
+// too.
+func (l *looker) at(ctx context.Context, id string) (reading, map[string]string, error) {
+	c, seen, err := l.look(ctx, id, connector.CauseSweep, l.cause)
+	switch {
+	case errors.Is(err, ErrNotYet):
+		return exists, nil, nil
+	case err != nil:
+		l.failures = append(l.failures, err)
+		if l.inARow++; l.inARow >= maxFailures || ctx.Err() != nil {
+			return unknown, nil, l.failed()
+		}
+		return unknown, nil, nil
+	}
+	l.inARow = 0
+	l.repaired += count(seen.Moved)
+	l.drifted += count(seen.Drifted)
+	if c == nil {
+		return gone, nil, nil
+	}
+	return exists, c.ExternalData, nil
+}
+
+// failed returns what could not be read.
+func (l *looker) failed() error { return errors.Join(l.failures...) }

@@ -1,0 +1,207 @@
+package state
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/sethvargo/go-retry"
+)
+
+// A ledger counts its commits, and beside it lies a file, its mark, that says how
+// far it had come. A ledger that has counted less than its mark says is a copy that
+// somebody put back, whether or not anybody told: what was sent since that copy was
+// made is not in it, and a record could be created a second time.
+//
+// The mark follows the ledger, never the other way round: it is written after the
+// commit is durable and before anybody learns of it. A process that dies in between
+// leaves a mark that is behind, which means nothing. It is written with every
+// commit, in place, and is on the disk before anything leaves for the service.
+const markEnding = ".mark"
+
+// markText is how a mark is written: as long for every number, so that it is
+// replaced in one piece.
+const markText = "payersync ledger %26s commits %020d\n"
+
+// mark is what a mark file says.
+type mark struct {
+	ledger  string // the ledger's identity
+	commits int64
+}
+
+// Finding is what the mark told when the ledger was opened.
+type Finding string
+
+// The findings. Only FoundOlder means that something is wrong.
+const (
+	FoundInStep  Finding = ""        // the ledger is as far as it was, or new
+	FoundOlder   Finding = "older"   // the ledger is a copy that was put back: it counts as restored
+	FoundNoMark  Finding = "no_mark" // it was moved here, or its mark was removed: it cannot be told
+	FoundForeign Finding = "foreign" // the mark is another ledger's: it cannot be told
+)
+
+// Found returns what the mark told when this process opened the ledger.
+func (l *Ledger) Found() Finding { return l.found }
+
+// errPutBack refuses a write to a ledger that has become older under this process.
+var errPutBack = errors.New("the ledger was put back under this process: another copy lies in its place; stop every payersync that uses it, and start again")
+
+// checkMark compares the ledger with its mark and brings them in step. A ledger
+// that is behind counts as restored from this moment on.
+func (l *Ledger) checkMark(ctx context.Context) error {
+	name := filepath.Base(l.path)
+	file, err := l.folder.OpenOrCreateFor(name+markEnding, name)
+	if err != nil {
+		return &OpenError{Path: l.path, Why: "its mark cannot be opened: " + err.Error(), Next: "Give the file to the user that payersync runs as; if it is no ordinary file, find out how it came there and move it away."}
+	}
+	l.mark = file
+	if err := l.refuseShared(file); err != nil {
+		return err
+	}
+	said, known, err := l.readMark() // before the ledger, which may grow meanwhile
+	if err != nil {
+		return err
+	}
+	tx, err := l.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("compare the ledger with its mark: %w", err)
+	}
+	commits, err := l.compare(ctx, tx, said, known)
+	if err != nil {
+		return errors.Join(fmt.Errorf("compare the ledger with its mark: %w", err), tx.Rollback())
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("compare the ledger with its mark: %w", err)
+	}
+	if err := l.advanceMark(ctx, commits, l.found != FoundInStep || !known); err != nil || known {
+		return err
+	}
+	return l.folder.Sync()
+}
+
+// refuseShared refuses a mark that others may write: they could make an old ledger
+// pass for the newest.
+func (l *Ledger) refuseShared(mark *os.File) error {
+	info, err := mark.Stat()
+	if err != nil {
+		return fmt.Errorf("look at the ledger's mark: %w", err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return &OpenError{Path: l.path, Why: fmt.Sprintf("its mark %s may be written by other users of this machine (mode %04o)", mark.Name(), info.Mode().Perm()), Next: "Run: chmod 600 " + mark.Name()}
+	}
+	return nil
+}
+
+// compare finds out how the ledger stands to its mark, and returns the number that
+// the mark is to bear. A ledger without an identity is new, or of a version that did
+// not count.
+func (l *Ledger) compare(ctx context.Context, tx *sql.Tx, said mark, known bool) (commits int64, err error) {
+	var identity string
+	var used bool
+	if err := tx.QueryRowContext(ctx, "SELECT identity, commits, EXISTS (SELECT 1 FROM connections) FROM ledger").Scan(&identity, &commits, &used); err != nil {
+		return 0, err
+	}
+	if l.identity = identity; identity == "" {
+		l.identity = rand.Text()
+	}
+	switch born, ours := identity == "", said.ledger == identity; {
+	case known && (ours && said.commits > commits || born && used):
+		l.found, commits = FoundOlder, max(commits, said.commits)+1
+		now := stamp(l.Now())
+		_, err = tx.ExecContext(ctx, "UPDATE ledger SET identity = ?, commits = ?, restored_at = ?, put_back_at = ?", l.identity, commits, now, now)
+		return commits, err
+	case known && !ours:
+		l.found = FoundForeign
+	case !known && !born && commits > 0:
+		l.found = FoundNoMark
+	}
+	if identity == "" {
+		_, err = tx.ExecContext(ctx, "UPDATE ledger SET identity = ?", l.identity)
+	}
+	return commits, err
+}
+
+// readMark returns what the mark says; false when it says nothing that can be
+// understood.
+func (l *Ledger) readMark() (m mark, known bool, err error) {
+	var buf [128]byte // more than any mark
+	n, err := l.mark.ReadAt(buf[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return m, false, fmt.Errorf("read the ledger's mark: %w", err)
+	}
+	text := string(buf[:n])
+	_, err = fmt.Sscanf(text, markText, &m.ledger, &m.commits)
+	return m, err == nil && text == m.String(), nil
+}
+
+// String returns the mark as its file holds it.
+func (m mark) String() string { return fmt.Sprintf(markText, m.ledger, m.commits) }
+
+// advanceMark writes down how far the ledger has come, and with durable waits until
+// that is on the disk. The mark only grows: processes that share the ledger take
+// turns, and one whose number is the lower leaves it.
+func (l *Ledger) advanceMark(ctx context.Context, commits int64, durable bool) error {
+	fd := int(l.mark.Fd())
+	if err := retry.Do(ctx, retry.WithMaxDuration(busyTimeout, retry.NewConstant(time.Millisecond)), func(context.Context) error {
+		err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB)
+		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
+			return retry.RetryableError(err)
+		}
+		return err
+	}); err != nil {
+		return fmt.Errorf("lock the ledger's mark: %w", err)
+	}
+	err := l.raiseMark(commits)
+	err = errors.Join(err, syscall.Flock(fd, syscall.LOCK_UN))
+	if err == nil && durable {
+		err = l.mark.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("write the ledger's mark: %w", err)
+	}
+	return nil
+}
+
+// raiseMark writes the mark unless it says as much already.
+func (l *Ledger) raiseMark(commits int64) error {
+	said, known, err := l.readMark()
+	if err != nil || known && said.ledger == l.identity && said.commits >= commits {
+		return err
+	}
+	text := mark{l.identity, commits}.String()
+	if !known {
+		err = l.mark.Truncate(int64(len(text)))
+	}
+	_, writeErr := l.mark.WriteAt([]byte(text), 0)
+	return errors.Join(err, writeErr)
+}
+
+// step counts the commit that is about to be made. It holds the ledger's write
+// lock, so that no other process can be further than the ledger says.
+func (tx *Tx) step() (commits int64, err error) {
+	if err := tx.row([]any{&commits}, "UPDATE ledger SET commits = commits + 1 RETURNING commits"); err != nil {
+		return 0, fmt.Errorf("count a ledger write: %w", err)
+	}
+	said, known, err := tx.l.readMark()
+	if err == nil && known && said.ledger == tx.l.identity && said.commits >= commits {
+		err = errPutBack
+	}
+	return commits, err
+}
+
+// PutBack returns when it was last noticed that the ledger had been put back, and
+// zero when that never happened.
+func (l *Ledger) PutBack(ctx context.Context) (time.Time, error) {
+	var at sql.NullString
+	if err := l.queryRow(ctx, "SELECT put_back_at FROM ledger").Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("read when the ledger was put back: %w", err)
+	}
+	return parseTime(at)
+}

@@ -1,0 +1,102 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrate brings the schema up to date.
+func (l *Ledger) migrate(ctx context.Context) error {
+	scripts, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, l.writer, scripts, goose.WithDisableGlobalRegistry(true),
+		goose.WithGoMigrations(goose.NewGoMigration(6, &goose.GoFunc{RunTx: l.sealMappings}, nil)))
+	if err != nil {
+		return fmt.Errorf("prepare the migrations: %w", err)
+	}
+	current, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read the ledger's schema version: %w", err)
+	}
+	if current > target {
+		return &OpenError{
+			Path: l.path, Why: fmt.Sprintf("its schema is version %d, this payersync knows up to %d", current, target),
+			Next: "Use the payersync that wrote it, or a newer one.",
+		}
+	}
+	for current < target {
+		before := current
+		_, err := p.Up(ctx)
+		if err == nil {
+			return nil
+		}
+		// Another process may have made this step in the meantime.
+		var unread error
+		if current, _, unread = p.GetVersions(ctx); unread != nil || current == before {
+			return fmt.Errorf("migrate the ledger: %w", err)
+		}
+	}
+	return nil
+}
+
+// sealMappings is migration 6. It is no script, because only this program can seal:
+// a mapping's text holds what somebody wrote into it, examples of real customers
+// above all. The key is looked at first, so that nothing is sealed with another.
+func (l *Ledger) sealMappings(ctx context.Context, tx *sql.Tx) error {
+	if err := l.checkKey(ctx, tx); err != nil {
+		return err
+	}
+	for _, step := range []string{
+		// What tells a ledger from a copy of it that was put back; see mark.go.
+		"ALTER TABLE ledger ADD COLUMN identity TEXT NOT NULL DEFAULT ''",
+		"ALTER TABLE ledger ADD COLUMN commits INTEGER NOT NULL DEFAULT 0 CHECK (commits >= 0)",
+		"ALTER TABLE ledger ADD COLUMN put_back_at TEXT",                         // when that was last noticed; NULL for never
+		"ALTER TABLE mapping_versions ADD COLUMN body BLOB NOT NULL DEFAULT x''", // sealed
+	} {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return err
+		}
+	}
+	texts, err := clearTexts(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for hash, text := range texts {
+		if _, err := tx.ExecContext(ctx, "UPDATE mapping_versions SET body = ? WHERE hash = ?", l.seal.box([]byte(text), placeOfMapping(hash)), hash); err != nil {
+			return err
+		}
+	}
+	_, err = tx.ExecContext(ctx, "ALTER TABLE mapping_versions DROP COLUMN text")
+	return err
+}
+
+// clearTexts returns the mapping texts of before migration 6, by their hash.
+func clearTexts(ctx context.Context, tx *sql.Tx) (map[string]string, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT hash, text FROM mapping_versions")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	texts := map[string]string{}
+	for rows.Next() {
+		var hash, text string
+		if err := rows.Scan(&hash, &text); err != nil {
+			return nil, err
+		}
+		texts[hash] = text
+	}
+	return texts, errors.Join(rows.Err())
+}
+
+func placeOfMapping(hash string) []byte { return place("mapping_versions", "body", hash) }

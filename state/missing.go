@@ -1,0 +1,88 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// missable are the records whose absence from a complete reading means something:
+// those that a plan has looked at, without the deleted ones and those that could
+// not be read, whose ids may be the numbers of their lines.
+const missable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND NOT EXISTS (
+	SELECT 1 FROM attention a WHERE a.connection = source_records.connection AND a.source_id = source_records.source_id
+	  AND a.topic = 'record' AND a.reason = '` + string(connector.ReasonRecordUnreadable) + `')`
+
+// MissingCount returns how many of the known records the run, which has read
+// everything, did not meet, and how many are known.
+func (l *Ledger) MissingCount(ctx context.Context, connection string, run int64) (unseen, known int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FILTER (WHERE last_seen_run <> ?2), count(*) FROM source_records WHERE "+missable,
+		connection, run).Scan(&unseen, &known)
+	return unseen, known, err
+}
+
+// HoldMissing notes that the records which MissingCount counts wait for a person,
+// as a plan of their own. One that says exactly the same, and waits or was approved,
+// is that plan; any other of the connection is superseded.
+func (tx *Tx) HoldMissing(run int64, connection, mapping string, missing int, limits string) (Plan, error) {
+	p := Plan{Connection: connection, RunID: run, State: PlanWaiting, CreatedAt: tx.now, Missing: missing, Limits: limits}
+	err := tx.holds(run)
+	if err != nil {
+		return p, err
+	}
+	if p.Hash, err = tx.hashMissing(run, connection); err != nil {
+		return p, fmt.Errorf("hash the missing records: %w", err)
+	}
+	err = tx.row([]any{&p.ID, &p.State}, `SELECT plan_id, state FROM plans
+		WHERE connection = ? AND hash = ? AND missing > 0 AND state IN ('waiting', 'approved') ORDER BY plan_id DESC LIMIT 1`, connection, p.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, missing, limits)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING plan_id`, connection, run, p.Hash, mapping, stamp(tx.now), p.State, missing, limits)
+	}
+	if err != nil {
+		return p, fmt.Errorf("save what waits: %w", err)
+	}
+	return p, tx.exec("UPDATE plans SET state = 'superseded' WHERE connection = ? AND missing > 0 AND plan_id <> ? AND state IN ('waiting', 'approved')",
+		connection, p.ID)
+}
+
+func (tx *Tx) hashMissing(run int64, connection string) (string, error) {
+	stmt, err := tx.l.prepared("SELECT source_id FROM source_records WHERE " + missable + " AND last_seen_run <> ?2 ORDER BY source_id")
+	if err != nil {
+		return "", err
+	}
+	rows, err := stmt.QueryContext(context.Background(), connection, run)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	h := sha256.New()
+	h.Write([]byte("missing"))
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return "", err
+		}
+		h.Write([]byte("\x00" + id))
+	}
+	return hex.EncodeToString(h.Sum(nil)), rows.Err()
+}
+
+// EndMissing closes what HoldMissing noted: what a person let go has been let go,
+// and anything else is over.
+func (tx *Tx) EndMissing(connection string) error {
+	return tx.exec(`UPDATE plans SET state = CASE state WHEN 'approved' THEN 'applied' ELSE 'superseded' END
+		WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved')`, connection)
+}
+
+// MissingHeld reports whether missing records wait for a person, or were let go and
+// no run has taken that up yet.
+func (l *Ledger) MissingHeld(ctx context.Context, connection string) (held bool, err error) {
+	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM plans WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved'))", connection).Scan(&held)
+	return held, err
+}

@@ -1,0 +1,92 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Subscription is a webhook subscription as the service states it. Its address has
+// no query: that may hold a secret of somebody else.
+type Subscription struct {
+	ID      string   `json:"id"`
+	URL     string   `json:"url"`
+	Events  []string `json:"events"`
+	Enabled bool     `json:"enabled"`
+}
+
+// SubscriptionProblem says what is the matter with the webhook subscription.
+type SubscriptionProblem string
+
+// The problems. NotShown means that the service no longer shows subscriptions, so
+// that it is not known whether ours is there.
+const (
+	SubscriptionReplaced SubscriptionProblem = "replaced"
+	SubscriptionDisabled SubscriptionProblem = "disabled"
+	SubscriptionDeleted  SubscriptionProblem = "deleted"
+	SubscriptionNotShown SubscriptionProblem = "not_shown"
+)
+
+// SubscriptionFacts is what the ledger knows of the webhook subscription.
+type SubscriptionFacts struct {
+	Expected *Subscription       `json:"expected"`          // as it was made, or seen first; null while none is known
+	Shown    []Subscription      `json:"shown"`             // by the service, when it was last asked
+	ShownAt  time.Time           `json:"shown_at,omitzero"` // zero when it never was
+	Problem  SubscriptionProblem `json:"problem"`           // "" for none that is known
+	Detail   string              `json:"detail"`            // the problem, in plain words
+	Since    time.Time           `json:"since,omitzero"`    // when the problem was found
+}
+
+// Subscription returns what the ledger knows of the webhook subscription.
+func (l *Ledger) Subscription(ctx context.Context) (f SubscriptionFacts, err error) {
+	var expected, shown string
+	var at, since sql.NullString
+	f.Shown = []Subscription{}
+	err = l.queryRow(ctx, "SELECT expected, shown, shown_at, problem, detail, problem_since FROM subscription").
+		Scan(&expected, &shown, &at, &f.Problem, &f.Detail, &since)
+	if err == nil && expected != "" {
+		err = json.Unmarshal([]byte(expected), &f.Expected)
+	}
+	if err == nil && shown != "" {
+		err = json.Unmarshal([]byte(shown), &f.Shown)
+	}
+	if err == nil {
+		f.ShownAt, err = parseTime(at)
+	}
+	if err == nil {
+		f.Since, err = parseTime(since)
+	}
+	if err != nil {
+		return f, fmt.Errorf("read the webhook subscription: %w", err)
+	}
+	return f, nil
+}
+
+// SaveSubscription keeps what is known of the webhook subscription, and reports
+// whether its problem is news. A problem that stays keeps the time it was found.
+func (tx *Tx) SaveSubscription(f SubscriptionFacts) (news bool, err error) {
+	var expected, shown []byte
+	if f.Expected != nil {
+		if expected, err = json.Marshal(f.Expected); err != nil {
+			return false, err
+		}
+	}
+	if !f.ShownAt.IsZero() {
+		if shown, err = json.Marshal(f.Shown); err != nil {
+			return false, err
+		}
+	}
+	var before SubscriptionProblem
+	if err := tx.row([]any{&before}, "SELECT problem FROM subscription"); err != nil {
+		return false, fmt.Errorf("save the webhook subscription: %w", err)
+	}
+	err = tx.exec(`UPDATE subscription SET expected = ?, shown = ?, shown_at = ?, detail = ?,
+		problem_since = CASE WHEN ?5 = '' THEN NULL WHEN problem = ?5 THEN problem_since ELSE ?6 END, problem = ?5`,
+		string(expected), string(shown), stamp(f.ShownAt), f.Detail, f.Problem, stamp(tx.now))
+	if err != nil {
+		return false, fmt.Errorf("save the webhook subscription: %w", err)
+	}
+	return before != f.Problem, nil
+}
