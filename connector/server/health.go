@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -18,7 +19,8 @@ const readyFor = time.Second
 // readiness is what ReadyPath answers. It names no connection: the listener may
 // be public.
 type readiness struct {
-	State       string   `json:"state"` // ok, degraded or failing
+	State       string   `json:"state"`            // ok, degraded or failing
+	Reason      string   `json:"reason,omitempty"` // why it is failing, in plain words
 	Degraded    []string `json:"degraded"`
 	SweepAge    *int64   `json:"sweep_age_seconds"`    // since the last complete reading of the service began; null for never
 	RunAge      *int64   `json:"run_age_seconds"`      // since the connection that waits longest finished a run; null when one never did
@@ -31,6 +33,8 @@ const (
 	sweepOverdue = "sweep_overdue"
 	runFailed    = "run_failed"
 	mappingWrong = "mapping_wrong" // a mapping file has a mistake; the version before is in force
+
+	subscriptionChanged = "subscription_changed" // the last sweep found it replaced, disabled or deleted
 )
 
 // serveReady answers 200 while the ledger can be committed to, else 503, and says
@@ -55,11 +59,19 @@ func (s *Server) readiness(ctx context.Context) readiness {
 	}
 	ready, err := s.inspect(context.WithoutCancel(ctx), now)
 	if err != nil {
-		ready = readiness{State: "failing", Degraded: []string{}}
+		ready = readiness{State: "failing", Reason: failing(err), Degraded: []string{}}
 		s.cfg.Report(Event{Outcome: NotReady, Err: err})
 	}
 	s.ready, s.checked = ready, now
 	return ready
+}
+
+// failing says in plain words, and with no path, why the ledger takes nothing in.
+func failing(err error) string {
+	if errors.Is(err, state.ErrMoved) {
+		return "the ledger's file was moved, replaced or deleted while payersync ran"
+	}
+	return "the ledger cannot be written to: its disk may be full or failing; the log says more"
 }
 
 func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) {
@@ -67,7 +79,7 @@ func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) 
 	if err := s.cfg.Ledger.Ping(ctx); err != nil {
 		return ready, fmt.Errorf("commit to the ledger: %w", err)
 	}
-	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectMappings, s.inspectInbox} {
+	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectMappings, s.inspectInbox, s.inspectSubscription} {
 		if err := look(ctx, now, &ready); err != nil {
 			return ready, err
 		}
@@ -129,6 +141,14 @@ func (s *Server) inspectInbox(ctx context.Context, now time.Time, ready *readine
 	}
 	at, err := time.Parse(time.RFC3339, newest[0].ReceivedAt)
 	ready.DeliveryAge = age(now, at)
+	return err
+}
+
+func (s *Server) inspectSubscription(ctx context.Context, _ time.Time, ready *readiness) error {
+	f, err := s.cfg.Ledger.Subscription(ctx)
+	if err == nil && f.Problem != "" {
+		ready.Degraded = append(ready.Degraded, subscriptionChanged)
+	}
 	return err
 }
 

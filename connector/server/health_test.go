@@ -2,8 +2,12 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +117,24 @@ func TestReadinessIsDegradedWhileAMappingIsWrong(t *testing.T) {
 	}
 }
 
+// covers F113
+func TestReadinessIsDegradedWhileTheSubscriptionIsNotOurs(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	for _, problem := range []state.SubscriptionProblem{state.SubscriptionDeleted, ""} {
+		if err := e.ledger.Do(t.Context(), func(tx *state.Tx) error {
+			_, err := tx.SaveSubscription(state.SubscriptionFacts{Problem: problem})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		e.pass(2 * time.Second)
+		if status, got := e.getReady(); status != 200 || slices.Contains(got.Degraded, subscriptionChanged) != (problem != "") {
+			t.Errorf("with the problem %q: %d, degraded %v", problem, status, got.Degraded)
+		}
+	}
+}
+
 func TestReadinessIsAskedOfTheLedgerOncePerSecond(t *testing.T) {
 	t.Parallel()
 	e := newEndpoint(t, bodyOnly())
@@ -134,9 +156,26 @@ func TestReadinessFailsWithTheLedgerAndHealthDoesNot(t *testing.T) {
 	if err := e.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e.expectReady(503, readiness{State: "failing", Degraded: []string{}})
+	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrClosed), Degraded: []string{}})
 	if got := e.lastEvent(); got.Outcome != NotReady || got.Err == nil {
 		t.Errorf("reported %+v, want not_ready with its cause", got)
 	}
 	e.expect(200, httptest.NewRequestWithContext(e.t.Context(), http.MethodGet, HealthPath, nil))
+}
+
+// covers F103, V4
+func TestALedgerThatWasMovedAwayIsNotReadyAndTakesNoDelivery(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	e.expect(200, delivery(sampleBody))
+	if err := os.Rename(e.files.Path, e.files.Path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrMoved), Degraded: []string{}})
+	nudges := e.nudges
+	w := e.expect(503, delivery(strings.ReplaceAll(sampleBody, "a", "b")))
+	if got := e.lastEvent(); got.Outcome != NotStored || !errors.Is(got.Err, state.ErrMoved) || w.Header().Get("Retry-After") == "" {
+		t.Errorf("reported %+v with %v, want not_stored with its cause, to be sent again", got, w.Header())
+	}
+	e.expectNudges(nudges)
 }

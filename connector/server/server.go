@@ -1,14 +1,19 @@
 // Package server is the endpoint that the billing service calls, with the health
 // pages beside it. It takes a delivery in and does nothing with it:
 //
-//	POST ─▶ limits ─▶ verify the raw bytes ─▶ parse ─▶ inbox (commit) ─▶ 2xx ─▶ nudge
-//	          │          │                       │          │
-//	        4xx        401                 quarantined     503
+//	POST ─▶ method, type ─▶ verify the raw bytes ─▶ parse ─▶ inbox (commit) ─▶ 2xx ─▶ nudge
+//	              │                  │                │          │
+//	             4xx                401          quarantined    503
 //
 // Nothing unsigned is parsed or stored, and nothing is acknowledged before it is
 // durable (faults F34, F37 to F40). What a delivery means is left to reconcile,
 // which asks the service itself; when to ask, to worker; logging and counting, to
 // whoever receives the reports.
+//
+// Only a signature tells a genuine delivery from junk: both may come through the
+// same proxy. So every request is verified, what is counted against its sender is
+// what was refused, and what junk can take before that is bounded: connections, of
+// which those that have shown no signature give way, and memory for large bodies.
 package server
 
 import (
@@ -42,20 +47,14 @@ type Config struct {
 	Events   billing.EventPaths // where a delivery says what it is about
 	Path     string             // of the webhook, for example /webhooks/billing
 
-	Limits         Limits
+	Refused        int            // requests per second of one /24 or /64 that are refused in so many words; more are answered with 429; default 500
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	HealthApart    bool           // the health pages are served by HealthHandler alone
 
 	Nudge        func()           // called after a commit that left something to drain; must not block; nil for nobody
 	Report       func(Event)      // is told of every request to the webhook, by several goroutines at once; nil for nobody
 	Now          func() time.Time // the clock of signature tolerances and ages; nil means the system's
 	SweepOverdue time.Duration    // the age of the last sweep from which readiness is degraded; default 3 h
-}
-
-// Limits says how many requests per second are looked at before any signature is
-// checked; more are answered with 429 (fault F40).
-type Limits struct {
-	PerClient int // from one /24 or /64; default 500
-	Total     int // from all; default 2,000
 }
 
 // Outcome says how one request to the webhook ended.
@@ -64,7 +63,7 @@ type Outcome string
 // The outcomes, each with its answer.
 const (
 	Accepted        Outcome = "accepted"         // 200: durable in the inbox
-	Repeated        Outcome = "repeated"         // 200: the inbox has it already
+	Repeated        Outcome = "repeated"         // 200: the inbox has it already, and its customer is looked at once more
 	WrongMethod     Outcome = "wrong_method"     // 405
 	TooMany         Outcome = "too_many"         // 429
 	WrongEncoding   Outcome = "wrong_encoding"   // 415: compressed
@@ -72,6 +71,7 @@ const (
 	TooLarge        Outcome = "too_large"        // 413: above 256 KiB
 	BrokenOff       Outcome = "broken_off"       // 400: the body did not arrive whole
 	SignatureFailed Outcome = "signature_failed" // 401
+	Busy            Outcome = "busy"             // 503: too many large bodies are being read; nothing is lost if it is sent again
 	NotStored       Outcome = "not_stored"       // 503: the ledger did not take it; nothing is lost if it is sent again
 	Panicked        Outcome = "panicked"         // 500
 	NotReady        Outcome = "not_ready"        // 503 on ReadyPath, not on the webhook
@@ -82,7 +82,7 @@ var statuses = map[Outcome]int{
 	WrongMethod: http.StatusMethodNotAllowed, TooMany: http.StatusTooManyRequests,
 	WrongEncoding: http.StatusUnsupportedMediaType, WrongType: http.StatusUnsupportedMediaType,
 	TooLarge: http.StatusRequestEntityTooLarge, BrokenOff: http.StatusBadRequest, SignatureFailed: http.StatusUnauthorized,
-	NotStored: http.StatusServiceUnavailable, Panicked: http.StatusInternalServerError, NotReady: http.StatusServiceUnavailable,
+	Busy: http.StatusServiceUnavailable, NotStored: http.StatusServiceUnavailable, Panicked: http.StatusInternalServerError, NotReady: http.StatusServiceUnavailable,
 }
 
 // Event is what the server reports of one request. It holds nothing of the body
@@ -98,10 +98,10 @@ type Event struct {
 
 // Server takes deliveries in. It is safe for concurrent use.
 type Server struct {
-	cfg       Config
-	perClient *httprate.RateLimiter
-	total     *httprate.RateLimiter
-	seed      maphash.Seed // of the buckets clients share
+	cfg     Config
+	refused *httprate.RateLimiter // by client
+	seed    maphash.Seed          // of the buckets clients share
+	large   chan struct{}         // holds one for each large body that is being read or stored
 
 	checking sync.Mutex // held while readiness is looked at
 	checked  time.Time
@@ -109,8 +109,7 @@ type Server struct {
 }
 
 const (
-	defaultPerClient    = 500
-	defaultTotal        = 2000
+	defaultRefused      = 500
 	defaultSweepOverdue = 3 * time.Hour
 )
 
@@ -125,8 +124,7 @@ func New(cfg Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	setDefault(&cfg.Limits.PerClient, defaultPerClient)
-	setDefault(&cfg.Limits.Total, defaultTotal)
+	setDefault(&cfg.Refused, defaultRefused)
 	setDefault(&cfg.SweepOverdue, defaultSweepOverdue)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -137,7 +135,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
 	}
-	return &Server{cfg: cfg, perClient: perSecond(cfg.Limits.PerClient), total: perSecond(cfg.Limits.Total), seed: maphash.MakeSeed()}, nil
+	return &Server{cfg: cfg, refused: perSecond(cfg.Refused), seed: maphash.MakeSeed(), large: make(chan struct{}, maxLarge)}, nil
 }
 
 func setDefault[T int | time.Duration](value *T, to T) {
@@ -156,20 +154,34 @@ func checkWebhook(cfg Config) error {
 	return nil
 }
 
-// Handler returns the handler of the webhook's listener: the webhook, HealthPath
-// and ReadyPath; anything else is 404. Only ReadyPath answers with a body. Paths
-// are compared as they are, without the redirects of a mux.
+// Handler returns the handler of the webhook's listener: the webhook, and unless
+// they are apart HealthPath and ReadyPath; anything else is 404. Only ReadyPath
+// answers with a body. Paths are compared as they are, without the redirects of a
+// mux.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch path := r.URL.Path; {
-		case s.cfg.Verifier != nil && path == s.cfg.Path:
+		switch {
+		case s.cfg.Verifier != nil && r.URL.Path == s.cfg.Path:
 			s.serveWebhook(w, r)
-		case path == HealthPath:
-			w.WriteHeader(http.StatusOK)
-		case path == ReadyPath:
-			s.serveReady(w, r)
-		default:
+		case s.cfg.HealthApart:
 			w.WriteHeader(http.StatusNotFound)
+		default:
+			s.serveHealth(w, r)
 		}
 	})
+}
+
+// HealthHandler returns the handler of a listener that has the health pages and
+// nothing else.
+func (s *Server) HealthHandler() http.Handler { return http.HandlerFunc(s.serveHealth) }
+
+func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case HealthPath:
+		w.WriteHeader(http.StatusOK)
+	case ReadyPath:
+		s.serveReady(w, r)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
 }

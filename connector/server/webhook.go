@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,10 +22,13 @@ import (
 
 const (
 	maxBody    = 256 << 10
+	smallBody  = 32 << 10         // bytes that every request may hold; a delivery has a few hundred
+	maxLarge   = 64               // bodies above that which are held at a time: 16 MiB
+	largeWait  = 2 * time.Second  // how long a large body waits to be one of them
 	maxName    = 200              // bytes of an id or a type; what is longer is no name
 	storeWait  = 10 * time.Second // how long a delivery waits for its turn in a busy ledger
 	retryAfter = "10"             // seconds until a sender may find the ledger better
-	coarseTime = 10 * time.Minute // deliveries without id and time are the same if alike within it
+	keyBytes   = 16               // of a body's hash in a delivery's key
 )
 
 // serveWebhook answers one request with a status and no body, and reports it.
@@ -39,10 +43,17 @@ func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(statuses[Panicked])
 	}()
 	event := s.receive(w, r)
+	if refused(event.Outcome) && s.tooMany(w, r, client) {
+		event = Event{Outcome: TooMany}
+	}
 	event.Client = client
 	w.WriteHeader(statuses[event.Outcome])
 	s.cfg.Report(event)
 }
+
+// refused reports whether a request ended because of what it is, and not because
+// of how we are.
+func refused(o Outcome) bool { return statuses[o]/100 == 4 }
 
 // receive does everything to a request but answer it: the cheap refusals first,
 // then the signature over the raw bytes, and only then a look at what they say.
@@ -51,9 +62,6 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 		w.Header().Set("Allow", http.MethodPost)
 		return Event{Outcome: WrongMethod}
 	}
-	if s.limited(w, r) {
-		return Event{Outcome: TooMany}
-	}
 	if compressed(r.Header) {
 		w.Header().Set("Accept-Encoding", "identity")
 		return Event{Outcome: WrongEncoding}
@@ -61,7 +69,8 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 	if !saysJSON(r.Header) {
 		return Event{Outcome: WrongType}
 	}
-	body, refusal := readBody(w, r)
+	body, done, refusal := s.readBody(w, r)
+	defer done()
 	if refusal != "" {
 		return Event{Outcome: refusal}
 	}
@@ -70,8 +79,8 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 	if err != nil {
 		return Event{Outcome: SignatureFailed, Err: err}
 	}
-	d, coarse := s.delivery(r.Header, body, signed, now)
-	return s.store(w, r, d, coarse)
+	keepConnection(r.Context())
+	return s.store(w, r, s.delivery(r.Header, body, signed))
 }
 
 // compressed reports whether the body is in any encoding but its own: what is
@@ -91,38 +100,81 @@ func saysJSON(h http.Header) bool {
 	return err == nil && (kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json"))
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) (body []byte, refusal Outcome) {
+// readBody reads a body whole. The small ones, as deliveries are, wait for nothing;
+// so many large ones at a time are held in memory, until done is called.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, done func(), refusal Outcome) {
+	done = func() {}
 	if r.ContentLength > maxBody {
-		return nil, TooLarge
+		return nil, done, TooLarge
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var read bytes.Buffer
+	read.Grow(int(min(max(r.ContentLength, 0), smallBody)) + bytes.MinRead)
+	in := http.MaxBytesReader(w, r.Body, maxBody)
+	_, err := io.CopyN(&read, in, smallBody)
+	if err == nil {
+		if !s.beginLarge(r.Context()) {
+			w.Header().Set("Retry-After", retryAfter)
+			return nil, done, Busy
+		}
+		done = func() { <-s.large }
+		read.Grow(int(max(r.ContentLength-smallBody, 0)) + bytes.MinRead)
+		_, err = read.ReadFrom(in)
+	}
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
-		return nil, TooLarge
-	case err != nil:
-		return nil, BrokenOff
+		return nil, done, TooLarge
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, done, BrokenOff
 	}
-	return body, ""
+	return read.Bytes(), done, ""
 }
 
-// delivery makes the inbox row of verified bytes. Bytes that say nothing which
-// can be understood are kept too: refusing them would make the sender repeat them
-// for ever or give the endpoint up (fault F38).
-func (s *Server) delivery(h http.Header, body []byte, signed billing.Signed, now time.Time) (d state.Delivery, coarse bool) {
-	event, err := billing.ParseEvent(s.cfg.Events, h, body)
-	if err == nil && slices.ContainsFunc([]string{event.Type, event.CustomerID, event.EventID}, isNoName) {
+// beginLarge waits until there is room for one more large body.
+func (s *Server) beginLarge(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, largeWait)
+	defer cancel()
+	select {
+	case s.large <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// delivery makes the inbox row of verified bytes.
+func (s *Server) delivery(h http.Header, body []byte, signed billing.Signed) state.Delivery {
+	d, eventID := Understand(s.cfg.Events, h, body)
+	d.Key = identity(signed, eventID, body)
+	return d
+}
+
+// Understand returns what verified bytes say, as a delivery without its key, and
+// the event's id. Bytes that say nothing which can be understood are quarantined:
+// refusing them would make the sender repeat them for ever or give the endpoint up
+// (fault F38).
+func Understand(paths billing.EventPaths, h http.Header, body []byte) (d state.Delivery, eventID string) {
+	event, err := billing.ParseEvent(paths, h, body)
+	if err == nil && slices.ContainsFunc([]string{event.Type, event.CustomerID, event.MandateID, event.EventID}, isNoName) {
 		err = errNoName
 	}
-	var as connector.InboxState
-	var why string
+	d.Body = body
 	if err != nil {
-		event, as, why = billing.Event{}, connector.InboxQuarantined, fmt.Sprintf("It could not be understood: %v.", err)
-	} else {
-		as, why = classify(event)
+		d.State, d.Detail = connector.InboxQuarantined, fmt.Sprintf("It could not be understood: %v.", err)
+		return d, ""
 	}
-	key, coarse := identity(signed, event.EventID, body, now)
-	return state.Delivery{Key: key, Type: event.Type, BillingID: event.CustomerID, Body: body, State: as, Detail: why}, coarse
+	d.Type, d.BillingID = event.Type, event.CustomerID
+	switch {
+	case event.CustomerID != "":
+		d.State = connector.InboxReceived
+	case notFollowed(event.Type):
+		d.State = connector.InboxIgnored
+	case event.MandateID != "":
+		d.State, d.MandateID = connector.InboxReceived, event.MandateID
+	default:
+		d.State, d.Detail = connector.InboxQuarantined, "It names neither a customer nor a mandate."
+	}
+	return d, event.EventID
 }
 
 var errNoName = errors.New("its type or one of its ids is too long or holds control characters")
@@ -130,17 +182,6 @@ var errNoName = errors.New("its type or one of its ids is too long or holds cont
 // isNoName reports whether s cannot be an id or a type, or be shown as one.
 func isNoName(s string) bool {
 	return len(s) > maxName || strings.ContainsFunc(s, unicode.IsControl)
-}
-
-// classify says what a delivery is stored as, and why it is quarantined.
-func classify(e billing.Event) (as connector.InboxState, why string) {
-	switch {
-	case e.CustomerID != "":
-		return connector.InboxReceived, ""
-	case notFollowed(e.Type):
-		return connector.InboxIgnored, ""
-	}
-	return connector.InboxQuarantined, "It names no customer."
 }
 
 // notFollowed reports whether a type is of events that payersync does not follow:
@@ -153,41 +194,40 @@ func notFollowed(eventType string) bool {
 	return strings.Contains(name, "payment") || strings.Contains(name, "invoice") || strings.Contains(name, "biller")
 }
 
-// identity returns the key by which a delivery is known again (fault F31): the id
-// that was signed with it, else the id its body gives, else a hash of its bytes
-// and its time. Without a signed time that time is ours, cut to ten minutes, and
-// the key is coarse: two events that are spelt alike cannot be told from one that
-// came twice.
-func identity(signed billing.Signed, eventID string, body []byte, now time.Time) (key string, coarse bool) {
-	if id := signed.DeliveryID; id != "" && !isNoName(id) {
-		return "id:" + id, false
-	}
-	if eventID != "" {
-		return "event:" + eventID, false
-	}
-	at, coarse := signed.SignedAt, signed.SignedAt.IsZero()
-	if coarse {
-		at = now.Truncate(coarseTime)
-	}
+// identity returns the key by which a delivery is known again (fault F31): what
+// was signed, told by a hash of the body. The id that was signed with it, else the
+// one that the body gives, stands before it for people, and is never enough
+// alone: what is taken for the event's id may be the customer's, and then all
+// later events of theirs would look like repeats. Without an id the signed time
+// tells apart bodies that are alike.
+func identity(signed billing.Signed, eventID string, body []byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d:%s", at.UnixNano(), body)
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), coarse
+	name := "sha256:"
+	switch id := signed.DeliveryID; {
+	case id != "" && !isNoName(id):
+		name = "id:" + id + ":"
+	case eventID != "":
+		name = "event:" + eventID + ":"
+	case !signed.SignedAt.IsZero():
+		fmt.Fprintf(h, "%d:", signed.SignedAt.UnixNano())
+	}
+	h.Write(body)
+	return name + hex.EncodeToString(h.Sum(nil)[:keyBytes])
 }
 
 // store commits the delivery and says what to answer. Only what is durable is
 // acknowledged.
 //
-// A repeat under a coarse key may be news, so it is reflected once more: the
-// worst that comes of it is one GET, where dropping it could leave a status wrong
-// until the next sweep.
-func (s *Server) store(w http.ResponseWriter, r *http.Request, d state.Delivery, coarse bool) Event {
+// A repeat may be news that is spelt alike, so its customer is looked at once
+// more: the worst that comes of it is one GET every few seconds, where dropping it
+// could leave a status wrong until the next sweep.
+func (s *Server) store(w http.ResponseWriter, r *http.Request, d state.Delivery) Event {
 	ctx, cancel := context.WithTimeout(r.Context(), storeWait)
 	defer cancel()
 	var fresh, again bool
 	err := s.cfg.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		fresh, err = tx.Receive(d)
-		if err == nil && !fresh && coarse && d.State == connector.InboxReceived {
-			again, err = tx.ReplayDelivery(d.Key)
+		if fresh, err = tx.Receive(d); err == nil && !fresh {
+			again, err = tx.RepeatDelivery(d.Key)
 		}
 		return err
 	})

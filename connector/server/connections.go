@@ -1,0 +1,222 @@
+package server
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+)
+
+const defaultConnections = 2048
+
+// Connections says how many connections a listener holds, and whose give way when
+// there are more.
+//
+// A client may have as many as nobody else wants. When all are taken, the client
+// with most of them loses the one that has waited longest, so that no number of
+// idle connections keeps a newcomer out. A connection on which a verified delivery
+// is being stored never gives way.
+type Connections struct {
+	Most    int            // open at a time; default 2,048
+	Proxies []netip.Prefix // whose connections are those of many clients: they give way last
+}
+
+// sharedListener is a listener with Connections.
+type sharedListener struct {
+	net.Listener
+	Connections
+	freed  chan struct{} // a connection was closed since somebody waited for it
+	closed chan struct{}
+	close  func()
+
+	mu      sync.Mutex
+	open    int
+	holders map[holder]*held
+}
+
+// holder is a client by its block; a proxy is none of the clients beside it.
+type holder struct {
+	block netip.Prefix
+	proxy bool
+}
+
+// held are the connections of one holder.
+type held struct {
+	open    int
+	waiting list.List // of *sharedConn: those that may give way, the longest wait first
+}
+
+// share makes ln the listener of srv, which it tells what its connections do.
+func (c Connections) share(ln net.Listener, srv *http.Server) *sharedListener {
+	setDefault(&c.Most, defaultConnections)
+	closed := make(chan struct{})
+	l := &sharedListener{
+		Listener: ln, Connections: c, freed: make(chan struct{}, 1), closed: closed,
+		close: sync.OnceFunc(func() { close(closed) }), holders: make(map[holder]*held),
+	}
+	srv.ConnState = func(conn net.Conn, state http.ConnState) {
+		if state == http.StateActive || state == http.StateIdle {
+			ownConn(conn).wait()
+		}
+	}
+	srv.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, connectionKey{}, ownConn(conn))
+	}
+	return l
+}
+
+// connectionKey is where a request's context has its connection: a handler has no
+// other way to it.
+type connectionKey struct{}
+
+// keepConnection keeps the connection of a request from giving way until the
+// request is answered.
+func keepConnection(ctx context.Context) {
+	if c, ok := ctx.Value(connectionKey{}).(*sharedConn); ok {
+		c.keep()
+	}
+}
+
+// ownConn returns the connection that was accepted, which TLS may be around.
+func ownConn(conn net.Conn) *sharedConn {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	return conn.(*sharedConn)
+}
+
+// Accept returns the next connection, for which another may have given way. While
+// none can, it waits until one is closed.
+func (l *sharedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	for !l.makeRoom() {
+		select {
+		case <-l.freed:
+		case <-l.closed:
+			_ = conn.Close() // nothing was said on it
+			return nil, net.ErrClosed
+		}
+	}
+	return l.admit(conn), nil
+}
+
+// Close ends Accept, also while it waits.
+func (l *sharedListener) Close() error {
+	l.close()
+	return l.Listener.Close()
+}
+
+// makeRoom reports whether there is room for one more connection, which it makes if
+// it must.
+func (l *sharedListener) makeRoom() bool {
+	l.mu.Lock()
+	full, first := l.open >= l.Most, l.firstToGo()
+	l.mu.Unlock()
+	if full && first != nil {
+		_ = first.Close() // what was sent on it is lost on purpose
+	}
+	return !full || first != nil
+}
+
+// firstToGo returns the connection that gives way next; nil when all are kept.
+func (l *sharedListener) firstToGo() *sharedConn {
+	if l.open < l.Most {
+		return nil
+	}
+	var of *held
+	var ofProxy bool
+	for who, h := range l.holders {
+		if h.waiting.Len() > 0 && (of == nil || ofProxy && !who.proxy || ofProxy == who.proxy && h.open > of.open) {
+			of, ofProxy = h, who.proxy
+		}
+	}
+	if of == nil {
+		return nil
+	}
+	return of.waiting.Front().Value.(*sharedConn)
+}
+
+func (l *sharedListener) admit(conn net.Conn) *sharedConn {
+	addr := peer(conn.RemoteAddr().String())
+	c := &sharedConn{Conn: conn, listener: l, of: holder{block(addr), trusted(l.Proxies, addr)}}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.holders[c.of]
+	if h == nil {
+		h = new(held)
+		l.holders[c.of] = h
+	}
+	l.open++
+	h.open++
+	c.place = h.waiting.PushBack(c)
+	return c
+}
+
+// sharedConn is one connection of a sharedListener.
+type sharedConn struct {
+	net.Conn
+	listener *sharedListener
+	of       holder
+
+	// These are the listener's to lock.
+	place  *list.Element // among those that may give way; nil while it is kept
+	closed bool
+}
+
+// wait says that the connection has made progress and may give way from now on,
+// after those that have waited longer.
+func (c *sharedConn) wait() {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	if !c.closed {
+		c.leave()
+		c.place = c.listener.holders[c.of].waiting.PushBack(c)
+	}
+}
+
+// keep says that the connection may not give way until it waits again.
+func (c *sharedConn) keep() {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.leave()
+}
+
+func (c *sharedConn) leave() {
+	if c.place != nil {
+		c.listener.holders[c.of].waiting.Remove(c.place)
+		c.place = nil
+	}
+}
+
+// Close closes the connection and gives its place back, once.
+func (c *sharedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}
+
+func (c *sharedConn) release() {
+	l := c.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.leave()
+	c.closed = true
+	l.open--
+	if h := l.holders[c.of]; h.open > 1 {
+		h.open--
+	} else {
+		delete(l.holders, c.of)
+	}
+	select {
+	case l.freed <- struct{}{}:
+	default:
+	}
+}
