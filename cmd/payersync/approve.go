@@ -15,7 +15,8 @@ func (a *app) approveCmd() *cobra.Command {
 		Short: "Let a held plan go, up to its counted ceiling",
 		Long: `Approves exactly the changes of one waiting plan, by its number or the beginning
 of its hash. The next sync sends them. Whatever a later plan adds must be within
-the limits or be approved by itself.`,
+the limits or be approved by itself. Where a run stands still because records are
+missing from the source, it lets exactly these records go.`,
 		Example: "  payersync status          # shows the plans that wait\n  payersync approve 12\n  payersync sync",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,7 +39,11 @@ the limits or be approved by itself.`,
 			if a.json() {
 				return printJSON(a.out, plan)
 			}
-			_, err = fmt.Fprintf(a.out, "Plan %d is approved: %s.\nThe next sync sends it: payersync sync %s\n", plan.ID, summary(plan), plan.Connection)
+			does := "sends it"
+			if plan.Missing > 0 {
+				does = "goes on without them"
+			}
+			_, err = fmt.Fprintf(a.out, "Plan %d is approved: %s.\nThe next sync %s: payersync sync %s\n", plan.ID, summary(plan), does, plan.Connection)
 			return err
 		},
 	}

@@ -64,20 +64,30 @@ func (a *app) listAttention(ctx context.Context, s *session, f state.Filter) err
 }
 
 func (a *app) attentionRetryCmd() *cobra.Command {
-	var connection string
+	var connection, reason string
 	c := &cobra.Command{
-		Use:   "retry ID",
-		Short: "Let the next sync try a record again although it did not change",
+		Use:   "retry [ID]",
+		Short: "Let the next sync try records again although they did not change",
 		Long: `Lets the next sync plan a record again by its source id, for example after a refusal
-of the billing service was put right there. Nothing is sent before that sync.`,
-		Example: "  payersync attention retry C0001 && payersync sync",
-		Args:    cobra.ExactArgs(1),
+of the billing service was put right there; with --reason, every record that needs
+a person for that reason. Nothing is sent before that sync.`,
+		Example: "  payersync attention retry C0001 && payersync sync\n  payersync attention retry --reason rejected && payersync sync",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == (reason != "") {
+				return usagef("name one record, or a reason: payersync attention retry C0001, or payersync attention retry --reason rejected")
+			}
 			s, err := a.openLedger(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer s.close()
+			if err := errors.Join(s.cfg.has(connection), oneOf("reason", reason, slices.Sorted(maps.Keys(connector.Reasons))...)); err != nil {
+				return err
+			}
+			if reason != "" {
+				return a.retryReason(cmd.Context(), s, state.Filter{Connection: connection, State: reason})
+			}
 			names, err := s.cfg.configured(nil)
 			if connection != "" {
 				names, err = s.cfg.configured([]string{connection})
@@ -88,8 +98,38 @@ of the billing service was put right there. Nothing is sent before that sync.`,
 			return a.retry(cmd.Context(), s, names, args[0])
 		},
 	}
-	c.Flags().StringVar(&connection, "connection", "", "the record's connection; all of them when left out")
+	c.Flags().StringVar(&connection, "connection", "", "the records' connection; all of them when left out")
+	c.Flags().StringVar(&reason, "reason", "", "every record that needs a person for this reason code")
 	return c
+}
+
+// retryReason lets the next sync try every record again that the filter finds.
+func (a *app) retryReason(ctx context.Context, s *session, f state.Filter) error {
+	found, err := s.ledger.Attention(ctx, f)
+	if err != nil {
+		return err
+	}
+	marked := 0
+	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+		marked = 0
+		for _, r := range found {
+			again, err := tx.RetryRecord(r.Connection, r.SourceID)
+			if err != nil {
+				return err
+			}
+			if again {
+				marked++
+			}
+		}
+		return tx.Audit(state.Entry{Actor: actor(), Action: "retry records", Subject: plural(marked, "record"), Reason: f.State})
+	}); err != nil {
+		return err
+	}
+	a.say("The next sync tries %s again.", plural(marked, "record"))
+	if a.json() {
+		return printJSON(a.out, map[string]any{"reason": f.State, "records": marked})
+	}
+	return nil
 }
 
 func (a *app) retry(ctx context.Context, s *session, connections []connectionConfig, sourceID string) error {

@@ -19,8 +19,9 @@ func (a *app) checkCmd() *cobra.Command {
 		Short: "Preflight: configuration, mapping, credentials, ledger, the open points",
 		Long: `Checks everything that a run needs and changes nothing: the configuration, the key
 and the ledger, each source and its mapping with the mapping's examples, the billing
-service's credentials, its list of customers, and the webhook signature. Every check
-is made, also after one has failed.`,
+service's credentials, its list of customers, the webhook signature, and whether the
+webhook subscription is still there, where the service shows it. Every check is made,
+also after one has failed.`,
 		Example: "  payersync check && payersync plan",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,6 +56,7 @@ func (a *app) check(ctx context.Context, s *session) error {
 	}
 	findings = append(findings, s.checkConsents(ctx)...)
 	findings = append(findings, s.checkBilling(ctx), s.checkWebhook())
+	findings = append(findings, s.checkSubscription(ctx)...)
 	code := exitDone
 	for _, f := range findings {
 		if !f.OK {

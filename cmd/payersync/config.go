@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	generate "github.com/invopop/jsonschema"
@@ -21,6 +24,7 @@ import (
 	"payersync/connector/billing"
 	"payersync/connector/worker"
 	"payersync/mapping/strict"
+	"payersync/state/files"
 )
 
 // config is payersync.yaml (architecture.md section 9), with defaults filled in,
@@ -94,8 +98,10 @@ func (dialectConfig) JSONSchemaExtend(s *generate.Schema) {
 	setEnum(s, "external_data", "map", "list", "object")
 	setEnum(s, "update", "body_id", "path_id")
 	setEnum(s, "mandate_link", "auto", "put", "get")
+	setEnum(s, "link_when_created", "unknown", "same", "new")
 	setEnum(s, "cancel", "colon", "slash", "query", "body")
 	setEnum(s, "webhook_setup", "subscribe", "digest_auth_subscribe")
+	setEnum(s, "webhook_read", "auto", "none")
 	if list, ok := s.Properties.Get("list"); ok {
 		list.Properties.Set("first_page", &generate.Schema{Enum: []any{"auto", "0", "1", 0, 1}})
 	}
@@ -121,10 +127,11 @@ type lookupConfig struct {
 
 type guardsConfig struct {
 	MaxChanges      limit `yaml:"max_changes" jsonschema_description:"Customers that would be changed, as a number or a percentage of the linked ones. Default 5%."`
-	MaxChangesFloor int   `yaml:"max_changes_floor" jsonschema:"minimum=0" jsonschema_description:"So many changes are always let through. Default 10."`
+	MaxChangesFloor int   `yaml:"max_changes_floor" jsonschema:"minimum=0" jsonschema_description:"So many changes, and so many missing records, are always let through. Default 10."`
 	MaxCreates      int   `yaml:"max_creates" jsonschema:"minimum=0" jsonschema_description:"Customers that would be created. Default 20."`
 	MaxBlanks       int   `yaml:"max_blanks" jsonschema:"minimum=0" jsonschema_description:"Fields that would be emptied. Default 0."`
 	MaxIdentity     limit `yaml:"max_identity" jsonschema_description:"Customers whose name or e-mail address would change. Default 2%."`
+	MaxMissing      limit `yaml:"max_missing" jsonschema_description:"Known records that a full reading of the source does not show, or linked customers that the billing service does not list, as a number or a percentage of the known ones. Above it nothing is concluded from that before a person looks; so it is whenever a source shows none. Default 10%."`
 }
 
 type schedulesConfig struct {
@@ -135,9 +142,25 @@ type schedulesConfig struct {
 }
 
 type serverConfig struct {
-	Webhooks string `yaml:"webhooks" jsonschema_description:"The webhook endpoint and the health pages. Default 127.0.0.1:8080."`
-	Admin    string `yaml:"admin" jsonschema_description:"Without effect in this version."`
-	Metrics  string `yaml:"metrics" jsonschema_description:"Without effect in this version."`
+	Webhooks       string             `yaml:"webhooks" jsonschema_description:"The webhook endpoint. Default 127.0.0.1:8080."`
+	Health         string             `yaml:"health" jsonschema_description:"The health pages. Left out or blank, they are beside the webhook endpoint."`
+	TrustedProxies []network          `yaml:"trusted_proxies" jsonschema_description:"Proxies in front of the webhook endpoint, whose X-Forwarded-For says who sent a request. Default this machine; [] trusts nobody."`
+	Limits         serverLimitsConfig `yaml:"limits" jsonschema_description:"What strangers may take. A genuine delivery is never refused because of them."`
+	Admin          string             `yaml:"admin" jsonschema_description:"Without effect in this version."`
+	Metrics        string             `yaml:"metrics" jsonschema_description:"Without effect in this version."`
+}
+
+type serverLimitsConfig struct {
+	Connections      int `yaml:"connections" jsonschema:"minimum=16,maximum=65536" jsonschema_description:"Open connections of a listener. When all are taken, whoever has most loses the one that waited longest. Default 2048."`
+	RefusedPerClient int `yaml:"refused_per_client" jsonschema:"minimum=1" jsonschema_description:"Refused requests per second of one client, a /24 or /64; more are answered 429. Default 500."`
+}
+
+// proxies returns the trusted proxies as the server takes them.
+func (c serverConfig) proxies() (out []netip.Prefix) {
+	for _, p := range c.TrustedProxies {
+		out = append(out, netip.Prefix(p))
+	}
+	return out
 }
 
 // idle returns the settings that this version takes and does nothing with, so that
@@ -167,10 +190,14 @@ func defaultConfig() config {
 		Billing:   billingConfig{Profile: "standard", AuthURL: "/oauth2/token", RatePerSecond: 5, MaxInFlight: 8},
 		Adoption:  "propose",
 		Lookup:    lookupConfig{MaxAge: duration(24 * time.Hour), Quarantine: duration(15 * time.Minute)},
-		Guards:    guardsConfig{MaxChanges: limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: limit{Percent: 2}},
+		Guards:    guardsConfig{MaxChanges: limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: limit{Percent: 2}, MaxMissing: limit{Percent: 10}},
 		Schedules: schedulesConfig{Sweep: "7 * * * *", KeepAlive: "15 4 * * *"},
-		Server:    serverConfig{Webhooks: "127.0.0.1:8080"},
-		Log:       logConfig{Level: "info", Format: "json"},
+		Server: serverConfig{
+			Webhooks:       "127.0.0.1:8080",
+			TrustedProxies: []network{network(netip.MustParsePrefix("127.0.0.0/8")), network(netip.MustParsePrefix("::1/128"))},
+			Limits:         serverLimitsConfig{Connections: 2048, RefusedPerClient: 500},
+		},
+		Log: logConfig{Level: "info", Format: "json"},
 	}
 }
 
@@ -178,23 +205,36 @@ func defaultConfig() config {
 // variables. The error is a *strict.Error with every problem of the file, or
 // says in three parts why there is no file to read.
 func loadConfig(path string, getenv func(string) (string, bool)) (*config, error) {
-	data, err := os.ReadFile(path)
+	data, exposed, err := readConfig(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("the configuration cannot be read: there is no file %s; make one with payersync init, or name yours with --config", path)
 	case err != nil:
 		return nil, fmt.Errorf("the configuration cannot be read: %w; make %s readable for this user, or name another file with --config", err, path)
 	}
-	return parseConfig(path, data, getenv)
+	return parseConfig(path, data, exposed, getenv)
 }
 
-// parseConfig reads data, the content of the file at path.
-func parseConfig(path string, data []byte, getenv func(string) (string, bool)) (*config, error) {
+// readConfig reads the configuration file, and returns its mode where other users
+// of this machine may read it.
+func readConfig(path string) (data []byte, exposed fs.FileMode, err error) {
+	f, err := os.Open(path) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, 0, err
+	}
+	exposed, err = files.Exposed(f)
+	data, readErr := io.ReadAll(f)
+	return data, exposed, errors.Join(err, readErr, f.Close())
+}
+
+// parseConfig reads data, the content of the file at path, which must hold no secret
+// where others may read it too.
+func parseConfig(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool)) (*config, error) {
 	cfg, doc, err := strict.Load(filepath.Base(path), data, defaultConfig())
 	if err != nil {
 		return nil, err
 	}
-	c := &configCheck{doc: doc, dir: filepath.Dir(path), getenv: getenv, config: &cfg}
+	c := &configCheck{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, config: &cfg}
 	c.profile()
 	c.billing()
 	c.connections()
@@ -213,7 +253,9 @@ func configSchema() []byte { return strict.Schema[config]() }
 // configCheck completes a configuration and collects what is wrong with it.
 type configCheck struct {
 	doc      *strict.Doc
-	dir      string // of the file: relative paths begin here
+	file     string
+	dir      string      // of the file: relative paths begin here
+	exposed  fs.FileMode // of a file that others may read; else 0
 	getenv   func(string) (string, bool)
 	config   *config
 	problems []strict.Problem
@@ -238,6 +280,7 @@ func (c *configCheck) profile() {
 	if b.Webhook != nil {
 		b.Webhook.EventPaths = billing.DefaultEventPaths()
 		c.decode(strict.Path{"billing", "webhook", "event_paths"}, &b.Webhook.EventPaths)
+		c.placed(strict.Path{"billing", "webhook"}, b.Webhook.EventPaths.Validate())
 	}
 }
 
@@ -377,7 +420,7 @@ func (c *configCheck) schedule(at strict.Path, spec string) {
 func (c *configCheck) server() {
 	s := c.config.Server
 	taken := map[string]string{}
-	for _, listener := range []struct{ key, address string }{{"webhooks", s.Webhooks}, {"admin", s.Admin}, {"metrics", s.Metrics}} {
+	for _, listener := range []struct{ key, address string }{{"webhooks", s.Webhooks}, {"health", s.Health}, {"admin", s.Admin}, {"metrics", s.Metrics}} {
 		at := strict.Path{"server", listener.key}
 		if listener.address == "" {
 			continue
@@ -476,9 +519,19 @@ func (c *configCheck) resolve(at strict.Path, s *secretRef) {
 			return
 		}
 	case "file":
+		var exposed fs.FileMode
 		var why string
-		if value, why = readSecret(c.path(name)); why != "" {
+		if value, exposed, why = readSecret(c.path(name)); exposed != 0 {
+			c.report(at, "other users of this machine may read the file %s (mode %04o), which holds a secret; run chmod 600 %s", name, exposed, c.path(name))
+			return
+		}
+		if why != "" {
 			c.report(at, "the file %s cannot be read: %s; put the secret there, readable for this user, or use env:NAME", name, why)
+			return
+		}
+	default:
+		if c.exposed != 0 && ref != "" && at[len(at)-1] != "client_id" { // which is no secret
+			c.report(at, "%s is a secret, and other users of this machine may read this file (mode %04o); run chmod 600 %s, or use env:NAME or file:PATH", at, c.exposed, c.file)
 			return
 		}
 	}
@@ -489,22 +542,30 @@ func (c *configCheck) resolve(at strict.Path, s *secretRef) {
 	s.Secret = connector.NewSecret(value)
 }
 
-// readSecret reads an ordinary file, or says why it cannot.
-func readSecret(path string) (value, why string) {
-	info, err := os.Stat(path)
+// readSecret reads an ordinary file, or says why it cannot. The mode of a file that
+// others may read too comes with it.
+func readSecret(path string) (value string, exposed fs.FileMode, why string) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the configuration names it; what it holds is never shown
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", "there is no such file"
+		return "", 0, "there is no such file"
+	case err != nil:
+		return "", 0, "this user may not read it"
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	switch {
 	case err == nil && !info.Mode().IsRegular():
-		return "", "it is no ordinary file"
+		return "", 0, "it is no ordinary file"
 	case err == nil && info.Size() > maxSecret:
-		return "", "it is too large for a secret"
+		return "", 0, "it is too large for a secret"
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", "this user may not read it"
+	exposed, exposedErr := files.Exposed(f)
+	data, readErr := io.ReadAll(io.LimitReader(f, maxSecret))
+	if errors.Join(err, exposedErr, readErr) != nil {
+		return "", 0, "this user may not read it"
 	}
-	return string(data), ""
+	return string(data), exposed, ""
 }
 
 // duration is a length of time, written as in 90s, 15m or 24h.
@@ -518,6 +579,30 @@ func (d *duration) UnmarshalText(text []byte) error {
 	}
 	*d = duration(v)
 	return nil
+}
+
+// network is an address, or all that begin alike, as in 10.0.0.0/8.
+type network netip.Prefix
+
+// UnmarshalText reads a network.
+func (n *network) UnmarshalText(text []byte) error {
+	prefix, err := netip.ParsePrefix(string(text))
+	if addr, single := netip.ParseAddr(string(text)); single == nil && addr.Zone() == "" {
+		prefix, err = addr.Unmap().Prefix(addr.Unmap().BitLen())
+	}
+	switch {
+	case err != nil || prefix.Addr().Is4In6():
+		return fmt.Errorf("%q is no network; write an address as in 10.0.0.1, or a network as in 10.0.0.0/8 or fd00::/8", text)
+	case prefix.Bits() == 0:
+		return fmt.Errorf("%q would trust everybody; name the networks of your own proxies", text)
+	}
+	*n = network(prefix.Masked())
+	return nil
+}
+
+// JSONSchema describes a network to editors.
+func (network) JSONSchema() *generate.Schema {
+	return &generate.Schema{Type: "string", Title: "an address or a network, such as 10.0.0.1 or 10.0.0.0/8"}
 }
 
 const lengthOfTime = "a length of time such as 90s, 15m or 24h"

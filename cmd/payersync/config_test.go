@@ -40,7 +40,11 @@ func TestWrongConfigurationsAreExplained(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			t.Parallel()
-			_, err := loadConfig(file, environment)
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = parseConfig(file, data, 0, environment) // whatever mode a checkout has
 			var wrong *strict.Error
 			if !errors.As(err, &wrong) {
 				t.Fatalf("loadConfig = %v, want a *strict.Error", err)
@@ -108,7 +112,7 @@ connections:
 
 func load(t *testing.T, yaml string) *config {
 	t.Helper()
-	cfg, err := parseConfig("payersync.yaml", []byte(yaml), environment)
+	cfg, err := parseConfig("payersync.yaml", []byte(yaml), 0, environment)
 	if err != nil {
 		t.Fatalf("parseConfig:\n%v", err)
 	}
@@ -121,7 +125,8 @@ func TestWhatIsLeftOutHasDefaults(t *testing.T) {
 	want := defaultConfig()
 	want.Billing, want.Connections = got.Billing, got.Connections
 	if diff := cmp.Diff(want, *got, cmp.AllowUnexported(secretRef{}, sourceConfig{}),
-		cmp.Comparer(func(a, b secretRef) bool { return a == b }), cmp.Comparer(func(a, b connector.Secret) bool { return a == b })); diff != "" {
+		cmp.Comparer(func(a, b secretRef) bool { return a == b }), cmp.Comparer(func(a, b connector.Secret) bool { return a == b }),
+		cmp.Comparer(func(a, b network) bool { return a == b })); diff != "" {
 		t.Errorf("the defaults differ (-want +got):\n%s", diff)
 	}
 	if b := got.Billing; b.Profile != "standard" || b.AuthURL != "/oauth2/token" || b.RatePerSecond != 5 || b.MaxInFlight != 8 || b.Webhook != nil {
@@ -200,6 +205,25 @@ func TestSecretsComeFromFilesBesideTheConfiguration(t *testing.T) {
 	}
 }
 
+// covers F111
+func TestTheProxiesOfThisMachineAreTrustedUnlessOthersAreNamed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{
+		"{}": "[127.0.0.0/8 ::1/128]",
+		`{trusted_proxies: [10.1.2.3, "fd00::1/8", "::ffff:10.0.0.1"], limits: {refused_per_client: 7}}`: "[10.1.2.3/32 fd00::/8 10.0.0.1/32]",
+		"{trusted_proxies: []}": "[]",
+	}
+	for text, want := range tests {
+		got := load(t, minimal+"server: "+text+"\n").Server
+		if proxies := fmt.Sprint(got.proxies()); proxies != want {
+			t.Errorf("server: %s trusts %s, want %s", text, proxies, want)
+		}
+		if got.Webhooks != "127.0.0.1:8080" || got.Limits.Connections != 2048 {
+			t.Errorf("server: %s lost the other defaults: %+v", text, got)
+		}
+	}
+}
+
 // covers F80, S15
 func TestAPrintedConfigurationShowsNoSecret(t *testing.T) {
 	t.Parallel()
@@ -237,7 +261,7 @@ func TestTheShippedConfigurationsLoad(t *testing.T) {
 		yaml := strings.NewReplacer(
 			"file:/run/credentials/payersync.service/billing_client_secret", "env:BILLING_CLIENT_SECRET",
 			"file:/run/credentials/payersync.service/webhook_secret", "env:WEBHOOK_SECRET").Replace(string(data))
-		if _, err := parseConfig(file, []byte(yaml), environment); err != nil {
+		if _, err := parseConfig(file, []byte(yaml), 0, environment); err != nil {
 			t.Errorf("%s:\n%v", file, err)
 		}
 	}
@@ -264,7 +288,7 @@ func TestTheSchemaOffersOnlyValuesThatTheDialectAllows(t *testing.T) {
 		for _, value := range property.Enum {
 			checked++
 			yaml := strings.Replace(minimal, "billing:\n", fmt.Sprintf("billing:\n  api_token: a literal\n  dialect: {%s: %s}\n", key, value), 1)
-			if _, err := parseConfig("payersync.yaml", []byte(yaml), environment); err != nil {
+			if _, err := parseConfig("payersync.yaml", []byte(yaml), 0, environment); err != nil {
 				t.Errorf("%s: %s:\n%v", key, value, err)
 			}
 		}
@@ -287,7 +311,7 @@ func FuzzParseConfig(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, err := parseConfig("payersync.yaml", data, environment)
+		_, err := parseConfig("payersync.yaml", data, 0, environment)
 		var wrong *strict.Error
 		if err != nil && !errors.As(err, &wrong) {
 			t.Fatalf("parseConfig = %T, want a *strict.Error", err)

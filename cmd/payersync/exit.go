@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"payersync/connector"
+	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
 	"payersync/mapping/strict"
 	"payersync/state"
@@ -20,6 +21,7 @@ const (
 	exitApproval    = 4
 	exitThrottled   = 5
 	exitHeld        = 6
+	exitStandstill  = 7
 	exitInterrupted = 130
 )
 
@@ -43,6 +45,8 @@ func exitCode(err error) int {
 	var config *strict.Error
 	var other *state.ErrOtherEnvironment
 	var open *state.ErrRunOpen
+	var stands *syncer.Standstill
+	var short *reconcile.ShortListError
 	switch {
 	case err == nil:
 		return exitDone
@@ -52,6 +56,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.As(err, &open):
 		return exitHeld
+	case errors.As(err, &stands), errors.As(err, &short) && short.Standstill():
+		return exitStandstill
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case connector.FaultOf(err) == connector.FaultThrottled:
@@ -69,7 +75,7 @@ func codeOf(r syncer.Result) int {
 		if r.Err != nil {
 			return exitCode(r.Err)
 		}
-		if r.Outcome == connector.RunIncomplete || r.Counts.Held+r.Counts.Failed > 0 {
+		if r.Outcome == connector.RunIncomplete || r.Counts.Held+r.Counts.Failed+r.Attention > 0 {
 			return exitAttention
 		}
 		return exitDone
@@ -79,7 +85,7 @@ func codeOf(r syncer.Result) int {
 
 // severity orders exit codes for a command that runs several connections: the
 // one a person should act on first wins.
-var severity = []int{exitDone, exitAttention, exitApproval, exitThrottled, exitHeld, exitFailed, exitUsage, exitInterrupted}
+var severity = []int{exitDone, exitAttention, exitApproval, exitThrottled, exitHeld, exitStandstill, exitFailed, exitUsage, exitInterrupted}
 
 // worse returns the more severe of two exit codes.
 func worse(a, b int) int {

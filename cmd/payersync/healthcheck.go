@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -26,10 +27,11 @@ func (a *app) healthcheckCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if cfg.Server.Webhooks == "" {
-				return usagef("server.webhooks is blank, so serve answers nobody; give it an address to have health pages")
+			address := cmp.Or(cfg.Server.Health, cfg.Server.Webhooks)
+			if address == "" {
+				return usagef("server.webhooks and server.health are blank, so serve answers nobody; give one an address to have health pages")
 			}
-			return healthy(cmd.Context(), cfg.Server.Webhooks)
+			return healthy(cmd.Context(), address)
 		},
 	}
 }

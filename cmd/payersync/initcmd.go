@@ -16,6 +16,7 @@ import (
 	"payersync/configs"
 	"payersync/mapping"
 	"payersync/state"
+	"payersync/state/files"
 )
 
 func (a *app) initCmd() *cobra.Command {
@@ -91,7 +92,7 @@ func firstFiles(kind string) ([]firstFile, error) {
 	case kind != "":
 		return nil, usagef("there is no kind of source %q; --source is one of %s", kind, strings.Join(sourceKinds(), ", "))
 	}
-	files := []firstFile{{name: configSchemaFile, data: configSchema()}, {name: mappingSchemaFile, data: mapping.Schema()}}
+	shipped := []firstFile{{name: configSchemaFile, data: configSchema()}, {name: mappingSchemaFile, data: mapping.Schema()}}
 	for _, f := range []struct{ name, from, line string }{
 		{"payersync.yaml", config, schemaLine(configSchemaFile)}, {"mapping.yaml", mappingFile, schemaLine(mappingSchemaFile)}, {sampleData, "quickstart/" + sampleData, ""},
 	} {
@@ -106,25 +107,25 @@ func firstFiles(kind string) ([]firstFile, error) {
 		if known && f.name == "payersync.yaml" {
 			text = strings.Replace(text, firstSources["csv-generic"].block, source.block, 1)
 		}
-		files = append(files, firstFile{f.name, []byte(text)})
+		shipped = append(shipped, firstFile{f.name, []byte(text)})
 	}
 	if source.query == "" {
-		return files, nil
+		return shipped, nil
 	}
 	query, err := fs.ReadFile(configs.FS, path.Join("sql", source.query))
 	if err != nil {
 		return nil, fmt.Errorf("read the shipped %s: %w", source.query, err)
 	}
-	return append(files, firstFile{source.query, query}), nil
+	return append(shipped, firstFile{source.query, query}), nil
 }
 
 func (a *app) initialise(dir, kind string) error {
-	files, err := firstFiles(kind)
+	shipped, err := firstFiles(kind)
 	if err != nil {
 		return err
 	}
 	names := []string{keyFile}
-	for _, f := range files {
+	for _, f := range shipped {
 		names = append(names, f.name)
 	}
 	for _, name := range names {
@@ -135,15 +136,33 @@ func (a *app) initialise(dir, kind string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder %s: %w", dir, err)
 	}
-	for _, f := range files {
-		if err := os.WriteFile(filepath.Join(dir, f.name), f.data, 0o600); err != nil {
-			return fmt.Errorf("write %s: %w", f.name, err)
-		}
+	if err := writeNew(dir, shipped); err != nil {
+		return err
 	}
 	if err := state.CreateKey(filepath.Join(dir, keyFile)); err != nil {
 		return err
 	}
 	return a.tellFirstSteps(dir, kind, names)
+}
+
+// writeNew writes files that were not there.
+func writeNew(dir string, shipped []firstFile) (err error) {
+	folder, err := files.OpenFolder(dir)
+	if err != nil {
+		return fmt.Errorf("cannot write into %s: %w; choose another folder", dir, err)
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	for _, s := range shipped {
+		f, err := folder.Create(s.name)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", s.name, err)
+		}
+		_, err = f.Write(s.data)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("write %s: %w", s.name, err)
+		}
+	}
+	return nil
 }
 
 func (a *app) tellFirstSteps(dir, kind string, names []string) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -58,6 +59,39 @@ func TestASigningLinkIsShownOnlyOnDemandAndAudited(t *testing.T) {
 	}
 	if !w.audited("show signing links") {
 		t.Error("the audit log does not have who looked at the links")
+	}
+}
+
+// covers F94, S15
+func TestWhyABankCancelledIsShownOnDemandOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2), func(o *sandbox.Options) { o.Switches.FailureReason = "summary" })
+	w.expect(exitDone, "sync")
+	m := w.mandateOf("A00001")
+	w.must(w.box.BankCancel(m.ID, canaryReason))
+	said := []result{w.expect(exitDone, "sweep", "--verbose")}
+	for _, args := range [][]string{
+		{"status"}, {"status", "--output", "json"}, {"payers", "show", "A00001", "--show-values"}, {"payers", "show", "A00001", "--output", "json"},
+		{"mandates", "list", "--output", "json"}, {"mandates", "export"}, {"attention", "list"}, {"mandates", "show", m.ID}, {"mandates", "show", m.ID, "--output", "json"},
+	} {
+		said = append(said, w.expect(exitDone, args...))
+	}
+	for _, r := range said {
+		if strings.Contains(r.out+r.errOut, canaryReason) {
+			t.Errorf("unasked for it prints the reason:\n%s%s", r.out, r.errOut)
+		}
+	}
+	if strings.Contains(string(w.ledgerBytes()), canaryReason) || w.audited("show failure reason") {
+		t.Error("the ledger holds the reason in the clear, or has somebody look before anybody did")
+	}
+	if r := w.expect(exitDone, "mandates", "show", m.ID, "--failure-reason"); !strings.Contains(r.out, canaryReason) || !w.audited("show failure reason") {
+		t.Errorf("asked for, it prints the following, audited %t:\n%s", w.audited("show failure reason"), r.out)
+	}
+	if r := w.expect(exitDone, "mandates", "show", w.mandateOf("A00002").ID, "--failure-reason"); !strings.Contains(r.out, "none was given") {
+		t.Errorf("of a mandate without one it says:\n%s", r.out)
+	}
+	if r := w.expect(exitFailed, "mandates", "show", "m-unknown"); !strings.Contains(r.errOut, "payersync mandates list shows all") {
+		t.Errorf("of an unknown mandate it says: %s", r.errOut)
 	}
 }
 
@@ -233,6 +267,8 @@ func TestShowTellsAPayersWholeStory(t *testing.T) {
 func TestASweepRepairsWhatNoWebhookTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(4))
+	_, err := w.box.Add(json.RawMessage(`{"name":"By hand","externalData":{"accountNumber":"A00004"}}`)) // older than a read may lag behind
+	w.must(err)
 	w.expect(exitDone, "sync")
 	w.must(w.box.Sign(w.mandateOf("A00001").ID))
 	w.must(w.box.Sign(w.mandateOf("A00002").ID))
@@ -241,7 +277,7 @@ func TestASweepRepairsWhatNoWebhookTold(t *testing.T) {
 	w.must(w.box.Delete(w.mandateOf("A00004").CustomerID))
 
 	swept := w.expect(exitAttention, "sweep")
-	if want := "3 customers in the billing service: 3 mandate statuses repaired, 0 changed by others, 1 missing, 0 with a doubled key\n"; swept.out != want {
+	if want := "3 customers in the billing service: 3 mandate statuses repaired, 0 changed by others, 1 missing, 0 not listed, 0 with a doubled key\n"; swept.out != want {
 		t.Errorf("the sweep says %s", swept.out)
 	}
 	for id, want := range map[string]string{"A00001": "PENDING", "A00002": "ACTIVE", "A00003": "PAUSED_BY_BANK"} {

@@ -168,34 +168,6 @@ func (w *world) read(name string) string {
 	return string(data)
 }
 
-func TestAReplacedFileKeepsItsPermissionsAndLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file, link := filepath.Join(dir, "mapping.yaml"), filepath.Join(dir, "link.yaml")
-	if err := os.WriteFile(file, []byte("old"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
-	if err := replaceFile(link, []byte("new")); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(file)
-	if err != nil || string(data) != "new" {
-		t.Errorf("the file holds %q (%v)", data, err)
-	}
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("its mode is %v (%v)", info.Mode(), err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
-		t.Errorf("%v are left (%v)", left, err)
-	}
-	if err := replaceFile(filepath.Join(dir, "absent", "mapping.yaml"), nil); err == nil {
-		t.Error("a folder that is not there is written to")
-	}
-}
-
 func TestFieldsAreToldWithTheirFillAndCommonValues(t *testing.T) {
 	t.Parallel()
 	rows := people(20)

@@ -18,6 +18,7 @@ import (
 
 	"payersync/mapping"
 	"payersync/state"
+	"payersync/state/files"
 )
 
 // shortHash is how much of a version's hash is shown.
@@ -274,14 +275,8 @@ func (a *app) rollback(ctx context.Context, s *session, prefix string, names []s
 		return err
 	}
 	r := rollbackReport{File: path, Mapping: v.Hash}
-	before, err := readMapping(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err != nil || string(before) != v.Text {
-		if r.Kept, err = a.putBack(ctx, s, path, before, v); err != nil {
-			return err
-		}
+	if r.Kept, err = s.putBack(ctx, path, v); err != nil {
+		return fmt.Errorf("the mapping was not rolled back: %w", err)
 	}
 	if a.json() {
 		return printJSON(a.out, r)
@@ -311,46 +306,34 @@ func (a *app) mustFit(ctx context.Context, s *session, v state.MappingVersion, p
 	return nil
 }
 
-// putBack keeps the file as it was beside itself and replaces it whole. Who did
-// so stands in the audit log before the file changes.
-func (a *app) putBack(ctx context.Context, s *session, path string, before []byte, v state.MappingVersion) (kept string, err error) {
-	if before != nil {
-		ext := filepath.Ext(path)
-		kept = fmt.Sprintf("%s.before-%s%s", strings.TrimSuffix(path, ext), hashOf(before)[:shortHash], ext)
-		if err := replaceFile(kept, before); err != nil {
+// putBack replaces the file whole, unless it is the version already, and keeps it
+// as it was beside itself. A link to it stays. Who did so stands in the audit log
+// before the file changes.
+func (s *session) putBack(ctx context.Context, path string, v state.MappingVersion) (kept string, err error) {
+	folder, name, err := files.Locate(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	before, err := folder.Read(name, maxMapping)
+	absent := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err != nil && !absent:
+		return "", err
+	case !absent && string(before) == v.Text:
+		return "", nil
+	case !absent:
+		ext := filepath.Ext(name)
+		old := fmt.Sprintf("%s.before-%s%s", strings.TrimSuffix(name, ext), hashOf(before)[:shortHash], ext)
+		if err := folder.Replace(old, before, name); err != nil {
 			return "", err
 		}
+		kept = filepath.Join(folder.Path(), old)
 	}
 	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.Audit(state.Entry{Actor: actor(), Action: "roll back mapping", Subject: v.Hash})
 	}); err != nil {
 		return kept, err
 	}
-	return kept, replaceFile(path, []byte(v.Text))
-}
-
-// replaceFile writes a file so that it is whole at every moment: the new one takes
-// the old one's name once it is on the disk. It keeps the permissions of the old,
-// and a link to it.
-func replaceFile(path string, data []byte) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	mode := fs.FileMode(0o600)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
+	return kept, folder.Replace(name, []byte(v.Text), name)
 }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -25,6 +28,66 @@ func printLines[T any](w io.Writer, rows []T) error {
 		}
 	}
 	return nil
+}
+
+// listPrinter writes one JSON object on one line, of which the last members are
+// lists: their elements are written one by one. It stops at the first error, so that
+// what is cut short is never taken for a whole.
+type listPrinter struct {
+	out   *bufio.Writer
+	begun bool // the list has an element
+	err   error
+}
+
+func newListPrinter(w io.Writer) *listPrinter { return &listPrinter{out: bufio.NewWriter(w)} }
+
+// open begins with the members of v, which has some.
+func (p *listPrinter) open(v any) {
+	text, err := lineOfJSON(v)
+	p.err = err
+	p.write(bytes.TrimSuffix(text, []byte("}")))
+}
+
+// list writes one more member, with the elements that fill hands to element.
+func (p *listPrinter) list(key string, fill func() error) {
+	p.begun = false
+	p.write(fmt.Appendf(nil, ",%q:[", key))
+	if p.err == nil {
+		p.err = fill()
+	}
+	p.write([]byte("]"))
+}
+
+func (p *listPrinter) element(v any) error {
+	text, err := lineOfJSON(v)
+	if err != nil {
+		return err
+	}
+	if p.begun {
+		p.write([]byte(","))
+	}
+	p.begun = true
+	p.write(text)
+	return p.err
+}
+
+func (p *listPrinter) write(text []byte) {
+	if p.err == nil {
+		_, p.err = p.out.Write(text)
+	}
+}
+
+// close ends the object, and returns what went wrong.
+func (p *listPrinter) close() error {
+	p.write([]byte("}\n"))
+	return errors.Join(p.err, p.out.Flush())
+}
+
+// lineOfJSON returns what printJSON writes, without the end of the line.
+func lineOfJSON(v any) ([]byte, error) {
+	var line bytes.Buffer
+	err := printJSON(&line, v)
+	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
 }
 
 // printTable writes rows as a table for people.

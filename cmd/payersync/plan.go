@@ -37,13 +37,7 @@ is kept: payersync approve lets it go when it is above the limits.`,
 	return c
 }
 
-// planReport is what `plan --output json` prints for a connection.
-type planReport struct {
-	syncer.Result
-	Changes []changeReport       `json:"changes"`
-	Held    []state.AttentionRow `json:"held"`
-}
-
+// changeReport is one of the changes that `plan --output json` prints.
 type changeReport struct {
 	SourceID  string                  `json:"source_id"`
 	Key       connector.Key           `json:"key"`
@@ -56,19 +50,8 @@ type changeReport struct {
 const pageSize = 256
 
 func (a *app) showPlan(ctx context.Context, s *session, res syncer.Result, limit int) error {
-	held, err := s.held(ctx, res.Connection)
-	if err != nil {
-		return err
-	}
 	if a.json() {
-		report := planReport{Result: res, Held: held, Changes: []changeReport{}}
-		err := s.eachChange(ctx, res.Connection, 0, func(c state.Change) {
-			report.Changes = append(report.Changes, changeReport{c.Payer.SourceID, c.Payer.Key, c.Action, c.BillingID, c.Diff})
-		})
-		if err != nil {
-			return err
-		}
-		return printJSON(a.out, report)
+		return a.printPlan(ctx, s, res)
 	}
 	fmt.Fprintf(a.out, "Plan %d of %s: %s\n", res.Plan.ID, res.Connection, summary(*res.Plan))
 	if err := s.eachChange(ctx, res.Connection, limit, a.printChange); err != nil {
@@ -77,8 +60,14 @@ func (a *app) showPlan(ctx context.Context, s *session, res syncer.Result, limit
 	if total := res.Plan.Creates + res.Plan.Adopts + res.Plan.Updates + res.Plan.Links; limit > 0 && total > limit {
 		fmt.Fprintf(a.out, "  … and more: %d changes in all (--limit 0 prints every one)\n", total)
 	}
-	for _, h := range held {
-		fmt.Fprintf(a.out, "  hold    %s  %s\n", visible(h.SourceID), visible(h.Detail))
+	if err := s.eachHeld(ctx, res.Connection, func(h state.AttentionRow) error {
+		_, err := fmt.Fprintf(a.out, "  hold    %s  %s\n", visible(h.SourceID), visible(h.Detail))
+		return err
+	}); err != nil {
+		return err
+	}
+	if res.Note != "" {
+		fmt.Fprintln(a.out, res.Note)
 	}
 	if res.Plan.Limits != "" {
 		fmt.Fprintf(a.out, "Above the limits: %s\nIt waits until: payersync approve %d\n", res.Plan.Limits, res.Plan.ID)
@@ -86,12 +75,32 @@ func (a *app) showPlan(ctx context.Context, s *session, res syncer.Result, limit
 	return nil
 }
 
+// printPlan prints a plan as one line of JSON: the run's result, and beside its
+// members the lists "changes" and "held", whose elements are printed as they are
+// read, because a plan may be larger than memory.
+func (a *app) printPlan(ctx context.Context, s *session, res syncer.Result) error {
+	out := newListPrinter(a.out)
+	out.open(res)
+	out.list("changes", func() error {
+		return s.eachChange(ctx, res.Connection, 0, func(c state.Change) error {
+			return out.element(changeReport{c.Payer.SourceID, c.Payer.Key, c.Action, c.BillingID, c.Diff})
+		})
+	})
+	out.list("held", func() error {
+		return s.eachHeld(ctx, res.Connection, func(h state.AttentionRow) error { return out.element(h) })
+	})
+	return out.close()
+}
+
 func summary(p state.Plan) string {
+	if p.Missing > 0 {
+		return fmt.Sprintf("%s missing from the source to let go", plural(p.Missing, "record"))
+	}
 	return fmt.Sprintf("%d to create, %d to adopt, %d to update, %s, %d held",
 		p.Creates, p.Adopts, p.Updates, plural(p.Links, "signing link"), p.Holds)
 }
 
-func (a *app) printChange(c state.Change) {
+func (a *app) printChange(c state.Change) error {
 	fmt.Fprintf(a.out, "  %-7s %s  (%s)\n", c.Action, visible(c.Payer.SourceID), visible(c.Payer.Key.String()))
 	for _, d := range c.Diff {
 		if d.From == "" {
@@ -100,11 +109,12 @@ func (a *app) printChange(c state.Change) {
 		}
 		fmt.Fprintf(a.out, "            %s: %q → %q\n", d.Path, visible(d.From), visible(d.To))
 	}
+	return nil
 }
 
 // eachChange hands over a connection's pending changes, customers first; a limit
 // of 0 means all of them.
-func (s *session) eachChange(ctx context.Context, connection string, limit int, do func(state.Change)) error {
+func (s *session) eachChange(ctx context.Context, connection string, limit int, do func(state.Change) error) error {
 	shown := 0
 	for _, lane := range []string{state.LaneCustomer, state.LaneMandate} {
 		for after := int64(0); ; {
@@ -116,7 +126,9 @@ func (s *session) eachChange(ctx context.Context, connection string, limit int, 
 				if limit > 0 && shown == limit {
 					return nil
 				}
-				do(c)
+				if err := do(c); err != nil {
+					return err
+				}
 				shown++
 			}
 			if len(page) < pageSize {
@@ -128,7 +140,7 @@ func (s *session) eachChange(ctx context.Context, connection string, limit int, 
 	return nil
 }
 
-// held returns what keeps records of a connection from being sent.
-func (s *session) held(ctx context.Context, connection string) ([]state.AttentionRow, error) {
-	return s.ledger.Attention(ctx, state.Filter{Connection: connection})
+// eachHeld hands over what keeps records of a connection from being sent.
+func (s *session) eachHeld(ctx context.Context, connection string, do func(state.AttentionRow) error) error {
+	return s.ledger.EachAttention(ctx, state.Filter{Connection: connection}, do)
 }

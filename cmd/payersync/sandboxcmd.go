@@ -22,6 +22,7 @@ const quickStartSecret = "quick-start-only-this-is-no-secret"
 
 func (a *app) sandboxCmd() *cobra.Command {
 	var listen, secret string
+	var hosts []string
 	var latency time.Duration
 	c := &cobra.Command{
 		Use:   "sandbox",
@@ -37,23 +38,24 @@ payersync init writes speaks to it.`,
 			if err != nil {
 				return fmt.Errorf("cannot serve the sandbox on %s: %w; choose another address with --listen", listen, err)
 			}
-			model := newSandbox(listener, connector.NewSecret(secret), latency)
+			model := newSandbox(listener, connector.NewSecret(secret), latency, hosts...)
 			a.say("The sandbox is at http://%s (API below /api, client sandbox, secret sandbox-secret). Ctrl-C stops it.", listener.Addr())
 			return serveSandbox(cmd.Context(), listener, model)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8090", "`ADDRESS` to serve on")
+	c.Flags().StringSliceVar(&hosts, "host", nil, "further `NAME` that it answers to, beside localhost and addresses")
 	c.Flags().StringVar(&secret, "webhook-secret", quickStartSecret, "what webhooks are signed with")
 	c.Flags().DurationVar(&latency, "latency", 0, "how long every API request takes")
 	return c
 }
 
 // newSandbox makes a sandbox that is reached through listener.
-func newSandbox(listener net.Listener, secret connector.Secret, latency time.Duration) *sandbox.Sandbox {
+func newSandbox(listener net.Listener, secret connector.Secret, latency time.Duration, hosts ...string) *sandbox.Sandbox {
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails (crypto/rand)
 	return sandbox.New(sandbox.Options{
-		PublicURL: "http://" + listener.Addr().String(), Now: time.Now, Seed: binary.LittleEndian.Uint64(seed[:]), Latency: latency,
+		PublicURL: "http://" + listener.Addr().String(), Hosts: hosts, Now: time.Now, Seed: binary.LittleEndian.Uint64(seed[:]), Latency: latency,
 		Deliver:  &http.Client{Timeout: 10 * time.Second},
 		Switches: sandbox.Switches{Signature: sandbox.Signature{Header: "x-signature", Encoding: "hex", Signed: "{body}", Secret: secret}},
 	})

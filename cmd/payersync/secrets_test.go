@@ -161,6 +161,7 @@ func (w *world) showOthers() (shown []showing) {
 		{"mapping", "preview", "--output", "json"}, {"mapping", "coverage"}, {"mapping", "history"}, {"attention", "list"}, {"attention", "list", "--output", "json"},
 		{"attention", "retry", "Q2"}, {"mandates", "list"}, {"mandates", "list", "--output", "json"}, {"mandates", "export"},
 		{"mandates", "cancel", "A00003", "--reason", "asked to"}, {"webhooks", "list"}, {"webhooks", "send-test"}, {"webhooks", "replay", "event:quoting"},
+		{"webhooks", "show", "event:quoting"}, {"webhooks", "show", "event:quoting", "--output", "json"},
 		{"check", "--output", "json"},
 	} {
 		shown = append(shown, w.show(exitDone, args...))
@@ -277,4 +278,35 @@ func TestEveryFileIsForThisUserAlone(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+func TestASecretThatOthersMayReadIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "plan")
+	chmod := func(name string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(w.path(name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(what string) {
+		t.Helper()
+		r := w.expect(exitUsage, "plan")
+		if !strings.Contains(r.errOut, what) || !strings.Contains(r.errOut, "run chmod 600 "+w.dir) || strings.Contains(r.errOut, "hunter2") {
+			t.Errorf("the refusal says: %s", r.errOut)
+		}
+	}
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o444} {
+		chmod("webhook.secret", mode)
+		refused("other users of this machine may read the file webhook.secret")
+	}
+	chmod("webhook.secret", 0o600)
+
+	chmod("payersync.yaml", 0o644) // it names secrets and holds none
+	w.expect(exitDone, "plan")
+	w.edit("payersync.yaml", "env:BILLING_CLIENT_SECRET", clientSecret)
+	refused("billing.client_secret is a secret, and other users of this machine may read this file (mode 0644)")
+	chmod("payersync.yaml", 0o600)
+	w.expect(exitDone, "plan")
 }

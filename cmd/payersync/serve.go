@@ -7,12 +7,14 @@ import (
 	"log"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"payersync/connector"
 	"payersync/connector/billing"
@@ -24,8 +26,10 @@ import (
 	"payersync/state"
 )
 
-// scheduleJitter spreads the jobs of many installations over the minute.
-const scheduleJitter = 10 * time.Second
+const (
+	scheduleJitter = 10 * time.Second // spreads the jobs of many installations over the minute
+	drainEvery     = time.Second      // how late deliveries are that wait although they may be news
+)
 
 func (a *app) serveCmd() *cobra.Command {
 	return &cobra.Command{
@@ -37,7 +41,8 @@ An edited mapping is used from the next run on; one with a mistake is not used a
 all: the version before stays in force, and status shows the mistake.
 A ledger is served by one process at a time; commands may run beside it.
 SIGTERM lets requests in flight finish, 20 s at most. The log goes to standard error.
-Health: GET /healthz (alive) and /readyz (the ledger can be written to).`,
+Health: GET /healthz (alive) and /readyz (the ledger can be written to), at
+server.health if that is set, else beside the webhook endpoint.`,
 		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,7 +56,7 @@ Health: GET /healthz (alive) and /readyz (the ledger can be written to).`,
 }
 
 func (a *app) openAndServe(ctx context.Context) error {
-	s, err := a.openLedger(ctx)
+	s, err := a.openSession(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,6 +64,9 @@ func (a *app) openAndServe(ctx context.Context) error {
 		return err
 	}
 	defer s.close()
+	if found := s.foundText(); found != "" {
+		s.log.Warn(found)
+	}
 	alone, err := s.ledger.TryServe()
 	if err != nil {
 		return err
@@ -71,7 +79,7 @@ func (a *app) openAndServe(ctx context.Context) error {
 
 func (a *app) serve(ctx context.Context, s *session) error {
 	w, err := worker.New(worker.Config{
-		Jobs: a.jobs(s), Drain: s.drain, Jitter: scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		Jobs: a.jobs(s), Drain: s.drain, DrainEvery: drainEvery, Jitter: scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 		Now: a.now, Report: s.reportJob,
 	})
 	if err != nil {
@@ -148,13 +156,23 @@ func (s *session) sync(ctx context.Context, c connectionConfig, trigger string) 
 	if err != nil {
 		return err
 	}
+	var stands *syncer.Standstill
+	level := logrus.InfoLevel
+	if codeOf(res) != exitDone && !errors.As(res.Err, &stands) { // a standstill is told below
+		level = logrus.WarnLevel
+	}
 	s.log.WithFields(logrus.Fields{
 		"run": res.RunID, "connection": res.Connection, "outcome": res.Outcome, "pulled": res.Counts.Pulled, "created": res.Counts.Created,
 		"adopted": res.Counts.Adopted, "updated": res.Counts.Updated, "links": res.Counts.LinksRequested,
-		"held": res.Counts.Held, "failed": res.Counts.Failed, "waiting": res.Counts.Waiting, "pages": res.Proof.Pages, "passes": res.Proof.Passes,
-	}).Info("run ended")
+		"held": res.Counts.Held, "failed": res.Counts.Failed, "waiting": res.Counts.Waiting, "attention": res.Attention,
+		"pages": res.Proof.Pages, "passes": res.Proof.Passes,
+	}).Log(level, "run ended")
 	if res.Note != "" {
 		s.log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection}).Warn(res.Note)
+	}
+	if stands != nil { // it waits for a person, and the next run looks again
+		s.log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection, "plan": stands.Plan.ID, "missing": stands.Plan.Missing}).Warn(stands.Error())
+		return nil
 	}
 	return res.Err
 }
@@ -233,14 +251,35 @@ func (s *session) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	level := logrus.InfoLevel
+	if res.Missing+res.Unlisted+res.Doubled > 0 {
+		level = logrus.WarnLevel
+	}
 	s.log.WithFields(logrus.Fields{
-		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing, "doubled": res.Doubled,
-	}).Info("sweep ended")
+		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing, "unlisted": res.Unlisted, "doubled": res.Doubled,
+	}).Log(level, "sweep ended")
 	silence, err := s.silence(ctx)
 	for _, text := range silenceTexts(silence) {
 		s.log.Warn(text)
 	}
-	return err
+	return errors.Join(err, s.tellOfSubscription(ctx))
+}
+
+// tellOfSubscription looks at the webhook subscription and logs what is the matter
+// with it at every sweep, because nothing else would, and once that it is right
+// again.
+func (s *session) tellOfSubscription(ctx context.Context) error {
+	f, news, err := s.followSubscription(ctx)
+	switch {
+	case f.Problem != "":
+		s.log.WithField("problem", f.Problem).Warn(f.Detail)
+	case news:
+		s.log.Info("the webhook subscription is right again")
+	}
+	if err != nil { // the sweep itself was made
+		s.log.WithError(err).Warn("nothing is known of the webhook subscription")
+	}
+	return ctx.Err()
 }
 
 func (s *session) drain(ctx context.Context) error {
@@ -262,12 +301,13 @@ func (s *session) reportJob(e worker.Event) {
 	if e.Err != nil {
 		entry = entry.WithError(e.Err)
 	}
-	switch e.Outcome {
-	case worker.Done, worker.Interrupted:
+	switch {
+	case e.Job == worker.DrainName && e.Outcome == worker.Done: // it comes every second, and said itself what it did
+	case e.Outcome == worker.Done || e.Outcome == worker.Interrupted:
 		entry.Debug("job ended")
-	case worker.Parked:
+	case e.Outcome == worker.Parked:
 		entry.WithField("until", e.Until).Warn("job waits: the remote system asked for it")
-	case worker.Skipped:
+	case e.Outcome == worker.Skipped:
 		entry.Info("job skipped: it is still running or waiting")
 	default:
 		entry.Error("job failed")
@@ -277,40 +317,75 @@ func (s *session) reportJob(e worker.Event) {
 // webhookServer returns what serves the webhook endpoint and the health pages
 // until its context ends. Without a webhook section there are only the latter.
 func (a *app) webhookServer(ctx context.Context, s *session, nudge func()) (func(context.Context) error, error) {
-	if s.cfg.Billing.Webhook == nil || s.cfg.Server.Webhooks == "" {
+	c := s.cfg.Server
+	if s.cfg.Billing.Webhook == nil || c.Webhooks == "" {
 		s.log.Warn("no webhook endpoint is configured: changes are found by the sweep alone")
 	}
-	if s.cfg.Server.Webhooks == "" {
-		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
-	}
-	endpoint, err := a.endpoint(s, nudge)
+	deliveries := newDeliveryLog(s.log)
+	endpoint, err := a.endpoint(s, nudge, deliveries)
 	if err != nil {
 		return nil, err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Server.Webhooks)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen for webhooks: %w; choose another address in server.webhooks", err)
+	opened := listeners{share: server.Connections{Most: c.Limits.Connections, Proxies: c.proxies()}, errorLog: log.New(deliveries, "", 0)}
+	if err := errors.Join(
+		opened.open(ctx, s.log, "webhooks", c.Webhooks, endpoint.Handler()),
+		opened.open(ctx, s.log, "health", c.Health, endpoint.HealthHandler()),
+	); err != nil {
+		return nil, errors.Join(err, opened.close())
 	}
-	s.log.WithField("address", listener.Addr().String()).Info("payersync listens")
 	return func(ctx context.Context) error {
-		srv := server.NewHTTPServer(endpoint.Handler())
-		srv.ErrorLog = log.New(quietLog{s.log}, "", 0)
-		return server.Serve(ctx, listener, srv)
+		defer deliveries.flush()
+		serving, ctx := errgroup.WithContext(ctx)
+		serving.Go(func() error { deliveries.run(ctx); return nil })
+		for _, l := range opened.all {
+			serving.Go(func() error { return opened.share.Serve(ctx, l.Listener, l.server) })
+		}
+		return serving.Wait()
 	}, nil
 }
 
-// quietLog takes what the HTTP server says of broken connections, which anybody
-// can cause, into the log at debug level.
-type quietLog struct{ log *logrus.Logger }
-
-// Write logs one line.
-func (q quietLog) Write(line []byte) (int, error) {
-	q.log.Debug(strings.TrimSpace(string(line)))
-	return len(line), nil
+// listeners are the addresses that serve answers on.
+type listeners struct {
+	all      []listener
+	share    server.Connections
+	errorLog *log.Logger
 }
 
-func (a *app) endpoint(s *session, nudge func()) (*server.Server, error) {
-	cfg := server.Config{Ledger: s.ledger, Nudge: nudge, Now: a.now, Report: s.reportDelivery}
+type listener struct {
+	net.Listener
+	server *http.Server
+}
+
+// open opens the listener of a key of the configuration, unless its address is
+// blank.
+func (l *listeners) open(ctx context.Context, log *logrus.Logger, key, address string, h http.Handler) error {
+	if address == "" {
+		return nil
+	}
+	opened, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("cannot listen for %s: %w; choose another address in server.%[1]s", key, err)
+	}
+	srv := server.NewHTTPServer(h)
+	srv.ErrorLog = l.errorLog
+	l.all = append(l.all, listener{opened, srv})
+	log.WithFields(logrus.Fields{"for": key, "address": opened.Addr().String()}).Info("payersync listens")
+	return nil
+}
+
+func (l *listeners) close() (err error) {
+	for _, one := range l.all {
+		err = errors.Join(err, one.Close())
+	}
+	return err
+}
+
+func (a *app) endpoint(s *session, nudge func(), deliveries *deliveryLog) (*server.Server, error) {
+	c := s.cfg.Server
+	cfg := server.Config{
+		Ledger: s.ledger, Nudge: nudge, Now: a.now, Report: deliveries.report,
+		Refused: c.Limits.RefusedPerClient, TrustedProxies: c.proxies(), HealthApart: c.Health != "",
+	}
 	if hook := s.cfg.Billing.Webhook; hook != nil {
 		verifier, err := billing.NewVerifier(hook.Signature.Signature)
 		if err != nil {
@@ -323,18 +398,4 @@ func (a *app) endpoint(s *session, nudge func()) (*server.Server, error) {
 		cfg.Verifier, cfg.Events, cfg.Path = verifier, hook.EventPaths, public.Path
 	}
 	return server.New(cfg)
-}
-
-// reportDelivery logs one request to the webhook endpoint. Refused ones say
-// where from, as far as an address block, so that they can be looked into.
-func (s *session) reportDelivery(e server.Event) {
-	entry := s.log.WithField("outcome", e.Outcome)
-	switch e.Outcome {
-	case server.Accepted, server.Repeated:
-		entry.WithFields(logrus.Fields{"type": e.Type, "state": e.State}).Info("webhook taken in")
-	case server.NotStored, server.Panicked, server.NotReady:
-		entry.WithError(e.Err).Error("webhook not stored")
-	default:
-		entry.WithField("from", e.Client.String()).Warn("webhook refused")
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -67,6 +68,9 @@ func (w *world) inbox() []state.InboxRow {
 	w.t.Helper()
 	return decodeLines[state.InboxRow](w.t, w.expect(exitDone, "webhooks", "list", "--limit", "0", "--output", "json"))
 }
+
+// withoutHash returns a delivery's key as far as the sender's id goes.
+func withoutHash(key string) string { return key[:strings.LastIndex(key, ":")] }
 
 // reflected waits until n deliveries are reflected.
 func (w *world) reflected(n int) {
@@ -131,9 +135,93 @@ func TestNothingUnsignedIsTakenIn(t *testing.T) {
 		t.Errorf("stored: %+v", stored)
 	}
 	log := serve.stop().errOut
-	if strings.Contains(log, "forged") || strings.Count(log, "webhook refused") < len(tests)-1 {
-		t.Errorf("the log should have each refusal and no body:\n%s", log)
+	if refused, _ := refusals(t, log); strings.Contains(log, "forged") || refused != len(tests)-1 { // a wrong path is no webhook
+		t.Errorf("the log should tell of each refusal and of no body:\n%s", log)
 	}
+}
+
+// refusals returns of how many refusals a log tells, and in how many lines.
+func refusals(t *testing.T, log string) (told, lines int) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		var entry struct {
+			Msg   string
+			Count int
+		}
+		if !strings.HasPrefix(line, "{") {
+			continue // what is said to whoever stops it
+		}
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatalf("%v in the log line %s", err, line)
+		}
+		if entry.Msg == "webhook refused" {
+			told, lines = told+entry.Count, lines+1
+		}
+	}
+	return told, lines
+}
+
+// Requests of every kind and from more places than are counted apart, each full of
+// words that nobody should read.
+//
+// covers F91, F111
+func TestStrangersDoNotWriteTheLog(t *testing.T) {
+	t.Parallel()
+	const sent, mostBytes = 6000, 200_000
+	w := newWorld(t, people(1))
+	serve := w.serve()
+	before := len(serve.errOut.String())
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+	defer client.CloseIdleConnections()
+	var senders sync.WaitGroup
+	for sender := range 8 {
+		senders.Go(func() {
+			for n := sender; n < sent; n += 8 {
+				if status := w.junk(client, n); status < 400 || status >= 500 {
+					t.Errorf("request %d was answered %d", n, status)
+					return
+				}
+			}
+		})
+	}
+	senders.Wait()
+	log := serve.stop().errOut
+	told, lines := refusals(t, log[before:])
+	t.Logf("%d requests made %d lines, %d bytes", sent, lines, len(log)-before)
+	if told != sent || lines > 2*(maxTallied+10) || len(log)-before > mostBytes {
+		t.Errorf("%d requests: %d are told of, in %d lines and %d bytes, want all and at most %d bytes", sent, told, lines, len(log)-before, mostBytes)
+	}
+	for _, text := range []string{"STRANGER", "stranger"} {
+		if i := strings.Index(log, text); i >= 0 {
+			t.Errorf("a stranger's words are in the log: %s", log[max(0, i-200):i+100])
+		}
+	}
+}
+
+// junk sends the nth of many requests that are no deliveries, and returns how it
+// was answered.
+func (w *world) junk(client *http.Client, n int) int {
+	req := w.delivery([]byte(`{"type":"STRANGER"}`))
+	req.URL.RawQuery = "STRANGER=1"
+	req.Header.Set("X-Forwarded-For", fmt.Sprintf("198.%d.%d.7", 18+n%2, n/4%250))
+	for _, name := range []string{"User-Agent", "Referer", "X-Stranger", "X-Signature"} {
+		req.Header.Set(name, "STRANGER")
+	}
+	switch n % 4 {
+	case 0:
+		req.Method = "STRANGER"
+	case 1:
+		req.Header.Set("Content-Type", "text/stranger")
+	case 2:
+		req.Header.Set("Content-Encoding", "stranger")
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		w.t.Error(err)
+		return 0
+	}
+	_ = resp.Body.Close() // it has none
+	return resp.StatusCode
 }
 
 func setBody(r *http.Request, body []byte) {
@@ -207,6 +295,95 @@ func TestASignedDeliveryIsReflectedByAskingTheService(t *testing.T) {
 		t.Errorf("inbox = %v, want %v", count, want)
 	}
 	serve.stop()
+}
+
+// A delivery that names only a mandate reaches its customer, and one that was not
+// understood can be seen, read anew with better paths, and given up.
+//
+// covers F38, F42
+func TestQuarantinedDeliveriesCanBeSeenReplayedAndClosed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.expect(exitDone, "sync")
+	first, second := w.mandateOf("A00001"), w.mandateOf("A00002")
+	serve := w.serve()
+	w.must(w.box.Sign(first.ID))
+	w.must(w.box.Sign(second.ID))
+	odd := `{"type":"dd-mandate","eventId":"odd","payload":{"debtor":"` + second.CustomerID + `","name":"Jane Doe"}}`
+	for _, body := range []string{`{"type":"dd-mandate","eventId":"bare","mandateId":"` + first.ID + `"}`, odd, "not JSON, says Jane Doe"} {
+		if status, _ := post(t, w.delivery([]byte(body))); status != http.StatusOK {
+			t.Fatalf("%s was answered %d", body, status)
+		}
+	}
+	w.reflected(1)
+	serve.stop()
+	if got := w.mandateStatus("A00001"); got != "PENDING" {
+		t.Errorf("the mandate that a delivery named is %s in the ledger, want PENDING", got)
+	}
+	listed := decodeLines[state.InboxRow](t, w.expect(exitDone, "webhooks", "list", "--state", "quarantined", "--output", "json"))
+	if n := w.needsPerson("event_not_understood"); len(listed) != 2 || n != 2 {
+		t.Fatalf("quarantined are %+v, and status says %d; want two", listed, n)
+	}
+
+	shown := w.expect(exitDone, "webhooks", "show", "event:odd").out
+	for _, want := range []string{"It names neither a customer nor a mandate.", "payload.debtor", "quarantined"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("show does not say %q:\n%s", want, shown)
+		}
+	}
+	if strings.Contains(shown, "Jane") || strings.Contains(shown, second.CustomerID) {
+		t.Errorf("show prints values:\n%s", shown)
+	}
+	if whole := w.expect(exitDone, "webhooks", "show", "event:odd", "--body").out; !strings.Contains(whole, odd) {
+		t.Errorf("show --body prints:\n%s", whole)
+	}
+	if r := w.expect(exitFailed, "webhooks", "replay", "event:odd"); !strings.Contains(r.errOut, "name its members in billing.webhook.event_paths") {
+		t.Errorf("replaying what is still not understood says: %s", r.errOut)
+	}
+	w.edit("payersync.yaml", "    signature: {", "    event_paths: {customer_id: [payload.debtor]}\n    signature: {")
+	w.expect(exitDone, "webhooks", "replay", "event:odd")
+	if got := w.mandateStatus("A00002"); got != "PENDING" {
+		t.Errorf("the mandate of the replayed delivery is %s in the ledger, want PENDING", got)
+	}
+
+	garbage := w.onlyQuarantined()
+	if r := w.expect(exitUsage, "webhooks", "close", garbage); !strings.Contains(r.errOut, "takes a reason") {
+		t.Errorf("closing without a reason says: %s", r.errOut)
+	}
+	w.expect(exitDone, "webhooks", "close", garbage, "--reason", "a test of the provider")
+	if left := w.needsPerson("event_not_understood"); left != 0 {
+		t.Errorf("%d deliveries need a person after one was replayed and one closed", left)
+	}
+	if r := w.expect(exitFailed, "webhooks", "close", garbage, "--reason", "again"); !strings.Contains(r.errOut, "it is ignored") {
+		t.Errorf("closing twice says: %s", r.errOut)
+	}
+	for _, text := range []string{"show delivery body", "replay delivery", "close delivery", "a test of the provider"} {
+		if !w.audited(text) {
+			t.Errorf("the audit log does not hold %q", text)
+		}
+	}
+}
+
+// needsPerson returns how many records need a person for a reason.
+func (w *world) needsPerson(reason string) int {
+	w.t.Helper()
+	var status struct {
+		Attention map[string]int `json:"attention"`
+	}
+	if err := json.Unmarshal([]byte(w.expect(exitDone, "status", "--output", "json").out), &status); err != nil {
+		w.t.Fatal(err)
+	}
+	return status.Attention[reason]
+}
+
+// onlyQuarantined returns the key of the one delivery that is quarantined.
+func (w *world) onlyQuarantined() string {
+	w.t.Helper()
+	rows := decodeLines[state.InboxRow](w.t, w.expect(exitDone, "webhooks", "list", "--state", "quarantined", "--output", "json"))
+	if len(rows) != 1 {
+		w.t.Fatalf("quarantined are %+v, want one", rows)
+	}
+	return rows[0].DeliveryKey
 }
 
 // The service's own webhooks, from subscription to ledger.
@@ -338,7 +515,7 @@ func TestAnAcknowledgedDeliverySurvivesAKillAtTheNextInstant(t *testing.T) {
 		}
 	}
 	for _, d := range w.inbox() {
-		delete(acknowledged, d.DeliveryKey)
+		delete(acknowledged, withoutHash(d.DeliveryKey))
 	}
 	for key := range acknowledged {
 		t.Errorf("%s was acknowledged and is lost", key)
@@ -405,6 +582,44 @@ func TestServeRunsWhatItsSchedulesMissed(t *testing.T) {
 	again.stop()
 	if last := w.lastRun(); last.RunID != 1 {
 		t.Errorf("run %d was made although nothing was missed", last.RunID)
+	}
+}
+
+// covers F111
+func TestHealthMayHaveAListenerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	health := freeAddress(t)
+	w.edit("payersync.yaml", `admin: ""`, fmt.Sprintf("health: %q", health))
+	hooks := w.hooks
+	w.hooks = health
+	serve := w.serve() // which waits for the health page
+	w.expect(exitDone, "healthcheck")
+	for _, address := range []string{hooks, health} {
+		want := map[bool]int{true: http.StatusOK, false: http.StatusNotFound}
+		w.hooks = address
+		if status, _ := post(t, w.delivery([]byte(`{"type":"customer","eventId":"ev-1","customerId":"c1"}`))); status != want[address == hooks] {
+			t.Errorf("a delivery to %s was answered %d", address, status)
+		}
+		for _, page := range []string{"/healthz", "/readyz"} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+page, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status, _ := post(t, req); status != want[address == health] {
+				t.Errorf("%s at %s was answered %d", page, address, status)
+			}
+		}
+	}
+	serve.stop()
+	w.hooks = hooks
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", health)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	if refused := w.expect(exitFailed, "serve"); !strings.Contains(refused.errOut, "choose another address in server.health") {
+		t.Errorf("serve says: %s", refused.errOut)
 	}
 }
 

@@ -35,11 +35,15 @@ func (a *app) statusCmd() *cobra.Command {
 type statusReport struct {
 	state.Funnel
 	Runs      []state.RunRow         `json:"runs"`
+	Problems  []state.RunProblem     `json:"problems"` // why the last run of a connection did not come to its end
 	Approvals []state.Plan           `json:"approvals"`
 	Sources   []state.SourceRow      `json:"sources"`  // how the last run met each source
 	Consents  []state.ConsentRow     `json:"consents"` // what persons connected, and until when it holds
 	Mappings  []state.MappingProblem `json:"mappings"` // files with a mistake, while an earlier version is in force
 	Silence   state.Silence          `json:"silence"`  // what sweeps found since the last webhook came
+
+	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
+	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
 }
 
 func (a *app) status(cmd *cobra.Command, s *session) error {
@@ -51,6 +55,10 @@ func (a *app) status(cmd *cobra.Command, s *session) error {
 	if r.Runs, err = s.ledger.LatestRuns(cmd.Context()); err != nil {
 		return err
 	}
+	if r.Problems, err = s.ledger.RunProblems(cmd.Context()); err != nil {
+		return err
+	}
+	r.Problems = slices.DeleteFunc(r.Problems, func(p state.RunProblem) bool { return s.cfg.has(p.Connection) != nil }) // nobody can do anything about it any more
 	if r.Approvals, err = s.ledger.WaitingPlans(cmd.Context()); err != nil {
 		return err
 	}
@@ -65,6 +73,12 @@ func (a *app) status(cmd *cobra.Command, s *session) error {
 		return err
 	}
 	if r.Silence, err = s.silence(cmd.Context()); err != nil {
+		return err
+	}
+	if r.Subscription, err = s.ledger.Subscription(cmd.Context()); err != nil {
+		return err
+	}
+	if r.PutBack, err = a.putBack(cmd.Context(), s); err != nil {
 		return err
 	}
 	if a.json() {
@@ -90,14 +104,24 @@ func (a *app) printStatus(r statusReport) {
 		}
 		printTable(a.out, []string{"Records", "What is the matter", "What to do"}, rows)
 	}
-	for _, text := range slices.Concat(closedSources(r.Sources, a.now()), consentTexts(r.Consents, a.now()), silenceTexts(r.Silence)) {
+	for _, text := range slices.Concat(putBackTexts(r.PutBack), closedSources(r.Sources, a.now()), consentTexts(r.Consents, a.now()), silenceTexts(r.Silence), subscriptionTexts(r.Subscription)) {
 		fmt.Fprintf(a.out, "\n%s\n", visible(text))
+	}
+	for _, p := range r.Problems {
+		if !slices.ContainsFunc(r.Approvals, func(w state.Plan) bool { return w.Connection == p.Connection && w.Missing > 0 }) { // said below, with the way out
+			fmt.Fprintf(a.out, "\nThe last run of %s did not come to its end: %s\n", p.Connection, visible(p.Problem))
+		}
 	}
 	for _, m := range r.Mappings {
 		fmt.Fprintf(a.out, "\nThe mapping of %s has a mistake since %s; the version before stays in force.\n%s\n  payersync mapping check %[1]s\n",
 			m.Connection, m.Since.Format(time.DateTime), shownLines(m.Problem))
 	}
 	for _, p := range r.Approvals {
+		if p.Missing > 0 {
+			fmt.Fprintf(a.out, "\n%s is at a standstill since %s: %s\nIf they are meant to be gone, let them go:\n  payersync approve %d\n",
+				p.Connection, p.CreatedAt.Local().Format(time.DateTime), p.Limits, p.ID)
+			continue
+		}
 		fmt.Fprintf(a.out, "\nPlan %d of %s waits for approval: %s\n  payersync approve %d\n", p.ID, p.Connection, p.Limits, p.ID)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"payersync/connector/reconcile"
+	"payersync/state"
 )
 
 func (a *app) sweepCmd() *cobra.Command {
@@ -15,7 +16,8 @@ func (a *app) sweepCmd() *cobra.Command {
 		Long: `Reads every customer of the billing service once: repairs mandate statuses that no
 webhook told, refreshes the index of keys, and reports customers that are missing,
 changed by somebody else, or carry a key twice. It changes nothing in the service,
-and ends with exit status 3 when it found one missing or doubled.
+and ends with exit status 3 when it found one missing or doubled, or the webhook
+subscription replaced, disabled or deleted. That is told and never put right by itself.
 The service is one for all connections, so names only have to be known.`,
 		Example: "  payersync sweep\n  payersync sweep --output json",
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -35,10 +37,14 @@ The service is one for all connections, so names only have to be known.`,
 			if err != nil {
 				return err
 			}
-			if err := a.showSweep(drained, swept); err != nil {
+			subscription, _, lookErr := s.followSubscription(cmd.Context())
+			if err := a.showSweep(drained, swept, subscription); err != nil {
 				return err
 			}
-			if swept.Missing+swept.Doubled > 0 {
+			if lookErr != nil {
+				a.say("%v", lookErr)
+			}
+			if swept.Missing+swept.Unlisted+swept.Doubled > 0 || subscription.Problem != "" {
 				return exitError(exitAttention)
 			}
 			return nil
@@ -46,14 +52,18 @@ The service is one for all connections, so names only have to be known.`,
 	}
 }
 
-func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResult) error {
+func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResult, subscription state.SubscriptionFacts) error {
 	if a.json() {
 		return printJSON(a.out, struct {
 			reconcile.SweepResult
-			Drained reconcile.DrainResult `json:"drained"`
-		}{swept, drained})
+			Drained      reconcile.DrainResult   `json:"drained"`
+			Subscription state.SubscriptionFacts `json:"subscription"`
+		}{swept, drained, subscription})
 	}
-	_, err := fmt.Fprintf(a.out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d with a doubled key\n",
-		plural(swept.Customers, "customer"), plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Doubled)
+	for _, text := range subscriptionTexts(subscription) {
+		a.say("%s", visible(text))
+	}
+	_, err := fmt.Fprintf(a.out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key\n",
+		plural(swept.Customers, "customer"), plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Unlisted, swept.Doubled)
 	return err
 }

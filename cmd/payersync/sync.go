@@ -22,8 +22,10 @@ func (a *app) syncCmd() *cobra.Command {
 		Short: "Make one incremental run: read, plan, apply",
 		Long: `Reads what changed in each connection's accounting system, plans, and sends the
 plan unless it is above the limits: then it waits for payersync approve and the
-command ends with exit status 4. Without names all connections run. A sync over
-unchanged data sends nothing.`,
+command ends with exit status 4. Where far fewer records are read than are known,
+nothing is concluded or sent: it ends with exit status 7, and payersync approve, or
+--yes, lets them go. Without names all connections run. A sync over unchanged data
+sends nothing.`,
 		Example: "  payersync sync acme\n  */15 * * * * payersync sync --config payersync.yaml   # as a cron job",
 	})
 }
@@ -33,8 +35,8 @@ func (a *app) backfillCmd() *cobra.Command {
 		Use:   "backfill [NAME…]",
 		Short: "Make one full run with progress; resumes where it stopped",
 		Long: `Reads each connection's accounting system whole, plans, and sends the plan. On a
-terminal it asks before it sends a plan above the limits; with --yes it approves
-its own plan. After Ctrl-C or a power cut, run it again: it goes on where it
+terminal it asks before it sends a plan above the limits, and before it lets go of
+records that are missing from the source; with --yes it approves both. After Ctrl-C or a power cut, run it again: it goes on where it
 stopped, and no customer is made twice.`,
 		Example: "  payersync backfill acme\n  payersync backfill --yes --output json",
 	})
@@ -123,10 +125,21 @@ func (a *app) approver(yes bool) func(state.Plan) (bool, error) {
 		return nil
 	}
 	return func(p state.Plan) (bool, error) {
-		fmt.Fprintf(a.errOut, "Plan %d: %s.\nIt is above the limits: %s\nSend it? [y/N] ", p.ID, summary(p), p.Limits)
-		answer, _ := bufio.NewReader(a.in).ReadString('\n')
-		return strings.EqualFold(strings.TrimSpace(answer), "y"), nil
+		a.say("Plan %d: %s.", p.ID, summary(p))
+		if p.Missing > 0 {
+			a.say("%s", p.Limits)
+			return a.asks("Let them go?"), nil
+		}
+		a.say("It is above the limits: %s", p.Limits)
+		return a.asks("Send it?"), nil
 	}
+}
+
+// asks asks a question on the terminal; anything but y is a no.
+func (a *app) asks(format string, args ...any) bool {
+	fmt.Fprintf(a.errOut, format+" [y/N] ", args...)
+	answer, _ := bufio.NewReader(a.in).ReadString('\n')
+	return strings.EqualFold(strings.TrimSpace(answer), "y")
 }
 
 func (a *app) showResult(r syncer.Result) error {
@@ -144,16 +157,21 @@ func (a *app) showResult(r syncer.Result) error {
 	if r.Note != "" {
 		fmt.Fprintf(a.out, "  %s\n", r.Note)
 	}
-	if c.Held+c.Failed > 0 {
+	if c.Held+c.Failed+r.Attention > 0 {
 		fmt.Fprintln(a.out, "  Some records need a person: payersync attention list")
 	}
 	return nil
 }
 
 func outcomeText(r syncer.Result) string {
+	var stands *syncer.Standstill
 	switch {
 	case r.Outcome == connector.RunAwaitingApproval:
 		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
+	case errors.As(r.Err, &stands):
+		return "at a standstill. " + stands.Error()
+	case r.Err == nil && r.Outcome == connector.RunIncomplete && r.Note != "":
+		return "incomplete"
 	case r.Err == nil && r.Outcome == connector.RunIncomplete:
 		return "incomplete; run it again to finish what is left"
 	case r.Err == nil:

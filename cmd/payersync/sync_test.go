@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -215,7 +216,7 @@ func TestRecordsThatCannotBeSentStopNobodyElse(t *testing.T) {
 func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(people(3), row{ID: "B1"}))
-	runKeys := []string{"connection", "counts", "kind", "outcome", "plan", "proof", "run_id"}
+	runKeys := []string{"attention", "connection", "counts", "kind", "outcome", "plan", "proof", "run_id"}
 	expectKeys(t, w.expect(exitAttention, "plan", "--output", "json"), append(runKeys, "changes", "held"))
 	expectKeys(t, w.expect(exitAttention, "sync", "--output", "json"), runKeys)
 	expectKeys(t, w.expect(exitDone, "payers", "list", "--output", "json"), []string{
@@ -239,7 +240,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "mapping", "history", "--output", "json"), []string{"connection", "file", "file_hash", "versions"})
 	expectKeys(t, w.expect(exitDone, "attention", "list", "--output", "json"), []string{"connection", "source_id", "reason", "detail", "since"})
 	expectKeys(t, w.expect(exitDone, "sweep", "--output", "json"), []string{
-		"customers", "repaired", "drifted", "missing", "doubled", "drained",
+		"customers", "repaired", "drifted", "missing", "unlisted", "doubled", "drained", "subscription",
 	})
 	mandate := []string{"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at"}
 	for _, listed := range []string{"list", "export"} {
@@ -251,7 +252,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "detail"})
 
 	status := w.expect(exitDone, "status", "--output", "json")
-	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "mappings", "sources", "consents", "silence"})
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "mappings", "problems", "sources", "consents", "silence", "subscription"})
 	var runs struct{ Runs []map[string]any }
 	if err := json.Unmarshal([]byte(status.out), &runs); err != nil || len(runs.Runs) != 1 {
 		t.Fatalf("%d runs, want the last of the one connection (%v)", len(runs.Runs), err)
@@ -314,5 +315,52 @@ func TestARunWithRefusedCredentialsFails(t *testing.T) {
 	}
 	if n := len(w.requests(func(r sandbox.Request) bool { return r.Path != "/api/oauth2/token" })); n != 0 {
 		t.Errorf("%d requests without a token", n)
+	}
+}
+
+// covers F109
+func TestAStandstillOfAScheduledRunIsAWarningThatCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(15))
+	w.expect(exitDone, "sync")
+	w.export(people(4)...)
+	log := new(bytes.Buffer)
+	s := w.served(log)
+	defer s.close()
+	if err := s.sync(t.Context(), s.cfg.Connections[0], "schedule"); err != nil {
+		t.Errorf("the job failed: %v", err)
+	}
+	var warnings []string
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, `"level":"warning"`) {
+			warnings = append(warnings, line)
+		}
+	}
+	const why = "11 of 15 known records are missing from a full reading of the accounting system (the limit is 10)."
+	if len(warnings) != 1 || !strings.Contains(warnings[0], why) || !strings.Contains(warnings[0], `"missing":11`) {
+		t.Errorf("warnings %q, want one that says %q", warnings, why)
+	}
+	w.expect(exitStandstill, "sync")
+	w.expect(exitStandstill, "plan")
+	var status statusReport
+	if err := json.Unmarshal([]byte(w.expect(exitDone, "status", "--output", "json").out), &status); err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Approvals) != 1 || status.Approvals[0].Missing != 11 || status.Approvals[0].Limits != why {
+		t.Errorf("approvals %+v", status.Approvals)
+	}
+	if res := w.expect(exitDone, "sync", "--yes"); !strings.Contains(res.out, "They were let go") {
+		t.Errorf("with --yes it says\n%s", res.out)
+	}
+	w.expect(exitDone, "sync")
+}
+
+// covers F109
+func TestAStandstillIsWorseThanWaitingAndBetterThanFailure(t *testing.T) {
+	t.Parallel()
+	for _, tt := range [][3]int{{exitStandstill, exitHeld, exitStandstill}, {exitAttention, exitStandstill, exitStandstill}, {exitFailed, exitStandstill, exitFailed}} {
+		if got := worse(tt[0], tt[1]); got != tt[2] {
+			t.Errorf("of %d and %d, %d is worse; want %d", tt[0], tt[1], got, tt[2])
+		}
 	}
 }

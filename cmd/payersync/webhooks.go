@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -16,15 +15,16 @@ import (
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/state"
+	"payersync/state/files"
 )
 
 func (a *app) webhooksCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "webhooks",
-		Short:   "Subscribe to webhooks, look at what came in, replay, test",
+		Short:   "Subscribe to webhooks, look at what came in, replay, close, test",
 		Example: "  payersync webhooks subscribe\n  payersync webhooks list --state quarantined",
 	}
-	return subcommands(c, a.webhooksSubscribeCmd(), a.webhooksListCmd(), a.webhooksReplayCmd(), a.webhooksTestCmd())
+	return subcommands(c, a.webhooksSubscribeCmd(), a.webhooksListCmd(), a.webhooksShowCmd(), a.webhooksReplayCmd(), a.webhooksCloseCmd(), a.webhooksTestCmd())
 }
 
 func (a *app) webhooksSubscribeCmd() *cobra.Command {
@@ -65,8 +65,11 @@ func (a *app) subscribe(ctx context.Context, s *session) error {
 	if err := errors.Join(err, keepErr); err != nil {
 		return fmt.Errorf("cannot subscribe to webhooks: %w", err)
 	}
+	made := subscriptionOf(sub)
+	made.Enabled = true
 	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: actor(), Action: "subscribe to webhooks", Subject: sub.ID})
+		_, err := tx.SaveSubscription(state.SubscriptionFacts{Expected: &made})
+		return errors.Join(err, tx.Audit(state.Entry{Actor: actor(), Action: "subscribe to webhooks", Subject: sub.ID}))
 	}); err != nil {
 		return err
 	}
@@ -78,20 +81,26 @@ func (a *app) subscribe(ctx context.Context, s *session) error {
 }
 
 // keepSecrets writes the secrets of a subscription to new files beside the ledger.
+// Where root subscribes, they are the ledger's owner's, who is to use them.
 func keepSecrets(ledger string, sub billing.Subscription, now time.Time) (paths []string, err error) {
+	folder, err := files.OpenFolder(filepath.Dir(ledger))
+	if err != nil {
+		return nil, fmt.Errorf("keep the webhook secret: %w", err)
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
 	for name, secret := range map[string]connector.Secret{"webhook-secret": sub.Secret, "webhook-delivery-key": sub.DeliveryKey} {
 		if secret.IsZero() {
 			continue
 		}
-		path := filepath.Join(filepath.Dir(ledger), fmt.Sprintf("%s-%s", name, now.UTC().Format("20060102T150405.000Z")))
-		f, openErr := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		file := fmt.Sprintf("%s-%s", name, now.UTC().Format("20060102T150405.000Z"))
+		f, openErr := folder.CreateFor(file, filepath.Base(ledger))
 		if openErr != nil {
 			err = errors.Join(err, fmt.Errorf("keep the %s: %w", name, openErr))
 			continue
 		}
 		_, writeErr := f.WriteString(secret.Expose() + "\n")
 		err = errors.Join(err, writeErr, f.Sync(), f.Close())
-		paths = append(paths, path)
+		paths = append(paths, filepath.Join(filepath.Dir(ledger), file))
 	}
 	return paths, err
 }
@@ -134,45 +143,6 @@ func (a *app) webhooksListCmd() *cobra.Command {
 	c.Flags().StringVar(&f.State, "state", "", "only this state (received, reflected, superseded, parked, quarantined, ignored)")
 	c.Flags().IntVar(&f.Limit, "limit", f.Limit, "at most so many; 0 for all")
 	return c
-}
-
-func (a *app) webhooksReplayCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "replay DELIVERY",
-		Short: "Reflect one delivery again",
-		Long: `Puts a delivery back into the inbox and reflects it: its customer is read once more.
-Replaying does no harm, because a delivery is only a hint to look.`,
-		Example: "  payersync webhooks replay event:0b6f1c2e",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			found := false
-			if err := s.ledger.Do(cmd.Context(), func(tx *state.Tx) (err error) {
-				if found, err = tx.ReplayDelivery(args[0]); err != nil || !found {
-					return err
-				}
-				return tx.Audit(state.Entry{Actor: actor(), Action: "replay delivery", Subject: args[0]})
-			}); err != nil {
-				return err
-			}
-			if !found {
-				return fmt.Errorf("cannot replay %q: no delivery with this key names a customer; payersync webhooks list shows the keys", args[0])
-			}
-			drained, err := s.reconciler.Drain(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if a.json() {
-				return printJSON(a.out, drained)
-			}
-			_, err = fmt.Fprintf(a.out, "%s read again.\n", plural(drained.Reflected, "customer"))
-			return err
-		},
-	}
 }
 
 func (a *app) webhooksTestCmd() *cobra.Command {

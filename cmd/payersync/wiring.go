@@ -54,8 +54,17 @@ func (a *app) load() (*config, error) {
 	return cfg, nil
 }
 
-// openLedger opens the ledger and nothing else.
+// openLedger opens the ledger and nothing else, and tells what was found.
 func (a *app) openLedger(ctx context.Context) (*session, error) {
+	s, err := a.openSession(ctx)
+	if err == nil && s.foundText() != "" {
+		a.say("Warning: %s", s.foundText())
+	}
+	return s, err
+}
+
+// openSession opens the ledger and nothing else.
+func (a *app) openSession(ctx context.Context) (*session, error) {
 	cfg, err := a.load()
 	if err != nil {
 		return nil, err
@@ -109,10 +118,20 @@ func (s *session) openBilling(ctx context.Context, a *app, how logConfig) (err e
 	}
 	s.reconciler = &reconcile.Reconciler{
 		Ledger: s.ledger, Billing: s.billing,
-		Lookup: reconcile.Lookup{MaxAge: time.Duration(s.cfg.Lookup.MaxAge), Quarantine: time.Duration(s.cfg.Lookup.Quarantine)},
+		Lookup: s.cfg.lookup(),
 	}
 	s.syncer = &syncer.Syncer{Ledger: s.ledger, Billing: s.billing, Reconciler: s.reconciler, Settings: s.cfg.settings()}
 	return nil
+}
+
+// lookup returns how far the index of the service's customers is believed.
+func (c *config) lookup() reconcile.Lookup {
+	return reconcile.Lookup{
+		MaxAge: time.Duration(c.Lookup.MaxAge), Quarantine: time.Duration(c.Lookup.Quarantine),
+		MaxMissing: func(linked int) int {
+			return max(syncer.Limit(c.Guards.MaxMissing).Of(linked), c.Guards.MaxChangesFloor)
+		},
+	}
 }
 
 // settings returns what every run follows.
@@ -120,10 +139,12 @@ func (c *config) settings() syncer.Settings {
 	g := c.Guards
 	return syncer.Settings{
 		Workers: perSlot * c.Billing.MaxInFlight, Adopt: syncer.Adoption(c.Adoption),
-		ProbeAfter: probeAfter, ResendWithin: resendWithin, Overlap: overlap, Grace: grace,
+		SameMandate: c.Billing.Dialect.LinkWhenCreated == "same",
+		ProbeAfter:  probeAfter, ResendWithin: resendWithin, Overlap: overlap, Grace: grace,
 		Guards: syncer.Guards{
 			MaxChanges: syncer.Limit(g.MaxChanges), MaxChangesFloor: g.MaxChangesFloor,
 			MaxCreates: g.MaxCreates, MaxBlanks: g.MaxBlanks, MaxIdentity: syncer.Limit(g.MaxIdentity),
+			MaxMissing: syncer.Limit(g.MaxMissing),
 		},
 	}
 }
@@ -234,7 +255,7 @@ func loadMapping(path string, info connector.SourceInfo) (*mapping.Mapping, erro
 }
 
 func readMapping(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // the configuration names it; it is only read
 	if err != nil {
 		return nil, usagef("the mapping cannot be read: %w; name the file in connections[].mapping", err)
 	}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"payersync/connector/server"
+)
+
+const (
+	tallyEvery = time.Minute
+	maxTallied = 256 // outcomes of blocks that are counted apart
+)
+
+// deliveryLog logs what becomes of requests to the webhook endpoint. Strangers can
+// send as many as they like and must not write the log by it, so only a delivery
+// that is new has a line of its own. Of all else there is one line for the first of
+// its outcome and client block, and at the end of each minute one with the number
+// of those that came after it. No line holds anything of a request.
+type deliveryLog struct {
+	log *logrus.Logger
+
+	mu    sync.Mutex
+	since map[tallied]int // how many came since the last line; a key for each that had one
+}
+
+// tallied is what is counted together.
+type tallied struct {
+	outcome server.Outcome
+	from    string // the client's block; blank when it is not known
+}
+
+const (
+	otherBlocks                     = "other blocks" // of those beyond maxTallied
+	brokenConnection server.Outcome = "broken_connection"
+)
+
+func newDeliveryLog(log *logrus.Logger) *deliveryLog {
+	return &deliveryLog{log: log, since: make(map[tallied]int)}
+}
+
+// report takes note of one request.
+func (l *deliveryLog) report(e server.Event) {
+	if e.Outcome == server.Accepted {
+		l.log.WithFields(logrus.Fields{"outcome": e.Outcome, "type": e.Type, "state": e.State}).Info("webhook taken in")
+		return
+	}
+	what := tallied{outcome: e.Outcome}
+	if e.Client.IsValid() {
+		what.from = e.Client.String()
+	}
+	l.count(what, e.Err)
+}
+
+// Write takes what the HTTP server says of broken connections, which anybody can
+// cause.
+func (l *deliveryLog) Write(line []byte) (int, error) {
+	l.count(tallied{outcome: brokenConnection}, errors.New(strings.TrimSpace(string(line))))
+	return len(line), nil
+}
+
+// run writes the minutes' lines until ctx ends.
+func (l *deliveryLog) run(ctx context.Context) {
+	tick := time.NewTicker(tallyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.flush()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *deliveryLog) count(what tallied, why error) {
+	if what, first := l.add(what); first {
+		l.line(what, 1, why)
+	}
+}
+
+// add counts one, and reports whether it is the first of its kind. Beyond the
+// bound, blocks are counted together.
+func (l *deliveryLog) add(what tallied) (as tallied, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.since[what]; !known && len(l.since) >= maxTallied {
+		what.from = otherBlocks
+	}
+	if _, known := l.since[what]; !known {
+		l.since[what] = 0
+		return what, true
+	}
+	l.since[what]++
+	return what, false
+}
+
+// flush writes a line for each kind that came again since its last one, and forgets
+// the others.
+func (l *deliveryLog) flush() {
+	again := l.take()
+	for _, what := range slices.SortedFunc(maps.Keys(again), compareTallied) {
+		l.line(what, again[what], nil)
+	}
+}
+
+func (l *deliveryLog) take() map[tallied]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.since, func(_ tallied, n int) bool { return n == 0 })
+	again := maps.Clone(l.since)
+	for what := range l.since {
+		l.since[what] = 0
+	}
+	return again
+}
+
+func compareTallied(a, b tallied) int {
+	return cmp.Or(cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.from, b.from))
+}
+
+func (l *deliveryLog) line(what tallied, count int, why error) {
+	entry := l.log.WithFields(logrus.Fields{"outcome": what.outcome, "count": count})
+	if what.from != "" {
+		entry = entry.WithField("from", what.from)
+	}
+	if why != nil {
+		entry = entry.WithError(why)
+	}
+	switch what.outcome {
+	case server.Repeated:
+		entry.Info("webhook taken in")
+	case server.Busy, server.NotStored, server.Panicked, server.NotReady:
+		entry.Error("webhook not stored")
+	case brokenConnection:
+		entry.Debug("a connection broke")
+	default:
+		entry.Warn("webhook refused")
+	}
+}

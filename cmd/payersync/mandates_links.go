@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// mostLinks is how many lost links are fetched without a person's word.
+const mostLinks = 200
+
+func (a *app) mandatesLinksCmd() *cobra.Command {
+	var connection string
+	var lost, yes bool
+	c := &cobra.Command{
+		Use:   "links --lost",
+		Short: "Fetch every signing link that was lost",
+		Long: `Asks the billing service again for the signing link of every mandate that waits for a
+signature and whose link nobody has: its answer was lost, or the ledger was rebuilt.
+What another request gives is said by billing.dialect.link_when_created: the same
+mandate, a new one in the place of the open one (each is asked about then), or
+unknown (all are asked about at once, or --yes is given). Stopped half way, run it
+again: it goes on with those that are still lost. The audit log keeps who asked.`,
+		Example: "  payersync mandates links --lost\n  payersync mandates links --lost --connection acme --yes",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !lost {
+				return usagef("say which links: payersync mandates links --lost")
+			}
+			s, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			if err := s.cfg.has(connection); err != nil {
+				return err
+			}
+			payers, err := s.ledger.LostLinks(cmd.Context(), connection)
+			if err != nil {
+				return err
+			}
+			if payers, err = a.chooseLost(s, payers, yes); err != nil {
+				return err
+			}
+			return a.fetchLost(cmd.Context(), s, payers)
+		},
+	}
+	c.Flags().BoolVar(&lost, "lost", false, "those whose link nobody has")
+	c.Flags().StringVar(&connection, "connection", "", "only this connection")
+	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
+	return c
+}
+
+// chooseLost returns the payers whose link may be asked for again.
+func (a *app) chooseLost(s *session, payers []state.Payer, yes bool) ([]state.Payer, error) {
+	mode := s.cfg.Billing.Dialect.LinkWhenCreated
+	switch {
+	case len(payers) == 0, mode != "new" && yes, mode == "same" && len(payers) <= mostLinks:
+		return payers, nil
+	case !isTerminal(a.in) && mode == "new":
+		return nil, usagef("billing.dialect.link_when_created says that another request replaces the open mandate, so each of the %s is asked about: run it on a terminal, or name one with payersync mandates request", plural(len(payers), "payer"))
+	case !isTerminal(a.in):
+		return nil, usagef("the links of %s would be asked for again: add --yes", plural(len(payers), "payer"))
+	case mode != "new":
+		if a.asks("Ask again for the signing links of %s?", plural(len(payers), "payer")) {
+			return payers, nil
+		}
+		return nil, nil
+	}
+	var chosen []state.Payer
+	for _, p := range payers {
+		if a.asks("Replace the open mandate of record %s by a new one?", visible(p.SourceID)) {
+			chosen = append(chosen, p)
+		}
+	}
+	return chosen, nil
+}
+
+// linksReport is what `mandates links` did.
+type linksReport struct {
+	Asked   int `json:"asked"`
+	Fetched int `json:"fetched"`
+	Failed  int `json:"failed"`
+}
+
+// fetchLost asks for the links one after the other. One payer's refusal keeps no
+// other from its turn; a service that does not answer ends it.
+func (a *app) fetchLost(ctx context.Context, s *session, payers []state.Payer) error {
+	ids := make([]string, len(payers))
+	for i, p := range payers {
+		ids[i] = p.Connection + "/" + p.SourceID
+	}
+	if len(payers) > 0 {
+		if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+			return tx.Audit(state.Entry{Actor: actor(), Action: "fetch lost signing links", Subject: plural(len(payers), "payer"), Reason: strings.Join(ids, ", ")})
+		}); err != nil {
+			return err
+		}
+	}
+	progress := reporter(a.errOut, a.now)
+	r := linksReport{Asked: len(payers)}
+	var ended error
+	for i, p := range payers {
+		progress(syncer.Progress{Stage: "links", Done: i, Total: len(payers)})
+		_, err := s.syncer.RequestLink(ctx, p, syncer.Operator{Name: actor()})
+		switch fault := connector.FaultOf(err); {
+		case err == nil, errors.Is(err, syncer.ErrHasMandate):
+			r.Fetched++
+			continue
+		case ctx.Err() != nil, fault == connector.FaultThrottled, fault == connector.FaultUnavailable, fault == connector.FaultUnauthorized:
+			ended = err
+		default:
+			r.Failed++
+			a.report(fmt.Errorf("%s: cannot fetch the signing link: %w", visible(p.SourceID), err))
+		}
+		if ended != nil {
+			break
+		}
+	}
+	if err := a.showLinks(r); err != nil || ended != nil {
+		return errors.Join(err, ended)
+	}
+	if r.Failed > 0 {
+		return exitError(exitAttention)
+	}
+	return nil
+}
+
+func (a *app) showLinks(r linksReport) error {
+	if a.json() {
+		return printJSON(a.out, r)
+	}
+	if r.Asked == 0 {
+		_, err := fmt.Fprintln(a.out, "No signing link is lost, or none was chosen.")
+		return err
+	}
+	_, err := fmt.Fprintf(a.out, "%s of %d fetched, %d failed. payersync mandates list --links shows them.\n", plural(r.Fetched, "link"), r.Asked, r.Failed)
+	return err
+}

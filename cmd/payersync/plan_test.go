@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// planReport is what `plan --output json` prints for a connection.
+type planReport struct {
+	syncer.Result
+	Changes []changeReport       `json:"changes"`
+	Held    []state.AttentionRow `json:"held"`
+}
+
+// However it is written, it is one value with these keys in this order, and lists
+// that are never null.
+func TestAPlanIsPrintedAsOneDocument(t *testing.T) {
+	t.Parallel()
+	for name, rows := range map[string][]row{
+		"nothing":          nil,
+		"held alone":       {{ID: "B1", Email: "nameless@example.org"}},
+		"changes alone":    people(3),
+		"changes and held": append(people(2*pageSize+3), row{ID: "B1", Email: "<&>"}, row{ID: "B2"}),
+	} {
+		w := newWorld(t, rows)
+		r := w.run("plan", "--output", "json")
+		report := decode[planReport](t, r)
+		if report.Changes == nil || report.Held == nil || len(report.Changes) < len(rows)-len(report.Held) {
+			t.Errorf("%s: of %d rows %d changes and %d held are printed", name, len(rows), len(report.Changes), len(report.Held))
+		}
+		var want bytes.Buffer
+		if err := printJSON(&want, report); err != nil {
+			t.Fatal(err)
+		}
+		if r.out != want.String() {
+			t.Errorf("%s: printed\n%.2000s\nwant\n%.2000s", name, r.out, &want)
+		}
+	}
+}
+
+// Not parallel: others would be counted with it.
+//
+// covers F19
+func TestAPlanIsNotHeldInMemoryToBePrinted(t *testing.T) {
+	const most = 3 << 20
+	rows := people(2000)
+	for i := range rows {
+		rows[i].Street = strings.Repeat("Mill Lane ", 250)
+		if i%4 == 0 {
+			rows[i].Name = ""
+		}
+	}
+	w := newWorld(t, rows)
+	w.run("plan")
+	var printed heaviest
+	a := &app{
+		program: program{out: &printed, errOut: io.Discard, getenv: func(name string) (string, bool) {
+			if v, ok := w.env[name]; ok {
+				return v, ok
+			}
+			return os.LookupEnv(name)
+		}},
+		now: time.Now, config: w.path("payersync.yaml"), output: "json",
+	}
+	s, err := a.openLedger(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	before := heapInUse()
+	if err := a.showPlan(t.Context(), s, syncer.Result{Connection: "acme", Plan: new(state.Plan)}, 0); err != nil {
+		t.Fatal(err)
+	}
+	grown := int64(printed.heap) - int64(before)
+	t.Logf("a plan of %d KiB was printed with %d KiB", printed.bytes>>10, grown>>10)
+	if printed.bytes < most || !strings.HasSuffix(printed.end, "]}\n") {
+		t.Errorf("%d bytes were printed, which end in %q", printed.bytes, printed.end)
+	}
+	if grown > most {
+		t.Errorf("it took %d KiB, want at most %d", grown>>10, most>>10)
+	}
+}
+
+// heaviest notes how much is in use while something is written to it.
+type heaviest struct {
+	heap  uint64
+	bytes int
+	end   string
+}
+
+func (h *heaviest) Write(p []byte) (int, error) {
+	if h.bytes += len(p); h.bytes>>20 != (h.bytes-len(p))>>20 {
+		h.heap = max(h.heap, heapInUse())
+	}
+	h.end = string(p[max(0, len(p)-10):])
+	return len(p), nil
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	yaml "go.yaml.in/yaml/v4"
+)
+
+// differs lists what shipped examples set to something else than the program
+// does by itself, each with the reason. Whoever copies an example copies this.
+var differs = map[string]string{
+	"billing.authorize_url":                  "no default: shown for services that want a person's consent",
+	"billing.scopes":                         "no default: shown for services that want a person's consent",
+	"billing.profile":                        "the quick start speaks to the sandbox",
+	"billing.webhook.signature.key":          "left out it means the same; the example shows every key",
+	"billing.webhook.signature.tolerance":    "left out it means the same; the example shows every key",
+	"connections[].schedule":                 "without one serve does not sync",
+	"connections[].source.active":            "no default: names a column of the books in question",
+	"connections[].source.custom_connection": "the snippet is about the one kind of app that is not the usual one",
+	"connections[].source.delimiter":         "left out it means the same; the example shows every key",
+	"connections[].source.encoding":          "left out it means the same; the example shows every key",
+	"connections[].source.preset":            "left out it means the same; the example shows every key",
+	"connections[].source.host":              "the snippet is about a server elsewhere",
+	"connections[].source.password":          "no default: servers on the same machine may want none",
+	"log.format":                             "the quick start is watched by a person at a terminal",
+}
+
+// covers F31, F35
+func TestAShippedExampleDiffersFromTheDefaultOnlyForAReason(t *testing.T) {
+	t.Parallel()
+	unused := maps.Clone(differs)
+	for name, text := range shippedConfigs(t) {
+		for _, key := range keysThatDiffer(t, name, text) {
+			if differs[key] == "" {
+				t.Errorf("%s sets %s to something else than its default; make it the default, or list it here with the reason", name, key)
+			}
+			delete(unused, key)
+		}
+	}
+	for key := range unused {
+		t.Errorf("no shipped example sets %s to something else than its default; remove it from the list", key)
+	}
+}
+
+// shippedConfigs returns every configuration that payersync ships or prints, by
+// where it stands. Snippets are completed to whole configurations.
+func shippedConfigs(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, file := range []string{"configs/payersync.example.yaml", "configs/quickstart/payersync.yaml"} {
+		out[file] = readShipped(t, file)
+	}
+	for _, kind := range append(sourceKinds(), "") {
+		files, err := firstFiles(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(files, func(f firstFile) bool { return f.name == "payersync.yaml" })
+		out["init --source "+kind] = string(files[i].data)
+	}
+	readmes, err := filepath.Glob("../../*/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(readmes, "../../README.md", "../../connector/README.md") {
+		file := strings.TrimPrefix(path, "../../")
+		for i, block := range yamlBlock.FindAllStringSubmatch(readShipped(t, file), -1) {
+			if text, ok := completed(block[1]); ok {
+				out[fmt.Sprintf("%s, block %d", file, i+1)] = text
+			}
+		}
+	}
+	return out
+}
+
+var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// completed makes a configuration of a snippet; false for one that is of another
+// kind of file.
+func completed(snippet string) (text string, ok bool) {
+	billing, _, _ := strings.Cut(minimal, "connections:")
+	switch {
+	case strings.HasPrefix(snippet, "billing:"):
+		_, connections, _ := strings.Cut(minimal, "connections:")
+		return snippet + "connections:" + connections, true
+	case strings.HasPrefix(snippet, "connections:"):
+		return billing + snippet, true
+	case strings.HasPrefix(snippet, "source: {"):
+		return billing + "connections:\n  - name: a\n    " + strings.ReplaceAll(strings.TrimSpace(snippet), "\n", "\n    ") + "\n", true
+	case strings.HasPrefix(snippet, "- name:"):
+		return billing + "connections:\n  " + strings.ReplaceAll(strings.TrimSpace(snippet), "\n", "\n  ") + "\n", true
+	}
+	return "", false
+}
+
+func readShipped(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("../..", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// keysThatDiffer returns the keys without which the configuration would be
+// another. A key that cannot be left out has no default.
+func keysThatDiffer(t *testing.T, name, text string) (out []string) {
+	t.Helper()
+	text = fileSecret.ReplaceAllString(text, "env:WEBHOOK_SECRET")
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	whole, err := parseShipped(&doc)
+	if err != nil {
+		t.Fatalf("%s:\n%v", name, err)
+	}
+	eachKey(doc.Content[0], "", func(key string, without func() (restore func())) {
+		restore := without()
+		rest, err := parseShipped(&doc)
+		restore()
+		if err == nil && !reflect.DeepEqual(whole, rest) {
+			out = append(out, key)
+		}
+	})
+	return out
+}
+
+var fileSecret = regexp.MustCompile(`file:/[\w./]+`)
+
+func parseShipped(doc *yaml.Node) (*config, error) {
+	text, err := yaml.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	anything := func(string) (string, bool) { return "hunter2-secret-of-32-bytes-or-more", true }
+	return parseConfig("payersync.yaml", text, 0, anything)
+}
+
+// eachKey visits every key below node that holds no further keys. Elements of
+// lists are visited by one name.
+func eachKey(node *yaml.Node, at string, visit func(key string, without func() (restore func()))) {
+	switch {
+	case node.Kind == yaml.SequenceNode:
+		for _, element := range node.Content {
+			eachKey(element, at+"[]", visit)
+		}
+	case node.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key, value := strings.TrimPrefix(at+"."+node.Content[i].Value, "."), node.Content[i+1]
+			eachKey(value, key, visit)
+			if value.Kind == yaml.MappingNode || value.Kind == yaml.SequenceNode && len(value.Content) > 0 && value.Content[0].Kind == yaml.MappingNode {
+				continue
+			}
+			visit(key, func() func() {
+				all := slices.Clone(node.Content)
+				node.Content = slices.Delete(slices.Clone(node.Content), i, i+2)
+				return func() { node.Content = all }
+			})
+		}
+	}
+}

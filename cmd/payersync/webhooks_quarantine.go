@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/reconcile"
+	"payersync/connector/server"
+	"payersync/state"
+)
+
+// deliveryReport is one delivery as `webhooks show` prints it.
+type deliveryReport struct {
+	state.StoredDelivery
+	Members []billing.EventMember `json:"members"`        // what it consists of, without values
+	Body    string                `json:"body,omitempty"` // only with --body
+}
+
+func (a *app) webhooksShowCmd() *cobra.Command {
+	var whole bool
+	c := &cobra.Command{
+		Use:   "show DELIVERY",
+		Short: "Show one delivery: what became of it, and what it consists of",
+		Long: `Shows one delivery, and for one that was not understood why. Its members are listed
+without their values, as billing.webhook.event_paths would name them: a delivery may
+hold names and addresses. --body prints it as it came, and the audit log keeps who
+looked. The hash at the end of a delivery's key may be left out.`,
+		Example: "  payersync webhooks show event:0b6f1c2e",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.showDelivery(cmd.Context(), s, args[0], whole)
+		},
+	}
+	c.Flags().BoolVar(&whole, "body", false, "print the delivery as it came; the audit log keeps who looked")
+	return c
+}
+
+func (a *app) showDelivery(ctx context.Context, s *session, name string, whole bool) error {
+	d, body, err := s.deliveryNamed(ctx, name)
+	if err != nil {
+		return err
+	}
+	r := deliveryReport{StoredDelivery: d}
+	r.Members, _ = billing.EventMembers(body) // what is no object has none, and its detail says so
+	if whole {
+		if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+			return tx.Audit(state.Entry{Actor: actor(), Action: "show delivery body", Subject: d.DeliveryKey})
+		}); err != nil {
+			return err
+		}
+		r.Body = string(body)
+	}
+	if a.json() {
+		return printJSON(a.out, r)
+	}
+	a.printDelivery(r)
+	return nil
+}
+
+func (a *app) printDelivery(r deliveryReport) {
+	rows := [][]string{
+		{"Delivery", r.DeliveryKey}, {"Received", r.ReceivedAt}, {"Type", r.EventType}, {"Customer", r.BillingID}, {"Mandate", r.MandateID},
+		{"State", r.State}, {"Why", r.Detail}, {"Came again", fmt.Sprint(r.Repeats)},
+	}
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(a.out, "%-11s %s\n", row[0], visible(row[1]))
+		}
+	}
+	if len(r.Members) > 0 {
+		fmt.Fprintln(a.out, "\nIt consists of")
+		var rows [][]string
+		for _, m := range r.Members {
+			rows = append(rows, []string{m.Path, m.Kind})
+		}
+		printTable(a.out, []string{"Member", "Value"}, rows)
+	}
+	if r.Body != "" {
+		fmt.Fprintf(a.out, "\n%s\n", shownLines(r.Body))
+	}
+}
+
+// deliveryNamed finds the one delivery that a person means, and its body.
+func (s *session) deliveryNamed(ctx context.Context, name string) (state.StoredDelivery, []byte, error) {
+	d, err := s.ledger.DeliveryNamed(ctx, name)
+	if err != nil {
+		return state.StoredDelivery{}, nil, err
+	}
+	if d == nil {
+		return state.StoredDelivery{}, nil, fmt.Errorf("no delivery has the key %q, or several begin with it; payersync webhooks list shows the keys", name)
+	}
+	body, err := s.ledger.DeliveryBody(ctx, d.DeliveryKey)
+	return *d, body, err
+}
+
+func (a *app) webhooksReplayCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "replay DELIVERY…",
+		Short: "Reflect deliveries again, or understand them anew",
+		Long: `Puts deliveries back into the inbox and reflects them: their customers are read once
+more. One that was not understood is read anew with the present
+billing.webhook.event_paths. Replaying does no harm, because a delivery is only a
+hint to look. The hash at the end of a delivery's key may be left out.`,
+		Example: "  payersync webhooks replay event:0b6f1c2e",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			for _, name := range args {
+				if err := s.replay(cmd.Context(), name); err != nil {
+					return err
+				}
+			}
+			drained, err := s.reconciler.Drain(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.showDrained(drained)
+		},
+	}
+}
+
+func (a *app) showDrained(drained reconcile.DrainResult) error {
+	if a.json() {
+		return printJSON(a.out, drained)
+	}
+	text := plural(drained.Reflected+drained.Superseded, "customer") + " read again"
+	if drained.Parked > 0 {
+		text += fmt.Sprintf(", %d not known yet and looked for again later", drained.Parked)
+	}
+	_, err := fmt.Fprintln(a.out, text+".")
+	return err
+}
+
+// replay puts one delivery back.
+func (s *session) replay(ctx context.Context, name string) error {
+	d, body, err := s.deliveryNamed(ctx, name)
+	if err != nil {
+		return fmt.Errorf("cannot replay: %w", err)
+	}
+	quarantined := d.State == string(connector.InboxQuarantined)
+	if !quarantined && d.BillingID == "" && d.MandateID == "" {
+		return fmt.Errorf("cannot replay %s: it names neither a customer nor a mandate, so there is nothing to read", visible(d.DeliveryKey))
+	}
+	anew := s.understand(d.DeliveryKey, body)
+	if quarantined && anew.State == connector.InboxQuarantined {
+		return fmt.Errorf("cannot replay %s: %s See payersync webhooks show %[1]s, and name its members in billing.webhook.event_paths; or give it up with payersync webhooks close",
+			visible(d.DeliveryKey), anew.Detail)
+	}
+	return s.ledger.Do(ctx, func(tx *state.Tx) error {
+		if quarantined {
+			if err := tx.RereadDelivery(anew); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ReplayDelivery(d.DeliveryKey); err != nil {
+			return err
+		}
+		return tx.Audit(state.Entry{Actor: actor(), Action: "replay delivery", Subject: d.DeliveryKey})
+	})
+}
+
+// understand reads a stored delivery anew: the configuration may say by now where
+// its ids are. Its headers are not stored.
+func (s *session) understand(key string, body []byte) state.Delivery {
+	paths := billing.DefaultEventPaths()
+	if hook := s.cfg.Billing.Webhook; hook != nil {
+		paths = hook.EventPaths
+	}
+	d, _ := server.Understand(paths, http.Header{}, body)
+	d.Key = key
+	return d
+}
+
+func (a *app) webhooksCloseCmd() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "close DELIVERY… --reason TEXT",
+		Short: "Give up deliveries that nobody can understand",
+		Long: `Closes deliveries that were not understood, or whose customer nobody knows, so that
+they no longer need a person. They stay in the inbox as ignored, and the audit log
+keeps who closed them and why. What they meant is left to the sweep. The hash at the
+end of a delivery's key may be left out.`,
+		Example: "  payersync webhooks close event:0b6f1c2e --reason 'a test of the provider'",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(reason) == "" {
+				return usagef("closing a delivery takes a reason: --reason 'a test of the provider'")
+			}
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			for _, name := range args {
+				if err := a.closeDelivery(cmd.Context(), s, name, reason); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	return c
+}
+
+func (a *app) closeDelivery(ctx context.Context, s *session, name, reason string) error {
+	d, _, err := s.deliveryNamed(ctx, name)
+	if err != nil {
+		return fmt.Errorf("cannot close: %w", err)
+	}
+	closed := false
+	if err := s.ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		if closed, err = tx.DismissDelivery(d.DeliveryKey, "It was closed by a person; the audit log has the reason."); err != nil || !closed {
+			return err
+		}
+		return tx.Audit(state.Entry{Actor: actor(), Action: "close delivery", Subject: d.DeliveryKey, Reason: reason})
+	}); err != nil {
+		return err
+	}
+	if !closed {
+		return fmt.Errorf("cannot close %s: it is %s, and only quarantined and parked deliveries wait to be closed", visible(d.DeliveryKey), d.State)
+	}
+	a.say("Delivery %s is closed.", visible(d.DeliveryKey))
+	if a.json() {
+		return printJSON(a.out, map[string]string{"delivery_key": d.DeliveryKey})
+	}
+	return nil
+}
