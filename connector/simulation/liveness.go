@@ -23,7 +23,8 @@ const (
 // connector at work, and then demands that everything has converged (L1 to L5).
 func (w *world) heal() error {
 	w.logf("── heal")
-	w.healed, w.full, w.books.broken = true, false, false
+	w.healed, w.full, w.books.broken, w.spells = true, false, false, nil
+	w.putClockRight()
 	for _, p := range w.procs {
 		p.fuse.Store(0)
 		if p.dead.Load() {

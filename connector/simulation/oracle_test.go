@@ -88,6 +88,24 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 		}},
 		{"a secret in a log line", "S15", func(w *world) { w.logger.Info("https://localhost/sign/abc") }},
 		{"a personal value in attention", "S15", func(w *world) { w.oracle.told("attention", "r1@payer.test is wrong") }},
+		{"a run that reads the list again and again", "L4", func(w *world) {
+			w.plan.strict = true
+			run := w.oracle.runBegins(w.procs[0])
+			for pass := range mostPasses + 1 {
+				w.oracle.listed(call{p: w.procs[0], op: "list", pass: pass, run: run}, true, []byte("[]"))
+			}
+		}},
+		{"a create beside a list that lacks whom the ledger knows", "S17", func(w *world) {
+			w.plan.strict = true
+			w.payers(1)
+			w.syncs()
+			w.do(w.wait(time.Second))
+			run := w.oracle.runBegins(w.procs[0])
+			for pass := range 2 {
+				w.oracle.listed(call{p: w.procs[0], op: "list", pass: 100 + pass, run: run, at: time.Now()}, true, []byte("[]"))
+			}
+			w.oracle.judgeLook(call{p: w.procs[0], op: "create", id: "R2", run: run}, time.Now().Add(-time.Millisecond))
+		}},
 		{"too many requests in a second", "S18", func(w *world) {
 			w.plan.rate = 5
 			for range 5 + jitter + 1 {

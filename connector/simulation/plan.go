@@ -31,6 +31,8 @@ type plan struct {
 	doubles   float64               // chance that the network delivers a request twice
 	deaf      bool                  // no webhook ever arrives, healed or not
 	outages   map[int]time.Duration // by step: for how long nothing gets through to the service
+	troubles  []trouble
+	strict    bool // troubles may be drawn: the judge wants what holds under them
 
 	variant variant
 	without map[string]bool // faults left out, by name: for shrinking
@@ -67,13 +69,14 @@ func draw(seed uint64) plan {
 		p.weather.odds[faultLate] = 0.1 + 0.2*r.Float64()
 	}
 	p.switches = drawSwitches(r)
-	p.drawTrouble(rand.New(rand.NewPCG(seed, 5)))
+	p.drawNet(rand.New(rand.NewPCG(seed, 5)))
+	p.drawTroubles(named(troubles))
 	return p
 }
 
-// drawTrouble gives some seeds an outage, a network that repeats requests, or one
+// drawNet gives some seeds an outage, a network that repeats requests, or one
 // that loses every webhook.
-func (p *plan) drawTrouble(r *rand.Rand) {
+func (p *plan) drawNet(r *rand.Rand) {
 	if r.IntN(6) == 0 {
 		p.doubles = 0.2 * r.Float64()
 	}

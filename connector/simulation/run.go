@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,7 +115,7 @@ func (o outcome) signature() string {
 
 // shrink leaves out steps and faults for as long as the same invariant breaks.
 func shrink(o outcome, again func(plan) outcome) outcome {
-	for _, f := range append([]string{"crash", "disturb", string(faultOutage)}, faultNames()...) {
+	for _, f := range slices.Concat([]string{"crash", "disturb", string(faultOutage)}, troubleKinds, faultNames()) {
 		p := o.plan
 		p.without = cloneSet(p.without)
 		p.without[f] = true

@@ -89,6 +89,9 @@ func (w *world) next(n int) error {
 		return nil
 	}
 	w.logf("── %d %s", n, s.name)
+	if err := w.befall(n); err != nil {
+		return fmt.Errorf("step %d: %w", n, err)
+	}
 	if roll < w.plan.crashes && !w.plan.without["crash"] {
 		for _, p := range w.procs {
 			p.fuse.Store(fuse)
@@ -196,7 +199,7 @@ func (w *world) as(p *process, f func() error) error {
 func (w *world) sync(p *process, kind connector.RunKind) error {
 	return w.as(p, func() error {
 		r := w.oracle.runBegins(p)
-		res, err := p.syncer.Run(context.Background(), w.connection(), syncer.Options{
+		res, err := p.syncer.Run(context.WithValue(context.Background(), runKey{}, r), w.connection(), syncer.Options{
 			Kind: kind, Trigger: "manual", Actor: "operator", Holder: p.name, Approve: r.approve,
 		})
 		var open *state.ErrRunOpen
@@ -207,6 +210,9 @@ func (w *world) sync(p *process, kind connector.RunKind) error {
 			w.reach("lease lost")
 		}
 		w.logf("%s run %s: %s %+v err %t", p.name, kind, res.Outcome, res.Counts, err != nil || res.Err != nil)
+		if err == nil && res.Err == nil && !p.dead.Load() {
+			w.oracle.learns(p)
+		}
 		if err == nil && !p.dead.Load() {
 			w.oracle.runEnded(p, r, kind, res)
 		}
@@ -244,6 +250,9 @@ func (w *world) sweep(p *process) error {
 	return w.as(p, func() error {
 		res, err := p.syncer.Reconciler.Sweep(context.Background())
 		w.logf("%s sweep: %+v err %t", p.name, res, err != nil)
+		if err == nil && !p.dead.Load() {
+			w.oracle.learns(p)
+		}
 		if res.Repaired > 0 {
 			w.reach("sweep repaired a status")
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
+	"slices"
+	"time"
 
 	"payersync/connector"
 	"payersync/connector/billing"
@@ -12,6 +14,9 @@ import (
 	"payersync/connector/syncer"
 	"payersync/state"
 )
+
+// variantSeeds is within how many seeds a weaker variant must be caught.
+const variantSeeds = 1000
 
 // variant is a weaker protocol in place of a part of the product. The zero value
 // is the product. Each exists to show that the oracle catches it.
@@ -21,8 +26,10 @@ type variant struct {
 	remote       func(*world, *billing.Client) syncer.Billing
 	drain        func(*process) func(context.Context) (reconcile.DrainResult, error)
 	applyPayload func(p *process, body []byte) (status int)
-	hurried      bool // no quarantine after a restore
-	sweepless    bool // nobody looks for what no webhook told
+	seeds        int      // within how many it must be caught; variantSeeds when 0
+	hurried      bool     // no quarantine after a restore
+	sweepless    bool     // nobody looks for what no webhook told
+	troubles     []string // that its seeds draw, whatever others draw
 }
 
 func (v variant) wrap(w *world, c *billing.Client) syncer.Billing {
@@ -43,9 +50,21 @@ var variants = []variant{
 	{name: "incomplete pass counts as complete", breaks: []string{"S4", "S17"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return hasty{c} }},
 	{name: "payloads applied as they come", breaks: []string{"S8", "S9", "L2"}, applyPayload: applyAsItComes},
 	{name: "payloads applied unless older", breaks: []string{"S8", "S9", "L2"}, applyPayload: applyUnlessOlder},
-	{name: "ticket taken after the read", breaks: []string{"S9"}, drain: drainUnordered},
+	{name: "ticket taken after the read", breaks: []string{"S9"}, drain: drainUnordered, seeds: 3 * variantSeeds},
 	{name: "no sweep", breaks: []string{"L1", "L2"}, sweepless: true},
 	{name: "no quarantine after a restore", breaks: []string{"S1", "S4"}, hurried: true},
+	{name: "an empty list counts as proof", breaks: []string{"S1", "S17"}, troubles: []string{listEmpty}, remote: func(w *world, c *billing.Client) syncer.Billing {
+		return &credulous{Client: c, w: w, of: func(listed int) bool { return listed == 0 }}
+	}},
+	{name: "a short list counts as proof", breaks: []string{"S1", "S17"}, troubles: []string{listShort, pagesLost, listBehind}, remote: func(w *world, c *billing.Client) syncer.Billing {
+		return &credulous{Client: c, w: w, of: func(int) bool { return true }}
+	}},
+	{name: "a list without keys counts", breaks: []string{"S1", "S17"}, troubles: []string{listKeyless}, remote: func(_ *world, c *billing.Client) syncer.Billing {
+		return &presuming{Client: c, shown: map[string]map[string]string{}}
+	}},
+	{name: "no second look for 15 minutes", breaks: []string{"S1"}, troubles: []string{lateLook}, remote: func(w *world, c *billing.Client) syncer.Billing {
+		return &resting{Client: c, w: w}
+	}},
 }
 
 // rebuilding sends what the mapping makes of the record now, not what was frozen.
@@ -164,7 +183,7 @@ func applyAsItComes(p *process, body []byte) int {
 		return http.StatusServiceUnavailable
 	}
 	_ = p.ledger.Do(context.Background(), func(tx *state.Tx) error {
-		_, err := tx.Receive(state.Delivery{Key: "event:" + textOf(body, "eventId"), BillingID: textOf(body, "customerId"), Body: body, State: connector.InboxReflected})
+		_, err := tx.Receive(state.Delivery{Key: "event:" + textOf(body, "eventId") + ":", BillingID: textOf(body, "customerId"), Body: body, State: connector.InboxReflected})
 		return err
 	})
 	return http.StatusOK
@@ -186,7 +205,7 @@ func applyUnlessOlder(p *process, body []byte) int {
 // drainUnordered reads first and asks for its place in the order afterwards.
 func drainUnordered(p *process) func(context.Context) (reconcile.DrainResult, error) {
 	return func(ctx context.Context) (res reconcile.DrainResult, err error) {
-		open, err := p.ledger.OpenDeliveries(ctx, 100)
+		open, err := p.ledger.OpenDeliveries(ctx, 0, 100)
 		for _, d := range open {
 			if !d.Known {
 				continue
@@ -210,5 +229,101 @@ func drainUnordered(p *process) func(context.Context) (reconcile.DrainResult, er
 			res.Reflected++
 		}
 		return res, err
+	}
+}
+
+// credulous takes whom a list lacks for gone, and asks nobody, where the list is of
+// a kind.
+type credulous struct {
+	*billing.Client
+	w      *world
+	of     func(listed int) bool
+	listed map[string]bool // by the newest complete list; nil for none
+}
+
+func (t *credulous) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
+	return func(yield func([]connector.RemoteCustomer, error) bool) {
+		listed := map[string]bool{}
+		for page, err := range t.Client.Customers(ctx) {
+			for _, c := range page {
+				listed[c.ID] = true
+			}
+			if !yield(page, err) || err != nil {
+				return
+			}
+		}
+		t.listed = listed
+	}
+}
+
+func (t *credulous) Customer(ctx context.Context, id string) (connector.RemoteCustomer, error) {
+	if t.listed != nil && !t.listed[id] && t.of(len(t.listed)) {
+		return connector.RemoteCustomer{}, &connector.RemoteError{Op: "read customer", Fault: connector.FaultNotFound, Status: http.StatusNotFound, Detail: "no list has it"}
+	}
+	return t.Client.Customer(ctx, id)
+}
+
+// presuming takes a list for one that shows keys: those it has read itself it puts
+// back, and of all others it believes that they have none.
+type presuming struct {
+	*billing.Client
+	shown map[string]map[string]string
+}
+
+func (t *presuming) Customer(ctx context.Context, id string) (connector.RemoteCustomer, error) {
+	c, err := t.Client.Customer(ctx, id)
+	if err == nil {
+		t.shown[id] = c.ExternalData
+	}
+	return c, err
+}
+
+func (t *presuming) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
+	return func(yield func([]connector.RemoteCustomer, error) bool) {
+		for page, err := range t.Client.Customers(ctx) {
+			for i, c := range page {
+				switch {
+				case len(c.ExternalData) > 0:
+				case len(t.shown[c.ID]) > 0:
+					page[i].ExternalData = t.shown[c.ID]
+				default:
+					page[i].ExternalData = map[string]string{"note": "none"}
+				}
+			}
+			if !yield(page, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// resting reads no list within 15 minutes of two that it has read, and goes by the
+// last of them.
+type resting struct {
+	*billing.Client
+	w     *world
+	read  []time.Time // when the newest complete lists were read
+	pages [][]connector.RemoteCustomer
+}
+
+func (t *resting) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
+	return func(yield func([]connector.RemoteCustomer, error) bool) {
+		t.read = slices.DeleteFunc(t.read, func(at time.Time) bool { return t.w.now().Sub(at) > 15*time.Minute })
+		if len(t.read) >= 2 {
+			for _, page := range t.pages {
+				if !yield(page, nil) {
+					return
+				}
+			}
+			return
+		}
+		var pages [][]connector.RemoteCustomer
+		for page, err := range t.Client.Customers(ctx) {
+			if !yield(page, err) || err != nil {
+				return
+			}
+			pages = append(pages, page)
+		}
+		t.pages, t.read = pages, append(t.read, t.w.now())
 	}
 }

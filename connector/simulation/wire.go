@@ -57,6 +57,7 @@ type call struct {
 	pass  int       // that the page belongs to
 	asked bool      // an operator asked for it
 	given bool      // its sender has given it up
+	run   *runSeen  // that it belongs to; nil for none
 	at    time.Time // when it was sent
 }
 
@@ -117,6 +118,7 @@ func (w *world) endless() bool {
 
 func newCall(p *process, req *http.Request) (call, error) {
 	c := call{p: p, req: req, op: "other", asked: p.w.operator}
+	c.run, _ = req.Context().Value(runKey{}).(*runSeen)
 	if req.Body != nil {
 		var err error
 		if c.body, err = io.ReadAll(req.Body); err != nil {
@@ -243,6 +245,7 @@ func (w *world) serve(c call) *http.Response {
 	if w.poisoned(c) {
 		return stubbed(http.StatusUnprocessableEntity, "application/json", `{"code":"POISON"}`, "")
 	}
+	w.readers(c)
 	watched := w.oracle.before(c)
 	req := c.req.Clone(context.Background())
 	req.Body = io.NopCloser(bytes.NewReader(c.body))

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -66,15 +67,17 @@ type world struct {
 	late     []lateCall
 	weather  weather   // what the network does just now
 	outage   time.Time // until when nothing gets through
-	full     bool      // the disk of the ledger
-	focus    string    // the customer that the request under way is about
-	nested   bool      // a step runs inside another's call
+	spells   []spell
+	view     sandbox.View // what readers are shown just now
+	jumped   bool         // the connector's clock was put far ahead at some time
+	full     bool         // the disk of the ledger
+	focus    string       // the customer that the request under way is about
+	nested   bool         // a step runs inside another's call
 	healed   bool
 	silent   bool         // nobody answers for a plan above the limits
 	strikes  []strike     // faults that are certain
 	crashes  []int        // points at which a process dies, each counted from the death before
 	fuse     int          // points until the next of them
-	inert    bool         // nobody dies just now
 	passed   int          // points of all processes so far
 	checked  int          // passed when the ledger was last checked
 	points   int          // of the story without its healing
@@ -197,7 +200,10 @@ type numbered struct {
 	w *world
 }
 
-type passKey struct{}
+type (
+	passKey struct{}
+	runKey  struct{} // of the run that a request belongs to
+)
 
 func (n numbered) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
 	n.w.mu.Lock()
@@ -311,9 +317,6 @@ func (p *process) point() (died bool) {
 	}
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
-	if p.w.inert {
-		return false
-	}
 	p.w.passed++
 	if p.burn() {
 		p.w.deaths++
@@ -365,6 +368,7 @@ func (w *world) rendered(r connector.Record) (mapping.Result, bool) {
 type backup struct {
 	path     string
 	accepted map[string]bool
+	known    map[string]bool
 }
 
 // atRest runs f while no process has the ledger open.
@@ -381,7 +385,7 @@ func (w *world) atRest(f func() error) error {
 }
 
 func (w *world) takeBackup() error {
-	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted)}
+	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted), known: cloneSet(w.oracle.known)}
 	if err := w.atRest(func() error { return copyFile(w.path, b.path) }); err != nil {
 		return err
 	}
@@ -389,10 +393,15 @@ func (w *world) takeBackup() error {
 	return nil
 }
 
-// restore puts the backup in place and says so to the ledger, as the command
-// does; both are one step that does not crash.
+// restore puts the backup in place, and nobody says so to the ledger: its mark does,
+// when it is opened. That is one step that does not crash. Where nothing has been
+// written since the backup, nothing is restored.
 func (w *world) restore() error {
-	if err := w.atRest(func() error {
+	older := false
+	if err := w.atRest(func() (err error) {
+		if older, err = w.written(); err != nil {
+			return err
+		}
 		for _, side := range []string{"-wal", "-shm"} {
 			if err := os.Remove(w.path + side); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
@@ -402,14 +411,25 @@ func (w *world) restore() error {
 	}); err != nil {
 		return err
 	}
-	w.oracle.restored(w.backup.accepted)
-	w.inert, w.checked = true, -1 // another ledger: check it whatever the step does
-	defer func() { w.inert = false }()
-	return w.procs[0].ledger.Do(context.Background(), (*state.Tx).MarkRestored)
+	if older {
+		w.oracle.restored(w.backup)
+	}
+	w.checked = -1 // another ledger: check it whatever the step does
+	return nil
+}
+
+// written reports whether the ledger, which is at rest, is another than its backup.
+func (w *world) written() (bool, error) {
+	now, err := os.ReadFile(w.path)
+	then, thenErr := os.ReadFile(w.backup.path)
+	if log, err := os.Stat(w.path + "-wal"); err == nil && log.Size() > 0 {
+		return true, thenErr
+	}
+	return !bytes.Equal(now, then), errors.Join(err, thenErr)
 }
 
 func copyFile(from, to string) error {
-	b, err := os.ReadFile(from)
+	b, err := os.ReadFile(from) //nolint:gosec // the simulation's own files
 	if err != nil {
 		return err
 	}
