@@ -1,5 +1,12 @@
-# Build: no cgo, so that the result needs no libc.
-FROM golang:1.26 AS build
+# Build: no cgo, so that the result needs no libc. To pin the builder, give its
+# digest, which names one image for good where a tag moves:
+#
+#   docker buildx imagetools inspect golang:1.26        # prints the digest
+#   docker build --build-arg BUILDER=golang:1.26@sha256:… -t payersync .
+#
+# What runs is made from scratch, which is no image and needs no digest.
+ARG BUILDER=golang:1.26
+FROM ${BUILDER} AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
@@ -11,7 +18,7 @@ RUN install -d -m 0700 /out/lib/payersync
 # Run: one static binary, the certificates and time zones it asks for, one user
 # who is not root. It needs no writable root, no capability and no privilege:
 #
-#   docker run --read-only --tmpfs /tmp --cap-drop=ALL --security-opt=no-new-privileges \
+#   docker run --read-only --tmpfs /tmp --memory=512m --cap-drop=ALL --security-opt=no-new-privileges \
 #     -v ledger:/var/lib/payersync -v ./payersync:/etc/payersync:ro -p 127.0.0.1:8080:8080 payersync
 #
 # In the configuration, ledger.path lies below /var/lib/payersync, on a named
@@ -25,7 +32,10 @@ COPY --from=build /usr/local/go/lib/time/zoneinfo.zip /usr/share/zoneinfo.zip
 COPY --from=build --chown=65532:65532 /out/lib/ /var/lib/
 COPY --from=build /out/payersync /usr/local/bin/payersync
 
-ENV PAYERSYNC_CONFIG=/etc/payersync/payersync.yaml \
+# Memory: the collector works harder near this much. Run with --memory=512m, or set
+# both higher together.
+ENV GOMEMLIMIT=400MiB \
+    PAYERSYNC_CONFIG=/etc/payersync/payersync.yaml \
     ZONEINFO=/usr/share/zoneinfo.zip
 USER 65532:65532
 WORKDIR /var/lib/payersync
