@@ -341,12 +341,6 @@ func (tx *Tx) BeginPass() (pass, ticket int64, err error) {
 	return pass, ticket, err
 }
 
-// NewestPass returns the number of the newest list pass; 0 for none.
-func (tx *Tx) NewestPass() (pass int64, err error) {
-	err = tx.row([]any{&pass}, "SELECT coalesce(max(pass_id), 0) FROM passes")
-	return pass, err
-}
-
 // FinishPass records a pass that ended without an error and listed these
 // customers, each id once. Whether it proves anything is for JudgePass to say.
 // When it saw the same customers as the complete pass before it, the places of
@@ -382,8 +376,6 @@ func hashIDs(ids []string) string {
 // that left something in doubt counts for nothing here.
 type Index struct {
 	Settled   time.Time // start of the older of the newest two complete passes, one after the other, that saw the same customers; zero for none
-	LastPass  time.Time // start of the newest complete pass; zero for none
-	LastID    int64     // of that pass; 0 for none
 	Customers int       // seen by that pass
 	Restored  time.Time // when the ledger was restored from a backup; zero for never
 	ClockBack time.Time // when its times were last found to lie in the future; zero for never
@@ -419,22 +411,17 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 	if !x.Doubted().IsZero() {
 		floor = x.Doubted().Add(quarantine).UTC().Format(layout)
 	}
-	var settled, last sql.NullString
+	var settled sql.NullString
 	if err := l.queryRow(ctx, `SELECT
 		(SELECT a.started_at FROM passes a JOIN passes b
 		   ON b.pass_id = (SELECT min(n.pass_id) FROM passes n WHERE n.started_at >= a.finished_at AND n.pass_id > a.pass_id AND n.finished_at IS NOT NULL)
 		 WHERE a.`+strings.ReplaceAll(proof, "AND ", "AND a.")+` AND b.`+strings.ReplaceAll(proof, "AND ", "AND b.")+`
 		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 ORDER BY a.pass_id DESC LIMIT 1),
-		(SELECT started_at FROM passes WHERE `+proof+` AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1),
-		coalesce((SELECT pass_id FROM passes WHERE `+proof+` AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1), 0),
 		coalesce((SELECT ids FROM passes WHERE `+proof+` AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1), 0)`, floor).
-		Scan(&settled, &last, &x.LastID, &x.Customers); err != nil {
+		Scan(&settled, &x.Customers); err != nil {
 		return x, fmt.Errorf("read the index of customers: %w", err)
 	}
-	if x.Settled, err = parseTime(settled); err != nil {
-		return x, err
-	}
-	x.LastPass, err = parseTime(last)
+	x.Settled, err = parseTime(settled)
 	return x, err
 }
 

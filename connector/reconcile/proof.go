@@ -83,42 +83,46 @@ func (e *ShortListError) Error() string {
 
 // Settle makes list passes until the index can be believed: two consecutive ones
 // that are proof and saw the same customers, both begun after since and within
-// Lookup.MaxAge. It makes none when that is so already.
-func (r *Reconciler) Settle(ctx context.Context, since time.Time) error {
+// Lookup.MaxAge. It makes none when that is so already, and reports whether it made
+// any.
+func (r *Reconciler) Settle(ctx context.Context, since time.Time) (listed bool, err error) {
 	var short *ShortListError
+	began := r.Ledger.Now()
 	for made := 0; ; made++ {
 		x, err := r.Ledger.Index(ctx, r.Lookup.Quarantine)
 		if err != nil {
-			return err
+			return false, err
 		}
 		now := r.Ledger.Now()
 		if until := x.Doubted().Add(r.Lookup.Quarantine); !x.Doubted().IsZero() && now.Before(until) {
-			return &QuarantineError{Until: until, Clock: x.ClockBack.After(x.Restored)}
+			return false, &QuarantineError{Until: until, Clock: x.ClockBack.After(x.Restored)}
 		}
-		if !x.Settled.IsZero() && x.Settled.After(since) && now.Sub(x.Settled) <= r.Lookup.MaxAge {
-			return nil
+		// One that was made just now is not too old, however long its reads took.
+		if !x.Settled.IsZero() && x.Settled.After(since) && (now.Sub(x.Settled) <= r.Lookup.MaxAge || !x.Settled.Before(began)) {
+			return made > 0, nil
 		}
 		if made == maxPasses {
-			return ErrUnsettled
+			return false, ErrUnsettled
 		}
 		again := short != nil
-		switch err := r.Prove(ctx); {
+		switch err := r.Prove(ctx, began); {
 		case errors.As(err, &short) && (again || short.Standstill()): // a customer made a moment ago may be listed a moment later
-			return short
+			return false, short
 		case err != nil && !errors.As(err, &short):
-			return err
+			return false, err
 		}
 	}
 }
 
 // Prove makes one list pass and examines it. It returns nil when the pass is
-// proof, and *ShortListError when it lacks customers that exist, or too many.
-func (r *Reconciler) Prove(ctx context.Context) error {
+// proof, and *ShortListError when it lacks customers that exist, or too many. What
+// the list leaves out of a customer must have been read by itself since a time.
+func (r *Reconciler) Prove(ctx context.Context, since time.Time) error {
 	pass, err := r.Pass(ctx)
 	if err != nil {
 		return err
 	}
-	found, err := r.examine(ctx, pass)
+	found, err := r.examine(ctx, pass, since)
 	if err != nil {
 		return err
 	}
@@ -139,14 +143,14 @@ type found struct {
 }
 
 // examine reads what a complete pass does not show: the customers that it lacks,
-// and those of ours, or with a key, that it lists without externalData. It notes
-// what is left in doubt.
-func (r *Reconciler) examine(ctx context.Context, pass PassResult) (found, error) {
+// and those of ours, or with a key, that it lists without externalData and that
+// nobody has read by themselves since a time. It notes what is left in doubt.
+func (r *Reconciler) examine(ctx context.Context, pass PassResult, since time.Time) (found, error) {
 	var f found
 	if err := r.lookForLacking(ctx, pass, &f); err != nil {
 		return f, err
 	}
-	if err := r.lookAtUnshown(ctx, pass, &f); err != nil {
+	if err := r.lookAtUnshown(ctx, pass, since, &f); err != nil {
 		return f, err
 	}
 	return f, r.judge(ctx, pass, f.exist, len(f.unread))
@@ -208,8 +212,8 @@ func (r *Reconciler) tooMany(ctx context.Context, pass PassResult, ours []state.
 // lookAtUnshown reads the customers listed without externalData that are ours, or
 // without some that they have shown before. A list without any may leave it out for
 // all: then it is enough that one of them shows some when it is read by itself.
-func (r *Reconciler) lookAtUnshown(ctx context.Context, pass PassResult, f *found) error {
-	bare, err := r.Ledger.Unshown(ctx, pass.ID, r.Ledger.Now().Add(-r.Lookup.MaxAge))
+func (r *Reconciler) lookAtUnshown(ctx context.Context, pass PassResult, since time.Time, f *found) error {
+	bare, err := r.Ledger.Unshown(ctx, pass.ID, since)
 	if err != nil {
 		return err
 	}

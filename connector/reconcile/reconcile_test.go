@@ -287,9 +287,8 @@ func TestABrokenListIsNoPass(t *testing.T) {
 	if got := w.reasons(); len(got) != 0 {
 		t.Errorf("attention = %v after a list that broke off", got)
 	}
-	x, err := w.ledger.Index(t.Context(), time.Minute)
-	if err != nil || !x.LastPass.IsZero() {
-		t.Errorf("index = %+v, %v; want no complete pass", x, err)
+	if last, err := w.ledger.LastPass(t.Context()); err != nil || !last.IsZero() {
+		t.Errorf("the last complete pass began at %v, %v; want none", last, err)
 	}
 }
 
@@ -477,7 +476,7 @@ func TestSettleWantsTwoListsThatAgreeAndNoneFromBeforeARestore(t *testing.T) {
 		w.billing.put(fmt.Sprint("c", i), fmt.Sprint("K", i), "", "")
 	}
 	w.billing.hide["c3"] = 1
-	if err := w.rec.Settle(t.Context(), time.Time{}); err != nil {
+	if _, err := w.rec.Settle(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if ids, err := w.ledger.KeyHolders(t.Context(), connector.Key{Name: "no", Value: "K3"}); err != nil || len(ids) != 1 {
@@ -485,11 +484,11 @@ func TestSettleWantsTwoListsThatAgreeAndNoneFromBeforeARestore(t *testing.T) {
 	}
 	w.do(func(tx *state.Tx) error { return tx.MarkRestored() })
 	var quarantine *reconcile.QuarantineError
-	if err := w.rec.Settle(t.Context(), time.Time{}); !errors.As(err, &quarantine) {
+	if _, err := w.rec.Settle(t.Context(), time.Time{}); !errors.As(err, &quarantine) {
 		t.Errorf("err = %v, want QuarantineError", err)
 	}
 	w.now = w.now.Add(16 * time.Minute)
-	if err := w.rec.Settle(t.Context(), time.Time{}); err != nil {
+	if _, err := w.rec.Settle(t.Context(), time.Time{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -502,7 +501,7 @@ func TestSettleGivesUpWhenTheListNeverStandsStill(t *testing.T) {
 		w.billing.put(id, id, "", "")
 		w.billing.hide[id] = i
 	}
-	if err := w.rec.Settle(t.Context(), time.Time{}); !errors.Is(err, reconcile.ErrUnsettled) {
+	if _, err := w.rec.Settle(t.Context(), time.Time{}); !errors.Is(err, reconcile.ErrUnsettled) {
 		t.Errorf("err = %v, want ErrUnsettled", err)
 	}
 }

@@ -138,7 +138,7 @@ func (r *Reconciler) Sweep(ctx context.Context) (SweepResult, error) {
 	if err != nil {
 		return res, err
 	}
-	found, err := r.examine(ctx, pass)
+	found, err := r.examine(ctx, pass, r.Ledger.Now().Add(-r.Lookup.MaxAge))
 	res.Missing, res.Unlisted = found.missing, found.exist
 	doubled, holdErr := r.holdDoubled(ctx)
 	res.Doubled = doubled

@@ -81,7 +81,7 @@ func (r *run) lookBeforeReplay(ctx context.Context) error {
 	if r.looked = open == 0; err != nil || r.looked {
 		return err
 	}
-	err = r.without(r.Reconciler.Prove(ctx))
+	err = r.without(r.prove(ctx))
 	r.looked = err == nil && r.noProof == nil
 	if connector.FaultOf(err) == connector.FaultUnavailable {
 		return nil
@@ -353,6 +353,15 @@ func (r *run) search(ctx context.Context, c state.Change) (found bool, err error
 			return false, fmt.Errorf("search for record %s: %w", c.Payer.SourceID, err)
 		}
 		for _, hit := range hits {
+			if len(hit.ExternalData) == 0 { // a list may leave it out, and so may a search
+				hit, ticket, err = r.fetch(ctx, hit.ID)
+				if connector.FaultOf(err) == connector.FaultNotFound {
+					continue
+				}
+				if err != nil {
+					return false, err
+				}
+			}
 			if hit.ExternalData[c.Payer.Key.Name] != c.Payer.Key.Value {
 				continue
 			}
@@ -441,7 +450,8 @@ func (r *run) settleSince(ctx context.Context, since time.Time) (proof bool, err
 	if r.noProof != nil {
 		return false, nil
 	}
-	err = r.without(r.Reconciler.Settle(ctx, since))
+	_, err = r.Reconciler.Settle(ctx, since)
+	err = r.without(err)
 	return r.noProof == nil, err
 }
 

@@ -31,6 +31,7 @@ type meddler struct {
 	onUpdate  func(id string)                                                                          // before a PUT
 	onRequest func(id string, m connector.Mandate, err error) (connector.Mandate, error)               // after the answer with a signing link
 	onPage    func([]connector.RemoteCustomer) []connector.RemoteCustomer                              // of the list
+	onSearch  func([]connector.RemoteCustomer) []connector.RemoteCustomer                              // what a search found
 }
 
 // meddle puts a meddler into the world.
@@ -62,6 +63,14 @@ func (m *meddler) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCus
 			}
 		}
 	}
+}
+
+func (m *meddler) SearchCustomers(ctx context.Context, text string) ([]connector.RemoteCustomer, error) {
+	hits, err := m.Client.SearchCustomers(ctx, text)
+	if m.onSearch != nil {
+		hits = m.onSearch(hits)
+	}
+	return hits, err
 }
 
 func (m *meddler) CreateCustomer(ctx context.Context, body []byte) (connector.RemoteCustomer, error) {

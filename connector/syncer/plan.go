@@ -75,17 +75,36 @@ func (r *run) settleIndex(ctx context.Context, n int) error {
 		return nil
 	}
 	r.progress("list", 0, 0)
-	if err := r.Reconciler.Settle(ctx, time.Time{}); err != nil {
+	began := r.Ledger.Now()
+	listed, err := r.Reconciler.Settle(ctx, time.Time{})
+	switch {
+	case err != nil:
 		return r.without(err)
+	case listed:
+		r.listed = began
+	}
+	if !r.listed.IsZero() && r.Ledger.Now().Sub(r.listed) <= r.Settings.ProbeAfter {
+		return nil
 	}
 	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
-	if err != nil || x.LastID > r.passes && r.Ledger.Now().Sub(x.LastPass) <= r.Settings.ProbeAfter {
+	if err != nil {
 		return err
 	}
 	if r.probe = x.Customers > lookPages*listPage && 2*n <= x.Customers/listPage; r.probe {
 		return nil
 	}
-	return r.without(r.Reconciler.Prove(ctx))
+	return r.without(r.prove(ctx))
+}
+
+// prove makes one list pass for this run. What the list leaves out of a customer is
+// read anew: a read from before may be as old as a list.
+func (r *run) prove(ctx context.Context) error {
+	began := r.Ledger.Now()
+	err := r.Reconciler.Prove(ctx, began)
+	if err == nil {
+		r.listed = began
+	}
+	return err
 }
 
 // without remembers that there is no proof; any other error is returned.

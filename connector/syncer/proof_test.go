@@ -1,6 +1,7 @@
 package syncer_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -104,6 +105,55 @@ func TestAListWithoutKeysMakesNobodyTwiceForANewLedger(t *testing.T) {
 	w.complete(w.run())
 	if got, n := len(w.byKey()), len(w.service.Customers()); got != 30 || n != 30 {
 		t.Errorf("%d customers with %d keys of ours, want 30 and 30", n, got)
+	}
+}
+
+// covers F98, S1, S17
+// What was read by itself an hour ago is as old as a list of an hour ago: a customer
+// that was given a key by hand since is found.
+func TestAListWithoutKeysIsReadAnewByEachRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.add(`{"name":"Somebody","externalData":{"note":"old"}}`)
+	m := meddle(w)
+	m.onPage = withoutPairs
+	w.fill(1)
+	w.complete(w.run())
+	w.clock.advance(time.Hour)
+	if err := w.service.Edit(id, json.RawMessage(`{"name":"Somebody","externalData":{"customerNo":"C0001"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.fill(2)
+	w.complete(w.run())
+	if got, n := len(w.byKey()), len(w.service.Customers()); got != 2 || n != 2 {
+		t.Errorf("%d customers with %d keys of ours, want 2 and 2", n, got)
+	}
+}
+
+// covers F98, S17
+// In a large service a few new payers are searched for instead; a search may leave
+// the keys out too.
+func TestASearchWithoutKeysIsFollowedByARead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add(`{"name":"Somebody"}`) // a list without anybody has no page
+	m := meddle(w)
+	m.onPage = func(page []connector.RemoteCustomer) []connector.RemoteCustomer {
+		for i := range 10_001 {
+			page = append(page, connector.RemoteCustomer{ID: fmt.Sprintf("x%05d", i), Name: fmt.Sprintf("Other %d", i), ExternalData: map[string]string{"n": fmt.Sprint(i)}})
+		}
+		return page
+	}
+	w.fill(1)
+	w.complete(w.run())
+	w.clock.advance(time.Hour)
+	m.onSearch = withoutPairs
+	w.fill(2)
+	w.add(`{"name":"Payer 1","externalData":{"customerNo":"C0001"}}`)
+	w.run()             // finds it
+	w.complete(w.run()) // and takes it
+	if n := len(w.service.Customers()); n != 3 {
+		t.Errorf("%d customers, want 3", n)
 	}
 }
 

@@ -153,7 +153,7 @@ type run struct {
 	id        int64
 	started   time.Time
 	plan      *state.Plan
-	passes    int64           // the newest list pass when the run began: later ones are as good as its own
+	listed    time.Time       // when the newest list pass began that this run made and that is proof; zero for none
 	probe     bool            // the index is old: search for a customer once more before it is created
 	noProof   error           // why nothing can be concluded from a key not being listed, so that nothing new is planned
 	unread    error           // why the source was not read to its end
@@ -221,9 +221,6 @@ func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked
 			return err
 		} else if ahead {
 			r.tell("This computer's clock had been ahead: times of the last run lay in the future. They count as noted just now, so new customers wait for a while.")
-		}
-		if r.passes, err = tx.NewestPass(); err != nil {
-			return err
 		}
 		r.id, err = tx.OpenRun(state.NewRun{
 			Connection: conn.Name, Kind: opts.Kind, Trigger: opts.Trigger, Mapping: conn.Mapping.Version(), Holder: opts.Holder,
