@@ -359,7 +359,9 @@ func (o *oracle) judgeOthers(c call) {
 		}
 		switch pass, looked := o.lastPass(r); {
 		case looked && pass.lied, !looked && r.searched.lied:
+			// Strangers', or ours that a ledger has forgotten which was copied back: nobody can know.
 			o.w.reach("a customer that a lying list hid")
+			o.taint(c.id, "doubled")
 		case looked && pass.keys[old.ID] == "" && !pass.missed(old.ID):
 			o.w.violate("S1", "a customer was made for %s, which customer %s carries and the list of this run showed without it", c.id, old.ID)
 		case looked && pass.missed(old.ID):
