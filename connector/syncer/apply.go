@@ -98,8 +98,8 @@ type walk struct {
 }
 
 // walk hands every open change to do, several at a time. It stops handing out at
-// the first error that is about the service and not about one record; what is in
-// flight is finished, even when ctx ends meanwhile. Silence ends a walk over
+// the first error that is about the service and not about one record, or when ctx
+// ends: no request leaves from then on, and what is in flight is finished. Silence ends a walk over
 // planned changes with an error; one over changes that have no answer anyway just
 // ends.
 func (r *run) walk(ctx context.Context, how walk) error {
@@ -109,7 +109,10 @@ func (r *run) walk(ctx context.Context, how walk) error {
 	}
 	inFlight, release := withGrace(ctx, r.Settings.Grace)
 	defer release()
-	w := &walker{run: r, walk: how, total: total}
+	sending, last := context.WithCancel(ctx)
+	defer last()
+	inFlight = connector.WithLastCall(inFlight, sending)
+	w := &walker{run: r, walk: how, total: total, sending: sending, last: last}
 	var group errgroup.Group
 	group.SetLimit(r.Settings.Workers)
 	err = w.dispatch(ctx, func(c state.Change) {
@@ -140,13 +143,14 @@ func withGrace(ctx context.Context, grace time.Duration) (context.Context, func(
 type walker struct {
 	*run
 	walk
-	total  int
-	mu     sync.Mutex
-	done   int
-	silent int // calls without an answer since the last one with
-	alike  []refusal
-	ended  bool  // nothing more is handed out
-	stop   error // why the run cannot go on
+	total   int
+	sending context.Context // ended when nothing more leaves, nor is handed out
+	last    func()          // ends it
+	mu      sync.Mutex
+	done    int
+	silent  int // calls without an answer since the last one with
+	alike   []refusal
+	stop    error // why the run cannot go on
 }
 
 func (w *walker) dispatch(ctx context.Context, start func(state.Change)) error {
@@ -163,7 +167,7 @@ func (w *walker) dispatch(ctx context.Context, start func(state.Change)) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if w.over() {
+			if w.sending.Err() != nil {
 				return nil
 			}
 			start(c)
@@ -173,12 +177,6 @@ func (w *walker) dispatch(ctx context.Context, start func(state.Change)) error {
 		}
 		after = changes[len(changes)-1].ID
 	}
-}
-
-func (w *walker) over() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ended
 }
 
 // finish takes a worker's result. A record's own fate is in the ledger by then;
@@ -195,16 +193,18 @@ func (w *walker) finish(err error) {
 	case errors.As(err, &refused):
 		w.silent = 0
 		w.count(refused)
+	case fault == connector.FaultUnavailable && w.sending.Err() != nil: // it never left
 	case fault == connector.FaultUnknown, fault == connector.FaultUnavailable:
-		if w.silent++; w.silent < maxSilence || w.ended {
+		if w.silent++; w.silent < maxSilence || w.sending.Err() != nil {
 			return
 		}
-		w.ended = true
+		w.last()
 		if w.pending {
 			w.stop = fmt.Errorf("gave up after %d calls without an answer: %w", w.silent, err)
 		}
 	case w.stop == nil:
-		w.ended, w.stop = true, err
+		w.last()
+		w.stop = err
 	}
 }
 
@@ -258,7 +258,7 @@ func (w *walker) count(r refusal) {
 	if len(w.alike) < maxAlike {
 		return
 	}
-	w.ended = true
+	w.last()
 	err := w.Ledger.Do(context.Background(), func(tx *state.Tx) error {
 		for _, one := range w.alike {
 			if _, err := tx.RetryRecord(w.conn.Name, one.sourceID); err != nil {
@@ -696,9 +696,10 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 
 // confirmUpdate reads the customer after an update: what is ours must be as
 // wanted, in whatever form the service gives it back, and nothing else may have
-// changed. Until that is known the outcome counts as unknown.
+// changed. Until that is known the outcome counts as unknown. The read leaves after
+// the last call too: it ends what has begun.
 func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
-	after, err := r.observe(ctx, c, connector.CauseUpdate)
+	after, err := r.observe(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c, connector.CauseUpdate)
 	if err != nil {
 		return errors.Join(err, r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, ""))
 	}

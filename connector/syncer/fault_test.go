@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type meddler struct {
 	mu        sync.Mutex
 	onRead    func(id string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) // after the answer to a GET
 	onCreate  func(body []byte) error                                                                  // instead of the answer, when it is not nil
+	onMade    func()                                                                                   // after the answer to a create
 	onUpdate  func(id string)                                                                          // before a PUT
 	onRequest func(id string, m connector.Mandate, err error) (connector.Mandate, error)               // after the answer with a signing link
 	onPage    func([]connector.RemoteCustomer) []connector.RemoteCustomer                              // of the list
@@ -79,7 +81,11 @@ func (m *meddler) CreateCustomer(ctx context.Context, body []byte) (connector.Re
 			return connector.RemoteCustomer{}, err
 		}
 	}
-	return m.Client.CreateCustomer(ctx, body)
+	c, err := m.Client.CreateCustomer(ctx, body)
+	if err == nil && m.onMade != nil {
+		m.onMade()
+	}
+	return c, err
 }
 
 func (m *meddler) UpdateCustomer(ctx context.Context, id string, body []byte) error {
@@ -1134,6 +1140,67 @@ func TestEqualRefusalsInARowStopTheRunAndHoldNobodyForGood(t *testing.T) {
 	w.complete(w.run())
 	if got := len(w.byKey()); got != 60 || len(w.attention()) != 0 {
 		t.Errorf("%d customers and %d records for a person after the service takes them again, want 60 and none", got, len(w.attention()))
+	}
+}
+
+// covers F107
+// What waits for its turn when the last refusal comes does not leave, and is no
+// worse for it.
+func TestWhatWaitsForItsTurnDoesNotLeaveAfterTheLastRefusal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.slowly(10)
+	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 64, 100
+	w.fill(60)
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusPaymentRequired, Method: http.MethodPost, Path: "/api/customers"})
+	res := w.run()
+	var refused *syncer.RefusedError
+	if !errors.As(res.Err, &refused) {
+		t.Fatalf("the run ended %s: %v; want it incomplete with what was refused", res.Outcome, res.Err)
+	}
+	if n := len(w.bodies(http.MethodPost, "/api/customers")); n > 10 {
+		t.Errorf("%d creates left although the service refused every one alike", n)
+	}
+	w.service.ClearFaults()
+	w.slowly(0)
+	w.complete(w.run())
+	if got := len(w.byKey()); got != 60 || len(w.attention()) != 0 {
+		t.Errorf("%d customers and %d records for a person after the service takes them again, want 60 and none", got, len(w.attention()))
+	}
+}
+
+// covers F67
+// The same when a run is interrupted: what is under way is finished, and nothing
+// begins.
+func TestWhatWaitsForItsTurnDoesNotLeaveAfterAnInterruption(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.slowly(10)
+	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 64, 100
+	w.fill(60)
+	m := meddle(w)
+	ctx, interrupt := context.WithCancel(t.Context())
+	var made atomic.Int64
+	m.onMade = func() {
+		if made.Add(1) == 5 {
+			interrupt()
+		}
+	}
+	res := w.runWith(ctx, syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }})
+	if res.Outcome != connector.RunIncomplete || !errors.Is(res.Err, context.Canceled) {
+		t.Errorf("the run ended %s: %v; want it interrupted", res.Outcome, res.Err)
+	}
+	if strings.Contains(res.Err.Error(), "without an answer") {
+		t.Errorf("what never left counts as not answered: %v", res.Err)
+	}
+	if n := len(w.bodies(http.MethodPost, "/api/customers")); n > 8 {
+		t.Errorf("%d creates left although the run was interrupted after five", n)
+	}
+	m.onMade = nil
+	w.slowly(0)
+	w.complete(w.run())
+	if got, n := len(w.byKey()), len(w.bodies(http.MethodPost, "/api/customers")); got != 60 || n != 60 {
+		t.Errorf("%d customers by %d creates in the end, want 60 by 60", got, n)
 	}
 }
 

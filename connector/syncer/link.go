@@ -133,7 +133,7 @@ func (r *run) unsent(ctx context.Context, c state.Change) error {
 // lookForLost finds out by a read whether a request without an answer made a
 // mandate. Without one its outcome stays unknown until the next run.
 func (r *run) lookForLost(ctx context.Context, c state.Change) error {
-	fetched, err := r.observe(ctx, c, connector.CauseLink)
+	fetched, err := r.observe(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c, connector.CauseLink)
 	switch {
 	case err == nil && fetched == nil:
 		return nil

@@ -31,6 +31,7 @@ type world struct {
 	books   *books
 	ledger  *state.Ledger
 	billing *billing.Client
+	dialect billing.Dialect
 	syncer  *syncer.Syncer
 	mapping string
 	path    string
@@ -129,18 +130,33 @@ func newWorld(t testing.TB, options ...func(*sandbox.Options, *billing.Dialect))
 	w.service = sandbox.New(service)
 	w.path = filepath.Join(t.TempDir(), "payersync.db")
 	statetest.New(t, w.path)
-	client := transport.New(transport.Options{Base: w.service.RoundTripper(), Retries: -1, MaxInFlight: 8, Now: w.clock.now})
-	t.Cleanup(client.Close)
-	var err error
-	if w.billing, err = billing.New(billing.Config{
-		BaseURL: "http://localhost/api", AuthURL: "/oauth2/token", ClientID: "sandbox", ClientSecret: connector.NewSecret("sandbox-secret"),
-		RedirectURL: "https://app.example.com/signed", Dialect: dialect, HTTP: client, Now: w.clock.now,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	w.dialect = dialect
+	w.connect(0)
 	w.open()
 	t.Cleanup(func() { _ = w.ledger.Close() })
 	return w
+}
+
+// connect makes a client of the service that sends so many requests in a second; 0
+// for any number.
+func (w *world) connect(perSecond float64) {
+	w.t.Helper()
+	client := transport.New(transport.Options{Base: w.service.RoundTripper(), Retries: -1, MaxInFlight: 8, RatePerSecond: perSecond, Now: w.clock.now})
+	w.t.Cleanup(client.Close)
+	var err error
+	if w.billing, err = billing.New(billing.Config{
+		BaseURL: "http://localhost/api", AuthURL: "/oauth2/token", ClientID: "sandbox", ClientSecret: connector.NewSecret("sandbox-secret"),
+		RedirectURL: "https://app.example.com/signed", Dialect: w.dialect, HTTP: client, Now: w.clock.now,
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// slowly lets every request from now on wait for its turn at this rate.
+func (w *world) slowly(perSecond float64) {
+	w.t.Helper()
+	w.connect(perSecond)
+	w.syncer.Billing, w.syncer.Reconciler.Billing = w.billing, w.billing
 }
 
 // open opens the ledger and wires a syncer over it, as a new process would.

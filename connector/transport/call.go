@@ -15,6 +15,8 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/sirupsen/logrus"
+
+	"payersync/connector"
 )
 
 // call is one call of Do: a request and all attempts to send it. It is the
@@ -140,8 +142,10 @@ func readWhole(method string, resp *http.Response, limit int64) error {
 }
 
 // admit waits until an attempt may be sent and takes its place. It fails when
-// the circuit is open or the caller gives up.
+// the circuit is open, the caller gives up, or nothing is to leave any more.
 func (c *Client) admit(ctx context.Context) (adaptivelimiter.Permit, error) {
+	ctx, done := connector.Leaving(ctx)
+	defer done()
 	if c.circuit.IsOpen() && c.circuit.RemainingDelay() > 0 {
 		return nil, circuitbreaker.ErrOpen // before a turn of the rate is spent on it
 	}

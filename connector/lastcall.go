@@ -1,0 +1,31 @@
+package connector
+
+import "context"
+
+// lastCallKey is the key of WithLastCall in a context.
+type lastCallKey struct{}
+
+// WithLastCall returns a context for requests that may still be answered after last
+// has ended, but of which none may leave any more from then on.
+func WithLastCall(ctx, last context.Context) context.Context {
+	return context.WithValue(ctx, lastCallKey{}, last)
+}
+
+// Leaving returns a context that ends with ctx, or with the last of WithLastCall if
+// that is earlier: who waits to send a request waits with it. The function gives up
+// what the context holds.
+func Leaving(ctx context.Context) (context.Context, context.CancelFunc) {
+	leaving, cancel := context.WithCancelCause(ctx)
+	last, ok := ctx.Value(lastCallKey{}).(context.Context)
+	if !ok {
+		return leaving, func() { cancel(nil) }
+	}
+	stop := context.AfterFunc(last, func() { cancel(context.Cause(last)) })
+	if last.Err() != nil { // AfterFunc would say it a moment late
+		cancel(context.Cause(last))
+	}
+	return leaving, func() {
+		stop()
+		cancel(nil)
+	}
+}
