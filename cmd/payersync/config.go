@@ -122,7 +122,7 @@ type connectionConfig struct {
 
 type lookupConfig struct {
 	MaxAge     duration `yaml:"max_age" jsonschema_description:"Age from which the list is read again before anything is created. Default 24h."`
-	Quarantine duration `yaml:"quarantine" jsonschema_description:"Time without creates after a ledger was restored. Default 15m."`
+	Quarantine duration `yaml:"quarantine" jsonschema_description:"Time without creates after a ledger was restored or copied back; longer than the service can list what was some time ago. Default 15m."`
 }
 
 type guardsConfig struct {
