@@ -113,9 +113,10 @@ type sighting struct {
 }
 
 func (tx *Tx) saveSight(billingID, values, digest string, s sighting) error {
-	return tx.exec(`INSERT INTO remote_customers (billing_id, key_values, digest, seen_pass, listed_at, ticket, bare_pass, read_at)
-		VALUES (?1, ?2, ?3, coalesce(nullif(?4, 0), (SELECT max(pass_id) FROM passes), 0), ?5, ?6, ?7, ?8)
+	return tx.exec(`INSERT INTO remote_customers (billing_id, key_values, digest, seen_pass, known_pass, listed_at, ticket, bare_pass, read_at)
+		VALUES (?1, ?2, ?3, ?4, (SELECT coalesce(max(pass_id), 0) FROM passes), ?5, ?6, ?7, ?8)
 		ON CONFLICT (billing_id) DO UPDATE SET key_values = excluded.key_values, digest = excluded.digest,
+		  known_pass = CASE remote_customers.digest WHEN '' THEN excluded.known_pass ELSE remote_customers.known_pass END,
 		  seen_pass = max(remote_customers.seen_pass, ?4), listed_at = excluded.listed_at, ticket = excluded.ticket,
 		  bare_pass = max(remote_customers.bare_pass, excluded.bare_pass), read_at = max(remote_customers.read_at, excluded.read_at)`,
 		billingID, values, digest, s.pass, stamp(tx.now), s.ticket, s.barePass, s.readAt)
@@ -233,12 +234,15 @@ type Lacking struct {
 	Ours      bool // linked to a payer
 }
 
-// Lacking returns the customers that the pass lacks and that no read has said are
-// gone, ours first, those that were looked at longest ago before the others.
-func (l *Ledger) Lacking(ctx context.Context, pass int64) ([]Lacking, error) {
-	return list(ctx, l, `SELECT c.billing_id, EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id) AS ours
-		FROM remote_customers c WHERE c.seen_pass < ? AND c.digest <> '' ORDER BY ours DESC, c.read_at, c.billing_id`, []any{pass},
+// Lacking returns the customers of the index that were known when the pass began, that
+// it did not list, and that no read has said are gone: ours first, those that were
+// looked at longest ago before the others. listed reports whether the pass listed a
+// customer; that a later pass did, which ran beside it, says nothing of this one.
+func (l *Ledger) Lacking(ctx context.Context, pass int64, listed func(billingID string) bool) ([]Lacking, error) {
+	found, err := list(ctx, l, `SELECT c.billing_id, EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id) AS ours
+		FROM remote_customers c WHERE c.known_pass < ?1 AND c.seen_pass <> ?1 AND c.digest <> '' ORDER BY ours DESC, c.read_at, c.billing_id`, []any{pass},
 		func(r *Lacking) []any { return []any{&r.BillingID, &r.Ours} })
+	return slices.DeleteFunc(found, func(c Lacking) bool { return listed(c.BillingID) }), err
 }
 
 // Unshown is a customer that a list showed without externalData, or without some

@@ -190,9 +190,30 @@ func TestAPassLacksWhatWasKnownBeforeAndIsNotKnownToBeGone(t *testing.T) {
 		return err
 	})
 	pass := d.list("stays")
-	got, err := d.Lacking(t.Context(), pass)
+	got, err := d.Lacking(t.Context(), pass, listed("stays"))
 	want := []Lacking{{"linked", true}, {"by hand", false}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("lacking, %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// listed is a pass that listed these customers.
+func listed(ids ...string) func(string) bool {
+	return func(id string) bool { return slices.Contains(ids, id) }
+}
+
+// covers F97, S17
+// Two passes overlap, and the one that began first does not list a customer whom the
+// other does.
+func TestAPassLacksWhatOnlyALaterOneBesideItListed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.list("b1", "b2")
+	short := d.startList("b1")
+	d.list("b1", "b2")
+	d.finish(short, "b1")
+	lacking, err := d.Lacking(t.Context(), short, listed("b1"))
+	if diff := cmp.Diff([]Lacking{{"b2", false}}, lacking); diff != "" || err != nil {
 		t.Errorf("lacking, %v (-want +got):\n%s", err, diff)
 	}
 }
@@ -493,7 +514,7 @@ func TestACustomerMadeDuringAPassIsNotLacking(t *testing.T) {
 	pass := d.startList("b0")
 	d.saveRemote(remote("b1", key("c1")), 99, 0)
 	d.finish(pass, "b0")
-	if lacking, err := d.Lacking(t.Context(), pass); len(lacking) != 0 || err != nil {
+	if lacking, err := d.Lacking(t.Context(), pass, listed("b0")); len(lacking) != 0 || err != nil {
 		t.Errorf("lacking are %v, %v; want nobody", lacking, err)
 	}
 	if last, err := d.LastPass(t.Context()); err != nil || last.IsZero() {

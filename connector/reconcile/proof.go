@@ -159,7 +159,7 @@ func (r *Reconciler) examine(ctx context.Context, pass PassResult, since time.Ti
 // lookForLacking reads what the list lacks one by one, unless it lacks so many of
 // ours that its token or the list itself is the likelier reason.
 func (r *Reconciler) lookForLacking(ctx context.Context, pass PassResult, f *found) error {
-	lacking, err := r.Ledger.Lacking(ctx, pass.ID)
+	lacking, err := r.Ledger.Lacking(ctx, pass.ID, func(id string) bool { return pass.listed[id] })
 	if err != nil || len(lacking) == 0 {
 		return err
 	}

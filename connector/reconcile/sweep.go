@@ -43,8 +43,9 @@ type PassResult struct {
 	Repaired  int // mandates whose status a webhook should have told before
 	Drifted   int // customers of ours that somebody changed in the billing service
 
-	pairs  bool  // some customer was listed with externalData, so that the list does show it
-	unread error // customers of ours that the list shows otherwise than they are known, and that could not be read
+	listed map[string]bool // by id
+	pairs  bool            // some customer was listed with externalData, so that the list does show it
+	unread error           // customers of ours that the list shows otherwise than they are known, and that could not be read
 }
 
 // Pass reads the whole list of customers once and observes each of them. Only a
@@ -60,7 +61,7 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 	if err != nil {
 		return res, err
 	}
-	seen := map[string]bool{} // the list may repeat a customer while it changes
+	res.listed = map[string]bool{} // the list may repeat a customer while it changes
 	look := r.looker(res)
 	for page, err := range r.Billing.Customers(ctx) {
 		if err != nil {
@@ -76,13 +77,13 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 			}
 		}
 		for _, c := range page {
-			seen[c.ID] = true
+			res.listed[c.ID] = true
 		}
 	}
-	res.Customers, res.unread = len(seen), look.failed()
+	res.Customers, res.unread = len(res.listed), look.failed()
 	res.Repaired += look.repaired
 	res.Drifted += look.drifted
-	ids := slices.Collect(maps.Keys(seen))
+	ids := slices.Collect(maps.Keys(res.listed))
 	return res, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FinishPass(res.ID, ids) })
 }
 

@@ -64,12 +64,14 @@ type reading struct{ raw []byte }
 type pageSeen struct {
 	keys map[string]string // that each customer was shown with; "" for none
 	at   time.Time
+	skew time.Duration // of the clock that noted it
 }
 
 type passSeen struct {
 	number int
 	p      *process
 	began  time.Time
+	skew   time.Duration // of the clock that noted it: a clock that was ahead makes it seem younger
 	keys   map[string]string
 	ids    string
 	lied   bool     // it was shown less than the truth
@@ -283,9 +285,9 @@ func (o *oracle) quarantined(now time.Time) bool {
 // the lookup's age, both begun after the quarantine of a restore and after since;
 // the newest first.
 func (o *oracle) pairs(since time.Time) (found []passSeen) {
-	now := time.Now()
+	now := o.w.now()
 	for i, a := range o.complete {
-		if now.Sub(a.began) > 26*time.Hour || a.began.Before(since) {
+		if now.Sub(a.began.Add(a.skew)) > 26*time.Hour || a.began.Before(since) {
 			continue
 		}
 		for _, b := range o.complete[i+1:] {
@@ -587,14 +589,14 @@ func (o *oracle) listed(c call, ok bool, body []byte) {
 	if err := json.Unmarshal(body, &list); err != nil {
 		return
 	}
-	seen := pageSeen{at: c.at, keys: map[string]string{}}
+	seen := pageSeen{at: c.at, skew: o.w.skew, keys: map[string]string{}}
 	for _, customer := range list {
 		seen.keys[textOf(customer, "id")] = keyOf(customer)
 	}
 	pages[c.page] = seen
 	o.countPass(c)
 	o.complete = slices.DeleteFunc(o.complete, func(p passSeen) bool { return p.number == c.pass })
-	pass := passSeen{number: c.pass, p: c.p, began: pages[0].at, lied: o.lied[c.pass], keys: map[string]string{}}
+	pass := passSeen{number: c.pass, p: c.p, began: pages[0].at, skew: pages[0].skew, lied: o.lied[c.pass], keys: map[string]string{}}
 	for n := 0; ; n++ {
 		page, have := pages[n]
 		if !have {
