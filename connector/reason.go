@@ -10,6 +10,7 @@ const (
 	ReasonMappingFailed      Reason = "mapping_failed"
 	ReasonKeyBlank           Reason = "key_blank"
 	ReasonKeyShared          Reason = "key_shared"
+	ReasonKeyUnderWay        Reason = "key_under_way"
 	ReasonKeyChanged         Reason = "key_changed"
 	ReasonNameMissing        Reason = "name_missing"
 	ReasonEmailMalformed     Reason = "email_malformed"
@@ -47,6 +48,7 @@ var Reasons = map[Reason]Explanation{
 	ReasonMappingFailed:      {"The mapping could not be applied to this record.", "Correct the record, or the named line of the mapping."},
 	ReasonKeyBlank:           {"The record has no value for the key that identifies it.", "Fill in the key field in the accounting system."},
 	ReasonKeyShared:          {"Two records have the same key, so neither is sent.", "Give each record its own key in the accounting system."},
+	ReasonKeyUnderWay:        {"A request for another record with the same key may still make a customer.", "Nothing: a run finds out when that is over, and goes on."},
 	ReasonKeyChanged:         {"The key of a linked record has changed.", "Restore the old key in the accounting system, or ask for the link to be moved."},
 	ReasonNameMissing:        {"The customer has no name.", "Enter the name in the accounting system."},
 	ReasonEmailMalformed:     {"An e-mail address is not well formed.", "Correct the e-mail address in the accounting system."},

@@ -139,27 +139,28 @@ var ErrKeyDoubled = errors.New("several customers carry the key")
 // ErrKeyTaken means that another payer was created or linked with the same key.
 var ErrKeyTaken = errors.New("another payer has the same key")
 
-// FreezeCreate commits the exact bytes of a create before they are sent and
-// returns a read ticket for its answer. It fails with ErrKeyFound or ErrKeyTaken
-// when the key has turned up since the plan.
-func (tx *Tx) FreezeCreate(run int64, c Change, body []byte) (ticket int64, err error) {
+// FreezeCreate commits the exact bytes of a create before they are sent, and that
+// they are about to leave. It fails with ErrKeyFound or ErrKeyTaken when the key has
+// turned up since the plan, and with ErrKeyUnderWay while another create with it, sent
+// after arrived, may still take effect.
+func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, arrived time.Time) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
-		return 0, err
+		return Attempt{}, err
 	}
-	if err := tx.keyIsFree(c.Payer); err != nil {
-		return 0, err
+	if err := errors.Join(tx.keyIsFree(c.Payer), tx.keyUnderWay(c, arrived)); err != nil {
+		return Attempt{}, err
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
 		WHERE change_id = ? AND state = 'pending'`,
 		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), stamp(tx.now), run, stamp(tx.now), c.ID)
 	if err != nil || n == 0 {
-		return 0, errors.Join(err, notPending(n, c.ID))
+		return Attempt{}, errors.Join(err, notPending(n, c.ID))
 	}
 	if err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkCreating); err != nil {
-		return 0, err
+		return Attempt{}, err
 	}
-	return tx.Ticket()
+	return tx.beginAttempt(c)
 }
 
 func notPending(n int64, id int64) error {
@@ -193,41 +194,44 @@ func (tx *Tx) KeyTaken(p Payer) (taken bool, err error) {
 	return taken, err
 }
 
-// FreezeUpdate commits the exact bytes of an update and the customer as it was
-// fetched before. An update may be frozen anew after another read; the bytes of a
-// create never change. It fails with ErrKeyDoubled when the key has turned up twice.
-func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) error {
+// FreezeUpdate commits the exact bytes of an update, the customer as it was fetched
+// before, and that they are about to leave. An update may be frozen anew after another
+// read; the bytes of a create never change. It fails with ErrKeyDoubled when the key has
+// turned up twice.
+func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
-		return err
+		return Attempt{}, err
 	}
 	holders, err := tx.KeyCount(c.Payer.Key)
 	if err != nil {
-		return fmt.Errorf("look the key up: %w", err)
+		return Attempt{}, fmt.Errorf("look the key up: %w", err)
 	}
 	if holders > 1 {
-		return ErrKeyDoubled
+		return Attempt{}, ErrKeyDoubled
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
 		WHERE change_id = ? AND action IN ('adopt', 'update') AND `+openStates,
 		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), tx.l.seal.box(preImage, changePlace("pre_image", c.ID)),
 		stamp(tx.now), run, stamp(tx.now), c.ID)
-	return errors.Join(err, notPending(n, c.ID))
+	if err := errors.Join(err, notPending(n, c.ID)); err != nil {
+		return Attempt{}, err
+	}
+	return tx.beginAttempt(c)
 }
 
-// Attempt commits that a change is about to be sent (again) and returns a read
-// ticket for what the answer shows.
-func (tx *Tx) Attempt(run int64, c Change) (ticket int64, err error) {
+// Attempt commits that a change is about to be sent (again).
+func (tx *Tx) Attempt(run int64, c Change) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
-		return 0, err
+		return Attempt{}, err
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', attempts = attempts + 1, run_id = ?, updated_at = ?
 		WHERE change_id = ? AND `+openStates, run, stamp(tx.now), c.ID)
 	if err != nil || n == 0 {
-		return 0, errors.Join(err, notPending(n, c.ID))
+		return Attempt{}, errors.Join(err, notPending(n, c.ID))
 	}
-	return tx.Ticket()
+	return tx.beginAttempt(c)
 }
 
 // ErrCustomerTaken means that a customer is linked to another payer already.
@@ -412,16 +416,15 @@ const lateWithin = 24 * time.Hour
 
 // ReopenDrifted makes the next plan send what is wanted of a payer again, whose
 // customer was seen to have drifted and was last seen at before, where the drift
-// can be our own doing. An update that had to be sent more than once may have
-// arrived after the last and undone it, and a restored ledger does not know what it
-// had sent since its backup. A look from after the day in which that could arrive
+// can be our own doing. An update that nobody answered may have arrived after the last
+// and undone it, and a restored ledger does not know what it had sent since its backup. A look from after the day in which that could arrive
 // shows that it did not; without one the drift counts as ours, however late it is
 // seen. Any other drift is somebody's own change, and is left.
 func (tx *Tx) ReopenDrifted(p Payer, before time.Time) error {
 	n, err := tx.count(`UPDATE payers SET applied_hash = '' WHERE connection = ?1 AND source_id = ?2 AND applied_hash <> ''
 		AND (EXISTS (SELECT 1 FROM ledger WHERE restored_at >= ?3) OR EXISTS (
-		SELECT 1 FROM changes c WHERE c.connection = ?1 AND c.source_id = ?2 AND c.lane = 'customer' AND c.action IN ('adopt', 'update')
-		AND c.attempts > 1 AND c.updated_at >= ?3))`, p.Connection, p.SourceID, stamp(before.Add(-lateWithin)))
+		SELECT 1 FROM attempts a WHERE a.billing_id = ?4 AND a.action <> 'create' AND a.ended = '' AND a.action <> 'link' AND a.sent_at >= ?3))`,
+		p.Connection, p.SourceID, stamp(before.Add(-lateWithin)), p.BillingID)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -429,8 +432,11 @@ func (tx *Tx) ReopenDrifted(p Payer, before time.Time) error {
 	return err
 }
 
-// Unsent takes back an attempt that certainly never reached the service.
-func (tx *Tx) Unsent(c Change) error {
+// Unsent takes back an attempt of a change that certainly never left.
+func (tx *Tx) Unsent(c Change, a Attempt) error {
+	if err := tx.EndAttempt(a, AttemptUnsent); err != nil {
+		return err
+	}
 	return tx.exec("UPDATE changes SET state = 'pending', attempts = attempts - 1 WHERE change_id = ? AND state = 'frozen' AND body IS NULL", c.ID)
 }
 

@@ -15,8 +15,9 @@ import (
 // freeze freezes a create and returns it as the ledger holds it then.
 func (d *desk) freeze(run int64, c Change, body string) (frozen Change, ticket int64) {
 	d.t.Helper()
-	d.do(func(tx *Tx) (err error) {
-		ticket, err = tx.FreezeCreate(run, c, []byte(body))
+	d.do(func(tx *Tx) error {
+		a, err := tx.FreezeCreate(run, c, []byte(body), time.Time{})
+		ticket = a.Ticket
 		return err
 	})
 	return d.open(c.Payer.Connection, c.Payer.SourceID, LaneCustomer), ticket
@@ -37,8 +38,11 @@ func TestACreateIsFrozenBeforeItIsSentAndNeverChanges(t *testing.T) {
 		t.Errorf("the payer is %s, want creating", got)
 	}
 	again := []func(*Tx) error{
-		func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte(`{"name":"Eve"}`)); return err },
-		func(tx *Tx) error { return tx.FreezeUpdate(run, c, []byte(`{"name":"Eve"}`), nil) },
+		func(tx *Tx) error {
+			_, err := tx.FreezeCreate(run, c, []byte(`{"name":"Eve"}`), time.Time{})
+			return err
+		},
+		func(tx *Tx) error { _, err := tx.FreezeUpdate(run, c, []byte(`{"name":"Eve"}`), nil); return err },
 	}
 	for i, write := range again {
 		if err := d.Do(t.Context(), write); err == nil {
@@ -49,8 +53,10 @@ func TestACreateIsFrozenBeforeItIsSentAndNeverChanges(t *testing.T) {
 		return tx.CloseWith(run, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, "")
 	})
 	d.clock.move(time.Minute)
-	d.do(func(tx *Tx) error { _, err := tx.Attempt(run, c); return err })
-	d.do(func(tx *Tx) error { return tx.Unsent(c) })
+	d.do(func(tx *Tx) error {
+		a, err := tx.Attempt(run, c)
+		return errors.Join(err, tx.Unsent(c, a))
+	})
 	got := d.open(acme, "c1", LaneCustomer)
 	if string(got.Body) != body || got.State != connector.ChangeFrozen || got.Attempts != 2 || !got.UpdatedAt.Equal(d.Now()) {
 		t.Errorf("before the replay: %q, %s, attempt %d at %v", got.Body, got.State, got.Attempts, got.UpdatedAt)
@@ -118,7 +124,7 @@ func TestFreezeCreateRefuses(t *testing.T) {
 			run := d.run(acme)
 			c := d.planCreate(run, acme, "c1")
 			tt.prepare(d, run, c)
-			err := d.Do(t.Context(), func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}")); return err })
+			err := d.Do(t.Context(), func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), time.Time{}); return err })
 			if !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
@@ -244,14 +250,17 @@ func TestAnUpdateIsFrozenAnewAfterAnotherRead(t *testing.T) {
 	run := d.run(acme)
 	c := d.planLinked(run, "c1", "b1", connector.ActionUpdate)
 	for i, body := range []string{`{"name":"first"}`, `{"name":"second"}`} {
-		d.do(func(tx *Tx) error { return tx.FreezeUpdate(run, c, []byte(body), []byte("before "+body)) })
+		d.do(func(tx *Tx) error {
+			_, err := tx.FreezeUpdate(run, c, []byte(body), []byte("before "+body))
+			return err
+		})
 		got := d.open(acme, "c1", LaneCustomer)
 		if string(got.Body) != body || string(got.PreImage) != "before "+body || got.Attempts != i+1 || got.BillingID != "b1" {
 			t.Errorf("freeze %d: %q, before %q, attempt %d of %s", i+1, got.Body, got.PreImage, got.Attempts, got.BillingID)
 		}
 	}
 	d.do(func(tx *Tx) error { return tx.CloseDone(run, c) })
-	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.FreezeUpdate(run, c, []byte("{}"), nil) }); err == nil {
+	if err := d.Do(t.Context(), func(tx *Tx) error { _, err := tx.FreezeUpdate(run, c, []byte("{}"), nil); return err }); err == nil {
 		t.Error("a closed update was frozen again")
 	}
 }
@@ -265,7 +274,7 @@ func TestALinkRequestIsAttemptedOnceAndMayBeTakenBack(t *testing.T) {
 	if got := d.open(acme, "c1", LaneMandate); got.State != connector.ChangeFrozen || got.Attempts != 1 {
 		t.Errorf("attempted: %s, attempt %d", got.State, got.Attempts)
 	}
-	d.do(func(tx *Tx) error { return tx.Unsent(c) })
+	d.do(func(tx *Tx) error { return tx.Unsent(c, Attempt{ID: 1}) })
 	if got := d.open(acme, "c1", LaneMandate); got.State != connector.ChangePending || got.Attempts != 0 {
 		t.Errorf("taken back: %s, attempt %d", got.State, got.Attempts)
 	}

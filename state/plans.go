@@ -127,23 +127,24 @@ func (tx *Tx) saveReason(connection string, d Decision) error {
 		AND (reason <> 'key_shared' OR ? <> 'included')`, connection, d.SourceID, said, d.Verdict)
 }
 
-// reopenCreate takes up the payer's last create where that was closed without an
-// answer, because its key was doubled, and nobody carries the key any more. It may
-// still be under way, so its own bytes come before those of a new one (S3). One
-// with another key is left as it is.
+// reopenCreate takes up the payer's last create where that was closed and an attempt of
+// it has not ended: its own bytes come before those of a new one (S3). One with another
+// key is left as it is.
 func (tx *Tx) reopenCreate(run int64, connection string, d Decision) error {
 	if d.Customer == nil || d.Customer.Action != connector.ActionCreate {
 		return nil
 	}
 	var id int64
-	var reason connector.Reason
 	var box []byte
-	switch err := tx.row([]any{&id, &reason, &box}, `SELECT change_id, CASE state WHEN 'held' THEN reason ELSE '' END, wanted FROM changes
-		WHERE connection = ? AND source_id = ? AND lane = 'customer' AND action = 'create' AND body IS NOT NULL
-		ORDER BY change_id DESC LIMIT 1`, connection, d.SourceID); {
-	case errors.Is(err, sql.ErrNoRows):
+	var underWay bool
+	err := tx.row([]any{&id, &box, &underWay}, `SELECT c.change_id, c.wanted, c.state NOT IN ('pending', 'frozen', 'unknown') AND EXISTS (
+		  SELECT 1 FROM attempts a WHERE a.change_id = c.change_id AND a.ended = '')
+		FROM changes c WHERE c.connection = ?1 AND c.source_id = ?2 AND c.lane = 'customer' AND c.action = 'create' AND c.body IS NOT NULL
+		ORDER BY c.change_id DESC LIMIT 1`, connection, d.SourceID)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !underWay {
 		return nil
-	case err != nil, reason != connector.ReasonKeyDoubled:
+	}
+	if err != nil {
 		return err
 	}
 	plain, err := tx.l.seal.open(box, changePlace("wanted", id))

@@ -158,7 +158,7 @@ func (tx *Tx) ReplanLost(connection string) error {
 
 // replanReasons are the reasons that facts beside the record and the mapping can
 // take away.
-const replanReasons = "'key_shared', 'likeness', 'key_doubled', 'other_key', 'key_unsettled'"
+const replanReasons = "'key_shared', 'key_under_way', 'likeness', 'key_doubled', 'other_key', 'key_unsettled'"
 
 // ReplanRecord makes the next plan look at one record again and reports false
 // when there is no such record.

@@ -167,7 +167,7 @@ func TestARecordWithASentChangeIsNoCandidate(t *testing.T) {
 	d := newDesk(t)
 	run := d.run(acme)
 	c := d.planCreate(run, acme, "c1")
-	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}")); return err })
+	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), time.Time{}); return err })
 	d.save(run, acme, record("c1", "Edited meanwhile"))
 	if got := ids(d.candidates(acme, mapping)); got != nil {
 		t.Errorf("candidates %v while bytes are out, want none", got)
@@ -237,8 +237,8 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 		"move the cursor": func(tx *Tx) error {
 			return tx.SetCursor(acme, "customers", "2026-03-02", run)
 		},
-		"freeze a create":  func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}")); return err },
-		"freeze an update": func(tx *Tx) error { return tx.FreezeUpdate(run, u, []byte("{}"), []byte("{}")) },
+		"freeze a create":  func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), time.Time{}); return err },
+		"freeze an update": func(tx *Tx) error { _, err := tx.FreezeUpdate(run, u, []byte("{}"), []byte("{}")); return err },
 		"send again":       func(tx *Tx) error { _, err := tx.Attempt(run, u); return err },
 		"renew its lease":  func(tx *Tx) error { return tx.RenewLease(run) },
 		"close itself": func(tx *Tx) error {
@@ -273,7 +273,7 @@ func TestDropUnseenForgetsPlansAndKeepsCustomers(t *testing.T) {
 	stays := d.planCreate(first, acme, "stays")
 	d.planCreate(first, acme, "gone")
 	sent := d.planCreate(first, acme, "sent")
-	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(first, sent, []byte("{}")); return err })
+	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(first, sent, []byte("{}"), time.Time{}); return err })
 	d.do(func(tx *Tx) error { return tx.SetLinkState(acme, "sent", connector.LinkConflict) }) // its key is doubled meanwhile
 	d.planLinked(first, "linked", "b1", connector.ActionUpdate)
 	for _, id := range []string{"stays", "gone", "linked", "sent"} {

@@ -438,6 +438,7 @@ func (tx *Tx) NoteClock() (found bool, err error) {
 	for _, query := range []string{
 		"UPDATE passes SET started_at = ?1, finished_at = CASE WHEN finished_at IS NULL THEN NULL ELSE ?1 END, lacking = NULL WHERE started_at > ?2 OR finished_at > ?2",
 		"UPDATE changes SET updated_at = ?1 WHERE updated_at > ?2",
+		"UPDATE attempts SET sent_at = ?1 WHERE sent_at > ?2",
 		"UPDATE remote_customers SET read_at = '' WHERE read_at > ?2",
 		"UPDATE ledger SET restored_at = ?1 WHERE restored_at > ?2",
 		"UPDATE ledger SET clock_back_at = ?1 WHERE clock_back_at > ?2",

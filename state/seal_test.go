@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -87,10 +88,10 @@ func (d *desk) fillPayer(run int64, i int) {
 	body, _ := json.Marshal(want)
 	d.do(func(tx *Tx) error {
 		if action == connector.ActionUpdate {
-			return errors.Join(tx.LinkPayer(c.Payer, billingID, connector.LinkLinked),
-				tx.FreezeUpdate(run, c, body, []byte(`{"note":"`+canaryForeign+`"}`)))
+			_, err := tx.FreezeUpdate(run, c, body, []byte(`{"note":"`+canaryForeign+`"}`))
+			return errors.Join(err, tx.LinkPayer(c.Payer, billingID, connector.LinkLinked))
 		}
-		_, err := tx.FreezeCreate(run, c, body)
+		_, err := tx.FreezeCreate(run, c, body, time.Time{})
 		return errors.Join(err, tx.LinkPayer(c.Payer, billingID, connector.LinkCreating))
 	})
 	if i%8 < 4 {

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -80,7 +81,7 @@ func TestADecisionWeighsWhatThePlanWillCountOfIt(t *testing.T) {
 		"the first update of a customer that a create without an answer made": {func(d *desk, run int64) {
 			made := d.planCreate(run, acme, "c1")
 			d.do(func(tx *Tx) error {
-				if _, err := tx.FreezeCreate(run, made, []byte("{}")); err != nil {
+				if _, err := tx.FreezeCreate(run, made, []byte("{}"), time.Time{}); err != nil {
 					return err
 				}
 				if err := tx.CloseFound(run, made); err != nil {
@@ -116,7 +117,8 @@ func TestACustomerInFlightIsWeighedByTheLinkThatWaitsForIt(t *testing.T) {
 	d.decide(run, acme, v)
 	d.link(acme, "c1", "b1")
 	d.do(func(tx *Tx) error {
-		return tx.FreezeUpdate(run, d.open(acme, "c1", LaneCustomer), []byte("{}"), []byte("{}"))
+		_, err := tx.FreezeUpdate(run, d.open(acme, "c1", LaneCustomer), []byte("{}"), []byte("{}"))
+		return err
 	})
 	stored := d.stored("c1")
 	want := Weight{Changes: 1}
@@ -233,7 +235,7 @@ func TestChangesOfARecordAreToldWithTheirOutcome(t *testing.T) {
 	run := d.run(acme)
 	made := d.planCreate(run, acme, "c1")
 	d.do(func(tx *Tx) error {
-		if _, err := tx.FreezeCreate(run, made, []byte("{}")); err != nil {
+		if _, err := tx.FreezeCreate(run, made, []byte("{}"), time.Time{}); err != nil {
 			return err
 		}
 		return tx.CloseWith(run, made, connector.ChangeFailed, connector.ReasonRejected, "The name is too long.")

@@ -305,19 +305,19 @@ func (r *run) create(ctx context.Context, c state.Change) error {
 	if err != nil {
 		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer cannot be written in the billing service's form.")
 	}
-	var ticket int64
+	var left state.Attempt
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		ticket, err = tx.FreezeCreate(r.id, c, body)
+		left, err = tx.FreezeCreate(r.id, c, body, r.arrived)
 		return err
 	})
 	switch {
-	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken):
+	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken), errors.Is(err, state.ErrKeyUnderWay):
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again, over the new facts
 	case err != nil:
 		return err
 	}
 	r.noteMade(c)
-	return r.send(ctx, c, attempt{body, ticket, true})
+	return r.send(ctx, c, attempt{left, body, true})
 }
 
 // noteMade remembers that this very run made the payer's customer, so that it
@@ -407,18 +407,20 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 			return err
 		}
 		if c.Attempts >= maxReplays {
-			return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown,
-				fmt.Sprintf("The customer was sent %d times and never answered for; the billing service does not have it. Use payersync attention retry.", c.Attempts))
+			return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+				return tx.CloseLooked(r.id, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown,
+					fmt.Sprintf("The customer was sent %d times and never answered for; the billing service does not have it. Use payersync attention retry.", c.Attempts))
+			})
 		}
 	}
-	var ticket int64
+	var left state.Attempt
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		ticket, err = tx.Attempt(r.id, c)
+		left, err = tx.Attempt(r.id, c)
 		return err
 	}); err != nil {
 		return err
 	}
-	return r.send(ctx, c, attempt{c.Body, ticket, old || doubted})
+	return r.send(ctx, c, attempt{left, c.Body, old || doubted})
 }
 
 // tellWaiting shows a create that waits: one that a process died of each time has
@@ -468,20 +470,20 @@ func (r *run) takeFound(ctx context.Context, c state.Change, id string) error {
 
 // attempt is one sending of a create.
 type attempt struct {
-	body   []byte
-	ticket int64
-	alone  bool // no earlier attempt can have made the customer, or still make it
+	state.Attempt
+	body  []byte
+	alone bool // no earlier attempt can have made the customer, or still make it
 }
 
 // send posts the frozen bytes and writes what the answer says.
 func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 	made, err := r.Billing.CreateCustomer(ctx, a.body)
 	if err != nil {
-		return r.settleCreate(ctx, c, a, err)
+		return errors.Join(r.settleCreate(ctx, c, a, err), r.end(ctx, a.Attempt, err))
 	}
 	key := c.Payer.Key
 	if carried, has := made.ExternalData[key.Name]; has && carried != key.Value {
-		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, "")
+		return errors.Join(r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, ""), r.end(ctx, a.Attempt, nil))
 	}
 	if made.ExternalData[key.Name] == "" {
 		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat what was sent
@@ -490,12 +492,25 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 		if err := tx.LinkPayer(c.Payer, made.ID, connector.LinkCreating); err != nil {
 			return err
 		}
-		if err := tx.CloseDone(r.id, c); err != nil {
+		if err := errors.Join(tx.CloseDone(r.id, c), tx.EndAttempt(a.Attempt, state.AttemptAnswered)); err != nil {
 			return err
 		}
-		_, err := reconcile.Observe(tx, reconcile.OfCustomer(made, a.ticket, connector.CauseCreate, r.cause()))
+		_, err := reconcile.Observe(tx, reconcile.OfCustomer(made, a.Ticket, connector.CauseCreate, r.cause()))
 		return err
 	})
+}
+
+// end notes how an attempt ended that failed with err, or was answered where that is
+// nil. One without an answer ends here by nothing.
+func (r *run) end(ctx context.Context, a state.Attempt, err error) error {
+	how := state.AttemptAnswered
+	switch connector.FaultOf(err) {
+	case connector.FaultUnknown:
+		return nil
+	case connector.FaultUnavailable:
+		how = state.AttemptUnsent
+	}
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.EndAttempt(a, how) })
 }
 
 // settleCreate writes what a failed create means. A refusal is about this
@@ -680,7 +695,11 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 	if bytes.Equal(c.PreImage, fetched.Raw) && c.Body != nil {
 		body = c.Body // nothing moved since the attempt whose answer was lost
 	}
-	err = r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FreezeUpdate(r.id, c, body, fetched.Raw) })
+	var left state.Attempt
+	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		left, err = tx.FreezeUpdate(r.id, c, body, fetched.Raw)
+		return err
+	})
 	if errors.Is(err, state.ErrKeyDoubled) {
 		return r.holdDoubled(ctx, c)
 	}
@@ -688,6 +707,9 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 		return err
 	}
 	err = r.Billing.UpdateCustomer(ctx, c.Payer.BillingID, body)
+	if ending := r.end(ctx, left, err); ending != nil {
+		return errors.Join(err, ending)
+	}
 	if err == nil || connector.FaultOf(err) == connector.FaultNotFound { // a read tells which customer there is, if any
 		return r.confirmUpdate(ctx, c, fetched)
 	}

@@ -92,9 +92,9 @@ func (r *run) giveUpLink(ctx context.Context, c state.Change) error {
 }
 
 func (r *run) requestLink(ctx context.Context, c state.Change) error {
-	var ticket int64
+	var left state.Attempt
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		ticket, err = tx.Attempt(r.id, c)
+		left, err = tx.Attempt(r.id, c)
 		return err
 	}); err != nil {
 		return err
@@ -103,31 +103,31 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 	switch connector.FaultOf(err) {
 	case "":
 	case connector.FaultRejected, connector.FaultNotFound:
-		if err := r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""); err != nil {
+		if err := errors.Join(r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""), r.end(ctx, left, err)); err != nil {
 			return err
 		}
 		return refusedAlike(c, err)
 	case connector.FaultUnknown:
 		return r.lookForLost(ctx, c)
 	default:
-		return errors.Join(err, r.unsent(ctx, c))
+		return errors.Join(err, r.unsent(ctx, c, left))
 	}
 	if err != nil {
 		return err
 	}
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		if _, err := reconcile.Observe(tx, reconcile.Observation{
-			CustomerID: c.Payer.BillingID, Mandate: &mandate, Ticket: ticket, Cause: connector.CauseLink, CauseID: r.cause(),
+			CustomerID: c.Payer.BillingID, Mandate: &mandate, Ticket: left.Ticket, Cause: connector.CauseLink, CauseID: r.cause(),
 		}); err != nil {
 			return err
 		}
-		return tx.CloseLink(r.id, c, "")
+		return errors.Join(tx.CloseLink(r.id, c, ""), tx.EndAttempt(left, state.AttemptAnswered))
 	})
 }
 
 // unsent puts a request back that certainly never had an effect.
-func (r *run) unsent(ctx context.Context, c state.Change) error {
-	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.Unsent(c) })
+func (r *run) unsent(ctx context.Context, c state.Change, a state.Attempt) error {
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.Unsent(c, a) })
 }
 
 // lookForLost finds out by a read whether a request without an answer made a

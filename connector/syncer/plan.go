@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,6 +84,9 @@ func (r *run) settleIndex(ctx context.Context, n int) error {
 	case listed:
 		r.listed = began
 	}
+	if err := r.noteArrived(ctx); err != nil {
+		return err
+	}
 	if !r.listed.IsZero() && r.Ledger.Now().Sub(r.listed) <= r.Settings.ProbeAfter {
 		return nil
 	}
@@ -94,6 +98,17 @@ func (r *run) settleIndex(ctx context.Context, n int) error {
 		return nil
 	}
 	return r.without(r.prove(ctx))
+}
+
+// noteArrived notes by when a request must have been sent so that the index shows what
+// became of it: its time was over when the list that is believed was begun.
+func (r *run) noteArrived(ctx context.Context) error {
+	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
+	if err != nil || x.Settled.IsZero() {
+		return err
+	}
+	r.arrived = x.Settled.Add(-r.Settings.ResendWithin)
+	return nil
 }
 
 // prove makes one list pass for this run. What the list leaves out of a customer is
@@ -307,6 +322,11 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, res mapping.Resul
 	if err != nil {
 		return d, err
 	}
+	if len(holders) < 2 {
+		if d, under, err := r.decideUnderWay(ctx, d); err != nil || under {
+			return d, err
+		}
+	}
 	switch len(holders) {
 	case 0:
 		return r.decideCreate(ctx, d, res)
@@ -315,6 +335,35 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, res mapping.Resul
 	}
 	d.LinkState = connector.LinkConflict
 	return doubled(d, holders), nil
+}
+
+// decideUnderWay holds a payer while a create with its key that another record sent
+// may still make a customer. It reports false when there is none. One whose time is
+// over is looked for once.
+func (r *run) decideUnderWay(ctx context.Context, d state.Decision) (state.Decision, bool, error) {
+	for looked := false; ; looked = true {
+		creates, err := r.Ledger.CreatesUnderWay(ctx, d.Key, r.arrived)
+		if err != nil {
+			return d, false, err
+		}
+		i := slices.IndexFunc(creates, func(c state.CreateUnderWay) bool {
+			return c.Connection != r.conn.Name || c.SourceID != d.SourceID
+		})
+		if i < 0 {
+			return d, false, nil
+		}
+		arrived := creates[i].SentAt.Add(r.Settings.ResendWithin)
+		if looked || r.Ledger.Now().Before(arrived) {
+			d.LinkState = connector.LinkHeld
+			return d.Because(connector.ReasonKeyUnderWay, fmt.Sprintf("A request for record %s with the same key may still arrive. Nothing is sent before that is over.", creates[i].SourceID)), true, nil
+		}
+		if _, err := r.settleSince(ctx, arrived); err != nil {
+			return d, false, err
+		}
+		if err := r.noteArrived(ctx); err != nil {
+			return d, false, err
+		}
+	}
 }
 
 func doubled(d state.Decision, holders []string) state.Decision {

@@ -154,6 +154,7 @@ type run struct {
 	started   time.Time
 	plan      *state.Plan
 	listed    time.Time       // when the newest list pass began that this run made and that is proof; zero for none
+	arrived   time.Time       // whatever was sent by then has arrived, if it ever does, and the index shows it
 	probe     bool            // the index is old: search for a customer once more before it is created
 	noProof   error           // why nothing can be concluded from a key not being listed, so that nothing new is planned
 	unread    error           // why the source was not read to its end

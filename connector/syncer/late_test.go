@@ -1,0 +1,154 @@
+package syncer_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/sandbox"
+)
+
+// The stories of this file have requests that arrive after all that is known of
+// them was settled by something else: a customer that was found, a key that was
+// doubled, a record that has left.
+
+// lateCreate is a world whose one create is on its way for ten minutes, and that
+// has heard nothing of it.
+func lateCreate(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 10 * time.Minute, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: "/api/customers"})
+	w.run()
+	w.service.ClearFaults()
+	return w
+}
+
+// made returns the bodies that made a customer with the key, in order of the requests.
+func (w *world) made(key string) (names []string) {
+	w.t.Helper()
+	for _, c := range w.service.Customers() {
+		var customer struct {
+			Name         string            `json:"name"`
+			ExternalData map[string]string `json:"externalData"`
+		}
+		if err := json.Unmarshal(c.Raw, &customer); err != nil {
+			w.t.Fatal(err)
+		}
+		if customer.ExternalData["customerNo"] == key && customer.Name != "By hand" {
+			names = append(names, customer.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// leaves are the ways in which a record stops laying claim to its key.
+var leaves = map[string]func(*books){
+	"excluded": func(b *books) {
+		b.putAs("A1", map[string]string{"No": "A1", "Name": "Northwind", "Group": "supplier"})
+	},
+	"another key": func(b *books) {
+		b.putAs("A1", map[string]string{"No": "B7", "Name": "Northwind", "Email": "a@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+	},
+	"deleted": func(b *books) {
+		b.set(connector.Record{SourceID: "A1", State: connector.RecordDeleted, Data: []byte("{}")})
+	},
+}
+
+// A create gets no answer, and customers with its key are typed by hand: one, that is
+// found, or two, that double it. They are deleted, the record leaves, and another one
+// has the key. The first request is still on its way, so no second one is sent.
+//
+// covers F05, S1, S2
+func TestALateCreateKeepsItsKeyWhateverWasFoundMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, typed := range []int{0, 1, 2} {
+		for how, leave := range leaves {
+			t.Run(fmt.Sprintf("%d found, %s", typed, how), func(t *testing.T) {
+				t.Parallel()
+				w := lateCreate(t)
+				var byHand []string
+				for range typed {
+					byHand = append(byHand, w.add(`{"name":"By hand","externalData":{"customerNo":"A1"}}`))
+				}
+				w.run() // finds them
+				for _, id := range byHand {
+					if err := w.service.Delete(id); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.clock.advance(6 * time.Minute)
+				w.sweep()
+				leave(w.books)
+				w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Southwind", "Email": "s@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+				w.run()
+				if w.attention()["R2"] == "" && len(w.made("A1")) > 0 {
+					t.Errorf("a customer was made for R2 while the create of A1 may still arrive")
+				}
+				w.clock.advance(5 * time.Minute) // the first create arrives
+				w.run()
+				w.clock.advance(time.Hour)
+				for range 4 {
+					w.sweep()
+					w.run()
+				}
+				if got := w.made("A1"); len(got) != 1 {
+					t.Errorf("the customers %v with the key were made by us, want one", got)
+				}
+				if w.payer("R2").BillingID == "" && w.attention()["R2"] == "" {
+					t.Errorf("R2 has no customer, and nobody is told")
+				}
+			})
+		}
+	}
+}
+
+// An update gets no answer after one attempt, and is given up because the key is off
+// the customer for a moment. A newer one is confirmed; then the old one arrives.
+//
+// covers F05, S6, L1
+func TestALateUpdateIsUndoneAfterANewerOneWasConfirmed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	id := w.payer("A1").BillingID
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 90 * time.Second, Method: http.MethodPut, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodGet, Path: "/api/customers/*", Skip: 1})
+	w.books.put("A1", "Old", "a@example.com")
+	w.run() // it gets no answer, and neither does a second look
+	w.service.ClearFaults()
+	before, _ := w.service.Customer(id)
+	if err := w.service.Edit(id, json.RawMessage(`{"name":"Northwind","externalData":{}}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.run() // gives the update up: the key is off
+	if err := w.service.Edit(id, before.Raw); err != nil {
+		t.Fatal(err)
+	}
+	w.books.put("A1", "New", "a@example.com")
+	w.sweep()
+	w.run()
+	w.complete(w.run())
+	if got := w.byKey()["A1"].Name; got != "New" {
+		t.Fatalf("the customer is called %q, want New", got)
+	}
+	w.clock.advance(2 * time.Minute) // the old update arrives
+	if got := w.byKey()["A1"].Name; got != "Old" {
+		t.Fatalf("the customer is called %q; the old update did not arrive", got)
+	}
+	w.clock.advance(time.Hour)
+	w.sweep()
+	w.sweep()
+	w.run()
+	w.complete(w.run())
+	if got := w.byKey()["A1"].Name; got != "New" {
+		t.Errorf("the customer is called %q for good, want New", got)
+	}
+}

@@ -1,0 +1,116 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+)
+
+// Attempt is one time that a request which changes something left for the billing
+// service.
+type Attempt struct {
+	ID     int64
+	Ticket int64 // read ticket of its answer: a read whose ticket is later began after it had left
+}
+
+// AttemptEnd is how an attempt ended.
+type AttemptEnd string
+
+// The ends of an attempt. There is no other: that a customer is found or doubled, and
+// what a person says or a record becomes, ends none.
+const (
+	AttemptAnswered AttemptEnd = "answered" // the service answered this very request
+	AttemptUnsent   AttemptEnd = "unsent"   // it certainly never left
+	AttemptLooked   AttemptEnd = "looked"   // its time was over, and a look that began later showed that it had no effect
+)
+
+// beginAttempt notes that the request of a change is about to leave.
+func (tx *Tx) beginAttempt(c Change) (Attempt, error) {
+	a := Attempt{}
+	var err error
+	if a.Ticket, err = tx.Ticket(); err != nil {
+		return a, err
+	}
+	customer := c.Payer.BillingID
+	if c.Action == connector.ActionCreate {
+		customer = ""
+	}
+	err = tx.row([]any{&a.ID}, `INSERT INTO attempts (change_id, action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING attempt_id`,
+		c.ID, c.Action, c.Payer.Connection, c.Payer.SourceID, c.Payer.Key.Name, c.Payer.Key.Value, customer, a.Ticket, stamp(tx.now))
+	if err != nil {
+		return a, fmt.Errorf("note an attempt of change %d: %w", c.ID, err)
+	}
+	return a, nil
+}
+
+// EndAttempt notes how an attempt ended. One that has ended stays as it is.
+func (tx *Tx) EndAttempt(a Attempt, end AttemptEnd) error {
+	if err := tx.exec("UPDATE attempts SET ended = ? WHERE attempt_id = ? AND ended = ''", end, a.ID); err != nil {
+		return fmt.Errorf("note the end of attempt %d: %w", a.ID, err)
+	}
+	return nil
+}
+
+// CloseLooked is CloseWith for a change of which a look that began when the time of all
+// its attempts was over has shown that none had an effect.
+func (tx *Tx) CloseLooked(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
+	if err := tx.exec("UPDATE attempts SET ended = ? WHERE change_id = ? AND ended = ''", AttemptLooked, c.ID); err != nil {
+		return fmt.Errorf("note the end of the attempts of change %d: %w", c.ID, err)
+	}
+	return tx.CloseWith(run, c, to, reason, detail)
+}
+
+// CreateUnderWay is a create that may still make a customer with a key.
+type CreateUnderWay struct {
+	Connection string
+	SourceID   string
+	SentAt     time.Time // the last time it left
+}
+
+// CreatesUnderWay returns the creates with this key that were sent after arrived and
+// that nobody has answered, those that left last before the others. One that was sent
+// by then has arrived, if it ever does, before the look that the caller goes by.
+func (l *Ledger) CreatesUnderWay(ctx context.Context, key connector.Key, arrived time.Time) ([]CreateUnderWay, error) {
+	rows, err := l.query(ctx, createsUnderWay+" ORDER BY attempt_id DESC", key.Name, key.Value, stamp(arrived))
+	if err != nil {
+		return nil, fmt.Errorf("look for creates under way: %w", err)
+	}
+	defer rows.Close()
+	var out []CreateUnderWay
+	for rows.Next() {
+		var c CreateUnderWay
+		var at string
+		if err := rows.Scan(&c.Connection, &c.SourceID, &at); err != nil {
+			return nil, fmt.Errorf("look for creates under way: %w", err)
+		}
+		if c.SentAt, err = time.Parse(layout, at); err != nil {
+			return nil, fmt.Errorf("look for creates under way: %w", err)
+		}
+		out = append(out, c)
+	}
+	return out, rows.Err()
+}
+
+const createsUnderWay = `SELECT connection, source_id, sent_at FROM attempts
+	WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' AND sent_at > coalesce(?, '')`
+
+// ErrKeyUnderWay means that another request which may still arrive makes a customer
+// with the key.
+var ErrKeyUnderWay = errors.New("a create with the same key may still arrive")
+
+// keyUnderWay fails with ErrKeyUnderWay while a create of another change with the
+// payer's key, sent after arrived, may still take effect.
+func (tx *Tx) keyUnderWay(c Change, arrived time.Time) error {
+	var under bool
+	err := tx.row([]any{&under}, `SELECT EXISTS (SELECT 1 FROM attempts
+		WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' AND sent_at > coalesce(?, '') AND change_id <> ?)`,
+		c.Payer.Key.Name, c.Payer.Key.Value, stamp(arrived), c.ID)
+	if err == nil && under {
+		return ErrKeyUnderWay
+	}
+	return err
+}
