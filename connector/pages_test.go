@@ -2,12 +2,14 @@ package connector_test
 
 import (
 	"fmt"
+	"go/ast"
 	"io/fs"
 	"net/url"
 	"os"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -108,15 +110,22 @@ func TestReferencesThatLeadNowhereAreReported(t *testing.T) {
 func TestNumbersWithoutARowAreReported(t *testing.T) {
 	t.Parallel()
 	rows := []row{{id: "F01"}, {id: "S1"}, {id: "G6"}}
-	texts := []citing{
-		{"a/a.go", "a crash (faults F01 and F02), S1 to S3"},
-		{"b/README.md", "G6, G99, and L1; but no AF17, F1a, S256 of PKCE, SHA256 or F1234"},
-		{"connector/FAULTS.md", "F77 is told of by the check of its rows"},
+	texts, err := textsOf(fstest.MapFS{
+		"a/b.go":                    {Data: []byte("package a\n\nvar street = \"S11\"")},
+		"connector/simulation/b.go": {Data: []byte("package simulation\n\nvar breaks = []string{\"S1\", \"S12\"}")},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	texts = append(texts,
+		citing{"a/a.go", "a crash (faults F01 and F02), S1 to S3"},
+		citing{"b/README.md", "G6, G99, and L1; but no AF17, F1a, SHA256, F1234 or G404"},
+		citing{"connector/FAULTS.md", "F77 is told of by the check of its rows"},
+	)
 	want := []string{
+		"connector/simulation/b.go cites S12, which has no row in FAULTS.md",
 		"a/a.go cites F02, which has no row in FAULTS.md", "a/a.go cites S3, which has no row in FAULTS.md",
 		"b/README.md cites G99, which has no row in FAULTS.md", "b/README.md cites L1, which has no row in FAULTS.md",
-		"b/README.md cites S256, which has no row in FAULTS.md",
 	}
 	if diff := cmp.Diff(want, unknownRows(rows, texts)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
@@ -131,8 +140,8 @@ var (
 	mdMarks  = regexp.MustCompile("[`*]")
 )
 
-// citing is a file and what in it is read for references: of Go the comments, of
-// anything else all of it.
+// citing is a file and what in it is read for references: of Go the comments, and
+// the rows that the simulation names; of anything else all of it.
 type citing struct{ name, text string }
 
 // textsOf reads every file in which people are told where to look. What lies in
@@ -150,6 +159,9 @@ func textsOf(root fs.FS) ([]citing, error) {
 				text.WriteString(c.Text + "\n")
 			}
 		}
+		for _, id := range f.judged() {
+			text.WriteString(id + "\n")
+		}
 		out = append(out, citing{f.name, text.String()})
 	}
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -166,6 +178,21 @@ func textsOf(root fs.FS) ([]citing, error) {
 		return err
 	})
 	return out, err
+}
+
+// judged returns the rows that the simulation names outside of comments.
+func (f goFile) judged() (ids []string) {
+	if f.pkg != "connector/simulation" {
+		return nil
+	}
+	for node := range ast.Preorder(f.syntax) {
+		if text, ok := node.(*ast.BasicLit); ok {
+			if id, err := strconv.Unquote(text.Value); err == nil && rowID.MatchString(id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }
 
 // forPeople reports whether a file that is no Go is written by people for people.
