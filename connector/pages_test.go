@@ -61,7 +61,7 @@ func TestReferencesThatLeadNowhereAreReported(t *testing.T) {
 	const page = "# Rules\n\n## Freeze, then send\n\n## It's `one` door\n\n## Twice\n\n## Twice\n\n```\n## no heading\n```\n"
 	const comment = "package a\n\n// "
 	tests := []struct{ name, file, text, want string }{
-		{"a page that is nowhere", "a/a.go", comment + "See faults.md section 2.", "a/a.go names faults.md, and there is no such page"},
+		{"a page that is nowhere", "a/a.go", comment + "See gone.md section 2.", "a/a.go names gone.md, and there is no such page"},
 		{"a page outside", "a/a.go", comment + "See ../../shared/design/x.md.", "a/a.go names ../../shared/design/x.md, and there is no such page"},
 		{"another case", "a/a.go", comment + "See connector/rules.md.", "a/a.go names connector/rules.md, and there is no such page"},
 		{"a page of which there are two", "a/a.go", comment + "See TWIN.md.", "a/a.go names TWIN.md, and there are 2 such pages: write more of its path"},
