@@ -14,7 +14,7 @@ import (
 )
 
 // MaxAddresses is how many addresses the billing service accepts on one
-// customer (interface.md section 2.3).
+// customer.
 const MaxAddresses = 1
 
 // Key is the externalData pair that identifies a payer in the billing service.
@@ -68,8 +68,8 @@ type Problem struct {
 	Detail string // a sentence for an accountant, without personal values
 }
 
-// Problems returns every rule of interface.md section 4.3 that the customer
-// breaks, and text the service should never see: they are caught before
+// Problems returns every rule of the billing service that the customer
+// breaks (billing/README.md#customers), and text the service should never see: they are caught before
 // sending, with the rule the service itself applies (fault F53).
 func (c Customer) Problems() []Problem {
 	var out []Problem
@@ -168,7 +168,7 @@ type RemoteCustomer struct {
 	Emails       []string
 	Phones       []string
 	Addresses    []Address
-	ExternalData map[string]string // whatever spelling it came in (billing.md 2.3)
+	ExternalData map[string]string // whatever shape it came in
 	Mandate      *Mandate          // the latest mandate; nil when the customer has none
 	Raw          json.RawMessage   // the object as it came, for lossless merging
 }

@@ -38,7 +38,7 @@
 //
 // # Status of a mandate
 //
-// Spelt as the billing service spells it (interface.md section 3). A status it
+// Spelt as the billing service spells it (billing/README.md#mandates). A status it
 // does not list is kept as it came and never acted on.
 //
 //	(none) ──link──▶ CREATED ──payer signs──▶ PENDING ──bank──▶ ACTIVE

@@ -4,7 +4,7 @@ import "slices"
 
 // Mandate is a direct debit mandate as the billing service states it. Bank
 // account numbers are deliberately not part of it: they are neither shown nor
-// stored (interface.md section 2.6).
+// stored (connector/RULES.md#the-payers-word).
 type Mandate struct {
 	ID            string
 	CustomerID    string
@@ -18,7 +18,7 @@ type Mandate struct {
 // Values beyond the listed ones are kept and shown, never acted on.
 type MandateStatus string
 
-// The statuses of interface.md section 3.1.
+// The statuses that the billing service documents.
 const (
 	MandateCreated   MandateStatus = "CREATED"
 	MandatePending   MandateStatus = "PENDING"
@@ -26,7 +26,7 @@ const (
 	MandateCancelled MandateStatus = "CANCELLED"
 )
 
-// Known reports whether the status is one of interface.md section 3.1.
+// Known reports whether the status is one that the billing service documents.
 func (s MandateStatus) Known() bool {
 	switch s {
 	case MandateCreated, MandatePending, MandateActive, MandateCancelled:
@@ -35,7 +35,7 @@ func (s MandateStatus) Known() bool {
 	return false
 }
 
-// Label returns the status in an accountant's words (interface.md section 3.1).
+// Label returns the status in an accountant's words.
 func (s MandateStatus) Label() string {
 	switch s {
 	case MandateCreated:

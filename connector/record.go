@@ -33,7 +33,7 @@ func (r Record) Hash() string {
 type RecordState string
 
 // The record states. RecordUnknown is a status the adapter does not know; it is
-// never treated as active (sources.md section 1, rule 8).
+// never treated as active (accounting/README.md#what-is-unknown-is-not-active).
 const (
 	RecordActive   RecordState = "active"
 	RecordArchived RecordState = "archived"
@@ -85,7 +85,7 @@ type Field struct {
 type FieldType string
 
 // The field types. Ids are text even where a system prints digits: a float64
-// would lose them (sources.md section 1, rule 7).
+// would lose them (accounting/README.md#ids-are-texts).
 const (
 	TypeText   FieldType = "text"
 	TypeNumber FieldType = "number"

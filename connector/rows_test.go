@@ -1,173 +1,186 @@
 package connector_test
 
-// withAdmin is why some rows have no test yet.
-const withAdmin = "not built yet: comes with the admin pages"
+import (
+	"fmt"
+	"go/ast"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
 
-// rows are the faults that payersync survives and the invariants that it keeps.
-var rows = []row{
-	// Crashes and doubtful answers while a customer is sent.
-	{id: "F01", what: "a crash at any step of an upsert"},
-	{id: "F02", what: "a crash between a create and the ledger's note of it"},
-	{id: "F03", what: "an answer that is lost or cut off"},
-	{id: "F04", what: "a request that arrives after it was given up"},
-	{id: "F05", what: "a record or mapping that is edited between a crash and the next try"},
-	{id: "F06", what: "a service that forgets a create sooner than we repeat it"},
-	{id: "F07", what: "two payers that are alike but for their keys"},
-	{id: "F08", what: "a create answered with a customer that is gone"},
-	{id: "F09", what: "a success whose body is empty, partial or unreadable"},
-	{id: "F10", what: "an update that took effect and whose answer was lost"},
-	{id: "F11", what: "somebody else's edit between our read and our update"},
-	{id: "F12", what: "a run with nothing to do"},
+	"github.com/google/go-cmp/cmp"
+)
 
-	// The network and the service.
-	{id: "F13", what: "throttling, with any Retry-After or none"},
-	{id: "F14", what: "server errors and whole outages"},
-	{id: "F15", what: "callers and answers that trickle"},
-	{id: "F16", what: "names that do not resolve and certificates that do not hold"},
-	{id: "F17", what: "redirects from the service"},
-	{id: "F18", what: "lists that ignore, shift or cap their pages"},
-	{id: "F19", what: "very large pages and very many customers"},
-	{id: "F20", what: "a web page, or JSON of another shape, for an answer"},
+// row is one line of a table of FAULTS.md that begins with a number: a fault to
+// survive (F), an invariant of safety (S), liveness (L) or visibility (V), or a
+// goal (G).
+type row struct {
+	id, what string
+	places   []string // where it is seen to: a package, or a name in one
+	untested string   // why no test covers it; blank where tests do
+}
 
-	// Tokens.
-	{id: "F21", what: "a token that expires in the middle, or says odd things of its life"},
-	{id: "F22", what: "many requests that need a new token at once"},
-	{id: "F23", what: "a refresh token that another process has used up"},
-	{id: "F24", what: "a crash between a token's renewal and its keeping"},
-	{id: "F25", what: "a renewed token that cannot be stored"},
-	{id: "F26", what: "a token endpoint's bad moment taken for a revocation"},
-	{id: "F27", what: "a token of the wrong kind for a call"},
-	{id: "F28", what: "a connection to the wrong tenant"},
-	{id: "F29", what: "consent that was withdrawn"},
-	{id: "F30", what: "attacks on the page that consent returns to"},
+func (r row) goal() bool { return strings.HasPrefix(r.id, "G") }
 
-	// Webhooks.
-	{id: "F31", what: "a webhook that comes more than once"},
-	{id: "F32", what: "webhooks out of order and handled at the same time"},
-	{id: "F33", what: "webhooks that never come"},
-	{id: "F34", what: "forged webhooks"},
-	{id: "F35", what: "replayed webhooks"},
-	{id: "F36", what: "clocks that disagree or jump"},
-	{id: "F37", what: "webhooks that are too large or compressed"},
-	{id: "F38", what: "signed webhooks that make no sense or say something new"},
-	{id: "F39", what: "a webhook acknowledged and not kept"},
-	{id: "F40", what: "a flood of webhooks"},
-	{id: "F41", what: "a crash while the webhook secret is replaced"},
-	{id: "F42", what: "webhooks that speak of somebody else's customer"},
+var spanned = regexp.MustCompile("`([^`]+)`")
 
-	// Records on both sides.
-	{id: "F43", what: "a customer deleted in the service"},
-	{id: "F44", what: "a record deleted, archived or merged in the books"},
-	{id: "F45", what: "a source that answers with fewer records than it has"},
-	{id: "F46", what: "pages that shift while they are read"},
-	{id: "F47", what: "two customers with one e-mail address"},
-	{id: "F48", what: "two records with one key, and keys that almost are"},
-	{id: "F49", what: "two customers in the service with one of our keys"},
-	{id: "F50", what: "our key edited or removed in the service"},
-	{id: "F51", what: "external data as a list, a map or an object"},
-	{id: "F52", what: "names with control characters, bidi marks, formulas and great length"},
-	{id: "F53", what: "records without a name, with a malformed e-mail address or two addresses"},
-	{id: "F54", what: "one record that cannot be sent"},
-	{id: "F55", what: "fields of others on a customer that we update"},
-	{id: "F56", what: "statuses that nobody knows and times that are missing"},
-	{id: "F57", what: "a mandate that is replaced by another"},
-	{id: "F58", what: "a request for a signing link of which the outcome is not known"},
+// rowsOf returns the rows of a page, and a sentence for every line that would be
+// one and cannot be read.
+func rowsOf(page string) (rows []row, problems []string) {
+	for line := range strings.Lines(page) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if !rowID.MatchString(cells[0]) {
+			continue
+		}
+		r := row{id: cells[0]}
+		last := cells[len(cells)-1]
+		switch {
+		case slices.Contains(cells, "") || len(cells) < 2 || len(cells) < 3 && !r.goal():
+			problems = append(problems, r.id+" lacks a cell: it needs what goes wrong or must hold, and where it is seen to")
+			continue
+		case strings.HasPrefix(last, "no test: "):
+			r.untested = strings.TrimPrefix(last, "no test: ")
+		case !r.goal():
+			for _, span := range spanned.FindAllStringSubmatch(last, -1) {
+				r.places = append(r.places, span[1])
+			}
+		}
+		r.what = cells[1]
+		rows = append(rows, r)
+	}
+	return rows, problems
+}
 
-	// The ledger, the process and its host.
-	{id: "F59", what: "a full disk"},
-	{id: "F60", what: "a ledger that another process holds"},
-	{id: "F61", what: "two runs that overlap, and one that died"},
-	{id: "F62", what: "two processes on one ledger, and ledgers on shared disks"},
-	{id: "F63", what: "a damaged ledger"},
-	{id: "F64", what: "an older ledger that was put back"},
-	{id: "F65", what: "a ledger copied as a file"},
-	{id: "F66", what: "a ledger's file opened beside SQLite"},
-	{id: "F67", what: "signals to stop, and kills"},
-	{id: "F68", what: "a power cut"},
-	{id: "F69", what: "an older program on a newer ledger"},
-	{id: "F70", what: "a migration that is interrupted"},
-	{id: "F71", what: "numbers and tables that grow for years", untested: "not built yet: comes with the retention job"},
-	{id: "F72", what: "clock jumps and times that were slept through"},
+func TestRowsAreReadFromTheirTables(t *testing.T) {
+	t.Parallel()
+	const page = `# Faults
+F09 in a sentence is no row.
+| no. | what goes wrong | what must hold | where |
+|---|---|---|---|
+| F01 | a crash | Nothing is lost. | ` + "`state.Open`, `syncer`" + ` |
+| F02 | a fire | Nothing burns. | no test: not built yet: all of it |
+| F03 | a flood | |
+| S1 | one customer | ` + "`syncer`" + ` |
+| G7 | a hundred of them |
+`
+	rows, problems := rowsOf(page)
+	want := []row{
+		{id: "F01", what: "a crash", places: []string{"state.Open", "syncer"}},
+		{id: "F02", what: "a fire", untested: "not built yet: all of it"},
+		{id: "S1", what: "one customer", places: []string{"syncer"}},
+		{id: "G7", what: "a hundred of them"},
+	}
+	if diff := cmp.Diff(want, rows, cmp.AllowUnexported(row{})); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	if want := []string{"F03 lacks a cell: it needs what goes wrong or must hold, and where it is seen to"}; !slices.Equal(problems, want) {
+		t.Errorf("problems %q, want %q", problems, want)
+	}
+}
 
-	// The operator and the mapping.
-	{id: "F73", what: "a mapping edited while it is in use"},
-	{id: "F74", what: "a mapping edit that changes many customers"},
-	{id: "F75", what: "a mapping edit that drops keys or blanks names"},
-	{id: "F76", what: "a first run against a service that has customers"},
-	{id: "F77", what: "one ledger for two billing environments"},
-	{id: "F78", what: "one connection's trouble that keeps others from their work"},
-	{id: "F79", what: "success reported although records failed"},
+// TestFaultsAreSeenToWhereThePageSays looks for the packages and names in the last
+// column of FAULTS.md.
+func TestFaultsAreSeenToWhereThePageSays(t *testing.T) {
+	t.Parallel()
+	files, err := parseModule(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _ := rowsOf(readFile(t, "FAULTS.md"))
+	if len(rows) < 100 {
+		t.Fatalf("FAULTS.md has %d rows: this check has lost its subject", len(rows))
+	}
+	for _, problem := range misplaced(rows, declarations(files)) {
+		t.Error(problem)
+	}
+}
 
-	// Hostile input and the web.
-	{id: "F80", what: "secrets in logs, errors and panics"},
-	{id: "F81", what: "configured addresses that lead elsewhere"},
-	{id: "F82", what: "requests to the admin pages from another site", untested: withAdmin},
-	{id: "F83", what: "names that are scripts on the admin pages", untested: withAdmin},
-	{id: "F84", what: "stolen, fixed or guessed admin sessions", untested: withAdmin},
-	{id: "F85", what: "admin pages that are reached from outside", untested: withAdmin},
-	{id: "F86", what: "DNS names that point at the admin pages", untested: withAdmin},
-	{id: "F87", what: "SQL in values"},
-	{id: "F88", what: "paths that lead out of their folder"},
-	{id: "F89", what: "bodies that inflate"},
-	{id: "F90", what: "JSON that two readers would read differently"},
-	{id: "F91", what: "log lines made by values"},
-	{id: "F92", what: "mapping expressions that never end"},
-	{id: "F93", what: "modules with known holes", untested: "no subject for a test: .ci/run and the workflow verify the modules, lint for security and look for known holes"},
-	{id: "F94", what: "signing links that leak"},
-	{id: "F95", what: "return addresses that others choose"},
-	{id: "F96", what: "other users of the machine"},
+func TestAPlaceThatIsNotThereIsReported(t *testing.T) {
+	t.Parallel()
+	declared := map[string]map[string]bool{"state": {"Ledger": true, "Do": true}}
+	rows := []row{
+		{id: "F01", places: []string{"state", "state.Ledger", "state.Ledger.Do"}},
+		{id: "F02", places: []string{"estate"}},
+		{id: "F03", places: []string{"state.Undo"}},
+		{id: "F04"},
+		{id: "F05", untested: "not built yet"},
+		{id: "G1"},
+	}
+	want := []string{
+		"F02 is seen to in `estate`, which is not there",
+		"F03 is seen to in `state.Undo`, which is not there",
+		"F04 does not say where it is seen to",
+	}
+	if diff := cmp.Diff(want, misplaced(rows, declared)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
 
-	// Found by trying it from outside.
-	{id: "F97", what: "a list that is empty, short or old, and comes with status 200"},
-	{id: "F98", what: "a list that shows customers without their keys"},
-	{id: "F99", what: "a request that arrives after its key was doubled, its record left, or a newer one was confirmed", untested: "not built yet: an attempt is closed when its key is found or doubled, and may still arrive after that"},
-	{id: "F100", what: "two organisations with equal numbers on one account", untested: "not built yet: a key names no organisation"},
-	{id: "F101", what: "a service that has the customers already, without keys", untested: "not built yet: likenesses are held, and nothing matches them in bulk"},
-	{id: "F102", what: "a payer that is renumbered in the books", untested: "not built yet: it is held as key_changed, and nothing moves its link"},
-	{id: "F103", what: "a ledger that is copied back, moved or deleted behind our back"},
-	{id: "F104", what: "a clock that was ahead when the process died"},
-	{id: "F105", what: "reads that lag behind writes"},
-	{id: "F106", what: "a service that stamps or respells what it is sent"},
-	{id: "F107", what: "requests that are all refused alike"},
-	{id: "F108", what: "text in a cell that looks like rows, and quotation marks out of place"},
-	{id: "F109", what: "a source that suddenly has nothing, or far less"},
-	{id: "F110", what: "rows that leave or come behind the page being read"},
-	{id: "F111", what: "junk from the very network that genuine webhooks come from"},
-	{id: "F112", what: "links planted where root's commands write"},
-	{id: "F113", what: "a subscription that was replaced, disabled or deleted"},
+// declarations returns what every package declares outside its tests, by the last
+// element of its path.
+func declarations(files []goFile) map[string]map[string]bool {
+	out := map[string]map[string]bool{}
+	for _, f := range files {
+		pkg := path.Base(f.pkg)
+		if out[pkg] == nil {
+			out[pkg] = map[string]bool{}
+		}
+		if strings.HasSuffix(f.name, "_test.go") {
+			continue
+		}
+		for node := range ast.Preorder(f.syntax) {
+			switch d := node.(type) {
+			case *ast.FuncDecl:
+				out[pkg][d.Name.Name] = true
+			case *ast.TypeSpec:
+				out[pkg][d.Name.Name] = true
+			case *ast.ValueSpec:
+				for _, name := range d.Names {
+					out[pkg][name.Name] = true
+				}
+			case *ast.StructType:
+				for _, field := range d.Fields.List {
+					for _, name := range field.Names {
+						out[pkg][name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	return out
+}
 
-	// Safety, under any schedule of faults.
-	{id: "S1", what: "at most one living customer of ours for each key"},
-	{id: "S2", what: "no customer linked to two keys, or to a key it never carried"},
-	{id: "S3", what: "all sends of one create have the same bytes"},
-	{id: "S4", what: "no create before a complete look, and none right after a restore"},
-	{id: "S5", what: "an update keeps every field of others"},
-	{id: "S6", what: "an update is sent only when something of ours differs"},
-	{id: "S7", what: "nothing is deleted, and cancelled only by a person"},
-	{id: "S8", what: "the ledger never says what the service never had"},
-	{id: "S9", what: "what is known of a mandate never goes back"},
-	{id: "S10", what: "an acknowledged webhook survives a crash at the next instant"},
-	{id: "S11", what: "a webhook without a valid signature changes nothing"},
-	{id: "S12", what: "a run keeps to one mapping and one tenant"},
-	{id: "S13", what: "a run writes no more than was approved"},
-	{id: "S14", what: "one renewal per token, and no older token over a newer"},
-	{id: "S15", what: "no secret, signing link or bank field in anything that is shown"},
-	{id: "S16", what: "the ledger is whole and its chains hold after any crash"},
-	{id: "S17", what: "absence is concluded from complete reads alone"},
-	{id: "S18", what: "requests keep to the rate and repeats to their budget"},
+// misplaced returns a sentence for every place that is not there, and for every
+// row that names none.
+func misplaced(rows []row, declared map[string]map[string]bool) (problems []string) {
+	for _, r := range rows {
+		if len(r.places) == 0 && r.untested == "" && !r.goal() {
+			problems = append(problems, r.id+" does not say where it is seen to")
+		}
+		for _, place := range r.places {
+			pkg, names, _ := strings.Cut(place, ".")
+			missing := declared[pkg] == nil
+			for name := range strings.SplitSeq(names, ".") {
+				missing = missing || name != "" && !declared[pkg][name]
+			}
+			if missing {
+				problems = append(problems, fmt.Sprintf("%s is seen to in `%s`, which is not there", r.id, place))
+			}
+		}
+	}
+	return problems
+}
 
-	// Liveness, once the faults have ended.
-	{id: "L1", what: "every valid record has its one customer, as the mapping says"},
-	{id: "L2", what: "the ledger has every mandate as the service has it"},
-	{id: "L3", what: "every webhook that was taken comes to an end"},
-	{id: "L4", what: "no lease, intent or delivery stays open for ever"},
-	{id: "L5", what: "a record that cannot be sent delays no other"},
-	{id: "L6", what: "work resumes by itself when the disk has room or the lock is gone"},
-	{id: "L7", what: "what still works goes on while a part is away"},
-
-	// Visibility.
-	{id: "V1", what: "every fault that changed an outcome is shown with its reason"},
-	{id: "V2", what: "no run that left something undone is called complete"},
-	{id: "V3", what: "every open doubt is listed with what to do"},
-	{id: "V4", what: "health is ok, degraded or failing, and silence is not ok"},
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -81,7 +81,7 @@ type Result struct {
 }
 
 // Load reads, checks and compiles the mapping file called name, for records of
-// src (architecture.md section 10). The error is a *strict.Error with every
+// src. The error is a *strict.Error with every
 // problem of the file.
 func Load(name string, data []byte, src connector.SourceInfo) (*Mapping, error) {
 	file, doc, invalid := strict.Load(name, data, mappingFile{})

@@ -37,8 +37,8 @@ import (
 // applicationID marks a SQLite file as a payersync ledger.
 const applicationID = 1885434739
 
-// minSQLite is the first SQLite release without the WAL-reset corruption
-// (faults.md section 0.3).
+// minSQLite is the first SQLite release that cannot corrupt a database when its
+// write-ahead log is reset.
 const minSQLite = "3.51.3"
 
 // smallestDB is the size in bytes of the smallest SQLite database there can be.
@@ -351,7 +351,7 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 }
 
 // checkSettings reads the connection settings back: a misspelt one would pass
-// in silence (libraries.md section 4).
+// in silence.
 func (l *Ledger) checkSettings(ctx context.Context) error {
 	for _, want := range []struct{ pragma, value string }{
 		{"journal_mode", "wal"}, {"synchronous", "2"}, {"foreign_keys", "1"}, {"trusted_schema", "0"}, {"secure_delete", "1"},

@@ -83,7 +83,7 @@ func (l *Ledger) FindPayers(ctx context.Context, id string) ([]Payer, error) {
 }
 
 // Unverified returns the payers whose create was answered and whose customer no
-// read has confirmed yet (step U7), up to limit.
+// read has confirmed yet, up to limit.
 func (l *Ledger) Unverified(ctx context.Context, connection string, limit int) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
 		WHERE p.connection = ? AND p.link_state = 'creating' AND p.billing_id IS NOT NULL ORDER BY p.source_id`+limitTo, connection, limit)

@@ -27,7 +27,7 @@ import (
 	"payersync/state/files"
 )
 
-// config is payersync.yaml (architecture.md section 9), with defaults filled in,
+// config is payersync.yaml (configs/payersync.example.yaml has every key), with defaults filled in,
 // paths made absolute or relative to the working directory, and secrets resolved.
 type config struct {
 	Ledger      ledgerConfig       `yaml:"ledger" jsonschema_description:"The ledger: what was read, sent and observed."`

@@ -28,7 +28,7 @@ import (
 const (
 	probeAfter   = 15 * time.Minute // age of the last list from which a create searches once more
 	resendWithin = 15 * time.Minute // how long the same bytes may be sent again without a new list
-	overlap      = 5 * time.Minute  // how far a reading position is set back (sources.md section 1)
+	overlap      = 5 * time.Minute  // how far a reading position is set back (accounting/README.md#the-position-is-the-start-of-the-run)
 	grace        = 20 * time.Second // how long requests in flight may finish after an interruption
 	perSlot      = 8                // changes worked on for each request in flight: the others wait for the ledger
 )

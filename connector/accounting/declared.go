@@ -13,9 +13,9 @@ import (
 // Declared returns the declared fields of a JSON object, in the order of their
 // declaration, so that a system which adds fields or orders them anew changes no
 // hash. A field that is absent stays absent, null stays null, and "" stays "".
-// Digits in a text field become the text of these digits (sources.md section 1,
-// rule 7). Where that cannot be, there is a problem instead: a sentence that names
-// the field of another type, and holds no value.
+// Digits in a text field become the text of these digits: ids are texts
+// everywhere. Where that cannot be, there is a problem instead: a sentence that
+// names the field of another type, and holds no value.
 func Declared(object json.RawMessage, fields []connector.Field) (data json.RawMessage, problem string) {
 	if !utf8.Valid(object) {
 		return nil, "The record holds characters that are no text."

@@ -14,7 +14,7 @@ import (
 // Pager says how one listing is walked. Its lower bound is fixed before the walk
 // and its order is one that an edit does not change, such as by id: then a
 // customer that is edited meanwhile is met twice at worst, and never missed
-// (sources.md section 1, rule 2).
+// (accounting/README.md#an-order-that-edits-leave-alone).
 type Pager struct {
 	// Fetch returns page n of the listing, counted from 0. A page 0 begins a new
 	// pass: what an adapter keeps between pages starts anew with it.

@@ -9,7 +9,7 @@ import (
 )
 
 // CreateCustomer posts exactly the given bytes and returns the customer that
-// the service answers with (interface.md section 4.3). The same bytes name the
+// the service answers with. The same bytes name the
 // same customer for as long as the service remembers them, so a call of unknown
 // outcome is made again with no others (faults F02 to F04, F09). A refusal is
 // FaultRejected; whether the answer carries our key is for the caller to see.
@@ -17,8 +17,8 @@ func (c *Client) CreateCustomer(ctx context.Context, body []byte) (connector.Rem
 	return c.customer(ctx, c.write("create customer", http.MethodPost, "/customers", body))
 }
 
-// Customer fetches one customer (interface.md sections 4.3 and 4.6). FaultNotFound
-// means that the service has none with this id.
+// Customer fetches one customer, with the latest mandate. FaultNotFound means that
+// the service has none with this id.
 func (c *Client) Customer(ctx context.Context, id string) (connector.RemoteCustomer, error) {
 	const op = "get customer"
 	path, err := idPath(op, "/customers/", id)
@@ -46,8 +46,8 @@ func (c *Client) customer(ctx context.Context, r request) (connector.RemoteCusto
 }
 
 // UpdateCustomer puts exactly the given bytes, which replace the customer
-// wholesale: MergeCustomer makes them (interface.md section 4.3). The answer
-// may be empty; what the service made of it is for a later Customer to see.
+// wholesale: MergeCustomer makes them. The answer may be empty; what the service
+// made of it is for a later Customer to see.
 func (c *Client) UpdateCustomer(ctx context.Context, id string, body []byte) error {
 	const op = "update customer"
 	path, err := idPath(op, "/customers/", id)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Dialect settles the open points of interface.md, one setting each. It is pure
-// data and holds no secret. billing.md section 12 has the reasons.
+// Dialect settles the open points of the service's interface, one setting each. It
+// is pure data and holds no secret. README.md#open-points has the reasons.
 type Dialect struct {
 	TokenAuth       string   `yaml:"token_auth"`        // form | basic: how the client id and secret reach the token endpoint
 	APIAuth         string   `yaml:"api_auth"`          // client_credentials | authorization_code | static: whose token customers and mandates want
@@ -25,7 +25,7 @@ type Dialect struct {
 	ReadOnly        []string `yaml:"read_only"`         // never sent back; people.x and addresses.x name members of the elements
 }
 
-// List says how the list of customers is paged (interface.md section 4.3).
+// List says how the list of customers is paged.
 type List struct {
 	PageParam string `yaml:"page_param"`
 	SizeParam string `yaml:"size_param"`
@@ -34,7 +34,7 @@ type List struct {
 	Envelope  string `yaml:"envelope"`   // auto | array | the key that holds the array
 }
 
-// Standard returns the profile that follows from interface.md alone.
+// Standard returns the profile that follows from the interface alone.
 func Standard() Dialect {
 	return Dialect{
 		TokenAuth:       "form",
@@ -54,7 +54,7 @@ func Standard() Dialect {
 }
 
 // Adfin returns the profile that follows the public documentation of the service
-// whose shapes interface.md has (billing.md section 12).
+// whose shapes the interface has (README.md#open-points).
 func Adfin() Dialect {
 	d := Standard()
 	d.APIAuth = "authorization_code"

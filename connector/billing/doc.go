@@ -1,7 +1,7 @@
-// Package billing is the client of the billing service that interface.md
-// describes: its tokens, customers, mandates and webhook subscription, the
-// lossless merge of an update, and the checking and reading of webhook
-// deliveries. What interface.md leaves open is a Dialect, never a guess.
+// Package billing is the client of the billing service: its tokens, customers,
+// mandates and webhook subscription, the lossless merge of an update, and the
+// checking and reading of webhook deliveries. README.md says what is known of the
+// interface. What that leaves open is a Dialect, never a guess.
 //
 // It keeps nothing, decides nothing about payers and repeats no call that may
 // have had an effect: freezing bytes before they are sent, replaying a call of

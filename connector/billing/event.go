@@ -23,7 +23,7 @@ type EventPaths struct {
 }
 
 // DefaultEventPaths returns paths for the flat and nested spellings that
-// services of this kind use; interface.md section 6 shows none. A bare id is
+// services of this kind use; the interface shows none. A bare id is
 // not among them: it may be the customer's as well as the event's, and one
 // taken for the other would make all later events of a customer look like
 // repeats.
@@ -68,11 +68,11 @@ func anywhere(paths ...string) []string {
 }
 
 // Event is what a delivery says. It is a hint: what is true is read from the
-// customer (architecture.md ruling 3).
+// customer (connector/RULES.md#tickets).
 type Event struct {
 	Type       string // as the service spells it
 	CustomerID string // "" when the event names none
-	MandateID  string // may be another id than the interface's (billing.md section 6.2)
+	MandateID  string // may be another id than the interface's (README.md#traps-that-public-documentation-shows)
 	EventID    string // "" when the event has none
 	OccurredAt string // as it came
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// externalData comes in four shapes (billing.md section 2.3):
+// externalData comes in four shapes:
 //
 //	map      {"xeroContactId": "abc"}
 //	list     [{"key": "xeroContactId", "value": "abc"}]

@@ -12,8 +12,8 @@ import (
 
 // ForeignChanges compares a customer before our update with the same customer
 // after it and returns the JSON paths that differ outside of what we own: what
-// somebody else changed in between, or what the update lost (step U12 and fault
-// F11 of faults.md). last, want and own are those of the merge.
+// somebody else changed in between, or what the update lost (fault F11). last, want
+// and own are those of the merge.
 //
 // The dialect's read-only members are not compared, nor what the service adds to
 // an element that we have just added. The order of an object's members is no

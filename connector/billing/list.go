@@ -44,7 +44,7 @@ var (
 // Customers makes one complete pass over the service's customers, page by page
 // in the service's order; a customer that comes twice is yielded once. The
 // sequence ends after the first error, and only one that ends without an error
-// read everything (interface.md section 4.3, invariant S17).
+// read everything (invariant S17).
 //
 // The end is a page without customers: a short page proves nothing, because
 // services cap the size. Where pages start is probed once when first_page is

@@ -13,10 +13,10 @@ import (
 const opLink = "request mandate link"
 
 // RequestMandateLink makes a mandate for the customer, or fetches the one it
-// has, and returns it with the link at which it is signed (interface.md section
-// 4.4). The link is a secret. The call goes out at most once and is never
-// repeated by itself: after FaultUnknown and connector.ErrTokenRenewed the caller
-// looks at the customer first (fault F58).
+// has, and returns it with the link at which it is signed. The link is a secret.
+// The call goes out at most once and is never repeated by itself: after
+// FaultUnknown and connector.ErrTokenRenewed the caller looks at the customer first
+// (fault F58).
 //
 // With mandate_link: auto it is sent as PUT, and as GET where PUT was refused
 // with 404, 405 or 501; what worked is remembered. FaultNotFound means that
@@ -109,10 +109,9 @@ func statusOf(err error) int {
 	return 0
 }
 
-// CancelMandate cancels a mandate for the given reason, which may be blank
-// (interface.md section 4.5). It is only for a person to call. Like the request
-// for a link it goes out at most once; what became of the mandate is read from
-// the customer.
+// CancelMandate cancels a mandate for the given reason, which may be blank. It is
+// only for a person to call. Like the request for a link it goes out at most once;
+// what became of the mandate is read from the customer.
 func (c *Client) CancelMandate(ctx context.Context, mandateID, reason string) error {
 	const op = "cancel mandate"
 	path, err := idPath(op, "/customers/directdebitmandates/", mandateID)
@@ -123,7 +122,7 @@ func (c *Client) CancelMandate(ctx context.Context, mandateID, reason string) er
 	var query url.Values
 	switch c.dialect.Cancel {
 	case "colon":
-		path += ":cancel" // literally: an escaped colon is another path (billing.md section 4.5)
+		path += ":cancel" // literally: an escaped colon is another path
 	case "slash":
 		path += "/cancel"
 	case "query":

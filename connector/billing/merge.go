@@ -10,7 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// The fields that a mapping may own (architecture.md section 10).
+// The fields that a mapping may own.
 const (
 	ownName      = "name"
 	ownPeople    = "people"
@@ -19,7 +19,7 @@ const (
 
 // MergeCustomer returns the body that brings a fetched customer to what is
 // wanted, and whether anything differs; without a difference there is no body
-// and nothing to send (architecture.md ruling 4, invariants S5 and S6).
+// and nothing to send (connector/RULES.md#fetch-merge-send, invariants S5 and S6).
 //
 // Only the fields in own (name, people, addresses) and our externalData pairs
 // change. Every other member stays byte for byte and in its place, but for the

@@ -20,8 +20,8 @@ var (
 	errLink          = errors.New("the signing link is not a web address")
 )
 
-// readCustomer reads a customer in whatever spelling it came (billing.md
-// section 2.3). raw must have passed checkJSON.
+// readCustomer reads a customer in whatever spelling it came. raw must have passed
+// checkJSON.
 func readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
 	o, err := parseObject(raw)
 	if err != nil {
@@ -135,8 +135,7 @@ func isWebAddress(link string) bool {
 
 // ParseTime reads a timestamp in any form that the service has been seen to
 // use: RFC 3339, the same with "UTC" or nothing in place of the zone (taken as
-// UTC), and Unix seconds or milliseconds (billing.md sections 2.6, 6.3 and 9).
-// The result is in UTC.
+// UTC), and Unix seconds or milliseconds. The result is in UTC.
 func ParseTime(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if at, ok := parseUnix(text); ok {

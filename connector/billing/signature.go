@@ -20,8 +20,8 @@ import (
 	"payersync/connector"
 )
 
-// Signature says how deliveries are signed. interface.md section 5 leaves the
-// scheme open, so an operator states it, either field by field or by scheme.
+// Signature says how deliveries are signed. The interface leaves the scheme open,
+// so an operator states it, either field by field or by scheme.
 type Signature struct {
 	Scheme          string             `yaml:"scheme"`           // standard-webhooks, which settles all but secrets and tolerance; "" for the fields below
 	Header          string             `yaml:"header"`           // carries the signature
@@ -59,8 +59,7 @@ type Verifier struct {
 
 // NewVerifier returns a verifier for the scheme. It refuses, with every problem
 // at once, what would let an unsigned delivery pass: no secret, one shorter than
-// 24 bytes, an unknown scheme, a template without the body (faults.md section
-// 6.1).
+// 24 bytes, an unknown scheme, a template without the body (fault F34).
 func NewVerifier(s Signature) (*Verifier, error) {
 	if s.Scheme == schemeStandard {
 		s = standardSignature(s)

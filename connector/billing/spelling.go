@@ -8,9 +8,9 @@ import (
 	"payersync/connector"
 )
 
-// part is one person or address as a mapping renders it, in both spellings of
-// interface.md sections 2.4 and 2.5. The service mixes them, so an element may
-// carry either, and an update writes to whichever is there.
+// part is one person or address as a mapping renders it, in both spellings of the
+// interface (README.md#customers). The service mixes them, so an element may carry
+// either, and an update writes to whichever is there.
 type part struct {
 	short, long []field // every member that is ours, blank ones included
 	email       string  // identifies a person; "" for addresses

@@ -13,7 +13,7 @@ import (
 	"payersync/connector"
 )
 
-// Subscription is a webhook subscription (interface.md section 2.2).
+// Subscription is a webhook subscription. An app has one.
 type Subscription struct {
 	ID          string           // given by the service
 	URL         string           // where events are posted to
@@ -26,12 +26,12 @@ type Subscription struct {
 }
 
 // DeliveryKeyHeader is the header in which deliveries carry the delivery key,
-// where the service wants one (billing.md section 4.2). Signatures are what
-// deliveries are judged by; the key is a second lock that need not be checked.
+// where the service wants one. Signatures are what deliveries are judged by; the key
+// is a second lock that need not be checked.
 const DeliveryKeyHeader = "X-Payersync-Key"
 
-// Subscribe registers a webhook, in place of the one that was registered before
-// (interface.md section 4.2). It always uses the app's own client credentials.
+// Subscribe registers a webhook, in place of the one that was registered before. It
+// always uses the app's own client credentials.
 //
 // With webhook_setup: digest_auth_subscribe the signing secret is replaced
 // first. From then on the old one may be dead, so the new one is returned even
@@ -68,7 +68,7 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription) (Subscription, e
 // not in a way that is understood: nothing is known of ours then.
 var ErrNotShown = errors.New("the billing service does not show its webhook subscriptions")
 
-// Subscriptions returns the app's webhook subscriptions. interface.md shows no such
+// Subscriptions returns the app's webhook subscriptions. The interface shows no such
 // call; where webhook_read is auto it is tried with the path of the subscription,
 // and a service that has none (404, 405 or 501) or answers in another shape gives
 // ErrNotShown, never an empty list.

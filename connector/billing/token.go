@@ -64,8 +64,8 @@ func (g granted) fetch(ctx context.Context) (*oauth2.Token, error) {
 	return g.source.Token()
 }
 
-// clientCredentials fetches tokens of the client credentials flow (interface.md
-// section 4.1), one fetch at a time however many callers wait (fault F22).
+// clientCredentials fetches tokens of the client credentials flow, one fetch at a
+// time however many callers wait (fault F22).
 //
 // expires_in is believed, whatever the text around it says (fault F21): a token
 // is renewed a minute, or a quarter of a short life, before its end; one without

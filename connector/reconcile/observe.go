@@ -8,7 +8,7 @@
 //
 // Webhooks are hints and a GET is the truth: a read takes a ticket from the
 // ledger before it starts, and a read with an older ticket never overwrites one
-// with a newer (faults.md section 0.2). Sending anything is left to syncer;
+// with a newer (connector/RULES.md#tickets). Sending anything is left to syncer;
 // deciding when to drain and sweep, to worker.
 package reconcile
 
@@ -139,7 +139,7 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 	case has && carried == p.Key.Value:
 		return confirmLink(tx, p, o.Cause)
 	case p.LinkState == connector.LinkCreating && len(o.Customer.ExternalData) == 0:
-		// The service may fill it in later (billing.md section 4.3): not confirmed, not refuted.
+		// The service may fill it in later: not confirmed, not refuted.
 		return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown,
 			"The new customer exists but does not show this record's key yet. It is looked at again.")
 	case o.Pass != 0 && len(o.Customer.ExternalData) == 0:

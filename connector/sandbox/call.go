@@ -58,7 +58,7 @@ func (c *call) reply(status int, body []byte) {
 }
 
 // refuse answers an error. Neither code nor message holds anything of the
-// request: the shape of error bodies is not shown (interface.md section 7).
+// request. The interface does not show the shape of error bodies.
 func (c *call) refuse(status int, code, message string) {
 	body, _ := json.Marshal(map[string]string{"code": code, "message": message}) // strings only
 	c.reply(status, body)

@@ -97,7 +97,7 @@ type problem struct {
 	Code  string `json:"code"`
 }
 
-// problems applies the rules of interface.md section 4.3.
+// problems applies the rules for a customer (billing/README.md#customers).
 func problems(fields object) []problem {
 	var out []problem
 	if name, ok := fields.text("name"); !ok || strings.TrimSpace(name) == "" {
@@ -241,8 +241,8 @@ func (s *Sandbox) replyCreated(c *call, id string, sent object) {
 	c.reply(http.StatusOK, answer)
 }
 
-// getCustomer is GET /customers/{id}. The shape of the financial details is not
-// shown in interface.md; the one given here is the sandbox's own.
+// getCustomer is GET /customers/{id}. The interface does not show the shape of the
+// financial details; the one given here is the sandbox's own.
 func (s *Sandbox) getCustomer(c *call, r *http.Request) {
 	found := s.readable(r.PathValue("id"))
 	if found == nil {

@@ -87,8 +87,8 @@ func (s *Sandbox) enqueue(e event) {
 	}
 }
 
-// payload returns the body of a delivery. Its shape is not shown in
-// interface.md; thin is the public one, whose directDebitMandateId is not the
+// payload returns the body of a delivery. The interface does not show its
+// shape; thin is the public one, whose directDebitMandateId is not the
 // id that the mandate endpoints know.
 func (s *Sandbox) payload(id string, e event) []byte {
 	now := s.opt.Switches.time(s.opt.Now())

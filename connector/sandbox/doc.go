@@ -1,7 +1,7 @@
-// Package sandbox is a stateful model of the billing service of interface.md,
-// as one http.Handler with its state in memory. It refuses what the service
-// refuses, misbehaves on request, and has a Switch for every point that
-// interface.md leaves open, so that a client can be tried against each reading.
+// Package sandbox is a stateful model of the billing service, as one http.Handler
+// with its state in memory. It refuses what the service refuses, misbehaves on
+// request, and has a Switch for every point that the interface leaves open
+// (billing/README.md#open-points), so that a client can be tried against each.
 // Truth is there for tests to look at; nothing in it is meant for real payers.
 //
 // It has no hidden goroutines and reads no clock but Options.Now: with one seed
@@ -29,7 +29,7 @@
 //
 // # Mandates
 //
-// As interface.md section 3.2 draws them; the acts of Sandbox in brackets.
+// As the interface has them; the acts of Sandbox in brackets.
 //
 //	(none) ──link──▶ CREATED ──[Sign]──▶ PENDING ──[Approve]──▶ ACTIVE
 //	                    │                   │                     │

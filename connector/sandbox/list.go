@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// listCustomers is GET /customers (interface.md section 4.3).
+// listCustomers is GET /customers.
 func (s *Sandbox) listCustomers(c *call, r *http.Request) {
 	q := r.URL.Query()
 	window, err := s.opt.Switches.List.window(q)

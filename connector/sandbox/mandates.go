@@ -12,7 +12,7 @@ import (
 )
 
 // MandateMigrating is the status of a mandate that is on its way from another
-// provider (billing.md section 3). interface.md does not list it.
+// provider. The interface does not list it; public documentation does.
 const MandateMigrating connector.MandateStatus = "MIGRATING"
 
 const (
@@ -47,8 +47,8 @@ func (m *Mandate) copy() Mandate {
 	return out
 }
 
-// mandateSummary returns the member directDebitMandate of a customer
-// (interface.md section 2.6), none where it is absent.
+// mandateSummary returns the member directDebitMandate of a customer, none where
+// it is absent.
 func (sw *Switches) mandateSummary(m *Mandate) []member {
 	const name = "directDebitMandate"
 	switch {
@@ -72,8 +72,8 @@ func (sw *Switches) mandateSummary(m *Mandate) []member {
 	return []member{field(name, summary.json())}
 }
 
-// mandateJSON returns the full mandate response of interface.md section 2.6,
-// whose embedded customer has the long spelling.
+// mandateJSON returns the full mandate, whose embedded customer has the long
+// spelling.
 func (s *Sandbox) mandateJSON(m *Mandate) json.RawMessage {
 	sw := &s.opt.Switches
 	out := object{
@@ -138,7 +138,7 @@ func (s *Sandbox) move(m *Mandate, to connector.MandateStatus) {
 	s.emit(event{category: "dd-mandate", verb: "UPDATED", customer: m.CustomerID, mandate: m})
 }
 
-// link is mandate creation as interface.md section 3.2 has it.
+// link is mandate creation (billing/README.md#mandates).
 func (s *Sandbox) link(c *customer, redirectURL string) *Mandate {
 	m := c.latest()
 	switch {

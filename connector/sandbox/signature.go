@@ -19,8 +19,8 @@ import (
 	"payersync/connector"
 )
 
-// Signature says how deliveries are signed; interface.md section 5 shows no
-// scheme. Where words are listed the first one is the default.
+// Signature says how deliveries are signed; the interface shows no scheme.
+// Where words are listed the first one is the default.
 type Signature struct {
 	Scheme          string           `yaml:"scheme"`           // template | standard-webhooks (which fixes all below but Secret)
 	Header          string           `yaml:"header"`           // carries the signature; "" is X-Signature

@@ -60,7 +60,7 @@ func (o object) names() string {
 }
 
 // personSpelling returns the step that brings a person to short or long names
-// (interface.md section 2.4). A person who has the wanted name field already
+// (billing/README.md#customers). A person who has the wanted name field already
 // keeps the other one as an unknown field.
 func personSpelling(form string) func(object) object {
 	if form == "long" {
@@ -120,8 +120,8 @@ type pair struct {
 	link  json.RawMessage // the whole {connectorType, id, …} it came in; nil in other shapes
 }
 
-// pairsOf reads externalData in every documented shape (billing.md section
-// 2.3) and names the shape; "" when it has none of them.
+// pairsOf reads externalData in every documented shape and names the shape; ""
+// when it has none of them.
 func pairsOf(raw json.RawMessage) (pairs []pair, shape string) {
 	if elements, ok := list(raw); ok {
 		return pairsOfList(elements)

@@ -10,8 +10,8 @@ import (
 	"payersync/connector"
 )
 
-// Switches holds one setting for each point that interface.md leaves open
-// (billing.md section 12). The zero value of every field is what the dialect
+// Switches holds one setting for each point that the interface leaves open
+// (billing/README.md#open-points). The zero value of every field is what the dialect
 // profile standard expects: where words are listed, the first one. Standard
 // returns them written out, Adfin the public reading.
 type Switches struct {
@@ -53,7 +53,7 @@ type Switches struct {
 	ExtraEvents  []string  `yaml:"extra_events"` // types that are sent beside every event, subscribed or not
 }
 
-// List holds the open points of GET /customers (interface.md section 4.3).
+// List holds the open points of GET /customers.
 type List struct {
 	PageParam      string `yaml:"page_param"`      // "" is Page
 	SizeParam      string `yaml:"size_param"`      // "" is Size
@@ -77,7 +77,7 @@ func Standard() Switches {
 }
 
 // Adfin returns the switches for the public documentation of a service with the
-// same shapes (billing.md section 12, preset column).
+// same shapes.
 func Adfin() Switches {
 	sw := Switches{
 		TokenAuth: "any", APITokens: "authorization_code",

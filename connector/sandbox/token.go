@@ -10,7 +10,7 @@ import (
 )
 
 // The token kinds. Customers and mandates take what Switches.APITokens says;
-// webhook endpoints take ClientCredentials alone (interface.md section 5).
+// webhook endpoints take ClientCredentials alone.
 const (
 	ClientCredentials = "client_credentials"
 	AuthorizationCode = "authorization_code"
@@ -59,7 +59,7 @@ func (s *Sandbox) newAccessToken(kind string, life time.Duration) string {
 	return token
 }
 
-// issueToken is POST /oauth2/token (interface.md section 4.1).
+// issueToken is POST /oauth2/token.
 func (s *Sandbox) issueToken(c *call, r *http.Request) {
 	form, err := url.ParseQuery(string(c.request))
 	if err != nil || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {

@@ -66,8 +66,7 @@ func (s *Sandbox) ownApp(c *call, r *http.Request) bool {
 	return true
 }
 
-// subscribe is PUT /apps/{client_id}/webhooks; it replaces the subscription
-// (interface.md section 4.2).
+// subscribe is PUT /apps/{client_id}/webhooks; it replaces the subscription.
 func (s *Sandbox) subscribe(c *call, r *http.Request) {
 	if !s.ownApp(c, r) {
 		return
@@ -109,7 +108,7 @@ func (w subscription) problems() []problem {
 	return out
 }
 
-// getSubscription is GET /apps/{client_id}/webhooks (billing.md section 4.0).
+// getSubscription is GET /apps/{client_id}/webhooks, which the interface does not show.
 func (s *Sandbox) getSubscription(c *call, r *http.Request) {
 	if s.opt.Switches.WebhookRead == "none" {
 		s.refuseMethod(c)
@@ -163,7 +162,7 @@ func (s *Sandbox) withSubscription(act func(*subscription)) error {
 }
 
 // setDigest is PUT /apps/{client_id}/webhooks/digest: it draws a new secret,
-// which signs every delivery from then on (billing.md section 4.2).
+// which signs every delivery from then on.
 func (s *Sandbox) setDigest(c *call, r *http.Request) {
 	if !s.stepExists(c) || !s.ownApp(c, r) {
 		return

@@ -185,7 +185,7 @@ func isNoName(s string) bool {
 }
 
 // notFollowed reports whether a type is of events that payersync does not follow:
-// payments, invoices and the biller itself (billing.md section 6.2).
+// payments, invoices and the biller itself.
 func notFollowed(eventType string) bool {
 	name := strings.ToLower(eventType)
 	if strings.Contains(name, "mandate") || strings.Contains(name, "customer") {

@@ -560,7 +560,7 @@ func TestBothSecretsAreAcceptedDuringARotation(t *testing.T) {
 	}
 }
 
-// The full numbers of faults.md section 5, row G6, are -samples 50 and
+// The full numbers of goal G6 are -samples 50 and
 // -mutations 1000000.
 var (
 	sampleCount   = flag.Int("samples", 3, "deliveries of which every bit is flipped")

@@ -14,7 +14,7 @@
 // # What is judged
 //
 // Safety, at every request and after every step that could write: S1 to S11, S13, S15 to S18, V2
-// and V3 of faults.md section 4, that nothing is asked for again before a look at
+// and V3 of connector/FAULTS.md, that nothing is asked for again before a look at
 // it (F58), and that a cancelled mandate is not replaced by itself. Liveness, after
 // the healing: L1 to L4, L6 and S6, and L5 through a record that the service
 // refuses; L7 by stories. Where others make a case that a person must decide, the

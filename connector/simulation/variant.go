@@ -39,7 +39,7 @@ func (v variant) wrap(w *world, c *billing.Client) syncer.Billing {
 	return v.remote(w, c)
 }
 
-// variants are the weaker protocols of faults.md sections 0.1 and 0.2, and a few
+// variants are the weaker protocols (FAULTS.md#weaker-protocols), and a few
 // of the rules that everything else rests on.
 var variants = []variant{
 	{name: "rebuild the body on retry", breaks: []string{"S1", "S3"}, remote: func(w *world, c *billing.Client) syncer.Billing { return rebuilding{c, w} }},

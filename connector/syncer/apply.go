@@ -291,7 +291,7 @@ func (r *run) applyCustomer(ctx context.Context, c state.Change) error {
 }
 
 // create freezes and sends a create; one that is frozen already is sent again
-// with the same bytes (steps U4 to U7 of faults.md section 2).
+// with the same bytes (connector/RULES.md#freeze-then-send).
 func (r *run) create(ctx context.Context, c state.Change) error {
 	if c.State != connector.ChangePending {
 		return r.replay(ctx, c)
@@ -571,7 +571,7 @@ func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 
 // adopt links a payer to a customer that carries its key already, after a read
 // of the customer has shown that it does, and then updates it. A customer that is
-// not found is not taken for gone: only complete lists say that (ruling 5).
+// not found is not taken for gone: only complete lists say that.
 func (r *run) adopt(ctx context.Context, c state.Change) error {
 	fetched, ticket, err := r.fetch(ctx, c.BillingID)
 	switch {
@@ -646,7 +646,7 @@ func (r *run) missing(ctx context.Context, c state.Change, ticket int64) error {
 	return err
 }
 
-// update fetches, merges and sends (steps U8 to U12 of faults.md section 2).
+// update fetches, merges and sends (connector/RULES.md#fetch-merge-send).
 func (r *run) update(ctx context.Context, c state.Change) error {
 	if c.Payer.LinkState == connector.LinkConflict || c.Payer.LinkState == connector.LinkMissing {
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again once the link is whole
@@ -810,7 +810,7 @@ func joinPaths(paths []string) string {
 	return text
 }
 
-// verify reads back the customers whose create was answered (step U7): the
+// verify reads back the customers whose create was answered (fault F08): the
 // service may have answered from memory. Few are read one by one, and so are those
 // that are fewer than the pages of the list; many are read by a list pass, and only
 // the rest one by one.

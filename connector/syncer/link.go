@@ -9,7 +9,7 @@ import (
 	"payersync/state"
 )
 
-// applyLink asks for one payer's signing link (step U13 of faults.md section 2).
+// applyLink asks for one payer's signing link (connector/RULES.md#freeze-then-send).
 // It asks only for a linked payer of whom no mandate was ever seen, and looks at
 // the customer right before, because the ledger may not have heard: a cancelled
 // mandate is never replaced by itself. A request whose answer was lost is made

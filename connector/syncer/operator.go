@@ -30,7 +30,7 @@ type Operator struct {
 // and returns the mandate with the link. The customer is read first: after a
 // cancellation, or under a status that is not documented, it needs a reason,
 // because a cancelled mandate is replaced only with the payer's new authority
-// (faults.md section 7). The intent is in the audit log before the request.
+// (RULES.md#the-payers-word). The intent is in the audit log before the request.
 func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, by Operator) (connector.Mandate, error) {
 	if p.LinkState != connector.LinkLinked {
 		return connector.Mandate{}, ErrNotLinked

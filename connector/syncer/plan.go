@@ -315,7 +315,7 @@ func (r *run) decideConflict(ctx context.Context, d state.Decision, p state.Paye
 	return d.Because(connector.ReasonKeyRemoved, ""), nil
 }
 
-// decideNew decides on a payer that has no customer yet (architecture section 5).
+// decideNew decides on a payer that has no customer yet (RULES.md#who-has-the-key).
 func (r *run) decideNew(ctx context.Context, d state.Decision, res mapping.Result) (state.Decision, error) {
 	d.Topic = state.TopicLink
 	holders, err := r.Ledger.KeyHolders(ctx, res.Key)

@@ -103,7 +103,7 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 // since returns where to read from. The zero time, for everything, stands for
 // snapshot sources, for backfills, for the first run, and for one whose last
 // complete reading of everything is too long ago: there are changes that no
-// source tells of (sources.md section 1, rule 5); so does a standstill, which only a
+// source tells of (accounting/README.md); so does a standstill, which only a
 // reading of everything can end. A time that has not come yet was noted by a clock
 // that was set back since, and says nothing (fault F36).
 func (r *run) since(ctx context.Context) (time.Time, error) {

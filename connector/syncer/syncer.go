@@ -72,7 +72,7 @@ type Settings struct {
 	Adopt        Adoption      // what to do about customers that look alike
 	ProbeAfter   time.Duration // how long a list that this very run has read is looked at no more before a create; default 15 min
 	ResendWithin time.Duration // how long after an attempt the same bytes may be sent again without a new list; default 15 min
-	Overlap      time.Duration // how far a reading position is set back; default 5 min (sources.md section 1)
+	Overlap      time.Duration // how far a reading position is set back; default 5 min (accounting/README.md)
 	SameMandate  bool          // asking for a link again gives the same mandate while it waits for a signature, so a lost link is fetched again
 	Grace        time.Duration // how long requests in flight may finish after an interruption; default 20 s
 }

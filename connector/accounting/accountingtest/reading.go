@@ -20,7 +20,7 @@ import (
 )
 
 // overlap is subtracted from the time at which a read starts to give the since of
-// the next (sources.md section 1, rule 1).
+// the next (accounting/README.md#the-position-is-the-start-of-the-run).
 const overlap = 5 * time.Minute
 
 func (c Company) now() time.Time {

@@ -1,7 +1,7 @@
 // Package csvfile reads customers from one CSV file that an accounting system
 // exported. Every read is the whole file; a row that is no longer there says
 // nothing about its customer, because an export is chosen by hand and carries
-// neither ids of what is gone nor times of edit (sources.md section 12).
+// neither ids of what is gone nor times of edit. README.md says what lies in wait.
 //
 // This package finds out how the file was written (encoding, delimiter, header
 // row), gives every row one record, and keeps one bad row from stopping the others.

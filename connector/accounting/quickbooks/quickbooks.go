@@ -1,7 +1,7 @@
-// Package quickbooks reads customers from QuickBooks Online (sources.md section
-// 3). It knows the API's queries, limits, faults and traps. Where the access
-// token comes from, how the budget of requests is shared and what a customer
-// becomes are left to others.
+// Package quickbooks reads customers from QuickBooks Online. It knows the API's
+// queries, limits, faults and traps, which README.md lists. Where the access token
+// comes from, how the budget of requests is shared and what a customer becomes are
+// left to others.
 //
 // # One read
 //

@@ -21,7 +21,7 @@ var presets = map[string]preset{
 	"gnucash": {id: []string{"guid"}, active: "active", check: checkGnuCash},
 }
 
-// The layouts of GnuCash that are known (sources.md section 11). The program's
+// The layouts of GnuCash that are known (README.md#gnucash). The program's
 // version is written as 4000013 for 4.13; the table of customers counts its own.
 const (
 	gnuCashCustomers = 2

@@ -1,7 +1,7 @@
 // Package sqltable reads customers from a table or a query of a SQLite,
 // PostgreSQL, MySQL or MariaDB database. It is for books that are kept in a
-// database and have no interface of their own (sources.md sections 10 and 11), and
-// for exports that somebody else's program writes to a table.
+// database and have no interface of their own, GnuCash's and LedgerSMB's among
+// them (README.md), and for exports that somebody else's program writes to a table.
 //
 // It only reads: in a read-only transaction, and SQLite files in read-only mode.
 // A row becomes a record whose fields are the columns, typed as the database

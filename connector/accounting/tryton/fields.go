@@ -4,7 +4,7 @@ import (
 	"payersync/connector"
 )
 
-// Fields declares what the data of a party holds (sources.md section 9).
+// Fields declares what the data of a party holds.
 func Fields() []connector.Field {
 	text, yes := connector.TypeText, connector.TypeFlag
 	return []connector.Field{

@@ -1,7 +1,7 @@
-// Package tryton reads the parties of a Tryton server over its JSON-RPC
-// (sources.md section 9). It knows how Tryton says that a party is active,
-// deactivated, merged or erased, and how to find what changed. What makes a party
-// a customer, a category for example, is left to the mapping.
+// Package tryton reads the parties of a Tryton server over its JSON-RPC. It knows
+// how Tryton says that a party is active, deactivated, merged or erased, and how to
+// find what changed; README.md lists what lies in wait. What makes a party a
+// customer, a category for example, is left to the mapping.
 //
 // # What changed
 //

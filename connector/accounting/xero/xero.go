@@ -1,7 +1,7 @@
-// Package xero reads contacts from Xero's Accounting API (sources.md section 2).
-// It knows the API's requests, limits, errors and traps. Where the access token
-// comes from, how the budget of requests is shared and what a contact becomes
-// are left to others.
+// Package xero reads contacts from Xero's Accounting API. It knows the API's
+// requests, limits, errors and traps, which README.md lists. Where the access token
+// comes from, how the budget of requests is shared and what a contact becomes are
+// left to others.
 //
 // Every contact is read, not only customers: Xero makes a contact a customer
 // without changing its time of last edit, so a filter on the incremental read
