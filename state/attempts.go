@@ -55,13 +55,13 @@ func (tx *Tx) EndAttempt(a Attempt, end AttemptEnd) error {
 	return nil
 }
 
-// CloseLooked is CloseWith for a change of which a look that began when the time of all
-// its attempts was over has shown that none had an effect.
-func (tx *Tx) CloseLooked(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
+// LookedFor notes that a look which began when the time of all attempts of a change was
+// over has shown that none had an effect.
+func (tx *Tx) LookedFor(c Change) error {
 	if err := tx.exec("UPDATE attempts SET ended = ? WHERE change_id = ? AND ended = ''", AttemptLooked, c.ID); err != nil {
 		return fmt.Errorf("note the end of the attempts of change %d: %w", c.ID, err)
 	}
-	return tx.CloseWith(run, c, to, reason, detail)
+	return nil
 }
 
 // CreateUnderWay is a create that may still make a customer with a key.

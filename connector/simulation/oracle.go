@@ -336,7 +336,7 @@ func (r *runSeen) start() time.Time {
 // within the lookup's age; "" for nothing.
 func (o *oracle) doubt(pass passSeen) string {
 	for _, id := range pass.lacks {
-		if !o.misled[id] {
+		if _, lives := o.w.service.Customer(id); lives && !o.misled[id] { // one that was deleted since may be known to be gone
 			return "lacks customer " + id
 		}
 	}

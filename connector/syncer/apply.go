@@ -408,13 +408,18 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 		}
 		if c.Attempts >= maxReplays {
 			return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-				return tx.CloseLooked(r.id, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown,
-					fmt.Sprintf("The customer was sent %d times and never answered for; the billing service does not have it. Use payersync attention retry.", c.Attempts))
+				return errors.Join(tx.LookedFor(c), tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown,
+					fmt.Sprintf("The customer was sent %d times and never answered for; the billing service does not have it. Use payersync attention retry.", c.Attempts)))
 			})
 		}
 	}
 	var left state.Attempt
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		if old || doubted {
+			if err := tx.LookedFor(c); err != nil {
+				return err
+			}
+		}
 		left, err = tx.Attempt(r.id, c)
 		return err
 	}); err != nil {
