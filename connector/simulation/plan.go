@@ -32,7 +32,8 @@ type plan struct {
 	deaf      bool                  // no webhook ever arrives, healed or not
 	outages   map[int]time.Duration // by step: for how long nothing gets through to the service
 	troubles  []trouble
-	strict    bool // troubles may be drawn: the judge wants what holds under them
+	amends    map[int]string // by step
+	strict    bool           // troubles may be drawn: the judge wants what holds under them
 
 	variant variant
 	without map[string]bool // faults left out, by name: for shrinking

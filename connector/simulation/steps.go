@@ -92,6 +92,9 @@ func (w *world) next(n int) error {
 	if err := w.befall(n); err != nil {
 		return fmt.Errorf("step %d: %w", n, err)
 	}
+	if err := w.amend(n); err != nil {
+		return fmt.Errorf("step %d (%s): %w", n, w.plan.amends[n], err)
+	}
 	if roll < w.plan.crashes && !w.plan.without["crash"] {
 		for _, p := range w.procs {
 			p.fuse.Store(fuse)
@@ -437,8 +440,12 @@ func (w *world) editCustomer(edit func(c sandbox.Customer, o map[string]any)) er
 	if !ok {
 		return nil
 	}
+	return w.editOne(c, func(o map[string]any) { edit(c, o) })
+}
+
+func (w *world) editOne(c sandbox.Customer, edit func(o map[string]any)) error {
 	o := decode(c.Raw)
-	edit(c, o)
+	edit(o)
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -489,6 +496,9 @@ func (w *world) foreignName() error {
 func (w *world) foreignKeyGone() error {
 	return w.editCustomer(func(c sandbox.Customer, o map[string]any) {
 		w.oracle.taintCustomer(c.ID, "key gone")
+		if key := c.ExternalData[keyName]; key != "" {
+			w.taken = append(w.taken, keyTaken{c.ID, key})
+		}
 		delete(o, "externalData")
 	})
 }

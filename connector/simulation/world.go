@@ -65,6 +65,7 @@ type world struct {
 
 	skew     time.Duration
 	late     []lateCall
+	taken    []keyTaken
 	weather  weather   // what the network does just now
 	outage   time.Time // until when nothing gets through
 	spells   []spell
