@@ -49,11 +49,21 @@ func (tx *Tx) beginAttempt(c Change) (Attempt, error) {
 
 // EndAttempt notes how an attempt ended. One that has ended stays as it is.
 func (tx *Tx) EndAttempt(a Attempt, end AttemptEnd) error {
-	if err := tx.exec("UPDATE attempts SET ended = ? WHERE attempt_id = ? AND ended = ''", end, a.ID); err != nil {
+	ticket, err := tx.Ticket()
+	if err != nil {
+		return err
+	}
+	if err := tx.exec("UPDATE attempts SET ended = ?, end_ticket = ? WHERE attempt_id = ? AND ended = ''", end, ticket, a.ID); err != nil {
 		return fmt.Errorf("note the end of attempt %d: %w", a.ID, err)
 	}
 	return nil
 }
+
+// mayUndo is the condition that update a of a customer may have taken effect after a
+// later one, and undone it: nobody answered it, or its answer came when the later one
+// had left already.
+const mayUndo = `((a.action = 'adopt' OR a.action = 'update') AND (a.ended = '' OR a.ended = 'answered' AND EXISTS (
+	SELECT 1 FROM attempts n WHERE (n.action = 'adopt' OR n.action = 'update') AND n.billing_id = a.billing_id AND n.attempt_id > a.attempt_id AND n.ticket < a.end_ticket)))`
 
 // LookedFor notes that a look which began when the time of all attempts of a change was
 // over has shown that none had an effect.

@@ -416,14 +416,14 @@ const lateWithin = 24 * time.Hour
 
 // ReopenDrifted makes the next plan send what is wanted of a payer again, whose
 // customer was seen to have drifted and was last seen at before, where the drift
-// can be our own doing. An update that nobody answered may have arrived after the last
-// and undone it, and a restored ledger does not know what it had sent since its backup. A look from after the day in which that could arrive
+// can be our own doing. An update that nobody answered, or that was answered only when
+// a later one had left, may have arrived after the last and undone it, and a restored ledger does not know what it had sent since its backup. A look from after the day in which that could arrive
 // shows that it did not; without one the drift counts as ours, however late it is
 // seen. Any other drift is somebody's own change, and is left.
 func (tx *Tx) ReopenDrifted(p Payer, before time.Time) error {
 	n, err := tx.count(`UPDATE payers SET applied_hash = '' WHERE connection = ?1 AND source_id = ?2 AND applied_hash <> ''
 		AND (EXISTS (SELECT 1 FROM ledger WHERE restored_at >= ?3) OR EXISTS (
-		SELECT 1 FROM attempts a WHERE a.billing_id = ?4 AND a.action <> 'create' AND a.ended = '' AND a.action <> 'link' AND a.sent_at >= ?3))`,
+		SELECT 1 FROM attempts a WHERE a.billing_id = ?4 AND a.sent_at >= ?3 AND `+mayUndo+`))`,
 		p.Connection, p.SourceID, stamp(before.Add(-lateWithin)), p.BillingID)
 	if err != nil || n == 0 {
 		return err

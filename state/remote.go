@@ -250,7 +250,7 @@ func (l *Ledger) Lacking(ctx context.Context, pass int64, listed func(billingID 
 type Unshown struct {
 	BillingID string
 	Doubtful  bool // linked to a payer, or it has shown externalData before
-	Unread    bool // no read of it by itself since
+	Unread    bool // no read of it by itself since, in a later instant
 
 	known string // externalData as the index holds it
 }
@@ -269,7 +269,7 @@ func (u Unshown) Hidden(read map[string]string) bool {
 // those that were read longest ago first.
 func (l *Ledger) Unshown(ctx context.Context, pass int64, since time.Time) ([]Unshown, error) {
 	return list(ctx, l, `SELECT c.billing_id,
-		c.key_values NOT IN ('{}', 'null') OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id), c.read_at < ?2, c.key_values
+		c.key_values NOT IN ('{}', 'null') OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id), c.read_at <= ?2, c.key_values
 		FROM remote_customers c WHERE c.bare_pass >= ?1 AND c.digest <> '' ORDER BY c.read_at, c.billing_id`, []any{pass, stamp(since)},
 		func(r *Unshown) []any { return []any{&r.BillingID, &r.Doubtful, &r.Unread, &r.known} })
 }

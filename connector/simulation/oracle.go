@@ -28,6 +28,7 @@ type oracle struct {
 	keys          map[string]map[string]bool        // every key value a customer ever carried
 	carried       map[string]string                 // the key that a customer carries
 	since         map[string]time.Time              // when a customer got the key it carries
+	shownKey      map[string]string                 // the key that the ledger was last shown on a customer
 	readAt        map[string]time.Time              // when a read of the customer by itself last showed it
 	taints        map[string]map[string]bool        // by key value: what others did to it
 	accepted      map[string]bool                   // inbox keys that were answered with 2xx
@@ -100,7 +101,7 @@ type runSeen struct {
 
 func newOracle(w *world) *oracle {
 	o := &oracle{
-		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, carried: map[string]string{}, since: map[string]time.Time{}, readAt: map[string]time.Time{}, taints: map[string]map[string]bool{},
+		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, carried: map[string]string{}, since: map[string]time.Time{}, readAt: map[string]time.Time{}, shownKey: map[string]string{}, taints: map[string]map[string]bool{},
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
 		looks:  map[*process]map[string]time.Time{},
 		passes: map[int]map[int]pageSeen{}, links: map[string]time.Time{}, run: map[*process]*runSeen{},
@@ -189,7 +190,7 @@ func (o *oracle) acknowledged(event string) { o.accepted["event:"+event] = true 
 func (o *oracle) restored(b *backup) {
 	o.accepted, o.known = cloneSet(b.accepted), cloneSet(b.known)
 	o.restoredAt, o.restoredTruly = o.w.now(), time.Now()
-	o.intents, o.links = map[string]*intent{}, map[string]time.Time{}
+	o.intents, o.links, o.shownKey = map[string]*intent{}, map[string]time.Time{}, map[string]string{}
 	o.complete = nil
 	o.passes = map[int]map[int]pageSeen{}
 }
@@ -233,7 +234,9 @@ func (o *oracle) judgeCreate(c call) {
 		return // it was judged when it was sent
 	}
 	before := o.intents[c.id]
-	if before != nil && before.body != sum && !before.settled {
+	// Another record that has the key by now has bytes of its own, once the first create's time is over.
+	passedOn := before != nil && o.taints[c.id]["rekeyed"] && now.Sub(before.at) > resendWithin-2*maxSkew
+	if before != nil && before.body != sum && !before.settled && !passedOn {
 		o.w.violate("S3", "the create of %s was sent with other bytes while the first had no answer", c.id)
 	}
 	if before == nil || before.body != sum {
@@ -249,6 +252,7 @@ func (o *oracle) judgeCreate(c call) {
 		}
 		if o.w.plan.strict && now.Sub(before.at) > resendWithin+2*maxSkew {
 			o.judgeLook(c, before.at)
+			o.judgeOthers(c)
 		}
 	}
 	if o.quarantined(now) {
@@ -403,15 +407,20 @@ func (o *oracle) learns(p *process) {
 			continue
 		}
 		o.learnt[p] = pass.number
-		for id := range pass.keys {
+		for id, key := range pass.keys {
 			o.known[id] = true
+			if key != "" {
+				o.shownKey[id] = key
+			}
 		}
 	}
 }
 
 // lacking says whom a pass that has just ended lacks of those whom the ledger
-// knows, and whose keys it does not show.
+// knows, and whose keys it does not show. A key that the ledger was never told of is
+// missed only where the list shows no keys at all: an old list may lack any.
 func (o *oracle) lacking(pass passSeen) (lacks, bare []string) {
+	keyless := !slices.ContainsFunc(slices.Collect(maps.Values(pass.keys)), func(key string) bool { return key != "" })
 	for _, id := range slices.Sorted(maps.Keys(o.known)) {
 		c, lives := o.w.service.Customer(id)
 		if !lives || !c.CreatedAt.Before(pass.began) {
@@ -422,7 +431,7 @@ func (o *oracle) lacking(pass passSeen) (lacks, bare []string) {
 			lacks = append(lacks, id)
 			continue
 		}
-		if key := c.ExternalData[keyName]; key != "" && pass.keys[id] == "" && o.since[id].Before(pass.began) {
+		if key := c.ExternalData[keyName]; key != "" && pass.keys[id] == "" && o.since[id].Before(pass.began) && (keyless || o.shownKey[id] == key) {
 			o.w.reach("trouble: a list that showed no key of whom the ledger knew")
 			bare = append(bare, id)
 		}
@@ -546,7 +555,7 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 	case "get":
 		if ok {
 			put(o.gets, c.p, c.id, reading{body})
-			o.readAt[c.id] = time.Now()
+			o.readAt[c.id], o.shownKey[c.id] = time.Now(), keyOf(body)
 			delete(o.links, c.id)
 		}
 		if clean && status == http.StatusNotFound {

@@ -14,10 +14,11 @@ CREATE TABLE attempts (
   billing_id TEXT NOT NULL DEFAULT '',                 -- the customer it is for; '' for a create
   ticket     INTEGER NOT NULL,
   sent_at    TEXT NOT NULL,
-  ended      TEXT NOT NULL DEFAULT '' CHECK (ended = '' OR ended = 'answered' OR ended = 'unsent' OR ended = 'looked')
+  ended      TEXT NOT NULL DEFAULT '' CHECK (ended = '' OR ended = 'answered' OR ended = 'unsent' OR ended = 'looked'),
+  end_ticket INTEGER NOT NULL DEFAULT 0                -- taken when it ended
 ) STRICT;
 CREATE INDEX attempts_open_creates ON attempts (key_name, key_value) WHERE action = 'create' AND ended = '';
-CREATE INDEX attempts_open_customers ON attempts (billing_id, sent_at) WHERE action <> 'create' AND ended = '';
+CREATE INDEX attempts_updates ON attempts (billing_id, sent_at) WHERE action = 'adopt' OR action = 'update';
 CREATE INDEX attempts_change ON attempts (change_id);
 
 -- What was sent before there were attempts, and whose answer is not known.
