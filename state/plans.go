@@ -155,8 +155,7 @@ func (tx *Tx) reopenCreate(run int64, connection string, d Decision) error {
 	if err := json.Unmarshal(plain, &sent); err != nil || sent.ExternalData[d.Key.Name] != d.Key.Value {
 		return err
 	}
-	// What was planned meanwhile was never sent, and makes room.
-	if err := tx.exec("DELETE FROM changes WHERE connection = ? AND source_id = ? AND lane = 'customer' AND state = 'pending'", connection, d.SourceID); err != nil {
+	if err := tx.dropPlanned(connection, d.SourceID, LaneCustomer); err != nil { // what was planned meanwhile makes room
 		return err
 	}
 	if err := tx.exec("UPDATE changes SET state = 'unknown', reason = ?, run_id = ? WHERE change_id = ?", connector.ReasonOutcomeUnknown, run, id); err != nil {
@@ -169,6 +168,23 @@ func (tx *Tx) reopenCreate(run int64, connection string, d Decision) error {
 		return err
 	}
 	return tx.SetAttention(connection, d.SourceID, TopicLink, connector.ReasonOutcomeUnknown, "")
+}
+
+// dropPlanned drops the pending changes of a payer's lanes: nothing of them was sent,
+// and they come anew with every plan. One that was attempted, and certainly never left,
+// stays as void.
+func (tx *Tx) dropPlanned(connection, sourceID string, lanes ...string) error {
+	for _, lane := range lanes {
+		if err := tx.exec(`DELETE FROM changes WHERE connection = ? AND source_id = ? AND lane = ? AND state = 'pending'
+			AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.change_id = changes.change_id)`, connection, sourceID, lane); err != nil {
+			return fmt.Errorf("drop what was planned for record %s: %w", sourceID, err)
+		}
+		if err := tx.exec("UPDATE changes SET state = 'void', updated_at = ? WHERE connection = ? AND source_id = ? AND lane = ? AND state = 'pending'",
+			stamp(tx.now), connection, sourceID, lane); err != nil {
+			return fmt.Errorf("drop what was planned for record %s: %w", sourceID, err)
+		}
+	}
+	return nil
 }
 
 // replaceChange makes want the one pending change of a payer's lane.
@@ -250,8 +266,7 @@ func (tx *Tx) HoldSharedKeys(connection string) error {
 		if err := tx.SetAttention(connection, p.SourceID, TopicRecord, connector.ReasonKeyShared, detail); err != nil {
 			return err
 		}
-		// Nothing of these was ever sent, and they come anew with every plan.
-		if err := tx.exec("DELETE FROM changes WHERE connection = ? AND source_id = ? AND state = 'pending'", connection, p.SourceID); err != nil {
+		if err := tx.dropPlanned(connection, p.SourceID, LaneCustomer, LaneMandate); err != nil {
 			return err
 		}
 		if err := tx.exec("UPDATE source_records SET decision = 'held' WHERE connection = ? AND source_id = ?", connection, p.SourceID); err != nil {

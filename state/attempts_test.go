@@ -1,0 +1,134 @@
+package state
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"payersync/connector"
+)
+
+// covers F05, S1, S2
+func TestAKeyIsNotCreatedWhileAnotherCreateWithItMayStillArrive(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		end     AttemptEnd
+		arrived time.Duration // after the first left
+		want    error
+	}{
+		"no answer":                     {"", -time.Minute, ErrKeyUnderWay},
+		"no answer, but a later look":   {"", time.Minute, nil},
+		"answered":                      {AttemptAnswered, -time.Minute, nil},
+		"never left":                    {AttemptUnsent, -time.Minute, nil},
+		"its time over, and looked for": {AttemptLooked, -time.Minute, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run := d.run(acme)
+			first := d.planCreate(run, acme, "c1")
+			var left Attempt
+			d.do(func(tx *Tx) (err error) {
+				left, err = tx.FreezeCreate(run, first, []byte("{}"), time.Time{})
+				return err
+			})
+			sent := d.Now()
+			if tt.end != "" {
+				d.do(func(tx *Tx) error { return tx.EndAttempt(left, tt.end) })
+			}
+			d.do(func(tx *Tx) error { // closed all the same, as when its key was doubled
+				return tx.CloseWith(run, first, connector.ChangeHeld, connector.ReasonKeyDoubled, "")
+			})
+			r := record("c2", "c2")
+			d.save(run, acme, r)
+			v := included(r, &NewChange{Action: connector.ActionCreate, Wanted: customer("c2", "c1")})
+			v.Key = key("c1")
+			d.decide(run, acme, v)
+			second := d.open(acme, "c2", LaneCustomer)
+			err := d.Do(t.Context(), func(tx *Tx) error {
+				_, err := tx.FreezeCreate(run, second, []byte("{}"), sent.Add(tt.arrived))
+				return err
+			})
+			if !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+				t.Errorf("the second create: %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAnAttemptEndsOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	c := d.planLink(run, "c1", "b1")
+	d.do(func(tx *Tx) error {
+		a, err := tx.Attempt(run, c)
+		return errors.Join(err, tx.EndAttempt(a, AttemptAnswered), tx.EndAttempt(a, AttemptUnsent))
+	})
+	if got := one[string](t, d.Ledger, "SELECT ended FROM attempts"); got != string(AttemptAnswered) {
+		t.Errorf("the attempt ended %q, want answered", got)
+	}
+}
+
+// A change that was attempted, never left and is dropped leaves its attempt where it is.
+func TestWhatWasAttemptedIsDroppedWithoutItsAttempt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	c := d.planLink(run, "c1", "b1")
+	d.do(func(tx *Tx) error {
+		a, err := tx.Attempt(run, c)
+		return errors.Join(err, tx.Unsent(c, a), tx.dropPlanned(acme, "c1", LaneCustomer, LaneMandate))
+	})
+	if got := one[string](t, d.Ledger, "SELECT c.state || ' ' || a.ended FROM changes c JOIN attempts a ON a.change_id = c.change_id"); got != "void unsent" {
+		t.Errorf("the change and its attempt are %q, want void unsent", got)
+	}
+}
+
+// covers F05, S6
+func TestAnUpdateThatMayHaveUndoneALaterOneMakesDriftOurs(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		ends [2]AttemptEnd // of the older and the newer update
+		late bool          // the older one ends when the newer one has left
+		want bool
+	}{
+		"both answered in their order":            {[2]AttemptEnd{AttemptAnswered, AttemptAnswered}, false, false},
+		"the older never answered":                {[2]AttemptEnd{"", AttemptAnswered}, false, true},
+		"the older answered after the newer left": {[2]AttemptEnd{AttemptAnswered, AttemptAnswered}, true, true},
+		"the older never left":                    {[2]AttemptEnd{AttemptUnsent, AttemptAnswered}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run := d.run(acme)
+			c := d.planLinked(run, "c1", "b1", connector.ActionUpdate)
+			freeze := func() (a Attempt) {
+				d.do(func(tx *Tx) (err error) {
+					a, err = tx.FreezeUpdate(run, c, []byte("{}"), []byte("{}"))
+					return err
+				})
+				return a
+			}
+			end := func(a Attempt, how AttemptEnd) {
+				if how != "" {
+					d.do(func(tx *Tx) error { return tx.EndAttempt(a, how) })
+				}
+			}
+			older := freeze()
+			if !tt.late {
+				end(older, tt.ends[0])
+			}
+			newer := freeze()
+			if tt.late {
+				end(older, tt.ends[0])
+			}
+			end(newer, tt.ends[1])
+			d.do(func(tx *Tx) error { return tx.CloseDone(run, c) })
+			d.do(func(tx *Tx) error { return tx.ReopenDrifted(d.payerOf(acme, "c1"), d.Now()) })
+			if got := d.payerOf(acme, "c1").AppliedHash == ""; got != tt.want {
+				t.Errorf("the drift counts as ours: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
