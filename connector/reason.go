@@ -21,6 +21,7 @@ const (
 	ReasonOtherKey           Reason = "other_key"
 	ReasonAnswerMismatch     Reason = "answer_mismatch"
 	ReasonKeyUnsettled       Reason = "key_unsettled"
+	ReasonKeyUnderWay        Reason = "key_under_way"
 	ReasonCustomerMissing    Reason = "customer_missing"
 	ReasonRejected           Reason = "rejected"
 	ReasonOutcomeUnknown     Reason = "outcome_unknown"
@@ -58,6 +59,7 @@ var Reasons = map[Reason]Explanation{
 	ReasonOtherKey:           {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service."},
 	ReasonAnswerMismatch:     {"The billing service answered with another record's customer when this one was to be created.", "Ask the billing service; then use payersync attention retry."},
 	ReasonKeyUnsettled:       {"The list of customers shows this record's key, but its customer was not found.", "Nothing: the list is read again. If it stays, look for the key in the billing service."},
+	ReasonKeyUnderWay:        {"A request to create a customer with this key was sent for another record, and may still arrive.", "Nothing: this record waits until that request must have arrived, and is then looked at again."},
 	ReasonCustomerMissing:    {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself."},
 	ReasonRejected:           {"The billing service refused the customer.", "Correct the record; it is sent again when it changes. If the reason was none of the record's, use payersync attention retry --reason rejected."},
 	ReasonOutcomeUnknown:     {"It is not known whether the last request took effect.", "Nothing: the next run finds out by itself. If it stays, check the customer in the billing service."},
