@@ -39,8 +39,12 @@ func (w *world) search(most int, calm bool) (f found) {
 			end = len(t.states)
 		}
 		nth := uint16(0)
-		w.next(t.states[at], func(next state, _ move, law string) {
+		w.next(t.states[at], func(next state, m move, law string) {
 			nth++
+			if w.watch != nil {
+				before := t.states[at]
+				w.watch(&before, &next, m)
+			}
 			if f.law != "" || len(t.states) >= most && law == "" {
 				return
 			}
@@ -182,6 +186,9 @@ func (w *world) heal(s state) (law string, story []string) {
 	}
 	story = append(story, "then everything comes to rest:")
 	s.reading = reading{}
+	for i := range s.customers {
+		s.customers[i].flags &^= fresh
+	}
 	if !rest() {
 		return "it never comes to rest", story
 	}
@@ -236,7 +243,7 @@ func (w *world) silent(s *state, swept bool) string {
 		case c.flags&live != 0 && c.holds != 0 && c.holds != r:
 			return fmt.Sprintf("an older value stays on the customer of %s, and nobody is told", oneself[rec])
 		case !swept:
-		case c.flags&^known != live|carries || c.holds != r || s.truth().carry != 1<<(p.link-1):
+		case c.flags&(live|carries) != live|carries || c.holds != r || s.truth().carry != 1<<(p.link-1):
 			return fmt.Sprintf("the customer of %s is not as it should be after a sweep, and nobody is told", oneself[rec])
 		}
 		if w.mandates && swept && (p.mandate != s.mandates[p.link-1] || p.mandate == mandateNone || p.mandate == mandateCreated && !p.hasLink) {

@@ -102,7 +102,7 @@ var words = []struct {
 	{alike, "customers without a key look like it, and nobody said to make it", "nobody looks like it, or a person said to make it"},
 	{refused, "just this was refused, and nobody said to try again", "this was not refused"},
 	{worn, "too many tries showed nothing, and nobody said to try again", "not too many tries"},
-	{young, "it is so young that a read may not show it whole yet", "it is not so young that a read may lag"},
+	{young, "the customer was so young that a read did not show it", "a read showed the customer"},
 	{missing, "the customer does not exist", "the customer exists"},
 	{otherKey, "the customer carries another key", "it carries no other key"},
 	{noKey, "the customer carries no key", "it carries a key"},
@@ -209,8 +209,8 @@ func (f *Facts) ofCustomer() conditions {
 	}
 	shown := f.Look.Holds != "" && f.Look.Shows == Ours
 	here := shown && f.Look.Holds == f.Record.Hash
-	lost := f.Doubt.open(f.Look.Seq)
-	c := young.when(f.Link.Young && (f.Look.Shows == Missing || f.Look.Shows == NoKey)) |
+	lost := f.Doubt.open(f.readAt())
+	c := young.when(f.Look.Shows == NotYet) |
 		missing.when(f.Look.Shows == Missing) |
 		otherKey.when(f.Look.Shows == OtherKey) |
 		noKey.when(f.Look.Shows == NoKey) |
@@ -220,7 +220,7 @@ func (f *Facts) ofCustomer() conditions {
 		older.when(lost) |
 		olderOver.when(lost && f.Doubt.Over != 0)
 	for _, a := range f.Attempts {
-		if a.Action != connector.ActionUpdate || a.Hash == f.Record.Hash || !a.Open(f.Look.Seq) {
+		if a.Action != connector.ActionUpdate || a.Hash == f.Record.Hash || !a.Open(f.readAt()) {
 			continue
 		}
 		c |= older | olderOver.when(a.Over != 0) | holdsOlder.when(shown && a.Hash == f.Look.Holds)
@@ -230,7 +230,7 @@ func (f *Facts) ofCustomer() conditions {
 
 func (f *Facts) ofMandate() conditions {
 	m, read := f.Mandate, f.Look.Shows == Ours && f.Look.Seq > f.Doubt.Since && f.Look.Seq > f.Link.AnsweredAt
-	lost := f.Doubt.open(f.Look.Seq)
+	lost := f.Doubt.open(f.readAt())
 	c := statusUnknown.when(m.Status != "" && !m.Status.Known()) |
 		cancelled.when(m.Status == connector.MandateCancelled) |
 		signed.when(m.Status == connector.MandatePending || m.Status == connector.MandateActive) |
@@ -245,7 +245,7 @@ func (f *Facts) ofMandate() conditions {
 		asking.when(lost) |
 		askOver.when(lost && f.Doubt.Over != 0)
 	for _, a := range f.Attempts {
-		if a.Action == connector.ActionLink && a.Open(f.Look.Seq) {
+		if a.Action == connector.ActionLink && a.Open(f.readAt()) {
 			c |= asking | askOver.when(a.Over != 0)
 		}
 	}

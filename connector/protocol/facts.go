@@ -95,7 +95,7 @@ type Rival uint8
 // The rivals, the weaker first.
 const (
 	NoRival     Rival = iota
-	RivalLink         // a customer that is not known to be gone was linked to another payer under this key, whether or not it carries it now
+	RivalLink         // another payer is linked under this key to a customer that is not known to be Missing, whether or not it carries the key now
 	RivalRecord       // another record, included or unfit, has the same key
 )
 
@@ -114,10 +114,6 @@ type Link struct {
 	// with success, and AnsweredAt the ticket of that answer.
 	Answered   string
 	AnsweredAt int64
-
-	// Young reports whether the customer was made so recently that a read may not find
-	// it yet, or not show all of it.
-	Young bool
 }
 
 // Shows says what a read showed of a customer.
@@ -126,6 +122,7 @@ type Shows uint8
 // What a read may show.
 const (
 	Unseen   Shows = iota // there was no read yet
+	NotYet                // it was not found, or without its key, and had been made so recently that the read may lag behind; noted only where no read has shown it before
 	Missing               // the customer does not exist
 	Ours                  // it carries Key
 	OtherKey              // it carries another value under the name of Key
@@ -258,6 +255,14 @@ func (d Doubt) open(seen int64) bool { return d.Since != 0 && (d.Over == 0 || se
 func (f *Facts) seen(a Attempt) int64 {
 	if a.Action == connector.ActionCreate {
 		return f.Index.Since
+	}
+	return f.readAt()
+}
+
+// readAt returns the ticket of the look, when it shows anything at all.
+func (f *Facts) readAt() int64 {
+	if f.Look.Shows == Unseen || f.Look.Shows == NotYet {
+		return 0
 	}
 	return f.Look.Seq
 }

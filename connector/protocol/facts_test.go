@@ -141,8 +141,7 @@ func looks(times []int64, now ...bool) dimension {
 			for _, holds := range []string{"", "wanted", "older"} {
 				d = append(d, func(f *Facts) { f.Look = Look{seq, Ours, holds, false, at} })
 			}
-			d = append(d, func(f *Facts) { f.Look = Look{seq, Ours, "", true, at} },
-				func(f *Facts) { f.Look, f.Link.Young = Look{Seq: seq, Shows: Missing, Now: at}, true })
+			d = append(d, func(f *Facts) { f.Look = Look{seq, Ours, "", true, at} }, func(f *Facts) { f.Look = Look{Seq: seq, Shows: NotYet, Now: at} })
 		}
 	}
 	return d
@@ -274,4 +273,29 @@ func unlawful(f *Facts, d decision) string {
 		return "a person is not told"
 	}
 	return ""
+}
+
+func TestEveryReasonOfATableIsExplained(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, l := range slices.Concat(customers, mandates) {
+		if _, known := connector.Reasons[l.reason]; l.reason != "" && !known {
+			t.Errorf("the line %q tells %q, which nobody has explained", l.name, l.reason)
+		}
+		if names[l.name] {
+			t.Errorf("two lines are called %q", l.name)
+		}
+		names[l.name] = true
+	}
+}
+
+func TestOfNothingKnownNothingFollows(t *testing.T) {
+	t.Parallel()
+	var f Facts
+	if s := Next(f); s.Do != Nothing {
+		t.Errorf("the next step is %s", s.Do)
+	}
+	if class, told := Class(f), Reasons(f); class != Out || told != nil {
+		t.Errorf("it is %s, and a person is told %v", class, told)
+	}
 }

@@ -19,13 +19,16 @@ const (
 	acts
 	answered
 	unanswered
+	refuses
 	lost
 	givenUp
 	timeOver
 	doubtIsOver
+	settles
 	listed
 	listedShort
 	read
+	readLagging
 	readBegins
 	readEnds
 	recordMoves
@@ -55,12 +58,16 @@ func (m move) String() string {
 		return fmt.Sprintf("request %d arrives and is answered", m.a+1)
 	case unanswered:
 		return fmt.Sprintf("request %d arrives; its answer is lost", m.a+1)
+	case refuses:
+		return fmt.Sprintf("request %d is refused", m.a+1)
 	case lost:
 		return fmt.Sprintf("request %d is lost on the way", m.a+1)
 	case givenUp:
 		return fmt.Sprintf("nobody waits for the answer to request %d any more; it is still under way", m.a+1)
 	case timeOver:
 		return fmt.Sprintf("the time of attempt %d is over", m.a+1)
+	case settles:
+		return fmt.Sprintf("every read shows customer %s by now", id)
 	case doubtIsOver:
 		return "the time of everything sent before the restore is over"
 	case listed:
@@ -69,6 +76,8 @@ func (m move) String() string {
 		return fmt.Sprintf("the customers are listed; the list misses %s", id)
 	case read:
 		return fmt.Sprintf("the customer of %s is read", record)
+	case readLagging:
+		return fmt.Sprintf("the customer of %s is read, and not found, because the read lags behind", record)
 	case readBegins:
 		if m.a+1 == readList {
 			return "a slow list begins"
@@ -149,12 +158,39 @@ func (w *world) arrivals(s state, say func(state, move, string)) {
 		n = s
 		n.messages[i] = message{}
 		say(n, move{kind: lost, a: byte(i)}, "")
-		if m.awaited {
+		if !m.awaited {
+			continue
+		}
+		n = s
+		n.messages[i].awaited = false
+		say(n, move{kind: givenUp, a: byte(i)}, "")
+		if w.refuses && m.op != opLink {
 			n = s
-			n.messages[i].awaited = false
-			say(n, move{kind: givenUp, a: byte(i)}, "")
+			n.refuse(i)
+			say(n, move{kind: refuses, a: byte(i)}, "")
 		}
 	}
+}
+
+// refuse answers a request that it is refused. That says nothing of an earlier
+// sending of the same bytes.
+func (s *state) refuse(i int) {
+	m := s.messages[i]
+	s.messages[i] = message{}
+	at := s.attempt(m)
+	switch {
+	case at < 0:
+	case s.book.attempts[at].again:
+		s.book.attempts[at].rests = true
+	default:
+		s.forget(at)
+		s.book.payers[m.rec].refused = m.ver
+	}
+}
+
+// attempt returns the place of the attempt that a message belongs to; -1 for none.
+func (s *state) attempt(m message) int {
+	return slices.IndexFunc(s.book.attempts[:], func(a tried) bool { return a.op == m.op && a.rec == m.rec && a.ver == m.ver })
 }
 
 // times are times that come to be over.
@@ -166,6 +202,13 @@ func (w *world) times(s state, say func(state, move, string)) {
 				n.forget(i)
 			}
 			say(n, move{kind: timeOver, a: byte(i)}, "")
+		}
+	}
+	for i, c := range s.customers {
+		if c.flags&fresh != 0 {
+			n := s
+			n.customers[i].flags &^= fresh
+			say(n, move{kind: settles, a: byte(i)}, "")
 		}
 	}
 	n := s
@@ -186,6 +229,11 @@ func (s *state) timeOver(i int) bool {
 		}
 	}
 	a.over = 1
+	for i := range s.customers {
+		if c := &s.customers[i]; a.op == opCreate && c.maker == our+2*a.rec+a.ver-1 {
+			c.flags &^= fresh
+		}
+	}
 	return true
 }
 
@@ -218,6 +266,15 @@ func (w *world) looks(s state, say func(state, move, string)) {
 		shows, holds := s.shown(p.link - 1)
 		w.record(&n, byte(rec), shows, holds, over, doubtOver)
 		say(n, move{kind: read, a: byte(rec)}, "")
+		if s.customers[p.link-1].flags&(fresh|live) == fresh|live {
+			n := s
+			shows := NotYet
+			if w.weak == lagIsGone {
+				shows = Missing
+			}
+			w.record(&n, byte(rec), shows, 0, over, doubtOver)
+			say(n, move{kind: readLagging, a: byte(rec)}, "")
+		}
 	}
 	if w.slow {
 		w.slowReads(s, say)
@@ -452,7 +509,7 @@ func (w *world) lists1(s *state, miss int) {
 	if miss != nothingMissed {
 		shown.ids &^= 1 << miss
 		shown.carry &^= 1 << miss
-		if s.customers[miss].flags&known == 0 {
+		if s.customers[miss].flags&fresh == 0 {
 			s.spent |= spentSlip
 		}
 	}
@@ -463,7 +520,7 @@ func (w *world) lists1(s *state, miss int) {
 // that was just made.
 func (w *world) missable(s *state, i int) bool {
 	c := s.customers[i]
-	return w.lists && c.flags&^known == live|carries && (c.flags&known != 0 || s.spent&spentSlip == 0)
+	return w.lists && c.flags&(live|carries) == live|carries && (c.flags&fresh != 0 || s.spent&spentSlip == 0)
 }
 
 // close forgets the create of a record, as a weaker protocol does.
@@ -499,7 +556,7 @@ func (s *state) creates(rec byte) bool {
 // adopt links a customer that was just read.
 func (w *world) adopt(s *state, rec, customer byte) {
 	p := &s.book.payers[rec]
-	*p = payer{link: customer}
+	*p = payer{link: customer, refused: p.refused}
 	shows, holds := s.shown(customer - 1)
 	w.record(s, rec, shows, holds, s.overNow(), s.book.doubt > 1)
 	if w.weak == closeOnFound {
@@ -532,7 +589,8 @@ func (w *world) send(s *state, rec byte, step Step) (broken string, sent bool) {
 	}
 	broken = s.judge(rec, step, m)
 	s.messages[free] = m
-	s.book.attempts[place] = tried{op: m.op, rec: rec, ver: m.ver, old: s.book.attempts[place].old, over: s.book.attempts[place].over}
+	before := s.book.attempts[place]
+	s.book.attempts[place] = tried{op: m.op, rec: rec, ver: m.ver, old: before.old, over: before.over, again: step.Do == Replay}
 	return broken, true
 }
 
@@ -563,7 +621,7 @@ func (w *world) arrive(s *state, i int) (made byte, broken string, ok bool) {
 	m := s.messages[i]
 	switch m.op {
 	case opCreate:
-		made, ok = s.create(m)
+		made, ok = w.create(s, m)
 		if !ok {
 			return 0, "", false
 		}
@@ -582,7 +640,7 @@ func (w *world) arrive(s *state, i int) (made byte, broken string, ok bool) {
 }
 
 // create makes a customer, unless the service remembers the bytes.
-func (s *state) create(m message) (made byte, ok bool) {
+func (w *world) create(s *state, m message) (made byte, ok bool) {
 	maker := our + 2*m.rec + m.ver - 1
 	for i, c := range s.customers {
 		if c.maker == maker && c.flags&known != 0 {
@@ -594,6 +652,9 @@ func (s *state) create(m message) (made byte, ok bool) {
 		return 0, false
 	}
 	s.customers[i] = customer{maker: maker, holds: m.ver, flags: live | carries | known}
+	if w.lists {
+		s.customers[i].flags |= fresh
+	}
 	return byte(i) + 1, true
 }
 
@@ -618,10 +679,11 @@ func (s *state) link(i int) (broken string) {
 
 // answer commits the answer to a request that a process waits for.
 func (w *world) answer(s *state, m message, made byte) {
-	if i := slices.IndexFunc(s.book.attempts[:], func(a tried) bool { return a.op == m.op && a.rec == m.rec && a.ver == m.ver }); i >= 0 {
+	if i := s.attempt(m); i >= 0 {
 		s.forget(i)
 	}
 	p := &s.book.payers[m.rec]
+	p.refused = 0
 	if s.reading.kind == m.rec+1 {
 		s.reading.stale = true // it began before this answer
 	}

@@ -258,16 +258,26 @@ func (d decision) class() Status {
 // views. It is an output: nothing is decided by it.
 func LinkState(f Facts) connector.LinkState {
 	d := decide(&f)
-	c := d.holding
-	switch {
-	case c&(linked|missing) == linked|missing && c&young == 0:
+	switch c := d.holding; {
+	case c&linked == 0:
+		return d.unlinked()
+	case f.Look.Shows == Missing:
 		return connector.LinkMissing
-	case c&(creating|linked) == creating, c&linked != 0 && f.Look.Shows == Unseen, c&young != 0:
+	case f.Look.Shows == Unseen || f.Look.Shows == NotYet:
 		return connector.LinkCreating
-	case c&(several|otherKey|noKey) != 0, c&linked == 0 && c&elsewhere != 0:
+	case f.Look.Shows != Ours || c&several != 0:
 		return connector.LinkConflict
-	case c&linked != 0:
-		return connector.LinkLinked
+	}
+	return connector.LinkLinked
+}
+
+// unlinked is LinkState for a payer without a customer.
+func (d decision) unlinked() connector.LinkState {
+	switch {
+	case d.holding&creating != 0:
+		return connector.LinkCreating
+	case d.holding&(several|elsewhere) != 0:
+		return connector.LinkConflict
 	case d.customer.Do == Tell:
 		return connector.LinkHeld
 	}

@@ -2,10 +2,12 @@ package protocol
 
 import (
 	"flag"
+	"fmt"
+	"strings"
 	"testing"
 )
 
-var most = flag.Int("protocol.states", 3_100_000/scale, "how many states of the small worlds to walk through in all")
+var most = flag.Int("protocol.states", 3_300_000/scale, "how many states of the small worlds to walk through in all")
 
 // begin is a world in which the first record is included, and the index believed.
 func begin() state { return state{records: [2]byte{1, claimsNone}, book: ledger{lists: 2}} }
@@ -26,9 +28,9 @@ func beginLinked() state {
 func worlds(weak weakness) []*world {
 	return []*world{
 		{name: "customers", start: begin(), strangers: true, edits: true, leaves: true, weak: weak},
-		{name: "updates", start: beginLinked(), strangers: true, edits: true, slow: true, weak: weak},
+		{name: "updates", start: beginLinked(), strangers: true, edits: true, slow: true, refuses: true, weak: weak},
 		{name: "lists", start: beginUnread(), edits: true, leaves: true, lists: true, slow: true, weak: weak},
-		{name: "keys", start: begin(), strangers: true, leaves: true, rekeys: true, weak: weak},
+		{name: "keys", start: begin(), strangers: true, leaves: true, rekeys: true, refuses: true, weak: weak},
 		{name: "restores", start: begin(), edits: true, leaves: true, restores: true, weak: weak},
 		{name: "mandates", start: beginLinked(), leaves: true, mandates: true, restores: true, weak: weak},
 		{name: "links", start: beginLinked(), mandates: true, again: AgainSame, weak: weak},
@@ -56,24 +58,38 @@ func TestEverySchedule(t *testing.T) {
 // weaker are protocols that look right. Each is caught in one of the worlds.
 var weaker = []weakness{
 	closeOnFound, closeOnDoubled, closeOnLeave, forgetAfterOne, timeAlone, rebuild, oneList, noLook, noEpoch, clockOrder,
-	replayLeft, askAgain, noLookBeforeLink, linkOver, othersForgotten, linksForgotten,
+	replayLeft, askAgain, noLookBeforeLink, linkOver, lagIsGone, othersForgotten, linksForgotten,
 }
 
 // covers S1, S3, S4, F05, F64
 func TestEveryWeakerProtocolIsCaught(t *testing.T) {
 	t.Parallel()
-	for _, weak := range weaker {
-		t.Run(string(weak), func(t *testing.T) {
-			t.Parallel()
-			for _, most := range []int{20_000, 500_000} {
-				for _, w := range worlds(weak) {
-					if f := w.search(most, true); f.law != "" {
-						t.Logf("caught at depth %d of world %s, after %d states, %.2f s: %s:%s", f.depth, w.name, f.states, f.took.Seconds(), f.law, retell(f.story))
-						return
-					}
-				}
-			}
-			t.Errorf("nothing that it does wrong was seen")
-		})
+	if scale > 1 {
+		t.Skip("the race detector finds nothing in a package without goroutines, and this is searched without it")
 	}
+	caught := make([]string, len(weaker))
+	t.Run("rules", func(t *testing.T) {
+		for i, weak := range weaker {
+			t.Run(string(weak), func(t *testing.T) {
+				t.Parallel()
+				caught[i] = catch(t, weak)
+			})
+		}
+	})
+	printed(t, "weaker", "| weaker rule | caught at depth | in the world of | because |\n|---|---|---|---|\n"+strings.Join(caught, ""))
+}
+
+// catch searches the worlds until one shows what a weaker rule does wrong, first
+// where it is near.
+func catch(t *testing.T, weak weakness) string {
+	for _, most := range []int{20_000, 500_000} {
+		for _, w := range worlds(weak) {
+			if f := w.search(most, true); f.law != "" {
+				t.Logf("caught at depth %d of world %s, after %d states, %.2f s: %s:%s", f.depth, w.name, f.states, f.took.Seconds(), f.law, retell(f.story))
+				return fmt.Sprintf("| %s | %d | %s | %s |\n", weak, f.depth, w.name, f.law)
+			}
+		}
+	}
+	t.Errorf("nothing that it does wrong was seen")
+	return ""
 }

@@ -37,6 +37,7 @@ const (
 	live    byte = 1 << iota // it exists
 	carries                  // it carries the key
 	known                    // the service still remembers the bytes that made it
+	fresh                    // reads and lists may not show it yet
 )
 
 // Records of the world: 0 makes no claim, 1 and 2 are included with the first or the
@@ -64,6 +65,8 @@ const (
 // tried is an attempt in the ledger.
 type tried struct {
 	op, rec, ver byte
+	again        bool // sent more than once
+	rests        bool // refused, while an earlier sending may have been taken
 	over         byte // 0 while it may arrive; then 1, and one more for each list that began since and agrees
 	old          bool // from before a restore
 }
@@ -73,6 +76,7 @@ type payer struct {
 	link      byte // customer + 1
 	confirmed byte // values that a read found as wanted
 	answered  byte // values of the newest update or create that was answered
+	refused   byte // values that the service refused
 	shows     Shows
 	holds     byte
 	flags     byte
@@ -159,10 +163,13 @@ type world struct {
 	rekeys    bool // the first record may get another key
 	lists     bool // lists that miss a customer once, or lag behind what was just made
 	slow      bool // reads that others overtake
+	refuses   bool // the service refuses a request
 	mandates  bool // the mandate lane; payers and others who sign, cancel and make mandates
 	again     Again
 	restores  bool // the ledger is put back to an earlier copy, once
 	weak      weakness
+
+	watch func(before, after *state, m move) // sees every move; nil for nobody
 
 	backups []ledger
 	numbers map[ledger]uint16
@@ -187,6 +194,7 @@ const (
 	clockOrder       weakness = "clock as order"
 	replayLeft       weakness = "replay the create of a record that left"
 	askAgain         weakness = "ask for a link again while the first may arrive"
+	lagIsGone        weakness = "a read that may lag behind says who is gone"
 	linkOver         weakness = "an answer moves a link"
 	othersForgotten  weakness = "attempts of others are not looked at"
 	linksForgotten   weakness = "a key is free when its customer lost it"
@@ -216,28 +224,28 @@ func (w *world) tidy(s *state) {
 		if c.flags&known != 0 && !s.mayArrive((c.maker-our)/2, (c.maker-our)%2+1) {
 			c.flags &^= known
 		}
-		if c.flags&(live|carries) == live && c.holds == 0 && !s.linkedTo(i) {
+		if c.flags&(live|carries) == live && c.holds == 0 && !s.book.linkedTo(i) {
 			c.maker, c.flags = stranger, live // nothing of ours is left on it
 		}
 		if c.flags&live != 0 || c.maker == absent {
 			continue
 		}
-		c.holds, c.flags = 0, c.flags&known
+		c.holds, c.flags = 0, c.flags&known // who is deleted looks like nothing any more
 		if c.flags != 0 {
 			continue
 		}
 		c.maker = stranger
-		if !s.linkedTo(i) && (s.backup == 0 || !w.backups[s.backup].linkedTo(i)) {
+		if bit := byte(1) << i; !s.book.knows(i) && (s.backup == 0 || !w.backups[s.backup].knows(i)) && (s.reading.list.ids|s.reading.list.carry)&bit == 0 {
 			c.maker = absent
-			s.book.index &^= 1 << i
-			s.book.listed &^= 1 << i
-			s.book.alike &^= 1 << i
 		}
 		s.mandates[i] = mandateNone
 	}
 }
 
-func (s *state) linkedTo(customer int) bool { return s.book.linkedTo(customer) }
+// knows reports whether the ledger may still name the customer.
+func (l *ledger) knows(customer int) bool {
+	return l.linkedTo(customer) || (l.index|l.alike|l.listed)&(1<<customer) != 0
+}
 
 func (l *ledger) linkedTo(customer int) bool {
 	return int(l.payers[0].link) == customer+1 || int(l.payers[1].link) == customer+1
@@ -281,6 +289,9 @@ func (w *world) gather(s *state, rec byte) Facts {
 	}
 	if r := s.records[1-rec]; r == 1 || r == 2 {
 		f.Rival = RivalRecord
+	}
+	if me.refused != 0 {
+		f.Refusal = Refusal{connector.ReasonRejected, values[me.refused], atEarly}
 	}
 	w.gatherIndex(s, &f, me, other)
 	w.gatherAttempts(s, &f, rec)
@@ -335,7 +346,7 @@ func (w *world) gatherAttempts(s *state, f *Facts, rec byte) {
 		if a.op == 0 {
 			continue
 		}
-		at := Attempt{Seq: atEarly + int64(i), Action: actions[a.op], Hash: values[a.ver]}
+		at := Attempt{Seq: atEarly + int64(i), Action: actions[a.op], Hash: values[a.ver], Rest: a.rests}
 		switch {
 		case a.op == opCreate:
 			at.Over = overs[a.over]
@@ -408,14 +419,19 @@ func (s *state) identify(rec, holds byte) byte {
 // time was over before it began.
 func (w *world) record(s *state, rec byte, shows Shows, holds byte, over byte, doubtOver bool) {
 	p := &s.book.payers[rec]
+	if shows == NotYet && p.shows > NotYet {
+		return
+	}
 	p.shows, p.holds = shows, s.identify(rec, holds)
 	p.flags = p.flags&(confirmedOld|answeredOld) | readSince
 	if !doubtOver && s.book.doubt != 0 {
 		p.flags |= lookEarly
 	}
 	bit := byte(1) << (p.link - 1)
-	s.book.index &^= bit
-	s.book.alike &^= bit
+	if shows != NotYet {
+		s.book.index &^= bit
+		s.book.alike &^= bit
+	}
 	if shows == Ours {
 		s.book.index |= bit
 	}
@@ -423,7 +439,7 @@ func (w *world) record(s *state, rec byte, shows Shows, holds byte, over byte, d
 		p.confirmed = p.holds
 		p.flags &^= confirmedOld
 	}
-	if w.mandates && shows != Missing {
+	if w.mandates && shows != Missing && shows != NotYet {
 		p.mandate = s.mandates[p.link-1]
 		if p.mandate == mandateNone {
 			p.hasLink = false
@@ -530,7 +546,7 @@ func (s *state) truth() (shown list3) {
 func (s *state) broken() string {
 	ours := 0
 	for _, c := range s.customers {
-		if c.maker >= our && c.flags&^known == live|carries {
+		if c.maker >= our && c.flags&(live|carries) == live|carries {
 			ours++
 		}
 	}
