@@ -168,7 +168,7 @@ func (w *world) heal(s state) (law string, story []string) {
 			moved = s.doubtOver() || moved
 			for rec := range byte(2) {
 				before := s
-				do, broken := w.act(&s, rec, nothingMissed)
+				do, broken := w.act(&s, rec, sight{miss: nothingMissed})
 				if broken != "" {
 					law = broken
 					return true
@@ -176,6 +176,10 @@ func (w *world) heal(s state) (law string, story []string) {
 				if do != Nothing && s != before {
 					story, moved = append(story, move{kind: acts, a: rec, do: do}.String()), true
 				}
+			}
+			for i := range s.customers {
+				s.customers[i].flags &^= fresh
+				s.customers[i].was = 0
 			}
 			w.tidy(&s)
 			if !moved {
@@ -186,9 +190,6 @@ func (w *world) heal(s state) (law string, story []string) {
 	}
 	story = append(story, "then everything comes to rest:")
 	s.reading = reading{}
-	for i := range s.customers {
-		s.customers[i].flags &^= fresh
-	}
 	if !rest() {
 		return "it never comes to rest", story
 	}
@@ -199,8 +200,8 @@ func (w *world) heal(s state) (law string, story []string) {
 		return law, story
 	}
 	story = append(story, "a sweep reads everything")
-	w.lists1(&s, nothingMissed)
-	w.lists1(&s, nothingMissed)
+	w.list(&s, nothingMissed)
+	w.list(&s, nothingMissed)
 	for rec, p := range s.book.payers {
 		if p.link != 0 {
 			shows, holds := s.shown(p.link - 1)

@@ -107,8 +107,8 @@ var words = []struct {
 	{otherKey, "the customer carries another key", "it carries no other key"},
 	{noKey, "the customer carries no key", "it carries a key"},
 	{holds, "it holds what is wanted", "it does not hold what is wanted"},
-	{holdsOlder, "it holds what an open update of ours wrote", "it holds nothing of an open update"},
-	{older, "an open update of ours with other values, or a restore in doubt", "no other update can arrive"},
+	{holdsOlder, "it holds what another update of ours wrote", "it holds nothing of another update"},
+	{older, "an open update of ours with other values, or one whose answer a read may lag behind, or a restore in doubt", "no other update can arrive"},
 	{olderOver, "their time is over", "they may still arrive"},
 	{confirmed, "what is wanted was confirmed before", "what is wanted was never confirmed"},
 	{shownOtherwise, "an update with it was answered, and a read since shows another value, or too often the old one", "no answered update was overwritten"},
@@ -220,10 +220,13 @@ func (f *Facts) ofCustomer() conditions {
 		older.when(lost) |
 		olderOver.when(lost && f.Doubt.Over != 0)
 	for _, a := range f.Attempts {
-		if a.Action != connector.ActionUpdate || a.Hash == f.Record.Hash || !a.Open(f.readAt()) {
+		if a.Action != connector.ActionUpdate || a.Hash == f.Record.Hash {
 			continue
 		}
-		c |= older | olderOver.when(a.Over != 0) | holdsOlder.when(shown && a.Hash == f.Look.Holds)
+		c |= holdsOlder.when(shown && a.Hash == f.Look.Holds) // also when this very look ends it
+		if f.open(a) {
+			c |= older | olderOver.when(a.Over != 0)
+		}
 	}
 	return c
 }

@@ -104,9 +104,9 @@ const (
 type Link struct {
 	Customer string // "" for none
 
-	// Confirmed is the hash of what of ours a read last found to be as it was wanted
-	// then, and ConfirmedAt the ticket of that read. "" when none did: the customer was
-	// just made, or taken over.
+	// Confirmed is the newest Look.Holds that was not "", what of ours a read last found
+	// there, and ConfirmedAt the ticket of that read. "" when none did: the customer
+	// was just made, or taken over.
 	Confirmed   string
 	ConfirmedAt int64
 
@@ -114,6 +114,7 @@ type Link struct {
 	// with success, and AnsweredAt the ticket of that answer.
 	Answered   string
 	AnsweredAt int64
+	SentAt     int64 // when that update left
 }
 
 // Shows says what a read showed of a customer.
@@ -182,6 +183,7 @@ type Attempt struct {
 	Action   connector.Action // create, update or link
 	Customer string           // that it goes to; "" for a create
 	Hash     string           // of the rendered customer that its bytes carry
+	Answered int64            // of the answer to an update that succeeded; 0 for none. It is kept, because reads may lag behind it
 	Rest     bool             // sent so often that it is not sent again before its time is over, or refused since
 }
 
@@ -251,6 +253,12 @@ func (a Attempt) Open(seen int64) bool { return a.Over == 0 || seen <= a.Over }
 // open reports whether requests from before a restore may still take effect.
 func (d Doubt) open(seen int64) bool { return d.Since != 0 && (d.Over == 0 || seen <= d.Over) }
 
+// open reports whether the attempt has not ended yet. An update that was answered
+// has ended, too, when one that left after the answer was answered.
+func (f *Facts) open(a Attempt) bool {
+	return a.Open(f.seen(a)) && (a.Answered == 0 || f.Link.SentAt <= a.Answered)
+}
+
 // seen returns the ticket of the look that shows what became of an attempt.
 func (f *Facts) seen(a Attempt) int64 {
 	if a.Action == connector.ActionCreate {
@@ -268,13 +276,14 @@ func (f *Facts) readAt() int64 {
 }
 
 // Ended returns the tickets of the attempts, of this payer and of others, of which
-// the facts show that they have ended without an answer. They are to be marked in
-// the transaction that adds the fact which shows it.
+// the facts show that they have ended. They are to be marked in the transaction that
+// adds the fact which shows it, once that is decided on. A create or a link request
+// that is answered ends at once.
 func Ended(f Facts) []int64 {
 	var out []int64
 	for _, attempts := range [][]Attempt{f.Attempts, f.Others} {
 		for _, a := range attempts {
-			if !a.Open(f.seen(a)) {
+			if !f.open(a) {
 				out = append(out, a.Seq)
 			}
 		}

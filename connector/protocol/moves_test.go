@@ -50,6 +50,9 @@ func (m move) String() string {
 	}
 	switch m.kind {
 	case acts:
+		if m.b == lagged {
+			return fmt.Sprintf("%s: %s, with a read that lags behind", record, m.do)
+		}
 		if m.b != 0 {
 			return fmt.Sprintf("%s: %s, with a list that misses %s", record, m.do, ids[m.b])
 		}
@@ -77,7 +80,7 @@ func (m move) String() string {
 	case read:
 		return fmt.Sprintf("the customer of %s is read", record)
 	case readLagging:
-		return fmt.Sprintf("the customer of %s is read, and not found, because the read lags behind", record)
+		return fmt.Sprintf("the customer of %s is read as it was before, because the read lags behind", record)
 	case readBegins:
 		if m.a+1 == readList {
 			return "a slow list begins"
@@ -127,8 +130,14 @@ func (w *world) next(s state, emit func(next state, m move, broken string)) {
 				continue
 			}
 			n := s
-			if do, broken := w.act(&n, rec, miss); do != Nothing && n != s {
+			if do, broken := w.act(&n, rec, sight{miss: miss}); do != Nothing && n != s {
 				say(n, move{kind: acts, a: rec, b: byte(miss + 1), do: do}, broken)
+			}
+		}
+		if s.lagging(rec) {
+			n := s
+			if do, broken := w.act(&n, rec, sight{nothingMissed, true}); do != Nothing && n != s {
+				say(n, move{kind: acts, a: rec, b: lagged, do: do}, broken)
 			}
 		}
 	}
@@ -190,7 +199,7 @@ func (s *state) refuse(i int) {
 
 // attempt returns the place of the attempt that a message belongs to; -1 for none.
 func (s *state) attempt(m message) int {
-	return slices.IndexFunc(s.book.attempts[:], func(a tried) bool { return a.op == m.op && a.rec == m.rec && a.ver == m.ver })
+	return slices.IndexFunc(s.book.attempts[:], func(a tried) bool { return a.op == m.op && a.rec == m.rec && a.ver == m.ver && a.answered == 0 })
 }
 
 // times are times that come to be over.
@@ -205,9 +214,10 @@ func (w *world) times(s state, say func(state, move, string)) {
 		}
 	}
 	for i, c := range s.customers {
-		if c.flags&fresh != 0 {
+		if c.flags&fresh != 0 || c.was != 0 {
 			n := s
 			n.customers[i].flags &^= fresh
+			n.customers[i].was = 0
 			say(n, move{kind: settles, a: byte(i)}, "")
 		}
 	}
@@ -229,6 +239,9 @@ func (s *state) timeOver(i int) bool {
 		}
 	}
 	a.over = 1
+	if link := s.book.payers[a.rec].link; link != 0 {
+		s.customers[link-1].was = 0 // the time is over when reads show what it did, too
+	}
 	for i := range s.customers {
 		if c := &s.customers[i]; a.op == opCreate && c.maker == our+2*a.rec+a.ver-1 {
 			c.flags &^= fresh
@@ -249,12 +262,12 @@ func (s *state) doubtOver() bool {
 func (w *world) looks(s state, say func(state, move, string)) {
 	over, doubtOver := s.overNow(), s.book.doubt > 1
 	n := s
-	w.lists1(&n, nothingMissed)
+	w.list(&n, nothingMissed)
 	say(n, move{kind: listed}, "")
 	for i := range s.customers {
 		if w.missable(&s, i) {
 			n := s
-			w.lists1(&n, i)
+			w.list(&n, i)
 			say(n, move{kind: listedShort, a: byte(i)}, "")
 		}
 	}
@@ -273,6 +286,11 @@ func (w *world) looks(s state, say func(state, move, string)) {
 				shows = Missing
 			}
 			w.record(&n, byte(rec), shows, 0, over, doubtOver)
+			say(n, move{kind: readLagging, a: byte(rec)}, "")
+		}
+		if c := s.customers[p.link-1]; c.was != 0 && c.flags&carries != 0 {
+			n := s
+			w.record(&n, byte(rec), Ours, c.was-1, over, doubtOver)
 			say(n, move{kind: readLagging, a: byte(rec)}, "")
 		}
 	}
@@ -435,12 +453,27 @@ func (s *state) room() int {
 	return slices.IndexFunc(s.customers[:], func(c customer) bool { return c.maker == absent })
 }
 
+// lagged marks, in a move, an act whose read lagged behind.
+const lagged = 9
+
+// sight is how a process sees the service while it acts.
+type sight struct {
+	miss int  // the customer that a list misses
+	lags bool // a read lags behind
+}
+
+// lagging reports whether a read of the record's customer may lag behind.
+func (s *state) lagging(rec byte) bool {
+	p := s.book.payers[rec]
+	return p.link != 0 && s.customers[p.link-1].was != 0
+}
+
 // nothingMissed is a list that shows every customer.
 const nothingMissed = -1
 
 // act lets a process decide on a payer, and do it. What has to be read first is
 // read, once, and the payer is decided on again; a list may miss one customer.
-func (w *world) act(s *state, rec byte, miss int) (done Do, broken string) {
+func (w *world) act(s *state, rec byte, how sight) (done Do, broken string) {
 	p := &s.book.payers[rec]
 	if s.elsewhere(rec) {
 		return Nothing, ""
@@ -453,11 +486,11 @@ func (w *world) act(s *state, rec byte, miss int) (done Do, broken string) {
 		switch {
 		case step.Do == ReadKey && !now.list:
 			now.list = true
-			w.lists1(s, miss)
+			w.list(s, how.miss)
 			f = w.gather(s, rec)
 		case step.Do == ReadOne && !now.look:
 			now.look = true
-			f = w.readOne(s, rec, step)
+			f = w.readOne(s, rec, step, how.lags)
 		case step.Do == Adopt:
 			w.adopt(s, rec, byte(slices.Index(ids[:], step.Customer)))
 			return Adopt, ""
@@ -483,9 +516,12 @@ func (s *state) elsewhere(rec byte) bool {
 }
 
 // readOne reads the customer that a step names.
-func (w *world) readOne(s *state, rec byte, step Step) Facts {
+func (w *world) readOne(s *state, rec byte, step Step, lags bool) Facts {
 	customer := byte(slices.Index(ids[:], step.Customer)) - 1
 	shows, holds := s.shown(customer)
+	if lags {
+		holds = s.customers[customer].was - 1
+	}
 	if s.book.payers[rec].link != 0 {
 		w.record(s, rec, shows, holds, s.overNow(), s.book.doubt > 1)
 		return w.gather(s, rec)
@@ -503,8 +539,8 @@ func (w *world) readOne(s *state, rec byte, step Step) Facts {
 	return f
 }
 
-// lists1 lists the customers, but for one that the list may miss.
-func (w *world) lists1(s *state, miss int) {
+// list reads the list of customers, but for one that the list may miss.
+func (w *world) list(s *state, miss int) {
 	shown := s.truth()
 	if miss != nothingMissed {
 		shown.ids &^= 1 << miss
@@ -573,6 +609,12 @@ func (w *world) send(s *state, rec byte, step Step) (broken string, sent bool) {
 		m.op = opCreate
 	case Update:
 		m.op, m.customer = opUpdate, s.book.payers[rec].link
+		before := s.customers[m.customer-1].holds + 1
+		defer func() {
+			if sent {
+				s.book.payers[rec].before = before
+			}
+		}()
 	case AskLink:
 		m.op, m.ver, m.customer = opLink, 0, s.book.payers[rec].link
 	case Replay:
@@ -591,6 +633,12 @@ func (w *world) send(s *state, rec byte, step Step) (broken string, sent bool) {
 	s.messages[free] = m
 	before := s.book.attempts[place]
 	s.book.attempts[place] = tried{op: m.op, rec: rec, ver: m.ver, old: before.old, over: before.over, again: step.Do == Replay}
+	for i := range s.book.attempts {
+		if a := &s.book.attempts[i]; i != place && a.op == opUpdate && a.rec == rec && m.op == opUpdate {
+			a.after = false
+			s.book.attempts[place].after = a.answered != 0
+		}
+	}
 	return broken, true
 }
 
@@ -627,6 +675,9 @@ func (w *world) arrive(s *state, i int) (made byte, broken string, ok bool) {
 		}
 	case opUpdate:
 		if c := &s.customers[m.customer-1]; c.flags&live != 0 {
+			if w.lags {
+				c.was = c.holds + 1
+			}
 			c.holds, c.flags = m.ver, c.flags|carries
 		}
 	case opLink:
@@ -679,7 +730,16 @@ func (s *state) link(i int) (broken string) {
 
 // answer commits the answer to a request that a process waits for.
 func (w *world) answer(s *state, m message, made byte) {
-	if i := s.attempt(m); i >= 0 {
+	switch i := s.attempt(m); {
+	case i < 0:
+	case m.op == opUpdate && w.weak != answerIsShown:
+		s.book.attempts[i].answered = 1
+		for j := range s.book.attempts {
+			if a := &s.book.attempts[j]; j != i && a.rec == m.rec && a.answered != 0 && s.book.attempts[i].after {
+				a.answered = 2
+			}
+		}
+	default:
 		s.forget(i)
 	}
 	p := &s.book.payers[m.rec]
@@ -697,6 +757,8 @@ func (w *world) answer(s *state, m message, made byte) {
 	case opUpdate:
 		p.answered = m.ver
 		p.flags &^= readSince | answeredOld
+		f := w.gather(s, m.rec)
+		w.end(s, &f)
 	case opLink:
 		p.mandate, p.hasLink = s.mandates[m.customer-1], true
 	}

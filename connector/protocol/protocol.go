@@ -205,7 +205,7 @@ func Reasons(f Facts) []Notice {
 // sent reports whether an attempt of the kind is open.
 func (f *Facts) sent(action connector.Action) bool {
 	for _, a := range f.Attempts {
-		if a.Action == action && a.Open(f.seen(a)) {
+		if a.Action == action && f.open(a) {
 			return true
 		}
 	}

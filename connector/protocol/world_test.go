@@ -24,6 +24,7 @@ type customer struct {
 	maker byte // absent, or who made it
 	holds byte // which values of ours it holds: 0 for somebody else's
 	flags byte
+	was   byte // what a read that lags behind still shows it to hold, plus 1; 0 for nothing else
 }
 
 // Makers of a customer. Our own are told apart by the bytes that made them.
@@ -66,6 +67,8 @@ const (
 type tried struct {
 	op, rec, ver byte
 	again        bool // sent more than once
+	answered     byte // 1 when it was; 2 when one that left later was, too
+	after        bool // it left after the other update was answered
 	rests        bool // refused, while an earlier sending may have been taken
 	over         byte // 0 while it may arrive; then 1, and one more for each list that began since and agrees
 	old          bool // from before a restore
@@ -82,6 +85,8 @@ type payer struct {
 	flags     byte
 	mandate   byte // status, as in the service
 	hasLink   bool
+	before    byte // what the customer held before the newest update, plus 1; 0 when none was sent
+	unmoved   bool // the newest read shows that
 }
 
 const (
@@ -106,7 +111,7 @@ type ledger struct {
 // reading is a read that has begun and is not recorded yet.
 type reading struct {
 	kind  byte // 0 for none; 1 and 2 for a record's customer, 3 for the list
-	list  list3
+	list  listing
 	shows Shows
 	holds byte
 	over  byte // attempts whose time was over when it began
@@ -116,9 +121,9 @@ type reading struct {
 
 const readList byte = 3
 
-// list3 is what a list shows: who is there, who carries the key, and who carries
+// listing is what a list shows: who is there, who carries the key, and who carries
 // none and looks like a record.
-type list3 struct{ ids, carry, alike byte }
+type listing struct{ ids, carry, alike byte }
 
 // state is the whole world.
 type state struct {
@@ -163,6 +168,7 @@ type world struct {
 	rekeys    bool // the first record may get another key
 	lists     bool // lists that miss a customer once, or lag behind what was just made
 	slow      bool // reads that others overtake
+	lags      bool // reads that show a customer as it was before the newest update
 	refuses   bool // the service refuses a request
 	mandates  bool // the mandate lane; payers and others who sign, cancel and make mandates
 	again     Again
@@ -194,6 +200,7 @@ const (
 	clockOrder       weakness = "clock as order"
 	replayLeft       weakness = "replay the create of a record that left"
 	askAgain         weakness = "ask for a link again while the first may arrive"
+	answerIsShown    weakness = "an answered update is forgotten at once"
 	lagIsGone        weakness = "a read that may lag behind says who is gone"
 	linkOver         weakness = "an answer moves a link"
 	othersForgotten  weakness = "attempts of others are not looked at"
@@ -221,6 +228,9 @@ func (s *state) mayArrive(rec, ver byte) bool {
 func (w *world) tidy(s *state) {
 	for i := range s.customers {
 		c := &s.customers[i]
+		if c.flags&live == 0 || c.was == c.holds+1 {
+			c.was = 0
+		}
 		if c.flags&known != 0 && !s.mayArrive((c.maker-our)/2, (c.maker-our)%2+1) {
 			c.flags &^= known
 		}
@@ -258,6 +268,7 @@ const (
 	atBeforeLate = 44
 	atRestore    = 50
 	atEarly      = 60
+	atSent       = 80
 	atThird      = 95 // over before both lists
 	atOlder      = 100
 	atSecond     = 105 // over between the two lists
@@ -268,6 +279,9 @@ const (
 	atOver       = 200 // over after the newest look
 	atNow        = 300
 )
+
+// answers are tickets of answered updates, before and after the newest one left.
+var answers = [...]int64{0, atSent + 1, atSent - 1}
 
 var overs = [...]int64{0, atFirst, atSecond, atThird}
 
@@ -346,7 +360,7 @@ func (w *world) gatherAttempts(s *state, f *Facts, rec byte) {
 		if a.op == 0 {
 			continue
 		}
-		at := Attempt{Seq: atEarly + int64(i), Action: actions[a.op], Hash: values[a.ver], Rest: a.rests}
+		at := Attempt{Seq: atEarly + int64(i), Action: actions[a.op], Hash: values[a.ver], Rest: a.rests, Answered: answers[a.answered]}
 		switch {
 		case a.op == opCreate:
 			at.Over = overs[a.over]
@@ -366,8 +380,8 @@ func (w *world) gatherAttempts(s *state, f *Facts, rec byte) {
 }
 
 func (f *Facts) gatherLink(me payer) {
-	f.Link = Link{Customer: ids[me.link], Confirmed: values[me.confirmed], ConfirmedAt: atEarly, Answered: values[me.answered], AnsweredAt: atLate}
-	f.Look = Look{Seq: atLook, Shows: me.shows, Holds: values[me.holds]}
+	f.Link = Link{Customer: ids[me.link], Confirmed: values[me.confirmed], ConfirmedAt: atEarly, Answered: values[me.answered], AnsweredAt: atLate, SentAt: atSent}
+	f.Look = Look{Seq: atLook, Shows: me.shows, Holds: values[me.holds], Unmoved: me.unmoved}
 	if me.flags&confirmedOld != 0 {
 		f.Link.ConfirmedAt = atBefore
 	}
@@ -423,6 +437,7 @@ func (w *world) record(s *state, rec byte, shows Shows, holds byte, over byte, d
 		return
 	}
 	p.shows, p.holds = shows, s.identify(rec, holds)
+	p.unmoved = shows == Ours && p.before == holds+1
 	p.flags = p.flags&(confirmedOld|answeredOld) | readSince
 	if !doubtOver && s.book.doubt != 0 {
 		p.flags |= lookEarly
@@ -435,7 +450,7 @@ func (w *world) record(s *state, rec byte, shows Shows, holds byte, over byte, d
 	if shows == Ours {
 		s.book.index |= bit
 	}
-	if shows == Ours && p.holds != 0 && p.holds == s.records[rec] {
+	if shows == Ours && p.holds != 0 {
 		p.confirmed = p.holds
 		p.flags &^= confirmedOld
 	}
@@ -452,16 +467,16 @@ func (w *world) record(s *state, rec byte, shows Shows, holds byte, over byte, d
 			a.Over = atNow + 1 // over, but after the read began
 		}
 	}
-	w.end(s, &f, rec)
+	w.end(s, &f)
 	if s.reading.kind == rec+1 {
 		s.reading.stale = true
 	}
 }
 
 // end forgets the attempts that the facts show to have ended.
-func (w *world) end(s *state, f *Facts, rec byte) {
+func (w *world) end(s *state, f *Facts) {
 	for _, at := range f.Attempts {
-		open := at.Open(f.seen(at))
+		open := f.open(at)
 		if w.weak == forgetAfterOne && at.Action == connector.ActionUpdate && f.Look.Seq == atNow {
 			open = false
 		}
@@ -478,7 +493,7 @@ func (s *state) forget(i int) {
 }
 
 // passed notes a list. over are the attempts whose time was over before it began.
-func (w *world) passed(s *state, shown list3, over byte, doubtOver bool) {
+func (w *world) passed(s *state, shown listing, over byte, doubtOver bool) {
 	k := &s.book
 	agrees := k.lists > 0 && k.listed == shown.ids
 	k.index, k.alike, k.listed = shown.carry, shown.alike, shown.ids
@@ -508,7 +523,7 @@ func (w *world) passed(s *state, shown list3, over byte, doubtOver bool) {
 	}
 	for rec := range byte(2) {
 		f := w.gather(s, rec)
-		w.end(s, &f, rec)
+		w.end(s, &f)
 	}
 	if s.reading.kind == readList {
 		s.reading.stale = true
@@ -526,7 +541,7 @@ func (s *state) overNow() (over byte) {
 }
 
 // truth returns what a list shows that misses nobody.
-func (s *state) truth() (shown list3) {
+func (s *state) truth() (shown listing) {
 	for i, c := range s.customers {
 		bit := byte(1) << i
 		switch {
