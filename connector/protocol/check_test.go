@@ -29,7 +29,7 @@ func (f found) String() string {
 // are known, or there are no more. The first broken law has the shortest story.
 func (w *world) search(most int, calm bool) (f found) {
 	began := time.Now()
-	w.backups, w.numbers = []ledger{{}}, map[ledger]uint16{}
+	w.backups, w.numbers = []ledger{{}}, map[ledger]uint32{}
 	t := &tree{seed: maphash.MakeSeed(), slots: make([]uint32, 1<<16)}
 	t.add(w.start, 0, 0)
 	end := 1 // of this depth

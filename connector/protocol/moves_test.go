@@ -405,18 +405,18 @@ func (w *world) mandateHolders(s state, say func(state, move, string)) {
 
 // restoring copies the ledger, and puts the copy back once.
 func (w *world) restoring(s state, say func(state, move, string)) {
+	if s.spent&spentRestore != 0 {
+		return
+	}
 	if s.backup == 0 {
 		n := s
 		number, ok := w.numbers[s.book]
 		if !ok {
-			number = uint16(len(w.backups))
+			number = uint32(len(w.backups))
 			w.backups, w.numbers[s.book] = append(w.backups, s.book), number
 		}
 		n.backup = number
 		say(n, move{kind: copied}, "")
-		return
-	}
-	if s.spent&spentRestore != 0 {
 		return
 	}
 	n := s

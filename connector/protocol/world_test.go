@@ -134,7 +134,7 @@ type state struct {
 	book      ledger
 	reading   reading
 	spent     byte   // faults that may happen once
-	backup    uint16 // number of a ledger that was copied; 0 for none
+	backup    uint32 // number of a ledger that was copied; 0 for none
 }
 
 const (
@@ -178,7 +178,7 @@ type world struct {
 	watch func(before, after *state, m move) // sees every move; nil for nobody
 
 	backups []ledger
-	numbers map[ledger]uint16
+	numbers map[ledger]uint32
 	one     [1]Attempt // reused by gather
 	two     [2]Attempt
 }
