@@ -12,6 +12,7 @@ import (
 type found struct {
 	states, depth int  // every schedule of depth moves was walked; or, where a law is broken, the moves it takes
 	whole         bool // there are no more states
+	full          int  // states in which the world was too small to let everything come to rest
 	took          time.Duration
 	law           string // that is broken; "" for none
 	story         []string
@@ -22,7 +23,7 @@ func (f found) String() string {
 	if f.whole {
 		how = "every schedule there is, the longest way to a state %d moves"
 	}
-	return fmt.Sprintf("%d states, %.1f s: "+how, f.states, f.took.Seconds(), f.depth)
+	return fmt.Sprintf("%d states, %.1f s: "+how+"; %d had no room to come to rest", f.states, f.took.Seconds(), f.depth, f.full)
 }
 
 // search walks through the world breadth first, until a law is broken, most states
@@ -49,13 +50,21 @@ func (w *world) search(most int, calm bool) (f found) {
 				return
 			}
 			fresh := t.add(next, uint32(at), nth)
-			var healing []string
+			var rest []string
 			if law == "" && fresh && calm {
-				law, healing = w.heal(next)
+				w.story = w.story[:0]
+				end := w.heal(next)
+				f.full += btoi(end == noRoom)
+				if end != "" && end != noRoom {
+					law, rest = end, append(rest, "then everything comes to rest:")
+					for _, m := range w.story {
+						rest = append(rest, m.String())
+					}
+				}
 			}
 			if law != "" {
 				f.law = law
-				f.story = append(w.tell(t, uint32(at), nth), healing...)
+				f.story = append(w.tell(t, uint32(at), nth), rest...)
 			}
 		})
 		if f.law != "" || len(t.states) >= most {
@@ -129,77 +138,29 @@ func (t *tree) grow() {
 	}
 }
 
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// noRoom is what heal and silent say when the world is too small to tell.
+const noRoom = "no room"
+
 // heal lets everything come to rest: what is under way arrives, times come to be
 // over, each request is answered, and nobody else does anything. What the protocol
-// does not ask to look at, nobody looks at. It says which law is broken in the end.
-func (w *world) heal(s state) (law string, story []string) {
-	full := false
-	rest := func() bool {
-		for range 60 {
-			moved := false
-			for i, m := range s.messages {
-				if m.op == 0 {
-					continue
-				}
-				made, broken, ok := w.arrive(&s, i)
-				if !ok {
-					full = true
-					return true
-				}
-				story = append(story, move{kind: unanswered, a: byte(i)}.String())
-				if m.awaited {
-					w.answer(&s, m, made)
-					story[len(story)-1] = move{kind: answered, a: byte(i)}.String()
-				}
-				if broken != "" {
-					law = broken
-					return true
-				}
-				moved = true
-			}
-			for i := range s.book.attempts {
-				if s.timeOver(i) {
-					if w.weak == timeAlone {
-						s.forget(i)
-					}
-					story, moved = append(story, move{kind: timeOver, a: byte(i)}.String()), true
-				}
-			}
-			moved = s.doubtOver() || moved
-			for rec := range byte(2) {
-				before := s
-				do, broken := w.act(&s, rec, sight{miss: nothingMissed})
-				if broken != "" {
-					law = broken
-					return true
-				}
-				if do != Nothing && s != before {
-					story, moved = append(story, move{kind: acts, a: rec, do: do}.String()), true
-				}
-			}
-			for i := range s.customers {
-				s.customers[i].flags &^= fresh
-				s.customers[i].was = 0
-			}
-			w.tidy(&s)
-			if !moved {
-				return true
-			}
-		}
-		return false
-	}
-	story = append(story, "then everything comes to rest:")
+// does not ask to look at, nobody looks at; then a sweep reads everything. It says
+// which law is broken in the end.
+func (w *world) heal(s state) (law string) {
 	s.reading = reading{}
-	if !rest() {
-		return "it never comes to rest", story
+	if law := w.rest(&s); law != "" {
+		return law
 	}
-	if law != "" || full {
-		return law, story
+	if law := w.silent(&s, false); law != "" {
+		return law
 	}
-	if law = w.silent(&s, false); law != "" {
-		return law, story
-	}
-	story = append(story, "a sweep reads everything")
+	w.story = append(w.story, move{kind: sweeps})
 	w.list(&s, nothingMissed)
 	w.list(&s, nothingMissed)
 	for rec, p := range s.book.payers {
@@ -208,13 +169,74 @@ func (w *world) heal(s state) (law string, story []string) {
 			w.record(&s, byte(rec), shows, holds, s.overNow(), s.book.doubt > 1)
 		}
 	}
-	if !rest() {
-		return "it never comes to rest", story
+	if law := w.rest(&s); law != "" {
+		return law
 	}
-	if law != "" || full {
-		return law, story
+	return w.silent(&s, true)
+}
+
+// longest is how many rounds everything may take to come to rest.
+const longest = 60
+
+// rest goes on until nothing moves any more.
+func (w *world) rest(s *state) (law string) {
+	for range longest {
+		moved, law := w.round(s)
+		if law != "" || !moved {
+			return law
+		}
 	}
-	return w.silent(&s, true), story
+	return "it never comes to rest"
+}
+
+// round lets everything happen once that happens by itself.
+func (w *world) round(s *state) (moved bool, law string) {
+	note := func(m move) { w.story, moved = append(w.story, m), true }
+	for i, m := range s.messages {
+		if m.op == 0 {
+			continue
+		}
+		made, broken, ok := w.arrive(s, i)
+		switch {
+		case !ok:
+			return false, noRoom
+		case m.awaited:
+			w.answer(s, m, made)
+			note(move{kind: answered, a: byte(i)})
+		default:
+			note(move{kind: unanswered, a: byte(i)})
+		}
+		if broken != "" {
+			return true, broken
+		}
+	}
+	for i := range s.book.attempts {
+		if s.timeOver(i) {
+			if w.weak == timeAlone {
+				s.forget(i)
+			}
+			note(move{kind: timeOver, a: byte(i)})
+		}
+	}
+	if s.doubtOver() {
+		note(move{kind: doubtIsOver})
+	}
+	for rec := range byte(2) {
+		before := *s
+		do, broken := w.act(s, rec, sight{miss: nothingMissed})
+		if do != Nothing && *s != before {
+			note(move{kind: acts, a: rec, do: do})
+		}
+		if broken != "" {
+			return true, broken
+		}
+	}
+	for i := range s.customers {
+		s.customers[i].flags &^= fresh
+		s.customers[i].was = 0
+	}
+	w.tidy(s)
+	return moved, ""
 }
 
 // silent says what is wrong at rest without anybody being told. Before a sweep,
@@ -228,7 +250,7 @@ func (w *world) silent(s *state, swept bool) string {
 		f := w.gather(s, rec)
 		class := Class(f)
 		if class == Working && !slices.ContainsFunc(s.book.attempts[:], func(a tried) bool { return a.op == 0 }) {
-			continue // the world is too small for it
+			return noRoom
 		}
 		if class == Working || class == Unpassed {
 			return fmt.Sprintf("%s is not served in the end: %s", oneself[rec], Next(f).Line)

@@ -144,7 +144,7 @@ func (l line) when() string {
 	return strings.Join(parts, "; ")
 }
 
-// set returns s when it holds.
+// when returns s when it holds, and nothing otherwise.
 func (s conditions) when(holds bool) conditions {
 	if holds {
 		return s

@@ -41,6 +41,7 @@ const (
 	mandateEnds
 	copied
 	restored
+	sweeps
 )
 
 func (m move) String() string {
@@ -104,6 +105,8 @@ func (m move) String() string {
 		return fmt.Sprintf("the mandate of customer %s is signed", id)
 	case mandateEnds:
 		return fmt.Sprintf("the mandate of customer %s is cancelled", id)
+	case sweeps:
+		return "a sweep reads everything"
 	case copied:
 		return "the ledger is copied"
 	case restored:
@@ -484,11 +487,11 @@ func (w *world) act(s *state, rec byte, how sight) (done Do, broken string) {
 	for {
 		step := w.step(f)
 		switch {
-		case step.Do == ReadKey && !now.list:
+		case step.Do == ReadList && !now.list:
 			now.list = true
 			w.list(s, how.miss)
 			f = w.gather(s, rec)
-		case step.Do == ReadOne && !now.look:
+		case step.Do == ReadCustomer && !now.look:
 			now.look = true
 			f = w.readOne(s, rec, step, how.lags)
 		case step.Do == Adopt:
@@ -579,7 +582,7 @@ func (w *world) step(f Facts) Step {
 		for _, a := range f.Attempts {
 			step.Attempt = a.Seq
 		}
-	case w.weak == askAgain && step.Line == "request awaited", w.weak == noLookBeforeLink && step.Line == "ask" && step.Do == ReadOne:
+	case w.weak == askAgain && step.Line == "request awaited", w.weak == noLookBeforeLink && step.Line == "ask" && step.Do == ReadCustomer:
 		step.Do = AskLink
 	}
 	return step
@@ -760,6 +763,10 @@ func (w *world) answer(s *state, m message, made byte) {
 		f := w.gather(s, m.rec)
 		w.end(s, &f)
 	case opLink:
+		if s.customers[m.customer-1].flags&live == 0 {
+			w.record(s, m.rec, Missing, 0, s.overNow(), s.book.doubt > 1) // the answer says so
+			return
+		}
 		p.mandate, p.hasLink = s.mandates[m.customer-1], true
 	}
 }

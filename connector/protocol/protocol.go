@@ -12,17 +12,17 @@ type Do string
 // What may be done. A run reads the list, and each customer, once for one decision:
 // what that does not settle waits for the next run.
 const (
-	Nothing  Do = "nothing"
-	Wait     Do = "wait"      // for time, for an answer, or for a plan to be approved
-	ReadKey  Do = "read list" // until the index is believed; a search for the one customer may do where it is believed
-	ReadOne  Do = "read"      // the customer
-	Tell     Do = "person"    // has to decide; nothing is sent
-	Create   Do = "create"    // freeze the bytes, then send them
-	Replay   Do = "replay"    // the frozen bytes
-	Adopt    Do = "adopt"     // link the customer that was read
-	Update   Do = "update"    // merge into what was read, freeze, send
-	AskLink  Do = "ask"       // for a signing link
-	Approval Do = "approval"  // wait for the plan to be approved
+	Nothing      Do = "nothing"
+	Wait         Do = "wait"      // for time, for an answer, or for a plan to be approved
+	ReadList     Do = "read list" // until the index is believed; a search for the one customer may do where it is believed
+	ReadCustomer Do = "read"      // the customer
+	Tell         Do = "person"    // has to decide; nothing is sent
+	Create       Do = "create"    // freeze the bytes, then send them
+	Replay       Do = "replay"    // the frozen bytes
+	Adopt        Do = "adopt"     // link the customer that was read
+	Update       Do = "update"    // merge into what was read, freeze, send
+	AskLink      Do = "ask"       // for a signing link
+	Approval     Do = "approval"  // wait for the plan to be approved
 )
 
 // Sends reports whether the step sends something that changes the service.
@@ -36,8 +36,8 @@ func (d Do) Sends() bool {
 
 // Step is what is next for a payer.
 type Step struct {
-	Line     string           // the line of the table that it comes from
-	Do       Do               //
+	Line     string // the line of the table that it comes from
+	Do       Do
 	Reason   connector.Reason // what a person is told; "" for nothing
 	Customer string           // that is read, adopted, updated or asked for
 	Attempt  int64            // ticket of the attempt to replay
@@ -157,9 +157,9 @@ func (f *Facts) ready(l *line, s Step, approved bool) Step {
 	case l.needs&approval != 0 && !approved:
 		s.Do = Approval
 	case l.needs&list != 0 && !f.Index.Now:
-		s.Do = ReadKey
+		s.Do = ReadList
 	case l.needs&look != 0 && !f.Look.Now:
-		s.Do = ReadOne
+		s.Do = ReadCustomer
 	}
 	return s
 }

@@ -95,7 +95,7 @@ func TestREADMEDrawsTheArrowsThatAreWalked(t *testing.T) {
 }
 
 var causes = map[Do]string{
-	ReadKey: "a list", ReadOne: "a read", Create: "a create leaves", Replay: "a create leaves again", Adopt: "it is adopted",
+	ReadList: "a list", ReadCustomer: "a read", Create: "a create leaves", Replay: "a create leaves again", Adopt: "it is adopted",
 	Update: "a read", AskLink: "a read", // which come first
 }
 

@@ -58,7 +58,7 @@ func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
 			{"two customers were typed by hand", func(f *Facts) { f.Holders, f.Index.Since = Several, 20 }, Tell, "key doubled", connector.ReasonKeyDoubled, false},
 			{"both were deleted", func(f *Facts) { f.Holders, f.Index.Since = Nobody, 30 }, Replay, "create unanswered", connector.ReasonOutcomeUnknown, true},
 			{"the record is excluded", func(f *Facts) { f.Record = Record{} }, Wait, "create left behind", connector.ReasonOutcomeUnknown, true},
-			{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 40 }, ReadKey, "create outlived", connector.ReasonOutcomeUnknown, true},
+			{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 40 }, ReadList, "create outlived", connector.ReasonOutcomeUnknown, true},
 			{"lists that began later show nothing", func(f *Facts) { f.Index.Since = 50 }, Nothing, "record excluded", "", false},
 		})
 	})
@@ -68,10 +68,10 @@ func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
 		f.Others = []Attempt{create}
 		play(t, f, []chapter{
 			{"the first record's create may arrive", func(f *Facts) { f.Index.Since = 30 }, Wait, "key under way", connector.ReasonKeyUnderWay, true},
-			{"its time is over", func(f *Facts) { f.Others[0].Over = 40 }, ReadKey, "other's create outlived", connector.ReasonKeyUnderWay, true},
+			{"its time is over", func(f *Facts) { f.Others[0].Over = 40 }, ReadList, "other's create outlived", connector.ReasonKeyUnderWay, true},
 			{"it had arrived, and a list shows it", func(f *Facts) {
 				f.Index.Since, f.Holders, f.Holder, f.Approved = 50, Free, "c1", Intent{connector.ActionAdopt, "c1", "wanted"}
-			}, ReadOne, "adopt", "", true},
+			}, ReadCustomer, "adopt", "", true},
 			{"the customer carries the key", func(f *Facts) { f.Look = Look{Seq: 51, Shows: Ours, Now: true} }, Adopt, "adopt", "", true},
 		})
 	})
@@ -80,7 +80,7 @@ func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
 		f := included()
 		f.Others = []Attempt{create}
 		play(t, f, []chapter{
-			{"a list between says nothing", func(f *Facts) { f.Others[0].Over, f.Index.Since = 40, 40 }, ReadKey, "other's create outlived", connector.ReasonKeyUnderWay, true},
+			{"a list between says nothing", func(f *Facts) { f.Others[0].Over, f.Index.Since = 40, 40 }, ReadList, "other's create outlived", connector.ReasonKeyUnderWay, true},
 			{"a later one does", func(f *Facts) { f.Index.Since = 41 }, Create, "create", "", true},
 		})
 	})
@@ -92,10 +92,10 @@ func TestACustomerThatIsFoundIsNoAnswerToTheCreate(t *testing.T) {
 	first := included()
 	first.Attempts = []Attempt{create}
 	play(t, first, []chapter{
-		{"a customer was typed by hand", func(f *Facts) { f.Holders, f.Holder, f.Index.Since = Free, "c7", 20 }, ReadOne, "answer found", "", true},
+		{"a customer was typed by hand", func(f *Facts) { f.Holders, f.Holder, f.Index.Since = Free, "c7", 20 }, ReadCustomer, "answer found", "", true},
 		{"it carries the key", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Holds: "wanted", Now: true} }, Adopt, "answer found", "", true},
 		{"it is linked, and the create may still arrive", func(f *Facts) { f.Link.Customer, f.Holders = "c7", Own }, Wait, "other create awaited", "", true},
-		{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadKey, "other create outlived", "", true},
+		{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadList, "other create outlived", "", true},
 		{"the lists show one customer", func(f *Facts) { f.Index.Since = 40 }, Nothing, "in step", "", false},
 	})
 	second := included()
@@ -125,11 +125,11 @@ func TestAnOldUpdateNeverStaysUnnoticed(t *testing.T) {
 			f.Look, f.Record.Hash = Look{Seq: 16, Shows: Ours, Holds: "first", Now: true}, "newer"
 			f.Approved.Hash = "newer"
 		}, Update, "update", "", true},
-		{"the newer update was answered", func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "newer", 18 }, ReadOne, "customer unread", "", true},
+		{"the newer update was answered", func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "newer", 18 }, ReadCustomer, "customer unread", "", true},
 		{"a read confirms it, and the older one may still arrive", func(f *Facts) {
 			f.Look, f.Link.Confirmed, f.Link.ConfirmedAt = Look{Seq: 19, Shows: Ours, Holds: "newer"}, "newer", 19
 		}, Wait, "older update awaited", "", true},
-		{"its time is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadOne, "older update outlived", "", true},
+		{"its time is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadCustomer, "older update outlived", "", true},
 		{"it had arrived just before", func(f *Facts) { f.Look = Look{Seq: 30, Shows: Ours, Holds: "older", Now: true} }, Update, "older update arrived", "", true},
 		{"the newer values are sent again", func(f *Facts) {
 			f.Link.AnsweredAt, f.Look = 32, Look{Seq: 33, Shows: Ours, Holds: "newer", Now: true}
@@ -150,7 +150,7 @@ func TestACancelledMandateIsReplacedOnlyOnAPersonsWord(t *testing.T) {
 		do     Do
 		line   string
 	}{
-		{"no mandate was ever seen", func(*Facts) {}, ReadOne, "ask"},
+		{"no mandate was ever seen", func(*Facts) {}, ReadCustomer, "ask"},
 		{"a read just before shows none", func(f *Facts) { f.Look.Now = true }, AskLink, "ask"},
 		{"the request got no answer", func(f *Facts) {
 			f.Attempts, f.Mandate.Asked = []Attempt{{Seq: 13, Action: connector.ActionLink, Customer: "c1"}}, 13
@@ -158,7 +158,7 @@ func TestACancelledMandateIsReplacedOnlyOnAPersonsWord(t *testing.T) {
 		}, Wait, "request awaited"},
 		{"a mandate was made and cancelled", func(f *Facts) { f.Mandate.Status, f.Mandate.Seq = connector.MandateCancelled, 15 }, Tell, "cancelled"},
 		{"a person asks, while the first request may arrive", func(f *Facts) { f.Words.Ask = 16 }, Wait, "request awaited"},
-		{"its time is over", func(f *Facts) { f.Attempts[0].Over, f.Look.Now = 17, false }, ReadOne, "request outlived"},
+		{"its time is over", func(f *Facts) { f.Attempts[0].Over, f.Look.Now = 17, false }, ReadCustomer, "request outlived"},
 		{"a later read shows no other", func(f *Facts) { f.Look = Look{Seq: 18, Shows: Ours, Holds: "wanted", Now: true} }, AskLink, "a person asks"},
 		{"the word is used up", func(f *Facts) { f.Mandate.Asked = 19 }, Tell, "cancelled"},
 	} {
@@ -176,7 +176,7 @@ func TestWhatWasReadBeforeARestoreProvesNothing(t *testing.T) {
 	f.Doubt = Doubt{Since: 20}
 	play(t, f, []chapter{
 		{"requests from before may arrive", func(*Facts) {}, Wait, "restore in doubt", "", true},
-		{"their time is over", func(f *Facts) { f.Doubt.Over = 30 }, ReadKey, "index not believed", "", true},
+		{"their time is over", func(f *Facts) { f.Doubt.Over = 30 }, ReadList, "index not believed", "", true},
 		{"lists that began later", func(f *Facts) { f.Index.Since = 31 }, Create, "create", "", true},
 	})
 	g := included()
@@ -184,7 +184,7 @@ func TestWhatWasReadBeforeARestoreProvesNothing(t *testing.T) {
 	g.Holders, g.Doubt = Own, Doubt{Since: 20}
 	g.Look = Look{Seq: 12, Shows: Ours, Holds: "wanted"}
 	play(t, g, []chapter{
-		{"the customer was read before the restore", func(*Facts) {}, ReadOne, "customer unread", "", true},
+		{"the customer was read before the restore", func(*Facts) {}, ReadCustomer, "customer unread", "", true},
 		{"read again, it is as wanted", func(f *Facts) { f.Look.Seq = 21 }, Wait, "older update awaited", "", true},
 		{"read when everything must have arrived", func(f *Facts) { f.Doubt.Over, f.Look.Seq = 30, 31 }, Nothing, "in step", "", false},
 	})

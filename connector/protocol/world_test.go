@@ -177,6 +177,7 @@ type world struct {
 
 	watch func(before, after *state, m move) // sees every move; nil for nobody
 
+	story   []move // of what heal did
 	backups []ledger
 	numbers map[ledger]uint32
 	one     [1]Attempt // reused by gather
