@@ -13,7 +13,8 @@
 //   - A request without an answer is a fact, an Attempt. It ends in two ways only: by
 //     an answer to it, or when its time is over and a look that began later shows
 //     what became of it. Finding a customer, a doubled key, an excluded record, an
-//     edit or a person's word end none.
+//     edit or a person's word end none. An update that was answered is kept until one
+//     that left later is answered too, because a read may lag behind the answer.
 //   - Order is by ticket, never by a clock. The ledger gives out tickets, one
 //     after the other; whatever is compared here is a ticket. Where time matters,
 //     as for an attempt that may still arrive, whoever gathers the facts notes the

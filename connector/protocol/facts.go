@@ -3,67 +3,80 @@ package protocol
 import "payersync/connector"
 
 // Facts are all that is known of one payer when it is decided on. Each field says
-// what it is gathered from; a field that is left out of the gathering keeps its
-// zero value, which never allows anything to be sent.
+// what it is gathered from; one that is left out keeps its zero value, which never
+// allows anything to be sent.
 //
 // Numbers are tickets of the ledger: of two things the one with the higher ticket
 // happened later. 0 means never.
 type Facts struct {
-	// Key is the key that this payer stands for, as name=value: of its link, or else
-	// of its open create, or else of its record.
+	// Key is the key that this payer stands for, as name=value: of its link or of its
+	// open create (payers.key_name and key_value, which both keep), or else of its
+	// record.
 	Key string
 
-	// Record is the accounting record as it was last read and mapped.
+	// Record is the accounting record as it was last read (source_records), and what
+	// the mapping makes of it.
 	Record Record
 
 	// Rival is the strongest claim that any other payer, of whatever connection, lays
-	// to Key.
+	// to Key: payers with this key, whose records are included or unfit, or which are
+	// linked.
 	Rival Rival
 
-	// Link is the customer that the payer is linked to.
+	// Link is the customer that the payer is linked to (payers.billing_id), and what was
+	// confirmed and answered of it.
 	Link Link
 
 	// Look is the newest read of the linked customer by itself, or by a list that shows
-	// as much; without a link, of the one customer that carries Key.
+	// as much (remote_customers, by its ticket); without a link, a read of Holder made
+	// for this decision.
 	Look Look
 
-	// Holders says who carries Key in the index of the service's customers, and Holder
-	// is the customer's id when it is one alone.
+	// Holders says who carries Key in the index of the service's customers
+	// (remote_traits of kind key, and payers.billing_id), and Holder is the customer's id
+	// when it is one alone.
 	Holders Holders
 	Holder  string
 
-	// Index says how far that index can be believed.
+	// Index says how far that index can be believed: passes that left nothing in doubt.
 	Index Index
 
-	// Alike reports whether customers look like the record and carry no key of its
-	// kind, where such are shown to a person before a customer is made.
+	// Alike reports whether customers that nobody is linked to look like the record and
+	// carry no key of its kind (remote_traits of names and e-mail addresses), where such
+	// are shown to a person before a customer is made.
 	Alike bool
 
-	// Attempts are the requests of this payer that have not ended: its creates with
-	// Key, and the updates and link requests of the linked customer.
+	// Attempts are the requests of this payer that have not ended, as far as the ledger
+	// has marked: its creates with Key, whatever became of its record since, and the
+	// updates and link requests of the linked customer.
 	Attempts []Attempt
 
-	// Others are the creates with Key of other payers that have not ended.
+	// Others are the creates with Key of other payers that have not ended, whatever
+	// became of their records.
 	Others []Attempt
 
-	// Refusal is the newest definite answer that was not what was asked for.
+	// Refusal is the newest definite answer that was not what was asked for, unless
+	// something has succeeded since.
 	Refusal Refusal
 
 	// Worn is the ticket at which requests without a visible effect had become so many
-	// that a person is asked: creates that never arrived, updates that never show.
+	// that a person is asked: creates that never arrived, updates that never show. How
+	// many that is, is a setting.
 	Worn int64
 
 	// Approved is what a plan let go for this payer: the newest intent that passed the
 	// guards or that a person approved, and that is not yet carried out.
 	Approved Intent
 
-	// Mandate is what is known of the customer's direct debit mandate.
+	// Mandate is what is known of the customer's direct debit mandate (mandates, the one
+	// that the newest read showed), and what was asked for.
 	Mandate Mandate
 
 	// Words are what a person has said about this payer.
 	Words Words
 
-	// Doubt says from when on the ledger knows what was sent.
+	// Doubt says from when on the ledger knows what was sent: when it was restored, or
+	// found that its clock had been ahead.
 	Doubt Doubt
 }
 
@@ -179,7 +192,7 @@ type Index struct {
 // or its own effect.
 type Attempt struct {
 	Seq      int64            // of the newest sending; names the attempt
-	Over     int64            // ticket at which its time was found to be over, so that it cannot arrive any more; 0 while it may
+	Over     int64            // ticket at which its time was found to be over: it cannot arrive any more, and any read that begins from then on shows what it did; 0 before that
 	Action   connector.Action // create, update or link
 	Customer string           // that it goes to; "" for a create
 	Hash     string           // of the rendered customer that its bytes carry

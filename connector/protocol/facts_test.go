@@ -248,7 +248,7 @@ func unlawful(f *Facts, d decision) string {
 			return "a customer is updated that must not be"
 		}
 	case Adopt:
-		if f.Link.Customer != "" || f.Holders != Free || !f.Look.Now || f.Look.Shows != Ours || !creating && !claims {
+		if f.Link.Customer != "" || f.Holders != Free || !f.Look.Now || f.Look.Shows != Ours || !creating && (!claims || !f.Index.Now || f.Rival != NoRival) {
 			return "a customer is adopted that must not be"
 		}
 	case Tell:

@@ -48,8 +48,8 @@ func TestREADMEHoldsTheTables(t *testing.T) {
 	printed(t, "tables", Table())
 }
 
-// arrowStates are walked through in each world to draw the arrows; more of them
-// find no other arrow.
+// arrowStates are walked through in each world to draw the arrows. Ten times as many
+// find no other arrow, only more that moves along some.
 const arrowStates = 20_000
 
 // TestREADMEDrawsTheArrowsThatAreWalked keeps the drawing of the link states equal
