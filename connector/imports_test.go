@@ -39,6 +39,7 @@ var arrows = []arrow{
 	{"connector/billing", "connector connector/transport", ""},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
+	{"connector/protocol", "connector", ""},
 	{"connector/reconcile", "connector state", "connector/billing connector/transport state/statetest"},
 	{"connector/sandbox", "connector", ""},
 	{"connector/server", "connector state mapping connector/reconcile connector/billing", "connector/transport state/statetest"},
@@ -57,7 +58,7 @@ var arrows = []arrow{
 
 // stdOnly are the packages that everything else is built on, or that only carry
 // files: outside this module they import the standard library alone.
-var stdOnly = []string{"connector", "configs"}
+var stdOnly = []string{"connector", "connector/protocol", "configs"}
 
 // guard keeps an outside package, and those below it, to a few of ours.
 type guard struct{ path, to string }

@@ -10,7 +10,6 @@ const (
 	ReasonMappingFailed      Reason = "mapping_failed"
 	ReasonKeyBlank           Reason = "key_blank"
 	ReasonKeyShared          Reason = "key_shared"
-	ReasonKeyUnderWay        Reason = "key_under_way"
 	ReasonKeyChanged         Reason = "key_changed"
 	ReasonNameMissing        Reason = "name_missing"
 	ReasonEmailMalformed     Reason = "email_malformed"
@@ -22,6 +21,7 @@ const (
 	ReasonOtherKey           Reason = "other_key"
 	ReasonAnswerMismatch     Reason = "answer_mismatch"
 	ReasonKeyUnsettled       Reason = "key_unsettled"
+	ReasonKeyUnderWay        Reason = "key_under_way"
 	ReasonCustomerMissing    Reason = "customer_missing"
 	ReasonRejected           Reason = "rejected"
 	ReasonOutcomeUnknown     Reason = "outcome_unknown"
@@ -48,7 +48,6 @@ var Reasons = map[Reason]Explanation{
 	ReasonMappingFailed:      {"The mapping could not be applied to this record.", "Correct the record, or the named line of the mapping."},
 	ReasonKeyBlank:           {"The record has no value for the key that identifies it.", "Fill in the key field in the accounting system."},
 	ReasonKeyShared:          {"Two records have the same key, so neither is sent.", "Give each record its own key in the accounting system."},
-	ReasonKeyUnderWay:        {"A request for another record with the same key may still make a customer.", "Nothing: a run finds out when that is over, and goes on."},
 	ReasonKeyChanged:         {"The key of a linked record has changed.", "Restore the old key in the accounting system, or ask for the link to be moved."},
 	ReasonNameMissing:        {"The customer has no name.", "Enter the name in the accounting system."},
 	ReasonEmailMalformed:     {"An e-mail address is not well formed.", "Correct the e-mail address in the accounting system."},
@@ -60,6 +59,7 @@ var Reasons = map[Reason]Explanation{
 	ReasonOtherKey:           {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service."},
 	ReasonAnswerMismatch:     {"The billing service answered with another record's customer when this one was to be created.", "Ask the billing service; then use payersync attention retry."},
 	ReasonKeyUnsettled:       {"The list of customers shows this record's key, but its customer was not found.", "Nothing: the list is read again. If it stays, look for the key in the billing service."},
+	ReasonKeyUnderWay:        {"A request to create a customer with this key was sent for another record, and may still arrive.", "Nothing: this record waits until that request must have arrived, and is then looked at again."},
 	ReasonCustomerMissing:    {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself."},
 	ReasonRejected:           {"The billing service refused the customer.", "Correct the record; it is sent again when it changes. If the reason was none of the record's, use payersync attention retry --reason rejected."},
 	ReasonOutcomeUnknown:     {"It is not known whether the last request took effect.", "Nothing: the next run finds out by itself. If it stays, check the customer in the billing service."},

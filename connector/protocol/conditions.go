@@ -1,0 +1,256 @@
+package protocol
+
+import (
+	"strings"
+
+	"payersync/connector"
+)
+
+// conditions is a set of statements about a payer that hold.
+type conditions uint64
+
+// The statements, in the order in which they are printed.
+const (
+	linked conditions = 1 << iota
+	unread
+	gone
+	excluded
+	unfit
+	rekeyed
+	wanted
+	rival
+
+	creating
+	createOver
+	createOld
+	createRests
+
+	nobody
+	free
+	elsewhere
+	several
+	underWay
+	underWayOver
+
+	doubt
+	doubtOver
+	believed
+	readOtherwise
+	alike
+	refused
+	worn
+
+	young
+	missing
+	otherKey
+	noKey
+
+	holds
+	holdsOlder
+	older
+	olderOver
+	confirmed
+	shownOtherwise
+
+	ofMandate // what follows is of the mandate's lane
+)
+
+// The statements of the mandate's lane.
+const (
+	statusUnknown = ofMandate << iota
+	cancelled
+	signed
+	unsigned
+	hasLink
+	wished
+	asked
+	inOrder
+	asking
+	askOver
+	same
+	askRefused
+	askWorn
+)
+
+// words puts each statement into words: as it holds, and as it does not.
+var words = []struct {
+	set      conditions
+	yes, not string
+}{
+	{linked, "linked", "not linked"},
+	{unread, "its customer was not read since the last answer, or since a restore", "its customer was read"},
+	{gone, "the record is gone", "the record is there"},
+	{excluded, "the record is excluded", "the record is not excluded"},
+	{unfit, "the record is unfit", "the record is fit"},
+	{rekeyed, "the record has another key by now", "the record has the same key"},
+	{wanted, "the record is included with this key", "the record is not included with this key any more"},
+	{rival, "another record claims the key", "no other record claims the key"},
+	{creating, "an open create of ours", "no open create of ours"},
+	{createOver, "its time is over", "it may still arrive"},
+	{createOld, "it was sent before a restore that is still in doubt", "it was sent since any restore"},
+	{createRests, "it was sent often enough for now, or refused", "it may be sent again"},
+	{nobody, "nobody holds the key", "somebody holds the key"},
+	{free, "one holder, linked to nobody", "no single free holder"},
+	{elsewhere, "the holder, or a customer once linked under the key, is another payer's", "the key is no other payer's"},
+	{several, "several holders", "not several holders"},
+	{underWay, "an open create of another payer with the key", "no open create of another payer"},
+	{underWayOver, "its time is over", "it may still arrive"},
+	{doubt, "requests from before a restore are in doubt", "nothing from before a restore is in doubt"},
+	{doubtOver, "their time is over", "they may still arrive"},
+	{believed, "the index is believed", "the index is not believed"},
+	{readOtherwise, "read just now, the holder does not carry the key", "the holder carries the key"},
+	{alike, "customers without a key look like it, and nobody said to make it", "nobody looks like it, or a person said to make it"},
+	{refused, "just this was refused, and nobody said to try again", "this was not refused"},
+	{worn, "too many tries showed nothing, and nobody said to try again", "not too many tries"},
+	{young, "the customer was so young that a read did not show it", "a read showed the customer"},
+	{missing, "the customer does not exist", "the customer exists"},
+	{otherKey, "the customer carries another key", "it carries no other key"},
+	{noKey, "the customer carries no key", "it carries a key"},
+	{holds, "it holds what is wanted", "it does not hold what is wanted"},
+	{holdsOlder, "it holds what another update of ours wrote", "it holds nothing of another update"},
+	{older, "an open update of ours with other values, or one whose answer a read may lag behind, or a restore in doubt", "no other update can arrive"},
+	{olderOver, "their time is over", "they may still arrive"},
+	{confirmed, "what is wanted was confirmed before", "what is wanted was never confirmed"},
+	{shownOtherwise, "an update with it was answered, and a read since shows another value, or too often the old one", "no answered update was overwritten"},
+	{statusUnknown, "the status is not documented", "the status is documented"},
+	{cancelled, "the newest mandate is cancelled", "it is not cancelled"},
+	{signed, "it is signed", "it is not signed"},
+	{unsigned, "a mandate waits for its signature", "no mandate was ever seen"},
+	{hasLink, "its link is kept", "its link was never seen"},
+	{wished, "the record wants a mandate", "the record wants no mandate"},
+	{asked, "a person has asked since", "no person has asked since"},
+	{inOrder, "the customer is linked, read, alone with its key and nobody else's", "the customer is not in order"},
+	{asking, "an open request for a link, or a restore in doubt", "no open request for a link"},
+	{askOver, "their time is over", "they may still arrive"},
+	{same, "asking again gives the same mandate", "asking again may make another mandate"},
+	{askRefused, "a request was refused, and nobody said to try again", "no request was refused"},
+	{askWorn, "too many requests got no answer, and nobody said to try again", "not too many requests"},
+}
+
+// when puts the conditions of a line into words.
+func (l line) when() string {
+	var parts []string
+	for _, w := range words {
+		switch {
+		case l.all&w.set != 0:
+			parts = append(parts, w.yes)
+		case l.none&w.set != 0:
+			parts = append(parts, w.not)
+		}
+	}
+	if parts == nil {
+		return "anything else"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// when returns s when it holds, and nothing otherwise.
+func (s conditions) when(holds bool) conditions {
+	if holds {
+		return s
+	}
+	return 0
+}
+
+// conditions returns every statement that the facts make true.
+func (f *Facts) conditions() conditions {
+	c := f.ofRecord() | f.ofKey() | f.ofMandate()
+	if f.Link.Customer == "" {
+		return c
+	}
+	return c | linked | f.ofCustomer()
+}
+
+func (f *Facts) ofRecord() conditions {
+	claims := f.Record.Standing == Included || f.Record.Standing == Unfit
+	moved := claims && f.Record.Key != "" && f.Record.Key != f.Key
+	return excluded.when(f.Record.Standing == Excluded) |
+		gone.when(f.Record.Standing == Gone) |
+		unfit.when(f.Record.Standing == Unfit) |
+		rekeyed.when(moved) |
+		wanted.when(f.Record.Standing == Included && !moved) |
+		rival.when(f.Rival == RivalRecord) |
+		refused.when(f.Refusal.Reason != "" && f.Refusal.Hash == f.Record.Hash && f.Words.Retry <= f.Refusal.Seq) |
+		worn.when(f.Worn != 0 && f.Words.Retry <= f.Worn)
+}
+
+// ofKey says who holds the key and who may come to hold it.
+func (f *Facts) ofKey() conditions {
+	lost := f.Doubt.open(f.Index.Since)
+	c := nobody.when(f.Holders == Nobody) |
+		free.when(f.Holders == Free || f.Holders == Own) |
+		elsewhere.when(f.Holders == Another || f.Rival == RivalLink) |
+		several.when(f.Holders == Several) |
+		doubt.when(lost) |
+		doubtOver.when(lost && f.Doubt.Over != 0) |
+		believed.when(f.Index.Since != 0 && !lost) |
+		readOtherwise.when(f.Look.Now && f.Look.Shows != Ours) |
+		alike.when(f.Alike && f.Words.Create == 0)
+	for _, a := range f.Attempts {
+		if a.Action != connector.ActionCreate || !a.Open(f.Index.Since) {
+			continue
+		}
+		c |= creating | createOver.when(a.Over != 0) | createOld.when(lost || a.Seq <= f.Doubt.Since) | createRests.when(a.Rest)
+	}
+	for _, a := range f.Others {
+		if a.Open(f.Index.Since) {
+			c |= underWay | underWayOver.when(a.Over != 0)
+		}
+	}
+	return c
+}
+
+// ofCustomer says how the linked customer stands. What was read before a restore,
+// or before the newest answer, shows nothing.
+func (f *Facts) ofCustomer() conditions {
+	stale := f.Look.Shows == Unseen || f.Look.Seq <= f.Doubt.Since || f.Look.Seq <= f.Link.AnsweredAt
+	if stale {
+		return unread
+	}
+	shown := f.Look.Holds != "" && f.Look.Shows == Ours
+	here := shown && f.Look.Holds == f.Record.Hash
+	lost := f.Doubt.open(f.readAt())
+	c := young.when(f.Look.Shows == NotYet) |
+		missing.when(f.Look.Shows == Missing) |
+		otherKey.when(f.Look.Shows == OtherKey) |
+		noKey.when(f.Look.Shows == NoKey) |
+		holds.when(here) |
+		confirmed.when(f.Link.Confirmed == f.Record.Hash && f.Link.ConfirmedAt > f.Doubt.Since) |
+		shownOtherwise.when(f.Link.Answered == f.Record.Hash && f.Link.AnsweredAt > f.Doubt.Since && !here && (!f.Look.Unmoved || f.Worn != 0 && f.Words.Retry <= f.Worn)) |
+		older.when(lost) |
+		olderOver.when(lost && f.Doubt.Over != 0)
+	for _, a := range f.Attempts {
+		if a.Action != connector.ActionUpdate || a.Hash == f.Record.Hash {
+			continue
+		}
+		c |= holdsOlder.when(shown && a.Hash == f.Look.Holds) // also when this very look ends it
+		if f.open(a) {
+			c |= older | olderOver.when(a.Over != 0)
+		}
+	}
+	return c
+}
+
+func (f *Facts) ofMandate() conditions {
+	m, read := f.Mandate, f.Look.Shows == Ours && f.Look.Seq > f.Doubt.Since && f.Look.Seq > f.Link.AnsweredAt
+	lost := f.Doubt.open(f.readAt())
+	c := statusUnknown.when(m.Status != "" && !m.Status.Known()) |
+		cancelled.when(m.Status == connector.MandateCancelled) |
+		signed.when(m.Status == connector.MandatePending || m.Status == connector.MandateActive) |
+		unsigned.when(m.Status == connector.MandateCreated) |
+		hasLink.when(m.Link) |
+		wished.when(f.Record.Mandate && f.Record.Standing == Included && f.Record.Key == f.Key && f.Rival == NoRival) |
+		asked.when(f.Words.Ask > m.Seq && f.Words.Ask > m.Asked) |
+		inOrder.when(f.Link.Customer != "" && read && f.Holders != Several && f.Holders != Another) |
+		same.when(m.Again == AgainSame) |
+		askRefused.when(m.Refused != 0 && f.Words.Retry <= m.Refused) |
+		askWorn.when(m.Worn != 0 && f.Words.Retry <= m.Worn) |
+		asking.when(lost) |
+		askOver.when(lost && f.Doubt.Over != 0)
+	for _, a := range f.Attempts {
+		if a.Action == connector.ActionLink && a.Open(f.readAt()) {
+			c |= asking | askOver.when(a.Over != 0)
+		}
+	}
+	return c
+}

@@ -1,0 +1,305 @@
+package protocol
+
+import "payersync/connector"
+
+// Facts are all that is known of one payer when it is decided on. Each field says
+// what it is gathered from; one that is left out keeps its zero value, which never
+// allows anything to be sent.
+//
+// Numbers are tickets of the ledger: of two things the one with the higher ticket
+// happened later. 0 means never.
+type Facts struct {
+	// Key is the key that this payer stands for, as name=value: of its link or of its
+	// open create (payers.key_name and key_value, which both keep), or else of its
+	// record.
+	Key string
+
+	// Record is the accounting record as it was last read (source_records), and what
+	// the mapping makes of it.
+	Record Record
+
+	// Rival is the strongest claim that any other payer, of whatever connection, lays
+	// to Key: payers with this key, whose records are included or unfit, or which are
+	// linked.
+	Rival Rival
+
+	// Link is the customer that the payer is linked to (payers.billing_id), and what was
+	// confirmed and answered of it.
+	Link Link
+
+	// Look is the newest read of the linked customer by itself, or by a list that shows
+	// as much (remote_customers, by its ticket); without a link, a read of Holder made
+	// for this decision.
+	Look Look
+
+	// Holders says who carries Key in the index of the service's customers
+	// (remote_traits of kind key, and payers.billing_id), and Holder is the customer's id
+	// when it is one alone.
+	Holders Holders
+	Holder  string
+
+	// Index says how far that index can be believed: passes that left nothing in doubt.
+	Index Index
+
+	// Alike reports whether customers that nobody is linked to look like the record and
+	// carry no key of its kind (remote_traits of names and e-mail addresses), where such
+	// are shown to a person before a customer is made.
+	Alike bool
+
+	// Attempts are the requests of this payer that have not ended, as far as the ledger
+	// has marked: its creates with Key, whatever became of its record since, and the
+	// updates and link requests of the linked customer.
+	Attempts []Attempt
+
+	// Others are the creates with Key of other payers that have not ended, whatever
+	// became of their records.
+	Others []Attempt
+
+	// Refusal is the newest definite answer that was not what was asked for, unless
+	// something has succeeded since.
+	Refusal Refusal
+
+	// Worn is the ticket at which requests without a visible effect had become so many
+	// that a person is asked: creates that never arrived, updates that never show. How
+	// many that is, is a setting.
+	Worn int64
+
+	// Approved is what a plan let go for this payer: the newest intent that passed the
+	// guards or that a person approved, and that is not yet carried out.
+	Approved Intent
+
+	// Mandate is what is known of the customer's direct debit mandate (mandates, the one
+	// that the newest read showed), and what was asked for.
+	Mandate Mandate
+
+	// Words are what a person has said about this payer.
+	Words Words
+
+	// Doubt says from when on the ledger knows what was sent: when it was restored, or
+	// found that its clock had been ahead.
+	Doubt Doubt
+}
+
+// Standing says what can be made of an accounting record.
+type Standing uint8
+
+// The standings. Excluded is the zero value: a record that nobody has planned lays
+// no claim to anything.
+const (
+	Excluded Standing = iota // the mapping leaves it out, or no plan has looked at it
+	Included                 // it is mapped, and the service would accept it
+	Unfit                    // it cannot be read, mapped or sent as it is; it claims its key all the same
+	Gone                     // archived, deleted or merged in its system
+)
+
+// Record is a payer's accounting record: source_records, and what the mapping made
+// of it.
+type Record struct {
+	Standing Standing
+	Reason   connector.Reason // why it is unfit
+	Key      string           // the key the mapping gives it, as name=value; "" when that is not known
+	Hash     string           // of the rendered customer, what is wanted
+	Mandate  bool             // the mapping wants a mandate for it
+}
+
+// Rival is a claim that another payer lays to a key.
+type Rival uint8
+
+// The rivals, the weaker first.
+const (
+	NoRival     Rival = iota
+	RivalLink         // another payer is linked under this key to a customer that is not known to be Missing, whether or not it carries the key now
+	RivalRecord       // another record, included or unfit, has the same key
+)
+
+// Link is the customer that a payer is linked to: payers.billing_id and what was
+// sent to it.
+type Link struct {
+	Customer string // "" for none
+
+	// Confirmed is the newest Look.Holds that was not "", what of ours a read last found
+	// there, and ConfirmedAt the ticket of that read. "" when none did: the customer
+	// was just made, or taken over.
+	Confirmed   string
+	ConfirmedAt int64
+
+	// Answered is the hash of the newest update, or of the create, that was answered
+	// with success, and AnsweredAt the ticket of that answer.
+	Answered   string
+	AnsweredAt int64
+	SentAt     int64 // when that update left
+}
+
+// Shows says what a read showed of a customer.
+type Shows uint8
+
+// What a read may show.
+const (
+	Unseen   Shows = iota // there was no read yet
+	NotYet                // it was not found, or without its key, and had been made so recently that the read may lag behind; noted only where no read has shown it before
+	Missing               // the customer does not exist
+	Ours                  // it carries Key
+	OtherKey              // it carries another value under the name of Key
+	NoKey                 // it carries nothing under that name
+)
+
+// Look is one read of one customer.
+type Look struct {
+	Seq   int64 // taken before the read began
+	Shows Shows
+
+	// Holds is the hash of what of ours the customer holds: of the wanted, the
+	// confirmed, or of an attempt's customer, whichever a merge would not change. ""
+	// when it holds none of these as it was sent.
+	Holds string
+
+	// Unmoved reports whether the customer is, to the byte, as it was read before the
+	// newest update: the read may lag behind.
+	Unmoved bool
+
+	// Now reports whether the read was made for this very decision, with nothing sent
+	// to the customer since.
+	Now bool
+}
+
+// Holders says who carries a key in the index.
+type Holders uint8
+
+// The holders.
+const (
+	Nobody  Holders = iota
+	Free            // one customer, and it is linked to no payer
+	Own             // one customer, and it is linked to this payer
+	Another         // one customer, and it is linked to another payer
+	Several         // more than one customer
+)
+
+// Index says how far the index of the service's customers can be believed. What
+// proves that a customer does not exist is said by package reconcile.
+type Index struct {
+	// Since is the ticket before the older of two lists, one after the other, that
+	// proved the same; 0 when there is no such pair, or it is too old.
+	Since int64
+
+	// Now reports whether this very run has listed the customers, or has searched for
+	// this one, with success.
+	Now bool
+}
+
+// Attempt is a request that left, or may have left, and whose end is not known.
+// A frozen create is one attempt however often its bytes are sent; every sending of
+// an update or of a link request is one of its own, because each has its own bytes
+// or its own effect.
+type Attempt struct {
+	Seq      int64            // of the newest sending; names the attempt
+	Over     int64            // ticket at which its time was found to be over: it cannot arrive any more, and any read that begins from then on shows what it did; 0 before that
+	Action   connector.Action // create, update or link
+	Customer string           // that it goes to; "" for a create
+	Hash     string           // of the rendered customer that its bytes carry
+	Answered int64            // of the answer to an update that succeeded; 0 for none. It is kept, because reads may lag behind it
+	Rest     bool             // sent so often that it is not sent again before its time is over, or refused since
+}
+
+// Refusal is a definite answer that was not what was asked for: the service
+// refused, or answered with another record's customer.
+type Refusal struct {
+	Reason connector.Reason // rejected or answer_mismatch; "" for none
+	Hash   string           // of what was sent
+	Seq    int64            // of the answer
+}
+
+// Intent is what a plan lets go.
+type Intent struct {
+	Action   connector.Action // create, adopt or update
+	Customer string           // that is adopted or updated; "" for a create
+	Hash     string           // of what is wanted
+}
+
+// Mandate is what is known of a customer's direct debit mandate: the newest row of
+// mandates, and what was asked for.
+type Mandate struct {
+	Status connector.MandateStatus // "" when none was ever seen
+	Seq    int64                   // of the read or answer that first showed the status
+	Link   bool                    // its signing link is kept
+
+	// Again says whether asking once more for a mandate that waits for its signature
+	// is known to give the link of the same mandate.
+	Again Again
+
+	Asked    int64 // of the newest request for a link
+	Refused  int64 // of the answer that refused one, with no other answer since; 0 for none
+	Worn     int64 // at which requests had become so many that a person is asked; 0 while not
+	Approved bool  // a plan that passed the guards, or was approved, asks for it
+}
+
+// Again says what asking again for a mandate that waits for its signature does.
+type Again uint8
+
+// What asking again does; the billing service does not say.
+const (
+	AgainUnknown Again = iota
+	AgainSame          // it gives the same mandate with its link
+	AgainNew           // it makes another mandate
+)
+
+// Words are the tickets at which a person said something of a payer; 0 for never.
+type Words struct {
+	Create int64 // make the customer although others look like it
+	Retry  int64 // what was refused or given up may be tried again
+	Ask    int64 // ask for a mandate, whatever became of the one before
+}
+
+// Doubt says from when on the ledger knows what was sent. It is restored from a
+// backup, or its clock had been ahead: then requests may be under way of which it
+// knows nothing. A restore counts as one more attempt, of which only the time is
+// known.
+type Doubt struct {
+	Since int64 // ticket at which this was noted; what has a lower one is from before; 0 for never
+	Over  int64 // ticket at which the time of everything sent before was over; 0 while it is not
+}
+
+// Open reports whether the attempt may still take effect, or nobody has looked what
+// became of it. seen is the ticket of the look that shows it: for a create the
+// index is believed since then, for anything else the customer was read then.
+func (a Attempt) Open(seen int64) bool { return a.Over == 0 || seen <= a.Over }
+
+// open reports whether requests from before a restore may still take effect.
+func (d Doubt) open(seen int64) bool { return d.Since != 0 && (d.Over == 0 || seen <= d.Over) }
+
+// open reports whether the attempt has not ended yet. An update that was answered
+// has ended, too, when one that left after the answer was answered.
+func (f *Facts) open(a Attempt) bool {
+	return a.Open(f.seen(a)) && (a.Answered == 0 || f.Link.SentAt <= a.Answered)
+}
+
+// seen returns the ticket of the look that shows what became of an attempt.
+func (f *Facts) seen(a Attempt) int64 {
+	if a.Action == connector.ActionCreate {
+		return f.Index.Since
+	}
+	return f.readAt()
+}
+
+// readAt returns the ticket of the look, when it shows anything at all.
+func (f *Facts) readAt() int64 {
+	if f.Look.Shows == Unseen || f.Look.Shows == NotYet {
+		return 0
+	}
+	return f.Look.Seq
+}
+
+// Ended returns the tickets of the attempts, of this payer and of others, of which
+// the facts show that they have ended. They are to be marked in the transaction that
+// adds the fact which shows it, once that is decided on. A create or a link request
+// that is answered ends at once.
+func Ended(f Facts) []int64 {
+	var out []int64
+	for _, attempts := range [][]Attempt{f.Attempts, f.Others} {
+		for _, a := range attempts {
+			if !f.open(a) {
+				out = append(out, a.Seq)
+			}
+		}
+	}
+	return out
+}

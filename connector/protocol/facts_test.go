@@ -1,0 +1,301 @@
+package protocol
+
+import (
+	"slices"
+	"testing"
+
+	"payersync/connector"
+)
+
+// Tickets of the small domain: a restore at 4, a look before it, and times that are
+// over before or after the looks.
+const (
+	beforeRestore = 3
+	restoredAt    = 4
+	early         = 10
+	overAt        = 20
+	lateLook      = 50
+)
+
+// dimension is everything that one part of the facts may be.
+type dimension []func(*Facts)
+
+// walk calls visit with every combination of the dimensions, and returns how many
+// there are.
+func walk(dimensions []dimension, visit func(*Facts)) (n int) {
+	levels := make([]Facts, len(dimensions)+1)
+	levels[0].Key = "K"
+	var descend func(level int)
+	descend = func(level int) {
+		if level == len(dimensions) {
+			visit(&levels[level])
+			n++
+			return
+		}
+		for _, choose := range dimensions[level] {
+			levels[level+1] = levels[level]
+			choose(&levels[level+1])
+			descend(level + 1)
+		}
+	}
+	descend(0)
+	return n
+}
+
+// each makes a dimension of the values of one field.
+func each[T any](field func(*Facts) *T, values ...T) dimension {
+	var d dimension
+	for _, v := range values {
+		d = append(d, func(f *Facts) { *field(f) = v })
+	}
+	return d
+}
+
+func records(mandate bool) dimension {
+	return each(func(f *Facts) *Record { return &f.Record },
+		Record{Standing: Included, Key: "K", Hash: "wanted", Mandate: mandate},
+		Record{Standing: Included, Key: "other", Hash: "wanted", Mandate: mandate},
+		Record{Standing: Unfit, Key: "K", Reason: connector.ReasonNameMissing},
+		Record{Standing: Unfit, Reason: connector.ReasonRecordUnreadable},
+		Record{Standing: Excluded},
+		Record{Standing: Gone})
+}
+
+var rivals = each(func(f *Facts) *Rival { return &f.Rival }, NoRival, RivalLink, RivalRecord)
+
+var doubts = each(func(f *Facts) *Doubt { return &f.Doubt }, Doubt{}, Doubt{Since: restoredAt}, Doubt{Since: restoredAt, Over: overAt})
+
+// refusals are what was refused, given up, or lifted by a person.
+var refusals = dimension{
+	func(*Facts) {},
+	func(f *Facts) { f.Refusal = Refusal{connector.ReasonRejected, "wanted", early} },
+	func(f *Facts) { f.Worn = early },
+	func(f *Facts) {
+		f.Refusal, f.Worn, f.Words.Retry = Refusal{connector.ReasonRejected, "wanted", early}, early, early+1
+	},
+}
+
+func holders(all ...Holders) dimension {
+	var d dimension
+	for _, h := range all {
+		d = append(d, func(f *Facts) {
+			if f.Holders = h; h != Nobody && h != Several {
+				f.Holder = "c1"
+			}
+		})
+	}
+	return d
+}
+
+func indexes(now ...bool) dimension {
+	var d dimension
+	for _, at := range now {
+		for _, since := range []int64{0, early, lateLook} {
+			d = append(d, func(f *Facts) { f.Index = Index{since, at} })
+		}
+	}
+	return d
+}
+
+func approvals(all ...connector.Action) dimension {
+	var d dimension
+	for _, a := range all {
+		d = append(d, func(f *Facts) {
+			f.Approved = Intent{Action: a, Hash: "wanted"}
+			if a == connector.ActionAdopt || a == connector.ActionUpdate {
+				f.Approved.Customer = "c1"
+			}
+		})
+	}
+	return d
+}
+
+// attempts are own requests: none, or one of the action in every condition.
+func attempts(action connector.Action, hashes ...string) dimension {
+	d := dimension{func(*Facts) {}}
+	for _, hash := range hashes {
+		for _, at := range []int64{beforeRestore, early} {
+			for _, over := range []int64{0, overAt} {
+				for _, rest := range []bool{false, true} {
+					if rest && action != connector.ActionCreate {
+						continue
+					}
+					d = append(d, func(f *Facts) {
+						f.Attempts = append(slices.Clip(f.Attempts), Attempt{Seq: at, Over: over, Action: action, Hash: hash, Rest: rest})
+					})
+				}
+			}
+		}
+	}
+	return d
+}
+
+// looks are reads of the customer: at every time, with everything that it can show.
+func looks(times []int64, now ...bool) dimension {
+	d := dimension{func(*Facts) {}}
+	for _, seq := range times {
+		for _, at := range now {
+			for _, shows := range []Shows{Missing, OtherKey, NoKey} {
+				d = append(d, func(f *Facts) { f.Look = Look{Seq: seq, Shows: shows, Now: at} })
+			}
+			for _, holds := range []string{"", "wanted", "older"} {
+				d = append(d, func(f *Facts) { f.Look = Look{seq, Ours, holds, false, at} })
+			}
+			d = append(d, func(f *Facts) { f.Look = Look{seq, Ours, "", true, at} }, func(f *Facts) { f.Look = Look{Seq: seq, Shows: NotYet, Now: at} })
+		}
+	}
+	return d
+}
+
+// domains are the small domains: a payer without a customer, one with, and one with
+// a mandate.
+func domains() map[string][]dimension {
+	otherCreates := dimension{
+		func(*Facts) {},
+		func(f *Facts) { f.Others = []Attempt{{Seq: early, Action: connector.ActionCreate}} },
+		func(f *Facts) { f.Others = []Attempt{{Seq: early, Action: connector.ActionCreate, Over: overAt}} },
+	}
+	likenesses := dimension{func(*Facts) {}, func(f *Facts) { f.Alike = true }, func(f *Facts) { f.Alike, f.Words.Create = true, early }}
+	creates := attempts(connector.ActionCreate, "older")
+	link := func(f *Facts) { f.Link = Link{Customer: "c1"} }
+	return map[string][]dimension{
+		"not linked": {
+			attempts(connector.ActionCreate, "older"), otherCreates, records(false), rivals, holders(Nobody, Free, Another, Several),
+			looks([]int64{lateLook}, true)[:6], indexes(true, false), doubts, likenesses, refusals, approvals("", connector.ActionCreate, connector.ActionAdopt),
+		},
+		"linked": {
+			slices.Concat(attempts(connector.ActionUpdate, "wanted", "older"), creates[5:6], creates[7:8]),
+			{link}, records(false), rivals[1:], holders(Nobody, Own, Several), looks([]int64{beforeRestore, early + 1, lateLook}, true, false),
+			{func(*Facts) {}, func(f *Facts) { f.Link.Confirmed, f.Link.ConfirmedAt = "wanted", early }, func(f *Facts) { f.Link.Confirmed, f.Link.ConfirmedAt = "wanted", beforeRestore }},
+			{func(*Facts) {}, func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "wanted", early+2 }, func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "older", beforeRestore-1 }},
+			doubts, refusals, indexes(true)[1:2], approvals("", connector.ActionAdopt, connector.ActionUpdate),
+		},
+		"mandate": {
+			attempts(connector.ActionLink, ""), {func(*Facts) {}, link}, records(true), rivals[:2], holders(Own, Several), slices.Concat(looks([]int64{early + 1}, false)[:6], looks([]int64{lateLook}, true)[1:5]), doubts,
+			each(func(f *Facts) *connector.MandateStatus { return &f.Mandate.Status }, "", connector.MandateCreated, connector.MandatePending, connector.MandateCancelled, "PAUSED"),
+			each(func(f *Facts) *bool { return &f.Mandate.Link }, false, true),
+			each(func(f *Facts) *Again { return &f.Mandate.Again }, AgainUnknown, AgainSame, AgainNew),
+			{
+				func(*Facts) {}, func(f *Facts) { f.Mandate.Seq, f.Words.Ask = early, early-1 }, func(f *Facts) { f.Mandate.Seq, f.Words.Ask = early, early+1 },
+				func(f *Facts) { f.Mandate.Seq, f.Words.Ask, f.Mandate.Asked = early, early+1, early+2 },
+			},
+			{func(*Facts) {}, func(f *Facts) { f.Mandate.Refused = early }, func(f *Facts) { f.Mandate.Worn = early }, func(f *Facts) { f.Mandate.Refused, f.Words.Retry = early, early+1 }},
+			each(func(f *Facts) *bool { return &f.Mandate.Approved }, false, true),
+		},
+	}
+}
+
+// covers V2, V3
+func TestEveryCombinationOfFactsHasOneLine(t *testing.T) {
+	t.Parallel()
+	reached := map[string]map[string]int{}
+	for name := range domains() {
+		reached[name] = map[string]int{}
+	}
+	t.Run("domains", func(t *testing.T) {
+		for name, dimensions := range domains() {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				n := walk(dimensions, func(f *Facts) {
+					d := decide(f)
+					reached[name][d.customer.Line]++
+					reached[name][d.mandate.Line]++
+					if problem := unlawful(f, d); problem != "" {
+						t.Fatalf("%s:\n%+v", problem, *f)
+					}
+				})
+				t.Logf("%d combinations", n)
+			})
+		}
+	})
+	for _, l := range slices.Concat(customers, mandates) {
+		n := 0
+		for _, lines := range reached {
+			n += lines[l.name]
+		}
+		if n == 0 {
+			t.Errorf("the line %q is never taken", l.name)
+		}
+	}
+}
+
+// unlawful says which law the decision on the facts breaks, in words of its own.
+func unlawful(f *Facts, d decision) string {
+	customer, mandate, next, class := d.customer, d.mandate, d.next(), d.class()
+	claims := f.Record.Standing == Included && f.Record.Key == f.Key
+	read := f.Look.Now && f.Look.Shows == Ours && f.Look.Seq > f.Doubt.Since
+	creating := slices.ContainsFunc(f.Attempts, func(a Attempt) bool { return a.Action == connector.ActionCreate && a.Open(f.Index.Since) })
+	if customer.Line == unforeseen.name || mandate.Line == unforeseen.name {
+		return "no line fits"
+	}
+	switch customer.Do {
+	case Create:
+		if !claims || f.Link.Customer != "" || f.Holders != Nobody || f.Rival != NoRival || f.Index.Since <= f.Doubt.Over || f.Index.Since == 0 || !f.Index.Now ||
+			f.Doubt.Since != 0 && f.Doubt.Over == 0 || creating || f.Approved.Action != connector.ActionCreate || f.Alike && f.Words.Create == 0 {
+			return "a customer is made that must not be"
+		}
+		for _, a := range f.Others {
+			if a.Open(f.Index.Since) {
+				return "a customer is made while another payer's may arrive"
+			}
+		}
+	case Replay:
+		if !claims || f.Link.Customer != "" || f.Holders != Nobody || !f.Index.Now || !creating || customer.Attempt == 0 || f.Doubt.Since >= customer.Attempt {
+			return "a create is replayed that must not be"
+		}
+	case Update:
+		if !claims || customer.Customer != f.Link.Customer || !read || f.Holders == Several || f.Rival == RivalRecord || f.Look.Holds == f.Record.Hash {
+			return "a customer is updated that must not be"
+		}
+	case Adopt:
+		if f.Link.Customer != "" || f.Holders != Free || !f.Look.Now || f.Look.Shows != Ours || !creating && (!claims || !f.Index.Now || f.Rival != NoRival) {
+			return "a customer is adopted that must not be"
+		}
+	case Tell:
+		if customer.Reason == "" {
+			return "a person is told nothing"
+		}
+	}
+	if mandate.Do == AskLink {
+		word := f.Words.Ask > f.Mandate.Seq && f.Words.Ask > f.Mandate.Asked
+		if !read || !word && (!claims || !f.Record.Mandate || !f.Mandate.Approved || f.Mandate.Status != "" && (f.Mandate.Status != connector.MandateCreated || f.Mandate.Again != AgainSame)) {
+			return "a link is asked for that must not be"
+		}
+		if slices.ContainsFunc(f.Attempts, func(a Attempt) bool { return a.Action == connector.ActionLink && a.Open(f.Look.Seq) }) {
+			return "a link is asked for while an earlier request may arrive"
+		}
+	}
+	working := customer.works() || mandate.works() || customer.Do == Wait || mandate.Do == Wait
+	if working != (class == Working) || next.works() != (customer.works() || mandate.works()) {
+		return "the class " + string(class) + " does not go with the step " + next.Line
+	}
+	if (customer.Do == Tell || mandate.Do == Tell) && len(Reasons(*f)) == 0 {
+		return "a person is not told"
+	}
+	return ""
+}
+
+func TestEveryReasonOfATableIsExplained(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, l := range slices.Concat(customers, mandates) {
+		if _, known := connector.Reasons[l.reason]; l.reason != "" && !known {
+			t.Errorf("the line %q tells %q, which nobody has explained", l.name, l.reason)
+		}
+		if names[l.name] {
+			t.Errorf("two lines are called %q", l.name)
+		}
+		names[l.name] = true
+	}
+}
+
+func TestOfNothingKnownNothingFollows(t *testing.T) {
+	t.Parallel()
+	var f Facts
+	if s := Next(f); s.Do != Nothing {
+		t.Errorf("the next step is %s", s.Do)
+	}
+	if class, told := Class(f), Reasons(f); class != Out || told != nil {
+		t.Errorf("it is %s, and a person is told %v", class, told)
+	}
+}

@@ -1,0 +1,52 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Table returns both tables as Markdown, in words, from the very lines that Next
+// goes by. README.md holds it.
+func Table() string {
+	var b strings.Builder
+	for _, t := range []struct {
+		title string
+		lines []line
+	}{{"The customer", customers}, {"The mandate", mandates}} {
+		fmt.Fprintf(&b, "### %s\n\n| line | when | step | what is told |\n|---|---|---|---|\n", t.title)
+		for _, l := range t.lines {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", l.name, l.when(), l.step(), l.tells())
+		}
+		b.WriteString("\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// step puts the step of a line into words, with what has to come before it.
+func (l line) step() string {
+	var first []string
+	for _, n := range []struct {
+		set  needs
+		text string
+	}{{approval, "an approved plan"}, {list, "a list of this run"}, {look, "a read just before"}} {
+		if l.needs&n.set != 0 {
+			first = append(first, n.text)
+		}
+	}
+	if first == nil {
+		return fmt.Sprintf("**%s**", l.do)
+	}
+	return fmt.Sprintf("**%s**, after %s", l.do, strings.Join(first, " and "))
+}
+
+func (l line) tells() string {
+	switch {
+	case l.reason != "":
+		return fmt.Sprintf("`%s`", l.reason)
+	case l.do == Tell && l.all&unfit != 0:
+		return "why it is unfit"
+	case l.do == Tell:
+		return "why it was refused"
+	}
+	return ""
+}

@@ -1,0 +1,307 @@
+package protocol
+
+import (
+	"slices"
+
+	"payersync/connector"
+)
+
+// Do is what is to be done next.
+type Do string
+
+// What may be done. A run reads the list, and each customer, once for one decision:
+// what that does not settle waits for the next run.
+const (
+	Nothing      Do = "nothing"
+	Wait         Do = "wait"      // for time, for an answer, or for a plan to be approved
+	ReadList     Do = "read list" // until the index is believed; a search for the one customer may do where it is believed
+	ReadCustomer Do = "read"      // the customer
+	Tell         Do = "person"    // has to decide; nothing is sent
+	Create       Do = "create"    // freeze the bytes, then send them
+	Replay       Do = "replay"    // the frozen bytes
+	Adopt        Do = "adopt"     // link the customer that was read
+	Update       Do = "update"    // merge into what was read, freeze, send
+	AskLink      Do = "ask"       // for a signing link
+	Approval     Do = "approval"  // wait for the plan to be approved
+)
+
+// Sends reports whether the step sends something that changes the service.
+func (d Do) Sends() bool {
+	switch d {
+	case Create, Replay, Update, AskLink:
+		return true
+	}
+	return false
+}
+
+// Step is what is next for a payer.
+type Step struct {
+	Line     string // the line of the table that it comes from
+	Do       Do
+	Reason   connector.Reason // what a person is told; "" for nothing
+	Customer string           // that is read, adopted, updated or asked for
+	Attempt  int64            // ticket of the attempt to replay
+}
+
+// line is one line of a table: the step that is taken when all of one set of
+// conditions hold and none of another.
+type line struct {
+	name      string
+	all, none conditions
+	do        Do
+	reason    connector.Reason
+	needs     needs
+}
+
+// needs is what a step waits for before it is taken.
+type needs uint8
+
+const (
+	approval needs = 1 << iota // a plan that lets it go
+	list                       // a list, or a search, of this run
+	look                       // a read of the customer, for this decision
+)
+
+// pick returns the first line that fits. One always does.
+func pick(table []line, c conditions) *line {
+	for i := range table {
+		if l := &table[i]; c&l.all == l.all && c&l.none == 0 {
+			return l
+		}
+	}
+	return &unforeseen
+}
+
+// unforeseen is taken where no line fits, which a test shows never to be: nothing
+// is sent.
+var unforeseen = line{name: "unforeseen", do: Wait}
+
+// decision is what follows from the facts in both lanes.
+type decision struct {
+	holding           conditions
+	customer, mandate Step
+}
+
+func decide(f *Facts) decision {
+	c := f.conditions()
+	return decision{c, f.customer(pick(customers, c)), f.mandate(pick(mandates, c))}
+}
+
+// Customer returns what is next for the payer's customer.
+func Customer(f Facts) Step { return decide(&f).customer }
+
+// Asking returns what is next for the customer's mandate.
+func Asking(f Facts) Step { return decide(&f).mandate }
+
+// Next returns what is next for the payer: for its customer, and when nothing can
+// be done there, for its mandate. It knows a step for any facts.
+func Next(f Facts) Step { return decide(&f).next() }
+
+func (d decision) next() Step {
+	if !d.customer.works() && (d.mandate.works() || d.customer.Do == Nothing) {
+		return d.mandate
+	}
+	return d.customer
+}
+
+// works reports whether there is something to send or to read.
+func (s Step) works() bool {
+	return s.Do != Nothing && s.Do != Wait && s.Do != Approval && s.Do != Tell
+}
+
+func (f *Facts) customer(l *line) Step {
+	s := Step{Line: l.name, Do: l.do, Reason: l.reason, Customer: f.Link.Customer}
+	if s.Customer == "" && (f.Holders == Free || f.Holders == Own) {
+		s.Customer = f.Holder
+	}
+	switch {
+	case s.Do == Tell && s.Reason == "" && l.all&unfit != 0:
+		s.Reason = f.Record.Reason
+	case s.Do == Tell && s.Reason == "":
+		s.Reason = f.Refusal.Reason
+	case s.Do == Replay:
+		for _, a := range f.Attempts {
+			if a.Action == connector.ActionCreate {
+				s.Attempt = a.Seq
+			}
+		}
+	}
+	return f.ready(l, s, f.letGo(s))
+}
+
+func (f *Facts) mandate(l *line) Step {
+	return f.ready(l, Step{Line: l.name, Do: l.do, Reason: l.reason, Customer: f.Link.Customer}, f.Mandate.Approved)
+}
+
+// letGo reports whether a plan lets the step go. To adopt a customer includes the
+// update that brings it to what is wanted.
+func (f *Facts) letGo(s Step) bool {
+	a := f.Approved
+	if a.Hash != f.Record.Hash || a.Action != connector.ActionCreate && a.Customer != s.Customer {
+		return false
+	}
+	switch s.Do {
+	case Create:
+		return a.Action == connector.ActionCreate
+	case Adopt:
+		return a.Action == connector.ActionAdopt
+	case Update:
+		return a.Action == connector.ActionUpdate || a.Action == connector.ActionAdopt
+	}
+	return false
+}
+
+// ready puts before a step what has to come first.
+func (f *Facts) ready(l *line, s Step, approved bool) Step {
+	switch {
+	case l.needs&approval != 0 && !approved:
+		s.Do = Approval
+	case l.needs&list != 0 && !f.Index.Now:
+		s.Do = ReadList
+	case l.needs&look != 0 && !f.Look.Now:
+		s.Do = ReadCustomer
+	}
+	return s
+}
+
+// Lane says which side of a payer a reason is about.
+type Lane string
+
+// The lanes.
+const (
+	LaneRecord   Lane = "record"
+	LaneCustomer Lane = "link"
+	LaneMandate  Lane = "mandate"
+)
+
+// Notice is one thing that a person should know of a payer.
+type Notice struct {
+	Lane   Lane
+	Reason connector.Reason
+}
+
+// Reasons returns everything a person should know of the payer, the weightiest
+// first, one for each lane at most. What is waited for without a person's doing is
+// told too, when a request without an answer is the cause.
+func Reasons(f Facts) []Notice {
+	d := decide(&f)
+	customer, mandate := d.customer.Reason, d.mandate.Reason
+	if customer == "" && d.customer.Do != Nothing && d.holding&(wanted|linked|holds) == wanted|linked && f.sent(connector.ActionUpdate) {
+		customer = connector.ReasonOutcomeUnknown
+	}
+	var out []Notice
+	if customer != "" {
+		out = append(out, Notice{laneOf(customer), customer})
+	}
+	if d.holding&(unfit|linked) == unfit && customer != f.Record.Reason { // while its create is waited for
+		out = append(out, Notice{LaneRecord, f.Record.Reason})
+	}
+	if mandate != "" {
+		out = append(out, Notice{LaneMandate, mandate})
+	}
+	return out
+}
+
+// sent reports whether an attempt of the kind is open.
+func (f *Facts) sent(action connector.Action) bool {
+	for _, a := range f.Attempts {
+		if a.Action == action && f.open(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// laneOf says whether a reason is about the record or about its customer.
+func laneOf(r connector.Reason) Lane {
+	switch r {
+	case connector.ReasonLikeness, connector.ReasonKeyDoubled, connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonAnswerMismatch,
+		connector.ReasonKeyUnsettled, connector.ReasonKeyUnderWay, connector.ReasonCustomerMissing, connector.ReasonRejected,
+		connector.ReasonOutcomeUnknown, connector.ReasonForeignChange:
+		return LaneCustomer
+	}
+	return LaneRecord
+}
+
+// Status is where a payer stands, for counts and for the word complete: a run is
+// complete when no payer is Working.
+type Status string
+
+// The statuses, the one that counts first when a payer's customer and its mandate
+// differ.
+const (
+	Working  Status = "working"  // there is something to send, to read or to wait for
+	Unpassed Status = "approval" // it waits for a plan to be approved
+	Failed   Status = "failed"   // the service refused
+	Held     Status = "held"     // it waits for a person
+	InStep   Status = "in step"  // nothing is to be done
+	Out      Status = "out"      // the record makes no claim
+)
+
+// Class returns where the payer stands.
+func Class(f Facts) Status { return decide(&f).class() }
+
+func (d decision) class() Status {
+	class := Out
+	if d.holding&(excluded|gone) == 0 {
+		class = InStep
+	}
+	for _, s := range [...]Step{d.customer, d.mandate} {
+		if now := s.status(); now != "" && rank(now) < rank(class) {
+			class = now
+		}
+	}
+	return class
+}
+
+// LinkState returns how the payer relates to its customer, in the words of the
+// views. It is an output: nothing is decided by it.
+func LinkState(f Facts) connector.LinkState {
+	d := decide(&f)
+	switch c := d.holding; {
+	case c&linked == 0:
+		return d.unlinked()
+	case f.Look.Shows == Missing:
+		return connector.LinkMissing
+	case f.Look.Shows == Unseen || f.Look.Shows == NotYet:
+		return connector.LinkCreating
+	case f.Look.Shows != Ours || c&several != 0:
+		return connector.LinkConflict
+	}
+	return connector.LinkLinked
+}
+
+// unlinked is LinkState for a payer without a customer.
+func (d decision) unlinked() connector.LinkState {
+	switch {
+	case d.holding&creating != 0:
+		return connector.LinkCreating
+	case d.holding&(several|elsewhere) != 0:
+		return connector.LinkConflict
+	case d.customer.Do == Tell:
+		return connector.LinkHeld
+	}
+	return connector.LinkNew
+}
+
+// rank is the order of the statuses.
+func rank(s Status) int { return slices.Index(ranks[:], s) }
+
+var ranks = [...]Status{Working, Unpassed, Failed, Held, InStep, Out}
+
+// status returns what the step makes of its payer; "" for nothing.
+func (s Step) status() Status {
+	switch s.Do {
+	case Nothing:
+		return ""
+	case Tell:
+		switch s.Reason {
+		case connector.ReasonRejected, connector.ReasonLinkRefused, connector.ReasonAnswerMismatch:
+			return Failed
+		}
+		return Held
+	case Approval:
+		return Unpassed
+	}
+	return Working
+}

@@ -1,0 +1,96 @@
+package protocol
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+var most = flag.Int("protocol.states", 3_400_000/scale, "how many states of the small worlds to walk through in all")
+
+// begin is a world in which the first record is included, and the index believed.
+func begin() state { return state{records: [2]byte{1, claimsNone}, book: ledger{lists: 2}} }
+
+// beginUnread is the same, before any list.
+func beginUnread() state { return state{records: [2]byte{1, claimsNone}} }
+
+// beginLinked is a world in which the first record has its customer.
+func beginLinked() state {
+	s := begin()
+	s.customers[0] = customer{maker: our, holds: 1, flags: live | carries}
+	s.book.index, s.book.listed = 1, 1
+	s.book.payers[0] = payer{link: 1, confirmed: 1, shows: Ours, holds: 1, flags: readSince}
+	return s
+}
+
+// worlds are walked through, each with its share of the states.
+func worlds(weak weakness) []*world {
+	return []*world{
+		{name: "customers", start: begin(), strangers: true, edits: true, leaves: true, weak: weak},
+		{name: "updates", start: beginLinked(), strangers: true, edits: true, slow: true, refuses: true, weak: weak},
+		{name: "reads", start: beginLinked(), edits: true, leaves: true, slow: true, lags: true, weak: weak},
+		{name: "lists", start: beginUnread(), edits: true, leaves: true, lists: true, slow: true, weak: weak},
+		{name: "keys", start: begin(), strangers: true, leaves: true, rekeys: true, refuses: true, weak: weak},
+		{name: "restores", start: begin(), edits: true, leaves: true, restores: true, weak: weak},
+		{name: "mandates", start: beginLinked(), strangers: true, leaves: true, mandates: true, restores: true, weak: weak},
+		{name: "links", start: beginLinked(), leaves: true, mandates: true, restores: true, slow: true, again: AgainSame, weak: weak},
+	}
+}
+
+// shares of the states, in percent, in the order of the worlds.
+var shares = []int{38, 9, 4, 14, 9, 14, 9, 3}
+
+// covers F04, F05, F06, F08, F43, F49, F50, F61, F64, S1, S2, S3, S4
+func TestEverySchedule(t *testing.T) {
+	t.Parallel()
+	for i, w := range worlds(none) {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			f := w.search(*most*shares[i]/100, true)
+			t.Log(f)
+			if f.law != "" {
+				t.Errorf("%s:%s", f.law, retell(f.story))
+			}
+		})
+	}
+}
+
+// weaker are protocols that look right. Each is caught in one of the worlds.
+var weaker = []weakness{
+	closeOnFound, closeOnDoubled, closeOnLeave, forgetAfterOne, timeAlone, rebuild, oneList, noLook, noEpoch, clockOrder,
+	replayLeft, askAgain, noLookBeforeLink, linkOver, lagIsGone, answerIsShown, othersForgotten, linksForgotten,
+}
+
+// covers S1, S3, S4, F05, F64
+func TestEveryWeakerProtocolIsCaught(t *testing.T) {
+	t.Parallel()
+	if scale > 1 {
+		t.Skip("the race detector finds nothing in a package without goroutines, and this is searched without it")
+	}
+	caught := make([]string, len(weaker))
+	t.Run("rules", func(t *testing.T) {
+		for i, weak := range weaker {
+			t.Run(string(weak), func(t *testing.T) {
+				t.Parallel()
+				caught[i] = catch(t, weak)
+			})
+		}
+	})
+	printed(t, "weaker", "| weaker rule | caught at depth | in the world of | because |\n|---|---|---|---|\n"+strings.Join(caught, ""))
+}
+
+// catch searches the worlds until one shows what a weaker rule does wrong, first
+// where it is near.
+func catch(t *testing.T, weak weakness) string {
+	for _, most := range []int{20_000, 500_000} {
+		for _, w := range worlds(weak) {
+			if f := w.search(most, true); f.law != "" {
+				t.Logf("caught at depth %d of world %s, after %d states, %.2f s: %s:%s", f.depth, w.name, f.states, f.took.Seconds(), f.law, retell(f.story))
+				return fmt.Sprintf("| %s | %d | %s | %s |\n", weak, f.depth, w.name, f.law)
+			}
+		}
+	}
+	t.Errorf("nothing that it does wrong was seen")
+	return ""
+}

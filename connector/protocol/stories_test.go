@@ -1,0 +1,191 @@
+package protocol
+
+import (
+	"slices"
+	"testing"
+
+	"payersync/connector"
+)
+
+// chapter is one moment of a story: what the facts are by then, and what has to be
+// next.
+type chapter struct {
+	what    string
+	change  func(*Facts)
+	do      Do
+	line    string
+	reason  connector.Reason
+	working bool // it is not complete
+}
+
+// play tells a story of one payer. Whatever has ended is forgotten, as the ledger
+// does.
+func play(t *testing.T, f Facts, chapters []chapter) {
+	t.Helper()
+	for _, c := range chapters {
+		c.change(&f)
+		ended := Ended(f)
+		gone := func(a Attempt) bool { return slices.Contains(ended, a.Seq) }
+		f.Attempts, f.Others = slices.DeleteFunc(slices.Clone(f.Attempts), gone), slices.DeleteFunc(slices.Clone(f.Others), gone)
+		s := Customer(f)
+		if s.Do != c.do || s.Line != c.line || s.Reason != c.reason {
+			t.Errorf("%s: the step is %s by the line %q and tells %q, want %s by %q and %q", c.what, s.Do, s.Line, s.Reason, c.do, c.line, c.reason)
+		}
+		if working := Class(f) == Working; working != c.working {
+			t.Errorf("%s: it is %s, want working %v", c.what, Class(f), c.working)
+		}
+	}
+}
+
+// included are the facts of a record that nothing was ever sent for.
+func included() Facts {
+	return Facts{
+		Key: "K", Record: Record{Standing: Included, Key: "K", Hash: "wanted"}, Index: Index{Since: 10, Now: true},
+		Approved: Intent{Action: connector.ActionCreate, Hash: "wanted"},
+	}
+}
+
+var create = Attempt{Seq: 11, Action: connector.ActionCreate, Hash: "wanted"}
+
+// covers F04, S1, S3
+func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
+	t.Parallel()
+	t.Run("of the first record", func(t *testing.T) {
+		t.Parallel()
+		play(t, included(), []chapter{
+			{"the record is new", func(*Facts) {}, Create, "create", "", true},
+			{"the create got no answer", func(f *Facts) { f.Attempts = []Attempt{create} }, Replay, "create unanswered", connector.ReasonOutcomeUnknown, true},
+			{"two customers were typed by hand", func(f *Facts) { f.Holders, f.Index.Since = Several, 20 }, Tell, "key doubled", connector.ReasonKeyDoubled, false},
+			{"both were deleted", func(f *Facts) { f.Holders, f.Index.Since = Nobody, 30 }, Replay, "create unanswered", connector.ReasonOutcomeUnknown, true},
+			{"the record is excluded", func(f *Facts) { f.Record = Record{} }, Wait, "create left behind", connector.ReasonOutcomeUnknown, true},
+			{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 40 }, ReadList, "create outlived", connector.ReasonOutcomeUnknown, true},
+			{"lists that began later show nothing", func(f *Facts) { f.Index.Since = 50 }, Nothing, "record excluded", "", false},
+		})
+	})
+	t.Run("seen from the second", func(t *testing.T) {
+		t.Parallel()
+		f := included()
+		f.Others = []Attempt{create}
+		play(t, f, []chapter{
+			{"the first record's create may arrive", func(f *Facts) { f.Index.Since = 30 }, Wait, "key under way", connector.ReasonKeyUnderWay, true},
+			{"its time is over", func(f *Facts) { f.Others[0].Over = 40 }, ReadList, "other's create outlived", connector.ReasonKeyUnderWay, true},
+			{"it had arrived, and a list shows it", func(f *Facts) {
+				f.Index.Since, f.Holders, f.Holder, f.Approved = 50, Free, "c1", Intent{connector.ActionAdopt, "c1", "wanted"}
+			}, ReadCustomer, "adopt", "", true},
+			{"the customer carries the key", func(f *Facts) { f.Look = Look{Seq: 51, Shows: Ours, Now: true} }, Adopt, "adopt", "", true},
+		})
+	})
+	t.Run("seen from the second, when it never arrived", func(t *testing.T) {
+		t.Parallel()
+		f := included()
+		f.Others = []Attempt{create}
+		play(t, f, []chapter{
+			{"a list between says nothing", func(f *Facts) { f.Others[0].Over, f.Index.Since = 40, 40 }, ReadList, "other's create outlived", connector.ReasonKeyUnderWay, true},
+			{"a later one does", func(f *Facts) { f.Index.Since = 41 }, Create, "create", "", true},
+		})
+	})
+}
+
+// covers F04, S1
+func TestACustomerThatIsFoundIsNoAnswerToTheCreate(t *testing.T) {
+	t.Parallel()
+	first := included()
+	first.Attempts = []Attempt{create}
+	play(t, first, []chapter{
+		{"a customer was typed by hand", func(f *Facts) { f.Holders, f.Holder, f.Index.Since = Free, "c7", 20 }, ReadCustomer, "answer found", "", true},
+		{"it carries the key", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Holds: "wanted", Now: true} }, Adopt, "answer found", "", true},
+		{"it is linked, and the create may still arrive", func(f *Facts) { f.Link.Customer, f.Holders = "c7", Own }, Wait, "other create awaited", "", true},
+		{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadList, "other create outlived", "", true},
+		{"the lists show one customer", func(f *Facts) { f.Index.Since = 40 }, Nothing, "in step", "", false},
+	})
+	second := included()
+	second.Others = []Attempt{create}
+	play(t, second, []chapter{
+		{"the first record is linked to it", func(f *Facts) { f.Rival, f.Holders, f.Holder = RivalLink, Another, "c7" }, Wait, "key under way", connector.ReasonKeyUnderWay, true},
+		{"the customer was deleted, and the first record excluded", func(f *Facts) { f.Rival, f.Holders, f.Holder = NoRival, Nobody, "" }, Wait, "key under way", connector.ReasonKeyUnderWay, true},
+	})
+}
+
+// covers S6, V2
+func TestAnOldUpdateNeverStaysUnnoticed(t *testing.T) {
+	t.Parallel()
+	f := included()
+	f.Record.Hash = "older"
+	f.Link = Link{Customer: "c1", Confirmed: "first", ConfirmedAt: 5}
+	f.Holders, f.Holder = Own, "c1"
+	f.Look = Look{Seq: 12, Shows: Ours, Holds: "first", Now: true}
+	f.Approved = Intent{connector.ActionUpdate, "c1", "older"}
+	play(t, f, []chapter{
+		{"the record was edited", func(*Facts) {}, Update, "update", "", true},
+		{"the update got no answer, and the key is off the customer", func(f *Facts) {
+			f.Attempts = []Attempt{{Seq: 13, Action: connector.ActionUpdate, Customer: "c1", Hash: "older"}}
+			f.Look = Look{Seq: 14, Shows: NoKey}
+		}, Tell, "key removed", connector.ReasonKeyRemoved, false},
+		{"the key is back, and the record was edited again", func(f *Facts) {
+			f.Look, f.Record.Hash = Look{Seq: 16, Shows: Ours, Holds: "first", Now: true}, "newer"
+			f.Approved.Hash = "newer"
+		}, Update, "update", "", true},
+		{"the newer update was answered", func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "newer", 18 }, ReadCustomer, "customer unread", "", true},
+		{"a read confirms it, and the older one may still arrive", func(f *Facts) {
+			f.Look, f.Link.Confirmed, f.Link.ConfirmedAt = Look{Seq: 19, Shows: Ours, Holds: "newer"}, "newer", 19
+		}, Wait, "older update awaited", "", true},
+		{"its time is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadCustomer, "older update outlived", "", true},
+		{"it had arrived just before", func(f *Facts) { f.Look = Look{Seq: 30, Shows: Ours, Holds: "older", Now: true} }, Update, "older update arrived", "", true},
+		{"the newer values are sent again", func(f *Facts) {
+			f.Link.AnsweredAt, f.Look = 32, Look{Seq: 33, Shows: Ours, Holds: "newer", Now: true}
+		}, Nothing, "in step", "", false},
+	})
+}
+
+// covers F57, F58
+func TestACancelledMandateIsReplacedOnlyOnAPersonsWord(t *testing.T) {
+	t.Parallel()
+	f := included()
+	f.Record.Mandate, f.Mandate.Approved = true, true
+	f.Link, f.Holders, f.Holder = Link{Customer: "c1"}, Own, "c1"
+	f.Look = Look{Seq: 12, Shows: Ours, Holds: "wanted"}
+	for _, c := range []struct {
+		what   string
+		change func(*Facts)
+		do     Do
+		line   string
+	}{
+		{"no mandate was ever seen", func(*Facts) {}, ReadCustomer, "ask"},
+		{"a read just before shows none", func(f *Facts) { f.Look.Now = true }, AskLink, "ask"},
+		{"the request got no answer", func(f *Facts) {
+			f.Attempts, f.Mandate.Asked = []Attempt{{Seq: 13, Action: connector.ActionLink, Customer: "c1"}}, 13
+			f.Look.Seq = 14
+		}, Wait, "request awaited"},
+		{"a mandate was made and cancelled", func(f *Facts) { f.Mandate.Status, f.Mandate.Seq = connector.MandateCancelled, 15 }, Tell, "cancelled"},
+		{"a person asks, while the first request may arrive", func(f *Facts) { f.Words.Ask = 16 }, Wait, "request awaited"},
+		{"its time is over", func(f *Facts) { f.Attempts[0].Over, f.Look.Now = 17, false }, ReadCustomer, "request outlived"},
+		{"a later read shows no other", func(f *Facts) { f.Look = Look{Seq: 18, Shows: Ours, Holds: "wanted", Now: true} }, AskLink, "a person asks"},
+		{"the word is used up", func(f *Facts) { f.Mandate.Asked = 19 }, Tell, "cancelled"},
+	} {
+		c.change(&f)
+		if s := Asking(f); s.Do != c.do || s.Line != c.line {
+			t.Errorf("%s: the step is %s by the line %q, want %s by %q", c.what, s.Do, s.Line, c.do, c.line)
+		}
+	}
+}
+
+// covers F64
+func TestWhatWasReadBeforeARestoreProvesNothing(t *testing.T) {
+	t.Parallel()
+	f := included()
+	f.Doubt = Doubt{Since: 20}
+	play(t, f, []chapter{
+		{"requests from before may arrive", func(*Facts) {}, Wait, "restore in doubt", "", true},
+		{"their time is over", func(f *Facts) { f.Doubt.Over = 30 }, ReadList, "index not believed", "", true},
+		{"lists that began later", func(f *Facts) { f.Index.Since = 31 }, Create, "create", "", true},
+	})
+	g := included()
+	g.Link = Link{Customer: "c1", Confirmed: "wanted", ConfirmedAt: 12}
+	g.Holders, g.Doubt = Own, Doubt{Since: 20}
+	g.Look = Look{Seq: 12, Shows: Ours, Holds: "wanted"}
+	play(t, g, []chapter{
+		{"the customer was read before the restore", func(*Facts) {}, ReadCustomer, "customer unread", "", true},
+		{"read again, it is as wanted", func(f *Facts) { f.Look.Seq = 21 }, Wait, "older update awaited", "", true},
+		{"read when everything must have arrived", func(f *Facts) { f.Doubt.Over, f.Look.Seq = 30, 31 }, Nothing, "in step", "", false},
+	})
+}
