@@ -78,7 +78,8 @@ func (tx *Tx) LookedFor(c Change) error {
 type CreateUnderWay struct {
 	Connection string
 	SourceID   string
-	SentAt     time.Time // the last time it left
+	Ticket     int64
+	SentAt     time.Time
 }
 
 // CreatesUnderWay returns the creates with this key that were sent after arrived and
@@ -94,7 +95,7 @@ func (l *Ledger) CreatesUnderWay(ctx context.Context, key connector.Key, arrived
 	for rows.Next() {
 		var c CreateUnderWay
 		var at string
-		if err := rows.Scan(&c.Connection, &c.SourceID, &at); err != nil {
+		if err := rows.Scan(&c.Connection, &c.SourceID, &c.Ticket, &at); err != nil {
 			return nil, fmt.Errorf("look for creates under way: %w", err)
 		}
 		if c.SentAt, err = time.Parse(layout, at); err != nil {
@@ -105,7 +106,7 @@ func (l *Ledger) CreatesUnderWay(ctx context.Context, key connector.Key, arrived
 	return out, rows.Err()
 }
 
-const createsUnderWay = `SELECT connection, source_id, sent_at FROM attempts
+const createsUnderWay = `SELECT connection, source_id, ticket, sent_at FROM attempts
 	WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' AND sent_at > coalesce(?, '')`
 
 // ErrKeyUnderWay means that another request which may still arrive makes a customer

@@ -170,9 +170,14 @@ func notPending(n int64, id int64) error {
 	return fmt.Errorf("change %d is not open any more", id)
 }
 
+// keyIsFree fails when another payer is being created with the key of p, or was linked
+// under it to a customer that is not known to be gone, whether or not that carries the
+// key now, and when any customer carries it.
 func (tx *Tx) keyIsFree(p Payer) error {
-	taken, err := tx.KeyTaken(p)
-	if err != nil {
+	var taken bool
+	if err := tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers WHERE key_name = ? AND key_value = ?
+		AND (link_state = 'creating' OR billing_id IS NOT NULL AND link_state <> 'missing') AND (connection <> ? OR source_id <> ?))`,
+		p.Key.Name, p.Key.Value, p.Connection, p.SourceID); err != nil {
 		return fmt.Errorf("look the key up: %w", err)
 	}
 	if taken {

@@ -291,6 +291,15 @@ func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (string, error)
 	return strings.Join(found, ""), err
 }
 
+// KeyLinkedTo returns the source id of another payer that is linked under the key to a
+// customer which is not known to be gone, whether or not it carries the key now; "" for
+// none.
+func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection, sourceID string) (string, error) {
+	found, err := l.ids(ctx, `SELECT source_id FROM payers WHERE key_name = ? AND key_value = ? AND billing_id IS NOT NULL AND link_state <> 'missing'
+		AND (connection <> ? OR source_id <> ?) ORDER BY source_id LIMIT 1`, key.Name, key.Value, connection, sourceID)
+	return strings.Join(found, ""), err
+}
+
 // Alike returns the ids of customers that share a name or an e-mail address with
 // c, carry no key of c's key name and are linked to no payer: they may be the
 // same person, entered by hand.

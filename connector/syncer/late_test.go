@@ -152,3 +152,28 @@ func TestALateUpdateIsUndoneAfterANewerOneWasConfirmed(t *testing.T) {
 		t.Errorf("the customer is called %q for good, want New", got)
 	}
 }
+
+// A record that left keeps the link to its customer, whose key somebody took off. Another
+// record with that key gets no customer of its own, and a person is told why.
+//
+// covers F48, S1
+func TestAKeyWhoseCustomerLostItIsAnothersUntilAPersonSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	if err := w.service.Edit(w.payer("A1").BillingID, json.RawMessage(`{"name":"Northwind"}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.sweep()
+	leaves["excluded"](w.books)
+	w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Southwind", "Email": "s@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+	w.run()
+	w.complete(w.run())
+	if got := w.attention()["R2"]; got != string(connector.ReasonOtherKey) {
+		t.Errorf("R2 needs a person for %q, want other_key", got)
+	}
+	if got := len(w.service.Customers()); got != 1 {
+		t.Errorf("%d customers, want the one", got)
+	}
+}

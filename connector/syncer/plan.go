@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 	"payersync/connector/reconcile"
 	"payersync/mapping"
 	"payersync/state"
@@ -315,88 +315,45 @@ func (r *run) decideConflict(ctx context.Context, d state.Decision, p state.Paye
 	return d.Because(connector.ReasonKeyRemoved, ""), nil
 }
 
-// decideNew decides on a payer that has no customer yet (RULES.md#who-has-the-key).
+// decideNew decides on a payer that has no customer yet: what is known of its key is
+// gathered, and package protocol says what is next. A create of another record whose
+// time is over is looked for once.
 func (r *run) decideNew(ctx context.Context, d state.Decision, res mapping.Result) (state.Decision, error) {
 	d.Topic = state.TopicLink
-	holders, err := r.Ledger.KeyHolders(ctx, res.Key)
-	if err != nil {
-		return d, err
-	}
-	if len(holders) < 2 {
-		if d, under, err := r.decideUnderWay(ctx, d); err != nil || under {
+	for looked := false; ; looked = true {
+		k, err := r.gatherKey(ctx, d, res)
+		if err != nil {
 			return d, err
 		}
+		step := protocol.Customer(k.facts)
+		if step.Do == protocol.ReadList && !looked && r.id != 0 { // a forecast asks the ledger alone
+			if _, err := r.settleSince(ctx, k.arrived); err != nil {
+				return d, err
+			}
+			if err := r.noteArrived(ctx); err != nil {
+				return d, err
+			}
+			continue
+		}
+		return r.planNew(d, res, step, k), nil
 	}
-	switch len(holders) {
-	case 0:
-		return r.decideCreate(ctx, d, res)
-	case 1:
-		return r.decideAdopt(ctx, d, res, holders[0])
-	}
-	d.LinkState = connector.LinkConflict
-	return doubled(d, holders), nil
 }
 
-// decideUnderWay holds a payer while a create with its key that another record sent
-// may still make a customer. It reports false when there is none. One whose time is
-// over is looked for once.
-func (r *run) decideUnderWay(ctx context.Context, d state.Decision) (state.Decision, bool, error) {
-	for looked := false; ; looked = true {
-		creates, err := r.Ledger.CreatesUnderWay(ctx, d.Key, r.arrived)
-		if err != nil {
-			return d, false, err
-		}
-		i := slices.IndexFunc(creates, func(c state.CreateUnderWay) bool {
-			return c.Connection != r.conn.Name || c.SourceID != d.SourceID
-		})
-		if i < 0 {
-			return d, false, nil
-		}
-		arrived := creates[i].SentAt.Add(r.Settings.ResendWithin)
-		if looked || r.Ledger.Now().Before(arrived) {
-			d.LinkState = connector.LinkHeld
-			return d.Because(connector.ReasonKeyUnderWay, fmt.Sprintf("A request for record %s with the same key may still arrive. Nothing is sent before that is over.", creates[i].SourceID)), true, nil
-		}
-		if _, err := r.settleSince(ctx, arrived); err != nil {
-			return d, false, err
-		}
-		if err := r.noteArrived(ctx); err != nil {
-			return d, false, err
-		}
+// planNew makes of the step for a new payer what a plan says of its record.
+func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, k keyKnown) state.Decision {
+	switch step.Do {
+	case protocol.Create:
+		return included(d, res, connector.ActionCreate, "")
+	case protocol.Adopt, protocol.ReadCustomer: // it is read right before
+		res.Customer = r.conn.Mapping.Owned(res.Customer, connector.Customer{})
+		return included(d, res, connector.ActionAdopt, step.Customer)
 	}
+	d.LinkState = protocol.LinkState(k.facts)
+	return d.Because(step.Reason, k.because(step.Reason))
 }
 
 func doubled(d state.Decision, holders []string) state.Decision {
-	return d.Because(connector.ReasonKeyDoubled,
-		fmt.Sprintf("The customers %s in the billing service carry the same key. Nothing is sent for this record.", strings.Join(holders, " and ")))
-}
-
-func (r *run) decideAdopt(ctx context.Context, d state.Decision, res mapping.Result, id string) (state.Decision, error) {
-	other, err := r.Ledger.LinkedTo(ctx, id)
-	if err != nil {
-		return d, err
-	}
-	if other != "" {
-		d.LinkState = connector.LinkConflict
-		return d.Because(connector.ReasonOtherKey, fmt.Sprintf("The customer %s with this key is linked to record %s.", id, other)), nil
-	}
-	res.Customer = r.conn.Mapping.Owned(res.Customer, connector.Customer{})
-	return included(d, res, connector.ActionAdopt, id), nil
-}
-
-func (r *run) decideCreate(ctx context.Context, d state.Decision, res mapping.Result) (state.Decision, error) {
-	if r.Settings.Adopt != AdoptExact {
-		alike, err := r.Ledger.Alike(ctx, res.Customer, res.Key.Name)
-		if err != nil {
-			return d, err
-		}
-		if len(alike) > 0 {
-			d.LinkState = connector.LinkHeld
-			return d.Because(connector.ReasonLikeness,
-				fmt.Sprintf("The customer %s in the billing service has the same name or e-mail address and no key of ours. Nothing is sent before you decide.", strings.Join(alike, ", "))), nil
-		}
-	}
-	return included(d, res, connector.ActionCreate, ""), nil
+	return d.Because(connector.ReasonKeyDoubled, keyKnown{holders: holders}.because(connector.ReasonKeyDoubled))
 }
 
 func included(d state.Decision, res mapping.Result, action connector.Action, id string) state.Decision {

@@ -126,6 +126,9 @@ func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions)
 		return Preview{}, err
 	}
 	f := &forecast{run: &run{Syncer: s, conn: conn}, limit: o.Limit, groups: map[string]*changeGroup{}}
+	if err := f.noteArrived(ctx); err != nil {
+		return Preview{}, err
+	}
 	if err := f.foresee(ctx, since); err != nil {
 		return Preview{}, err
 	}
