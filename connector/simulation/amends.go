@@ -59,8 +59,11 @@ func (w *world) amend(n int) error {
 	return w.passKeyOn(key)
 }
 
-// keyTaken is a key that others took off a customer.
-type keyTaken struct{ customer, key string }
+// keyTaken is a key, with the pairs beside it, that others took off a customer.
+type keyTaken struct {
+	customer string
+	pairs    any
+}
 
 // putKeyBack puts the key that was taken off a customer last back on it.
 func (w *world) putKeyBack() error {
@@ -71,7 +74,7 @@ func (w *world) putKeyBack() error {
 		}
 		w.taken = slices.Delete(w.taken, i, i+1)
 		w.reach("amends: " + keyBack)
-		return w.editOne(c, func(o map[string]any) { o["externalData"] = map[string]any{keyName: taken.key} })
+		return w.editOne(c, func(o map[string]any) { o["externalData"] = taken.pairs })
 	}
 	return nil
 }

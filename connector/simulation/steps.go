@@ -496,8 +496,8 @@ func (w *world) foreignName() error {
 func (w *world) foreignKeyGone() error {
 	return w.editCustomer(func(c sandbox.Customer, o map[string]any) {
 		w.oracle.taintCustomer(c.ID, "key gone")
-		if key := c.ExternalData[keyName]; key != "" {
-			w.taken = append(w.taken, keyTaken{c.ID, key})
+		if c.ExternalData[keyName] != "" {
+			w.taken = append(w.taken, keyTaken{c.ID, o["externalData"]})
 		}
 		delete(o, "externalData")
 	})
