@@ -188,7 +188,6 @@ func domains() map[string][]dimension {
 // stride is odd, so that it meets every value of every dimension.
 const stride = scale | 1
 
-// covers V2, V3
 func TestEveryCombinationOfFactsHasOneLine(t *testing.T) {
 	t.Parallel()
 	reached := map[string]map[string]int{}

@@ -41,7 +41,6 @@ func worlds(weak weakness) []*world {
 // shares of the states, in percent, in the order of the worlds.
 var shares = []int{38, 9, 4, 14, 9, 14, 9, 3}
 
-// covers F04, F05, F06, F08, F43, F49, F50, F61, F64, S1, S2, S3, S4
 func TestEverySchedule(t *testing.T) {
 	t.Parallel()
 	for i, w := range worlds(none) {
@@ -62,7 +61,6 @@ var weaker = []weakness{
 	replayLeft, askAgain, noLookBeforeLink, linkOver, lagIsGone, answerIsShown, othersForgotten, linksForgotten,
 }
 
-// covers S1, S3, S4, F05, F64
 func TestEveryWeakerProtocolIsCaught(t *testing.T) {
 	t.Parallel()
 	if scale > 1 {
