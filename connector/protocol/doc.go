@@ -38,5 +38,5 @@
 // what weaker rules do wrong:
 //
 //	go test ./connector/protocol -run Schedule -v                                    what CI runs
-//	go test ./connector/protocol -run Schedule -v -protocol.states 30000000 -timeout 0   deeper
+//	go test ./connector/protocol -run Schedule -v -protocol.states 24000000 -timeout 0   deeper
 package protocol

@@ -197,7 +197,7 @@ type Attempt struct {
 	Customer string           // that it goes to; "" for a create
 	Hash     string           // of the rendered customer that its bytes carry
 	Answered int64            // of the answer to an update that succeeded; 0 for none. It is kept, because reads may lag behind it
-	Rest     bool             // sent so often that it is not sent again before its time is over, or refused since
+	Rest     bool             // not to be sent again before its time is over: sent often enough, refused since, or to a service that does not remember bytes
 }
 
 // Refusal is a definite answer that was not what was asked for: the service

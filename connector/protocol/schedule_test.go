@@ -27,27 +27,26 @@ func beginLinked() state {
 // worlds are walked through, each with its share of the states.
 func worlds(weak weakness) []*world {
 	return []*world{
-		{name: "customers", start: begin(), strangers: true, edits: true, leaves: true, weak: weak},
-		{name: "updates", start: beginLinked(), strangers: true, edits: true, slow: true, refuses: true, weak: weak},
-		{name: "reads", start: beginLinked(), edits: true, leaves: true, slow: true, lags: true, weak: weak},
-		{name: "lists", start: beginUnread(), edits: true, leaves: true, lists: true, slow: true, weak: weak},
-		{name: "keys", start: begin(), strangers: true, leaves: true, rekeys: true, refuses: true, weak: weak},
-		{name: "restores", start: begin(), edits: true, leaves: true, restores: true, weak: weak},
-		{name: "mandates", start: beginLinked(), strangers: true, leaves: true, mandates: true, restores: true, weak: weak},
-		{name: "links", start: beginLinked(), leaves: true, mandates: true, restores: true, slow: true, again: AgainSame, weak: weak},
+		{name: "customers", share: 38, start: begin(), strangers: true, edits: true, leaves: true, weak: weak},
+		{name: "updates", share: 9, start: beginLinked(), strangers: true, edits: true, slow: true, refuses: true, weak: weak},
+		{name: "reads", share: 4, start: beginLinked(), edits: true, leaves: true, slow: true, lags: true, weak: weak},
+		{name: "lists", share: 14, start: beginUnread(), edits: true, leaves: true, lists: true, slow: true, weak: weak},
+		{name: "keys", share: 9, start: begin(), strangers: true, leaves: true, rekeys: true, refuses: true, weak: weak},
+		{name: "restores", share: 14, start: begin(), edits: true, leaves: true, restores: true, weak: weak},
+		{name: "mandates", share: 9, start: beginLinked(), strangers: true, leaves: true, mandates: true, restores: true, weak: weak},
+		{name: "links", share: 3, start: beginLinked(), leaves: true, mandates: true, restores: true, slow: true, again: AgainSame, weak: weak},
 	}
 }
 
-// shares of the states, in percent, in the order of the worlds.
-var shares = []int{38, 9, 4, 14, 9, 14, 9, 3}
-
-// covers F04, F05, F06, F08, F43, F49, F50, F61, F64, S1, S2, S3, S4
+// TestEverySchedule walks, with the states that it is given by itself, through every
+// schedule of up to ten moves among customers and of seven to thirteen elsewhere; the
+// worlds of reads and links are walked through whole.
 func TestEverySchedule(t *testing.T) {
 	t.Parallel()
-	for i, w := range worlds(none) {
+	for _, w := range worlds(none) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			f := w.search(*most*shares[i]/100, true)
+			f := w.search(*most*w.share/100, true)
 			t.Log(f)
 			if f.law != "" {
 				t.Errorf("%s:%s", f.law, retell(f.story))
@@ -62,7 +61,6 @@ var weaker = []weakness{
 	replayLeft, askAgain, noLookBeforeLink, linkOver, lagIsGone, answerIsShown, othersForgotten, linksForgotten,
 }
 
-// covers S1, S3, S4, F05, F64
 func TestEveryWeakerProtocolIsCaught(t *testing.T) {
 	t.Parallel()
 	if scale > 1 {

@@ -47,7 +47,6 @@ func included() Facts {
 
 var create = Attempt{Seq: 11, Action: connector.ActionCreate, Hash: "wanted"}
 
-// covers F04, S1, S3
 func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
 	t.Parallel()
 	t.Run("of the first record", func(t *testing.T) {
@@ -86,7 +85,6 @@ func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
 	})
 }
 
-// covers F04, S1
 func TestACustomerThatIsFoundIsNoAnswerToTheCreate(t *testing.T) {
 	t.Parallel()
 	first := included()
@@ -106,7 +104,6 @@ func TestACustomerThatIsFoundIsNoAnswerToTheCreate(t *testing.T) {
 	})
 }
 
-// covers S6, V2
 func TestAnOldUpdateNeverStaysUnnoticed(t *testing.T) {
 	t.Parallel()
 	f := included()
@@ -137,7 +134,6 @@ func TestAnOldUpdateNeverStaysUnnoticed(t *testing.T) {
 	})
 }
 
-// covers F57, F58
 func TestACancelledMandateIsReplacedOnlyOnAPersonsWord(t *testing.T) {
 	t.Parallel()
 	f := included()
@@ -169,7 +165,6 @@ func TestACancelledMandateIsReplacedOnlyOnAPersonsWord(t *testing.T) {
 	}
 }
 
-// covers F64
 func TestWhatWasReadBeforeARestoreProvesNothing(t *testing.T) {
 	t.Parallel()
 	f := included()

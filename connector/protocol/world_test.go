@@ -161,18 +161,19 @@ var (
 // world says which moves there are, and which rules are weaker than they should be.
 type world struct {
 	name      string
+	share     int // of the states that are walked through, in percent
 	start     state
-	strangers bool // others make customers, delete them, rename them, take the key off and put it back
-	edits     bool // the records change their values
-	leaves    bool // the records leave, and come back
-	rekeys    bool // the first record may get another key
-	lists     bool // lists that miss a customer once, or lag behind what was just made
-	slow      bool // reads that others overtake
-	lags      bool // reads that show a customer as it was before the newest update
-	refuses   bool // the service refuses a request
-	mandates  bool // the mandate lane; payers and others who sign, cancel and make mandates
-	again     Again
-	restores  bool // the ledger is put back to an earlier copy, once
+	strangers bool  // others make customers, delete them, rename them, take the key off and put it back
+	edits     bool  // the records change their values
+	leaves    bool  // the records leave, and come back
+	rekeys    bool  // the first record may get another key
+	lists     bool  // lists that miss a customer once, or lag behind what was just made
+	slow      bool  // reads that others overtake
+	lags      bool  // reads that show a customer as it was before the newest update
+	refuses   bool  // the service refuses a request
+	mandates  bool  // the mandate lane; payers and others who sign, cancel and make mandates
+	again     Again // what asking again for a mandate is known to do
+	restores  bool  // the ledger is put back to an earlier copy, once
 	weak      weakness
 
 	watch func(before, after *state, m move) // sees every move; nil for nobody
