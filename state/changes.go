@@ -242,16 +242,30 @@ func (tx *Tx) Attempt(run int64, c Change) (Attempt, error) {
 // ErrCustomerTaken means that a customer is linked to another payer already.
 var ErrCustomerTaken = errors.New("the customer is linked to another payer")
 
+// ErrLinkedAlready means that a payer is linked to another customer by now.
+var ErrLinkedAlready = errors.New("the payer is linked to another customer")
+
 // LinkPayer links a payer to a customer. to is LinkCreating after a create was
-// answered, LinkLinked when a read has confirmed the customer.
+// answered, LinkLinked when a read has confirmed the customer. It fails with
+// ErrLinkedAlready for a payer that has another customer: an answer that comes late moves
+// no link.
 func (tx *Tx) LinkPayer(p Payer, billingID string, to connector.LinkState) error {
 	n, err := tx.count(`UPDATE payers SET billing_id = ?1, link_state = ?2, updated_at = ?3 WHERE connection = ?4 AND source_id = ?5
+		AND (billing_id IS NULL OR billing_id = ?1)
 		AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?1 AND (other.connection <> ?4 OR other.source_id <> ?5))`,
 		billingID, to, stamp(tx.now), p.Connection, p.SourceID)
-	if err == nil && n == 0 {
-		return ErrCustomerTaken
+	if err != nil || n > 0 {
+		return err
 	}
-	return err
+	var linked bool
+	if err := tx.row([]any{&linked}, "SELECT EXISTS (SELECT 1 FROM payers WHERE connection = ? AND source_id = ? AND billing_id IS NOT NULL AND billing_id <> ?)",
+		p.Connection, p.SourceID, billingID); err != nil {
+		return fmt.Errorf("look whom payer %s is linked to: %w", p.SourceID, err)
+	}
+	if linked {
+		return ErrLinkedAlready
+	}
+	return ErrCustomerTaken
 }
 
 // CloseDone closes a change as done. For a customer's change, what it wanted is

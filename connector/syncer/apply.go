@@ -532,12 +532,16 @@ func (r *run) settleCreate(ctx context.Context, c state.Change, a attempt, err e
 	return r.settleFault(ctx, c, err)
 }
 
-// record writes a definite answer; an answer that names another payer's customer
-// is held for a person (fault F07).
+// record writes a definite answer; an answer that names another payer's customer, or
+// comes when the payer has another customer by now, is held for a person (fault F07).
 func (r *run) record(ctx context.Context, c state.Change, write func(*state.Tx) error) error {
 	err := r.Ledger.Do(context.WithoutCancel(ctx), write)
-	if errors.Is(err, state.ErrCustomerTaken) {
+	switch {
+	case errors.Is(err, state.ErrCustomerTaken):
 		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, "")
+	case errors.Is(err, state.ErrLinkedAlready):
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyDoubled,
+			"The request that makes the customer was answered when the record had another one already. Decide which one is right.")
 	}
 	return err
 }

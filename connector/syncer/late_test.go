@@ -1,6 +1,7 @@
 package syncer_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
+	"payersync/state"
 )
 
 // The stories of this file have requests that arrive after all that is known of
@@ -175,5 +178,31 @@ func TestAKeyWhoseCustomerLostItIsAnothersUntilAPersonSaysSo(t *testing.T) {
 	}
 	if got := len(w.service.Customers()); got != 1 {
 		t.Errorf("%d customers, want the one", got)
+	}
+}
+
+// The answer to a create comes when its record has another customer: a process that had
+// lost its lock gets it, say. The link stays where it is, and a person is told.
+//
+// covers F07, S2
+func TestAnAnswerThatComesLateMovesNoLink(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	m := meddle(w)
+	other := w.add(`{"name":"Northwind"}`)
+	w.syncer.Settings.Adopt = syncer.AdoptExact
+	m.onMade = func() {
+		p := w.payer("A1")
+		if err := w.ledger.Do(context.Background(), func(tx *state.Tx) error { return tx.LinkPayer(p, other, connector.LinkLinked) }); err != nil {
+			t.Error(err)
+		}
+	}
+	w.run()
+	if got := w.payer("A1").BillingID; got != other {
+		t.Errorf("A1 is linked to %q, want %q still", got, other)
+	}
+	if got := w.attention()["A1"]; got != string(connector.ReasonKeyDoubled) {
+		t.Errorf("A1 needs a person for %q, want key_doubled", got)
 	}
 }
