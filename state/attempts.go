@@ -109,13 +109,6 @@ func (l *Ledger) CreatesUnderWay(ctx context.Context, key connector.Key, arrived
 const createsUnderWay = `SELECT connection, source_id, ticket, sent_at FROM attempts
 	WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' AND sent_at > coalesce(?, '')`
 
-// LinksUnderWay returns the tickets of the requests for a signing link of a customer that
-// were sent after arrived and that nobody has answered.
-func (l *Ledger) LinksUnderWay(ctx context.Context, billingID string, arrived time.Time) ([]int64, error) {
-	return list(ctx, l, "SELECT ticket FROM attempts WHERE billing_id = ? AND action = 'link' AND ended = '' AND sent_at > ? ORDER BY attempt_id",
-		[]any{billingID, stamp(arrived)}, func(ticket *int64) []any { return []any{ticket} })
-}
-
 // ErrKeyUnderWay means that another request which may still arrive makes a customer
 // with the key.
 var ErrKeyUnderWay = errors.New("a create with the same key may still arrive")

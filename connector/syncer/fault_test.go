@@ -1255,7 +1255,6 @@ func TestARunTakesLostLinksUpWhereTheServiceGivesTheSameMandate(t *testing.T) {
 		t.Errorf("%d records need a person; a run asked again although it is not known what that does", n)
 	}
 	w.syncer.Settings.SameMandate = true
-	w.clock.advance(time.Hour) // whatever was asked for has arrived
 	w.complete(w.run())
 	mandates, err := w.ledger.Mandates(t.Context(), state.Filter{})
 	if n := len(w.attention()); n != 0 || len(mandates) != 8 || err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"payersync/connector"
-	"payersync/connector/protocol"
 	"payersync/connector/reconcile"
 	"payersync/state"
 )
@@ -31,67 +30,30 @@ func (r *run) applyLink(ctx context.Context, c state.Change) error {
 	return err
 }
 
-// lookAndRequest does what package protocol says is next for the customer's mandate,
-// after a look at the customer, unless it is known to have none.
+// lookAndRequest asks for a link after a look at the customer, unless it is known
+// to have no mandate.
 func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) error {
-	var mandate *connector.Mandate
-	if !known {
-		fetched, err := r.observe(ctx, c, connector.CauseLink)
-		if err != nil || fetched == nil {
+	if known {
+		return r.requestLink(ctx, c)
+	}
+	fetched, err := r.observe(ctx, c, connector.CauseLink)
+	switch {
+	case err != nil || fetched == nil:
+		return err
+	case fetched.Mandate != nil:
+		lost, err := r.lost(ctx, *fetched.Mandate)
+		if err != nil {
 			return err
 		}
-		mandate = fetched.Mandate
-	}
-	f, err := r.gatherMandate(ctx, c, mandate)
-	if err != nil {
-		return err
-	}
-	switch step := protocol.Asking(f); {
-	case step.Do == protocol.AskLink:
-		return r.requestLink(ctx, c)
-	case step.Do == protocol.Wait && c.State == connector.ChangePending:
-		return nil // an earlier request may still arrive
-	case step.Do == protocol.Wait:
-		return r.closeWith(ctx, c, connector.ChangeUnknown, step.Reason, "The request for a signing link got no answer, and may still arrive. When that is over, the customer is looked at again.")
-	case mandate != nil:
-		return r.closeKnown(ctx, c, *mandate)
-	}
-	return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown, "Asked for a signing link several times without an answer.")
-}
-
-// gatherMandate gathers what is known of the mandate of a linked payer whose customer
-// was read just now, or made by this very run.
-func (r *run) gatherMandate(ctx context.Context, c state.Change, m *connector.Mandate) (protocol.Facts, error) {
-	key := c.Payer.Key.String()
-	f := protocol.Facts{
-		Key:    key,
-		Record: protocol.Record{Standing: protocol.Included, Key: key, Mandate: true},
-		Link:   protocol.Link{Customer: c.Payer.BillingID},
-		Look:   protocol.Look{Seq: readNow, Shows: protocol.Ours, Now: true},
-	}
-	f.Mandate.Approved = true // it is in a plan that passed
-	if r.Settings.SameMandate {
-		f.Mandate.Again = protocol.AgainSame
-	}
-	if c.Attempts >= linkTries {
-		f.Mandate.Worn = readNow
-	}
-	if m != nil {
-		lost, err := r.lost(ctx, *m)
-		if err != nil {
-			return f, err
+		if lost && r.Settings.SameMandate && c.Attempts < linkTries {
+			return r.requestLink(ctx, c)
 		}
-		f.Mandate.Status, f.Mandate.Link = m.Status, !lost
+		return r.closeKnown(ctx, c, *fetched.Mandate)
+	case c.Attempts >= linkTries:
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown, "Asked for a signing link several times without an answer.")
 	}
-	sent, err := r.Ledger.LinksUnderWay(ctx, c.Payer.BillingID, r.Ledger.Now().Add(-r.Settings.ResendWithin))
-	for _, ticket := range sent {
-		f.Attempts = append(f.Attempts, protocol.Attempt{Seq: ticket, Action: connector.ActionLink, Customer: c.Payer.BillingID})
-	}
-	return f, err
+	return r.requestLink(ctx, c)
 }
-
-// readNow stands for the ticket of the look at a customer right before it is decided on.
-const readNow = 1
 
 // closeSeen closes a request that was sent while the payer was linked, and whose
 // mandate has been seen since.

@@ -19,7 +19,6 @@ CREATE TABLE attempts (
 ) STRICT;
 CREATE INDEX attempts_open_creates ON attempts (key_name, key_value) WHERE action = 'create' AND ended = '';
 CREATE INDEX attempts_updates ON attempts (billing_id, sent_at) WHERE action = 'adopt' OR action = 'update';
-CREATE INDEX attempts_open_links ON attempts (billing_id) WHERE action = 'link' AND ended = '';
 CREATE INDEX attempts_change ON attempts (change_id);
 
 -- What was sent before there were attempts, and whose answer is not known.
