@@ -1,11 +1,11 @@
-# Build: no cgo, so that the result needs no libc. To pin the builder, give its
-# digest, which names one image for good where a tag moves:
+# Build: no cgo, so that the result needs no libc. The digest names one image of the
+# official repository for good, where a tag moves; the tag beside it is for people. To
+# take a newer one, write both anew:
 #
-#   docker buildx imagetools inspect golang:1.26        # prints the digest
-#   docker build --build-arg BUILDER=golang:1.26@sha256:… -t payersync .
+#   docker buildx imagetools inspect golang:1.26.8-bookworm        # prints the digest
 #
 # What runs is made from scratch, which is no image and needs no digest.
-ARG BUILDER=golang:1.26
+ARG BUILDER=golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d
 FROM ${BUILDER} AS build
 WORKDIR /src
 COPY go.mod go.sum ./
