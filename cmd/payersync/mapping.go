@@ -10,6 +10,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting/quickbooks"
 	"payersync/connector/accounting/xero"
+	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
 )
 
@@ -33,7 +34,7 @@ func (a *app) mappingSession(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.syncer = &syncer.Syncer{Ledger: s.ledger, Settings: s.cfg.settings()}
+	s.syncer = &syncer.Syncer{Ledger: s.ledger, Reconciler: &reconcile.Reconciler{Ledger: s.ledger, Lookup: s.cfg.lookup()}, Settings: s.cfg.settings()}
 	return s, nil
 }
 
