@@ -8,7 +8,7 @@ import (
 	"payersync/connector"
 )
 
-// covers F05, S1, S2
+// covers F05, F99, S1, S2
 func TestAKeyIsNotCreatedWhileAnotherCreateWithItMayStillArrive(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -68,7 +68,7 @@ var leaves = map[string]func(*books){
 // found, or two, that double it. They are deleted, the record leaves, and another one
 // has the key. The first request is still on its way, so no second one is sent.
 //
-// covers F05, S1, S2
+// covers F05, F99, S1, S2
 func TestALateCreateKeepsItsKeyWhateverWasFoundMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, typed := range []int{0, 1, 2} {
@@ -115,7 +115,7 @@ func TestALateCreateKeepsItsKeyWhateverWasFoundMeanwhile(t *testing.T) {
 // An update gets no answer after one attempt, and is given up because the key is off
 // the customer for a moment. A newer one is confirmed; then the old one arrives.
 //
-// covers F05, S6, L1
+// covers F05, F99, S6, L1
 func TestALateUpdateIsUndoneAfterANewerOneWasConfirmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

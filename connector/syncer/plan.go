@@ -316,7 +316,7 @@ func (r *run) decideConflict(ctx context.Context, d state.Decision, p state.Paye
 }
 
 // decideNew decides on a payer that has no customer yet: what is known of its key is
-// gathered, and package protocol says what is next. A create of another record whose
+// gathered, and package protocol says what is next (RULES.md#who-has-the-key). A create of another record whose
 // time is over is looked for once.
 func (r *run) decideNew(ctx context.Context, d state.Decision, res mapping.Result) (state.Decision, error) {
 	d.Topic = state.TopicLink
