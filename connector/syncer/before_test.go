@@ -48,7 +48,7 @@ func theVersionBefore(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string][]byte{w.path: ledger, w.path + ".key": read("payersync.db.key")} {
+	for name, b := range map[string][]byte{w.path: ledger, w.path + ".key": read("ledger-key.txt")} {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
