@@ -664,6 +664,9 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 	if err != nil || fetched == nil {
 		return err
 	}
+	if c.Payer.LinkState == connector.LinkCreating && len(fetched.ExternalData) == 0 {
+		return nil // a new customer that does not show its key yet: told, and looked at again
+	}
 	if carried, has := fetched.ExternalData[c.Payer.Key.Name]; !has || carried != c.Payer.Key.Value {
 		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyRemoved, "")
 	}

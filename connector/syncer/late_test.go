@@ -206,3 +206,37 @@ func TestAnAnswerThatComesLateMovesNoLink(t *testing.T) {
 		t.Errorf("A1 needs a person for %q, want key_doubled", got)
 	}
 }
+
+// A customer that was just made loses its key before it was ever read back. The update
+// that meets it waits, and is sent when the key is there again.
+//
+// covers F08, V2
+func TestAnUpdateOfANewCustomerWaitsUntilThatShowsItsKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.EmptyBody, Method: http.MethodGet, Path: "/api/customers/*"})
+	w.run() // makes it, and cannot read it back
+	w.service.ClearFaults()
+	made := w.service.Customers()[0]
+	if err := w.service.Edit(made.ID, json.RawMessage(`{"name":"Northwind"}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.clock.advance(time.Hour)
+	if res := w.run(); res.Outcome == connector.RunComplete {
+		t.Errorf("the run is complete although an update waits: %+v", res.Counts)
+	}
+	if w.attention()["A1"] == "" {
+		t.Error("nobody is told")
+	}
+	if err := w.service.Edit(made.ID, made.Raw); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(time.Hour)
+	w.run()
+	w.complete(w.run())
+	if got := w.byKey()["A1"].Name; got != "Northwind Ltd" {
+		t.Errorf("the customer is called %q for good, want Northwind Ltd", got)
+	}
+}
