@@ -465,6 +465,14 @@ func (tx *Tx) closeChange(run, id int64, to connector.ChangeState, reason connec
 	return errors.Join(err, notPending(n, id))
 }
 
+// OutcomeUnknown reports whether a change of the payer's customer was sent and it is not
+// known whether it took effect.
+func (tx *Tx) OutcomeUnknown(p Payer) (open bool, err error) {
+	err = tx.row([]any{&open}, `SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ? AND source_id = ? AND lane = 'customer' AND state = 'unknown')`,
+		p.Connection, p.SourceID)
+	return open, err
+}
+
 // Ticket returns the next read ticket. A read whose ticket was taken later
 // started later, in every process that shares the ledger.
 func (tx *Tx) Ticket() (ticket int64, err error) {

@@ -172,8 +172,15 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 			return err
 		}
 	}
-	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicLink,
-		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown)
+	if err := tx.ClearAttention(p.Connection, p.SourceID, state.TopicLink,
+		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown); err != nil {
+		return err
+	}
+	open, err := tx.OutcomeUnknown(p)
+	if err != nil || !open {
+		return err
+	}
+	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "") // what was told in its place is over
 }
 
 func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {

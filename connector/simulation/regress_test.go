@@ -57,6 +57,25 @@ var regressions = []struct {
 	{36101926, "the judge wanted a look after a request that was made while this one was under way"},
 	{37034281, "a create could not be taken up again beside what was planned meanwhile, and no plan was made any more"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
+	{63000554, "a create that was refused after it had been looked for was taken up again for good"},
+}
+
+// amendedRegressions are such seeds with amends.
+var amendedRegressions = []struct {
+	seed uint64
+	was  string
+}{
+	{70001880, "an update of a new customer that lost its key for a while was never sent again"},
+	{70003593, "nobody was told of an update without an answer, once the key of its customer had been off and back"},
+}
+
+func TestSeedsWithAmendsThatFailedOnceHold(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	for _, r := range amendedRegressions {
+		if o := play(t, draw(r.seed).amended(), tmpl, randomStory); o.failed() {
+			t.Errorf("again: %s\n%s", r.was, o.report(60))
+		}
+	}
 }
 
 func TestSeedsThatFailedOnceHold(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,6 +30,7 @@ var (
 
 // TestMain trades memory for speed: worlds are many and small.
 func TestMain(m *testing.M) {
+	flag.BoolVar(&amends, "amends", true, "let one seed of three have amends")
 	flag.StringVar(&troubles, "troubles", drawnTroubles, "the troubles that seeds draw: all, none, or kinds with commas between")
 	flag.Parse()
 	debug.SetGCPercent(800)
@@ -105,7 +107,7 @@ func playMany(t *testing.T, first uint64, sum *tally) {
 	tmpl := newTemplate(t, memoryDir(t))
 	var failures atomic.Int64
 	each(t, *seeds, func(t *testing.T, i int) bool {
-		o := play(t, draw(first+uint64(i)).amended(), tmpl, randomStory)
+		o := play(t, drawn(first+uint64(i)), tmpl, randomStory)
 		sum.add(o.counts, 1)
 		if !o.failed() {
 			return true
@@ -126,7 +128,7 @@ func farm(t *testing.T, first uint64, sum *tally) {
 	for n := range *processes {
 		begin, end := *seeds*n / *processes, *seeds*(n+1) / *processes
 		file := filepath.Join(t.TempDir(), "tally.json")
-		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSimulation$", "-test.timeout", "0", "-processes", "1", "-troubles", troubles,
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSimulation$", "-test.timeout", "0", "-processes", "1", "-troubles", troubles, "-amends="+strconv.FormatBool(amends),
 			"-from", fmt.Sprint(first+uint64(begin)), "-seeds", fmt.Sprint(end-begin), "-shrink="+fmt.Sprint(*shrinking), "-tally", file)
 		c.Env = append(os.Environ(), "GOMAXPROCS=1")
 		wg.Go(func() {
@@ -163,6 +165,17 @@ func gather(t *testing.T, file string, sum *tally) {
 	sum.add(one.Counts, one.Worlds)
 }
 
+// amends says whether seeds may have some.
+var amends bool
+
+// drawn is the plan of a seed as the command line wants it.
+func drawn(seed uint64) plan {
+	if !amends {
+		return draw(seed)
+	}
+	return draw(seed).amended()
+}
+
 // rare are states that a run of enough seeds must have reached: one that never
 // does tests nothing of what hangs on them.
 var rare = []string{
@@ -173,7 +186,6 @@ var rare = []string{
 	"a plan above the limits", "a waiting plan approved",
 	"attention key_doubled", "attention key_removed", "attention customer_missing", "attention likeness", "attention key_shared",
 	"attention foreign_change", "attention rejected", "attention link_lost", "attention mandate_cancelled", "attention outcome_unknown",
-	"attention key_under_way", "amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves,
 }
 
 // rareTroubles are those of them that only seeds with every trouble reach.
@@ -182,6 +194,9 @@ var rareTroubles = []string{
 	"trouble: clock ahead", "trouble: the clock put right", "trouble: copied back", "trouble: late look", "trouble: begins inside a list pass",
 	"trouble: a customer that lives was not found", "trouble: a list that lacked whom the ledger knew", "trouble: a list that showed no key of whom the ledger knew",
 }
+
+// rareAmends are those that only seeds with amends reach.
+var rareAmends = []string{"amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves}
 
 // enoughSeeds is from how many seeds on every rare state must be reached.
 const enoughSeeds = 3000
@@ -195,6 +210,9 @@ func (t *tally) report(test *testing.T) {
 	if troubles == "all" {
 		wanted = slices.Concat(rare, rareTroubles)
 	}
+	if amends {
+		wanted = slices.Concat(wanted, rareAmends)
+	}
 	for _, what := range wanted {
 		if t.Counts[what] == 0 && t.Worlds >= enoughSeeds {
 			test.Errorf("no seed of %d reached %q: nothing was tested there", t.Worlds, what)
@@ -203,7 +221,7 @@ func (t *tally) report(test *testing.T) {
 }
 
 func playOne(t *testing.T, tmpl template, seed uint64) {
-	o := play(t, draw(seed).amended(), tmpl, randomStory)
+	o := play(t, drawn(seed), tmpl, randomStory)
 	if !o.failed() {
 		t.Logf("seed %d holds; log hash %016x", seed, o.hash)
 		return
