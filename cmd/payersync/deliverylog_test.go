@@ -25,7 +25,7 @@ func from(block string, outcome server.Outcome) server.Event {
 func TestWhatComesAgainIsCountedUntilTheMinuteEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out output
 		log, err := newLog(&out, "debug", "text", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -37,11 +37,10 @@ func TestWhatComesAgainIsCountedUntilTheMinuteEnds(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			var got []string
-			for line := range strings.Lines(out.String()) {
+			for line := range strings.Lines(out.take()) {
 				_, rest, _ := strings.Cut(strings.TrimSpace(line), "level=")
 				got = append(got, rest)
 			}
-			out.Reset()
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("log (-want +got):\n%s", diff)
 			}

@@ -45,6 +45,14 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
+// take returns what was written since the last time.
+func (o *output) take() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer o.text.Reset()
+	return o.text.String()
+}
+
 // result is how a process ended.
 type result struct {
 	code        int // -1 when a signal ended it
