@@ -77,5 +77,16 @@ var Reasons = map[Reason]Explanation{
 // Sentence returns what is the matter, in plain words.
 func (r Reason) Sentence() string { return Reasons[r].Sentence }
 
+// RestsOnOthers reports whether what others do can take the reason away: other records
+// that have the key, other customers, or the list of them. A payer's own record, customer
+// and requests do not count.
+func (r Reason) RestsOnOthers() bool {
+	switch r {
+	case ReasonKeyShared, ReasonKeyUnderWay, ReasonLikeness, ReasonKeyDoubled, ReasonOtherKey, ReasonKeyUnsettled:
+		return true
+	}
+	return false
+}
+
 // Next returns what to do about it.
 func (r Reason) Next() string { return Reasons[r].Next }

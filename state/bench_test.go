@@ -150,7 +150,6 @@ func BenchmarkSavePageUnchanged(b *testing.B) {
 func BenchmarkCandidatesUnchanged(b *testing.B) {
 	d, _, _ := benchBook(b)
 	for b.Loop() {
-		d.do(func(tx *Tx) error { return tx.Replan(acme) })
 		n, err := d.UnlinkedCandidates(b.Context(), acme, mapping, 0)
 		if err != nil || n != 0 {
 			b.Fatalf("%d candidates, %v", n, err)

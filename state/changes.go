@@ -405,7 +405,7 @@ func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason co
 	if c.Lane == LaneMandate {
 		topic = TopicMandate
 	}
-	return tx.SetAttention(p.Connection, p.SourceID, topic, reason, detail)
+	return errors.Join(tx.Rest(p.Connection, p.SourceID, reason), tx.SetAttention(p.Connection, p.SourceID, topic, reason, detail))
 }
 
 // closeCreate gives the key of a payer free whose create ended without a

@@ -7,16 +7,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-
-	"payersync/connector"
 )
 
 // missable are the records whose absence from a complete reading means something:
 // those that a plan has looked at, without the deleted ones and those that could
 // not be read, whose ids may be the numbers of their lines.
-const missable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND NOT EXISTS (
-	SELECT 1 FROM attention a WHERE a.connection = source_records.connection AND a.source_id = source_records.source_id
-	  AND a.topic = 'record' AND a.reason = '` + string(connector.ReasonRecordUnreadable) + `')`
+const missable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND unreadable = 0`
 
 // MissingCount returns how many of the known records the run, which has read
 // everything, did not meet, and how many are known.

@@ -36,6 +36,7 @@ func TestOnlyRecordsThatAPlanLookedAtCanBeMissing(t *testing.T) {
 		d.planCreate(first, acme, fmt.Sprint("c", i))
 	}
 	bad := record("line 9", "no row")
+	bad.Problem = "The line has too few fields."
 	d.save(first, acme, record("never planned", "x"), bad)
 	d.decide(first, acme, Decision{SourceID: bad.SourceID, ContentHash: bad.Hash(), Verdict: Held, Topic: TopicRecord, Reason: connector.ReasonRecordUnreadable})
 	d.closeRun(first, connector.RunComplete)

@@ -83,8 +83,8 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	if err := tx.holds(run); err != nil {
 		return err
 	}
-	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = 0
-		WHERE connection = ? AND source_id = ?`, d.ContentHash, mapping, d.Verdict, connection, d.SourceID); err != nil {
+	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = 0, rests = ?
+		WHERE connection = ? AND source_id = ?`, d.ContentHash, mapping, d.Verdict, d.Reason.RestsOnOthers(), connection, d.SourceID); err != nil {
 		return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
 	}
 	if d.Key.Value != "" {
@@ -269,7 +269,7 @@ func (tx *Tx) HoldSharedKeys(connection string) error {
 		if err := tx.dropPlanned(connection, p.SourceID, LaneCustomer, LaneMandate); err != nil {
 			return err
 		}
-		if err := tx.exec("UPDATE source_records SET decision = 'held' WHERE connection = ? AND source_id = ?", connection, p.SourceID); err != nil {
+		if err := tx.exec("UPDATE source_records SET decision = 'held', rests = 1 WHERE connection = ? AND source_id = ?", connection, p.SourceID); err != nil {
 			return err
 		}
 		if p.BillingID == "" && p.LinkState != connector.LinkCreating {

@@ -36,13 +36,13 @@ func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error
 		return err
 	}
 	return tx.exec(`INSERT INTO source_records
-		(connection, source_id, content_hash, record, state, source_time, origin, last_seen_run, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+		(connection, source_id, content_hash, record, state, unreadable, source_time, origin, last_seen_run, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
-		  state = excluded.state, source_time = excluded.source_time, origin = excluded.origin,
+		  state = excluded.state, unreadable = excluded.unreadable, source_time = excluded.source_time, origin = excluded.origin,
 		  last_seen_run = excluded.last_seen_run, updated_at = excluded.updated_at`,
 		connection, r.SourceID, hash, tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
-		r.State, stamp(r.UpdatedAt), r.Origin, run, stamp(tx.now))
+		r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, run, stamp(tx.now))
 }
 
 // DropUnseen forgets what was to be done for records that a complete read of a
@@ -59,8 +59,8 @@ func (tx *Tx) DropUnseen(run int64, connection string) error {
 	for _, query := range []string{
 		`UPDATE changes SET state = 'void', updated_at = ?3 WHERE connection = ?1 AND state = 'pending' AND ` + fmt.Sprintf(unseen, "changes"),
 		`DELETE FROM attention WHERE connection = ?1 AND ?3 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT ` + fmt.Sprintf(known, "attention"),
-		`UPDATE source_records SET planned_hash = '', replan = 0, decision = CASE WHEN ` + fmt.Sprintf(known, "source_records") + ` THEN decision ELSE 'none' END
-			WHERE connection = ?1 AND last_seen_run <> ?2 AND (planned_hash <> '' OR replan = 1) AND ?3 <> ''`,
+		`UPDATE source_records SET planned_hash = '', replan = 0, rests = 0, decision = CASE WHEN ` + fmt.Sprintf(known, "source_records") + ` THEN decision ELSE 'none' END
+			WHERE connection = ?1 AND last_seen_run <> ?2 AND (planned_hash <> '' OR replan = 1 OR rests = 1) AND ?3 <> ''`,
 	} {
 		if err := tx.exec(query, connection, run, stamp(tx.now)); err != nil {
 			return fmt.Errorf("drop what was planned for rows that are gone: %w", err)
@@ -79,7 +79,7 @@ type Candidate struct {
 
 // Candidates returns up to limit records after source id after, in order, which
 // changed since they were last planned, were last planned with another mapping,
-// or whose surroundings may have changed. A record with an open frozen or
+// or whose surroundings may have changed; those that rest on others always. A record with an open frozen or
 // unknown change is left out: its sent bytes come first. seenBy narrows the
 // records to those that a run has read; 0 takes all.
 func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, seenBy int64, after string, limit int) ([]Candidate, error) {
@@ -87,7 +87,7 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 		SELECT r.source_id, r.content_hash, r.record, `+payerColumns+`
 		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 		WHERE r.connection = ?1 AND r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0)
-		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1)
+		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1 OR r.rests = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
 		                  AND c.lane = 'customer' AND c.state IN ('frozen', 'unknown'))
 		ORDER BY r.source_id`+limitTo, connection, after, seenBy, mapping, limit)
@@ -135,18 +135,9 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string, seenBy int64) (n int, err error) {
 	err = l.queryRow(ctx, `
 		SELECT count(*) FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
-		WHERE r.connection = ?1 AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?2 OR r.replan = 1)
+		WHERE r.connection = ?1 AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?2 OR r.replan = 1 OR r.rests = 1)
 		  AND p.billing_id IS NULL AND (r.last_seen_run = ?3 OR ?3 = 0)`, connection, mapping, seenBy).Scan(&n)
 	return n, err
-}
-
-// Replan marks every record of the connection whose payer waits on facts that
-// may have changed since (a shared key, a likeness, a doubled key, a customer that
-// was not found), so that the next plan looks at it again.
-func (tx *Tx) Replan(connection string) error {
-	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND replan = 0 AND source_id IN (
-		SELECT a.source_id FROM attention a WHERE a.connection = ?1
-		AND a.reason IN (`+replanReasons+`))`, connection)
 }
 
 // ReplanLost marks every record of the connection whose signing link was lost, so
@@ -156,9 +147,14 @@ func (tx *Tx) ReplanLost(connection string) error {
 		SELECT p.source_id FROM payers p WHERE p.connection = ?1 AND p.link_state = 'linked' AND `+lostLink+`)`, connection)
 }
 
-// replanReasons are the reasons that facts beside the record and the mapping can
-// take away.
-const replanReasons = "'key_shared', 'key_under_way', 'likeness', 'key_doubled', 'other_key', 'key_unsettled'"
+// Rest notes for which reason a record is held back: when that rests on others, every plan
+// looks at the record again until it is over.
+func (tx *Tx) Rest(connection, sourceID string, reason connector.Reason) error {
+	if !reason.RestsOnOthers() {
+		return nil
+	}
+	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0", connection, sourceID)
+}
 
 // ReplanRecord makes the next plan look at one record again and reports false
 // when there is no such record.

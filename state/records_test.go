@@ -178,7 +178,7 @@ func TestARecordWithASentChangeIsNoCandidate(t *testing.T) {
 	}
 }
 
-func TestReplanLooksAgainOnlyAtThoseWhoWaitForFacts(t *testing.T) {
+func TestEveryPlanLooksAgainOnlyAtThoseWhoRestOnOthers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	run := d.run(acme)
@@ -191,7 +191,6 @@ func TestReplanLooksAgainOnlyAtThoseWhoWaitForFacts(t *testing.T) {
 		d.save(run, acme, r)
 		d.decide(run, acme, Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Held, Topic: TopicRecord, Reason: reason})
 	}
-	d.do(func(tx *Tx) error { return tx.Replan(acme) })
 	if diff := cmp.Diff([]string{"c1", "c2", "c3", "c4", "c5"}, ids(d.candidates(acme, mapping))); diff != "" {
 		t.Errorf("replanned (-want +got):\n%s", diff)
 	}

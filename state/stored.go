@@ -53,8 +53,7 @@ const (
 
 // storedColumns are what scanStored reads; ?1 is the connection, ?2 the mapping.
 var storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + `, r.decision,
-	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND NOT EXISTS (SELECT 1 FROM attention a
-	  WHERE a.connection = r.connection AND a.source_id = r.source_id AND a.reason IN (` + replanReasons + `)),
+	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
 	` + fmt.Sprintf(openChangeOf, LaneCustomer) + `, ` + fmt.Sprintf(openChangeOf, LaneMandate) + `,
 	p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m
 	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done')`

@@ -137,8 +137,13 @@ func TestARecordIsSettledUntilSomethingMayHaveChanged(t *testing.T) {
 		"its content":    {func(d *desk, run int64) { d.save(run, acme, record("c1", "other")) }, false},
 		"a pending link": {func(d *desk, run int64) { d.planLink(run, "c1", "b1") }, false},
 		"a word of ours": {func(d *desk, _ int64) { d.retry("c1") }, false},
-		"a doubled key":  {func(d *desk, _ int64) { d.attend("c1", connector.ReasonKeyDoubled) }, false},
-		"a missing name": {func(d *desk, _ int64) { d.attend("c1", connector.ReasonNameMissing) }, true},
+		"a doubled key": {func(d *desk, _ int64) {
+			d.do(func(tx *Tx) error { return tx.Rest(acme, "c1", connector.ReasonKeyDoubled) })
+		}, false},
+		"a missing name": {func(d *desk, _ int64) {
+			d.do(func(tx *Tx) error { return tx.Rest(acme, "c1", connector.ReasonNameMissing) })
+		}, true},
+		"what a person is told": {func(d *desk, _ int64) { d.attend("c1", connector.ReasonKeyDoubled) }, true},
 		"another mapping": {func(d *desk, _ int64) {
 			d.do(func(tx *Tx) error { return tx.exec("UPDATE source_records SET planned_mapping = 'other'") })
 		}, false},

@@ -184,7 +184,7 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 }
 
 func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {
-	if err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict); err != nil {
+	if err := errors.Join(tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict), tx.Rest(p.Connection, p.SourceID, reason)); err != nil {
 		return err
 	}
 	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, reason, "")

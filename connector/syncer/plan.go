@@ -25,13 +25,10 @@ const (
 // makePlan decides on every record that changed, or whose surroundings may have,
 // and gathers the pending changes into one plan.
 func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if err := tx.Replan(r.conn.Name); err != nil || !r.Settings.SameMandate {
-			return err
+	if r.Settings.SameMandate {
+		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.ReplanLost(r.conn.Name) }); err != nil {
+			return state.Plan{}, err
 		}
-		return tx.ReplanLost(r.conn.Name)
-	}); err != nil {
-		return state.Plan{}, err
 	}
 	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.seenBy())
 	if err != nil {
