@@ -49,7 +49,7 @@ var arrows = []arrow{
 	{"connector/worker", "connector connector/syncer connector/reconcile state", "mapping connector/accounting"},
 	{"mapping", "connector mapping/strict", ""},
 	{"mapping/strict", "connector", ""},
-	{"state", "connector state/files", ""},
+	{"state", "connector connector/protocol state/files", ""},
 	{"state/files", "", ""},
 	{"state/statetest", "connector state", ""},
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},

@@ -22,7 +22,8 @@ type AttemptEnd string
 // The ends of an attempt. There is no other: that a customer is found or doubled, and
 // what a person says or a record becomes, ends none.
 const (
-	AttemptAnswered AttemptEnd = "answered" // the service answered this very request
+	AttemptAnswered AttemptEnd = "answered" // the service answered this very request, and took it
+	AttemptRefused  AttemptEnd = "refused"  // it answered, and did not take it
 	AttemptUnsent   AttemptEnd = "unsent"   // it certainly never left
 	AttemptLooked   AttemptEnd = "looked"   // its time was over, and a look that began later showed that it had no effect
 )
@@ -47,23 +48,22 @@ func (tx *Tx) beginAttempt(c Change) (Attempt, error) {
 	return a, nil
 }
 
-// EndAttempt notes how an attempt ended. One that has ended stays as it is.
+// EndAttempt notes how an attempt ended. One that has ended stays as it is. An update
+// that is answered when a later one of its customer has left already has not ended: which
+// of the two took effect last is not known.
 func (tx *Tx) EndAttempt(a Attempt, end AttemptEnd) error {
 	ticket, err := tx.Ticket()
 	if err != nil {
 		return err
 	}
-	if err := tx.exec("UPDATE attempts SET ended = ?, end_ticket = ? WHERE attempt_id = ? AND ended = ''", end, ticket, a.ID); err != nil {
+	if err := tx.exec(`UPDATE attempts SET ended = ?1, end_ticket = ?2 WHERE attempt_id = ?3 AND ended = ''
+		AND (?1 <> 'answered' OR action = 'create' OR action = 'link' OR NOT EXISTS (
+		  SELECT 1 FROM attempts n WHERE n.billing_id = attempts.billing_id AND n.attempt_id > attempts.attempt_id AND (n.action = 'adopt' OR n.action = 'update')))`,
+		end, ticket, a.ID); err != nil {
 		return fmt.Errorf("note the end of attempt %d: %w", a.ID, err)
 	}
 	return nil
 }
-
-// mayUndo is the condition that update a of a customer may have taken effect after a
-// later one, and undone it: nobody answered it, or its answer came when the later one
-// had left already.
-const mayUndo = `((a.action = 'adopt' OR a.action = 'update') AND (a.ended = '' OR a.ended = 'answered' AND EXISTS (
-	SELECT 1 FROM attempts n WHERE (n.action = 'adopt' OR n.action = 'update') AND n.billing_id = a.billing_id AND n.attempt_id > a.attempt_id AND n.ticket < a.end_ticket)))`
 
 // LookedFor notes that a look which began when the time of all attempts of a change was
 // over has shown that none had an effect.

@@ -277,8 +277,13 @@ func (tx *Tx) CloseDone(run int64, c Change) error {
 	if c.Lane == LaneMandate {
 		return nil
 	}
-	if err := tx.setApplied(c.Payer.Connection, c.Payer.SourceID, c.Wanted); err != nil {
+	if err := tx.SetApplied(c.Payer, c.Wanted); err != nil {
 		return err
+	}
+	if c.Action == connector.ActionCreate {
+		if err := tx.Answered(c.Payer); err != nil {
+			return err
+		}
 	}
 	return tx.ClearAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink,
 		connector.ReasonOutcomeUnknown, connector.ReasonRejected, connector.ReasonForeignChange)
@@ -318,26 +323,6 @@ const movesAlways = `(
 		WHERE u.state = 'done' AND u.body IS NOT NULL AND u.action <> 'create'
 		  AND u.updated_at >= (SELECT min(f.updated_at) FROM foreign_moves s JOIN changes f ON f.change_id = s.change_id WHERE s.path = m.path))
 	FROM foreign_moves o WHERE o.path = m.path)`
-
-// CloseOverwritten closes an update that was answered, and that a read did not show
-// as it was sent: somebody changed the customer at once. What it wanted is the last
-// that the customer is known to have held of us. It does not count as applied, so
-// that the next change of the record is sent whatever it goes back to.
-func (tx *Tx) CloseOverwritten(run int64, c Change, detail string) error {
-	if err := tx.setApplied(c.Payer.Connection, c.Payer.SourceID, c.Wanted); err != nil {
-		return err
-	}
-	if err := tx.doubtApplied(c.Payer); err != nil {
-		return err
-	}
-	return tx.CloseWith(run, c, connector.ChangeFailed, connector.ReasonForeignChange, detail)
-}
-
-// doubtApplied notes that a customer may hold something else of us than what was
-// applied last, so that the next plan of its record plans an update in any case.
-func (tx *Tx) doubtApplied(p Payer) error {
-	return tx.exec("UPDATE payers SET applied_hash = '' WHERE connection = ? AND source_id = ?", p.Connection, p.SourceID)
-}
 
 // SentCreate returns what the create of a payer was frozen with whose customer was
 // found by its key, or nil when there is none with the payer's key.
@@ -379,21 +364,14 @@ func (tx *Tx) CloseFound(run int64, c Change) error {
 
 // CloseWith closes a change as failed, held or void, or leaves it unknown, and
 // says why on the payer. A create that will never be sent again gives the
-// payer's key free; an update that was sent before and is closed without its
-// outcome leaves in doubt what the customer holds of us.
+// payer's key free.
 func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
 	if err := tx.closeChange(run, c.ID, to, reason, detail); err != nil {
 		return err
 	}
 	p := c.Payer
-	switch {
-	case to == connector.ChangeUnknown || c.Lane == LaneMandate:
-	case c.Action == connector.ActionCreate:
+	if to != connector.ChangeUnknown && c.Action == connector.ActionCreate {
 		if err := tx.closeCreate(p); err != nil {
-			return err
-		}
-	case c.State != connector.ChangePending: // it was sent before, and nobody knows with what effect
-		if err := tx.doubtApplied(p); err != nil {
 			return err
 		}
 	}
@@ -429,28 +407,6 @@ func (tx *Tx) CloseLink(run int64, c Change, reason connector.Reason) error {
 	return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicMandate, reason, "")
 }
 
-// lateWithin is for how long after an update without an answer it may still
-// arrive.
-const lateWithin = 24 * time.Hour
-
-// ReopenDrifted makes the next plan send what is wanted of a payer again, whose
-// customer was seen to have drifted and was last seen at before, where the drift
-// can be our own doing. An update that nobody answered, or that was answered only when
-// a later one had left, may have arrived after the last and undone it, and a restored ledger does not know what it had sent since its backup. A look from after the day in which that could arrive
-// shows that it did not; without one the drift counts as ours, however late it is
-// seen. Any other drift is somebody's own change, and is left.
-func (tx *Tx) ReopenDrifted(p Payer, before time.Time) error {
-	n, err := tx.count(`UPDATE payers SET applied_hash = '' WHERE connection = ?1 AND source_id = ?2 AND applied_hash <> ''
-		AND (EXISTS (SELECT 1 FROM ledger WHERE restored_at >= ?3) OR EXISTS (
-		SELECT 1 FROM attempts a WHERE a.billing_id = ?4 AND a.sent_at >= ?3 AND `+mayUndo+`))`,
-		p.Connection, p.SourceID, stamp(before.Add(-lateWithin)), p.BillingID)
-	if err != nil || n == 0 {
-		return err
-	}
-	_, err = tx.ReplanRecord(p.Connection, p.SourceID)
-	return err
-}
-
 // Unsent takes back an attempt of a change that certainly never left.
 func (tx *Tx) Unsent(c Change, a Attempt) error {
 	if err := tx.EndAttempt(a, AttemptUnsent); err != nil {
@@ -460,7 +416,7 @@ func (tx *Tx) Unsent(c Change, a Attempt) error {
 }
 
 func (tx *Tx) closeChange(run, id int64, to connector.ChangeState, reason connector.Reason, detail string) error {
-	n, err := tx.count(`UPDATE changes SET state = ?, reason = ?, detail = ?, run_id = ?, updated_at = ?
+	n, err := tx.count(`UPDATE changes SET state = ?, reason = ?, detail = ?, run_id = ?, updated_at = ?, ended_at = (SELECT ticket FROM ledger)
 		WHERE change_id = ? AND `+openStates, to, reason, detail, run, stamp(tx.now), id)
 	return errors.Join(err, notPending(n, id))
 }
@@ -473,11 +429,25 @@ func (tx *Tx) OutcomeUnknown(p Payer) (open bool, err error) {
 	return open, err
 }
 
+// Arrival is how long after a request has left it may still arrive and take effect.
+const Arrival = 15 * time.Minute
+
 // Ticket returns the next read ticket. A read whose ticket was taken later
-// started later, in every process that shares the ledger.
+// started later, in every process that shares the ledger. With it is noted which
+// requests can arrive no more by now, so that a read with this ticket shows what
+// became of them.
 func (tx *Tx) Ticket() (ticket int64, err error) {
-	err = tx.row([]any{&ticket}, "UPDATE ledger SET ticket = ticket + 1 RETURNING ticket")
-	return ticket, err
+	arrived := stamp(tx.now.Add(-Arrival))
+	if err := tx.row([]any{&ticket}, `UPDATE ledger SET ticket = ticket + 1, doubt_of = restored_at,
+		doubt = CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END,
+		doubt_over = CASE WHEN restored_at IS NOT doubt_of THEN 0 WHEN doubt > 0 AND doubt_over = 0 AND restored_at <= ? THEN ticket ELSE doubt_over END
+		RETURNING ticket`, arrived); err != nil {
+		return 0, fmt.Errorf("take a read ticket: %w", err)
+	}
+	if err := tx.exec("UPDATE attempts SET over = ? WHERE ended = '' AND over = 0 AND sent_at <= ?", ticket-1, arrived); err != nil {
+		return 0, fmt.Errorf("note which requests can arrive no more: %w", err)
+	}
+	return ticket, nil
 }
 
 // Ticket commits and returns the next read ticket; take it before the read.

@@ -19,21 +19,22 @@ type Payer struct {
 	Key         connector.Key
 	BillingID   string // "" while there is none
 	LinkState   connector.LinkState
-	AppliedHash string
-	Applied     *connector.Customer // the rendered customer last applied; nil when nothing was
+	AppliedHash string              // hash of Applied; "" for nil
+	Applied     *connector.Customer // what the customer last held of us, for all that is known; nil for nothing
+	Shows       string              // hash of what of ours the newest read showed; "" for anything else
 	MandateID   string              // the current mandate; "" when there is none
 }
 
-const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.mandate_id"
+const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.shows, p.mandate_id"
 
 // payerRow is a payer as scanned, absent when the row came from an outer join.
 type payerRow struct {
-	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, mandateID sql.NullString
-	applied                                                                               []byte
+	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, shows, mandateID sql.NullString
+	applied                                                                                      []byte
 }
 
 func (r *payerRow) dest() []any {
-	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.mandateID}
+	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.shows, &r.mandateID}
 }
 
 func (l *Ledger) payer(r payerRow) (Payer, error) {
@@ -41,7 +42,7 @@ func (l *Ledger) payer(r payerRow) (Payer, error) {
 		Connection: r.connection.String, SourceID: r.sourceID.String,
 		Key:       connector.Key{Name: r.keyName.String, Value: r.keyValue.String},
 		BillingID: r.billingID.String, LinkState: connector.LinkState(r.linkState.String),
-		AppliedHash: r.appliedHash.String, MandateID: r.mandateID.String,
+		AppliedHash: r.appliedHash.String, Shows: r.shows.String, MandateID: r.mandateID.String,
 	}
 	plain, err := l.seal.open(r.applied, place("payers", "applied", p.Connection, p.SourceID))
 	if err != nil {
@@ -174,14 +175,57 @@ func (tx *Tx) SetMandate(connection, sourceID, id string) error {
 		id, stamp(tx.now), connection, sourceID, id)
 }
 
-// setApplied records what the customer now holds of us.
-func (tx *Tx) setApplied(connection, sourceID string, applied connector.Customer) error {
+// SetApplied records what the customer holds of us, as an answer or a read has shown.
+func (tx *Tx) SetApplied(p Payer, applied connector.Customer) error {
 	plain, err := json.Marshal(applied)
 	if err != nil {
 		return err
 	}
-	return tx.exec("UPDATE payers SET applied = ?, applied_hash = ?, updated_at = ? WHERE connection = ? AND source_id = ?",
-		tx.l.seal.box(plain, place("payers", "applied", connection, sourceID)), applied.Hash(), stamp(tx.now), connection, sourceID)
+	return tx.exec(`UPDATE payers SET applied = ?1, applied_hash = ?2, shows = ?2, shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger), updated_at = ?3
+		WHERE connection = ?4 AND source_id = ?5`,
+		tx.l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), applied.Hash(), stamp(tx.now), p.Connection, p.SourceID)
+}
+
+// SetHeld records that a read showed the customer to hold this of us, and SetShown whether
+// it showed what was applied last. When either is news, the next plan looks at the record.
+func (tx *Tx) SetHeld(p Payer, held connector.Customer) error {
+	if p.AppliedHash == held.Hash() {
+		return tx.SetShown(p, true)
+	}
+	return errors.Join(tx.SetApplied(p, held), tx.lookAgain(p))
+}
+
+// SetShown is described at SetHeld.
+func (tx *Tx) SetShown(p Payer, applied bool) error {
+	shows := ""
+	if applied {
+		shows = p.AppliedHash
+	}
+	if shows == p.Shows && shows == "" {
+		return nil
+	}
+	if err := tx.exec(`UPDATE payers SET shows = ?1, shown_at = (SELECT ticket FROM ledger), confirmed_at = CASE ?1 WHEN '' THEN confirmed_at ELSE (SELECT ticket FROM ledger) END
+		WHERE connection = ?2 AND source_id = ?3 AND (shows <> ?1 OR confirmed_at <= answered_at OR confirmed_at <= (SELECT doubt FROM ledger))`, shows, p.Connection, p.SourceID); err != nil || shows == p.Shows {
+		return err
+	}
+	return tx.lookAgain(p)
+}
+
+// lookAgain makes the next plan look at the record of a payer whose customer turned out to
+// hold something else, unless a change of it is open, which looks by itself.
+func (tx *Tx) lookAgain(p Payer) error {
+	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND source_id = ?2 AND NOT EXISTS (
+		SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND `+openStates+`)`, p.Connection, p.SourceID)
+}
+
+// Answered notes that something which changed the customer was answered just now: what
+// was read before shows it no more.
+func (tx *Tx) Answered(p Payer) error {
+	ticket, err := tx.Ticket()
+	if err != nil {
+		return err
+	}
+	return tx.exec("UPDATE payers SET answered_at = ? WHERE connection = ? AND source_id = ?", ticket, p.Connection, p.SourceID)
 }
 
 // Topic says which side of a payer needs attention. Each has one row at most.

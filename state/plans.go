@@ -32,6 +32,7 @@ type Decision struct {
 	Key         connector.Key       // zero when the mapping gave none
 	LinkState   connector.LinkState // "" leaves the payer's link as it is
 	Topic       Topic               // of Reason
+	Contested   bool                // another record has the key
 	Reason      connector.Reason    // why it is held, or what a person should know; "" for none
 	Detail      string
 	Customer    *NewChange // the change of the customer; nil for none
@@ -83,8 +84,8 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	if err := tx.holds(run); err != nil {
 		return err
 	}
-	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = 0, rests = ?
-		WHERE connection = ? AND source_id = ?`, d.ContentHash, mapping, d.Verdict, d.Reason.RestsOnOthers(), connection, d.SourceID); err != nil {
+	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = 0, rests = ?, contested = ?
+		WHERE connection = ? AND source_id = ?`, d.ContentHash, mapping, d.Verdict, d.Reason.RestsOnOthers(), d.Contested, connection, d.SourceID); err != nil {
 		return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
 	}
 	if d.Key.Value != "" {
@@ -121,10 +122,7 @@ func (tx *Tx) saveReason(connection string, d Decision) error {
 			return err
 		}
 	}
-	// A shared key is told, and taken back, once all records were planned: see
-	// HoldSharedKeys.
-	return tx.exec(`DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic <> 'mandate' AND topic <> ?
-		AND (reason <> 'key_shared' OR ? <> 'included')`, connection, d.SourceID, said, d.Verdict)
+	return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic <> 'mandate' AND topic <> ?", connection, d.SourceID, said)
 }
 
 // reopenCreate takes up the payer's last create where that was closed and an attempt of
@@ -243,76 +241,34 @@ func changePlace(column string, id int64) []byte {
 	return place("changes", column, fmt.Sprint(id))
 }
 
-// hasKey says that payer o, with its record s, lays claim to its key: the record is
-// included, or a customer is being made with it whose end is not known yet.
-const hasKey = `(s.decision IN ('included', 'held') OR o.link_state = 'creating')`
+// rivals is the condition that payer o lays claim to the key of payer p with a record of
+// its own: s, which the mapping includes, whether or not it can be sent as it is.
+const rivals = `o.key_name = p.key_name AND o.key_value = p.key_value AND (o.connection <> p.connection OR o.source_id <> p.source_id)
+	AND (s.decision = 'included' OR s.decision = 'held')`
 
-// HoldSharedKeys holds every payer of the connection whose key another included
-// record has too (fault F48), or has a customer under way: neither is sent until
-// the keys differ. A link that exists stays.
-func (tx *Tx) HoldSharedKeys(connection string) error {
-	shared, err := tx.sharedKeys(connection)
-	if err != nil {
-		return fmt.Errorf("look for shared keys: %w", err)
-	}
-	if err := tx.exec(`DELETE FROM attention WHERE connection = ? AND reason = 'key_shared' AND NOT EXISTS (
-		SELECT 1 FROM payers p JOIN payers o ON o.key_name = p.key_name AND o.key_value = p.key_value AND (o.connection <> p.connection OR o.source_id <> p.source_id)
-		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND `+hasKey+`
-		WHERE p.connection = attention.connection AND p.source_id = attention.source_id)`, connection); err != nil {
-		return err
-	}
-	for _, p := range shared {
-		detail := fmt.Sprintf("The key %s is also used by record %s. Neither is sent.", p.Key.Name, p.other)
-		if err := tx.SetAttention(connection, p.SourceID, TopicRecord, connector.ReasonKeyShared, detail); err != nil {
-			return err
-		}
-		if err := tx.dropPlanned(connection, p.SourceID, LaneCustomer, LaneMandate); err != nil {
-			return err
-		}
-		if err := tx.exec("UPDATE source_records SET decision = 'held', rests = 1 WHERE connection = ? AND source_id = ?", connection, p.SourceID); err != nil {
-			return err
-		}
-		if p.BillingID == "" && p.LinkState != connector.LinkCreating {
-			if err := tx.SetLinkState(connection, p.SourceID, connector.LinkHeld); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+// KeyRival returns the source id of another payer, of whatever connection, whose record
+// has the key; "" for none.
+func (l *Ledger) KeyRival(ctx context.Context, key connector.Key, connection, sourceID string) (string, error) {
+	found, err := l.ids(ctx, `SELECT o.source_id FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id
+		WHERE o.key_name = ? AND o.key_value = ? AND (o.connection <> ? OR o.source_id <> ?) AND (s.decision = 'included' OR s.decision = 'held')
+		ORDER BY o.source_id LIMIT 1`, key.Name, key.Value, connection, sourceID)
+	return strings.Join(found, ""), err
 }
 
-type sharedKey struct {
-	Payer
-	other string
-}
-
-func (tx *Tx) sharedKeys(connection string) ([]sharedKey, error) {
-	stmt, err := tx.l.prepared(`
-		SELECT p.source_id, p.key_name, coalesce(p.billing_id, ''), p.link_state, min(o.source_id)
-		FROM payers p
-		JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id AND r.decision IN ('included', 'held')
-		JOIN payers o ON o.key_name = p.key_name AND o.key_value = p.key_value
-		             AND (o.connection <> p.connection OR o.source_id <> p.source_id)
-		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND ` + hasKey + `
-		WHERE p.connection = ?
-		GROUP BY p.source_id, p.key_name, p.billing_id, p.link_state`)
+// WakeRivals makes this very plan look again at the records of a connection that another
+// one shares its key with by now, or no more (fault F48), and returns how many. Those
+// that a plan leaves out are left: see Candidates.
+func (tx *Tx) WakeRivals(connection string, seenBy int64) (int64, error) {
+	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (last_seen_run = ?2 OR ?2 = 0) AND replan = 0
+		AND (decision = 'included' OR decision = 'held') AND contested <> EXISTS (
+		  SELECT 1 FROM payers p JOIN payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND `+rivals+`
+		  WHERE p.connection = source_records.connection AND p.source_id = source_records.source_id)
+		AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = source_records.connection AND c.source_id = source_records.source_id
+		                AND c.lane = 'customer' AND (c.state = 'frozen' OR c.state = 'unknown'))`, connection, seenBy)
 	if err != nil {
-		return nil, err
+		return 0, fmt.Errorf("look for shared keys: %w", err)
 	}
-	rows, err := stmt.QueryContext(context.Background(), connection)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []sharedKey
-	for rows.Next() {
-		var p sharedKey
-		if err := rows.Scan(&p.SourceID, &p.Key.Name, &p.BillingID, &p.LinkState, &p.other); err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, rows.Err()
+	return n, nil
 }
 
 // PlanState is where a plan stands.

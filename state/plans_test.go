@@ -188,7 +188,7 @@ func TestWhatIsBroughtInLineAfterARestoreCountsForTheLimits(t *testing.T) {
 	d.do(func(tx *Tx) error {
 		return errors.Join(tx.LinkPayer(c.Payer, "b1", connector.LinkLinked), tx.CloseDone(run, c), tx.MarkRestored())
 	})
-	d.do(func(tx *Tx) error { return tx.ReopenDrifted(d.payerOf(acme, "c1"), d.Now()) })
+	d.do(func(tx *Tx) error { return tx.SetShown(d.payerOf(acme, "c1"), false) })
 	d.decide(run, acme, included(record("c1", "c1"), &NewChange{Action: connector.ActionUpdate, Wanted: c.Wanted, BillingID: "b1"}))
 	if p := d.finishPlan(run); p.Updates != 1 || p.Open.Changes != 1 {
 		t.Errorf("%d updates, %d of them for the limits; want 1 and 1", p.Updates, p.Open.Changes)
@@ -292,7 +292,7 @@ func TestALaneHasOneOpenChange(t *testing.T) {
 }
 
 // covers F48
-func TestPayersThatShareAKeyAreHeld(t *testing.T) {
+func TestARecordIsLookedAtAgainWhenAnotherSharesItsKeyAndWhenNoneDoesAnyMore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	run, other := d.run(acme), d.run("globex")
@@ -300,49 +300,42 @@ func TestPayersThatShareAKeyAreHeld(t *testing.T) {
 		d.planCreate(run, acme, id)
 	}
 	d.planCreate(other, "globex", "g1")
-	linked := d.planLinked(run, "c4", "b4", connector.ActionUpdate)
-	share := func(run int64, connection, id, with string) {
+	d.planLinked(run, "c4", "b4", connector.ActionUpdate)
+	decide := func(run int64, connection, id, with string, contested bool) {
 		r := record(id, id)
 		v := included(r, &NewChange{Action: connector.ActionCreate, Wanted: customer(with, id)})
-		v.Key = key(with)
+		v.Key, v.Contested = key(with), contested
 		d.decide(run, connection, v)
 	}
-	share(run, acme, "c2", "c1")          // two records of one source
-	share(other, "globex", "g1", "c4")    // one of another source, with the key of a linked payer
-	d.save(run, acme, record("c5", "c5")) // an excluded record shares nothing
-	d.decide(run, acme, Decision{SourceID: "c5", Verdict: Excluded, Key: key("c3")})
-	d.freeze(run, d.planCreate(run, acme, "c6"), "{}") // but for one whose create is under way
-	d.decide(run, acme, Decision{SourceID: "c6", Verdict: Excluded, Key: key("c6")})
-	d.save(run, acme, record("c7", "c7"))
-	share(run, acme, "c7", "c6")
-	for _, connection := range []string{acme, "globex"} {
-		d.do(func(tx *Tx) error { return tx.HoldSharedKeys(connection) })
+	woken := func(connection string) (out []string) {
+		d.do(func(tx *Tx) error {
+			_, err := tx.WakeRivals(connection, 0)
+			return err
+		})
+		return ids(d.candidates(connection, mapping))
 	}
-
-	for id, want := range map[string]connector.LinkState{
-		"c1": connector.LinkHeld, "c2": connector.LinkHeld, "c3": connector.LinkNew, "c4": connector.LinkLinked,
-		"c6": connector.LinkCreating, "c7": connector.LinkHeld,
-	} {
-		if got := d.payerOf(acme, id).LinkState; got != want {
-			t.Errorf("%s is %s, want %s", id, got, want)
+	decide(run, acme, "c2", "c1", false)       // two records of one source
+	decide(other, "globex", "g1", "c4", false) // one of another source, with the key of a linked payer
+	d.save(run, acme, record("c5", "c5"))      // an excluded record shares nothing
+	d.decide(run, acme, Decision{SourceID: "c5", ContentHash: record("c5", "c5").Hash(), Verdict: Excluded, Key: key("c3")})
+	if diff := cmp.Diff([][]string{{"c1", "c2", "c4"}, {"g1"}}, [][]string{woken(acme), woken("globex")}); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+	for id, want := range map[string]string{"c1": "c2", "c2": "c1", "c4": "g1", "c3": ""} {
+		k := map[string]string{"c1": "c1", "c2": "c1", "c3": "c3", "c4": "c4"}[id]
+		if got, err := d.KeyRival(t.Context(), key(k), acme, id); got != want || err != nil {
+			t.Errorf("the rival of %s is %q, %v; want %q", id, got, err, want)
 		}
 	}
-	if got := d.payerOf("globex", "g1").LinkState; got != connector.LinkHeld {
-		t.Errorf("g1 is %s, want held", got)
+	decide(run, acme, "c1", "c1", true)
+	decide(run, acme, "c2", "c1", true)
+	d.decide(run, acme, Decision{SourceID: "c4", ContentHash: record("c4", "c4").Hash(), Verdict: Held, Contested: true})
+	if got := woken(acme); got != nil {
+		t.Errorf("woken although it is as it was decided: %v", got)
 	}
-	pending, err := d.Changes(t.Context(), acme, LaneCustomer, true, 0, 10)
-	if err != nil || len(pending) != 1 || pending[0].Payer.SourceID != "c3" {
-		t.Errorf("pending are %v, %v; want c3 alone", pending, err)
-	}
-	if open := one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE change_id = ? AND state = 'pending'", linked.ID); open != 0 {
-		t.Error("the update of c4 still waits to be sent")
-	}
-	if got := d.payerOf(acme, "c4").BillingID; got != "b4" {
-		t.Errorf("c4 lost its link: %q", got)
-	}
-	rows, err := d.Attention(t.Context(), Filter{State: string(connector.ReasonKeyShared)})
-	if err != nil || len(rows) != 5 {
-		t.Errorf("attention %v, %v; want five shared keys", rows, err)
+	decide(run, acme, "c2", "c2", false) // it got a key of its own
+	if diff := cmp.Diff([]string{"c1"}, woken(acme)); diff != "" {
+		t.Errorf("woken when the key was free again (-want +got):\n%s", diff)
 	}
 }
 

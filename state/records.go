@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 )
 
 // SavePage stores the records of one page as read by run. A record whose content
@@ -74,7 +75,10 @@ func (tx *Tx) DropUnseen(run int64, connection string) error {
 type Candidate struct {
 	Record      connector.Record
 	ContentHash string
-	Payer       *Payer // nil when the record was never included
+	Payer       *Payer         // nil when the record was never included
+	Facts       protocol.Facts // what is known of the payer, but for its record, its rivals, and the key of one without a customer
+
+	underWay bool // requests to its customer have no end yet
 }
 
 // Candidates returns up to limit records after source id after, in order, which
@@ -84,8 +88,8 @@ type Candidate struct {
 // records to those that a run has read; 0 takes all.
 func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, seenBy int64, after string, limit int) ([]Candidate, error) {
 	rows, err := l.query(ctx, `
-		SELECT r.source_id, r.content_hash, r.record, `+payerColumns+`
-		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+		SELECT r.source_id, r.content_hash, r.record, `+payerColumns+", "+factColumns+`
+		FROM source_records r `+factFrom+`
 		WHERE r.connection = ?1 AND r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0)
 		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1 OR r.rests = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
@@ -103,7 +107,23 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 		}
 		out = append(out, c)
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if err := l.addUnderWay(ctx, &out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// addUnderWay adds the requests to the candidate's customer whose end is not known.
+func (l *Ledger) addUnderWay(ctx context.Context, c *Candidate) (err error) {
+	if c.underWay {
+		c.Facts.Attempts, err = l.updatesUnderWay(ctx, c.Payer.BillingID)
+	}
+	return err
 }
 
 // scanCandidate reads a record with its payer, and into more what else the row
@@ -113,7 +133,8 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 	var id string
 	var box []byte
 	var p payerRow
-	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box}, p.dest(), more)...); err != nil {
+	var f factRow
+	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
 	var err error
@@ -125,7 +146,10 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 		if err != nil {
 			return c, err
 		}
-		c.Payer = &payer
+		c.Payer, c.underWay = &payer, f.open
+		if c.Facts, err = f.facts(payer); err != nil {
+			return c, err
+		}
 	}
 	return c, nil
 }
@@ -163,12 +187,17 @@ func (tx *Tx) ReplanRecord(connection, sourceID string) (bool, error) {
 	return n > 0, err
 }
 
-// RetryRecord is ReplanRecord on a person's word: what was given up for the
-// record's signing link may be tried again too.
+// RetryRecord is ReplanRecord on a person's word: what was refused or given up, for the
+// record's signing link too, may be tried again.
 func (tx *Tx) RetryRecord(connection, sourceID string) (bool, error) {
 	if err := tx.exec(`UPDATE changes SET state = 'void', updated_at = ?
 		WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state IN ('held', 'failed')`, stamp(tx.now), connection, sourceID); err != nil {
 		return false, err
 	}
-	return tx.ReplanRecord(connection, sourceID)
+	ticket, err := tx.Ticket()
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.count("UPDATE source_records SET replan = 1, retried_at = ? WHERE connection = ? AND source_id = ?", ticket, connection, sourceID)
+	return n > 0, err
 }

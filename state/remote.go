@@ -196,17 +196,6 @@ func (tx *Tx) TouchRemote(billingID string, ticket int64) (bool, error) {
 	return n > 0, err
 }
 
-// LastSeen returns when a read last showed a customer whole; the zero time when
-// none did.
-func (tx *Tx) LastSeen(billingID string) (time.Time, error) {
-	var at sql.NullString
-	err := tx.row([]any{&at}, "SELECT max(listed_at) FROM remote_customers WHERE billing_id = ?", billingID)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read when customer %s was last seen: %w", billingID, err)
-	}
-	return parseTime(at)
-}
-
 // KeyCount returns how many customers of the index carry the key.
 func (tx *Tx) KeyCount(key connector.Key) (n int, err error) {
 	err = tx.row([]any{&n}, "SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?", key.String())

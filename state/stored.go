@@ -48,11 +48,11 @@ const (
 	openChangeOf = `(SELECT state || ' ' || approved || ' ' || change_hash FROM changes
 		WHERE connection = r.connection AND source_id = r.source_id AND lane = '%s' AND ` + openStates + `)`
 
-	storedFrom = ` FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id `
+	storedFrom = " FROM source_records r " + factFrom
 )
 
 // storedColumns are what scanStored reads; ?1 is the connection, ?2 the mapping.
-var storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + `, r.decision,
+var storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + ", " + factColumns + `, r.decision,
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
 	` + fmt.Sprintf(openChangeOf, LaneCustomer) + `, ` + fmt.Sprintf(openChangeOf, LaneMandate) + `,
 	p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m
@@ -97,7 +97,15 @@ func (l *Ledger) stored(ctx context.Context, connection, query string, args ...a
 		}
 		out = append(out, r)
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if err := l.addUnderWay(ctx, &out[i].Candidate); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func (l *Ledger) scanStored(rows *sql.Rows, connection string) (StoredRecord, error) {
@@ -184,7 +192,7 @@ func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, since int
 		n   int
 	}
 	rows, err := list(ctx, l, `SELECT o.key_name, o.key_value, count(*) FROM payers o
-		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND `+hasKey+`
+		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND (s.decision = 'included' OR s.decision = 'held')
 		WHERE o.connection <> ? OR s.last_seen_run < ? GROUP BY o.key_name, o.key_value`, []any{connection, since},
 		func(r *row) []any { return []any{&r.key.Name, &r.key.Value, &r.n} })
 	out := make(map[connector.Key]int, len(rows))

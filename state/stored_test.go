@@ -35,7 +35,7 @@ func TestADecisionWeighsWhatThePlanWillCountOfIt(t *testing.T) {
 		d.save(run, acme, r)
 		d.decide(run, acme, included(r, nil))
 		d.link(acme, "c1", "b1")
-		d.do(func(tx *Tx) error { return tx.setApplied(acme, "c1", customer("c1", "Old")) })
+		d.do(func(tx *Tx) error { return tx.SetApplied(d.payerOf(acme, "c1"), customer("c1", "Old")) })
 	}
 	withLink := func(v Decision) Decision {
 		v.Link = true

@@ -110,8 +110,8 @@ var words = []struct {
 	{holdsOlder, "it holds what another update of ours wrote", "it holds nothing of another update"},
 	{older, "an open update of ours with other values, or one whose answer a read may lag behind, or a restore in doubt", "no other update can arrive"},
 	{olderOver, "their time is over", "they may still arrive"},
-	{confirmed, "what is wanted was confirmed before", "what is wanted was never confirmed"},
-	{shownOtherwise, "an update with it was answered, and a read since shows another value, or too often the old one", "no answered update was overwritten"},
+	{confirmed, "what is wanted was confirmed before, and nobody said to send it again", "what is wanted was never confirmed, or a person said to send it again"},
+	{shownOtherwise, "an update with it was answered, a read since shows another value, or too often the old one, and nobody said to send it again", "no answered update was overwritten"},
 	{statusUnknown, "the status is not documented", "the status is documented"},
 	{cancelled, "the newest mandate is cancelled", "it is not cancelled"},
 	{signed, "it is signed", "it is not signed"},
@@ -215,8 +215,8 @@ func (f *Facts) ofCustomer() conditions {
 		otherKey.when(f.Look.Shows == OtherKey) |
 		noKey.when(f.Look.Shows == NoKey) |
 		holds.when(here) |
-		confirmed.when(f.Link.Confirmed == f.Record.Hash && f.Link.ConfirmedAt > f.Doubt.Since) |
-		shownOtherwise.when(f.Link.Answered == f.Record.Hash && f.Link.AnsweredAt > f.Doubt.Since && !here && (!f.Look.Unmoved || f.Worn != 0 && f.Words.Retry <= f.Worn)) |
+		confirmed.when(f.Link.Confirmed == f.Record.Hash && f.Link.ConfirmedAt > f.Doubt.Since && f.Words.Retry <= f.Look.Since) |
+		shownOtherwise.when(f.Link.Answered == f.Record.Hash && f.Link.AnsweredAt > f.Doubt.Since && !here && f.Words.Retry <= f.Look.Since && (!f.Look.Unmoved || f.Worn != 0 && f.Words.Retry <= f.Worn)) |
 		older.when(lost) |
 		olderOver.when(lost && f.Doubt.Over != 0)
 	for _, a := range f.Attempts {

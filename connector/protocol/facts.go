@@ -160,6 +160,8 @@ type Look struct {
 	// Now reports whether the read was made for this very decision, with nothing sent
 	// to the customer since.
 	Now bool
+
+	Since int64 // ticket of the read that first showed what Holds says
 }
 
 // Holders says who carries a key in the index.

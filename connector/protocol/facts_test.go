@@ -139,9 +139,9 @@ func looks(times []int64, now ...bool) dimension {
 				d = append(d, func(f *Facts) { f.Look = Look{Seq: seq, Shows: shows, Now: at} })
 			}
 			for _, holds := range []string{"", "wanted", "older"} {
-				d = append(d, func(f *Facts) { f.Look = Look{seq, Ours, holds, false, at} })
+				d = append(d, func(f *Facts) { f.Look = Look{Seq: seq, Shows: Ours, Holds: holds, Now: at} })
 			}
-			d = append(d, func(f *Facts) { f.Look = Look{seq, Ours, "", true, at} }, func(f *Facts) { f.Look = Look{Seq: seq, Shows: NotYet, Now: at} })
+			d = append(d, func(f *Facts) { f.Look = Look{Seq: seq, Shows: Ours, Unmoved: true, Now: at} }, func(f *Facts) { f.Look = Look{Seq: seq, Shows: NotYet, Now: at} })
 		}
 	}
 	return d

@@ -191,7 +191,7 @@ func Reasons(f Facts) []Notice {
 	}
 	var out []Notice
 	if customer != "" {
-		out = append(out, Notice{laneOf(customer), customer})
+		out = append(out, Notice{LaneOf(customer), customer})
 	}
 	if d.holding&(unfit|linked) == unfit && customer != f.Record.Reason { // while its create is waited for
 		out = append(out, Notice{LaneRecord, f.Record.Reason})
@@ -212,8 +212,8 @@ func (f *Facts) sent(action connector.Action) bool {
 	return false
 }
 
-// laneOf says whether a reason is about the record or about its customer.
-func laneOf(r connector.Reason) Lane {
+// LaneOf says whether a reason is about the record or about its customer.
+func LaneOf(r connector.Reason) Lane {
 	switch r {
 	case connector.ReasonLikeness, connector.ReasonKeyDoubled, connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonAnswerMismatch,
 		connector.ReasonKeyUnsettled, connector.ReasonKeyUnderWay, connector.ReasonCustomerMissing, connector.ReasonRejected,

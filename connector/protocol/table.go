@@ -38,7 +38,7 @@ var customers = []line{
 	{"other create awaited", linked | holds | creating, older | createOver, Wait, "", 0},
 	{"in step", linked | holds, older | creating, Nothing, "", 0},
 	{"update refused", linked | refused, holds, Tell, "", 0},
-	{"older update arrived", linked | holdsOlder, holds, Update, "", look},
+	{"older update arrived", linked | holdsOlder, holds, Update, "", approval | look},
 	{"update overwritten", linked | shownOtherwise, holds, Tell, connector.ReasonForeignChange, 0},
 	{"update", linked, holds | confirmed, Update, "", approval | look},
 	{"changed by others", linked | confirmed, holds, Tell, connector.ReasonForeignChange, 0},

@@ -63,12 +63,7 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 			return seen, errors.Join(err, tx.Listed(o.CustomerID, o.Pass))
 		}
 	}
-	var before time.Time // when the customer was last seen, if it has drifted since
-	if seen.Drifted = seen.Ours && o.Customer != nil && drifted(payer, *o.Customer); seen.Drifted {
-		if before, err = tx.LastSeen(o.CustomerID); err != nil {
-			return Seen{}, err
-		}
-	}
+	seen.Drifted = seen.Ours && o.Customer != nil && drifted(payer, *o.Customer)
 	fresh, err := saveSeen(tx, o)
 	if err != nil {
 		return Seen{}, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
@@ -83,10 +78,8 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		if err := observeLink(tx, payer, o); err != nil {
 			return seen, fmt.Errorf("observe the link of customer %s: %w", o.CustomerID, err)
 		}
-	}
-	if seen.Drifted {
-		if err := tx.ReopenDrifted(payer, before); err != nil {
-			return seen, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
+		if err := observeHeld(tx, payer, o); err != nil {
+			return seen, fmt.Errorf("observe what customer %s holds: %w", o.CustomerID, err)
 		}
 	}
 	if seen.Moved, err = observeMandate(tx, payer, o); err != nil {
@@ -183,6 +176,31 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "") // what was told in its place is over
 }
 
+// observeHeld notes what of ours a customer holds: what was applied last, what another
+// update wrote of which it is not known when it took effect, or neither. The answer to a
+// create is no read, and a list may not show as much.
+func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
+	if p.Applied == nil || o.Cause == connector.CauseCreate {
+		return nil
+	}
+	if holds(p.Applied, *o.Customer) {
+		return tx.SetShown(p, true)
+	}
+	if o.Pass != 0 {
+		return nil
+	}
+	sent, err := tx.UpdatesUnderWay(p.BillingID)
+	if err != nil {
+		return err
+	}
+	for i := range sent {
+		if holds(&sent[i], *o.Customer) {
+			return tx.SetHeld(p, sent[i])
+		}
+	}
+	return tx.SetShown(p, false)
+}
+
 func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {
 	if err := errors.Join(tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict), tx.Rest(p.Connection, p.SourceID, reason)); err != nil {
 		return err
@@ -227,29 +245,30 @@ func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
 	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate)
 }
 
-// drifted reports whether something that we applied is not on the customer any
-// more; the service's own form of it is. Names of contacts are left out, because
-// the service may split them.
+// drifted reports whether something that we applied is not on the customer any more.
 func drifted(p state.Payer, c connector.RemoteCustomer) bool {
-	if p.Applied == nil {
-		return false
-	}
-	for _, person := range p.Applied.People {
+	return p.Applied != nil && !holds(p.Applied, c)
+}
+
+// holds reports whether a customer shows all that we wrote; the service's own form of it
+// will do. Names of contacts are left out, because the service may split them.
+func holds(ours *connector.Customer, c connector.RemoteCustomer) bool {
+	for _, person := range ours.People {
 		if !shows(c.Emails, person.Email, strings.EqualFold) || !shows(c.Phones, person.Phone, connector.SameForm) {
-			return true
+			return false
 		}
 	}
-	for _, address := range p.Applied.Addresses {
+	for _, address := range ours.Addresses {
 		if !slices.ContainsFunc(c.Addresses, func(a connector.Address) bool { return sameAddress(address, a) }) {
-			return true
+			return false
 		}
 	}
-	for name, value := range p.Applied.ExternalData {
+	for name, value := range ours.ExternalData {
 		if len(c.ExternalData) > 0 && c.ExternalData[name] != value { // a list may leave them out
-			return true
+			return false
 		}
 	}
-	return p.Applied.Name != "" && !connector.SameForm(p.Applied.Name, c.Name) // blank: adopted by a mapping that does not own it
+	return ours.Name == "" || connector.SameForm(ours.Name, c.Name) // blank: adopted by a mapping that does not own it
 }
 
 // sameAddress compares what both spellings of an address say; one has no country.

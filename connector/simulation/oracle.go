@@ -724,7 +724,7 @@ func (o *oracle) judgeComplete(p *process, res syncer.Result) {
 			continue
 		}
 		payer, err := p.ledger.Payer(context.Background(), connection, record.SourceID)
-		if err != nil || payer.LinkState != connector.LinkLinked || payer.AppliedHash != want.Customer.Hash() {
+		if err != nil || payer.LinkState != connector.LinkLinked || payer.Shows != want.Customer.Hash() {
 			o.w.violate("V2", "run %d is complete, and record %s is %s without a word (%v)", res.RunID, record.SourceID, payer.LinkState, err)
 		}
 	}

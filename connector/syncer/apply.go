@@ -484,11 +484,11 @@ type attempt struct {
 func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 	made, err := r.Billing.CreateCustomer(ctx, a.body)
 	if err != nil {
-		return errors.Join(r.settleCreate(ctx, c, a, err), r.end(ctx, a.Attempt, err))
+		return errors.Join(r.settleCreate(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))
 	}
 	key := c.Payer.Key
 	if carried, has := made.ExternalData[key.Name]; has && carried != key.Value {
-		return errors.Join(r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, ""), r.end(ctx, a.Attempt, nil))
+		return errors.Join(r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, ""), r.end(ctx, c, a.Attempt, nil))
 	}
 	if made.ExternalData[key.Name] == "" {
 		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat what was sent
@@ -507,15 +507,23 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 
 // end notes how an attempt ended that failed with err, or was answered where that is
 // nil. One without an answer ends here by nothing.
-func (r *run) end(ctx context.Context, a state.Attempt, err error) error {
+func (r *run) end(ctx context.Context, c state.Change, a state.Attempt, err error) error {
 	how := state.AttemptAnswered
 	switch connector.FaultOf(err) {
 	case connector.FaultUnknown:
 		return nil
 	case connector.FaultUnavailable:
 		how = state.AttemptUnsent
+	case "":
+	default:
+		how = state.AttemptRefused
 	}
-	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.EndAttempt(a, how) })
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		if err := tx.EndAttempt(a, how); err != nil || how != state.AttemptAnswered || c.Payer.BillingID == "" {
+			return err
+		}
+		return tx.Answered(c.Payer)
+	})
 }
 
 // settleCreate writes what a failed create means. A refusal is about this
@@ -719,7 +727,7 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 		return err
 	}
 	err = r.Billing.UpdateCustomer(ctx, c.Payer.BillingID, body)
-	if ending := r.end(ctx, left, err); ending != nil {
+	if ending := r.end(ctx, c, left, err); ending != nil {
 		return errors.Join(err, ending)
 	}
 	if err == nil || connector.FaultOf(err) == connector.FaultNotFound { // a read tells which customer there is, if any
@@ -798,8 +806,15 @@ func withoutIndexes(paths []string) []string {
 
 var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
+// closeOverwritten closes an update that was answered, and that a read does not show as
+// it was sent: somebody changed the customer at once. What was sent is the last that the
+// customer is known to have held of us.
 func (r *run) closeOverwritten(ctx context.Context, c state.Change, detail string) error {
-	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.CloseOverwritten(r.id, c, detail) })
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		p := c.Payer
+		p.AppliedHash, p.Shows = c.Wanted.Hash(), c.Wanted.Hash()
+		return errors.Join(tx.SetApplied(p, c.Wanted), tx.SetShown(p, false), tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonForeignChange, detail))
+	})
 }
 
 func (r *run) closeDone(ctx context.Context, c state.Change) error {

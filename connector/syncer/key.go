@@ -16,6 +16,8 @@ import (
 // to decide by, and the names to tell a person.
 type keyKnown struct {
 	facts   protocol.Facts
+	key     connector.Key
+	rival   string    // record that has the same key
 	holders []string  // customers that carry the key
 	other   string    // record that the customer with the key, or one that had it, is linked to
 	sender  string    // record whose create with the key may still arrive
@@ -30,12 +32,12 @@ const believed = 1
 // gatherKey gathers what is known of the key of a record without a customer. A create of
 // the payer's own that is open is taken up before any plan is made.
 func (r *run) gatherKey(ctx context.Context, d state.Decision, res mapping.Result) (keyKnown, error) {
-	k := keyKnown{facts: protocol.Facts{
+	k := keyKnown{key: res.Key, facts: protocol.Facts{
 		Key:    res.Key.String(),
 		Record: protocol.Record{Standing: protocol.Included, Key: res.Key.String(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate},
 		Index:  protocol.Index{Since: believed, Now: true},
 	}}
-	for _, gather := range []func(context.Context, state.Decision, mapping.Result, *keyKnown) error{r.gatherHolders, r.gatherSenders, r.gatherAlike} {
+	for _, gather := range []func(context.Context, state.Decision, mapping.Result, *keyKnown) error{r.gatherRival, r.gatherHolders, r.gatherSenders, r.gatherAlike} {
 		if err := gather(ctx, d, res, &k); err != nil {
 			return k, err
 		}
@@ -48,6 +50,25 @@ func (r *run) gatherKey(ctx context.Context, d state.Decision, res mapping.Resul
 	return k, nil
 }
 
+func (r *run) gatherRival(ctx context.Context, d state.Decision, res mapping.Result, k *keyKnown) (err error) {
+	if k.rival, err = r.rival(ctx, res.Key, d.SourceID); k.rival != "" {
+		k.facts.Rival = protocol.RivalRecord
+	}
+	return err
+}
+
+// rival returns another record that has the key, "" for none. A forecast goes by the keys
+// as they would be.
+func (r *run) rival(ctx context.Context, key connector.Key, sourceID string) (string, error) {
+	switch {
+	case r.claims == nil:
+		return r.Ledger.KeyRival(ctx, key, r.conn.Name, sourceID)
+	case r.claims[key] > 1:
+		return "another", nil
+	}
+	return "", nil
+}
+
 func (r *run) gatherHolders(ctx context.Context, d state.Decision, res mapping.Result, k *keyKnown) (err error) {
 	if k.holders, err = r.Ledger.KeyHolders(ctx, res.Key); err != nil {
 		return err
@@ -55,7 +76,7 @@ func (r *run) gatherHolders(ctx context.Context, d state.Decision, res mapping.R
 	if k.other, err = r.Ledger.KeyLinkedTo(ctx, res.Key, r.conn.Name, d.SourceID); err != nil {
 		return err
 	}
-	if k.other != "" {
+	if k.other != "" && k.rival == "" {
 		k.facts.Rival = protocol.RivalLink
 	}
 	switch len(k.holders) {
@@ -108,6 +129,8 @@ func (r *run) gatherAlike(ctx context.Context, _ state.Decision, res mapping.Res
 // because says a reason with the names that it is about; "" for its own sentence.
 func (k keyKnown) because(reason connector.Reason) string {
 	switch {
+	case reason == connector.ReasonKeyShared && k.rival != "":
+		return fmt.Sprintf("The key %s is also used by record %s. Neither is sent.", k.key.Name, k.rival)
 	case reason == connector.ReasonKeyDoubled:
 		return fmt.Sprintf("The customers %s in the billing service carry the same key. Nothing is sent for this record.", strings.Join(k.holders, " and "))
 	case reason == connector.ReasonOtherKey && k.facts.Holder != "":

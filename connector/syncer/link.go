@@ -103,7 +103,7 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 	switch connector.FaultOf(err) {
 	case "":
 	case connector.FaultRejected, connector.FaultNotFound:
-		if err := errors.Join(r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""), r.end(ctx, left, err)); err != nil {
+		if err := errors.Join(r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""), r.end(ctx, c, left, err)); err != nil {
 			return err
 		}
 		return refusedAlike(c, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -37,27 +38,39 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if err := r.settleIndex(ctx, unlinked); err != nil {
 		return state.Plan{}, err
 	}
-	planned, err := r.planRecords(ctx)
-	if err != nil {
-		return state.Plan{}, err
-	}
-	pending, err := r.Ledger.PendingCount(ctx, r.conn.Name, state.LaneCustomer)
-	if err != nil {
+	if err := r.planAll(ctx); err != nil {
 		return state.Plan{}, err
 	}
 	var plan state.Plan
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		if planned+pending > 0 { // also after a plan that was interrupted before this point
-			if err := tx.HoldSharedKeys(r.conn.Name); err != nil {
-				return err
-			}
-		}
 		plan, err = tx.FinishPlan(r.id, r.conn.Name, r.conn.Mapping.Version())
 		return err
 	}); err != nil {
 		return plan, err
 	}
 	return r.guard(ctx, plan)
+}
+
+// planAll decides on every candidate, and then on those that share a key with a record
+// which was decided on after them, or do so no more.
+func (r *run) planAll(ctx context.Context) error {
+	planned, err := r.planRecords(ctx)
+	if err != nil {
+		return err
+	}
+	pending, err := r.Ledger.PendingCount(ctx, r.conn.Name, state.LaneCustomer)
+	if err != nil || planned+pending == 0 { // pending: a plan may have been interrupted right here
+		return err
+	}
+	var woken int64
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		woken, err = tx.WakeRivals(r.conn.Name, r.seenBy())
+		return err
+	}); err != nil || woken == 0 {
+		return err
+	}
+	_, err = r.planRecords(ctx)
+	return err
 }
 
 // settleIndex makes the index of the service's customers proof before it is
@@ -228,7 +241,7 @@ func (r *run) decide(ctx context.Context, c state.Candidate) (state.Decision, er
 	if problems := res.Customer.Problems(); len(problems) > 0 {
 		return d.Because(problems[0].Reason, sentences(problems)), nil
 	}
-	return r.decideIncluded(ctx, d, c.Payer, res)
+	return r.decideIncluded(ctx, d, c, res)
 }
 
 // gone decides on a record that is no longer active in its system: nothing is
@@ -254,23 +267,13 @@ func sentences(problems []connector.Problem) string {
 }
 
 // decideIncluded decides on a record that the mapping includes and the service
-// would accept.
-func (r *run) decideIncluded(ctx context.Context, d state.Decision, p *state.Payer, res mapping.Result) (state.Decision, error) {
-	if p == nil || p.BillingID == "" {
+// would accept: what is known of it is gathered, and package protocol says what is next.
+func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Candidate, res mapping.Result) (state.Decision, error) {
+	if c.Payer == nil || c.Payer.BillingID == "" {
 		return r.decideNew(ctx, d, res)
 	}
-	if p.Key != res.Key {
-		return d.Because(connector.ReasonKeyChanged, ""), nil
-	}
-	d.Verdict = state.Included
-	d.Topic = state.TopicLink
-	switch p.LinkState {
-	case connector.LinkMissing:
-		return d.Because(connector.ReasonCustomerMissing, ""), nil
-	case connector.LinkConflict:
-		return r.decideConflict(ctx, d, *p)
-	}
-	base, err := r.base(ctx, *p)
+	p := *c.Payer
+	base, err := r.base(ctx, p)
 	if err != nil {
 		return d, err
 	}
@@ -278,13 +281,46 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, p *state.Pay
 	if base != nil {
 		have = *base
 	}
-	if wanted := r.conn.Mapping.Owned(res.Customer, have); wanted.Hash() != p.AppliedHash {
+	wanted := r.conn.Mapping.Owned(res.Customer, have)
+	f := c.Facts
+	f.Record = protocol.Record{Standing: protocol.Included, Key: res.Key.String(), Hash: wanted.Hash(), Mandate: res.RequestMandate}
+	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // what the plan would let go
+	other, err := r.rival(ctx, p.Key, d.SourceID)
+	if err != nil {
+		return d, err
+	}
+	if d.Contested = other != ""; d.Contested {
+		f.Rival = protocol.RivalRecord
+	}
+	f.Look.Now, f.Look.Seq = true, math.MaxInt64                                                             // it is read right before
+	if f.Look.Shows == protocol.Unseen {
+		f.Look.Shows = protocol.Ours
+	}
+	switch step := protocol.Customer(f); step.Do {
+	case protocol.Tell:
+		return r.tellLinked(ctx, d, p, step.Reason, other)
+	case protocol.Update:
 		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID, Diff: connector.Diff(have, wanted)}
 	}
+	d.Verdict, d.Topic = state.Included, state.TopicLink
 	if res.RequestMandate {
-		d.Link, err = r.Ledger.NeedsLink(ctx, *p, r.Settings.SameMandate)
+		d.Link, err = r.Ledger.NeedsLink(ctx, p, r.Settings.SameMandate)
 	}
 	return d, err
+}
+
+// tellLinked says on a linked payer what a person should know. other is the record that
+// has the same key.
+func (r *run) tellLinked(ctx context.Context, d state.Decision, p state.Payer, reason connector.Reason, other string) (state.Decision, error) {
+	k := keyKnown{key: p.Key, rival: other}
+	var err error
+	if reason == connector.ReasonKeyDoubled {
+		k.holders, err = r.Ledger.KeyHolders(ctx, p.Key)
+	}
+	if d.Topic = state.Topic(protocol.LaneOf(reason)); d.Topic == state.TopicLink {
+		d.Verdict = state.Included
+	}
+	return d.Because(reason, k.because(reason)), err
 }
 
 // base returns what of a payer's customer we wrote, for telling it from what others
@@ -297,26 +333,10 @@ func (r *run) base(ctx context.Context, p state.Payer) (*connector.Customer, err
 	return r.Ledger.SentCreate(ctx, p)
 }
 
-// decideConflict keeps a linked payer whose key is doubled, removed or replaced
-// held for as long as the index says so.
-func (r *run) decideConflict(ctx context.Context, d state.Decision, p state.Payer) (state.Decision, error) {
-	holders, err := r.Ledger.KeyHolders(ctx, p.Key)
-	switch {
-	case err != nil:
-		return d, err
-	case len(holders) > 1:
-		return doubled(d, holders), nil
-	case len(holders) == 1 && holders[0] != p.BillingID:
-		return d.Because(connector.ReasonOtherKey, ""), nil
-	}
-	return d.Because(connector.ReasonKeyRemoved, ""), nil
-}
-
 // decideNew decides on a payer that has no customer yet: what is known of its key is
 // gathered, and package protocol says what is next (RULES.md#who-has-the-key). A create of another record whose
 // time is over is looked for once.
 func (r *run) decideNew(ctx context.Context, d state.Decision, res mapping.Result) (state.Decision, error) {
-	d.Topic = state.TopicLink
 	for looked := false; ; looked = true {
 		k, err := r.gatherKey(ctx, d, res)
 		if err != nil {
@@ -345,12 +365,8 @@ func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, 
 		res.Customer = r.conn.Mapping.Owned(res.Customer, connector.Customer{})
 		return included(d, res, connector.ActionAdopt, step.Customer)
 	}
-	d.LinkState = protocol.LinkState(k.facts)
+	d.LinkState, d.Topic, d.Contested = protocol.LinkState(k.facts), state.Topic(protocol.LaneOf(step.Reason)), k.rival != ""
 	return d.Because(step.Reason, k.because(step.Reason))
-}
-
-func doubled(d state.Decision, holders []string) state.Decision {
-	return d.Because(connector.ReasonKeyDoubled, keyKnown{holders: holders}.because(connector.ReasonKeyDoubled))
 }
 
 func included(d state.Decision, res mapping.Result, action connector.Action, id string) state.Decision {

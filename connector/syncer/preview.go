@@ -125,7 +125,7 @@ func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions)
 	if err != nil {
 		return Preview{}, err
 	}
-	f := &forecast{run: &run{Syncer: s, conn: conn}, limit: o.Limit, groups: map[string]*changeGroup{}}
+	f := &forecast{run: &run{Syncer: s, conn: conn, claims: map[connector.Key]int{}}, limit: o.Limit, groups: map[string]*changeGroup{}}
 	if err := f.noteArrived(ctx); err != nil {
 		return Preview{}, err
 	}
@@ -136,7 +136,9 @@ func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions)
 	if err != nil {
 		return Preview{}, err
 	}
-	f.holdSharedKeys(elsewhere)
+	if err := f.meetRivals(ctx, elsewhere); err != nil {
+		return Preview{}, err
+	}
 	p, err := f.add(ctx)
 	if err != nil {
 		return p, err

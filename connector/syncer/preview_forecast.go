@@ -175,22 +175,30 @@ func mannerOf(d connector.FieldChange) Manner {
 	return MannerChanged
 }
 
-// holdSharedKeys holds the records whose key another payer has too, as a plan
-// does once every record was decided on (fault F48).
-func (f *forecast) holdSharedKeys(holders map[connector.Key]int) {
+// meetRivals decides again on the records whose key another one would have too, now
+// that the keys of all are known: a plan does so as well.
+func (f *forecast) meetRivals(ctx context.Context, elsewhere map[connector.Key]int) error {
+	f.claims = elsewhere
 	for _, e := range f.all {
 		if e.key.Value != "" {
-			holders[e.key]++
+			f.claims[e.key]++
 		}
 	}
-	for i := range f.all {
-		e := &f.all[i]
-		if e.key.Value == "" || holders[e.key] < 2 {
+	for i, e := range f.all {
+		if e.inFlight || f.claims[e.key] < 2 {
 			continue
 		}
-		e.now, e.reason = state.Held, connector.ReasonKeyShared
-		e.action, e.group, e.weight, e.link = "", nil, state.Weight{}, false
+		r, err := f.Ledger.StoredRecord(ctx, f.conn.Name, e.sourceID, f.conn.Mapping.Version())
+		if err != nil {
+			return err
+		}
+		d, err := f.foreseeOne(ctx, r)
+		if err != nil {
+			return fmt.Errorf("record %s: %w", e.sourceID, err)
+		}
+		f.all[i] = f.entry(r, d)
 	}
+	return nil
 }
 
 // add adds the decisions up.
@@ -402,9 +410,6 @@ func (f *forecast) tellCustomers(ctx context.Context, p *Preview, sourceID strin
 		c, err := f.customer(ctx, e.sourceID)
 		if err != nil {
 			return err
-		}
-		if e.reason == connector.ReasonKeyShared {
-			c = CustomerPreview{SourceID: e.sourceID, Key: e.key, Verdict: e.now, Reason: e.reason, Detail: e.reason.Sentence()}
 		}
 		p.Customers = append(p.Customers, c)
 	}

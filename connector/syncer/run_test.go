@@ -492,6 +492,56 @@ func TestAnUpdateHeldForARemovedKeyIsSentOnceTheKeyIsBack(t *testing.T) {
 	}
 }
 
+// Somebody who changes in the billing service what comes from the books is told of, and
+// neither overwritten nor left unsaid.
+//
+// covers F11
+func TestWhatSomebodyElseChangedIsToldUntilItIsBackOrAPersonSaysOtherwise(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		then func(w *world, id string, before json.RawMessage)
+		want string // the customer's name
+	}{
+		"it is put back": {func(w *world, id string, before json.RawMessage) {
+			if err := w.service.Edit(id, before); err != nil {
+				w.t.Fatal(err)
+			}
+		}, "Northwind"},
+		"a person says to send the record again": {func(w *world, _ string, _ json.RawMessage) { w.retry("A1") }, "Northwind"},
+		"the record changes":                     {func(w *world, _ string, _ json.RawMessage) { w.books.put("A1", "Southwind", "a@example.com") }, "Southwind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.books.put("A1", "Northwind", "a@example.com")
+			w.complete(w.run())
+			id := w.payer("A1").BillingID
+			c, _ := w.service.Customer(id)
+			if err := w.service.Edit(id, json.RawMessage(strings.Replace(string(c.Raw), "Northwind", "Eastwind", 1))); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				before := w.service.Writes()
+				w.complete(w.run())
+				if got := w.attention(); w.service.Writes() != before || got["A1"] != string(connector.ReasonForeignChange) {
+					t.Fatalf("%d writes, attention = %v; want it told and nothing sent", w.service.Writes()-before, got)
+				}
+			}
+			tt.then(w, id, c.Raw)
+			if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.complete(w.run())
+			if got := w.byKey()["A1"].Name; got != tt.want || len(w.attention()) != 0 {
+				t.Errorf("name = %q, attention = %v; want %q and none", got, w.attention(), tt.want)
+			}
+		})
+	}
+}
+
 // What a mapping does not own is set once, when the customer is created
 // (mapping/README.md): a plan that counted it would be stopped by the limits for
 // nothing, and what was never sent would be taken for applied.

@@ -162,6 +162,8 @@ type run struct {
 	note      string          // for Result.Note
 	proof     connector.Proof // for Result.Proof; zero until the source was read to its end
 
+	claims map[connector.Key]int // a forecast: how many records would have each key; nil for what the ledger says
+
 	looked   bool            // the list was read since creates without an answer were sent
 	settling sync.Mutex      // held while the index is settled for a replay
 	mu       sync.Mutex      // guards made

@@ -277,3 +277,14 @@ func (w *world) fill(n int) {
 		w.books.put(fmt.Sprintf("C%04d", i), fmt.Sprintf("Payer %d", i), fmt.Sprintf("payer%d@example.com", i))
 	}
 }
+
+// retry says on a person's word that a record may be tried again.
+func (w *world) retry(sourceID string) {
+	w.t.Helper()
+	if err := w.ledger.Do(w.t.Context(), func(tx *state.Tx) error {
+		_, err := tx.RetryRecord("acme", sourceID)
+		return err
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}

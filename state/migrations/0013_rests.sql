@@ -12,3 +12,9 @@ ALTER TABLE source_records ADD COLUMN unreadable INTEGER NOT NULL DEFAULT 0 CHEC
 UPDATE source_records SET unreadable = 1 WHERE EXISTS (
   SELECT 1 FROM attention a WHERE a.connection = source_records.connection AND a.source_id = source_records.source_id
     AND a.topic = 'record' AND a.reason = 'record_unreadable');
+
+-- Whether another record had the same key when a record was decided on. It is compared
+-- with the records as they are: where that has changed, the record is decided on again.
+ALTER TABLE source_records ADD COLUMN contested INTEGER NOT NULL DEFAULT 0 CHECK (contested IN (0, 1));
+UPDATE source_records SET contested = 1 WHERE EXISTS (
+  SELECT 1 FROM attention a WHERE a.connection = source_records.connection AND a.source_id = source_records.source_id AND a.reason = 'key_shared');

@@ -1,0 +1,133 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"payersync/connector"
+	"payersync/connector/protocol"
+)
+
+// What a decision on record r and its payer p must know besides, for factRow: what the
+// newest read showed of the customer, who carries the key, how the payer's last change
+// ended, and from when on the ledger knows what was sent.
+const (
+	factColumns = `p.shows, p.shown_at, p.confirmed_at, p.answered_at, rc.ticket, rc.digest, rc.key_values,
+	EXISTS (SELECT 1 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id = p.billing_id),
+	(SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
+	EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
+	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at,
+	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger),
+	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN 0 ELSE doubt_over END FROM ledger)`
+
+	factFrom = ` LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+	LEFT JOIN remote_customers rc ON rc.billing_id = p.billing_id
+	LEFT JOIN changes lc ON lc.change_id = (SELECT max(n.change_id) FROM changes n
+		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held')) `
+)
+
+// factRow is a row of factColumns.
+type factRow struct {
+	shows, digest, pairs, state, reason, wanted sql.NullString
+	shown, confirmed, answered, ticket, ended   sql.NullInt64
+	carries, open                               bool
+	holders                                     int
+	retried, doubt, doubtOver                   int64
+}
+
+func (r *factRow) dest() []any {
+	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
+		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.doubt, &r.doubtOver}
+}
+
+// facts returns what is known of a payer's link, its customer and its last change.
+func (r *factRow) facts(p Payer) (protocol.Facts, error) {
+	f := protocol.Facts{
+		Key:   p.Key.String(),
+		Doubt: protocol.Doubt{Since: r.doubt, Over: r.doubtOver},
+		Words: protocol.Words{Retry: r.retried},
+	}
+	if p.BillingID == "" {
+		return f, nil
+	}
+	f.Link = protocol.Link{Customer: p.BillingID, AnsweredAt: r.answered.Int64}
+	if r.confirmed.Int64 > r.answered.Int64 { // what was answered since may be there instead
+		f.Link.Confirmed, f.Link.ConfirmedAt = p.AppliedHash, r.confirmed.Int64
+	}
+	f.Look = protocol.Look{Seq: r.ticket.Int64, Since: r.shown.Int64, Holds: r.shows.String}
+	var err error
+	if f.Look.Shows, err = r.look(p.Key); err != nil {
+		return f, fmt.Errorf("read what customer %s carries: %w", p.BillingID, err)
+	}
+	switch {
+	case r.holders > 1:
+		f.Holders = protocol.Several
+	case r.carries:
+		f.Holders, f.Holder = protocol.Own, p.BillingID
+	}
+	switch reason := connector.Reason(r.reason.String); {
+	case reason == connector.ReasonForeignChange && r.state.String == string(connector.ChangeFailed):
+		f.Link.Answered = r.wanted.String
+	case reason == connector.ReasonRejected, reason == connector.ReasonAnswerMismatch:
+		f.Refusal = protocol.Refusal{Reason: reason, Hash: r.wanted.String, Seq: r.ended.Int64}
+	}
+	return f, nil
+}
+
+// look says what the newest read showed of the customer's key.
+func (r *factRow) look(key connector.Key) (protocol.Shows, error) {
+	switch {
+	case !r.ticket.Valid:
+		return protocol.Unseen, nil
+	case r.digest.String == "":
+		return protocol.Missing, nil
+	case r.carries:
+		return protocol.Ours, nil
+	}
+	var pairs map[string]string
+	if err := json.Unmarshal([]byte(r.pairs.String), &pairs); err != nil {
+		return protocol.Unseen, err
+	}
+	if _, has := pairs[key.Name]; has {
+		return protocol.OtherKey, nil
+	}
+	return protocol.NoKey, nil
+}
+
+// updatesUnderWay returns the requests to a customer, but for its create, whose end is not known.
+func (l *Ledger) updatesUnderWay(ctx context.Context, billingID string) ([]protocol.Attempt, error) {
+	return list(ctx, l, `SELECT a.ticket, a.over, CASE a.action WHEN 'adopt' THEN 'update' ELSE a.action END, a.billing_id, c.wanted_hash
+		FROM attempts a JOIN changes c ON c.change_id = a.change_id WHERE a.billing_id = ? AND a.ended = '' AND a.action <> 'create' ORDER BY a.attempt_id`,
+		[]any{billingID}, func(a *protocol.Attempt) []any { return []any{&a.Seq, &a.Over, &a.Action, &a.Customer, &a.Hash} })
+}
+
+// UpdatesUnderWay returns what updates of a customer that may have taken effect, though
+// nobody knows when, wanted of it: the newest first.
+func (tx *Tx) UpdatesUnderWay(billingID string) ([]connector.Customer, error) {
+	stmt, err := tx.l.prepared(`SELECT DISTINCT c.change_id, c.wanted FROM attempts a JOIN changes c ON c.change_id = a.change_id
+		WHERE a.billing_id = ? AND a.ended = '' AND a.action <> 'create' AND c.lane = 'customer' ORDER BY c.change_id DESC`)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := stmt.QueryContext(context.Background(), billingID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []connector.Customer
+	for rows.Next() {
+		var id int64
+		var box []byte
+		var wanted connector.Customer
+		if err := rows.Scan(&id, &box); err != nil {
+			return nil, err
+		}
+		if err := tx.l.openJSON(box, changePlace("wanted", id), &wanted); err != nil {
+			return nil, fmt.Errorf("change %d: %w", id, err)
+		}
+		out = append(out, wanted)
+	}
+	return out, rows.Err()
+}

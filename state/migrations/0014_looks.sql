@@ -1,0 +1,47 @@
+-- +goose Up
+-- What of ours the newest read of a payer's customer showed, as the hash of the rendered
+-- customer, '' for anything else; and the tickets at which that was first so, at which a
+-- read last showed what was applied, and of the newest answer that changed the customer.
+ALTER TABLE payers ADD COLUMN shows TEXT NOT NULL DEFAULT '';
+ALTER TABLE payers ADD COLUMN shown_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE payers ADD COLUMN confirmed_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE payers ADD COLUMN answered_at INTEGER NOT NULL DEFAULT 0;
+UPDATE payers SET shows = applied_hash, confirmed_at = CASE applied_hash WHEN '' THEN 0 ELSE (SELECT ticket FROM ledger) END,
+  answered_at = CASE WHEN link_state = 'creating' AND billing_id IS NOT NULL THEN (SELECT ticket FROM ledger) ELSE 0 END;
+
+-- When a person last said that a record may be tried again, and when a change came to
+-- its end, as tickets: the one or the other was later.
+ALTER TABLE source_records ADD COLUMN retried_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE changes ADD COLUMN ended_at INTEGER NOT NULL DEFAULT 0;
+
+-- From when on the ledger knows what was sent, and when everything sent before must have
+-- arrived, as tickets; and the restore that they are about.
+ALTER TABLE ledger ADD COLUMN doubt INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE ledger ADD COLUMN doubt_over INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE ledger ADD COLUMN doubt_of TEXT;
+
+-- When the time of an attempt was found to be over: any read that begins from then on
+-- shows what became of it; and that an attempt was refused, so that it had no effect.
+CREATE TABLE attempts_now (
+  attempt_id INTEGER PRIMARY KEY,                      -- in the order in which they left
+  change_id  INTEGER NOT NULL REFERENCES changes (change_id),
+  action     TEXT NOT NULL CHECK (action = 'create' OR action = 'adopt' OR action = 'update' OR action = 'link'),
+  connection TEXT NOT NULL,
+  source_id  TEXT NOT NULL,
+  key_name   TEXT NOT NULL,                            -- the payer's key when it left
+  key_value  TEXT NOT NULL,
+  billing_id TEXT NOT NULL DEFAULT '',                 -- the customer it is for; '' for a create
+  ticket     INTEGER NOT NULL,
+  sent_at    TEXT NOT NULL,
+  over       INTEGER NOT NULL DEFAULT 0,               -- ticket at which it could arrive no more; 0 before that
+  ended      TEXT NOT NULL DEFAULT '' CHECK (ended = '' OR ended = 'answered' OR ended = 'refused' OR ended = 'unsent' OR ended = 'looked'),
+  end_ticket INTEGER NOT NULL DEFAULT 0                -- taken when it ended
+) STRICT;
+INSERT INTO attempts_now (attempt_id, change_id, action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at, ended, end_ticket)
+  SELECT attempt_id, change_id, action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at, ended, end_ticket FROM attempts;
+DROP TABLE attempts;
+ALTER TABLE attempts_now RENAME TO attempts;
+CREATE INDEX attempts_open_creates ON attempts (key_name, key_value) WHERE action = 'create' AND ended = '';
+CREATE INDEX attempts_open_updates ON attempts (billing_id) WHERE ended = '' AND action <> 'create';
+CREATE INDEX attempts_under_way ON attempts (sent_at) WHERE ended = '' AND over = 0;
+CREATE INDEX attempts_change ON attempts (change_id);
