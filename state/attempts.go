@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -74,52 +75,51 @@ func (tx *Tx) LookedFor(c Change) error {
 	return nil
 }
 
-// CreateUnderWay is a create that may still make a customer with a key.
+// CreateUnderWay is a create that has not ended: it may still make a customer with its
+// key, unless the caller has looked since its time was over.
 type CreateUnderWay struct {
 	Connection string
 	SourceID   string
-	Ticket     int64
+	Ticket     int64 // of its newest sending
+	Over       int64 // ticket at which it could arrive no more; 0 before that
 	SentAt     time.Time
 }
 
-// CreatesUnderWay returns the creates with this key that were sent after arrived and
-// that nobody has answered, those that left last before the others. One that was sent
-// by then has arrived, if it ever does, before the look that the caller goes by.
-func (l *Ledger) CreatesUnderWay(ctx context.Context, key connector.Key, arrived time.Time) ([]CreateUnderWay, error) {
-	rows, err := l.query(ctx, createsUnderWay+" ORDER BY attempt_id DESC", key.Name, key.Value, stamp(arrived))
+// CreatesUnderWay returns the creates with this key that have not ended, one for each
+// payer, those that left last before the others.
+func (l *Ledger) CreatesUnderWay(ctx context.Context, key connector.Key) ([]CreateUnderWay, error) {
+	type row struct {
+		CreateUnderWay
+		at sql.NullString
+	}
+	rows, err := list(ctx, l, `SELECT connection, source_id, ticket, over, sent_at FROM attempts
+		WHERE attempt_id IN (SELECT max(attempt_id) FROM attempts WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' GROUP BY connection, source_id)
+		ORDER BY attempt_id DESC`, []any{key.Name, key.Value}, func(r *row) []any { return []any{&r.Connection, &r.SourceID, &r.Ticket, &r.Over, &r.at} })
 	if err != nil {
 		return nil, fmt.Errorf("look for creates under way: %w", err)
 	}
-	defer rows.Close()
-	var out []CreateUnderWay
-	for rows.Next() {
-		var c CreateUnderWay
-		var at string
-		if err := rows.Scan(&c.Connection, &c.SourceID, &c.Ticket, &at); err != nil {
+	out := make([]CreateUnderWay, len(rows))
+	for i, r := range rows {
+		out[i] = r.CreateUnderWay
+		if out[i].SentAt, err = parseTime(r.at); err != nil {
 			return nil, fmt.Errorf("look for creates under way: %w", err)
 		}
-		if c.SentAt, err = time.Parse(layout, at); err != nil {
-			return nil, fmt.Errorf("look for creates under way: %w", err)
-		}
-		out = append(out, c)
 	}
-	return out, rows.Err()
+	return out, nil
 }
-
-const createsUnderWay = `SELECT connection, source_id, ticket, sent_at FROM attempts
-	WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' AND sent_at > coalesce(?, '')`
 
 // ErrKeyUnderWay means that another request which may still arrive makes a customer
 // with the key.
 var ErrKeyUnderWay = errors.New("a create with the same key may still arrive")
 
 // keyUnderWay fails with ErrKeyUnderWay while a create of another change with the
-// payer's key, sent after arrived, may still take effect.
-func (tx *Tx) keyUnderWay(c Change, arrived time.Time) error {
+// payer's key may still take effect, for all that an index shows which is believed since
+// a ticket.
+func (tx *Tx) keyUnderWay(c Change, since int64) error {
 	var under bool
 	err := tx.row([]any{&under}, `SELECT EXISTS (SELECT 1 FROM attempts
-		WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' AND sent_at > coalesce(?, '') AND change_id <> ?)`,
-		c.Payer.Key.Name, c.Payer.Key.Value, stamp(arrived), c.ID)
+		WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' AND (over = 0 OR over >= ?) AND change_id <> ?)`,
+		c.Payer.Key.Name, c.Payer.Key.Value, since, c.ID)
 	if err == nil && under {
 		return ErrKeyUnderWay
 	}

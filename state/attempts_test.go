@@ -12,15 +12,17 @@ import (
 func TestAKeyIsNotCreatedWhileAnotherCreateWithItMayStillArrive(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		end     AttemptEnd
-		arrived time.Duration // after the first left
-		want    error
+		end   AttemptEnd
+		waits time.Duration // before the index is read by which it goes
+		want  error
 	}{
-		"no answer":                     {"", -time.Minute, ErrKeyUnderWay},
-		"no answer, but a later look":   {"", time.Minute, nil},
-		"answered":                      {AttemptAnswered, -time.Minute, nil},
-		"never left":                    {AttemptUnsent, -time.Minute, nil},
-		"its time over, and looked for": {AttemptLooked, -time.Minute, nil},
+		"no answer yet":                 {"", 0, ErrKeyUnderWay},
+		"no answer, and its time":       {"", Arrival - time.Second, ErrKeyUnderWay},
+		"no answer, but a later look":   {"", Arrival, nil},
+		"answered":                      {AttemptAnswered, 0, nil},
+		"refused":                       {AttemptRefused, 0, nil},
+		"never left":                    {AttemptUnsent, 0, nil},
+		"its time over, and looked for": {AttemptLooked, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,10 +31,9 @@ func TestAKeyIsNotCreatedWhileAnotherCreateWithItMayStillArrive(t *testing.T) {
 			first := d.planCreate(run, acme, "c1")
 			var left Attempt
 			d.do(func(tx *Tx) (err error) {
-				left, err = tx.FreezeCreate(run, first, []byte("{}"), time.Time{})
+				left, err = tx.FreezeCreate(run, first, []byte("{}"), 0)
 				return err
 			})
-			sent := d.Now()
 			if tt.end != "" {
 				d.do(func(tx *Tx) error { return tx.EndAttempt(left, tt.end) })
 			}
@@ -45,8 +46,13 @@ func TestAKeyIsNotCreatedWhileAnotherCreateWithItMayStillArrive(t *testing.T) {
 			v.Key = key("c1")
 			d.decide(run, acme, v)
 			second := d.open(acme, "c2", LaneCustomer)
-			err := d.Do(t.Context(), func(tx *Tx) error {
-				_, err := tx.FreezeCreate(run, second, []byte("{}"), sent.Add(tt.arrived))
+			d.clock.move(tt.waits)
+			since, err := d.Ticket(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = d.Do(t.Context(), func(tx *Tx) error {
+				_, err := tx.FreezeCreate(run, second, []byte("{}"), since)
 				return err
 			})
 			if !errors.Is(err, tt.want) || tt.want == nil && err != nil {

@@ -16,7 +16,7 @@ import (
 func (d *desk) freeze(run int64, c Change, body string) (frozen Change, ticket int64) {
 	d.t.Helper()
 	d.do(func(tx *Tx) error {
-		a, err := tx.FreezeCreate(run, c, []byte(body), time.Time{})
+		a, err := tx.FreezeCreate(run, c, []byte(body), 0)
 		ticket = a.Ticket
 		return err
 	})
@@ -39,7 +39,7 @@ func TestACreateIsFrozenBeforeItIsSentAndNeverChanges(t *testing.T) {
 	}
 	again := []func(*Tx) error{
 		func(tx *Tx) error {
-			_, err := tx.FreezeCreate(run, c, []byte(`{"name":"Eve"}`), time.Time{})
+			_, err := tx.FreezeCreate(run, c, []byte(`{"name":"Eve"}`), 0)
 			return err
 		},
 		func(tx *Tx) error { _, err := tx.FreezeUpdate(run, c, []byte(`{"name":"Eve"}`), nil); return err },
@@ -124,7 +124,7 @@ func TestFreezeCreateRefuses(t *testing.T) {
 			run := d.run(acme)
 			c := d.planCreate(run, acme, "c1")
 			tt.prepare(d, run, c)
-			err := d.Do(t.Context(), func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), time.Time{}); return err })
+			err := d.Do(t.Context(), func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), 0); return err })
 			if !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}

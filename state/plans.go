@@ -101,9 +101,6 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	if err := tx.saveReason(connection, d); err != nil {
 		return err
 	}
-	if err := tx.reopenCreate(run, connection, d); err != nil {
-		return fmt.Errorf("take up the create of record %s: %w", d.SourceID, err)
-	}
 	if err := tx.replaceChange(run, connection, d.SourceID, "customer", d.Customer); err != nil {
 		return fmt.Errorf("save the change of record %s: %w", d.SourceID, err)
 	}
@@ -123,49 +120,6 @@ func (tx *Tx) saveReason(connection string, d Decision) error {
 		}
 	}
 	return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic <> 'mandate' AND topic <> ?", connection, d.SourceID, said)
-}
-
-// reopenCreate takes up the payer's last create where that was closed and an attempt of
-// it has not ended: its own bytes come before those of a new one (S3). One with another
-// key is left as it is.
-func (tx *Tx) reopenCreate(run int64, connection string, d Decision) error {
-	if d.Customer == nil || d.Customer.Action != connector.ActionCreate {
-		return nil
-	}
-	var id int64
-	var box []byte
-	var underWay bool
-	err := tx.row([]any{&id, &box, &underWay}, `SELECT c.change_id, c.wanted, c.state NOT IN ('pending', 'frozen', 'unknown') AND EXISTS (
-		  SELECT 1 FROM attempts a WHERE a.change_id = c.change_id AND a.ended = '')
-		FROM changes c WHERE c.connection = ?1 AND c.source_id = ?2 AND c.lane = 'customer' AND c.action = 'create' AND c.body IS NOT NULL
-		ORDER BY c.change_id DESC LIMIT 1`, connection, d.SourceID)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && !underWay {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	plain, err := tx.l.seal.open(box, changePlace("wanted", id))
-	if err != nil {
-		return err
-	}
-	var sent connector.Customer
-	if err := json.Unmarshal(plain, &sent); err != nil || sent.ExternalData[d.Key.Name] != d.Key.Value {
-		return err
-	}
-	if err := tx.dropPlanned(connection, d.SourceID, LaneCustomer); err != nil { // what was planned meanwhile makes room
-		return err
-	}
-	if err := tx.exec("UPDATE changes SET state = 'unknown', reason = ?, run_id = ? WHERE change_id = ?", connector.ReasonOutcomeUnknown, run, id); err != nil {
-		return err
-	}
-	if _, err := tx.ReplanRecord(connection, d.SourceID); err != nil { // what differs by now comes after it
-		return err
-	}
-	if err := tx.SetLinkState(connection, d.SourceID, connector.LinkCreating); err != nil {
-		return err
-	}
-	return tx.SetAttention(connection, d.SourceID, TopicLink, connector.ReasonOutcomeUnknown, "")
 }
 
 // dropPlanned drops the pending changes of a payer's lanes: nothing of them was sent,

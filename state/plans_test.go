@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -268,7 +267,7 @@ func TestALaneHasOneOpenChange(t *testing.T) {
 			run := d.run(acme)
 			c := d.planCreate(run, acme, "c1")
 			if state != connector.ChangePending {
-				d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), time.Time{}); return err })
+				d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), 0); return err })
 			}
 			if state == connector.ChangeUnknown {
 				d.do(func(tx *Tx) error { return tx.CloseWith(run, c, state, connector.ReasonOutcomeUnknown, "") })
@@ -463,7 +462,7 @@ func TestTheKeyOfAPayerWithACustomerNeverChanges(t *testing.T) {
 	run := d.run(acme)
 	d.planCreate(run, acme, "free")
 	sent := d.planCreate(run, acme, "sent")
-	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, sent, []byte("{}"), time.Time{}); return err })
+	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, sent, []byte("{}"), 0); return err })
 	d.planLinked(run, "linked", "b1", connector.ActionUpdate)
 	for id, want := range map[string]string{"free": "edited", "sent": "sent", "linked": "linked"} {
 		v := included(record(id, id), nil)

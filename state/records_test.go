@@ -167,7 +167,7 @@ func TestARecordWithASentChangeIsNoCandidate(t *testing.T) {
 	d := newDesk(t)
 	run := d.run(acme)
 	c := d.planCreate(run, acme, "c1")
-	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), time.Time{}); return err })
+	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), 0); return err })
 	d.save(run, acme, record("c1", "Edited meanwhile"))
 	if got := ids(d.candidates(acme, mapping)); got != nil {
 		t.Errorf("candidates %v while bytes are out, want none", got)
@@ -236,7 +236,7 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 		"move the cursor": func(tx *Tx) error {
 			return tx.SetCursor(acme, "customers", "2026-03-02", run)
 		},
-		"freeze a create":  func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), time.Time{}); return err },
+		"freeze a create":  func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), 0); return err },
 		"freeze an update": func(tx *Tx) error { _, err := tx.FreezeUpdate(run, u, []byte("{}"), []byte("{}")); return err },
 		"send again":       func(tx *Tx) error { _, err := tx.Attempt(run, u); return err },
 		"renew its lease":  func(tx *Tx) error { return tx.RenewLease(run) },
@@ -272,7 +272,7 @@ func TestDropUnseenForgetsPlansAndKeepsCustomers(t *testing.T) {
 	stays := d.planCreate(first, acme, "stays")
 	d.planCreate(first, acme, "gone")
 	sent := d.planCreate(first, acme, "sent")
-	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(first, sent, []byte("{}"), time.Time{}); return err })
+	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(first, sent, []byte("{}"), 0); return err })
 	d.do(func(tx *Tx) error { return tx.SetLinkState(acme, "sent", connector.LinkConflict) }) // its key is doubled meanwhile
 	d.planLinked(first, "linked", "b1", connector.ActionUpdate)
 	for _, id := range []string{"stays", "gone", "linked", "sent"} {

@@ -336,11 +336,13 @@ func (l *Ledger) ids(ctx context.Context, query string, args ...any) ([]string, 
 // BeginPass opens a list pass over the service's customers and returns its
 // number and the read ticket of its pages.
 func (tx *Tx) BeginPass() (pass, ticket int64, err error) {
-	if err := tx.row([]any{&pass}, "INSERT INTO passes (started_at) VALUES (?) RETURNING pass_id", stamp(tx.now)); err != nil {
+	if ticket, err = tx.Ticket(); err != nil {
+		return 0, 0, err
+	}
+	if err := tx.row([]any{&pass}, "INSERT INTO passes (started_at, ticket) VALUES (?, ?) RETURNING pass_id", stamp(tx.now), ticket); err != nil {
 		return 0, 0, fmt.Errorf("open a list pass: %w", err)
 	}
-	ticket, err = tx.Ticket()
-	return pass, ticket, err
+	return pass, ticket, nil
 }
 
 // FinishPass records a pass that ended without an error and listed these
@@ -378,6 +380,7 @@ func hashIDs(ids []string) string {
 // that left something in doubt counts for nothing here.
 type Index struct {
 	Settled   time.Time // start of the older of the newest two complete passes, one after the other, that saw the same customers; zero for none
+	Since     int64     // ticket of that pass; 0 for none
 	Customers int       // seen by that pass
 	Restored  time.Time // when the ledger was restored from a backup; zero for never
 	ClockBack time.Time // when its times were last found to lie in the future; zero for never
@@ -414,13 +417,13 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 		floor = x.Doubted().Add(quarantine).UTC().Format(layout)
 	}
 	var settled sql.NullString
-	if err := l.queryRow(ctx, `SELECT
-		(SELECT a.started_at FROM passes a JOIN passes b
+	if err := l.queryRow(ctx, `SELECT s.started_at, coalesce(s.ticket, 0),
+		coalesce((SELECT ids FROM passes WHERE `+proof+` AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1), 0)
+		FROM ledger LEFT JOIN passes s ON s.pass_id = (SELECT a.pass_id FROM passes a JOIN passes b
 		   ON b.pass_id = (SELECT min(n.pass_id) FROM passes n WHERE n.started_at >= a.finished_at AND n.pass_id > a.pass_id AND n.finished_at IS NOT NULL)
 		 WHERE a.`+strings.ReplaceAll(proof, "AND ", "AND a.")+` AND b.`+strings.ReplaceAll(proof, "AND ", "AND b.")+`
-		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 ORDER BY a.pass_id DESC LIMIT 1),
-		coalesce((SELECT ids FROM passes WHERE `+proof+` AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1), 0)`, floor).
-		Scan(&settled, &x.Customers); err != nil {
+		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 ORDER BY a.pass_id DESC LIMIT 1)`, floor).
+		Scan(&settled, &x.Since, &x.Customers); err != nil {
 		return x, fmt.Errorf("read the index of customers: %w", err)
 	}
 	x.Settled, err = parseTime(settled)

@@ -283,7 +283,7 @@ func TestARunTakesUpWhatAnEarlierRunLeft(t *testing.T) {
 	}
 	second := d.run(acme)
 	d.do(func(tx *Tx) error {
-		if _, err := tx.FreezeCreate(second, c, []byte("{}"), time.Time{}); err != nil {
+		if _, err := tx.FreezeCreate(second, c, []byte("{}"), 0); err != nil {
 			return err
 		}
 		if err := tx.LinkPayer(c.Payer, "b1", connector.LinkLinked); err != nil {

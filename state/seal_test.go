@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -91,7 +90,7 @@ func (d *desk) fillPayer(run int64, i int) {
 			_, err := tx.FreezeUpdate(run, c, body, []byte(`{"note":"`+canaryForeign+`"}`))
 			return errors.Join(err, tx.LinkPayer(c.Payer, billingID, connector.LinkLinked))
 		}
-		_, err := tx.FreezeCreate(run, c, body, time.Time{})
+		_, err := tx.FreezeCreate(run, c, body, 0)
 		return errors.Join(err, tx.LinkPayer(c.Payer, billingID, connector.LinkCreating))
 	})
 	if i%8 < 4 {

@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -81,7 +80,7 @@ func TestADecisionWeighsWhatThePlanWillCountOfIt(t *testing.T) {
 		"the first update of a customer that a create without an answer made": {func(d *desk, run int64) {
 			made := d.planCreate(run, acme, "c1")
 			d.do(func(tx *Tx) error {
-				if _, err := tx.FreezeCreate(run, made, []byte("{}"), time.Time{}); err != nil {
+				if _, err := tx.FreezeCreate(run, made, []byte("{}"), 0); err != nil {
 					return err
 				}
 				if err := tx.CloseFound(run, made); err != nil {
@@ -240,7 +239,7 @@ func TestChangesOfARecordAreToldWithTheirOutcome(t *testing.T) {
 	run := d.run(acme)
 	made := d.planCreate(run, acme, "c1")
 	d.do(func(tx *Tx) error {
-		if _, err := tx.FreezeCreate(run, made, []byte("{}"), time.Time{}); err != nil {
+		if _, err := tx.FreezeCreate(run, made, []byte("{}"), 0); err != nil {
 			return err
 		}
 		return tx.CloseWith(run, made, connector.ChangeFailed, connector.ReasonRejected, "The name is too long.")

@@ -260,6 +260,12 @@ type Doubt struct {
 	Over  int64 // ticket at which the time of everything sent before was over; 0 while it is not
 }
 
+// Wanted reports whether the payer's record lays claim to Key, fit to be sent or not.
+func (f *Facts) Wanted() bool {
+	claims := f.Record.Standing == Included || f.Record.Standing == Unfit
+	return claims && (f.Record.Key == "" || f.Record.Key == f.Key)
+}
+
 // Open reports whether the attempt may still take effect, or nobody has looked what
 // became of it. seen is the ticket of the look that shows it: for a create the
 // index is believed since then, for anything else the customer was read then.

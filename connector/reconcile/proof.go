@@ -82,10 +82,10 @@ func (e *ShortListError) Error() string {
 }
 
 // Settle makes list passes until the index can be believed: two consecutive ones
-// that are proof and saw the same customers, both begun after since and within
+// that are proof and saw the same customers, both begun after a ticket and within
 // Lookup.MaxAge. It makes none when that is so already, and reports whether it made
 // any.
-func (r *Reconciler) Settle(ctx context.Context, since time.Time) (listed bool, err error) {
+func (r *Reconciler) Settle(ctx context.Context, after int64) (listed bool, err error) {
 	var short *ShortListError
 	began := r.Ledger.Now()
 	for made := 0; ; made++ {
@@ -98,7 +98,7 @@ func (r *Reconciler) Settle(ctx context.Context, since time.Time) (listed bool, 
 			return false, &QuarantineError{Until: until, Clock: x.ClockBack.After(x.Restored)}
 		}
 		// One that was made just now is not too old, however long its reads took.
-		if !x.Settled.IsZero() && x.Settled.After(since) && (now.Sub(x.Settled) <= r.Lookup.MaxAge || !x.Settled.Before(began)) {
+		if !x.Settled.IsZero() && x.Since > after && (now.Sub(x.Settled) <= r.Lookup.MaxAge || !x.Settled.Before(began)) {
 			return made > 0, nil
 		}
 		if made == maxPasses {

@@ -654,10 +654,6 @@ func TestACreateWhoseKeyWasDoubledBeforeItWasAnsweredKeepsItsBytes(t *testing.T)
 	}
 	w.books.put("A1", "Northwind Ltd", "a@example.com")
 	w.clock.advance(25 * time.Hour)
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
-	if got := w.attention()["A1"]; got != string(connector.ReasonOutcomeUnknown) {
-		t.Errorf("attention = %q, want outcome_unknown", got)
-	}
 	w.run()
 	w.complete(w.run())
 	bodies := w.bodies(http.MethodPost, "/api/customers")

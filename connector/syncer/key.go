@@ -1,15 +1,13 @@
 package syncer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"payersync/connector"
 	"payersync/connector/protocol"
-	"payersync/mapping"
-	"payersync/state"
 )
 
 // keyKnown is what is known of the key of a payer that has no customer yet: the facts
@@ -17,30 +15,27 @@ import (
 type keyKnown struct {
 	facts   protocol.Facts
 	key     connector.Key
-	rival   string    // record that has the same key
-	holders []string  // customers that carry the key
-	other   string    // record that the customer with the key, or one that had it, is linked to
-	sender  string    // record whose create with the key may still arrive
-	arrived time.Time // when that must have arrived
-	alike   []string  // customers that look like the record
+	rival   string   // record that has the same key
+	holders []string // customers that carry the key
+	other   string   // record that the customer with the key, or one that had it, is linked to
+	sender  string   // record whose create with the key may still arrive
+	over    int64    // ticket at which the newest create with the key could arrive no more; 0 before that
+	sent    int64    // ticket of the newest sending of the payer's own create without an answer
+	open    bool     // it may still arrive, or nobody has looked what became of it
+	alike   []string // customers that look like the record
 }
 
-// believed stands for the ticket of the index that this run goes by: settleIndex has
-// seen to it, or nothing new is planned.
-const believed = 1
-
-// gatherKey gathers what is known of the key of a record without a customer. A create of
-// the payer's own that is open is taken up before any plan is made.
-func (r *run) gatherKey(ctx context.Context, d state.Decision, res mapping.Result) (keyKnown, error) {
-	k := keyKnown{key: res.Key, facts: protocol.Facts{
-		Key:    res.Key.String(),
-		Record: protocol.Record{Standing: protocol.Included, Key: res.Key.String(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate},
-		Index:  protocol.Index{Since: believed, Now: true},
-	}}
-	for _, gather := range []func(context.Context, state.Decision, mapping.Result, *keyKnown) error{r.gatherRival, r.gatherHolders, r.gatherSenders, r.gatherAlike} {
-		if err := gather(ctx, d, res, &k); err != nil {
+// gatherKey gathers what is known of the key of a payer without a customer, whose record
+// is as given.
+func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key, record protocol.Record, want connector.Customer) (keyKnown, error) {
+	k := keyKnown{key: key, facts: protocol.Facts{Key: key.String(), Record: record, Index: protocol.Index{Since: max(r.believed.Load(), 1), Now: true}}}
+	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherHolders, r.gatherSenders} {
+		if err := gather(ctx, sourceID, &k); err != nil {
 			return k, err
 		}
+	}
+	if err := r.gatherAlike(ctx, want, &k); err != nil {
+		return k, err
 	}
 	// What the plan would let go, so that the step says what that is.
 	k.facts.Approved = protocol.Intent{Action: connector.ActionCreate, Hash: k.facts.Record.Hash}
@@ -50,8 +45,8 @@ func (r *run) gatherKey(ctx context.Context, d state.Decision, res mapping.Resul
 	return k, nil
 }
 
-func (r *run) gatherRival(ctx context.Context, d state.Decision, res mapping.Result, k *keyKnown) (err error) {
-	if k.rival, err = r.rival(ctx, res.Key, d.SourceID); k.rival != "" {
+func (r *run) gatherRival(ctx context.Context, sourceID string, k *keyKnown) (err error) {
+	if k.rival, err = r.rival(ctx, k.key, sourceID); k.rival != "" {
 		k.facts.Rival = protocol.RivalRecord
 	}
 	return err
@@ -69,11 +64,11 @@ func (r *run) rival(ctx context.Context, key connector.Key, sourceID string) (st
 	return "", nil
 }
 
-func (r *run) gatherHolders(ctx context.Context, d state.Decision, res mapping.Result, k *keyKnown) (err error) {
-	if k.holders, err = r.Ledger.KeyHolders(ctx, res.Key); err != nil {
+func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (err error) {
+	if k.holders, err = r.Ledger.KeyHolders(ctx, k.key); err != nil {
 		return err
 	}
-	if k.other, err = r.Ledger.KeyLinkedTo(ctx, res.Key, r.conn.Name, d.SourceID); err != nil {
+	if k.other, err = r.Ledger.KeyLinkedTo(ctx, k.key, r.conn.Name, sourceID); err != nil {
 		return err
 	}
 	if k.other != "" && k.rival == "" {
@@ -95,33 +90,38 @@ func (r *run) gatherHolders(ctx context.Context, d state.Decision, res mapping.R
 	return err
 }
 
-func (r *run) gatherSenders(ctx context.Context, d state.Decision, res mapping.Result, k *keyKnown) error {
-	creates, err := r.Ledger.CreatesUnderWay(ctx, res.Key, r.arrived)
+// gatherSenders gathers the creates with the key that have not ended, the payer's own
+// and those of others.
+func (r *run) gatherSenders(ctx context.Context, sourceID string, k *keyKnown) error {
+	creates, err := r.Ledger.CreatesUnderWay(ctx, k.key)
 	if err != nil {
 		return err
 	}
 	for _, c := range creates {
-		if c.Connection == r.conn.Name && c.SourceID == d.SourceID {
+		own := c.Connection == r.conn.Name && c.SourceID == sourceID
+		if own {
+			k.sent = c.Ticket
+		}
+		a := protocol.Attempt{Seq: c.Ticket, Over: c.Over, Action: connector.ActionCreate}
+		if !a.Open(k.facts.Index.Since) {
 			continue
 		}
-		a := protocol.Attempt{Seq: c.Ticket, Action: connector.ActionCreate}
-		at := c.SentAt.Add(r.Settings.ResendWithin)
-		if !r.Ledger.Now().Before(at) {
-			a.Over = believed // it can arrive no more, and the index is from before
+		k.over = max(k.over, c.Over)
+		if own {
+			k.facts.Attempts, k.open = append(k.facts.Attempts, a), true
+			continue
 		}
 		k.facts.Others = append(k.facts.Others, a)
-		if k.arrived.Before(at) {
-			k.sender, k.arrived = c.SourceID, at
-		}
+		k.sender = cmp.Or(k.sender, c.SourceID)
 	}
 	return nil
 }
 
-func (r *run) gatherAlike(ctx context.Context, _ state.Decision, res mapping.Result, k *keyKnown) (err error) {
+func (r *run) gatherAlike(ctx context.Context, want connector.Customer, k *keyKnown) (err error) {
 	if r.Settings.Adopt == AdoptExact || len(k.holders) > 0 {
 		return nil
 	}
-	k.alike, err = r.Ledger.Alike(ctx, res.Customer, res.Key.Name)
+	k.alike, err = r.Ledger.Alike(ctx, want, k.key.Name)
 	k.facts.Alike = len(k.alike) > 0
 	return err
 }

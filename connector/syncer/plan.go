@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -87,14 +86,14 @@ func (r *run) settleIndex(ctx context.Context, n int) error {
 	}
 	r.progress("list", 0, 0)
 	began := r.Ledger.Now()
-	listed, err := r.Reconciler.Settle(ctx, time.Time{})
+	listed, err := r.Reconciler.Settle(ctx, 0)
 	switch {
 	case err != nil:
 		return r.without(err)
 	case listed:
 		r.listed = began
 	}
-	if err := r.noteArrived(ctx); err != nil {
+	if err := r.noteBelieved(ctx); err != nil {
 		return err
 	}
 	if !r.listed.IsZero() && r.Ledger.Now().Sub(r.listed) <= r.Settings.ProbeAfter {
@@ -110,15 +109,13 @@ func (r *run) settleIndex(ctx context.Context, n int) error {
 	return r.without(r.prove(ctx))
 }
 
-// noteArrived notes by when a request must have been sent so that the index shows what
-// became of it: its time was over when the list that is believed was begun.
-func (r *run) noteArrived(ctx context.Context) error {
+// noteBelieved notes since which ticket the index is believed.
+func (r *run) noteBelieved(ctx context.Context) error {
 	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
-	if err != nil || x.Settled.IsZero() {
-		return err
+	if err == nil {
+		r.believed.Store(x.Since)
 	}
-	r.arrived = x.Settled.Add(-r.Settings.ResendWithin)
-	return nil
+	return err
 }
 
 // prove makes one list pass for this run. What the list leaves out of a customer is
@@ -217,31 +214,62 @@ func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) err
 	})
 }
 
-// decide says what to do about one record.
-func (r *run) decide(ctx context.Context, c state.Candidate) (state.Decision, error) {
-	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Verdict: state.Held, Topic: state.TopicRecord}
+// rendered is what the mapping makes of a record.
+type rendered struct {
+	protocol.Record
+	mapping.Result        // zero for a record that cannot be mapped
+	problem        string // why it is unfit, in words
+}
+
+// render maps a record.
+func (r *run) render(c connector.Record) (rendered, error) {
 	switch {
-	case c.Record.Problem != "":
-		return d.Because(connector.ReasonRecordUnreadable, c.Record.Problem), nil
-	case c.Record.State != connector.RecordActive:
-		return gone(d, c), nil
+	case c.Problem != "":
+		return unfit(connector.ReasonRecordUnreadable, c.Problem), nil
+	case c.State != connector.RecordActive:
+		return rendered{Record: protocol.Record{Standing: protocol.Gone}}, nil
 	}
-	res, err := r.conn.Mapping.Apply(c.Record)
+	res, err := r.conn.Mapping.Apply(c)
 	var unmapped *mapping.RecordError
 	switch {
 	case errors.As(err, &unmapped):
-		return d.Because(unmapped.Reason, unmapped.Detail), nil
-	case err != nil:
+		return unfit(unmapped.Reason, unmapped.Detail), nil
+	case err != nil, !res.Included:
+		return rendered{}, err
+	}
+	m := rendered{Result: res}
+	if problems := res.Customer.Problems(); len(problems) > 0 {
+		m = unfit(problems[0].Reason, sentences(problems))
+		m.Result = res
+	} else {
+		m.Record = protocol.Record{Standing: protocol.Included, Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
+	}
+	m.Record.Key = res.Key.String()
+	return m, nil
+}
+
+func unfit(reason connector.Reason, problem string) rendered {
+	return rendered{Record: protocol.Record{Standing: protocol.Unfit, Reason: reason}, problem: problem}
+}
+
+// decide says what to do about one record.
+func (r *run) decide(ctx context.Context, c state.Candidate) (state.Decision, error) {
+	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Verdict: state.Held, Topic: state.TopicRecord}
+	m, err := r.render(c.Record)
+	if err != nil {
 		return d, err
-	case !res.Included:
+	}
+	d.Key = m.Result.Key
+	switch m.Standing {
+	case protocol.Excluded:
 		d.Verdict = state.Excluded
 		return d, nil
+	case protocol.Gone:
+		return gone(d, c), nil
+	case protocol.Unfit:
+		return d.Because(m.Reason, m.problem), nil
 	}
-	d.Key = res.Key
-	if problems := res.Customer.Problems(); len(problems) > 0 {
-		return d.Because(problems[0].Reason, sentences(problems)), nil
-	}
-	return r.decideIncluded(ctx, d, c, res)
+	return r.decideIncluded(ctx, d, c, m.Result)
 }
 
 // gone decides on a record that is no longer active in its system: nothing is
@@ -292,7 +320,7 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Cand
 	if d.Contested = other != ""; d.Contested {
 		f.Rival = protocol.RivalRecord
 	}
-	f.Look.Now, f.Look.Seq = true, math.MaxInt64                                                             // it is read right before
+	f.Look.Now, f.Look.Seq = true, math.MaxInt64 // it is read right before
 	if f.Look.Shows == protocol.Unseen {
 		f.Look.Shows = protocol.Ours
 	}
@@ -334,20 +362,18 @@ func (r *run) base(ctx context.Context, p state.Payer) (*connector.Customer, err
 }
 
 // decideNew decides on a payer that has no customer yet: what is known of its key is
-// gathered, and package protocol says what is next (RULES.md#who-has-the-key). A create of another record whose
-// time is over is looked for once.
+// gathered, and package protocol says what is next (RULES.md#who-has-the-key). A create
+// of another record whose time is over is looked for once.
 func (r *run) decideNew(ctx context.Context, d state.Decision, res mapping.Result) (state.Decision, error) {
+	record := protocol.Record{Standing: protocol.Included, Key: res.Key.String(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
 	for looked := false; ; looked = true {
-		k, err := r.gatherKey(ctx, d, res)
+		k, err := r.gatherKey(ctx, d.SourceID, res.Key, record, res.Customer)
 		if err != nil {
 			return d, err
 		}
 		step := protocol.Customer(k.facts)
 		if step.Do == protocol.ReadList && !looked && r.id != 0 { // a forecast asks the ledger alone
-			if _, err := r.settleSince(ctx, k.arrived); err != nil {
-				return d, err
-			}
-			if err := r.noteArrived(ctx); err != nil {
+			if _, err := r.settleAfter(ctx, k.over); err != nil {
 				return d, err
 			}
 			continue

@@ -126,7 +126,7 @@ func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions)
 		return Preview{}, err
 	}
 	f := &forecast{run: &run{Syncer: s, conn: conn, claims: map[connector.Key]int{}}, limit: o.Limit, groups: map[string]*changeGroup{}}
-	if err := f.noteArrived(ctx); err != nil {
+	if err := f.noteBelieved(ctx); err != nil {
 		return Preview{}, err
 	}
 	if err := f.foresee(ctx, since); err != nil {

@@ -20,6 +20,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"payersync/connector"
@@ -154,7 +155,7 @@ type run struct {
 	started   time.Time
 	plan      *state.Plan
 	listed    time.Time       // when the newest list pass began that this run made and that is proof; zero for none
-	arrived   time.Time       // whatever was sent by then has arrived, if it ever does, and the index shows it
+	believed  atomic.Int64    // since which ticket the index is believed; 0 for not at all
 	probe     bool            // the index is old: search for a customer once more before it is created
 	noProof   error           // why nothing can be concluded from a key not being listed, so that nothing new is planned
 	unread    error           // why the source was not read to its end

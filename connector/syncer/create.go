@@ -1,0 +1,313 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"payersync/connector"
+	"payersync/connector/protocol"
+	"payersync/connector/reconcile"
+	"payersync/state"
+)
+
+// create freezes and sends a create; one that is frozen already is sent again
+// with the same bytes (connector/RULES.md#freeze-then-send).
+func (r *run) create(ctx context.Context, c state.Change) error {
+	if c.State != connector.ChangePending {
+		return r.replay(ctx, c)
+	}
+	if r.probe {
+		if found, err := r.search(ctx, c); err != nil || found {
+			return err
+		}
+	}
+	body, err := r.Billing.CreateBody(c.Wanted)
+	if err != nil {
+		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer cannot be written in the billing service's form.")
+	}
+	var left state.Attempt
+	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		left, err = tx.FreezeCreate(r.id, c, body, r.believed.Load())
+		return err
+	})
+	switch {
+	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken), errors.Is(err, state.ErrKeyUnderWay):
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again, over the new facts
+	case err != nil:
+		return err
+	}
+	r.noteMade(c)
+	return r.send(ctx, c, attempt{left, body, true})
+}
+
+// noteMade remembers that this very run made the payer's customer, so that it
+// cannot have a mandate from before.
+func (r *run) noteMade(c state.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made[c.Payer.SourceID] = true
+}
+
+func (r *run) madeHere(c state.Change) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.made[c.Payer.SourceID]
+}
+
+// search looks for a customer by name and by e-mail once more before it is made,
+// and voids the change when one carries the key.
+func (r *run) search(ctx context.Context, c state.Change) (found bool, err error) {
+	texts := []string{c.Wanted.Name}
+	for _, p := range c.Wanted.People {
+		if p.Email != "" {
+			texts = append(texts, p.Email)
+		}
+	}
+	for _, text := range texts {
+		ticket, err := r.Ledger.Ticket(ctx)
+		if err != nil {
+			return false, err
+		}
+		hits, err := r.Billing.SearchCustomers(ctx, text)
+		if err != nil {
+			return false, fmt.Errorf("search for record %s: %w", c.Payer.SourceID, err)
+		}
+		for _, hit := range hits {
+			if len(hit.ExternalData) == 0 { // a list may leave it out, and so may a search
+				hit, ticket, err = r.fetch(ctx, hit.ID)
+				if connector.FaultOf(err) == connector.FaultNotFound {
+					continue
+				}
+				if err != nil {
+					return false, err
+				}
+			}
+			if hit.ExternalData[c.Payer.Key.Name] != c.Payer.Key.Value {
+				continue
+			}
+			return true, r.Ledger.Do(ctx, func(tx *state.Tx) error {
+				if _, err := reconcile.Observe(tx, reconcile.OfCustomer(hit, ticket, connector.CauseAdopt, r.cause())); err != nil {
+					return err
+				}
+				return tx.CloseWith(r.id, c, connector.ChangeVoid, "", "")
+			})
+		}
+	}
+	return false, nil
+}
+
+// replay goes on with a create that has no answer: what is known of its key is gathered,
+// and package protocol says what is next, whatever its record has become since. A
+// customer that the list shows is the answer; without one the same bytes are sent again.
+// When their time is over, two lists that began later have to prove first that there is
+// none.
+func (r *run) replay(ctx context.Context, c state.Change) error {
+	if !r.looked {
+		return nil
+	}
+	for looked := false; ; looked = true {
+		k, err := r.gatherCreate(ctx, c)
+		if err != nil {
+			return err
+		}
+		switch step := protocol.Customer(k.facts); {
+		case step.Do == protocol.ReadList && looked:
+			return nil
+		case step.Do == protocol.ReadList:
+			if proof, err := r.settleAfter(ctx, k.over); err != nil || !proof {
+				return err
+			}
+		case step.Do == protocol.Replay, step.Do == protocol.Create:
+			return r.sendAgain(ctx, c, !k.open)
+		case step.Do == protocol.Adopt, step.Do == protocol.ReadCustomer:
+			return r.takeFound(ctx, c, step.Customer)
+		case !k.open && step.Reason == connector.ReasonOutcomeUnknown:
+			return r.giveUp(ctx, c)
+		case !k.open && !k.facts.Wanted(): // nobody asks for it any more, and it did not arrive
+			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+		default: // its bytes are kept for when it may be sent again
+			return r.tellWaiting(ctx, c, step.Reason, k)
+		}
+	}
+}
+
+// gatherCreate gathers what is known of a payer whose create has no answer.
+func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error) {
+	stored, err := r.Ledger.StoredRecord(ctx, r.conn.Name, c.Payer.SourceID, r.conn.Mapping.Version())
+	if err != nil {
+		return keyKnown{}, err
+	}
+	m, err := r.render(stored.Record)
+	if err != nil {
+		return keyKnown{}, err
+	}
+	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, m.Record, c.Wanted)
+	if err != nil {
+		return k, err
+	}
+	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
+	if err != nil {
+		return k, err
+	}
+	f := &k.facts
+	f.Words = stored.Facts.Words
+	for i := range f.Attempts {
+		f.Attempts[i].Rest = c.Attempts >= quickReplays
+		if !x.Doubted().Before(c.UpdatedAt) { // the ledger knows what was sent only since a later moment
+			f.Doubt = protocol.Doubt{Since: f.Attempts[i].Seq, Over: f.Attempts[i].Over}
+		}
+	}
+	if c.Attempts >= maxReplays {
+		f.Worn = k.sent
+	}
+	return k, nil
+}
+
+// sendAgain sends the frozen bytes of a create again. looked says that none of it can
+// arrive any more, and that nobody has the key.
+func (r *run) sendAgain(ctx context.Context, c state.Change, looked bool) error {
+	var left state.Attempt
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		if looked {
+			if err := tx.LookedFor(c); err != nil {
+				return err
+			}
+		}
+		left, err = tx.Attempt(r.id, c)
+		return err
+	}); err != nil {
+		return err
+	}
+	return r.send(ctx, c, attempt{left, c.Body, looked})
+}
+
+// giveUp leaves a create to a person that was sent too often and never arrived.
+func (r *run) giveUp(ctx context.Context, c state.Change) error {
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return errors.Join(tx.LookedFor(c), tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown,
+			fmt.Sprintf("The customer was sent %d times and never answered for; the billing service does not have it. Use payersync attention retry.", c.Attempts)))
+	})
+}
+
+// tellWaiting says why a create that may still arrive waits: one that a process died of
+// each time has nobody else to say so.
+func (r *run) tellWaiting(ctx context.Context, c state.Change, reason connector.Reason, k keyKnown) error {
+	if reason == "" {
+		return nil
+	}
+	detail := k.because(reason)
+	if reason == connector.ReasonOutcomeUnknown {
+		detail = fmt.Sprintf("The customer was sent %d times and never answered for. It is sent again when all that was sent must have arrived.", c.Attempts)
+	}
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicLink, reason, detail)
+	})
+}
+
+// settleAfter settles the index for what can arrive no more since a ticket, one worker at
+// a time: the others find it done, or find that there is no proof to be had in this run.
+func (r *run) settleAfter(ctx context.Context, ticket int64) (proof bool, err error) {
+	r.settling.Lock()
+	defer r.settling.Unlock()
+	if r.noProof != nil {
+		return false, nil
+	}
+	if _, err := r.Reconciler.Settle(ctx, ticket); err != nil {
+		return false, r.without(err)
+	}
+	return true, r.noteBelieved(ctx)
+}
+
+// takeFound links a payer to the customer that carries the key of its unanswered
+// create. An index entry is not yet a read of the customer, so verify confirms it.
+func (r *run) takeFound(ctx context.Context, c state.Change, id string) error {
+	return r.record(ctx, c, func(tx *state.Tx) error {
+		if err := tx.LinkPayer(c.Payer, id, connector.LinkCreating); err != nil {
+			return err
+		}
+		return tx.CloseFound(r.id, c)
+	})
+}
+
+// attempt is one sending of a create.
+type attempt struct {
+	state.Attempt
+	body  []byte
+	alone bool // no earlier attempt can have made the customer, or still make it
+}
+
+// send posts the frozen bytes and writes what the answer says.
+func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
+	made, err := r.Billing.CreateCustomer(ctx, a.body)
+	if err != nil {
+		return errors.Join(r.settleCreate(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))
+	}
+	key := c.Payer.Key
+	if carried, has := made.ExternalData[key.Name]; has && carried != key.Value {
+		return errors.Join(r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, ""), r.end(ctx, c, a.Attempt, nil))
+	}
+	if made.ExternalData[key.Name] == "" {
+		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat what was sent
+	}
+	return r.record(ctx, c, func(tx *state.Tx) error {
+		if err := tx.LinkPayer(c.Payer, made.ID, connector.LinkCreating); err != nil {
+			return err
+		}
+		if err := errors.Join(tx.CloseDone(r.id, c), tx.EndAttempt(a.Attempt, state.AttemptAnswered)); err != nil {
+			return err
+		}
+		_, err := reconcile.Observe(tx, reconcile.OfCustomer(made, a.Ticket, connector.CauseCreate, r.cause()))
+		return err
+	})
+}
+
+// end notes how an attempt ended that failed with err, or was answered where that is
+// nil. One without an answer ends here by nothing.
+func (r *run) end(ctx context.Context, c state.Change, a state.Attempt, err error) error {
+	how := state.AttemptAnswered
+	switch connector.FaultOf(err) {
+	case connector.FaultUnknown:
+		return nil
+	case connector.FaultUnavailable:
+		how = state.AttemptUnsent
+	case "":
+	default:
+		how = state.AttemptRefused
+	}
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		if err := tx.EndAttempt(a, how); err != nil || how != state.AttemptAnswered || c.Payer.BillingID == "" {
+			return err
+		}
+		return tx.Answered(c.Payer)
+	})
+}
+
+// settleCreate writes what a failed create means. A refusal is about this
+// attempt alone: while an earlier one may have made the customer, the outcome
+// stays unknown. An endpoint that does not exist is nobody's record's fault.
+func (r *run) settleCreate(ctx context.Context, c state.Change, a attempt, err error) error {
+	var remote *connector.RemoteError
+	switch {
+	case errors.As(err, &remote) && (remote.Status == http.StatusNotFound || remote.Status == http.StatusMethodNotAllowed):
+		return fmt.Errorf("the billing service takes no customers at this address: %w", err)
+	case connector.FaultOf(err) == connector.FaultRejected && !a.alone:
+		return r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, "")
+	}
+	return r.settleFault(ctx, c, err)
+}
+
+// record writes a definite answer; an answer that names another payer's customer, or
+// comes when the payer has another customer by now, is held for a person (fault F07).
+func (r *run) record(ctx context.Context, c state.Change, write func(*state.Tx) error) error {
+	err := r.Ledger.Do(context.WithoutCancel(ctx), write)
+	switch {
+	case errors.Is(err, state.ErrCustomerTaken):
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, "")
+	case errors.Is(err, state.ErrLinkedAlready):
+		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyDoubled,
+			"The request that makes the customer was answered when the record had another one already. Decide which one is right.")
+	}
+	return err
+}
