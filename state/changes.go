@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 )
 
 // Lanes of a payer's changes: at most one change is open in each.
@@ -157,7 +158,7 @@ func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attem
 	if err != nil || n == 0 {
 		return Attempt{}, errors.Join(err, notPending(n, c.ID))
 	}
-	if err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkCreating); err != nil {
+	if _, err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkCreating); err != nil {
 		return Attempt{}, err
 	}
 	return tx.beginAttempt(c)
@@ -175,8 +176,8 @@ func notPending(n int64, id int64) error {
 // key now, and when any customer carries it.
 func (tx *Tx) keyIsFree(p Payer) error {
 	var taken bool
-	if err := tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers WHERE key_name = ? AND key_value = ?
-		AND (link_state = 'creating' OR billing_id IS NOT NULL AND link_state <> 'missing') AND (connection <> ? OR source_id <> ?))`,
+	if err := tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ? AND p.key_value = ?
+		AND (p.billing_id IS NOT NULL AND NOT `+isGone+` OR `+isSent+`) AND (p.connection <> ? OR p.source_id <> ?))`,
 		p.Key.Name, p.Key.Value, p.Connection, p.SourceID); err != nil {
 		return fmt.Errorf("look the key up: %w", err)
 	}
@@ -190,11 +191,11 @@ func (tx *Tx) keyIsFree(p Payer) error {
 	return err
 }
 
-// KeyTaken reports whether another payer is being created or is linked with the
-// key of p.
+// KeyTaken reports whether another payer is being created with the key of p, or has a
+// customer that was just made with it, or that carries it.
 func (tx *Tx) KeyTaken(p Payer) (taken bool, err error) {
-	err = tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers WHERE key_name = ? AND key_value = ?
-		AND link_state IN ('creating', 'linked') AND (connection <> ? OR source_id <> ?))`,
+	err = tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ? AND p.key_value = ?
+		AND (`+isSent+` OR `+isUnseen+` OR `+inOrder+`) AND (p.connection <> ? OR p.source_id <> ?))`,
 		p.Key.Name, p.Key.Value, p.Connection, p.SourceID)
 	return taken, err
 }
@@ -245,15 +246,19 @@ var ErrCustomerTaken = errors.New("the customer is linked to another payer")
 // ErrLinkedAlready means that a payer is linked to another customer by now.
 var ErrLinkedAlready = errors.New("the payer is linked to another customer")
 
-// LinkPayer links a payer to a customer. to is LinkCreating after a create was
-// answered, LinkLinked when a read has confirmed the customer. It fails with
+// LinkPayer links a payer to a customer, which a read has just shown with its key when
+// seen is set; otherwise one has to, after a create was answered. It fails with
 // ErrLinkedAlready for a payer that has another customer: an answer that comes late moves
 // no link.
-func (tx *Tx) LinkPayer(p Payer, billingID string, to connector.LinkState) error {
-	n, err := tx.count(`UPDATE payers SET billing_id = ?1, link_state = ?2, updated_at = ?3 WHERE connection = ?4 AND source_id = ?5
-		AND (billing_id IS NULL OR billing_id = ?1)
+func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
+	to := connector.LinkCreating
+	if seen {
+		to = connector.LinkLinked
+	}
+	n, err := tx.count(`UPDATE payers SET billing_id = ?1, link_state = ?2, updated_at = ?3, seen_at = CASE WHEN ?6 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END
+		WHERE connection = ?4 AND source_id = ?5 AND (billing_id IS NULL OR billing_id = ?1)
 		AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?1 AND (other.connection <> ?4 OR other.source_id <> ?5))`,
-		billingID, to, stamp(tx.now), p.Connection, p.SourceID)
+		billingID, to, stamp(tx.now), p.Connection, p.SourceID, seen)
 	if err != nil || n > 0 {
 		return err
 	}
@@ -268,25 +273,16 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, to connector.LinkState) error
 	return ErrCustomerTaken
 }
 
-// CloseDone closes a change as done. For a customer's change, what it wanted is
-// now what the customer holds of us.
+// CloseDone closes a customer's change as done: what it wanted is now what the
+// customer holds of us.
 func (tx *Tx) CloseDone(run int64, c Change) error {
-	if err := tx.closeChange(run, c.ID, connector.ChangeDone, "", ""); err != nil {
-		return err
-	}
-	if c.Lane == LaneMandate {
-		return nil
-	}
-	if err := tx.SetApplied(c.Payer, c.Wanted); err != nil {
+	if err := errors.Join(tx.CloseWith(run, c, connector.ChangeDone, "", ""), tx.SetApplied(c.Payer, c.Wanted)); err != nil {
 		return err
 	}
 	if c.Action == connector.ActionCreate {
-		if err := tx.Answered(c.Payer); err != nil {
-			return err
-		}
+		return tx.Answered(c.Payer)
 	}
-	return tx.ClearAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink,
-		connector.ReasonOutcomeUnknown, connector.ReasonRejected, connector.ReasonForeignChange)
+	return nil
 }
 
 // CloseConfirmed closes an update that a read has confirmed. foreign are the fields
@@ -348,63 +344,44 @@ func (l *Ledger) SentCreate(ctx context.Context, p Payer) (*connector.Customer, 
 	return sent, nil
 }
 
-// CloseFound closes a create that never got an answer, because a customer with
-// its key was found. Whether we made that customer is not known, so nothing
-// counts as applied, and the next plan brings it to what is wanted; what the create
-// was frozen with is told from what others wrote by SentCreate.
-func (tx *Tx) CloseFound(run int64, c Change) error {
-	if err := tx.closeChange(run, c.ID, connector.ChangeDone, "", ""); err != nil {
-		return err
-	}
-	if _, err := tx.ReplanRecord(c.Payer.Connection, c.Payer.SourceID); err != nil {
-		return err
-	}
-	return tx.ClearAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink, connector.ReasonOutcomeUnknown, connector.ReasonRejected)
-}
-
-// CloseWith closes a change as failed, held or void, or leaves it unknown, and
-// says why on the payer. A create that will never be sent again gives the
-// payer's key free.
+// CloseWith closes a change, or leaves it unknown, and says on the payer what a person
+// should know of it; "" for nothing. A create that will never be sent again gives the
+// payer's key free; one that is void is planned again.
 func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
-	if err := tx.closeChange(run, c.ID, to, reason, detail); err != nil {
+	if err := tx.closeChange(run, c, to, reason, detail); err != nil {
 		return err
 	}
-	p := c.Payer
-	if to != connector.ChangeUnknown && c.Action == connector.ActionCreate {
+	p, topic := c.Payer, TopicLink
+	if c.Lane == LaneMandate {
+		topic = TopicMandate
+	}
+	if c.Action == connector.ActionCreate && to != connector.ChangeUnknown && to != connector.ChangeDone {
 		if err := tx.closeCreate(p); err != nil {
 			return err
 		}
 	}
-	if to == connector.ChangeVoid {
+	switch {
+	case to == connector.ChangeVoid:
 		_, err := tx.ReplanRecord(p.Connection, p.SourceID)
 		return err
+	case reason != "":
+		return errors.Join(tx.rest(p, reason), tx.SetAttention(p.Connection, p.SourceID, topic, reason, detail))
+	case topic == TopicLink:
+		return tx.ClearAttention(p.Connection, p.SourceID, topic)
 	}
-	topic := TopicLink
-	if c.Lane == LaneMandate {
-		topic = TopicMandate
-	}
-	return errors.Join(tx.Rest(p.Connection, p.SourceID, reason), tx.SetAttention(p.Connection, p.SourceID, topic, reason, detail))
+	return nil
 }
 
 // closeCreate gives the key of a payer free whose create ended without a
 // customer, and drops the signing link that was to follow.
 func (tx *Tx) closeCreate(p Payer) error {
 	if err := tx.exec(`UPDATE payers SET link_state = 'new', updated_at = ?
-		WHERE connection = ? AND source_id = ? AND link_state = 'creating' AND billing_id IS NULL`,
+		WHERE connection = ? AND source_id = ? AND billing_id IS NULL`,
 		stamp(tx.now), p.Connection, p.SourceID); err != nil {
 		return err
 	}
 	return tx.exec(`UPDATE changes SET state = 'void', updated_at = ?
 		WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state = 'pending'`, stamp(tx.now), p.Connection, p.SourceID)
-}
-
-// CloseLink closes a request for a signing link as done; reason says what a
-// person should know, "" for nothing.
-func (tx *Tx) CloseLink(run int64, c Change, reason connector.Reason) error {
-	if err := tx.closeChange(run, c.ID, connector.ChangeDone, reason, ""); err != nil || reason == "" {
-		return err
-	}
-	return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicMandate, reason, "")
 }
 
 // Unsent takes back an attempt of a change that certainly never left.
@@ -415,10 +392,26 @@ func (tx *Tx) Unsent(c Change, a Attempt) error {
 	return tx.exec("UPDATE changes SET state = 'pending', attempts = attempts - 1 WHERE change_id = ? AND state = 'frozen' AND body IS NULL", c.ID)
 }
 
-func (tx *Tx) closeChange(run, id int64, to connector.ChangeState, reason connector.Reason, detail string) error {
+func (tx *Tx) closeChange(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
 	n, err := tx.count(`UPDATE changes SET state = ?, reason = ?, detail = ?, run_id = ?, updated_at = ?, ended_at = (SELECT ticket FROM ledger)
-		WHERE change_id = ? AND `+openStates, to, reason, detail, run, stamp(tx.now), id)
-	return errors.Join(err, notPending(n, id))
+		WHERE change_id = ? AND `+openStates, to, reason, detail, run, stamp(tx.now), c.ID)
+	if err := errors.Join(err, notPending(n, c.ID)); err != nil || c.Lane == LaneMandate {
+		return err
+	}
+	return tx.setClass(c.Payer.Connection, c.Payer.SourceID, classOf(to, reason))
+}
+
+// classOf says where the record of a customer's change stands once that is closed.
+func classOf(to connector.ChangeState, reason connector.Reason) protocol.Status {
+	switch {
+	case to == connector.ChangeDone:
+		return protocol.InStep
+	case to == connector.ChangeFailed:
+		return protocol.Failed
+	case to == connector.ChangeHeld && reason != connector.ReasonKeyUnsettled: // which the next list settles
+		return protocol.Held
+	}
+	return protocol.Working
 }
 
 // OutcomeUnknown reports whether a change of the payer's customer was sent and it is not

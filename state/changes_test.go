@@ -96,12 +96,9 @@ func TestFreezeCreateRefuses(t *testing.T) {
 			d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b9", c.Payer.Key), 1, 0); return err })
 		}, ErrKeyFound},
 		{"a key that another payer is being created with", func(d *desk, run int64, c Change) {
-			twin := d.planCreate(run, acme, "twin")
+			d.freeze(run, d.planCreate(run, acme, "twin"), "{}")
 			d.do(func(tx *Tx) error {
-				if err := tx.exec("UPDATE payers SET key_value = ? WHERE source_id = 'twin'", c.Payer.Key.Value); err != nil {
-					return err
-				}
-				return tx.SetLinkState(acme, twin.Payer.SourceID, connector.LinkCreating)
+				return errors.Join(tx.exec("UPDATE attempts SET ended = 'looked'"), tx.exec("UPDATE payers SET link_state = 'new', key_value = ? WHERE source_id = 'twin'", c.Payer.Key.Value))
 			})
 		}, ErrKeyTaken},
 		{"a key that is linked in another connection", func(d *desk, _ int64, c Change) {
@@ -148,7 +145,8 @@ func TestOneKeyHasOneLivePayer(t *testing.T) {
 		if err := tx.exec("UPDATE payers SET key_value = 'c1' WHERE source_id = 'c2'"); err != nil {
 			return err
 		}
-		return tx.SetLinkState(acme, "c2", connector.LinkCreating)
+		_, err := tx.SetLinkState(acme, "c2", connector.LinkCreating)
+		return err
 	})
 	if err == nil {
 		t.Error("two payers are being created with one key")
@@ -164,12 +162,12 @@ func TestACustomerIsLinkedToOnePayer(t *testing.T) {
 	second := d.planCreate(run, acme, "c2")
 	third := d.planCreate(other, "globex", "c1")
 	for _, c := range []Change{second, third} {
-		err := d.Do(t.Context(), func(tx *Tx) error { return tx.LinkPayer(c.Payer, "b1", connector.LinkLinked) })
+		err := d.Do(t.Context(), func(tx *Tx) error { return tx.LinkPayer(c.Payer, "b1", true) })
 		if !errors.Is(err, ErrCustomerTaken) {
 			t.Errorf("linking %s of %s: got %v, want %v", c.Payer.SourceID, c.Payer.Connection, err, ErrCustomerTaken)
 		}
 	}
-	d.do(func(tx *Tx) error { return tx.LinkPayer(first.Payer, "b1", connector.LinkLinked) }) // its own, again
+	d.do(func(tx *Tx) error { return tx.LinkPayer(first.Payer, "b1", true) }) // its own, again
 	if id, err := d.LinkedTo(t.Context(), "b1"); id != "c1" || err != nil {
 		t.Errorf("b1 is linked to %q, %v; want c1", id, err)
 	}
@@ -184,7 +182,7 @@ func TestAnAnsweredCreateIsAppliedAndWaitsForARead(t *testing.T) {
 		if err := tx.SetAttention(acme, "c1", TopicLink, connector.ReasonOutcomeUnknown, ""); err != nil {
 			return err
 		}
-		if err := tx.LinkPayer(c.Payer, "b1", connector.LinkCreating); err != nil {
+		if err := tx.LinkPayer(c.Payer, "b1", false); err != nil {
 			return err
 		}
 		return tx.CloseDone(run, c)
@@ -278,7 +276,7 @@ func TestALinkRequestIsAttemptedOnceAndMayBeTakenBack(t *testing.T) {
 	if got := d.open(acme, "c1", LaneMandate); got.State != connector.ChangePending || got.Attempts != 0 {
 		t.Errorf("taken back: %s, attempt %d", got.State, got.Attempts)
 	}
-	d.do(func(tx *Tx) error { return tx.CloseLink(run, c, connector.ReasonLinkLost) })
+	d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeDone, connector.ReasonLinkLost, "") })
 	rows, err := d.AttentionOf(t.Context(), acme, "c1")
 	if err != nil || len(rows) != 1 || rows[0].Reason != string(connector.ReasonLinkLost) {
 		t.Errorf("attention is %v, %v; want the lost link", rows, err)

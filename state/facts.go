@@ -28,6 +28,20 @@ const (
 		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held')) `
 )
 
+// Conditions on payer p, over what reads have shown.
+const (
+	// isGone: the newest read said that the customer does not exist.
+	isGone = "EXISTS (SELECT 1 FROM remote_customers g WHERE g.billing_id = p.billing_id AND g.digest = '')"
+	// isUnseen: no read has shown the customer with its key yet.
+	isUnseen = "(p.billing_id IS NOT NULL AND p.seen_at = 0)"
+	// inOrder: reads have shown the customer with its key, and nobody else with it.
+	inOrder = `(p.seen_at > 0 AND (SELECT count(*) = 1 AND min(t.billing_id) = p.billing_id FROM remote_traits t
+		WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value))`
+	// isSent: a create was sent, or may have been, and has no answer.
+	isSent = `EXISTS (SELECT 1 FROM changes u WHERE u.connection = p.connection AND u.source_id = p.source_id
+		AND u.lane = 'customer' AND u.action = 'create' AND (u.state = 'frozen' OR u.state = 'unknown'))`
+)
+
 // factRow is a row of factColumns.
 type factRow struct {
 	shows, digest, pairs, state, reason, wanted sql.NullString
@@ -130,4 +144,14 @@ func (tx *Tx) UpdatesUnderWay(billingID string) ([]connector.Customer, error) {
 		out = append(out, wanted)
 	}
 	return out, rows.Err()
+}
+
+// InOrder reports whether reads have shown the payer's customer with its key, and nobody
+// else with it.
+func (tx *Tx) InOrder(p Payer) (ordered bool, err error) {
+	err = tx.row([]any{&ordered}, "SELECT "+inOrder+" FROM payers p WHERE p.connection = ? AND p.source_id = ?", p.Connection, p.SourceID)
+	if err != nil {
+		return false, fmt.Errorf("look how payer %s stands: %w", p.SourceID, err)
+	}
+	return ordered, nil
 }

@@ -127,5 +127,5 @@ func (l *Ledger) NeedsLink(ctx context.Context, p Payer, again bool) (needs bool
 // mandate waits for a signature and whose signing link was never seen.
 func (l *Ledger) LostLinks(ctx context.Context, connection string) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
-		WHERE (p.connection = ?1 OR ?1 = '') AND p.link_state = 'linked' AND `+lostLink+" ORDER BY p.connection, p.source_id", connection)
+		WHERE (p.connection = ?1 OR ?1 = '') AND `+inOrder+` AND `+lostLink+" ORDER BY p.connection, p.source_id", connection)
 }

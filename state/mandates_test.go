@@ -120,7 +120,7 @@ func TestAPayerNeedsALinkUntilItsFirstRequestIsSettled(t *testing.T) {
 		{"sent, no answer yet", func(d *desk, run int64, c Change) {
 			d.do(func(tx *Tx) error { _, err := tx.Attempt(run, c); return err })
 		}, true},
-		{"settled", func(d *desk, run int64, c Change) { d.do(func(tx *Tx) error { return tx.CloseLink(run, c, "") }) }, false},
+		{"settled", func(d *desk, run int64, c Change) { d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeDone, "", "") }) }, false},
 		{"given up", func(d *desk, run int64, c Change) {
 			d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeHeld, connector.ReasonLinkRefused, "") })
 		}, false},

@@ -17,24 +17,26 @@ type Payer struct {
 	Connection  string
 	SourceID    string
 	Key         connector.Key
-	BillingID   string // "" while there is none
-	LinkState   connector.LinkState
+	BillingID   string              // "" while there is none
+	LinkState   connector.LinkState // for people: how the payer relates to its customer
+	Seen        bool                // a read has shown the customer with its key
 	AppliedHash string              // hash of Applied; "" for nil
 	Applied     *connector.Customer // what the customer last held of us, for all that is known; nil for nothing
 	Shows       string              // hash of what of ours the newest read showed; "" for anything else
 	MandateID   string              // the current mandate; "" when there is none
 }
 
-const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.shows, p.mandate_id"
+const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.shows, p.seen_at, p.mandate_id"
 
 // payerRow is a payer as scanned, absent when the row came from an outer join.
 type payerRow struct {
 	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, shows, mandateID sql.NullString
+	seen                                                                                         sql.NullInt64
 	applied                                                                                      []byte
 }
 
 func (r *payerRow) dest() []any {
-	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.shows, &r.mandateID}
+	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.shows, &r.seen, &r.mandateID}
 }
 
 func (l *Ledger) payer(r payerRow) (Payer, error) {
@@ -42,7 +44,7 @@ func (l *Ledger) payer(r payerRow) (Payer, error) {
 		Connection: r.connection.String, SourceID: r.sourceID.String,
 		Key:       connector.Key{Name: r.keyName.String, Value: r.keyValue.String},
 		BillingID: r.billingID.String, LinkState: connector.LinkState(r.linkState.String),
-		AppliedHash: r.appliedHash.String, Shows: r.shows.String, MandateID: r.mandateID.String,
+		AppliedHash: r.appliedHash.String, Shows: r.shows.String, Seen: r.seen.Int64 > 0, MandateID: r.mandateID.String,
 	}
 	plain, err := l.seal.open(r.applied, place("payers", "applied", p.Connection, p.SourceID))
 	if err != nil {
@@ -87,13 +89,13 @@ func (l *Ledger) FindPayers(ctx context.Context, id string) ([]Payer, error) {
 // read has confirmed yet, up to limit.
 func (l *Ledger) Unverified(ctx context.Context, connection string, limit int) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
-		WHERE p.connection = ? AND p.link_state = 'creating' AND p.billing_id IS NOT NULL ORDER BY p.source_id`+limitTo, connection, limit)
+		WHERE p.connection = ? AND `+isUnseen+` ORDER BY p.source_id`+limitTo, connection, limit)
 }
 
 // UnverifiedCount returns how many payers Unverified would give without a limit.
 func (l *Ledger) UnverifiedCount(ctx context.Context, connection string) (n int, err error) {
 	err = l.queryRow(ctx,
-		"SELECT count(*) FROM payers WHERE connection = ? AND link_state = 'creating' AND billing_id IS NOT NULL", connection).Scan(&n)
+		"SELECT count(*) FROM payers p WHERE p.connection = ? AND "+isUnseen, connection).Scan(&n)
 	return n, err
 }
 
@@ -121,14 +123,14 @@ func (l *Ledger) payers(ctx context.Context, query string, args ...any) ([]Payer
 // Missing returns up to limit payers of a connection whose customer a read said
 // does not exist, those that were looked at longest ago first.
 func (l *Ledger) Missing(ctx context.Context, connection string, limit int) ([]Payer, error) {
-	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p LEFT JOIN remote_customers c ON c.billing_id = p.billing_id
-		WHERE p.connection = ? AND p.link_state = 'missing' AND p.billing_id IS NOT NULL ORDER BY coalesce(c.ticket, 0), p.source_id`+limitTo, connection, limit)
+	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p JOIN remote_customers c ON c.billing_id = p.billing_id
+		WHERE p.connection = ? AND c.digest = '' ORDER BY c.ticket, p.source_id`+limitTo, connection, limit)
 }
 
 // LinkedCustomers returns how many customers are linked to a payer of any
 // connection and not known to be gone.
 func (l *Ledger) LinkedCustomers(ctx context.Context) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM payers WHERE billing_id IS NOT NULL AND link_state <> 'missing'").Scan(&n)
+	err = l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.billing_id IS NOT NULL AND NOT "+isGone).Scan(&n)
 	return n, err
 }
 
@@ -158,15 +160,22 @@ func (tx *Tx) PayerByBillingID(billingID string) (Payer, error) {
 // savePayer makes or renews the payer of an included record. The key of a payer
 // that has a customer never changes here.
 func (tx *Tx) savePayer(connection, sourceID string, key connector.Key) error {
-	return tx.exec(`INSERT INTO payers (connection, source_id, key_name, key_value, updated_at) VALUES (?, ?, ?, ?, ?)
+	return tx.exec(`INSERT INTO payers AS p (connection, source_id, key_name, key_value, updated_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (connection, source_id) DO UPDATE SET key_name = excluded.key_name, key_value = excluded.key_value
-		WHERE payers.billing_id IS NULL AND payers.link_state <> 'creating'`, connection, sourceID, key.Name, key.Value, stamp(tx.now))
+		WHERE p.billing_id IS NULL AND NOT `+isSent, connection, sourceID, key.Name, key.Value, stamp(tx.now))
 }
 
-// SetLinkState moves a payer's link; see the package comment of connector.
-func (tx *Tx) SetLinkState(connection, sourceID string, to connector.LinkState) error {
-	return tx.exec("UPDATE payers SET link_state = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND link_state <> ?",
+// SetLinkState says how a payer relates to its customer, and reports whether that is
+// news; see the package comment of connector.
+func (tx *Tx) SetLinkState(connection, sourceID string, to connector.LinkState) (moved bool, err error) {
+	n, err := tx.count("UPDATE payers SET link_state = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND link_state <> ?",
 		to, stamp(tx.now), connection, sourceID, to)
+	return n > 0, err
+}
+
+// SetSeen records that a read has shown the customer of a payer with its key.
+func (tx *Tx) SetSeen(p Payer) error {
+	return tx.exec("UPDATE payers SET seen_at = (SELECT max(ticket, 1) FROM ledger) WHERE connection = ? AND source_id = ? AND seen_at = 0", p.Connection, p.SourceID)
 }
 
 // SetMandate makes id the payer's current mandate.
@@ -239,18 +248,18 @@ const (
 )
 
 // SetAttention says that a person should look at a payer. The time is kept while
-// the reason stays the same. While the payer's customer is missing, nothing else
+// the reason stays the same. While the payer's customer is gone, nothing else
 // that is the matter with the customer is told.
 func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason connector.Reason, detail string) error {
 	if detail == "" {
 		detail = reason.Sentence()
 	}
-	return tx.exec(`INSERT INTO attention (connection, source_id, topic, reason, detail, since) VALUES (?, ?, ?, ?, ?, ?)
+	return tx.exec(`INSERT INTO attention (connection, source_id, topic, reason, detail, since)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE ?3 <> 'link' OR ?4 = 'customer_missing' OR NOT EXISTS (
+		  SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.source_id = ?2 AND `+isGone+`)
 		ON CONFLICT (connection, source_id, topic) DO UPDATE SET
 		  since = CASE WHEN attention.reason = excluded.reason THEN attention.since ELSE excluded.since END,
-		  reason = excluded.reason, detail = excluded.detail
-		WHERE attention.reason <> 'customer_missing' OR NOT EXISTS (SELECT 1 FROM payers p
-		  WHERE p.connection = excluded.connection AND p.source_id = excluded.source_id AND p.link_state = 'missing')`,
+		  reason = excluded.reason, detail = excluded.detail`,
 		connection, sourceID, topic, reason, detail, stamp(tx.now))
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 )
 
 // Verdict is what a plan decided about a record.
@@ -37,6 +38,19 @@ type Decision struct {
 	Detail      string
 	Customer    *NewChange // the change of the customer; nil for none
 	Link        bool       // a signing link is to be asked for
+}
+
+// class says where the record stands, for all that the plan knows.
+func (d Decision) class() protocol.Status {
+	switch {
+	case d.Verdict == Excluded:
+		return protocol.Out
+	case d.Customer != nil:
+		return protocol.Working
+	case d.Verdict == Held, d.Reason != "" && d.Topic != TopicMandate:
+		return protocol.Held
+	}
+	return protocol.InStep
 }
 
 // Because returns the decision with its reason and, in plain words, its detail; a
@@ -84,8 +98,8 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	if err := tx.holds(run); err != nil {
 		return err
 	}
-	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = 0, rests = ?, contested = ?
-		WHERE connection = ? AND source_id = ?`, d.ContentHash, mapping, d.Verdict, d.Reason.RestsOnOthers(), d.Contested, connection, d.SourceID); err != nil {
+	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = 0, rests = ?, contested = ?, class = ?
+		WHERE connection = ? AND source_id = ?`, d.ContentHash, mapping, d.Verdict, d.Reason.RestsOnOthers(), d.Contested, d.class(), connection, d.SourceID); err != nil {
 		return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
 	}
 	if d.Key.Value != "" {
@@ -94,7 +108,7 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 		}
 	}
 	if d.LinkState != "" {
-		if err := tx.SetLinkState(connection, d.SourceID, d.LinkState); err != nil {
+		if _, err := tx.SetLinkState(connection, d.SourceID, d.LinkState); err != nil {
 			return err
 		}
 	}
@@ -333,7 +347,7 @@ func (tx *Tx) weighPlan(p *Plan) error {
 		       count(*) FILTER (WHERE approved = 0 AND action = 'create'),
 		       count(*) FILTER (WHERE approved = 0 AND (action = 'adopt' OR EXISTS (
 		         SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
-		         AND (action = 'link' AND p.link_state = 'linked' OR action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
+		         AND (action = 'link' AND p.billing_id IS NOT NULL OR action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
 		           SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))),
 		       coalesce(sum(CASE WHEN approved = 0 THEN blanks ELSE 0 END), 0),
 		       count(*) FILTER (WHERE approved = 0 AND identity = 1)
@@ -423,6 +437,6 @@ func (l *Ledger) plans(ctx context.Context, query string, args ...any) ([]Plan, 
 // LinkedCount returns how many payers of the connection are linked: the base of
 // the percentage guards.
 func (l *Ledger) LinkedCount(ctx context.Context, connection string) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM payers WHERE connection = ? AND link_state = 'linked'", connection).Scan(&n)
+	err = l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.connection = ? AND p.billing_id IS NOT NULL AND NOT "+isGone, connection).Scan(&n)
 	return n, err
 }

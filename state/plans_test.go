@@ -71,7 +71,7 @@ func (d *desk) planLink(run int64, id, billingID string) Change {
 func (d *desk) link(connection, id, billingID string) {
 	d.t.Helper()
 	p := d.payerOf(connection, id)
-	d.do(func(tx *Tx) error { return tx.LinkPayer(p, billingID, connector.LinkLinked) })
+	d.do(func(tx *Tx) error { return tx.LinkPayer(p, billingID, true) })
 }
 
 func (d *desk) payerOf(connection, id string) Payer {
@@ -185,7 +185,7 @@ func TestWhatIsBroughtInLineAfterARestoreCountsForTheLimits(t *testing.T) {
 	run := d.run(acme)
 	c, _ := d.freeze(run, d.planCreate(run, acme, "c1"), "{}")
 	d.do(func(tx *Tx) error {
-		return errors.Join(tx.LinkPayer(c.Payer, "b1", connector.LinkLinked), tx.CloseDone(run, c), tx.MarkRestored())
+		return errors.Join(tx.LinkPayer(c.Payer, "b1", true), tx.CloseDone(run, c), tx.MarkRestored())
 	})
 	d.do(func(tx *Tx) error { return tx.SetShown(d.payerOf(acme, "c1"), false) })
 	d.decide(run, acme, included(record("c1", "c1"), &NewChange{Action: connector.ActionUpdate, Wanted: c.Wanted, BillingID: "b1"}))
@@ -199,26 +199,25 @@ func TestNothingElseIsToldOfACustomerThatIsMissing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
-	say := func(state connector.LinkState, r connector.Reason) string {
-		d.do(func(tx *Tx) error {
-			return errors.Join(tx.SetLinkState(acme, "c1", state), tx.SetAttention(acme, "c1", TopicLink, r, ""))
-		})
+	say := func(r connector.Reason) string {
+		d.do(func(tx *Tx) error { return tx.SetAttention(acme, "c1", TopicLink, r, "") })
 		rows, err := d.AttentionOf(t.Context(), acme, "c1")
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%v, %v", rows, err)
 		}
 		return rows[0].Reason
 	}
-	for _, r := range []connector.Reason{connector.ReasonOutcomeUnknown, connector.ReasonCustomerMissing, connector.ReasonForeignChange} {
-		want := connector.ReasonCustomerMissing
-		if r == connector.ReasonOutcomeUnknown {
-			want = r
-		}
-		if got := say(connector.LinkMissing, r); got != string(want) {
-			t.Errorf("after %s attention is %s, want %s", r, got, want)
+	if got := say(connector.ReasonOutcomeUnknown); got != string(connector.ReasonOutcomeUnknown) {
+		t.Errorf("attention is %s, want outcome_unknown", got)
+	}
+	d.do(func(tx *Tx) error { _, err := tx.ForgetRemote("b1", 5); return err })
+	for _, r := range []connector.Reason{connector.ReasonCustomerMissing, connector.ReasonForeignChange} {
+		if got := say(r); got != string(connector.ReasonCustomerMissing) {
+			t.Errorf("after %s attention is %s, want customer_missing", r, got)
 		}
 	}
-	if got := say(connector.LinkLinked, connector.ReasonForeignChange); got != string(connector.ReasonForeignChange) {
+	d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b1", key("c1")), 6, 0); return err })
+	if got := say(connector.ReasonForeignChange); got != string(connector.ReasonForeignChange) {
 		t.Errorf("once it is back, attention is %s, want foreign_change", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -168,16 +169,25 @@ func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping str
 // that the next plan asks for it again.
 func (tx *Tx) ReplanLost(connection string) error {
 	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND replan = 0 AND decision = 'included' AND source_id IN (
-		SELECT p.source_id FROM payers p WHERE p.connection = ?1 AND p.link_state = 'linked' AND `+lostLink+`)`, connection)
+		SELECT p.source_id FROM payers p WHERE p.connection = ?1 AND `+inOrder+` AND `+lostLink+`)`, connection)
 }
 
-// Rest notes for which reason a record is held back: when that rests on others, every plan
-// looks at the record again until it is over.
-func (tx *Tx) Rest(connection, sourceID string, reason connector.Reason) error {
+// setClass keeps where a record stands, for counts.
+func (tx *Tx) setClass(connection, sourceID string, class protocol.Status) error {
+	return tx.exec("UPDATE source_records SET class = ? WHERE connection = ? AND source_id = ? AND class <> ?", class, connection, sourceID, class)
+}
+
+// Hold notes for which reason a payer is held back. When that rests on others, every plan
+// looks at its record again until it is over.
+func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
+	return errors.Join(tx.setClass(p.Connection, p.SourceID, protocol.Held), tx.rest(p, reason))
+}
+
+func (tx *Tx) rest(p Payer, reason connector.Reason) error {
 	if !reason.RestsOnOthers() {
 		return nil
 	}
-	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0", connection, sourceID)
+	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0", p.Connection, p.SourceID)
 }
 
 // ReplanRecord makes the next plan look at one record again and reports false

@@ -284,8 +284,8 @@ func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (string, error)
 // customer which is not known to be gone, whether or not it carries the key now; "" for
 // none.
 func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection, sourceID string) (string, error) {
-	found, err := l.ids(ctx, `SELECT source_id FROM payers WHERE key_name = ? AND key_value = ? AND billing_id IS NOT NULL AND link_state <> 'missing'
-		AND (connection <> ? OR source_id <> ?) ORDER BY source_id LIMIT 1`, key.Name, key.Value, connection, sourceID)
+	found, err := l.ids(ctx, `SELECT p.source_id FROM payers p WHERE p.key_name = ? AND p.key_value = ? AND p.billing_id IS NOT NULL AND NOT `+isGone+`
+		AND (p.connection <> ? OR p.source_id <> ?) ORDER BY p.source_id LIMIT 1`, key.Name, key.Value, connection, sourceID)
 	return strings.Join(found, ""), err
 }
 
@@ -467,7 +467,7 @@ func (tx *Tx) MarkRestored() error {
 // those whose own customer is missing, which is told instead.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
 	stmt, err := tx.l.prepared(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
-		WHERE p.link_state <> 'missing'
+		WHERE NOT ` + isGone + `
 		  AND (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value) > 1`)
 	if err != nil {
 		return nil, err

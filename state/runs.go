@@ -203,19 +203,18 @@ SELECT CASE
   WHEN c.state = 'done' AND c.action = 'update' THEN 'updated'
   WHEN c.state = 'failed' THEN 'failed'
   WHEN c.state IN ('pending', 'frozen', 'unknown') THEN 'waiting'
-  WHEN r.decision = 'excluded' THEN 'excluded'
-  WHEN r.decision = 'none' THEN 'waiting'
-  WHEN r.decision = 'held' OR c.state = 'held' OR p.link_state NOT IN ('linked', 'creating') OR EXISTS (
-    SELECT 1 FROM attention a WHERE a.connection = r.connection AND a.source_id = r.source_id AND a.topic = 'link') THEN 'held'
-  ELSE 'unchanged' END AS class, count(*)
+  WHEN c.state = 'held' THEN 'held'
+  WHEN r.class = 'working' THEN 'waiting'
+  WHEN r.class = 'out' THEN 'excluded'
+  WHEN r.class = 'in step' THEN 'unchanged'
+  ELSE 'held' END AS counted, count(*)
 FROM source_records r
-LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 LEFT JOIN changes c ON c.change_id = (
   SELECT max(x.change_id) FROM changes x
   WHERE x.connection = r.connection AND x.source_id = r.source_id AND x.lane = 'customer' AND x.state <> 'void'
     AND (x.run_id = ?1 OR x.state IN ('pending', 'frozen', 'unknown')))
 WHERE r.connection = ?2 AND (r.last_seen_run = ?1 OR c.run_id = ?1)
-GROUP BY class`
+GROUP BY counted`
 
 // CloseRun counts what the run did, records its outcome and lets its connection
 // go. It returns the outcome as recorded: waiting records turn RunComplete into
@@ -258,10 +257,10 @@ func (tx *Tx) undone(run int64, c Counts, connection string) (undone bool, err e
 			WHERE c.connection = ?1 AND c.run_id = ?2 AND c.lane = 'customer' AND c.state = 'done'
 			  AND (r.last_seen_run = c.run_id OR r.planned_hash <> '') -- DropUnseen has blanked it for a row that is gone
 			  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> u.mapping_version))
-		OR EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.reason = 'key_unsettled')
-		OR EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.link_state = 'creating')
+		OR EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.class = 'working' AND r.planned_hash <> '')
+		OR EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND `+isUnseen+`)
 		OR EXISTS (SELECT 1 FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-			WHERE c.connection = ?1 AND `+openStates+` AND (c.lane = 'customer' OR p.link_state = 'linked'))`, connection, run)
+			WHERE c.connection = ?1 AND `+openStates+` AND (c.lane = 'customer' OR `+inOrder+`))`, connection, run)
 	return undone, err
 }
 

@@ -240,7 +240,7 @@ func TestCountsAddUpToTheRecordsPulled(t *testing.T) {
 	linked := func(id string, action connector.Action) Change { return d.planLinked(run, id, "b-"+id, action) }
 
 	created := d.planCreate(run, acme, "created")
-	d.do(func(tx *Tx) error { return tx.LinkPayer(created.Payer, "b-created", connector.LinkCreating) })
+	d.do(func(tx *Tx) error { return tx.LinkPayer(created.Payer, "b-created", false) })
 	close(created, connector.ChangeDone)
 	close(linked("adopted", connector.ActionAdopt), connector.ChangeDone)
 	close(linked("updated", connector.ActionUpdate), connector.ChangeDone)
@@ -249,7 +249,7 @@ func TestCountsAddUpToTheRecordsPulled(t *testing.T) {
 	close(d.planCreate(run, acme, "failed"), connector.ChangeFailed)
 	d.planCreate(run, acme, "pending")
 	link := d.planLink(run, "unchanged", "b-unchanged")
-	d.do(func(tx *Tx) error { return tx.CloseLink(run, link, "") })
+	d.do(func(tx *Tx) error { return tx.CloseWith(run, link, connector.ChangeDone, "", "") })
 	for id, v := range map[string]Verdict{"excluded": Excluded, "held": Held} {
 		d.save(run, acme, record(id, id))
 		d.decide(run, acme, Decision{SourceID: id, ContentHash: record(id, id).Hash(), Verdict: v})
@@ -286,7 +286,7 @@ func TestARunTakesUpWhatAnEarlierRunLeft(t *testing.T) {
 		if _, err := tx.FreezeCreate(second, c, []byte("{}"), 0); err != nil {
 			return err
 		}
-		if err := tx.LinkPayer(c.Payer, "b1", connector.LinkLinked); err != nil {
+		if err := tx.LinkPayer(c.Payer, "b1", true); err != nil {
 			return err
 		}
 		return tx.CloseDone(second, c)
@@ -308,11 +308,18 @@ func TestARunThatLeavesWorkIsIncomplete(t *testing.T) {
 		want  connector.RunOutcome
 	}{
 		{"nothing", func(*desk, int64) {}, connector.RunComplete},
-		{"a link of a linked payer", func(d *desk, run int64) { d.planLink(run, "c1", "b1") }, connector.RunIncomplete},
+		{"a link of a linked payer", func(d *desk, run int64) {
+			d.planLink(run, "c1", "b1")
+			d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b1", key("c1")), 1, 0); return err })
+		}, connector.RunIncomplete},
+		{"a link of a payer whose customer is gone", func(d *desk, run int64) {
+			d.planLink(run, "c1", "b1")
+			d.do(func(tx *Tx) error { _, err := tx.ForgetRemote("b1", 1); return err })
+		}, connector.RunComplete},
 		{"a create that no read confirmed", func(d *desk, run int64) {
 			c, _ := d.freeze(run, d.planCreate(run, acme, "c1"), "{}")
 			d.do(func(tx *Tx) error {
-				if err := tx.LinkPayer(c.Payer, "b1", connector.LinkCreating); err != nil {
+				if err := tx.LinkPayer(c.Payer, "b1", false); err != nil {
 					return err
 				}
 				return tx.CloseDone(run, c)

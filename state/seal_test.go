@@ -88,10 +88,10 @@ func (d *desk) fillPayer(run int64, i int) {
 	d.do(func(tx *Tx) error {
 		if action == connector.ActionUpdate {
 			_, err := tx.FreezeUpdate(run, c, body, []byte(`{"note":"`+canaryForeign+`"}`))
-			return errors.Join(err, tx.LinkPayer(c.Payer, billingID, connector.LinkLinked))
+			return errors.Join(err, tx.LinkPayer(c.Payer, billingID, true))
 		}
 		_, err := tx.FreezeCreate(run, c, body, 0)
-		return errors.Join(err, tx.LinkPayer(c.Payer, billingID, connector.LinkCreating))
+		return errors.Join(err, tx.LinkPayer(c.Payer, billingID, false))
 	})
 	if i%8 < 4 {
 		d.do(func(tx *Tx) error { return tx.CloseDone(run, c) })

@@ -146,7 +146,7 @@ func (r StoredRecord) Weigh(d Decision) Weight {
 }
 
 func (r StoredRecord) weighLink(d Decision) Weight {
-	if !r.AsksForLink(d) || r.link.approved || r.Payer == nil || r.Payer.LinkState != connector.LinkLinked {
+	if !r.AsksForLink(d) || r.link.approved || r.Payer == nil || r.Payer.BillingID == "" {
 		return Weight{}
 	}
 	return Weight{Changes: 1}

@@ -83,10 +83,10 @@ func TestADecisionWeighsWhatThePlanWillCountOfIt(t *testing.T) {
 				if _, err := tx.FreezeCreate(run, made, []byte("{}"), 0); err != nil {
 					return err
 				}
-				if err := tx.CloseFound(run, made); err != nil {
+				if err := tx.CloseWith(run, made, connector.ChangeDone, "", ""); err != nil {
 					return err
 				}
-				return tx.LinkPayer(made.Payer, "b1", connector.LinkLinked)
+				return tx.LinkPayer(made.Payer, "b1", true)
 			})
 		}, included(r, update()), Weight{Blanks: 1, Identity: 1}},
 	} {
@@ -137,10 +137,10 @@ func TestARecordIsSettledUntilSomethingMayHaveChanged(t *testing.T) {
 		"a pending link": {func(d *desk, run int64) { d.planLink(run, "c1", "b1") }, false},
 		"a word of ours": {func(d *desk, _ int64) { d.retry("c1") }, false},
 		"a doubled key": {func(d *desk, _ int64) {
-			d.do(func(tx *Tx) error { return tx.Rest(acme, "c1", connector.ReasonKeyDoubled) })
+			d.do(func(tx *Tx) error { return tx.Hold(Payer{Connection: acme, SourceID: "c1"}, connector.ReasonKeyDoubled) })
 		}, false},
 		"a missing name": {func(d *desk, _ int64) {
-			d.do(func(tx *Tx) error { return tx.Rest(acme, "c1", connector.ReasonNameMissing) })
+			d.do(func(tx *Tx) error { return tx.Hold(Payer{Connection: acme, SourceID: "c1"}, connector.ReasonNameMissing) })
 		}, true},
 		"what a person is told": {func(d *desk, _ int64) { d.attend("c1", connector.ReasonKeyDoubled) }, true},
 		"another mapping": {func(d *desk, _ int64) {

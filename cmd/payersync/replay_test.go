@@ -101,7 +101,7 @@ func (p *inProcess) link() {
 		if err := tx.SaveDecision(run, "acme", "m1", decision); err != nil {
 			return err
 		}
-		return tx.LinkPayer(state.Payer{Connection: "acme", SourceID: "A1"}, p.customer, connector.LinkLinked)
+		return tx.LinkPayer(state.Payer{Connection: "acme", SourceID: "A1"}, p.customer, true)
 	})
 	m, err := p.rec.Billing.(*billing.Client).RequestMandateLink(p.t.Context(), p.customer)
 	if err != nil {

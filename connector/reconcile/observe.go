@@ -93,12 +93,14 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 // gone on. A customer that was just made is known by nothing else yet.
 func otherwise(tx *state.Tx, p state.Payer, o Observation) (bool, error) {
 	carried := o.Customer.ExternalData
-	switch {
-	case p.LinkState == connector.LinkCreating:
+	if !p.Seen {
 		return false, nil
-	case p.LinkState != connector.LinkLinked,
-		len(carried) > 0 && carried[p.Key.Name] != p.Key.Value,
-		drifted(p, *o.Customer):
+	}
+	ordered, err := tx.InOrder(p)
+	switch {
+	case err != nil:
+		return false, err
+	case !ordered, len(carried) > 0 && carried[p.Key.Name] != p.Key.Value, drifted(p, *o.Customer):
 		return true, nil
 	case o.Mandate == nil || p.MandateID == "":
 		return false, nil
@@ -131,7 +133,7 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 	switch {
 	case has && carried == p.Key.Value:
 		return confirmLink(tx, p, o.Cause)
-	case p.LinkState == connector.LinkCreating && len(o.Customer.ExternalData) == 0:
+	case !p.Seen && len(o.Customer.ExternalData) == 0:
 		// The service may fill it in later: not confirmed, not refuted.
 		return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown,
 			"The new customer exists but does not show this record's key yet. It is looked at again.")
@@ -148,7 +150,7 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 // answer to a create is not such a read: the service may answer from memory
 // with a customer that is long gone (fault F08).
 func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
-	if p.LinkState == connector.LinkLinked || cause == connector.CauseCreate {
+	if cause == connector.CauseCreate {
 		return nil
 	}
 	if holders, err := tx.KeyCount(p.Key); err != nil || holders > 1 {
@@ -157,13 +159,16 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	if taken, err := tx.KeyTaken(p); err != nil || taken {
 		return errors.Join(err, conflict(tx, p, connector.ReasonOtherKey))
 	}
-	if err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkLinked); err != nil {
+	moved, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkLinked)
+	if err != nil || !moved {
 		return err
 	}
-	if p.LinkState != connector.LinkCreating { // what was held back meanwhile is planned anew
+	if p.Seen { // what was held back meanwhile is planned anew
 		if _, err := tx.ReplanRecord(p.Connection, p.SourceID); err != nil {
 			return err
 		}
+	} else if err := tx.SetSeen(p); err != nil {
+		return err
 	}
 	if err := tx.ClearAttention(p.Connection, p.SourceID, state.TopicLink,
 		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown); err != nil {
@@ -202,7 +207,8 @@ func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 }
 
 func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {
-	if err := errors.Join(tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict), tx.Rest(p.Connection, p.SourceID, reason)); err != nil {
+	_, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict)
+	if err := errors.Join(err, tx.Hold(p, reason)); err != nil {
 		return err
 	}
 	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, reason, "")
@@ -302,7 +308,8 @@ func Gone(tx *state.Tx, p state.Payer, ticket int64) error {
 	if fresh, err := tx.ForgetRemote(p.BillingID, ticket); err != nil || !fresh {
 		return err
 	}
-	if err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkMissing); err != nil {
+	_, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkMissing)
+	if err := errors.Join(err, tx.Hold(p, connector.ReasonCustomerMissing)); err != nil {
 		return err
 	}
 	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonCustomerMissing, "")

@@ -137,7 +137,7 @@ func (w *world) link(sourceID, billingID string) {
 		if err := tx.SaveDecision(w.run, "acme", "m1", state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
 			return err
 		}
-		if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: sourceID}, billingID, connector.LinkLinked); err != nil {
+		if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: sourceID}, billingID, true); err != nil {
 			return err
 		}
 		ticket, err := tx.Ticket()

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 	"payersync/connector/reconcile"
 	"payersync/state"
 )
@@ -342,7 +343,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 		if holders, err := tx.KeyCount(c.Payer.Key); err != nil || holders > 1 {
 			return errors.Join(err, state.ErrKeyDoubled)
 		}
-		if err := tx.LinkPayer(c.Payer, c.BillingID, connector.LinkLinked); err != nil {
+		if err := tx.LinkPayer(c.Payer, c.BillingID, true); err != nil {
 			return err
 		}
 		seen, err = reconcile.Observe(tx, reconcile.OfCustomer(fetched, ticket, connector.CauseAdopt, r.cause()))
@@ -352,24 +353,22 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	case errors.Is(err, state.ErrCustomerTaken):
 		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "")
 	case errors.Is(err, state.ErrKeyDoubled):
-		return r.holdDoubled(ctx, c)
+		return r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled)
 	case err != nil:
 		return err
 	}
-	c.Payer.BillingID, c.Payer.LinkState = c.BillingID, connector.LinkLinked
+	c.Payer.BillingID, c.Payer.Seen = c.BillingID, true
 	if seen.Stale { // a newer read was applied while the payer was nobody's: see its mandate too
 		return r.update(ctx, c)
 	}
 	return r.merge(ctx, c, fetched)
 }
 
-// holdDoubled holds a change whose key several customers carry.
-func (r *run) holdDoubled(ctx context.Context, c state.Change) error {
+// hold holds a change for a person, and says how its payer is linked.
+func (r *run) hold(ctx context.Context, c state.Change, link connector.LinkState, reason connector.Reason) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkConflict); err != nil {
-			return err
-		}
-		return tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonKeyDoubled, "")
+		_, err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, link)
+		return errors.Join(err, tx.CloseWith(r.id, c, connector.ChangeHeld, reason, ""))
 	})
 }
 
@@ -401,22 +400,42 @@ func (r *run) missing(ctx context.Context, c state.Change, ticket int64) error {
 	return err
 }
 
-// update fetches, merges and sends (connector/RULES.md#fetch-merge-send).
+// update reads the customer, asks package protocol what is next for it, merges and sends
+// (connector/RULES.md#fetch-merge-send).
 func (r *run) update(ctx context.Context, c state.Change) error {
-	if c.Payer.LinkState == connector.LinkConflict || c.Payer.LinkState == connector.LinkMissing {
-		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again once the link is whole
-	}
 	fetched, err := r.observe(ctx, c, connector.CauseUpdate)
 	if err != nil || fetched == nil {
 		return err
 	}
-	if c.Payer.LinkState == connector.LinkCreating && len(fetched.ExternalData) == 0 {
+	if !c.Payer.Seen && len(fetched.ExternalData) == 0 {
 		return nil // a new customer that does not show its key yet: told, and looked at again
 	}
-	if carried, has := fetched.ExternalData[c.Payer.Key.Name]; !has || carried != c.Payer.Key.Value {
-		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyRemoved, "")
+	f, err := r.gatherUpdate(ctx, c)
+	if err != nil {
+		return err
 	}
-	return r.merge(ctx, c, *fetched)
+	switch step := protocol.Customer(f); step.Do {
+	case protocol.Update, protocol.Nothing:
+		return r.merge(ctx, c, *fetched)
+	case protocol.Tell:
+		return r.hold(ctx, c, protocol.LinkState(f), step.Reason)
+	}
+	return nil // it waits
+}
+
+// gatherUpdate gathers what is known of a payer whose customer was read for an update that
+// a plan let go.
+func (r *run) gatherUpdate(ctx context.Context, c state.Change) (protocol.Facts, error) {
+	stored, err := r.Ledger.StoredRecord(ctx, c.Payer.Connection, c.Payer.SourceID, r.conn.Mapping.Version())
+	if err != nil {
+		return protocol.Facts{}, err
+	}
+	f := stored.Facts
+	f.Record = protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.String(), Hash: c.Wanted.Hash()}
+	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: c.Payer.BillingID, Hash: f.Record.Hash}
+	f.Link.Confirmed, f.Link.Answered = "", "" // the plan has decided on what was confirmed and overwritten
+	f.Look.Now = true
+	return f, nil
 }
 
 // observe fetches the change's customer and lets reconcile see it. It returns
@@ -459,7 +478,7 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 		return err
 	})
 	if errors.Is(err, state.ErrKeyDoubled) {
-		return r.holdDoubled(ctx, c)
+		return r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled)
 	}
 	if err != nil {
 		return err
@@ -634,7 +653,7 @@ func (r *run) readBack(ctx context.Context, payers []state.Payer) error {
 // has read it meanwhile.
 func unread(tx *state.Tx, p state.Payer) error {
 	now, err := tx.PayerByBillingID(p.BillingID)
-	if err != nil || now.LinkState != connector.LinkCreating {
+	if err != nil || now.Seen {
 		return err
 	}
 	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "The new customer could not be read back yet. It is looked at again.")

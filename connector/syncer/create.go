@@ -224,10 +224,13 @@ func (r *run) settleAfter(ctx context.Context, ticket int64) (proof bool, err er
 // create. An index entry is not yet a read of the customer, so verify confirms it.
 func (r *run) takeFound(ctx context.Context, c state.Change, id string) error {
 	return r.record(ctx, c, func(tx *state.Tx) error {
-		if err := tx.LinkPayer(c.Payer, id, connector.LinkCreating); err != nil {
+		if err := tx.LinkPayer(c.Payer, id, false); err != nil {
 			return err
 		}
-		return tx.CloseFound(r.id, c)
+		if _, err := tx.ReplanRecord(c.Payer.Connection, c.Payer.SourceID); err != nil { // what it holds of us is not known
+			return err
+		}
+		return tx.CloseWith(r.id, c, connector.ChangeDone, "", "")
 	})
 }
 
@@ -252,7 +255,7 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat what was sent
 	}
 	return r.record(ctx, c, func(tx *state.Tx) error {
-		if err := tx.LinkPayer(c.Payer, made.ID, connector.LinkCreating); err != nil {
+		if err := tx.LinkPayer(c.Payer, made.ID, false); err != nil {
 			return err
 		}
 		if err := errors.Join(tx.CloseDone(r.id, c), tx.EndAttempt(a.Attempt, state.AttemptAnswered)); err != nil {

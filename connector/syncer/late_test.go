@@ -194,7 +194,7 @@ func TestAnAnswerThatComesLateMovesNoLink(t *testing.T) {
 	w.syncer.Settings.Adopt = syncer.AdoptExact
 	m.onMade = func() {
 		p := w.payer("A1")
-		if err := w.ledger.Do(context.Background(), func(tx *state.Tx) error { return tx.LinkPayer(p, other, connector.LinkLinked) }); err != nil {
+		if err := w.ledger.Do(context.Background(), func(tx *state.Tx) error { return tx.LinkPayer(p, other, true) }); err != nil {
 			t.Error(err)
 		}
 	}

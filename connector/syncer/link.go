@@ -121,7 +121,7 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 		}); err != nil {
 			return err
 		}
-		return errors.Join(tx.CloseLink(r.id, c, ""), tx.EndAttempt(left, state.AttemptAnswered))
+		return errors.Join(tx.CloseWith(r.id, c, connector.ChangeDone, "", ""), tx.EndAttempt(left, state.AttemptAnswered))
 	})
 }
 
@@ -155,7 +155,7 @@ func (r *run) closeKnown(ctx context.Context, c state.Change, m connector.Mandat
 	if lost {
 		reason = connector.ReasonLinkLost
 	}
-	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.CloseLink(r.id, c, reason) })
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.CloseWith(r.id, c, connector.ChangeDone, reason, "") })
 }
 
 // lost reports whether a mandate waits for a signature and nobody has its link.

@@ -32,7 +32,7 @@ type Operator struct {
 // because a cancelled mandate is replaced only with the payer's new authority
 // (RULES.md#the-payers-word). The intent is in the audit log before the request.
 func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, by Operator) (connector.Mandate, error) {
-	if p.LinkState != connector.LinkLinked {
+	if p.BillingID == "" || !p.Seen {
 		return connector.Mandate{}, ErrNotLinked
 	}
 	status, err := s.statusNow(ctx, p)

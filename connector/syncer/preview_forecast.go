@@ -134,7 +134,7 @@ func countingKey(r state.StoredRecord, d state.Decision) connector.Key {
 	switch {
 	case d.Verdict != state.Included && d.Verdict != state.Held:
 		return connector.Key{}
-	case p != nil && (p.BillingID != "" || p.LinkState == connector.LinkCreating || d.Key.Value == ""):
+	case p != nil && (p.BillingID != "" || r.InFlight || d.Key.Value == ""):
 		return p.Key
 	}
 	return d.Key
