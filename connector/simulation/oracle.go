@@ -28,7 +28,7 @@ type oracle struct {
 	keys          map[string]map[string]bool        // every key value a customer ever carried
 	carried       map[string]string                 // the key that a customer carries
 	since         map[string]time.Time              // when a customer got the key it carries
-	shownKey      map[string]string                 // the key that the ledger was last shown on a customer
+	shown         map[string]keyShown               // the key that the ledger was last shown on a customer
 	readAt        map[string]time.Time              // when a read of the customer by itself last showed it
 	taints        map[string]map[string]bool        // by key value: what others did to it
 	accepted      map[string]bool                   // inbox keys that were answered with 2xx
@@ -61,6 +61,12 @@ type intent struct {
 }
 
 type reading struct{ raw []byte }
+
+// keyShown is the key that a look showed on a customer; a list without one shows none.
+type keyShown struct {
+	key string
+	at  time.Time // when the look began: what is kept later may have been seen before
+}
 
 type pageSeen struct {
 	keys map[string]string // that each customer was shown with; "" for none
@@ -101,7 +107,7 @@ type runSeen struct {
 
 func newOracle(w *world) *oracle {
 	o := &oracle{
-		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, carried: map[string]string{}, since: map[string]time.Time{}, readAt: map[string]time.Time{}, shownKey: map[string]string{}, taints: map[string]map[string]bool{},
+		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, carried: map[string]string{}, since: map[string]time.Time{}, readAt: map[string]time.Time{}, shown: map[string]keyShown{}, taints: map[string]map[string]bool{},
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
 		looks:  map[*process]map[string]time.Time{},
 		passes: map[int]map[int]pageSeen{}, links: map[string]time.Time{}, run: map[*process]*runSeen{},
@@ -190,7 +196,7 @@ func (o *oracle) acknowledged(event string) { o.accepted["event:"+event] = true 
 func (o *oracle) restored(b *backup) {
 	o.accepted, o.known = cloneSet(b.accepted), cloneSet(b.known)
 	o.restoredAt, o.restoredTruly = o.w.now(), time.Now()
-	o.intents, o.links, o.shownKey = map[string]*intent{}, map[string]time.Time{}, map[string]string{}
+	o.intents, o.links, o.shown = map[string]*intent{}, map[string]time.Time{}, map[string]keyShown{}
 	o.complete = nil
 	o.passes = map[int]map[int]pageSeen{}
 }
@@ -409,8 +415,8 @@ func (o *oracle) learns(p *process) {
 		o.learnt[p] = pass.number
 		for id, key := range pass.keys {
 			o.known[id] = true
-			if key != "" {
-				o.shownKey[id] = key
+			if key != "" && !pass.began.Before(o.shown[id].at) {
+				o.shown[id] = keyShown{key, pass.began}
 			}
 		}
 	}
@@ -431,7 +437,7 @@ func (o *oracle) lacking(pass passSeen) (lacks, bare []string) {
 			lacks = append(lacks, id)
 			continue
 		}
-		if key := c.ExternalData[keyName]; key != "" && pass.keys[id] == "" && o.since[id].Before(pass.began) && (keyless || o.shownKey[id] == key) {
+		if key := c.ExternalData[keyName]; key != "" && pass.keys[id] == "" && o.since[id].Before(pass.began) && (keyless || o.shown[id].key == key) {
 			o.w.reach("trouble: a list that showed no key of whom the ledger knew")
 			bare = append(bare, id)
 		}
@@ -555,7 +561,7 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 	case "get":
 		if ok {
 			put(o.gets, c.p, c.id, reading{body})
-			o.readAt[c.id], o.shownKey[c.id] = time.Now(), keyOf(body)
+			o.readAt[c.id], o.shown[c.id] = time.Now(), keyShown{keyOf(body), c.at}
 			delete(o.links, c.id)
 		}
 		if clean && status == http.StatusNotFound {

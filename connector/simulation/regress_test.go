@@ -69,6 +69,26 @@ var amendedRegressions = []struct {
 	{70003593, "nobody was told of an update without an answer, once the key of its customer had been off and back"},
 }
 
+// troubledRegressions are such seeds with amends and every trouble.
+var troubledRegressions = []struct {
+	seed uint64
+	was  string
+}{
+	{80010312, "the judge wanted a key that a read had shown to be gone, because a list from before it was kept later"},
+}
+
+func TestSeedsWithTroublesThatFailedOnceHold(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	for _, r := range troubledRegressions {
+		p := draw(r.seed)
+		p.troubles = nil // whatever the command line draws
+		p.drawTroubles(troubleKinds)
+		if o := play(t, p.amended(), tmpl, randomStory); o.failed() {
+			t.Errorf("again: %s\n%s", r.was, o.report(60))
+		}
+	}
+}
+
 func TestSeedsWithAmendsThatFailedOnceHold(t *testing.T) {
 	tmpl := newTemplate(t, memoryDir(t))
 	for _, r := range amendedRegressions {
