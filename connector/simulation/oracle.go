@@ -33,6 +33,7 @@ type oracle struct {
 	taints        map[string]map[string]bool        // by key value: what others did to it
 	accepted      map[string]bool                   // inbox keys that were answered with 2xx
 	intents       map[string]*intent                // by key value
+	sentBefore    map[string][sha256.Size]byte      // by key value: the creates that a restored ledger has not forgotten
 	gets          map[*process]map[string]reading   // what each process last read of a customer
 	looks         map[*process]map[string]time.Time // when the service last showed a process a customer of whom no link was asked since
 	passes        map[int]map[int]pageSeen          // list passes under way, by number and page
@@ -194,7 +195,7 @@ func (o *oracle) acknowledged(event string) { o.accepted["event:"+event] = true 
 
 // restored notes that the ledger is an older one.
 func (o *oracle) restored(b *backup) {
-	o.accepted, o.known = cloneSet(b.accepted), cloneSet(b.known)
+	o.accepted, o.known, o.sentBefore = cloneSet(b.accepted), cloneSet(b.known), b.sent
 	o.restoredAt, o.restoredTruly = o.w.now(), time.Now()
 	o.intents, o.links, o.shown = map[string]*intent{}, map[string]time.Time{}, map[string]keyShown{}
 	o.complete = nil
@@ -246,7 +247,7 @@ func (o *oracle) judgeCreate(c call) {
 		o.w.violate("S3", "the create of %s was sent with other bytes while the first had no answer", c.id)
 	}
 	if before == nil || before.body != sum {
-		if r := o.run[c.p]; r != nil && !r.frozen[c.id] {
+		if r := o.run[c.p]; r != nil && !r.frozen[c.id] && o.sentBefore[c.id] != sum {
 			r.creates[c.id] = true
 		}
 		o.judgeLook(c, time.Time{})
@@ -274,6 +275,18 @@ func (o *oracle) sent(c call) {
 		o.intents[c.id] = &intent{body: sum}
 	}
 	o.intents[c.id].at = time.Now()
+}
+
+// sentSoFar returns what creates were sent that the ledger knows of, by key.
+func (o *oracle) sentSoFar() map[string][sha256.Size]byte {
+	out := maps.Clone(o.sentBefore)
+	if out == nil {
+		out = map[string][sha256.Size]byte{}
+	}
+	for key, in := range o.intents {
+		out[key] = in.body
+	}
+	return out
 }
 
 // isLate reports whether the request arrives after its sender gave it up.

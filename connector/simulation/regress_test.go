@@ -108,3 +108,32 @@ func TestSeedsThatFailedOnceHold(t *testing.T) {
 		return true
 	})
 }
+
+// covers S13
+func TestACreateTakenUpAfterARestoreIsNoNewOne(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	o := play(t, calm(), tmpl, func(w *world) error {
+		w.payers(1)
+		w.once("create", faultLostRequest)
+		w.once("create", faultLostRequest)
+		w.syncs()
+		w.beside("R1")
+		w.beside("R1")
+		w.syncs() // it is held, because its key is doubled
+		for _, c := range w.service.Customers() {
+			w.do(w.service.Delete(c.ID))
+		}
+		w.do(w.takeBackup())
+		w.sweeps()
+		w.do(w.restoreBackup())
+		w.do(w.wait(time.Hour))
+		w.syncs()
+		if len(w.service.Customers()) != 1 {
+			t.Error("the create was not taken up again")
+		}
+		return w.heal()
+	})
+	if o.failed() {
+		t.Error(o.report(60))
+	}
+}

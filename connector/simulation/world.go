@@ -3,6 +3,7 @@ package simulation
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -370,6 +371,7 @@ type backup struct {
 	path     string
 	accepted map[string]bool
 	known    map[string]bool
+	sent     map[string][sha256.Size]byte // creates by then, by key
 }
 
 // atRest runs f while no process has the ledger open.
@@ -386,7 +388,7 @@ func (w *world) atRest(f func() error) error {
 }
 
 func (w *world) takeBackup() error {
-	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted), known: cloneSet(w.oracle.known)}
+	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted), known: cloneSet(w.oracle.known), sent: w.oracle.sentSoFar()}
 	if err := w.atRest(func() error { return copyFile(w.path, b.path) }); err != nil {
 		return err
 	}
