@@ -94,6 +94,7 @@ type searchSeen struct {
 
 // runSeen is one run, from outside.
 type runSeen struct {
+	books    *books
 	epoch    int
 	began    time.Time
 	passes   map[int]bool    // list passes that it began
@@ -689,11 +690,11 @@ func (o *oracle) inboxKeys(p *process) map[string]string {
 	return out
 }
 
-// runBegins opens the oracle's account of a run.
-func (o *oracle) runBegins(p *process) *runSeen {
-	r := &runSeen{epoch: o.w.epoch, began: time.Now(), passes: map[int]bool{}, creates: map[string]bool{}, frozen: map[string]bool{}, w: o.w, outer: o.run[p]}
+// runBegins opens the oracle's account of a run over some books.
+func (o *oracle) runBegins(p *process, b *books) *runSeen {
+	r := &runSeen{books: b, epoch: o.w.epoch, began: time.Now(), passes: map[int]bool{}, creates: map[string]bool{}, frozen: map[string]bool{}, w: o.w, outer: o.run[p]}
 	o.run[p] = r
-	frozen, err := p.ledger.Changes(context.Background(), connection, state.LaneCustomer, false, 0, 100)
+	frozen, err := p.ledger.Changes(context.Background(), b.connection, state.LaneCustomer, false, 0, 100)
 	if err != nil {
 		o.w.violate("harness", "read the changes: %v", err)
 	}
@@ -727,22 +728,22 @@ func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res sy
 		}
 	}
 	if res.Outcome == connector.RunComplete && kind != connector.RunPlan && r.epoch == o.w.epoch {
-		o.judgeComplete(p, res)
+		o.judgeComplete(p, r.books, res)
 	}
 }
 
 // judgeComplete checks V2: what a complete run left undone is shown to somebody.
-func (o *oracle) judgeComplete(p *process, res syncer.Result) {
-	for _, record := range o.w.books.records {
+func (o *oracle) judgeComplete(p *process, b *books, res syncer.Result) {
+	for _, record := range b.records {
 		want, ok := o.w.rendered(record)
 		if !ok {
 			continue
 		}
-		shown, err := p.ledger.AttentionOf(context.Background(), connection, record.SourceID)
+		shown, err := p.ledger.AttentionOf(context.Background(), b.connection, record.SourceID)
 		if err != nil || len(shown) > 0 {
 			continue
 		}
-		payer, err := p.ledger.Payer(context.Background(), connection, record.SourceID)
+		payer, err := p.ledger.Payer(context.Background(), b.connection, record.SourceID)
 		if err != nil || payer.LinkState != connector.LinkLinked || payer.AppliedHash != want.Customer.Hash() {
 			o.w.violate("V2", "run %d is complete, and record %s is %s without a word (%v)", res.RunID, record.SourceID, payer.LinkState, err)
 		}
@@ -783,13 +784,15 @@ func (o *oracle) checkAttention(ctx context.Context, p *process) {
 		o.told("attention", row.Detail)
 		listed[row.SourceID] = true
 	}
-	open, err := p.ledger.Changes(ctx, connection, state.LaneCustomer, false, 0, 100)
-	if err != nil {
-		o.w.violate("harness", "read the changes: %v", err)
-	}
-	for _, c := range open {
-		if c.State == connector.ChangeUnknown && !listed[c.Payer.SourceID] {
-			o.w.violate("V3", "nobody is told that the outcome of the %s of record %s is unknown", c.Action, c.Payer.SourceID)
+	for _, b := range o.w.allBooks() {
+		open, err := p.ledger.Changes(ctx, b.connection, state.LaneCustomer, false, 0, 100)
+		if err != nil {
+			o.w.violate("harness", "read the changes: %v", err)
+		}
+		for _, c := range open {
+			if c.State == connector.ChangeUnknown && !listed[c.Payer.SourceID] {
+				o.w.violate("V3", "nobody is told that the outcome of the %s of record %s is unknown", c.Action, c.Payer.SourceID)
+			}
 		}
 	}
 }
