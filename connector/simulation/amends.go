@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"payersync/connector"
@@ -17,15 +16,22 @@ const (
 	keyBack   = "key back"  // a key that was taken off a customer is put back
 	undoubled = "undoubled" // of the customers with a doubled key some are deleted, or all
 	leaves    = "all leave" // the record of a doubled key leaves with them, and another takes its key
+	passedOn  = "passed on" // a record leaves whose create is under way, doubled meanwhile or not, and another takes its key
 )
 
+var amendKinds = []string{keyBack, undoubled, leaves, passedOn}
+
+// mostRecords is how many records the books have before no key is passed on any more.
+const mostRecords = 12
+
 // amended gives one seed of three amends, and requests that are late more often: what
-// was settled by what others did meanwhile is so no more when the request arrives. It
-// has chance of its own, so that a seed without amends has the story it always had.
+// was settled by what others did meanwhile is so no more when the request arrives. Of
+// the others, every second one passes keys on. It has chance of its own, so that a seed
+// without amends has the story it always had.
 func (p plan) amended() plan {
 	r := rand.New(rand.NewPCG(p.seed, 9))
 	if r.IntN(3) > 0 {
-		return p
+		return p.passing()
 	}
 	p.amends = map[int]string{}
 	for n := range p.steps {
@@ -36,6 +42,21 @@ func (p plan) amended() plan {
 	p.weather.odds[faultLate] = 0.1 + 0.2*r.Float64()
 	p.weather.odds[faultLostRequest] += 0.1 * r.Float64()
 	p.weights["foreign double"], p.weights["foreign key gone"], p.weights["edit"] = 3, 2, 4
+	return p
+}
+
+// passing lets a key be passed on before one step in six.
+func (p plan) passing() plan {
+	r := rand.New(rand.NewPCG(p.seed, 10))
+	if r.IntN(2) == 0 {
+		return p
+	}
+	p.amends = map[int]string{}
+	for n := range p.steps {
+		if r.IntN(6) == 0 {
+			p.amends[n] = passedOn
+		}
+	}
 	return p
 }
 
@@ -51,12 +72,16 @@ func (w *world) amend(n int) error {
 	case undoubled:
 		_, err := w.undouble()
 		return err
+	case passedOn:
+		return w.passOn()
 	}
 	key, err := w.undouble()
 	if err != nil || key == "" {
 		return err
 	}
-	return w.passKeyOn(key)
+	w.reach("amends: " + leaves)
+	w.passKeyOn(key, w.books, 9)
+	return nil
 }
 
 // keyTaken is a key, with the pairs beside it, that others took off a customer.
@@ -79,34 +104,106 @@ func (w *world) putKeyBack() error {
 	return nil
 }
 
-// passKeyOn lets the records with a key leave, and another one have the key.
-func (w *world) passKeyOn(key string) error {
+// passKeyOn lets the records with a key leave, and another one have the key, in some
+// books that have no more than most.
+func (w *world) passKeyOn(key string, to *books, most int) {
 	w.oracle.taint(key, "rekeyed")
-	for _, r := range w.books.records {
-		f := w.books.fields(r.SourceID)
-		if f.No != key {
-			continue
-		}
-		w.reach("amends: " + leaves)
-		switch w.minds.IntN(3) {
-		case 0:
-			f.Group = "supplier"
-			w.putRecord(r.SourceID, f)
-		case 1:
-			w.books.put(r.SourceID, f, connector.RecordDeleted, time.Now())
-		default:
-			w.added++
-			f.No = fmt.Sprintf("K%d", w.added)
-			w.oracle.taint(f.No, "rekeyed")
-			w.putRecord(r.SourceID, f)
+	for _, b := range w.allBooks() {
+		for _, r := range b.records {
+			if f := b.fields(r.SourceID); f.No == key {
+				w.leave(b, r.SourceID, f)
+			}
 		}
 	}
-	if len(w.books.records) >= 9 {
-		return nil
+	if len(to.records) >= most {
+		return
 	}
 	w.added++
-	id := fmt.Sprintf("R%d", w.added)
-	w.putRecord(id, fields{key, "Payer " + id, strings.ToLower(id) + "@payer.test", "LS1 4AP", "payer"})
+	to.putPayer(fmt.Sprintf("R%d", w.added), key)
+}
+
+// leave lets a record be excluded, be deleted or get another key.
+func (w *world) leave(b *books, id string, f fields) {
+	as := connector.RecordActive
+	switch w.minds.IntN(3) {
+	case 0:
+		f.Group = "supplier"
+	case 1:
+		as = connector.RecordDeleted
+	default:
+		w.added++
+		f.No = fmt.Sprintf("K%d", w.added)
+		w.oracle.taint(f.No, "rekeyed")
+	}
+	b.put(id, f, as, time.Now())
+}
+
+// passOn adds a record and lets its create get no answer and stay under way. Others may
+// make customers with its key, be seen, and delete them again; then the record leaves and
+// another comes with the key, in the same books or others.
+func (w *world) passOn() error {
+	if len(w.books.records) >= mostRecords || len(w.second.records) >= mostRecords {
+		return nil
+	}
+	from := pick(w.minds, w.books, w.books, w.second)
+	to := pick(w.minds, w.books, w.books, w.second)
+	w.added++
+	key := fmt.Sprintf("P%d", w.added)
+	from.putPayer(key, key)
+	for range 2 { // its replay too
+		w.strikes = append(w.strikes, strike{"create", faultLate, key})
+	}
+	if err := w.syncOf(from, w.anyProcess(), connector.RunSync); err != nil || !w.underWay(key) {
+		return err // it was not sent, or has arrived
+	}
+	if err := w.doubleAndBack(key, from); err != nil {
+		return err
+	}
+	w.passKeyOn(key, to, mostRecords+1)
+	if w.minds.IntN(2) == 0 { // otherwise its own books are not read first
+		if err := w.syncOf(from, w.anyProcess(), connector.RunSync); err != nil {
+			return err
+		}
+	}
+	if w.underWay(key) {
+		w.reach("amends: " + passedOn)
+		if from != to {
+			w.reach("amends: passed on to other books")
+		}
+	}
+	return w.syncOf(to, w.anyProcess(), connector.RunSync)
+}
+
+// underWay reports whether a create with a key may still arrive.
+func (w *world) underWay(key string) bool {
+	return slices.ContainsFunc(w.late, func(l lateCall) bool { return l.c.op == "create" && l.c.id == key })
+}
+
+// doubleAndBack lets others make two customers with a key, one or none, which a run
+// comes to know, and delete them, as a rule all.
+func (w *world) doubleAndBack(key string, known *books) error {
+	some := w.minds.IntN(3)
+	if some == 0 {
+		return nil
+	}
+	w.oracle.taint(key, "doubled")
+	for range some {
+		if err := w.add(map[string]any{"name": "Payer " + key, "externalData": map[string]any{keyName: key}}); err != nil {
+			return err
+		}
+	}
+	if err := w.syncOf(known, w.anyProcess(), connector.RunSync); err != nil {
+		return err
+	}
+	for _, c := range w.service.Customers() {
+		if c.ExternalData[keyName] != key || w.minds.IntN(8) == 0 {
+			continue
+		}
+		w.oracle.taintCustomer(c.ID, "deleted")
+		if err := w.service.Delete(c.ID); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

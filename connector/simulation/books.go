@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -14,8 +15,9 @@ import (
 
 // books is an accounting system in memory.
 type books struct {
-	records []connector.Record
-	broken  bool // the next reading breaks off after its first page
+	connection string // by which it is read
+	records    []connector.Record
+	broken     bool // the next reading breaks off after its first page
 }
 
 var booksInfo = func() connector.SourceInfo {
@@ -48,6 +50,14 @@ func (b *books) Customers(_ context.Context, since time.Time) iter.Seq2[connecto
 // fields are the columns of a record.
 type fields struct{ No, Name, Email, Postcode, Group string }
 
+// label names other books than the first, for the log.
+func (b *books) label() string {
+	if b.connection == connection {
+		return ""
+	}
+	return " of " + b.connection
+}
+
 func (b *books) find(id string) int {
 	return slices.IndexFunc(b.records, func(r connector.Record) bool { return r.SourceID == id })
 }
@@ -69,6 +79,11 @@ func (b *books) put(id string, f fields, as connector.RecordState, at time.Time)
 		return
 	}
 	b.records = append(b.records, r)
+}
+
+// putPayer adds a record that is a payer with a key.
+func (b *books) putPayer(id, key string) {
+	b.put(id, fields{key, "Payer " + id, strings.ToLower(id) + "@payer.test", "LS1 4AP", "payer"}, connector.RecordActive, time.Now())
 }
 
 func (b *books) remove(id string) {

@@ -45,27 +45,38 @@
 // missing only when it is older than such a read may lag (two minutes), and not for
 // good. To heal, the list is put right first, and the clock.
 //
+// # Amends
+//
+// One seed of three has others put right what they spoilt, while requests of ours that
+// have to do with it are under way: a key is put back, customers with a doubled key are
+// deleted, their record leaves. Another third passes keys on: a create of a record gets
+// no answer and may still arrive, its key is doubled and the customers are deleted, or
+// they are not; the record is excluded, deleted or gets another key; and a record with
+// its key comes, in the same books or in those of a second connection. amends.go names
+// the kinds. -amends=false plays a seed without, whose story they leave as it is.
+//
 // # The oracle proves itself
 //
 // Weaker protocols, kept as variants, and the seeds (of 1, 2, 3 …) it took to
 // catch each; TestEveryWeakerVariantIsCaught allows variantSeeds, or the variant's own.
 //
 //	variant                              seeds  caught by
-//	rebuild the body on retry               48  S3
+//	rebuild the body on retry              363  S3
 //	one list pass                            2  S4
 //	no look before create                    1  S4
-//	incomplete pass counts as complete      12  S4
-//	no quarantine after a restore           50  S4
-//	link asked for again without a look     14  F58
-//	update without fetch                    17  S5
-//	payloads applied as they come           17  S9
-//	payloads applied unless older           17  S9
+//	incomplete pass counts as complete       2  S4
+//	no quarantine after a restore          609  S4
+//	link asked for again without a look      2  F58
+//	update without fetch                    34  S5
+//	payloads applied as they come           28  S9
+//	payloads applied unless older           28  S9
 //	ticket taken after the read           1230  S9
-//	no sweep                                 1  L1, L2
+//	no sweep                                 9  L1, L2
 //	an empty list counts as proof            2  S17, S1
 //	a short list counts as proof             1  S17, S1
-//	a list without keys counts               2  S17, S1
+//	a list without keys counts               6  S17, S1
 //	no second look for 15 minutes            6  S1
+//	creates of others do not count          24  S3, S1
 //
 // TestTheOracleCatchesWhatNoVariantDoes feeds it made-up events for the rest.
 //

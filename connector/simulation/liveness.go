@@ -75,11 +75,21 @@ func (w *world) round(p *process) error {
 	for _, do := range []func() error{
 		w.deliver,
 		func() error { return w.drain(p) },
-		func() error { return w.sync(p, connector.RunSync) },
+		func() error { return w.syncAll(p) },
 		func() error { return w.sweep(p) },
 		func() error { return w.drain(p) },
 	} {
 		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncAll makes a run over all books, one after the other.
+func (w *world) syncAll(p *process) error {
+	for _, b := range w.allBooks() {
+		if err := w.syncOf(b, p, connector.RunSync); err != nil {
 			return err
 		}
 	}
@@ -98,14 +108,16 @@ func (w *world) openInbox(p *process) bool {
 // converged checks the liveness invariants, and that one more run sends nothing.
 func (w *world) converged(p *process) error {
 	writes := w.service.Writes()
-	if err := w.sync(p, connector.RunSync); err != nil {
+	if err := w.syncAll(p); err != nil {
 		return err
 	}
 	if n := w.service.Writes() - writes; n > 0 {
 		w.violate("S6", "a run over unchanged data sent %d writes", n)
 	}
-	for _, r := range w.books.records {
-		w.oracle.judgeRecord(p, r)
+	for _, b := range w.allBooks() {
+		for _, r := range b.records {
+			w.oracle.judgeRecord(p, b, r)
+		}
 	}
 	w.oracle.judgeStatuses(p)
 	for key, as := range w.oracle.inboxKeys(p) {
@@ -114,7 +126,9 @@ func (w *world) converged(p *process) error {
 		}
 	}
 	for _, pending := range []bool{false, true} {
-		w.judgeOpen(p, pending)
+		for _, b := range w.allBooks() {
+			w.judgeOpen(p, b, pending)
+		}
 	}
 	if len(w.bad) > 0 {
 		w.describe(p)
@@ -124,15 +138,15 @@ func (w *world) converged(p *process) error {
 }
 
 // judgeOpen checks L4: no change is open for ever.
-func (w *world) judgeOpen(p *process, pending bool) {
+func (w *world) judgeOpen(p *process, b *books, pending bool) {
 	for _, lane := range []string{state.LaneCustomer, state.LaneMandate} {
-		changes, err := p.ledger.Changes(context.Background(), connection, lane, pending, 0, 100)
+		changes, err := p.ledger.Changes(context.Background(), b.connection, lane, pending, 0, 100)
 		if err != nil {
 			w.violate("harness", "read the changes: %v", err)
 		}
 		for _, c := range changes {
-			shown, _ := p.ledger.AttentionOf(context.Background(), connection, c.Payer.SourceID)
-			if i := w.books.find(c.Payer.SourceID); i < 0 || len(shown) > 0 {
+			shown, _ := p.ledger.AttentionOf(context.Background(), b.connection, c.Payer.SourceID)
+			if i := b.find(c.Payer.SourceID); i < 0 || len(shown) > 0 {
 				continue // of a row that is gone, or shown to a person
 			}
 			w.violate("L4", "the %s of record %s is %s for ever", c.Action, c.Payer.SourceID, c.State)
@@ -156,13 +170,13 @@ var excuses = map[string][]connector.Reason{
 
 // judgeRecord checks L1 on one record: one customer that holds what the mapping
 // makes of it, or a reason that follows from what happened.
-func (o *oracle) judgeRecord(p *process, record connector.Record) {
+func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 	want, ok := o.w.rendered(record)
 	if !ok {
 		return
 	}
 	ctx := context.Background()
-	shown, err := p.ledger.AttentionOf(ctx, connection, record.SourceID)
+	shown, err := p.ledger.AttentionOf(ctx, b.connection, record.SourceID)
 	if err != nil {
 		o.w.violate("harness", "read what needs attention: %v", err)
 		return
@@ -170,7 +184,7 @@ func (o *oracle) judgeRecord(p *process, record connector.Record) {
 	if o.excused(want.Key.Value, shown) || slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) {
 		return
 	}
-	payer, err := p.ledger.Payer(ctx, connection, record.SourceID)
+	payer, err := p.ledger.Payer(ctx, b.connection, record.SourceID)
 	if err != nil {
 		o.w.violate("L1", "record %s has no payer (%v); attention %v", record.SourceID, err, reasonsOf(shown))
 		return
@@ -297,8 +311,10 @@ func deref(s *string) string {
 
 // describe logs how everything stands, for people who look into a seed.
 func (w *world) describe(p *process) {
-	for _, r := range w.books.records {
-		w.logf("record %s %s %s", r.SourceID, r.State, r.Data)
+	for _, b := range w.allBooks() {
+		for _, r := range b.records {
+			w.logf("record %s%s %s %s", r.SourceID, b.label(), r.State, r.Data)
+		}
 	}
 	for _, c := range w.service.Customers() {
 		w.logf("customer %s mandates %v", c.Raw, c.Mandates)

@@ -28,11 +28,12 @@ type oracle struct {
 	keys          map[string]map[string]bool        // every key value a customer ever carried
 	carried       map[string]string                 // the key that a customer carries
 	since         map[string]time.Time              // when a customer got the key it carries
-	shownKey      map[string]string                 // the key that the ledger was last shown on a customer
+	shown         map[string]keyShown               // the key that the ledger was last shown on a customer
 	readAt        map[string]time.Time              // when a read of the customer by itself last showed it
 	taints        map[string]map[string]bool        // by key value: what others did to it
 	accepted      map[string]bool                   // inbox keys that were answered with 2xx
 	intents       map[string]*intent                // by key value
+	sentBefore    map[string][sha256.Size]byte      // by key value: the creates that a restored ledger has not forgotten
 	gets          map[*process]map[string]reading   // what each process last read of a customer
 	looks         map[*process]map[string]time.Time // when the service last showed a process a customer of whom no link was asked since
 	passes        map[int]map[int]pageSeen          // list passes under way, by number and page
@@ -62,6 +63,12 @@ type intent struct {
 
 type reading struct{ raw []byte }
 
+// keyShown is the key that a look showed on a customer; a list without one shows none.
+type keyShown struct {
+	key string
+	at  time.Time // when the look began: what is kept later may have been seen before
+}
+
 type pageSeen struct {
 	keys map[string]string // that each customer was shown with; "" for none
 	at   time.Time
@@ -87,6 +94,7 @@ type searchSeen struct {
 
 // runSeen is one run, from outside.
 type runSeen struct {
+	books    *books
 	epoch    int
 	began    time.Time
 	passes   map[int]bool    // list passes that it began
@@ -101,7 +109,7 @@ type runSeen struct {
 
 func newOracle(w *world) *oracle {
 	o := &oracle{
-		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, carried: map[string]string{}, since: map[string]time.Time{}, readAt: map[string]time.Time{}, shownKey: map[string]string{}, taints: map[string]map[string]bool{},
+		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, carried: map[string]string{}, since: map[string]time.Time{}, readAt: map[string]time.Time{}, shown: map[string]keyShown{}, taints: map[string]map[string]bool{},
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
 		looks:  map[*process]map[string]time.Time{},
 		passes: map[int]map[int]pageSeen{}, links: map[string]time.Time{}, run: map[*process]*runSeen{},
@@ -188,9 +196,9 @@ func (o *oracle) acknowledged(event string) { o.accepted["event:"+event] = true 
 
 // restored notes that the ledger is an older one.
 func (o *oracle) restored(b *backup) {
-	o.accepted, o.known = cloneSet(b.accepted), cloneSet(b.known)
+	o.accepted, o.known, o.sentBefore = cloneSet(b.accepted), cloneSet(b.known), b.sent
 	o.restoredAt, o.restoredTruly = o.w.now(), time.Now()
-	o.intents, o.links, o.shownKey = map[string]*intent{}, map[string]time.Time{}, map[string]string{}
+	o.intents, o.links, o.shown = map[string]*intent{}, map[string]time.Time{}, map[string]keyShown{}
 	o.complete = nil
 	o.passes = map[int]map[int]pageSeen{}
 }
@@ -240,7 +248,7 @@ func (o *oracle) judgeCreate(c call) {
 		o.w.violate("S3", "the create of %s was sent with other bytes while the first had no answer", c.id)
 	}
 	if before == nil || before.body != sum {
-		if r := o.run[c.p]; r != nil && !r.frozen[c.id] {
+		if r := o.run[c.p]; r != nil && !r.frozen[c.id] && o.sentBefore[c.id] != sum {
 			r.creates[c.id] = true
 		}
 		o.judgeLook(c, time.Time{})
@@ -268,6 +276,18 @@ func (o *oracle) sent(c call) {
 		o.intents[c.id] = &intent{body: sum}
 	}
 	o.intents[c.id].at = time.Now()
+}
+
+// sentSoFar returns what creates were sent that the ledger knows of, by key.
+func (o *oracle) sentSoFar() map[string][sha256.Size]byte {
+	out := maps.Clone(o.sentBefore)
+	if out == nil {
+		out = map[string][sha256.Size]byte{}
+	}
+	for key, in := range o.intents {
+		out[key] = in.body
+	}
+	return out
 }
 
 // isLate reports whether the request arrives after its sender gave it up.
@@ -409,8 +429,8 @@ func (o *oracle) learns(p *process) {
 		o.learnt[p] = pass.number
 		for id, key := range pass.keys {
 			o.known[id] = true
-			if key != "" {
-				o.shownKey[id] = key
+			if key != "" && !pass.began.Before(o.shown[id].at) {
+				o.shown[id] = keyShown{key, pass.began}
 			}
 		}
 	}
@@ -431,7 +451,7 @@ func (o *oracle) lacking(pass passSeen) (lacks, bare []string) {
 			lacks = append(lacks, id)
 			continue
 		}
-		if key := c.ExternalData[keyName]; key != "" && pass.keys[id] == "" && o.since[id].Before(pass.began) && (keyless || o.shownKey[id] == key) {
+		if key := c.ExternalData[keyName]; key != "" && pass.keys[id] == "" && o.since[id].Before(pass.began) && (keyless || o.shown[id].key == key) {
 			o.w.reach("trouble: a list that showed no key of whom the ledger knew")
 			bare = append(bare, id)
 		}
@@ -555,7 +575,7 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 	case "get":
 		if ok {
 			put(o.gets, c.p, c.id, reading{body})
-			o.readAt[c.id], o.shownKey[c.id] = time.Now(), keyOf(body)
+			o.readAt[c.id], o.shown[c.id] = time.Now(), keyShown{keyOf(body), c.at}
 			delete(o.links, c.id)
 		}
 		if clean && status == http.StatusNotFound {
@@ -670,11 +690,11 @@ func (o *oracle) inboxKeys(p *process) map[string]string {
 	return out
 }
 
-// runBegins opens the oracle's account of a run.
-func (o *oracle) runBegins(p *process) *runSeen {
-	r := &runSeen{epoch: o.w.epoch, began: time.Now(), passes: map[int]bool{}, creates: map[string]bool{}, frozen: map[string]bool{}, w: o.w, outer: o.run[p]}
+// runBegins opens the oracle's account of a run over some books.
+func (o *oracle) runBegins(p *process, b *books) *runSeen {
+	r := &runSeen{books: b, epoch: o.w.epoch, began: time.Now(), passes: map[int]bool{}, creates: map[string]bool{}, frozen: map[string]bool{}, w: o.w, outer: o.run[p]}
 	o.run[p] = r
-	frozen, err := p.ledger.Changes(context.Background(), connection, state.LaneCustomer, false, 0, 100)
+	frozen, err := p.ledger.Changes(context.Background(), b.connection, state.LaneCustomer, false, 0, 100)
 	if err != nil {
 		o.w.violate("harness", "read the changes: %v", err)
 	}
@@ -708,22 +728,22 @@ func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res sy
 		}
 	}
 	if res.Outcome == connector.RunComplete && kind != connector.RunPlan && r.epoch == o.w.epoch {
-		o.judgeComplete(p, res)
+		o.judgeComplete(p, r.books, res)
 	}
 }
 
 // judgeComplete checks V2: what a complete run left undone is shown to somebody.
-func (o *oracle) judgeComplete(p *process, res syncer.Result) {
-	for _, record := range o.w.books.records {
+func (o *oracle) judgeComplete(p *process, b *books, res syncer.Result) {
+	for _, record := range b.records {
 		want, ok := o.w.rendered(record)
 		if !ok {
 			continue
 		}
-		shown, err := p.ledger.AttentionOf(context.Background(), connection, record.SourceID)
+		shown, err := p.ledger.AttentionOf(context.Background(), b.connection, record.SourceID)
 		if err != nil || len(shown) > 0 {
 			continue
 		}
-		payer, err := p.ledger.Payer(context.Background(), connection, record.SourceID)
+		payer, err := p.ledger.Payer(context.Background(), b.connection, record.SourceID)
 		if err != nil || payer.LinkState != connector.LinkLinked || payer.Shows != want.Customer.Hash() {
 			o.w.violate("V2", "run %d is complete, and record %s is %s without a word (%v)", res.RunID, record.SourceID, payer.LinkState, err)
 		}
@@ -764,13 +784,15 @@ func (o *oracle) checkAttention(ctx context.Context, p *process) {
 		o.told("attention", row.Detail)
 		listed[row.SourceID] = true
 	}
-	open, err := p.ledger.Changes(ctx, connection, state.LaneCustomer, false, 0, 100)
-	if err != nil {
-		o.w.violate("harness", "read the changes: %v", err)
-	}
-	for _, c := range open {
-		if c.State == connector.ChangeUnknown && !listed[c.Payer.SourceID] {
-			o.w.violate("V3", "nobody is told that the outcome of the %s of record %s is unknown", c.Action, c.Payer.SourceID)
+	for _, b := range o.w.allBooks() {
+		open, err := p.ledger.Changes(ctx, b.connection, state.LaneCustomer, false, 0, 100)
+		if err != nil {
+			o.w.violate("harness", "read the changes: %v", err)
+		}
+		for _, c := range open {
+			if c.State == connector.ChangeUnknown && !listed[c.Payer.SourceID] {
+				o.w.violate("V3", "nobody is told that the outcome of the %s of record %s is unknown", c.Action, c.Payer.SourceID)
+			}
 		}
 	}
 }

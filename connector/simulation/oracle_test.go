@@ -77,7 +77,7 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 		}},
 		{"an acknowledged webhook that is lost", "S10", func(w *world) { w.oracle.acknowledged("e1"); w.oracle.check(w.procs[0]) }},
 		{"more creates than were approved", "S13", func(w *world) {
-			r := w.oracle.runBegins(w.procs[0])
+			r := w.oracle.runBegins(w.procs[0], w.books)
 			r.creates["R1"], r.creates["R2"] = true, true
 			w.oracle.runEnded(w.procs[0], r, connector.RunSync, syncer.Result{Plan: &state.Plan{Creates: 1}})
 		}},
@@ -90,7 +90,7 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 		{"a personal value in attention", "S15", func(w *world) { w.oracle.told("attention", "r1@payer.test is wrong") }},
 		{"a run that reads the list again and again", "L4", func(w *world) {
 			w.plan.strict = true
-			run := w.oracle.runBegins(w.procs[0])
+			run := w.oracle.runBegins(w.procs[0], w.books)
 			for pass := range mostPasses + 1 {
 				w.oracle.listed(call{p: w.procs[0], op: "list", pass: pass, run: run}, true, []byte("[]"))
 			}
@@ -100,7 +100,7 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 			w.payers(1)
 			w.syncs()
 			w.do(w.wait(time.Second))
-			run := w.oracle.runBegins(w.procs[0])
+			run := w.oracle.runBegins(w.procs[0], w.books)
 			for pass := range 2 {
 				w.oracle.listed(call{p: w.procs[0], op: "list", pass: 100 + pass, run: run, at: time.Now()}, true, []byte("[]"))
 			}

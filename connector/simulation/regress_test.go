@@ -69,6 +69,26 @@ var amendedRegressions = []struct {
 	{70003593, "nobody was told of an update without an answer, once the key of its customer had been off and back"},
 }
 
+// troubledRegressions are such seeds with amends and every trouble.
+var troubledRegressions = []struct {
+	seed uint64
+	was  string
+}{
+	{80010312, "the judge wanted a key that a read had shown to be gone, because a list from before it was kept later"},
+}
+
+func TestSeedsWithTroublesThatFailedOnceHold(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	for _, r := range troubledRegressions {
+		p := draw(r.seed)
+		p.troubles = nil // whatever the command line draws
+		p.drawTroubles(troubleKinds)
+		if o := play(t, p.amended(), tmpl, randomStory); o.failed() {
+			t.Errorf("again: %s\n%s", r.was, o.report(60))
+		}
+	}
+}
+
 func TestSeedsWithAmendsThatFailedOnceHold(t *testing.T) {
 	tmpl := newTemplate(t, memoryDir(t))
 	for _, r := range amendedRegressions {
@@ -87,4 +107,33 @@ func TestSeedsThatFailedOnceHold(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// covers S13
+func TestACreateTakenUpAfterARestoreIsNoNewOne(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	o := play(t, calm(), tmpl, func(w *world) error {
+		w.payers(1)
+		w.once("create", faultLostRequest)
+		w.once("create", faultLostRequest)
+		w.syncs()
+		w.beside("R1")
+		w.beside("R1")
+		w.syncs() // it is held, because its key is doubled
+		for _, c := range w.service.Customers() {
+			w.do(w.service.Delete(c.ID))
+		}
+		w.do(w.takeBackup())
+		w.sweeps()
+		w.do(w.restoreBackup())
+		w.do(w.wait(time.Hour))
+		w.syncs()
+		if len(w.service.Customers()) != 1 {
+			t.Error("the create was not taken up again")
+		}
+		return w.heal()
+	})
+	if o.failed() {
+		t.Error(o.report(60))
+	}
 }

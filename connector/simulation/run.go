@@ -115,7 +115,7 @@ func (o outcome) signature() string {
 
 // shrink leaves out steps and faults for as long as the same invariant breaks.
 func shrink(o outcome, again func(plan) outcome) outcome {
-	for _, f := range slices.Concat([]string{"crash", "disturb", string(faultOutage), keyBack, undoubled, leaves}, troubleKinds, faultNames()) {
+	for _, f := range slices.Concat([]string{"crash", "disturb", string(faultOutage)}, amendKinds, troubleKinds, faultNames()) {
 		p := o.plan
 		p.without = cloneSet(p.without)
 		p.without[f] = true

@@ -34,7 +34,7 @@ var stepKinds []step
 
 func init() {
 	stepKinds = []step{
-		{"sync", 8, true, func(w *world) error { return w.sync(w.anyProcess(), w.drawKind()) }},
+		{"sync", 8, true, func(w *world) error { return w.syncOf(w.anyBooks(), w.anyProcess(), w.drawKind()) }},
 		{"drain", 4, true, func(w *world) error { return w.drain(w.anyProcess()) }},
 		{"sweep", 2, true, func(w *world) error { return w.sweep(w.anyProcess()) }},
 		{"deliver", 4, true, (*world).deliver},
@@ -198,11 +198,23 @@ func (w *world) as(p *process, f func() error) error {
 	return nil
 }
 
-// sync makes one run.
-func (w *world) sync(p *process, kind connector.RunKind) error {
+// anyBooks draws between the books where there are more than one.
+func (w *world) anyBooks() *books {
+	all := w.allBooks()
+	if len(all) == 1 {
+		return all[0]
+	}
+	return all[w.minds.IntN(len(all))]
+}
+
+// sync makes one run over the first books.
+func (w *world) sync(p *process, kind connector.RunKind) error { return w.syncOf(w.books, p, kind) }
+
+// syncOf makes one run over some books.
+func (w *world) syncOf(b *books, p *process, kind connector.RunKind) error {
 	return w.as(p, func() error {
-		r := w.oracle.runBegins(p)
-		res, err := p.syncer.Run(context.WithValue(context.Background(), runKey{}, r), w.connection(), syncer.Options{
+		r := w.oracle.runBegins(p, b)
+		res, err := p.syncer.Run(context.WithValue(context.Background(), runKey{}, r), w.connection(b), syncer.Options{
 			Kind: kind, Trigger: "manual", Actor: "operator", Holder: p.name, Approve: r.approve,
 		})
 		var open *state.ErrRunOpen
@@ -212,7 +224,7 @@ func (w *world) sync(p *process, kind connector.RunKind) error {
 		if errors.Is(err, state.ErrLeaseLost) || errors.Is(res.Err, state.ErrLeaseLost) {
 			w.reach("lease lost")
 		}
-		w.logf("%s run %s: %s %+v err %t", p.name, kind, res.Outcome, res.Counts, err != nil || res.Err != nil)
+		w.logf("%s run %s%s: %s %+v err %t", p.name, kind, b.label(), res.Outcome, res.Counts, err != nil || res.Err != nil)
 		if err == nil && res.Err == nil && !p.dead.Load() {
 			w.oracle.learns(p)
 		}
@@ -329,7 +341,7 @@ func (w *world) addRecord() error {
 	}
 	w.added++
 	id := fmt.Sprintf("R%d", w.added)
-	w.putRecord(id, fields{id, "Payer " + id, strings.ToLower(id) + "@payer.test", "LS1 4AP", "payer"})
+	w.books.putPayer(id, id)
 	return nil
 }
 

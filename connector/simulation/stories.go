@@ -68,12 +68,13 @@ func (w *world) mandate(do func(*sandbox.Sandbox, string) error) {
 }
 
 // once lets one fault strike the next request of an operation.
-func (w *world) once(op string, f fault) { w.strikes = append(w.strikes, strike{op, f}) }
+func (w *world) once(op string, f fault) { w.strikes = append(w.strikes, strike{op: op, fault: f}) }
 
 // strike is a fault that is certain.
 type strike struct {
 	op    string
 	fault fault
+	id    string // that the request must name; "" for any
 }
 
 func (w *world) firstCustomer(edit func(sandbox.Customer)) {

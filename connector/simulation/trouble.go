@@ -172,7 +172,7 @@ func (w *world) fulfil(key string) error {
 	if len(w.books.records) >= 9 || w.oracle.taints[key] == nil {
 		return nil
 	}
-	w.putRecord(key, fields{key, "Payer " + key, strings.ToLower(key) + "@payer.test", "LS1 4AP", "payer"})
+	w.books.putPayer(key, key)
 	return w.sync(w.anyProcess(), connector.RunSync)
 }
 

@@ -2,7 +2,9 @@ package simulation
 
 import (
 	"context"
+	"database/sql" //nolint:depguard // a variant that is weaker than the ledger has to get past state
 	"encoding/json"
+	"errors"
 	"iter"
 	"net/http"
 	"slices"
@@ -30,6 +32,8 @@ type variant struct {
 	hurried      bool     // no quarantine after a restore
 	sweepless    bool     // nobody looks for what no webhook told
 	troubles     []string // that its seeds draw, whatever others draw
+	amends       bool     // its seeds have them
+	trigger      string   // of SQL, in the ledger: what it notes, it notes wrongly
 }
 
 func (v variant) wrap(w *world, c *billing.Client) syncer.Billing {
@@ -65,6 +69,26 @@ var variants = []variant{
 	{name: "no second look for 15 minutes", breaks: []string{"S1"}, troubles: []string{lateLook}, remote: func(w *world, c *billing.Client) syncer.Billing {
 		return &resting{Client: c, w: w}
 	}},
+	{name: "creates of others do not count", breaks: []string{"S1", "S3"}, amends: true, trigger: keylessAttempts},
+}
+
+// keylessAttempts notes no key with a create that leaves, so that it is under way for
+// its own record alone.
+const keylessAttempts = `CREATE TRIGGER weaker AFTER INSERT ON attempts WHEN new.action = 'create'
+	BEGIN UPDATE attempts SET key_value = '' WHERE attempt_id = new.attempt_id; END`
+
+// spoil lets the variant's trigger into a ledger that nobody has open, by the driver
+// that package state has registered.
+func (v variant) spoil(path string) error {
+	if v.trigger == "" {
+		return nil
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(context.Background(), v.trigger)
+	return errors.Join(err, db.Close())
 }
 
 // rebuilding sends what the mapping makes of the record now, not what was frozen.

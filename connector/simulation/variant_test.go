@@ -17,6 +17,9 @@ func TestEveryWeakerVariantIsCaught(t *testing.T) {
 		caught, by := atomic.Int64{}, atomic.Pointer[string]{}
 		each(t, cmp.Or(v.seeds, variantSeeds), func(t *testing.T, i int) bool {
 			p := draw(uint64(i) + 1)
+			if v.amends {
+				p = p.amended()
+			}
 			p.variant = v
 			if v.troubles != nil {
 				p.troubles = nil

@@ -170,7 +170,7 @@ func (c call) String() string {
 // strike draws what happens to a request. The draw is made whatever the weather,
 // so that a milder sky moves no other chance.
 func (w *world) strike(c call) fault {
-	if at := slices.IndexFunc(w.strikes, func(s strike) bool { return s.op == c.op }); at >= 0 && !w.healed {
+	if at := slices.IndexFunc(w.strikes, func(s strike) bool { return s.op == c.op && (s.id == "" || s.id == c.id) }); at >= 0 && !w.healed {
 		defer func() { w.strikes = slices.Delete(w.strikes, at, at+1) }()
 		return w.strikes[at].fault
 	}

@@ -3,6 +3,7 @@ package simulation
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -31,8 +32,9 @@ import (
 )
 
 const (
-	connection = "acme"
-	publicHook = "http://localhost/webhooks/billing"
+	connection       = "acme"
+	secondConnection = "beta" // its books come into being when a key is passed on to them
+	publicHook       = "http://localhost/webhooks/billing"
 
 	// What the connector is told; the faults stay within what it is built for.
 	quarantine   = 15 * time.Minute
@@ -55,6 +57,7 @@ type world struct {
 	path    string // of the ledger
 	key     string
 	books   *books
+	second  *books // of another connection
 	service *sandbox.Sandbox
 	oracle  *oracle
 	logger  *logrus.Entry
@@ -131,11 +134,11 @@ var errDead = errors.New("the process is dead")
 // newWorld makes a world by plan in a folder of its own.
 func newWorld(p plan, dir string, template template) (*world, error) {
 	w := &world{
-		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{}, counts: map[string]int{}, newest: map[string]string{},
+		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{connection: connection}, second: &books{connection: secondConnection}, counts: map[string]int{}, newest: map[string]string{},
 		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)),
 	}
 	w.hash, w.logger = fnvStart, newLogger(w)
-	if err := copyFile(template.ledger, w.path); err != nil {
+	if err := errors.Join(copyFile(template.ledger, w.path), p.variant.spoil(w.path)); err != nil {
 		return nil, err
 	}
 	w.service = sandbox.New(sandbox.Options{
@@ -349,11 +352,19 @@ func (w *world) light() {
 	w.crashes = w.crashes[1:]
 }
 
-// connection is what the process is configured with just now.
-func (w *world) connection() syncer.Connection {
+// connection is what the process is configured with just now for some books.
+func (w *world) connection(b *books) syncer.Connection {
 	info := booksInfo
 	info.Snapshot = w.plan.snapshot
-	return syncer.Connection{Name: connection, Source: w.books, Info: info, Mapping: mappings[w.mapping], Fingerprint: "sandbox"}
+	return syncer.Connection{Name: b.connection, Source: b, Info: info, Mapping: mappings[w.mapping], Fingerprint: "sandbox"}
+}
+
+// allBooks are the books that have, or had, records.
+func (w *world) allBooks() []*books {
+	if len(w.second.records) == 0 {
+		return []*books{w.books}
+	}
+	return []*books{w.books, w.second}
 }
 
 // rendered is what the mapping makes of a record just now.
@@ -370,6 +381,7 @@ type backup struct {
 	path     string
 	accepted map[string]bool
 	known    map[string]bool
+	sent     map[string][sha256.Size]byte // creates by then, by key
 }
 
 // atRest runs f while no process has the ledger open.
@@ -386,7 +398,7 @@ func (w *world) atRest(f func() error) error {
 }
 
 func (w *world) takeBackup() error {
-	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted), known: cloneSet(w.oracle.known)}
+	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted), known: cloneSet(w.oracle.known), sent: w.oracle.sentSoFar()}
 	if err := w.atRest(func() error { return copyFile(w.path, b.path) }); err != nil {
 		return err
 	}
