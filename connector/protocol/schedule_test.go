@@ -3,8 +3,11 @@ package protocol
 import (
 	"flag"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 var most = flag.Int("protocol.states", 3_400_000/scale, "how many states of the small worlds to walk through in all")
@@ -43,15 +46,37 @@ func worlds(weak weakness) []*world {
 // worlds of reads and links are walked through whole.
 func TestEverySchedule(t *testing.T) {
 	t.Parallel()
+	began := time.Now()
+	var states atomic.Int64
+	t.Cleanup(func() {
+		var memory runtime.MemStats
+		runtime.ReadMemStats(&memory)
+		t.Logf("%d states in all, %.1f s, %.1f GiB of memory", states.Load(), time.Since(began).Seconds(), float64(memory.Sys)/(1<<30))
+	})
 	for _, w := range worlds(none) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			f := w.search(*most*w.share/100, true)
 			t.Log(f)
+			states.Add(int64(f.states))
 			if f.law != "" {
 				t.Errorf("%s:%s", f.law, retell(f.story))
 			}
 		})
+	}
+}
+
+// TestNoStateIsTakenForAnother holds what a search keeps of a world, walked through
+// whole, against a set of its states as they are.
+func TestNoStateIsTakenForAnother(t *testing.T) {
+	t.Parallel()
+	all := worlds(none)
+	w := all[len(all)-1]
+	seen := map[state]bool{w.start: true}
+	w.watch = func(_, after *state, _ move) { seen[*after] = true }
+	f := w.search(1_000_000, false)
+	if !f.whole || f.states != len(seen) {
+		t.Errorf("of the world of %s the search knows %s; moves lead to %d", w.name, f, len(seen))
 	}
 }
 
