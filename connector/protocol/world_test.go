@@ -162,6 +162,7 @@ var (
 type world struct {
 	name      string
 	share     int // of the states that are walked through, in percent
+	size      int // how many states there are, where somebody has walked through them all; 0 where nobody has
 	start     state
 	strangers bool  // others make customers, delete them, rename them, take the key off and put it back
 	edits     bool  // the records change their values
