@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"strings"
 	"time"
@@ -31,31 +30,31 @@ func (f found) String() string {
 func (w *world) search(most int, calm bool) (f found) {
 	began := time.Now()
 	w.backups, w.numbers = []ledger{{}}, map[ledger]uint32{}
-	t := &tree{seed: maphash.MakeSeed(), slots: make([]uint32, 1<<16)}
-	t.add(w.start, 0, 0)
+	t := newTree()
+	t.add(&w.start, 0)
 	end := 1 // of this depth
-	for at := 0; at < len(t.states); at++ {
+	for at := 0; at < t.count; at++ {
 		if at == end {
 			f.depth++
-			end = len(t.states)
+			end = t.count
 		}
-		nth := uint16(0)
-		w.next(t.states[at], func(next state, m move, law string) {
-			nth++
+		here := t.state(at)
+		w.next(here, func(next state, m move, law string) {
 			if w.watch != nil {
-				before := t.states[at]
-				w.watch(&before, &next, m)
+				before, after := here, next // which would be put on the heap each time, watched or not
+				w.watch(&before, &after, m)
 			}
-			if f.law != "" || len(t.states) >= most && law == "" {
+			if f.law != "" || t.count >= most && law == "" {
 				return
 			}
-			fresh := t.add(next, uint32(at), nth)
+			fresh := t.add(&next, at)
 			var rest []string
-			if law == "" && fresh && calm {
+			if law == "" && fresh && calm && !t.calmed(&next) {
 				w.story = w.story[:0]
 				end := w.heal(next)
-				f.full += btoi(end == noRoom)
-				if end != "" && end != noRoom {
+				if end == noRoom {
+					f.full++
+				} else if end != "" {
 					law, rest = end, append(rest, "then everything comes to rest:")
 					for _, m := range w.story {
 						rest = append(rest, m.String())
@@ -64,96 +63,52 @@ func (w *world) search(most int, calm bool) (f found) {
 			}
 			if law != "" {
 				f.law = law
-				f.story = append(w.tell(t, uint32(at), nth), rest...)
+				f.story = slices.Concat(w.tell(t, at), []string{m.String()}, rest)
 			}
 		})
-		if f.law != "" || len(t.states) >= most {
+		if f.law != "" || t.count >= most {
 			break
 		}
-		f.whole = at == len(t.states)-1
+		f.whole = at == t.count-1
 	}
 	if f.law != "" {
 		f.depth++ // the move that breaks it
 	}
-	f.states, f.took = len(t.states), time.Since(began)
+	f.states, f.took = t.count, time.Since(began)
 	return f
 }
 
-// tell tells how a state came about, by its parent and the number of the move.
-func (w *world) tell(t *tree, parent uint32, nth uint16) (story []string) {
-	type hop struct {
-		from uint32
-		nth  uint16
-	}
-	path := []hop{{parent, nth}}
-	for at := parent; at != 0; at = t.parents[at] {
-		path = append(path, hop{t.parents[at], t.moves[at]})
-	}
-	for i := len(path) - 1; i >= 0; i-- {
-		n := uint16(0)
-		w.next(t.states[path[i].from], func(_ state, m move, _ string) {
-			if n++; n == path[i].nth {
-				story = append(story, m.String())
+// tell tells how a state came about. Of the moves from its parent, the first that
+// leads to it is the one that found it.
+func (w *world) tell(t *tree, at int) (story []string) {
+	for ; at != 0; at = t.parent(at) {
+		here, by := t.state(at), ""
+		w.next(t.state(t.parent(at)), func(next state, m move, _ string) {
+			if by == "" && next == here {
+				by = m.String()
 			}
 		})
+		story = append(story, by)
 	}
+	slices.Reverse(story)
 	return story
-}
-
-// tree is the set of states that are known, with how each was reached first.
-type tree struct {
-	seed    maphash.Seed
-	states  []state
-	parents []uint32
-	moves   []uint16
-	slots   []uint32 // number of a state + 1, by its hash
-}
-
-// add reports whether the state was not known before.
-func (t *tree) add(s state, parent uint32, nth uint16) bool {
-	mask := uint64(len(t.slots) - 1)
-	at := maphash.Comparable(t.seed, s) & mask
-	for ; t.slots[at] != 0; at = (at + 1) & mask {
-		if t.states[t.slots[at]-1] == s {
-			return false
-		}
-	}
-	t.states, t.parents, t.moves = append(t.states, s), append(t.parents, parent), append(t.moves, nth)
-	t.slots[at] = uint32(len(t.states))
-	if len(t.states)*2 > len(t.slots) {
-		t.grow()
-	}
-	return true
-}
-
-func (t *tree) grow() {
-	t.slots = make([]uint32, 2*len(t.slots))
-	mask := uint64(len(t.slots) - 1)
-	for i := range t.states {
-		at := maphash.Comparable(t.seed, t.states[i]) & mask
-		for t.slots[at] != 0 {
-			at = (at + 1) & mask
-		}
-		t.slots[at] = uint32(i) + 1
-	}
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // noRoom is what heal and silent say when the world is too small to tell.
 const noRoom = "no room"
+
+// still is the state in which nobody reads and nobody will put a ledger back.
+func (s state) still() state {
+	s.reading, s.backup, s.spent = reading{}, 0, 0
+	return s
+}
 
 // heal lets everything come to rest: what is under way arrives, times come to be
 // over, each request is answered, and nobody else does anything. What the protocol
 // does not ask to look at, nobody looks at; then a sweep reads everything. It says
 // which law is broken in the end.
 func (w *world) heal(s state) (law string) {
-	s.reading = reading{}
+	s = s.still()
 	if law := w.rest(&s); law != "" {
 		return law
 	}
@@ -248,14 +203,14 @@ func (w *world) silent(s *state, swept bool) string {
 			continue
 		}
 		f := w.gather(s, rec)
-		class := Class(f)
+		class := Class(*f)
 		if class == Working && !slices.ContainsFunc(s.book.attempts[:], func(a tried) bool { return a.op == 0 }) {
 			return noRoom
 		}
 		if class == Working || class == Unpassed {
-			return fmt.Sprintf("%s is not served in the end: %s", oneself[rec], Next(f).Line)
+			return fmt.Sprintf("%s is not served in the end: %s", oneself[rec], Next(*f).Line)
 		}
-		if len(Reasons(f)) > 0 {
+		if len(Reasons(*f)) > 0 {
 			continue
 		}
 		if p.link == 0 {

@@ -37,6 +37,6 @@
 // function inside, and TestEveryWeakerProtocolIsCaught shows that it would have seen
 // what weaker rules do wrong:
 //
-//	go test ./connector/protocol -run Schedule -v                                    what CI runs
-//	go test ./connector/protocol -run Schedule -v -protocol.states 24000000 -timeout 0   deeper
+//	go test ./connector/protocol -run Schedule -v                                         what CI runs
+//	go test ./connector/protocol -run Schedule -v -protocol.states 100000000 -timeout 0   deeper
 package protocol

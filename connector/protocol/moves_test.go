@@ -519,7 +519,7 @@ func (s *state) elsewhere(rec byte) bool {
 }
 
 // readOne reads the customer that a step names.
-func (w *world) readOne(s *state, rec byte, step Step, lags bool) Facts {
+func (w *world) readOne(s *state, rec byte, step Step, lags bool) *Facts {
 	customer := byte(slices.Index(ids[:], step.Customer)) - 1
 	shows, holds := s.shown(customer)
 	if lags {
@@ -574,8 +574,8 @@ func (s *state) close(rec byte, done Do) (Do, string) {
 }
 
 // step asks the protocol, and weakens it.
-func (w *world) step(f Facts) Step {
-	step := Next(f)
+func (w *world) step(f *Facts) Step {
+	step := Next(*f)
 	switch {
 	case w.weak == replayLeft && step.Line == "create left behind":
 		step.Do = Replay
@@ -761,7 +761,7 @@ func (w *world) answer(s *state, m message, made byte) {
 		p.answered = m.ver
 		p.flags &^= readSince | answeredOld
 		f := w.gather(s, m.rec)
-		w.end(s, &f)
+		w.end(s, f)
 	case opLink:
 		if s.customers[m.customer-1].flags&live == 0 {
 			w.record(s, m.rec, Missing, 0, s.overNow(), s.book.doubt > 1) // the answer says so

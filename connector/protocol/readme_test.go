@@ -66,7 +66,7 @@ func TestREADMEDrawsTheArrowsThatAreWalked(t *testing.T) {
 				if before.elsewhere(rec) || after.elsewhere(rec) {
 					continue
 				}
-				from, to := LinkState(w.gather(before, rec)), LinkState(w.gather(after, rec))
+				from, to := LinkState(*w.gather(before, rec)), LinkState(*w.gather(after, rec))
 				if from == to {
 					continue
 				}

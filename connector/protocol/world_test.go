@@ -162,6 +162,7 @@ var (
 type world struct {
 	name      string
 	share     int // of the states that are walked through, in percent
+	size      int // how many states there are, where somebody has walked through them all; 0 where nobody has
 	start     state
 	strangers bool  // others make customers, delete them, rename them, take the key off and put it back
 	edits     bool  // the records change their values
@@ -181,7 +182,8 @@ type world struct {
 	story   []move // of what heal did
 	backups []ledger
 	numbers map[ledger]uint32
-	one     [1]Attempt // reused by gather
+	facts   Facts // reused by gather, as are its attempts
+	one     [1]Attempt
 	two     [2]Attempt
 }
 
@@ -287,10 +289,11 @@ var answers = [...]int64{0, atSent + 1, atSent - 1}
 
 var overs = [...]int64{0, atFirst, atSecond, atThird}
 
-// gather returns the facts of one payer.
-func (w *world) gather(s *state, rec byte) Facts {
+// gather returns the facts of one payer, until it is called again.
+func (w *world) gather(s *state, rec byte) *Facts {
 	k, me := &s.book, s.book.payers[rec]
-	f := Facts{Key: "K", Holders: Nobody, Record: Record{Standing: Included, Key: "K", Mandate: w.mandates}}
+	w.facts = Facts{Key: "K", Holders: Nobody, Record: Record{Standing: Included, Key: "K", Mandate: w.mandates}}
+	f := &w.facts
 	switch s.records[rec] {
 	case claimsNone:
 		f.Record = Record{Standing: Excluded, Key: "K"}
@@ -309,8 +312,8 @@ func (w *world) gather(s *state, rec byte) Facts {
 	if me.refused != 0 {
 		f.Refusal = Refusal{connector.ReasonRejected, values[me.refused], atEarly}
 	}
-	w.gatherIndex(s, &f, me, other)
-	w.gatherAttempts(s, &f, rec)
+	w.gatherIndex(s, f, me, other)
+	w.gatherAttempts(s, f, rec)
 	if me.link != 0 {
 		f.gatherLink(me)
 	}
@@ -469,7 +472,7 @@ func (w *world) record(s *state, rec byte, shows Shows, holds byte, over byte, d
 			a.Over = atNow + 1 // over, but after the read began
 		}
 	}
-	w.end(s, &f)
+	w.end(s, f)
 	if s.reading.kind == rec+1 {
 		s.reading.stale = true
 	}
@@ -525,7 +528,7 @@ func (w *world) passed(s *state, shown listing, over byte, doubtOver bool) {
 	}
 	for rec := range byte(2) {
 		f := w.gather(s, rec)
-		w.end(s, &f)
+		w.end(s, f)
 	}
 	if s.reading.kind == readList {
 		s.reading.stale = true
