@@ -422,7 +422,9 @@ func (tx *Tx) OutcomeUnknown(p Payer) (open bool, err error) {
 	return open, err
 }
 
-// Arrival is how long after a request has left it may still arrive and take effect.
+// Arrival is how long after a request has left it may still arrive and take effect. For
+// one that asks for a signing link no time is waited, only looked: a second link for the
+// same payer does no harm, and one that nobody has keeps a payer from signing.
 const Arrival = 15 * time.Minute
 
 // Ticket returns the next read ticket. A read whose ticket was taken later
@@ -437,7 +439,7 @@ func (tx *Tx) Ticket() (ticket int64, err error) {
 		RETURNING ticket`, arrived); err != nil {
 		return 0, fmt.Errorf("take a read ticket: %w", err)
 	}
-	if err := tx.exec("UPDATE attempts SET over = ? WHERE ended = '' AND over = 0 AND sent_at <= ?", ticket-1, arrived); err != nil {
+	if err := tx.exec("UPDATE attempts SET over = ? WHERE ended = '' AND over = 0 AND (sent_at <= ? OR action = 'link')", ticket-1, arrived); err != nil {
 		return 0, fmt.Errorf("note which requests can arrive no more: %w", err)
 	}
 	return ticket, nil

@@ -12,20 +12,24 @@ import (
 
 // What a decision on record r and its payer p must know besides, for factRow: what the
 // newest read showed of the customer, who carries the key, how the payer's last change
-// ended, and from when on the ledger knows what was sent.
+// ended, what is known of the mandate and of the last request for its link, and from when
+// on the ledger knows what was sent.
 const (
 	factColumns = `p.shows, p.shown_at, p.confirmed_at, p.answered_at, rc.ticket, rc.digest, rc.key_values,
 	EXISTS (SELECT 1 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id = p.billing_id),
 	(SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
 	EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
-	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at,
+	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at, m.status, m.link IS NOT NULL, ml.state, ml.ended_at,
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger),
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN 0 ELSE doubt_over END FROM ledger)`
 
 	factFrom = ` LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 	LEFT JOIN remote_customers rc ON rc.billing_id = p.billing_id
 	LEFT JOIN changes lc ON lc.change_id = (SELECT max(n.change_id) FROM changes n
-		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held')) `
+		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held'))
+	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
+	LEFT JOIN changes ml ON ml.change_id = (SELECT max(n.change_id) FROM changes n
+		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'mandate' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held')) `
 )
 
 // Conditions on payer p, over what reads have shown.
@@ -45,6 +49,9 @@ const (
 // factRow is a row of factColumns.
 type factRow struct {
 	shows, digest, pairs, state, reason, wanted sql.NullString
+	mandate, asked                              sql.NullString
+	askEnded                                    sql.NullInt64
+	hasLink                                     bool
 	shown, confirmed, answered, ticket, ended   sql.NullInt64
 	carries, open                               bool
 	holders                                     int
@@ -53,7 +60,7 @@ type factRow struct {
 
 func (r *factRow) dest() []any {
 	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.doubt, &r.doubtOver}
+		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.doubt, &r.doubtOver}
 }
 
 // facts returns what is known of a payer's link, its customer and its last change.
@@ -80,6 +87,20 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 		f.Holders = protocol.Several
 	case r.carries:
 		f.Holders, f.Holder = protocol.Own, p.BillingID
+	}
+	f.Mandate = protocol.Mandate{Status: connector.MandateStatus(r.mandate.String), Link: r.hasLink}
+	if r.asked.Valid {
+		f.Mandate.Asked = max(r.askEnded.Int64, 1)
+	}
+	switch connector.ChangeState(r.asked.String) {
+	case connector.ChangeFailed:
+		f.Mandate.Refused = f.Mandate.Asked
+	case connector.ChangeHeld:
+		f.Mandate.Worn = f.Mandate.Asked
+	case connector.ChangeDone:
+		if f.Mandate.Status == "" { // the answer gave a link, and no mandate to keep it under
+			f.Mandate.Status, f.Mandate.Link = connector.MandateCreated, true
+		}
 	}
 	switch reason := connector.Reason(r.reason.String); {
 	case reason == connector.ReasonForeignChange && r.state.String == string(connector.ChangeFailed):

@@ -110,19 +110,6 @@ func (l *Ledger) Mandate(ctx context.Context, id string) (*MandateRow, error) {
 // signature, and that its link was never seen.
 const lostLink = "EXISTS (SELECT 1 FROM mandates lost WHERE lost.mandate_id = p.mandate_id AND lost.status = 'CREATED' AND lost.link IS NULL)"
 
-// NeedsLink reports whether a payer still waits for its first signing link: no
-// request for one was ever settled, and the ledger knows of no mandate but one
-// that waits for a signature and whose link it never saw. With again, a link that
-// was lost is needed too.
-func (l *Ledger) NeedsLink(ctx context.Context, p Payer, again bool) (needs bool, err error) {
-	err = l.queryRow(ctx, `SELECT
-		NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = ?1 AND c.source_id = ?2 AND c.lane = 'mandate' AND c.state IN ('done', 'held', 'failed'))
-		AND NOT EXISTS (SELECT 1 FROM mandates m WHERE m.billing_id = ?3 AND (m.status <> 'CREATED' OR m.link IS NOT NULL))
-		OR ?4 AND EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.source_id = ?2 AND `+lostLink+`)`,
-		p.Connection, p.SourceID, p.BillingID, again).Scan(&needs)
-	return needs, err
-}
-
 // LostLinks returns the linked payers of a connection, of all of them for "", whose
 // mandate waits for a signature and whose signing link was never seen.
 func (l *Ledger) LostLinks(ctx context.Context, connection string) ([]Payer, error) {

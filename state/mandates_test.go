@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 )
 
 // mandate saves what was observed of mandate m1 of customer b1.
@@ -109,21 +110,27 @@ func TestAnUnknownStatusIsKeptAsItCame(t *testing.T) {
 }
 
 // covers F58
-func TestAPayerNeedsALinkUntilItsFirstRequestIsSettled(t *testing.T) {
+func TestALinkIsAskedForUntilItsFirstRequestIsSettled(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
 		prepare func(d *desk, run int64, c Change)
-		want    bool
+		want    protocol.Do
 	}{
-		{"planned", func(*desk, int64, Change) {}, true},
+		{"planned", func(*desk, int64, Change) {}, protocol.AskLink},
 		{"sent, no answer yet", func(d *desk, run int64, c Change) {
 			d.do(func(tx *Tx) error { _, err := tx.Attempt(run, c); return err })
-		}, true},
-		{"settled", func(d *desk, run int64, c Change) { d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeDone, "", "") }) }, false},
+		}, protocol.Wait},
+		{"sent, and looked at later", func(d *desk, run int64, c Change) {
+			d.do(func(tx *Tx) error { _, err := tx.Attempt(run, c); return err })
+			d.look("c1", "b1")
+		}, protocol.AskLink},
+		{"settled", func(d *desk, run int64, c Change) {
+			d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeDone, "", "") })
+		}, protocol.Nothing},
 		{"given up", func(d *desk, run int64, c Change) {
 			d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeHeld, connector.ReasonLinkRefused, "") })
-		}, false},
+		}, protocol.Tell},
 		{"given up, then tried again by a person", func(d *desk, run int64, c Change) {
 			d.do(func(tx *Tx) error {
 				if err := tx.CloseWith(run, c, connector.ChangeHeld, connector.ReasonLinkRefused, ""); err != nil {
@@ -135,29 +142,50 @@ func TestAPayerNeedsALinkUntilItsFirstRequestIsSettled(t *testing.T) {
 				}
 				return err
 			})
-		}, true},
+		}, protocol.AskLink},
 		{"a mandate waits for its signature, the link was never seen", func(d *desk, _ int64, _ Change) {
 			d.mandate(connector.Mandate{Status: connector.MandateCreated}, connector.CauseSweep)
-		}, true},
+		}, protocol.Tell},
 		{"a mandate waits for its signature", func(d *desk, _ int64, _ Change) {
 			d.mandate(connector.Mandate{Status: connector.MandateCreated, URL: "https://sign.example/1"}, connector.CauseLink)
-		}, false},
+		}, protocol.Nothing},
 		{"a mandate was cancelled", func(d *desk, _ int64, _ Change) {
 			d.mandate(connector.Mandate{Status: connector.MandateCancelled}, connector.CauseSweep)
-		}, false},
-		{"a mandate of unknown status", func(d *desk, _ int64, _ Change) { d.mandate(connector.Mandate{Status: "ODD"}, connector.CauseSweep) }, false},
+		}, protocol.Tell},
+		{"a mandate of unknown status", func(d *desk, _ int64, _ Change) { d.mandate(connector.Mandate{Status: "ODD"}, connector.CauseSweep) }, protocol.Tell},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
 			run := d.run(acme)
-			tt.prepare(d, run, d.planLink(run, "c1", "b1"))
-			if got, err := d.NeedsLink(t.Context(), d.payerOf(acme, "c1"), false); got != tt.want || err != nil {
-				t.Errorf("needs a link: %v, %v; want %v", got, err, tt.want)
+			c := d.planLink(run, "c1", "b1")
+			d.look("c1", "b1")
+			tt.prepare(d, run, c)
+			d.do(func(tx *Tx) error { // whatever mandate there is by now is the payer's
+				return tx.exec("UPDATE payers SET mandate_id = (SELECT min(mandate_id) FROM mandates)")
+			})
+			f := d.stored("c1").Facts
+			f.Record = protocol.Record{Standing: protocol.Included, Key: f.Key, Mandate: true}
+			f.Mandate.Approved, f.Look.Now = true, true
+			if step := protocol.Asking(f); step.Do != tt.want {
+				t.Errorf("next is %s (%s), want %s", step.Do, step.Line, tt.want)
 			}
 		})
 	}
+}
+
+// look shows a payer's customer with its key.
+func (d *desk) look(id, billingID string) {
+	d.t.Helper()
+	d.do(func(tx *Tx) error {
+		ticket, err := tx.Ticket()
+		if err != nil {
+			return err
+		}
+		_, err = tx.SaveRemote(remote(billingID, key(id)), ticket, 0)
+		return err
+	})
 }
 
 // covers F94

@@ -200,10 +200,6 @@ func (tx *Tx) ReplanRecord(connection, sourceID string) (bool, error) {
 // RetryRecord is ReplanRecord on a person's word: what was refused or given up, for the
 // record's signing link too, may be tried again.
 func (tx *Tx) RetryRecord(connection, sourceID string) (bool, error) {
-	if err := tx.exec(`UPDATE changes SET state = 'void', updated_at = ?
-		WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state IN ('held', 'failed')`, stamp(tx.now), connection, sourceID); err != nil {
-		return false, err
-	}
 	ticket, err := tx.Ticket()
 	if err != nil {
 		return false, err

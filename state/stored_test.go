@@ -137,10 +137,14 @@ func TestARecordIsSettledUntilSomethingMayHaveChanged(t *testing.T) {
 		"a pending link": {func(d *desk, run int64) { d.planLink(run, "c1", "b1") }, false},
 		"a word of ours": {func(d *desk, _ int64) { d.retry("c1") }, false},
 		"a doubled key": {func(d *desk, _ int64) {
-			d.do(func(tx *Tx) error { return tx.Hold(Payer{Connection: acme, SourceID: "c1"}, connector.ReasonKeyDoubled) })
+			d.do(func(tx *Tx) error {
+				return tx.Hold(Payer{Connection: acme, SourceID: "c1"}, connector.ReasonKeyDoubled)
+			})
 		}, false},
 		"a missing name": {func(d *desk, _ int64) {
-			d.do(func(tx *Tx) error { return tx.Hold(Payer{Connection: acme, SourceID: "c1"}, connector.ReasonNameMissing) })
+			d.do(func(tx *Tx) error {
+				return tx.Hold(Payer{Connection: acme, SourceID: "c1"}, connector.ReasonNameMissing)
+			})
 		}, true},
 		"what a person is told": {func(d *desk, _ int64) { d.attend("c1", connector.ReasonKeyDoubled) }, true},
 		"another mapping": {func(d *desk, _ int64) {

@@ -1,27 +1,23 @@
 package syncer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 	"payersync/connector/reconcile"
 	"payersync/state"
 )
 
-// applyLink asks for one payer's signing link (connector/RULES.md#freeze-then-send).
-// It asks only for a linked payer of whom no mandate was ever seen, and looks at
-// the customer right before, because the ledger may not have heard: a cancelled
-// mandate is never replaced by itself. A request whose answer was lost is made
-// again only after a read has shown that it made nothing, once in a run and a few
-// times in all.
+// applyLink asks for one payer's signing link (connector/RULES.md#freeze-then-send), or
+// ends a request whose answer was lost. The customer is read right before, because the
+// ledger may not have heard: a cancelled mandate is never replaced by itself. One that
+// this very run has made can have none.
 func (r *run) applyLink(ctx context.Context, c state.Change) error {
-	switch c.Payer.LinkState {
-	case connector.LinkLinked:
-	case connector.LinkMissing:
-		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
-	default: // its customer is not there yet, or not for certain
-		return r.closeSeen(ctx, c)
+	if f, err := r.gatherLink(ctx, c); err != nil || f.Look.Shows == protocol.Missing {
+		return errors.Join(err, r.closeWith(ctx, c, connector.ChangeVoid, "", ""))
 	}
 	err := r.lookAndRequest(ctx, c, c.State == connector.ChangePending && r.madeHere(c))
 	if errors.Is(err, connector.ErrTokenRenewed) { // time has passed: another process may have asked, and the payer cancelled
@@ -30,65 +26,52 @@ func (r *run) applyLink(ctx context.Context, c state.Change) error {
 	return err
 }
 
-// lookAndRequest asks for a link after a look at the customer, unless it is known
-// to have no mandate.
+// lookAndRequest asks for a link if that is what is next after a look at the customer,
+// which one that is known to have no mandate does not need.
 func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) error {
-	if known {
-		return r.requestLink(ctx, c)
-	}
-	fetched, err := r.observe(ctx, c, connector.CauseLink)
-	switch {
-	case err != nil || fetched == nil:
-		return err
-	case fetched.Mandate != nil:
-		lost, err := r.lost(ctx, *fetched.Mandate)
-		if err != nil {
+	var shown *connector.Mandate
+	if !known {
+		fetched, err := r.observe(ctx, c, connector.CauseLink)
+		if err != nil || fetched == nil {
 			return err
 		}
-		if lost && r.Settings.SameMandate && c.Attempts < linkTries {
-			return r.requestLink(ctx, c)
-		}
-		return r.closeKnown(ctx, c, *fetched.Mandate)
-	case c.Attempts >= linkTries:
-		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown, "Asked for a signing link several times without an answer.")
+		shown = fetched.Mandate
 	}
-	return r.requestLink(ctx, c)
+	f, err := r.gatherLink(ctx, c)
+	if err != nil {
+		return err
+	}
+	if shown != nil && f.Mandate.Status == "" { // without an id there is nothing to keep it under
+		f.Mandate.Status = cmp.Or(shown.Status, "not shown")
+	}
+	switch step := protocol.Asking(f); {
+	case step.Do == protocol.AskLink:
+		return r.requestLink(ctx, c)
+	case step.Reason == connector.ReasonOutcomeUnknown && step.Do == protocol.Tell:
+		return r.closeWith(ctx, c, connector.ChangeHeld, step.Reason, "Asked for a signing link several times without an answer.")
+	case f.Mandate.Status != "":
+		return r.closeKnown(ctx, c, f)
+	case step.Do == protocol.Nothing && c.State != connector.ChangePending: // its customer is not in order: planned again when it is
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	}
+	return nil // its customer comes first
 }
 
-// closeSeen closes a request that was sent while the payer was linked, and whose
-// mandate has been seen since.
-func (r *run) closeSeen(ctx context.Context, c state.Change) error {
-	m := connector.Mandate{ID: c.Payer.MandateID}
-	switch {
-	case c.State == connector.ChangePending:
-		return nil
-	case m.ID == "":
-		return r.giveUpLink(ctx, c)
+// gatherLink gathers what is known of the mandate of a payer for which a plan has let a
+// request go.
+func (r *run) gatherLink(ctx context.Context, c state.Change) (protocol.Facts, error) {
+	stored, err := r.Ledger.StoredRecord(ctx, c.Payer.Connection, c.Payer.SourceID, r.conn.Mapping.Version())
+	if err != nil {
+		return protocol.Facts{}, err
 	}
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		m.Status, err = tx.MandateStatus(m.ID)
-		return err
-	}); err != nil {
-		return err
+	f := stored.Facts
+	f.Record = protocol.Record{Standing: protocol.Included, Key: f.Key, Mandate: true}
+	f.Look.Now = true
+	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
+	if c.Attempts >= linkTries {
+		f.Mandate.Worn = f.Words.Retry + 1
 	}
-	return r.closeKnown(ctx, c, m)
-}
-
-// giveUpLink gives up the unanswered request of a payer in conflict, once it is too
-// old to arrive and a read shows no mandate. It is planned again when the link is
-// whole. Any other waits.
-func (r *run) giveUpLink(ctx context.Context, c state.Change) error {
-	if c.Payer.LinkState != connector.LinkConflict || r.Ledger.Now().Sub(c.UpdatedAt) <= r.Settings.ResendWithin {
-		return nil
-	}
-	fetched, err := r.observe(ctx, c, connector.CauseLink)
-	switch {
-	case err != nil || fetched == nil:
-		return err
-	case fetched.Mandate != nil:
-		return r.closeKnown(ctx, c, *fetched.Mandate)
-	}
-	return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	return f, nil
 }
 
 func (r *run) requestLink(ctx context.Context, c state.Change) error {
@@ -134,11 +117,15 @@ func (r *run) unsent(ctx context.Context, c state.Change, a state.Attempt) error
 // mandate. Without one its outcome stays unknown until the next run.
 func (r *run) lookForLost(ctx context.Context, c state.Change) error {
 	fetched, err := r.observe(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c, connector.CauseLink)
-	switch {
-	case err == nil && fetched == nil:
+	if err == nil && fetched == nil {
 		return nil
-	case err == nil && fetched.Mandate != nil:
-		return r.closeKnown(ctx, c, *fetched.Mandate)
+	}
+	if err == nil && fetched.Mandate != nil {
+		f, err := r.gatherLink(ctx, c)
+		if err != nil {
+			return err
+		}
+		return r.closeKnown(ctx, c, f)
 	}
 	return errors.Join(err, r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, ""))
 }
@@ -146,23 +133,10 @@ func (r *run) lookForLost(ctx context.Context, c state.Change) error {
 // closeKnown closes a request for a payer who has a mandate. When it waits for a
 // signature and nobody has its link, a person is told; whatever else its status
 // calls for, Observe has said.
-func (r *run) closeKnown(ctx context.Context, c state.Change, m connector.Mandate) error {
-	lost, err := r.lost(ctx, m)
-	if err != nil {
-		return err
-	}
+func (r *run) closeKnown(ctx context.Context, c state.Change, f protocol.Facts) error {
 	reason := connector.Reason("")
-	if lost {
+	if f.Mandate.Status == connector.MandateCreated && !f.Mandate.Link {
 		reason = connector.ReasonLinkLost
 	}
-	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.CloseWith(r.id, c, connector.ChangeDone, reason, "") })
-}
-
-// lost reports whether a mandate waits for a signature and nobody has its link.
-func (r *run) lost(ctx context.Context, m connector.Mandate) (bool, error) {
-	if m.Status != connector.MandateCreated {
-		return false, nil
-	}
-	link, err := r.Ledger.SigningLink(ctx, m.ID)
-	return link == "", err
+	return r.closeWith(ctx, c, connector.ChangeDone, reason, "")
 }

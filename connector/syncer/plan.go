@@ -313,6 +313,7 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Cand
 	f := c.Facts
 	f.Record = protocol.Record{Standing: protocol.Included, Key: res.Key.String(), Hash: wanted.Hash(), Mandate: res.RequestMandate}
 	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // what the plan would let go
+	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
 	other, err := r.rival(ctx, p.Key, d.SourceID)
 	if err != nil {
 		return d, err
@@ -331,10 +332,10 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Cand
 		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID, Diff: connector.Diff(have, wanted)}
 	}
 	d.Verdict, d.Topic = state.Included, state.TopicLink
-	if res.RequestMandate {
-		d.Link, err = r.Ledger.NeedsLink(ctx, p, r.Settings.SameMandate)
-	}
-	return d, err
+	asking := protocol.Asking(f)
+	// A link that was lost before anything was asked for is looked at once, and told.
+	d.Link = asking.Do == protocol.AskLink || asking.Reason == connector.ReasonLinkLost && f.Mandate.Asked == 0
+	return d, nil
 }
 
 // tellLinked says on a linked payer what a person should know. other is the record that

@@ -25,6 +25,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/accounting"
+	"payersync/connector/protocol"
 	"payersync/connector/reconcile"
 	"payersync/mapping"
 	"payersync/state"
@@ -76,6 +77,14 @@ type Settings struct {
 	Overlap      time.Duration // how far a reading position is set back; default 5 min (accounting/README.md)
 	SameMandate  bool          // asking for a link again gives the same mandate while it waits for a signature, so a lost link is fetched again
 	Grace        time.Duration // how long requests in flight may finish after an interruption; default 20 s
+}
+
+// again says what asking for a link once more does.
+func (s Settings) again() protocol.Again {
+	if s.SameMandate {
+		return protocol.AgainSame
+	}
+	return protocol.AgainUnknown
 }
 
 // Adoption says what happens when a customer without our key looks like a new
