@@ -417,12 +417,13 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 		floor = x.Doubted().Add(quarantine).UTC().Format(layout)
 	}
 	var settled sql.NullString
+	const doubt = "(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger)"
 	if err := l.queryRow(ctx, `SELECT s.started_at, coalesce(s.ticket, 0),
-		coalesce((SELECT ids FROM passes WHERE `+proof+` AND started_at >= ?1 ORDER BY pass_id DESC LIMIT 1), 0)
+		coalesce((SELECT ids FROM passes WHERE `+proof+` AND started_at >= ?1 AND ticket > `+doubt+` ORDER BY pass_id DESC LIMIT 1), 0)
 		FROM ledger LEFT JOIN passes s ON s.pass_id = (SELECT a.pass_id FROM passes a JOIN passes b
 		   ON b.pass_id = (SELECT min(n.pass_id) FROM passes n WHERE n.started_at >= a.finished_at AND n.pass_id > a.pass_id AND n.finished_at IS NOT NULL)
 		 WHERE a.`+strings.ReplaceAll(proof, "AND ", "AND a.")+` AND b.`+strings.ReplaceAll(proof, "AND ", "AND b.")+`
-		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 ORDER BY a.pass_id DESC LIMIT 1)`, floor).
+		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 AND a.ticket > `+doubt+` ORDER BY a.pass_id DESC LIMIT 1)`, floor).
 		Scan(&settled, &x.Since, &x.Customers); err != nil {
 		return x, fmt.Errorf("read the index of customers: %w", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"payersync/connector"
@@ -30,33 +30,34 @@ type openChange struct {
 	hash     string
 }
 
-// Scan reads the text that storedColumns makes of a change.
-func (o *openChange) Scan(value any) error {
-	text, ok := value.(string)
-	if !ok {
-		return nil
-	}
-	parts := strings.Split(text, " ")
-	if len(parts) != 3 {
-		return fmt.Errorf("an open change is written as %q", text)
-	}
-	*o = openChange{connector.ChangeState(parts[0]), parts[1] == "1", parts[2]}
-	return nil
+// openRow is a change without an end as scanned.
+type openRow struct {
+	state, hash sql.NullString
+	approved    sql.NullBool
+}
+
+func (r *openRow) dest() []any { return []any{&r.state, &r.approved, &r.hash} }
+
+func (r *openRow) change() openChange {
+	return openChange{connector.ChangeState(r.state.String), r.approved.Bool, r.hash.String}
 }
 
 const (
-	openChangeOf = `(SELECT state || ' ' || approved || ' ' || change_hash FROM changes
-		WHERE connection = r.connection AND source_id = r.source_id AND lane = '%s' AND ` + openStates + `)`
-
-	storedFrom = " FROM source_records r " + factFrom
+	openChangeOf = ` LEFT JOIN changes %[1]s ON %[1]s.change_id = (SELECT change_id FROM changes
+		WHERE connection = r.connection AND source_id = r.source_id AND lane = '%[2]s' AND ` + openStates + `) `
+	openColumns = "%[1]s.state, %[1]s.approved, %[1]s.change_hash"
 )
 
-// storedColumns are what scanStored reads; ?1 is the connection, ?2 the mapping.
-var storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + ", " + factColumns + `, r.decision,
+// storedFrom and storedColumns are what scanStored reads; ?1 is the connection, ?2 the mapping.
+var (
+	storedFrom = " FROM source_records r " + factFrom + fmt.Sprintf(openChangeOf, "oc", LaneCustomer) + fmt.Sprintf(openChangeOf, "om", LaneMandate)
+
+	storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + ", " + factColumns + `, r.decision,
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
-	` + fmt.Sprintf(openChangeOf, LaneCustomer) + `, ` + fmt.Sprintf(openChangeOf, LaneMandate) + `,
+	` + fmt.Sprintf(openColumns, "oc") + ", " + fmt.Sprintf(openColumns, "om") + `,
 	p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m
 	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done')`
+)
 
 // StoredRecords returns up to limit records of a connection after source id
 // after, in order, as a plan with this mapping version would meet them. since
@@ -112,9 +113,11 @@ func (l *Ledger) scanStored(rows *sql.Rows, connection string) (StoredRecord, er
 	r := StoredRecord{connection: connection}
 	var verdict string
 	var err error
-	if r.Candidate, err = l.scanCandidate(rows, connection, &verdict, &r.Settled, &r.customer, &r.link, &r.made); err != nil {
+	var customer, link openRow
+	if r.Candidate, err = l.scanCandidate(rows, connection, slices.Concat([]any{&verdict, &r.Settled}, customer.dest(), link.dest(), []any{&r.made})...); err != nil {
 		return r, err
 	}
+	r.customer, r.link = customer.change(), link.change()
 	if verdict != "none" {
 		r.Verdict = Verdict(verdict)
 	}

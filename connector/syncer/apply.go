@@ -325,18 +325,30 @@ func (r *run) closeWith(ctx context.Context, c state.Change, to connector.Change
 
 func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 
-// adopt links a payer to a customer that carries its key already, after a read
-// of the customer has shown that it does, and then updates it. A customer that is
-// not found is not taken for gone: only complete lists say that.
+// adopt reads a customer that carries a payer's key already, asks package protocol whether
+// it is the payer's, links the two, and updates the customer. One that is not found is
+// not taken for gone: only complete lists say that.
 func (r *run) adopt(ctx context.Context, c state.Change) error {
 	fetched, ticket, err := r.fetch(ctx, c.BillingID)
+	look := protocol.Look{Seq: ticket, Shows: protocol.NoKey, Now: true}
 	switch {
 	case connector.FaultOf(err) == connector.FaultNotFound:
-		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonKeyUnsettled, "")
+		look.Shows = protocol.Missing
 	case err != nil:
 		return err
-	case fetched.ExternalData[c.Payer.Key.Name] != c.Payer.Key.Value:
-		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "The customer no longer carries this record's key.")
+	case fetched.ExternalData[c.Payer.Key.Name] == c.Payer.Key.Value:
+		look.Shows = protocol.Ours
+	}
+	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.String(), Hash: c.Wanted.Hash()}, c.Wanted)
+	if err != nil {
+		return err
+	}
+	k.facts.Look = look
+	switch step := protocol.Customer(k.facts); {
+	case step.Do != protocol.Adopt && step.Reason != "":
+		return r.hold(ctx, c, protocol.LinkState(k.facts), step.Reason)
+	case step.Do != protocol.Adopt || step.Customer != c.BillingID: // nobody carries it any more, or another does
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
 	var seen reconcile.Seen
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {

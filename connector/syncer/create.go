@@ -153,10 +153,10 @@ func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error
 	}
 	f := &k.facts
 	f.Words = stored.Facts.Words
-	for i := range f.Attempts {
+	for i, a := range f.Attempts {
 		f.Attempts[i].Rest = c.Attempts >= quickReplays
-		if !x.Doubted().Before(c.UpdatedAt) { // the ledger knows what was sent only since a later moment
-			f.Doubt = protocol.Doubt{Since: f.Attempts[i].Seq, Over: f.Attempts[i].Over}
+		if a.Seq <= stored.Facts.Doubt.Since || !x.ClockBack.Before(c.UpdatedAt) { // it may have been sent since, or longer ago than it says
+			f.Doubt = protocol.Doubt{Since: a.Seq, Over: a.Over}
 		}
 	}
 	if c.Attempts >= maxReplays {

@@ -16,10 +16,16 @@ import (
 // ledger may not have heard: a cancelled mandate is never replaced by itself. One that
 // this very run has made can have none.
 func (r *run) applyLink(ctx context.Context, c state.Change) error {
-	if f, err := r.gatherLink(ctx, c); err != nil || f.Look.Shows == protocol.Missing {
-		return errors.Join(err, r.closeWith(ctx, c, connector.ChangeVoid, "", ""))
+	f, err := r.gatherLink(ctx, c)
+	switch {
+	case err != nil:
+		return err
+	case f.Link.Customer == "" && c.State == connector.ChangePending: // it is not there yet
+		return nil
+	case f.Link.Customer == "" || f.Look.Shows == protocol.Missing:
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
-	err := r.lookAndRequest(ctx, c, c.State == connector.ChangePending && r.madeHere(c))
+	err = r.lookAndRequest(ctx, c, c.State == connector.ChangePending && r.madeHere(c))
 	if errors.Is(err, connector.ErrTokenRenewed) { // time has passed: another process may have asked, and the payer cancelled
 		return r.lookAndRequest(ctx, c, false)
 	}

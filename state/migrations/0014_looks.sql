@@ -66,3 +66,7 @@ UPDATE payers SET link_state = 'creating' WHERE billing_id IS NULL AND link_stat
   SELECT 1 FROM changes c WHERE c.connection = payers.connection AND c.source_id = payers.source_id AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'unknown')
   AND NOT EXISTS (SELECT 1 FROM payers o WHERE o.key_name = payers.key_name AND o.key_value = payers.key_value AND o.link_state IN ('creating', 'linked')
     AND (o.connection <> payers.connection OR o.source_id <> payers.source_id));
+
+-- What a restored ledger holds was noted before it was restored: tickets say so now, and no
+-- time is rewritten any more.
+DROP TRIGGER ledger_restored;
