@@ -121,7 +121,7 @@ func TestImportCheckReportsEachForbiddenArrow(t *testing.T) {
 		{"vocabulary beyond the standard library", "connector/a.go", `import "golang.org/x/text/unicode/norm"`,
 			"connector/a.go: connector may import the standard library only, not golang.org/x/text/unicode/norm"},
 		{"SQL outside the ledger", "connector/syncer/a.go", `import "database/sql"`,
-			"connector/syncer/a.go: connector/syncer may not import database/sql: it is for state connector/accounting/sqltable"},
+			"connector/syncer/a.go: connector/syncer may not import database/sql: it is for state connector/accounting/sqltable connector/simulation"},
 		{"another SQL driver in the ledger", "state/a.go", `import _ "github.com/jackc/pgx/v5/stdlib"`,
 			"state/a.go: state may not import github.com/jackc/pgx/v5/stdlib: it is for connector/accounting/sqltable"},
 		{"SQL driver in a test", "connector/server/a_test.go", `import _ "modernc.org/sqlite"`,

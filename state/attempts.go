@@ -75,6 +75,16 @@ func (tx *Tx) LookedFor(c Change) error {
 	return nil
 }
 
+// LookedAt notes that a read of a customer with this ticket has shown what became of
+// all that could arrive no more when it began.
+func (tx *Tx) LookedAt(billingID string, ticket int64) error {
+	if err := tx.exec("UPDATE attempts SET ended = ?, end_ticket = ? WHERE billing_id = ? AND ended = '' AND action <> 'create' AND over > 0 AND over < ?",
+		AttemptLooked, ticket, billingID, ticket); err != nil {
+		return fmt.Errorf("note the end of the requests to customer %s: %w", billingID, err)
+	}
+	return nil
+}
+
 // CreateUnderWay is a create that has not ended: it may still make a customer with its
 // key, unless the caller has looked since its time was over.
 type CreateUnderWay struct {

@@ -177,7 +177,7 @@ func notPending(n int64, id int64) error {
 func (tx *Tx) keyIsFree(p Payer) error {
 	var taken bool
 	if err := tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ? AND p.key_value = ?
-		AND (p.billing_id IS NOT NULL AND NOT `+isGone+` OR `+isSent+`) AND (p.connection <> ? OR p.source_id <> ?))`,
+		AND (p.billing_id IS NOT NULL AND NOT `+isMissing+` OR `+isSent+`) AND (p.connection <> ? OR p.source_id <> ?))`,
 		p.Key.Name, p.Key.Value, p.Connection, p.SourceID); err != nil {
 		return fmt.Errorf("look the key up: %w", err)
 	}
@@ -195,7 +195,7 @@ func (tx *Tx) keyIsFree(p Payer) error {
 // customer that was just made with it, or that carries it.
 func (tx *Tx) KeyTaken(p Payer) (taken bool, err error) {
 	err = tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ? AND p.key_value = ?
-		AND (`+isSent+` OR `+isUnseen+` OR `+inOrder+`) AND (p.connection <> ? OR p.source_id <> ?))`,
+		AND (`+isSent+` OR `+isUnconfirmed+` OR `+inOrder+`) AND (p.connection <> ? OR p.source_id <> ?))`,
 		p.Key.Name, p.Key.Value, p.Connection, p.SourceID)
 	return taken, err
 }
@@ -344,18 +344,30 @@ func (l *Ledger) SentCreate(ctx context.Context, p Payer) (*connector.Customer, 
 	return sent, nil
 }
 
-// CloseWith closes a change, or leaves it unknown, and says on the payer what a person
-// should know of it; "" for nothing. A create that will never be sent again gives the
-// payer's key free; one that is void is planned again.
+// LeaveUnknown leaves a change open whose request got no answer, and says so on the payer.
+func (tx *Tx) LeaveUnknown(run int64, c Change, detail string) error {
+	const reason = connector.ReasonOutcomeUnknown
+	return errors.Join(tx.moveChange(run, c, connector.ChangeUnknown, reason, detail),
+		tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, c.topic(), reason, detail))
+}
+
+// topic is the side of the payer that the change is about.
+func (c Change) topic() Topic {
+	if c.Lane == LaneMandate {
+		return TopicMandate
+	}
+	return TopicLink
+}
+
+// CloseWith closes a change as done, failed, held or void, and says on the payer what a
+// person should know of it; "" for nothing. A create that will never be sent again gives
+// the payer's key free; one that is void is planned again.
 func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
-	if err := tx.closeChange(run, c, to, reason, detail); err != nil {
+	if err := tx.moveChange(run, c, to, reason, detail); err != nil {
 		return err
 	}
-	p, topic := c.Payer, TopicLink
-	if c.Lane == LaneMandate {
-		topic = TopicMandate
-	}
-	if c.Action == connector.ActionCreate && to != connector.ChangeUnknown && to != connector.ChangeDone {
+	p, topic := c.Payer, c.topic()
+	if c.Action == connector.ActionCreate && to != connector.ChangeDone {
 		if err := tx.closeCreate(p); err != nil {
 			return err
 		}
@@ -392,7 +404,8 @@ func (tx *Tx) Unsent(c Change, a Attempt) error {
 	return tx.exec("UPDATE changes SET state = 'pending', attempts = attempts - 1 WHERE change_id = ? AND state = 'frozen' AND body IS NULL", c.ID)
 }
 
-func (tx *Tx) closeChange(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
+// moveChange moves an open change on, and its record's class with it.
+func (tx *Tx) moveChange(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
 	n, err := tx.count(`UPDATE changes SET state = ?, reason = ?, detail = ?, run_id = ?, updated_at = ?, ended_at = (SELECT ticket FROM ledger)
 		WHERE change_id = ? AND `+openStates, to, reason, detail, run, stamp(tx.now), c.ID)
 	if err := errors.Join(err, notPending(n, c.ID)); err != nil || c.Lane == LaneMandate {
@@ -408,7 +421,7 @@ func classOf(to connector.ChangeState, reason connector.Reason) protocol.Status 
 		return protocol.InStep
 	case to == connector.ChangeFailed:
 		return protocol.Failed
-	case to == connector.ChangeHeld && reason != connector.ReasonKeyUnsettled: // which the next list settles
+	case to == connector.ChangeHeld && reason != connector.ReasonKeyUnsettled: // which the next list clears up
 		return protocol.Held
 	}
 	return protocol.Working

@@ -50,7 +50,7 @@ func TestACreateIsFrozenBeforeItIsSentAndNeverChanges(t *testing.T) {
 		}
 	}
 	d.do(func(tx *Tx) error {
-		return tx.CloseWith(run, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, "")
+		return tx.LeaveUnknown(run, c, "")
 	})
 	d.clock.move(time.Minute)
 	d.do(func(tx *Tx) error {
@@ -219,7 +219,12 @@ func TestACreateThatEndsWithoutACustomerGivesItsKeyFree(t *testing.T) {
 			v.Link = true
 			d.decide(run, acme, v)
 			c, _ := d.freeze(run, d.open(acme, "c1", LaneCustomer), "{}")
-			d.do(func(tx *Tx) error { return tx.CloseWith(run, c, to, connector.ReasonRejected, "Refused.") })
+			d.do(func(tx *Tx) error {
+				if to == connector.ChangeUnknown {
+					return tx.LeaveUnknown(run, c, "")
+				}
+				return tx.CloseWith(run, c, to, connector.ReasonRejected, "Refused.")
+			})
 			wantLink, wantPending := connector.LinkNew, 0
 			if to == connector.ChangeUnknown {
 				wantLink, wantPending = connector.LinkCreating, 1

@@ -34,10 +34,10 @@ const (
 
 // Conditions on payer p, over what reads have shown.
 const (
-	// isGone: the newest read said that the customer does not exist.
-	isGone = "EXISTS (SELECT 1 FROM remote_customers g WHERE g.billing_id = p.billing_id AND g.digest = '')"
-	// isUnseen: no read has shown the customer with its key yet.
-	isUnseen = "(p.billing_id IS NOT NULL AND p.seen_at = 0)"
+	// isMissing: the newest read said that the customer does not exist.
+	isMissing = "EXISTS (SELECT 1 FROM remote_customers g WHERE g.billing_id = p.billing_id AND g.digest = '')"
+	// isUnconfirmed: no read has shown the customer with its key yet.
+	isUnconfirmed = "(p.billing_id IS NOT NULL AND p.seen_at = 0)"
 	// inOrder: reads have shown the customer with its key, and nobody else with it.
 	inOrder = `(p.seen_at > 0 AND (SELECT count(*) = 1 AND min(t.billing_id) = p.billing_id FROM remote_traits t
 		WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value))`

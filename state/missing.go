@@ -9,29 +9,29 @@ import (
 	"fmt"
 )
 
-// missable are the records whose absence from a complete reading means something:
+// countable are the records whose absence from a complete reading means something:
 // those that a plan has looked at, without the deleted ones and those that could
 // not be read, whose ids may be the numbers of their lines.
-const missable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND unreadable = 0`
+const countable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND unreadable = 0`
 
-// MissingCount returns how many of the known records the run, which has read
+// UnseenCount returns how many of the known records the run, which has read
 // everything, did not meet, and how many are known.
-func (l *Ledger) MissingCount(ctx context.Context, connection string, run int64) (unseen, known int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FILTER (WHERE last_seen_run <> ?2), count(*) FROM source_records WHERE "+missable,
+func (l *Ledger) UnseenCount(ctx context.Context, connection string, run int64) (unseen, known int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FILTER (WHERE last_seen_run <> ?2), count(*) FROM source_records WHERE "+countable,
 		connection, run).Scan(&unseen, &known)
 	return unseen, known, err
 }
 
-// HoldMissing notes that the records which MissingCount counts wait for a person,
+// HoldUnseen notes that the records which UnseenCount counts wait for a person,
 // as a plan of their own. One that says exactly the same, and waits or was approved,
 // is that plan; any other of the connection is superseded.
-func (tx *Tx) HoldMissing(run int64, connection, mapping string, missing int, limits string) (Plan, error) {
+func (tx *Tx) HoldUnseen(run int64, connection, mapping string, missing int, limits string) (Plan, error) {
 	p := Plan{Connection: connection, RunID: run, State: PlanWaiting, CreatedAt: tx.now, Missing: missing, Limits: limits}
 	err := tx.holds(run)
 	if err != nil {
 		return p, err
 	}
-	if p.Hash, err = tx.hashMissing(run, connection); err != nil {
+	if p.Hash, err = tx.hashUnseen(run, connection); err != nil {
 		return p, fmt.Errorf("hash the missing records: %w", err)
 	}
 	err = tx.row([]any{&p.ID, &p.State}, `SELECT plan_id, state FROM plans
@@ -47,8 +47,8 @@ func (tx *Tx) HoldMissing(run int64, connection, mapping string, missing int, li
 		connection, p.ID)
 }
 
-func (tx *Tx) hashMissing(run int64, connection string) (string, error) {
-	stmt, err := tx.l.prepared("SELECT source_id FROM source_records WHERE " + missable + " AND last_seen_run <> ?2 ORDER BY source_id")
+func (tx *Tx) hashUnseen(run int64, connection string) (string, error) {
+	stmt, err := tx.l.prepared("SELECT source_id FROM source_records WHERE " + countable + " AND last_seen_run <> ?2 ORDER BY source_id")
 	if err != nil {
 		return "", err
 	}
@@ -69,16 +69,16 @@ func (tx *Tx) hashMissing(run int64, connection string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), rows.Err()
 }
 
-// EndMissing closes what HoldMissing noted: what a person let go has been let go,
+// EndUnseen closes what HoldUnseen noted: what a person let go has been let go,
 // and anything else is over.
-func (tx *Tx) EndMissing(connection string) error {
+func (tx *Tx) EndUnseen(connection string) error {
 	return tx.exec(`UPDATE plans SET state = CASE state WHEN 'approved' THEN 'applied' ELSE 'superseded' END
 		WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved')`, connection)
 }
 
-// MissingHeld reports whether missing records wait for a person, or were let go and
+// UnseenHeld reports whether missing records wait for a person, or were let go and
 // no run has taken that up yet.
-func (l *Ledger) MissingHeld(ctx context.Context, connection string) (held bool, err error) {
+func (l *Ledger) UnseenHeld(ctx context.Context, connection string) (held bool, err error) {
 	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM plans WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved'))", connection).Scan(&held)
 	return held, err
 }

@@ -89,13 +89,13 @@ func (l *Ledger) FindPayers(ctx context.Context, id string) ([]Payer, error) {
 // read has confirmed yet, up to limit.
 func (l *Ledger) Unverified(ctx context.Context, connection string, limit int) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
-		WHERE p.connection = ? AND `+isUnseen+` ORDER BY p.source_id`+limitTo, connection, limit)
+		WHERE p.connection = ? AND `+isUnconfirmed+` ORDER BY p.source_id`+limitTo, connection, limit)
 }
 
 // UnverifiedCount returns how many payers Unverified would give without a limit.
 func (l *Ledger) UnverifiedCount(ctx context.Context, connection string) (n int, err error) {
 	err = l.queryRow(ctx,
-		"SELECT count(*) FROM payers p WHERE p.connection = ? AND "+isUnseen, connection).Scan(&n)
+		"SELECT count(*) FROM payers p WHERE p.connection = ? AND "+isUnconfirmed, connection).Scan(&n)
 	return n, err
 }
 
@@ -127,10 +127,19 @@ func (l *Ledger) Missing(ctx context.Context, connection string, limit int) ([]P
 		WHERE p.connection = ? AND c.digest = '' ORDER BY c.ticket, p.source_id`+limitTo, connection, limit)
 }
 
+// Outlived returns up to limit payers of a connection to whose customer something was
+// sent that nobody answered, that can arrive no more, and of which no read has shown since
+// what became of it.
+func (l *Ledger) Outlived(ctx context.Context, connection string, limit int) ([]Payer, error) {
+	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p WHERE p.connection = ? AND p.billing_id IN (
+		SELECT a.billing_id FROM attempts a WHERE a.ended = '' AND a.action <> 'create' AND a.over > 0) AND NOT `+isMissing+`
+		ORDER BY p.source_id`+limitTo, connection, limit)
+}
+
 // LinkedCustomers returns how many customers are linked to a payer of any
 // connection and not known to be gone.
 func (l *Ledger) LinkedCustomers(ctx context.Context) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.billing_id IS NOT NULL AND NOT "+isGone).Scan(&n)
+	err = l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.billing_id IS NOT NULL AND NOT "+isMissing).Scan(&n)
 	return n, err
 }
 
@@ -256,7 +265,7 @@ func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason conn
 	}
 	return tx.exec(`INSERT INTO attention (connection, source_id, topic, reason, detail, since)
 		SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE ?3 <> 'link' OR ?4 = 'customer_missing' OR NOT EXISTS (
-		  SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.source_id = ?2 AND `+isGone+`)
+		  SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.source_id = ?2 AND `+isMissing+`)
 		ON CONFLICT (connection, source_id, topic) DO UPDATE SET
 		  since = CASE WHEN attention.reason = excluded.reason THEN attention.since ELSE excluded.since END,
 		  reason = excluded.reason, detail = excluded.detail`,

@@ -357,9 +357,9 @@ func (tx *Tx) weighPlan(p *Plan) error {
 	return tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection)
 }
 
-// PassGuards notes that a plan is within the limits: what of it is left over by
+// ApproveWithinLimits notes that a plan is within the limits: what of it is left over by
 // this run needs no approval in a later one.
-func (tx *Tx) PassGuards(plan int64) error {
+func (tx *Tx) ApproveWithinLimits(plan int64) error {
 	return tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND approved = 0", plan)
 }
 
@@ -437,6 +437,6 @@ func (l *Ledger) plans(ctx context.Context, query string, args ...any) ([]Plan, 
 // LinkedCount returns how many payers of the connection are linked: the base of
 // the percentage guards.
 func (l *Ledger) LinkedCount(ctx context.Context, connection string) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.connection = ? AND p.billing_id IS NOT NULL AND NOT "+isGone, connection).Scan(&n)
+	err = l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.connection = ? AND p.billing_id IS NOT NULL AND NOT "+isMissing, connection).Scan(&n)
 	return n, err
 }

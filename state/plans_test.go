@@ -269,7 +269,7 @@ func TestALaneHasOneOpenChange(t *testing.T) {
 				d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(run, c, []byte("{}"), 0); return err })
 			}
 			if state == connector.ChangeUnknown {
-				d.do(func(tx *Tx) error { return tx.CloseWith(run, c, state, connector.ReasonOutcomeUnknown, "") })
+				d.do(func(tx *Tx) error { return tx.LeaveUnknown(run, c, "") })
 			}
 			err := d.Do(t.Context(), func(tx *Tx) error {
 				return tx.insertChange(run, acme, "c1", LaneCustomer, "other", &NewChange{Action: connector.ActionCreate})

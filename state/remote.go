@@ -284,7 +284,7 @@ func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (string, error)
 // customer which is not known to be gone, whether or not it carries the key now; "" for
 // none.
 func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection, sourceID string) (string, error) {
-	found, err := l.ids(ctx, `SELECT p.source_id FROM payers p WHERE p.key_name = ? AND p.key_value = ? AND p.billing_id IS NOT NULL AND NOT `+isGone+`
+	found, err := l.ids(ctx, `SELECT p.source_id FROM payers p WHERE p.key_name = ? AND p.key_value = ? AND p.billing_id IS NOT NULL AND NOT `+isMissing+`
 		AND (p.connection <> ? OR p.source_id <> ?) ORDER BY p.source_id LIMIT 1`, key.Name, key.Value, connection, sourceID)
 	return strings.Join(found, ""), err
 }
@@ -379,7 +379,7 @@ func hashIDs(ids []string) string {
 // Index says how far the index of the service's customers can be believed. A pass
 // that left something in doubt counts for nothing here.
 type Index struct {
-	Settled   time.Time // start of the older of the newest two complete passes, one after the other, that saw the same customers; zero for none
+	Believed  time.Time // start of the older of the newest two complete passes, one after the other, that saw the same customers; zero for none
 	Since     int64     // ticket of that pass; 0 for none
 	Customers int       // seen by that pass
 	Restored  time.Time // when the ledger was restored from a backup; zero for never
@@ -416,7 +416,7 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 	if !x.Doubted().IsZero() {
 		floor = x.Doubted().Add(quarantine).UTC().Format(layout)
 	}
-	var settled sql.NullString
+	var believed sql.NullString
 	const doubt = "(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger)"
 	if err := l.queryRow(ctx, `SELECT s.started_at, coalesce(s.ticket, 0),
 		coalesce((SELECT ids FROM passes WHERE `+proof+` AND started_at >= ?1 AND ticket > `+doubt+` ORDER BY pass_id DESC LIMIT 1), 0)
@@ -424,10 +424,10 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 		   ON b.pass_id = (SELECT min(n.pass_id) FROM passes n WHERE n.started_at >= a.finished_at AND n.pass_id > a.pass_id AND n.finished_at IS NOT NULL)
 		 WHERE a.`+strings.ReplaceAll(proof, "AND ", "AND a.")+` AND b.`+strings.ReplaceAll(proof, "AND ", "AND b.")+`
 		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 AND a.ticket > `+doubt+` ORDER BY a.pass_id DESC LIMIT 1)`, floor).
-		Scan(&settled, &x.Since, &x.Customers); err != nil {
+		Scan(&believed, &x.Since, &x.Customers); err != nil {
 		return x, fmt.Errorf("read the index of customers: %w", err)
 	}
-	x.Settled, err = parseTime(settled)
+	x.Believed, err = parseTime(believed)
 	return x, err
 }
 
@@ -468,7 +468,7 @@ func (tx *Tx) MarkRestored() error {
 // those whose own customer is missing, which is told instead.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
 	stmt, err := tx.l.prepared(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
-		WHERE NOT ` + isGone + `
+		WHERE NOT ` + isMissing + `
 		  AND (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value) > 1`)
 	if err != nil {
 		return nil, err

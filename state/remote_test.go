@@ -269,7 +269,7 @@ func TestAPassThatLeavesSomethingInDoubtProvesNothing(t *testing.T) {
 				pass := d.startList("b1")
 				d.do(func(tx *Tx) error { return errors.Join(tx.FinishPass(pass, []string{"b1"}), judge(tx, pass)) })
 			}
-			if x := d.index(0); !x.Settled.IsZero() || x.Customers != 0 {
+			if x := d.index(0); !x.Believed.IsZero() || x.Customers != 0 {
 				t.Errorf("the index is %+v, want nothing believed", x)
 			}
 		})
@@ -290,14 +290,14 @@ func TestTimesInTheFutureCountAsNotedJustNow(t *testing.T) {
 		return found
 	}
 	d.clock.move(-30 * time.Second)
-	if x := d.index(0); note() || x.Settled.IsZero() {
+	if x := d.index(0); note() || x.Believed.IsZero() {
 		t.Errorf("half a minute is taken for a clock that was ahead: %+v", x)
 	}
 	d.clock.move(-time.Hour)
 	if !note() {
 		t.Error("passes of an hour ahead are not noticed")
 	}
-	if x := d.index(15 * time.Minute); !x.Settled.IsZero() || !x.ClockBack.Equal(d.Now()) || !x.Doubted().Equal(x.ClockBack) {
+	if x := d.index(15 * time.Minute); !x.Believed.IsZero() || !x.ClockBack.Equal(d.Now()) || !x.Doubted().Equal(x.ClockBack) {
 		t.Errorf("the index is %+v, want nothing believed", x)
 	}
 	if note() {
@@ -414,7 +414,7 @@ func TestTheIndexIsSettledByTwoEqualCompletePasses(t *testing.T) {
 			if tt.settled > 0 {
 				want = first.Add(time.Duration(tt.settled) * time.Minute)
 			}
-			if got := d.index(0).Settled; !got.Equal(want) {
+			if got := d.index(0).Believed; !got.Equal(want) {
 				t.Errorf("settled at %v, want %v", got, want)
 			}
 		})
@@ -429,7 +429,7 @@ func TestPassesOfAClockThatWasAheadDoNotCountAfterARestore(t *testing.T) {
 	d.list("b1")
 	d.clock.move(-time.Hour)
 	d.do((*Tx).MarkRestored)
-	if x := d.index(15 * time.Minute); !x.Settled.IsZero() || x.Customers != 0 {
+	if x := d.index(15 * time.Minute); !x.Believed.IsZero() || x.Customers != 0 {
 		t.Errorf("after the restore the index is %+v, want nothing believed", x)
 	}
 }
@@ -441,24 +441,24 @@ func TestPassesBeforeARestoreAndItsQuarantineDoNotCount(t *testing.T) {
 	const quarantine = 15 * time.Minute
 	d.list("b1")
 	d.list("b1")
-	if x := d.index(quarantine); x.Settled.IsZero() || x.Customers != 1 || !x.Restored.IsZero() {
+	if x := d.index(quarantine); x.Believed.IsZero() || x.Customers != 1 || !x.Restored.IsZero() {
 		t.Fatalf("before the restore the index is %+v, want it settled", x)
 	}
 	d.clock.move(time.Minute)
 	restored := d.Now()
 	d.do((*Tx).MarkRestored)
-	if x := d.index(quarantine); !x.Settled.IsZero() || x.Customers != 0 || !x.Restored.Equal(restored) {
+	if x := d.index(quarantine); !x.Believed.IsZero() || x.Customers != 0 || !x.Restored.Equal(restored) {
 		t.Errorf("after the restore the index is %+v, want nothing believed", x)
 	}
 	d.list("b1")
 	d.list("b1")
-	if x := d.index(quarantine); !x.Settled.IsZero() {
+	if x := d.index(quarantine); !x.Believed.IsZero() {
 		t.Errorf("inside the quarantine the index is %+v", x)
 	}
 	d.clock.move(quarantine)
 	d.list("b1")
 	d.list("b1")
-	if x := d.index(quarantine); x.Settled.Before(restored.Add(quarantine)) {
+	if x := d.index(quarantine); x.Believed.Before(restored.Add(quarantine)) {
 		t.Errorf("after the quarantine the index is %+v, want it settled again", x)
 	}
 }

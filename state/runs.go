@@ -258,7 +258,7 @@ func (tx *Tx) undone(run int64, c Counts, connection string) (undone bool, err e
 			  AND (r.last_seen_run = c.run_id OR r.planned_hash <> '') -- DropUnseen has blanked it for a row that is gone
 			  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> u.mapping_version))
 		OR EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.class = 'working' AND r.planned_hash <> '')
-		OR EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND `+isUnseen+`)
+		OR EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND `+isUnconfirmed+`)
 		OR EXISTS (SELECT 1 FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
 			WHERE c.connection = ?1 AND `+openStates+` AND (c.lane = 'customer' OR `+inOrder+`))`, connection, run)
 	return undone, err

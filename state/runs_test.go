@@ -231,8 +231,11 @@ func TestCountsAddUpToTheRecordsPulled(t *testing.T) {
 	run := d.run(acme)
 	close := func(c Change, to connector.ChangeState) {
 		d.do(func(tx *Tx) error {
-			if to == connector.ChangeDone {
+			switch to {
+			case connector.ChangeDone:
 				return tx.CloseDone(run, c)
+			case connector.ChangeUnknown:
+				return tx.LeaveUnknown(run, c, "")
 			}
 			return tx.CloseWith(run, c, to, connector.ReasonRejected, "")
 		})

@@ -15,7 +15,7 @@ import (
 type StoredRecord struct {
 	Candidate
 	Verdict  Verdict // of the last plan; "" when there was none
-	Settled  bool    // planned with the asked-for mapping, and nothing may have changed since
+	UpToDate bool    // planned with the asked-for mapping, and nothing may have changed since
 	InFlight bool    // its customer's last request has no definite answer; it is planned after that
 
 	connection     string
@@ -114,7 +114,7 @@ func (l *Ledger) scanStored(rows *sql.Rows, connection string) (StoredRecord, er
 	var verdict string
 	var err error
 	var customer, link openRow
-	if r.Candidate, err = l.scanCandidate(rows, connection, slices.Concat([]any{&verdict, &r.Settled}, customer.dest(), link.dest(), []any{&r.made})...); err != nil {
+	if r.Candidate, err = l.scanCandidate(rows, connection, slices.Concat([]any{&verdict, &r.UpToDate}, customer.dest(), link.dest(), []any{&r.made})...); err != nil {
 		return r, err
 	}
 	r.customer, r.link = customer.change(), link.change()
@@ -122,7 +122,7 @@ func (l *Ledger) scanStored(rows *sql.Rows, connection string) (StoredRecord, er
 		r.Verdict = Verdict(verdict)
 	}
 	r.InFlight = r.customer.state != "" && r.customer.state != connector.ChangePending
-	r.Settled = r.Settled && r.customer.state == "" && r.link.state == ""
+	r.UpToDate = r.UpToDate && r.customer.state == "" && r.link.state == ""
 	return r, nil
 }
 

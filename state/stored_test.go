@@ -42,7 +42,7 @@ func TestADecisionWeighsWhatThePlanWillCountOfIt(t *testing.T) {
 	}
 	approve := func(d *desk, run int64) {
 		p := d.finishPlan(run)
-		d.do(func(tx *Tx) error { return tx.PassGuards(p.ID) })
+		d.do(func(tx *Tx) error { return tx.ApproveWithinLimits(p.ID) })
 	}
 	for name, c := range map[string]struct {
 		before   func(*desk, int64)
@@ -157,13 +157,13 @@ func TestARecordIsSettledUntilSomethingMayHaveChanged(t *testing.T) {
 			run := d.run(acme)
 			r := record("c1", "c1")
 			d.save(run, acme, r)
-			if before := d.stored("c1"); before.Settled || before.Verdict != "" {
+			if before := d.stored("c1"); before.UpToDate || before.Verdict != "" {
 				t.Errorf("a record that was never planned is %+v", before)
 			}
 			d.decide(run, acme, included(r, nil))
 			c.change(d, run)
-			if got := d.stored("c1"); got.Settled != c.want || got.Verdict != Included {
-				t.Errorf("settled is %t, want %t; the verdict is %q", got.Settled, c.want, got.Verdict)
+			if got := d.stored("c1"); got.UpToDate != c.want || got.Verdict != Included {
+				t.Errorf("settled is %t, want %t; the verdict is %q", got.UpToDate, c.want, got.Verdict)
 			}
 		})
 	}

@@ -208,8 +208,9 @@ func (w *world) killDuring(come func() bool, args ...string) bool {
 // link whose answer died with its process is asked for again, as people are told to.
 func (w *world) finish(args ...string) {
 	w.t.Helper()
+	var r result
 	for range 5 {
-		r := w.run(args...)
+		r = w.run(args...)
 		if r.code == exitDone {
 			return
 		}
@@ -217,7 +218,7 @@ func (w *world) finish(args ...string) {
 			w.expect(exitDone, "mandates", "links", "--lost", "--yes")
 		}
 	}
-	w.t.Fatalf("%s still leaves something to do:\n%s", args[0], w.run("attention", "list").out)
+	w.t.Fatalf("%s still leaves something to do:\n%s%s%s", args[0], r.out, r.errOut, w.run("attention", "list").out)
 }
 
 // expectOnlyLosses fails unless a run that asks for a person asks for nothing but what

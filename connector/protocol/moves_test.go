@@ -129,7 +129,7 @@ func (w *world) next(s state, emit func(next state, m move, broken string)) {
 	}
 	for rec := range byte(2) {
 		for miss := nothingMissed; miss < maxCustomers; miss++ {
-			if miss != nothingMissed && !w.missable(&s, miss) {
+			if miss != nothingMissed && !w.countable(&s, miss) {
 				continue
 			}
 			n := s
@@ -268,7 +268,7 @@ func (w *world) looks(s state, say func(state, move, string)) {
 	w.list(&n, nothingMissed)
 	say(n, move{kind: listed}, "")
 	for i := range s.customers {
-		if w.missable(&s, i) {
+		if w.countable(&s, i) {
 			n := s
 			w.list(&n, i)
 			say(n, move{kind: listedShort, a: byte(i)}, "")
@@ -555,9 +555,9 @@ func (w *world) list(s *state, miss int) {
 	w.passed(s, shown, s.overNow(), s.book.doubt > 1)
 }
 
-// missable reports whether a list may miss the customer: once any, and always one
+// countable reports whether a list may miss the customer: once any, and always one
 // that was just made.
-func (w *world) missable(s *state, i int) bool {
+func (w *world) countable(s *state, i int) bool {
 	c := s.customers[i]
 	return w.lists && c.flags&(live|carries) == live|carries && (c.flags&fresh != 0 || s.spent&spentSlip == 0)
 }

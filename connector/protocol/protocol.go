@@ -14,6 +14,7 @@ type Do string
 const (
 	Nothing      Do = "nothing"
 	Wait         Do = "wait"      // for time, for an answer, or for a plan to be approved
+	Later        Do = "later"     // look again when the time of something is over; in step for all that can be known before
 	ReadList     Do = "read list" // until the index is believed; a search for the one customer may do where it is believed
 	ReadCustomer Do = "read"      // the customer
 	Tell         Do = "person"    // has to decide; nothing is sent
@@ -106,7 +107,7 @@ func (d decision) next() Step {
 
 // works reports whether there is something to send or to read.
 func (s Step) works() bool {
-	return s.Do != Nothing && s.Do != Wait && s.Do != Approval && s.Do != Tell
+	return s.Do != Nothing && s.Do != Later && s.Do != Wait && s.Do != Approval && s.Do != Tell
 }
 
 func (f *Facts) customer(l *line) Step {
@@ -292,7 +293,7 @@ var ranks = [...]Status{Working, Unpassed, Failed, Held, InStep, Out}
 // status returns what the step makes of its payer; "" for nothing.
 func (s Step) status() Status {
 	switch s.Do {
-	case Nothing:
+	case Nothing, Later:
 		return ""
 	case Tell:
 		switch s.Reason {

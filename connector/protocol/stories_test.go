@@ -92,7 +92,7 @@ func TestACustomerThatIsFoundIsNoAnswerToTheCreate(t *testing.T) {
 	play(t, first, []chapter{
 		{"a customer was typed by hand", func(f *Facts) { f.Holders, f.Holder, f.Index.Since = Free, "c7", 20 }, ReadCustomer, "answer found", "", true},
 		{"it carries the key", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Holds: "wanted", Now: true} }, Adopt, "answer found", "", true},
-		{"it is linked, and the create may still arrive", func(f *Facts) { f.Link.Customer, f.Holders = "c7", Own }, Wait, "other create awaited", "", true},
+		{"it is linked, and the create may still arrive", func(f *Facts) { f.Link.Customer, f.Holders = "c7", Own }, Later, "other create awaited", "", false},
 		{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadList, "other create outlived", "", true},
 		{"the lists show one customer", func(f *Facts) { f.Index.Since = 40 }, Nothing, "in step", "", false},
 	})
@@ -125,7 +125,7 @@ func TestAnOldUpdateNeverStaysUnnoticed(t *testing.T) {
 		{"the newer update was answered", func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "newer", 18 }, ReadCustomer, "customer unread", "", true},
 		{"a read confirms it, and the older one may still arrive", func(f *Facts) {
 			f.Look, f.Link.Confirmed, f.Link.ConfirmedAt = Look{Seq: 19, Shows: Ours, Holds: "newer"}, "newer", 19
-		}, Wait, "older update awaited", "", true},
+		}, Later, "older update awaited", "", false},
 		{"its time is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadCustomer, "older update outlived", "", true},
 		{"it had arrived just before", func(f *Facts) { f.Look = Look{Seq: 30, Shows: Ours, Holds: "older", Now: true} }, Update, "older update arrived", "", true},
 		{"the newer values are sent again", func(f *Facts) {
@@ -180,7 +180,7 @@ func TestWhatWasReadBeforeARestoreProvesNothing(t *testing.T) {
 	g.Look = Look{Seq: 12, Shows: Ours, Holds: "wanted"}
 	play(t, g, []chapter{
 		{"the customer was read before the restore", func(*Facts) {}, ReadCustomer, "customer unread", "", true},
-		{"read again, it is as wanted", func(f *Facts) { f.Look.Seq = 21 }, Wait, "older update awaited", "", true},
+		{"read again, it is as wanted", func(f *Facts) { f.Look.Seq = 21 }, Later, "older update awaited", "", false},
 		{"read when everything must have arrived", func(f *Facts) { f.Doubt.Over, f.Look.Seq = 30, 31 }, Nothing, "in step", "", false},
 	})
 }

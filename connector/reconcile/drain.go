@@ -74,7 +74,7 @@ func (r *Reconciler) reflect(ctx context.Context, d state.OpenDelivery, res *Dra
 	c, err := r.Billing.Customer(ctx, d.BillingID)
 	if connector.FaultOf(err) == connector.FaultNotFound {
 		res.Reflected++
-		return r.Ledger.Do(ctx, func(tx *state.Tx) error { return reflectGone(tx, d, ticket) })
+		return r.Ledger.Do(ctx, func(tx *state.Tx) error { return reflectMissing(tx, d, ticket) })
 	}
 	if err != nil {
 		res.Postponed++
@@ -108,8 +108,8 @@ func reflectRead(tx *state.Tx, d state.OpenDelivery, c connector.RemoteCustomer,
 	return seen, tx.CloseDeliveries(d, connector.InboxReflected, "")
 }
 
-func reflectGone(tx *state.Tx, d state.OpenDelivery, ticket int64) error {
-	switch err := noteGone(tx, d.BillingID, ticket); {
+func reflectMissing(tx *state.Tx, d state.OpenDelivery, ticket int64) error {
+	switch err := noteMissing(tx, d.BillingID, ticket); {
 	case errors.Is(err, ErrNotYet):
 		return tx.PostponeDeliveries(d, connector.InboxReceived, backoff(d.Attempts))
 	case err != nil:

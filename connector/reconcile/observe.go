@@ -51,7 +51,7 @@ type Seen struct {
 
 // Observe writes one observation to the ledger: the index of customers, the
 // payer's link, the mandate with its history, and what needs attention. All news
-// of a customer that exists is written by it; Gone is its counterpart.
+// of a customer that exists is written by it; Missing is its counterpart.
 func Observe(tx *state.Tx, o Observation) (Seen, error) {
 	payer, err := tx.PayerByBillingID(o.CustomerID)
 	if err != nil && !errors.Is(err, state.ErrNoPayer) {
@@ -80,6 +80,11 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		}
 		if err := observeHeld(tx, payer, o); err != nil {
 			return seen, fmt.Errorf("observe what customer %s holds: %w", o.CustomerID, err)
+		}
+		if o.Pass == 0 && o.Cause != connector.CauseCreate {
+			if err := tx.LookedAt(o.CustomerID, o.Ticket); err != nil {
+				return seen, err
+			}
 		}
 	}
 	if seen.Moved, err = observeMandate(tx, payer, o); err != nil {
@@ -286,20 +291,20 @@ func shows(list []string, text string, same func(a, b string) bool) bool {
 	return text == "" || slices.ContainsFunc(list, func(shown string) bool { return same(shown, text) })
 }
 
-// settling is how long after a create was answered its customer may still be
+// readLag is how long after a create was answered its customer may still be
 // unknown to some reads: they may be answered from a copy that lags behind.
-const settling = 5 * time.Minute
+const readLag = 5 * time.Minute
 
 // ErrNotYet means that a customer which was made a moment ago is said not to
 // exist: a read may lag behind, and a later one tells.
 var ErrNotYet = errors.New("the customer was made a moment ago and cannot be read yet")
 
-// Gone notes that a GET with this ticket said a linked customer does not exist,
+// Missing notes that a GET with this ticket said a linked customer does not exist,
 // unless a newer read saw it. Nothing is ever created again in its place by
 // itself (fault F43). It fails with ErrNotYet, and notes nothing, while the
 // customer is so young that the read may lag behind.
-func Gone(tx *state.Tx, p state.Payer, ticket int64) error {
-	switch young, err := tx.MadeWithin(p, settling); {
+func Missing(tx *state.Tx, p state.Payer, ticket int64) error {
+	switch young, err := tx.MadeWithin(p, readLag); {
 	case err != nil:
 		return fmt.Errorf("look how old customer %s is: %w", p.BillingID, err)
 	case young:

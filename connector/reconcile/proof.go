@@ -27,14 +27,14 @@ import (
 // Lookup.MaxMissing is not followed up: it is told, and nothing is concluded.
 
 const (
-	maxPasses   = 6 // list passes that Settle makes before it gives up
+	maxPasses   = 6 // list passes that Believe makes before it gives up
 	maxFailures = 5 // customers in a row that may fail to be read before the service counts as down
 	enough      = 3 // customers that exist and are not listed, or are listed without what they hold, after which a list is known for what it is
 )
 
-// ErrUnsettled means that the list of customers changed with every pass, so that
+// ErrListChanges means that the list of customers changed with every pass, so that
 // nothing can be concluded from a key not being in it.
-var ErrUnsettled = errors.New("the billing service's list of customers kept changing; nothing is created before two readings of it agree")
+var ErrListChanges = errors.New("the billing service's list of customers kept changing; nothing is created before two readings of it agree")
 
 // QuarantineError means that the ledger does not know what was sent last, because
 // it was restored or its clock had been ahead, and that a request from then may
@@ -81,11 +81,11 @@ func (e *ShortListError) Error() string {
 		"see what its credentials may read, or raise guards.max_missing if they were really deleted", e.Listed, e.Lacking, e.Linked, e.Limit, nothing)
 }
 
-// Settle makes list passes until the index can be believed: two consecutive ones
+// Believe makes list passes until the index can be believed: two consecutive ones
 // that are proof and saw the same customers, both begun after a ticket and within
 // Lookup.MaxAge. It makes none when that is so already, and reports whether it made
 // any.
-func (r *Reconciler) Settle(ctx context.Context, after int64) (listed bool, err error) {
+func (r *Reconciler) Believe(ctx context.Context, after int64) (listed bool, err error) {
 	var short *ShortListError
 	began := r.Ledger.Now()
 	for made := 0; ; made++ {
@@ -98,11 +98,11 @@ func (r *Reconciler) Settle(ctx context.Context, after int64) (listed bool, err 
 			return false, &QuarantineError{Until: until, Clock: x.ClockBack.After(x.Restored)}
 		}
 		// One that was made just now is not too old, however long its reads took.
-		if !x.Settled.IsZero() && x.Since > after && (now.Sub(x.Settled) <= r.Lookup.MaxAge || !x.Settled.Before(began)) {
+		if !x.Believed.IsZero() && x.Since > after && (now.Sub(x.Believed) <= r.Lookup.MaxAge || !x.Believed.Before(began)) {
 			return made > 0, nil
 		}
 		if made == maxPasses {
-			return false, ErrUnsettled
+			return false, ErrListChanges
 		}
 		again := short != nil
 		switch err := r.Prove(ctx, began); {

@@ -105,7 +105,7 @@ func (w *world) write(tx *state.Tx, id string, r reading, ticket int64) error {
 		if err != nil {
 			return err
 		}
-		return reconcile.Gone(tx, p, ticket)
+		return reconcile.Missing(tx, p, ticket)
 	}
 	c := connector.RemoteCustomer{ID: "c-" + id, Name: r.name, ExternalData: map[string]string{"theirs": "x"}}
 	switch r.key {

@@ -476,7 +476,7 @@ func TestSettleWantsTwoListsThatAgreeAndNoneFromBeforeARestore(t *testing.T) {
 		w.billing.put(fmt.Sprint("c", i), fmt.Sprint("K", i), "", "")
 	}
 	w.billing.hide["c3"] = 1
-	if _, err := w.rec.Settle(t.Context(), 0); err != nil {
+	if _, err := w.rec.Believe(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if ids, err := w.ledger.KeyHolders(t.Context(), connector.Key{Name: "no", Value: "K3"}); err != nil || len(ids) != 1 {
@@ -484,11 +484,11 @@ func TestSettleWantsTwoListsThatAgreeAndNoneFromBeforeARestore(t *testing.T) {
 	}
 	w.do(func(tx *state.Tx) error { return tx.MarkRestored() })
 	var quarantine *reconcile.QuarantineError
-	if _, err := w.rec.Settle(t.Context(), 0); !errors.As(err, &quarantine) {
+	if _, err := w.rec.Believe(t.Context(), 0); !errors.As(err, &quarantine) {
 		t.Errorf("err = %v, want QuarantineError", err)
 	}
 	w.now = w.now.Add(16 * time.Minute)
-	if _, err := w.rec.Settle(t.Context(), 0); err != nil {
+	if _, err := w.rec.Believe(t.Context(), 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -501,7 +501,7 @@ func TestSettleGivesUpWhenTheListNeverStandsStill(t *testing.T) {
 		w.billing.put(id, id, "", "")
 		w.billing.hide[id] = i
 	}
-	if _, err := w.rec.Settle(t.Context(), 0); !errors.Is(err, reconcile.ErrUnsettled) {
-		t.Errorf("err = %v, want ErrUnsettled", err)
+	if _, err := w.rec.Believe(t.Context(), 0); !errors.Is(err, reconcile.ErrListChanges) {
+		t.Errorf("err = %v, want ErrListChanges", err)
 	}
 }

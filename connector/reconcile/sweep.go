@@ -180,7 +180,7 @@ func (r *Reconciler) look(ctx context.Context, billingID string, cause connector
 	c, err := r.Billing.Customer(ctx, billingID)
 	switch {
 	case connector.FaultOf(err) == connector.FaultNotFound:
-		return nil, Seen{}, r.Ledger.Do(ctx, func(tx *state.Tx) error { return noteGone(tx, billingID, ticket) })
+		return nil, Seen{}, r.Ledger.Do(ctx, func(tx *state.Tx) error { return noteMissing(tx, billingID, ticket) })
 	case err != nil:
 		return nil, Seen{}, fmt.Errorf("read customer %s: %w", billingID, err)
 	}
@@ -192,8 +192,8 @@ func (r *Reconciler) look(ctx context.Context, billingID string, cause connector
 	return &c, seen, err
 }
 
-// noteGone notes that a customer does not exist, whether it is ours or not.
-func noteGone(tx *state.Tx, billingID string, ticket int64) error {
+// noteMissing notes that a customer does not exist, whether it is ours or not.
+func noteMissing(tx *state.Tx, billingID string, ticket int64) error {
 	p, err := tx.PayerByBillingID(billingID)
 	if errors.Is(err, state.ErrNoPayer) {
 		_, err = tx.ForgetRemote(billingID, ticket)
@@ -202,5 +202,5 @@ func noteGone(tx *state.Tx, billingID string, ticket int64) error {
 	if err != nil {
 		return err
 	}
-	return Gone(tx, p, ticket)
+	return Missing(tx, p, ticket)
 }

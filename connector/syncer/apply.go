@@ -36,7 +36,7 @@ const (
 // then signing links. The plan may be older than this run, so the index must
 // still be trustworthy.
 func (r *run) apply(ctx context.Context) error {
-	if err := r.settleIndex(ctx, r.plan.Creates); err != nil {
+	if err := r.believeIndex(ctx, r.plan.Creates); err != nil {
 		return err
 	}
 	if err := r.walk(ctx, walk{stage: "send", lane: state.LaneCustomer, pending: true, do: r.applyCustomer}); err != nil {
@@ -69,6 +69,13 @@ func (r *run) resume(ctx context.Context) error {
 		return err
 	}
 	if err := r.readBack(ctx, missing); err != nil { // a read may have lagged behind, or somebody put the customer back
+		return err
+	}
+	outlived, err := r.Ledger.Outlived(ctx, r.conn.Name, verifySingles)
+	if err != nil {
+		return err
+	}
+	if err := r.readBack(ctx, outlived); err != nil { // it shows what became of updates that can arrive no more
 		return err
 	}
 	return r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, do: r.applyLink})
@@ -293,9 +300,9 @@ func (r *run) applyCustomer(ctx context.Context, c state.Change) error {
 	}
 }
 
-// settleFault writes what a failed call means for its change. It returns the
+// requestFailed writes what a failed call means for its change. It returns the
 // error when it concerns more than this record.
-func (r *run) settleFault(ctx context.Context, c state.Change, err error) error {
+func (r *run) requestFailed(ctx context.Context, c state.Change, err error) error {
 	switch connector.FaultOf(err) {
 	case connector.FaultRejected:
 		if err := r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, whyRefused(err)); err != nil {
@@ -303,7 +310,7 @@ func (r *run) settleFault(ctx context.Context, c state.Change, err error) error 
 		}
 		return refusedAlike(c, err)
 	case connector.FaultUnknown:
-		return errors.Join(err, r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, ""))
+		return errors.Join(err, r.leaveUnknown(ctx, c, ""))
 	}
 	return err // nothing happened: the frozen bytes wait for the next run
 }
@@ -321,6 +328,10 @@ func (r *run) closeWith(ctx context.Context, c state.Change, to connector.Change
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		return tx.CloseWith(r.id, c, to, reason, detail)
 	})
+}
+
+func (r *run) leaveUnknown(ctx context.Context, c state.Change, detail string) error {
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.LeaveUnknown(r.id, c, detail) })
 }
 
 func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
@@ -401,7 +412,7 @@ func (r *run) fetch(ctx context.Context, id string) (connector.RemoteCustomer, i
 // that was made a moment ago waits.
 func (r *run) missing(ctx context.Context, c state.Change, ticket int64) error {
 	err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if err := reconcile.Gone(tx, c.Payer, ticket); err != nil {
+		if err := reconcile.Missing(tx, c.Payer, ticket); err != nil {
 			return err
 		}
 		return tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonCustomerMissing, "")
@@ -427,12 +438,12 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 		return err
 	}
 	switch step := protocol.Customer(f); step.Do {
-	case protocol.Update, protocol.Nothing:
+	case protocol.Update, protocol.Nothing, protocol.Later:
 		return r.merge(ctx, c, *fetched)
 	case protocol.Tell:
 		return r.hold(ctx, c, protocol.LinkState(f), step.Reason)
 	}
-	return nil // it waits
+	return nil // it cannot be read yet
 }
 
 // gatherUpdate gathers what is known of a payer whose customer was read for an update that
@@ -502,7 +513,7 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 	if err == nil || connector.FaultOf(err) == connector.FaultNotFound { // a read tells which customer there is, if any
 		return r.confirmUpdate(ctx, c, fetched)
 	}
-	return r.settleFault(ctx, c, err)
+	return r.requestFailed(ctx, c, err)
 }
 
 // confirmUpdate reads the customer after an update: what is ours must be as
@@ -512,7 +523,7 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
 	after, err := r.observe(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c, connector.CauseUpdate)
 	if err != nil {
-		return errors.Join(err, r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, ""))
+		return errors.Join(err, r.leaveUnknown(ctx, c, ""))
 	}
 	if after == nil {
 		return nil
@@ -537,17 +548,17 @@ func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connecto
 // before that is said.
 func (r *run) notShown(ctx context.Context, c state.Change, before, after connector.RemoteCustomer) error {
 	if c.Attempts+1 < updateTries && bytes.Equal(before.Raw, after.Raw) {
-		return r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, "The billing service took the update and does not show it yet. It is looked at again.")
+		return r.leaveUnknown(ctx, c, "The billing service took the update and does not show it yet. It is looked at again.")
 	}
 	paths, err := r.Billing.NotShown(after.Raw, c.Wanted, r.conn.Mapping.Own())
 	if err != nil || len(paths) == 0 {
 		return r.closeOverwritten(ctx, c, "The billing service does not show what was just sent.")
 	}
-	return r.closeOverwritten(ctx, c, fmt.Sprintf("The billing service does not show what was just sent: %s.%s", joinPaths(paths), settledBy(paths)))
+	return r.closeOverwritten(ctx, c, fmt.Sprintf("The billing service does not show what was just sent: %s.%s", joinPaths(paths), spelledBy(paths)))
 }
 
-// settledBy names the settings that say how the service spells the fields.
-func settledBy(paths []string) string {
+// spelledBy names the settings that say how the service spells the fields.
+func spelledBy(paths []string) string {
 	var settings []string
 	for _, at := range []struct{ prefix, setting string }{
 		{"people", "billing.dialect.person_fields"}, {"addresses", "billing.dialect.address_fields"}, {"externalData", "billing.dialect.external_data"},

@@ -116,7 +116,7 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 		case step.Do == protocol.ReadList && looked:
 			return nil
 		case step.Do == protocol.ReadList:
-			if proof, err := r.settleAfter(ctx, k.over); err != nil || !proof {
+			if proof, err := r.believeAfter(ctx, k.over); err != nil || !proof {
 				return err
 			}
 		case step.Do == protocol.Replay, step.Do == protocol.Create:
@@ -206,15 +206,15 @@ func (r *run) tellWaiting(ctx context.Context, c state.Change, reason connector.
 	})
 }
 
-// settleAfter settles the index for what can arrive no more since a ticket, one worker at
+// believeAfter sees to it that the index is believed since later than a ticket, one worker at
 // a time: the others find it done, or find that there is no proof to be had in this run.
-func (r *run) settleAfter(ctx context.Context, ticket int64) (proof bool, err error) {
-	r.settling.Lock()
-	defer r.settling.Unlock()
+func (r *run) believeAfter(ctx context.Context, ticket int64) (proof bool, err error) {
+	r.believing.Lock()
+	defer r.believing.Unlock()
 	if r.noProof != nil {
 		return false, nil
 	}
-	if _, err := r.Reconciler.Settle(ctx, ticket); err != nil {
+	if _, err := r.Reconciler.Believe(ctx, ticket); err != nil {
 		return false, r.without(err)
 	}
 	return true, r.noteBelieved(ctx)
@@ -245,7 +245,7 @@ type attempt struct {
 func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 	made, err := r.Billing.CreateCustomer(ctx, a.body)
 	if err != nil {
-		return errors.Join(r.settleCreate(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))
+		return errors.Join(r.createFailed(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))
 	}
 	key := c.Payer.Key
 	if carried, has := made.ExternalData[key.Name]; has && carried != key.Value {
@@ -287,18 +287,18 @@ func (r *run) end(ctx context.Context, c state.Change, a state.Attempt, err erro
 	})
 }
 
-// settleCreate writes what a failed create means. A refusal is about this
+// createFailed writes what a failed create means. A refusal is about this
 // attempt alone: while an earlier one may have made the customer, the outcome
 // stays unknown. An endpoint that does not exist is nobody's record's fault.
-func (r *run) settleCreate(ctx context.Context, c state.Change, a attempt, err error) error {
+func (r *run) createFailed(ctx context.Context, c state.Change, a attempt, err error) error {
 	var remote *connector.RemoteError
 	switch {
 	case errors.As(err, &remote) && (remote.Status == http.StatusNotFound || remote.Status == http.StatusMethodNotAllowed):
 		return fmt.Errorf("the billing service takes no customers at this address: %w", err)
 	case connector.FaultOf(err) == connector.FaultRejected && !a.alone:
-		return r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, "")
+		return r.leaveUnknown(ctx, c, "")
 	}
-	return r.settleFault(ctx, c, err)
+	return r.requestFailed(ctx, c, err)
 }
 
 // record writes a definite answer; an answer that names another payer's customer, or

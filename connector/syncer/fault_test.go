@@ -252,7 +252,7 @@ func TestAFailedReadBackHidesNothingThatAnotherProcessFound(t *testing.T) {
 		}
 		p := w.payer("A1")
 		w.clock.advance(10 * time.Minute)
-		if err := w.ledger.Do(context.Background(), func(tx *state.Tx) error { return reconcile.Gone(tx, p, ticket) }); err != nil {
+		if err := w.ledger.Do(context.Background(), func(tx *state.Tx) error { return reconcile.Missing(tx, p, ticket) }); err != nil {
 			t.Error(err)
 		}
 		return c, &connector.RemoteError{Op: "get customer", Fault: connector.FaultUnavailable}

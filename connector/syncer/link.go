@@ -133,7 +133,7 @@ func (r *run) lookForLost(ctx context.Context, c state.Change) error {
 		}
 		return r.closeKnown(ctx, c, f)
 	}
-	return errors.Join(err, r.closeWith(ctx, c, connector.ChangeUnknown, connector.ReasonOutcomeUnknown, ""))
+	return errors.Join(err, r.leaveUnknown(ctx, c, ""))
 }
 
 // closeKnown closes a request for a payer who has a mandate. When it waits for a

@@ -34,7 +34,7 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if err != nil {
 		return state.Plan{}, err
 	}
-	if err := r.settleIndex(ctx, unlinked); err != nil {
+	if err := r.believeIndex(ctx, unlinked); err != nil {
 		return state.Plan{}, err
 	}
 	if err := r.planAll(ctx); err != nil {
@@ -72,7 +72,7 @@ func (r *run) planAll(ctx context.Context) error {
 	return err
 }
 
-// settleIndex makes the index of the service's customers proof before it is
+// believeIndex makes the index of the service's customers proof before it is
 // concluded from it that n customers do not exist. What the list shows may be a day
 // old, so a second look follows unless this very run has listed: one more list pass,
 // or, where that would take many pages for a few customers, a search for each of
@@ -80,13 +80,13 @@ func (r *run) planAll(ctx context.Context) error {
 //
 // Where there is no proof, it is remembered in noProof: nothing new is planned, and
 // everybody who has a customer is served all the same.
-func (r *run) settleIndex(ctx context.Context, n int) error {
+func (r *run) believeIndex(ctx context.Context, n int) error {
 	if n == 0 || r.noProof != nil {
 		return nil
 	}
 	r.progress("list", 0, 0)
 	began := r.Ledger.Now()
-	listed, err := r.Reconciler.Settle(ctx, 0)
+	listed, err := r.Reconciler.Believe(ctx, 0)
 	switch {
 	case err != nil:
 		return r.without(err)
@@ -136,7 +136,7 @@ func (r *run) without(err error) error {
 		return nil
 	}
 	err = fmt.Errorf("look for customers that exist already: %w", err)
-	if errors.As(err, &short) || errors.Is(err, reconcile.ErrUnsettled) {
+	if errors.As(err, &short) || errors.Is(err, reconcile.ErrListChanges) {
 		r.noProof = err
 		return nil
 	}
@@ -374,7 +374,7 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, res mapping.Resul
 		}
 		step := protocol.Customer(k.facts)
 		if step.Do == protocol.ReadList && !looked && r.id != 0 { // a forecast asks the ledger alone
-			if _, err := r.settleAfter(ctx, k.over); err != nil {
+			if _, err := r.believeAfter(ctx, k.over); err != nil {
 				return d, err
 			}
 			continue
@@ -421,7 +421,7 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 		return plan, r.setPlan(ctx, plan, plan.State)
 	}
 	if plan.Limits == "" {
-		return plan, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.PassGuards(plan.ID) })
+		return plan, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveWithinLimits(plan.ID) })
 	}
 	if r.opts.Approve == nil {
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)

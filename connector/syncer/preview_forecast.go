@@ -96,14 +96,14 @@ func (f *forecast) decidePage(ctx context.Context, page []state.StoredRecord) ([
 	return decisions, group.Wait()
 }
 
-// foreseeOne says what the next plan would decide. What is settled already is not
+// foreseeOne says what the next plan would decide. What is up to date already is not
 // planned again, and a customer in flight not before its answer.
 func (f *forecast) foreseeOne(ctx context.Context, r state.StoredRecord) (state.Decision, error) {
 	if r.InFlight {
 		return state.Decision{SourceID: r.Record.SourceID, Verdict: r.Verdict}, nil
 	}
 	d, err := f.decide(ctx, r.Candidate)
-	if r.Settled {
+	if r.UpToDate {
 		d.Customer, d.Link = nil, false
 	}
 	return d, err

@@ -37,12 +37,12 @@ func (r *run) pull(ctx context.Context) error {
 	r.proof = proof
 	full := since.IsZero()
 	if full {
-		if err := r.guardMissing(ctx); err != nil {
+		if err := r.guardUnseen(ctx); err != nil {
 			return err
 		}
 	}
 	if full && !r.conn.Info.Snapshot && !r.conn.Info.Partial {
-		if err := r.takeMissing(ctx); err != nil {
+		if err := r.takeUnseen(ctx); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (r *run) finishPull(tx *state.Tx, full bool, proof connector.Proof) error {
 		}
 	}
 	if full {
-		if err := tx.EndMissing(r.conn.Name); err != nil {
+		if err := tx.EndUnseen(r.conn.Name); err != nil {
 			return err
 		}
 	}
@@ -110,7 +110,7 @@ func (r *run) since(ctx context.Context) (time.Time, error) {
 	if r.conn.Info.Snapshot || r.opts.Kind == connector.RunBackfill {
 		return time.Time{}, nil
 	}
-	if held, err := r.Ledger.MissingHeld(ctx, r.conn.Name); err != nil || held {
+	if held, err := r.Ledger.UnseenHeld(ctx, r.conn.Name); err != nil || held {
 		return time.Time{}, err
 	}
 	position, err := r.Ledger.Cursor(ctx, r.conn.Name, stream)
@@ -131,12 +131,12 @@ func (r *run) since(ctx context.Context) (time.Time, error) {
 	return since, nil
 }
 
-// guardMissing brings the run to a standstill when a reading of everything shows far
+// guardUnseen brings the run to a standstill when a reading of everything shows far
 // fewer of the known records than the guards allow: a permission, a filter or an
 // export without rows is the likelier reason (fault F45). They are let go when a
 // person has approved exactly these, or does so now.
-func (r *run) guardMissing(ctx context.Context) error {
-	unseen, known, err := r.Ledger.MissingCount(ctx, r.conn.Name, r.id)
+func (r *run) guardUnseen(ctx context.Context) error {
+	unseen, known, err := r.Ledger.UnseenCount(ctx, r.conn.Name, r.id)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (r *run) guardMissing(ctx context.Context) error {
 	}
 	var plan state.Plan
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		plan, err = tx.HoldMissing(r.id, r.conn.Name, r.conn.Mapping.Version(), unseen, limits)
+		plan, err = tx.HoldUnseen(r.id, r.conn.Name, r.conn.Mapping.Version(), unseen, limits)
 		return err
 	}); err != nil {
 		return err
@@ -171,11 +171,11 @@ func (r *run) guardMissing(ctx context.Context) error {
 	return nil
 }
 
-// takeMissing takes the records that a complete reading of everything no longer
+// takeUnseen takes the records that a complete reading of everything no longer
 // shows for deleted.
-func (r *run) takeMissing(ctx context.Context) error {
+func (r *run) takeUnseen(ctx context.Context) error {
 	for {
-		gone, err := r.Ledger.MissingRecords(ctx, r.conn.Name, r.id, planPage)
+		gone, err := r.Ledger.UnseenRecords(ctx, r.conn.Name, r.id, planPage)
 		if err != nil || len(gone) == 0 {
 			return err
 		}

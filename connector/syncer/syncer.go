@@ -174,10 +174,10 @@ type run struct {
 
 	claims map[connector.Key]int // a forecast: how many records would have each key; nil for what the ledger says
 
-	looked   bool            // the list was read since creates without an answer were sent
-	settling sync.Mutex      // held while the index is settled for a replay
-	mu       sync.Mutex      // guards made
-	made     map[string]bool // source ids of payers whose customer this run created
+	looked    bool            // the list was read since creates without an answer were sent
+	believing sync.Mutex      // held while the list is read until it is believed
+	mu        sync.Mutex      // guards made
+	made      map[string]bool // source ids of payers whose customer this run created
 }
 
 // letGo is how long a process that has just closed its run, or is about to open
@@ -390,7 +390,7 @@ func outcomeOf(err error) connector.RunOutcome {
 	case errors.As(err, &refused):
 		return connector.RunIncomplete
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, reconcile.ErrUnsettled), errors.As(err, &quarantine), errors.As(err, &short), errors.As(err, &stands):
+		errors.Is(err, reconcile.ErrListChanges), errors.As(err, &quarantine), errors.As(err, &short), errors.As(err, &stands):
 		return connector.RunIncomplete
 	}
 	switch connector.FaultOf(err) {
