@@ -6,23 +6,18 @@
 //
 // # Link state of a payer
 //
-// A payer is one source record that the mapping includes. Its link says how it
-// relates to a customer of the billing service.
+// A payer is one source record that the mapping includes. Its link says, in one word for
+// people, how it relates to a customer of the billing service:
 //
-//	          create frozen          answer confirmed by a read
-//	new ───────────────────▶ creating ───────────────────▶ linked
-//	 │                          │                            │
-//	 │ key found, GET agrees    │ answer carries another key │ 404, or gone
-//	 │ (adoption)               ▼                            ▼ from a full list
-//	 ├──────────▶ linked     conflict                     missing
-//	 │                          ▲
-//	 │ key found twice          │
-//	 └──────────────────────────┘
+//	new       nothing is known of a customer, and nothing stands in the way of one
+//	creating  a create was sent, and no read has shown its customer with the key yet
+//	linked    a read has shown the customer with the key, and nobody else has it
+//	conflict  the key is doubled, another's, or off the customer
+//	missing   a read says that the customer does not exist
+//	held      there is no customer, and a person has to decide
 //
-// held stands beside every state but linked: the payer waits for a person (a
-// likeness to confirm, a key two records share) and nothing is sent for it.
-// Nothing leaves conflict, missing or held without a change of the facts or a
-// person's word.
+// Nothing is decided by it: protocol/README.md has every arrow, printed from the tables
+// that do decide.
 //
 // # State of a change
 //
@@ -31,10 +26,16 @@
 // definite.
 //
 //	pending ──freeze──▶ frozen ──answer 2xx──▶ done
-//	   │                  │ ▲ ──answer 4xx──▶ failed
-//	   │ newer plan       │ │ replay
-//	   ▼        no answer ▼ │
-//	 void               unknown ──no replay is safe──▶ held
+//	   │  ▲               │ ▲ ──answer 4xx──▶ failed
+//	   │  └─certainly not─┤ │ replay
+//	   │       sent       ▼ │
+//	   │    no answer: unknown ──found──▶ done
+//	   │                    │  └──too often, and looked for──▶ held
+//	   │ newer plan         │ nobody wants it, and looked for
+//	   └──────▶ void ◀──────┘
+//
+// A pending change is held, too, when what is read right before it is sent is for a
+// person to decide.
 //
 // # Status of a mandate
 //

@@ -219,7 +219,7 @@ func (tx *Tx) SetShown(p Payer, applied bool) error {
 	if applied {
 		shows = p.AppliedHash
 	}
-	if shows == p.Shows && shows == "" {
+	if shows == "" && p.Shows == "" {
 		return nil
 	}
 	if err := tx.exec(`UPDATE payers SET shows = ?1, shown_at = (SELECT ticket FROM ledger), confirmed_at = CASE ?1 WHEN '' THEN confirmed_at ELSE (SELECT ticket FROM ledger) END
