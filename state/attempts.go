@@ -33,7 +33,7 @@ const (
 func (tx *Tx) beginAttempt(c Change) (Attempt, error) {
 	a := Attempt{}
 	var err error
-	if a.Ticket, err = tx.Ticket(); err != nil {
+	if a.Ticket, err = tx.nextTicket(); err != nil {
 		return a, err
 	}
 	customer := c.Payer.BillingID
@@ -53,14 +53,10 @@ func (tx *Tx) beginAttempt(c Change) (Attempt, error) {
 // that is answered when a later one of its customer has left already has not ended: which
 // of the two took effect last is not known.
 func (tx *Tx) EndAttempt(a Attempt, end AttemptEnd) error {
-	ticket, err := tx.Ticket()
-	if err != nil {
-		return err
-	}
-	if err := tx.exec(`UPDATE attempts SET ended = ?1, end_ticket = ?2 WHERE attempt_id = ?3 AND ended = ''
+	if err := tx.exec(`UPDATE attempts SET ended = ?1, end_ticket = (SELECT ticket FROM ledger) WHERE attempt_id = ?2 AND ended = ''
 		AND (?1 <> 'answered' OR action = 'create' OR action = 'link' OR NOT EXISTS (
 		  SELECT 1 FROM attempts n WHERE n.billing_id = attempts.billing_id AND n.attempt_id > attempts.attempt_id AND (n.action = 'adopt' OR n.action = 'update')))`,
-		end, ticket, a.ID); err != nil {
+		end, a.ID); err != nil {
 		return fmt.Errorf("note the end of attempt %d: %w", a.ID, err)
 	}
 	return nil

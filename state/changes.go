@@ -276,13 +276,7 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 // CloseDone closes a customer's change as done: what it wanted is now what the
 // customer holds of us.
 func (tx *Tx) CloseDone(run int64, c Change) error {
-	if err := errors.Join(tx.CloseWith(run, c, connector.ChangeDone, "", ""), tx.SetApplied(c.Payer, c.Wanted)); err != nil {
-		return err
-	}
-	if c.Action == connector.ActionCreate {
-		return tx.Answered(c.Payer)
-	}
-	return nil
+	return errors.Join(tx.CloseWith(run, c, connector.ChangeDone, "", ""), tx.setApplied(c.Payer, c.Wanted, c.Action == connector.ActionCreate))
 }
 
 // CloseConfirmed closes an update that a read has confirmed. foreign are the fields
@@ -444,16 +438,25 @@ const Arrival = 15 * time.Minute
 // started later, in every process that shares the ledger. With it is noted which
 // requests can arrive no more by now, so that a read with this ticket shows what
 // became of them.
-func (tx *Tx) Ticket() (ticket int64, err error) {
-	arrived := stamp(tx.now.Add(-Arrival))
+func (tx *Tx) Ticket() (int64, error) {
+	ticket, err := tx.nextTicket()
+	if err != nil {
+		return 0, err
+	}
+	if err := tx.exec("UPDATE attempts SET over = ? WHERE ended = '' AND over = 0 AND (sent_at <= ? OR action = 'link')", ticket-1, stamp(tx.now.Add(-Arrival))); err != nil {
+		return 0, fmt.Errorf("note which requests can arrive no more: %w", err)
+	}
+	return ticket, nil
+}
+
+// nextTicket gives out a ticket, and notes a restore that it is the first after, or when
+// everything sent before one must have arrived.
+func (tx *Tx) nextTicket() (ticket int64, err error) {
 	if err := tx.row([]any{&ticket}, `UPDATE ledger SET ticket = ticket + 1, doubt_of = restored_at,
 		doubt = CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END,
 		doubt_over = CASE WHEN restored_at IS NOT doubt_of THEN 0 WHEN doubt > 0 AND doubt_over = 0 AND restored_at <= ? THEN ticket ELSE doubt_over END
-		RETURNING ticket`, arrived); err != nil {
-		return 0, fmt.Errorf("take a read ticket: %w", err)
-	}
-	if err := tx.exec("UPDATE attempts SET over = ? WHERE ended = '' AND over = 0 AND (sent_at <= ? OR action = 'link')", ticket-1, arrived); err != nil {
-		return 0, fmt.Errorf("note which requests can arrive no more: %w", err)
+		RETURNING ticket`, stamp(tx.now.Add(-Arrival))); err != nil {
+		return 0, fmt.Errorf("take a ticket: %w", err)
 	}
 	return ticket, nil
 }

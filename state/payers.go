@@ -182,9 +182,12 @@ func (tx *Tx) SetLinkState(connection, sourceID string, to connector.LinkState) 
 	return n > 0, err
 }
 
-// SetSeen records that a read has shown the customer of a payer with its key.
-func (tx *Tx) SetSeen(p Payer) error {
-	return tx.exec("UPDATE payers SET seen_at = (SELECT max(ticket, 1) FROM ledger) WHERE connection = ? AND source_id = ? AND seen_at = 0", p.Connection, p.SourceID)
+// SetConfirmed records that a read has shown the payer's customer with its key, and reports
+// whether its link is linked for the first time, or again.
+func (tx *Tx) SetConfirmed(p Payer) (moved bool, err error) {
+	n, err := tx.count(`UPDATE payers SET link_state = 'linked', seen_at = CASE seen_at WHEN 0 THEN (SELECT max(ticket, 1) FROM ledger) ELSE seen_at END, updated_at = ?
+		WHERE connection = ? AND source_id = ? AND link_state <> 'linked'`, stamp(tx.now), p.Connection, p.SourceID)
+	return n > 0, err
 }
 
 // SetMandate makes id the payer's current mandate.
@@ -193,15 +196,22 @@ func (tx *Tx) SetMandate(connection, sourceID, id string) error {
 		id, stamp(tx.now), connection, sourceID, id)
 }
 
-// SetApplied records what the customer holds of us, as an answer or a read has shown.
+// SetApplied records what the customer holds of us, as a read has shown.
 func (tx *Tx) SetApplied(p Payer, applied connector.Customer) error {
+	return tx.setApplied(p, applied, false)
+}
+
+// setApplied is SetApplied; answered says that it was the answer to a create that said so,
+// and that no read has.
+func (tx *Tx) setApplied(p Payer, applied connector.Customer, answered bool) error {
 	plain, err := json.Marshal(applied)
 	if err != nil {
 		return err
 	}
-	return tx.exec(`UPDATE payers SET applied = ?1, applied_hash = ?2, shows = ?2, shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger), updated_at = ?3
+	return tx.exec(`UPDATE payers SET applied = ?1, applied_hash = ?2, shows = ?2, updated_at = ?3,
+		shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger), answered_at = CASE WHEN ?6 THEN (SELECT ticket FROM ledger) ELSE answered_at END
 		WHERE connection = ?4 AND source_id = ?5`,
-		tx.l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), applied.Hash(), stamp(tx.now), p.Connection, p.SourceID)
+		tx.l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), applied.Hash(), stamp(tx.now), p.Connection, p.SourceID, answered)
 }
 
 // SetHeld records that a read showed the customer to hold this of us, and SetShown whether
@@ -237,13 +247,9 @@ func (tx *Tx) lookAgain(p Payer) error {
 }
 
 // Answered notes that something which changed the customer was answered just now: what
-// was read before shows it no more.
+// was read before shows it no more, and reads that begin from now on have later tickets.
 func (tx *Tx) Answered(p Payer) error {
-	ticket, err := tx.Ticket()
-	if err != nil {
-		return err
-	}
-	return tx.exec("UPDATE payers SET answered_at = ? WHERE connection = ? AND source_id = ?", ticket, p.Connection, p.SourceID)
+	return tx.exec("UPDATE payers SET answered_at = (SELECT ticket FROM ledger) WHERE connection = ? AND source_id = ?", p.Connection, p.SourceID)
 }
 
 // Topic says which side of a payer needs attention. Each has one row at most.

@@ -155,7 +155,7 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 // answer to a create is not such a read: the service may answer from memory
 // with a customer that is long gone (fault F08).
 func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
-	if cause == connector.CauseCreate {
+	if cause == connector.CauseCreate || p.Seen && p.LinkState == connector.LinkLinked { // it was said before
 		return nil
 	}
 	if holders, err := tx.KeyCount(p.Key); err != nil || holders > 1 {
@@ -164,7 +164,7 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	if taken, err := tx.KeyTaken(p); err != nil || taken {
 		return errors.Join(err, conflict(tx, p, connector.ReasonOtherKey))
 	}
-	moved, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkLinked)
+	moved, err := tx.SetConfirmed(p)
 	if err != nil || !moved {
 		return err
 	}
@@ -172,8 +172,6 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 		if _, err := tx.ReplanRecord(p.Connection, p.SourceID); err != nil {
 			return err
 		}
-	} else if err := tx.SetSeen(p); err != nil {
-		return err
 	}
 	if err := tx.ClearAttention(p.Connection, p.SourceID, state.TopicLink,
 		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown); err != nil {
