@@ -71,12 +71,27 @@ func (tx *Tx) LookedFor(c Change) error {
 	return nil
 }
 
-// LookedAt notes that a read of a customer with this ticket has shown what became of
-// all that could arrive no more when it began.
-func (tx *Tx) LookedAt(billingID string, ticket int64) error {
-	if err := tx.exec("UPDATE attempts SET ended = ?, end_ticket = ? WHERE billing_id = ? AND ended = '' AND action <> 'create' AND over > 0 AND over < ?",
-		AttemptLooked, ticket, billingID, ticket); err != nil {
-		return fmt.Errorf("note the end of the requests to customer %s: %w", billingID, err)
+// LookedAt notes that a read of a payer's customer with this ticket has shown what became
+// of all that could arrive no more when it began. An update with other values among them may
+// have left something that a look does not compare, where it showed what was applied: then
+// that counts as shown no more, and the next plan compares the whole.
+func (tx *Tx) LookedAt(p Payer, ticket int64, applied bool) error {
+	const outlived = "a.billing_id = ?1 AND a.ended = '' AND a.action <> 'create' AND a.over > 0 AND a.over < ?2"
+	n := int64(0)
+	var err error
+	if applied {
+		n, err = tx.count(`UPDATE payers SET shows = '', confirmed_at = 0 WHERE connection = ?3 AND source_id = ?4 AND EXISTS (
+			SELECT 1 FROM attempts a JOIN changes c ON c.change_id = a.change_id WHERE `+outlived+` AND c.lane = 'customer' AND c.wanted_hash <> payers.applied_hash)`,
+			p.BillingID, ticket, p.Connection, p.SourceID)
+	}
+	if err == nil {
+		err = tx.exec("UPDATE attempts AS a SET ended = 'looked', end_ticket = ?2 WHERE "+outlived, p.BillingID, ticket)
+	}
+	if err == nil && n > 0 {
+		err = tx.lookAgain(p)
+	}
+	if err != nil {
+		return fmt.Errorf("note the end of the requests to customer %s: %w", p.BillingID, err)
 	}
 	return nil
 }

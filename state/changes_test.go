@@ -132,27 +132,6 @@ func TestFreezeCreateRefuses(t *testing.T) {
 	}
 }
 
-// The schema itself refuses a second live payer with one key, whoever asks.
-//
-// covers S1
-func TestOneKeyHasOneLivePayer(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	run := d.run(acme)
-	d.freeze(run, d.planCreate(run, acme, "c1"), "{}")
-	d.planCreate(run, acme, "c2")
-	err := d.Do(t.Context(), func(tx *Tx) error {
-		if err := tx.exec("UPDATE payers SET key_value = 'c1' WHERE source_id = 'c2'"); err != nil {
-			return err
-		}
-		_, err := tx.SetLinkState(acme, "c2", connector.LinkCreating)
-		return err
-	})
-	if err == nil {
-		t.Error("two payers are being created with one key")
-	}
-}
-
 // covers S2
 func TestACustomerIsLinkedToOnePayer(t *testing.T) {
 	t.Parallel()

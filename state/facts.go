@@ -36,7 +36,7 @@ const (
 const (
 	// isMissing: the newest read said that the customer does not exist.
 	isMissing = "EXISTS (SELECT 1 FROM remote_customers g WHERE g.billing_id = p.billing_id AND g.digest = '')"
-	// isUnconfirmed: no read has shown the customer with its key yet.
+	// isUnconfirmed: no read has told yet whether the customer is there with its key.
 	isUnconfirmed = "(p.billing_id IS NOT NULL AND p.seen_at = 0)"
 	// inOrder: reads have shown the customer with its key, and nobody else with it.
 	inOrder = `(p.seen_at > 0 AND (SELECT count(*) = 1 AND min(t.billing_id) = p.billing_id FROM remote_traits t
@@ -79,7 +79,7 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 	}
 	f.Look = protocol.Look{Seq: r.ticket.Int64, Since: r.shown.Int64, Holds: r.shows.String}
 	var err error
-	if f.Look.Shows, err = r.look(p.Key); err != nil {
+	if f.Look.Shows, err = r.look(p); err != nil {
 		return f, fmt.Errorf("read what customer %s carries: %w", p.BillingID, err)
 	}
 	switch {
@@ -111,8 +111,9 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 	return f, nil
 }
 
-// look says what the newest read showed of the customer's key.
-func (r *factRow) look(key connector.Key) (protocol.Shows, error) {
+// look says what the newest read showed of the customer's key. A new customer that shows
+// nothing at all may come to show it.
+func (r *factRow) look(p Payer) (protocol.Shows, error) {
 	switch {
 	case !r.ticket.Valid:
 		return protocol.Unseen, nil
@@ -125,8 +126,12 @@ func (r *factRow) look(key connector.Key) (protocol.Shows, error) {
 	if err := json.Unmarshal([]byte(r.pairs.String), &pairs); err != nil {
 		return protocol.Unseen, err
 	}
-	if _, has := pairs[key.Name]; has {
+	_, has := pairs[p.Key.Name]
+	switch {
+	case has:
 		return protocol.OtherKey, nil
+	case !p.Seen && len(pairs) == 0:
+		return protocol.NotYet, nil
 	}
 	return protocol.NoKey, nil
 }

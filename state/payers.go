@@ -19,7 +19,7 @@ type Payer struct {
 	Key         connector.Key
 	BillingID   string              // "" while there is none
 	LinkState   connector.LinkState // for people: how the payer relates to its customer
-	Seen        bool                // a read has shown the customer with its key
+	Seen        bool                // a read has told whether the customer is there with its key
 	AppliedHash string              // hash of Applied; "" for nil
 	Applied     *connector.Customer // what the customer last held of us, for all that is known; nil for nothing
 	Shows       string              // hash of what of ours the newest read showed; "" for anything else
@@ -190,6 +190,23 @@ func (tx *Tx) SetConfirmed(p Payer) (moved bool, err error) {
 	return n > 0, err
 }
 
+// TakeBack takes back what was told of a payer's link that a read has shown to be whole, and
+// makes the next plan look at what was held back meanwhile.
+func (tx *Tx) TakeBack(p Payer) error {
+	n, err := tx.clearAttention(p.Connection, p.SourceID, TopicLink,
+		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing)
+	if err == nil && (n > 0 || p.LinkState != connector.LinkCreating) {
+		_, err = tx.ReplanRecord(p.Connection, p.SourceID)
+	}
+	return errors.Join(err, tx.ClearAttention(p.Connection, p.SourceID, TopicLink, connector.ReasonOutcomeUnknown))
+}
+
+// setSeen records that a read has told how the payer's customer stands.
+func (tx *Tx) setSeen(p Payer) error {
+	return tx.exec("UPDATE payers SET seen_at = (SELECT max(ticket, 1) FROM ledger) WHERE connection = ? AND source_id = ? AND seen_at = 0 AND billing_id IS NOT NULL",
+		p.Connection, p.SourceID)
+}
+
 // SetMandate makes id the payer's current mandate.
 func (tx *Tx) SetMandate(connection, sourceID, id string) error {
 	return tx.exec("UPDATE payers SET mandate_id = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND mandate_id IS DISTINCT FROM ?",
@@ -281,6 +298,11 @@ func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason conn
 // ClearAttention removes a topic's row when it gives one of the reasons, or any
 // reason when none are named.
 func (tx *Tx) ClearAttention(connection, sourceID string, topic Topic, reasons ...connector.Reason) error {
+	_, err := tx.clearAttention(connection, sourceID, topic, reasons...)
+	return err
+}
+
+func (tx *Tx) clearAttention(connection, sourceID string, topic Topic, reasons ...connector.Reason) (int64, error) {
 	query, args := "DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", []any{connection, sourceID, topic}
 	if len(reasons) > 0 {
 		query += " AND reason IN (?" + strings.Repeat(", ?", len(reasons)-1) + ")"
@@ -288,5 +310,5 @@ func (tx *Tx) ClearAttention(connection, sourceID string, topic Topic, reasons .
 	for _, r := range reasons {
 		args = append(args, r)
 	}
-	return tx.exec(query, args...)
+	return tx.count(query, args...)
 }

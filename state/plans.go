@@ -34,6 +34,7 @@ type Decision struct {
 	LinkState   connector.LinkState // "" leaves the payer's link as it is
 	Topic       Topic               // of Reason
 	Contested   bool                // another record has the key
+	Waits       bool                // for time or an answer: it is decided on again by the next plan, and till then the run is not complete
 	Reason      connector.Reason    // why it is held, or what a person should know; "" for none
 	Detail      string
 	Customer    *NewChange // the change of the customer; nil for none
@@ -45,7 +46,7 @@ func (d Decision) class() protocol.Status {
 	switch {
 	case d.Verdict == Excluded:
 		return protocol.Out
-	case d.Customer != nil:
+	case d.Customer != nil || d.Waits:
 		return protocol.Working
 	case d.Verdict == Held, d.Reason != "" && d.Topic != TopicMandate:
 		return protocol.Held
@@ -98,8 +99,8 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	if err := tx.holds(run); err != nil {
 		return err
 	}
-	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = 0, rests = ?, contested = ?, class = ?
-		WHERE connection = ? AND source_id = ?`, d.ContentHash, mapping, d.Verdict, d.Reason.RestsOnOthers(), d.Contested, d.class(), connection, d.SourceID); err != nil {
+	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?
+		WHERE connection = ? AND source_id = ?`, d.ContentHash, mapping, d.Verdict, d.Waits, d.Reason.RestsOnOthers(), d.Contested, d.class(), connection, d.SourceID); err != nil {
 		return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
 	}
 	if d.Key.Value != "" {

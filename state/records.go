@@ -177,10 +177,10 @@ func (tx *Tx) setClass(connection, sourceID string, class protocol.Status) error
 	return tx.exec("UPDATE source_records SET class = ? WHERE connection = ? AND source_id = ? AND class <> ?", class, connection, sourceID, class)
 }
 
-// Hold notes for which reason a payer is held back. When that rests on others, every plan
-// looks at its record again until it is over.
+// Hold notes that a read has told for which reason a payer is held back. When that rests on
+// others, every plan looks at its record again until it is over.
 func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
-	return errors.Join(tx.setClass(p.Connection, p.SourceID, protocol.Held), tx.rest(p, reason))
+	return errors.Join(tx.setSeen(p), tx.setClass(p.Connection, p.SourceID, protocol.Held), tx.rest(p, reason))
 }
 
 func (tx *Tx) rest(p Payer, reason connector.Reason) error {

@@ -245,7 +245,7 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 // undone reports whether something is left that a later run can do: records to
 // plan again, records whose older create came first, changes without an end,
 // customers that no read has confirmed, or signing links of linked payers that
-// were not settled.
+// have no end.
 func (tx *Tx) undone(run int64, c Counts, connection string) (undone bool, err error) {
 	if c.Waiting > 0 {
 		return true, nil

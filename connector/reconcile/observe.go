@@ -81,11 +81,6 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		if err := observeHeld(tx, payer, o); err != nil {
 			return seen, fmt.Errorf("observe what customer %s holds: %w", o.CustomerID, err)
 		}
-		if o.Pass == 0 && o.Cause != connector.CauseCreate {
-			if err := tx.LookedAt(o.CustomerID, o.Ticket); err != nil {
-				return seen, err
-			}
-		}
 	}
 	if seen.Moved, err = observeMandate(tx, payer, o); err != nil {
 		return seen, fmt.Errorf("observe the mandate of customer %s: %w", o.CustomerID, err)
@@ -168,13 +163,7 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	if err != nil || !moved {
 		return err
 	}
-	if p.Seen { // what was held back meanwhile is planned anew
-		if _, err := tx.ReplanRecord(p.Connection, p.SourceID); err != nil {
-			return err
-		}
-	}
-	if err := tx.ClearAttention(p.Connection, p.SourceID, state.TopicLink,
-		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown); err != nil {
+	if err := tx.TakeBack(p); err != nil {
 		return err
 	}
 	open, err := tx.OutcomeUnknown(p)
@@ -188,14 +177,19 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 // update wrote of which it is not known when it took effect, or neither. The answer to a
 // create is no read, and a list may not show as much.
 func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
-	if p.Applied == nil || o.Cause == connector.CauseCreate {
+	if o.Cause == connector.CauseCreate {
 		return nil
 	}
-	if holds(p.Applied, *o.Customer) {
+	applied := p.Applied != nil && holds(p.Applied, *o.Customer)
+	switch {
+	case o.Pass != 0 && applied:
 		return tx.SetShown(p, true)
-	}
-	if o.Pass != 0 {
+	case o.Pass != 0:
 		return nil
+	case p.Applied == nil:
+		return tx.LookedAt(p, o.Ticket, false)
+	case applied:
+		return errors.Join(tx.SetShown(p, true), tx.LookedAt(p, o.Ticket, true))
 	}
 	sent, err := tx.UpdatesUnderWay(p.BillingID)
 	if err != nil {
@@ -203,10 +197,10 @@ func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 	}
 	for i := range sent {
 		if holds(&sent[i], *o.Customer) {
-			return tx.SetHeld(p, sent[i])
+			return errors.Join(tx.SetHeld(p, sent[i]), tx.LookedAt(p, o.Ticket, false))
 		}
 	}
-	return tx.SetShown(p, false)
+	return errors.Join(tx.SetShown(p, false), tx.LookedAt(p, o.Ticket, false))
 }
 
 func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {

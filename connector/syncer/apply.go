@@ -71,6 +71,9 @@ func (r *run) resume(ctx context.Context) error {
 	if err := r.readBack(ctx, missing); err != nil { // a read may have lagged behind, or somebody put the customer back
 		return err
 	}
+	if _, err := r.Ledger.Ticket(ctx); err != nil { // which notes what can arrive no more
+		return err
+	}
 	outlived, err := r.Ledger.Outlived(ctx, r.conn.Name, verifySingles)
 	if err != nil {
 		return err
@@ -437,28 +440,45 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 	if err != nil {
 		return err
 	}
-	switch step := protocol.Customer(f); step.Do {
-	case protocol.Update, protocol.Nothing, protocol.Later:
-		return r.merge(ctx, c, *fetched)
-	case protocol.Tell:
+	switch step := protocol.Customer(f); {
+	case step.Do == protocol.Tell:
 		return r.hold(ctx, c, protocol.LinkState(f), step.Reason)
+	case f.Record.Standing != protocol.Included: // nobody asks for it any more
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	case step.Do == protocol.Update, step.Do == protocol.Nothing, step.Do == protocol.Later:
+		return r.merge(ctx, c, *fetched)
 	}
 	return nil // it cannot be read yet
 }
 
 // gatherUpdate gathers what is known of a payer whose customer was read for an update that
-// a plan let go.
+// a plan let go. What was confirmed and overwritten when it did, the plan has decided on.
 func (r *run) gatherUpdate(ctx context.Context, c state.Change) (protocol.Facts, error) {
+	f, err := r.gatherLinked(ctx, c)
+	f.Record.Hash = c.Wanted.Hash()
+	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: c.Payer.BillingID, Hash: f.Record.Hash}
+	f.Link.Confirmed, f.Link.Answered = "", ""
+	return f, err
+}
+
+// gatherLinked gathers what is known of a payer whose customer was read for one of its
+// changes, with its record as it is by now.
+func (r *run) gatherLinked(ctx context.Context, c state.Change) (protocol.Facts, error) {
 	stored, err := r.Ledger.StoredRecord(ctx, c.Payer.Connection, c.Payer.SourceID, r.conn.Mapping.Version())
 	if err != nil {
 		return protocol.Facts{}, err
 	}
+	m, err := r.render(stored.Record)
+	if err != nil {
+		return protocol.Facts{}, err
+	}
+	other, err := r.rival(ctx, c.Payer.Key, c.Payer.SourceID)
 	f := stored.Facts
-	f.Record = protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.String(), Hash: c.Wanted.Hash()}
-	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: c.Payer.BillingID, Hash: f.Record.Hash}
-	f.Link.Confirmed, f.Link.Answered = "", "" // the plan has decided on what was confirmed and overwritten
-	f.Look.Now = true
-	return f, nil
+	f.Record, f.Look.Now = m.Record, true
+	if other != "" {
+		f.Rival = protocol.RivalRecord
+	}
+	return f, err
 }
 
 // observe fetches the change's customer and lets reconcile see it. It returns

@@ -66,18 +66,12 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 // gatherLink gathers what is known of the mandate of a payer for which a plan has let a
 // request go.
 func (r *run) gatherLink(ctx context.Context, c state.Change) (protocol.Facts, error) {
-	stored, err := r.Ledger.StoredRecord(ctx, c.Payer.Connection, c.Payer.SourceID, r.conn.Mapping.Version())
-	if err != nil {
-		return protocol.Facts{}, err
-	}
-	f := stored.Facts
-	f.Record = protocol.Record{Standing: protocol.Included, Key: f.Key, Mandate: true}
-	f.Look.Now = true
+	f, err := r.gatherLinked(ctx, c)
 	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
 	if c.Attempts >= linkTries {
 		f.Mandate.Worn = f.Words.Retry + 1
 	}
-	return f, nil
+	return f, err
 }
 
 func (r *run) requestLink(ctx context.Context, c state.Change) error {

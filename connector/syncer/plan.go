@@ -326,6 +326,8 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Cand
 		f.Look.Shows = protocol.Ours
 	}
 	switch step := protocol.Customer(f); step.Do {
+	case protocol.ReadCustomer, protocol.ReadList, protocol.Wait:
+		d.Waits = true
 	case protocol.Tell:
 		return r.tellLinked(ctx, d, p, step.Reason, other)
 	case protocol.Update:
@@ -392,6 +394,7 @@ func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, 
 		res.Customer = r.conn.Mapping.Owned(res.Customer, connector.Customer{})
 		return included(d, res, connector.ActionAdopt, step.Customer)
 	}
+	d.Waits = k.open && step.Do != protocol.Tell // a create of it that was closed may still arrive
 	d.LinkState, d.Topic, d.Contested = protocol.LinkState(k.facts), state.Topic(protocol.LaneOf(step.Reason)), k.rival != ""
 	return d.Because(step.Reason, k.because(step.Reason))
 }

@@ -21,7 +21,7 @@ ALTER TABLE ledger ADD COLUMN doubt_over INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE ledger ADD COLUMN doubt_of TEXT;
 
 -- When the time of an attempt was found to be over: any read that begins from then on
--- shows what became of it; and that an attempt was refused, so that it had no effect.
+-- shows what became of it. An attempt may also end refused, so that it had no effect.
 CREATE TABLE attempts_now (
   attempt_id INTEGER PRIMARY KEY,                      -- in the order in which they left
   change_id  INTEGER NOT NULL REFERENCES changes (change_id),
@@ -43,29 +43,13 @@ DROP TABLE attempts;
 ALTER TABLE attempts_now RENAME TO attempts;
 CREATE INDEX attempts_open_creates ON attempts (key_name, key_value) WHERE action = 'create' AND ended = '';
 CREATE INDEX attempts_open_updates ON attempts (billing_id) WHERE ended = '' AND action <> 'create';
+CREATE INDEX attempts_updates ON attempts (billing_id, attempt_id) WHERE action = 'adopt' OR action = 'update';
 CREATE INDEX attempts_under_way ON attempts (sent_at) WHERE ended = '' AND over = 0;
 CREATE INDEX attempts_change ON attempts (change_id);
 
 -- Lists are ordered by tickets, too: the one that was taken when a pass began.
 ALTER TABLE passes ADD COLUMN ticket INTEGER NOT NULL DEFAULT 0;
 UPDATE passes SET ticket = (SELECT ticket FROM ledger);
-
--- A create stays open for as long as it may still arrive. One that was closed before is
--- taken up where the payer has no customer and the same key.
-UPDATE changes SET state = 'void' WHERE lane = 'customer' AND state = 'pending' AND EXISTS (
-  SELECT 1 FROM attempts a JOIN changes c ON c.change_id = a.change_id JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-  WHERE a.connection = changes.connection AND a.source_id = changes.source_id AND a.action = 'create' AND a.ended = ''
-    AND c.body IS NOT NULL AND c.state IN ('held', 'failed', 'void') AND p.billing_id IS NULL AND p.key_name = a.key_name AND p.key_value = a.key_value);
-UPDATE changes SET state = 'unknown', reason = 'outcome_unknown' WHERE lane = 'customer' AND body IS NOT NULL AND state IN ('held', 'failed', 'void')
-  AND change_id = (SELECT max(a.change_id) FROM attempts a JOIN payers p ON p.connection = a.connection AND p.source_id = a.source_id
-    WHERE a.connection = changes.connection AND a.source_id = changes.source_id AND a.action = 'create' AND a.ended = ''
-      AND p.billing_id IS NULL AND p.key_name = a.key_name AND p.key_value = a.key_value)
-  AND NOT EXISTS (SELECT 1 FROM changes o WHERE o.connection = changes.connection AND o.source_id = changes.source_id AND o.lane = 'customer'
-    AND o.state IN ('frozen', 'unknown'));
-UPDATE payers SET link_state = 'creating' WHERE billing_id IS NULL AND link_state <> 'creating' AND EXISTS (
-  SELECT 1 FROM changes c WHERE c.connection = payers.connection AND c.source_id = payers.source_id AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'unknown')
-  AND NOT EXISTS (SELECT 1 FROM payers o WHERE o.key_name = payers.key_name AND o.key_value = payers.key_value AND o.link_state IN ('creating', 'linked')
-    AND (o.connection <> payers.connection OR o.source_id <> payers.source_id));
 
 -- What a restored ledger holds was noted before it was restored: tickets say so now, and no
 -- time is rewritten any more.

@@ -1,6 +1,6 @@
 -- +goose Up
--- The ticket of the read that first showed the customer of a payer with its key; 0 while
--- none has: its create may have been answered from memory.
+-- The ticket of the read that first told whether the customer of a payer is there with its
+-- key; 0 while none has: its create may have been answered from memory.
 ALTER TABLE payers ADD COLUMN seen_at INTEGER NOT NULL DEFAULT 0;
 UPDATE payers SET seen_at = (SELECT max(ticket, 1) FROM ledger) WHERE billing_id IS NOT NULL AND link_state <> 'creating';
 DROP INDEX payers_unverified;
@@ -15,3 +15,8 @@ UPDATE source_records SET class = CASE
   WHEN decision = 'held' OR EXISTS (SELECT 1 FROM attention a
     WHERE a.connection = source_records.connection AND a.source_id = source_records.source_id AND a.topic = 'link') THEN 'held'
   ELSE 'in step' END;
+
+-- Nothing is decided by a link state: what guards a key are its open requests and the
+-- customers that carry it.
+DROP INDEX payers_live_key;
+CREATE INDEX source_records_working ON source_records (connection) WHERE class = 'working';
