@@ -16,16 +16,22 @@ import (
 // ledger may not have heard: a cancelled mandate is never replaced by itself. One that
 // this very run has made can have none.
 func (r *run) applyLink(ctx context.Context, c state.Change) error {
-	f, err := r.gatherLink(ctx, c)
+	known := c.State == connector.ChangePending && r.madeHere(c)
 	switch {
-	case err != nil:
-		return err
-	case f.Link.Customer == "" && c.State == connector.ChangePending: // it is not there yet
+	case c.Payer.BillingID == "" && c.State == connector.ChangePending: // it is not there yet
 		return nil
-	case f.Link.Customer == "" || f.Look.Shows == protocol.Missing:
+	case c.Payer.BillingID == "":
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	case !known:
+		f, err := r.gatherLink(ctx, c)
+		if err != nil {
+			return err
+		}
+		if f.Look.Shows == protocol.Missing {
+			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+		}
 	}
-	err = r.lookAndRequest(ctx, c, c.State == connector.ChangePending && r.madeHere(c))
+	err := r.lookAndRequest(ctx, c, known)
 	if errors.Is(err, connector.ErrTokenRenewed) { // time has passed: another process may have asked, and the payer cancelled
 		return r.lookAndRequest(ctx, c, false)
 	}
