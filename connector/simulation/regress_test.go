@@ -58,6 +58,7 @@ var regressions = []struct {
 	{37034281, "a create could not be taken up again beside what was planned meanwhile, and no plan was made any more"},
 	{301089, "a create was sent again at once after a restore in the same instant"},
 	{63000554, "a create that was refused after it had been looked for was taken up again for good"},
+	{474581085598, "a create that never left was sent a day later without new lists"},
 }
 
 // amendedRegressions are such seeds with amends.

@@ -115,7 +115,7 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 		switch step := protocol.Customer(k.facts); {
 		case step.Do == protocol.ReadList && looked:
 			return nil
-		case step.Do == protocol.ReadList:
+		case step.Do == protocol.ReadList, step.Do == protocol.Create && !looked: // as before any other create, the lists must not be too old
 			if proof, err := r.believeAfter(ctx, k.over); err != nil || !proof {
 				return err
 			}
