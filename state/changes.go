@@ -430,8 +430,8 @@ func (tx *Tx) OutcomeUnknown(p Payer) (open bool, err error) {
 }
 
 // Arrival is how long after a request has left it may still arrive and take effect. For
-// one that asks for a signing link no time is waited, only looked: a second link for the
-// same payer does no harm, and one that nobody has keeps a payer from signing.
+// one that asks for a signing link no time is waited, only looked: at worst it makes a
+// second mandate to sign, and a link that nobody has keeps a payer from signing at all.
 const Arrival = 15 * time.Minute
 
 // Ticket returns the next read ticket. A read whose ticket was taken later

@@ -26,11 +26,10 @@ import (
 
 // What an operator cannot set, because a wrong value would be unsafe or only slow.
 const (
-	probeAfter   = 15 * time.Minute // age of the last list from which a create searches once more
-	resendWithin = 15 * time.Minute // how long the same bytes may be sent again without a new list
-	overlap      = 5 * time.Minute  // how far a reading position is set back (accounting/README.md#the-position-is-the-start-of-the-run)
-	grace        = 20 * time.Second // how long requests in flight may finish after an interruption
-	perSlot      = 8                // changes worked on for each request in flight: the others wait for the ledger
+	probeAfter = 15 * time.Minute // age of the last list from which a create searches once more
+	overlap    = 5 * time.Minute  // how far a reading position is set back (accounting/README.md#the-position-is-the-start-of-the-run)
+	grace      = 20 * time.Second // how long requests in flight may finish after an interruption
+	perSlot    = 8                // changes worked on for each request in flight: the others wait for the ledger
 )
 
 // session is everything a command works with, open.
@@ -140,7 +139,7 @@ func (c *config) settings() syncer.Settings {
 	return syncer.Settings{
 		Workers: perSlot * c.Billing.MaxInFlight, Adopt: syncer.Adoption(c.Adoption),
 		SameMandate: c.Billing.Dialect.LinkWhenCreated == "same",
-		ProbeAfter:  probeAfter, ResendWithin: resendWithin, Overlap: overlap, Grace: grace,
+		ProbeAfter:  probeAfter, Overlap: overlap, Grace: grace,
 		Guards: syncer.Guards{
 			MaxChanges: syncer.Limit(g.MaxChanges), MaxChangesFloor: g.MaxChangesFloor,
 			MaxCreates: g.MaxCreates, MaxBlanks: g.MaxBlanks, MaxIdentity: syncer.Limit(g.MaxIdentity),

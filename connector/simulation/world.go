@@ -241,7 +241,7 @@ func (p *process) open() (err error) {
 			Ledger: p.ledger, Billing: remote, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: wait},
 		},
 		Settings: syncer.Settings{
-			Workers: 1, ProbeAfter: 15 * time.Minute, ResendWithin: resendWithin, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
+			Workers: 1, ProbeAfter: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
 			Adopt: w.plan.adopt, Guards: w.plan.guards,
 		},
 	}

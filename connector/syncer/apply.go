@@ -25,7 +25,7 @@ const (
 	resumeMost    = 4096 // changes without an answer that one run takes up
 	maxAlike      = 5    // refusals alike in a row, of requests that say nothing wrong, after which a walk stops
 	maxSilence    = 5    // calls in a row without an answer after which a walk stops
-	quickReplays  = 5    // attempts of a create that follow each other within Settings.ResendWithin
+	quickReplays  = 5    // attempts of a create that follow each other within state.Arrival
 	maxReplays    = 10   // attempts of a create before a person is asked
 	updateTries   = 3    // attempts of an update that a read does not show before a person is told
 	linkTries     = 3    // attempts to get a signing link before a person is asked

@@ -151,7 +151,7 @@ func openPlant(ctx context.Context, folder, address string, base http.RoundTripp
 			Ledger: p.ledger, Billing: p.billing, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute},
 		},
 		Settings: syncer.Settings{
-			Workers: 8 * maxInFlight, ProbeAfter: 15 * time.Minute, ResendWithin: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
+			Workers: 8 * maxInFlight, ProbeAfter: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
 		},
 	}
 	return p, nil

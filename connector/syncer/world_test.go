@@ -172,7 +172,7 @@ func (w *world) open() {
 			Ledger: w.ledger, Billing: w.billing, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute},
 		},
 		Settings: syncer.Settings{
-			Workers: 8, ProbeAfter: 15 * time.Minute, ResendWithin: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
+			Workers: 8, ProbeAfter: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
 			Guards: syncer.Guards{MaxChanges: syncer.Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: syncer.Limit{Percent: 2}, MaxMissing: syncer.Limit{Percent: 10}},
 		},
 	}
