@@ -70,6 +70,12 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 		Doubt: protocol.Doubt{Since: r.doubt, Over: r.doubtOver},
 		Words: protocol.Words{Retry: r.retried},
 	}
+	switch reason := connector.Reason(r.reason.String); reason {
+	case connector.ReasonRejected, connector.ReasonAnswerMismatch:
+		f.Refusal = protocol.Refusal{Reason: reason, Hash: r.wanted.String, Seq: max(r.ended.Int64, 1)}
+	case connector.ReasonOutcomeUnknown:
+		f.Worn = max(r.ended.Int64, 1)
+	}
 	if p.BillingID == "" {
 		return f, nil
 	}
@@ -102,11 +108,8 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 			f.Mandate.Status, f.Mandate.Link = connector.MandateCreated, true
 		}
 	}
-	switch reason := connector.Reason(r.reason.String); {
-	case reason == connector.ReasonForeignChange && r.state.String == string(connector.ChangeFailed):
+	if r.reason.String == string(connector.ReasonForeignChange) && r.state.String == string(connector.ChangeFailed) {
 		f.Link.Answered = r.wanted.String
-	case reason == connector.ReasonRejected, reason == connector.ReasonAnswerMismatch:
-		f.Refusal = protocol.Refusal{Reason: reason, Hash: r.wanted.String, Seq: r.ended.Int64}
 	}
 	return f, nil
 }

@@ -279,11 +279,12 @@ const (
 	TopicMandate Topic = "mandate" // the mandate or its signing link
 )
 
-// SetAttention says that a person should look at a payer. The time is kept while
-// the reason stays the same. While the payer's customer is gone, nothing else
-// that is the matter with the customer is told.
+// SetAttention says that a person should look at a payer. While the reason stays the
+// same, the time is kept, and so is what was said of it where detail is blank. While the
+// payer's customer is gone, nothing else that is the matter with the customer is told.
 func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason connector.Reason, detail string) error {
-	if detail == "" {
+	blank := detail == ""
+	if blank {
 		detail = reason.Sentence()
 	}
 	return tx.exec(`INSERT INTO attention (connection, source_id, topic, reason, detail, since)
@@ -291,8 +292,9 @@ func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason conn
 		  SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.source_id = ?2 AND `+isMissing+`)
 		ON CONFLICT (connection, source_id, topic) DO UPDATE SET
 		  since = CASE WHEN attention.reason = excluded.reason THEN attention.since ELSE excluded.since END,
-		  reason = excluded.reason, detail = excluded.detail`,
-		connection, sourceID, topic, reason, detail, stamp(tx.now))
+		  detail = CASE WHEN ?7 AND attention.reason = excluded.reason THEN attention.detail ELSE excluded.detail END,
+		  reason = excluded.reason`,
+		connection, sourceID, topic, reason, detail, stamp(tx.now), blank)
 }
 
 // ClearAttention removes a topic's row when it gives one of the reasons, or any

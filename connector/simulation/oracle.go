@@ -729,6 +729,42 @@ func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res sy
 	}
 	if res.Outcome == connector.RunComplete && kind != connector.RunPlan && r.epoch == o.w.epoch {
 		o.judgeComplete(p, r.books, res)
+		o.judgeForeseen(p, r.books, res)
+	}
+}
+
+// judgeForeseen checks V4: when a run is complete, deciding anew on everything that is
+// stored finds nothing to send, and tells people what they are told already.
+func (o *oracle) judgeForeseen(p *process, b *books, res syncer.Result) {
+	ctx := context.Background()
+	next, err := p.syncer.Preview(ctx, o.w.connection(b), syncer.PreviewOptions{})
+	if err != nil {
+		o.w.violate("harness", "preview after run %d: %v", res.RunID, err)
+		return
+	}
+	if next.Creates+next.Adopts+next.Updates > 0 {
+		o.w.violate("V4", "run %d is complete, and the next would send %d creates, %d adoptions and %d updates", res.RunID, next.Creates, next.Adopts, next.Updates)
+	}
+	foreseen := map[connector.Reason]int{}
+	for _, f := range next.Failures {
+		foreseen[f.Reason] = f.Count
+	}
+	shown, err := p.ledger.Attention(ctx, state.Filter{})
+	if err != nil {
+		o.w.violate("harness", "read what needs attention: %v", err)
+	}
+	told := map[connector.Reason]int{}
+	for _, row := range shown {
+		switch reason := connector.Reason(row.Reason); reason {
+		case connector.ReasonLinkLost, connector.ReasonLinkRefused, connector.ReasonMandateCancelled, connector.ReasonStatusUnknown:
+		default:
+			if row.Connection == b.connection {
+				told[reason]++
+			}
+		}
+	}
+	if !maps.Equal(foreseen, told) {
+		o.w.violate("V4", "run %d is complete and people are told %v; deciding anew says %v", res.RunID, told, foreseen)
 	}
 }
 

@@ -353,7 +353,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	case fetched.ExternalData[c.Payer.Key.Name] == c.Payer.Key.Value:
 		look.Shows = protocol.Ours
 	}
-	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.String(), Hash: c.Wanted.Hash()}, c.Wanted)
+	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.String(), Hash: c.Wanted.Hash()}, protocol.Facts{}, c.Wanted)
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error
 	if err != nil {
 		return keyKnown{}, err
 	}
-	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, m.Record, c.Wanted)
+	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, m.Record, protocol.Facts{Words: stored.Facts.Words}, c.Wanted)
 	if err != nil {
 		return k, err
 	}
@@ -152,7 +152,7 @@ func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error
 		return k, err
 	}
 	f := &k.facts
-	f.Words, f.Alike = stored.Facts.Words, false // who looks like it was asked before it was first sent
+	f.Alike = false // who looks like it was asked before it was first sent
 	for i, a := range f.Attempts {
 		f.Attempts[i].Rest = c.Attempts >= quickReplays
 		if a.Seq <= stored.Facts.Doubt.Since || !x.ClockBack.Before(c.UpdatedAt) { // it may have been sent since, or longer ago than it says

@@ -26,9 +26,10 @@ type keyKnown struct {
 }
 
 // gatherKey gathers what is known of the key of a payer without a customer, whose record
-// is as given.
-func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key, record protocol.Record, want connector.Customer) (keyKnown, error) {
+// is as given; known is what is known of the payer besides.
+func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key, record protocol.Record, known protocol.Facts, want connector.Customer) (keyKnown, error) {
 	k := keyKnown{key: key, facts: protocol.Facts{Key: key.String(), Record: record, Index: protocol.Index{Since: max(r.believed.Load(), 1), Now: true}}}
+	k.facts.Words, k.facts.Refusal, k.facts.Worn = known.Words, known.Refusal, known.Worn
 	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherHolders, r.gatherSenders} {
 		if err := gather(ctx, sourceID, &k); err != nil {
 			return k, err

@@ -298,7 +298,7 @@ func sentences(problems []connector.Problem) string {
 // would accept: what is known of it is gathered, and package protocol says what is next.
 func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Candidate, res mapping.Result) (state.Decision, error) {
 	if c.Payer == nil || c.Payer.BillingID == "" {
-		return r.decideNew(ctx, d, res)
+		return r.decideNew(ctx, d, c.Facts, res)
 	}
 	p := *c.Payer
 	base, err := r.base(ctx, p)
@@ -367,10 +367,10 @@ func (r *run) base(ctx context.Context, p state.Payer) (*connector.Customer, err
 // decideNew decides on a payer that has no customer yet: what is known of its key is
 // gathered, and package protocol says what is next (RULES.md#who-has-the-key). A create
 // of another record whose time is over is looked for once.
-func (r *run) decideNew(ctx context.Context, d state.Decision, res mapping.Result) (state.Decision, error) {
+func (r *run) decideNew(ctx context.Context, d state.Decision, known protocol.Facts, res mapping.Result) (state.Decision, error) {
 	record := protocol.Record{Standing: protocol.Included, Key: res.Key.String(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
 	for looked := false; ; looked = true {
-		k, err := r.gatherKey(ctx, d.SourceID, res.Key, record, res.Customer)
+		k, err := r.gatherKey(ctx, d.SourceID, res.Key, record, known, res.Customer)
 		if err != nil {
 			return d, err
 		}
