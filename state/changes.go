@@ -369,7 +369,7 @@ func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason co
 	switch {
 	case to == connector.ChangeVoid:
 		_, err := tx.ReplanRecord(p.Connection, p.SourceID)
-		return err
+		return errors.Join(err, tx.ClearAttention(p.Connection, p.SourceID, topic, connector.ReasonOutcomeUnknown))
 	case reason != "":
 		return errors.Join(tx.rest(p, reason), tx.SetAttention(p.Connection, p.SourceID, topic, reason, detail))
 	case topic == TopicLink:

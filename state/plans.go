@@ -37,8 +37,9 @@ type Decision struct {
 	Waits       bool                // for time or an answer: it is decided on again by the next plan, and till then the run is not complete
 	Reason      connector.Reason    // why it is held, or what a person should know; "" for none
 	Detail      string
-	Customer    *NewChange // the change of the customer; nil for none
-	Link        bool       // a signing link is to be asked for
+	Also        connector.Reason // what is the matter with its customer, where Reason is about the record; "" for nothing
+	Customer    *NewChange       // the change of the customer; nil for none
+	Link        bool             // a signing link is to be asked for
 }
 
 // class says where the record stands, for all that the plan knows.
@@ -134,7 +135,14 @@ func (tx *Tx) saveReason(connection string, d Decision) error {
 			return err
 		}
 	}
-	return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic <> 'mandate' AND topic <> ?", connection, d.SourceID, said)
+	also := said
+	if d.Also != "" {
+		also = TopicLink
+		if err := tx.SetAttention(connection, d.SourceID, also, d.Also, ""); err != nil {
+			return err
+		}
+	}
+	return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic <> 'mandate' AND topic <> ? AND topic <> ?", connection, d.SourceID, said, also)
 }
 
 // dropPlanned drops the pending changes of a payer's lanes: nothing of them was sent,

@@ -177,10 +177,17 @@ func (tx *Tx) setClass(connection, sourceID string, class protocol.Status) error
 	return tx.exec("UPDATE source_records SET class = ? WHERE connection = ? AND source_id = ? AND class <> ?", class, connection, sourceID, class)
 }
 
-// Hold notes that a read has told for which reason a payer is held back. When that rests on
-// others, every plan looks at its record again until it is over.
+// Hold notes that a read has told how a payer's customer stands, and what is the matter
+// with it: its record is held back, and a person is told, unless the mapping leaves the
+// record out. When the reason rests on others, every plan looks at the record again until
+// it is over.
 func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
-	return errors.Join(tx.setSeen(p), tx.setClass(p.Connection, p.SourceID, protocol.Held), tx.rest(p, reason))
+	n, err := tx.count("UPDATE source_records SET class = ?, rests = max(rests, ?) WHERE connection = ? AND source_id = ? AND decision <> 'excluded'",
+		protocol.Held, reason.RestsOnOthers(), p.Connection, p.SourceID)
+	if err := errors.Join(err, tx.setSeen(p)); err != nil || n == 0 {
+		return err
+	}
+	return tx.SetAttention(p.Connection, p.SourceID, TopicLink, reason, "")
 }
 
 func (tx *Tx) rest(p Payer, reason connector.Reason) error {

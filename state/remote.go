@@ -464,11 +464,12 @@ func (tx *Tx) MarkRestored() error {
 	return tx.exec("UPDATE ledger SET restored_at = ?", stamp(tx.now))
 }
 
-// DoubledKeys returns the payers whose key more than one customer carries, but for
-// those whose own customer is missing, which is told instead.
+// DoubledKeys returns the linked payers whose key more than one customer carries, but for
+// those whose own customer is missing, which is told instead. Every plan looks who carries
+// the key of one that is not linked.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
 	stmt, err := tx.l.prepared(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
-		WHERE NOT ` + isMissing + `
+		WHERE p.billing_id IS NOT NULL AND NOT ` + isMissing + `
 		  AND (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value) > 1`)
 	if err != nil {
 		return nil, err

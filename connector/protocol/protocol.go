@@ -183,7 +183,8 @@ type Notice struct {
 
 // Reasons returns everything a person should know of the payer, the weightiest
 // first, one for each lane at most. What is waited for without a person's doing is
-// told too, when a request without an answer is the cause.
+// told too, when a request without an answer is the cause. What is the matter with a
+// linked customer is told beside what is the matter with the record.
 func Reasons(f Facts) []Notice {
 	d := decide(&f)
 	customer, mandate := d.customer.Reason, d.mandate.Reason
@@ -194,8 +195,13 @@ func Reasons(f Facts) []Notice {
 	if customer != "" {
 		out = append(out, Notice{LaneOf(customer), customer})
 	}
-	if d.holding&(unfit|linked) == unfit && customer != f.Record.Reason { // while its create is waited for
+	switch {
+	case d.holding&(unfit|linked) == unfit && customer != f.Record.Reason: // while its create is waited for
 		out = append(out, Notice{LaneRecord, f.Record.Reason})
+	case d.holding&linked != 0 && customer != "" && LaneOf(customer) == LaneRecord:
+		if beside := pick(customers, d.holding&^(gone|unfit|rekeyed|rival)).reason; beside != "" && d.holding&(missing|several|otherKey|noKey) != 0 {
+			out = append(out, Notice{LaneCustomer, beside})
+		}
 	}
 	if mandate != "" {
 		out = append(out, Notice{LaneMandate, mandate})

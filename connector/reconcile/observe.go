@@ -130,10 +130,17 @@ func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {
 // observeLink moves the payer's link by the key that the customer carries.
 func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 	carried, has := o.Customer.ExternalData[p.Key.Name]
+	young := false
+	if !p.Seen && len(o.Customer.ExternalData) == 0 {
+		var err error
+		if young, err = tx.MadeWithin(p, state.Arrival); err != nil {
+			return err
+		}
+	}
 	switch {
 	case has && carried == p.Key.Value:
 		return confirmLink(tx, p, o.Cause)
-	case !p.Seen && len(o.Customer.ExternalData) == 0:
+	case young:
 		// The service may fill it in later: not confirmed, not refuted.
 		return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown,
 			"The new customer exists but does not show this record's key yet. It is looked at again.")
@@ -205,10 +212,7 @@ func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 
 func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {
 	_, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict)
-	if err := errors.Join(err, tx.Hold(p, reason)); err != nil {
-		return err
-	}
-	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, reason, "")
+	return errors.Join(err, tx.Hold(p, reason))
 }
 
 // observeMandate writes the mandate and reports whether its status moved. A
@@ -306,8 +310,5 @@ func Missing(tx *state.Tx, p state.Payer, ticket int64) error {
 		return err
 	}
 	_, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkMissing)
-	if err := errors.Join(err, tx.Hold(p, connector.ReasonCustomerMissing)); err != nil {
-		return err
-	}
-	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonCustomerMissing, "")
+	return errors.Join(err, tx.Hold(p, connector.ReasonCustomerMissing))
 }

@@ -42,6 +42,7 @@ type PassResult struct {
 	Customers int
 	Repaired  int // mandates whose status a webhook should have told before
 	Drifted   int // customers of ours that somebody changed in the billing service
+	Doubled   int // payers whose key several customers carry
 
 	listed map[string]bool // by id
 	pairs  bool            // some customer was listed with externalData, so that the list does show it
@@ -84,7 +85,13 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 	res.Repaired += look.repaired
 	res.Drifted += look.drifted
 	ids := slices.Collect(maps.Keys(res.listed))
-	return res, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FinishPass(res.ID, ids) })
+	return res, r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		if err := tx.FinishPass(res.ID, ids); err != nil {
+			return err
+		}
+		res.Doubled, err = holdDoubled(tx)
+		return err
+	})
 }
 
 // observePage observes the customers of a page. It returns those of ours that the
@@ -135,31 +142,25 @@ type SweepResult struct {
 // when a complete list lacks it and a GET confirms it.
 func (r *Reconciler) Sweep(ctx context.Context) (SweepResult, error) {
 	pass, err := r.Pass(ctx)
-	res := SweepResult{Customers: pass.Customers, Repaired: pass.Repaired, Drifted: pass.Drifted}
+	res := SweepResult{Customers: pass.Customers, Repaired: pass.Repaired, Drifted: pass.Drifted, Doubled: pass.Doubled}
 	if err != nil {
 		return res, err
 	}
 	found, err := r.examine(ctx, pass, r.Ledger.Now().Add(-r.Lookup.MaxAge))
 	res.Missing, res.Unlisted = found.missing, found.exist
-	doubled, holdErr := r.holdDoubled(ctx)
-	res.Doubled = doubled
-	return res, errors.Join(err, pass.unread, holdErr)
+	return res, errors.Join(err, pass.unread)
 }
 
 // holdDoubled holds the writes of every payer whose key several customers carry;
 // which of them is right is for a person to say (fault F49).
-func (r *Reconciler) holdDoubled(ctx context.Context) (n int, err error) {
-	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		doubled, err := tx.DoubledKeys()
-		n = len(doubled)
-		for _, p := range doubled {
-			if err := conflict(tx, p, connector.ReasonKeyDoubled); err != nil {
-				return err
-			}
+func holdDoubled(tx *state.Tx) (n int, err error) {
+	doubled, err := tx.DoubledKeys()
+	for _, p := range doubled {
+		if err := conflict(tx, p, connector.ReasonKeyDoubled); err != nil {
+			return 0, err
 		}
-		return err
-	})
-	return n, err
+	}
+	return len(doubled), err
 }
 
 // Check reads one customer and observes it. It reports false when the service

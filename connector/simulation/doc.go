@@ -16,7 +16,7 @@
 // Safety, at every request and after every step that could write: S1 to S11, S13, S15 to S18, V2
 // and V3 of connector/FAULTS.md, that nothing is asked for again before a look at
 // it (F58), and that a cancelled mandate is not replaced by itself. Liveness, after
-// the healing: L1 to L4, L6 and S6, and L5 through a record that the service
+// the healing: L1 to L4, L6, V5 and S6, and L5 through a record that the service
 // refuses; L7 by stories. Where others make a case that a person must decide, the
 // oracle foretells the reasons that may be shown. Not judged here: S12, V1 and V4,
 // which tests of the packages themselves cover, and S14, which is about tokens that
@@ -77,6 +77,7 @@
 //	a list without keys counts               6  S17, S1
 //	no second look for 15 minutes            6  S1
 //	creates of others do not count          24  S3, S1
+//	what was told is told for good           2  V5
 //
 // TestTheOracleCatchesWhatNoVariantDoes feeds it made-up events for the rest.
 //

@@ -117,6 +117,7 @@ func (w *world) converged(p *process) error {
 	for _, b := range w.allBooks() {
 		for _, r := range b.records {
 			w.oracle.judgeRecord(p, b, r)
+			w.oracle.judgeTold(p, b, r)
 		}
 	}
 	w.oracle.judgeStatuses(p)

@@ -729,42 +729,35 @@ func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res sy
 	}
 	if res.Outcome == connector.RunComplete && kind != connector.RunPlan && r.epoch == o.w.epoch {
 		o.judgeComplete(p, r.books, res)
-		o.judgeForeseen(p, r.books, res)
 	}
 }
 
-// judgeForeseen checks V4: when a run is complete, deciding anew on everything that is
-// stored finds nothing to send, and tells people what they are told already.
-func (o *oracle) judgeForeseen(p *process, b *books, res syncer.Result) {
+// judgeTold checks V5: deciding anew on a record says what people are told of it, no more
+// and no less.
+func (o *oracle) judgeTold(p *process, b *books, record connector.Record) {
 	ctx := context.Background()
-	next, err := p.syncer.Preview(ctx, o.w.connection(b), syncer.PreviewOptions{})
-	if err != nil {
-		o.w.violate("harness", "preview after run %d: %v", res.RunID, err)
+	next, err := p.syncer.Preview(ctx, o.w.connection(b), syncer.PreviewOptions{SourceID: record.SourceID})
+	if err != nil || len(next.Customers) != 1 {
+		o.w.violate("harness", "preview of record %s: %d customers, %v", record.SourceID, len(next.Customers), err)
 		return
 	}
-	if next.Creates+next.Adopts+next.Updates > 0 {
-		o.w.violate("V4", "run %d is complete, and the next would send %d creates, %d adoptions and %d updates", res.RunID, next.Creates, next.Adopts, next.Updates)
-	}
-	foreseen := map[connector.Reason]int{}
-	for _, f := range next.Failures {
-		foreseen[f.Reason] = f.Count
-	}
-	shown, err := p.ledger.Attention(ctx, state.Filter{})
+	shown, err := p.ledger.AttentionOf(ctx, b.connection, record.SourceID)
 	if err != nil {
 		o.w.violate("harness", "read what needs attention: %v", err)
 	}
-	told := map[connector.Reason]int{}
+	var told []connector.Reason
 	for _, row := range shown {
 		switch reason := connector.Reason(row.Reason); reason {
-		case connector.ReasonLinkLost, connector.ReasonLinkRefused, connector.ReasonMandateCancelled, connector.ReasonStatusUnknown:
+		case connector.ReasonLinkLost, connector.ReasonLinkRefused, connector.ReasonMandateCancelled, connector.ReasonStatusUnknown: // of the mandate
 		default:
-			if row.Connection == b.connection {
-				told[reason]++
-			}
+			told = append(told, reason)
 		}
 	}
-	if !maps.Equal(foreseen, told) {
-		o.w.violate("V4", "run %d is complete and people are told %v; deciding anew says %v", res.RunID, told, foreseen)
+	foreseen := slices.DeleteFunc([]connector.Reason{next.Customers[0].Reason, next.Customers[0].Also}, func(r connector.Reason) bool { return r == "" })
+	slices.Sort(told)
+	slices.Sort(foreseen)
+	if next.InFlight == 0 && !slices.Equal(told, foreseen) {
+		o.w.violate("V5", "people are told %q of record %s, and deciding anew says %q", told, record.SourceID, foreseen)
 	}
 }
 

@@ -70,7 +70,12 @@ var variants = []variant{
 		return &resting{Client: c, w: w}
 	}},
 	{name: "creates of others do not count", breaks: []string{"S1", "S3"}, amends: true, trigger: keylessAttempts},
+	{name: "what was told is told for good", breaks: []string{"V5"}, trigger: staleTellings},
 }
+
+// staleTellings tells for good that a key was removed.
+const staleTellings = `CREATE TRIGGER stale_tellings BEFORE DELETE ON attention WHEN old.reason = 'key_removed'
+	BEGIN SELECT raise(IGNORE); END`
 
 // keylessAttempts notes no key with a create that leaves, so that it is under way for
 // its own record alone.

@@ -418,6 +418,9 @@ func (r *run) missing(ctx context.Context, c state.Change, ticket int64) error {
 		if err := reconcile.Missing(tx, c.Payer, ticket); err != nil {
 			return err
 		}
+		if c.Lane == state.LaneMandate { // planned again when the customer is back
+			return tx.CloseWith(r.id, c, connector.ChangeVoid, "", "")
+		}
 		return tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonCustomerMissing, "")
 	})
 	if errors.Is(err, reconcile.ErrNotYet) {

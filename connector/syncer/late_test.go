@@ -223,7 +223,7 @@ func TestAnUpdateOfANewCustomerWaitsUntilThatShowsItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.books.put("A1", "Northwind Ltd", "a@example.com")
-	w.clock.advance(time.Hour)
+	w.clock.advance(5*time.Minute)
 	if res := w.run(); res.Outcome == connector.RunComplete {
 		t.Errorf("the run is complete although an update waits: %+v", res.Counts)
 	}
@@ -233,10 +233,48 @@ func TestAnUpdateOfANewCustomerWaitsUntilThatShowsItsKey(t *testing.T) {
 	if err := w.service.Edit(made.ID, made.Raw); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.advance(time.Hour)
+	w.clock.advance(5*time.Minute)
 	w.run()
 	w.complete(w.run())
 	if got := w.byKey()["A1"].Name; got != "Northwind Ltd" {
 		t.Errorf("the customer is called %q for good, want Northwind Ltd", got)
+	}
+}
+
+// A customer that was just made loses its key before it was ever read back, and for good:
+// runs do not wait for it for ever. A person is told, and a sweep that shows the key again
+// lets the update go.
+//
+// covers F08, V2
+func TestANewCustomerThatNeverShowsItsKeyIsToldAndKeepsNoRunFromEnding(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.EmptyBody, Method: http.MethodGet, Path: "/api/customers/*"})
+	w.run() // makes it, and cannot read it back
+	w.service.ClearFaults()
+	made := w.service.Customers()[0]
+	if err := w.service.Edit(made.ID, json.RawMessage(`{"name":"Northwind"}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.books.put("A1", "Northwind Ltd", "a@example.com")
+	w.clock.advance(time.Hour)
+	w.run()
+	w.complete(w.run())
+	if got := w.attention()["A1"]; got != string(connector.ReasonKeyRemoved) {
+		t.Errorf("A1 needs a person for %q, want key_removed", got)
+	}
+	if err := w.service.Edit(made.ID, made.Raw); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.complete(w.run())
+	if got := w.byKey()["A1"].Name; got != "Northwind Ltd" {
+		t.Errorf("the customer is called %q, want Northwind Ltd", got)
+	}
+	if got := w.attention()["A1"]; got != "" {
+		t.Errorf("A1 still needs a person for %q", got)
 	}
 }

@@ -260,30 +260,26 @@ func (r *run) decide(ctx context.Context, c state.Candidate) (state.Decision, er
 		return d, err
 	}
 	d.Key = m.Result.Key
+	if c.Payer != nil && c.Payer.BillingID != "" {
+		return r.decideLinked(ctx, d, c, m)
+	}
 	switch m.Standing {
-	case protocol.Excluded:
+	case protocol.Excluded, protocol.Gone:
 		d.Verdict = state.Excluded
 		return d, nil
-	case protocol.Gone:
-		return gone(d, c), nil
 	case protocol.Unfit:
 		return d.Because(m.Reason, m.problem), nil
 	}
-	return r.decideIncluded(ctx, d, c, m.Result)
+	return r.decideNew(ctx, d, c.Facts, m.Result)
 }
 
-// gone decides on a record that is no longer active in its system: nothing is
-// removed in the billing service, and a payer that is linked is shown.
-func gone(d state.Decision, c state.Candidate) state.Decision {
-	if c.Payer == nil || c.Payer.BillingID == "" {
-		d.Verdict = state.Excluded
-		return d
+// goneDetail says what became of the record of a linked payer: nothing is removed in the
+// billing service.
+func goneDetail(record connector.Record) string {
+	if record.MergedInto != "" {
+		return fmt.Sprintf("The record was merged into %s in the accounting system. Nothing was removed in the billing service.", record.MergedInto)
 	}
-	detail := fmt.Sprintf("The record is %s in the accounting system. Nothing was removed in the billing service.", c.Record.State)
-	if c.Record.MergedInto != "" {
-		detail = fmt.Sprintf("The record was merged into %s in the accounting system. Nothing was removed in the billing service.", c.Record.MergedInto)
-	}
-	return d.Because(connector.ReasonRecordGone, detail)
+	return fmt.Sprintf("The record is %s in the accounting system. Nothing was removed in the billing service.", record.State)
 }
 
 func sentences(problems []connector.Problem) string {
@@ -294,12 +290,9 @@ func sentences(problems []connector.Problem) string {
 	return strings.Join(all, " ")
 }
 
-// decideIncluded decides on a record that the mapping includes and the service
-// would accept: what is known of it is gathered, and package protocol says what is next.
-func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Candidate, res mapping.Result) (state.Decision, error) {
-	if c.Payer == nil || c.Payer.BillingID == "" {
-		return r.decideNew(ctx, d, c.Facts, res)
-	}
+// decideLinked decides on the record of a payer that has a customer: what is known of it
+// is gathered, and package protocol says what is next.
+func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered) (state.Decision, error) {
 	p := *c.Payer
 	base, err := r.base(ctx, p)
 	if err != nil {
@@ -309,9 +302,12 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Cand
 	if base != nil {
 		have = *base
 	}
-	wanted := r.conn.Mapping.Owned(res.Customer, have)
+	wanted := r.conn.Mapping.Owned(m.Customer, have)
 	f := c.Facts
-	f.Record = protocol.Record{Standing: protocol.Included, Key: res.Key.String(), Hash: wanted.Hash(), Mandate: res.RequestMandate}
+	f.Record = m.Record
+	if m.Standing == protocol.Included {
+		f.Record.Hash = wanted.Hash()
+	}
 	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // what the plan would let go
 	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
 	other, err := r.rival(ctx, p.Key, d.SourceID)
@@ -328,10 +324,15 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Cand
 	switch step := protocol.Customer(f); step.Do {
 	case protocol.ReadCustomer, protocol.ReadList, protocol.Wait:
 		d.Waits = true
+		d = d.Because(step.Reason, "")
 	case protocol.Tell:
-		return r.tellLinked(ctx, d, p, step.Reason, other)
+		return r.tellLinked(ctx, d, c, m, f, step.Reason, other)
 	case protocol.Update:
 		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID, Diff: connector.Diff(have, wanted)}
+	}
+	if f.Record.Standing == protocol.Excluded {
+		d.Verdict = state.Excluded
+		return d, nil
 	}
 	d.Verdict, d.Topic = state.Included, state.TopicLink
 	asking := protocol.Asking(f)
@@ -342,16 +343,28 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Cand
 
 // tellLinked says on a linked payer what a person should know. other is the record that
 // has the same key.
-func (r *run) tellLinked(ctx context.Context, d state.Decision, p state.Payer, reason connector.Reason, other string) (state.Decision, error) {
-	k := keyKnown{key: p.Key, rival: other}
+func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, f protocol.Facts, reason connector.Reason, other string) (state.Decision, error) {
+	k := keyKnown{key: c.Payer.Key, rival: other}
 	var err error
 	if reason == connector.ReasonKeyDoubled {
-		k.holders, err = r.Ledger.KeyHolders(ctx, p.Key)
+		k.holders, err = r.Ledger.KeyHolders(ctx, k.key)
 	}
 	if d.Topic = state.Topic(protocol.LaneOf(reason)); d.Topic == state.TopicLink {
 		d.Verdict = state.Included
 	}
-	return d.Because(reason, k.because(reason)), err
+	for _, n := range protocol.Reasons(f) {
+		if n.Lane == protocol.LaneCustomer && n.Reason != reason {
+			d.Also = n.Reason
+		}
+	}
+	detail := k.because(reason)
+	switch m.Standing {
+	case protocol.Gone:
+		detail = goneDetail(c.Record)
+	case protocol.Unfit:
+		detail = m.problem
+	}
+	return d.Because(reason, detail), err
 }
 
 // base returns what of a payer's customer we wrote, for telling it from what others

@@ -113,6 +113,7 @@ type CustomerPreview struct {
 	Link      bool                    `json:"link"` // a signing link would be asked for
 	Reason    connector.Reason        `json:"reason,omitempty"`
 	Detail    string                  `json:"detail,omitempty"`
+	Also      connector.Reason        `json:"also,omitempty"` // what is the matter with its customer, where Reason is about the record
 	Diff      []connector.FieldChange `json:"diff,omitempty"`
 }
 
