@@ -195,7 +195,7 @@ func (tx *Tx) SetConfirmed(p Payer) (moved bool, err error) {
 func (tx *Tx) TakeBack(p Payer) error {
 	n, err := tx.clearAttention(p.Connection, p.SourceID, TopicLink,
 		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing)
-	if err == nil && (n > 0 || p.LinkState != connector.LinkCreating) {
+	if err == nil && (n > 0 || p.Seen) {
 		_, err = tx.ReplanRecord(p.Connection, p.SourceID)
 	}
 	return errors.Join(err, tx.ClearAttention(p.Connection, p.SourceID, TopicLink, connector.ReasonOutcomeUnknown))

@@ -223,7 +223,7 @@ func TestAnUpdateOfANewCustomerWaitsUntilThatShowsItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.books.put("A1", "Northwind Ltd", "a@example.com")
-	w.clock.advance(5*time.Minute)
+	w.clock.advance(5 * time.Minute)
 	if res := w.run(); res.Outcome == connector.RunComplete {
 		t.Errorf("the run is complete although an update waits: %+v", res.Counts)
 	}
@@ -233,7 +233,7 @@ func TestAnUpdateOfANewCustomerWaitsUntilThatShowsItsKey(t *testing.T) {
 	if err := w.service.Edit(made.ID, made.Raw); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.advance(5*time.Minute)
+	w.clock.advance(5 * time.Minute)
 	w.run()
 	w.complete(w.run())
 	if got := w.byKey()["A1"].Name; got != "Northwind Ltd" {

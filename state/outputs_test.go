@@ -1,0 +1,81 @@
+package state
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What is concluded is stored for people to see: what needs attention, how a payer is
+// linked, and the class of a record. Nothing decides by it, but for what is said here.
+var readers = map[string]string{
+	"clearAttention": "takes a telling back",
+	"saveReason":     "takes tellings back",
+	"CloseConfirmed": "takes tellings back",
+	"DropUnseen":     "takes back what was told of records that are gone",
+	"SetAttention":   "keeps since when a telling stays",
+	"SetLinkState":   "says whether it is news",
+	"SetConfirmed":   "says whether it is news",
+	"setClass":       "writes only news",
+	"SaveDecision":   "writes",
+	"Hold":           "writes",
+	"LinkPayer":      "writes",
+	"closeCreate":    "writes",
+	"countRecords":   "counts",
+	"undone":         "says whether a run is complete",
+	"weighPlan":      "counts for people",
+	"RaisedSince":    "counts for people",
+	"Funnel":         "counts for people",
+	"payerColumns":   "shows how a payer is linked",
+	"DoubledKeys":    "shows how a payer is linked",
+	"Payers":         "is a view",
+	"EachAttention":  "is a view",
+	"AttentionOf":    "is a view",
+}
+
+func TestNothingIsDecidedByWhatWasConcluded(t *testing.T) {
+	t.Parallel()
+	conclusion := regexp.MustCompile(`(?i)\b(v_)?attention\b|\blink_state\b|\bclass\b`)
+	reads := regexp.MustCompile(`(?is)\bselect\b|\bwhere\b|\bon conflict\b|p\.link_state|r\.class`)
+	files, err := parser.ParseDir(token.NewFileSet(), ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	look := func(name string, in ast.Node) {
+		ast.Inspect(in, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && conclusion.MatchString(lit.Value) && reads.MatchString(lit.Value) {
+				found[name] = true
+			}
+			return true
+		})
+	}
+	for _, file := range files["state"].Files {
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				look(d.Name.Name, d)
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if v, ok := spec.(*ast.ValueSpec); ok {
+						look(v.Names[0].Name, v)
+					}
+				}
+			}
+		}
+	}
+	for name := range found {
+		if readers[name] == "" {
+			t.Errorf("%s reads what was concluded: decide by facts, or say here what it reads it for", name)
+		}
+	}
+	for name := range readers {
+		if !found[name] {
+			t.Errorf("%s is listed and reads no conclusion", name)
+		}
+	}
+}
