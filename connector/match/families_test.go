@@ -60,6 +60,7 @@ var families = []family{
 	{"group of companies", 8, group},
 	{"owner and company", 6, ownerAndCompany},
 	{"namesakes", 12, namesakes},
+	{"one initial for two", 5, oneInitial},
 }
 
 // An accountant's e-mail address stands with clients that have nothing to do with
@@ -117,8 +118,8 @@ func twins(m *maker) {
 	m.either(a, b)
 }
 
-// Father and son have one name and one address. Often a word tells them apart, or
-// their e-mail addresses; once in a while nothing does.
+// Father and son have one name and one address. Mostly a word tells them apart, or
+// their e-mail addresses; once in two hundred times nothing does.
 func fatherAndSon(m *maker) {
 	father := m.person()
 	son := father
@@ -137,6 +138,11 @@ func fatherAndSon(m *maker) {
 	}
 	if m.chance(40) {
 		son.phone = m.newPhone()
+	}
+	if m.rnd.IntN(200) == 0 {
+		no := son.no
+		son = father
+		son.no = no
 	}
 	m.either(father, son)
 }
@@ -224,6 +230,23 @@ func ownerAndCompany(m *maker) {
 		firm.email = "info@" + m.newDomain(owner.last)
 	}
 	m.either(owner, firm)
+}
+
+// Brother and sister are written with the same initial, or with their last name
+// alone, and share the rest.
+func oneInitial(m *maker) {
+	a := m.person()
+	b := a
+	b.no = m.next()
+	a.given = initial(a.given)
+	if m.chance(30) {
+		a.given = ""
+	}
+	b.given = a.given
+	if m.chance(50) {
+		b.email = m.privateMail("b", b.last)
+	}
+	m.either(a, b)
 }
 
 // Namesakes have one name and nothing to do with each other, but may live in one

@@ -28,7 +28,7 @@ type place struct{ postcode, city, country string }
 // name returns the name as somebody would write it down in full.
 func (e entity) name() string {
 	if e.person {
-		return e.given + " " + e.last
+		return strings.TrimSpace(e.given + " " + e.last)
 	}
 	return strings.TrimSpace(e.firm + " " + e.form)
 }
