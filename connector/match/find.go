@@ -49,32 +49,32 @@ const kept = 8
 
 // found is a pair that is remembered.
 type found struct {
-	record, customer int32
-	evidence         int16 // the score before others are looked at
-	points           int16 // before limits, to order what scores alike
-	score            int16
+	record, customer int
+	evidence         int // the score before others are looked at
+	points           int // before limits, to order what scores alike
+	score            int
 	rivalRecord      bool
 	rivalCustomer    bool
 }
 
 // rivals are the best two scores that a customer has with any record, -1 for none.
 type rivals struct {
-	best   int32 // record of the first
-	scores [2]int16
+	best   int // record of the first
+	scores [2]int
 }
 
 // beside returns the best score of any other record.
-func (r *rivals) beside(record int32) int16 {
+func (r *rivals) beside(record int) int {
 	if r.best == record {
 		return r.scores[1]
 	}
 	return r.scores[0]
 }
 
-func (r *rivals) note(record int32, score int16) {
+func (r *rivals) note(record, score int) {
 	switch {
 	case score > r.scores[0]:
-		r.best, r.scores = record, [2]int16{score, r.scores[0]}
+		r.best, r.scores = record, [2]int{score, r.scores[0]}
 	case score > r.scores[1]:
 		r.scores[1] = score
 	}
@@ -88,7 +88,7 @@ type search struct {
 	counts             counts
 	found              []found // those of a record side by side, best first
 	rivals             []rivals
-	seen               []int32 // for each customer the last record it was compared with
+	seen               []int // for each customer the last record it was compared with
 	hits               []hit
 }
 
@@ -98,10 +98,10 @@ type search struct {
 // postings of both lists, so its memory grows with the lists and not with their
 // product. It stops early when ctx ends.
 func Find(ctx context.Context, records []Record, customers []Customer, settings Settings) ([]Suggestion, error) {
-	s := &search{Settings: settings, taken: make([]bool, len(customers)), rivals: make([]rivals, len(customers)), seen: make([]int32, len(customers))}
+	s := &search{Settings: settings, taken: make([]bool, len(customers)), rivals: make([]rivals, len(customers)), seen: make([]int, len(customers))}
 	s.RunnersUp = cmp.Or(s.RunnersUp, 3)
 	for i := range s.rivals {
-		s.rivals[i] = rivals{best: -1, scores: [2]int16{-1, -1}}
+		s.rivals[i] = rivals{best: -1, scores: [2]int{-1, -1}}
 	}
 	for _, r := range records {
 		s.records = append(s.records, entryOfRecord(r, s.Region))
@@ -140,12 +140,12 @@ func (s *search) compareAll(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.compareOne(int32(i), index)
+		s.compareOne(i, index)
 	}
 	return nil
 }
 
-func (s *search) compareOne(i int32, index index) {
+func (s *search) compareOne(i int, index index) {
 	r := &s.records[i]
 	start := len(s.found)
 	for key := range r.keys {
@@ -162,9 +162,8 @@ func (s *search) compareOne(i int32, index index) {
 			if v.score() < leastScore && !v.alike() {
 				continue
 			}
-			score := int16(v.score())
-			s.found = append(s.found, found{record: i, customer: k, evidence: score, points: int16(max(-100, min(v.points, 300)))})
-			s.rivals[k].note(i, score)
+			s.found = append(s.found, found{record: i, customer: k, evidence: v.score(), points: v.points})
+			s.rivals[k].note(i, v.score())
 		}
 	}
 	own := s.found[start:]
@@ -207,10 +206,10 @@ func (s *search) lookForRivals() {
 			f.rivalCustomer = other < end && s.found[other].evidence >= near
 			f.rivalRecord = s.rivals[f.customer].beside(f.record) >= max(near, 0)
 			if f.rivalRecord {
-				f.score = min(f.score, int16(recordToo.limit))
+				f.score = min(f.score, recordToo.limit)
 			}
 			if f.rivalCustomer {
-				f.score = min(f.score, int16(customerToo.limit))
+				f.score = min(f.score, customerToo.limit)
 			}
 		}
 	}
@@ -218,7 +217,7 @@ func (s *search) lookForRivals() {
 
 // assign gives each record the best customer that is free and that fits no other
 // record better. It returns the place in found, by record.
-func (s *search) assign() map[int32]int {
+func (s *search) assign() map[int]int {
 	queue := make([]int, 0, len(s.found))
 	for i, f := range s.found {
 		if !s.taken[f.customer] {
@@ -226,7 +225,7 @@ func (s *search) assign() map[int32]int {
 		}
 	}
 	slices.SortFunc(queue, func(a, b int) int { return s.order(s.found[a], s.found[b]) })
-	best, given := map[int32]int{}, make([]bool, len(s.customers))
+	best, given := map[int]int{}, make([]bool, len(s.customers))
 	for _, i := range queue {
 		f := s.found[i]
 		if _, has := best[f.record]; !has && !given[f.customer] {
@@ -237,7 +236,7 @@ func (s *search) assign() map[int32]int {
 }
 
 // tell puts what was found into words.
-func (s *search) tell(best map[int32]int, records []Record, customers []Customer) []Suggestion {
+func (s *search) tell(best map[int]int, records []Record, customers []Customer) []Suggestion {
 	var out []Suggestion
 	for start, end := 0, 0; start < len(s.found); start = end {
 		record := s.found[start].record

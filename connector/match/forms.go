@@ -38,8 +38,9 @@ var forms = spellings(map[string]string{
 	"plc": "plc public_limited_company", "cic": "cic", "lp": "lp", "inc": "inc incorporated", "corp": "corp corporation",
 	"llc": "llc", "co": "company",
 	// The Netherlands, Belgium, France, Italy, Spain, Poland
-	"bv": "bv besloten_vennootschap", "nv": "nv naamloze_vennootschap", "vof": "vof vennootschap_onder_firma", "cv": "cv", "stichting": "stichting",
-	"srl": "srl", "sarl": "sarl", "sas": "sas", "sasu": "sasu", "eurl": "eurl", "sci": "sci", "snc": "snc", "sa": "sa société_anonyme",
+	"bv": "bv besloten_vennootschap", "nv": "nv naamloze_vennootschap", "vof": "vof vennootschap_onder_firma", "cv": "cv",
+	"stichting": "stichting", //nolint:misspell // a Dutch foundation
+	"srl":       "srl", "sarl": "sarl", "sas": "sas", "sasu": "sasu", "eurl": "eurl", "sci": "sci", "snc": "snc", "sa": "sa société_anonyme",
 	"spa": "spa", "sl": "sl slu sociedad_limitada", "lda": "lda", "spzoo": "sp_zoo", "sro": "sro", "kft": "kft", "ou": "oü",
 })
 

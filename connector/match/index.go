@@ -10,14 +10,14 @@ const mostAlike = 100
 const mostWords = 6
 
 // index finds customers by what they have in common with a record.
-type index map[uint64][]int32
+type index map[uint64][]int
 
 func newIndex(customers []entry) index {
 	x := index{}
 	for i := range customers {
 		for key := range customers[i].keys {
-			if l := x[key]; len(l) <= mostAlike && (len(l) == 0 || l[len(l)-1] != int32(i)) {
-				x[key] = append(l, int32(i))
+			if l := x[key]; len(l) <= mostAlike && (len(l) == 0 || l[len(l)-1] != i) {
+				x[key] = append(l, i)
 			}
 		}
 	}
@@ -25,7 +25,7 @@ func newIndex(customers []entry) index {
 }
 
 // customers returns those that have a key, and nobody when too many have it.
-func (x index) customers(key uint64) []int32 {
+func (x index) customers(key uint64) []int {
 	if l := x[key]; len(l) <= mostAlike {
 		return l
 	}
