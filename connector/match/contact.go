@@ -122,9 +122,12 @@ func elsewhere(a, b string) bool {
 
 func notLetter(r rune) bool { return !unicode.IsLetter(r) }
 
-// country returns the two letters of a country; "" when they are not what is given.
+// country returns the two letters of a country; "" when something else is given.
 func country(s string) string {
-	if s = strings.ToUpper(strings.TrimSpace(s)); len(s) == 2 {
+	switch s = strings.ToUpper(strings.TrimSpace(s)); {
+	case s == "UK":
+		return "GB"
+	case len(s) == 2:
 		return s
 	}
 	return ""

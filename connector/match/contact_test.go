@@ -94,3 +94,12 @@ func TestAddressesAreElsewhereByStreetOrNumber(t *testing.T) {
 		}
 	}
 }
+
+func TestCountriesAreComparedByTheirLetters(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{"de": "DE", " GB ": "GB", "UK": "GB", "Germany": "", "": ""} {
+		if got := country(given); got != want {
+			t.Errorf("country(%q) = %q, want %q", given, got, want)
+		}
+	}
+}

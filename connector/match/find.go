@@ -276,7 +276,7 @@ func (s *search) pair(f found, records []Record, customers []Customer) Pair {
 	}
 	slices.SortStableFunc(v.hits, func(a, b hit) int { return cmp.Compare(sign(b.rule), sign(a.rule)) })
 	p := Pair{
-		Record: s.records[f.record].id, Customer: s.customers[f.customer].id, Score: int(f.score),
+		Record: s.records[f.record].id, Customer: s.customers[f.customer].id, Score: f.score,
 		Taken: customers[f.customer].Taken,
 		Ours:  sideOfRecord(records[f.record]), Theirs: sideOfCustomer(customers[f.customer]),
 	}

@@ -49,7 +49,10 @@ func spellings(of map[string]string) map[string]string {
 	out := map[string]string{}
 	for form, list := range of {
 		for _, spelling := range strings.Fields(list) {
-			out[joined(words(strings.ReplaceAll(spelling, "_", " ")))] = form
+			spelling = strings.ReplaceAll(spelling, "_", " ")
+			for _, s := range []string{spelling, strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue").Replace(spelling)} {
+				out[joined(words(s))] = form
+			}
 		}
 	}
 	return out

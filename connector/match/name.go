@@ -119,11 +119,13 @@ func newName(s string) name {
 	return n
 }
 
+// joined writes words as one, without "and". Aas is a name and AS a legal form, so it
+// goes by the letters that are there.
 func joined(ws []word) string {
 	var b strings.Builder
 	for _, w := range ws {
 		if w != and {
-			b.WriteString(w.bare)
+			b.WriteString(w.text)
 		}
 	}
 	return b.String()

@@ -88,6 +88,8 @@ func TestLegalFormsAreKnownHoweverTheyAreSpelt(t *testing.T) {
 		{"Acme, Inc.", "inc", "acme"},
 		{"GmbH", "", "gmbh"}, // a name of nothing else
 		{"Kim Agnes", "", "kimagnes"},
+		{"Ole Aas", "", "oleaas"},
+		{"Nordwind Gesellschaft mit beschraenkter Haftung", "gmbh", "nordwind"},
 	}
 	for _, tt := range tests {
 		if n := newName(tt.name); n.form != tt.form || n.together != tt.rest {
