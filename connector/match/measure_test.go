@@ -98,7 +98,7 @@ func TestBulkLevelIsNearlyNeverWrong(t *testing.T) {
 	promised(t, "measured", families)
 }
 
-func TestBulkLevelIsNearlyNeverWrongWhereNobodyLooked(t *testing.T) {
+func TestBulkLevelIsNearlyNeverWrongInTheSetHeldOut(t *testing.T) {
 	t.Parallel()
 	promised(t, "held out", heldOut)
 }

@@ -32,14 +32,14 @@ var (
 	nameTypo    = rule{"name_typo", "name equal but for a typo", 28, 75, "one or two words differ by a letter too many, too few or wrong, or by two that changed places"}
 	namePart    = rule{"name_part", "one name is part of the other", 18, 70, "all words of one are in the other, which has more"}
 	nameContact = rule{"name_contact", "the customer has the name of the record's contact", 15, 65, "it is that of a person of the record"}
-	nameSimilar = rule{"name_similar", "names are similar", 12, 60, "two thirds of the words are equal, or nearly"}
+	nameSimilar = rule{"name_similar", "names are similar", 12, 59, "two thirds of the words are equal, or nearly"}
 	nameWord    = rule{"name_word", "names have only a word in common", 0, 55, "one word is equal"}
 	nameDiffers = rule{"name_differs", "names differ", -20, 45, "none of these"}
 
 	nameThin    = rule{"name_thin", "the name says little", 0, 78, "one word, or a word and initials, and no legal form: it may be that of a whole family"}
 	formMissing = rule{"form_missing", "name equal but for the legal form", -5, 78, "one side has a legal form: a trader and his company may bear one name"}
-	formDiffers = rule{"form_differs", "different legal forms", -25, 60, "both sides have one"}
-	generation  = rule{"generation", "one is marked junior or senior", -25, 60, "and the other is not, or otherwise"}
+	formDiffers = rule{"form_differs", "different legal forms", -25, 59, "both sides have one"}
+	generation  = rule{"generation", "one is marked junior or senior", -25, 59, "and the other is not, or otherwise"}
 	numerals    = rule{"numerals", "numbers in the names differ", -30, 50, "House 1 and House 2, Solar I and Solar II"}
 
 	emailSame    = rule{"email_same", "same e-mail", 35, 0, "an address is on both sides, and with nobody else"}
@@ -56,7 +56,7 @@ var (
 	streetDiffers   = rule{"street_differs", "same postcode, another street or number", 10, 78, "it may be another branch, or the neighbour of one name"}
 	citySame        = rule{"city_same", "same city", 5, 0, "where a side has no postcode"}
 	postcodeDiffers = rule{"postcode_differs", "different postcode", -10, 75, "both sides have one: moved, or another branch"}
-	countryDiffers  = rule{"country_differs", "different country", -20, 60, "both sides have one"}
+	countryDiffers  = rule{"country_differs", "different country", -20, 59, "both sides have one"}
 
 	numberSame    = rule{"number_same", "same company number", 45, 0, "a company or VAT number is on both sides, and with nobody else"}
 	numberShared  = rule{"number_shared", "%s share this company number", 15, 0, "it is on both sides, and with others too: branches"}
@@ -66,8 +66,8 @@ var (
 	placeUnknown = rule{"place_unknown", "no postcode to compare", 0, 85, "a side has none: branches share everything else, the company number too"}
 	phoneUnknown = rule{"phone_unknown", "no phone to compare", 0, 88, "a side has none, and no legal form says that it is no person: father and son may share an e-mail address"}
 
-	recordToo   = rule{"another_record", "another record fits as well", 0, 60, fmt.Sprintf("it scores no more than %d less", Margin)}
-	customerToo = rule{"another_customer", "another customer fits as well", 0, 60, fmt.Sprintf("it scores no more than %d less, be it taken or free", Margin)}
+	recordToo   = rule{"another_record", "another record fits as well", 0, 59, fmt.Sprintf("it scores no more than %d less", Margin)}
+	customerToo = rule{"another_customer", "another customer fits as well", 0, 59, fmt.Sprintf("it scores no more than %d less, be it taken or free", Margin)}
 )
 
 // rules are all of them, as the table has them.
