@@ -36,6 +36,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/agnivade/levenshtein v1.2.2
+
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/bahlo/generic-list-go v0.2.0 // indirect

@@ -39,6 +39,7 @@ var arrows = []arrow{
 	{"connector/billing", "connector connector/transport", ""},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
+	{"connector/match", "connector", ""},
 	{"connector/protocol", "connector", ""},
 	{"connector/reconcile", "connector state", "connector/billing connector/transport state/statetest"},
 	{"connector/sandbox", "connector", ""},

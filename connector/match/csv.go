@@ -1,0 +1,417 @@
+package match
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Decision is what a person wrote beside a pair.
+type Decision string
+
+// The decisions. A row without one is left for another day.
+const (
+	Undecided Decision = ""
+	Accept    Decision = "accept"
+	Reject    Decision = "reject"
+)
+
+// Row is one pair of a review list, as the CSV file has it.
+type Row struct {
+	Record, Customer string // ids
+	Decision         Decision
+	Score            int
+	Reasons          string
+	Ours, Theirs     Side
+}
+
+// Rows returns the proposed pairs as rows without a decision, best first. With
+// runnersUp the other free customers of a record follow its proposal, for a person
+// to accept one of them instead; taken ones are left out.
+func Rows(suggestions []Suggestion, runnersUp bool) []Row {
+	var out []Row
+	for _, s := range suggestions {
+		if s.Best != nil {
+			out = append(out, rowOf(*s.Best))
+		}
+		for _, p := range s.Others {
+			if runnersUp && p.Taken == "" {
+				out = append(out, rowOf(p))
+			}
+		}
+	}
+	return out
+}
+
+func rowOf(p Pair) Row {
+	var reasons []string
+	for _, r := range p.Reasons {
+		reasons = append(reasons, r.Text)
+	}
+	return Row{Record: p.Record, Customer: p.Customer, Score: p.Score, Reasons: strings.Join(reasons, "; "), Ours: p.Ours, Theirs: p.Theirs}
+}
+
+// column is one column of the file. The reader needs those that are needed; the
+// others are for the eye.
+type column struct {
+	name   string
+	needed bool
+	get    func(*Row) string
+	set    func(*Row, string) error
+}
+
+// columns are all of them, in their order. Their names are part of the interface.
+var columns = []column{
+	text("record_id", true, func(r *Row) *string { return &r.Record }),
+	text("customer_id", true, func(r *Row) *string { return &r.Customer }),
+	{"decision", true, func(r *Row) string { return string(r.Decision) }, setDecision},
+	{"score", false, func(r *Row) string { return strconv.Itoa(r.Score) }, setScore},
+	text("reasons", false, func(r *Row) *string { return &r.Reasons }),
+	text("record_name", false, func(r *Row) *string { return &r.Ours.Name }),
+	text("customer_name", false, func(r *Row) *string { return &r.Theirs.Name }),
+	text("record_email", false, func(r *Row) *string { return &r.Ours.Email }),
+	text("customer_email", false, func(r *Row) *string { return &r.Theirs.Email }),
+	text("record_phone", false, func(r *Row) *string { return &r.Ours.Phone }),
+	text("customer_phone", false, func(r *Row) *string { return &r.Theirs.Phone }),
+	text("record_postcode", false, func(r *Row) *string { return &r.Ours.Postcode }),
+	text("customer_postcode", false, func(r *Row) *string { return &r.Theirs.Postcode }),
+	text("record_city", false, func(r *Row) *string { return &r.Ours.City }),
+	text("customer_city", false, func(r *Row) *string { return &r.Theirs.City }),
+	text("record_company_number", false, func(r *Row) *string { return &r.Ours.Number }),
+	text("customer_company_number", false, func(r *Row) *string { return &r.Theirs.Number }),
+	{"check", true, func(r *Row) string { return check(r.Record, r.Customer) }, nil}, // read by readRow
+}
+
+func text(name string, needed bool, at func(*Row) *string) column {
+	return column{name, needed, func(r *Row) string { return *at(r) }, func(r *Row, s string) error { *at(r) = s; return nil }}
+}
+
+func setDecision(r *Row, s string) error {
+	switch d := Decision(strings.ToLower(strings.TrimSpace(s))); d {
+	case Undecided, Accept, Reject:
+		r.Decision = d
+		return nil
+	}
+	return fmt.Errorf("%s is no decision; write accept, reject or nothing", quoted(s))
+}
+
+func setScore(r *Row, s string) error {
+	if s = strings.TrimSpace(s); s == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > 100 {
+		return fmt.Errorf("%s is no score from 0 to 100", quoted(s))
+	}
+	r.Score = n
+	return nil
+}
+
+// quoted shows the beginning of a text that somebody typed.
+func quoted(s string) string {
+	if short := []rune(s); len(short) > 40 {
+		s = string(short[:40]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// check is a word that belongs to two ids, so that one altered by a person or by a
+// spreadsheet is seen. It has letters alone, which no spreadsheet takes for a number.
+func check(record, customer string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s", len(record), record, len(customer), customer))
+	var b strings.Builder
+	for _, c := range sum[:4] {
+		b.WriteByte('a' + c>>4)
+		b.WriteByte('a' + c&15)
+	}
+	return b.String()
+}
+
+// guard stands before a text that a spreadsheet would take for a formula, or for a
+// number or a date and write otherwise: 00123, 1E5, +49 30 1234. A text that begins
+// with it already gets a second one, so that each comes back as it was.
+const guard = "'"
+
+var safeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})$`)
+
+func guarded(s string) string {
+	first, _ := utf8.DecodeRuneInString(s)
+	switch {
+	case s == "":
+	case strings.ContainsRune("=+-@'＝＋－＠\t\r\n", first), strings.ContainsRune(".,0123456789", first) && !safeNumber.MatchString(s):
+		return guard + s
+	}
+	return s
+}
+
+func unguarded(s string) string { return strings.TrimPrefix(s, guard) }
+
+// WriteCSV writes a review list in UTF-8 with CRLF and a header row. The comma is ','
+// or ';'. With ';' a byte order mark comes first: it is the form that opens by itself
+// in spreadsheets of countries that write decimals with a comma.
+func WriteCSV(w io.Writer, rows []Row, comma rune) error {
+	if comma != ',' && comma != ';' {
+		return fmt.Errorf("write the review list: the comma is , or ; and not %q", comma)
+	}
+	if comma == ';' {
+		if _, err := io.WriteString(w, bom); err != nil {
+			return fmt.Errorf("write the review list: %w", err)
+		}
+	}
+	out := csv.NewWriter(w)
+	out.Comma, out.UseCRLF = comma, true
+	var cells []string
+	for _, c := range columns {
+		cells = append(cells, c.name)
+	}
+	_ = out.Write(cells) // Error tells below
+	for _, row := range rows {
+		if err := row.writable(); err != nil {
+			return fmt.Errorf("write the review list: %w", err)
+		}
+		cells = cells[:0]
+		for _, c := range columns {
+			s := c.get(&row)
+			if c.name != "record_id" && c.name != "customer_id" {
+				s = shown(s)
+			}
+			cells = append(cells, guarded(s))
+		}
+		_ = out.Write(cells)
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write the review list: %w", err)
+	}
+	return nil
+}
+
+// writable reports ids that would not come back as they are.
+func (r Row) writable() error {
+	for _, id := range []string{r.Record, r.Customer} {
+		if id == "" || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+			return fmt.Errorf("the id %s cannot stand in a CSV file", quoted(id))
+		}
+	}
+	return nil
+}
+
+// MaxCSV is how many bytes of a file are read: a list of 100,000 pairs is half of it.
+const MaxCSV = 64 << 20
+
+const bom = "\uFEFF"
+
+// Problem is one thing that is wrong with a file.
+type Problem struct {
+	Line   int    // in the file, from 1 on
+	Column string // as the header has it; "" when it is none of them
+	Text   string // what is wrong, and what to do
+}
+
+// String returns the problem in one line.
+func (p Problem) String() string {
+	if p.Column == "" {
+		return fmt.Sprintf("line %d: %s", p.Line, p.Text)
+	}
+	return fmt.Sprintf("line %d, column %s: %s", p.Line, p.Column, p.Text)
+}
+
+// CSVError is everything that is wrong with a file, in its order.
+type CSVError []Problem
+
+// Error returns all problems, one a line.
+func (e CSVError) Error() string {
+	var lines []string
+	for _, p := range e {
+		lines = append(lines, p.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ReadCSV reads a review list that WriteCSV has written and people have filled in.
+// Commas and semicolons do, a byte order mark, CRLF, other columns besides, and
+// columns in another order. It returns the rows in their order, those without a
+// decision too. When anything is wrong it returns no rows, and a CSVError with
+// everything that is.
+func ReadCSV(r io.Reader) ([]Row, error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxCSV+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the review list: %w", err)
+	}
+	f := &file{pairs: map[[2]string]int{}, records: map[string]int{}, customers: map[string]int{}}
+	if len(data) > MaxCSV {
+		f.wrong(1, "", fmt.Sprintf("the file has more than %d MiB", MaxCSV>>20))
+		return nil, f.problems
+	}
+	f.read(data)
+	if f.problems != nil {
+		return nil, f.problems
+	}
+	return f.rows, nil
+}
+
+// file is a file that is being read. The maps say on which line a pair was met, and a
+// record and a customer were accepted.
+type file struct {
+	in                 *csv.Reader
+	header             []*column // by place; nil for a column that is not ours
+	names              []string
+	rows               []Row
+	pairs              map[[2]string]int
+	records, customers map[string]int
+	problems           CSVError
+}
+
+func (f *file) wrong(line int, column, text string) {
+	f.problems = append(f.problems, Problem{line, column, text})
+}
+
+// separator is the line with which a file may tell a spreadsheet its comma.
+var separator = regexp.MustCompile(`^"?sep=.?"?\r?$`)
+
+func (f *file) read(data []byte) {
+	if bytes.HasPrefix(data, []byte{0xFF, 0xFE}) || bytes.HasPrefix(data, []byte{0xFE, 0xFF}) || bytes.IndexByte(data, 0) >= 0 {
+		f.wrong(1, "", "the file is not UTF-8; save it as \"CSV UTF-8\"")
+		return
+	}
+	data = bytes.TrimPrefix(data, []byte(bom))
+	if first, _, _ := bytes.Cut(data, []byte("\n")); separator.Match(first) {
+		data = data[len(first):] // an empty line stays, so that lines are counted right
+	}
+	if !f.findHeader(data) {
+		return
+	}
+	for {
+		cells, err := f.in.Read()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			f.broken(err)
+			return
+		}
+		f.readRow(cells)
+	}
+}
+
+// broken reports a file that cannot be taken apart from a place on.
+func (f *file) broken(err error) {
+	var parse *csv.ParseError
+	if !errors.As(err, &parse) {
+		f.wrong(1, "", err.Error())
+		return
+	}
+	f.wrong(parse.Line, "", fmt.Sprintf("the quotes are wrong at character %d; nothing behind it could be read", parse.Column))
+}
+
+// findHeader reads the header row, with the comma that makes sense of it.
+func (f *file) findHeader(data []byte) bool {
+	for _, comma := range []rune{',', ';'} {
+		f.in = csv.NewReader(bytes.NewReader(data))
+		f.in.Comma, f.in.FieldsPerRecord = comma, -1
+		cells, err := f.in.Read()
+		if err != nil {
+			continue
+		}
+		for i, s := range cells {
+			cells[i] = strings.ToLower(strings.TrimSpace(unguarded(s)))
+		}
+		if slices.Contains(cells, columns[0].name) || slices.Contains(cells, columns[1].name) {
+			return f.setHeader(cells)
+		}
+	}
+	f.wrong(1, "", "there is no header row with record_id, customer_id, decision and check between commas or semicolons")
+	return false
+}
+
+func (f *file) setHeader(cells []string) bool {
+	f.names = slices.Clone(cells)
+	line, _ := f.in.FieldPos(0)
+	for _, name := range cells {
+		var known *column
+		if i := slices.IndexFunc(columns, func(c column) bool { return c.name == name }); i >= 0 {
+			known = &columns[i]
+			if slices.Contains(f.header, known) {
+				f.wrong(line, name, "the column is there twice")
+			}
+		}
+		f.header = append(f.header, known)
+	}
+	for i := range columns {
+		if c := &columns[i]; c.needed && !slices.Contains(f.header, c) {
+			f.wrong(line, c.name, "the column is missing")
+		}
+	}
+	return f.problems == nil
+}
+
+func (f *file) readRow(cells []string) {
+	if !slices.ContainsFunc(cells, func(s string) bool { return strings.TrimSpace(s) != "" }) {
+		return // a spreadsheet leaves rows of commas
+	}
+	line, _ := f.in.FieldPos(0)
+	for len(cells) > len(f.header) && cells[len(cells)-1] == "" {
+		cells = cells[:len(cells)-1]
+	}
+	if len(cells) != len(f.header) {
+		f.wrong(line, "", fmt.Sprintf("the row has %d columns, and the header has %d", len(cells), len(f.header)))
+		return
+	}
+	before := len(f.problems)
+	var row Row
+	var proof string
+	for i, c := range f.header {
+		at, _ := f.in.FieldPos(i)
+		s := unguarded(cells[i])
+		switch {
+		case !utf8.ValidString(s):
+			f.wrong(at, f.names[i], "the text is not UTF-8; save the file as \"CSV UTF-8\"")
+		case c == nil:
+		case c.set == nil:
+			proof = strings.TrimSpace(s)
+		default:
+			if err := c.set(&row, s); err != nil {
+				f.wrong(at, c.name, err.Error())
+			}
+		}
+	}
+	if proof != check(row.Record, row.Customer) {
+		f.wrong(line, "check", fmt.Sprintf("record_id %s and customer_id %s are not as they were written: a person or a spreadsheet altered one of the three",
+			quoted(row.Record), quoted(row.Customer)))
+	}
+	if len(f.problems) == before {
+		f.take(row, line)
+	}
+}
+
+// take adds a row that is right in itself, unless it contradicts another.
+func (f *file) take(row Row, line int) {
+	pair := [2]string{row.Record, row.Customer}
+	if first, met := f.pairs[pair]; met {
+		f.wrong(line, "record_id", fmt.Sprintf("the pair stands on line %d already", first))
+		return
+	}
+	f.pairs[pair] = line
+	if row.Decision == Accept {
+		if first, met := f.customers[row.Customer]; met {
+			f.wrong(line, "decision", fmt.Sprintf("customer %s is accepted for another record on line %d already", quoted(row.Customer), first))
+		} else {
+			f.customers[row.Customer] = line
+		}
+		if first, met := f.records[row.Record]; met {
+			f.wrong(line, "decision", fmt.Sprintf("record %s is accepted with another customer on line %d already", quoted(row.Record), first))
+		} else {
+			f.records[row.Record] = line
+		}
+	}
+	f.rows = append(f.rows, row)
+}

@@ -1,0 +1,44 @@
+package match
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write README.md anew")
+
+var readme sync.Mutex
+
+// printed keeps one section of README.md equal to what the code says.
+func printed(t *testing.T, section, want string) {
+	t.Helper()
+	readme.Lock()
+	defer readme.Unlock()
+	const file = "README.md"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- begin "+section+" -->\n", "<!-- end "+section+" -->"
+	before, rest, found := strings.Cut(string(text), begin)
+	_, after, whole := strings.Cut(rest, end)
+	if !found || !whole {
+		t.Fatalf("%s has no section %q", file, section)
+	}
+	if now := before + begin + "\n" + want + "\n" + end + after; now != string(text) {
+		if !*update {
+			t.Fatalf("the section %q of %s is out of date; run: go test ./connector/match -update", section, file)
+		}
+		if err := os.WriteFile(file, []byte(now), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestREADMEHoldsTheRules(t *testing.T) {
+	t.Parallel()
+	printed(t, "rules", Table())
+}

@@ -1,0 +1,106 @@
+package match
+
+import (
+	"fmt"
+	"strings"
+)
+
+// BulkLevel is the score from which on pairs may be accepted without a look at each
+// one. README.md says how often that is wrong.
+const BulkLevel = 90
+
+// Margin is how much better than any other a pair has to fit. With less, the other
+// may be meant as well.
+const Margin = 10
+
+// rule is one thing that speaks for or against a pair.
+type rule struct {
+	code   string
+	text   string // as a bookkeeper reads it; %s is who shares it
+	points int
+	limit  int    // no score above it when the rule holds; 0 for none
+	when   string // for the table
+}
+
+// All rules, in the order in which they are told. Of the first, third, fourth and fifth
+// paragraph at most one holds, of the sixth too.
+var (
+	nameSame    = rule{"name_same", "same name", 45, 0, "the names are equal, but for case, signs, marks (Müller, Mueller, Muller), how \"and\" and the legal form are spelt"}
+	nameOrder   = rule{"name_order", "same name in another order", 45, 0, "the words are equal"}
+	nameSpaces  = rule{"name_spaces", "same name, but for spaces", 45, 0, "the letters are equal"}
+	nameInitial = rule{"name_initial", "one name has initials of the other", 28, 75, "a word on one side is the first letter of the one on the other"}
+	nameTypo    = rule{"name_typo", "name equal but for a typo", 28, 75, "one or two words differ by a letter too many, too few or wrong, or by two that changed places"}
+	namePart    = rule{"name_part", "one name is part of the other", 18, 70, "all words of one are in the other, which has more"}
+	nameContact = rule{"name_contact", "the customer has the name of the record's contact", 15, 65, "it is that of a person of the record"}
+	nameSimilar = rule{"name_similar", "names are similar", 12, 59, "two thirds of the words are equal, or nearly"}
+	nameWord    = rule{"name_word", "names have only a word in common", 0, 55, "one word is equal"}
+	nameDiffers = rule{"name_differs", "names differ", -20, 45, "none of these"}
+
+	nameThin    = rule{"name_thin", "the name says little", 0, 78, "one word, or a word and initials, and no legal form: it may be that of a whole family"}
+	formMissing = rule{"form_missing", "name equal but for the legal form", -5, 78, "one side has a legal form: a trader and his company may bear one name"}
+	formDiffers = rule{"form_differs", "different legal forms", -25, 59, "both sides have one"}
+	generation  = rule{"generation", "one is marked junior or senior", -25, 59, "and the other is not, or otherwise"}
+	numerals    = rule{"numerals", "numbers in the names differ", -30, 50, "House 1 and House 2, Solar I and Solar II"}
+
+	emailSame    = rule{"email_same", "same e-mail", 35, 0, "an address is on both sides, and with nobody else"}
+	emailShared  = rule{"email_shared", "%s share this e-mail", 12, 0, "an address is on both sides, and with others too"}
+	emailHost    = rule{"email_host", "same e-mail domain, different address", 2, 0, "and it is not one that gives addresses to anybody"}
+	emailDiffers = rule{"email_differs", "different e-mail", -5, 0, "both sides have one"}
+
+	phoneSame    = rule{"phone_same", "same phone", 20, 0, "a number is on both sides, and with nobody else"}
+	phoneShared  = rule{"phone_shared", "%s share this phone", 8, 0, "a number is on both sides, and with others too"}
+	phoneDiffers = rule{"phone_differs", "different phone", -12, 0, "both sides have one"}
+
+	postcodeSame    = rule{"postcode_same", "same postcode", 15, 0, "however it is written"}
+	streetSame      = rule{"street_same", "same postcode and street", 20, 0, "the first line of the address too"}
+	streetDiffers   = rule{"street_differs", "same postcode, another street or number", 10, 78, "it may be another branch, or the neighbour of one name"}
+	citySame        = rule{"city_same", "same city", 5, 0, "where a side has no postcode"}
+	postcodeDiffers = rule{"postcode_differs", "different postcode", -10, 75, "both sides have one: moved, or another branch"}
+	countryDiffers  = rule{"country_differs", "different country", -20, 59, "both sides have one"}
+
+	numberSame    = rule{"number_same", "same company number", 45, 0, "a company or VAT number is on both sides, and with nobody else"}
+	numberShared  = rule{"number_shared", "%s share this company number", 15, 0, "it is on both sides, and with others too: branches"}
+	numberDiffers = rule{"number_differs", "different company numbers", -40, 40, "both sides have one of the same kind"}
+
+	unproven     = rule{"unproven", "neither e-mail nor company number agrees", 0, 78, "a son has his father's name, address and phone"}
+	placeUnknown = rule{"place_unknown", "no postcode to compare", 0, 85, "a side has none: branches share everything else, the company number too"}
+	phoneUnknown = rule{"phone_unknown", "no phone to compare", 0, 88, "a side has none, and no legal form says that it is no person: father and son may share an e-mail address"}
+
+	recordToo   = rule{"another_record", "another record fits as well", 0, 59, fmt.Sprintf("it scores no more than %d less", Margin)}
+	customerToo = rule{"another_customer", "another customer fits as well", 0, 59, fmt.Sprintf("it scores no more than %d less, be it taken or free", Margin)}
+)
+
+// rules are all of them, as the table has them.
+var rules = []*rule{
+	&nameSame, &nameOrder, &nameSpaces, &nameInitial, &nameTypo, &namePart, &nameContact, &nameSimilar, &nameWord, &nameDiffers,
+	&nameThin, &formMissing, &formDiffers, &generation, &numerals,
+	&emailSame, &emailShared, &emailHost, &emailDiffers,
+	&phoneSame, &phoneShared, &phoneDiffers,
+	&postcodeSame, &streetSame, &streetDiffers, &citySame, &postcodeDiffers, &countryDiffers,
+	&numberSame, &numberShared, &numberDiffers,
+	&unproven, &placeUnknown, &phoneUnknown, &recordToo, &customerToo,
+}
+
+// Table returns all rules as Markdown, from the very ones that scores are made by.
+// README.md holds it.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("| rule | what is told | points | no more than | when |\n|---|---|---|---|---|\n")
+	for _, r := range rules {
+		limit := ""
+		if r.limit > 0 {
+			limit = fmt.Sprint(r.limit)
+			if r.lifted() {
+				limit += ", unless the company number is the same"
+			}
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %+d | %s | %s |\n", r.code, strings.ReplaceAll(r.text, "%s", "two records"), r.points, limit, r.when)
+	}
+	return b.String()
+}
+
+// lifted reports whether the rule's limit does not count when the company number is
+// the same and nobody else's.
+func (r *rule) lifted() bool {
+	return r == &nameTypo || r == &nameThin || r == &formMissing || r == &unproven || r == &phoneUnknown
+}

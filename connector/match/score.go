@@ -1,0 +1,361 @@
+package match
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// verdict is what the rules say of a pair.
+type verdict struct {
+	hits   []hit
+	points int
+	limit  int
+}
+
+// hit is a rule that holds, with how many records and customers share what it is
+// about.
+type hit struct {
+	rule               *rule
+	records, customers int
+}
+
+func (v *verdict) add(r *rule) { v.share(r, 0, 0) }
+
+func (v *verdict) share(r *rule, records, customers int) {
+	v.hits = append(v.hits, hit{r, records, customers})
+}
+
+func (v *verdict) holds(r *rule) bool {
+	return slices.ContainsFunc(v.hits, func(h hit) bool { return h.rule == r })
+}
+
+// sum adds the points up and finds the lowest limit.
+func (v *verdict) sum() {
+	v.points, v.limit = 0, 100
+	proven := v.holds(&numberSame)
+	for _, h := range v.hits {
+		v.points += h.rule.points
+		if h.rule.limit > 0 && !(proven && h.rule.lifted()) {
+			v.limit = min(v.limit, h.rule.limit)
+		}
+	}
+}
+
+// score is what a pair is worth, from 0 to 100.
+func (v *verdict) score() int { return max(0, min(v.points, v.limit)) }
+
+// counts say how many records and customers have each e-mail address, phone and
+// company number. A phone is counted by its end, because not everybody writes the
+// country code.
+type counts struct{ emails, phones, numbers map[string][2]int }
+
+func count(records, customers []entry) counts {
+	c := counts{map[string][2]int{}, map[string][2]int{}, map[string][2]int{}}
+	for side, entries := range [][]entry{records, customers} {
+		add := func(to map[string][2]int, s string) {
+			n := to[s]
+			n[side]++
+			to[s] = n
+		}
+		for _, e := range entries {
+			for _, s := range e.emails {
+				add(c.emails, s)
+			}
+			for _, s := range e.phones {
+				add(c.phones, phoneEnd(s))
+			}
+			for _, s := range e.numbers {
+				add(c.numbers, s)
+			}
+		}
+	}
+	return c
+}
+
+// compare finds the rules that hold for a record and a customer. hits is room for
+// them.
+func (c counts) compare(hits []hit, r, k *entry) verdict {
+	v := verdict{hits: hits[:0]}
+	compareNames(&v, r, k)
+	c.compareEmails(&v, r, k)
+	c.comparePhones(&v, r, k)
+	comparePlaces(&v, r, k)
+	c.compareNumbers(&v, r, k)
+	if !v.holds(&emailSame) && !v.holds(&emailShared) && !v.holds(&numberSame) {
+		v.add(&unproven)
+	}
+	if !v.holds(&postcodeSame) && !v.holds(&streetSame) && !v.holds(&streetDiffers) && !v.holds(&postcodeDiffers) && !v.holds(&countryDiffers) {
+		v.add(&placeUnknown)
+	}
+	if (len(r.phones) == 0 || len(k.phones) == 0) && r.name.form == "" && k.name.form == "" {
+		v.add(&phoneUnknown)
+	}
+	v.sum()
+	return v
+}
+
+func compareNames(v *verdict, r, k *entry) {
+	likeness := r.name.likeness(&k.name)
+	if likeness == &nameWord || likeness == &nameDiffers {
+		if slices.ContainsFunc(r.contacts, func(n name) bool { l := n.likeness(&k.name); return l == &nameSame || l == &nameOrder }) {
+			likeness = &nameContact
+		}
+	}
+	v.add(likeness)
+	a, b := &r.name, &k.name
+	if likeness.points <= 0 {
+		return // what else is different about them is no news
+	}
+	if a.thin() || b.thin() {
+		v.add(&nameThin)
+	}
+	switch {
+	case a.form == b.form:
+	case a.form == "" || b.form == "":
+		v.add(&formMissing)
+	default:
+		v.add(&formDiffers)
+	}
+	if a.generation != b.generation {
+		v.add(&generation)
+	}
+	if a.counted() != b.counted() {
+		v.add(&numerals)
+	}
+}
+
+// thin reports whether a name may be that of many.
+func (n *name) thin() bool {
+	long := 0
+	for _, w := range n.words {
+		if len(w.text) > 1 {
+			long++
+		}
+	}
+	return long < 2 && n.form == ""
+}
+
+// counted returns what is counted in a name.
+func (n *name) counted() string {
+	out := ""
+	for _, w := range n.words {
+		if w.counts {
+			out += w.text + " "
+		}
+	}
+	return out
+}
+
+// likeness returns the rule that says how two names are alike.
+func (n *name) likeness(o *name) *rule {
+	if len(n.words) == 0 || len(o.words) == 0 {
+		return &nameDiffers
+	}
+	p := pairUp(n.words, o.words)
+	switch restA, restB := len(p.restA), len(p.restB); {
+	case restA == 0 && restB == 0 && p.inOrder:
+		return &nameSame
+	case restA == 0 && restB == 0:
+		return &nameOrder
+	case n.together == o.together || (n.marked || o.marked) && n.bare == o.bare:
+		return &nameSpaces
+	case restA == 0 && p.equal > 0 || restB == 0 && p.equal > 0:
+		return &namePart
+	}
+	slips, initials := p.pairRest()
+	equal := p.equal - p.ands
+	switch rest := len(p.restA) + len(p.restB); {
+	case rest == 0 && initials == 0 && slips <= 2:
+		return &nameTypo
+	case rest == 0 && slips == 0 && equal > 0:
+		return &nameInitial
+	case equal+slips >= 2 && 3*(equal+slips) >= 2*max(len(n.words), len(o.words)):
+		return &nameSimilar
+	case equal > 0:
+		return &nameWord
+	}
+	return &nameDiffers
+}
+
+// pairing is which words of two names are the same.
+type pairing struct {
+	restA, restB []word // without a partner
+	equal        int
+	ands         int // of those that are equal
+	inOrder      bool
+}
+
+func pairUp(a, b []word) pairing {
+	p := pairing{inOrder: true, restB: slices.Clone(b)}
+	at := 0
+	for _, w := range a {
+		i := slices.IndexFunc(p.restB, w.same)
+		if i < 0 {
+			p.restA = append(p.restA, w)
+			continue
+		}
+		p.restB = slices.Delete(p.restB, i, i+1)
+		p.inOrder = p.inOrder && i >= at
+		at = i
+		p.equal++
+		if w == and {
+			p.ands++
+		}
+	}
+	return p
+}
+
+// pairRest pairs words that are a slip of each other, or an initial and its word,
+// and counts them.
+func (p *pairing) pairRest() (slips, initials int) {
+	var alone []word
+	for _, w := range p.restA {
+		if i := slices.IndexFunc(p.restB, func(v word) bool { return oneSlip(w, v) }); i >= 0 {
+			p.restB = slices.Delete(p.restB, i, i+1)
+			slips++
+			continue
+		}
+		if i := slices.IndexFunc(p.restB, func(v word) bool { return stands(w, v) || stands(v, w) }); i >= 0 {
+			p.restB = slices.Delete(p.restB, i, i+1)
+			initials++
+			continue
+		}
+		alone = append(alone, w)
+	}
+	p.restA = alone
+	return slips, initials
+}
+
+// stands reports whether a is an initial of b.
+func stands(a, b word) bool {
+	return a.initial() && !b.counts && len(b.text) > 1 && a.text[0] == b.text[0]
+}
+
+func (c counts) compareEmails(v *verdict, r, k *entry) {
+	if len(r.emails) == 0 || len(k.emails) == 0 {
+		return
+	}
+	if records, customers, found := common(r.emails, k.emails, equal, func(s string) [2]int { return c.emails[s] }); found {
+		v.which(&emailSame, &emailShared, records, customers)
+		return
+	}
+	for _, a := range r.emails {
+		if h := host(a); h != "" && slices.ContainsFunc(k.emails, func(b string) bool { return host(b) == h }) {
+			v.add(&emailHost)
+			return
+		}
+	}
+	v.add(&emailDiffers)
+}
+
+func (c counts) comparePhones(v *verdict, r, k *entry) {
+	if len(r.phones) == 0 || len(k.phones) == 0 {
+		return
+	}
+	if records, customers, found := common(r.phones, k.phones, samePhone, func(s string) [2]int { return c.phones[phoneEnd(s)] }); found {
+		v.which(&phoneSame, &phoneShared, records, customers)
+		return
+	}
+	v.add(&phoneDiffers)
+}
+
+func (c counts) compareNumbers(v *verdict, r, k *entry) {
+	if records, customers, found := common(r.numbers, k.numbers, equal, func(s string) [2]int { return c.numbers[s] }); found {
+		v.which(&numberSame, &numberShared, records, customers)
+		return
+	}
+	for _, a := range r.numbers {
+		if slices.ContainsFunc(k.numbers, func(b string) bool { return len(a) == len(b) }) {
+			v.add(&numberDiffers)
+			return
+		}
+	}
+}
+
+// common finds what two lists have in common, and of that what the fewest share.
+func common(a, b []string, same func(a, b string) bool, count func(string) [2]int) (records, customers int, found bool) {
+	for _, x := range a {
+		for _, y := range b {
+			if !same(x, y) {
+				continue
+			}
+			ofX, ofY := count(x), count(y)
+			r, k := max(ofX[0], ofY[0]), max(ofX[1], ofY[1])
+			if !found || max(r, k) < max(records, customers) {
+				records, customers, found = r, k, true
+			}
+		}
+	}
+	return records, customers, found
+}
+
+func equal(a, b string) bool { return a == b }
+
+// which adds the rule for what is nobody else's or the one for what is shared.
+func (v *verdict) which(own, shared *rule, records, customers int) {
+	if records > 1 || customers > 1 {
+		v.share(shared, records, customers)
+		return
+	}
+	v.add(own)
+}
+
+func comparePlaces(v *verdict, r, k *entry) {
+	best := (*rule)(nil)
+	for _, a := range r.places {
+		for _, b := range k.places {
+			if found := a.likeness(b); found != nil && (best == nil || found.points > best.points) {
+				best = found
+			}
+		}
+	}
+	if best != nil {
+		v.add(best)
+	}
+}
+
+func (s spot) likeness(o spot) *rule {
+	switch {
+	case s.country != "" && o.country != "" && s.country != o.country:
+		return &countryDiffers
+	case s.postcode != "" && s.postcode == o.postcode && s.line != "" && s.line == o.line:
+		return &streetSame
+	case s.postcode != "" && s.postcode == o.postcode && elsewhere(s.street, o.street):
+		return &streetDiffers
+	case s.postcode != "" && s.postcode == o.postcode:
+		return &postcodeSame
+	case s.postcode != "" && o.postcode != "":
+		return &postcodeDiffers
+	case s.city != "" && s.city == o.city:
+		return &citySame
+	}
+	return nil
+}
+
+// Reason is one thing that speaks for or against a pair.
+type Reason struct {
+	Rule string // the rule, as README.md#the-rules has it
+	Text string // the same in words
+}
+
+func (h hit) reason() Reason {
+	text := h.rule.text
+	switch {
+	case h.records > 1 && h.customers > 1:
+		text = fmt.Sprintf(text, numberWord(h.records)+" records and "+numberWord(h.customers)+" customers")
+	case h.records > 1:
+		text = fmt.Sprintf(text, numberWord(h.records)+" records")
+	case h.customers > 1:
+		text = fmt.Sprintf(text, numberWord(h.customers)+" customers")
+	}
+	return Reason{h.rule.code, text}
+}
+
+func numberWord(n int) string {
+	small := []string{2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine"}
+	if n < len(small) {
+		return cmp.Or(small[n], fmt.Sprint(n))
+	}
+	return fmt.Sprint(n)
+}
