@@ -38,6 +38,7 @@ type Decision struct {
 	Reason      connector.Reason    // why it is held, or what a person should know; "" for none
 	Detail      string
 	Also        connector.Reason // what is the matter with its customer, where Reason is about the record; "" for nothing
+	OfMandate   connector.Reason // what a person should know of the customer's mandate; "" for nothing
 	Customer    *NewChange       // the change of the customer; nil for none
 	Link        bool             // a signing link is to be asked for
 }
@@ -127,22 +128,28 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	return tx.replaceChange(run, connection, d.SourceID, "mandate", link)
 }
 
+// saveReason makes what people are told of a record what the decision says.
 func (tx *Tx) saveReason(connection string, d Decision) error {
-	var said Topic
+	told := map[Topic]connector.Reason{TopicMandate: d.OfMandate, TopicLink: d.Also}
 	if d.Reason != "" {
-		said = d.Topic
-		if err := tx.SetAttention(connection, d.SourceID, said, d.Reason, d.Detail); err != nil {
+		told[d.Topic] = d.Reason
+	}
+	for _, topic := range [...]Topic{TopicRecord, TopicLink, TopicMandate} {
+		reason, detail := told[topic], ""
+		if reason == d.Reason {
+			detail = d.Detail
+		}
+		var err error
+		if reason == "" {
+			err = tx.ClearAttention(connection, d.SourceID, topic)
+		} else {
+			err = tx.SetAttention(connection, d.SourceID, topic, reason, detail)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	also := said
-	if d.Also != "" {
-		also = TopicLink
-		if err := tx.SetAttention(connection, d.SourceID, also, d.Also, ""); err != nil {
-			return err
-		}
-	}
-	return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic <> 'mandate' AND topic <> ? AND topic <> ?", connection, d.SourceID, said, also)
+	return nil
 }
 
 // dropPlanned drops the pending changes of a payer's lanes: nothing of them was sent,

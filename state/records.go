@@ -179,22 +179,29 @@ func (tx *Tx) setClass(connection, sourceID string, class protocol.Status) error
 
 // Hold notes that a read has told how a payer's customer stands, and what is the matter
 // with it: its record is held back, and a person is told, unless the mapping leaves the
-// record out. When the reason rests on others, every plan looks at the record again until
-// it is over.
+// record out, of which nothing is told. The next plan decides on it by all that is known.
 func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
-	n, err := tx.count("UPDATE source_records SET class = ?, rests = max(rests, ?) WHERE connection = ? AND source_id = ? AND decision <> 'excluded'",
-		protocol.Held, reason.RestsOnOthers(), p.Connection, p.SourceID)
-	if err := errors.Join(err, tx.setSeen(p)); err != nil || n == 0 {
+	n, err := tx.count("UPDATE source_records SET class = ?, rests = 1 WHERE connection = ? AND source_id = ? AND decision <> 'excluded'",
+		protocol.Held, p.Connection, p.SourceID)
+	if err := errors.Join(err, tx.setSeen(p)); err != nil {
 		return err
 	}
+	if n == 0 {
+		return tx.ClearAttention(p.Connection, p.SourceID, TopicLink)
+	}
 	return tx.SetAttention(p.Connection, p.SourceID, TopicLink, reason, "")
+}
+
+// LookNext makes the next plan look at a payer's record, which nothing waits for.
+func (tx *Tx) LookNext(p Payer) error {
+	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0", p.Connection, p.SourceID)
 }
 
 func (tx *Tx) rest(p Payer, reason connector.Reason) error {
 	if !reason.RestsOnOthers() {
 		return nil
 	}
-	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0", p.Connection, p.SourceID)
+	return tx.LookNext(p)
 }
 
 // ReplanRecord makes the next plan look at one record again and reports false

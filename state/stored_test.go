@@ -141,11 +141,6 @@ func TestARecordIsSettledUntilSomethingMayHaveChanged(t *testing.T) {
 				return tx.Hold(Payer{Connection: acme, SourceID: "c1"}, connector.ReasonKeyDoubled)
 			})
 		}, false},
-		"a missing name": {func(d *desk, _ int64) {
-			d.do(func(tx *Tx) error {
-				return tx.Hold(Payer{Connection: acme, SourceID: "c1"}, connector.ReasonNameMissing)
-			})
-		}, true},
 		"what a person is told": {func(d *desk, _ int64) { d.attend("c1", connector.ReasonKeyDoubled) }, true},
 		"another mapping": {func(d *desk, _ int64) {
 			d.do(func(tx *Tx) error { return tx.exec("UPDATE source_records SET planned_mapping = 'other'") })

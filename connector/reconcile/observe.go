@@ -236,6 +236,11 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 	if err := tx.SetMandate(p.Connection, p.SourceID, m.ID); err != nil {
 		return false, err
 	}
+	if before == "" && m.Status == connector.MandateCreated && m.URL == "" { // somebody has its link, or nobody: the next plan tells
+		if err := tx.LookNext(p); err != nil {
+			return true, err
+		}
+	}
 	return before != m.Status, explainMandate(tx, p, m)
 }
 

@@ -747,17 +747,14 @@ func (o *oracle) judgeTold(p *process, b *books, record connector.Record) {
 	}
 	var told []connector.Reason
 	for _, row := range shown {
-		switch reason := connector.Reason(row.Reason); reason {
-		case connector.ReasonLinkLost, connector.ReasonLinkRefused, connector.ReasonMandateCancelled, connector.ReasonStatusUnknown: // of the mandate
-		default:
-			told = append(told, reason)
-		}
+		told = append(told, connector.Reason(row.Reason))
 	}
-	foreseen := slices.DeleteFunc([]connector.Reason{next.Customers[0].Reason, next.Customers[0].Also}, func(r connector.Reason) bool { return r == "" })
+	c := next.Customers[0]
+	foreseen := slices.DeleteFunc([]connector.Reason{c.Reason, c.Also, c.OfMandate}, func(r connector.Reason) bool { return r == "" })
 	slices.Sort(told)
 	slices.Sort(foreseen)
 	if next.InFlight == 0 && !slices.Equal(told, foreseen) {
-		o.w.violate("V5", "people are told %q of record %s, and deciding anew says %q", told, record.SourceID, foreseen)
+		o.w.violate("V5", "people are told %q of record %s, and deciding anew says %q: %v", told, record.SourceID, foreseen, shown)
 	}
 }
 

@@ -321,6 +321,8 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	if f.Look.Shows == protocol.Unseen {
 		f.Look.Shows = protocol.Ours
 	}
+	asking := protocol.Asking(f)
+	d.OfMandate = asking.Reason
 	switch step := protocol.Customer(f); step.Do {
 	case protocol.ReadCustomer, protocol.ReadList, protocol.Wait:
 		d.Waits = true
@@ -335,7 +337,6 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 		return d, nil
 	}
 	d.Verdict, d.Topic = state.Included, state.TopicLink
-	asking := protocol.Asking(f)
 	// A link that was lost before anything was asked for is looked at once, and told.
 	d.Link = asking.Do == protocol.AskLink || asking.Reason == connector.ReasonLinkLost && f.Mandate.Asked == 0
 	return d, nil
