@@ -215,7 +215,7 @@ func (f *Facts) ofCustomer() conditions {
 		otherKey.when(f.Look.Shows == OtherKey) |
 		noKey.when(f.Look.Shows == NoKey) |
 		holds.when(here) |
-		confirmed.when(f.Link.Confirmed == f.Record.Hash && f.Link.ConfirmedAt > f.Doubt.Since && f.Words.Retry <= f.Look.Since) |
+		confirmed.when(f.Link.Confirmed == f.Record.Hash && f.Words.Retry <= f.Look.Since) |
 		shownOtherwise.when(f.Link.Answered == f.Record.Hash && f.Link.AnsweredAt > f.Doubt.Since && !here && f.Words.Retry <= f.Look.Since && (!f.Look.Unmoved || f.Worn != 0 && f.Words.Retry <= f.Worn)) |
 		older.when(lost) |
 		olderOver.when(lost && f.Doubt.Over != 0)

@@ -498,6 +498,12 @@ func TestAnUpdateHeldForARemovedKeyIsSentOnceTheKeyIsBack(t *testing.T) {
 // covers F11
 func TestWhatSomebodyElseChangedIsToldUntilItIsBackOrAPersonSaysOtherwise(t *testing.T) {
 	t.Parallel()
+	t.Run("as ever", func(t *testing.T) { testWhatSomebodyElseChanged(t, false) })
+	t.Run("after a restore", func(t *testing.T) { testWhatSomebodyElseChanged(t, true) })
+}
+
+func testWhatSomebodyElseChanged(t *testing.T, restored bool) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		then func(w *world, id string, before json.RawMessage)
 		want string // the customer's name
@@ -515,6 +521,13 @@ func TestWhatSomebodyElseChangedIsToldUntilItIsBackOrAPersonSaysOtherwise(t *tes
 			w := newWorld(t)
 			w.books.put("A1", "Northwind", "a@example.com")
 			w.complete(w.run())
+			if restored {
+				if err := w.ledger.Do(t.Context(), (*state.Tx).MarkRestored); err != nil {
+					t.Fatal(err)
+				}
+				w.clock.advance(time.Hour)
+				w.complete(w.run())
+			}
 			id := w.payer("A1").BillingID
 			c, _ := w.service.Customer(id)
 			if err := w.service.Edit(id, json.RawMessage(strings.Replace(string(c.Raw), "Northwind", "Eastwind", 1))); err != nil {
