@@ -321,6 +321,9 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Cand
 	if d.Contested = other != ""; d.Contested {
 		f.Rival = protocol.RivalRecord
 	}
+	if p.Seen { // how it stands follows from the same facts as what is told: who doubled its key may have lost it
+		d.LinkState = protocol.LinkState(f)
+	}
 	f.Look.Now, f.Look.Seq = true, math.MaxInt64 // it is read right before
 	if f.Look.Shows == protocol.Unseen {
 		f.Look.Shows = protocol.Ours
