@@ -78,6 +78,8 @@ var troubledRegressions = []struct {
 	was  string
 }{
 	{80010312, "the judge wanted a key that a read had shown to be gone, because a list from before it was kept later"},
+	{95002168, "the judge wanted new lists after a create whose token had been refused"},
+	{95002053, "the judge wanted a clock that was put ahead to measure whether a create was still under way when its key was passed on"},
 }
 
 func TestSeedsWithTroublesThatFailedOnceHold(t *testing.T) {
