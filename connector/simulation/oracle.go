@@ -42,6 +42,7 @@ type oracle struct {
 	links         map[string]time.Time              // when the link request of a customer was lost that no look has followed
 	known         map[string]bool                   // customers that the ledger has been shown, and no read has said to be gone
 	learnt        map[*process]int                  // the newest list pass whose customers are among them
+	left          map[string]time.Time              // by key: when its record was last excluded or archived
 	unmeasured    map[string]time.Time              // by key that was passed on because a clock was put ahead: until when creates with it may arrive
 	misled        map[string]bool                   // customers that a read did not find for longer than it may lag unnoticed
 	lag           time.Duration                     // the longest by which a read by id has lagged
@@ -66,6 +67,7 @@ type intent struct {
 type sending struct {
 	at    time.Time
 	clock time.Time // the same, on the connector's
+	run   time.Time // when the run began that sent it
 }
 
 // last returns the newest sending; long ago when there is none.
@@ -128,7 +130,7 @@ func newOracle(w *world) *oracle {
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
 		looks:  map[*process]map[string]time.Time{},
 		passes: map[int]map[int]pageSeen{}, links: map[string]time.Time{}, run: map[*process]*runSeen{},
-		departed: map[*process][]time.Time{}, known: map[string]bool{}, learnt: map[*process]int{}, misled: map[string]bool{}, unmeasured: map[string]time.Time{}, lied: map[int]bool{},
+		departed: map[*process][]time.Time{}, known: map[string]bool{}, learnt: map[*process]int{}, misled: map[string]bool{}, unmeasured: map[string]time.Time{}, left: map[string]time.Time{}, lied: map[int]bool{},
 	}
 	o.secrets.texts = []string{"sandbox-secret", "@payer.test", "/sign/", "LS1 4AP", "DECEASED"}
 	return o
@@ -258,8 +260,11 @@ func (o *oracle) judgeCreate(c call) {
 	}
 	before := o.intents[c.id]
 	last := before.last()
-	// Another record that has the key by now has bytes of its own, once the first create's time is over.
-	if before != nil && before.body != sum && !before.settled && !(o.taints[c.id]["rekeyed"] && o.outlived(c, last)) {
+	// Another record that has the key by now has bytes of its own, once the first create's time
+	// is over; and so has a record that was excluded or archived since, which ended the first
+	// when lists proved that it had not arrived, and that came back with other values.
+	anew := o.taints[c.id]["rekeyed"] || o.left[c.id].After(last.run)
+	if before != nil && before.body != sum && !before.settled && !(anew && o.outlived(c, last)) {
 		o.w.violate("S3", "the create of %s was sent with other bytes while the first had no answer", c.id)
 	}
 	// One that only ever met a token that was refused has had no effect: it is looked for like a new one.
@@ -292,7 +297,7 @@ func (o *oracle) sent(c call) {
 		o.intents[c.id] = &intent{body: sum}
 	}
 	in := o.intents[c.id]
-	in.sends = append(in.sends, sending{time.Now(), o.w.now()})
+	in.sends = append(in.sends, sending{time.Now(), o.w.now(), c.run.start()})
 }
 
 // unsent takes back that a create was sent: its token was refused, so nobody has

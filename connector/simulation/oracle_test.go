@@ -114,6 +114,15 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 			w.do(w.wait(time.Minute))
 			w.oracle.judgeCreate(call{p: w.procs[0], op: "create", id: "R1", body: []byte(`{"name":"Bob"}`)})
 		}},
+		{"other bytes for a record that was back before its create left", "S3", func(w *world) {
+			w.oracle.left["R1"] = time.Now()
+			w.do(w.wait(time.Minute))
+			create := call{p: w.procs[0], op: "create", id: "R1", body: []byte(`{"name":"Ann"}`), run: w.oracle.runBegins(w.procs[0], w.books)}
+			w.oracle.sent(create)
+			w.do(w.wait(time.Hour))
+			create.body = []byte(`{"name":"Bob"}`)
+			w.oracle.judgeCreate(create)
+		}},
 		{"a create without an answer, sent again after a token was refused and without new lists", "S4", func(w *world) {
 			w.plan.strict = true
 			w.do(w.wait(time.Second))

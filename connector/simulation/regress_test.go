@@ -143,3 +143,32 @@ func TestACreateTakenUpAfterARestoreIsNoNewOne(t *testing.T) {
 		t.Error(o.report(60))
 	}
 }
+
+// covers F05, S3
+func TestARecordThatCameBackIsSentAnew(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	for _, leaves := range []bool{true, false} {
+		o := play(t, calm(), tmpl, func(w *world) error {
+			w.payers(1)
+			w.once("create", faultLostRequest)
+			w.once("create", faultLostRequest)
+			w.syncs()
+			f := w.books.fields("R1")
+			if leaves {
+				f.Group, w.oracle.left["R1"] = "supplier", time.Now()
+				w.putRecord("R1", f)
+			}
+			w.do(w.wait(time.Hour))
+			if leaves {
+				w.syncs() // lists prove that it did not arrive, and nobody asks for it
+			}
+			f.Group, f.Name = "payer", "Payer R1 v2"
+			w.putRecord("R1", f)
+			w.syncs()
+			return w.heal()
+		})
+		if o.failed() {
+			t.Error(o.report(60))
+		}
+	}
+}
