@@ -254,7 +254,7 @@ func unfit(reason connector.Reason, problem string) rendered {
 
 // decide says what to do about one record.
 func (r *run) decide(ctx context.Context, c state.Candidate) (state.Decision, error) {
-	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Verdict: state.Held, Topic: state.TopicRecord}
+	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord}
 	m, err := r.render(c.Record)
 	if err != nil {
 		return d, err
