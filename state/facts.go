@@ -21,7 +21,7 @@ const (
 	EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
 	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at, m.status, m.link IS NOT NULL, ml.state, ml.ended_at,
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger),
-	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN 0 ELSE doubt_over END FROM ledger)`
+	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN 0 ELSE doubt_over END FROM ledger), ` + stands
 
 	factFrom = ` LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 	LEFT JOIN remote_customers rc ON rc.billing_id = p.billing_id
@@ -46,6 +46,12 @@ const (
 		AND u.lane = 'customer' AND u.action = 'create' AND (u.state = 'frozen' OR u.state = 'unknown'))`
 )
 
+// stands says in one text what reads have shown of the customer of a record's payer, and
+// when a person said to try again: a decision that was made by another one is not stored.
+const stands = `(SELECT r.retried_at || ' ' || coalesce(p.billing_id || ' ' || p.shows || ' ' || p.shown_at || ' ' || p.confirmed_at || ' ' || p.answered_at
+	|| ' ' || coalesce((SELECT g.digest FROM remote_customers g WHERE g.billing_id = p.billing_id), '-')
+	|| ' ' || (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value), ''))`
+
 // factRow is a row of factColumns.
 type factRow struct {
 	shows, digest, pairs, state, reason, wanted sql.NullString
@@ -56,11 +62,12 @@ type factRow struct {
 	carries, open                               bool
 	holders                                     int
 	retried, doubt, doubtOver                   int64
+	stands                                      string
 }
 
 func (r *factRow) dest() []any {
 	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.doubt, &r.doubtOver}
+		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.doubt, &r.doubtOver, &r.stands}
 }
 
 // facts returns what is known of a payer's link, its customer and its last change.

@@ -29,6 +29,7 @@ const (
 type Decision struct {
 	SourceID    string
 	ContentHash string
+	Stands      string // Candidate.Stands, by which it was made; "" stores it whatever has been shown since
 	Verdict     Verdict
 	Key         connector.Key       // zero when the mapping gave none
 	LinkState   connector.LinkState // "" leaves the payer's link as it is
@@ -96,14 +97,24 @@ func (c *NewChange) weigh() (blanks int, identity bool) {
 
 // SaveDecision stores what a plan decided about a record: the verdict, the
 // payer, what needs attention, and the pending changes. A pending change that
-// says the same as before stays the same row, with its approval.
+// says the same as before stays the same row, with its approval. When a read has shown
+// something else of the customer since the decision was made, or a person has said to try
+// again, nothing of it is stored and the next plan looks again: that would be taken back
+// unseen.
 func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) error {
 	if err := tx.holds(run); err != nil {
 		return err
 	}
-	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?
-		WHERE connection = ? AND source_id = ?`, d.ContentHash, mapping, d.Verdict, d.Waits, d.Reason.RestsOnOthers(), d.Contested, d.class(), connection, d.SourceID); err != nil {
+	n, err := tx.count(`UPDATE source_records AS r SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?
+		WHERE r.connection = ?8 AND r.source_id = ?9 AND (?10 = '' OR ?10 = (
+		  SELECT `+stands+` FROM (SELECT 1) LEFT JOIN payers p ON p.connection = ?8 AND p.source_id = ?9))`,
+		d.ContentHash, mapping, d.Verdict, d.Waits, d.Reason.RestsOnOthers(), d.Contested, d.class(), connection, d.SourceID, d.Stands)
+	if err != nil {
 		return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
+	}
+	if n == 0 && d.Stands != "" {
+		_, err := tx.ReplanRecord(connection, d.SourceID)
+		return errors.Join(err, tx.setClass(connection, d.SourceID, protocol.Working))
 	}
 	if d.Key.Value != "" {
 		if err := tx.savePayer(connection, d.SourceID, d.Key); err != nil {

@@ -472,3 +472,65 @@ func TestTheKeyOfAPayerWithACustomerNeverChanges(t *testing.T) {
 		}
 	}
 }
+
+// A plan decides on a record; before that is stored, another process reads its customer
+// and finds what an older update wrote. What the read said is not taken back: the next plan
+// looks again. So it is when a person has said to try again. Otherwise the decision is stored.
+//
+// covers F99, S6
+func TestADecisionIsNotStoredOverWhatAReadHasShownSince(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(*Tx, Payer) error{
+		"nothing":        nil,
+		"another value":  func(tx *Tx, p Payer) error { return tx.SetShown(p, false) },
+		"an older value": func(tx *Tx, p Payer) error { return tx.SetHeld(p, customer("c1", "Old")) },
+		"a doubled key": func(tx *Tx, p Payer) error {
+			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: "b2", Name: "Other", ExternalData: map[string]string{"acct": "c1"}}, 1, 0)
+			return err
+		},
+		"a word to try again": func(tx *Tx, p Payer) error {
+			_, err := tx.RetryRecord(acme, p.SourceID)
+			return err
+		},
+		"nobody there": func(tx *Tx, p Payer) error {
+			_, err := tx.ForgetRemote("b1", 1)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run := d.run(acme)
+			r := record("c1", "c1")
+			d.save(run, acme, r)
+			d.decide(run, acme, included(r, nil))
+			d.link(acme, "c1", "b1")
+			d.do(func(tx *Tx) error {
+				if err := tx.SetApplied(d.payerOf(acme, "c1"), customer("c1", "c1")); err != nil {
+					return err
+				}
+				_, err := tx.ReplanRecord(acme, "c1")
+				return err
+			})
+			decision := included(r, nil)
+			decision.Stands = d.candidates(acme, mapping)[0].Stands
+			p := d.payerOf(acme, "c1")
+			if meanwhile != nil {
+				d.do(func(tx *Tx) error {
+					return errors.Join(meanwhile(tx, p), tx.SetAttention(acme, "c1", TopicLink, connector.ReasonCustomerMissing, ""))
+				})
+			}
+			d.decide(run, acme, decision)
+			again := len(d.candidates(acme, mapping)) > 0
+			if again != (meanwhile != nil) {
+				t.Errorf("the next plan looks again: %t", again)
+			}
+			if told, err := d.AttentionOf(t.Context(), acme, "c1"); err != nil || len(told) > 0 != again {
+				t.Errorf("told is %v, %v", told, err)
+			}
+			if _, outcome := d.closeRun(run, connector.RunComplete); outcome == connector.RunComplete == again {
+				t.Errorf("the run is %s", outcome)
+			}
+		})
+	}
+}

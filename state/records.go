@@ -78,6 +78,7 @@ type Candidate struct {
 	ContentHash string
 	Payer       *Payer         // nil when the record was never included
 	Facts       protocol.Facts // what is known of the payer, but for its record, its rivals, and the key of one without a customer
+	Stands      string         // for Decision.Stands
 
 	underWay bool // requests to its customer have no end yet
 }
@@ -138,6 +139,7 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
+	c.Stands = f.stands
 	var err error
 	if c.Record, err = l.openRecord(connection, id, box); err != nil {
 		return c, err

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"payersync/connector"
 	"payersync/state"
@@ -293,8 +292,9 @@ func shows(list []string, text string, same func(a, b string) bool) bool {
 }
 
 // readLag is how long after a create was answered its customer may still be
-// unknown to some reads: they may be answered from a copy that lags behind.
-const readLag = 5 * time.Minute
+// unknown to some reads: they may be answered from a copy that lags behind. That is
+// minutes at most, and the clock that measures it may be put right by minutes meanwhile.
+const readLag = state.Arrival
 
 // ErrNotYet means that a customer which was made a moment ago is said not to
 // exist: a read may lag behind, and a later one tells.

@@ -42,6 +42,8 @@ type oracle struct {
 	links         map[string]time.Time              // when the link request of a customer was lost that no look has followed
 	known         map[string]bool                   // customers that the ledger has been shown, and no read has said to be gone
 	learnt        map[*process]int                  // the newest list pass whose customers are among them
+	left          map[string]time.Time              // by key: when its record was last excluded or archived
+	unmeasured    map[string]time.Time              // by key that was passed on because a clock was put ahead: until when creates with it may arrive
 	misled        map[string]bool                   // customers that a read did not find for longer than it may lag unnoticed
 	lag           time.Duration                     // the longest by which a read by id has lagged
 	restoredAt    time.Time                         // on the connector's clock; zero for never
@@ -57,8 +59,23 @@ type oracle struct {
 // intent is the last create sent for a key.
 type intent struct {
 	body    [sha256.Size]byte
-	settled bool // a definite answer came
-	at      time.Time
+	settled bool      // a definite answer came
+	sends   []sending // that may have had an effect, in order
+}
+
+// sending is one time that a create left.
+type sending struct {
+	at    time.Time
+	clock time.Time // the same, on the connector's
+	run   time.Time // when the run began that sent it
+}
+
+// last returns the newest sending; long ago when there is none.
+func (in *intent) last() sending {
+	if in == nil || len(in.sends) == 0 {
+		return sending{}
+	}
+	return in.sends[len(in.sends)-1]
 }
 
 type reading struct{ raw []byte }
@@ -113,7 +130,7 @@ func newOracle(w *world) *oracle {
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
 		looks:  map[*process]map[string]time.Time{},
 		passes: map[int]map[int]pageSeen{}, links: map[string]time.Time{}, run: map[*process]*runSeen{},
-		departed: map[*process][]time.Time{}, known: map[string]bool{}, learnt: map[*process]int{}, misled: map[string]bool{}, lied: map[int]bool{},
+		departed: map[*process][]time.Time{}, known: map[string]bool{}, learnt: map[*process]int{}, misled: map[string]bool{}, unmeasured: map[string]time.Time{}, left: map[string]time.Time{}, lied: map[int]bool{},
 	}
 	o.secrets.texts = []string{"sandbox-secret", "@payer.test", "/sign/", "LS1 4AP", "DECEASED"}
 	return o
@@ -242,12 +259,16 @@ func (o *oracle) judgeCreate(c call) {
 		return // it was judged when it was sent
 	}
 	before := o.intents[c.id]
-	// Another record that has the key by now has bytes of its own, once the first create's time is over.
-	passedOn := before != nil && o.taints[c.id]["rekeyed"] && now.Sub(before.at) > resendWithin-2*maxSkew
-	if before != nil && before.body != sum && !before.settled && !passedOn {
+	last := before.last()
+	// Another record that has the key by now has bytes of its own, once the first create's time
+	// is over; and so has a record that was excluded or archived since, which ended the first
+	// when lists proved that it had not arrived, and that came back with other values.
+	anew := o.taints[c.id]["rekeyed"] || o.left[c.id].After(last.run)
+	if before != nil && before.body != sum && !before.settled && !(anew && o.outlived(c, last)) {
 		o.w.violate("S3", "the create of %s was sent with other bytes while the first had no answer", c.id)
 	}
-	if before == nil || before.body != sum {
+	// One that only ever met a token that was refused has had no effect: it is looked for like a new one.
+	if before == nil || before.body != sum || len(before.sends) == 0 {
 		if r := o.run[c.p]; r != nil && !r.frozen[c.id] && o.sentBefore[c.id] != sum {
 			r.creates[c.id] = true
 		}
@@ -255,11 +276,11 @@ func (o *oracle) judgeCreate(c call) {
 		o.judgeOthers(c)
 	} else if !before.settled {
 		o.w.reach("create replayed")
-		if now.Sub(before.at) > resendWithin {
+		if now.Sub(last.at) > resendWithin {
 			o.w.reach("create replayed after the trusted window")
 		}
-		if o.w.plan.strict && now.Sub(before.at) > resendWithin+2*maxSkew {
-			o.judgeLook(c, before.at)
+		if o.w.plan.strict && now.Sub(last.at) > resendWithin+2*maxSkew {
+			o.judgeLook(c, last.at)
 			o.judgeOthers(c)
 		}
 	}
@@ -275,7 +296,38 @@ func (o *oracle) sent(c call) {
 	if in := o.intents[c.id]; in == nil || in.body != sum {
 		o.intents[c.id] = &intent{body: sum}
 	}
-	o.intents[c.id].at = time.Now()
+	in := o.intents[c.id]
+	in.sends = append(in.sends, sending{time.Now(), o.w.now(), c.run.start()})
+}
+
+// unsent takes back that a create was sent: its token was refused, so nobody has
+// looked at it.
+func (o *oracle) unsent(c call) {
+	if in := o.intents[c.id]; in != nil && in.body == sha256.Sum256(c.body) {
+		in.sends = slices.DeleteFunc(in.sends, func(s sending) bool { return !s.at.Before(c.at) })
+	}
+}
+
+// outlived reports whether the time of a create is over before another record's is sent,
+// for all that the connector can know. Where its clock was put ahead after the first had
+// left, it cannot: a record is sent, gets no answer and leaves, the clock goes a quarter
+// of an hour ahead, lists do not show the key, and another record with the key is
+// created, although the first create has been on its way for two minutes at most. No
+// clock that jumps can measure that (fault F116). A second customer is passed over for
+// as long as the two may arrive, and counts as doubled.
+func (o *oracle) outlived(c call, s sending) bool {
+	const long = resendWithin - 2*maxSkew
+	if time.Since(s.at) > long {
+		return true
+	}
+	measured := o.w.now().Sub(s.clock)
+	if measured <= long || measured-time.Since(s.at) <= 2*maxSkew {
+		return false
+	}
+	o.w.reach("a key passed on because a clock was put ahead")
+	o.taint(c.id, "doubled")
+	o.unmeasured[c.id] = time.Now().Add(maxLate)
+	return true
 }
 
 // sentSoFar returns what creates were sent that the ledger knows of, by key.
@@ -531,9 +583,10 @@ func (o *oracle) born(c call, made sandbox.Customer, b watched) {
 		if o.foreign[old.ID] || old.ExternalData[keyName] != key {
 			continue
 		}
-		if o.hidden(old) {
+		switch {
+		case o.hidden(old):
 			o.w.reach("a customer of ours that a lying list hid")
-		} else {
+		case time.Now().After(o.unmeasured[key]):
 			o.w.violate("S1", "customer %s was made for %s, which customer %s carries already", made.ID, key, old.ID)
 		}
 	}
@@ -571,6 +624,9 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 		}
 		if in := o.intents[c.id]; in != nil && f != faultThrottled && f != faultBefore && f != faultOutage && status != http.StatusUnauthorized && status != 0 {
 			in.settled = in.settled || ok || clean && status >= 400 && status < 500
+		}
+		if clean && status == http.StatusUnauthorized {
+			o.unsent(c)
 		}
 	case "get":
 		if ok {

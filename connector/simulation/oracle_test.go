@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -105,6 +106,39 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 				w.oracle.listed(call{p: w.procs[0], op: "list", pass: 100 + pass, run: run, at: time.Now()}, true, []byte("[]"))
 			}
 			w.oracle.judgeLook(call{p: w.procs[0], op: "create", id: "R2", run: run}, time.Now().Add(-time.Millisecond))
+		}},
+		{"other bytes for a key that was passed on too soon", "S3", func(w *world) {
+			first := call{p: w.procs[0], op: "create", id: "R1", body: []byte(`{"name":"Ann"}`)}
+			w.oracle.sent(first)
+			w.oracle.taint("R1", "rekeyed")
+			w.do(w.wait(time.Minute))
+			w.oracle.judgeCreate(call{p: w.procs[0], op: "create", id: "R1", body: []byte(`{"name":"Bob"}`)})
+		}},
+		{"other bytes for a record that was back before its create left", "S3", func(w *world) {
+			w.oracle.left["R1"] = time.Now()
+			w.do(w.wait(time.Minute))
+			create := call{p: w.procs[0], op: "create", id: "R1", body: []byte(`{"name":"Ann"}`), run: w.oracle.runBegins(w.procs[0], w.books)}
+			w.oracle.sent(create)
+			w.do(w.wait(time.Hour))
+			create.body = []byte(`{"name":"Bob"}`)
+			w.oracle.judgeCreate(create)
+		}},
+		{"a create without an answer, sent again after a token was refused and without new lists", "S4", func(w *world) {
+			w.plan.strict = true
+			w.do(w.wait(time.Second))
+			run := w.oracle.runBegins(w.procs[0], w.books)
+			for pass := range 2 {
+				w.oracle.listed(call{p: w.procs[0], op: "list", pass: pass, run: run, at: time.Now()}, true, []byte("[]"))
+			}
+			w.do(w.wait(time.Second))
+			create := call{p: w.procs[0], op: "create", id: "R1", body: []byte(`{"name":"Ann"}`), run: run}
+			w.oracle.judgeCreate(create) // nobody answers
+			w.do(w.wait(time.Minute))
+			create.at = time.Now()
+			w.oracle.judgeCreate(create)
+			w.oracle.answered(create, faultNone, http.StatusUnauthorized, nil, true)
+			w.do(w.wait(time.Hour))
+			w.oracle.judgeCreate(create)
 		}},
 		{"too many requests in a second", "S18", func(w *world) {
 			w.plan.rate = 5

@@ -135,8 +135,12 @@ func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 // rerun is the command that repeats the plan's seed.
 func (p plan) rerun() string {
+	flags := ""
 	if p.amends == nil && draw(p.seed).amended().amends != nil {
-		return fmt.Sprintf("go test ./connector/simulation -run TestSimulation -seed %d -amends=false -v", p.seed)
+		flags += " -amends=false"
 	}
-	return fmt.Sprintf("go test ./connector/simulation -run TestSimulation -seed %d -v", p.seed)
+	if troubles != drawnTroubles {
+		flags += fmt.Sprintf(" -troubles %q", troubles)
+	}
+	return fmt.Sprintf("go test ./connector/simulation -run TestSimulation -seed %d%s -v", p.seed, flags)
 }

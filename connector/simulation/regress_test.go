@@ -69,6 +69,7 @@ var amendedRegressions = []struct {
 	{70001880, "an update of a new customer that lost its key for a while was never sent again"},
 	{274581084635, "a create that was to be sent again waited for ever for a person, because of customers that had lost its key"},
 	{70003593, "nobody was told of an update without an answer, once the key of its customer had been off and back"},
+	{95001691, "a link was in conflict without a word, once somebody else's customer had lost the key that doubled it"},
 }
 
 // troubledRegressions are such seeds with amends and every trouble.
@@ -77,6 +78,9 @@ var troubledRegressions = []struct {
 	was  string
 }{
 	{80010312, "the judge wanted a key that a read had shown to be gone, because a list from before it was kept later"},
+	{95002168, "the judge wanted new lists after a create whose token had been refused"},
+	{95002053, "the judge wanted a clock that was put ahead to measure whether a create was still under way when its key was passed on"},
+	{95006452, "a customer made seconds ago was missing, because a clock minutes behind had been put right and reads lagged"},
 }
 
 func TestSeedsWithTroublesThatFailedOnceHold(t *testing.T) {
@@ -137,5 +141,34 @@ func TestACreateTakenUpAfterARestoreIsNoNewOne(t *testing.T) {
 	})
 	if o.failed() {
 		t.Error(o.report(60))
+	}
+}
+
+// covers F05, S3
+func TestARecordThatCameBackIsSentAnew(t *testing.T) {
+	tmpl := newTemplate(t, memoryDir(t))
+	for _, leaves := range []bool{true, false} {
+		o := play(t, calm(), tmpl, func(w *world) error {
+			w.payers(1)
+			w.once("create", faultLostRequest)
+			w.once("create", faultLostRequest)
+			w.syncs()
+			f := w.books.fields("R1")
+			if leaves {
+				f.Group, w.oracle.left["R1"] = "supplier", time.Now()
+				w.putRecord("R1", f)
+			}
+			w.do(w.wait(time.Hour))
+			if leaves {
+				w.syncs() // lists prove that it did not arrive, and nobody asks for it
+			}
+			f.Group, f.Name = "payer", "Payer R1 v2"
+			w.putRecord("R1", f)
+			w.syncs()
+			return w.heal()
+		})
+		if o.failed() {
+			t.Error(o.report(60))
+		}
 	}
 }

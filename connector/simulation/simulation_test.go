@@ -227,6 +227,10 @@ func playOne(t *testing.T, tmpl template, seed uint64) {
 		return
 	}
 	t.Log(o.report(len(o.log)))
+	if !*shrinking {
+		t.Fail()
+		return
+	}
 	t.Error(shrink(o, func(p plan) outcome { return play(t, p, tmpl, randomStory) }).report(100))
 }
 

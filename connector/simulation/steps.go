@@ -380,7 +380,11 @@ func (w *world) addTwin() error {
 
 func (w *world) archiveRecord() error {
 	if id, f, ok := w.anyRecord(); ok {
-		w.books.put(id, f, pick(w.minds, connector.RecordArchived, connector.RecordDeleted, connector.RecordActive), time.Now())
+		as := pick(w.minds, connector.RecordArchived, connector.RecordDeleted, connector.RecordActive)
+		if as != connector.RecordActive {
+			w.oracle.left[f.No] = time.Now()
+		}
+		w.books.put(id, f, as, time.Now())
 	}
 	return nil
 }
@@ -394,7 +398,9 @@ func (w *world) removeRecord() error {
 
 func (w *world) excludeRecord() error {
 	if id, f, ok := w.anyRecord(); ok {
-		f.Group = pick(w.minds, "supplier", "payer")
+		if f.Group = pick(w.minds, "supplier", "payer"); f.Group == "supplier" {
+			w.oracle.left[f.No] = time.Now()
+		}
 		w.putRecord(id, f)
 	}
 	return nil

@@ -278,3 +278,30 @@ func TestANewCustomerThatNeverShowsItsKeyIsToldAndKeepsNoRunFromEnding(t *testin
 		t.Errorf("A1 still needs a person for %q", got)
 	}
 }
+
+// A customer with a doubled key is read, and then the other one, which has lost the key
+// meanwhile. Nobody reads the first again, and the plan that finds it alone says how its
+// link stands.
+//
+// covers F49, V2
+func TestAKeyThatIsDoubledNoMoreLeavesNoConflict(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	other := w.add(`{"name":"By hand","externalData":{"customerNo":"A1"}}`)
+	w.sweep()
+	if got := w.payer("A1").LinkState; got != connector.LinkConflict {
+		t.Fatalf("A1 is %s while its key is doubled, want conflict", got)
+	}
+	if err := w.service.Edit(other, json.RawMessage(`{"name":"By hand"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.syncer.Reconciler.Check(t.Context(), other, connector.CauseSweep, "test"); err != nil {
+		t.Fatal(err)
+	}
+	w.complete(w.run())
+	if got := w.payer("A1").LinkState; got != connector.LinkLinked {
+		t.Errorf("A1 is %s, and told is %q; want linked", got, w.attention()["A1"])
+	}
+}

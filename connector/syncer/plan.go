@@ -254,7 +254,7 @@ func unfit(reason connector.Reason, problem string) rendered {
 
 // decide says what to do about one record.
 func (r *run) decide(ctx context.Context, c state.Candidate) (state.Decision, error) {
-	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Verdict: state.Held, Topic: state.TopicRecord}
+	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord}
 	m, err := r.render(c.Record)
 	if err != nil {
 		return d, err
@@ -316,6 +316,9 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	}
 	if d.Contested = other != ""; d.Contested {
 		f.Rival = protocol.RivalRecord
+	}
+	if p.Seen { // how it stands follows from the same facts as what is told: who doubled its key may have lost it
+		d.LinkState = protocol.LinkState(f)
 	}
 	f.Look.Now, f.Look.Seq = true, math.MaxInt64 // it is read right before
 	if f.Look.Shows == protocol.Unseen {

@@ -240,7 +240,7 @@ func TestACustomerThatIsGoneIsShownAndNeverMadeAgain(t *testing.T) {
 	if err := w.service.Delete(w.payer("A1").BillingID); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.advance(10 * time.Minute) // nobody takes it for a read that lags behind
+	w.clock.advance(20 * time.Minute) // nobody takes it for a read that lags behind
 	sweep, err := w.syncer.Reconciler.Sweep(context.Background())
 	if err != nil || sweep.Missing != 1 {
 		t.Fatalf("sweep = %+v, %v; want 1 missing", sweep, err)
