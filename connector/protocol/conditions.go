@@ -210,12 +210,15 @@ func (f *Facts) ofCustomer() conditions {
 	shown := f.Look.Holds != "" && f.Look.Shows == Ours
 	here := shown && f.Look.Holds == f.Record.Hash
 	lost := f.Doubt.open(f.readAt())
+	// A difference that a restore hides the cause of may be of our own making; one that
+	// was seen before is not.
+	known := f.Link.ConfirmedAt > f.Doubt.Since || f.Look.Since > f.Link.ConfirmedAt && f.Look.Since <= f.Doubt.Since
 	c := young.when(f.Look.Shows == NotYet) |
 		missing.when(f.Look.Shows == Missing) |
 		otherKey.when(f.Look.Shows == OtherKey) |
 		noKey.when(f.Look.Shows == NoKey) |
 		holds.when(here) |
-		confirmed.when(f.Link.Confirmed == f.Record.Hash && f.Words.Retry <= f.Look.Since) |
+		confirmed.when(f.Link.Confirmed == f.Record.Hash && known && f.Words.Retry <= f.Look.Since) |
 		shownOtherwise.when(f.Link.Answered == f.Record.Hash && f.Link.AnsweredAt > f.Doubt.Since && !here && f.Words.Retry <= f.Look.Since && (!f.Look.Unmoved || f.Worn != 0 && f.Words.Retry <= f.Worn)) |
 		older.when(lost) |
 		olderOver.when(lost && f.Doubt.Over != 0)

@@ -995,6 +995,32 @@ func TestAChangeMadeInTheServiceLongAfterALateUpdateIsLeft(t *testing.T) {
 	}
 }
 
+// What others had changed before a restore, and was told, is not put right by it.
+//
+// covers F64, S5
+func TestWhatOthersChangedBeforeARestoreIsToldStill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	c := w.byKey()["A1"]
+	if err := w.service.Edit(c.ID, json.RawMessage(strings.ReplaceAll(string(c.Raw), "Northwind", "Theirs"))); err != nil {
+		t.Fatal(err)
+	}
+	w.sweep()
+	w.complete(w.run())
+	if err := w.ledger.Do(t.Context(), (*state.Tx).MarkRestored); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(time.Hour)
+	w.edit("mandate:", "own: [name, people]\nmandate:") // everybody is planned anew
+	w.sweep()
+	w.complete(w.run())
+	if got, told := w.byKey()["A1"].Name, w.attention()["A1"]; got != "Theirs" || told != string(connector.ReasonForeignChange) {
+		t.Errorf("name = %q, told %q; want Theirs and foreign_change", got, told)
+	}
+}
+
 // covers F64, L1
 func TestWhatWasSentBetweenABackupAndItsRestoreIsBroughtInLine(t *testing.T) {
 	t.Parallel()

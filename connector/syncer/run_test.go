@@ -526,6 +526,7 @@ func testWhatSomebodyElseChanged(t *testing.T, restored bool) {
 					t.Fatal(err)
 				}
 				w.clock.advance(time.Hour)
+				w.sweep()
 				w.complete(w.run())
 			}
 			id := w.payer("A1").BillingID
