@@ -28,8 +28,8 @@ func (tx *Tx) SavePage(run int64, connection string, records []connector.Record)
 
 func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error {
 	hash := r.Hash()
-	n, err := tx.count("UPDATE source_records SET last_seen_run = ?, origin = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
-		run, r.Origin, connection, r.SourceID, hash)
+	n, err := tx.count("UPDATE source_records SET last_seen_run = ?, origin = ?, unreadable = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
+		run, r.Origin, r.Problem != "", connection, r.SourceID, hash)
 	if err != nil || n > 0 {
 		return err
 	}

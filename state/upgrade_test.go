@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"payersync/connector"
 )
 
 // upgraded opens a ledger that an earlier version left behind in the middle of everything
@@ -143,5 +145,23 @@ func TestAnUpdateThatMayUndoALaterOneHasNotEndedAfterAnUpgrade(t *testing.T) {
 		if got := column(t, upgraded(t, c.statements...), open); got != c.want {
 			t.Errorf("%s: without an end are %q, want %q", c.what, got, c.want)
 		}
+	}
+}
+
+// A line that could not be read, and that no plan had looked at before the upgrade, is
+// known to be such a one from the next reading on.
+//
+// covers F70
+func TestALineThatCouldNotBeReadBeforeAnUpgradeIsKnownByTheNextReading(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	line := connector.Record{SourceID: "line 7", State: connector.RecordActive, Data: []byte("{}"), Problem: "The line has 3 fields, the header 5."}
+	run := d.run(acme)
+	d.save(run, acme, line)
+	d.closeRun(run, connector.RunIncomplete)
+	d.do(func(tx *Tx) error { return tx.exec("UPDATE source_records SET unreadable = 0") }) // as the upgrade leaves it
+	d.save(d.run(acme), acme, line)
+	if !one[bool](t, d.Ledger, "SELECT unreadable FROM source_records") {
+		t.Error("the line counts as one that could be read")
 	}
 }
