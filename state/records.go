@@ -78,6 +78,7 @@ type Candidate struct {
 	ContentHash string
 	Payer       *Payer         // nil when the record was never included
 	Facts       protocol.Facts // what is known of the payer, but for its record, its rivals, and the key of one without a customer
+	Rival       string         // another record that has the payer's key; "" for none
 
 	underWay bool // requests to its customer have no end yet
 }
@@ -94,7 +95,7 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 		WHERE r.connection = ?1 AND r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0)
 		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1 OR r.rests = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
-		                  AND c.lane = 'customer' AND c.state IN ('frozen', 'unknown'))
+		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)
 		ORDER BY r.source_id`+limitTo, connection, after, seenBy, mapping, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the records to plan: %w", err)
@@ -147,7 +148,7 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 		if err != nil {
 			return c, err
 		}
-		c.Payer, c.underWay = &payer, f.open
+		c.Payer, c.Rival, c.underWay = &payer, f.rival.String, f.open
 		if c.Facts, err = f.facts(payer); err != nil {
 			return c, err
 		}

@@ -314,10 +314,7 @@ func (r *run) decideIncluded(ctx context.Context, d state.Decision, c state.Cand
 	f.Record = protocol.Record{Standing: protocol.Included, Key: res.Key.String(), Hash: wanted.Hash(), Mandate: res.RequestMandate}
 	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // what the plan would let go
 	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
-	other, err := r.rival(ctx, p.Key, d.SourceID)
-	if err != nil {
-		return d, err
-	}
+	other := r.rivalOf(c)
 	if d.Contested = other != ""; d.Contested {
 		f.Rival = protocol.RivalRecord
 	}
