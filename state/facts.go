@@ -12,8 +12,8 @@ import (
 
 // What a decision on record r and its payer p must know besides, for factRow: what the
 // newest read showed of the customer, who carries the key, how the payer's last change
-// ended, what is known of the mandate and of the last request for its link, and from when
-// on the ledger knows what was sent.
+// ended, what is known of the mandate and of the last request for its link, from when on
+// the ledger knows what was sent, and which other record has the payer's key.
 const (
 	factColumns = `p.shows, p.shown_at, p.confirmed_at, p.answered_at, rc.ticket, rc.digest, rc.key_values,
 	EXISTS (SELECT 1 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id = p.billing_id),
@@ -21,21 +21,23 @@ const (
 	EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
 	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at, m.status, m.link IS NOT NULL, ml.state, ml.ended_at,
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger),
-	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN 0 ELSE doubt_over END FROM ledger), ` + stands
+	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN 0 ELSE doubt_over END FROM ledger),
+	(SELECT min(o.source_id) FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND ` + rivals + `), ` + stands
 
 	factFrom = ` LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 	LEFT JOIN remote_customers rc ON rc.billing_id = p.billing_id
-	LEFT JOIN changes lc ON lc.change_id = (SELECT max(n.change_id) FROM changes n
-		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held'))
+	LEFT JOIN changes lc ON lc.change_id = (SELECT n.change_id FROM changes n
+		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') ORDER BY n.change_id DESC LIMIT 1)
 	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
-	LEFT JOIN changes ml ON ml.change_id = (SELECT max(n.change_id) FROM changes n
-		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'mandate' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held')) `
+	LEFT JOIN changes ml ON ml.change_id = (SELECT n.change_id FROM changes n
+		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'mandate' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') ORDER BY n.change_id DESC LIMIT 1) `
 )
 
 // Conditions on payer p, over what reads have shown.
 const (
-	// isMissing: the newest read said that the customer does not exist.
-	isMissing = "EXISTS (SELECT 1 FROM remote_customers g WHERE g.billing_id = p.billing_id AND g.digest = '')"
+	// isMissing: the newest read said that the customer does not exist. The index is named,
+	// because SQLite would rather search through all customers.
+	isMissing = "EXISTS (SELECT 1 FROM remote_customers g INDEXED BY remote_customers_missing WHERE g.billing_id = p.billing_id AND g.digest = '')"
 	// isUnconfirmed: no read has told yet whether the customer is there with its key.
 	isUnconfirmed = "(p.billing_id IS NOT NULL AND p.seen_at = 0)"
 	// inOrder: reads have shown the customer with its key, and nobody else with it.
@@ -55,6 +57,7 @@ const stands = `(SELECT r.retried_at || ' ' || coalesce(p.billing_id || ' ' || p
 // factRow is a row of factColumns.
 type factRow struct {
 	shows, digest, pairs, state, reason, wanted sql.NullString
+	rival                                       sql.NullString
 	mandate, asked                              sql.NullString
 	askEnded                                    sql.NullInt64
 	hasLink                                     bool
@@ -67,7 +70,7 @@ type factRow struct {
 
 func (r *factRow) dest() []any {
 	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.doubt, &r.doubtOver, &r.stands}
+		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.doubt, &r.doubtOver, &r.rival, &r.stands}
 }
 
 // facts returns what is known of a payer's link, its customer and its last change.

@@ -123,7 +123,7 @@ func (l *Ledger) payers(ctx context.Context, query string, args ...any) ([]Payer
 // Missing returns up to limit payers of a connection whose customer a read said
 // does not exist, those that were looked at longest ago first.
 func (l *Ledger) Missing(ctx context.Context, connection string, limit int) ([]Payer, error) {
-	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p JOIN remote_customers c ON c.billing_id = p.billing_id
+	return l.payers(ctx, "SELECT "+payerColumns+` FROM remote_customers c INDEXED BY remote_customers_missing CROSS JOIN payers p ON p.billing_id = c.billing_id
 		WHERE p.connection = ? AND c.digest = '' ORDER BY c.ticket, p.source_id`+limitTo, connection, limit)
 }
 
@@ -131,9 +131,9 @@ func (l *Ledger) Missing(ctx context.Context, connection string, limit int) ([]P
 // sent that nobody answered, that can arrive no more, and of which no read has shown since
 // what became of it.
 func (l *Ledger) Outlived(ctx context.Context, connection string, limit int) ([]Payer, error) {
-	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p WHERE p.connection = ? AND p.billing_id IN (
-		SELECT a.billing_id FROM attempts a WHERE a.ended = '' AND a.action <> 'create' AND a.over > 0) AND NOT `+isMissing+`
-		ORDER BY p.source_id`+limitTo, connection, limit)
+	return l.payers(ctx, "SELECT "+payerColumns+` FROM (
+		SELECT DISTINCT a.billing_id FROM attempts a WHERE a.ended = '' AND a.action <> 'create' AND a.over > 0) o CROSS JOIN payers p ON p.billing_id = o.billing_id
+		WHERE p.connection = ? AND NOT `+isMissing+` ORDER BY p.source_id`+limitTo, connection, limit)
 }
 
 // LinkedCustomers returns how many customers are linked to a payer of any

@@ -28,8 +28,8 @@ func (tx *Tx) SavePage(run int64, connection string, records []connector.Record)
 
 func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error {
 	hash := r.Hash()
-	n, err := tx.count("UPDATE source_records SET last_seen_run = ?, origin = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
-		run, r.Origin, connection, r.SourceID, hash)
+	n, err := tx.count("UPDATE source_records SET last_seen_run = ?, origin = ?, unreadable = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
+		run, r.Origin, r.Problem != "", connection, r.SourceID, hash)
 	if err != nil || n > 0 {
 		return err
 	}
@@ -78,6 +78,7 @@ type Candidate struct {
 	ContentHash string
 	Payer       *Payer         // nil when the record was never included
 	Facts       protocol.Facts // what is known of the payer, but for its record, its rivals, and the key of one without a customer
+	Rival       string         // another record that has the payer's key; "" for none
 	Stands      string         // for Decision.Stands
 
 	underWay bool // requests to its customer have no end yet
@@ -95,7 +96,7 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 		WHERE r.connection = ?1 AND r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0)
 		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1 OR r.rests = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
-		                  AND c.lane = 'customer' AND c.state IN ('frozen', 'unknown'))
+		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)
 		ORDER BY r.source_id`+limitTo, connection, after, seenBy, mapping, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the records to plan: %w", err)
@@ -149,7 +150,7 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 		if err != nil {
 			return c, err
 		}
-		c.Payer, c.underWay = &payer, f.open
+		c.Payer, c.Rival, c.underWay = &payer, f.rival.String, f.open
 		if c.Facts, err = f.facts(payer); err != nil {
 			return c, err
 		}

@@ -475,13 +475,12 @@ func (r *run) gatherLinked(ctx context.Context, c state.Change) (protocol.Facts,
 	if err != nil {
 		return protocol.Facts{}, err
 	}
-	other, err := r.rival(ctx, c.Payer.Key, c.Payer.SourceID)
 	f := stored.Facts
 	f.Record, f.Look.Now = m.Record, true
-	if other != "" {
+	if r.rivalOf(stored.Candidate) != "" {
 		f.Rival = protocol.RivalRecord
 	}
-	return f, err
+	return f, nil
 }
 
 // observe fetches the change's customer and lets reconcile see it. It returns

@@ -4,29 +4,49 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"payersync/connector"
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
+	"payersync/mapping"
 	"payersync/state"
 )
 
-// before is what an installation of the version before left behind when it was
-// stopped, made by that version: its ledger with its key, the records of its books, and
-// the requests that had reached the service, in their order, by which a sandbox with the
-// same seed has the same customers. Two changes of each kind were without an answer, one
-// that never arrived and one that did since; a create was frozen and told to wait; one
+// A folder of testdata/before is what an installation of an earlier version left behind
+// when it was stopped, made by that version: its ledger with its key, its mapping, the
+// records of its books by connection, and what had an effect on the service, in its
+// order, by which a sandbox with the same seed has the same customers and mandates.
+//
+// schema5 was stopped between two runs: two changes of each kind were without an answer,
+// one that never arrived and one that did since; a create was frozen and told to wait; one
 // had its key doubled before it was answered; and a plan waited for approval.
-const before = "testdata/before"
+//
+// schema12 was killed in the middle of two runs, with creates, updates, adoptions and
+// requests for links frozen that arrived, never left, or are still on their way; with
+// others whose outcome is unknown, refused, given up, overwritten by somebody, and tried
+// again on a person's word; with plans that wait, are approved and are drafts; with
+// everything a person may be told of a record; and with a restore three days before.
+//
+// schema12-restored is a backup that was put back right before the stop: the service has
+// customers, updates and a cancellation that it knows nothing of, and more on their way.
+type before struct {
+	*world
+	books map[string]*books // by connection
+}
 
-// theVersionBefore returns a world that goes on where the version before was stopped.
-func theVersionBefore(t *testing.T) *world {
+// openBefore returns a world that goes on where an earlier version was stopped, some
+// minutes later.
+func openBefore(t *testing.T, folder string, stopped, later time.Duration) *before {
 	t.Helper()
 	w := newWorld(t)
 	if err := w.ledger.Close(); err != nil {
@@ -34,116 +54,406 @@ func theVersionBefore(t *testing.T) *world {
 	}
 	w.path = filepath.Join(t.TempDir(), "payersync.db")
 	read := func(name string) []byte {
-		b, err := os.ReadFile(filepath.Join(before, name))
+		b, err := os.ReadFile(filepath.Join("testdata", "before", folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
-	unzip, err := gzip.NewReader(bytes.NewReader(read("payersync.db.gz")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger, err := io.ReadAll(unzip)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range map[string][]byte{w.path: ledger, w.path + ".key": read("ledger-key.txt")} {
+	for name, b := range map[string][]byte{w.path: unzipped(t, read("payersync.db.gz")), w.path + ".key": read("ledger-key.txt")} {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var requests []sandbox.Request
-	if err := json.Unmarshal(read("requests.json"), &requests); err != nil {
+	w.mapping = string(read("mapping.yaml"))
+	var acts []act
+	if err := json.Unmarshal(read("requests.json"), &acts); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(read("records.json"), &w.books.records); err != nil {
+	b := &before{world: w, books: map[string]*books{}}
+	var records map[string][]connector.Record
+	if err := json.Unmarshal(read("records.json"), &records); err != nil {
 		t.Fatal(err)
 	}
-	w.replay(requests)
-	w.clock.advance(time.Hour)
+	for name, of := range records {
+		b.books[name] = &books{records: of}
+	}
+	w.act(acts, stopped+later+5*time.Minute)
+	w.clock.advance(stopped + later)
 	w.open()
-	return w
+	for name := range b.books { // the process is dead, as its lock shows
+		if err := w.ledger.Do(t.Context(), func(tx *state.Tx) error { return tx.EndLease(name) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
 }
 
-// replay sends requests that once reached the service to it again.
-func (w *world) replay(requests []sandbox.Request) {
+func unzipped(t *testing.T, zipped []byte) []byte {
+	t.Helper()
+	unzip, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(unzip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
+}
+
+// act is something that changed the service: a request, one that is on its way (LATE), or
+// what somebody did there by hand.
+type act struct {
+	Method string `json:"method"`
+	Path   string `json:"path"` // or the id of a customer or mandate
+	Body   []byte `json:"body"`
+}
+
+// act does again what changed the service once. What is on its way arrives after so long.
+func (w *world) act(acts []act, late time.Duration) {
 	w.t.Helper()
-	token := w.service.IssueToken(sandbox.ClientCredentials, time.Hour)
-	for _, r := range requests {
-		if r.Method == "ADD" { // by hand, at the service's console
-			w.add(string(r.Body))
-			continue
+	token := w.service.IssueToken(sandbox.ClientCredentials, 365*24*time.Hour)
+	for _, a := range acts {
+		method, isLate := strings.CutPrefix(a.Method, "LATE ")
+		if isLate {
+			w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: late, Method: method, Path: a.Path, Count: 1})
 		}
-		req, err := http.NewRequestWithContext(w.t.Context(), r.Method, "http://localhost"+r.Path, bytes.NewReader(r.Body))
-		if err != nil {
-			w.t.Fatal(err)
+		var err error
+		switch method {
+		case "ADD":
+			w.add(string(a.Body))
+		case "EDIT":
+			err = w.service.Edit(a.Path, a.Body)
+		case "DELETE":
+			err = w.service.Delete(a.Path)
+		case "SIGN":
+			err = w.service.Sign(a.Path)
+		case "APPROVE":
+			err = w.service.Approve(a.Path)
+		case "CANCEL":
+			err = w.service.PayerCancel(a.Path)
+		default:
+			err = w.request(method, a.Path, token, a.Body)
 		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Authorization", "Bearer "+token)
-		resp, err := w.service.RoundTripper().RoundTrip(req)
-		if err != nil {
-			w.t.Fatal(err)
+		if (err != nil) != isLate {
+			w.t.Fatalf("%s %s: %v", a.Method, a.Path, err)
 		}
-		_ = resp.Body.Close()
-		if resp.StatusCode/100 != 2 {
-			w.t.Fatalf("%s %s is answered with %d", r.Method, r.Path, resp.StatusCode)
-		}
+		w.service.ClearFaults()
 	}
 	w.service.ResetRequests()
+}
+
+func (w *world) request(method, path, token string, body []byte) error {
+	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://localhost"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := w.service.RoundTripper().RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("it is answered with %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// run makes so many runs of every connection. Plans of the connections in guarded wait
+// when they are above the limits; all others are approved.
+func (b *before) run(times int, guarded ...string) {
+	b.t.Helper()
+	for range times {
+		for _, name := range slices.Sorted(maps.Keys(b.books)) {
+			books := b.books[name]
+			m, err := mapping.Load("mapping.yaml", []byte(b.mapping), books.info())
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			o := syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"}
+			if !slices.Contains(guarded, name) {
+				o.Approve = func(state.Plan) (bool, error) { return true, nil }
+			}
+			if _, err := b.syncer.Run(b.t.Context(), syncer.Connection{
+				Name: name, Source: books, Info: books.info(), Mapping: m, Fingerprint: "sandbox",
+			}, o); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// told returns what people are told, by record.
+func (b *before) told() map[string]string {
+	b.t.Helper()
+	rows, err := b.ledger.Attention(b.t.Context(), state.Filter{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, r := range rows {
+		out[r.SourceID] = strings.TrimSpace(out[r.SourceID] + " " + r.Reason)
+	}
+	return out
+}
+
+// wantTold fails the test unless people are told this and nothing else.
+func (b *before) wantTold(when string, want map[string]string) {
+	b.t.Helper()
+	got := b.told()
+	for _, id := range slices.Sorted(maps.Keys(got)) {
+		if got[id] != want[id] {
+			b.t.Errorf("%s: people are told of %s: %q, want %q", when, id, got[id], want[id])
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(want)) {
+		if _, is := got[id]; !is {
+			b.t.Errorf("%s: people are told nothing of %s, want %q", when, id, want[id])
+		}
+	}
+}
+
+// wantServed fails the test unless each record but those that are left out has one customer
+// with its name and one mandate, and each customer is some record's.
+func (b *before) wantServed(customers int, leftOut ...string) {
+	b.t.Helper()
+	byKey := b.byKey()
+	for name, books := range b.books {
+		for _, r := range books.records {
+			if slices.Contains(leftOut, r.SourceID) {
+				continue
+			}
+			var fields struct{ No, Name string }
+			if err := json.Unmarshal(r.Data, &fields); err != nil {
+				b.t.Fatal(err)
+			}
+			p, err := b.ledger.Payer(b.t.Context(), name, r.SourceID)
+			if err != nil {
+				b.t.Errorf("record %s: %v", r.SourceID, err)
+				continue
+			}
+			c := byKey[fields.No]
+			if c.Name != fields.Name || p.BillingID != c.ID || p.LinkState != connector.LinkLinked {
+				b.t.Errorf("record %s (%s) is %s to %q; the service has %q called %q", r.SourceID, fields.Name, p.LinkState, p.BillingID, c.ID, c.Name)
+			}
+			if len(c.Mandates) != 1 {
+				b.t.Errorf("the customer of %s has %d mandates, want one", r.SourceID, len(c.Mandates))
+			}
+		}
+	}
+	if got := len(b.service.Customers()); got != customers {
+		b.t.Errorf("%d customers, want %d", got, customers)
+	}
+}
+
+// nameOf returns what the customer of a record is called in the service.
+func (b *before) nameOf(name, sourceID string) string {
+	b.t.Helper()
+	p, err := b.ledger.Payer(b.t.Context(), name, sourceID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	c, _ := b.service.Customer(p.BillingID)
+	return c.Name
+}
+
+// decide does by hand to the customers that carry a key what a person decides.
+func (b *before) decide(key, name string, do func(id string) error) {
+	b.t.Helper()
+	for _, c := range b.service.Customers() {
+		if c.ExternalData["customerNo"] == key && c.Name == name {
+			if err := do(c.ID); err != nil {
+				b.t.Fatal(err)
+			}
+			return
+		}
+	}
+	b.t.Fatalf("no customer called %s carries %s", name, key)
+}
+
+// wantOnceOnly fails the test when creates of one key had different bodies, or the same
+// update left more than once.
+func (b *before) wantOnceOnly() {
+	b.t.Helper()
+	for key, bodies := range b.createsByKey() {
+		if len(bodies) > 1 {
+			b.t.Errorf("the creates of %s had %d different bodies", key, len(bodies))
+		}
+	}
+	updates := map[string]int{}
+	for _, body := range b.bodies(http.MethodPut, "/api/customers") {
+		updates[string(body)]++
+	}
+	for body, n := range updates {
+		if n > 1 {
+			b.t.Errorf("an update left %d times: %s", n, body)
+		}
+	}
 }
 
 // covers F05, F70, S1, S3
 func TestALedgerOfTheVersionBeforeGoesOnInTheMiddleOfEveryKindOfChange(t *testing.T) {
 	t.Parallel()
-	w := theVersionBefore(t)
-	keep := func(state.Plan) (bool, error) { return true, nil }
-	for range 3 {
-		w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Approve: keep})
-	}
-	told := w.attention()
-	if got := told["C3"]; got != string(connector.ReasonKeyDoubled) {
-		t.Errorf("C3 needs a person for %q, want key_doubled", got)
-	}
-	if got := told["L1"]; got != string(connector.ReasonLinkLost) {
-		t.Errorf("L1 needs a person for %q, want link_lost", got)
-	}
-	for _, c := range w.service.Customers() { // a person decides: neither
-		if c.ExternalData["customerNo"] == "C3" {
-			if err := w.service.Delete(c.ID); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	w.clock.advance(time.Hour)
-	w.sweep()
-	for range 3 {
-		w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Approve: keep})
-	}
-	w.complete(w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Approve: keep}))
+	t.Run("schema5", func(t *testing.T) {
+		t.Parallel()
+		b := openBefore(t, "schema5", 0, time.Hour)
+		b.run(3)
+		b.wantTold("after three runs", map[string]string{"C3": "key_doubled", "L1": "link_lost"})
+		b.decide("C3", "By hand", b.service.Delete) // a person decides: neither
+		b.decide("C3", "By hand again", b.service.Delete)
+		b.clock.advance(time.Hour)
+		b.sweep()
+		b.run(4)
+		b.wantTold("in the end", map[string]string{"L1": "link_lost"})
+		b.wantServed(len(b.books["acme"].records))
+		b.wantOnceOnly()
+	})
+	t.Run("schema12", func(t *testing.T) {
+		t.Parallel()
+		goOnFromSchema12(t)
+	})
+	t.Run("schema12-restored", func(t *testing.T) {
+		t.Parallel()
+		goOnFromRestored(t)
+	})
+}
 
-	customers := w.byKey()
-	for _, r := range w.books.records {
-		var fields struct{ No, Name string }
-		if err := json.Unmarshal(r.Data, &fields); err != nil {
-			t.Fatal(err)
-		}
-		c, p := customers[fields.No], w.payer(r.SourceID)
-		if c.Name != fields.Name || p.BillingID != c.ID || p.LinkState != connector.LinkLinked {
-			t.Errorf("record %s (%s) is %s to %q; the service has %q called %q", r.SourceID, fields.Name, p.LinkState, p.BillingID, c.ID, c.Name)
-		}
-		if len(c.Mandates) != 1 {
-			t.Errorf("the customer of %s has %d mandates, want one", r.SourceID, len(c.Mandates))
+func goOnFromSchema12(t *testing.T) {
+	b := openBefore(t, "schema12", 76*time.Hour+19*time.Minute, 4*time.Minute)
+	b.syncer.Settings.Guards.MaxCreates = 1
+	told := map[string]string{
+		"C3": "key_doubled", "CR": "rejected", "CW": "outcome_unknown", "F1": "foreign_change", "G1": "record_gone", "H1": "likeness",
+		"K2": "key_removed", "K3": "other_key", "K4": "key_doubled", "K5": "customer_missing", "KC": "key_changed",
+		"L2": "link_lost", "L5": "link_refused", "LA": "link_lost", "LL": "link_lost", "LW": "outcome_unknown", "M1": "mandate_cancelled",
+		"O2": "other_key", "P2": "name_missing", "P3": "key_blank", "R2": "rejected", "S1": "key_shared", "S2": "key_shared",
+		"U5": "foreign_change", "X1": "outcome_unknown key_shared", "X2": "key_shared",
+		"line 77": "record_unreadable", "sha256:2": "event_not_understood",
+	}
+	plans, err := b.ledger.WaitingPlans(t.Context())
+	if err != nil || len(plans) != 1 || plans[0].Connection != "initech" {
+		t.Fatalf("the plans %+v wait, %v; want the one of initech", plans, err)
+	}
+	b.run(3, "initech", "hooli", "umbrella")
+	b.wantTold("after three runs", told)
+	if waiting, err := b.ledger.WaitingPlans(t.Context()); err != nil || len(waiting) != 1 || waiting[0].ID != plans[0].ID {
+		t.Errorf("the plans %+v wait, %v; want the one that waited before", waiting, err)
+	}
+	if res, err := b.syncer.Reconciler.Drain(t.Context()); err != nil || res.Reflected != 1 {
+		t.Errorf("the delivery that waited is not reflected: %+v, %v", res, err)
+	}
+	b.wantNames(map[string]string{"F1": "Somebody's own F1", "R1": "R1 new", "R2": "R2", "U5": "Somebody's own U5", "U7": "U7 new"})
+
+	// What was on its way arrives, and every record is decided on again.
+	b.clock.advance(6 * time.Minute)
+	b.sweep()
+	b.clock.advance(time.Hour)
+	b.mapping += "# edited\n"
+	b.run(2, "initech", "hooli", "umbrella")
+	b.sweep()
+	b.run(2, "initech", "hooli", "umbrella")
+	for _, id := range []string{"X1", "X2"} { // which the lists show not to exist
+		delete(told, id)
+	}
+	b.wantTold("when all has arrived", told)
+	b.wantNames(map[string]string{"F1": "Somebody's own F1", "R2": "R2", "U5": "Somebody's own U5"})
+
+	// People decide.
+	if plans, err = b.ledger.WaitingPlans(t.Context()); err != nil || len(plans) != 1 || plans[0].Creates != 2 {
+		t.Fatalf("the plans %+v wait, %v; want the one of initech", plans, err)
+	}
+	if err := b.ledger.Do(t.Context(), func(tx *state.Tx) error { return tx.Approve(plans[0].ID, "tester") }); err != nil {
+		t.Error(err)
+	}
+	b.decide("C3", "By hand", b.service.Delete)
+	b.decide("K4", "By hand", b.service.Delete)
+	b.edit("", "K2", `{"name":"K2","people":[{"email":"k2@e.co"}],"externalData":{"customerNo":"K2"}}`)
+	b.edit("other", "K3", `{"name":"K3","people":[{"email":"k3@e.co"}],"externalData":{"customerNo":"K3"}}`)
+	b.edit("", "H1", `{"name":"H1","people":[{"email":"h1@e.co"}],"externalData":{"customerNo":"H1"}}`)
+	b.books["acme"].putAs("S1", map[string]string{"No": "S1b", "Name": "S1", "Email": "S1@e.co", "Group": "payer"})
+	for _, id := range []string{"CR", "CW", "L5", "LW", "R2", "U5"} {
+		b.retry(id)
+	}
+	b.clock.advance(time.Hour)
+	b.sweep()
+	b.run(4, "initech", "hooli", "umbrella")
+	for _, id := range []string{"C3", "CR", "CW", "H1", "K2", "K3", "K4", "L5", "LW", "R2", "S1", "S2", "U5"} {
+		delete(told, id)
+	}
+	b.wantTold("in the end", told)
+	left := []string{"E1", "F1", "G1", "K5", "KC", "O2", "P2", "P3", "X1", "line 77"}
+	b.wantServed(48, left...)
+	b.wantNames(map[string]string{"E1": "E1", "F1": "Somebody's own F1", "G1": "G1", "KC": "KC"})
+	b.wantOnceOnly()
+	if p, err := b.ledger.Payer(t.Context(), "acme", "M3"); err != nil || !slices.Contains(b.mandatesOf(connector.MandatePending), p.MandateID) {
+		t.Errorf("the mandate of M3 is not known to be signed: %v", err)
+	}
+	for _, id := range []string{"U1", "A1", "UA"} { // these had arrived
+		if n := b.writesTo(id); n != 0 {
+			t.Errorf("%d requests were sent for %s, whose update had arrived", n, id)
 		}
 	}
-	if got, want := len(w.service.Customers()), len(w.books.records); got != want {
-		t.Errorf("%d customers for %d records", got, want)
+}
+
+func goOnFromRestored(t *testing.T) {
+	b := openBefore(t, "schema12-restored", 23*time.Minute, 3*time.Minute)
+	b.run(3)
+	b.wantTold("after three runs", map[string]string{}) // who has no customer waits until all has arrived
+	b.clock.advance(6 * time.Minute)
+	b.sweep()
+	b.run(2)
+	b.clock.advance(time.Hour)
+	b.sweep()
+	b.run(3)
+	b.wantTold("in the end", map[string]string{"B4": "mandate_cancelled", "B6": "link_lost", "B7": "link_lost"})
+	b.wantServed(8)
+	b.wantOnceOnly()
+	if n := b.writesTo("B3"); n != 0 {
+		t.Errorf("%d requests were sent for B3, whose update is there already", n)
 	}
-	for key, bodies := range w.createsByKey() {
-		if len(bodies) > 1 {
-			t.Errorf("the creates of %s had %d different bodies", key, len(bodies))
+}
+
+// wantNames fails the test unless the customers of records of acme are called so.
+func (b *before) wantNames(want map[string]string) {
+	b.t.Helper()
+	for id, name := range want {
+		if got := b.nameOf("acme", id); got != name {
+			b.t.Errorf("the customer of %s is called %q, want %q", id, got, name)
 		}
 	}
+}
+
+// edit replaces what the customer of that name holds which carries a key.
+func (b *before) edit(key, name, raw string) {
+	b.t.Helper()
+	b.decide(key, name, func(id string) error { return b.service.Edit(id, json.RawMessage(raw)) })
+}
+
+// mandatesOf returns the mandates that the ledger has in a status.
+func (b *before) mandatesOf(status connector.MandateStatus) (ids []string) {
+	b.t.Helper()
+	rows, err := b.ledger.Mandates(b.t.Context(), state.Filter{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, r := range rows {
+		if r.Status == string(status) {
+			ids = append(ids, r.MandateID)
+		}
+	}
+	return ids
+}
+
+// writesTo counts the updates that left for the customer with a key.
+func (b *before) writesTo(key string) (n int) {
+	for _, body := range b.bodies(http.MethodPut, "/api/customers") {
+		if bytes.Contains(body, fmt.Appendf(nil, "%q", key)) {
+			n++
+		}
+	}
+	return n
 }
 
 // createsByKey returns the different bodies that creates had, by key.

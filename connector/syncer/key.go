@@ -8,6 +8,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/protocol"
+	"payersync/state"
 )
 
 // keyKnown is what is known of the key of a payer that has no customer yet: the facts
@@ -53,16 +54,29 @@ func (r *run) gatherRival(ctx context.Context, sourceID string, k *keyKnown) (er
 	return err
 }
 
-// rival returns another record that has the key, "" for none. A forecast goes by the keys
-// as they would be.
+// rival returns another record that has the key, "" for none.
 func (r *run) rival(ctx context.Context, key connector.Key, sourceID string) (string, error) {
-	switch {
-	case r.claims == nil:
+	if r.claims == nil {
 		return r.Ledger.KeyRival(ctx, key, r.conn.Name, sourceID)
-	case r.claims[key] > 1:
-		return "another", nil
 	}
-	return "", nil
+	return r.claimant(key), nil
+}
+
+// rivalOf is rival for the key of a payer with a customer, which was read with its record.
+func (r *run) rivalOf(c state.Candidate) string {
+	if r.claims == nil {
+		return c.Rival
+	}
+	return r.claimant(c.Payer.Key)
+}
+
+// claimant is what a forecast calls another record that has the key: it goes by the keys as
+// they would be.
+func (r *run) claimant(key connector.Key) string {
+	if r.claims[key] > 1 {
+		return "another"
+	}
+	return ""
 }
 
 func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (err error) {

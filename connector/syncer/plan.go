@@ -310,10 +310,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	}
 	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // what the plan would let go
 	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
-	other, err := r.rival(ctx, p.Key, d.SourceID)
-	if err != nil {
-		return d, err
-	}
+	other := r.rivalOf(c)
 	if d.Contested = other != ""; d.Contested {
 		f.Rival = protocol.RivalRecord
 	}

@@ -8,7 +8,7 @@ CREATE INDEX payers_unverified ON payers (connection, source_id) WHERE billing_i
 
 -- Where a record stands, as package protocol says it; for counts alone.
 ALTER TABLE source_records ADD COLUMN class TEXT NOT NULL DEFAULT 'working'
-  CHECK (class IN ('working', 'failed', 'held', 'in step', 'out'));
+  CHECK (class = 'working' OR class = 'failed' OR class = 'held' OR class = 'in step' OR class = 'out');
 UPDATE source_records SET class = CASE
   WHEN decision = 'none' THEN 'working'
   WHEN decision = 'excluded' THEN 'out'
@@ -20,3 +20,6 @@ UPDATE source_records SET class = CASE
 -- customers that carry it.
 DROP INDEX payers_live_key;
 CREATE INDEX source_records_working ON source_records (connection) WHERE class = 'working';
+
+-- The customers that do not exist any more: few, and asked for in every run.
+CREATE INDEX remote_customers_missing ON remote_customers (billing_id) WHERE digest = '';
