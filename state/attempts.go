@@ -31,20 +31,30 @@ const (
 
 // beginAttempt notes that the request of a change is about to leave.
 func (tx *Tx) beginAttempt(c Change) (Attempt, error) {
+	p := c.Payer
+	if c.Action == connector.ActionCreate {
+		p.BillingID = ""
+	}
+	return tx.begin(sql.NullInt64{Int64: c.ID, Valid: true}, c.Action, p)
+}
+
+// BeginRequest notes that a person's request for a payer's signing link is about to leave.
+func (tx *Tx) BeginRequest(p Payer) (Attempt, error) {
+	tx.leads = true
+	return tx.begin(sql.NullInt64{}, connector.ActionLink, p)
+}
+
+func (tx *Tx) begin(change sql.NullInt64, action connector.Action, p Payer) (Attempt, error) {
 	a := Attempt{}
 	var err error
 	if a.Ticket, err = tx.nextTicket(); err != nil {
 		return a, err
 	}
-	customer := c.Payer.BillingID
-	if c.Action == connector.ActionCreate {
-		customer = ""
-	}
 	err = tx.row([]any{&a.ID}, `INSERT INTO attempts (change_id, action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING attempt_id`,
-		c.ID, c.Action, c.Payer.Connection, c.Payer.SourceID, c.Payer.Key.Name, c.Payer.Key.Value, customer, a.Ticket, stamp(tx.now))
+		change, action, p.Connection, p.SourceID, p.Key.Name, p.Key.Value, p.BillingID, a.Ticket, stamp(tx.now))
 	if err != nil {
-		return a, fmt.Errorf("note an attempt of change %d: %w", c.ID, err)
+		return a, fmt.Errorf("note a request for payer %s: %w", p.SourceID, err)
 	}
 	return a, nil
 }

@@ -151,8 +151,8 @@ func (r *factRow) look(p Payer) (protocol.Shows, error) {
 
 // updatesUnderWay returns the requests to a customer, but for its create, whose end is not known.
 func (l *Ledger) updatesUnderWay(ctx context.Context, billingID string) ([]protocol.Attempt, error) {
-	return list(ctx, l, `SELECT a.ticket, a.over, CASE a.action WHEN 'adopt' THEN 'update' ELSE a.action END, a.billing_id, c.wanted_hash
-		FROM attempts a JOIN changes c ON c.change_id = a.change_id WHERE a.billing_id = ? AND a.ended = '' AND a.action <> 'create' ORDER BY a.attempt_id`,
+	return list(ctx, l, `SELECT a.ticket, a.over, CASE a.action WHEN 'adopt' THEN 'update' ELSE a.action END, a.billing_id, coalesce(c.wanted_hash, '')
+		FROM attempts a LEFT JOIN changes c ON c.change_id = a.change_id WHERE a.billing_id = ? AND a.ended = '' AND a.action <> 'create' ORDER BY a.attempt_id`,
 		[]any{billingID}, func(a *protocol.Attempt) []any { return []any{&a.Seq, &a.Over, &a.Action, &a.Customer, &a.Hash} })
 }
 

@@ -269,15 +269,9 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 // end notes how an attempt ended that failed with err, or was answered where that is
 // nil. One without an answer ends here by nothing.
 func (r *run) end(ctx context.Context, c state.Change, a state.Attempt, err error) error {
-	how := state.AttemptAnswered
-	switch connector.FaultOf(err) {
-	case connector.FaultUnknown:
+	how, known := endOf(err)
+	if !known {
 		return nil
-	case connector.FaultUnavailable:
-		how = state.AttemptUnsent
-	case "":
-	default:
-		how = state.AttemptRefused
 	}
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		if err := tx.EndAttempt(a, how); err != nil || how != state.AttemptAnswered || c.Payer.BillingID == "" {
@@ -285,6 +279,21 @@ func (r *run) end(ctx context.Context, c state.Change, a state.Attempt, err erro
 		}
 		return tx.Answered(c.Payer)
 	})
+}
+
+// endOf says how an attempt ended that failed with err, or was answered where that is nil,
+// and whether that is known.
+func endOf(err error) (how state.AttemptEnd, known bool) {
+	if err == nil {
+		return state.AttemptAnswered, true
+	}
+	switch connector.FaultOf(err) {
+	case "", connector.FaultUnknown:
+		return "", false
+	case connector.FaultUnavailable:
+		return state.AttemptUnsent, true
+	}
+	return state.AttemptRefused, true
 }
 
 // createFailed writes what a failed create means. A refusal is about this

@@ -503,6 +503,37 @@ func TestNoLinkReplacesACancelledMandateOfWhichTheLedgerHasNotHeard(t *testing.T
 	}
 }
 
+// A person asks for a link, and nobody knows whether the request made a mandate. A run
+// does not ask once more before a look has told.
+//
+// covers F58
+func TestAnOperatorsRequestWithoutAnAnswerIsLookedForBeforeTheNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := meddle(w)
+	const none, all = `request: "false"`, `request: customer.people[0].email != ""`
+	w.edit(all, none)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	m.onRequest = func(string, connector.Mandate, error) (connector.Mandate, error) {
+		return connector.Mandate{}, unanswered("request mandate link")
+	}
+	p := w.payer("A1")
+	if _, err := w.syncer.RequestLink(t.Context(), p, syncer.Operator{Name: "kim"}); err == nil {
+		t.Fatal("the request counts as answered")
+	}
+	m.onRequest = nil
+	w.edit(none, all)
+	w.complete(w.run())
+	if n := w.linkRequests(); n != 1 {
+		t.Errorf("%d signing links were asked for, want the one", n)
+	}
+	if got := w.attention()["A1"]; got != string(connector.ReasonLinkLost) {
+		t.Errorf("people are told %q, want link_lost", got)
+	}
+}
+
+
 // covers F58, S7
 func TestAnOperatorsRequestLooksFirstWhetherTheMandateWasCancelled(t *testing.T) {
 	t.Parallel()

@@ -44,20 +44,30 @@ func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, by Operator) (c
 	case status != "" && status != connector.MandateCreated && by.Reason == "":
 		return connector.Mandate{}, fmt.Errorf("replace a mandate that is %s: %w", status.Label(), ErrReasonNeeded)
 	}
-	ticket, err := s.intend(ctx, state.Entry{Actor: by.Name, Action: "request signing link", Subject: p.BillingID, Reason: by.Reason})
-	if err != nil {
+	var left state.Attempt
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		if err := tx.Audit(state.Entry{Actor: by.Name, Action: "request signing link", Subject: p.BillingID, Reason: by.Reason}); err != nil {
+			return err
+		}
+		left, err = tx.BeginRequest(p)
+		return err
+	}); err != nil {
 		return connector.Mandate{}, err
 	}
 	m, err := s.Billing.RequestMandateLink(ctx, p.BillingID)
-	if err != nil {
-		return m, s.lookAgain(ctx, p, err, connector.CauseLink)
-	}
-	return m, s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+	end, known := endOf(err)
+	return m, errors.Join(s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		if !known {
+			return nil // a read ends it
+		}
+		if err := tx.EndAttempt(left, end); err != nil || end != state.AttemptAnswered {
+			return err
+		}
 		_, err := reconcile.Observe(tx, reconcile.Observation{
-			CustomerID: p.BillingID, Mandate: &m, Ticket: ticket, Cause: connector.CauseLink, CauseID: "operator " + by.Name,
+			CustomerID: p.BillingID, Mandate: &m, Ticket: left.Ticket, Cause: connector.CauseLink, CauseID: "operator " + by.Name,
 		})
 		return err
-	})
+	}), s.lookAgain(ctx, p, err, connector.CauseLink))
 }
 
 // statusNow reads the customer and returns the status of its latest mandate; ""
@@ -91,7 +101,9 @@ func (s *Syncer) CancelMandate(ctx context.Context, billing Canceller, p state.P
 	if by.Reason == "" {
 		return fmt.Errorf("cancel a mandate: %w", ErrReasonNeeded)
 	}
-	if _, err := s.intend(ctx, state.Entry{Actor: by.Name, Action: "cancel mandate", Subject: p.MandateID, Reason: by.Reason}); err != nil {
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: by.Name, Action: "cancel mandate", Subject: p.MandateID, Reason: by.Reason})
+	}); err != nil {
 		return err
 	}
 	if err := billing.CancelMandate(ctx, p.MandateID, by.Reason); err != nil {
@@ -101,22 +113,10 @@ func (s *Syncer) CancelMandate(ctx context.Context, billing Canceller, p state.P
 	return err
 }
 
-// intend commits who is about to do what, with a read ticket for the answer.
-func (s *Syncer) intend(ctx context.Context, e state.Entry) (ticket int64, err error) {
-	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if err := tx.Audit(e); err != nil {
-			return err
-		}
-		ticket, err = tx.Ticket()
-		return err
-	})
-	return ticket, err
-}
-
 // lookAgain reads the customer after a call whose outcome is unknown, so that the
 // ledger shows what it did; the call's error is returned in any case.
 func (s *Syncer) lookAgain(ctx context.Context, p state.Payer, err error, cause connector.Cause) error {
-	if connector.FaultOf(err) != connector.FaultUnknown {
+	if err == nil || connector.FaultOf(err) != connector.FaultUnknown {
 		return err
 	}
 	_, again := s.Reconciler.Check(ctx, p.BillingID, cause, "operator")

@@ -35,7 +35,7 @@ UPDATE ledger SET doubt_of = restored_at WHERE EXISTS (SELECT 1 FROM passes
 -- shows what became of it. An attempt may also end refused, so that it had no effect.
 CREATE TABLE attempts_now (
   attempt_id INTEGER PRIMARY KEY,                      -- in the order in which they left
-  change_id  INTEGER NOT NULL REFERENCES changes (change_id),
+  change_id  INTEGER REFERENCES changes (change_id),   -- NULL: a person asked for a signing link
   action     TEXT NOT NULL CHECK (action = 'create' OR action = 'adopt' OR action = 'update' OR action = 'link'),
   connection TEXT NOT NULL,
   source_id  TEXT NOT NULL,
