@@ -22,7 +22,7 @@ const (
 	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at, m.status, m.link IS NOT NULL, ml.state, ml.ended_at,
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger),
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN 0 ELSE doubt_over END FROM ledger),
-	(SELECT min(o.source_id) FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND ` + rivals + `), ` + stands
+	(SELECT min(o.source_id) FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND ` + rivals + `)`
 
 	factFrom = ` LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 	LEFT JOIN remote_customers rc ON rc.billing_id = p.billing_id
@@ -50,9 +50,21 @@ const (
 
 // stands says in one text what reads have shown of the customer of a record's payer, and
 // when a person said to try again: a decision that was made by another one is not stored.
+// factRow.stands says the same of a row.
 const stands = `(SELECT r.retried_at || ' ' || coalesce(p.billing_id || ' ' || p.shows || ' ' || p.shown_at || ' ' || p.confirmed_at || ' ' || p.answered_at
 	|| ' ' || coalesce((SELECT g.digest FROM remote_customers g WHERE g.billing_id = p.billing_id), '-')
 	|| ' ' || (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value), ''))`
+
+func (r *factRow) stands(billingID sql.NullString) string {
+	if !billingID.Valid {
+		return fmt.Sprint(r.retried, " ")
+	}
+	digest := "-"
+	if r.digest.Valid {
+		digest = r.digest.String
+	}
+	return fmt.Sprintf("%d %s %s %d %d %d %s %d", r.retried, billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64, digest, r.holders)
+}
 
 // factRow is a row of factColumns.
 type factRow struct {
@@ -65,12 +77,11 @@ type factRow struct {
 	carries, open                               bool
 	holders                                     int
 	retried, doubt, doubtOver                   int64
-	stands                                      string
 }
 
 func (r *factRow) dest() []any {
 	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.doubt, &r.doubtOver, &r.rival, &r.stands}
+		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.doubt, &r.doubtOver, &r.rival}
 }
 
 // facts returns what is known of a payer's link, its customer and its last change.

@@ -140,7 +140,7 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
-	c.Stands = f.stands
+	c.Stands = f.stands(p.billingID)
 	var err error
 	if c.Record, err = l.openRecord(connection, id, box); err != nil {
 		return c, err
