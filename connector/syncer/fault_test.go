@@ -533,7 +533,6 @@ func TestAnOperatorsRequestWithoutAnAnswerIsLookedForBeforeTheNext(t *testing.T)
 	}
 }
 
-
 // covers F58, S7
 func TestAnOperatorsRequestLooksFirstWhetherTheMandateWasCancelled(t *testing.T) {
 	t.Parallel()
