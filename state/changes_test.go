@@ -147,7 +147,7 @@ func TestACustomerIsLinkedToOnePayer(t *testing.T) {
 		}
 	}
 	d.do(func(tx *Tx) error { return tx.LinkPayer(first.Payer, "b1", true) }) // its own, again
-	if id, err := d.LinkedTo(t.Context(), "b1"); id != "c1" || err != nil {
+	if _, id, err := d.LinkedTo(t.Context(), "b1"); id != "c1" || err != nil {
 		t.Errorf("b1 is linked to %q, %v; want c1", id, err)
 	}
 }

@@ -200,6 +200,18 @@ func (tx *Tx) LookNext(p Payer) error {
 	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0", p.Connection, p.SourceID)
 }
 
+// LookNextAt makes the next plan look at the records without a customer whose key is one
+// of these pairs: a customer that carries it has been seen.
+func (tx *Tx) LookNextAt(pairs map[string]string) error {
+	for name, value := range pairs {
+		if err := tx.exec(`UPDATE source_records SET rests = 1 WHERE rests = 0 AND decision <> 'excluded' AND (connection, source_id) IN (
+			SELECT p.connection, p.source_id FROM payers p WHERE p.key_name = ? AND p.key_value = ? AND p.billing_id IS NULL)`, name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (tx *Tx) rest(p Payer, reason connector.Reason) error {
 	if !reason.RestsOnOthers() {
 		return nil

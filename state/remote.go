@@ -274,10 +274,14 @@ func (l *Ledger) KeyHolders(ctx context.Context, key connector.Key) ([]string, e
 	return l.ids(ctx, "SELECT billing_id FROM remote_traits WHERE kind = 'key' AND value = ? ORDER BY billing_id", key.String())
 }
 
-// LinkedTo returns the source id of the payer a customer is linked to, "" for none.
-func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (string, error) {
-	found, err := l.ids(ctx, "SELECT source_id FROM payers WHERE billing_id = ?", billingID)
-	return strings.Join(found, ""), err
+// LinkedTo returns the connection and the source id of the payer that a customer is linked
+// to, "" for none.
+func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (connection, sourceID string, err error) {
+	err = l.queryRow(ctx, "SELECT connection, source_id FROM payers WHERE billing_id = ?", billingID).Scan(&connection, &sourceID)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return connection, sourceID, err
 }
 
 // KeyLinkedTo returns the source id of another payer that is linked under the key to a

@@ -71,7 +71,10 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		return Seen{Stale: true}, saveOvertakenLink(tx, o)
 	}
 	if !seen.Ours {
-		return seen, nil
+		if o.Customer == nil {
+			return seen, nil
+		}
+		return seen, tx.LookNextAt(o.Customer.ExternalData)
 	}
 	if o.Customer != nil {
 		if err := observeLink(tx, payer, o); err != nil {

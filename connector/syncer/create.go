@@ -113,7 +113,7 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 			return err
 		}
 		switch step := protocol.Customer(k.facts); {
-		case step.Do == protocol.ReadList && looked:
+		case step.Do == protocol.ReadList && looked, k.facts.Holders == protocol.Own:
 			return nil
 		case step.Do == protocol.ReadList, step.Do == protocol.Create && !looked: // as before any other create, the lists must not be too old
 			if proof, err := r.believeAfter(ctx, k.over); err != nil || !proof {

@@ -98,11 +98,15 @@ func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (
 		k.facts.Holders = protocol.Several
 		return nil
 	}
-	linked, err := r.Ledger.LinkedTo(ctx, k.holders[0])
-	if err == nil && linked != "" {
+	switch connection, linked, err := r.Ledger.LinkedTo(ctx, k.holders[0]); {
+	case err != nil || linked == "":
+		return err
+	case connection == r.conn.Name && linked == sourceID: // another process has linked it meanwhile
+		k.facts.Holders = protocol.Own
+	default:
 		k.facts.Holders, k.other = protocol.Another, linked
 	}
-	return err
+	return nil
 }
 
 // gatherSenders gathers the creates with the key that have not ended, the payer's own

@@ -184,7 +184,7 @@ func withoutPairs(page []connector.RemoteCustomer) []connector.RemoteCustomer {
 // belong to a payer now.
 func (w *world) adoptedBy() (n int) {
 	for _, c := range w.service.Customers() {
-		if other, err := w.ledger.LinkedTo(w.t.Context(), c.ID); err == nil && other >= "C0040" {
+		if _, other, err := w.ledger.LinkedTo(w.t.Context(), c.ID); err == nil && other >= "C0040" {
 			n++
 		}
 	}
