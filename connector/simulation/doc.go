@@ -62,7 +62,7 @@
 //
 //	variant                              seeds  caught by
 //	rebuild the body on retry              363  S3
-//	one list pass                            2  S4
+//	one list pass                            1  S4
 //	no look before create                    1  S4
 //	incomplete pass counts as complete       2  S4
 //	no quarantine after a restore          609  S4
@@ -71,12 +71,12 @@
 //	payloads applied as they come           28  S9
 //	payloads applied unless older           28  S9
 //	ticket taken after the read           1230  S9
-//	no sweep                                 9  L1, L2
+//	no sweep                                15  L1, L2
 //	an empty list counts as proof            2  S17, S1
-//	a short list counts as proof             1  S17, S1
+//	a short list counts as proof             2  S17, S1
 //	a list without keys counts               6  S17, S1
 //	no second look for 15 minutes            6  S1
-//	creates of others do not count          24  S3, S1
+//	creates of others do not count          25  S3, S1
 //
 // TestTheOracleCatchesWhatNoVariantDoes feeds it made-up events for the rest.
 //
