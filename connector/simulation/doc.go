@@ -40,7 +40,9 @@
 // Under them the judge wants more of a create: two lists that agree, and the last one
 // that this very run has read, lack nobody whom the ledger knows and who is there, nor
 // anybody's key. A customer of which the ledger was never told, hidden by a list that
-// lacks nothing else, cannot be known; the judge counts those and lets them pass.
+// lacks nothing else, cannot be known; the judge counts those and lets them pass. So it
+// does with a key that is passed on because the clock was put ahead while the create of
+// the record before was under way (F116).
 // While reads by id lag, statuses may go back; and a customer that is not found is
 // missing only when it is older than such a read may lag (two minutes), and not for
 // good. To heal, the list is put right first, and the clock.
