@@ -40,7 +40,9 @@
 // Under them the judge wants more of a create: two lists that agree, and the last one
 // that this very run has read, lack nobody whom the ledger knows and who is there, nor
 // anybody's key. A customer of which the ledger was never told, hidden by a list that
-// lacks nothing else, cannot be known; the judge counts those and lets them pass.
+// lacks nothing else, cannot be known; the judge counts those and lets them pass. So it
+// does with a key that is passed on because the clock was put ahead while the create of
+// the record before was under way (F116).
 // While reads by id lag, statuses may go back; and a customer that is not found is
 // missing only when it is older than such a read may lag (two minutes), and not for
 // good. To heal, the list is put right first, and the clock.
@@ -62,7 +64,7 @@
 //
 //	variant                              seeds  caught by
 //	rebuild the body on retry              363  S3
-//	one list pass                            2  S4
+//	one list pass                            1  S4
 //	no look before create                    1  S4
 //	incomplete pass counts as complete       2  S4
 //	no quarantine after a restore          609  S4
@@ -71,12 +73,12 @@
 //	payloads applied as they come           28  S9
 //	payloads applied unless older           28  S9
 //	ticket taken after the read           1230  S9
-//	no sweep                                 9  L1, L2
+//	no sweep                                15  L1, L2
 //	an empty list counts as proof            2  S17, S1
-//	a short list counts as proof             1  S17, S1
+//	a short list counts as proof             2  S17, S1
 //	a list without keys counts               6  S17, S1
 //	no second look for 15 minutes            6  S1
-//	creates of others do not count          24  S3, S1
+//	creates of others do not count          25  S3, S1
 //	what was told is told for good           2  V5
 //
 // TestTheOracleCatchesWhatNoVariantDoes feeds it made-up events for the rest.
