@@ -24,6 +24,7 @@ type keyKnown struct {
 	sent    int64    // ticket of the newest sending of the payer's own create without an answer
 	open    bool     // it may still arrive, or nobody has looked what became of it
 	alike   []string // customers that look like the record
+	against []string // in what the customer with the key differs from the record, when that speaks against it
 }
 
 // gatherKey gathers what is known of the key of a payer without a customer, whose record
@@ -99,9 +100,11 @@ func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (
 		return nil
 	}
 	linked, err := r.Ledger.LinkedTo(ctx, k.holders[0])
-	if err == nil && linked != "" {
+	if err != nil || linked != "" {
 		k.facts.Holders, k.other = protocol.Another, linked
+		return err
 	}
+	k.facts.Words.Adopt, err = r.Ledger.Accepted(ctx, r.conn.Name, sourceID, k.holders[0])
 	return err
 }
 
@@ -154,6 +157,8 @@ func (k keyKnown) because(reason connector.Reason) string {
 		return fmt.Sprintf("Record %s is linked to a customer that had this key.", k.other)
 	case reason == connector.ReasonKeyUnderWay:
 		return fmt.Sprintf("A request for record %s with the same key may still arrive. Nothing is sent before that is over.", k.sender)
+	case reason == connector.ReasonKeyDisputed:
+		return fmt.Sprintf("The customer %s carries this record's key and looks like somebody else. It differs in %s, so it was not taken over.", k.facts.Holder, inWords(k.against))
 	case reason == connector.ReasonLikeness:
 		return fmt.Sprintf("The customer %s in the billing service has the same name or e-mail address and no key of ours. Nothing is sent before you decide.", strings.Join(k.alike, ", "))
 	}
