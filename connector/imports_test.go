@@ -45,7 +45,7 @@ var arrows = []arrow{
 	{"connector/sandbox", "connector", ""},
 	{"connector/server", "connector state mapping connector/reconcile connector/billing", "connector/transport state/statetest"},
 	{"connector/simulation", "*", ""},
-	{"connector/syncer", "connector mapping state connector/protocol connector/reconcile connector/accounting", "connector/billing connector/transport state/statetest"},
+	{"connector/syncer", "connector mapping state connector/match connector/protocol connector/reconcile connector/accounting", "connector/billing connector/transport state/statetest"},
 	{"connector/transport", "connector", ""},
 	{"connector/worker", "connector connector/syncer connector/reconcile state", "mapping connector/accounting"},
 	{"mapping", "connector mapping/strict", ""},

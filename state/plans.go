@@ -70,11 +70,18 @@ type NewChange struct {
 	Wanted    connector.Customer
 	Diff      []connector.FieldChange
 	BillingID string // the customer to adopt or update; "" for a create
+	Seen      bool   // Diff shows what a read showed of the customer before
 }
 
 // hash identifies what a change would do; equal hashes are the same change.
 func (c *NewChange) hash(connection, sourceID string) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{string(c.Action), connection, sourceID, c.BillingID, c.Wanted.Hash()}, "\x00")))
+	parts := []string{string(c.Action), connection, sourceID, c.BillingID, c.Wanted.Hash()}
+	if c.Seen { // over something else than was shown before, it is another change
+		for _, d := range c.Diff {
+			parts = append(parts, d.Path, d.From, d.To)
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -13,10 +13,10 @@ import (
 func (a *app) payersCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "payers",
-		Short:   "Show who is where",
+		Short:   "Show who is where, and say who is who",
 		Example: "  payersync payers list --state missing\n  payersync payers show C0001",
 	}
-	return subcommands(c, a.payersListCmd(), a.payersShowCmd())
+	return subcommands(c, a.payersListCmd(), a.payersShowCmd(), a.payersAdoptCmd())
 }
 
 var linkStates = []connector.LinkState{

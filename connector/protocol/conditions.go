@@ -36,6 +36,7 @@ const (
 	doubtOver
 	believed
 	readOtherwise
+	disputed
 	alike
 	refused
 	worn
@@ -99,6 +100,7 @@ var words = []struct {
 	{doubtOver, "their time is over", "they may still arrive"},
 	{believed, "the index is believed", "the index is not believed"},
 	{readOtherwise, "read just now, the holder does not carry the key", "the holder carries the key"},
+	{disputed, "read just now, the holder looks like somebody else, and nobody said that it is the record's", "nothing speaks against the holder, or a person said that it is the record's"},
 	{alike, "customers without a key look like it, and nobody said to make it", "nobody looks like it, or a person said to make it"},
 	{refused, "just this was refused, and nobody said to try again", "this was not refused"},
 	{worn, "too many tries showed nothing, and nobody said to try again", "not too many tries"},
@@ -185,6 +187,7 @@ func (f *Facts) ofKey() conditions {
 		doubtOver.when(lost && f.Doubt.Over != 0) |
 		believed.when(f.Index.Since != 0 && !lost) |
 		readOtherwise.when(f.Look.Now && f.Look.Shows != Ours) |
+		disputed.when(f.Look.Now && f.Look.Shows == Ours && f.Look.Disputed && f.Words.Adopt == 0) |
 		alike.when(f.Alike && f.Words.Create == 0)
 	for _, a := range f.Attempts {
 		if a.Action != connector.ActionCreate || !a.Open(f.Index.Since) {

@@ -162,6 +162,10 @@ type Look struct {
 	Now bool
 
 	Since int64 // ticket of the read that first showed what Holds says
+
+	// Disputed reports whether what the read showed speaks against its being the
+	// record's customer, though it carries Key. Package match has the rules.
+	Disputed bool
 }
 
 // Holders says who carries a key in the index.
@@ -247,6 +251,7 @@ const (
 // Words are the tickets at which a person said something of a payer; 0 for never.
 type Words struct {
 	Create int64 // make the customer although others look like it
+	Adopt  int64 // Holder is the record's customer, whatever speaks against it
 	Retry  int64 // what was refused or given up may be tried again
 	Ask    int64 // ask for a mandate, whatever became of the one before
 }

@@ -147,6 +147,15 @@ func looks(times []int64, now ...bool) dimension {
 	return d
 }
 
+// disputes are reads of a customer that looks like somebody else's, before and after a
+// person's word.
+var disputes = dimension{
+	func(f *Facts) { f.Look = Look{Seq: lateLook, Shows: Ours, Disputed: true, Now: true} },
+	func(f *Facts) {
+		f.Look, f.Words.Adopt = Look{Seq: lateLook, Shows: Ours, Disputed: true, Now: true}, early
+	},
+}
+
 // domains are the small domains: a payer without a customer, one with, and one with
 // a mandate.
 func domains() map[string][]dimension {
@@ -161,7 +170,7 @@ func domains() map[string][]dimension {
 	return map[string][]dimension{
 		"not linked": {
 			attempts(connector.ActionCreate, "older"), otherCreates, records(false), rivals, holders(Nobody, Free, Another, Several),
-			looks([]int64{lateLook}, true)[:6], indexes(true, false), doubts, likenesses, refusals, approvals("", connector.ActionCreate, connector.ActionAdopt),
+			append(looks([]int64{lateLook}, true)[:6:6], disputes...), indexes(true, false), doubts, likenesses, refusals, approvals("", connector.ActionCreate, connector.ActionAdopt),
 		},
 		"linked": {
 			slices.Concat(attempts(connector.ActionUpdate, "wanted", "older"), creates[5:6], creates[7:8]),
@@ -254,7 +263,7 @@ func unlawful(f *Facts, d decision) string {
 			return "a customer is updated that must not be"
 		}
 	case Adopt:
-		if f.Link.Customer != "" || f.Holders != Free || !f.Look.Now || f.Look.Shows != Ours || !creating && (!claims || !f.Index.Now || f.Rival != NoRival) {
+		if f.Link.Customer != "" || f.Holders != Free || !f.Look.Now || f.Look.Shows != Ours || !creating && (!claims || !f.Index.Now || f.Rival != NoRival || f.Look.Disputed && f.Words.Adopt == 0) {
 			return "a customer is adopted that must not be"
 		}
 	case Tell:

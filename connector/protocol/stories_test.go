@@ -184,3 +184,25 @@ func TestWhatWasReadBeforeARestoreProvesNothing(t *testing.T) {
 		{"read when everything must have arrived", func(f *Facts) { f.Doubt.Over, f.Look.Seq = 30, 31 }, Nothing, "in step", "", false},
 	})
 }
+
+func TestACustomerThatLooksLikeSomebodyElseIsTakenOverOnAPersonsWord(t *testing.T) {
+	t.Parallel()
+	f := included()
+	f.Holders, f.Holder, f.Approved = Free, "c1", Intent{connector.ActionAdopt, "c1", "wanted"}
+	play(t, f, []chapter{
+		{"a list shows the key", func(*Facts) {}, ReadCustomer, "adopt", "", true},
+		{"the customer looks like somebody else", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Disputed: true, Now: true} }, Tell, "key disputed", connector.ReasonKeyDisputed, false},
+		{"a person said to try again, which says nothing of who it is", func(f *Facts) { f.Words.Retry = 22 }, Tell, "key disputed", connector.ReasonKeyDisputed, false},
+		{"a person said that it is the record's", func(f *Facts) { f.Words.Adopt = 23 }, Adopt, "adopt", "", true},
+		{"the key is off by now", func(f *Facts) { f.Look = Look{Seq: 24, Shows: NoKey, Now: true} }, ReadList, "holder not confirmed", connector.ReasonKeyUnsettled, true},
+	})
+}
+
+func TestTheAnswerToACreateIsNotDisputed(t *testing.T) {
+	t.Parallel()
+	f := included()
+	f.Holders, f.Holder, f.Attempts = Free, "c1", []Attempt{create}
+	play(t, f, []chapter{
+		{"a colleague has renamed what it made", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Disputed: true, Now: true} }, Adopt, "answer found", "", true},
+	})
+}

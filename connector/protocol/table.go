@@ -52,6 +52,7 @@ var customers = []line{
 	{"restore in doubt", doubt, linked | doubtOver, Wait, "", 0},
 	{"index not believed", 0, linked | believed, ReadList, "", 0},
 	{"holder not confirmed", free | readOtherwise, linked, ReadList, connector.ReasonKeyUnsettled, 0},
+	{"key disputed", free | disputed, linked, Tell, connector.ReasonKeyDisputed, 0},
 	{"adopt", free, linked, Adopt, "", approval | list | look},
 	{"likeness", alike, linked, Tell, connector.ReasonLikeness, 0},
 	{"create", wanted | nobody | believed, linked | creating | rival | underWay | elsewhere | several | doubt, Create, "", approval | list},

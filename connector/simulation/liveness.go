@@ -9,6 +9,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/mapping"
 	"payersync/state"
 )
 
@@ -182,7 +183,7 @@ func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 		o.w.violate("harness", "read what needs attention: %v", err)
 		return
 	}
-	if o.excused(want.Key.Value, shown) || slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) {
+	if o.excused(want.Key.Value, shown) || slices.Contains(reasonsOf(shown), string(connector.ReasonKeyDisputed)) && o.looksForeign(want) || slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) {
 		return
 	}
 	payer, err := p.ledger.Payer(ctx, b.connection, record.SourceID)
@@ -241,6 +242,20 @@ func (o *oracle) looksTaken(want connector.Customer) bool {
 		return c.Name == want.Name || slices.ContainsFunc(want.People, func(p connector.Person) bool {
 			return p.Email != "" && strings.Contains(string(c.Raw), `"`+p.Email+`"`)
 		})
+	})
+}
+
+// looksForeign reports whether the one customer with the record's key has neither its name
+// nor an e-mail address of its, so that a person must say whose it is.
+func (o *oracle) looksForeign(want mapping.Result) bool {
+	var carriers []sandbox.Customer
+	for _, c := range o.w.service.Customers() {
+		if c.ExternalData[keyName] == want.Key.Value {
+			carriers = append(carriers, c)
+		}
+	}
+	return len(carriers) == 1 && !strings.EqualFold(carriers[0].Name, want.Customer.Name) && !slices.ContainsFunc(want.Customer.People, func(p connector.Person) bool {
+		return p.Email != "" && strings.Contains(string(carriers[0].Raw), `"`+p.Email+`"`)
 	})
 }
 

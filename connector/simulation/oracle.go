@@ -806,6 +806,9 @@ func (o *oracle) judgeTold(p *process, b *books, record connector.Record) {
 		told = append(told, connector.Reason(row.Reason))
 	}
 	c := next.Customers[0]
+	if want, ok := o.w.rendered(record); ok && c.Action == connector.ActionAdopt && slices.Equal(told, []connector.Reason{connector.ReasonKeyDisputed}) && o.looksForeign(want) {
+		return // a forecast reads no customer
+	}
 	foreseen := slices.DeleteFunc([]connector.Reason{c.Reason, c.Also, c.OfMandate}, func(r connector.Reason) bool { return r == "" })
 	slices.Sort(told)
 	slices.Sort(foreseen)

@@ -341,27 +341,35 @@ func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 
 // adopt reads a customer that carries a payer's key already, asks package protocol whether
 // it is the payer's, links the two, and updates the customer. One that is not found is
-// not taken for gone: only complete lists say that.
+// not taken for gone: only complete lists say that. One that shows something else than the
+// plan did is planned again.
 func (r *run) adopt(ctx context.Context, c state.Change) error {
-	fetched, ticket, err := r.fetch(ctx, c.BillingID)
-	look := protocol.Look{Seq: ticket, Shows: protocol.NoKey, Now: true}
-	switch {
-	case connector.FaultOf(err) == connector.FaultNotFound:
-		look.Shows = protocol.Missing
-	case err != nil:
-		return err
-	case fetched.ExternalData[c.Payer.Key.Name] == c.Payer.Key.Value:
-		look.Shows = protocol.Ours
+	if c.Payer.BillingID != "" { // linked by an earlier try, whose update has no answer
+		return r.update(ctx, c)
 	}
+	shown, err := r.see(ctx, c.BillingID)
+	if err != nil {
+		return err
+	}
+	fetched, ticket := shown.customer, shown.ticket
 	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.String(), Hash: c.Wanted.Hash()}, protocol.Facts{}, c.Wanted)
 	if err != nil {
 		return err
 	}
-	k.facts.Look = look
+	k.judge(shown, c.Wanted)
 	switch step := protocol.Customer(k.facts); {
 	case step.Do != protocol.Adopt && step.Reason != "":
-		return r.hold(ctx, c, protocol.LinkState(k.facts), step.Reason)
+		return r.holdBecause(ctx, c, protocol.LinkState(k.facts), step.Reason, k.because(step.Reason))
 	case step.Do != protocol.Adopt || step.Customer != c.BillingID: // nobody carries it any more, or another does
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	}
+	known := c.Payer
+	known.BillingID = c.BillingID
+	base, err := r.base(ctx, known)
+	if err != nil {
+		return err
+	}
+	if as, err := r.asShown(c, fetched, base, false); err == nil && !as { // what cannot be compared cannot be merged, which merge says
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
 	var seen reconcile.Seen
@@ -392,9 +400,14 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 
 // hold holds a change for a person, and says how its payer is linked.
 func (r *run) hold(ctx context.Context, c state.Change, link connector.LinkState, reason connector.Reason) error {
+	return r.holdBecause(ctx, c, link, reason, "")
+}
+
+// holdBecause is hold with a detail; a blank one is the reason's own sentence.
+func (r *run) holdBecause(ctx context.Context, c state.Change, link connector.LinkState, reason connector.Reason, detail string) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		_, err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, link)
-		return errors.Join(err, tx.CloseWith(r.id, c, connector.ChangeHeld, reason, ""))
+		return errors.Join(err, tx.CloseWith(r.id, c, connector.ChangeHeld, reason, detail))
 	})
 }
 
@@ -449,9 +462,25 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 	case f.Record.Standing != protocol.Included: // nobody asks for it any more
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case step.Do == protocol.Update, step.Do == protocol.Nothing, step.Do == protocol.Later:
-		return r.merge(ctx, c, *fetched)
+		return r.mergeAsShown(ctx, c, *fetched, f.Look.Holds)
 	}
 	return nil // it cannot be read yet
+}
+
+// mergeAsShown is merge for what does to the customer what its plan showed; anything else
+// is planned again. What was sent already is ended as it was begun. holds is the hash of
+// what of ours the read shows.
+func (r *run) mergeAsShown(ctx context.Context, c state.Change, fetched connector.RemoteCustomer, holds string) error {
+	if c.State == connector.ChangePending {
+		base, err := r.base(ctx, c.Payer)
+		if err != nil {
+			return err
+		}
+		if as, err := r.asShown(c, fetched, base, holds != "" && holds == c.Payer.AppliedHash); err == nil && !as { // what cannot be compared cannot be merged, which merge says
+			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+		}
+	}
+	return r.merge(ctx, c, fetched)
 }
 
 // gatherUpdate gathers what is known of a payer whose customer was read for an update that

@@ -24,6 +24,7 @@ type keyKnown struct {
 	sent    int64    // ticket of the newest sending of the payer's own create without an answer
 	open    bool     // it may still arrive, or nobody has looked what became of it
 	alike   []string // customers that look like the record
+	against []string // in what the customer with the key differs from the record, when that speaks against it
 }
 
 // gatherKey gathers what is known of the key of a payer without a customer, whose record
@@ -99,12 +100,15 @@ func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (
 		return nil
 	}
 	switch connection, linked, err := r.Ledger.LinkedTo(ctx, k.holders[0]); {
-	case err != nil || linked == "":
+	case err != nil:
 		return err
 	case connection == r.conn.Name && linked == sourceID: // another process has linked it meanwhile
 		k.facts.Holders = protocol.Own
-	default:
+	case linked != "":
 		k.facts.Holders, k.other = protocol.Another, linked
+	default:
+		k.facts.Words.Adopt, err = r.Ledger.Accepted(ctx, r.conn.Name, sourceID, k.holders[0])
+		return err
 	}
 	return nil
 }
@@ -158,6 +162,8 @@ func (k keyKnown) because(reason connector.Reason) string {
 		return fmt.Sprintf("Record %s is linked to a customer that had this key.", k.other)
 	case reason == connector.ReasonKeyUnderWay:
 		return fmt.Sprintf("A request for record %s with the same key may still arrive. Nothing is sent before that is over.", k.sender)
+	case reason == connector.ReasonKeyDisputed:
+		return fmt.Sprintf("The customer %s carries this record's key and looks like somebody else. It differs in %s, so it was not taken over.", k.facts.Holder, inWords(k.against))
 	case reason == connector.ReasonLikeness:
 		return fmt.Sprintf("The customer %s in the billing service has the same name or e-mail address and no key of ours. Nothing is sent before you decide.", strings.Join(k.alike, ", "))
 	}

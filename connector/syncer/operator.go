@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 	"payersync/connector/reconcile"
 	"payersync/state"
 )
@@ -121,4 +122,66 @@ func (s *Syncer) lookAgain(ctx context.Context, p state.Payer, err error, cause 
 	}
 	_, again := s.Reconciler.Check(ctx, p.BillingID, cause, "operator")
 	return errors.Join(err, again)
+}
+
+// ErrNoHolder means that a record waits for nobody's word on a customer: it has one, it
+// cannot be sent, or not exactly one free customer carries its key.
+var ErrNoHolder = errors.New("no single customer that is nobody's carries the record's key")
+
+// Holder is the customer that carries a record's key, and is nobody's, beside the record.
+type Holder struct {
+	Payer    state.Payer
+	Customer string                  // its id
+	Against  []string                // in what the two differ, when that speaks against its being the record's
+	Diff     []connector.FieldChange // what an adoption would change
+}
+
+// HolderOf reads the customer that carries the key of a record, for a person to compare
+// the two. Nothing is noted.
+func (s *Syncer) HolderOf(ctx context.Context, conn Connection, p state.Payer) (Holder, error) {
+	h := Holder{Payer: p}
+	stored, err := s.Ledger.StoredRecord(ctx, p.Connection, p.SourceID, conn.Mapping.Version())
+	if err != nil {
+		return h, err
+	}
+	r := &run{Syncer: s, conn: conn}
+	m, err := r.render(stored.Record)
+	if err != nil || m.Standing != protocol.Included || p.BillingID != "" || m.Record.Key != p.Key.String() {
+		return h, errors.Join(err, ErrNoHolder)
+	}
+	k, err := r.gatherKey(ctx, p.SourceID, p.Key, m.Record, stored.Facts, m.Customer)
+	if err != nil || k.facts.Holders != protocol.Free {
+		return h, errors.Join(err, ErrNoHolder)
+	}
+	seen, err := r.see(ctx, k.facts.Holder)
+	if err != nil {
+		return h, err
+	}
+	owned := conn.Mapping.Owned(m.Customer, connector.Customer{})
+	if k.judge(seen, owned); k.facts.Look.Shows != protocol.Ours {
+		return h, ErrNoHolder
+	}
+	base, err := r.baseOfNew(ctx, stored.Candidate, k.facts.Holder)
+	if err != nil {
+		return h, err
+	}
+	h.Customer, h.Against = k.facts.Holder, k.against
+	h.Diff, err = s.Billing.MergeDiff(seen.customer, base, owned, conn.Mapping.Own())
+	return h, err
+}
+
+// Accept notes that an operator has said that the customer is the record's, whatever
+// speaks against it. It is about this customer alone; the next plan adopts it, within
+// the limits.
+func (s *Syncer) Accept(ctx context.Context, h Holder, by Operator) error {
+	if by.Reason == "" {
+		return fmt.Errorf("take a customer over: %w", ErrReasonNeeded)
+	}
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		noted, err := tx.Accept(h.Payer.Connection, h.Payer.SourceID, h.Customer)
+		if err == nil && !noted {
+			err = ErrNoHolder
+		}
+		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "adopt customer", Subject: h.Payer.SourceID + " " + h.Customer, Reason: by.Reason}))
+	})
 }

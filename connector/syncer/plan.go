@@ -183,16 +183,9 @@ func (r *run) decideAll(ctx context.Context, pages chan<- []state.Decision) erro
 		if err != nil || len(candidates) == 0 {
 			return err
 		}
-		decisions := make([]state.Decision, 0, len(candidates))
-		for _, c := range candidates {
-			if r.noProof != nil && (c.Payer == nil || c.Payer.BillingID == "") {
-				continue // it stays to be planned
-			}
-			d, err := r.decide(ctx, c)
-			if err != nil {
-				return fmt.Errorf("record %s: %w", c.Record.SourceID, err)
-			}
-			decisions = append(decisions, d)
+		decisions, err := r.decidePage(ctx, candidates)
+		if err != nil {
+			return err
 		}
 		select {
 		case pages <- decisions:
@@ -201,6 +194,43 @@ func (r *run) decideAll(ctx context.Context, pages chan<- []state.Decision) erro
 		}
 		after = candidates[len(candidates)-1].Record.SourceID
 	}
+}
+
+// decidePage decides on a page of candidates. Whose customer has to be read first, so that
+// it can be compared and shown, is decided on once more with what the read showed; a
+// candidate without a decision stays to be planned.
+func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]state.Decision, error) {
+	page, decisions := make([]state.Candidate, 0, len(candidates)), make([]state.Decision, 0, len(candidates))
+	for _, c := range candidates {
+		if r.noProof != nil && (c.Payer == nil || c.Payer.BillingID == "") {
+			continue
+		}
+		d, err := r.decide(ctx, c, nil)
+		if err != nil {
+			return nil, fmt.Errorf("record %s: %w", c.Record.SourceID, err)
+		}
+		page, decisions = append(page, c), append(decisions, d)
+	}
+	seen, err := r.sights(ctx, page, decisions)
+	if err != nil {
+		return nil, err
+	}
+	out := decisions[:0]
+	for i, d := range decisions {
+		if unseenBy(page[i], d) == "" {
+			out = append(out, d)
+			continue
+		}
+		s, shown := seen[d.SourceID]
+		if !shown {
+			continue
+		}
+		if d, err = r.decide(ctx, page[i], &s); err != nil {
+			return nil, fmt.Errorf("record %s: %w", page[i].Record.SourceID, err)
+		}
+		out = append(out, d)
+	}
+	return out, nil
 }
 
 func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) error {
@@ -252,8 +282,9 @@ func unfit(reason connector.Reason, problem string) rendered {
 	return rendered{Record: protocol.Record{Standing: protocol.Unfit, Reason: reason}, problem: problem}
 }
 
-// decide says what to do about one record.
-func (r *run) decide(ctx context.Context, c state.Candidate) (state.Decision, error) {
+// decide says what to do about one record. seen is a read of the customer that it would
+// adopt or update; nil where there was none.
+func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state.Decision, error) {
 	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord}
 	m, err := r.render(c.Record)
 	if err != nil {
@@ -261,7 +292,7 @@ func (r *run) decide(ctx context.Context, c state.Candidate) (state.Decision, er
 	}
 	d.Key = m.Result.Key
 	if c.Payer != nil && c.Payer.BillingID != "" {
-		return r.decideLinked(ctx, d, c, m)
+		return r.decideLinked(ctx, d, c, m, seen)
 	}
 	switch m.Standing {
 	case protocol.Excluded, protocol.Gone:
@@ -270,7 +301,7 @@ func (r *run) decide(ctx context.Context, c state.Candidate) (state.Decision, er
 	case protocol.Unfit:
 		return d.Because(m.Reason, m.problem), nil
 	}
-	return r.decideNew(ctx, d, c.Facts, m.Result)
+	return r.decideNew(ctx, d, c, m.Result, seen)
 }
 
 // goneDetail says what became of the record of a linked payer: nothing is removed in the
@@ -292,7 +323,7 @@ func sentences(problems []connector.Problem) string {
 
 // decideLinked decides on the record of a payer that has a customer: what is known of it
 // is gathered, and package protocol says what is next.
-func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered) (state.Decision, error) {
+func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, seen *sight) (state.Decision, error) {
 	p := *c.Payer
 	base, err := r.base(ctx, p)
 	if err != nil {
@@ -331,6 +362,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 		return r.tellLinked(ctx, d, c, m, f, step.Reason, other)
 	case protocol.Update:
 		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID, Diff: connector.Diff(have, wanted)}
+		r.showBefore(d.Customer, base, seen)
 	}
 	if f.Record.Standing == protocol.Excluded {
 		d.Verdict = state.Excluded
@@ -378,15 +410,31 @@ func (r *run) base(ctx context.Context, p state.Payer) (*connector.Customer, err
 	return r.Ledger.SentCreate(ctx, p)
 }
 
+// showBefore makes a change show what it does to the customer as a read has shown it.
+// Where there was no read, or what it showed cannot be merged, which the act says, the
+// change shows what is known.
+func (r *run) showBefore(c *state.NewChange, base *connector.Customer, seen *sight) {
+	if seen == nil || seen.missing {
+		return
+	}
+	if diff, err := r.Billing.MergeDiff(seen.customer, base, c.Wanted, r.conn.Mapping.Own()); err == nil {
+		c.Diff, c.Seen = diff, true
+	}
+}
+
 // decideNew decides on a payer that has no customer yet: what is known of its key is
 // gathered, and package protocol says what is next (RULES.md#who-has-the-key). A create
 // of another record whose time is over is looked for once.
-func (r *run) decideNew(ctx context.Context, d state.Decision, known protocol.Facts, res mapping.Result) (state.Decision, error) {
+func (r *run) decideNew(ctx context.Context, d state.Decision, c state.Candidate, res mapping.Result, seen *sight) (state.Decision, error) {
 	record := protocol.Record{Standing: protocol.Included, Key: res.Key.String(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
+	owned := r.conn.Mapping.Owned(res.Customer, connector.Customer{})
 	for looked := false; ; looked = true {
-		k, err := r.gatherKey(ctx, d.SourceID, res.Key, record, known, res.Customer)
+		k, err := r.gatherKey(ctx, d.SourceID, res.Key, record, c.Facts, res.Customer)
 		if err != nil {
 			return d, err
+		}
+		if seen != nil && (seen.missing || seen.customer.ID == k.facts.Holder) {
+			k.judge(*seen, owned)
 		}
 		step := protocol.Customer(k.facts)
 		if step.Do == protocol.ReadList && !looked && r.id != 0 { // a forecast asks the ledger alone
@@ -395,20 +443,34 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, known protocol.Fa
 			}
 			continue
 		}
-		return r.planNew(d, res, step, k), nil
+		if step.Do != protocol.Adopt && step.Do != protocol.ReadCustomer {
+			return r.planNew(d, res, step, k), nil
+		}
+		res.Customer = owned // it is read right before
+		d = included(d, res, connector.ActionAdopt, step.Customer)
+		base, err := r.baseOfNew(ctx, c, step.Customer)
+		r.showBefore(d.Customer, base, seen)
+		return d, err
 	}
+}
+
+// baseOfNew is base for a payer that is about to be linked to a customer.
+func (r *run) baseOfNew(ctx context.Context, c state.Candidate, id string) (*connector.Customer, error) {
+	if c.Payer == nil {
+		return nil, nil
+	}
+	p := *c.Payer
+	p.BillingID = id
+	return r.base(ctx, p)
 }
 
 // planNew makes of the step for a new payer what a plan says of its record.
 func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, k keyKnown) state.Decision {
-	switch step.Do {
-	case protocol.Create:
+	if step.Do == protocol.Create {
 		return included(d, res, connector.ActionCreate, "")
-	case protocol.Adopt, protocol.ReadCustomer: // it is read right before
-		res.Customer = r.conn.Mapping.Owned(res.Customer, connector.Customer{})
-		return included(d, res, connector.ActionAdopt, step.Customer)
 	}
-	d.Waits = k.open && step.Do != protocol.Tell // a create of it that was closed may still arrive
+	d.Waits = k.open && step.Do != protocol.Tell || // a create of it that was closed may still arrive
+		step.Reason == connector.ReasonKeyUnsettled // which the next list clears up
 	d.LinkState, d.Topic, d.Contested = protocol.LinkState(k.facts), state.Topic(protocol.LaneOf(step.Reason)), k.rival != ""
 	return d.Because(step.Reason, k.because(step.Reason))
 }

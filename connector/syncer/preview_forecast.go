@@ -102,7 +102,7 @@ func (f *forecast) foreseeOne(ctx context.Context, r state.StoredRecord) (state.
 	if r.InFlight {
 		return state.Decision{SourceID: r.Record.SourceID, Verdict: r.Verdict}, nil
 	}
-	d, err := f.decide(ctx, r.Candidate)
+	d, err := f.decide(ctx, r.Candidate, nil)
 	if r.UpToDate {
 		d.Customer, d.Link = nil, false
 	}

@@ -20,7 +20,7 @@ func linkedAndListed(t *testing.T) (*world, *meddler) {
 	w.fill(40)
 	w.complete(w.run())
 	for i := range 20 {
-		w.add(fmt.Sprintf(`{"name":"By hand %d","externalData":{"customerNo":"C%04d"}}`, i, 40+i))
+		w.add(fmt.Sprintf(`{"name":"PAYER %d","externalData":{"customerNo":"C%04d"}}`, 40+i, 40+i))
 	}
 	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {
 		t.Fatal(err)

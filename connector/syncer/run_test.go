@@ -151,7 +151,7 @@ func TestExistingCustomersAreAdoptedByExactKeyAndNeverByLikeness(t *testing.T) {
 		}
 		return id
 	}
-	exact := add(`{"name":"Old Name","externalData":{"customerNo":"A1","crm":"77"},"custom":12345678901234567890}`)
+	exact := add(`{"name":"NORTHWIND LTD","externalData":{"customerNo":"A1","crm":"77"},"custom":12345678901234567890}`)
 	add(`{"name":"Twin","externalData":{"customerNo":"A2"}}`)
 	add(`{"name":"Twin","externalData":{"customerNo":"A2"},"n":2}`)
 	alike := add(`{"name":"Handmade","people":[{"name":"H","email":"hand@example.com"}]}`)

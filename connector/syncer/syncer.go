@@ -49,6 +49,8 @@ type Billing interface {
 	// MergeCustomer puts want into what was fetched and reports whether anything
 	// of ours differs.
 	MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error)
+	// MergeDiff lists what MergeCustomer would change, before and after.
+	MergeDiff(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error)
 	// ForeignChanges lists the paths not ours that differ between two readings.
 	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// NotShown lists the paths at which a customer does not show what is wanted.

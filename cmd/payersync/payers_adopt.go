@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) payersAdoptCmd() *cobra.Command {
+	var reason string
+	var yes bool
+	c := &cobra.Command{
+		Use:   "adopt ID --reason TEXT",
+		Short: "Say that the customer with a record's key is the record's, although it looks like somebody else",
+		Long: `Shows a record that is held as key_disputed beside the customer in the billing
+service that carries its key, field by field as the customer is and as it would be,
+and asks whether the two are one. A yes is kept with its reason in the audit log,
+for this customer alone; the next sync adopts it, within the limits for plans.
+Nothing is sent before that sync.`,
+		Example: "  payersync payers adopt C0001 --reason 'renamed in March' && payersync sync",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return usagef("taking a customer over takes a reason: --reason 'renamed in March'")
+			}
+			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
+				return a.adopt(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason}, yes)
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
+	return c
+}
+
+// adoptReport is what `payers adopt --output json` prints.
+type adoptReport struct {
+	SourceID  string                  `json:"source_id"`
+	BillingID string                  `json:"billing_id"`
+	Differs   []string                `json:"differs"`
+	Diff      []connector.FieldChange `json:"diff"`
+	Accepted  bool                    `json:"accepted"`
+}
+
+func (a *app) adopt(ctx context.Context, s *session, p state.Payer, by syncer.Operator, yes bool) error {
+	configured, err := s.cfg.configured([]string{p.Connection})
+	if err != nil {
+		return err
+	}
+	conn, err := a.stored(ctx, s, configured[0])
+	if err != nil {
+		return err
+	}
+	h, err := s.syncer.HolderOf(ctx, conn, p)
+	if errors.Is(err, syncer.ErrNoHolder) {
+		return fmt.Errorf("cannot adopt a customer for %s: %w; payersync payers show says how it stands", visible(p.SourceID), err)
+	}
+	if err != nil {
+		return err
+	}
+	a.say("Customer %s carries %s, the key of record %s.", visible(h.Customer), visible(p.Key.String()), visible(p.SourceID))
+	if len(h.Against) > 0 {
+		a.say("Against it speaks that they differ: %s.", strings.Join(h.Against, ", "))
+	}
+	if len(h.Diff) > 0 {
+		a.say("What the customer has now, and would have:")
+	}
+	for _, d := range h.Diff {
+		a.say("  %s: %q → %q", d.Path, visible(d.From), visible(d.To))
+	}
+	report := adoptReport{p.SourceID, h.Customer, append([]string{}, h.Against...), append([]connector.FieldChange{}, h.Diff...), yes || isTerminal(a.in) && a.asks("Is it the record's customer?")}
+	if report.Accepted {
+		if err := s.syncer.Accept(ctx, h, by); err != nil {
+			return err
+		}
+		a.say("The next sync adopts it.")
+	} else {
+		a.say("Nothing was noted. To say yes without a question: --yes.")
+	}
+	if a.json() {
+		return printJSON(a.out, report)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package syncer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"payersync/connector"
+	"payersync/connector/match"
+	"payersync/connector/protocol"
+	"payersync/state"
+)
+
+// sight is one read of a customer that is about to be adopted or updated: what a plan
+// shows of it, and what a person would compare. It is news to nobody: what it shows
+// reaches the ledger only by the read right before the change is sent.
+type sight struct {
+	ticket   int64
+	customer connector.RemoteCustomer
+	missing  bool // the read says that it does not exist
+}
+
+// see reads a customer.
+func (r *run) see(ctx context.Context, id string) (sight, error) {
+	fetched, ticket, err := r.fetch(ctx, id)
+	if connector.FaultOf(err) == connector.FaultNotFound {
+		return sight{ticket: ticket, missing: true}, nil
+	}
+	return sight{ticket: ticket, customer: fetched}, err
+}
+
+// judge adds to what is known of a key what a read showed of the customer that carries
+// it. A plan and the act ask it alike, so that both go by the same rules.
+func (k *keyKnown) judge(s sight, want connector.Customer) {
+	k.facts.Look = protocol.Look{Seq: s.ticket, Shows: protocol.NoKey, Now: true}
+	switch {
+	case s.missing:
+		k.facts.Look.Shows = protocol.Missing
+	case s.customer.ExternalData[k.key.Name] == k.key.Value:
+		k.facts.Look.Shows = protocol.Ours
+		k.against = match.Against(want, s.customer)
+		k.facts.Look.Disputed = len(k.against) > 0
+	}
+}
+
+// sights reads the customers that decisions would adopt or update where the ledger does
+// not know what they hold, several at a time. One that cannot be read now is left out;
+// when none can, that is an error.
+func (r *run) sights(ctx context.Context, page []state.Candidate, decisions []state.Decision) (map[string]sight, error) {
+	var mu sync.Mutex
+	seen, silent := map[string]sight{}, 0
+	var group errgroup.Group
+	group.SetLimit(max(r.Settings.Workers, 1))
+	for i, d := range decisions {
+		id := unseenBy(page[i], d)
+		if id == "" {
+			continue
+		}
+		group.Go(func() error {
+			mu.Lock()
+			gaveUp := silent >= maxSilence
+			mu.Unlock()
+			if gaveUp {
+				return nil
+			}
+			s, err := r.see(ctx, id)
+			mu.Lock()
+			defer mu.Unlock()
+			if connector.FaultOf(err) == connector.FaultUnavailable {
+				if silent++; silent < maxSilence {
+					return nil
+				}
+				return fmt.Errorf("gave up after %d reads without an answer: %w", silent, err)
+			}
+			if err != nil {
+				return err
+			}
+			seen[d.SourceID], silent = s, 0
+			return nil
+		})
+	}
+	return seen, group.Wait()
+}
+
+// unseenBy returns the customer whose values a decision changes and the ledger does not
+// know; "" when there is none.
+func unseenBy(c state.Candidate, d state.Decision) string {
+	switch {
+	case d.Customer == nil:
+	case d.Customer.Action == connector.ActionAdopt:
+		return d.Customer.BillingID
+	case d.Customer.Action == connector.ActionUpdate && (c.Payer.Applied == nil || c.Payer.Shows != c.Payer.AppliedHash):
+		return d.Customer.BillingID
+	}
+	return ""
+}
+
+// asShown reports whether a change that is about to be sent does to the customer what its
+// plan showed. base is what of the customer we wrote; unmoved says that the newest read
+// shows it there, by which a plan goes that reads no customer.
+func (r *run) asShown(c state.Change, fetched connector.RemoteCustomer, base *connector.Customer, unmoved bool) (bool, error) {
+	if base != nil && unmoved && slices.Equal(connector.Diff(*base, c.Wanted), c.Diff) {
+		return true, nil
+	}
+	diff, err := r.Billing.MergeDiff(fetched, base, c.Wanted, r.conn.Mapping.Own())
+	return err == nil && slices.Equal(diff, c.Diff), err
+}
+
+// inWords joins a few words: name, phone and postcode.
+func inWords(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " and " + list[last]
+}
