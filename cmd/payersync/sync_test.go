@@ -151,9 +151,7 @@ func TestAnApprovalDoesNotCoverWhatALaterPlanAdds(t *testing.T) {
 	rows := people(60)
 	w.export(rows...)
 	w.expect(exitApproval, "sync")
-	if n := w.box.Writes(); n != 0 {
-		t.Errorf("%d writes although 35 of the creates were approved by nobody", n)
-	}
+	w.expectOnePerRow(rows[:25]) // 35 of the creates were approved by nobody
 	w.expect(exitDone, "sync", "--yes")
 	w.expectOnePerRow(rows)
 }
