@@ -33,10 +33,12 @@ type Change struct {
 	State     connector.ChangeState
 	Attempts  int
 	UpdatedAt time.Time // of the last attempt, for an open change
+	Approved  bool      // the limits, or a person, let it go
+	LeftOut   bool      // it waits for a person's word, whatever the limits are
 	Payer     Payer
 }
 
-const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, ` + payerColumns
+const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, c.approved, c.left_out, ` + payerColumns
 
 // openStates is the condition of the indexes over open changes. A query that
 // repeats it word for word, or asks for one of its states, is answered from them;
@@ -52,10 +54,32 @@ func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending b
 	if pending {
 		states, order = "= 'pending'", "c.change_id"
 	}
+	return l.changes(ctx, "c.lane = ? AND c.state "+states+" AND c.change_id > ? ORDER BY "+order+limitTo, connection, lane, after, limit)
+}
+
+// Released returns up to limit changes of a connection's lane that were approved, by the
+// limits or by a person, and not sent yet: those after change id after, in order.
+func (l *Ledger) Released(ctx context.Context, connection, lane string, after int64, limit int) ([]Change, error) {
+	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND c.approved = 1 AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
+}
+
+// ReleasedCount returns how many changes Released would go through.
+func (l *Ledger) ReleasedCount(ctx context.Context, connection, lane string) (n int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state = 'pending' AND approved = 1", connection, lane).Scan(&n)
+	return n, err
+}
+
+// PlanChanges returns up to limit changes of a plan's lane that were not sent yet: those
+// after change id after, in order.
+func (l *Ledger) PlanChanges(ctx context.Context, p Plan, lane string, after int64, limit int) ([]Change, error) {
+	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND c.plan_id = ? AND c.change_id > ? ORDER BY c.change_id"+limitTo, p.Connection, lane, p.ID, after, limit)
+}
+
+// changes returns the open changes of a connection that a condition picks, in its order.
+func (l *Ledger) changes(ctx context.Context, which, connection string, args ...any) ([]Change, error) {
 	rows, err := l.query(ctx, `SELECT `+changeColumns+`
 		FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-		WHERE c.connection = ? AND c.lane = ? AND c.state `+states+` AND `+openStates+` AND c.change_id > ? ORDER BY `+order+limitTo,
-		connection, lane, after, limit)
+		WHERE c.connection = ? AND `+openStates+` AND `+which, append([]any{connection}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the changes: %w", err)
 	}
@@ -92,7 +116,7 @@ func (l *Ledger) scanChange(rows *sql.Rows) (Change, error) {
 	var billingID, updated sql.NullString
 	var sum string
 	var p payerRow
-	if err := rows.Scan(append([]any{&c.ID, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State, &c.Attempts, &updated}, p.dest()...)...); err != nil {
+	if err := rows.Scan(append([]any{&c.ID, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State, &c.Attempts, &updated, &c.Approved, &c.LeftOut}, p.dest()...)...); err != nil {
 		return c, fmt.Errorf("read a change: %w", err)
 	}
 	c.BillingID = billingID.String

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -276,12 +277,13 @@ func (tx *Tx) WakeRivals(connection string, seenBy int64) (int64, error) {
 // PlanState is where a plan stands.
 type PlanState string
 
-// The plan states. A draft is within the limits and was not applied; a superseded
-// one was replaced by a plan over newer facts.
+// The plan states. A draft is within the limits and was not applied; a rejected one is
+// not sent, and waits for nobody; a superseded one was replaced by a plan over newer facts.
 const (
 	PlanDraft      PlanState = "draft"
 	PlanWaiting    PlanState = "waiting"
 	PlanApproved   PlanState = "approved"
+	PlanRejected   PlanState = "rejected"
 	PlanApplied    PlanState = "applied"
 	PlanSuperseded PlanState = "superseded"
 )
@@ -303,6 +305,10 @@ type Plan struct {
 	Missing    int       `json:"missing,omitempty"` // records that approval lets go as gone from the source; such a plan changes nothing
 	Limits     string    `json:"limits"`            // the limits it exceeds, in words; "" for none
 	Open       Weight    `json:"-"`
+
+	RejectedBy string    `json:"rejected_by,omitempty"` // who rejected it last, also before it was superseded
+	RejectedAt time.Time `json:"rejected_at,omitzero"`
+	Rejection  string    `json:"rejection,omitempty"` // why, in that person's words
 }
 
 // Weight is what the guards look at: the part of a plan nobody has approved.
@@ -311,6 +317,7 @@ type Weight struct {
 	Changes  int // customers that exist and would be touched: adopted, updated, or asked for a mandate
 	Blanks   int // fields that would be emptied
 	Identity int // customers whose name or e-mail address would change
+	LeftOut  int // changes that wait for a word of their own, and count as nothing else
 }
 
 // Empty reports whether the plan has nothing to do.
@@ -331,9 +338,11 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 	if err := tx.weighPlan(&p); err != nil {
 		return p, fmt.Errorf("count the plan: %w", err)
 	}
-	err = tx.row([]any{&p.ID, &p.State}, `SELECT plan_id, state FROM plans
-		WHERE connection = ? AND hash = ? AND state IN ('waiting', 'approved') ORDER BY plan_id DESC LIMIT 1`, connection, p.Hash)
-	if errors.Is(err, sql.ErrNoRows) {
+	was, err := tx.queryPlan("WHERE connection = ? AND hash = ? AND missing = 0 AND state IN ('waiting', 'approved') ORDER BY plan_id DESC LIMIT 1", connection, p.Hash)
+	if p.ID, p.State = was.ID, cmp.Or(was.State, p.State); was.State == PlanRejected {
+		p.RejectedBy, p.RejectedAt, p.Rejection = was.RejectedBy, was.RejectedAt, was.Rejection
+	}
+	if err == nil && p.ID == 0 {
 		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds)
 			VALUES (?, ?, ?, ?, ?, 'draft', ?, ?, ?, ?, ?) RETURNING plan_id`,
 			connection, run, p.Hash, mapping, stamp(tx.now), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds)
@@ -372,19 +381,24 @@ func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), rows.Err()
 }
 
+// isOpen is the condition that nobody has said anything of a pending change: the limits
+// decide on it.
+const isOpen = "approved = 0 AND left_out = 0"
+
 func (tx *Tx) weighPlan(p *Plan) error {
 	// A link for a payer that this very plan creates belongs to the create, and so
 	// does the first update of a customer that a create without an answer made.
-	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks, &p.Open.Identity}, `
+	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks, &p.Open.Identity, &p.Open.LeftOut}, `
 		SELECT count(*) FILTER (WHERE action = 'create'), count(*) FILTER (WHERE action = 'adopt'),
 		       count(*) FILTER (WHERE action = 'update'), count(*) FILTER (WHERE action = 'link'),
-		       count(*) FILTER (WHERE approved = 0 AND action = 'create'),
-		       count(*) FILTER (WHERE approved = 0 AND (action = 'adopt' OR EXISTS (
+		       count(*) FILTER (WHERE `+isOpen+` AND action = 'create'),
+		       count(*) FILTER (WHERE `+isOpen+` AND (action = 'adopt' OR EXISTS (
 		         SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
 		         AND (action = 'link' AND p.billing_id IS NOT NULL OR action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
 		           SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))),
-		       coalesce(sum(CASE WHEN approved = 0 THEN blanks ELSE 0 END), 0),
-		       count(*) FILTER (WHERE approved = 0 AND identity = 1)
+		       coalesce(sum(CASE WHEN `+isOpen+` THEN blanks ELSE 0 END), 0),
+		       count(*) FILTER (WHERE `+isOpen+` AND identity = 1),
+		       count(*) FILTER (WHERE approved = 0 AND left_out = 1)
 		FROM changes c WHERE connection = ? AND state = 'pending'`, p.Connection); err != nil {
 		return err
 	}
@@ -392,9 +406,9 @@ func (tx *Tx) weighPlan(p *Plan) error {
 }
 
 // ApproveWithinLimits notes that a plan is within the limits: what of it is left over by
-// this run needs no approval in a later one.
+// this run needs no approval in a later one. What a person left out keeps waiting.
 func (tx *Tx) ApproveWithinLimits(plan int64) error {
-	return tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND approved = 0", plan)
+	return tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND "+isOpen, plan)
 }
 
 // SetPlanState moves a plan and records the limits it exceeds, in words.
@@ -405,10 +419,16 @@ func (tx *Tx) SetPlanState(plan int64, to PlanState, limits string) error {
 // ErrPlanNotWaiting means that the plan to approve is not waiting any more.
 var ErrPlanNotWaiting = errors.New("no such plan is waiting for approval")
 
-// Approve lets exactly the pending changes of a waiting plan pass the guards.
-// Whatever a later plan adds must pass them again.
+// ErrPlanChanged means that a plan holds other changes by now than somebody chose from.
+var ErrPlanChanged = errors.New("the plan has changed meanwhile")
+
+// unrejected takes a person's no to a plan back.
+const unrejected = "rejected_by = '', rejected_at = NULL, rejected_why = ''"
+
+// Approve lets exactly the pending changes of a plan that waits, or was rejected, pass
+// the guards. Whatever a later plan adds must pass them again.
 func (tx *Tx) Approve(plan int64, actor string) error {
-	n, err := tx.count("UPDATE plans SET state = 'approved', approved_by = ?, approved_at = ? WHERE plan_id = ? AND state IN ('waiting', 'draft')",
+	n, err := tx.count("UPDATE plans SET state = 'approved', approved_by = ?, approved_at = ?, "+unrejected+" WHERE plan_id = ? AND state IN ('waiting', 'draft')",
 		actor, stamp(tx.now), plan)
 	if err != nil {
 		return err
@@ -419,25 +439,133 @@ func (tx *Tx) Approve(plan int64, actor string) error {
 	if err := tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending'", plan); err != nil {
 		return err
 	}
-	var hash string
-	if err := tx.row([]any{&hash}, "SELECT hash FROM plans WHERE plan_id = ?", plan); err != nil {
-		return err
-	}
-	return tx.Audit(Entry{Actor: actor, Action: "approve plan", Subject: fmt.Sprint(plan), Reason: hash})
+	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve plan"}, "")
 }
 
-const planColumns = "plan_id, connection, run_id, hash, state, created_at, creates, adopts, updates, links, holds, missing, limits"
+// ApproveOpen lets the pending changes of a plan pass the guards but for those that a
+// person left out: these keep the plan waiting, for the reason that limits gives.
+func (tx *Tx) ApproveOpen(plan int64, actor, limits string) error {
+	return errors.Join(tx.ApproveWithinLimits(plan), tx.SetPlanState(plan, PlanWaiting, limits),
+		tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, "all but what was left out before"))
+}
+
+// ApproveSome lets some pending changes of a plan pass the guards, by their ids; which
+// says in words which they are. The others wait for a word of their own, and the plan
+// with them.
+func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) error {
+	n, err := tx.count("UPDATE plans SET state = 'waiting', approved_by = ?, approved_at = ?, "+unrejected+" WHERE plan_id = ? AND missing = 0 AND state IN ('waiting', 'draft')",
+		actor, stamp(tx.now), plan)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return ErrPlanNotWaiting
+	}
+	ids, err := json.Marshal(changes)
+	if err != nil {
+		return err
+	}
+	n, err = tx.count("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND change_id IN (SELECT value FROM json_each(?))", plan, string(ids))
+	if err != nil {
+		return err
+	}
+	if n != int64(len(changes)) {
+		return ErrPlanChanged
+	}
+	if n, err = tx.count("UPDATE changes SET left_out = 1 WHERE plan_id = ? AND state = 'pending' AND approved = 0", plan); err != nil {
+		return err
+	}
+	to := PlanWaiting
+	if n == 0 { // it was the whole plan
+		to = PlanApproved
+	}
+	if err := tx.SetPlanState(plan, to, LeftOut(int(n))); err != nil {
+		return err
+	}
+	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, which)
+}
+
+// LeftOut says in words that changes wait for a word of their own; "" for none.
+func LeftOut(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 change was left out of an approval or rejected, and waits to be approved by itself."
+	}
+	return fmt.Sprintf("%d changes were left out of an approval or rejected, and wait to be approved by themselves.", n)
+}
+
+// Reject takes a plan out of those that wait: nothing of it is sent, what was approved of
+// it included, and a plan that says the same is not asked about again. It fails with
+// ErrRunOpen while a run of its connection may be sending it.
+func (tx *Tx) Reject(plan int64, actor, why string) error {
+	var connection string
+	err := tx.row([]any{&connection}, "SELECT connection FROM plans WHERE plan_id = ?", plan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrPlanNotWaiting
+	}
+	if err != nil {
+		return err
+	}
+	var sending bool
+	if err := tx.row([]any{&sending}, "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?)", connection, stamp(tx.now)); err != nil {
+		return err
+	}
+	if sending {
+		return &ErrRunOpen{Connection: connection}
+	}
+	n, err := tx.count(`UPDATE plans SET state = 'waiting', rejected_by = ?, rejected_at = ?, rejected_why = ?
+		WHERE plan_id = ? AND missing = 0 AND rejected_at IS NULL AND state IN ('waiting', 'draft', 'approved')`, actor, stamp(tx.now), why, plan)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return ErrPlanNotWaiting
+	}
+	if err := tx.exec("UPDATE changes SET approved = 0, left_out = 1 WHERE plan_id = ? AND state = 'pending'", plan); err != nil {
+		return err
+	}
+	return tx.auditPlan(plan, Entry{Actor: actor, Action: "reject plan"}, why)
+}
+
+// auditPlan notes what a person did with a plan: its hash, and the words for it.
+func (tx *Tx) auditPlan(plan int64, e Entry, words string) error {
+	if err := tx.row([]any{&e.Reason}, "SELECT hash FROM plans WHERE plan_id = ?", plan); err != nil {
+		return err
+	}
+	if e.Subject = fmt.Sprint(plan); words != "" {
+		e.Reason += ": " + words
+	}
+	return tx.Audit(e)
+}
+
+// planColumns are those of a plan. What is stored as waiting, and was rejected, waits for
+// nobody.
+const planColumns = `plan_id, connection, run_id, hash, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
+	created_at, creates, adopts, updates, links, holds, missing, limits, rejected_by, rejected_at, rejected_why`
 
 // WaitingPlans returns the plans that wait for approval, oldest first.
 func (l *Ledger) WaitingPlans(ctx context.Context) ([]Plan, error) {
-	return l.plans(ctx, "SELECT "+planColumns+" FROM plans WHERE state = 'waiting' ORDER BY plan_id")
+	return l.plans(ctx, "WHERE state = 'waiting' AND rejected_at IS NULL ORDER BY plan_id")
+}
+
+// RejectedPlans returns the plans that were rejected and still say what would be done,
+// oldest first.
+func (l *Ledger) RejectedPlans(ctx context.Context) ([]Plan, error) {
+	return l.plans(ctx, "WHERE state = 'waiting' AND rejected_at IS NOT NULL ORDER BY plan_id")
+}
+
+// StoredPlans returns every plan that was ever made, of one connection or of all, oldest
+// first.
+func (l *Ledger) StoredPlans(ctx context.Context, connection string) ([]Plan, error) {
+	return l.plans(ctx, "WHERE connection = ?1 OR ?1 = '' ORDER BY plan_id", connection)
 }
 
 // FindPlan returns the plan with this number, or whose hash begins with id (8
 // characters at least); ErrPlanNotWaiting when there is none.
 func (l *Ledger) FindPlan(ctx context.Context, id string) (Plan, error) {
-	found, err := l.plans(ctx, "SELECT "+planColumns+` FROM plans
-		WHERE cast(plan_id AS TEXT) = ?1 OR (length(?1) >= 8 AND substr(hash, 1, length(?1)) = ?1) ORDER BY plan_id DESC LIMIT 1`, id)
+	found, err := l.plans(ctx, "WHERE cast(plan_id AS TEXT) = ?1 OR (length(?1) >= 8 AND substr(hash, 1, length(?1)) = ?1) ORDER BY plan_id DESC LIMIT 1", id)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -447,20 +575,59 @@ func (l *Ledger) FindPlan(ctx context.Context, id string) (Plan, error) {
 	return found[0], nil
 }
 
-func (l *Ledger) plans(ctx context.Context, query string, args ...any) ([]Plan, error) {
-	rows, err := l.query(ctx, query, args...)
+// queryPlan returns one plan; the zero plan when there is none.
+func (tx *Tx) queryPlan(where string, args ...any) (Plan, error) {
+	stmt, err := tx.l.prepared("SELECT " + planColumns + " FROM plans " + where)
+	if err != nil {
+		return Plan{}, err
+	}
+	rows, err := stmt.QueryContext(context.Background(), args...)
+	if err != nil {
+		return Plan{}, err
+	}
+	found, err := scanPlans(rows)
+	if err != nil || len(found) == 0 {
+		return Plan{}, err
+	}
+	return found[0], nil
+}
+
+// Share is how much of a plan is still to be done, as the ledger has it now.
+type Share struct {
+	Pending  int `json:"pending"`  // changes that were not sent
+	Approved int `json:"approved"` // of those: the next run sends them
+	LeftOut  int `json:"left_out"` // of those: left out of an approval, or rejected
+}
+
+// ShareOf returns how much of a plan is still to be done.
+func (l *Ledger) ShareOf(ctx context.Context, p Plan) (s Share, err error) {
+	err = l.queryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE approved = 1), count(*) FILTER (WHERE approved = 0 AND left_out = 1)
+		FROM changes WHERE connection = ? AND plan_id = ? AND state = 'pending'`, p.Connection, p.ID).Scan(&s.Pending, &s.Approved, &s.LeftOut)
+	return s, err
+}
+
+func (l *Ledger) plans(ctx context.Context, where string, args ...any) ([]Plan, error) {
+	rows, err := l.query(ctx, "SELECT "+planColumns+" FROM plans "+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the plans: %w", err)
 	}
+	return scanPlans(rows)
+}
+
+func scanPlans(rows *sql.Rows) ([]Plan, error) {
 	defer rows.Close()
 	out := []Plan{}
 	for rows.Next() {
 		var p Plan
-		var at sql.NullString
-		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Missing, &p.Limits); err != nil {
+		var at, rejected sql.NullString
+		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Missing, &p.Limits,
+			&p.RejectedBy, &rejected, &p.Rejection); err != nil {
 			return nil, fmt.Errorf("read the plans: %w", err)
 		}
-		if p.CreatedAt, err = parseTime(at); err != nil {
+		var err, unparsed error
+		p.CreatedAt, err = parseTime(at)
+		p.RejectedAt, unparsed = parseTime(rejected)
+		if err := errors.Join(err, unparsed); err != nil {
 			return nil, err
 		}
 		out = append(out, p)

@@ -534,3 +534,86 @@ func TestADecisionIsNotStoredOverWhatAReadHasShownSince(t *testing.T) {
 		})
 	}
 }
+
+// covers F74, S13
+func TestAPartOfAPlanIsApprovedAsItIsOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	first, second := d.planCreate(run, acme, "c1"), d.planCreate(run, acme, "c2")
+	plan := d.finishPlan(run)
+	some := func(plan int64, ids ...int64) error {
+		return d.Do(t.Context(), func(tx *Tx) error { return tx.ApproveSome(plan, ids, "ada", "--record c1") })
+	}
+	if err := some(plan.ID, first.ID, second.ID+1); !errors.Is(err, ErrPlanChanged) {
+		t.Errorf("approving a change that the plan does not have: got %v, want %v", err, ErrPlanChanged)
+	}
+	if share, err := d.ShareOf(t.Context(), plan); err != nil || share != (Share{Pending: 2}) {
+		t.Errorf("then %+v, %v; want nothing approved or left out", share, err)
+	}
+	if err := some(plan.ID, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if share, err := d.ShareOf(t.Context(), plan); err != nil || share != (Share{Pending: 2, Approved: 1, LeftOut: 1}) {
+		t.Errorf("then %+v, %v; want one approved and one left out", share, err)
+	}
+	d.do(func(tx *Tx) error { return tx.ApproveWithinLimits(plan.ID) })
+	if d.open(acme, "c2", LaneCustomer).Approved {
+		t.Error("the limits let a change go that a person left out")
+	}
+	again := d.finishPlan(run)
+	if again.ID != plan.ID || again.State != PlanWaiting || again.Open != (Weight{LeftOut: 1}) {
+		t.Errorf("the plan is %+v, want the same one with a change left out", again)
+	}
+	if err := some(plan.ID, second.ID); err != nil {
+		t.Fatal(err)
+	}
+	if whole := d.finishPlan(run); whole.State != PlanApproved || whole.Open != (Weight{}) {
+		t.Errorf("with all of it approved the plan is %+v", whole)
+	}
+	if err := some(plan.ID, first.ID); !errors.Is(err, ErrPlanNotWaiting) {
+		t.Errorf("approving a part of what is approved: got %v, want %v", err, ErrPlanNotWaiting)
+	}
+}
+
+// covers F74, S13
+func TestARejectedPlanIsThatPlanWhileItSaysTheSame(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	d.planCreate(run, acme, "c1")
+	plan := d.finishPlan(run)
+	d.do(func(tx *Tx) error { return tx.Approve(plan.ID, "ada") })
+	reject := func() error {
+		return d.Do(t.Context(), func(tx *Tx) error { return tx.Reject(plan.ID, "bob", "wrong export") })
+	}
+	var open *ErrRunOpen
+	if err := reject(); !errors.As(err, &open) {
+		t.Errorf("rejecting while a run may be sending it: got %v, want that a run is open", err)
+	}
+	d.closeRun(run, connector.RunIncomplete)
+	if err := reject(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := d.ReleasedCount(t.Context(), acme, LaneCustomer); n != 0 || err != nil {
+		t.Errorf("%d changes of it may be sent, %v; want none", n, err)
+	}
+	second := d.run(acme)
+	again := d.finishPlan(second)
+	if again.ID != plan.ID || again.State != PlanRejected || again.RejectedBy != "bob" || again.Rejection != "wrong export" || again.RejectedAt.IsZero() {
+		t.Errorf("the same again is %+v, want the rejected plan", again)
+	}
+	if rejected, err := d.RejectedPlans(t.Context()); len(rejected) != 1 || err != nil {
+		t.Errorf("these are rejected: %v, %v", rejected, err)
+	}
+	if waiting, err := d.WaitingPlans(t.Context()); len(waiting) != 0 || err != nil {
+		t.Errorf("these wait: %v, %v; want none", waiting, err)
+	}
+	d.planCreate(second, acme, "c2")
+	if grown := d.finishPlan(second); grown.ID == plan.ID || grown.State != PlanDraft || grown.Open != (Weight{Creates: 1, LeftOut: 1}) {
+		t.Errorf("the grown plan is %+v, want a new one that keeps back what was rejected", grown)
+	}
+	if all, err := d.StoredPlans(t.Context(), acme); err != nil || len(all) != 2 || all[0].State != PlanSuperseded || all[0].RejectedBy != "bob" {
+		t.Errorf("the plans are %+v, %v", all, err)
+	}
+}

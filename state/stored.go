@@ -27,25 +27,34 @@ type StoredRecord struct {
 type openChange struct {
 	state    connector.ChangeState
 	approved bool
+	leftOut  bool
 	hash     string
+}
+
+// weight is what a change counts that a person has said something of.
+func (c openChange) weight() Weight {
+	if c.leftOut && !c.approved {
+		return Weight{LeftOut: 1}
+	}
+	return Weight{}
 }
 
 // openRow is a change without an end as scanned.
 type openRow struct {
-	state, hash sql.NullString
-	approved    sql.NullBool
+	state, hash       sql.NullString
+	approved, leftOut sql.NullBool
 }
 
-func (r *openRow) dest() []any { return []any{&r.state, &r.approved, &r.hash} }
+func (r *openRow) dest() []any { return []any{&r.state, &r.approved, &r.leftOut, &r.hash} }
 
 func (r *openRow) change() openChange {
-	return openChange{connector.ChangeState(r.state.String), r.approved.Bool, r.hash.String}
+	return openChange{connector.ChangeState(r.state.String), r.approved.Bool, r.leftOut.Bool, r.hash.String}
 }
 
 const (
 	openChangeOf = ` LEFT JOIN changes %[1]s ON %[1]s.change_id = (SELECT change_id FROM changes
 		WHERE connection = r.connection AND source_id = r.source_id AND lane = '%[2]s' AND ` + openStates + `) `
-	openColumns = "%[1]s.state, %[1]s.approved, %[1]s.change_hash"
+	openColumns = "%[1]s.state, %[1]s.approved, %[1]s.left_out, %[1]s.change_hash"
 )
 
 // storedFrom and storedColumns are what scanStored reads; ?1 is the connection, ?2 the mapping.
@@ -131,8 +140,11 @@ func (l *Ledger) scanStored(rows *sql.Rows, connection string) (StoredRecord, er
 func (r StoredRecord) Weigh(d Decision) Weight {
 	w := r.weighLink(d)
 	c := d.Customer
-	if c == nil || r.InFlight || r.customer.approved && r.customer.hash == c.hash(r.connection, d.SourceID) {
+	if c == nil || r.InFlight {
 		return w
+	}
+	if said := r.customer; (said.approved || said.leftOut) && said.hash == c.hash(r.connection, d.SourceID) {
+		return w.Plus(said.weight())
 	}
 	var identity bool
 	w.Blanks, identity = c.weigh()
@@ -149,8 +161,11 @@ func (r StoredRecord) Weigh(d Decision) Weight {
 }
 
 func (r StoredRecord) weighLink(d Decision) Weight {
-	if !r.AsksForLink(d) || r.link.approved || r.Payer == nil || r.Payer.BillingID == "" {
+	if !r.AsksForLink(d) {
 		return Weight{}
+	}
+	if r.link.approved || r.link.leftOut || r.Payer == nil || r.Payer.BillingID == "" {
+		return r.link.weight()
 	}
 	return Weight{Changes: 1}
 }
@@ -167,7 +182,7 @@ func (r StoredRecord) AsksForLink(d Decision) bool {
 
 // Plus returns the sum of two weights.
 func (w Weight) Plus(o Weight) Weight {
-	return Weight{w.Creates + o.Creates, w.Changes + o.Changes, w.Blanks + o.Blanks, w.Identity + o.Identity}
+	return Weight{w.Creates + o.Creates, w.Changes + o.Changes, w.Blanks + o.Blanks, w.Identity + o.Identity, w.LeftOut + o.LeftOut}
 }
 
 // LastRead returns the run that last read the connection's stream whole; 0 for

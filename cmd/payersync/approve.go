@@ -1,38 +1,66 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"payersync/connector"
 	"payersync/state"
 )
 
 func (a *app) approveCmd() *cobra.Command {
-	return &cobra.Command{
+	var part planPart
+	c := &cobra.Command{
 		Use:   "approve PLAN",
 		Short: "Let a held plan go, up to its counted ceiling",
 		Long: `Approves exactly the changes of one waiting plan, by its number or the beginning
 of its hash. The next sync sends them. Whatever a later plan adds must be within
 the limits or be approved by itself. Where a run stands still because records are
-missing from the source, it lets exactly these records go.`,
-		Example: "  payersync status          # shows the plans that wait\n  payersync approve 12\n  payersync sync",
-		Args:    cobra.ExactArgs(1),
+missing from the source, it lets exactly these records go.
+
+--only, --record and --except approve a part: the changes of these kinds, of these
+records, and without those that touch these fields of customers that exist. The next
+sync sends the part; the rest keeps waiting, whatever the limits are, until it is
+approved as well or changes. --only create makes the customers and asks for no
+signing links; with --only link beside it, for these too.`,
+		Example: `  payersync status          # shows the plans that wait
+  payersync plans show 12   # what it would do
+  payersync approve 12
+  payersync approve 12 --only create --only link
+  payersync approve 12 --record C0001 --record C0002
+  payersync approve 12 --except name --except people.email
+  payersync sync`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, kind := range part.only {
+				if err := oneOf("only", kind, connector.ActionCreate, connector.ActionAdopt, connector.ActionUpdate, connector.ActionLink); err != nil {
+					return err
+				}
+			}
 			s, err := a.openLedger(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer s.close()
 			plan, err := s.ledger.FindPlan(cmd.Context(), args[0])
-			if err == nil {
+			switch {
+			case err != nil:
+			case part.whole():
 				err = s.ledger.Do(cmd.Context(), func(tx *state.Tx) error { return tx.Approve(plan.ID, actor()) })
+			default:
+				err = a.approvePart(cmd.Context(), s, plan, part)
 			}
 			if errors.Is(err, state.ErrPlanNotWaiting) {
 				return fmt.Errorf("cannot approve %s: %w; payersync status lists the plans that wait", args[0], err)
 			}
-			if err != nil {
+			if err != nil || !part.whole() {
 				return err
 			}
 			plan.State, plan.Limits = state.PlanApproved, ""
@@ -47,4 +75,129 @@ missing from the source, it lets exactly these records go.`,
 			return err
 		},
 	}
+	c.Flags().StringArrayVar(&part.only, "only", nil, "approve only changes of this kind: create, adopt, update or link; may be repeated")
+	c.Flags().StringArrayVar(&part.records, "record", nil, "approve only the changes of the record with this source `ID`; may be repeated")
+	c.Flags().StringArrayVar(&part.except, "except", nil, "leave out changes that touch this `FIELD` of customers that exist, such as name or people.email; may be repeated")
+	return c
+}
+
+// planPart says which changes of a plan are approved.
+type planPart struct{ only, records, except []string }
+
+func (p planPart) whole() bool { return len(p.only)+len(p.records)+len(p.except) == 0 }
+
+// String says in words what is approved, for the audit log.
+func (p planPart) String() string {
+	var words []string
+	for _, flag := range []struct {
+		name   string
+		values []string
+	}{{"only", p.only}, {"record", p.records}, {"except", p.except}} {
+		for _, v := range flag.values {
+			words = append(words, "--"+flag.name+" "+v)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+var placeInList = regexp.MustCompile(`\[[0-9]*\]`)
+
+// touches reports whether a path is a field, or lies below it, in whatever place of a list.
+func touches(path, field string) bool {
+	path, field = placeInList.ReplaceAllString(path, ""), placeInList.ReplaceAllString(field, "")
+	return path == field || strings.HasPrefix(path, field+".")
+}
+
+// choice is what a part of a plan comes to.
+type choice struct {
+	ids    []int64
+	met    map[string]bool // records and fields of the part that some change has
+	fields map[string]bool // of customers that exist, without their places in lists
+}
+
+// add takes a change in if the part has it.
+func (p planPart) add(to *choice, c state.Change) {
+	taken := len(p.only) == 0 || slices.Contains(p.only, string(c.Action))
+	if len(p.records) > 0 {
+		named := slices.Contains(p.records, c.Payer.SourceID)
+		to.met["--record "+c.Payer.SourceID] = named
+		taken = taken && named
+	}
+	if c.Action != connector.ActionCreate {
+		for _, d := range c.Diff {
+			to.fields[placeInList.ReplaceAllString(d.Path, "")] = true
+			for _, field := range p.except {
+				if touches(d.Path, field) {
+					to.met["--except "+field] = true
+					taken = false
+				}
+			}
+		}
+	}
+	if taken {
+		to.ids = append(to.ids, c.ID)
+	}
+}
+
+// check refuses a choice by a word that means nothing in this plan: it would approve more
+// or less than somebody thinks.
+func (p planPart) check(plan state.Plan, of choice) error {
+	for _, id := range p.records {
+		if !of.met["--record "+id] {
+			return fmt.Errorf("cannot approve part of plan %d: it has no change of record %q that was not sent; payersync plans show %[1]d --limit 0 lists them", plan.ID, id)
+		}
+	}
+	for _, field := range p.except {
+		if !of.met["--except "+field] {
+			touched := "it touches no field of customers that exist"
+			if len(of.fields) > 0 {
+				touched = "those that it touches are " + strings.Join(slices.Sorted(maps.Keys(of.fields)), ", ")
+			}
+			return fmt.Errorf("cannot approve part of plan %d: no change touches %q of a customer that exists; %s", plan.ID, field, touched)
+		}
+	}
+	if len(of.ids) == 0 {
+		return fmt.Errorf("cannot approve part of plan %d: no change that was not sent is left by %s; payersync plans show %[1]d lists them", plan.ID, p)
+	}
+	return nil
+}
+
+// approvePart approves a part of a plan.
+func (a *app) approvePart(ctx context.Context, s *session, plan state.Plan, part planPart) error {
+	if plan.Missing > 0 {
+		return fmt.Errorf("cannot approve part of plan %d: it lets records go that are missing from the source, and these go together; approve it whole, or put some of them back", plan.ID)
+	}
+	if plan.State != state.PlanWaiting && plan.State != state.PlanRejected && plan.State != state.PlanDraft {
+		return state.ErrPlanNotWaiting
+	}
+	of := choice{met: map[string]bool{}, fields: map[string]bool{}}
+	if err := s.eachPlanned(ctx, plan, 0, func(c state.Change) error {
+		part.add(&of, c)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := part.check(plan, of); err != nil {
+		return err
+	}
+	err := s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveSome(plan.ID, of.ids, actor(), part.String()) })
+	if errors.Is(err, state.ErrPlanChanged) {
+		return fmt.Errorf("cannot approve part of plan %d: %w; look at what it says now: payersync plans show %[1]d", plan.ID, err)
+	}
+	if err != nil {
+		return err
+	}
+	if plan, err = s.ledger.FindPlan(ctx, fmt.Sprint(plan.ID)); err != nil {
+		return err
+	}
+	share, err := s.ledger.ShareOf(ctx, plan)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		return printJSON(a.out, planRow{plan, share})
+	}
+	_, err = fmt.Fprintf(a.out, "%d of %s of plan %d approved, %d left out.\nThe next sync sends what is approved: payersync sync %s\n",
+		share.Approved, plural(share.Pending, "change"), plan.ID, share.LeftOut, plan.Connection)
+	return err
 }

@@ -69,7 +69,7 @@ func (a *app) showPlan(ctx context.Context, s *session, res syncer.Result, limit
 	if res.Note != "" {
 		fmt.Fprintln(a.out, res.Note)
 	}
-	if res.Plan.Limits != "" {
+	if res.Plan.Limits != "" && res.Plan.State != state.PlanRejected {
 		fmt.Fprintf(a.out, "Above the limits: %s\nIt waits until: payersync approve %d\n", res.Plan.Limits, res.Plan.ID)
 	}
 	return nil
@@ -115,14 +115,22 @@ func (a *app) printChange(c state.Change) error {
 // eachChange hands over a connection's pending changes, customers first; a limit
 // of 0 means all of them.
 func (s *session) eachChange(ctx context.Context, connection string, limit int, do func(state.Change) error) error {
+	return pageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
+		return s.ledger.Changes(ctx, connection, lane, true, after, pageSize)
+	}, do)
+}
+
+// pageThrough hands over changes, page by page, customers first; a limit of 0 means all
+// of them.
+func pageThrough(limit int, page func(lane string, after int64) ([]state.Change, error), do func(state.Change) error) error {
 	shown := 0
 	for _, lane := range []string{state.LaneCustomer, state.LaneMandate} {
 		for after := int64(0); ; {
-			page, err := s.ledger.Changes(ctx, connection, lane, true, after, pageSize)
+			changes, err := page(lane, after)
 			if err != nil {
 				return err
 			}
-			for _, c := range page {
+			for _, c := range changes {
 				if limit > 0 && shown == limit {
 					return nil
 				}
@@ -131,10 +139,10 @@ func (s *session) eachChange(ctx context.Context, connection string, limit int, 
 				}
 				shown++
 			}
-			if len(page) < pageSize {
+			if len(changes) < pageSize {
 				break
 			}
-			after = page[len(page)-1].ID
+			after = changes[len(changes)-1].ID
 		}
 	}
 	return nil

@@ -90,7 +90,7 @@ is known · 130 interrupted.`,
 	flags.BoolVar(&a.verbose, "verbose", false, "log every step to standard error")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(),
+		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.plansCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(),
 		a.statusCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(),
 	)
 	root.SuggestionsMinimumDistance = 2

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"payersync/connector"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -37,6 +38,7 @@ type statusReport struct {
 	Runs      []state.RunRow         `json:"runs"`
 	Problems  []state.RunProblem     `json:"problems"` // why the last run of a connection did not come to its end
 	Approvals []state.Plan           `json:"approvals"`
+	Rejected  []state.Plan           `json:"rejected"` // of them nothing is sent while they say the same
 	Sources   []state.SourceRow      `json:"sources"`  // how the last run met each source
 	Consents  []state.ConsentRow     `json:"consents"` // what persons connected, and until when it holds
 	Mappings  []state.MappingProblem `json:"mappings"` // files with a mistake, while an earlier version is in force
@@ -60,6 +62,9 @@ func (a *app) status(cmd *cobra.Command, s *session) error {
 	}
 	r.Problems = slices.DeleteFunc(r.Problems, func(p state.RunProblem) bool { return s.cfg.has(p.Connection) != nil }) // nobody can do anything about it any more
 	if r.Approvals, err = s.ledger.WaitingPlans(cmd.Context()); err != nil {
+		return err
+	}
+	if r.Rejected, err = s.ledger.RejectedPlans(cmd.Context()); err != nil {
 		return err
 	}
 	if r.Sources, err = s.ledger.Sources(cmd.Context()); err != nil {
@@ -108,7 +113,7 @@ func (a *app) printStatus(r statusReport) {
 		fmt.Fprintf(a.out, "\n%s\n", visible(text))
 	}
 	for _, p := range r.Problems {
-		if !slices.ContainsFunc(r.Approvals, func(w state.Plan) bool { return w.Connection == p.Connection && w.Missing > 0 }) { // said below, with the way out
+		if !saidBelow(r, p) {
 			fmt.Fprintf(a.out, "\nThe last run of %s did not come to its end: %s\n", p.Connection, visible(p.Problem))
 		}
 	}
@@ -122,8 +127,17 @@ func (a *app) printStatus(r statusReport) {
 				p.Connection, p.CreatedAt.Local().Format(time.DateTime), p.Limits, p.ID)
 			continue
 		}
-		fmt.Fprintf(a.out, "\nPlan %d of %s waits for approval: %s\n  payersync approve %d\n", p.ID, p.Connection, p.Limits, p.ID)
+		fmt.Fprintf(a.out, "\nPlan %d of %s waits for approval: %s\n  payersync plans show %[1]d\n  payersync approve %[1]d\n", p.ID, p.Connection, p.Limits)
 	}
+	for _, p := range r.Rejected {
+		fmt.Fprintf(a.out, "\n%s: %s\n", p.Connection, visible(syncer.Rejected(p)))
+	}
+}
+
+// saidBelow reports whether status tells of what ended a run beside its way out.
+func saidBelow(r statusReport, p state.RunProblem) bool {
+	return slices.ContainsFunc(r.Approvals, func(w state.Plan) bool { return w.Connection == p.Connection && w.Missing > 0 }) ||
+		slices.ContainsFunc(r.Rejected, func(w state.Plan) bool { return p.Problem == syncer.Rejected(w) })
 }
 
 // silence returns what sweeps found since the last webhook came; nothing where

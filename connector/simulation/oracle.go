@@ -776,8 +776,11 @@ func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res sy
 	}
 	if res.Plan != nil {
 		ceiling := res.Plan.Creates
-		if r.asked != nil && !r.said || kind == connector.RunPlan {
+		switch {
+		case kind == connector.RunPlan:
 			ceiling = 0
+		case r.asked != nil && !r.said: // what an earlier word let go is sent all the same
+			ceiling = r.asked.Creates - r.asked.Open.Creates - r.asked.Open.LeftOut
 		}
 		if len(r.creates) > ceiling {
 			o.w.violate("S13", "run %d sent %d new creates, %d were allowed", res.RunID, len(r.creates), ceiling)

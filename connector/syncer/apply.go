@@ -32,8 +32,8 @@ const (
 	verifySingles = 20   // customers that are verified one by one rather than by a list pass
 )
 
-// apply walks the plan: customers first, then a read that confirms the new ones,
-// then signing links. The plan may be older than this run, so the index must
+// apply walks what was approved of the plan: customers first, then a read that confirms
+// the new ones, then signing links. The plan may be older than this run, so the index must
 // still be trustworthy.
 func (r *run) apply(ctx context.Context) error {
 	if err := r.believeIndex(ctx, r.plan.Creates); err != nil {
@@ -47,6 +47,9 @@ func (r *run) apply(ctx context.Context) error {
 	}
 	if err := r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, pending: true, do: r.applyLink}); err != nil {
 		return err
+	}
+	if r.plan.Limits != "" { // the rest waits
+		return nil
 	}
 	return r.setPlan(ctx, *r.plan, state.PlanApplied)
 }
@@ -106,17 +109,21 @@ func (r *run) lookBeforeReplay(ctx context.Context) error {
 type walk struct {
 	stage   string // for progress
 	lane    string
-	pending bool // planned ones; otherwise those that wait for an answer
+	pending bool // planned ones that were approved; otherwise those that wait for an answer
 	do      func(context.Context, state.Change) error
 }
 
-// walk hands every open change to do, several at a time. It stops handing out at
+// walk hands every such change to do, several at a time. It stops handing out at
 // the first error that is about the service and not about one record, or when ctx
 // ends: no request leaves from then on, and what is in flight is finished. Silence ends a walk over
 // planned changes with an error; one over changes that have no answer anyway just
 // ends.
 func (r *run) walk(ctx context.Context, how walk) error {
-	total, err := r.Ledger.PendingCount(ctx, r.conn.Name, how.lane)
+	count := r.Ledger.PendingCount
+	if how.pending {
+		count = r.Ledger.ReleasedCount
+	}
+	total, err := count(ctx, r.conn.Name, how.lane)
 	if err != nil || total == 0 {
 		return err
 	}
@@ -167,12 +174,8 @@ type walker struct {
 }
 
 func (w *walker) dispatch(ctx context.Context, start func(state.Change)) error {
-	after, limit := int64(0), applyPage
-	if !w.pending {
-		limit = resumeMost // in the order of their last attempt, which is no order to page by
-	}
-	for {
-		changes, err := w.Ledger.Changes(ctx, w.conn.Name, w.lane, w.pending, after, limit)
+	for after := int64(0); ; {
+		changes, err := w.page(ctx, after)
 		if err != nil || len(changes) == 0 {
 			return err
 		}
@@ -190,6 +193,15 @@ func (w *walker) dispatch(ctx context.Context, start func(state.Change)) error {
 		}
 		after = changes[len(changes)-1].ID
 	}
+}
+
+// page returns the changes to hand out after change id after. Those that wait for an answer
+// come at once: they are in the order of their last attempt, which is no order to page by.
+func (w *walker) page(ctx context.Context, after int64) ([]state.Change, error) {
+	if w.pending {
+		return w.Ledger.Released(ctx, w.conn.Name, w.lane, after, applyPage)
+	}
+	return w.Ledger.Changes(ctx, w.conn.Name, w.lane, false, after, resumeMost)
 }
 
 // finish takes a worker's result. A record's own fate is in the ledger by then;

@@ -9,7 +9,7 @@ import (
 )
 
 // Guards are the limits above which a plan waits for a person (fault F74).
-// Changes are counted over the whole plan; what was approved no longer counts.
+// Changes are counted over the whole plan; what a person approved or left out no longer counts.
 type Guards struct {
 	MaxChanges      Limit // customers that exist and would be touched
 	MaxChangesFloor int   // MaxChanges, MaxIdentity and MaxMissing are never less than this
@@ -34,8 +34,9 @@ func (l Limit) Of(n int) int {
 	return l.Count
 }
 
-// Exceeded says in words which limits the plan is above, one sentence each; ""
-// when it is within all of them. linked is how many customers are linked now.
+// Exceeded says in words which limits the plan is above, one sentence each, and what
+// waits for a word of its own; "" when it is within all of them and nothing does. linked
+// is how many customers are linked now.
 func (g Guards) Exceeded(w state.Weight, linked int) string {
 	var over []string
 	for _, check := range []struct {
@@ -50,6 +51,9 @@ func (g Guards) Exceeded(w state.Weight, linked int) string {
 		if check.n > check.limit {
 			over = append(over, fmt.Sprintf("%d %s (the limit is %d).", check.n, check.what, check.limit))
 		}
+	}
+	if w.LeftOut > 0 {
+		over = append(over, state.LeftOut(w.LeftOut))
 	}
 	return strings.Join(over, " ")
 }

@@ -483,13 +483,18 @@ func included(d state.Decision, res mapping.Result, action connector.Action, id 
 }
 
 // guard checks the plan against the limits. Above them it asks, and without a
-// yes the plan waits.
+// yes the plan waits. What a person left out waits in any case, and nobody is asked about
+// a plan that was rejected.
 func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	linked, err := r.Ledger.LinkedCount(ctx, r.conn.Name)
 	if err != nil {
 		return plan, err
 	}
 	plan.Limits = r.Settings.Guards.Exceeded(plan.Open, linked)
+	if plan.State == state.PlanRejected {
+		r.tell(Rejected(plan))
+		return plan, nil
+	}
 	if r.opts.Kind == connector.RunPlan {
 		switch {
 		case plan.Limits != "":
@@ -502,6 +507,12 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	if plan.Limits == "" {
 		return plan, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveWithinLimits(plan.ID) })
 	}
+	leftOut := state.LeftOut(plan.Open.LeftOut)
+	if plan.Limits == leftOut { // everything else is within the limits
+		return plan, r.Ledger.Do(ctx, func(tx *state.Tx) error {
+			return errors.Join(tx.ApproveWithinLimits(plan.ID), tx.SetPlanState(plan.ID, state.PlanWaiting, leftOut))
+		})
+	}
 	if r.opts.Approve == nil {
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
 	}
@@ -511,6 +522,10 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	}
 	if !approved {
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
+	}
+	if leftOut != "" {
+		plan.Limits = leftOut
+		return plan, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveOpen(plan.ID, r.opts.Actor, leftOut) })
 	}
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		// What was refused and is planned anew says the same as a plan that was approved once.
@@ -523,6 +538,21 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	}
 	plan.State, plan.Limits = state.PlanApproved, ""
 	return plan, nil
+}
+
+// Rejected says in words what it means that a plan was rejected.
+func Rejected(p state.Plan) string {
+	return fmt.Sprintf("Plan %d was rejected by %s: nothing of it is sent while it says the same. See it with payersync plans show %[1]d; payersync approve %[1]d sends it all the same.", p.ID, p.RejectedBy)
+}
+
+// released reports whether something of the plan was approved, though the plan waits.
+func (r *run) released(ctx context.Context) (bool, error) {
+	customers, err := r.Ledger.ReleasedCount(ctx, r.conn.Name, state.LaneCustomer)
+	if err != nil || customers > 0 {
+		return customers > 0, err
+	}
+	links, err := r.Ledger.ReleasedCount(ctx, r.conn.Name, state.LaneMandate)
+	return links > 0, err
 }
 
 func (r *run) setPlan(ctx context.Context, plan state.Plan, to state.PlanState) error {

@@ -216,8 +216,9 @@ func TestAPlanAboveTheLimitsWaitsAndApprovalLetsExactlyThatPlanGo(t *testing.T) 
 	for i := range 30 { // facts that nobody approved
 		w.books.put("N"+string(rune('A'+i)), "New", "n@example.com")
 	}
-	if drift := w.runWith(ctx, syncer.Options{Kind: connector.RunSync}); drift.Outcome != connector.RunAwaitingApproval {
-		t.Errorf("outcome %s after the plan drifted, want awaiting approval", drift.Outcome)
+	drift := w.runWith(ctx, syncer.Options{Kind: connector.RunSync})
+	if drift.Outcome != connector.RunAwaitingApproval || drift.Counts.Created != 25 {
+		t.Errorf("outcome %s with %+v after the plan drifted, want awaiting approval and the 25 approved creates", drift.Outcome, drift.Counts)
 	}
 	w.books.mu.Lock()
 	w.books.records = w.books.records[:25]
@@ -225,8 +226,8 @@ func TestAPlanAboveTheLimitsWaitsAndApprovalLetsExactlyThatPlanGo(t *testing.T) 
 	for i := range 30 {
 		w.books.putAs("N"+string(rune('A'+i)), map[string]string{"No": "x", "Name": "y", "Group": "supplier"})
 	}
-	if done := w.complete(w.runWith(ctx, syncer.Options{Kind: connector.RunSync})); done.Counts.Created != 25 {
-		t.Errorf("counts = %+v, want the 25 approved creates", done.Counts)
+	if done := w.complete(w.runWith(ctx, syncer.Options{Kind: connector.RunSync})); done.Counts.Created != 0 {
+		t.Errorf("counts = %+v, want nothing that nobody approved", done.Counts)
 	}
 }
 

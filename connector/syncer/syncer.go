@@ -298,10 +298,16 @@ func (r *run) steps(ctx context.Context) (connector.RunOutcome, error) {
 	if r.opts.Kind == connector.RunPlan {
 		return r.ended(), r.noProof
 	}
-	if plan.Limits != "" {
-		return connector.RunAwaitingApproval, nil
+	switch {
+	case plan.State == state.PlanRejected:
+		return connector.RunIncomplete, nil
+	case plan.Limits == "":
+		return r.ended(), errors.Join(r.apply(ctx), r.noProof)
 	}
-	return r.ended(), errors.Join(r.apply(ctx), r.noProof)
+	if some, err := r.released(ctx); err != nil || !some {
+		return connector.RunAwaitingApproval, err
+	}
+	return connector.RunAwaitingApproval, errors.Join(r.apply(ctx), r.noProof)
 }
 
 // ended is how a run ends that nothing stopped.

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) plansCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "plans",
+		Short: "Show the plans that wait, what they would do, and reject one",
+		Long: `A plan is what a run would send. One that is above the limits waits for a person:
+payersync approve lets it go, whole or in part, and payersync plans reject says no.`,
+		Example: "  payersync plans list\n  payersync plans show 12\n  payersync plans reject 12 --reason 'the export was wrong'",
+	}
+	return subcommands(c, a.plansListCmd(), a.plansShowCmd(), a.plansRejectCmd())
+}
+
+// planRow is a plan with how much of it is still to be done, as `plans` prints it.
+type planRow struct {
+	state.Plan
+	state.Share
+}
+
+func (a *app) plansListCmd() *cobra.Command {
+	var connection string
+	var all bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the plans that wait for approval; --all lists every one",
+		Long: `Lists the plans that wait for a person, and why. With --all it lists every plan that
+was made, also those that were sent, rejected, or superseded by a newer one.`,
+		Example: "  payersync plans list\n  payersync plans list --all --connection acme --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.listPlans(cmd.Context(), s, connection, all)
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "only this connection")
+	c.Flags().BoolVar(&all, "all", false, "every plan that was made, not only those that wait")
+	return c
+}
+
+func (a *app) listPlans(ctx context.Context, s *session, connection string, all bool) error {
+	if err := s.cfg.has(connection); err != nil {
+		return err
+	}
+	plans, err := s.ledger.StoredPlans(ctx, connection)
+	if err != nil {
+		return err
+	}
+	rejected := 0
+	if !all {
+		plans = slices.DeleteFunc(plans, func(p state.Plan) bool {
+			if p.State == state.PlanRejected {
+				rejected++
+			}
+			return p.State != state.PlanWaiting
+		})
+	}
+	rows := make([]planRow, len(plans))
+	for i, p := range plans {
+		share, err := s.ledger.ShareOf(ctx, p)
+		if err != nil {
+			return err
+		}
+		rows[i] = planRow{p, share}
+	}
+	if rejected > 0 {
+		a.say("Beside them: %s; payersync plans list --all", plural(rejected, "rejected plan"))
+	}
+	if a.json() {
+		return printLines(a.out, rows)
+	}
+	var table [][]string
+	for _, r := range rows {
+		row := []string{fmt.Sprint(r.ID), r.Connection, string(r.State), r.CreatedAt.Local().Format(time.DateTime)}
+		for _, n := range []int{r.Creates, r.Adopts, r.Updates, r.Links, r.Holds, r.Pending} {
+			row = append(row, fmt.Sprint(n))
+		}
+		table = append(table, append(row, r.Limits))
+	}
+	a.printRows([]string{"Plan", "Connection", "State", "Made", "Create", "Adopt", "Update", "Links", "Held", "Not sent", "Above the limits"}, table)
+	return nil
+}
+
+func (a *app) plansShowCmd() *cobra.Command {
+	var p privacy
+	var limit int
+	c := &cobra.Command{
+		Use:   "show PLAN",
+		Short: "What would a plan do? in numbers, and change by change",
+		Long: `Shows one plan, by its number or the beginning of its hash: what it would do, the
+limits it is above, who rejected it, which fields of customers that exist would
+change, and the changes that were not sent yet with each field before and after.
+The changes of a plan that was sent or superseded are not kept with it. Reads the
+ledger only. Personal values are shortened unless --show-values is given.`,
+		Example: "  payersync plans show 12\n  payersync plans show 12 --limit 0 --show-values\n  payersync plans show 3f9a01bc --output json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			plan, err := s.findPlan(cmd.Context(), "show", args[0])
+			if err != nil {
+				return err
+			}
+			return a.showStored(cmd.Context(), s, plan, limit, p)
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 20, "print at most so many changes; 0 prints all, and so does JSON")
+	p.flag(c)
+	return c
+}
+
+// findPlan returns the plan with this number or beginning of a hash; what was to be done
+// with it goes into the error.
+func (s *session) findPlan(ctx context.Context, do, id string) (state.Plan, error) {
+	plan, err := s.ledger.FindPlan(ctx, id)
+	if errors.Is(err, state.ErrPlanNotWaiting) {
+		return plan, fmt.Errorf("cannot %s plan %s: no plan has this number, or a hash that begins with it (8 characters at least); payersync plans list --all shows every one", do, id)
+	}
+	return plan, err
+}
+
+// plannedChange is one of the changes that `plans show --output json` prints.
+type plannedChange struct {
+	changeReport
+	Approved bool `json:"approved"`
+	LeftOut  bool `json:"left_out"`
+}
+
+func (a *app) showStored(ctx context.Context, s *session, plan state.Plan, limit int, p privacy) error {
+	share, err := s.ledger.ShareOf(ctx, plan)
+	if err != nil {
+		return err
+	}
+	fields, err := s.fieldsOf(ctx, plan)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		out := newListPrinter(a.out)
+		out.open(planRow{plan, share})
+		out.list("fields", func() error {
+			for _, f := range fields {
+				if err := out.element(f); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		out.list("changes", func() error {
+			return s.eachPlanned(ctx, plan, 0, func(c state.Change) error {
+				return out.element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Action, c.BillingID, p.diff(c.Diff)}, c.Approved, c.LeftOut})
+			})
+		})
+		return out.close()
+	}
+	a.printStored(planRow{plan, share})
+	a.printFieldCounts(fields)
+	if share.Pending == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.out, "\nChange by change")
+	if err := s.eachPlanned(ctx, plan, limit, func(c state.Change) error { return a.printPlanned(c, p) }); err != nil {
+		return err
+	}
+	if limit > 0 && share.Pending > limit {
+		fmt.Fprintf(a.out, "  … and %d more (--limit 0 prints every one)\n", share.Pending-limit)
+	}
+	return nil
+}
+
+// printStored prints what a plan is and where it stands.
+func (a *app) printStored(r planRow) {
+	fmt.Fprintf(a.out, "Plan %d of %s: %s\n", r.ID, r.Connection, summary(r.Plan))
+	fmt.Fprintf(a.out, "Made by run %d at %s, hash %s\n", r.RunID, r.CreatedAt.Local().Format(time.DateTime), r.Hash[:shortHash])
+	if r.Limits != "" {
+		fmt.Fprintf(a.out, "Above the limits: %s\n", r.Limits)
+	}
+	if r.RejectedBy != "" {
+		fmt.Fprintf(a.out, "Rejected by %s at %s", visible(r.RejectedBy), r.RejectedAt.Local().Format(time.DateTime))
+		if r.Rejection != "" {
+			fmt.Fprintf(a.out, ": %s", visible(r.Rejection))
+		}
+		fmt.Fprintln(a.out)
+	}
+	fmt.Fprintln(a.out, standingOf(r))
+	if r.Pending > 0 {
+		fmt.Fprintf(a.out, "Not sent yet: %s, %d approved, %d left out\n", plural(r.Pending, "change"), r.Approved, r.LeftOut)
+	}
+}
+
+// standingOf says where a plan stands, and what may be done.
+func standingOf(r planRow) string {
+	switch r.State {
+	case state.PlanWaiting:
+		if r.Missing > 0 {
+			return fmt.Sprintf("It waits: payersync approve %d lets the records go. They are not listed here; it holds no changes.", r.ID)
+		}
+		return fmt.Sprintf("It waits: payersync approve %d lets it go, payersync plans reject %[1]d says no.", r.ID)
+	case state.PlanRejected:
+		return fmt.Sprintf("It is rejected: nothing of it is sent while it says the same. payersync approve %d sends it all the same.", r.ID)
+	case state.PlanApproved:
+		return fmt.Sprintf("It is approved: the next sync goes on with it: payersync sync %s", r.Connection)
+	case state.PlanApplied:
+		return "It was carried out. Its changes are not kept with it; payersync payers show tells what was done for a payer."
+	case state.PlanSuperseded:
+		return "It is superseded: a newer plan took its place, and what was not sent went over to that. Its changes are not kept with it; payersync plans list shows the plans that wait."
+	}
+	return fmt.Sprintf("It is within the limits: the next sync makes it anew and sends it: payersync sync %s", r.Connection)
+}
+
+func (a *app) printPlanned(c state.Change, p privacy) error {
+	said := ""
+	switch {
+	case c.Approved:
+		said = "  approved"
+	case c.LeftOut:
+		said = "  left out"
+	}
+	fmt.Fprintf(a.out, "  %-7s %s  (%s)%s\n", c.Action, visible(c.Payer.SourceID), visible(c.Payer.Key.String()), said)
+	for _, d := range c.Diff {
+		fmt.Fprintf(a.out, "            %s\n", p.change(d))
+	}
+	return nil
+}
+
+// eachPlanned hands over the changes of a plan that were not sent yet, customers first; a
+// limit of 0 means all of them.
+func (s *session) eachPlanned(ctx context.Context, plan state.Plan, limit int, do func(state.Change) error) error {
+	return pageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
+		return s.ledger.PlanChanges(ctx, plan, lane, after, pageSize)
+	}, do)
+}
+
+// fieldsOf counts the fields of customers that exist which a plan would change, those of
+// most customers first.
+func (s *session) fieldsOf(ctx context.Context, plan state.Plan) ([]syncer.FieldCount, error) {
+	counts := map[string]syncer.FieldCount{}
+	err := s.eachPlanned(ctx, plan, 0, func(c state.Change) error {
+		if c.Action == connector.ActionCreate {
+			return nil
+		}
+		for _, d := range c.Diff {
+			f := counts[d.Path]
+			f.Path = d.Path
+			f.Changed++
+			if d.To == "" {
+				f.Emptied++
+			}
+			counts[d.Path] = f
+		}
+		return nil
+	})
+	return slices.SortedFunc(maps.Values(counts), func(a, b syncer.FieldCount) int {
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), strings.Compare(a.Path, b.Path))
+	}), err
+}
+
+func (a *app) plansRejectCmd() *cobra.Command {
+	var reason string
+	var yes bool
+	c := &cobra.Command{
+		Use:   "reject PLAN",
+		Short: "Say no to a plan: nothing of it is sent",
+		Long: `Says no to one plan, by its number or the beginning of its hash. Nothing of it is
+sent, what was approved of it included, and it does not wait any more. A sync that
+would do exactly the same sends nothing and asks nobody: it ends incomplete, with
+exit status 3. When what it would do changes, a new plan is made; what was rejected
+and did not change waits there to be approved. payersync approve sends a rejected
+plan all the same. Asks on a terminal; --yes does not. It is in the audit log.`,
+		Example: "  payersync plans reject 12\n  payersync plans reject 12 --reason 'the export was wrong' --yes",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.rejectPlan(cmd.Context(), s, args[0], reason, yes)
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&yes, "yes", false, "reject without asking")
+	return c
+}
+
+func (a *app) rejectPlan(ctx context.Context, s *session, id, reason string, yes bool) error {
+	plan, err := s.findPlan(ctx, "reject", id)
+	if err != nil {
+		return err
+	}
+	switch {
+	case plan.Missing > 0:
+		return fmt.Errorf("cannot reject plan %d: it lets records go that are missing from the source, and without it nothing is sent anyway; put the records back, or let them go: payersync approve %[1]d", plan.ID)
+	case plan.State == state.PlanRejected:
+		return fmt.Errorf("cannot reject plan %d: %s rejected it already; payersync plans show %[1]d tells when and why", plan.ID, plan.RejectedBy)
+	case !yes && !isTerminal(a.in):
+		return usagef("cannot reject plan %d without a yes: standard input is no terminal to ask on; add --yes", plan.ID)
+	case !yes:
+		a.say("Plan %d of %s: %s.", plan.ID, plan.Connection, summary(plan))
+		if !a.asks("Reject it?") {
+			a.say("Nothing was changed.")
+			return nil
+		}
+	}
+	err = s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.Reject(plan.ID, actor(), reason) })
+	var open *state.ErrRunOpen
+	switch {
+	case errors.Is(err, state.ErrPlanNotWaiting):
+		return fmt.Errorf("cannot reject plan %d: it is %s by now; payersync plans list shows the plans that wait", plan.ID, plan.State)
+	case errors.As(err, &open):
+		return fmt.Errorf("cannot reject plan %d: a run may be sending it: %w", plan.ID, err)
+	case err != nil:
+		return err
+	}
+	if plan, err = s.ledger.FindPlan(ctx, fmt.Sprint(plan.ID)); err != nil {
+		return err
+	}
+	if a.json() {
+		return printJSON(a.out, plan)
+	}
+	_, err = fmt.Fprintf(a.out, "Plan %d is rejected: %s.\nNothing of it is sent while it says the same; payersync approve %[1]d sends it all the same.\n", plan.ID, summary(plan))
+	return err
+}
