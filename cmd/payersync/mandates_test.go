@@ -267,7 +267,7 @@ func TestShowTellsAPayersWholeStory(t *testing.T) {
 func TestASweepRepairsWhatNoWebhookTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(4))
-	_, err := w.box.Add(json.RawMessage(`{"name":"By hand","externalData":{"accountNumber":"A00004"}}`)) // older than a read may lag behind
+	_, err := w.box.Add(json.RawMessage(`{"name":"Payer 4","externalData":{"accountNumber":"A00004"}}`)) // older than a read may lag behind
 	w.must(err)
 	w.expect(exitDone, "sync")
 	w.must(w.box.Sign(w.mandateOf("A00001").ID))

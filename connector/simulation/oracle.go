@@ -792,17 +792,21 @@ func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res sy
 }
 
 // judgeTold checks V5: deciding anew on a record says what people are told of it, no more
-// and no less.
-func (o *oracle) judgeTold(p *process, b *books, record connector.Record) {
+// and no less. Of the records that nobody is told of, one is enough in each seed: to decide
+// takes its time.
+func (o *oracle) judgeTold(p *process, b *books, record connector.Record, any bool) {
 	ctx := context.Background()
+	shown, err := p.ledger.AttentionOf(ctx, b.connection, record.SourceID)
+	if err != nil {
+		o.w.violate("harness", "read what needs attention: %v", err)
+	}
+	if len(shown) == 0 && !any {
+		return
+	}
 	next, err := p.syncer.Preview(ctx, o.w.connection(b), syncer.PreviewOptions{SourceID: record.SourceID})
 	if err != nil || len(next.Customers) != 1 {
 		o.w.violate("harness", "preview of record %s: %d customers, %v", record.SourceID, len(next.Customers), err)
 		return
-	}
-	shown, err := p.ledger.AttentionOf(ctx, b.connection, record.SourceID)
-	if err != nil {
-		o.w.violate("harness", "read what needs attention: %v", err)
 	}
 	var told []connector.Reason
 	for _, row := range shown {
