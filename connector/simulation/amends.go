@@ -29,6 +29,7 @@ const mostRecords = 12
 // the others, every second one passes keys on. It has chance of its own, so that a seed
 // without amends has the story it always had.
 func (p plan) amended() plan {
+	p.told = true
 	r := rand.New(rand.NewPCG(p.seed, 9))
 	if r.IntN(3) > 0 {
 		return p.passing()

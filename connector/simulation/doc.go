@@ -55,7 +55,8 @@
 // no answer and may still arrive, its key is doubled and the customers are deleted, or
 // they are not; the record is excluded, deleted or gets another key; and a record with
 // its key comes, in the same books or in those of a second connection. amends.go names
-// the kinds. -amends=false plays a seed without, whose story they leave as it is.
+// the kinds. -amends=false plays a seed without, whose story they leave as it is, and does
+// not judge what people are told (V5).
 //
 // # The oracle proves itself
 //

@@ -118,7 +118,9 @@ func (w *world) converged(p *process) error {
 	for _, b := range w.allBooks() {
 		for i, r := range b.records {
 			w.oracle.judgeRecord(p, b, r)
-			w.oracle.judgeTold(p, b, r, uint64(i) == w.plan.seed%uint64(len(b.records)))
+			if w.plan.told {
+				w.oracle.judgeTold(p, b, r, uint64(i) == w.plan.seed%uint64(len(b.records)))
+			}
 		}
 	}
 	w.oracle.judgeStatuses(p)

@@ -33,6 +33,7 @@ type plan struct {
 	outages   map[int]time.Duration // by step: for how long nothing gets through to the service
 	troubles  []trouble
 	amends    map[int]string // by step
+	told      bool           // what people are told is judged (V5)
 	strict    bool           // troubles may be drawn: the judge wants what holds under them
 
 	variant variant
@@ -136,7 +137,7 @@ func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 // rerun is the command that repeats the plan's seed.
 func (p plan) rerun() string {
 	flags := ""
-	if p.amends == nil && draw(p.seed).amended().amends != nil {
+	if !p.told {
 		flags += " -amends=false"
 	}
 	if troubles != drawnTroubles {

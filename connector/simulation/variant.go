@@ -70,7 +70,7 @@ var variants = []variant{
 		return &resting{Client: c, w: w}
 	}},
 	{name: "creates of others do not count", breaks: []string{"S1", "S3"}, amends: true, trigger: keylessAttempts},
-	{name: "what was told is told for good", breaks: []string{"V5"}, trigger: staleTellings},
+	{name: "what was told is told for good", breaks: []string{"V5"}, amends: true, trigger: staleTellings},
 }
 
 // staleTellings tells for good that a key was removed.
