@@ -195,7 +195,8 @@ func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
 	return tx.SetAttention(p.Connection, p.SourceID, TopicLink, reason, "")
 }
 
-// LookNext makes the next plan look at a payer's record, which nothing waits for.
+// LookNext makes the next plan look at a payer's record. Unlike ReplanRecord it keeps no
+// run from being complete: nothing is known to be left to do.
 func (tx *Tx) LookNext(p Payer) error {
 	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0", p.Connection, p.SourceID)
 }

@@ -355,3 +355,40 @@ func TestAMisspeltFilterIsRefused(t *testing.T) {
 		t.Errorf("an empty list prints %q and says %q", r.out, r.errOut)
 	}
 }
+
+// A customer that carries a record's key and looks like somebody else is left alone until a
+// person says that it is the record's.
+//
+// covers F117
+func TestADisputedCustomerIsAdoptedOnAPersonsWordAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	theirs, err := w.box.Add(json.RawMessage(`{"name":"Totally Different Ltd","people":[{"email":"hello@different.example"}],"externalData":{"accountNumber":"A00001"}}`))
+	w.must(err)
+	linkedTo := func() string {
+		id := decode[state.PayerRow](t, w.expect(exitDone, "payers", "list", "--output", "json")).BillingID
+		if id == nil {
+			return ""
+		}
+		return *id
+	}
+	w.expect(exitAttention, "sync")
+	for _, args := range [][]string{{"payers", "adopt", "A00001"}, {"payers", "adopt", "A00001", "--reason", "renamed"}} { // no reason; nobody to ask
+		w.expect(exitUsage, args...)
+		w.expect(exitAttention, "sync")
+		if got := linkedTo(); got != "" {
+			t.Fatalf("A00001 is linked to %s, want nobody", got)
+		}
+	}
+	report := decode[adoptReport](t, w.expect(exitDone, "payers", "adopt", "A00001", "--reason", "renamed", "--yes", "--output", "json"))
+	if !report.Accepted || report.BillingID != theirs || len(report.Diff) == 0 || len(report.Differs) == 0 {
+		t.Errorf("the report is %+v", report)
+	}
+	if got := linkedTo(); got != "" {
+		t.Errorf("the word alone has linked A00001 to %s", got)
+	}
+	w.expect(exitDone, "sync")
+	if got := linkedTo(); got != theirs {
+		t.Errorf("A00001 is linked to %q, want %s", got, theirs)
+	}
+}

@@ -75,14 +75,17 @@ func (a *app) adopt(ctx context.Context, s *session, p state.Payer, by syncer.Op
 	for _, d := range h.Diff {
 		a.say("  %s: %q → %q", d.Path, visible(d.From), visible(d.To))
 	}
-	report := adoptReport{p.SourceID, h.Customer, append([]string{}, h.Against...), append([]connector.FieldChange{}, h.Diff...), yes || isTerminal(a.in) && a.asks("Is it the record's customer?")}
-	if report.Accepted {
+	report := adoptReport{SourceID: p.SourceID, BillingID: h.Customer, Differs: append([]string{}, h.Against...), Diff: append([]connector.FieldChange{}, h.Diff...)}
+	if !yes && !isTerminal(a.in) {
+		return usagef("cannot adopt a customer for %s without a yes: standard input is no terminal to ask on; nothing was noted: add --yes", visible(p.SourceID))
+	}
+	if report.Accepted = yes || a.asks("Is it the record's customer?"); report.Accepted {
 		if err := s.syncer.Accept(ctx, h, by); err != nil {
 			return err
 		}
 		a.say("The next sync adopts it.")
 	} else {
-		a.say("Nothing was noted. To say yes without a question: --yes.")
+		a.say("Nothing was noted.")
 	}
 	if a.json() {
 		return printJSON(a.out, report)

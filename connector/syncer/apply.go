@@ -371,7 +371,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	k.judge(shown, c.Wanted)
 	switch step := protocol.Customer(k.facts); {
 	case step.Do != protocol.Adopt && step.Reason != "":
-		return r.holdBecause(ctx, c, protocol.LinkState(k.facts), step.Reason, k.because(step.Reason))
+		return r.hold(ctx, c, protocol.LinkState(k.facts), step.Reason, k.because(step.Reason))
 	case step.Do != protocol.Adopt || step.Customer != c.BillingID: // nobody carries it any more, or another does
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
@@ -399,7 +399,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	case errors.Is(err, state.ErrCustomerTaken):
 		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "")
 	case errors.Is(err, state.ErrKeyDoubled):
-		return r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled)
+		return r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled, "")
 	case err != nil:
 		return err
 	}
@@ -410,13 +410,9 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	return r.merge(ctx, c, fetched)
 }
 
-// hold holds a change for a person, and says how its payer is linked.
-func (r *run) hold(ctx context.Context, c state.Change, link connector.LinkState, reason connector.Reason) error {
-	return r.holdBecause(ctx, c, link, reason, "")
-}
-
-// holdBecause is hold with a detail; a blank one is the reason's own sentence.
-func (r *run) holdBecause(ctx context.Context, c state.Change, link connector.LinkState, reason connector.Reason, detail string) error {
+// hold holds a change for a person, and says how its payer is linked. A blank detail is
+// the reason's own sentence.
+func (r *run) hold(ctx context.Context, c state.Change, link connector.LinkState, reason connector.Reason, detail string) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		_, err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, link)
 		return errors.Join(err, tx.CloseWith(r.id, c, connector.ChangeHeld, reason, detail))
@@ -470,7 +466,7 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 	}
 	switch step := protocol.Customer(f); {
 	case step.Do == protocol.Tell:
-		return r.hold(ctx, c, protocol.LinkState(f), step.Reason)
+		return r.hold(ctx, c, protocol.LinkState(f), step.Reason, "")
 	case f.Record.Standing != protocol.Included: // nobody asks for it any more
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case step.Do == protocol.Update, step.Do == protocol.Nothing, step.Do == protocol.Later:
@@ -564,7 +560,7 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 		return err
 	})
 	if errors.Is(err, state.ErrKeyDoubled) {
-		return r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled)
+		return r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled, "")
 	}
 	if err != nil {
 		return err
