@@ -341,7 +341,8 @@ func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 
 // adopt reads a customer that carries a payer's key already, asks package protocol whether
 // it is the payer's, links the two, and updates the customer. One that is not found is
-// not taken for gone: only complete lists say that.
+// not taken for gone: only complete lists say that. One that a person has named and that
+// carries no key yet is updated first: see adoptOnWord.
 func (r *run) adopt(ctx context.Context, c state.Change) error {
 	fetched, ticket, err := r.fetch(ctx, c.BillingID)
 	look := protocol.Look{Seq: ticket, Shows: protocol.NoKey, Now: true}
@@ -357,14 +358,36 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	if err != nil {
 		return err
 	}
+	onWord := look.Shows != protocol.Ours && k.word.BillingID == c.BillingID && k.word.Why() == ""
+	if onWord {
+		if why := notToBeHad(look, fetched, c.Payer.Key); why != "" {
+			return r.spend(ctx, c, why)
+		}
+		look.Shows = protocol.Ours // the person's word stands for the key
+	}
 	k.facts.Look = look
 	switch step := protocol.Customer(k.facts); {
 	case step.Do != protocol.Adopt && step.Reason != "":
-		return r.hold(ctx, c, protocol.LinkState(k.facts), step.Reason)
+		return r.hold(ctx, c, protocol.LinkState(k.facts), k.told(step.Reason))
 	case step.Do != protocol.Adopt || step.Customer != c.BillingID: // nobody carries it any more, or another does
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	case onWord:
+		return r.adoptOnWord(ctx, c, fetched)
 	}
-	var seen reconcile.Seen
+	seen, taken, err := r.take(ctx, c, fetched, ticket)
+	if err != nil || !taken {
+		return err
+	}
+	c.Payer.BillingID, c.Payer.Seen = c.BillingID, true
+	if seen.Stale { // a newer read was applied while the payer was nobody's: see its mandate too
+		return r.update(ctx, c)
+	}
+	return r.merge(ctx, c, fetched)
+}
+
+// take links a payer to a customer that a read has just shown with its key, and reports
+// whether it could: otherwise the change is closed.
+func (r *run) take(ctx context.Context, c state.Change, fetched connector.RemoteCustomer, ticket int64) (seen reconcile.Seen, taken bool, err error) {
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if holders, err := tx.KeyCount(c.Payer.Key); err != nil || holders > 1 {
 			return errors.Join(err, state.ErrKeyDoubled)
@@ -377,17 +400,11 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	})
 	switch {
 	case errors.Is(err, state.ErrCustomerTaken):
-		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "")
+		return seen, false, r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "")
 	case errors.Is(err, state.ErrKeyDoubled):
-		return r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled)
-	case err != nil:
-		return err
+		return seen, false, r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled)
 	}
-	c.Payer.BillingID, c.Payer.Seen = c.BillingID, true
-	if seen.Stale { // a newer read was applied while the payer was nobody's: see its mandate too
-		return r.update(ctx, c)
-	}
-	return r.merge(ctx, c, fetched)
+	return seen, err == nil, err
 }
 
 // hold holds a change for a person, and says how its payer is linked.
@@ -522,10 +539,12 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 		left, err = tx.FreezeUpdate(r.id, c, body, fetched.Raw)
 		return err
 	})
-	if errors.Is(err, state.ErrKeyDoubled) {
+	switch {
+	case errors.Is(err, state.ErrKeyDoubled):
 		return r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled)
-	}
-	if err != nil {
+	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken):
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again, over the new facts
+	case err != nil:
 		return err
 	}
 	err = r.Billing.UpdateCustomer(ctx, c.Payer.BillingID, body)
@@ -543,6 +562,9 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 // changed. Until that is known the outcome counts as unknown. The read leaves after
 // the last call too: it ends what has begun.
 func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
+	if c.OnWord() {
+		return r.confirmWord(ctx, c, before)
+	}
 	after, err := r.observe(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c, connector.CauseUpdate)
 	if err != nil {
 		return errors.Join(err, r.leaveUnknown(ctx, c, ""))
@@ -550,10 +572,15 @@ func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connecto
 	if after == nil {
 		return nil
 	}
+	return r.compare(ctx, c, before, *after)
+}
+
+// compare closes an update by what a read shows after it.
+func (r *run) compare(ctx context.Context, c state.Change, before, after connector.RemoteCustomer) error {
 	own := r.conn.Mapping.Own()
-	_, differs, err := r.Billing.MergeCustomer(*after, &c.Wanted, c.Wanted, own)
+	_, differs, err := r.Billing.MergeCustomer(after, &c.Wanted, c.Wanted, own)
 	if err != nil || differs {
-		return r.notShown(ctx, c, before, *after)
+		return r.notShown(ctx, c, before, after)
 	}
 	paths, err := r.Billing.ForeignChanges(before.Raw, after.Raw, c.Payer.Applied, c.Wanted, own)
 	if err != nil {

@@ -395,6 +395,11 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, known protocol.Fa
 			}
 			continue
 		}
+		if why := k.word.Why(); why != "" && k.word.Spent == "" && r.id != 0 {
+			if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SpendWord(r.conn.Name, d.SourceID, k.word.BillingID, why) }); err != nil {
+				return d, err
+			}
+		}
 		return r.planNew(d, res, step, k), nil
 	}
 }
@@ -410,7 +415,8 @@ func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, 
 	}
 	d.Waits = k.open && step.Do != protocol.Tell // a create of it that was closed may still arrive
 	d.LinkState, d.Topic, d.Contested = protocol.LinkState(k.facts), state.Topic(protocol.LaneOf(step.Reason)), k.rival != ""
-	return d.Because(step.Reason, k.because(step.Reason))
+	reason := k.told(step.Reason)
+	return d.Because(reason, k.because(reason))
 }
 
 func included(d state.Decision, res mapping.Result, action connector.Action, id string) state.Decision {
