@@ -41,12 +41,12 @@ var (
 // the record again. It fails with ErrNoRecord, ErrLinkedAlready, ErrCustomerTaken,
 // ErrAccepted or ErrUnderWay.
 func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news bool, err error) {
-	var known, linked, taken, accepted, underWay bool
-	var before sql.NullString
+	var known, taken, accepted, underWay bool
+	var before, linked sql.NullString
 	if err := tx.row([]any{&known, &before, &linked, &taken, &accepted, &underWay}, `SELECT
 		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND source_id = ?2),
 		(SELECT word FROM words WHERE connection = ?1 AND source_id = ?2 AND billing_id = ?3),
-		EXISTS (SELECT 1 FROM payers WHERE connection = ?1 AND source_id = ?2 AND billing_id IS NOT NULL),
+		(SELECT billing_id FROM payers WHERE connection = ?1 AND source_id = ?2),
 		EXISTS (SELECT 1 FROM payers WHERE billing_id = ?3),
 		EXISTS (SELECT 1 FROM words WHERE billing_id = ?3 AND word = 'accept' AND (connection <> ?1 OR source_id <> ?2)),
 		EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND state <> 'pending' AND `+openStates+`)
@@ -61,9 +61,7 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 		return false, nil
 	case underWay:
 		return false, ErrUnderWay
-	case word == WordReject && linked && taken:
-		return false, ErrLinkedAlready
-	case word == WordAccept && linked:
+	case word == WordAccept && linked.Valid, linked.String == billingID:
 		return false, ErrLinkedAlready
 	case word == WordAccept && taken:
 		return false, ErrCustomerTaken

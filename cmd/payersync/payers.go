@@ -16,7 +16,7 @@ func (a *app) payersCmd() *cobra.Command {
 		Short:   "Show who is where",
 		Example: "  payersync payers list --state missing\n  payersync payers show C0001",
 	}
-	return subcommands(c, a.payersListCmd(), a.payersShowCmd())
+	return subcommands(c, a.payersListCmd(), a.payersShowCmd(), a.payersMatchCmd())
 }
 
 var linkStates = []connector.LinkState{
