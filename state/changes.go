@@ -147,13 +147,14 @@ var ErrKeyTaken = errors.New("another payer has the same key")
 // FreezeCreate commits the exact bytes of a create before they are sent, and that
 // they are about to leave. It fails with ErrKeyFound or ErrKeyTaken when the key has
 // turned up since the plan, and with ErrKeyUnderWay while another create with it may still
-// take effect, for all that an index shows which is believed since a ticket.
+// take effect, for all that an index shows which is believed since a ticket. Of a record
+// that a person has said to be a customer it fails with ErrAccepted.
 func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
 		return Attempt{}, err
 	}
-	if err := errors.Join(tx.keyIsFree(c.Payer), tx.keyUnderWay(c, since)); err != nil {
+	if err := errors.Join(tx.keyIsFree(c.Payer), tx.keyUnderWay(c, since), tx.notAccepted(c.Payer)); err != nil {
 		return Attempt{}, err
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?

@@ -29,7 +29,8 @@ type Said struct {
 
 // Why a word is not taken.
 var (
-	// ErrAccepted means that the customer is accepted for another record.
+	// ErrAccepted means that the customer is accepted for another record, or the record for
+	// a customer.
 	ErrAccepted = errors.New("the customer is accepted for another record")
 	// ErrUnderWay means that a request which carries an earlier word out may still arrive.
 	ErrUnderWay = errors.New("a request for this record may still arrive; say it again in a quarter of an hour")
@@ -80,6 +81,17 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 	}
 	_, err = tx.ReplanRecord(connection, sourceID)
 	return true, err
+}
+
+// notAccepted fails with ErrAccepted when a person has said that the payer's record is a
+// customer, be it to be had or not.
+func (tx *Tx) notAccepted(p Payer) error {
+	var said bool
+	err := tx.row([]any{&said}, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject')", p.Connection, p.SourceID)
+	if err == nil && said {
+		return ErrAccepted
+	}
+	return err
 }
 
 // SpendWord notes that the customer which a person has accepted for a record is not to be

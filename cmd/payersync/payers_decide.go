@@ -117,7 +117,7 @@ func readMatches(file string) (match.Sheet, error) {
 	if err != nil {
 		return match.Sheet{}, usagef("the review list cannot be read: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it is only read
 	sheet, err := match.ReadCSV(f)
 	var problems match.CSVError
 	if errors.As(err, &problems) {

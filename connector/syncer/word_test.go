@@ -188,3 +188,42 @@ func TestARecordWhoseLookAlikesWereRejectedIsCreated(t *testing.T) {
 		t.Errorf("the rejected customer was changed: %s", c.Raw)
 	}
 }
+
+// A word that is said while a run is between its plan and its requests is in time.
+//
+// covers F76
+func TestAWordThatComesAfterThePlanStopsItsCreate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	customer := w.add(`{"name":"North Wind & Co","externalData":{"crm":"77"},"custom":12345678901234567890}`)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.books.put("B1", "Southwind", "b@example.com")
+	w.syncer.Settings.Guards = syncer.Guards{MaxCreates: 1}
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Approve: func(p state.Plan) (bool, error) {
+		if p.Creates != 2 {
+			t.Errorf("the plan is %+v, want two to create", p)
+		}
+		w.say("A1", customer, state.WordAccept)
+		return true, nil
+	}})
+	w.complete(w.run())
+	if n := len(w.bodies(http.MethodPost, "/api/customers")); n != 1 {
+		t.Errorf("%d customers were made, want B1's alone", n)
+	}
+	if p := w.payer("A1"); p.BillingID != customer || p.LinkState != connector.LinkLinked {
+		t.Errorf("the payer is %+v, want linked to %s", p, customer)
+	}
+}
+
+// covers F03, F76
+func TestAnAdoptionByKeyThatGotNoAnswerIsFinishedByTheNextRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	customer := w.add(`{"name":"Old","externalData":{"customerNo":"A1","crm":"77"},"custom":12345678901234567890}`)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPut, Path: "/api/customers", Count: 2})
+	w.run()
+	w.restart()
+	w.complete(w.run())
+	w.adopted(customer)
+}
