@@ -54,7 +54,7 @@ var Reasons = map[Reason]Explanation{
 	ReasonEmailMalformed:     {"An e-mail address is not well formed.", "Correct the e-mail address in the accounting system."},
 	ReasonTooManyAddresses:   {"The customer has more than one address.", "Map one address only, or remove the others."},
 	ReasonIllegalText:        {"A field holds characters that cannot be sent.", "Retype the field in the accounting system."},
-	ReasonLikeness:           {"A customer that looks like this one exists in the billing service without our key.", "Compare the two. Put the key on the existing customer to link them, or set adoption to exact to create a new one."},
+	ReasonLikeness:           {"A customer that looks like this one exists in the billing service without our key.", "Compare the two with payersync payers match, then accept the pair to link them, or reject it to create a new customer."},
 	ReasonKeyDoubled:         {"Two customers in the billing service carry this key.", "Decide which one is right and remove the key from the other."},
 	ReasonKeyRemoved:         {"The linked customer no longer carries our key.", "Put the key back on the customer in the billing service."},
 	ReasonOtherKey:           {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service."},

@@ -38,6 +38,10 @@ type Change struct {
 	Payer     Payer
 }
 
+// OnWord reports whether the change adopts a customer that no read has shown with the key:
+// a person has said whose it is.
+func (c Change) OnWord() bool { return c.Action == connector.ActionAdopt && !c.Payer.Seen }
+
 const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, c.approved, c.left_out, ` + payerColumns
 
 // openStates is the condition of the indexes over open changes. A query that
@@ -167,13 +171,14 @@ var ErrKeyTaken = errors.New("another payer has the same key")
 // FreezeCreate commits the exact bytes of a create before they are sent, and that
 // they are about to leave. It fails with ErrKeyFound or ErrKeyTaken when the key has
 // turned up since the plan, and with ErrKeyUnderWay while another create with it may still
-// take effect, for all that an index shows which is believed since a ticket.
+// take effect, for all that an index shows which is believed since a ticket. Of a record
+// that a person has said to be a customer it fails with ErrAccepted.
 func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
 		return Attempt{}, err
 	}
-	if err := errors.Join(tx.keyIsFree(c.Payer), tx.keyUnderWay(c, since)); err != nil {
+	if err := errors.Join(tx.keyIsFree(c.Payer), tx.keyUnderWay(c, since), tx.notAccepted(c.Payer)); err != nil {
 		return Attempt{}, err
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
@@ -227,7 +232,8 @@ func (tx *Tx) KeyTaken(p Payer) (taken bool, err error) {
 // FreezeUpdate commits the exact bytes of an update, the customer as it was fetched
 // before, and that they are about to leave. An update may be frozen anew after another
 // read; the bytes of a create never change. It fails with ErrKeyDoubled when the key has
-// turned up twice.
+// turned up twice; of an adoption on a person's word, which links its payer when the update
+// is confirmed, as FreezeCreate does when it has turned up at all.
 func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
@@ -239,6 +245,11 @@ func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt,
 	}
 	if holders > 1 {
 		return Attempt{}, ErrKeyDoubled
+	}
+	if c.OnWord() {
+		if err := tx.keyIsFree(c.Payer); err != nil {
+			return Attempt{}, err
+		}
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
 		WHERE change_id = ? AND action IN ('adopt', 'update') AND `+openStates,
@@ -283,7 +294,10 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 		WHERE connection = ?4 AND source_id = ?5 AND (billing_id IS NULL OR billing_id = ?1)
 		AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?1 AND (other.connection <> ?4 OR other.source_id <> ?5))`,
 		billingID, to, stamp(tx.now), p.Connection, p.SourceID, seen)
-	if err != nil || n > 0 {
+	if err == nil && n > 0 { // a word that they are the same has been carried out
+		return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", p.Connection, p.SourceID)
+	}
+	if err != nil {
 		return err
 	}
 	var linked bool

@@ -43,9 +43,10 @@ const (
 	// inOrder: reads have shown the customer with its key, and nobody else with it.
 	inOrder = `(p.seen_at > 0 AND (SELECT count(*) = 1 AND min(t.billing_id) = p.billing_id FROM remote_traits t
 		WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value))`
-	// isSent: a create was sent, or may have been, and has no answer.
+	// isSent: a create, or the update of an adoption, was sent, or may have been, and has no
+	// answer.
 	isSent = `EXISTS (SELECT 1 FROM changes u WHERE u.connection = p.connection AND u.source_id = p.source_id
-		AND u.lane = 'customer' AND u.action = 'create' AND (u.state = 'frozen' OR u.state = 'unknown'))`
+		AND u.lane = 'customer' AND (u.action = 'create' OR u.action = 'adopt') AND (u.state = 'frozen' OR u.state = 'unknown'))`
 )
 
 // stands says in one text what reads have shown of the customer of a record's payer, and

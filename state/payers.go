@@ -174,31 +174,6 @@ func (tx *Tx) savePayer(connection, sourceID string, key connector.Key) error {
 		WHERE p.billing_id IS NULL AND NOT `+isSent, connection, sourceID, key.Name, key.Value, stamp(tx.now))
 }
 
-// Accept notes that a person has said that a customer is the payer's, whatever speaks
-// against it, and that the record may be tried again. It reports false when the payer has
-// a customer, or does not exist.
-func (tx *Tx) Accept(connection, sourceID, billingID string) (bool, error) {
-	if _, err := tx.RetryRecord(connection, sourceID); err != nil {
-		return false, err
-	}
-	n, err := tx.count(`UPDATE payers SET accepted_id = ?, accepted_at = (SELECT ticket FROM ledger), updated_at = ?
-		WHERE connection = ? AND source_id = ? AND billing_id IS NULL`, billingID, stamp(tx.now), connection, sourceID)
-	return n > 0, err
-}
-
-// Accepted returns the ticket at which a person said that the customer is the payer's; 0
-// when nobody did.
-func (l *Ledger) Accepted(ctx context.Context, connection, sourceID, billingID string) (at int64, err error) {
-	err = l.queryRow(ctx, "SELECT accepted_at FROM payers WHERE connection = ? AND source_id = ? AND accepted_id = ?", connection, sourceID, billingID).Scan(&at)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("look whom a person took payer %s for: %w", sourceID, err)
-	}
-	return at, nil
-}
-
 // SetLinkState says how a payer relates to its customer, and reports whether that is
 // news; see the package comment of connector.
 func (tx *Tx) SetLinkState(connection, sourceID string, to connector.LinkState) (moved bool, err error) {

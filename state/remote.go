@@ -295,8 +295,9 @@ func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection,
 
 // Alike returns the ids of customers that share a name or an e-mail address with
 // c, carry no key of c's key name and are linked to no payer: they may be the
-// same person, entered by hand.
-func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName string) ([]string, error) {
+// same person, entered by hand. Those of which a person has said that they are not the
+// record are left out.
+func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string) ([]string, error) {
 	traits := []trait{{"name", l.seal.likeness(c.Name)}}
 	for _, p := range c.People {
 		if p.Email != "" {
@@ -309,7 +310,8 @@ func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName string
 			AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
 			AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
 			                AND substr(k.value, 1, length(?3)) = ?3)
-			ORDER BY t.billing_id LIMIT 5`, t.kind, t.value, keyName+"=")
+			AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?4 AND w.source_id = ?5 AND w.billing_id = t.billing_id AND w.word = 'reject')
+			ORDER BY t.billing_id LIMIT 5`, t.kind, t.value, keyName+"=", connection, sourceID)
 		if err != nil {
 			return nil, err
 		}

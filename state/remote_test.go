@@ -318,7 +318,7 @@ func TestTheIndexFollowsACustomerThatChanges(t *testing.T) {
 	if diff := cmp.Diff([]string{"b1"}, d.holders(key("k2"))); diff != "" {
 		t.Errorf("holders of the new key (-want +got):\n%s", diff)
 	}
-	alike, err := d.Alike(t.Context(), connector.Customer{People: []connector.Person{{Email: "b1@example.com"}}}, "nokey")
+	alike, err := d.Alike(t.Context(), connector.Customer{People: []connector.Person{{Email: "b1@example.com"}}}, "nokey", acme, "c1")
 	if len(alike) != 0 || err != nil {
 		t.Errorf("the old address is still like %v, %v", alike, err)
 	}
@@ -355,7 +355,7 @@ func TestAlikeFindsCustomersByNameAndByEveryAddress(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := d.Alike(t.Context(), tt.c, "acct")
+			got, err := d.Alike(t.Context(), tt.c, "acct", acme, "c1")
 			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 				t.Errorf("alike, %v (-want +got):\n%s", err, diff)
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http/httptest"
 	"os"
@@ -22,6 +23,7 @@ import (
 //	exits CODE payersync …   the command ends with this exit code
 //	edit FILE OLD NEW        replaces a text in a file; \n is a new line
 //	version NAME FILE        sets $NAME to the version of a mapping file, eight characters
+//	customers FILE           puts customers into the service, one JSON object a line
 //
 // and $SERVICE, the address of a sandbox of their own. What they expect to be
 // printed is rewritten by
@@ -31,7 +33,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit, "version": mappingVersion},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit, "version": mappingVersion, "customers": customers},
 		Setup: serveSandboxTo,
 	})
 }
@@ -39,11 +41,30 @@ func TestScripts(t *testing.T) {
 // serveSandboxTo serves a sandbox to one script, as payersync sandbox does.
 func serveSandboxTo(env *testscript.Env) error {
 	service := httptest.NewUnstartedServer(nil)
-	service.Config.Handler = sandbox.New(sandbox.Options{PublicURL: "http://" + service.Listener.Addr().String(), Seed: 1})
+	model := sandbox.New(sandbox.Options{PublicURL: "http://" + service.Listener.Addr().String(), Seed: 1})
+	service.Config.Handler = model
+	env.Values[modelKey] = model
 	service.Start()
 	env.Defer(service.Close)
 	env.Setenv("SERVICE", service.Listener.Addr().String())
 	return nil
+}
+
+// modelKey is where a script's sandbox is kept.
+const modelKey = "sandbox"
+
+func customers(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: customers FILE")
+	}
+	model, ok := ts.Value(modelKey).(*sandbox.Sandbox)
+	if !ok {
+		ts.Fatalf("there is no sandbox")
+	}
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		_, err := model.Add(json.RawMessage(line))
+		ts.Check(err)
+	}
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
@@ -110,35 +131,46 @@ func commandsBelow(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// TestTheReadmesWayToChangeAMappingIsTried compares the commands of that section
-// with the script that tries them, one by one and in their order.
-func TestTheReadmesWayToChangeAMappingIsTried(t *testing.T) {
+// TestTheReadmesSequencesAreTried compares the commands of a section with the script that
+// tries them, one by one and in their order; there they may have --yes.
+func TestTheReadmesSequencesAreTried(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(readme), "## Change the mapping without fear\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	script, err := os.ReadFile(filepath.Join("testdata", "script", "mapping.txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rest, tried := string(script), 0
-	for line := range strings.Lines(section) {
-		command, _, _ := strings.Cut(line, "#")
-		if command = strings.TrimSpace(command); !strings.HasPrefix(command, "payersync ") {
-			continue
+	for _, tt := range []struct {
+		section, script string
+		least           int
+	}{
+		{"Change the mapping without fear", "mapping.txtar", 6},
+		{"A service that already has your customers", "match.txtar", 6},
+	} {
+		_, section, _ := strings.Cut(string(readme), "## "+tt.section+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		script, err := os.ReadFile(filepath.Join("testdata", "script", tt.script))
+		if err != nil {
+			t.Fatal(err)
 		}
-		command = strings.ReplaceAll(command, "1f0c9b2d", "$FIRST")
-		_, after, found := strings.Cut(rest, command+"\n")
-		if !found {
-			t.Errorf("the script does not try, at its place: %s", command)
-			continue
+		rest, tried := string(script), 0
+		for line := range strings.Lines(section) {
+			command, _, _ := strings.Cut(line, "#")
+			if command = strings.TrimSpace(command); !strings.HasPrefix(command, "payersync ") {
+				continue
+			}
+			command = strings.ReplaceAll(command, "1f0c9b2d", "$FIRST")
+			_, after, found := strings.Cut(rest, command+"\n")
+			if !found {
+				_, after, found = strings.Cut(rest, command+" --yes")
+			}
+			if !found {
+				t.Errorf("%s does not try, at its place: %s", tt.script, command)
+				continue
+			}
+			rest, tried = after, tried+1
 		}
-		rest, tried = after, tried+1
-	}
-	if tried < 6 {
-		t.Errorf("%d commands were found in the section", tried)
+		if tried < tt.least {
+			t.Errorf("%d commands were found under %s", tried, tt.section)
+		}
 	}
 }

@@ -237,26 +237,50 @@ func (e CSVError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Sheet is a review list that was read from a file.
+type Sheet struct {
+	Rows  []Row // in their order, those without a decision too
+	Lines []int // on which each row stands
+
+	header []*column
+}
+
+// Differing returns the columns of the file in which a row shows something else of the
+// record or the customer than they are now.
+func (s Sheet) Differing(row int, ours, theirs Side) (names []string) {
+	was, now := s.Rows[row], Row{Ours: ours, Theirs: theirs}
+	for _, c := range s.header {
+		if c != nil && c.ofSide() && strings.TrimSpace(c.get(&was)) != strings.TrimSpace(c.get(&now)) {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+// ofSide reports whether the column shows the record or the customer, and does not name them.
+func (c *column) ofSide() bool {
+	return !c.needed && c.name != "score" && c.name != "reasons"
+}
+
 // ReadCSV reads a review list that WriteCSV has written and people have filled in.
 // Commas and semicolons do, a byte order mark, CRLF, other columns besides, and
-// columns in another order. It returns the rows in their order, those without a
-// decision too. When anything is wrong it returns no rows, and a CSVError with
-// everything that is.
-func ReadCSV(r io.Reader) ([]Row, error) {
+// columns in another order. When anything is wrong it returns no rows, and a CSVError
+// with everything that is.
+func ReadCSV(r io.Reader) (Sheet, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxCSV+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the review list: %w", err)
+		return Sheet{}, fmt.Errorf("read the review list: %w", err)
 	}
 	f := &file{pairs: map[[2]string]int{}, records: map[string]int{}, customers: map[string]int{}}
 	if len(data) > MaxCSV {
 		f.wrong(1, "", fmt.Sprintf("the file has more than %d MiB", MaxCSV>>20))
-		return nil, f.problems
+		return Sheet{}, f.problems
 	}
 	f.read(data)
 	if f.problems != nil {
-		return nil, f.problems
+		return Sheet{}, f.problems
 	}
-	return f.rows, nil
+	return Sheet{f.rows, f.lines, f.header}, nil
 }
 
 // file is a file that is being read. The maps say on which line a pair was met, and a
@@ -266,6 +290,7 @@ type file struct {
 	header             []*column // by place; nil for a column that is not ours
 	names              []string
 	rows               []Row
+	lines              []int // of the rows
 	pairs              map[[2]string]int
 	records, customers map[string]int
 	problems           CSVError
@@ -413,5 +438,5 @@ func (f *file) take(row Row, line int) {
 			f.records[row.Record] = line
 		}
 	}
-	f.rows = append(f.rows, row)
+	f.rows, f.lines = append(f.rows, row), append(f.lines, line)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,11 @@ var (
 		{"R3", "C3", Reject, 0, "", Side{}, Side{}},
 	}
 )
+
+func readRows(r io.Reader) ([]Row, error) {
+	sheet, err := ReadCSV(r)
+	return sheet.Rows, err
+}
 
 // written is the list as a file.
 func written(t *testing.T, rows []Row, comma rune) string {
@@ -45,13 +51,40 @@ func TestAListComesBackAsItWas(t *testing.T) {
 		"a decision in capital": strings.ReplaceAll(comma, ",accept,", ", Accept ,"),
 		"a header in capitals":  strings.Replace(comma, "record_id", "Record_ID", 1),
 	} {
-		got, err := ReadCSV(strings.NewReader(text))
+		got, err := readRows(strings.NewReader(text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if diff := cmp.Diff(list, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// What was decided was about what the row showed.
+func TestAFileTellsWhatIsOtherwiseByNow(t *testing.T) {
+	t.Parallel()
+	sheet, err := ReadCSV(strings.NewReader("\n" + written(t, list, ',')))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{3, 4, 5}, sheet.Lines); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	ours, theirs := list[1].Ours, list[1].Theirs
+	if names := sheet.Differing(1, ours, theirs); names != nil {
+		t.Errorf("nothing is otherwise, and it tells %v", names)
+	}
+	ours.Email, theirs.City = "", "York"
+	if diff := cmp.Diff([]string{"record_email", "customer_city"}, sheet.Differing(1, ours, theirs)); diff != "" {
+		t.Errorf("otherwise (-want +got):\n%s", diff)
+	}
+	few, err := ReadCSV(strings.NewReader("record_id,customer_id,decision,check\nR1,C1,accept," + check("R1", "C1") + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := few.Differing(0, ours, theirs); names != nil {
+		t.Errorf("a file without the columns tells %v", names)
 	}
 }
 
@@ -90,7 +123,7 @@ func TestNoCellBeginsWithAFormula(t *testing.T) {
 func TestColumnsMayMoveAndOthersMayBeAdded(t *testing.T) {
 	t.Parallel()
 	text := "note;check;decision;customer_id;record_id\r\nwho is this?;" + check("R1", "C1") + ";accept;C1;R1\r\n"
-	got, err := ReadCSV(strings.NewReader(text))
+	got, err := readRows(strings.NewReader(text))
 	if diff := cmp.Diff([]Row{{Record: "R1", Customer: "C1", Decision: Accept}}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -127,7 +160,7 @@ func TestEveryProblemOfAFileIsToldWithItsPlace(t *testing.T) {
 				"line 5, column decision: \"no\" is no decision; write accept, reject or nothing\nline 6, column record_id: the pair stands on line 3 already"},
 	}
 	for _, tt := range tests {
-		rows, err := ReadCSV(strings.NewReader(tt.text))
+		rows, err := readRows(strings.NewReader(tt.text))
 		var problems CSVError
 		if rows != nil || !errors.As(err, &problems) || err.Error() != tt.want {
 			t.Errorf("%s: %d rows and\n%v\nwant\n%s", tt.about, len(rows), err, tt.want)
@@ -137,7 +170,7 @@ func TestEveryProblemOfAFileIsToldWithItsPlace(t *testing.T) {
 
 func TestAFileThatIsTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := ReadCSV(strings.NewReader(strings.Repeat("x", MaxCSV+1))); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+	if _, err := readRows(strings.NewReader(strings.Repeat("x", MaxCSV+1))); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
 		t.Error(err)
 	}
 }
@@ -199,7 +232,7 @@ func FuzzReadCSV(f *testing.F) {
 	f.Add("sep=;\nrecord_id;customer_id;decision;check\nR1;C1;accept;" + check("R1", "C1") + "\n")
 	f.Add("record_id,customer_id,decision,check\n\"R1,C1")
 	f.Fuzz(func(t *testing.T, text string) {
-		rows, err := ReadCSV(strings.NewReader(text))
+		rows, err := readRows(strings.NewReader(text))
 		var problems CSVError
 		if errors.As(err, &problems) {
 			for _, p := range problems {
@@ -228,7 +261,7 @@ func FuzzReadCSV(f *testing.F) {
 		if err := WriteCSV(&b, rows, ';'); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadCSV(&b)
+		again, err := readRows(&b)
 		if err != nil || len(again) != len(rows) {
 			t.Fatalf("%v: %d rows are %d when they are read again", err, len(rows), len(again))
 		}

@@ -306,6 +306,9 @@ func Above(suggestions []Suggestion, score int) []Pair {
 	return out
 }
 
+// Sides returns a record and a customer as a pair of them is shown.
+func Sides(r Record, c Customer) (ours, theirs Side) { return sideOfRecord(r), sideOfCustomer(c) }
+
 func sideOfRecord(r Record) Side {
 	var emails, phones []string
 	for _, p := range r.Want.People {

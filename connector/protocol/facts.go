@@ -34,7 +34,9 @@ type Facts struct {
 
 	// Holders says who carries Key in the index of the service's customers
 	// (remote_traits of kind key, and payers.billing_id), and Holder is the customer's id
-	// when it is one alone.
+	// when it is one alone. Where nobody does and no create of the payer is open, it is whom
+	// a person has said to be the payer's (words): Free while it carries nothing under the
+	// key's name, is linked to nobody and is there, and Another from then on.
 	Holders Holders
 	Holder  string
 
@@ -138,7 +140,7 @@ const (
 	Unseen   Shows = iota // there was no read yet
 	NotYet                // it was not found, or without its key, and had been made so recently that the read may lag behind; noted only where no read has shown it before
 	Missing               // the customer does not exist
-	Ours                  // it carries Key
+	Ours                  // it carries Key; or, of a Holder by a person's word, nothing under that name yet
 	OtherKey              // it carries another value under the name of Key
 	NoKey                 // it carries nothing under that name
 )

@@ -33,7 +33,7 @@ func (w *world) plan() (syncer.Result, []state.Change) {
 func (w *world) accept(sourceID, billingID string) {
 	w.t.Helper()
 	if err := w.ledger.Do(w.t.Context(), func(tx *state.Tx) error {
-		_, err := tx.Accept("acme", sourceID, billingID)
+		_, err := tx.SaveWord("acme", sourceID, billingID, state.WordAccept)
 		return err
 	}); err != nil {
 		w.t.Fatal(err)
@@ -273,7 +273,7 @@ func TestAPersonSeesBothSidesBeforeACustomerIsTakenOver(t *testing.T) {
 	if w.payer("A1").BillingID != id {
 		t.Error("the customer was not taken over")
 	}
-	if err := w.syncer.Accept(t.Context(), h, syncer.Operator{Name: "Ann", Reason: "again"}); !errors.Is(err, syncer.ErrNoHolder) {
+	if err := w.syncer.Accept(t.Context(), h, syncer.Operator{Name: "Ann", Reason: "again"}); !errors.Is(err, state.ErrLinkedAlready) {
 		t.Errorf("of a record that has its customer: %v", err)
 	}
 }

@@ -354,7 +354,8 @@ func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 // adopt reads a customer that carries a payer's key already, asks package protocol whether
 // it is the payer's, links the two, and updates the customer. One that is not found is
 // not taken for gone: only complete lists say that. One that shows something else than the
-// plan did is planned again.
+// plan did is planned again. One that a person has named and that carries no key yet is
+// updated first: see adoptOnWord.
 func (r *run) adopt(ctx context.Context, c state.Change) error {
 	if c.Payer.BillingID != "" { // linked by an earlier try, whose update has no answer
 		return r.update(ctx, c)
@@ -368,23 +369,51 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	if err != nil {
 		return err
 	}
+	if why := k.spentBy(shown); why != "" {
+		return r.spend(ctx, c, why)
+	}
 	k.judge(shown, c.Wanted)
 	switch step := protocol.Customer(k.facts); {
 	case step.Do != protocol.Adopt && step.Reason != "":
-		return r.hold(ctx, c, protocol.LinkState(k.facts), step.Reason, k.because(step.Reason))
+		reason := k.told(step.Reason)
+		return r.hold(ctx, c, protocol.LinkState(k.facts), reason, k.because(reason))
 	case step.Do != protocol.Adopt || step.Customer != c.BillingID: // nobody carries it any more, or another does
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
-	known := c.Payer
-	known.BillingID = c.BillingID
-	base, err := r.base(ctx, known)
-	if err != nil {
+	if c.State == connector.ChangePending || k.byWord { // what was sent and has arrived is ended as it was begun
+		if as, err := r.adoptsAsShown(ctx, c, fetched); err != nil || !as {
+			return errors.Join(err, r.closeWith(ctx, c, connector.ChangeVoid, "", ""))
+		}
+	}
+	if _, carries := fetched.ExternalData[c.Payer.Key.Name]; !carries {
+		return r.adoptOnWord(ctx, c, fetched)
+	}
+	seen, taken, err := r.take(ctx, c, fetched, ticket)
+	if err != nil || !taken {
 		return err
 	}
-	if as, err := r.asShown(c, fetched, base, false); err == nil && !as { // what cannot be compared cannot be merged, which merge says
-		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	c.Payer.BillingID, c.Payer.Seen = c.BillingID, true
+	if seen.Stale { // a newer read was applied while the payer was nobody's: see its mandate too
+		return r.update(ctx, c)
 	}
-	var seen reconcile.Seen
+	return r.merge(ctx, c, fetched)
+}
+
+// adoptsAsShown is asShown for an adoption.
+func (r *run) adoptsAsShown(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) (bool, error) {
+	p := c.Payer
+	p.BillingID = c.BillingID
+	base, err := r.base(ctx, p)
+	if err != nil {
+		return false, err
+	}
+	as, err := r.asShown(c, fetched, base, false)
+	return as || err != nil, nil // what cannot be compared cannot be merged, which merge says
+}
+
+// take links a payer to a customer that a read has just shown with its key, and reports
+// whether it could: otherwise the change is closed.
+func (r *run) take(ctx context.Context, c state.Change, fetched connector.RemoteCustomer, ticket int64) (seen reconcile.Seen, taken bool, err error) {
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if holders, err := tx.KeyCount(c.Payer.Key); err != nil || holders > 1 {
 			return errors.Join(err, state.ErrKeyDoubled)
@@ -397,17 +426,11 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	})
 	switch {
 	case errors.Is(err, state.ErrCustomerTaken):
-		return r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "")
+		return seen, false, r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonOtherKey, "")
 	case errors.Is(err, state.ErrKeyDoubled):
-		return r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled, "")
-	case err != nil:
-		return err
+		return seen, false, r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled, "")
 	}
-	c.Payer.BillingID, c.Payer.Seen = c.BillingID, true
-	if seen.Stale { // a newer read was applied while the payer was nobody's: see its mandate too
-		return r.update(ctx, c)
-	}
-	return r.merge(ctx, c, fetched)
+	return seen, err == nil, err
 }
 
 // hold holds a change for a person, and says how its payer is linked. A blank detail is
@@ -559,10 +582,12 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 		left, err = tx.FreezeUpdate(r.id, c, body, fetched.Raw)
 		return err
 	})
-	if errors.Is(err, state.ErrKeyDoubled) {
+	switch {
+	case errors.Is(err, state.ErrKeyDoubled):
 		return r.hold(ctx, c, connector.LinkConflict, connector.ReasonKeyDoubled, "")
-	}
-	if err != nil {
+	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken):
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again, over the new facts
+	case err != nil:
 		return err
 	}
 	err = r.Billing.UpdateCustomer(ctx, c.Payer.BillingID, body)
@@ -580,6 +605,9 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 // changed. Until that is known the outcome counts as unknown. The read leaves after
 // the last call too: it ends what has begun.
 func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
+	if c.OnWord() {
+		return r.confirmWord(ctx, c, before)
+	}
 	after, err := r.observe(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c, connector.CauseUpdate)
 	if err != nil {
 		return errors.Join(err, r.leaveUnknown(ctx, c, ""))
@@ -587,10 +615,15 @@ func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connecto
 	if after == nil {
 		return nil
 	}
+	return r.compare(ctx, c, before, *after)
+}
+
+// compare closes an update by what a read shows after it.
+func (r *run) compare(ctx context.Context, c state.Change, before, after connector.RemoteCustomer) error {
 	own := r.conn.Mapping.Own()
-	_, differs, err := r.Billing.MergeCustomer(*after, &c.Wanted, c.Wanted, own)
+	_, differs, err := r.Billing.MergeCustomer(after, &c.Wanted, c.Wanted, own)
 	if err != nil || differs {
-		return r.notShown(ctx, c, before, *after)
+		return r.notShown(ctx, c, before, after)
 	}
 	paths, err := r.Billing.ForeignChanges(before.Raw, after.Raw, c.Payer.Applied, c.Wanted, own)
 	if err != nil {

@@ -33,7 +33,7 @@ func (r *run) create(ctx context.Context, c state.Change) error {
 		return err
 	})
 	switch {
-	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken), errors.Is(err, state.ErrKeyUnderWay):
+	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken), errors.Is(err, state.ErrKeyUnderWay), errors.Is(err, state.ErrAccepted):
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again, over the new facts
 	case err != nil:
 		return err

@@ -16,15 +16,17 @@ import (
 type keyKnown struct {
 	facts   protocol.Facts
 	key     connector.Key
-	rival   string   // record that has the same key
-	holders []string // customers that carry the key
-	other   string   // record that the customer with the key, or one that had it, is linked to
-	sender  string   // record whose create with the key may still arrive
-	over    int64    // ticket at which the newest create with the key could arrive no more; 0 before that
-	sent    int64    // ticket of the newest sending of the payer's own create without an answer
-	open    bool     // it may still arrive, or nobody has looked what became of it
-	alike   []string // customers that look like the record
-	against []string // in what the customer with the key differs from the record, when that speaks against it
+	rival   string         // record that has the same key
+	holders []string       // customers that carry the key
+	other   string         // record that the customer with the key, or one that had it, is linked to
+	sender  string         // record whose create with the key may still arrive
+	over    int64          // ticket at which the newest create with the key could arrive no more; 0 before that
+	sent    int64          // ticket of the newest sending of the payer's own create without an answer
+	open    bool           // it may still arrive, or nobody has looked what became of it
+	alike   []string       // customers that look like the record
+	word    state.Accepted // whom a person has said the record to be
+	byWord  bool           // that customer stands for one that carries the key
+	against []string       // in what the customer with the key differs from the record, when that speaks against it
 }
 
 // gatherKey gathers what is known of the key of a payer without a customer, whose record
@@ -32,12 +34,12 @@ type keyKnown struct {
 func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key, record protocol.Record, known protocol.Facts, want connector.Customer) (keyKnown, error) {
 	k := keyKnown{key: key, facts: protocol.Facts{Key: key.String(), Record: record, Index: protocol.Index{Since: max(r.believed.Load(), 1), Now: true}}}
 	k.facts.Words, k.facts.Refusal, k.facts.Worn = known.Words, known.Refusal, known.Worn
-	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherHolders, r.gatherSenders} {
+	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherHolders, r.gatherSenders, r.gatherWord} {
 		if err := gather(ctx, sourceID, &k); err != nil {
 			return k, err
 		}
 	}
-	if err := r.gatherAlike(ctx, want, &k); err != nil {
+	if err := r.gatherAlike(ctx, sourceID, want, &k); err != nil {
 		return k, err
 	}
 	// What the plan would let go, so that the step says what that is.
@@ -106,9 +108,6 @@ func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (
 		k.facts.Holders = protocol.Own
 	case linked != "":
 		k.facts.Holders, k.other = protocol.Another, linked
-	default:
-		k.facts.Words.Adopt, err = r.Ledger.Accepted(ctx, r.conn.Name, sourceID, k.holders[0])
-		return err
 	}
 	return nil
 }
@@ -140,11 +139,42 @@ func (r *run) gatherSenders(ctx context.Context, sourceID string, k *keyKnown) e
 	return nil
 }
 
-func (r *run) gatherAlike(ctx context.Context, want connector.Customer, k *keyKnown) (err error) {
-	if r.Settings.Adopt == AdoptExact || len(k.holders) > 0 {
+// gatherWord gathers whom a person has said the record to be. That settles what speaks
+// against a customer with the key. While nobody carries the key and no create of the payer
+// is open, that customer is taken for the holder: a free one as long as it can be had, and
+// another's from then on.
+func (r *run) gatherWord(ctx context.Context, sourceID string, k *keyKnown) (err error) {
+	k.word, err = r.Ledger.Accepted(ctx, r.conn.Name, sourceID, k.key)
+	switch {
+	case err != nil || k.word.BillingID == "":
+		return err
+	case k.facts.Holder == k.word.BillingID:
+	case len(k.holders) > 0 || len(k.facts.Attempts) > 0:
+		return nil
+	case k.word.Why() != "":
+		k.byWord, k.facts.Holders = true, protocol.Another
+		return nil
+	default:
+		k.byWord, k.facts.Holders, k.facts.Holder = true, protocol.Free, k.word.BillingID
+	}
+	k.facts.Words.Adopt = k.word.At
+	return nil
+}
+
+// told returns the reason to tell for a step's: that the customer a person has named
+// cannot be had is told as what became of it.
+func (k keyKnown) told(reason connector.Reason) connector.Reason {
+	if k.byWord && reason == connector.ReasonOtherKey && k.word.Why() != "" {
+		return k.word.Why()
+	}
+	return reason
+}
+
+func (r *run) gatherAlike(ctx context.Context, sourceID string, want connector.Customer, k *keyKnown) (err error) {
+	if r.Settings.Adopt == AdoptExact || len(k.holders) > 0 || k.word.BillingID != "" {
 		return nil
 	}
-	k.alike, err = r.Ledger.Alike(ctx, want, k.key.Name)
+	k.alike, err = r.Ledger.Alike(ctx, want, k.key.Name, r.conn.Name, sourceID)
 	k.facts.Alike = len(k.alike) > 0
 	return err
 }
@@ -152,6 +182,8 @@ func (r *run) gatherAlike(ctx context.Context, want connector.Customer, k *keyKn
 // because says a reason with the names that it is about; "" for its own sentence.
 func (k keyKnown) because(reason connector.Reason) string {
 	switch {
+	case k.byWord && k.word.Why() != "" && reason == k.word.Why():
+		return wordSpent(k.word.BillingID, reason)
 	case reason == connector.ReasonKeyShared && k.rival != "":
 		return fmt.Sprintf("The key %s is also used by record %s. Neither is sent.", k.key.Name, k.rival)
 	case reason == connector.ReasonKeyDoubled:

@@ -178,10 +178,10 @@ func (s *Syncer) Accept(ctx context.Context, h Holder, by Operator) error {
 		return fmt.Errorf("take a customer over: %w", ErrReasonNeeded)
 	}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		noted, err := tx.Accept(h.Payer.Connection, h.Payer.SourceID, h.Customer)
-		if err == nil && !noted {
-			err = ErrNoHolder
+		if _, err := tx.SaveWord(h.Payer.Connection, h.Payer.SourceID, h.Customer, state.WordAccept); err != nil {
+			return err
 		}
+		_, err := tx.RetryRecord(h.Payer.Connection, h.Payer.SourceID)
 		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "adopt customer", Subject: h.Payer.SourceID + " " + h.Customer, Reason: by.Reason}))
 	})
 }

@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -433,8 +434,16 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, c state.Candidate
 		if err != nil {
 			return d, err
 		}
+		why := k.word.Why()
 		if seen != nil && (seen.missing || seen.customer.ID == k.facts.Holder) {
 			k.judge(*seen, owned)
+			why = cmp.Or(why, k.spentBy(*seen))
+		}
+		if k.byWord && why != "" && k.word.Spent == "" && r.id != 0 { // a forecast notes nothing
+			if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SpendWord(r.conn.Name, d.SourceID, k.word.BillingID, why) }); err != nil {
+				return d, err
+			}
+			continue
 		}
 		step := protocol.Customer(k.facts)
 		if step.Do == protocol.ReadList && !looked && r.id != 0 { // a forecast asks the ledger alone
@@ -472,7 +481,8 @@ func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, 
 	d.Waits = k.open && step.Do != protocol.Tell || // a create of it that was closed may still arrive
 		step.Reason == connector.ReasonKeyUnsettled // which the next list clears up
 	d.LinkState, d.Topic, d.Contested = protocol.LinkState(k.facts), state.Topic(protocol.LaneOf(step.Reason)), k.rival != ""
-	return d.Because(step.Reason, k.because(step.Reason))
+	reason := k.told(step.Reason)
+	return d.Because(reason, k.because(reason))
 }
 
 func included(d state.Decision, res mapping.Result, action connector.Action, id string) state.Decision {

@@ -44,7 +44,24 @@ func (k *keyKnown) judge(s sight, want connector.Customer) {
 		k.facts.Look.Shows = protocol.Ours
 		k.against = match.Against(want, s.customer)
 		k.facts.Look.Disputed = len(k.against) > 0
+	case k.byWord && s.customer.ExternalData[k.key.Name] == "":
+		k.facts.Look.Shows = protocol.Ours // the person's word stands for the key
 	}
+}
+
+// spentBy says why a read shows that the customer which a person has named cannot be
+// adopted; "" when it can, or nobody was named.
+func (k *keyKnown) spentBy(s sight) connector.Reason {
+	carried, carries := s.customer.ExternalData[k.key.Name]
+	switch {
+	case !k.byWord || k.word.Why() != "":
+		return ""
+	case s.missing:
+		return connector.ReasonCustomerMissing
+	case carries && carried != k.key.Value:
+		return connector.ReasonOtherKey
+	}
+	return ""
 }
 
 // sights reads the customers that decisions would adopt or update where the ledger does

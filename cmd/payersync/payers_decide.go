@@ -1,0 +1,287 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector/match"
+	"payersync/state"
+)
+
+// leastBulk is the score below which pairs are not accepted together.
+const leastBulk = 60
+
+// decision is what every command that decides on pairs takes.
+type decision struct {
+	yes    bool
+	reason string
+}
+
+func (d *decision) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&d.yes, "yes", false, "ask no question")
+	c.Flags().StringVar(&d.reason, "reason", "", "why, for the audit log")
+}
+
+func (a *app) matchAcceptCmd(connection *string) *cobra.Command {
+	var d decision
+	above := 0
+	c := &cobra.Command{
+		Use:   "accept [RECORD CUSTOMER]",
+		Short: "Say that a record is a customer; the next plan proposes to adopt it",
+		Long: `Notes that a record and a customer of the billing service are the same. Nothing is
+sent: the next plan proposes to adopt the customer, which writes the record's key and
+fields on it, within the limits. With --above it is said of every proposed pair with
+that score or more; 90 is meant for that, and connector/match/README.md says how often
+each level is wrong.`,
+		Example: "  payersync payers match accept C0001 9b2f1c --reason 'same company, old spelling'\n  payersync payers match accept --above 90 --yes",
+		Args:    cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case cmd.Flags().Changed("above") == (len(args) == 2), len(args) == 1:
+				return usagef("name a record and a customer, or a score: payersync payers match accept C0001 9b2f1c, or payersync payers match accept --above %d", match.BulkLevel)
+			case len(args) == 0 && (above < leastBulk || above > 100):
+				return usagef("--above is a score from %d to 100: below %[1]d something speaks against a pair, or somebody else fits as well, so each one needs a look", leastBulk)
+			}
+			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session, r *review) error {
+				if len(args) == 2 {
+					return a.decideOne(ctx, s, r, pair{args[0], args[1]}, state.WordAccept, d)
+				}
+				return a.acceptAbove(ctx, s, r, above, d)
+			})
+		},
+	}
+	c.Flags().IntVar(&above, "above", 0, "accept every proposed pair with this `SCORE` or more")
+	d.flags(c)
+	return c
+}
+
+func (a *app) matchRejectCmd(connection *string) *cobra.Command {
+	var d decision
+	c := &cobra.Command{
+		Use:   "reject RECORD CUSTOMER",
+		Short: "Say that a record is not a customer; the pair is shown no more",
+		Long: `Notes that a record and a customer of the billing service are not the same. The pair
+is left out of later lists, and a record that was held because it looks like that
+customer alone is created as new by the next plan.`,
+		Example: "  payersync payers match reject C0001 9b2f1c --reason 'father and son' --yes",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session, r *review) error {
+				return a.decideOne(ctx, s, r, pair{args[0], args[1]}, state.WordReject, d)
+			})
+		},
+	}
+	d.flags(c)
+	return c
+}
+
+func (a *app) matchImportCmd(connection *string) *cobra.Command {
+	var d decision
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Read decisions from a review list that was filled in",
+		Long: `Reads a list that payersync payers match --csv has written, with accept or reject in
+the column decision. What each row shows of the record and of the customer is compared
+with what they are now. When anything is wrong, nothing of the file counts, and
+everything that is wrong is told with file, line and column. Rows that say what was
+decided before are passed over, so a file may be read twice.`,
+		Example: "  payersync payers match import who-is-who.csv\n  payersync payers match import who-is-who.csv --reason 'decided with accounting' --yes",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			sheet, err := readMatches(args[0])
+			if err != nil {
+				return err
+			}
+			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session, r *review) error {
+				said, problems := r.decided(sheet)
+				if len(problems) > 0 {
+					return wrongFile(args[0], problems)
+				}
+				return a.decide(ctx, s, r, said, d)
+			})
+		},
+	}
+	d.flags(c)
+	return c
+}
+
+// readMatches reads a review list that people have filled in.
+func readMatches(file string) (match.Sheet, error) {
+	f, err := os.Open(file) //nolint:gosec // the person at the keyboard names it; it is only read
+	if err != nil {
+		return match.Sheet{}, usagef("the review list cannot be read: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	sheet, err := match.ReadCSV(f)
+	var problems match.CSVError
+	if errors.As(err, &problems) {
+		return sheet, wrongFile(file, problems)
+	}
+	return sheet, err
+}
+
+// wrongFile says everything that is wrong with a file, of which nothing was taken.
+func wrongFile(file string, problems match.CSVError) error {
+	var lines []string
+	for _, p := range problems {
+		lines = append(lines, visible(file+", "+p.String()))
+	}
+	return usagef("nothing of the file was taken:\n%s", strings.Join(lines, "\n"))
+}
+
+// saying is a decision on a pair.
+type saying struct {
+	pair
+	says state.Word
+}
+
+// decided returns what the rows of a file say, and what is wrong with it by now.
+func (r *review) decided(sheet match.Sheet) (said []saying, problems match.CSVError) {
+	for i, row := range sheet.Rows {
+		w := saying{pair{row.Record, row.Customer}, state.WordReject}
+		switch row.Decision {
+		case match.Undecided:
+			continue
+		case match.Accept:
+			w.says = state.WordAccept
+		}
+		if r.doneBefore(w) {
+			said = append(said, w)
+			continue
+		}
+		record, customer, column, problem := r.pick(w)
+		if problem != "" {
+			problems = append(problems, match.Problem{Line: sheet.Lines[i], Column: column, Text: problem})
+			continue
+		}
+		for _, name := range sheet.Differing(i, record, customer) {
+			problems = append(problems, match.Problem{Line: sheet.Lines[i], Column: name, Text: "it is something else by now, so the decision may be too; make a new list with payersync payers match --csv"})
+		}
+		said = append(said, w)
+	}
+	return said, problems
+}
+
+// doneBefore reports whether a word was said, or carried out, before.
+func (r *review) doneBefore(w saying) bool {
+	linked, is := r.linked[w.record]
+	return r.words[w.pair] == w.says || is && (linked == w.customer) == (w.says == state.WordAccept)
+}
+
+// pick returns both sides of a pair as they are now; or the column that is wrong, and what
+// is wrong with it.
+func (r *review) pick(w saying) (ours, theirs match.Side, column, problem string) {
+	record, has := r.record(w.record)
+	if !has {
+		if linked := r.linked[w.record]; linked != "" {
+			return ours, theirs, "record_id", fmt.Sprintf("record %q is linked to customer %s", w.record, linked)
+		}
+		return ours, theirs, "record_id", fmt.Sprintf("there is no record %q that waits for a customer; payersync payers match lists them", w.record)
+	}
+	customer, has := r.customer(w.customer)
+	if !has {
+		return ours, theirs, "customer_id", fmt.Sprintf("the billing service has no customer %q", w.customer)
+	}
+	if customer.Taken != "" && w.says == state.WordAccept {
+		return ours, theirs, "customer_id", fmt.Sprintf("customer %q is %s", w.customer, strings.Replace(customer.Taken, "carries", "taken: it carries", 1))
+	}
+	ours, theirs = match.Sides(record, customer)
+	return ours, theirs, "", ""
+}
+
+// decideOne notes a word on one pair.
+func (a *app) decideOne(ctx context.Context, s *session, r *review, p pair, says state.Word, d decision) error {
+	w := saying{p, says}
+	if !r.doneBefore(w) {
+		ours, theirs, _, problem := r.pick(w)
+		if problem != "" {
+			return fmt.Errorf("cannot %s %s: %s", says, visible(p.String()), visible(problem))
+		}
+		if !a.json() {
+			a.printSides(ours, theirs)
+		}
+	}
+	return a.decide(ctx, s, r, []saying{w}, d)
+}
+
+// acceptAbove accepts every proposed pair with a score or more.
+func (a *app) acceptAbove(ctx context.Context, s *session, r *review, score int, d decision) error {
+	found, err := r.find(ctx)
+	if err != nil {
+		return err
+	}
+	var said []saying
+	for _, f := range found {
+		if f.Best == nil || f.Best.Score < score {
+			continue
+		}
+		said = append(said, saying{pair{f.Best.Record, f.Best.Customer}, state.WordAccept})
+		if !a.json() && !d.yes {
+			a.printPair(*f.Best)
+		}
+	}
+	d.reason = cmp.Or(d.reason, fmt.Sprintf("score %d or more", score))
+	return a.decide(ctx, s, r, said, d)
+}
+
+// decisionReport is what became of decisions.
+type decisionReport struct {
+	Accepted int `json:"accepted"`
+	Rejected int `json:"rejected"`
+	Before   int `json:"decided_before"`
+}
+
+// decide asks, and notes what is said in one transaction, with an entry in the audit log
+// for each pair.
+func (a *app) decide(ctx context.Context, s *session, r *review, said []saying, d decision) error {
+	var report decisionReport
+	var fresh []saying
+	for _, w := range said {
+		switch {
+		case r.doneBefore(w):
+			report.Before++
+			continue
+		case w.says == state.WordAccept:
+			report.Accepted++
+		default:
+			report.Rejected++
+		}
+		fresh = append(fresh, w)
+	}
+	if len(fresh) > 0 && !d.yes {
+		if !isTerminal(a.in) {
+			return usagef("%d would be accepted and %d rejected: add --yes", report.Accepted, report.Rejected)
+		}
+		if !a.asks("Accept %d and reject %d?", report.Accepted, report.Rejected) {
+			a.say("Nothing was decided.")
+			return nil
+		}
+	}
+	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+		for _, w := range fresh {
+			if _, err := tx.SaveWord(r.conn.Name, w.record, w.customer, w.says); err != nil {
+				return fmt.Errorf("cannot %s %s, so nothing was decided: %w", w.says, visible(w.pair.String()), err)
+			}
+			if err := tx.Audit(state.Entry{Actor: actor(), Action: string(w.says) + " match", Subject: r.conn.Name + "/" + w.pair.String(), Reason: d.reason}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if a.json() {
+		return printJSON(a.out, report)
+	}
+	fmt.Fprintf(a.out, "%d accepted, %d rejected, %d decided before.\n", report.Accepted, report.Rejected, report.Before)
+	if len(fresh) > 0 {
+		a.say("Nothing is sent yet. What the next run would do: payersync plan %s", r.conn.Name)
+	}
+	return nil
+}

@@ -1,0 +1,360 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector/match"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) payersMatchCmd() *cobra.Command {
+	var connection, file string
+	var limit int
+	c := &cobra.Command{
+		Use:   "match",
+		Short: "Who is who: records without a customer, and the customers that they may be",
+		Long: `Reads every customer of the billing service, compares them with the stored records
+that have none, and lists who may be who, best first: a score from 0 to 100 with its
+reasons, and both sides beside each other, with their values. Nothing is sent, and
+nothing is decided. payersync payers match accept, reject and import note what you
+decide; the next plan then proposes to adopt the accepted customers, within the
+limits, and looks at rejected ones no more.
+
+With --csv the list goes to a new file for a spreadsheet: write accept or reject into
+the column decision, and read it in with payersync payers match import. The file
+holds personal data.`,
+		Example: "  payersync payers match --limit 20\n  payersync payers match --csv who-is-who.csv",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withReview(cmd.Context(), connection, func(ctx context.Context, _ *session, r *review) error {
+				found, err := r.find(ctx)
+				switch {
+				case err != nil:
+					return err
+				case file != "":
+					return a.writeMatches(file, found)
+				case a.json():
+					return printLines(a.out, reportsOf(found, limit))
+				}
+				a.printMatches(found, limit)
+				return nil
+			})
+		},
+	}
+	c.PersistentFlags().StringVar(&connection, "connection", "", "the records' connection; needed where there are several")
+	c.Flags().StringVar(&file, "csv", "", "write the list to a new `FILE` for a spreadsheet")
+	c.Flags().IntVar(&limit, "limit", 0, "at most so many records; 0 for all")
+	c.AddCommand(a.matchAcceptCmd(&connection), a.matchRejectCmd(&connection), a.matchImportCmd(&connection))
+	return c
+}
+
+// review is everything that a review list is made from, as it is at this moment.
+type review struct {
+	conn      syncer.Connection
+	records   []match.Record
+	customers []match.Customer
+	linked    map[string]string // customer by record, of this connection
+	words     map[pair]state.Word
+}
+
+// pair is a record and a customer.
+type pair struct{ record, customer string }
+
+func (p pair) String() string { return p.record + " = " + p.customer }
+
+// withReview opens everything and hands over what a review list is made from.
+func (a *app) withReview(ctx context.Context, connection string, do func(context.Context, *session, *review) error) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	c, err := s.cfg.one(connection)
+	if err != nil {
+		return err
+	}
+	conn, err := a.stored(ctx, s, c)
+	if err != nil {
+		return err
+	}
+	r := &review{conn: conn, linked: map[string]string{}, words: map[pair]state.Word{}}
+	if err := r.read(ctx, a, s); err != nil {
+		return err
+	}
+	if len(r.records)+len(r.linked) == 0 {
+		a.nothingStored(c)
+	}
+	return do(ctx, s, r)
+}
+
+// one returns the connection with this name, or the only one.
+func (c *config) one(connection string) (connectionConfig, error) {
+	if connection == "" && len(c.Connections) > 1 {
+		return connectionConfig{}, usagef("there are several connections; name one with --connection")
+	}
+	var names []string
+	if connection != "" {
+		names = []string{connection}
+	}
+	found, err := c.configured(names)
+	if err != nil {
+		return connectionConfig{}, err
+	}
+	return found[0], nil
+}
+
+func (r *review) read(ctx context.Context, a *app, s *session) error {
+	unlinked, err := s.syncer.Unlinked(ctx, r.conn)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, u := range unlinked {
+		r.records = append(r.records, match.Record{ID: u.SourceID, Want: u.Want})
+		names[u.Key.Name] = true
+	}
+	payers, err := s.ledger.Payers(ctx, state.Filter{})
+	if err != nil {
+		return err
+	}
+	taken := map[string]string{}
+	for _, p := range payers {
+		names[p.KeyName] = true
+		if p.BillingID == nil {
+			continue
+		}
+		taken[*p.BillingID] = "linked to record " + p.SourceID
+		if p.Connection == r.conn.Name {
+			r.linked[p.SourceID] = *p.BillingID
+		}
+	}
+	carried := map[string]map[string]string{}
+	for name := range names {
+		if carried[name], err = s.ledger.Carriers(ctx, name); err != nil {
+			return err
+		}
+	}
+	for _, c := range s.cfg.Connections {
+		said, err := s.ledger.Words(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		for _, w := range said {
+			if w.Word == state.WordAccept && taken[w.BillingID] == "" {
+				taken[w.BillingID] = acceptedFor + w.SourceID
+			}
+			if c.Name == r.conn.Name {
+				r.words[pair{w.SourceID, w.BillingID}] = w.Word
+			}
+		}
+	}
+	return r.list(ctx, a, s, taken, carried)
+}
+
+// acceptedFor begins what is said of a customer that waits to be adopted.
+const acceptedFor = "accepted for record "
+
+// list reads the service's customers. A list may leave externalData out, so what reads have
+// shown before counts too.
+func (r *review) list(ctx context.Context, a *app, s *session, taken map[string]string, carried map[string]map[string]string) error {
+	progress := reporter(a.errOut, a.now)
+	for page, err := range s.billing.Customers(ctx) {
+		if err != nil {
+			return fmt.Errorf("read the customers of the billing service: %w", err)
+		}
+		for _, c := range page {
+			known := match.Customer{RemoteCustomer: c, Taken: taken[c.ID]}
+			for name, by := range carried {
+				value, has := c.ExternalData[name]
+				if !has {
+					value, has = by[c.ID]
+				}
+				if has && known.Taken == "" {
+					known.Taken = fmt.Sprintf("carries the key %s=%s", name, value)
+				}
+			}
+			r.customers = append(r.customers, known)
+		}
+		progress(syncer.Progress{Stage: "list", Done: len(r.customers)})
+	}
+	return nil
+}
+
+// find makes the review list of the records that nobody has decided on.
+func (r *review) find(ctx context.Context) ([]match.Suggestion, error) {
+	decided := map[string]bool{}
+	for p, word := range r.words {
+		decided[p.record] = decided[p.record] || word == state.WordAccept
+	}
+	var open []match.Record
+	for _, record := range r.records {
+		if !decided[record.ID] {
+			open = append(open, record)
+		}
+	}
+	return match.Find(ctx, open, r.customers, match.Settings{
+		Rejected: func(record, customer string) bool { return r.words[pair{record, customer}] == state.WordReject },
+	})
+}
+
+// matchReport is a pair as `payers match --output json` prints it.
+type matchReport struct {
+	Record   string         `json:"record"`
+	Customer string         `json:"customer"`
+	Score    int            `json:"score"`
+	Proposed bool           `json:"proposed"` // no other customer fits this record better, nor another record this customer
+	Taken    string         `json:"taken,omitempty"`
+	Reasons  []reasonReport `json:"reasons"`
+	Ours     sideReport     `json:"record_shows"`
+	Theirs   sideReport     `json:"customer_shows"`
+}
+
+type reasonReport struct {
+	Rule string `json:"rule"`
+	Text string `json:"text"`
+}
+
+type sideReport struct {
+	Name     string `json:"name,omitempty"`
+	Email    string `json:"email,omitempty"`
+	Phone    string `json:"phone,omitempty"`
+	Postcode string `json:"postcode,omitempty"`
+	City     string `json:"city,omitempty"`
+	Number   string `json:"company_number,omitempty"`
+}
+
+func reportsOf(found []match.Suggestion, limit int) []matchReport {
+	out := []matchReport{}
+	for _, s := range firstOf(found, limit) {
+		if s.Best != nil {
+			out = append(out, reportOf(*s.Best, true))
+		}
+		for _, p := range s.Others {
+			out = append(out, reportOf(p, false))
+		}
+	}
+	return out
+}
+
+func firstOf(found []match.Suggestion, limit int) []match.Suggestion {
+	if limit > 0 {
+		return found[:min(limit, len(found))]
+	}
+	return found
+}
+
+func reportOf(p match.Pair, proposed bool) matchReport {
+	r := matchReport{
+		Record: p.Record, Customer: p.Customer, Score: p.Score, Proposed: proposed, Taken: p.Taken,
+		Ours: sideReport(p.Ours), Theirs: sideReport(p.Theirs), Reasons: []reasonReport{},
+	}
+	for _, reason := range p.Reasons {
+		r.Reasons = append(r.Reasons, reasonReport(reason))
+	}
+	return r
+}
+
+func (a *app) printMatches(found []match.Suggestion, limit int) {
+	if len(found) == 0 {
+		a.say("There is nobody to match: no record without a customer looks like one of the billing service.")
+		return
+	}
+	bulk := 0
+	for _, s := range found {
+		if s.Best != nil && s.Best.Bulk() {
+			bulk++
+		}
+	}
+	for _, s := range firstOf(found, limit) {
+		if s.Best != nil {
+			a.printPair(*s.Best)
+		} else {
+			fmt.Fprintf(a.out, "  –  record %s: nobody is proposed\n", visible(s.Record))
+		}
+		for _, p := range s.Others {
+			fmt.Fprintf(a.out, "       or %d, customer %s, %s: %s\n", p.Score, visible(p.Customer), visible(p.Theirs.Name), visible(whyOf(p)))
+		}
+	}
+	if limit > 0 && len(found) > limit {
+		fmt.Fprintf(a.out, "  … and more: %s in all (--limit 0 lists every one)\n", plural(len(found), "record"))
+	}
+	fmt.Fprintf(a.out, "%s, %d of them from %d on: payersync payers match accept --above %d\n", plural(len(found), "record"), bulk, match.BulkLevel, match.BulkLevel)
+}
+
+// printPair prints a proposed pair with both sides beside each other.
+func (a *app) printPair(p match.Pair) {
+	fmt.Fprintf(a.out, "%3d  record %s, customer %s: %s\n", p.Score, visible(p.Record), visible(p.Customer), visible(whyOf(p)))
+	a.printSides(p.Ours, p.Theirs)
+}
+
+func (a *app) printSides(ours, theirs match.Side) {
+	for _, row := range [][3]string{
+		{"name", ours.Name, theirs.Name}, {"e-mail", ours.Email, theirs.Email}, {"phone", ours.Phone, theirs.Phone},
+		{"place", join(ours.Postcode, ours.City), join(theirs.Postcode, theirs.City)}, {"number", ours.Number, theirs.Number},
+	} {
+		if row[1]+row[2] != "" {
+			fmt.Fprintf(a.out, "       %-7s %-38s | %s\n", row[0], visible(row[1]), visible(row[2]))
+		}
+	}
+}
+
+func join(texts ...string) string { return strings.TrimSpace(strings.Join(texts, " ")) }
+
+// whyOf says why a pair has its score, and why its customer cannot be had.
+func whyOf(p match.Pair) string {
+	var all []string
+	if p.Taken != "" {
+		all = append(all, p.Taken)
+	}
+	for _, r := range p.Reasons {
+		all = append(all, r.Text)
+	}
+	return strings.Join(all, "; ")
+}
+
+// writeMatches writes the list to a new file: one that is there may hold decisions.
+func (a *app) writeMatches(file string, found []match.Suggestion) (err error) {
+	rows := match.Rows(found, true)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the person at the keyboard names it
+	if errors.Is(err, os.ErrExist) {
+		return usagef("%s exists already and may hold decisions; name a new file", file)
+	}
+	if err != nil {
+		return fmt.Errorf("write the review list: %w", err)
+	}
+	if err := errors.Join(match.WriteCSV(f, rows, ','), f.Close()); err != nil {
+		return err
+	}
+	a.say("%s written to %s. Write accept or reject into the column decision, then: payersync payers match import %[2]s", plural(len(rows), "pair"), visible(file))
+	if a.json() {
+		return printJSON(a.out, map[string]any{"file": file, "pairs": len(rows)})
+	}
+	return nil
+}
+
+// customer returns one of the list.
+func (r *review) customer(id string) (match.Customer, bool) {
+	for _, c := range r.customers {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return match.Customer{}, false
+}
+
+// record returns one of those without a customer.
+func (r *review) record(id string) (match.Record, bool) {
+	for _, c := range r.records {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return match.Record{}, false
+}

@@ -1,0 +1,63 @@
+package syncer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// adoptOnWord updates a customer that carries no key, of which a person has said whose it
+// is, and links it once a read shows it with the key. Until then nothing in the ledger says
+// that it is the payer's, so that nobody misses the key on it: a run that ends in between
+// leaves the frozen update, and the next reads the customer again.
+func (r *run) adoptOnWord(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
+	c.Payer.BillingID = c.BillingID // for the attempt: the payer is linked when it has shown
+	return r.merge(ctx, c, fetched)
+}
+
+// confirmWord reads the customer after the update that was to give it its key, and links it.
+func (r *run) confirmWord(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
+	after, ticket, err := r.fetch(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c.BillingID)
+	switch {
+	case connector.FaultOf(err) == connector.FaultNotFound:
+		return r.spend(ctx, c, connector.ReasonCustomerMissing)
+	case err != nil:
+		return errors.Join(err, r.leaveUnknown(ctx, c, ""))
+	case after.ExternalData[c.Payer.Key.Name] == c.Payer.Key.Value:
+	case c.Attempts+1 < updateTries && bytes.Equal(before.Raw, after.Raw):
+		return r.leaveUnknown(ctx, c, "The billing service took the update and does not show it yet. It is looked at again.")
+	default:
+		return r.spend(ctx, c, connector.ReasonForeignChange)
+	}
+	if _, taken, err := r.take(context.WithoutCancel(ctx), c, after, ticket); err != nil || !taken {
+		return err
+	}
+	c.Payer.Seen = true
+	return r.compare(ctx, c, before, after)
+}
+
+// spend holds the adoption of a customer that a person has named, and that is not to be had
+// any more, until a person says something else.
+func (r *run) spend(ctx context.Context, c state.Change, why connector.Reason) error {
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		_, err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkHeld)
+		return errors.Join(err, tx.SpendWord(c.Payer.Connection, c.Payer.SourceID, c.BillingID, why),
+			tx.CloseWith(r.id, c, connector.ChangeHeld, why, wordSpent(c.BillingID, why)))
+	})
+}
+
+// wordSpent tells what became of the customer that a person has named.
+func wordSpent(billingID string, why connector.Reason) string {
+	what := "carries another key, or is linked to another record, by now"
+	switch why {
+	case connector.ReasonCustomerMissing:
+		what = "does not exist any more"
+	case connector.ReasonForeignChange:
+		what = "did not come to show the key that was written on it"
+	}
+	return fmt.Sprintf("The customer %s, which was accepted for this record, %s. Nothing is sent for the record before you decide again: payersync payers match.", billingID, what)
+}

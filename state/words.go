@@ -1,0 +1,170 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// Word is what a person has said of a record and a customer.
+type Word string
+
+// The words.
+const (
+	WordAccept Word = "accept" // they are the same; gone once they are linked
+	WordReject Word = "reject" // they are not
+	WordSpent  Word = "spent"  // they were said to be the same, and the customer was not to be had any more
+)
+
+// Said is a word with the pair that it is about.
+type Said struct {
+	SourceID  string
+	BillingID string
+	Word      Word
+}
+
+// Why a word is not taken.
+var (
+	// ErrAccepted means that the customer is accepted for another record, or the record for
+	// a customer.
+	ErrAccepted = errors.New("the customer is accepted for another record")
+	// ErrUnderWay means that a request which carries an earlier word out may still arrive.
+	ErrUnderWay = errors.New("a request for this record may still arrive; say it again in a quarter of an hour")
+)
+
+// SaveWord notes what a person has said of a record and a customer, in the place of what
+// was said of the two before; a word that they are the same takes the place of one about
+// another customer too. It reports false when it was said before. The next plan looks at
+// the record again. It fails with ErrNoRecord, ErrLinkedAlready, ErrCustomerTaken,
+// ErrAccepted or ErrUnderWay.
+func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news bool, err error) {
+	var known, taken, accepted, underWay bool
+	var before, linked sql.NullString
+	if err := tx.row([]any{&known, &before, &linked, &taken, &accepted, &underWay}, `SELECT
+		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND source_id = ?2),
+		(SELECT word FROM words WHERE connection = ?1 AND source_id = ?2 AND billing_id = ?3),
+		(SELECT billing_id FROM payers WHERE connection = ?1 AND source_id = ?2),
+		EXISTS (SELECT 1 FROM payers WHERE billing_id = ?3),
+		EXISTS (SELECT 1 FROM words WHERE billing_id = ?3 AND word = 'accept' AND (connection <> ?1 OR source_id <> ?2)),
+		EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND state <> 'pending' AND `+openStates+`)
+		  OR EXISTS (SELECT 1 FROM attempts WHERE connection = ?1 AND source_id = ?2 AND action = 'adopt' AND ended = '' AND over = 0)`,
+		connection, sourceID, billingID); err != nil {
+		return false, fmt.Errorf("look what was said of record %s: %w", sourceID, err)
+	}
+	switch {
+	case !known:
+		return false, ErrNoRecord
+	case Word(before.String) == word:
+		return false, nil
+	case underWay:
+		return false, ErrUnderWay
+	case word == WordAccept && linked.Valid, linked.String == billingID:
+		return false, ErrLinkedAlready
+	case word == WordAccept && taken:
+		return false, ErrCustomerTaken
+	case word == WordAccept && accepted:
+		return false, ErrAccepted
+	}
+	if word == WordAccept {
+		if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", connection, sourceID); err != nil {
+			return false, err
+		}
+	}
+	if err := tx.exec(`INSERT INTO words (connection, source_id, billing_id, word, ticket, said_at) VALUES (?, ?, ?, ?, (SELECT max(ticket, 1) FROM ledger), ?)
+		ON CONFLICT (connection, source_id, billing_id) DO UPDATE SET word = excluded.word, reason = '', ticket = excluded.ticket, said_at = excluded.said_at`,
+		connection, sourceID, billingID, word, stamp(tx.now)); err != nil {
+		return false, err
+	}
+	_, err = tx.ReplanRecord(connection, sourceID)
+	return true, err
+}
+
+// notAccepted fails with ErrAccepted when a person has said that the payer's record is a
+// customer, be it to be had or not.
+func (tx *Tx) notAccepted(p Payer) error {
+	var said bool
+	err := tx.row([]any{&said}, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject')", p.Connection, p.SourceID)
+	if err == nil && said {
+		return ErrAccepted
+	}
+	return err
+}
+
+// SpendWord notes that the customer which a person has accepted for a record is not to be
+// had any more, and why. The record is held until a person says something else of it.
+func (tx *Tx) SpendWord(connection, sourceID, billingID string, why connector.Reason) error {
+	return tx.exec("UPDATE words SET word = 'spent', reason = ? WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'accept'",
+		why, connection, sourceID, billingID)
+}
+
+// Words returns what was said of the records of a connection.
+func (l *Ledger) Words(ctx context.Context, connection string) ([]Said, error) {
+	return list(ctx, l, "SELECT source_id, billing_id, word FROM words WHERE connection = ? ORDER BY source_id, billing_id", []any{connection},
+		func(s *Said) []any { return []any{&s.SourceID, &s.BillingID, &s.Word} })
+}
+
+// Accepted is the customer that a person has said a record is. The zero value is none.
+type Accepted struct {
+	BillingID string
+	At        int64            // ticket at which it was said
+	Spent     connector.Reason // why it was not to be had any more; "" while it was
+	Gone      bool             // the newest read said that it does not exist
+	Carries   bool             // it carries another value under the key's name
+	LinkedTo  string           // record that it is linked to; "" for none
+}
+
+// Why says why the customer cannot be had; "" while it can.
+func (a Accepted) Why() connector.Reason {
+	switch {
+	case a.Spent != "":
+		return a.Spent
+	case a.Gone:
+		return connector.ReasonCustomerMissing
+	case a.Carries, a.LinkedTo != "":
+		return connector.ReasonOtherKey
+	}
+	return ""
+}
+
+// Accepted returns whom a person has said a record to be, and how that customer stands.
+func (l *Ledger) Accepted(ctx context.Context, connection, sourceID string, key connector.Key) (Accepted, error) {
+	var a Accepted
+	var linked, pairs sql.NullString
+	err := l.queryRow(ctx, `SELECT w.billing_id, w.ticket, w.reason, coalesce(c.digest = '', 0), c.key_values, (SELECT p.source_id FROM payers p WHERE p.billing_id = w.billing_id)
+		FROM words w LEFT JOIN remote_customers c ON c.billing_id = w.billing_id
+		WHERE w.connection = ? AND w.source_id = ? AND w.word <> 'reject'`, connection, sourceID).
+		Scan(&a.BillingID, &a.At, &a.Spent, &a.Gone, &pairs, &linked)
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, nil
+	}
+	if err != nil {
+		return a, fmt.Errorf("read whom record %s was said to be: %w", sourceID, err)
+	}
+	a.LinkedTo = linked.String
+	if pairs.Valid {
+		var carried map[string]string
+		if err := json.Unmarshal([]byte(pairs.String), &carried); err != nil {
+			return a, fmt.Errorf("read what customer %s carries: %w", a.BillingID, err)
+		}
+		value, has := carried[key.Name]
+		a.Carries = has && value != key.Value
+	}
+	return a, nil
+}
+
+// Carriers returns the customers of the index that carry a value under a key's name, with
+// that value.
+func (l *Ledger) Carriers(ctx context.Context, keyName string) (map[string]string, error) {
+	type carrier struct{ id, value string }
+	found, err := list(ctx, l, "SELECT billing_id, substr(value, length(?1) + 1) FROM remote_traits WHERE kind = 'key' AND substr(value, 1, length(?1)) = ?1",
+		[]any{keyName + "="}, func(c *carrier) []any { return []any{&c.id, &c.value} })
+	out := make(map[string]string, len(found))
+	for _, c := range found {
+		out[c.id] = c.value
+	}
+	return out, err
+}

@@ -1,0 +1,101 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"payersync/connector"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// word says a word and returns whether it was news, and why it was not taken.
+func (d *desk) word(sourceID, billingID string, word Word) (news bool, err error) {
+	d.t.Helper()
+	err = d.Do(context.Background(), func(tx *Tx) (err error) {
+		news, err = tx.SaveWord(acme, sourceID, billingID, word)
+		return err
+	})
+	return news, err
+}
+
+func (d *desk) said() []Said {
+	d.t.Helper()
+	said, err := d.Words(d.t.Context(), acme)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return said
+}
+
+// covers F76
+func TestAWordTakesThePlaceOfAnotherAndContradictsNone(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("c0", "b0")
+	d.save(d.run(acme), acme, record("c1", "x"), record("c2", "y"))
+	for _, s := range []struct {
+		source, customer string
+		word             Word
+		news             bool
+		err              error
+	}{
+		{"c1", "b1", WordAccept, true, nil},
+		{"c1", "b1", WordAccept, false, nil},
+		{"c2", "b1", WordAccept, false, ErrAccepted},
+		{"c2", "b1", WordReject, true, nil},
+		{"c1", "b2", WordReject, true, nil},
+		{"c1", "b3", WordAccept, true, nil}, // instead of b1
+		{"c2", "b1", WordAccept, true, nil}, // instead of a rejection
+		{"c1", "b0", WordAccept, false, ErrCustomerTaken},
+		{"c0", "b3", WordAccept, false, ErrLinkedAlready},
+		{"c0", "b0", WordReject, false, ErrLinkedAlready},
+		{"nobody", "b9", WordReject, false, ErrNoRecord},
+	} {
+		if news, err := d.word(s.source, s.customer, s.word); news != s.news || !errors.Is(err, s.err) {
+			t.Errorf("%s %s and %s: news %t, %v; want %t, %v", s.word, s.source, s.customer, news, err, s.news, s.err)
+		}
+	}
+	want := []Said{{"c1", "b2", WordReject}, {"c1", "b3", WordAccept}, {"c2", "b1", WordAccept}}
+	if diff := cmp.Diff(want, d.said()); diff != "" {
+		t.Errorf("what is said (-want +got):\n%s", diff)
+	}
+}
+
+// covers F76
+func TestASpentWordStandsUntilAPersonSaysAnother(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.save(d.run(acme), acme, record("c1", "x"))
+	if _, err := d.word("c1", "b1", WordAccept); err != nil {
+		t.Fatal(err)
+	}
+	d.saveRemote(connector.RemoteCustomer{ID: "b1", ExternalData: map[string]string{"acct": "7"}}, 1, 0)
+	accepted := func(keyName string) Accepted {
+		a, err := d.Accepted(t.Context(), acme, "c1", connector.Key{Name: keyName, Value: "c1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	if a := accepted("other"); a.Why() != "" || a.BillingID != "b1" {
+		t.Errorf("a customer with a key of another name is %+v", a)
+	}
+	if a := accepted("acct"); a.Why() != connector.ReasonOtherKey {
+		t.Errorf("a customer with another key is not to be had for %q", a.Why())
+	}
+	if a, err := d.Accepted(t.Context(), acme, "c1", connector.Key{Name: "acct", Value: "7"}); err != nil || a.Why() != "" || a.At == 0 {
+		t.Errorf("a customer with the record's own key is %+v, %v", a, err)
+	}
+	if by, err := d.Carriers(t.Context(), "acct"); err != nil || by["b1"] != "7" || len(by) != 1 {
+		t.Errorf("the key is carried by %v, %v", by, err)
+	}
+	d.do(func(tx *Tx) error { return tx.SpendWord(acme, "c1", "b1", connector.ReasonOtherKey) })
+	if a := accepted("other"); a.Why() != connector.ReasonOtherKey {
+		t.Errorf("a spent word is not to be had for %q", a.Why())
+	}
+	if news, err := d.word("c1", "b1", WordAccept); !news || err != nil || accepted("other").Why() != "" {
+		t.Errorf("it cannot be said again: %t, %v", news, err)
+	}
+}
