@@ -113,6 +113,7 @@ func loadFor(t *testing.T, name string, info connector.SourceInfo) *mapping.Mapp
 	if err != nil {
 		t.Fatal(err)
 	}
+	info.Organisation = "harbour-books" // as the configuration names it
 	m, err := mapping.Load(name, text, info)
 	if err != nil {
 		t.Fatalf("load:\n%v", err)

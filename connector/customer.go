@@ -19,13 +19,103 @@ const MaxAddresses = 1
 
 // Key is the externalData pair that identifies a payer in the billing service.
 // Its bytes are the identity: values that differ in case or spaces are two keys.
+//
+// Where numbers are unique within one organisation only, Scope names the organisation. It is
+// written in a pair of its own beside the key, and is part of the identity: equal numbers of
+// two organisations are two keys.
 type Key struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
+	Scope string `json:"scope,omitempty"`
 }
 
-// String returns the key as name=value.
-func (k Key) String() string { return k.Name + "=" + k.Value }
+// scopeSuffix ends the name of the pair that names a key's organisation.
+const scopeSuffix = "Scope"
+
+// ScopeName returns the name of the externalData pair that holds the scope of a key called
+// name.
+func ScopeName(name string) string { return name + scopeSuffix }
+
+// KeyIn returns the key called name that externalData carries; its value is blank when there
+// is none.
+func KeyIn(externalData map[string]string, name string) Key {
+	value, has := externalData[name]
+	if !has {
+		return Key{Name: name}
+	}
+	return Key{Name: name, Value: value, Scope: externalData[ScopeName(name)]}
+}
+
+// KeysIn returns every pair of externalData as a key, with its scope where it has one; a pair
+// that is the scope of another is none.
+func KeysIn(externalData map[string]string) []Key {
+	var out []Key
+	for name := range externalData {
+		if !IsScope(externalData, name) {
+			out = append(out, KeyIn(externalData, name))
+		}
+	}
+	return out
+}
+
+// IsScope reports whether the pair called name is the scope of another pair of externalData.
+func IsScope(externalData map[string]string, name string) bool {
+	of, is := strings.CutSuffix(name, scopeSuffix)
+	_, has := externalData[of]
+	return is && has
+}
+
+// Pairs returns the externalData pairs that carry the key.
+func (k Key) Pairs() map[string]string {
+	out := map[string]string{k.Name: k.Value}
+	if k.Scope != "" {
+		out[ScopeName(k.Name)] = k.Scope
+	}
+	return out
+}
+
+// Unscoped returns the key without its scope: what it was called before it had one.
+func (k Key) Unscoped() Key { return Key{Name: k.Name, Value: k.Value} }
+
+// Gains reports whether other is the key with the scope that it does not have yet.
+func (k Key) Gains(other Key) bool {
+	return k.Scope == "" && other.Scope != "" && other.Unscoped() == k
+}
+
+// MayBe reports whether a customer that carries a key may be this key's: it is the same, or
+// has no scope yet.
+func (k Key) MayBe(carried Key) bool { return carried == k || carried == k.Unscoped() }
+
+// scopeMark stands between a key's value and its scope in ID. No text that is sent can hold
+// it.
+const scopeMark = "\x1f"
+
+// ID returns the key as one text that no other key has: name=value, and behind U+001F its
+// scope.
+func (k Key) ID() string { return k.Name + "=" + k.ScopedValue() }
+
+// ScopedValue returns the value, and behind U+001F the scope where there is one: ParseKey
+// takes it apart.
+func (k Key) ScopedValue() string {
+	if k.Scope == "" {
+		return k.Value
+	}
+	return k.Value + scopeMark + k.Scope
+}
+
+// ParseKey returns the key with a name and a scoped value.
+func ParseKey(name, scopedValue string) Key {
+	value, scope, _ := strings.Cut(scopedValue, scopeMark)
+	return Key{Name: name, Value: value, Scope: scope}
+}
+
+// String returns the key for people: name=value, and its scope.
+func (k Key) String() string {
+	if k.Scope == "" {
+		return k.Name + "=" + k.Value
+	}
+	return fmt.Sprintf("%s=%s of %s", k.Name, k.Value, k.Scope)
+}
 
 // Customer is a customer as a mapping renders it, before any dialect of the
 // billing service is applied to its field names.

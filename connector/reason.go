@@ -49,7 +49,7 @@ var Reasons = map[Reason]Explanation{
 	ReasonMappingFailed:      {"The mapping could not be applied to this record.", "Correct the record, or the named line of the mapping."},
 	ReasonKeyBlank:           {"The record has no value for the key that identifies it.", "Fill in the key field in the accounting system."},
 	ReasonKeyShared:          {"Two records have the same key, so neither is sent.", "Give each record its own key in the accounting system."},
-	ReasonKeyChanged:         {"The key of a linked record has changed.", "Restore the old key in the accounting system, or ask for the link to be moved."},
+	ReasonKeyChanged:         {"The key of a linked record has changed.", "Restore the old key in the accounting system, or let the customer come to carry the new one: payersync payers rekey."},
 	ReasonNameMissing:        {"The customer has no name.", "Enter the name in the accounting system."},
 	ReasonEmailMalformed:     {"An e-mail address is not well formed.", "Correct the e-mail address in the accounting system."},
 	ReasonTooManyAddresses:   {"The customer has more than one address.", "Map one address only, or remove the others."},

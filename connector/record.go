@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -63,13 +64,18 @@ func (p Proof) Plus(q Proof) Proof {
 
 // SourceInfo describes a source before it is read.
 type SourceInfo struct {
-	Kind       string  // "csv", "xero", …
-	Tenant     string  // stable id of the organisation the source is bound to; "" when it has none
-	TenantName string  // its name, for people
-	Snapshot   bool    // each read is the whole truth of that moment, without ids of what is gone
-	Partial    bool    // a read of everything leaves out records that it gives when they change
-	Fields     []Field // what Record.Data may hold
+	Kind         string  // "csv", "xero", …
+	Tenant       string  // stable id of the organisation the source is bound to; "" when it has none
+	TenantName   string  // its name, for people
+	Organisation string  // what the configuration calls it; "" for Tenant
+	Snapshot     bool    // each read is the whole truth of that moment, without ids of what is gone
+	Partial      bool    // a read of everything leaves out records that it gives when they change
+	Fields       []Field // what Record.Data may hold
 }
+
+// Scope returns what tells the keys of the organisation from those of others; "" when nobody
+// has named it.
+func (i SourceInfo) Scope() string { return cmp.Or(i.Organisation, i.Tenant) }
 
 // Field declares one field of a source's records. Mappings are checked against
 // these declarations when they are loaded.

@@ -13,7 +13,7 @@ import (
 // Apply makes the customer of a record. The error is a *RecordError: the record
 // needs a person, and no other record is concerned.
 func (m *Mapping) Apply(r connector.Record) (Result, error) {
-	out, err := m.apply(r, watcher{})
+	out, err := m.apply(r, m.tenant, watcher{})
 	if err != nil {
 		return Result{}, err
 	}
@@ -26,9 +26,9 @@ type watcher struct {
 	part func(number int)         // a part was taken
 }
 
-// apply is Apply for a watcher. Beside an error it returns the result as far as
-// it came.
-func (m *Mapping) apply(r connector.Record, w watcher) (Result, error) {
+// apply is Apply for an organisation and a watcher. Beside an error it returns the result as
+// far as it came.
+func (m *Mapping) apply(r connector.Record, tenant string, w watcher) (Result, error) {
 	e := m.evaluations.Get().(*evaluation)
 	defer func() {
 		clear(e.env) // nothing of this record is left for the next
@@ -38,6 +38,7 @@ func (m *Mapping) apply(r connector.Record, w watcher) (Result, error) {
 	if err := m.fillEnvironment(e.env, r); err != nil {
 		return Result{}, err
 	}
+	e.env[varTenant] = tenant
 	e.env[varMeter] = &meter{left: maxSteps, part: w.part}
 	e.watcher = w
 	return m.render(e)
@@ -56,6 +57,15 @@ func (m *Mapping) render(e *evaluation) (Result, error) {
 	if blank(out.Key.Value) {
 		return out, &RecordError{connector.ReasonKeyBlank, m.key.line, fmt.Sprintf("The key %s is blank (mapping line %d).", m.keyName, m.key.line)}
 	}
+	if m.scope != nil {
+		if out.Key.Scope, err = e.text(m.scope); err != nil {
+			return out, err
+		}
+		if blank(out.Key.Scope) {
+			return out, &RecordError{connector.ReasonKeyBlank, m.scope.line, fmt.Sprintf("The scope of the key %s is blank (mapping line %d). "+
+				"Where the accounting system names no organisation, the configuration does: connections[].organisation.", m.keyName, m.scope.line)}
+		}
+	}
 	if out.Customer, err = m.customer(e, out.Key); err != nil {
 		return out, err
 	}
@@ -69,7 +79,7 @@ func (m *Mapping) render(e *evaluation) (Result, error) {
 // customer renders name, people, addresses and externalData. An element whose
 // every field is blank is left out, and so is a blank externalData entry.
 func (m *Mapping) customer(e *evaluation, key connector.Key) (connector.Customer, error) {
-	out := connector.Customer{ExternalData: map[string]string{key.Name: key.Value}}
+	out := connector.Customer{ExternalData: key.Pairs()}
 	var err error
 	if out.Name, err = e.text(m.name); err != nil {
 		return connector.Customer{}, err

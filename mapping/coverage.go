@@ -69,7 +69,7 @@ func (c *Coverage) enter(r RuleCoverage) int {
 
 // Add applies the mapping to a record and counts what its rules do.
 func (c *Coverage) Add(r connector.Record) {
-	got, err := c.mapping.apply(r, watcher{rule: c.ran, part: c.took})
+	got, err := c.mapping.apply(r, c.mapping.tenant, watcher{rule: c.ran, part: c.took})
 	c.report.Records++
 	switch {
 	case err != nil:

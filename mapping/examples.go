@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func (m *Mapping) checkExample(i int) []strict.Problem {
 	if err != nil {
 		return []strict.Problem{m.doc.Problem(path.Key("given"), "example %d cannot be read: %v", i+1, err)}
 	}
-	got, err := m.Apply(connector.Record{SourceID: "example", State: connector.RecordActive, Data: given})
+	got, err := m.apply(connector.Record{SourceID: "example", State: connector.RecordActive, Data: given}, cmp.Or(m.tenant, "example"), watcher{})
 	var failed *RecordError
 	if errors.As(err, &failed) {
 		return []strict.Problem{m.doc.Problem(path.Key("given"), "example %d fails: %s", i+1, failed.Detail)}

@@ -43,7 +43,7 @@ func (m *Mapping) Explain(r connector.Record) Explanation {
 	for i, rule := range rules {
 		x.Rules[i] = Rule{Path: rule.path.String(), Line: rule.line, Text: rule.text, Skipped: true}
 	}
-	x.Result, x.Err = m.apply(r, watcher{rule: func(ran *rule, value any) {
+	x.Result, x.Err = m.apply(r, m.tenant, watcher{rule: func(ran *rule, value any) {
 		last = slices.Index(rules, ran)
 		out := &x.Rules[last]
 		out.Skipped, out.Value, out.Blank = false, shown(value), value != nil && !fires(value)

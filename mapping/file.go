@@ -14,6 +14,7 @@ type mappingFile struct {
 	Source       string        `yaml:"source" jsonschema:"required" jsonschema_description:"The kind of accounting source this mapping is written for, for example csv or xero."`
 	Region       string        `yaml:"region" jsonschema:"title=the two large letters of a country,pattern=^[A-Z][A-Z]$" jsonschema_description:"The country whose phone numbers are written without a country code, for example GB."`
 	Key          keyFile       `yaml:"key" jsonschema:"required" jsonschema_description:"One pair: the name of the externalData entry that identifies a payer, and the expression of its value."`
+	Scope        *formula      `yaml:"scope" jsonschema_description:"The organisation whose records these are, where keys are unique within one only; it is written beside the key. Usually tenant."`
 	Include      *formula      `yaml:"include" jsonschema_description:"True for records that are payers. Without it every record is one."`
 	Customer     customerFile  `yaml:"customer" jsonschema:"required" jsonschema_description:"What a customer looks like in the billing service."`
 	ExternalData pairsFile     `yaml:"externalData" jsonschema_description:"Further externalData entries; blank ones are left out."`

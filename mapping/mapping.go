@@ -49,6 +49,7 @@ type Mapping struct {
 	include   *rule // nil: every record is included
 	keyName   string
 	key       *rule
+	scope     *rule // nil: the key names no organisation
 	name      *rule
 	people    group
 	addresses group
@@ -88,7 +89,7 @@ func Load(name string, data []byte, src connector.SourceInfo) (*Mapping, error) 
 	if doc == nil {
 		return nil, invalid
 	}
-	m := &Mapping{data: slices.Clone(data), doc: doc, file: file, tenant: src.Tenant}
+	m := &Mapping{data: slices.Clone(data), doc: doc, file: file, tenant: src.Scope()}
 	m.evaluations.New = func() any { return &evaluation{machine: vm.VM{MemoryBudget: maxSteps}, env: map[string]any{}} }
 	c := newCompiling(doc, file.Region, src.Fields)
 	if file.Source != src.Kind {
@@ -138,6 +139,9 @@ func (m *Mapping) compile(c *compiling) {
 		m.keyName = name
 		m.key = c.compile(strict.Path{"key", name}, string(value), wantText, false)
 	}
+	if f.Scope != nil {
+		m.scope = c.compile(strict.Path{"scope"}, string(*f.Scope), wantText, false)
+	}
 	if f.Include != nil {
 		m.include = c.compile(strict.Path{"include"}, string(*f.Include), wantFlag, false)
 	}
@@ -148,6 +152,9 @@ func (m *Mapping) compile(c *compiling) {
 		path := strict.Path{"externalData", name}
 		if _, twice := f.Key[name]; twice {
 			c.report(m.doc.KeyProblem(path, "%q is the key already; remove it here", name))
+		}
+		if m.scope != nil && name == connector.ScopeName(m.keyName) {
+			c.report(m.doc.KeyProblem(path, "%q is where the scope of the key is written; remove it here", name))
 		}
 		m.external = append(m.external, pair{name, c.compile(path, string(f.ExternalData[name]), wantText, false)})
 	}
@@ -178,7 +185,7 @@ func compileGroup[T any](c *compiling, path strict.Path, from elements[T], field
 
 // rules returns every rule in the order in which they run.
 func (m *Mapping) rules() []*rule {
-	out := []*rule{m.include, m.key, m.name}
+	out := []*rule{m.include, m.key, m.scope, m.name}
 	for _, g := range []group{m.people, m.addresses} {
 		out = append(out, g.whole)
 		for _, block := range g.blocks {

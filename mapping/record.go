@@ -45,7 +45,6 @@ func (m *Mapping) fillEnvironment(env map[string]any, r connector.Record) error 
 	if err != nil || !isObject {
 		return &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: "The record is not one JSON object."}
 	}
-	env[varTenant] = m.tenant
 	for _, in := range m.inputs {
 		v, err := in.convert(values[in.field.Name])
 		if err != nil {

@@ -52,7 +52,7 @@ func (tx *Tx) begin(change sql.NullInt64, action connector.Action, p Payer) (Att
 	}
 	err = tx.row([]any{&a.ID}, `INSERT INTO attempts (change_id, action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING attempt_id`,
-		change, action, p.Connection, p.SourceID, p.Key.Name, p.Key.Value, p.BillingID, a.Ticket, stamp(tx.now))
+		change, action, p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue(), p.BillingID, a.Ticket, stamp(tx.now))
 	if err != nil {
 		return a, fmt.Errorf("note a request for payer %s: %w", p.SourceID, err)
 	}
@@ -125,7 +125,7 @@ func (l *Ledger) CreatesUnderWay(ctx context.Context, key connector.Key) ([]Crea
 	}
 	rows, err := list(ctx, l, `SELECT connection, source_id, ticket, over, sent_at FROM attempts
 		WHERE attempt_id IN (SELECT max(attempt_id) FROM attempts WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' GROUP BY connection, source_id)
-		ORDER BY attempt_id DESC`, []any{key.Name, key.Value}, func(r *row) []any { return []any{&r.Connection, &r.SourceID, &r.Ticket, &r.Over, &r.at} })
+		ORDER BY attempt_id DESC`, []any{key.Name, key.ScopedValue()}, func(r *row) []any { return []any{&r.Connection, &r.SourceID, &r.Ticket, &r.Over, &r.at} })
 	if err != nil {
 		return nil, fmt.Errorf("look for creates under way: %w", err)
 	}
@@ -150,7 +150,7 @@ func (tx *Tx) keyUnderWay(c Change, since int64) error {
 	var under bool
 	err := tx.row([]any{&under}, `SELECT EXISTS (SELECT 1 FROM attempts
 		WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' AND (over = 0 OR over >= ?) AND change_id <> ?)`,
-		c.Payer.Key.Name, c.Payer.Key.Value, since, c.ID)
+		c.Payer.Key.Name, c.Payer.Key.ScopedValue(), since, c.ID)
 	if err == nil && under {
 		return ErrKeyUnderWay
 	}

@@ -38,9 +38,9 @@ type Change struct {
 	Payer     Payer
 }
 
-// OnWord reports whether the change adopts a customer that no read has shown with the key:
-// a person has said whose it is.
-func (c Change) OnWord() bool { return c.Action == connector.ActionAdopt && !c.Payer.Seen }
+// OnBare reports whether the change adopts a customer that no read has shown with the whole
+// key: a person has said whose it is, or the scope is missing.
+func (c Change) OnBare() bool { return c.Action == connector.ActionAdopt && !c.Payer.Seen }
 
 const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, c.approved, c.left_out, ` + payerColumns
 
@@ -202,19 +202,20 @@ func notPending(n int64, id int64) error {
 
 // keyIsFree fails when another payer is being created with the key of p, or was linked
 // under it to a customer that is not known to be gone, whether or not that carries the
-// key now, and when any customer carries it.
+// key now, and when any customer but its own carries it.
 func (tx *Tx) keyIsFree(p Payer) error {
 	var taken bool
 	if err := tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ? AND p.key_value = ?
 		AND (p.billing_id IS NOT NULL AND NOT `+isMissing+` OR `+isSent+`) AND (p.connection <> ? OR p.source_id <> ?))`,
-		p.Key.Name, p.Key.Value, p.Connection, p.SourceID); err != nil {
+		p.Key.Name, p.Key.ScopedValue(), p.Connection, p.SourceID); err != nil {
 		return fmt.Errorf("look the key up: %w", err)
 	}
 	if taken {
 		return ErrKeyTaken
 	}
-	found, err := tx.KeyCount(p.Key)
-	if err == nil && found > 0 {
+	var found bool
+	err := tx.row([]any{&found}, "SELECT EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ? AND billing_id <> ?)", p.Key.ID(), p.BillingID)
+	if err == nil && found {
 		return ErrKeyFound
 	}
 	return err
@@ -225,15 +226,15 @@ func (tx *Tx) keyIsFree(p Payer) error {
 func (tx *Tx) KeyTaken(p Payer) (taken bool, err error) {
 	err = tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ? AND p.key_value = ?
 		AND (`+isSent+` OR `+isUnconfirmed+` OR `+inOrder+`) AND (p.connection <> ? OR p.source_id <> ?))`,
-		p.Key.Name, p.Key.Value, p.Connection, p.SourceID)
+		p.Key.Name, p.Key.ScopedValue(), p.Connection, p.SourceID)
 	return taken, err
 }
 
 // FreezeUpdate commits the exact bytes of an update, the customer as it was fetched
 // before, and that they are about to leave. An update may be frozen anew after another
 // read; the bytes of a create never change. It fails with ErrKeyDoubled when the key has
-// turned up twice; of an adoption on a person's word, which links its payer when the update
-// is confirmed, as FreezeCreate does when it has turned up at all.
+// turned up twice; where the update writes the payer's key on its customer, as FreezeCreate
+// does when that has turned up at all.
 func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
@@ -246,8 +247,9 @@ func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt,
 	if holders > 1 {
 		return Attempt{}, ErrKeyDoubled
 	}
-	if c.OnWord() {
-		if err := tx.keyIsFree(c.Payer); err != nil {
+	become := c.Payer
+	if become.Key = c.Payer.comesTo(c.Wanted); c.OnBare() || become.Key != c.Payer.Key {
+		if err := tx.keyIsFree(become); err != nil {
 			return Attempt{}, err
 		}
 	}

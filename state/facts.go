@@ -88,7 +88,7 @@ func (r *factRow) dest() []any {
 // facts returns what is known of a payer's link, its customer and its last change.
 func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 	f := protocol.Facts{
-		Key:   p.Key.String(),
+		Key:   p.Key.ID(),
 		Doubt: protocol.Doubt{Since: r.doubt, Over: r.doubtOver},
 		Words: protocol.Words{Retry: r.retried},
 	}
@@ -171,8 +171,20 @@ func (l *Ledger) updatesUnderWay(ctx context.Context, billingID string) ([]proto
 // UpdatesUnderWay returns what updates of a customer that may have taken effect, though
 // nobody knows when, wanted of it: the newest first.
 func (tx *Tx) UpdatesUnderWay(billingID string) ([]connector.Customer, error) {
+	return tx.updates(billingID, "AND a.ended = ''")
+}
+
+// Wrote reports whether the newest update of a customer that has left, whatever became of it,
+// was to write the key there.
+func (tx *Tx) Wrote(billingID string, key connector.Key) (bool, error) {
+	sent, err := tx.updates(billingID, "")
+	return len(sent) > 0 && connector.KeyIn(sent[0].ExternalData, key.Name) == key, err
+}
+
+// updates returns what updates of a customer that have left wanted of it, the newest first.
+func (tx *Tx) updates(billingID, which string) ([]connector.Customer, error) {
 	stmt, err := tx.l.prepared(`SELECT DISTINCT c.change_id, c.wanted FROM attempts a JOIN changes c ON c.change_id = a.change_id
-		WHERE a.billing_id = ? AND a.ended = '' AND a.action <> 'create' AND c.lane = 'customer' ORDER BY c.change_id DESC`)
+		WHERE a.billing_id = ? AND a.action <> 'create' AND c.lane = 'customer' ` + which + ` ORDER BY c.change_id DESC`)
 	if err != nil {
 		return nil, err
 	}

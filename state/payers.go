@@ -24,27 +24,45 @@ type Payer struct {
 	Applied     *connector.Customer // what the customer last held of us, for all that is known; nil for nothing
 	Shows       string              // hash of what of ours the newest read showed; "" for anything else
 	MandateID   string              // the current mandate; "" when there is none
+	Moves       connector.Key       // the key that a person has said its customer comes to carry; zero for none
 }
 
-const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.shows, p.seen_at, p.mandate_id"
+// MovesTo reports whether the payer's customer is to come to carry the key of its record: one
+// that only gains its scope, or that a person has named.
+func (p Payer) MovesTo(key connector.Key) bool {
+	return p.BillingID != "" && (p.Key.Gains(key) || key.Value != "" && p.Moves == key && p.Key != key)
+}
+
+// comesTo returns the key that the payer's customer carries when it holds what is wanted.
+func (p Payer) comesTo(wanted connector.Customer) connector.Key {
+	for _, name := range []string{p.Key.Name, p.Moves.Name} {
+		if key := connector.KeyIn(wanted.ExternalData, name); p.MovesTo(key) {
+			return key
+		}
+	}
+	return p.Key
+}
+
+const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.shows, p.seen_at, p.mandate_id, p.moves_name, p.moves_value"
 
 // payerRow is a payer as scanned, absent when the row came from an outer join.
 type payerRow struct {
-	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, shows, mandateID sql.NullString
-	seen                                                                                         sql.NullInt64
-	applied                                                                                      []byte
+	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, shows, mandateID, movesName, movesValue sql.NullString
+	seen                                                                                                                sql.NullInt64
+	applied                                                                                                             []byte
 }
 
 func (r *payerRow) dest() []any {
-	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.shows, &r.seen, &r.mandateID}
+	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.shows, &r.seen, &r.mandateID, &r.movesName, &r.movesValue}
 }
 
 func (l *Ledger) payer(r payerRow) (Payer, error) {
 	p := Payer{
 		Connection: r.connection.String, SourceID: r.sourceID.String,
-		Key:       connector.Key{Name: r.keyName.String, Value: r.keyValue.String},
+		Key:       connector.ParseKey(r.keyName.String, r.keyValue.String),
 		BillingID: r.billingID.String, LinkState: connector.LinkState(r.linkState.String),
 		AppliedHash: r.appliedHash.String, Shows: r.shows.String, Seen: r.seen.Int64 > 0, MandateID: r.mandateID.String,
+		Moves: connector.ParseKey(r.movesName.String, r.movesValue.String),
 	}
 	plain, err := l.seal.open(r.applied, place("payers", "applied", p.Connection, p.SourceID))
 	if err != nil {
@@ -80,7 +98,7 @@ func (l *Ledger) Payer(ctx context.Context, connection, sourceID string) (Payer,
 // id or mandate id, whichever matches exactly.
 func (l *Ledger) FindPayers(ctx context.Context, id string) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
-		WHERE p.source_id = ?1 OR p.key_value = ?1 OR p.billing_id = ?1
+		WHERE p.source_id = ?1 OR `+withValue+` OR p.billing_id = ?1
 		   OR p.billing_id IN (SELECT billing_id FROM mandates WHERE mandate_id = ?1)
 		ORDER BY p.connection, p.source_id`, id)
 }
@@ -166,12 +184,24 @@ func (tx *Tx) PayerByBillingID(billingID string) (Payer, error) {
 	return tx.l.payer(r)
 }
 
+// withValue is the condition that the key of payer p has the value ?1, whatever its scope;
+// key_value holds both (connector.Key.ScopedValue).
+const withValue = "(p.key_value = ?1 OR p.key_value > ?1 || char(31) AND p.key_value < ?1 || char(32))"
+
+// Move makes the payer's key another one, which the newest update of ours has written on its
+// customer and a read has shown there.
+func (tx *Tx) Move(p Payer, to connector.Key) error {
+	return tx.exec(`UPDATE payers SET key_name = ?, key_value = ?, moves_name = '', moves_value = '', updated_at = ?
+		WHERE connection = ? AND source_id = ? AND key_name = ? AND key_value = ?`,
+		to.Name, to.ScopedValue(), stamp(tx.now), p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue())
+}
+
 // savePayer makes or renews the payer of an included record. The key of a payer
 // that has a customer never changes here.
 func (tx *Tx) savePayer(connection, sourceID string, key connector.Key) error {
 	return tx.exec(`INSERT INTO payers AS p (connection, source_id, key_name, key_value, updated_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (connection, source_id) DO UPDATE SET key_name = excluded.key_name, key_value = excluded.key_value
-		WHERE p.billing_id IS NULL AND NOT `+isSent, connection, sourceID, key.Name, key.Value, stamp(tx.now))
+		WHERE p.billing_id IS NULL AND NOT `+isSent, connection, sourceID, key.Name, key.ScopedValue(), stamp(tx.now))
 }
 
 // SetLinkState says how a payer relates to its customer, and reports whether that is

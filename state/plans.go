@@ -86,21 +86,31 @@ func (c *NewChange) hash(connection, sourceID string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// blanks counts the fields that the change would empty, identity whether it
-// alters a name or an e-mail address of a customer that exists.
-func (c *NewChange) weigh() (blanks int, identity bool) {
+// weigh counts the fields that the change would empty, and whether it alters a name or an
+// e-mail address of a customer that exists, or writes an organisation beside the key that it
+// carries already.
+func (c *NewChange) weigh() (w Weight) {
 	if c.Action == connector.ActionCreate {
-		return 0, false
+		return w
 	}
+	bare := false
 	for _, d := range c.Diff {
 		if d.From != "" && d.To == "" {
-			blanks++
+			w.Blanks++
 		}
 		if d.From != "" && (d.Path == "name" || strings.HasSuffix(d.Path, ".email")) {
-			identity = true
+			w.Identity = 1
+		}
+		name, isPair := strings.CutPrefix(d.Path, "externalData.")
+		bare = bare || isPair && connector.KeyIn(c.Wanted.ExternalData, name).Scope != ""
+		if isPair && d.From == "" && connector.IsScope(c.Wanted.ExternalData, name) {
+			w.Scopes = 1
 		}
 	}
-	return blanks, identity
+	if bare { // the key itself is written too
+		w.Scopes = 0
+	}
+	return w
 }
 
 // SaveDecision stores what a plan decided about a record: the verdict, the
@@ -217,7 +227,7 @@ func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, want *
 }
 
 func (tx *Tx) insertChange(run int64, connection, sourceID, lane, hash string, c *NewChange) error {
-	blanks, identity := c.weigh()
+	w := c.weigh()
 	var id int64 // known before the row is there, because the sealed values are bound to it
 	if err := tx.row([]any{&id}, "SELECT coalesce(max(change_id), 0) + 1 FROM changes"); err != nil {
 		return err
@@ -234,10 +244,10 @@ func (tx *Tx) insertChange(run int64, connection, sourceID, lane, hash string, c
 		wantedHash = c.Wanted.Hash()
 	}
 	return tx.exec(`INSERT INTO changes
-		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, billing_id, state, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)`,
+		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, billing_id, state, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)`,
 		id, run, connection, sourceID, lane, c.Action, hash, tx.l.seal.box(wanted, changePlace("wanted", id)), wantedHash,
-		tx.l.seal.box(diff, changePlace("diff", id)), blanks, identity, c.BillingID, stamp(tx.now))
+		tx.l.seal.box(diff, changePlace("diff", id)), w.Blanks, w.Identity, w.Scopes, c.BillingID, stamp(tx.now))
 }
 
 func changePlace(column string, id int64) []byte {
@@ -254,7 +264,7 @@ const rivals = `o.key_name = p.key_name AND o.key_value = p.key_value AND (o.con
 func (l *Ledger) KeyRival(ctx context.Context, key connector.Key, connection, sourceID string) (string, error) {
 	found, err := l.ids(ctx, `SELECT o.source_id FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id
 		WHERE o.key_name = ? AND o.key_value = ? AND (o.connection <> ? OR o.source_id <> ?) AND (s.decision = 'included' OR s.decision = 'held')
-		ORDER BY o.source_id LIMIT 1`, key.Name, key.Value, connection, sourceID)
+		ORDER BY o.source_id LIMIT 1`, key.Name, key.ScopedValue(), connection, sourceID)
 	return strings.Join(found, ""), err
 }
 
@@ -318,6 +328,7 @@ type Weight struct {
 	Blanks   int // fields that would be emptied
 	Identity int // customers whose name or e-mail address would change
 	LeftOut  int // changes that wait for a word of their own, and count as nothing else
+	Scopes   int // customers that carry a key without its organisation, which would be written beside it
 }
 
 // Empty reports whether the plan has nothing to do.
@@ -388,7 +399,7 @@ const isOpen = "approved = 0 AND left_out = 0"
 func (tx *Tx) weighPlan(p *Plan) error {
 	// A link for a payer that this very plan creates belongs to the create, and so
 	// does the first update of a customer that a create without an answer made.
-	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks, &p.Open.Identity, &p.Open.LeftOut}, `
+	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks, &p.Open.Identity, &p.Open.Scopes, &p.Open.LeftOut}, `
 		SELECT count(*) FILTER (WHERE action = 'create'), count(*) FILTER (WHERE action = 'adopt'),
 		       count(*) FILTER (WHERE action = 'update'), count(*) FILTER (WHERE action = 'link'),
 		       count(*) FILTER (WHERE `+isOpen+` AND action = 'create'),
@@ -397,7 +408,7 @@ func (tx *Tx) weighPlan(p *Plan) error {
 		         AND (action = 'link' AND p.billing_id IS NOT NULL OR action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
 		           SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))),
 		       coalesce(sum(CASE WHEN `+isOpen+` THEN blanks ELSE 0 END), 0),
-		       count(*) FILTER (WHERE `+isOpen+` AND identity = 1),
+		       count(*) FILTER (WHERE `+isOpen+` AND identity = 1), count(*) FILTER (WHERE `+isOpen+` AND scopes = 1),
 		       count(*) FILTER (WHERE approved = 0 AND left_out = 1)
 		FROM changes c WHERE connection = ? AND state = 'pending'`, p.Connection); err != nil {
 		return err

@@ -204,9 +204,10 @@ func (tx *Tx) LookNext(p Payer) error {
 // LookNextAt makes the next plan look at the records without a customer whose key is one
 // of these pairs: a customer that carries it has been seen.
 func (tx *Tx) LookNextAt(pairs map[string]string) error {
-	for name, value := range pairs {
+	for _, key := range connector.KeysIn(pairs) {
 		if err := tx.exec(`UPDATE source_records SET rests = 1 WHERE rests = 0 AND decision <> 'excluded' AND (connection, source_id) IN (
-			SELECT p.connection, p.source_id FROM payers p WHERE p.key_name = ? AND p.key_value = ? AND p.billing_id IS NULL)`, name, value); err != nil {
+			SELECT p.connection, p.source_id FROM payers p WHERE p.key_name = ?1 AND p.billing_id IS NULL
+			AND (p.key_value = ?2 OR p.key_value > ?2 || char(31) AND p.key_value < ?2 || char(32)))`, key.Name, key.ScopedValue()); err != nil {
 			return err
 		}
 	}

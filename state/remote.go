@@ -140,8 +140,8 @@ type trait struct{ kind, value string }
 
 // indexed returns what the index holds of a customer, and a digest of it.
 func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []trait, digest string, err error) {
-	for name, value := range c.ExternalData {
-		traits = append(traits, trait{"key", connector.Key{Name: name, Value: value}.String()})
+	for _, key := range connector.KeysIn(c.ExternalData) {
+		traits = append(traits, trait{"key", key.ID()})
 	}
 	if c.Name != "" {
 		traits = append(traits, trait{"name", l.seal.likeness(c.Name)})
@@ -198,7 +198,7 @@ func (tx *Tx) TouchRemote(billingID string, ticket int64) (bool, error) {
 
 // KeyCount returns how many customers of the index carry the key.
 func (tx *Tx) KeyCount(key connector.Key) (n int, err error) {
-	err = tx.row([]any{&n}, "SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?", key.String())
+	err = tx.row([]any{&n}, "SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?", key.ID())
 	return n, err
 }
 
@@ -271,7 +271,20 @@ func (tx *Tx) Listed(billingID string, pass int64) error {
 // KeyHolders returns the ids of the customers that carry the key, exact to the
 // byte, oldest id first.
 func (l *Ledger) KeyHolders(ctx context.Context, key connector.Key) ([]string, error) {
-	return l.ids(ctx, "SELECT billing_id FROM remote_traits WHERE kind = 'key' AND value = ? ORDER BY billing_id", key.String())
+	return l.ids(ctx, "SELECT billing_id FROM remote_traits WHERE kind = 'key' AND value = ? ORDER BY billing_id", key.ID())
+}
+
+// UnscopedHolders returns the ids of the customers that carry the key without its scope, are
+// linked to nobody, and of which nobody has said that they are not the record's: they may be
+// the payer's from before the key had a scope. A key without one has none.
+func (l *Ledger) UnscopedHolders(ctx context.Context, key connector.Key, connection, sourceID string) ([]string, error) {
+	if key.Scope == "" {
+		return nil, nil
+	}
+	return l.ids(ctx, `SELECT t.billing_id FROM remote_traits t WHERE t.kind = 'key' AND t.value = ?1
+		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
+		AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?2 AND w.source_id = ?3 AND w.billing_id = t.billing_id AND w.word = 'reject')
+		ORDER BY t.billing_id`, key.Unscoped().ID(), connection, sourceID)
 }
 
 // LinkedTo returns the connection and the source id of the payer that a customer is linked
@@ -289,7 +302,7 @@ func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (connection, so
 // none.
 func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection, sourceID string) (string, error) {
 	found, err := l.ids(ctx, `SELECT p.source_id FROM payers p WHERE p.key_name = ? AND p.key_value = ? AND p.billing_id IS NOT NULL AND NOT `+isMissing+`
-		AND (p.connection <> ? OR p.source_id <> ?) ORDER BY p.source_id LIMIT 1`, key.Name, key.Value, connection, sourceID)
+		AND (p.connection <> ? OR p.source_id <> ?) ORDER BY p.source_id LIMIT 1`, key.Name, key.ScopedValue(), connection, sourceID)
 	return strings.Join(found, ""), err
 }
 

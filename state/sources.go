@@ -101,6 +101,11 @@ func (tx *Tx) describe(c Connection) error {
 	if err != nil {
 		return fmt.Errorf("describe the source of %s: %w", c.Name, err)
 	}
+	// Keys may name the organisation, so another name of it is another mapping.
+	if err := tx.exec(`UPDATE source_records SET planned_mapping = '' WHERE connection = ?1 AND EXISTS (SELECT 1 FROM connections c
+		WHERE c.name = ?1 AND json_valid(c.described) AND coalesce(json_extract(c.described, '$.Organisation'), '') <> ?2)`, c.Name, c.Info.Organisation); err != nil {
+		return fmt.Errorf("look at the records of %s anew: %w", c.Name, err)
+	}
 	return tx.exec("UPDATE connections SET described = ?1, updated_at = ?2 WHERE name = ?3 AND described <> ?1", string(described), stamp(tx.now), c.Name)
 }
 

@@ -146,11 +146,7 @@ func (r StoredRecord) Weigh(d Decision) Weight {
 	if said := r.customer; (said.approved || said.leftOut) && said.hash == c.hash(r.connection, d.SourceID) {
 		return w.Plus(said.weight())
 	}
-	var identity bool
-	w.Blanks, identity = c.weigh()
-	if identity {
-		w.Identity = 1
-	}
+	w = w.Plus(c.weigh())
 	switch {
 	case c.Action == connector.ActionCreate:
 		w.Creates = 1
@@ -182,7 +178,7 @@ func (r StoredRecord) AsksForLink(d Decision) bool {
 
 // Plus returns the sum of two weights.
 func (w Weight) Plus(o Weight) Weight {
-	return Weight{w.Creates + o.Creates, w.Changes + o.Changes, w.Blanks + o.Blanks, w.Identity + o.Identity, w.LeftOut + o.LeftOut}
+	return Weight{w.Creates + o.Creates, w.Changes + o.Changes, w.Blanks + o.Blanks, w.Identity + o.Identity, w.LeftOut + o.LeftOut, w.Scopes + o.Scopes}
 }
 
 // LastRead returns the run that last read the connection's stream whole; 0 for
@@ -206,16 +202,16 @@ func (l *Ledger) RecordCount(ctx context.Context, connection string, since int64
 // rows that are gone from a snapshot. The values say how many payers have each.
 func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, since int64) (map[connector.Key]int, error) {
 	type row struct {
-		key connector.Key
-		n   int
+		name, value string
+		n           int
 	}
 	rows, err := list(ctx, l, `SELECT o.key_name, o.key_value, count(*) FROM payers o
 		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND (s.decision = 'included' OR s.decision = 'held')
 		WHERE o.connection <> ? OR s.last_seen_run < ? GROUP BY o.key_name, o.key_value`, []any{connection, since},
-		func(r *row) []any { return []any{&r.key.Name, &r.key.Value, &r.n} })
+		func(r *row) []any { return []any{&r.name, &r.value, &r.n} })
 	out := make(map[connector.Key]int, len(rows))
 	for _, r := range rows {
-		out[r.key] = r.n
+		out[connector.ParseKey(r.name, r.value)] = r.n
 	}
 	return out, err
 }
@@ -230,7 +226,7 @@ type RecordID struct {
 // finds their payers.
 func (l *Ledger) FindRecords(ctx context.Context, id string) ([]RecordID, error) {
 	return list(ctx, l, `SELECT connection, source_id FROM source_records WHERE source_id = ?1
-		UNION SELECT connection, source_id FROM payers WHERE key_value = ?1 OR billing_id = ?1
+		UNION SELECT p.connection, p.source_id FROM payers p WHERE `+withValue+` OR billing_id = ?1
 		   OR billing_id IN (SELECT billing_id FROM mandates WHERE mandate_id = ?1)
 		ORDER BY connection, source_id`, []any{id}, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} })
 }

@@ -23,6 +23,7 @@ type PayerRow struct {
 	MandateStatus   *string `json:"mandate_status"`
 	AttentionReason *string `json:"attention_reason"`
 	UpdatedAt       string  `json:"updated_at"`
+	KeyScope        string  `json:"key_scope"` // organisation that the key names; "" for none
 }
 
 // MandateRow is a row of v_mandates.
@@ -117,10 +118,10 @@ func (f Filter) apply(query, stateColumn, order string) (string, []any) {
 // Payers returns rows of v_payers by connection and source id.
 func (l *Ledger) Payers(ctx context.Context, f Filter) ([]PayerRow, error) {
 	query, args := f.apply(`SELECT connection, source_id, key_name, key_value, billing_id, link_state,
-		mandate_id, mandate_status, attention_reason, updated_at FROM v_payers`, "link_state", "connection, source_id")
+		mandate_id, mandate_status, attention_reason, updated_at, key_scope FROM v_payers`, "link_state", "connection, source_id")
 	return list(ctx, l, query, args, func(r *PayerRow) []any {
 		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState,
-			&r.MandateID, &r.MandateStatus, &r.AttentionReason, &r.UpdatedAt}
+			&r.MandateID, &r.MandateStatus, &r.AttentionReason, &r.UpdatedAt, &r.KeyScope}
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // publicViews are the views and their columns as the architecture documents
 // them: an interface for analysts that does not change by accident.
 var publicViews = map[string]string{
-	"v_payers":          "connection, source_id, key_name, key_value, billing_id, link_state, mandate_id, mandate_status, attention_reason, updated_at",
+	"v_payers":          "connection, source_id, key_name, key_value, billing_id, link_state, mandate_id, mandate_status, attention_reason, updated_at, key_scope",
 	"v_mandates":        "mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at",
 	"v_mandate_history": "seq, mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause",
 	"v_runs": "run_id, connection, kind, trigger, started_at, finished_at, outcome, pulled, unchanged, excluded, created, adopted, updated, " +

@@ -150,21 +150,20 @@ func (l *Ledger) Accepted(ctx context.Context, connection, sourceID string, key 
 		if err := json.Unmarshal([]byte(pairs.String), &carried); err != nil {
 			return a, fmt.Errorf("read what customer %s carries: %w", a.BillingID, err)
 		}
-		value, has := carried[key.Name]
-		a.Carries = has && value != key.Value
+		_, has := carried[key.Name]
+		a.Carries = has && !key.MayBe(connector.KeyIn(carried, key.Name))
 	}
 	return a, nil
 }
 
-// Carriers returns the customers of the index that carry a value under a key's name, with
-// that value.
-func (l *Ledger) Carriers(ctx context.Context, keyName string) (map[string]string, error) {
+// Carriers returns the customers of the index that carry a key of a name, with that key.
+func (l *Ledger) Carriers(ctx context.Context, keyName string) (map[string]connector.Key, error) {
 	type carrier struct{ id, value string }
 	found, err := list(ctx, l, "SELECT billing_id, substr(value, length(?1) + 1) FROM remote_traits WHERE kind = 'key' AND substr(value, 1, length(?1)) = ?1",
 		[]any{keyName + "="}, func(c *carrier) []any { return []any{&c.id, &c.value} })
-	out := make(map[string]string, len(found))
+	out := make(map[string]connector.Key, len(found))
 	for _, c := range found {
-		out[c.id] = c.value
+		out[c.id] = connector.ParseKey(keyName, c.value)
 	}
 	return out, err
 }

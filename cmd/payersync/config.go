@@ -114,10 +114,11 @@ func setEnum(s *generate.Schema, key string, values ...any) {
 }
 
 type connectionConfig struct {
-	Name     string       `yaml:"name" jsonschema:"required" jsonschema_description:"Your name for it; it stays in the ledger."`
-	Source   sourceConfig `yaml:"source" jsonschema:"required" jsonschema_description:"The accounting system."`
-	Mapping  string       `yaml:"mapping" jsonschema:"required" jsonschema_description:"The mapping file."`
-	Schedule string       `yaml:"schedule" jsonschema_description:"When serve syncs it, as a cron schedule; CRON_TZ= may stand in front. Without it serve does not."`
+	Name         string       `yaml:"name" jsonschema:"required" jsonschema_description:"Your name for it; it stays in the ledger."`
+	Source       sourceConfig `yaml:"source" jsonschema:"required" jsonschema_description:"The accounting system."`
+	Mapping      string       `yaml:"mapping" jsonschema:"required" jsonschema_description:"The mapping file."`
+	Organisation string       `yaml:"organisation" jsonschema_description:"Whose books these are, for mappings that write it beside the key; customers of two organisations with equal numbers are told apart by it. It never changes. Default what the accounting system says; a CSV file says nothing."`
+	Schedule     string       `yaml:"schedule" jsonschema_description:"When serve syncs it, as a cron schedule; CRON_TZ= may stand in front. Without it serve does not."`
 }
 
 type lookupConfig struct {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -106,6 +107,9 @@ func firstFiles(kind string) ([]firstFile, error) {
 		text := f.line + string(data)
 		if known && f.name == "payersync.yaml" {
 			text = strings.Replace(text, firstSources["csv-generic"].block, source.block, 1)
+			if !strings.Contains(source.block, "kind: csv") { // the system says whose books they are
+				text = organisationLine.ReplaceAllString(text, "")
+			}
 		}
 		shipped = append(shipped, firstFile{f.name, []byte(text)})
 	}
@@ -118,6 +122,8 @@ func firstFiles(kind string) ([]firstFile, error) {
 	}
 	return append(shipped, firstFile{source.query, query}), nil
 }
+
+var organisationLine = regexp.MustCompile(`(?m)^    organisation: .*\n`)
 
 func (a *app) initialise(dir, kind string) error {
 	shipped, err := firstFiles(kind)

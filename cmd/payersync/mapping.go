@@ -49,6 +49,7 @@ func (a *app) declared(ctx context.Context, s *session, c connectionConfig) (syn
 	if err != nil {
 		return syncer.Connection{}, err
 	}
+	info.Organisation = c.Organisation
 	known := syncer.Connection{Name: c.Name, Info: info}
 	if fields, ok := declaredFields[c.Source.Kind]; ok {
 		known.Info.Kind, known.Info.Fields = c.Source.Kind, fields()

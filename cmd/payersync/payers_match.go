@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/connector"
 	"payersync/connector/match"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -135,7 +136,7 @@ func (r *review) read(ctx context.Context, a *app, s *session) error {
 			r.linked[p.SourceID] = *p.BillingID
 		}
 	}
-	carried := map[string]map[string]string{}
+	carried := map[string]map[string]connector.Key{}
 	for name := range names {
 		if carried[name], err = s.ledger.Carriers(ctx, name); err != nil {
 			return err
@@ -163,7 +164,7 @@ const acceptedFor = "accepted for record "
 
 // list reads the service's customers. A list may leave externalData out, so what reads have
 // shown before counts too.
-func (r *review) list(ctx context.Context, a *app, s *session, taken map[string]string, carried map[string]map[string]string) error {
+func (r *review) list(ctx context.Context, a *app, s *session, taken map[string]string, carried map[string]map[string]connector.Key) error {
 	progress := reporter(a.errOut, a.now)
 	for page, err := range s.billing.Customers(ctx) {
 		if err != nil {
@@ -172,12 +173,12 @@ func (r *review) list(ctx context.Context, a *app, s *session, taken map[string]
 		for _, c := range page {
 			known := match.Customer{RemoteCustomer: c, Taken: taken[c.ID]}
 			for name, by := range carried {
-				value, has := c.ExternalData[name]
-				if !has {
-					value, has = by[c.ID]
+				key := connector.KeyIn(c.ExternalData, name)
+				if key.Value == "" {
+					key = by[c.ID]
 				}
-				if has && known.Taken == "" {
-					known.Taken = fmt.Sprintf("carries the key %s=%s", name, value)
+				if key.Value != "" && known.Taken == "" {
+					known.Taken = fmt.Sprintf("carries the key %s", key)
 				}
 			}
 			r.customers = append(r.customers, known)

@@ -22,6 +22,7 @@ var differs = map[string]string{
 	"billing.profile":                        "the quick start speaks to the sandbox",
 	"billing.webhook.signature.key":          "left out it means the same; the example shows every key",
 	"billing.webhook.signature.tolerance":    "left out it means the same; the example shows every key",
+	"connections[].organisation":             "no default: a CSV file does not say whose books it is",
 	"connections[].schedule":                 "without one serve does not sync",
 	"connections[].source.active":            "no default: names a column of the books in question",
 	"connections[].source.custom_connection": "the snippet is about the one kind of app that is not the usual one",

@@ -228,6 +228,7 @@ func (s *session) source(ctx context.Context, c connectionConfig) (syncer.Connec
 		return syncer.Connection{}, err
 	}
 	info, err := source.Describe(ctx)
+	info.Organisation = c.Organisation
 	if info.Tenant != "" && (closed(err) || connector.FaultOf(err) == connector.FaultUnavailable) {
 		err = nil // a run meets the same trouble when it reads, and still finishes what an earlier one began
 	}

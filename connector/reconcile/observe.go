@@ -102,7 +102,7 @@ func otherwise(tx *state.Tx, p state.Payer, o Observation) (bool, error) {
 	switch {
 	case err != nil:
 		return false, err
-	case !ordered, len(carried) > 0 && carried[p.Key.Name] != p.Key.Value, drifted(p, *o.Customer):
+	case !ordered, len(carried) > 0 && connector.KeyIn(carried, p.Key.Name) != p.Key, drifted(p, *o.Customer):
 		return true, nil
 	case o.Mandate == nil || p.MandateID == "":
 		return false, nil
@@ -131,7 +131,14 @@ func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {
 
 // observeLink moves the payer's link by the key that the customer carries.
 func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
-	carried, has := o.Customer.ExternalData[p.Key.Name]
+	carried := connector.KeyIn(o.Customer.ExternalData, p.Key.Name)
+	if carried != p.Key {
+		var err error
+		if p, err = moved(tx, p, o.Customer.ExternalData); err != nil {
+			return err
+		}
+		carried = connector.KeyIn(o.Customer.ExternalData, p.Key.Name)
+	}
 	young := false
 	if !p.Seen && len(o.Customer.ExternalData) == 0 {
 		var err error
@@ -140,7 +147,7 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 		}
 	}
 	switch {
-	case has && carried == p.Key.Value:
+	case carried == p.Key:
 		return confirmLink(tx, p, o.Cause)
 	case young:
 		// The service may fill it in later: not confirmed, not refuted.
@@ -148,11 +155,29 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 			"The new customer exists but does not show this record's key yet. It is looked at again.")
 	case o.Pass != 0 && len(o.Customer.ExternalData) == 0:
 		return nil // a list may leave it out; only a read of the customer itself refutes a link
-	case has:
+	case carried.Value != "":
 		return conflict(tx, p, connector.ReasonOtherKey)
 	default:
 		return conflict(tx, p, connector.ReasonKeyRemoved)
 	}
+}
+
+// moved returns the payer with the key that its customer shows, when it was to come to carry
+// that and an update of ours wrote it.
+func moved(tx *state.Tx, p state.Payer, shown map[string]string) (state.Payer, error) {
+	for _, name := range []string{p.Key.Name, p.Moves.Name} {
+		key := connector.KeyIn(shown, name)
+		if !p.MovesTo(key) {
+			continue
+		}
+		if wrote, err := tx.Wrote(p.BillingID, key); err != nil || !wrote {
+			return p, err
+		}
+		err := tx.Move(p, key)
+		p.Key, p.Moves = key, connector.Key{}
+		return p, err
+	}
+	return p, nil
 }
 
 // confirmLink links a payer whose customer was read and carries its key. The

@@ -354,8 +354,8 @@ func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 // adopt reads a customer that carries a payer's key already, asks package protocol whether
 // it is the payer's, links the two, and updates the customer. One that is not found is
 // not taken for gone: only complete lists say that. One that shows something else than the
-// plan did is planned again. One that a person has named and that carries no key yet is
-// updated first: see adoptOnWord.
+// plan did is planned again. One that does not carry the whole key yet is updated first: see
+// adoptBare.
 func (r *run) adopt(ctx context.Context, c state.Change) error {
 	if c.Payer.BillingID != "" { // linked by an earlier try, whose update has no answer
 		return r.update(ctx, c)
@@ -365,7 +365,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 		return err
 	}
 	fetched, ticket := shown.customer, shown.ticket
-	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.String(), Hash: c.Wanted.Hash()}, protocol.Facts{}, c.Wanted)
+	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.ID(), Hash: c.Wanted.Hash()}, protocol.Facts{}, c.Wanted)
 	if err != nil {
 		return err
 	}
@@ -380,13 +380,13 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	case step.Do != protocol.Adopt || step.Customer != c.BillingID: // nobody carries it any more, or another does
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
-	if c.State == connector.ChangePending || k.byWord { // what was sent and has arrived is ended as it was begun
+	if c.State == connector.ChangePending || k.byWord || k.unscoped { // what was sent and has arrived is ended as it was begun
 		if as, err := r.adoptsAsShown(ctx, c, fetched); err != nil || !as {
 			return errors.Join(err, r.closeWith(ctx, c, connector.ChangeVoid, "", ""))
 		}
 	}
-	if _, carries := fetched.ExternalData[c.Payer.Key.Name]; !carries {
-		return r.adoptOnWord(ctx, c, fetched)
+	if connector.KeyIn(fetched.ExternalData, c.Payer.Key.Name) != c.Payer.Key {
+		return r.adoptBare(ctx, c, fetched)
 	}
 	seen, taken, err := r.take(ctx, c, fetched, ticket)
 	if err != nil || !taken {
@@ -536,7 +536,7 @@ func (r *run) gatherLinked(ctx context.Context, c state.Change) (protocol.Facts,
 		return protocol.Facts{}, err
 	}
 	f := stored.Facts
-	f.Record, f.Look.Now = m.Record, true
+	f.Record, f.Look.Now = m.of(*stored.Payer), true
 	if r.rivalOf(stored.Candidate) != "" {
 		f.Rival = protocol.RivalRecord
 	}
@@ -605,8 +605,8 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 // changed. Until that is known the outcome counts as unknown. The read leaves after
 // the last call too: it ends what has begun.
 func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
-	if c.OnWord() {
-		return r.confirmWord(ctx, c, before)
+	if c.OnBare() {
+		return r.confirmBare(ctx, c, before)
 	}
 	after, err := r.observe(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c, connector.CauseUpdate)
 	if err != nil {

@@ -84,7 +84,7 @@ func (r *run) search(ctx context.Context, c state.Change) (found bool, err error
 					return false, err
 				}
 			}
-			if hit.ExternalData[c.Payer.Key.Name] != c.Payer.Key.Value {
+			if !c.Payer.Key.MayBe(connector.KeyIn(hit.ExternalData, c.Payer.Key.Name)) {
 				continue
 			}
 			return true, r.Ledger.Do(ctx, func(tx *state.Tx) error {
@@ -248,10 +248,10 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 		return errors.Join(r.createFailed(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))
 	}
 	key := c.Payer.Key
-	if carried, has := made.ExternalData[key.Name]; has && carried != key.Value {
+	if carried := connector.KeyIn(made.ExternalData, key.Name); carried.Value != "" && !key.MayBe(carried) {
 		return errors.Join(r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, ""), r.end(ctx, c, a.Attempt, nil))
 	}
-	if made.ExternalData[key.Name] == "" {
+	if connector.KeyIn(made.ExternalData, key.Name) != key {
 		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat what was sent
 	}
 	return r.record(ctx, c, func(tx *state.Tx) error {

@@ -47,6 +47,7 @@ func (g Guards) Exceeded(w state.Weight, linked int) string {
 		{w.Changes, max(g.MaxChanges.Of(linked), g.MaxChangesFloor), "existing customers would be changed"},
 		{w.Blanks, g.MaxBlanks, "fields would be emptied"},
 		{w.Identity, max(g.MaxIdentity.Of(linked), g.MaxChangesFloor), "names or e-mail addresses would change"},
+		{w.Scopes, 0, "customers would get the organisation written beside the key that they carry"},
 	} {
 		if check.n > check.limit {
 			over = append(over, fmt.Sprintf("%d %s (the limit is %d).", check.n, check.what, check.limit))

@@ -14,27 +14,28 @@ import (
 // keyKnown is what is known of the key of a payer that has no customer yet: the facts
 // to decide by, and the names to tell a person.
 type keyKnown struct {
-	facts   protocol.Facts
-	key     connector.Key
-	rival   string         // record that has the same key
-	holders []string       // customers that carry the key
-	other   string         // record that the customer with the key, or one that had it, is linked to
-	sender  string         // record whose create with the key may still arrive
-	over    int64          // ticket at which the newest create with the key could arrive no more; 0 before that
-	sent    int64          // ticket of the newest sending of the payer's own create without an answer
-	open    bool           // it may still arrive, or nobody has looked what became of it
-	alike   []string       // customers that look like the record
-	word    state.Accepted // whom a person has said the record to be
-	byWord  bool           // that customer stands for one that carries the key
-	against []string       // in what the customer with the key differs from the record, when that speaks against it
+	facts    protocol.Facts
+	key      connector.Key
+	rival    string         // record that has the same key
+	holders  []string       // customers that carry the key
+	other    string         // record that the customer with the key, or one that had it, is linked to
+	sender   string         // record whose create with the key may still arrive
+	over     int64          // ticket at which the newest create with the key could arrive no more; 0 before that
+	sent     int64          // ticket of the newest sending of the payer's own create without an answer
+	open     bool           // it may still arrive, or nobody has looked what became of it
+	alike    []string       // customers that look like the record
+	word     state.Accepted // whom a person has said the record to be
+	byWord   bool           // that customer stands for one that carries the key
+	unscoped bool           // the holder carries the key without its scope
+	against  []string       // in what the customer with the key differs from the record, when that speaks against it
 }
 
 // gatherKey gathers what is known of the key of a payer without a customer, whose record
 // is as given; known is what is known of the payer besides.
 func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key, record protocol.Record, known protocol.Facts, want connector.Customer) (keyKnown, error) {
-	k := keyKnown{key: key, facts: protocol.Facts{Key: key.String(), Record: record, Index: protocol.Index{Since: max(r.believed.Load(), 1), Now: true}}}
+	k := keyKnown{key: key, facts: protocol.Facts{Key: key.ID(), Record: record, Index: protocol.Index{Since: max(r.believed.Load(), 1), Now: true}}}
 	k.facts.Words, k.facts.Refusal, k.facts.Worn = known.Words, known.Refusal, known.Worn
-	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherHolders, r.gatherSenders, r.gatherWord} {
+	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherSenders, r.gatherHolders, r.gatherWord} {
 		if err := gather(ctx, sourceID, &k); err != nil {
 			return k, err
 		}
@@ -91,6 +92,12 @@ func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (
 	}
 	if k.other != "" && k.rival == "" {
 		k.facts.Rival = protocol.RivalLink
+	}
+	if len(k.holders) == 0 && len(k.facts.Attempts) == 0 { // a create of ours writes the whole key
+		if k.holders, err = r.Ledger.UnscopedHolders(ctx, k.key, r.conn.Name, sourceID); err != nil {
+			return err
+		}
+		k.unscoped = len(k.holders) > 0
 	}
 	switch len(k.holders) {
 	case 0:

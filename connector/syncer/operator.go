@@ -146,7 +146,7 @@ func (s *Syncer) HolderOf(ctx context.Context, conn Connection, p state.Payer) (
 	}
 	r := &run{Syncer: s, conn: conn}
 	m, err := r.render(stored.Record)
-	if err != nil || m.Standing != protocol.Included || p.BillingID != "" || m.Record.Key != p.Key.String() {
+	if err != nil || m.Standing != protocol.Included || p.BillingID != "" || m.Record.Key != p.Key.ID() {
 		return h, errors.Join(err, ErrNoHolder)
 	}
 	k, err := r.gatherKey(ctx, p.SourceID, p.Key, m.Record, stored.Facts, m.Customer)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -275,8 +276,19 @@ func (r *run) render(c connector.Record) (rendered, error) {
 	} else {
 		m.Record = protocol.Record{Standing: protocol.Included, Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
 	}
-	m.Record.Key = res.Key.String()
+	m.Record.Key = res.Key.ID()
 	return m, nil
+}
+
+// of is the record of a payer with a customer. A key that the customer is to come to carry
+// counts as the payer's: an update writes it, and it is the payer's when a read has shown it
+// there.
+func (m rendered) of(p state.Payer) protocol.Record {
+	record := m.Record
+	if p.MovesTo(m.Result.Key) {
+		record.Key = p.Key.ID()
+	}
+	return record
 }
 
 func unfit(reason connector.Reason, problem string) rendered {
@@ -336,15 +348,24 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	}
 	wanted := r.conn.Mapping.Owned(m.Customer, have)
 	f := c.Facts
-	f.Record = m.Record
+	f.Record = m.of(p)
 	if m.Standing == protocol.Included {
 		f.Record.Hash = wanted.Hash()
 	}
 	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // what the plan would let go
 	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
 	other := r.rivalOf(c)
+	taken := []string{}
+	if p.MovesTo(m.Result.Key) { // the key that it is to carry must be nobody else's
+		if other, taken, err = r.inTheWay(ctx, p, m.Result.Key); err != nil {
+			return d, err
+		}
+	}
 	if d.Contested = other != ""; d.Contested {
 		f.Rival = protocol.RivalRecord
+	}
+	if len(taken) > 0 {
+		f.Holders = protocol.Several
 	}
 	if p.Seen { // how it stands follows from the same facts as what is told: who doubled its key may have lost it
 		d.LinkState = protocol.LinkState(f)
@@ -375,13 +396,26 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	return d, nil
 }
 
+// inTheWay returns the record that has the key which a payer's customer is to come to carry,
+// "" for none, and the customers that carry it already.
+func (r *run) inTheWay(ctx context.Context, p state.Payer, key connector.Key) (record string, customers []string, err error) {
+	if record, err = r.rival(ctx, key, p.SourceID); err != nil {
+		return "", nil, err
+	}
+	customers, err = r.Ledger.KeyHolders(ctx, key)
+	return record, slices.DeleteFunc(customers, func(id string) bool { return id == p.BillingID }), err
+}
+
 // tellLinked says on a linked payer what a person should know. other is the record that
 // has the same key.
 func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, f protocol.Facts, reason connector.Reason, other string) (state.Decision, error) {
 	k := keyKnown{key: c.Payer.Key, rival: other}
 	var err error
 	if reason == connector.ReasonKeyDoubled {
-		k.holders, err = r.Ledger.KeyHolders(ctx, k.key)
+		if k.holders, err = r.Ledger.KeyHolders(ctx, k.key); c.Payer.MovesTo(m.Result.Key) {
+			more, moreErr := r.Ledger.KeyHolders(ctx, m.Result.Key)
+			k.holders, err = append(k.holders, more...), errors.Join(err, moreErr)
+		}
 	}
 	if d.Topic = state.Topic(protocol.LaneOf(reason)); d.Topic == state.TopicLink {
 		d.Verdict = state.Included
@@ -427,7 +461,7 @@ func (r *run) showBefore(c *state.NewChange, base *connector.Customer, seen *sig
 // gathered, and package protocol says what is next (RULES.md#who-has-the-key). A create
 // of another record whose time is over is looked for once.
 func (r *run) decideNew(ctx context.Context, d state.Decision, c state.Candidate, res mapping.Result, seen *sight) (state.Decision, error) {
-	record := protocol.Record{Standing: protocol.Included, Key: res.Key.String(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
+	record := protocol.Record{Standing: protocol.Included, Key: res.Key.ID(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
 	owned := r.conn.Mapping.Owned(res.Customer, connector.Customer{})
 	for looked := false; ; looked = true {
 		k, err := r.gatherKey(ctx, d.SourceID, res.Key, record, c.Facts, res.Customer)

@@ -116,7 +116,7 @@ func (f *forecast) entry(r state.StoredRecord, d state.Decision) foreseen {
 	}
 	if p := r.Payer; p != nil {
 		e.linked = p.BillingID != ""
-		e.rekeyed = d.Key.Value != "" && d.Key != p.Key
+		e.rekeyed = d.Key.Value != "" && d.Key != p.Key && !p.MovesTo(d.Key)
 	}
 	if d.Customer != nil {
 		e.action = d.Customer.Action

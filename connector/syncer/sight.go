@@ -37,14 +37,15 @@ func (r *run) see(ctx context.Context, id string) (sight, error) {
 // it. A plan and the act ask it alike, so that both go by the same rules.
 func (k *keyKnown) judge(s sight, want connector.Customer) {
 	k.facts.Look = protocol.Look{Seq: s.ticket, Shows: protocol.NoKey, Now: true}
+	carried := connector.KeyIn(s.customer.ExternalData, k.key.Name)
 	switch {
 	case s.missing:
 		k.facts.Look.Shows = protocol.Missing
-	case s.customer.ExternalData[k.key.Name] == k.key.Value:
+	case carried == k.key, k.unscoped && carried == k.key.Unscoped():
 		k.facts.Look.Shows = protocol.Ours
 		k.against = match.Against(want, s.customer)
 		k.facts.Look.Disputed = len(k.against) > 0
-	case k.byWord && s.customer.ExternalData[k.key.Name] == "":
+	case k.byWord && (carried.Value == "" || k.key.MayBe(carried)):
 		k.facts.Look.Shows = protocol.Ours // the person's word stands for the key
 	}
 }
@@ -52,13 +53,13 @@ func (k *keyKnown) judge(s sight, want connector.Customer) {
 // spentBy says why a read shows that the customer which a person has named cannot be
 // adopted; "" when it can, or nobody was named.
 func (k *keyKnown) spentBy(s sight) connector.Reason {
-	carried, carries := s.customer.ExternalData[k.key.Name]
+	carried := connector.KeyIn(s.customer.ExternalData, k.key.Name)
 	switch {
 	case !k.byWord || k.word.Why() != "":
 		return ""
 	case s.missing:
 		return connector.ReasonCustomerMissing
-	case carries && carried != k.key.Value:
+	case carried.Value != "" && !k.key.MayBe(carried):
 		return connector.ReasonOtherKey
 	}
 	return ""

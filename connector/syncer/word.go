@@ -10,24 +10,24 @@ import (
 	"payersync/state"
 )
 
-// adoptOnWord updates a customer that carries no key, of which a person has said whose it
-// is, and links it once a read shows it with the key. Until then nothing in the ledger says
+// adoptBare updates a customer that carries no key, of which a person has said whose it is,
+// or the key without its scope, and links it once a read shows it with the key. Until then nothing in the ledger says
 // that it is the payer's, so that nobody misses the key on it: a run that ends in between
 // leaves the frozen update, and the next reads the customer again.
-func (r *run) adoptOnWord(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
+func (r *run) adoptBare(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
 	c.Payer.BillingID = c.BillingID // for the attempt: the payer is linked when it has shown
 	return r.merge(ctx, c, fetched)
 }
 
-// confirmWord reads the customer after the update that was to give it its key, and links it.
-func (r *run) confirmWord(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
+// confirmBare reads the customer after the update that was to give it its key, and links it.
+func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
 	after, ticket, err := r.fetch(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c.BillingID)
 	switch {
 	case connector.FaultOf(err) == connector.FaultNotFound:
 		return r.spend(ctx, c, connector.ReasonCustomerMissing)
 	case err != nil:
 		return errors.Join(err, r.leaveUnknown(ctx, c, ""))
-	case after.ExternalData[c.Payer.Key.Name] == c.Payer.Key.Value:
+	case connector.KeyIn(after.ExternalData, c.Payer.Key.Name) == c.Payer.Key:
 	case c.Attempts+1 < updateTries && bytes.Equal(before.Raw, after.Raw):
 		return r.leaveUnknown(ctx, c, "The billing service took the update and does not show it yet. It is looked at again.")
 	default:
@@ -59,5 +59,5 @@ func wordSpent(billingID string, why connector.Reason) string {
 	case connector.ReasonForeignChange:
 		what = "did not come to show the key that was written on it"
 	}
-	return fmt.Sprintf("The customer %s, which was accepted for this record, %s. Nothing is sent for the record before you decide again: payersync payers match.", billingID, what)
+	return fmt.Sprintf("The customer %s, which was to be this record's, %s. Nothing is sent for the record before you decide again: payersync payers match.", billingID, what)
 }
