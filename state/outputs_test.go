@@ -23,6 +23,7 @@ var readers = map[string]string{
 	"SaveDecision":   "writes",
 	"Hold":           "writes",
 	"LinkPayer":      "writes",
+	"HandOver":       "writes",
 	"closeCreate":    "writes",
 	"countRecords":   "counts",
 	"undone":         "says whether a run is complete",

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) payersRekeyCmd() *cobra.Command {
+	var from, reason string
+	var yes bool
+	c := &cobra.Command{
+		Use:   "rekey RECORD --reason TEXT",
+		Short: "Let a renumbered record keep its customer and mandate",
+		Long: `Says that the customer of a record comes to carry the record's new key: the record
+was renumbered, and is held as key_changed. With --from it is the customer of another
+record, which has left the books because this one took its place.
+
+It shows the customer as it is and as it would be, field by field, and asks. A yes is
+kept with its reason in the audit log. The next sync writes the key, within the limits
+for plans; the mandate and its signing link stay as they are. Nothing is sent before
+that sync.`,
+		Example: "  payersync payers rekey C0001 --reason 'new numbers since March' && payersync sync\n" +
+			"  payersync payers rekey C0907 --from C0001 --reason 'entered anew in March'",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return usagef("moving a customer takes a reason: --reason 'new numbers since March'")
+			}
+			holder := args[0]
+			if from != "" {
+				holder = from
+			}
+			return a.withPayer(cmd.Context(), holder, func(s *session, p state.Payer) error {
+				record, err := recordNamed(cmd.Context(), s, args[0], p, from != "")
+				if err != nil {
+					return err
+				}
+				return a.rekey(cmd.Context(), s, p, record, syncer.Operator{Name: actor(), Reason: reason}, yes)
+			})
+		},
+	}
+	c.Flags().StringVar(&from, "from", "", "the `RECORD` that has the customer, and has left the books")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
+	return c
+}
+
+// recordNamed returns the record that is to have a payer's customer: its own, or the one that
+// id names.
+func recordNamed(ctx context.Context, s *session, id string, p state.Payer, other bool) (state.RecordID, error) {
+	own := state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
+	if !other {
+		return own, nil
+	}
+	found, err := s.ledger.FindRecords(ctx, id)
+	if err != nil {
+		return own, err
+	}
+	found = slices.DeleteFunc(found, func(r state.RecordID) bool { return r == own })
+	switch len(found) {
+	case 0:
+		return own, fmt.Errorf("no record but the one that has the customer is called %q; payersync plan reads the books anew", visible(id))
+	case 1:
+		return found[0], nil
+	}
+	return own, usagef("%q names %d records; use the id that one alone has in its accounting system", visible(id), len(found))
+}
+
+// rekeyReport is what `payers rekey --output json` prints.
+type rekeyReport struct {
+	SourceID  string                  `json:"source_id"` // the record whose customer it is to be
+	From      string                  `json:"from"`      // the record that has it
+	BillingID string                  `json:"billing_id"`
+	OldKey    connector.Key           `json:"old_key"`
+	NewKey    connector.Key           `json:"new_key"`
+	Mandate   string                  `json:"mandate_status"` // "" for none
+	Diff      []connector.FieldChange `json:"diff"`
+	Accepted  bool                    `json:"accepted"`
+}
+
+func (a *app) rekey(ctx context.Context, s *session, p state.Payer, record state.RecordID, by syncer.Operator, yes bool) error {
+	configured, err := s.cfg.configured([]string{record.Connection})
+	if err != nil {
+		return err
+	}
+	conn, err := a.stored(ctx, s, configured[0])
+	if err != nil {
+		return err
+	}
+	m, err := s.syncer.MoveOf(ctx, conn, p, record.SourceID)
+	if err != nil {
+		return notMoved(record.SourceID, err)
+	}
+	a.say("Customer %s of record %s carries %s, and would carry %s.", visible(p.BillingID), visible(p.SourceID), visible(p.Key.String()), visible(m.Key.String()))
+	if m.Mandate != "" {
+		a.say("Its mandate stays with it: %s.", m.Mandate.Label())
+	}
+	if len(m.Elsewise) > 0 {
+		a.say("The customer %s carries the new key already. Nothing is sent before that one has another, or none.", visible(strings.Join(m.Elsewise, " and ")))
+	}
+	a.say("What the customer has now, and would have:")
+	for _, d := range m.Diff {
+		a.say("  %s: %q → %q", d.Path, visible(d.From), visible(d.To))
+	}
+	if !yes && !isTerminal(a.in) {
+		return usagef("cannot move the customer of %s without a yes: standard input is no terminal to ask on; nothing was noted: add --yes", visible(p.SourceID))
+	}
+	report := rekeyReport{
+		SourceID: record.SourceID, From: p.SourceID, BillingID: p.BillingID, OldKey: p.Key, NewKey: m.Key,
+		Mandate: string(m.Mandate), Diff: append([]connector.FieldChange{}, m.Diff...),
+	}
+	if report.Accepted = yes || a.asks("Shall it carry that key?"); report.Accepted {
+		if err := s.syncer.SayMove(ctx, m, by); err != nil {
+			return notMoved(record.SourceID, err)
+		}
+		a.say("The next sync writes it.")
+	} else {
+		a.say("Nothing was noted.")
+	}
+	if a.json() {
+		return printJSON(a.out, report)
+	}
+	return nil
+}
+
+// notMoved says why a customer is not moved, and what to do.
+func notMoved(sourceID string, err error) error {
+	next := "payersync payers show says how each of them stands"
+	switch {
+	case errors.Is(err, state.ErrInTheBooks):
+		next = "archive or delete it there, sync, and say it again"
+	case errors.Is(err, syncer.ErrNotSent):
+		next = "payersync payers show says why"
+	case errors.Is(err, state.ErrNoRecord):
+		next = "payersync plan reads the books anew"
+	case errors.Is(err, state.ErrUnderWay), errors.Is(err, syncer.ErrNothingToMove):
+		return fmt.Errorf("cannot move a customer to %s: %w", visible(sourceID), err)
+	}
+	return fmt.Errorf("cannot move a customer to %s: %w; %s", visible(sourceID), err, next)
+}

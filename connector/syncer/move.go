@@ -1,0 +1,97 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+	"payersync/connector/protocol"
+	"payersync/state"
+)
+
+// ErrNothingToMove means that the customer of a record carries the record's key already.
+var ErrNothingToMove = errors.New("its customer carries the record's key already")
+
+// ErrNotSent means that the record cannot be sent as it is, so that nothing of it reaches a
+// customer.
+var ErrNotSent = errors.New("the record that is to have the customer is left out, or cannot be sent as it is")
+
+// Move is a customer that comes to carry another key, because its record was renumbered or
+// came back as another one.
+type Move struct {
+	From     state.Payer             // the payer that has the customer
+	Record   state.RecordID          // the record whose it is to be; From's own when that was renumbered
+	Key      connector.Key           // the key that the customer comes to carry
+	Diff     []connector.FieldChange // what the next plan would change on it
+	Mandate  connector.MandateStatus // of the mandate that stays with it; "" for none
+	Elsewise []string                // customers that carry the key already: nothing is sent while there are any
+}
+
+// MoveOf reads the customer of a payer, and says what moving it to a record's key would do.
+// The record is the payer's own, or another of whichever connection, as conn reads it.
+// Nothing is noted.
+func (s *Syncer) MoveOf(ctx context.Context, conn Connection, from state.Payer, sourceID string) (Move, error) {
+	m := Move{From: from, Record: state.RecordID{Connection: conn.Name, SourceID: sourceID}}
+	if from.BillingID == "" || !from.Seen {
+		return m, state.ErrNotMovable
+	}
+	stored, err := s.Ledger.StoredRecord(ctx, conn.Name, sourceID, conn.Mapping.Version())
+	if err != nil {
+		return m, err
+	}
+	r := &run{Syncer: s, conn: conn}
+	made, err := r.render(stored.Record)
+	if err != nil {
+		return m, err
+	}
+	if made.Standing != protocol.Included {
+		return m, ErrNotSent
+	}
+	if m.Key = made.Result.Key; m.Key == from.Key {
+		return m, ErrNothingToMove
+	}
+	if _, m.Elsewise, err = r.inTheWay(ctx, from, m.Key); err != nil {
+		return m, err
+	}
+	seen, err := r.see(ctx, from.BillingID)
+	if err != nil {
+		return m, err
+	}
+	if seen.missing {
+		return m, state.ErrNotMovable
+	}
+	if seen.customer.Mandate != nil {
+		m.Mandate = seen.customer.Mandate.Status
+	}
+	base, err := r.base(ctx, from)
+	if err != nil {
+		return m, err
+	}
+	have := connector.Customer{}
+	if base != nil {
+		have = *base
+	}
+	m.Diff, err = s.Billing.MergeDiff(seen.customer, base, conn.Mapping.Owned(made.Customer, have), conn.Mapping.Own())
+	return m, err
+}
+
+// SayMove notes that an operator has said that a customer is to carry another record's key,
+// or the new key of its own. The next plan shows and sends it, within the limits.
+func (s *Syncer) SayMove(ctx context.Context, m Move, by Operator) error {
+	if by.Reason == "" {
+		return fmt.Errorf("move a customer: %w", ErrReasonNeeded)
+	}
+	own := m.Record == state.RecordID{Connection: m.From.Connection, SourceID: m.From.SourceID}
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		var err error
+		if own {
+			err = tx.MoveKey(m.From, m.Key)
+		} else {
+			err = tx.HandOver(m.From, m.Record.Connection, m.Record.SourceID, m.Key)
+		}
+		return errors.Join(err, tx.Audit(state.Entry{
+			Actor: by.Name, Action: "move customer", Subject: m.From.SourceID + " " + m.Record.SourceID + " " + m.From.BillingID, Reason: by.Reason,
+		}))
+	})
+}

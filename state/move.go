@@ -1,0 +1,122 @@
+package state
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// Why a customer is not moved.
+var (
+	// ErrNotMovable means that the payer has no customer which a read has shown, so that
+	// there is nothing to move.
+	ErrNotMovable = errors.New("no read has shown a customer of the record")
+	// ErrInTheBooks means that the record which has the customer is still a payer of its own.
+	ErrInTheBooks = errors.New("the record that has the customer is still in the books")
+)
+
+// MoveKey notes that a person has said that a payer's customer comes to carry another key:
+// the one that its record has by now. An update of the next plan writes it, and it is the
+// payer's when a read has shown it. It fails with ErrNotMovable or ErrUnderWay.
+func (tx *Tx) MoveKey(p Payer, to connector.Key) error {
+	if !p.Seen || p.BillingID == "" {
+		return ErrNotMovable
+	}
+	if err := tx.nothingUnderWay(p.Connection, p.SourceID); err != nil {
+		return err
+	}
+	if err := tx.exec("UPDATE payers SET moves_name = ?, moves_value = ?, updated_at = ? WHERE connection = ? AND source_id = ?",
+		to.Name, to.ScopedValue(), stamp(tx.now), p.Connection, p.SourceID); err != nil {
+		return err
+	}
+	_, err := tx.ReplanRecord(p.Connection, p.SourceID)
+	return err
+}
+
+// HandOver gives the customer of a payer whose record has left the books, by its state or
+// because the newest reading of everything did not show it, to another record,
+// with its mandate and all that is known of it, and notes that it comes to carry that
+// record's key. It fails with ErrNotMovable, ErrInTheBooks, ErrNoRecord, ErrLinkedAlready or
+// ErrUnderWay.
+func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Key) error {
+	if !from.Seen || from.BillingID == "" {
+		return ErrNotMovable
+	}
+	var lives, known bool
+	var linked sql.NullString
+	if err := tx.row([]any{&lives, &known, &linked}, `SELECT
+		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND source_id = ?2 AND state = 'active' AND decision <> 'excluded'
+		  AND last_seen_run >= (SELECT coalesce(max(run_id), 0) FROM runs WHERE connection = ?1 AND read_kind = 'full')),
+		EXISTS (SELECT 1 FROM source_records WHERE connection = ?3 AND source_id = ?4),
+		(SELECT billing_id FROM payers WHERE connection = ?3 AND source_id = ?4)`,
+		from.Connection, from.SourceID, connection, sourceID); err != nil {
+		return fmt.Errorf("look who may have customer %s: %w", from.BillingID, err)
+	}
+	switch {
+	case lives:
+		return ErrInTheBooks
+	case !known:
+		return ErrNoRecord
+	case linked.Valid:
+		return ErrLinkedAlready
+	}
+	if err := errors.Join(tx.nothingUnderWay(from.Connection, from.SourceID), tx.nothingUnderWay(connection, sourceID)); err != nil {
+		return err
+	}
+	to := from
+	to.Connection, to.SourceID, to.Moves = connection, sourceID, key
+	steps := []func() error{
+		func() error { // two payers never have one customer, not even for a moment
+			return tx.exec("UPDATE payers SET billing_id = NULL, link_state = 'new' WHERE connection = ? AND source_id = ?", from.Connection, from.SourceID)
+		},
+		func() error { return tx.savePayer(connection, sourceID, from.Key) },
+		func() error {
+			return tx.exec(`UPDATE payers SET billing_id = ?1, moves_name = ?2, moves_value = ?3, updated_at = ?4,
+				(link_state, seen_at, mandate_id, drained_at, answered_at) = (SELECT ?5, o.seen_at, o.mandate_id, o.drained_at, o.answered_at FROM payers o WHERE o.connection = ?6 AND o.source_id = ?7)
+				WHERE connection = ?8 AND source_id = ?9`,
+				from.BillingID, key.Name, key.ScopedValue(), stamp(tx.now), from.LinkState, from.Connection, from.SourceID, connection, sourceID)
+		},
+		func() error {
+			if from.Applied == nil {
+				return nil
+			}
+			return tx.SetApplied(to, *from.Applied)
+		},
+		func() error {
+			return tx.exec(`UPDATE payers SET applied = NULL, applied_hash = '', shows = '', shown_at = 0, confirmed_at = 0, answered_at = 0, seen_at = 0,
+				mandate_id = NULL, drained_at = NULL, moves_name = '', moves_value = '', updated_at = ? WHERE connection = ? AND source_id = ?`,
+				stamp(tx.now), from.Connection, from.SourceID)
+		},
+		func() error {
+			return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", connection, sourceID)
+		},
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return fmt.Errorf("move customer %s: %w", from.BillingID, err)
+		}
+	}
+	for _, p := range []Payer{from, to} {
+		if err := tx.ClearAttention(p.Connection, p.SourceID, TopicLink); err != nil {
+			return err
+		}
+		if _, err := tx.ReplanRecord(p.Connection, p.SourceID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nothingUnderWay fails with ErrUnderWay while a request of a record's payer may still
+// arrive.
+func (tx *Tx) nothingUnderWay(connection, sourceID string) error {
+	var open bool
+	err := tx.row([]any{&open}, `SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND state <> 'pending' AND `+openStates+`)
+		OR EXISTS (SELECT 1 FROM attempts WHERE connection = ?1 AND source_id = ?2 AND ended = '' AND over = 0)`, connection, sourceID)
+	if err == nil && open {
+		return ErrUnderWay
+	}
+	return err
+}
