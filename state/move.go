@@ -89,6 +89,10 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 				mandate_id = NULL, drained_at = NULL, moves_name = '', moves_value = '', updated_at = ? WHERE connection = ? AND source_id = ?`,
 				stamp(tx.now), from.Connection, from.SourceID)
 		},
+		func() error { // what was asked for goes with the customer that it was asked for
+			return errors.Join(tx.exec("UPDATE changes SET connection = ?, source_id = ? WHERE connection = ? AND source_id = ? AND state <> 'pending'", connection, sourceID, from.Connection, from.SourceID),
+				tx.exec("UPDATE attempts SET connection = ?, source_id = ? WHERE connection = ? AND source_id = ?", connection, sourceID, from.Connection, from.SourceID))
+		},
 		func() error {
 			return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", connection, sourceID)
 		},

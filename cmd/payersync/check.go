@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -122,6 +123,7 @@ func (s *session) probe(ctx context.Context, c connectionConfig) (findings []fin
 
 func readWhole(ctx context.Context, c connectionConfig, conn syncer.Connection) []finding {
 	records, included, refused := 0, 0, 0
+	var why error // the first that the mapping could not make a customer of
 	for page, err := range conn.Source.Customers(ctx, time.Time{}) {
 		if err != nil {
 			return []finding{tell("source "+c.Name, "", err)}
@@ -137,7 +139,10 @@ func readWhole(ctx context.Context, c connectionConfig, conn syncer.Connection) 
 			}
 			res, err := conn.Mapping.Apply(r)
 			switch {
-			case err != nil || (res.Included && len(res.Customer.Problems()) > 0):
+			case err != nil:
+				why = cmp.Or(why, err)
+				refused++
+			case res.Included && len(res.Customer.Problems()) > 0:
 				refused++
 			case res.Included:
 				included++
@@ -145,8 +150,12 @@ func readWhole(ctx context.Context, c connectionConfig, conn syncer.Connection) 
 		}
 	}
 	detail := fmt.Sprintf("%s: %d would be customers, %d would be held, the rest is excluded", plural(records, "record"), included, refused)
+	var nobody error
+	if included == 0 && why != nil {
+		nobody = fmt.Errorf("none of %s can be sent; the first waits because: %w", plural(records, "record"), why)
+	}
 	return []finding{
-		tell("source "+c.Name, detail, nil),
+		tell("source "+c.Name, detail, nobody),
 		tell("mapping "+c.Name, "its examples hold", conn.Mapping.CheckExamples()),
 	}
 }

@@ -88,7 +88,7 @@ func (w *world) config() string {
     public_url: http://%s/webhooks/billing
     signature: {header: x-signature, algorithm: hmac-sha256, encoding: hex, signed: "{body}", secrets: [file:webhook.secret]}
 connections:
-  - {name: acme, organisation: acme, source: {kind: csv, path: customers.csv, id: [AccountNumber]}, mapping: mapping.yaml}
+  - {name: acme, source: {kind: csv, path: customers.csv, id: [AccountNumber]}, mapping: mapping.yaml}
 guards: {max_creates: 20}
 server: {webhooks: "%[2]s", admin: "", metrics: ""}
 log: {level: debug, format: json}

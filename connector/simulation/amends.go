@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/state"
 )
 
 // The kinds of amends: what others spoilt in the service they put right themselves,
@@ -16,10 +18,11 @@ const (
 	keyBack   = "key back"  // a key that was taken off a customer is put back
 	undoubled = "undoubled" // of the customers with a doubled key some are deleted, or all
 	leaves    = "all leave" // the record of a doubled key leaves with them, and another takes its key
+	moves     = "moves"     // a record is renumbered, or leaves and comes back as another one, and a person says that its customer is to carry the new key
 	passedOn  = "passed on" // a record leaves whose create is under way, doubled meanwhile or not, and another takes its key
 )
 
-var amendKinds = []string{keyBack, undoubled, leaves, passedOn}
+var amendKinds = []string{keyBack, undoubled, leaves, passedOn, moves}
 
 // mostRecords is how many records the books have before no key is passed on any more.
 const mostRecords = 12
@@ -46,16 +49,32 @@ func (p plan) amended() plan {
 	return p
 }
 
-// passing lets a key be passed on before one step in six.
+// passing lets a key be passed on before one step in six, or, in every second of the other
+// seeds, a customer be moved.
 func (p plan) passing() plan {
 	r := rand.New(rand.NewPCG(p.seed, 10))
 	if r.IntN(2) == 0 {
-		return p
+		return p.moving()
 	}
 	p.amends = map[int]string{}
 	for n := range p.steps {
 		if r.IntN(6) == 0 {
 			p.amends[n] = passedOn
+		}
+	}
+	return p
+}
+
+// moving lets a customer be moved before one step in five.
+func (p plan) moving() plan {
+	r := rand.New(rand.NewPCG(p.seed, 11))
+	if r.IntN(2) == 0 {
+		return p
+	}
+	p.amends = map[int]string{}
+	for n := range p.steps {
+		if r.IntN(5) == 0 {
+			p.amends[n] = moves
 		}
 	}
 	return p
@@ -75,6 +94,8 @@ func (w *world) amend(n int) error {
 		return err
 	case passedOn:
 		return w.passOn()
+	case moves:
+		return w.moveOn()
 	}
 	key, err := w.undouble()
 	if err != nil || key == "" {
@@ -173,6 +194,54 @@ func (w *world) passOn() error {
 		}
 	}
 	return w.syncOf(to, w.anyProcess(), connector.RunSync)
+}
+
+// moveOn renumbers a record that has a customer, or lets it leave and another one come in its
+// place, and says to a process that the customer is to carry the new key. The process may
+// know the books as they are, or not yet.
+func (w *world) moveOn() error {
+	b, p := w.anyBooks(), w.anyProcess()
+	if len(b.records) == 0 || len(b.records) >= mostRecords {
+		return nil
+	}
+	id := pick(w.minds, b.records...).SourceID
+	f := b.fields(id)
+	old := f.No
+	w.added++
+	key, record := fmt.Sprintf("M%d", w.added), id
+	w.oracle.taint(old, "rekeyed")
+	w.oracle.taint(key, "rekeyed")
+	w.oracle.inherits(key, old)
+	if w.minds.IntN(2) == 0 {
+		f.No = key
+		b.put(id, f, connector.RecordActive, time.Now())
+	} else {
+		record = key
+		b.put(id, f, connector.RecordDeleted, time.Now())
+		b.putPayer(record, key)
+	}
+	if err := w.syncOf(b, p, pick(w.minds, connector.RunPlan, connector.RunSync)); err != nil {
+		return err
+	}
+	return w.as(p, func() error {
+		ctx := context.Background()
+		payer, err := p.ledger.Payer(ctx, b.connection, id)
+		if err != nil {
+			return nil // it never was one
+		}
+		err = p.ledger.Do(ctx, func(tx *state.Tx) error {
+			to := connector.Key{Name: keyName, Value: key}
+			if record == id {
+				return tx.MoveKey(payer, to)
+			}
+			return tx.HandOver(payer, b.connection, record, to)
+		})
+		w.logf("%s is told that the customer of %s, %s, comes to be %s of record %s: %v", p.name, id, old, key, record, err)
+		if err == nil {
+			w.reach("amends: " + moves)
+		}
+		return nil
+	})
 }
 
 // underWay reports whether a create with a key may still arrive.

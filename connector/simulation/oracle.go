@@ -31,6 +31,7 @@ type oracle struct {
 	shown         map[string]keyShown               // the key that the ledger was last shown on a customer
 	readAt        map[string]time.Time              // when a read of the customer by itself last showed it
 	taints        map[string]map[string]bool        // by key value: what others did to it
+	heirs         map[string]map[string]bool        // by key: those that its customer was to carry instead
 	accepted      map[string]bool                   // inbox keys that were answered with 2xx
 	intents       map[string]*intent                // by key value
 	sentBefore    map[string][sha256.Size]byte      // by key value: the creates that a restored ledger has not forgotten
@@ -126,7 +127,7 @@ type runSeen struct {
 
 func newOracle(w *world) *oracle {
 	o := &oracle{
-		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, carried: map[string]string{}, since: map[string]time.Time{}, readAt: map[string]time.Time{}, shown: map[string]keyShown{}, taints: map[string]map[string]bool{},
+		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, carried: map[string]string{}, since: map[string]time.Time{}, readAt: map[string]time.Time{}, shown: map[string]keyShown{}, taints: map[string]map[string]bool{}, heirs: map[string]map[string]bool{},
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
 		looks:  map[*process]map[string]time.Time{},
 		passes: map[int]map[int]pageSeen{}, links: map[string]time.Time{}, run: map[*process]*runSeen{},
@@ -179,7 +180,24 @@ func put[K comparable, V any](m map[K]map[string]V, at K, name string, value V) 
 
 // taint notes that others did something to a key, after which a person may have
 // to decide.
-func (o *oracle) taint(key, what string) { put(o.taints, key, what, true) }
+// taint notes what others did to a key, and to those that its customer was to carry instead.
+func (o *oracle) taint(key, what string) {
+	if o.taints[key][what] {
+		return
+	}
+	put(o.taints, key, what, true)
+	for heir := range o.heirs[key] {
+		o.taint(heir, what)
+	}
+}
+
+// inherits notes that the customer with a key is to come to carry another.
+func (o *oracle) inherits(heir, key string) {
+	put(o.heirs, key, heir, true)
+	for what := range o.taints[key] {
+		o.taint(heir, what)
+	}
+}
 
 func (o *oracle) taintCustomer(id, what string) {
 	for key := range o.keys[id] {

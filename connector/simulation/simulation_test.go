@@ -196,7 +196,7 @@ var rareTroubles = []string{
 }
 
 // rareAmends are those that only seeds with amends reach.
-var rareAmends = []string{"amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves, "amends: " + passedOn, "amends: passed on to other books"}
+var rareAmends = []string{"amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves, "amends: " + passedOn, "amends: passed on to other books", "amends: " + moves}
 
 // enoughSeeds is from how many seeds on every rare state must be reached.
 const enoughSeeds = 3000

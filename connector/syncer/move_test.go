@@ -155,3 +155,31 @@ func TestAKeyThatSomebodyElseHasIsNotWrittenByAMove(t *testing.T) {
 		t.Errorf("the payer is %+v", p)
 	}
 }
+
+// Nothing that was asked for the customer which was handed over counts for the next one.
+//
+// covers F48
+func TestARecordThatComesBackAfterItsCustomerWasMovedGetsACustomerAndALinkOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	moved := w.payer("A1").BillingID
+	w.books.set(connector.Record{SourceID: "A1", State: connector.RecordArchived})
+	w.books.put("N7", "Eastwind", "n@example.com")
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	if err := w.move("A1", "N7"); err != nil {
+		t.Fatal(err)
+	}
+	w.complete(w.run())
+	w.books.put("A1", "Northwind & Daughters", "a@example.com") // the bytes of its first create would be answered with that customer
+	w.complete(w.run())
+	w.complete(w.run())
+	p := w.payer("A1")
+	if p.BillingID == "" || p.BillingID == moved || p.MandateID == "" {
+		t.Errorf("the payer is %+v, want a customer and a mandate of its own; people are told of %v", p, w.attention())
+	}
+	if other := w.payer("N7"); other.BillingID != moved {
+		t.Errorf("the other payer is %+v", other)
+	}
+}
