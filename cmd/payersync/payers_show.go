@@ -307,6 +307,8 @@ func standing(stored state.StoredRecord, r payerReport, x mapping.Explanation) (
 		return fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), "Run payersync sync; if the plan is above the limits, payersync status names it."
 	case waiting >= 0:
 		return fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action), "Run payersync sync, or wait for the schedule."
+	case stored.Facts.Words.Leave != 0:
+		return "Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate."
 	case stored.Verdict == state.Excluded:
 		return "The mapping leaves it out: it is no payer.", "Nothing; or edit include in the mapping, and look with payersync mapping preview."
 	case stored.Verdict == "" || stored.Payer == nil:
