@@ -66,7 +66,7 @@ var Reasons = map[Reason]Explanation{
 	ReasonCustomerMissing:    {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself."},
 	ReasonRejected:           {"The billing service refused the customer.", "Correct the record; it is sent again when it changes. If the reason was none of the record's, use payersync attention retry --reason rejected."},
 	ReasonOutcomeUnknown:     {"It is not known whether the last request took effect.", "Nothing: the next run finds out by itself. If it stays, check the customer in the billing service."},
-	ReasonForeignChange:      {"Somebody else changed the customer in the billing service.", "Compare it with the record, and correct the one that is wrong. To send the record again as it is: payersync attention retry."},
+	ReasonForeignChange:      {"Somebody else changed the customer in the billing service.", "See both sides with payersync payers drift; then take theirs, send ours, or leave the field to the billing service."},
 	ReasonLinkLost:           {"A mandate exists, but the answer with its signing link was lost.", "Fetch it again with payersync mandates request, or all that are lost with payersync mandates links --lost."},
 	ReasonLinkRefused:        {"The billing service refused to make a signing link.", "Check the customer in the billing service, then use payersync mandates request."},
 	ReasonMandateCancelled:   {"The mandate was cancelled by the payer, the bank or a colleague.", "Agree a new mandate with the payer, then use payersync mandates request with a reason."},

@@ -334,7 +334,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	if base != nil {
 		have = *base
 	}
-	wanted := r.conn.Mapping.Owned(m.Customer, have)
+	wanted := r.conn.Mapping.Owned(m.Customer, have).With(p.Accepted)
 	f := c.Facts
 	f.Record = m.Record
 	if m.Standing == protocol.Included {
