@@ -188,22 +188,31 @@ func (c Customer) Problems() []Problem {
 
 // texts returns every text of the customer by its path.
 func (c Customer) texts() map[string]string {
-	out := map[string]string{"name": c.Name}
-	for i, p := range c.People {
-		at := fmt.Sprintf("people[%d].", i)
-		maps.Copy(out, map[string]string{
-			at + "name": p.Name, at + "firstName": p.FirstName, at + "lastName": p.LastName,
-			at + "email": p.Email, at + "phone": p.Phone,
-		})
-	}
-	for i, a := range c.Addresses {
-		at := fmt.Sprintf("addresses[%d].", i)
-		maps.Copy(out, map[string]string{
-			at + "line1": a.Line1, at + "city": a.City, at + "postCode": a.PostCode, at + "country": a.Country,
-		})
+	out := map[string]string{}
+	for path, field := range c.fields() {
+		out[path] = *field
 	}
 	for k, v := range c.ExternalData {
 		out["externalData."+k] = v
+	}
+	return out
+}
+
+// fields returns the fields of the customer by their paths, without externalData.
+func (c *Customer) fields() map[string]*string {
+	out := map[string]*string{"name": &c.Name}
+	for i := range c.People {
+		p, at := &c.People[i], fmt.Sprintf("people[%d].", i)
+		maps.Copy(out, map[string]*string{
+			at + "name": &p.Name, at + "firstName": &p.FirstName, at + "lastName": &p.LastName,
+			at + "email": &p.Email, at + "phone": &p.Phone,
+		})
+	}
+	for i := range c.Addresses {
+		a, at := &c.Addresses[i], fmt.Sprintf("addresses[%d].", i)
+		maps.Copy(out, map[string]*string{
+			at + "line1": &a.Line1, at + "city": &a.City, at + "postCode": &a.PostCode, at + "country": &a.Country,
+		})
 	}
 	return out
 }

@@ -32,6 +32,7 @@ const (
 	ReasonMandateCancelled   Reason = "mandate_cancelled"
 	ReasonStatusUnknown      Reason = "status_unknown"
 	ReasonRecordGone         Reason = "record_gone"
+	ReasonLeftWithMandate    Reason = "left_with_mandate"
 	ReasonEventNotUnderstood Reason = "event_not_understood"
 
 	ReasonSubscriptionChanged Reason = "subscription_changed"
@@ -65,12 +66,13 @@ var Reasons = map[Reason]Explanation{
 	ReasonCustomerMissing:    {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself."},
 	ReasonRejected:           {"The billing service refused the customer.", "Correct the record; it is sent again when it changes. If the reason was none of the record's, use payersync attention retry --reason rejected."},
 	ReasonOutcomeUnknown:     {"It is not known whether the last request took effect.", "Nothing: the next run finds out by itself. If it stays, check the customer in the billing service."},
-	ReasonForeignChange:      {"Somebody else changed the customer in the billing service.", "Compare it with the record, and correct the one that is wrong. To send the record again as it is: payersync attention retry."},
+	ReasonForeignChange:      {"Somebody else changed the customer in the billing service.", "See both sides with payersync payers drift; then take theirs, send ours, or leave the field to the billing service."},
 	ReasonLinkLost:           {"A mandate exists, but the answer with its signing link was lost.", "Fetch it again with payersync mandates request, or all that are lost with payersync mandates links --lost."},
 	ReasonLinkRefused:        {"The billing service refused to make a signing link.", "Check the customer in the billing service, then use payersync mandates request."},
 	ReasonMandateCancelled:   {"The mandate was cancelled by the payer, the bank or a colleague.", "Agree a new mandate with the payer, then use payersync mandates request with a reason."},
 	ReasonStatusUnknown:      {"The mandate has a status that is not documented.", "Treat it as not collectable and ask the billing service what it means."},
-	ReasonRecordGone:         {"The record was archived, deleted or merged in the accounting system; nothing is removed in the billing service.", "Decide whether the payer's mandate should be cancelled."},
+	ReasonRecordGone:         {"The record was archived, deleted or merged in the accounting system; nothing is removed in the billing service.", "Nothing, when that is meant: payersync attention close with a reason takes it off the list. Otherwise put the record back."},
+	ReasonLeftWithMandate:    {"The record is no payer any more, and its mandate, or the signing link for one, still holds.", "Cancel it with payersync mandates cancel, or put the record back. If both are meant: payersync attention close with a reason."},
 	ReasonEventNotUnderstood: {"A correctly signed webhook could not be understood; it was kept.", "Look at it with payersync webhooks show; then replay or close it. The sweep repairs what it meant."},
 
 	ReasonSubscriptionChanged: {"The webhook subscription was replaced, disabled or deleted in the billing service.", "Find out who did it; payersync webhooks subscribe subscribes again. Until then the sweep alone finds changes."},

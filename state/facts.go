@@ -20,6 +20,7 @@ const (
 	(SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
 	EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
 	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at, m.status, m.link IS NOT NULL, ml.state, ml.ended_at,
+	p.stays_at, p.stays_with,
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger),
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN 0 ELSE doubt_over END FROM ledger),
 	(SELECT min(o.source_id) FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND ` + rivals + `)`
@@ -50,13 +51,14 @@ const (
 )
 
 // stands says in one text what reads have shown of the customer of a record's payer, and
-// when a person said to try again: a decision that was made by another one is not stored.
-// factRow.stands says the same of a row.
+// what a person said: a decision that was made by another one is not stored. factRow.stands
+// says the same of a row.
 const stands = `(SELECT r.retried_at || ' ' || coalesce(p.billing_id || ' ' || p.shows || ' ' || p.shown_at || ' ' || p.confirmed_at || ' ' || p.answered_at
+	|| ' ' || p.stays_at || ' ' || coalesce((SELECT h.mandate_id || ' ' || h.status FROM mandates h WHERE h.mandate_id = p.mandate_id), '-')
 	|| ' ' || coalesce((SELECT g.digest FROM remote_customers g WHERE g.billing_id = p.billing_id), '-')
 	|| ' ' || (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value), ''))`
 
-func (r *factRow) stands(billingID sql.NullString) string {
+func (r *factRow) stands(billingID, mandateID sql.NullString) string {
 	if !billingID.Valid {
 		return fmt.Sprint(r.retried, " ")
 	}
@@ -64,15 +66,20 @@ func (r *factRow) stands(billingID sql.NullString) string {
 	if r.digest.Valid {
 		digest = r.digest.String
 	}
-	return fmt.Sprintf("%d %s %s %d %d %d %s %d", r.retried, billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64, digest, r.holders)
+	mandate := "-"
+	if r.mandate.Valid {
+		mandate = mandateID.String + " " + r.mandate.String
+	}
+	return fmt.Sprintf("%d %s %s %d %d %d %d %s %s %d", r.retried, billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
+		r.staysAt.Int64, mandate, digest, r.holders)
 }
 
 // factRow is a row of factColumns.
 type factRow struct {
 	shows, digest, pairs, state, reason, wanted sql.NullString
 	rival                                       sql.NullString
-	mandate, asked                              sql.NullString
-	askEnded                                    sql.NullInt64
+	mandate, asked, staysWith                   sql.NullString
+	askEnded, staysAt                           sql.NullInt64
 	hasLink                                     bool
 	shown, confirmed, answered, ticket, ended   sql.NullInt64
 	carries, open                               bool
@@ -82,7 +89,7 @@ type factRow struct {
 
 func (r *factRow) dest() []any {
 	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.doubt, &r.doubtOver, &r.rival}
+		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.staysAt, &r.staysWith, &r.doubt, &r.doubtOver, &r.rival}
 }
 
 // facts returns what is known of a payer's link, its customer and its last change.
@@ -100,6 +107,9 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 	}
 	if p.BillingID == "" {
 		return f, nil
+	}
+	if r.staysWith.String == p.MandateID {
+		f.Words.Leave = r.staysAt.Int64
 	}
 	f.Link = protocol.Link{Customer: p.BillingID, AnsweredAt: r.answered.Int64}
 	if r.confirmed.Int64 > r.answered.Int64 { // what was answered since may be there instead

@@ -47,8 +47,7 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 	var lives, known bool
 	var linked sql.NullString
 	if err := tx.row([]any{&lives, &known, &linked}, `SELECT
-		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND source_id = ?2 AND state = 'active' AND decision <> 'excluded'
-		  AND last_seen_run >= (SELECT coalesce(max(run_id), 0) FROM runs WHERE connection = ?1 AND read_kind = 'full')),
+		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND source_id = ?2 AND state = 'active' AND decision <> 'excluded' AND unseen = 0),
 		EXISTS (SELECT 1 FROM source_records WHERE connection = ?3 AND source_id = ?4),
 		(SELECT billing_id FROM payers WHERE connection = ?3 AND source_id = ?4)`,
 		from.Connection, from.SourceID, connection, sourceID); err != nil {
@@ -84,8 +83,9 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 			}
 			return tx.SetApplied(to, *from.Applied)
 		},
+		func() error { return tx.Accept(to, from.Accepted) },
 		func() error {
-			return tx.exec(`UPDATE payers SET applied = NULL, applied_hash = '', shows = '', shown_at = 0, confirmed_at = 0, answered_at = 0, seen_at = 0,
+			return tx.exec(`UPDATE payers SET applied = NULL, accepted = NULL, stays_at = 0, stays_with = '', applied_hash = '', shows = '', shown_at = 0, confirmed_at = 0, answered_at = 0, seen_at = 0,
 				mandate_id = NULL, drained_at = NULL, moves_name = '', moves_value = '', updated_at = ? WHERE connection = ? AND source_id = ?`,
 				stamp(tx.now), from.Connection, from.SourceID)
 		},
@@ -103,8 +103,10 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 		}
 	}
 	for _, p := range []Payer{from, to} {
-		if err := tx.ClearAttention(p.Connection, p.SourceID, TopicLink); err != nil {
-			return err
+		for _, topic := range []Topic{TopicRecord, TopicLink} {
+			if err := tx.ClearAttention(p.Connection, p.SourceID, topic); err != nil {
+				return err
+			}
 		}
 		if _, err := tx.ReplanRecord(p.Connection, p.SourceID); err != nil {
 			return err

@@ -17,14 +17,15 @@ type Payer struct {
 	Connection  string
 	SourceID    string
 	Key         connector.Key
-	BillingID   string              // "" while there is none
-	LinkState   connector.LinkState // for people: how the payer relates to its customer
-	Seen        bool                // a read has told whether the customer is there with its key
-	AppliedHash string              // hash of Applied; "" for nil
-	Applied     *connector.Customer // what the customer last held of us, for all that is known; nil for nothing
-	Shows       string              // hash of what of ours the newest read showed; "" for anything else
-	MandateID   string              // the current mandate; "" when there is none
-	Moves       connector.Key       // the key that a person has said its customer comes to carry; zero for none
+	BillingID   string               // "" while there is none
+	LinkState   connector.LinkState  // for people: how the payer relates to its customer
+	Seen        bool                 // a read has told whether the customer is there with its key
+	AppliedHash string               // hash of Applied; "" for nil
+	Accepted    []connector.Accepted // differences from the record that a person has accepted
+	Applied     *connector.Customer  // what the customer last held of us, for all that is known; nil for nothing
+	Shows       string               // hash of what of ours the newest read showed; "" for anything else
+	MandateID   string               // the current mandate; "" when there is none
+	Moves       connector.Key        // the key that a person has said its customer comes to carry; zero for none
 }
 
 // MovesTo reports whether the payer's customer is to come to carry the key of its record: one
@@ -43,17 +44,17 @@ func (p Payer) comesTo(wanted connector.Customer) connector.Key {
 	return p.Key
 }
 
-const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.shows, p.seen_at, p.mandate_id, p.moves_name, p.moves_value"
+const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.accepted, p.shows, p.seen_at, p.mandate_id, p.moves_name, p.moves_value"
 
 // payerRow is a payer as scanned, absent when the row came from an outer join.
 type payerRow struct {
 	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, shows, mandateID, movesName, movesValue sql.NullString
 	seen                                                                                                                sql.NullInt64
-	applied                                                                                                             []byte
+	applied, accepted                                                                                                   []byte
 }
 
 func (r *payerRow) dest() []any {
-	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.shows, &r.seen, &r.mandateID, &r.movesName, &r.movesValue}
+	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.accepted, &r.shows, &r.seen, &r.mandateID, &r.movesName, &r.movesValue}
 }
 
 func (l *Ledger) payer(r payerRow) (Payer, error) {
@@ -63,6 +64,9 @@ func (l *Ledger) payer(r payerRow) (Payer, error) {
 		BillingID: r.billingID.String, LinkState: connector.LinkState(r.linkState.String),
 		AppliedHash: r.appliedHash.String, Shows: r.shows.String, Seen: r.seen.Int64 > 0, MandateID: r.mandateID.String,
 		Moves: connector.ParseKey(r.movesName.String, r.movesValue.String),
+	}
+	if err := l.openJSON(r.accepted, place("payers", "accepted", p.Connection, p.SourceID), &p.Accepted); err != nil {
+		return p, fmt.Errorf("payer %s: %w", p.SourceID, err)
 	}
 	plain, err := l.seal.open(r.applied, place("payers", "applied", p.Connection, p.SourceID))
 	if err != nil {
@@ -343,4 +347,26 @@ func (tx *Tx) clearAttention(connection, sourceID string, topic Topic, reasons .
 		args = append(args, r)
 	}
 	return tx.count(query, args...)
+}
+
+// Accept keeps which differences from its record a person has accepted on the payer's
+// customer, in the place of those before. What was planned for the payer is dropped, and
+// the next plan looks at the record.
+func (tx *Tx) Accept(p Payer, accepted []connector.Accepted) error {
+	var box []byte
+	if len(accepted) > 0 {
+		plain, err := json.Marshal(accepted)
+		if err != nil {
+			return err
+		}
+		box = tx.l.seal.box(plain, place("payers", "accepted", p.Connection, p.SourceID))
+	}
+	if err := tx.exec("UPDATE payers SET accepted = ?, updated_at = ? WHERE connection = ? AND source_id = ?", box, stamp(tx.now), p.Connection, p.SourceID); err != nil {
+		return fmt.Errorf("keep what was accepted of payer %s: %w", p.SourceID, err)
+	}
+	if err := tx.dropPlanned(p.Connection, p.SourceID, LaneCustomer); err != nil {
+		return err
+	}
+	_, err := tx.ReplanRecord(p.Connection, p.SourceID)
+	return err
 }

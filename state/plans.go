@@ -36,6 +36,7 @@ type Decision struct {
 	LinkState   connector.LinkState // "" leaves the payer's link as it is
 	Topic       Topic               // of Reason
 	Contested   bool                // another record has the key
+	Left        bool                // the record is excluded or gone: what a person said of its leaving lapses otherwise
 	Waits       bool                // for time or an answer: it is decided on again by the next plan, and till then the run is not complete
 	Reason      connector.Reason    // why it is held, or what a person should know; "" for none
 	Detail      string
@@ -48,11 +49,11 @@ type Decision struct {
 // class says where the record stands, for all that the plan knows.
 func (d Decision) class() protocol.Status {
 	switch {
-	case d.Verdict == Excluded:
+	case d.Verdict == Excluded && d.Reason == "":
 		return protocol.Out
 	case d.Customer != nil || d.Waits:
 		return protocol.Working
-	case d.Verdict == Held, d.Reason != "" && d.Topic != TopicMandate:
+	case d.Verdict == Held, d.Verdict == Excluded, d.Reason != "" && d.Topic != TopicMandate:
 		return protocol.Held
 	}
 	return protocol.InStep
@@ -141,6 +142,11 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	}
 	if d.LinkState != "" {
 		if _, err := tx.SetLinkState(connection, d.SourceID, d.LinkState); err != nil {
+			return err
+		}
+	}
+	if !d.Left {
+		if err := tx.returned(connection, d.SourceID); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ func (tx *Tx) SavePage(run int64, connection string, records []connector.Record)
 
 func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error {
 	hash := r.Hash()
-	n, err := tx.count("UPDATE source_records SET last_seen_run = ?, origin = ?, unreadable = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
+	n, err := tx.count("UPDATE source_records SET last_seen_run = ?, unseen = 0, origin = ?, unreadable = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
 		run, r.Origin, r.Problem != "", connection, r.SourceID, hash)
 	if err != nil || n > 0 {
 		return err
@@ -42,7 +42,7 @@ func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
 		  state = excluded.state, unreadable = excluded.unreadable, source_time = excluded.source_time, origin = excluded.origin,
-		  last_seen_run = excluded.last_seen_run, updated_at = excluded.updated_at`,
+		  last_seen_run = excluded.last_seen_run, unseen = 0, updated_at = excluded.updated_at`,
 		connection, r.SourceID, hash, tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
 		r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, run, stamp(tx.now))
 }
@@ -63,6 +63,7 @@ func (tx *Tx) DropUnseen(run int64, connection string) error {
 		`DELETE FROM attention WHERE connection = ?1 AND ?3 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT ` + fmt.Sprintf(known, "attention"),
 		`UPDATE source_records SET planned_hash = '', replan = 0, rests = 0, decision = CASE WHEN ` + fmt.Sprintf(known, "source_records") + ` THEN decision ELSE 'none' END
 			WHERE connection = ?1 AND last_seen_run <> ?2 AND (planned_hash <> '' OR replan = 1 OR rests = 1) AND ?3 <> ''`,
+		"UPDATE source_records SET unseen = 1 WHERE connection = ?1 AND last_seen_run <> ?2 AND unseen = 0 AND ?3 <> ''",
 	} {
 		if err := tx.exec(query, connection, run, stamp(tx.now)); err != nil {
 			return fmt.Errorf("drop what was planned for rows that are gone: %w", err)
@@ -90,14 +91,19 @@ type Candidate struct {
 // unknown change is left out: its sent bytes come first. seenBy narrows the
 // records to those that a run has read; 0 takes all.
 func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, seenBy int64, after string, limit int) ([]Candidate, error) {
-	rows, err := l.query(ctx, `
-		SELECT r.source_id, r.content_hash, r.record, `+payerColumns+", "+factColumns+`
-		FROM source_records r `+factFrom+`
-		WHERE r.connection = ?1 AND r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0)
+	return l.candidates(ctx, connection, `r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0)
 		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1 OR r.rests = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
-		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)
-		ORDER BY r.source_id`+limitTo, connection, after, seenBy, mapping, limit)
+		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)`, after, seenBy, mapping, limit)
+}
+
+// candidates returns the records for which the condition where holds, in order; ?1 is the
+// connection, and the last of args how many at most.
+func (l *Ledger) candidates(ctx context.Context, connection, where string, args ...any) ([]Candidate, error) {
+	rows, err := l.query(ctx, "SELECT r.source_id, r.content_hash, r.record, "+payerColumns+", "+factColumns+`
+		FROM source_records r `+factFrom+`
+		WHERE r.connection = ?1 AND `+where+`
+		ORDER BY r.source_id`+limitTo, append([]any{connection}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the records to plan: %w", err)
 	}
@@ -140,7 +146,7 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
-	c.Stands = f.stands(p.billingID)
+	c.Stands = f.stands(p.billingID, p.mandateID)
 	var err error
 	if c.Record, err = l.openRecord(connection, id, box); err != nil {
 		return c, err
@@ -190,7 +196,7 @@ func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
 		return err
 	}
 	if n == 0 {
-		return tx.ClearAttention(p.Connection, p.SourceID, TopicLink)
+		return errors.Join(tx.ClearAttention(p.Connection, p.SourceID, TopicLink), tx.LookNext(p))
 	}
 	return tx.SetAttention(p.Connection, p.SourceID, TopicLink, reason, "")
 }

@@ -61,7 +61,7 @@ func TestWhatAnEarlierVersionKnewIsKnownInTheNewColumns(t *testing.T) {
 	l := upgraded(t)
 	const noted = "(SELECT ticket FROM ledger)" // nothing has taken one since
 	for _, c := range []struct{ what, query, want string }{
-		{"rests on others", "SELECT source_id FROM source_records WHERE rests = 1", "C3 H1 K3 K4 O2 S1 S2 X1 X2"},
+		{"is looked at by the next plan", "SELECT source_id FROM source_records WHERE rests = 1", "C3 E1 G1 H1 K3 K4 O2 S1 S2 X1 X2"},
 		{"shares its key", "SELECT source_id FROM source_records WHERE contested = 1", "S1 S2 X1 X2"},
 		{"could not be read", "SELECT source_id FROM source_records WHERE unreadable = 1", "line 77"},
 		{"is planned again, perhaps on a person's word", "SELECT source_id FROM source_records WHERE retried_at > 0", "CB L6 R1 U1 U7 X1"},

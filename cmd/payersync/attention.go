@@ -10,16 +10,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"payersync/connector"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
 func (a *app) attentionCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "attention",
-		Short:   "Show the records that need a person, and try them again",
-		Example: "  payersync attention list\n  payersync attention retry C0001 && payersync sync",
+		Short:   "Show the records that need a person, try them again, or close what is known",
+		Example: "  payersync attention list\n  payersync attention retry C0001 && payersync sync\n  payersync attention close C0002 --reason 'it pays until March'",
 	}
-	return subcommands(c, a.attentionListCmd(), a.attentionRetryCmd())
+	return subcommands(c, a.attentionListCmd(), a.attentionRetryCmd(), a.attentionCloseCmd())
 }
 
 func (a *app) attentionListCmd() *cobra.Command {
@@ -155,6 +156,58 @@ func (a *app) retry(ctx context.Context, s *session, connections []connectionCon
 	a.say("The next sync tries record %s again.", visible(sourceID))
 	if a.json() {
 		return printJSON(a.out, map[string]string{"source_id": sourceID})
+	}
+	return nil
+}
+
+func (a *app) attentionCloseCmd() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "close ID… --reason TEXT",
+		Short: "Say that payers whose records have left may stay as they are",
+		Long: `Closes what is told of payers whose records have left, by source id, key value,
+billing id or mandate id: left_with_mandate and record_gone. Nothing is sent, and
+the mandates still hold. A payer is told of again when its record returns and leaves
+once more, or when another mandate appears. The audit log keeps who closed it and why.
+Anything else that needs a person is over when it is put right.`,
+		Example: "  payersync attention close C0002 C0003 --reason 'they pay until March'",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return usagef("closing takes a reason: --reason 'it pays until March'")
+			}
+			s, err := a.openLedger(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			for _, id := range args {
+				p, err := s.onePayer(cmd.Context(), id)
+				if err != nil {
+					return err
+				}
+				if err := a.letStay(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	return c
+}
+
+func (a *app) letStay(ctx context.Context, s *session, p state.Payer, by syncer.Operator) error {
+	if err := (&syncer.Syncer{Ledger: s.ledger}).LetStay(ctx, p, by); err != nil {
+		return fmt.Errorf("cannot close what is told of %s: %w", visible(p.SourceID), err)
+	}
+	mandate := "It has no mandate."
+	if p.MandateID != "" {
+		mandate = fmt.Sprintf("Its mandate %s stays as it is.", visible(p.MandateID))
+	}
+	a.say("Closed for record %s. %s", visible(p.SourceID), mandate)
+	if a.json() {
+		return printJSON(a.out, map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
 	}
 	return nil
 }

@@ -251,15 +251,23 @@ func (a *app) withPayer(ctx context.Context, id string, do func(*session, state.
 		return err
 	}
 	defer s.close()
-	payers, err := s.ledger.FindPayers(ctx, id)
+	p, err := s.onePayer(ctx, id)
 	if err != nil {
 		return err
 	}
-	switch len(payers) {
-	case 0:
-		return fmt.Errorf("no payer has %q as source id, key value, billing id or mandate id; payersync payers list shows all", id)
-	case 1:
-		return do(s, payers[0])
+	return do(s, p)
+}
+
+// onePayer finds the one payer that id names.
+func (s *session) onePayer(ctx context.Context, id string) (state.Payer, error) {
+	payers, err := s.ledger.FindPayers(ctx, id)
+	switch {
+	case err != nil:
+		return state.Payer{}, err
+	case len(payers) == 0:
+		return state.Payer{}, fmt.Errorf("no payer has %q as source id, key value, billing id or mandate id; payersync payers list shows all", id)
+	case len(payers) > 1:
+		return state.Payer{}, usagef("%q names %d payers; use the billing id of one of them", id, len(payers))
 	}
-	return usagef("%q names %d payers; use the billing id of one of them", id, len(payers))
+	return payers[0], nil
 }

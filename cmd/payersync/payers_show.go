@@ -71,6 +71,8 @@ type payerReport struct {
 	Rules     []ruleTold           `json:"rules"`
 	Customer  *connector.Customer  `json:"customer,omitempty"` // that the rules make
 	Applied   *connector.Customer  `json:"applied,omitempty"`  // what the customer holds of us
+	Accepted  []string             `json:"accepted,omitempty"` // fields in which the customer may differ, on a person's word
+	Ignored   []string             `json:"ignored,omitempty"`  // parts that are left to the billing service
 	Changes   []state.PastChange   `json:"changes"`
 	History   []state.HistoryRow   `json:"history"`
 	Attention []state.AttentionRow `json:"attention"`
@@ -162,6 +164,13 @@ func (s *session) addHistory(ctx context.Context, r *payerReport, stored state.S
 		r.LinkState, r.BillingID, r.MandateID = payer.LinkState, payer.BillingID, payer.MandateID
 		if payer.Applied != nil {
 			r.Applied = p.customer(*payer.Applied)
+		}
+		for _, d := range payer.Accepted {
+			if d.Ignored {
+				r.Ignored = append(r.Ignored, d.Path)
+			} else {
+				r.Accepted = append(r.Accepted, d.Path)
+			}
 		}
 		if payer.BillingID != "" {
 			r.History, mandates = s.ledger.History(ctx, payer.BillingID)
@@ -307,6 +316,8 @@ func standing(stored state.StoredRecord, r payerReport, x mapping.Explanation) (
 		return fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), "Run payersync sync; if the plan is above the limits, payersync status names it."
 	case waiting >= 0:
 		return fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action), "Run payersync sync, or wait for the schedule."
+	case stored.Facts.Words.Leave != 0:
+		return "Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate."
 	case stored.Verdict == state.Excluded:
 		return "The mapping leaves it out: it is no payer.", "Nothing; or edit include in the mapping, and look with payersync mapping preview."
 	case stored.Verdict == "" || stored.Payer == nil:
@@ -360,6 +371,12 @@ func (a *app) printPayer(r payerReport, whyNot error) {
 	a.printRules(r, whyNot)
 	a.printCustomerAs("The customer that it becomes", r.Customer)
 	a.printCustomerAs("What the customer holds of us", r.Applied)
+	if len(r.Accepted) > 0 {
+		fmt.Fprintf(a.out, "  it may differ until our value changes: %s\n", visible(strings.Join(r.Accepted, ", ")))
+	}
+	if len(r.Ignored) > 0 {
+		fmt.Fprintf(a.out, "  left to the billing service: %s\n", strings.Join(r.Ignored, ", "))
+	}
 	a.printChanges(r.Changes)
 	if len(r.History) > 0 {
 		fmt.Fprintln(a.out, "\nMandates")

@@ -24,6 +24,7 @@ import (
 //	edit FILE OLD NEW        replaces a text in a file; \n is a new line
 //	version NAME FILE        sets $NAME to the version of a mapping file, eight characters
 //	customers FILE           puts customers into the service, one JSON object a line
+//	theirs OLD NEW           replaces a text in the one customer of the service that holds it
 //
 // and $SERVICE, the address of a sandbox of their own. What they expect to be
 // printed is rewritten by
@@ -33,7 +34,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit, "version": mappingVersion, "customers": customers},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit, "version": mappingVersion, "customers": customers, "theirs": theirs},
 		Setup: serveSandboxTo,
 	})
 }
@@ -65,6 +66,53 @@ func customers(ts *testscript.TestScript, neg bool, args []string) {
 		_, err := model.Add(json.RawMessage(line))
 		ts.Check(err)
 	}
+}
+
+func theirs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: theirs OLD NEW")
+	}
+	model, ok := ts.Value(modelKey).(*sandbox.Sandbox)
+	if !ok {
+		ts.Fatalf("there is no sandbox")
+	}
+	edited := 0
+	for _, c := range model.Customers() {
+		var whole any
+		ts.Check(json.Unmarshal(c.Raw, &whole))
+		if raw, n := replaced(whole, args[0], args[1]); n > 0 {
+			body, err := json.Marshal(raw)
+			ts.Check(errors.Join(err, model.Edit(c.ID, body)))
+			edited++
+		}
+	}
+	if edited != 1 {
+		ts.Fatalf("%d customers hold %q", edited, args[0])
+	}
+}
+
+// replaced returns a JSON value with one text in the place of another, and how often.
+func replaced(v any, old, now string) (any, int) {
+	n := 0
+	switch v := v.(type) {
+	case string:
+		if v == old {
+			return now, 1
+		}
+	case []any:
+		for i := range v {
+			var more int
+			v[i], more = replaced(v[i], old, now)
+			n += more
+		}
+	case map[string]any:
+		for name := range v {
+			var more int
+			v[name], more = replaced(v[name], old, now)
+			n += more
+		}
+	}
+	return v, n
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

@@ -347,7 +347,7 @@ func TestAStandstillOfAScheduledRunIsAWarningThatCounts(t *testing.T) {
 	if len(status.Approvals) != 1 || status.Approvals[0].Missing != 11 || status.Approvals[0].Limits != why {
 		t.Errorf("approvals %+v", status.Approvals)
 	}
-	if res := w.expect(exitDone, "sync", "--yes"); !strings.Contains(res.out, "They were let go") {
+	if res := w.expect(exitAttention, "sync", "--yes"); !strings.Contains(res.out, "They were let go") {
 		t.Errorf("with --yes it says\n%s", res.out)
 	}
 	w.expect(exitDone, "sync")

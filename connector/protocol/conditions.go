@@ -13,8 +13,10 @@ type conditions uint64
 const (
 	linked conditions = 1 << iota
 	unread
+	left
 	gone
 	excluded
+	notShown
 	unfit
 	rekeyed
 	wanted
@@ -53,6 +55,9 @@ const (
 	confirmed
 	shownOtherwise
 
+	lives
+	mayStay
+
 	ofMandate // what follows is of the mandate's lane
 )
 
@@ -80,8 +85,10 @@ var words = []struct {
 }{
 	{linked, "linked", "not linked"},
 	{unread, "its customer was not read since the last answer, or since a restore", "its customer was read"},
+	{left, "the record is excluded, gone or shown no more", "the record is there and not excluded"},
 	{gone, "the record is gone", "the record is there"},
 	{excluded, "the record is excluded", "the record is not excluded"},
+	{notShown, "the record is shown no more", "the record is shown"},
 	{unfit, "the record is unfit", "the record is fit"},
 	{rekeyed, "the record has another key by now", "the record has the same key"},
 	{wanted, "the record is included with this key", "the record is not included with this key any more"},
@@ -114,6 +121,8 @@ var words = []struct {
 	{olderOver, "their time is over", "they may still arrive"},
 	{confirmed, "what is wanted was confirmed before, and nobody said to send it again", "what is wanted was never confirmed, or a person said to send it again"},
 	{shownOtherwise, "an update with it was answered, a read since shows another value, or too often the old one, and nobody said to send it again", "no answered update was overwritten"},
+	{lives, "its mandate waits for a signature or lives", "it has no mandate, or a cancelled one"},
+	{mayStay, "a person said that this may stay as it is", "no person said that this may stay"},
 	{statusUnknown, "the status is not documented", "the status is documented"},
 	{cancelled, "the newest mandate is cancelled", "it is not cancelled"},
 	{signed, "it is signed", "it is not signed"},
@@ -166,8 +175,11 @@ func (f *Facts) conditions() conditions {
 func (f *Facts) ofRecord() conditions {
 	claims := f.Record.Standing == Included || f.Record.Standing == Unfit
 	moved := claims && f.Record.Key != "" && f.Record.Key != f.Key
-	return excluded.when(f.Record.Standing == Excluded) |
+	return left.when(!claims) |
+		excluded.when(f.Record.Standing == Excluded) |
 		gone.when(f.Record.Standing == Gone) |
+		notShown.when(f.Record.Standing == NotShown) |
+		mayStay.when(f.Words.Leave != 0) |
 		unfit.when(f.Record.Standing == Unfit) |
 		rekeyed.when(moved) |
 		wanted.when(f.Record.Standing == Included && !moved) |
@@ -240,7 +252,8 @@ func (f *Facts) ofCustomer() conditions {
 func (f *Facts) ofMandate() conditions {
 	m, read := f.Mandate, f.Look.Shows == Ours && f.Look.Seq > f.Doubt.Since && f.Look.Seq > f.Link.AnsweredAt
 	lost := f.Doubt.open(f.readAt())
-	c := statusUnknown.when(m.Status != "" && !m.Status.Known()) |
+	c := lives.when(m.Status != "" && m.Status != connector.MandateCancelled) |
+		statusUnknown.when(m.Status != "" && !m.Status.Known()) |
 		cancelled.when(m.Status == connector.MandateCancelled) |
 		signed.when(m.Status == connector.MandatePending || m.Status == connector.MandateActive) |
 		unsigned.when(m.Status == connector.MandateCreated) |

@@ -92,6 +92,7 @@ const (
 	Included                 // it is mapped, and the service would accept it
 	Unfit                    // it cannot be read, mapped or sent as it is; it claims its key all the same
 	Gone                     // archived, deleted or merged in its system
+	NotShown                 // a whole reading of its system did not show it
 )
 
 // Record is a payer's accounting record: source_records, and what the mapping made
@@ -256,6 +257,7 @@ type Words struct {
 	Adopt  int64 // Holder is the record's customer, whatever speaks against it
 	Retry  int64 // what was refused or given up may be tried again
 	Ask    int64 // ask for a mandate, whatever became of the one before
+	Leave  int64 // the record has left, and its customer with this very mandate may stay; it lapses when the record returns
 }
 
 // Doubt says from when on the ledger knows what was sent. It is restored from a

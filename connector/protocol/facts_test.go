@@ -58,7 +58,8 @@ func records(mandate bool) dimension {
 		Record{Standing: Unfit, Key: "K", Reason: connector.ReasonNameMissing},
 		Record{Standing: Unfit, Reason: connector.ReasonRecordUnreadable},
 		Record{Standing: Excluded},
-		Record{Standing: Gone})
+		Record{Standing: Gone},
+		Record{Standing: NotShown})
 }
 
 var rivals = each(func(f *Facts) *Rival { return &f.Rival }, NoRival, RivalLink, RivalRecord)
@@ -187,6 +188,7 @@ func domains() map[string][]dimension {
 			{
 				func(*Facts) {}, func(f *Facts) { f.Mandate.Seq, f.Words.Ask = early, early-1 }, func(f *Facts) { f.Mandate.Seq, f.Words.Ask = early, early+1 },
 				func(f *Facts) { f.Mandate.Seq, f.Words.Ask, f.Mandate.Asked = early, early+1, early+2 },
+				func(f *Facts) { f.Words.Leave = early },
 			},
 			{func(*Facts) {}, func(f *Facts) { f.Mandate.Refused = early }, func(f *Facts) { f.Mandate.Worn = early }, func(f *Facts) { f.Mandate.Refused, f.Words.Retry = early, early+1 }},
 			each(func(f *Facts) *bool { return &f.Mandate.Approved }, false, true),
@@ -284,8 +286,34 @@ func unlawful(f *Facts, d decision) string {
 	if working != (class == Working) || next.works() != (customer.works() || mandate.works()) {
 		return "the class " + string(class) + " does not go with the step " + next.Line
 	}
-	if (customer.Do == Tell || mandate.Do == Tell) && len(Reasons(*f)) == 0 {
+	told := Reasons(*f)
+	if (customer.Do == Tell || mandate.Do == Tell) && len(told) == 0 {
 		return "a person is not told"
+	}
+	return leaves(f, told)
+}
+
+// leaves says which law of records that have left is broken: a mandate that lives is told
+// of once, unless a person has said that it may stay, and nothing is sent by itself.
+func leaves(f *Facts, told []Notice) string {
+	out := f.Record.Standing != Included && f.Record.Standing != Unfit
+	alive := f.Mandate.Status != "" && f.Mandate.Status != connector.MandateCancelled
+	n := 0
+	for _, notice := range told {
+		if notice.Reason == connector.ReasonLeftWithMandate || notice.Reason == connector.ReasonRecordGone {
+			n++
+		}
+		if out && notice.Reason == connector.ReasonMandateCancelled {
+			return "of a payer who has left, it is told that the mandate is cancelled"
+		}
+	}
+	switch {
+	case n > 1:
+		return "that a payer has left is told more than once"
+	case n > 0 && (!out || f.Link.Customer == "" || f.Words.Leave != 0):
+		return "it is told of a payer's leaving that must not be"
+	case n == 0 && out && alive && f.Link.Customer != "" && f.Words.Leave == 0 && f.Look.Shows != Missing:
+		return "a payer has left with a mandate, and nobody is told"
 	}
 	return ""
 }

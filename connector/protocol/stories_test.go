@@ -206,3 +206,26 @@ func TestTheAnswerToACreateIsNotDisputed(t *testing.T) {
 		{"a colleague has renamed what it made", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Disputed: true, Now: true} }, Adopt, "answer found", "", true},
 	})
 }
+
+func TestAPayerThatLeavesWithAMandateIsToldOnce(t *testing.T) {
+	t.Parallel()
+	f := included()
+	f.Link, f.Holders, f.Holder = Link{Customer: "c1"}, Own, "c1"
+	f.Look = Look{Seq: 12, Shows: Ours, Holds: "wanted"}
+	f.Mandate.Status = connector.MandateCreated
+	const line = "record left, mandate lives"
+	play(t, f, []chapter{
+		{"its link is open", func(*Facts) {}, Nothing, "in step", "", false},
+		{"the record is excluded", func(f *Facts) { f.Record = Record{} }, Tell, line, connector.ReasonLeftWithMandate, false},
+		{"the payer signs", func(f *Facts) { f.Mandate.Status = connector.MandateActive }, Tell, line, connector.ReasonLeftWithMandate, false},
+		{"a person says that it may stay", func(f *Facts) { f.Words.Leave = 13 }, Nothing, "record excluded", "", false},
+		{"another mandate appears, of which nobody has said anything", func(f *Facts) { f.Words.Leave, f.Mandate.Status = 0, connector.MandatePending }, Tell, line, connector.ReasonLeftWithMandate, false},
+		{"the record is archived", func(f *Facts) { f.Record = Record{Standing: Gone} }, Tell, line, connector.ReasonLeftWithMandate, false},
+		{"the mandate is cancelled", func(f *Facts) { f.Mandate.Status = connector.MandateCancelled }, Tell, "record gone, customer left", connector.ReasonRecordGone, false},
+		{"a person says that it may stay so", func(f *Facts) { f.Words.Leave = 14 }, Nothing, "record gone", "", false},
+		{"a reading does not show the record, and the status is not documented", func(f *Facts) {
+			f.Words.Leave, f.Record, f.Mandate.Status = 0, Record{Standing: NotShown}, "PAUSED"
+		}, Tell, line, connector.ReasonLeftWithMandate, false},
+		{"the mandate is cancelled", func(f *Facts) { f.Mandate.Status = connector.MandateCancelled }, Nothing, "record shown no more", "", false},
+	})
+}

@@ -18,9 +18,11 @@ var customers = []line{
 	{"answer found", creating | free, linked, Adopt, "", look},
 
 	// The record.
+	{"record left, mandate lives", left | linked | lives, missing | mayStay, Tell, connector.ReasonLeftWithMandate, 0},
+	{"record gone, customer left", gone | linked, mayStay, Tell, connector.ReasonRecordGone, 0},
 	{"record excluded", excluded, 0, Nothing, "", 0},
-	{"record gone, customer left", gone | linked, 0, Tell, connector.ReasonRecordGone, 0},
-	{"record gone", gone, linked, Nothing, "", 0},
+	{"record shown no more", notShown, 0, Nothing, "", 0},
+	{"record gone", gone, 0, Nothing, "", 0},
 	{"record unfit", unfit, 0, Tell, "", 0},
 	{"key changed", rekeyed, 0, Tell, connector.ReasonKeyChanged, 0},
 	{"key shared", rival, 0, Tell, connector.ReasonKeyShared, 0},
@@ -62,7 +64,7 @@ var customers = []line{
 var mandates = []line{
 	{"no customer", 0, linked, Nothing, "", 0},
 	{"status not documented", statusUnknown, asked, Tell, connector.ReasonStatusUnknown, 0},
-	{"cancelled", cancelled, asked, Tell, connector.ReasonMandateCancelled, 0},
+	{"cancelled", cancelled, asked | left, Tell, connector.ReasonMandateCancelled, 0},
 	{"signed", signed, 0, Nothing, "", 0},
 	{"link kept", unsigned | hasLink, asked, Nothing, "", 0},
 	{"not wished for", 0, wished | asked, Nothing, "", 0},

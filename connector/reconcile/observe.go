@@ -263,6 +263,11 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 	if err := tx.SetMandate(p.Connection, p.SourceID, m.ID); err != nil {
 		return false, err
 	}
+	if before != m.Status || p.MandateID != m.ID {
+		if err := lookAtLeaver(tx, p); err != nil {
+			return true, err
+		}
+	}
 	if before == "" && m.Status == connector.MandateCreated && m.URL == "" { // somebody has its link, or nobody: the next plan tells
 		if err := tx.LookNext(p); err != nil {
 			return true, err
@@ -271,10 +276,29 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 	return before != m.Status, explainMandate(tx, p, m)
 }
 
-// explainMandate says on the payer what a person should know of the mandate.
+// lookAtLeaver makes the next plan look at a record that has left: a mandate that lives, or
+// waits for its signature, is told of.
+func lookAtLeaver(tx *state.Tx, p state.Payer) error {
+	left, err := tx.HasLeft(p)
+	if err != nil || !left {
+		return err
+	}
+	return tx.LookNext(p)
+}
+
+// explainMandate says on the payer what a person should know of the mandate. That the
+// mandate of one whose record has left is cancelled is what is left to be wished for.
 func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
 	switch {
 	case m.Status == connector.MandateCancelled:
+		left, err := tx.HasLeft(p)
+		if err != nil {
+			return err
+		}
+		if left {
+			return errors.Join(tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate),
+				tx.ClearAttention(p.Connection, p.SourceID, state.TopicRecord, connector.ReasonLeftWithMandate))
+		}
 		return tx.SetAttention(p.Connection, p.SourceID, state.TopicMandate, connector.ReasonMandateCancelled, "")
 	case !m.Status.Known():
 		return tx.SetAttention(p.Connection, p.SourceID, state.TopicMandate, connector.ReasonStatusUnknown, "")

@@ -346,7 +346,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	if base != nil {
 		have = *base
 	}
-	wanted := r.conn.Mapping.Owned(m.Customer, have)
+	wanted := r.conn.Mapping.Owned(m.Customer, have).With(p.Accepted)
 	f := c.Facts
 	f.Record = m.of(p)
 	if m.Standing == protocol.Included {
@@ -354,6 +354,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	}
 	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // what the plan would let go
 	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
+	d.Left = m.Standing == protocol.Excluded || m.Standing == protocol.Gone
 	other := r.rivalOf(c)
 	taken := []string{}
 	if p.MovesTo(m.Result.Key) { // the key that it is to carry must be nobody else's
@@ -376,7 +377,11 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	}
 	asking := protocol.Asking(f)
 	d.OfMandate = asking.Reason
-	switch step := protocol.Customer(f); step.Do {
+	step := protocol.Customer(f)
+	if m.Standing == protocol.Excluded || d.Left && step.Do == protocol.Nothing {
+		d.Verdict = state.Excluded
+	}
+	switch step.Do {
 	case protocol.ReadCustomer, protocol.ReadList, protocol.Wait:
 		d.Waits = true
 		d = d.Because(step.Reason, "")
@@ -386,8 +391,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID, Diff: connector.Diff(have, wanted)}
 		r.showBefore(d.Customer, base, seen)
 	}
-	if f.Record.Standing == protocol.Excluded {
-		d.Verdict = state.Excluded
+	if d.Left {
 		return d, nil
 	}
 	d.Verdict, d.Topic = state.Included, state.TopicLink
@@ -426,10 +430,12 @@ func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidat
 		}
 	}
 	detail := k.because(reason)
-	switch m.Standing {
-	case protocol.Gone:
+	switch {
+	case reason == connector.ReasonLeftWithMandate:
+		detail = leftDetail(c.Record, f)
+	case m.Standing == protocol.Gone:
 		detail = goneDetail(c.Record)
-	case protocol.Unfit:
+	case m.Standing == protocol.Unfit:
 		detail = m.problem
 	}
 	return d.Because(reason, detail), err

@@ -245,7 +245,7 @@ func (p *Preview) count(e *foreseen) {
 		p.Adopts++
 	case e.action == connector.ActionUpdate:
 		p.Updates++
-	case e.now == state.Excluded:
+	case e.now == state.Excluded && e.reason == "":
 		p.Excluded++
 	case e.reason != "":
 		p.Held++
@@ -300,7 +300,7 @@ func (f *forecast) addFailure(all map[connector.Reason]*Failure, e *foreseen) {
 		all[e.reason] = failure
 	}
 	failure.Count++
-	isNew := e.now == state.Held && e.was != state.Held
+	isNew := e.now != state.Included && e.was != e.now
 	if isNew {
 		if failure.New == 0 {
 			failure.SourceIDs = nil

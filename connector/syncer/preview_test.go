@@ -59,8 +59,9 @@ func TestAPreviewTellsWhatAnEditWouldChange(t *testing.T) {
 		got.Customers[i].BillingID = ""
 	}
 	upper := []syncer.FieldManner{{Path: "name", Manner: syncer.MannerCase}}
+	const canSign = "The mapping leaves the record out, and the payer can still sign: a mandate waits for its signature. Nothing was cancelled."
 	want := syncer.Preview{
-		Connection: "acme", Records: 5, Linked: 3, Creates: 1, Updates: 2, Excluded: 1, Held: 1, Links: 1,
+		Connection: "acme", Records: 5, Linked: 3, Creates: 1, Updates: 2, Held: 2, Links: 1,
 		Limits: "1 fields would be emptied (the limit is 0).",
 		Fields: []syncer.FieldCount{{Path: "name", Changed: 2}, {Path: "addresses[0].postCode", Changed: 1, Emptied: 1}},
 		Blanked: []syncer.BlankedField{
@@ -78,15 +79,16 @@ func TestAPreviewTellsWhatAnEditWouldChange(t *testing.T) {
 		Dropped:    syncer.Named{Count: 1, Linked: 1, SourceIDs: []string{"3"}},
 		Mended:     syncer.Named{SourceIDs: []string{}},
 		KeyChanges: syncer.Named{SourceIDs: []string{}},
-		Failures: []syncer.Failure{{
-			Reason: connector.ReasonEmailMalformed, Count: 1, SourceIDs: []string{"5"}, Detail: "The e-mail address of contact 1 is not well formed.",
-		}},
+		Failures: []syncer.Failure{
+			{Reason: connector.ReasonLeftWithMandate, Count: 1, New: 1, SourceIDs: []string{"3"}, Detail: canSign},
+			{Reason: connector.ReasonEmailMalformed, Count: 1, SourceIDs: []string{"5"}, Detail: "The e-mail address of contact 1 is not well formed."},
+		},
 		Customers: []syncer.CustomerPreview{
 			{SourceID: "1", Key: key("1"), Verdict: state.Included, Action: connector.ActionUpdate, Diff: []connector.FieldChange{{Path: "name", From: "ann", To: "ANN"}}},
 			{SourceID: "2", Key: key("2"), Verdict: state.Included, Action: connector.ActionUpdate, Diff: []connector.FieldChange{
 				{Path: "addresses[0].postCode", From: "LS1 4AP"}, {Path: "name", From: "Bob", To: "BOB"},
 			}},
-			{SourceID: "3", Key: key("3"), Verdict: state.Excluded},
+			{SourceID: "3", Key: key("3"), Verdict: state.Excluded, Reason: connector.ReasonLeftWithMandate, Detail: canSign},
 			{SourceID: "4", Key: key("4"), Verdict: state.Included, Action: connector.ActionCreate, Link: true, Diff: []connector.FieldChange{
 				{Path: "addresses[0].line1", To: "1 Quay St"}, {Path: "externalData.customerNo", To: "4"}, {Path: "name", To: "LEFT OUT"},
 				{Path: "people[0].email", To: "left@example.com"}, {Path: "people[0].name", To: "Left Out"},

@@ -46,7 +46,10 @@ func (r *run) pull(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.Ledger.Do(ctx, func(tx *state.Tx) error { return r.finishPull(tx, full, proof) })
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return r.finishPull(tx, full, proof) }); err != nil {
+		return err
+	}
+	return r.tellNotShown(ctx)
 }
 
 // sentence returns an error as a person reads it.

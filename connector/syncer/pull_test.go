@@ -169,7 +169,7 @@ func (w *world) standsStill(res syncer.Result, why string) state.Plan {
 		w.t.Fatalf("the run ended %s: %v; want a standstill for %q", res.Outcome, res.Err, why)
 	}
 	for id, reason := range w.attention() {
-		if reason == string(connector.ReasonRecordGone) {
+		if reason == string(connector.ReasonRecordGone) || reason == string(connector.ReasonLeftWithMandate) {
 			w.t.Errorf("%s is taken for gone", id)
 		}
 	}
@@ -213,7 +213,7 @@ func TestRecordsMissingFromAFullReadAreGoneUnlessTheyAreMany(t *testing.T) {
 	w.books.records = all[:28]
 	w.clock.advance(time.Hour)
 	res := w.complete(w.diaryRun(d, "acme", connector.RunSync))
-	if want := map[string]string{"C0028": string(connector.ReasonRecordGone), "C0029": string(connector.ReasonRecordGone)}; !cmp.Equal(want, w.attention()) {
+	if want := map[string]string{"C0028": string(connector.ReasonLeftWithMandate), "C0029": string(connector.ReasonLeftWithMandate)}; !cmp.Equal(want, w.attention()) {
 		t.Errorf("attention %v, want %v; counts %+v", w.attention(), want, res.Counts)
 	}
 	if waiting := w.waiting(); len(waiting) > 0 {
@@ -286,8 +286,10 @@ func TestSnapshotThatSuddenlyHasFarFewerRowsStandsStill(t *testing.T) {
 	}
 	w.books.records = all[:37] // 4 of 41: below the limit, whatever a standstill has met meanwhile
 	w.complete(w.runWith(t.Context(), alone))
-	if waiting := w.waiting(); len(waiting) > 0 || len(w.attention()) > 0 {
-		t.Errorf("%+v waits, attention %v", waiting, w.attention())
+	left := string(connector.ReasonLeftWithMandate)
+	want := map[string]string{"C0037": left, "C0038": left, "C0039": left}
+	if waiting := w.waiting(); len(waiting) > 0 || !cmp.Equal(want, w.attention()) {
+		t.Errorf("%+v waits, attention %v, want %v", waiting, w.attention(), want)
 	}
 	w.books.records = all[:35] // rows that went earlier are not counted again
 	w.complete(w.runWith(t.Context(), alone))
@@ -392,8 +394,8 @@ func TestRunWorksOnWhatAnUndecidedReadGaveAndConcludesNothing(t *testing.T) {
 	}
 	w.books.records, w.books.broken = all[:3], nil
 	w.complete(w.run())
-	if len(w.attention()) > 0 {
-		t.Errorf("after a whole read a person is still shown %v", w.attention())
+	if want := map[string]string{"C0005": string(connector.ReasonLeftWithMandate)}; !cmp.Equal(want, w.attention()) {
+		t.Errorf("after a whole read a person is shown %v, want %v", w.attention(), want)
 	}
 }
 

@@ -253,7 +253,7 @@ func TestACustomerThatIsGoneIsShownAndNeverMadeAgain(t *testing.T) {
 	if n := w.service.Writes() - before; n != 0 {
 		t.Errorf("%d writes, want none", n)
 	}
-	if got := w.attention(); got["A1"] != string(connector.ReasonCustomerMissing) || got["A2"] != string(connector.ReasonRecordGone) {
+	if got := w.attention(); got["A1"] != string(connector.ReasonCustomerMissing) || got["A2"] != string(connector.ReasonLeftWithMandate) {
 		t.Errorf("attention = %v", got)
 	}
 }

@@ -51,6 +51,9 @@ type Billing interface {
 	MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error)
 	// MergeDiff lists what MergeCustomer would change, before and after.
 	MergeDiff(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error)
+	// Drift lists where a customer shows something else than is wanted, with the places of
+	// what is wanted: From is what it shows.
+	Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error)
 	// ForeignChanges lists the paths not ours that differ between two readings.
 	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// NotShown lists the paths at which a customer does not show what is wanted.

@@ -180,7 +180,11 @@ func TestNothingIsTakenUpForARecordThatHasLeft(t *testing.T) {
 	for name, fault := range map[string]struct {
 		path string
 		edit bool
-	}{"a request for a link": {"/api/customers/*/directdebitmandates", false}, "an update": {"/api/customers", true}} {
+		told connector.Reason
+	}{
+		"a request for a link": {"/api/customers/*/directdebitmandates", false, connector.ReasonRecordGone},
+		"an update":            {"/api/customers", true, connector.ReasonLeftWithMandate},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -198,8 +202,8 @@ func TestNothingIsTakenUpForARecordThatHasLeft(t *testing.T) {
 			if left := slices.DeleteFunc(w.service.Requests(), func(r sandbox.Request) bool { return r.Method == http.MethodGet }); len(left) != 0 {
 				t.Errorf("sent %v for a record that is archived", left)
 			}
-			if got := w.attention()["A1"]; got != string(connector.ReasonRecordGone) {
-				t.Errorf("attention = %q, want record_gone", got)
+			if got := w.attention()["A1"]; got != string(fault.told) {
+				t.Errorf("attention = %q, want %s", got, fault.told)
 			}
 		})
 	}

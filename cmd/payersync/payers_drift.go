@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) payersDriftCmd() *cobra.Command {
+	var f state.Filter
+	c := &cobra.Command{
+		Use:   "drift [ID]",
+		Short: "Show which fields somebody changed in the billing service, theirs and ours",
+		Long: `Shows the payers that need a person because somebody else changed their customer
+(foreign_change), or one payer, and reads each customer: which fields differ, what
+the customer holds and what the record makes of them. Values are printed in full;
+nothing is noted and nothing is sent.
+
+take, send and ignore are the three ways out. Each takes a reason for the audit log.`,
+		Example: "  payersync payers drift\n  payersync payers drift C0001 --output json\n  payersync payers drift take C0001 --field name --reason 'renamed in March'",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			if err := s.cfg.has(f.Connection); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				p, err := s.onePayer(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.listDrift(cmd.Context(), s, []state.RecordID{{Connection: p.Connection, SourceID: p.SourceID}})
+			}
+			f.State = string(connector.ReasonForeignChange)
+			rows, err := s.ledger.Attention(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			var ids []state.RecordID
+			for _, r := range rows {
+				ids = append(ids, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})
+			}
+			return a.listDrift(cmd.Context(), s, ids)
+		},
+	}
+	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
+	c.Flags().IntVar(&f.Limit, "limit", 0, "at most so many; 0 for all")
+	c.AddCommand(a.driftTakeCmd(), a.driftSendCmd(), a.driftIgnoreCmd())
+	return c
+}
+
+// driftReport is what `payers drift --output json` prints for a payer.
+type driftReport struct {
+	Connection string       `json:"connection"`
+	SourceID   string       `json:"source_id"`
+	BillingID  string       `json:"billing_id"`
+	Fields     []fieldDrift `json:"fields"`
+	Problem    string       `json:"problem,omitempty"` // why the two cannot be compared
+	Decided    string       `json:"decided,omitempty"` // take, send or ignore, when that was noted
+}
+
+type fieldDrift struct {
+	Path   string `json:"path"`
+	Theirs string `json:"theirs"`
+	Ours   string `json:"ours"`
+}
+
+func reportOfDrift(d syncer.Drift) driftReport {
+	r := driftReport{Connection: d.Payer.Connection, SourceID: d.Payer.SourceID, BillingID: d.Payer.BillingID, Fields: []fieldDrift{}}
+	for _, f := range d.Fields {
+		r.Fields = append(r.Fields, fieldDrift{f.Path, f.From, f.To})
+	}
+	return r
+}
+
+// incomparable reports whether an error is about one payer alone.
+func incomparable(err error) bool {
+	return errors.Is(err, syncer.ErrNothingToCompare) || errors.Is(err, syncer.ErrCustomerGone) || errors.Is(err, state.ErrUnderWay)
+}
+
+func (a *app) listDrift(ctx context.Context, s *session, ids []state.RecordID) error {
+	reports := []driftReport{}
+	for _, id := range ids {
+		p, err := s.ledger.Payer(ctx, id.Connection, id.SourceID)
+		if err != nil {
+			return err
+		}
+		d, err := a.driftOf(ctx, s, p)
+		if err != nil && !incomparable(err) {
+			return fmt.Errorf("cannot compare %s: %w", visible(id.SourceID), err)
+		}
+		r := reportOfDrift(d)
+		if err != nil {
+			r.Problem = err.Error()
+		}
+		reports = append(reports, r)
+	}
+	if a.json() {
+		return printLines(a.out, reports)
+	}
+	for _, r := range reports {
+		a.printDrift(r)
+	}
+	if len(reports) == 0 {
+		a.say("Nobody needs a person because a customer was changed in the billing service.")
+		return nil
+	}
+	a.say("Take theirs, send ours, or leave a part to the billing service:\n  payersync payers drift take|send|ignore ID --reason TEXT")
+	return nil
+}
+
+func (a *app) printDrift(r driftReport) {
+	fmt.Fprintf(a.out, "%s, record %s, customer %s\n", r.Connection, visible(r.SourceID), visible(r.BillingID))
+	var rows [][]string
+	for _, f := range r.Fields {
+		rows = append(rows, []string{f.Path, orElse(f.Theirs, "blank"), orElse(f.Ours, "blank")})
+	}
+	switch {
+	case r.Problem != "":
+		fmt.Fprintf(a.out, "  They cannot be compared: %s.\n", visible(r.Problem))
+	case len(rows) == 0:
+		fmt.Fprintln(a.out, "  Nothing of ours differs any more, or only what is not ours was changed.")
+	default:
+		printTable(a.out, []string{"Field", "Theirs", "Ours"}, rows)
+	}
+}
+
+func (a *app) driftOf(ctx context.Context, s *session, p state.Payer) (syncer.Drift, error) {
+	configured, err := s.cfg.configured([]string{p.Connection})
+	if err != nil {
+		return syncer.Drift{}, err
+	}
+	conn, err := a.stored(ctx, s, configured[0])
+	if err != nil {
+		return syncer.Drift{}, err
+	}
+	return s.syncer.DriftOf(ctx, conn, p)
+}
+
+// wayOut is one of the commands that end a drift.
+type wayOut struct {
+	name     string
+	question string
+	done     string
+	do       func(context.Context, *session, syncer.Drift, syncer.Operator) error
+}
+
+// driftWay makes the command of a way out.
+func (a *app) driftWay(c *cobra.Command, way wayOut) *cobra.Command {
+	var reason string
+	var yes bool
+	c.Args = cobra.ExactArgs(1)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if reason == "" {
+			return usagef("%s takes a reason: --reason 'renamed in March'", cmd.CommandPath())
+		}
+		return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
+			d, err := a.driftOf(cmd.Context(), s, p)
+			if err != nil {
+				return fmt.Errorf("cannot compare %s: %w", visible(p.SourceID), err)
+			}
+			r := reportOfDrift(d)
+			for _, f := range r.Fields {
+				a.say("  %s: theirs %q, ours %q", f.Path, visible(f.Theirs), visible(f.Ours))
+			}
+			if !yes && !isTerminal(a.in) {
+				return usagef("nothing was noted of %s without a yes, and standard input is no terminal to ask on: add --yes", visible(p.SourceID))
+			}
+			if !yes && !a.asks(way.question) {
+				a.say("Nothing was noted.")
+			} else {
+				if err := way.do(cmd.Context(), s, d, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
+					return fmt.Errorf("nothing was noted of %s: %w", visible(p.SourceID), err)
+				}
+				r.Decided = way.name
+				a.say("%s", way.done)
+			}
+			if a.json() {
+				return printJSON(a.out, r)
+			}
+			return nil
+		})
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
+	return c
+}
+
+func (a *app) driftTakeCmd() *cobra.Command {
+	var fields []string
+	c := &cobra.Command{
+		Use:   "take ID --reason TEXT",
+		Short: "Accept what the customer holds; it stays until our value changes",
+		Long: `Accepts what the customer of one payer holds in the fields that differ, or in those
+that are named. It counts as confirmed: it is not told again and not overwritten,
+until the record gives that field another value, which is then planned as usual.
+Nothing is sent.`,
+		Example: "  payersync payers drift take C0001 --field name --reason 'renamed in March'",
+	}
+	c.Flags().StringArrayVar(&fields, "field", nil, "only this field, as payers drift names it; may be given again")
+	return a.driftWay(c, wayOut{
+		"take", "Take theirs?", "Theirs is kept until our value changes. Nothing was sent.",
+		func(ctx context.Context, s *session, d syncer.Drift, by syncer.Operator) error {
+			return s.syncer.TakeTheirs(ctx, d, fields, by)
+		},
+	})
+}
+
+func (a *app) driftSendCmd() *cobra.Command {
+	return a.driftWay(&cobra.Command{
+		Use:   "send ID --reason TEXT",
+		Short: "Send the record as it is; the next plan shows it",
+		Long: `Lets the next sync send one payer's record as it is, over what somebody changed in
+the billing service and over what was taken or ignored before. The plan shows each
+field before and after, and is held to the limits. Nothing is sent before that.`,
+		Example: "  payersync payers drift send C0001 --reason 'a typing mistake' && payersync plan",
+	}, wayOut{"send", "Send ours?", "The next sync plans to send ours; payersync plan shows it.",
+		func(ctx context.Context, s *session, d syncer.Drift, by syncer.Operator) error {
+			return s.syncer.SendOurs(ctx, d, by)
+		},
+	})
+}
+
+func (a *app) driftIgnoreCmd() *cobra.Command {
+	var parts []string
+	c := &cobra.Command{
+		Use:   "ignore ID --part PART --reason TEXT",
+		Short: "Leave a part of one customer to the billing service from now on",
+		Long: `Leaves the name, the people or the addresses of one payer's customer to the billing
+service from now on: nothing of that part is compared or sent for this payer, until
+payers drift send takes it back. For all payers, name what the mapping owns under
+own in the mapping file.`,
+		Example: "  payersync payers drift ignore C0001 --part people --reason 'they keep their own contacts'",
+	}
+	c.Flags().StringArrayVar(&parts, "part", nil, "name, people or addresses; may be given again")
+	return a.driftWay(c, wayOut{
+		"ignore", "Leave it to the billing service?", "It is left to the billing service from now on. For all payers: own in the mapping file.",
+		func(ctx context.Context, s *session, d syncer.Drift, by syncer.Operator) error {
+			if len(parts) == 0 {
+				return usagef("name what to ignore: --part name, people or addresses")
+			}
+			return s.syncer.IgnoreParts(ctx, d, parts, by)
+		},
+	})
+}

@@ -1,0 +1,100 @@
+package billing
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"payersync/connector"
+)
+
+// Drift lists where a fetched customer shows something else than what is wanted of it,
+// sorted by path: From is what it shows, To what is wanted. Unlike MergeDiff it gives
+// elements of lists the places that they have in want, and a value that is shown in
+// another form (connector.SameForm) is as wanted. A contact whose address somebody changed
+// is known by its place and name; one that is not found is blank.
+func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error) {
+	o, err := decodeObject(fetched.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("compare customer %s: %w", fetched.ID, err)
+	}
+	m := merge{dialect: c.dialect, want: want, own: own}
+	if last != nil {
+		m.last = *last
+	}
+	shows := connector.Customer{Name: want.Name, People: slices.Clone(want.People), Addresses: slices.Clone(want.Addresses), ExternalData: map[string]string{}}
+	if m.owns(ownName) && want.Name != "" {
+		shows.Name = scalar(o.get(ownName))
+	}
+	if m.owns(ownPeople) {
+		list, err := parseArray(o.get(ownPeople))
+		if err != nil {
+			return nil, fmt.Errorf("compare customer %s: %s: %w", fetched.ID, ownPeople, err)
+		}
+		wanted := peopleParts(want.People)
+		plan := planPeople(list, peopleParts(m.last.People), wanted)
+		for i, p := range want.People {
+			shows.People[i] = connector.Person{}
+			if at := plan.placeOf(&wanted[i], i, list); at >= 0 {
+				shows.People[i] = personLike(p, personOf(list[at]))
+			}
+		}
+	}
+	if m.owns(ownAddresses) {
+		list, err := parseArray(o.get(ownAddresses))
+		if err != nil {
+			return nil, fmt.Errorf("compare customer %s: %s: %w", fetched.ID, ownAddresses, err)
+		}
+		for i, a := range want.Addresses {
+			shows.Addresses[i] = connector.Address{}
+			if i < len(list) {
+				shows.Addresses[i] = addressLike(a, addressOf(list[i]))
+			}
+		}
+	}
+	pairs := pairsOf(o.get("externalData"))
+	for name := range want.ExternalData {
+		shows.ExternalData[name] = pairs[name]
+	}
+	return slices.DeleteFunc(connector.Diff(shows, want), func(d connector.FieldChange) bool { return connector.SameForm(d.From, d.To) }), nil
+}
+
+// placeOf returns the place of the element that is brought to the i-th part, or of the one
+// that stands in its place under its name; -1 for none.
+func (p listPlan) placeOf(want *part, i int, list []json.RawMessage) int {
+	if at := slices.IndexFunc(p.fates, func(f fate) bool { return f.want == want }); at >= 0 {
+		return at
+	}
+	if i >= len(list) || !p.fates[i].foreign() {
+		return -1
+	}
+	if v, known := viewOf(list[i]); !known || v.label == "" || !sameLabel(v.label, want.label) {
+		return -1
+	}
+	return i
+}
+
+// personLike returns of a person what ours says something of, with the name in ours' form.
+func personLike(ours, shown connector.Person) connector.Person {
+	full, first, last := nameForms(shown)
+	return connector.Person{
+		Name: where(ours.Name, full), FirstName: where(ours.FirstName, first), LastName: where(ours.LastName, last),
+		Email: where(ours.Email, shown.Email), Phone: where(ours.Phone, shown.Phone),
+	}
+}
+
+// addressLike is personLike for an address.
+func addressLike(ours, shown connector.Address) connector.Address {
+	return connector.Address{
+		Line1: where(ours.Line1, shown.Line1), City: where(ours.City, shown.City),
+		PostCode: where(ours.PostCode, shown.PostCode), Country: where(ours.Country, shown.Country),
+	}
+}
+
+// where returns what is shown where ours says something.
+func where(ours, shown string) string {
+	if ours == "" {
+		return ""
+	}
+	return shown
+}

@@ -1,0 +1,214 @@
+package syncer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/protocol"
+	"payersync/connector/reconcile"
+	"payersync/state"
+)
+
+// Why nothing can be said of what differs between a record and its customer.
+var (
+	// ErrNothingToCompare means that the record is not sent, or that nothing of ours was
+	// ever seen on its customer.
+	ErrNothingToCompare = errors.New("the record is not sent as it is, or nothing of it was ever seen on a customer")
+	// ErrCustomerGone means that the service says that the customer does not exist.
+	ErrCustomerGone = errors.New("its customer does not exist any more")
+	// ErrNoSuchField means that a field was named that does not differ.
+	ErrNoSuchField = errors.New("this field does not differ")
+	// ErrNothingDiffers means that nothing of ours differs.
+	ErrNothingDiffers = errors.New("nothing of ours differs on its customer")
+	// ErrReadMeanwhile means that the customer or the payer has moved since it was read.
+	ErrReadMeanwhile = errors.New("the customer has moved meanwhile; look at it again")
+)
+
+// Drift is what differs between a payer's record and its customer, as a read of the
+// customer has just shown it.
+type Drift struct {
+	Payer  state.Payer
+	Fields []connector.FieldChange // From is what the customer holds, To is ours
+
+	places map[string]string  // of the fields in what is wanted, which leaves out what was accepted as taken away
+	mapped connector.Customer // what the mapping makes of the record
+	own    []string           // parts that the mapping owns
+	seen   sight
+}
+
+// DriftOf reads the customer of a linked record and compares the two. Nothing is noted.
+func (s *Syncer) DriftOf(ctx context.Context, conn Connection, p state.Payer) (Drift, error) {
+	d := Drift{Payer: p, own: conn.Mapping.Own(), places: map[string]string{}}
+	stored, err := s.Ledger.StoredRecord(ctx, p.Connection, p.SourceID, conn.Mapping.Version())
+	if err != nil {
+		return d, err
+	}
+	r := &run{Syncer: s, conn: conn}
+	m, err := r.render(stored.Record)
+	switch {
+	case err != nil:
+		return d, err
+	case stored.InFlight:
+		return d, state.ErrUnderWay
+	case m.Standing != protocol.Included || stored.Payer == nil || stored.Payer.BillingID == "" || stored.Payer.Applied == nil:
+		return d, ErrNothingToCompare
+	}
+	d.Payer = *stored.Payer
+	d.mapped = conn.Mapping.Owned(m.Customer, *d.Payer.Applied)
+	if d.seen, err = r.see(ctx, d.Payer.BillingID); err != nil {
+		return d, err
+	}
+	if d.seen.missing {
+		return d, ErrCustomerGone
+	}
+	fields, err := s.Billing.Drift(d.seen.customer, d.Payer.Applied, d.mapped.With(d.Payer.Accepted), d.own)
+	if err != nil {
+		return d, err
+	}
+	for _, f := range fields {
+		if f.Path == "externalData."+d.Payer.Key.Name {
+			continue // what carries another key, or none, is told otherwise
+		}
+		place := f.Path
+		f.Path = d.mapped.PathBefore(place, d.Payer.Accepted)
+		f.To, d.places[f.Path] = d.mapped.At(f.Path), place
+		d.Fields = append(d.Fields, f)
+	}
+	return d, nil
+}
+
+// TakeTheirs notes that an operator accepts what the customer holds in some fields, in all
+// that differ when none are named: it counts as confirmed, and is overwritten only when
+// ours changes.
+func (s *Syncer) TakeTheirs(ctx context.Context, d Drift, paths []string, by Operator) error {
+	if len(d.Fields) == 0 {
+		return ErrNothingDiffers
+	}
+	for _, path := range paths {
+		if !slices.ContainsFunc(d.Fields, func(f connector.FieldChange) bool { return f.Path == path }) {
+			return fmt.Errorf("%s: %w", path, ErrNoSuchField)
+		}
+	}
+	var taken []connector.Accepted
+	for _, f := range d.Fields {
+		if len(paths) > 0 && !slices.Contains(paths, f.Path) {
+			continue
+		}
+		a := connector.Accepted{Path: f.Path, Ours: f.To, Theirs: f.From}
+		if whole := d.takenAway(f.Path); whole != "" {
+			d.places[whole], _, _ = strings.Cut(d.places[f.Path], ".")
+			a = connector.Accepted{Path: whole, Ours: d.mapped.At(whole)}
+		}
+		if !slices.Contains(taken, a) {
+			taken = append(taken, a)
+		}
+	}
+	return s.accept(ctx, d, taken, by, "take theirs")
+}
+
+// takenAway returns the contact or address that a field is of when the customer shows
+// nothing of it any more; "" otherwise.
+func (d Drift) takenAway(path string) string {
+	whole, _, element := strings.Cut(path, "].")
+	if !element {
+		return ""
+	}
+	whole += "]"
+	for _, ours := range connector.Diff(connector.Customer{}, d.mapped) {
+		if strings.HasPrefix(ours.Path, whole+".") && !slices.ContainsFunc(d.Fields, func(f connector.FieldChange) bool { return f.Path == ours.Path && f.From == "" }) {
+			return ""
+		}
+	}
+	return whole
+}
+
+// IgnoreParts notes that an operator leaves parts of the customer (name, people,
+// addresses) to the billing service from now on, whatever the record says.
+func (s *Syncer) IgnoreParts(ctx context.Context, d Drift, parts []string, by Operator) error {
+	var ignored []connector.Accepted
+	for _, part := range parts {
+		if !slices.Contains(d.own, part) {
+			return fmt.Errorf("%s: the mapping owns %s", part, strings.Join(d.own, ", "))
+		}
+		ignored = append(ignored, connector.Accepted{Path: part, Ignored: true})
+	}
+	return s.accept(ctx, d, ignored, by, "ignore drift")
+}
+
+// accept adds what an operator has accepted to what was accepted before and still stands.
+// What the customer holds by it counts as applied, and the read says how much of that it
+// shows.
+func (s *Syncer) accept(ctx context.Context, d Drift, more []connector.Accepted, by Operator, action string) error {
+	if by.Reason == "" {
+		return fmt.Errorf("%s: %w", action, ErrReasonNeeded)
+	}
+	accepted, before := more, make([]connector.Accepted, len(more))
+	for _, a := range d.Payer.Accepted {
+		if a.Holds(d.mapped) && !slices.ContainsFunc(more, func(m connector.Accepted) bool { return m.Path == a.Path }) {
+			accepted = append(slices.Clip(accepted), a)
+		}
+	}
+	for i, a := range more {
+		a.Path = cmp.Or(d.places[a.Path], a.Path)
+		a.Ours = d.Payer.Applied.At(a.Path)
+		before[i] = a
+	}
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		p, err := tx.PayerByBillingID(d.Payer.BillingID)
+		if err != nil {
+			return err
+		}
+		if p.AppliedHash != d.Payer.AppliedHash || !slices.Equal(p.Accepted, d.Payer.Accepted) {
+			return ErrReadMeanwhile
+		}
+		if err := errors.Join(tx.Accept(p, accepted), tx.SetApplied(p, p.Applied.With(before))); err != nil {
+			return err
+		}
+		seen, err := reconcile.Observe(tx, reconcile.OfCustomer(d.seen.customer, d.seen.ticket, connector.CauseUpdate, "operator "+by.Name))
+		switch {
+		case err != nil:
+			return err
+		case seen.Stale:
+			return ErrReadMeanwhile
+		case !seen.Drifted:
+			err = tx.ClearAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonForeignChange)
+		}
+		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: action, Subject: p.SourceID + " " + p.BillingID + " " + pathsOf(more), Reason: by.Reason}))
+	})
+}
+
+// pathsOf names the fields that were accepted: no value of them reaches the audit log.
+func pathsOf(accepted []connector.Accepted) string {
+	paths := make([]string, len(accepted))
+	for i, a := range accepted {
+		paths[i] = a.Path
+	}
+	return strings.Join(paths, ",")
+}
+
+// SendOurs notes that an operator wants the record sent as it is, whatever was accepted
+// before. The next plan shows it as an update, within the limits.
+func (s *Syncer) SendOurs(ctx context.Context, d Drift, by Operator) error {
+	if by.Reason == "" {
+		return fmt.Errorf("send ours: %w", ErrReasonNeeded)
+	}
+	if len(d.Fields) == 0 && len(d.Payer.Accepted) == 0 {
+		return ErrNothingDiffers
+	}
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		p, err := tx.PayerByBillingID(d.Payer.BillingID)
+		if err != nil {
+			return err
+		}
+		if err := tx.Accept(p, nil); err != nil {
+			return err
+		}
+		_, err = tx.RetryRecord(p.Connection, p.SourceID)
+		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "send ours", Subject: p.SourceID + " " + p.BillingID, Reason: by.Reason}))
+	})
+}

@@ -1,0 +1,93 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// hasLeft is the condition that record r is no payer's any more: the newest plan leaves it
+// out, its system says that it is gone, or a whole reading did not show it.
+const hasLeft = "(r.decision = 'excluded' OR r.state <> 'active' OR r.unseen = 1)"
+
+// HasLeft reports whether the payer's record is excluded, gone or not shown any more.
+func (tx *Tx) HasLeft(p Payer) (left bool, err error) {
+	err = tx.row([]any{&left}, "SELECT EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ? AND r.source_id = ? AND "+hasLeft+")", p.Connection, p.SourceID)
+	if err != nil {
+		return false, fmt.Errorf("look whether record %s has left: %w", p.SourceID, err)
+	}
+	return left, nil
+}
+
+// NotShown returns up to limit records after source id after, in order, which the newest
+// whole reading did not show and whose payers have a mandate.
+func (l *Ledger) NotShown(ctx context.Context, connection, after string, limit int) ([]Candidate, error) {
+	return l.candidates(ctx, connection, "r.source_id > ?2 AND r.unseen = 1 AND p.mandate_id IS NOT NULL", after, limit)
+}
+
+// Notice is what people are told of a record that is not planned.
+type Notice struct {
+	SourceID  string
+	Stands    string           // Candidate.Stands, by which it was found
+	Reason    connector.Reason // left_with_mandate, or "" for nothing
+	Detail    string
+	OfMandate connector.Reason // what a person should know of the customer's mandate; "" for nothing
+}
+
+// TellNotShown makes what people are told of a record that is not shown any more, and of its
+// mandate, what the notice says, unless the record was read or its customer seen otherwise
+// since. What else was told before it left stays.
+func (tx *Tx) TellNotShown(run int64, connection string, n Notice) error {
+	if err := tx.holds(run); err != nil {
+		return err
+	}
+	var same bool
+	if err := tx.row([]any{&same}, `SELECT EXISTS (SELECT 1 FROM source_records r JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+		WHERE r.connection = ?1 AND r.source_id = ?2 AND r.unseen = 1 AND ?3 = `+stands+`)`, connection, n.SourceID, n.Stands); err != nil || !same {
+		return err
+	}
+	for topic, reason := range map[Topic]connector.Reason{TopicRecord: n.Reason, TopicMandate: n.OfMandate} {
+		var err error
+		switch {
+		case reason != "":
+			err = tx.SetAttention(connection, n.SourceID, topic, reason, n.Detail)
+		case topic == TopicRecord:
+			err = tx.ClearAttention(connection, n.SourceID, topic, connector.ReasonLeftWithMandate)
+		default:
+			err = tx.ClearAttention(connection, n.SourceID, topic)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ErrOtherMandate means that the payer has another mandate by now than a person spoke of.
+var ErrOtherMandate = errors.New("the payer has another mandate by now; look at it again")
+
+// LetStay notes a person's word that the payer, whose record has left, may stay with the
+// mandate that it has, and takes back what was told of its leaving. It fails with
+// ErrOtherMandate when it has another by now.
+func (tx *Tx) LetStay(p Payer) error {
+	ticket, err := tx.Ticket()
+	if err != nil {
+		return err
+	}
+	n, err := tx.count("UPDATE payers SET stays_at = ?, stays_with = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND coalesce(mandate_id, '') = ?",
+		ticket, p.MandateID, stamp(tx.now), p.Connection, p.SourceID, p.MandateID)
+	if err != nil {
+		return fmt.Errorf("let payer %s stay: %w", p.SourceID, err)
+	}
+	if n == 0 {
+		return ErrOtherMandate
+	}
+	return errors.Join(tx.LookNext(p), tx.ClearAttention(p.Connection, p.SourceID, TopicRecord, connector.ReasonLeftWithMandate, connector.ReasonRecordGone))
+}
+
+// returned forgets a word that a payer may stay: its record is there again.
+func (tx *Tx) returned(connection, sourceID string) error {
+	return tx.exec("UPDATE payers SET stays_at = 0, stays_with = '' WHERE connection = ? AND source_id = ? AND stays_at <> 0", connection, sourceID)
+}
