@@ -41,6 +41,7 @@ type Decision struct {
 	Detail      string
 	Also        connector.Reason // what is the matter with its customer, where Reason is about the record; "" for nothing
 	OfMandate   connector.Reason // what a person should know of the customer's mandate; "" for nothing
+	Likeness    *Likeness        // what the payer may be known by; nil for what is kept of it
 	Customer    *NewChange       // the change of the customer; nil for none
 	Link        bool             // a signing link is to be asked for
 }
@@ -127,6 +128,11 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	if d.Key.Value != "" {
 		if err := tx.savePayer(connection, d.SourceID, d.Key); err != nil {
 			return fmt.Errorf("save payer %s: %w", d.SourceID, err)
+		}
+	}
+	if d.Likeness != nil {
+		if err := tx.SaveLikeness(connection, d.SourceID, *d.Likeness); err != nil {
+			return fmt.Errorf("save what payer %s may be known by: %w", d.SourceID, err)
 		}
 	}
 	if d.LinkState != "" {
@@ -302,6 +308,7 @@ type Plan struct {
 	Updates    int       `json:"updates"`
 	Links      int       `json:"links"`
 	Holds      int       `json:"holds"`
+	Alike      int       `json:"alike"`             // of the creates: they look like another payer of ours
 	Missing    int       `json:"missing,omitempty"` // records that approval lets go as gone from the source; such a plan changes nothing
 	Limits     string    `json:"limits"`            // the limits it exceeds, in words; "" for none
 	Open       Weight    `json:"-"`
@@ -343,9 +350,9 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 		p.RejectedBy, p.RejectedAt, p.Rejection = was.RejectedBy, was.RejectedAt, was.Rejection
 	}
 	if err == nil && p.ID == 0 {
-		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds)
-			VALUES (?, ?, ?, ?, ?, 'draft', ?, ?, ?, ?, ?) RETURNING plan_id`,
-			connection, run, p.Hash, mapping, stamp(tx.now), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds)
+		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds, alike)
+			VALUES (?, ?, ?, ?, ?, 'draft', ?, ?, ?, ?, ?, ?) RETURNING plan_id`,
+			connection, run, p.Hash, mapping, stamp(tx.now), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike)
 	}
 	if err != nil {
 		return p, fmt.Errorf("save the plan: %w", err)
@@ -400,6 +407,10 @@ func (tx *Tx) weighPlan(p *Plan) error {
 		       count(*) FILTER (WHERE `+isOpen+` AND identity = 1),
 		       count(*) FILTER (WHERE approved = 0 AND left_out = 1)
 		FROM changes c WHERE connection = ? AND state = 'pending'`, p.Connection); err != nil {
+		return err
+	}
+	var err error
+	if p.Alike, err = tx.countAlike(p.Connection); err != nil {
 		return err
 	}
 	return tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection)
@@ -543,7 +554,7 @@ func (tx *Tx) auditPlan(plan int64, e Entry, words string) error {
 // planColumns are those of a plan. What is stored as waiting, and was rejected, waits for
 // nobody.
 const planColumns = `plan_id, connection, run_id, hash, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
-	created_at, creates, adopts, updates, links, holds, missing, limits, rejected_by, rejected_at, rejected_why`
+	created_at, creates, adopts, updates, links, holds, alike, missing, limits, rejected_by, rejected_at, rejected_why`
 
 // WaitingPlans returns the plans that wait for approval, oldest first.
 func (l *Ledger) WaitingPlans(ctx context.Context) ([]Plan, error) {
@@ -620,7 +631,7 @@ func scanPlans(rows *sql.Rows) ([]Plan, error) {
 	for rows.Next() {
 		var p Plan
 		var at, rejected sql.NullString
-		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Missing, &p.Limits,
+		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Limits,
 			&p.RejectedBy, &rejected, &p.Rejection); err != nil {
 			return nil, fmt.Errorf("read the plans: %w", err)
 		}

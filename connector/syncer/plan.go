@@ -31,6 +31,9 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 			return state.Plan{}, err
 		}
 	}
+	if err := r.learnLikenesses(ctx); err != nil {
+		return state.Plan{}, err
+	}
 	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.seenBy())
 	if err != nil {
 		return state.Plan{}, err
@@ -52,7 +55,8 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 }
 
 // planAll decides on every candidate, and then on those that share a key with a record
-// which was decided on after them, or do so no more.
+// which was decided on after them, or do so no more, and on those that may be one payer with
+// such a record.
 func (r *run) planAll(ctx context.Context) error {
 	planned, err := r.planRecords(ctx)
 	if err != nil {
@@ -64,7 +68,11 @@ func (r *run) planAll(ctx context.Context) error {
 	}
 	var woken int64
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		woken, err = tx.WakeRivals(r.conn.Name, r.seenBy())
+		if woken, err = tx.WakeRivals(r.conn.Name, r.seenBy()); err != nil || r.Settings.Adopt == AdoptExact {
+			return err
+		}
+		twins, err := tx.WakeTwins(r.conn.Name, r.seenBy())
+		woken += twins
 		return err
 	}); err != nil || woken == 0 {
 		return err
@@ -292,6 +300,10 @@ func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state
 		return d, err
 	}
 	d.Key = m.Result.Key
+	if m.Standing == protocol.Included && r.id != 0 { // a forecast notes nothing
+		known := likenessOf(m.Customer)
+		d.Likeness = &known
+	}
 	if c.Payer != nil && c.Payer.BillingID != "" {
 		return r.decideLinked(ctx, d, c, m, seen)
 	}
