@@ -392,17 +392,20 @@ func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
 // decide on it.
 const isOpen = "approved = 0 AND left_out = 0"
 
+// touches is the condition that change c touches a customer that exists. A link for a payer
+// that this very plan creates belongs to the create, and so does the first update of a
+// customer that a create without an answer made.
+const touches = `(c.action = 'adopt' OR EXISTS (
+	SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
+	AND (c.action = 'link' AND p.billing_id IS NOT NULL OR c.action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
+	  SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))`
+
 func (tx *Tx) weighPlan(p *Plan) error {
-	// A link for a payer that this very plan creates belongs to the create, and so
-	// does the first update of a customer that a create without an answer made.
 	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks, &p.Open.Identity, &p.Open.LeftOut}, `
 		SELECT count(*) FILTER (WHERE action = 'create'), count(*) FILTER (WHERE action = 'adopt'),
 		       count(*) FILTER (WHERE action = 'update'), count(*) FILTER (WHERE action = 'link'),
 		       count(*) FILTER (WHERE `+isOpen+` AND action = 'create'),
-		       count(*) FILTER (WHERE `+isOpen+` AND (action = 'adopt' OR EXISTS (
-		         SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
-		         AND (action = 'link' AND p.billing_id IS NOT NULL OR action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
-		           SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))),
+		       count(*) FILTER (WHERE `+isOpen+` AND `+touches+`),
 		       coalesce(sum(CASE WHEN `+isOpen+` THEN blanks ELSE 0 END), 0),
 		       count(*) FILTER (WHERE `+isOpen+` AND identity = 1),
 		       count(*) FILTER (WHERE approved = 0 AND left_out = 1)
@@ -420,6 +423,39 @@ func (tx *Tx) weighPlan(p *Plan) error {
 // this run needs no approval in a later one. What a person left out keeps waiting.
 func (tx *Tx) ApproveWithinLimits(plan int64) error {
 	return tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND "+isOpen, plan)
+}
+
+// Over says which limits a plan is above.
+type Over struct{ Creates, Changes, Blanks, Identity bool }
+
+// within is the condition that pending change c counts to no limit that its plan is above,
+// which ?2 to ?5 say: its kinds are within their own.
+const within = "c.plan_id = ?1 AND c.state = 'pending' AND c.approved = 0 AND c.left_out = 0 AND NOT (CASE WHEN " + touches + ` THEN ?3 ELSE ?2 END)
+	AND NOT (?4 AND c.blanks > 0) AND NOT (?5 AND c.identity = 1)`
+
+func (o Over) args(plan int64) []any { return []any{plan, o.Creates, o.Changes, o.Blanks, o.Identity} }
+
+// WithinCount returns how many changes of a plan that is above limits count to none of these.
+func (tx *Tx) WithinCount(plan int64, o Over) (n int, err error) {
+	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE "+within, o.args(plan)...)
+}
+
+// ApproveWithin lets the changes go that WithinCount counts. The others wait for a person, or
+// until they are within the limits.
+func (tx *Tx) ApproveWithin(plan int64, o Over) error {
+	return tx.exec("UPDATE changes AS c SET approved = 1 WHERE "+within, o.args(plan)...)
+}
+
+// Within says in words that changes of a plan above the limits are sent all the same; "" for
+// none.
+func Within(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 change of a kind that is within its own limits is not held back."
+	}
+	return fmt.Sprintf("%d changes of kinds that are within their own limits are not held back.", n)
 }
 
 // SetPlanState moves a plan and records the limits it exceeds, in words.

@@ -505,8 +505,9 @@ func included(d state.Decision, res mapping.Result, action connector.Action, id 
 }
 
 // guard checks the plan against the limits. Above them it asks, and without a
-// yes the plan waits. What a person left out waits in any case, and nobody is asked about
-// a plan that was rejected.
+// yes the plan waits, but for the kinds of change that are within their own limits, where the
+// operator wants it so and nobody has said no. What a person left out waits in any case, and
+// nobody is asked about a plan that was rejected.
 func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	linked, err := r.Ledger.LinkedCount(ctx, r.conn.Name)
 	if err != nil {
@@ -516,6 +517,11 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	if plan.State == state.PlanRejected {
 		r.tell(Rejected(plan))
 		return plan, nil
+	}
+	if r.opts.Approve == nil {
+		if err := r.letWithin(ctx, &plan, linked); err != nil {
+			return plan, err
+		}
 	}
 	if r.opts.Kind == connector.RunPlan {
 		switch {
@@ -560,6 +566,27 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	}
 	plan.State, plan.Limits = state.PlanApproved, ""
 	return plan, nil
+}
+
+// letWithin lets those changes of a plan above the limits go that are of kinds within their
+// own, where the operator wants it so, and says so beside the limits. A run that only plans
+// says it alone.
+func (r *run) letWithin(ctx context.Context, plan *state.Plan, linked int) error {
+	over := r.Settings.Guards.Over(plan.Open, linked)
+	if !r.Settings.Guards.HoldOnlyAbove || over == (state.Over{}) {
+		return nil
+	}
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		n, err := tx.WithinCount(plan.ID, over)
+		if err != nil || n == 0 {
+			return err
+		}
+		plan.Limits += " " + state.Within(n)
+		if r.opts.Kind == connector.RunPlan {
+			return nil
+		}
+		return tx.ApproveWithin(plan.ID, over)
+	})
 }
 
 // Rejected says in words what it means that a plan was rejected.
