@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"payersync/connector"
 	"payersync/connector/syncer"
@@ -291,5 +292,24 @@ func TestAPlanThatWaitsIsLookedAtAgainWhenAPayerLeaves(t *testing.T) {
 	w.complete(w.run())
 	if reason, _ := w.told("A2"); reason != string(connector.ReasonRenumbered) || len(w.byKey()) != 13 {
 		t.Errorf("A2 is told %q, and there are %d customers", reason, len(w.byKey()))
+	}
+}
+
+// Whom an earlier version linked is known as well, although nothing was kept of it then and
+// its record has left.
+//
+// covers F44, F70
+func TestAPayerOfAnEarlierVersionIsKnownWhenItIsRenumbered(t *testing.T) {
+	t.Parallel()
+	b := openBefore(t, "schema12", 76*time.Hour+19*time.Minute, 4*time.Minute)
+	found, err := b.ledger.FindPayers(t.Context(), "G1")
+	if err != nil || len(found) != 1 || found[0].Applied == nil {
+		t.Fatalf("%d payers are G1, %v", len(found), err)
+	}
+	was := found[0].Applied
+	b.books[found[0].Connection].put("G9", was.Name, was.People[0].Email)
+	b.run(1)
+	if got := b.told(); got["G1"] != string(connector.ReasonRecordGone) || got["G9"] != string(connector.ReasonRenumbered) {
+		t.Errorf("people are told of G1 %q, of G9 %q", got["G1"], got["G9"])
 	}
 }
