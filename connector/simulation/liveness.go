@@ -186,7 +186,7 @@ func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 		return
 	}
 	if o.excused(want.Key.Value, shown) || slices.Contains(reasonsOf(shown), string(connector.ReasonKeyDisputed)) && o.looksForeign(want) || slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) ||
-		slices.Contains(reasonsOf(shown), string(connector.ReasonEnteredTwice)) && o.looksTwice(b, record) || slices.Contains(reasonsOf(shown), string(connector.ReasonRenumbered)) && o.looksLeft(p) {
+		slices.Contains(reasonsOf(shown), string(connector.ReasonEnteredTwice)) && (o.looksTwice(b, record) || o.leftBehind(p, true)) || slices.Contains(reasonsOf(shown), string(connector.ReasonRenumbered)) && o.leftBehind(p, false) {
 		return
 	}
 	payer, err := p.ledger.Payer(ctx, b.connection, record.SourceID)
@@ -259,14 +259,16 @@ func (o *oracle) looksTwice(b *books, record connector.Record) bool {
 	})
 }
 
-// looksLeft reports whether a payer with a customer has left its books.
-func (o *oracle) looksLeft(p *process) bool {
+// leftBehind reports whether the ledger knows a payer, with a customer or any, whose record
+// is a payer no more, or cannot be sent any more: it is known by what it was. A source that
+// gives changes alone does not tell that a record is gone.
+func (o *oracle) leftBehind(p *process, unlinked bool) bool {
 	payers, err := p.ledger.Payers(context.Background(), state.Filter{})
 	if err != nil {
 		o.w.violate("harness", "read the payers: %v", err)
 	}
 	return slices.ContainsFunc(payers, func(r state.PayerRow) bool {
-		if r.BillingID == nil {
+		if r.BillingID == nil && !unlinked {
 			return false
 		}
 		for _, b := range o.w.allBooks() {
