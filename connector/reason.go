@@ -16,6 +16,8 @@ const (
 	ReasonTooManyAddresses   Reason = "too_many_addresses"
 	ReasonIllegalText        Reason = "illegal_text"
 	ReasonLikeness           Reason = "likeness"
+	ReasonRenumbered         Reason = "renumbered"
+	ReasonEnteredTwice       Reason = "entered_twice"
 	ReasonKeyDoubled         Reason = "key_doubled"
 	ReasonKeyRemoved         Reason = "key_removed"
 	ReasonOtherKey           Reason = "other_key"
@@ -56,6 +58,8 @@ var Reasons = map[Reason]Explanation{
 	ReasonTooManyAddresses:   {"The customer has more than one address.", "Map one address only, or remove the others."},
 	ReasonIllegalText:        {"A field holds characters that cannot be sent.", "Retype the field in the accounting system."},
 	ReasonLikeness:           {"A customer that looks like this one exists in the billing service without our key.", "Compare the two with payersync payers match, then accept the pair to link them, or reject it to create a new customer."},
+	ReasonRenumbered:         {"A payer of ours that looks like this record has left the books, so this may be the same payer under a new number.", "If it is, let it take the customer and its mandate over: payersync payers rekey RECORD --from OLD. If it is not, or the old mandate is to be replaced, payersync payers match reject RECORD CUSTOMER lets a new customer be made."},
+	ReasonEnteredTwice:       {"Another record of the same books has the same name and e-mail address, so nothing is sent for this one.", "Remove one of the two in the accounting system. If they are two payers, say so: payersync payers match reject RECORD --record OTHER."},
 	ReasonKeyDoubled:         {"Two customers in the billing service carry this key.", "Decide which one is right and remove the key from the other."},
 	ReasonKeyRemoved:         {"The linked customer no longer carries our key.", "Put the key back on the customer in the billing service."},
 	ReasonOtherKey:           {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service."},
@@ -86,7 +90,7 @@ func (r Reason) Sentence() string { return Reasons[r].Sentence }
 // and requests do not count.
 func (r Reason) RestsOnOthers() bool {
 	switch r {
-	case ReasonKeyShared, ReasonKeyUnderWay, ReasonLikeness, ReasonKeyDoubled, ReasonOtherKey, ReasonKeyDisputed, ReasonKeyUnsettled:
+	case ReasonKeyShared, ReasonKeyUnderWay, ReasonLikeness, ReasonRenumbered, ReasonEnteredTwice, ReasonKeyDoubled, ReasonOtherKey, ReasonKeyDisputed, ReasonKeyUnsettled:
 		return true
 	}
 	return false

@@ -47,7 +47,7 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 	var lives, known bool
 	var linked sql.NullString
 	if err := tx.row([]any{&lives, &known, &linked}, `SELECT
-		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND source_id = ?2 AND state = 'active' AND decision <> 'excluded' AND unseen = 0),
+		EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.source_id = ?2 AND NOT `+hasLeft+`),
 		EXISTS (SELECT 1 FROM source_records WHERE connection = ?3 AND source_id = ?4),
 		(SELECT billing_id FROM payers WHERE connection = ?3 AND source_id = ?4)`,
 		from.Connection, from.SourceID, connection, sourceID); err != nil {

@@ -42,6 +42,7 @@ type Decision struct {
 	Detail      string
 	Also        connector.Reason // what is the matter with its customer, where Reason is about the record; "" for nothing
 	OfMandate   connector.Reason // what a person should know of the customer's mandate; "" for nothing
+	Likeness    *Likeness        // what the payer may be known by; nil for what is kept of it
 	Customer    *NewChange       // the change of the customer; nil for none
 	Link        bool             // a signing link is to be asked for
 }
@@ -138,6 +139,11 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	if d.Key.Value != "" {
 		if err := tx.savePayer(connection, d.SourceID, d.Key); err != nil {
 			return fmt.Errorf("save payer %s: %w", d.SourceID, err)
+		}
+	}
+	if d.Likeness != nil {
+		if err := tx.SaveLikeness(connection, d.SourceID, *d.Likeness); err != nil {
+			return fmt.Errorf("save what payer %s may be known by: %w", d.SourceID, err)
 		}
 	}
 	if d.LinkState != "" {
@@ -318,6 +324,7 @@ type Plan struct {
 	Updates    int       `json:"updates"`
 	Links      int       `json:"links"`
 	Holds      int       `json:"holds"`
+	Alike      int       `json:"alike"`             // of the creates: they look like another payer of ours
 	Missing    int       `json:"missing,omitempty"` // records that approval lets go as gone from the source; such a plan changes nothing
 	Limits     string    `json:"limits"`            // the limits it exceeds, in words; "" for none
 	Open       Weight    `json:"-"`
@@ -360,9 +367,9 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 		p.RejectedBy, p.RejectedAt, p.Rejection = was.RejectedBy, was.RejectedAt, was.Rejection
 	}
 	if err == nil && p.ID == 0 {
-		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds)
-			VALUES (?, ?, ?, ?, ?, 'draft', ?, ?, ?, ?, ?) RETURNING plan_id`,
-			connection, run, p.Hash, mapping, stamp(tx.now), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds)
+		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds, alike)
+			VALUES (?, ?, ?, ?, ?, 'draft', ?, ?, ?, ?, ?, ?) RETURNING plan_id`,
+			connection, run, p.Hash, mapping, stamp(tx.now), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike)
 	}
 	if err != nil {
 		return p, fmt.Errorf("save the plan: %w", err)
@@ -402,21 +409,28 @@ func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
 // decide on it.
 const isOpen = "approved = 0 AND left_out = 0"
 
+// touches is the condition that change c touches a customer that exists. A link for a payer
+// that this very plan creates belongs to the create, and so does the first update of a
+// customer that a create without an answer made.
+const touches = `(c.action = 'adopt' OR EXISTS (
+	SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
+	AND (c.action = 'link' AND p.billing_id IS NOT NULL OR c.action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
+	  SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))`
+
 func (tx *Tx) weighPlan(p *Plan) error {
-	// A link for a payer that this very plan creates belongs to the create, and so
-	// does the first update of a customer that a create without an answer made.
 	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks, &p.Open.Identity, &p.Open.Scopes, &p.Open.LeftOut}, `
 		SELECT count(*) FILTER (WHERE action = 'create'), count(*) FILTER (WHERE action = 'adopt'),
 		       count(*) FILTER (WHERE action = 'update'), count(*) FILTER (WHERE action = 'link'),
 		       count(*) FILTER (WHERE `+isOpen+` AND action = 'create'),
-		       count(*) FILTER (WHERE `+isOpen+` AND (action = 'adopt' OR EXISTS (
-		         SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
-		         AND (action = 'link' AND p.billing_id IS NOT NULL OR action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
-		           SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))),
+		       count(*) FILTER (WHERE `+isOpen+` AND `+touches+`),
 		       coalesce(sum(CASE WHEN `+isOpen+` THEN blanks ELSE 0 END), 0),
 		       count(*) FILTER (WHERE `+isOpen+` AND identity = 1), count(*) FILTER (WHERE `+isOpen+` AND scopes = 1),
 		       count(*) FILTER (WHERE approved = 0 AND left_out = 1)
 		FROM changes c WHERE connection = ? AND state = 'pending'`, p.Connection); err != nil {
+		return err
+	}
+	var err error
+	if p.Alike, err = tx.countAlike(p.Connection); err != nil {
 		return err
 	}
 	return tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection)
@@ -426,6 +440,41 @@ func (tx *Tx) weighPlan(p *Plan) error {
 // this run needs no approval in a later one. What a person left out keeps waiting.
 func (tx *Tx) ApproveWithinLimits(plan int64) error {
 	return tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND "+isOpen, plan)
+}
+
+// Over says which limits a plan is above.
+type Over struct{ Creates, Changes, Blanks, Identity, Scopes bool }
+
+// within is the condition that pending change c counts to no limit that its plan is above,
+// which ?2 to ?6 say: its kinds are within their own.
+const within = "c.plan_id = ?1 AND c.state = 'pending' AND c.approved = 0 AND c.left_out = 0 AND NOT (CASE WHEN " + touches + ` THEN ?3 ELSE ?2 END)
+	AND NOT (?4 AND c.blanks > 0) AND NOT (?5 AND c.identity = 1) AND NOT (?6 AND c.scopes = 1)`
+
+func (o Over) args(plan int64) []any {
+	return []any{plan, o.Creates, o.Changes, o.Blanks, o.Identity, o.Scopes}
+}
+
+// WithinCount returns how many changes of a plan that is above limits count to none of these.
+func (tx *Tx) WithinCount(plan int64, o Over) (n int, err error) {
+	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE "+within, o.args(plan)...)
+}
+
+// ApproveWithin lets the changes go that WithinCount counts. The others wait for a person, or
+// until they are within the limits.
+func (tx *Tx) ApproveWithin(plan int64, o Over) error {
+	return tx.exec("UPDATE changes AS c SET approved = 1 WHERE "+within, o.args(plan)...)
+}
+
+// Within says in words that changes of a plan above the limits are sent all the same; "" for
+// none.
+func Within(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 change of a kind that is within its own limits is not held back."
+	}
+	return fmt.Sprintf("%d changes of kinds that are within their own limits are not held back.", n)
 }
 
 // SetPlanState moves a plan and records the limits it exceeds, in words.
@@ -560,7 +609,7 @@ func (tx *Tx) auditPlan(plan int64, e Entry, words string) error {
 // planColumns are those of a plan. What is stored as waiting, and was rejected, waits for
 // nobody.
 const planColumns = `plan_id, connection, run_id, hash, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
-	created_at, creates, adopts, updates, links, holds, missing, limits, rejected_by, rejected_at, rejected_why`
+	created_at, creates, adopts, updates, links, holds, alike, missing, limits, rejected_by, rejected_at, rejected_why`
 
 // WaitingPlans returns the plans that wait for approval, oldest first.
 func (l *Ledger) WaitingPlans(ctx context.Context) ([]Plan, error) {
@@ -637,7 +686,7 @@ func scanPlans(rows *sql.Rows) ([]Plan, error) {
 	for rows.Next() {
 		var p Plan
 		var at, rejected sql.NullString
-		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Missing, &p.Limits,
+		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Limits,
 			&p.RejectedBy, &rejected, &p.Rejection); err != nil {
 			return nil, fmt.Errorf("read the plans: %w", err)
 		}

@@ -132,6 +132,7 @@ type guardsConfig struct {
 	MaxCreates      int   `yaml:"max_creates" jsonschema:"minimum=0" jsonschema_description:"Customers that would be created. Default 20."`
 	MaxBlanks       int   `yaml:"max_blanks" jsonschema:"minimum=0" jsonschema_description:"Fields that would be emptied. Default 0."`
 	MaxIdentity     limit `yaml:"max_identity" jsonschema_description:"Customers whose name or e-mail address would change. Default 2%."`
+	HoldOnlyAbove   bool  `yaml:"hold_only_above" jsonschema_description:"Of a plan above the limits, hold back only the kinds of change that are above theirs, and send the others without approval. Default false: all of it waits."`
 	MaxMissing      limit `yaml:"max_missing" jsonschema_description:"Known records that a full reading of the source does not show, or linked customers that the billing service does not list, as a number or a percentage of the known ones. Above it nothing is concluded from that before a person looks; so it is whenever a source shows none. Default 10%."`
 }
 

@@ -63,20 +63,32 @@ each level is wrong.`,
 
 func (a *app) matchRejectCmd(connection *string) *cobra.Command {
 	var d decision
+	other := ""
 	c := &cobra.Command{
-		Use:   "reject RECORD CUSTOMER",
-		Short: "Say that a record is not a customer; the pair is shown no more",
+		Use:   "reject RECORD [CUSTOMER]",
+		Short: "Say that a record is not a customer, or not another record; the pair is shown no more",
 		Long: `Notes that a record and a customer of the billing service are not the same. The pair
 is left out of later lists, and a record that was held because it looks like that
-customer alone is created as new by the next plan.`,
-		Example: "  payersync payers match reject C0001 9b2f1c --reason 'father and son' --yes",
-		Args:    cobra.ExactArgs(2),
+customer alone is created as new by the next plan. So is one that was held because
+another payer of ours who has left the books looks like it: name its customer.
+
+With --record it is said of two records of the same books that look like one payer,
+be there customers of theirs or not.`,
+		Example: "  payersync payers match reject C0001 9b2f1c --reason 'father and son' --yes\n  payersync payers match reject C0001 --record C0007 --reason 'two accounts' --yes",
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case (len(args) == 2) == (other != ""):
+				return usagef("name a record and a customer, or two records: payersync payers match reject C0001 9b2f1c, or payersync payers match reject C0001 --record C0007")
+			case other != "":
+				return a.tellApart(cmd.Context(), *connection, args[0], other, d)
+			}
 			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session, r *review) error {
 				return a.decideOne(ctx, s, r, pair{args[0], args[1]}, state.WordReject, d)
 			})
 		},
 	}
+	c.Flags().StringVar(&other, "record", "", "the other record's source `ID`, of the same connection")
 	d.flags(c)
 	return c
 }
@@ -276,12 +288,17 @@ func (a *app) decide(ctx context.Context, s *session, r *review, said []saying, 
 	}); err != nil {
 		return err
 	}
+	return a.printDecided(report, r.conn.Name, len(fresh) > 0)
+}
+
+// printDecided prints what became of decisions.
+func (a *app) printDecided(report decisionReport, connection string, fresh bool) error {
 	if a.json() {
 		return printJSON(a.out, report)
 	}
 	fmt.Fprintf(a.out, "%d accepted, %d rejected, %d decided before.\n", report.Accepted, report.Rejected, report.Before)
-	if len(fresh) > 0 {
-		a.say("Nothing is sent yet. What the next run would do: payersync plan %s", r.conn.Name)
+	if fresh {
+		a.say("Nothing is sent yet. What the next run would do: payersync plan %s", connection)
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ type changeReport struct {
 	Action    connector.Action        `json:"action"`
 	BillingID string                  `json:"billing_id,omitempty"`
 	Diff      []connector.FieldChange `json:"diff,omitempty"`
+	Alike     []state.Lookalike       `json:"alike,omitempty"` // payers of ours that a new customer looks like
 }
 
 // pageSize is how many changes are read from the ledger at a time.
@@ -54,7 +55,15 @@ func (a *app) showPlan(ctx context.Context, s *session, res syncer.Result, limit
 		return a.printPlan(ctx, s, res)
 	}
 	fmt.Fprintf(a.out, "Plan %d of %s: %s\n", res.Plan.ID, res.Connection, summary(*res.Plan))
-	if err := s.eachChange(ctx, res.Connection, limit, a.printChange); err != nil {
+	if err := s.eachChange(ctx, res.Connection, limit, func(c state.Change) error {
+		found, err := s.alikeOf(ctx, c)
+		if err != nil {
+			return err
+		}
+		a.printChange(c)
+		a.printAlike(c, found)
+		return nil
+	}); err != nil {
 		return err
 	}
 	if total := res.Plan.Creates + res.Plan.Adopts + res.Plan.Updates + res.Plan.Links; limit > 0 && total > limit {
@@ -83,7 +92,11 @@ func (a *app) printPlan(ctx context.Context, s *session, res syncer.Result) erro
 	out.open(res)
 	out.list("changes", func() error {
 		return s.eachChange(ctx, res.Connection, 0, func(c state.Change) error {
-			return out.element(changeReport{c.Payer.SourceID, c.Payer.Key, c.Action, c.BillingID, c.Diff})
+			found, err := s.alikeOf(ctx, c)
+			if err != nil {
+				return err
+			}
+			return out.element(changeReport{c.Payer.SourceID, c.Payer.Key, c.Action, c.BillingID, c.Diff, found})
 		})
 	})
 	out.list("held", func() error {
@@ -96,11 +109,15 @@ func summary(p state.Plan) string {
 	if p.Missing > 0 {
 		return fmt.Sprintf("%s missing from the source to let go", plural(p.Missing, "record"))
 	}
-	return fmt.Sprintf("%d to create, %d to adopt, %d to update, %s, %d held",
-		p.Creates, p.Adopts, p.Updates, plural(p.Links, "signing link"), p.Holds)
+	alike := ""
+	if p.Alike > 0 {
+		alike = fmt.Sprintf(" (%d of them like another payer of ours)", p.Alike)
+	}
+	return fmt.Sprintf("%d to create%s, %d to adopt, %d to update, %s, %d held",
+		p.Creates, alike, p.Adopts, p.Updates, plural(p.Links, "signing link"), p.Holds)
 }
 
-func (a *app) printChange(c state.Change) error {
+func (a *app) printChange(c state.Change) {
 	fmt.Fprintf(a.out, "  %-7s %s  (%s)\n", c.Action, visible(c.Payer.SourceID), visible(c.Payer.Key.String()))
 	for _, d := range c.Diff {
 		if d.From == "" {
@@ -109,7 +126,6 @@ func (a *app) printChange(c state.Change) error {
 		}
 		fmt.Fprintf(a.out, "            %s: %q → %q\n", d.Path, visible(d.From), visible(d.To))
 	}
-	return nil
 }
 
 // eachChange hands over a connection's pending changes, customers first; a limit

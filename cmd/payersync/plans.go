@@ -171,7 +171,11 @@ func (a *app) showStored(ctx context.Context, s *session, plan state.Plan, limit
 		})
 		out.list("changes", func() error {
 			return s.eachPlanned(ctx, plan, 0, func(c state.Change) error {
-				return out.element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Action, c.BillingID, p.diff(c.Diff)}, c.Approved, c.LeftOut})
+				found, err := s.alikeOf(ctx, c)
+				if err != nil {
+					return err
+				}
+				return out.element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Action, c.BillingID, p.diff(c.Diff), found}, c.Approved, c.LeftOut})
 			})
 		})
 		return out.close()
@@ -182,7 +186,15 @@ func (a *app) showStored(ctx context.Context, s *session, plan state.Plan, limit
 		return nil
 	}
 	fmt.Fprintln(a.out, "\nChange by change")
-	if err := s.eachPlanned(ctx, plan, limit, func(c state.Change) error { return a.printPlanned(c, p) }); err != nil {
+	if err := s.eachPlanned(ctx, plan, limit, func(c state.Change) error {
+		found, err := s.alikeOf(ctx, c)
+		if err != nil {
+			return err
+		}
+		a.printPlanned(c, p)
+		a.printAlike(c, found)
+		return nil
+	}); err != nil {
 		return err
 	}
 	if limit > 0 && share.Pending > limit {
@@ -231,7 +243,7 @@ func standingOf(r planRow) string {
 	return fmt.Sprintf("It is within the limits: the next sync makes it anew and sends it: payersync sync %s", r.Connection)
 }
 
-func (a *app) printPlanned(c state.Change, p privacy) error {
+func (a *app) printPlanned(c state.Change, p privacy) {
 	said := ""
 	switch {
 	case c.Approved:
@@ -243,7 +255,6 @@ func (a *app) printPlanned(c state.Change, p privacy) error {
 	for _, d := range c.Diff {
 		fmt.Fprintf(a.out, "            %s\n", p.change(d))
 	}
-	return nil
 }
 
 // eachPlanned hands over the changes of a plan that were not sent yet, customers first; a

@@ -40,6 +40,8 @@ const (
 	readOtherwise
 	disputed
 	alike
+	alikeLeft
+	alikeTwice
 	refused
 	worn
 
@@ -109,6 +111,8 @@ var words = []struct {
 	{readOtherwise, "read just now, the holder does not carry the key", "the holder carries the key"},
 	{disputed, "read just now, the holder looks like somebody else, and nobody said that it is the record's", "nothing speaks against the holder, or a person said that it is the record's"},
 	{alike, "customers without a key look like it, and nobody said to make it", "nobody looks like it, or a person said to make it"},
+	{alikeLeft, "a payer of ours looks like it whose record has left the books, and nobody said that they are two", "nobody who left looks like it"},
+	{alikeTwice, "another record of the same books looks like it, and nobody said that they are two", "no other record of the same books looks like it"},
 	{refused, "just this was refused, and nobody said to try again", "this was not refused"},
 	{worn, "too many tries showed nothing, and nobody said to try again", "not too many tries"},
 	{young, "the customer was so young that a read did not show it", "a read showed the customer"},
@@ -200,7 +204,9 @@ func (f *Facts) ofKey() conditions {
 		believed.when(f.Index.Since != 0 && !lost) |
 		readOtherwise.when(f.Look.Now && f.Look.Shows != Ours) |
 		disputed.when(f.Look.Now && f.Look.Shows == Ours && f.Look.Disputed && f.Words.Adopt == 0) |
-		alike.when(f.Alike && f.Words.Create == 0)
+		alike.when(f.Alike && f.Words.Create == 0) |
+		alikeLeft.when(f.AlikeLeft && f.Words.Create == 0) |
+		alikeTwice.when(f.AlikeTwice && f.Words.Create == 0)
 	for _, a := range f.Attempts {
 		if a.Action != connector.ActionCreate || !a.Open(f.Index.Since) {
 			continue

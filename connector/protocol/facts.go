@@ -48,6 +48,12 @@ type Facts struct {
 	// are shown to a person before a customer is made.
 	Alike bool
 
+	// AlikeLeft reports whether payers of ours look like the record whose own records have
+	// left the books, so that it may be one of them under another number, and AlikeTwice
+	// whether other records of the same books do, which still live (likenesses). Those of
+	// which a person has said that they are others do not count (words, apart).
+	AlikeLeft, AlikeTwice bool
+
 	// Attempts are the requests of this payer that have not ended, as far as the ledger
 	// has marked: its creates with Key, whatever became of its record since, and the
 	// updates and link requests of the linked customer.

@@ -165,7 +165,10 @@ func domains() map[string][]dimension {
 		func(f *Facts) { f.Others = []Attempt{{Seq: early, Action: connector.ActionCreate}} },
 		func(f *Facts) { f.Others = []Attempt{{Seq: early, Action: connector.ActionCreate, Over: overAt}} },
 	}
-	likenesses := dimension{func(*Facts) {}, func(f *Facts) { f.Alike = true }, func(f *Facts) { f.Alike, f.Words.Create = true, early }}
+	likenesses := dimension{
+		func(*Facts) {}, func(f *Facts) { f.Alike = true }, func(f *Facts) { f.AlikeLeft = true }, func(f *Facts) { f.AlikeTwice = true },
+		func(f *Facts) { f.Alike, f.AlikeLeft, f.AlikeTwice, f.Words.Create = true, true, true, early },
+	}
 	creates := attempts(connector.ActionCreate, "older")
 	link := func(f *Facts) { f.Link = Link{Customer: "c1"} }
 	return map[string][]dimension{
@@ -248,7 +251,7 @@ func unlawful(f *Facts, d decision) string {
 	switch customer.Do {
 	case Create:
 		if !claims || f.Link.Customer != "" || f.Holders != Nobody || f.Rival != NoRival || f.Index.Since <= f.Doubt.Over || f.Index.Since == 0 || !f.Index.Now ||
-			f.Doubt.Since != 0 && f.Doubt.Over == 0 || creating || f.Approved.Action != connector.ActionCreate || f.Alike && f.Words.Create == 0 {
+			f.Doubt.Since != 0 && f.Doubt.Over == 0 || creating || f.Approved.Action != connector.ActionCreate || (f.Alike || f.AlikeLeft || f.AlikeTwice) && f.Words.Create == 0 {
 			return "a customer is made that must not be"
 		}
 		for _, a := range f.Others {

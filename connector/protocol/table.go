@@ -57,6 +57,8 @@ var customers = []line{
 	{"key disputed", free | disputed, linked, Tell, connector.ReasonKeyDisputed, 0},
 	{"adopt", free, linked, Adopt, "", approval | list | look},
 	{"likeness", alike, linked, Tell, connector.ReasonLikeness, 0},
+	{"renumbered", alikeLeft, linked, Tell, connector.ReasonRenumbered, 0},
+	{"entered twice", alikeTwice, linked, Tell, connector.ReasonEnteredTwice, 0},
 	{"create", wanted | nobody | believed, linked | creating | rival | underWay | elsewhere | several | doubt, Create, "", approval | list},
 }
 

@@ -185,7 +185,8 @@ func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 		o.w.violate("harness", "read what needs attention: %v", err)
 		return
 	}
-	if o.excused(want.Key.Value, shown) || slices.Contains(reasonsOf(shown), string(connector.ReasonKeyDisputed)) && o.looksForeign(want) || slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) {
+	if o.excused(want.Key.Value, shown) || slices.Contains(reasonsOf(shown), string(connector.ReasonKeyDisputed)) && o.looksForeign(want) || slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) ||
+		slices.Contains(reasonsOf(shown), string(connector.ReasonEnteredTwice)) && (o.looksTwice(b, record) || o.leftBehind(p, true)) || slices.Contains(reasonsOf(shown), string(connector.ReasonRenumbered)) && o.leftBehind(p, false) {
 		return
 	}
 	payer, err := p.ledger.Payer(ctx, b.connection, record.SourceID)
@@ -244,6 +245,39 @@ func (o *oracle) looksTaken(want connector.Customer) bool {
 		return c.Name == want.Name || slices.ContainsFunc(want.People, func(p connector.Person) bool {
 			return p.Email != "" && strings.Contains(string(c.Raw), `"`+p.Email+`"`)
 		})
+	})
+}
+
+// looksTwice reports whether the mapping makes a payer with the same name and address of
+// another record of the same books.
+func (o *oracle) looksTwice(b *books, record connector.Record) bool {
+	of := b.fields(record.SourceID)
+	return slices.ContainsFunc(b.records, func(other connector.Record) bool {
+		_, is := o.w.rendered(other)
+		f := b.fields(other.SourceID)
+		return is && other.SourceID != record.SourceID && strings.EqualFold(f.Name, of.Name) && strings.EqualFold(f.Email, of.Email)
+	})
+}
+
+// leftBehind reports whether the ledger knows a payer, with a customer or any, whose record
+// is a payer no more, or cannot be sent any more: it is known by what it was. A source that
+// gives changes alone does not tell that a record is gone.
+func (o *oracle) leftBehind(p *process, unlinked bool) bool {
+	payers, err := p.ledger.Payers(context.Background(), state.Filter{})
+	if err != nil {
+		o.w.violate("harness", "read the payers: %v", err)
+	}
+	return slices.ContainsFunc(payers, func(r state.PayerRow) bool {
+		if r.BillingID == nil && !unlinked {
+			return false
+		}
+		for _, b := range o.w.allBooks() {
+			if i := b.find(r.SourceID); b.connection == r.Connection && i >= 0 {
+				_, is := o.w.rendered(b.records[i])
+				return !is
+			}
+		}
+		return true
 	})
 }
 

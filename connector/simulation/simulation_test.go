@@ -180,11 +180,11 @@ func drawn(seed uint64) plan {
 // does tests nothing of what hangs on them.
 var rare = []string{
 	"another run holds the connection", "lease lost", "late create", "late link", "create replayed", "create replayed after the trusted window",
-	"link request without an answer", "older read superseded", "webhook parked", "sweep repaired a status", "forged webhook", "twins", "update",
+	"link request without an answer", "older read superseded", "webhook parked", "sweep repaired a status", "forged webhook", "twins", "told apart", "update",
 	"restore of an older ledger", "restore with a create under way", "commit on a full disk", "clock set back",
 	"crash at a commit", "crash before a call", "crash inside a call", "crash after a call",
 	"a plan above the limits", "a waiting plan approved",
-	"attention key_doubled", "attention key_removed", "attention customer_missing", "attention likeness", "attention key_shared",
+	"attention key_doubled", "attention key_removed", "attention customer_missing", "attention likeness", "attention entered_twice", "attention renumbered", "attention key_shared",
 	"attention foreign_change", "attention rejected", "attention link_lost", "attention mandate_cancelled", "attention outcome_unknown",
 }
 

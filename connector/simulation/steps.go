@@ -69,6 +69,7 @@ func init() {
 		{"steal lock", 2, true, (*world).stealLock},
 		{"operator link", 0.7, false, (*world).operatorLink},
 		{"operator cancel", 0.4, false, (*world).operatorCancel},
+		{"operator apart", 1, false, (*world).operatorApart},
 		{"operator approve", 1, false, (*world).operatorApprove},
 		{"wait", 4, true, func(w *world) error { return w.wait(time.Duration(w.minds.Int64N(int64(20 * time.Second)))) }},
 		{"wait minutes", 4, false, func(w *world) error { return w.wait(time.Duration(w.minds.Int64N(int64(20 * time.Minute)))) }},
@@ -654,6 +655,29 @@ func (w *world) operatorLink() error {
 		defer func() { w.operator = false }()
 		_, err := p.syncer.RequestLink(context.Background(), payer, syncer.Operator{Name: "Olive", Reason: "the payer asked"})
 		w.logf("%s operator link %s: err %t", p.name, payer.SourceID, err != nil)
+		return nil
+	})
+}
+
+// operatorApart says of records with one name and address that they are two payers.
+func (w *world) operatorApart() error {
+	p := w.anyProcess()
+	return w.as(p, func() error {
+		for i, a := range w.books.records {
+			for _, b := range w.books.records[i+1:] {
+				if f, g := w.books.fields(a.SourceID), w.books.fields(b.SourceID); f.Name != g.Name || f.Email != g.Email {
+					continue
+				}
+				err := p.ledger.Do(context.Background(), func(tx *state.Tx) error {
+					_, err := tx.TellApart(w.books.connection, a.SourceID, b.SourceID)
+					return err
+				})
+				w.logf("%s operator says that %s is not %s: err %t", p.name, a.SourceID, b.SourceID, err != nil)
+				if err == nil {
+					w.reach("told apart")
+				}
+			}
+		}
 		return nil
 	})
 }

@@ -94,7 +94,7 @@ var stories = []story{
 	{"create", true, func(w *world) { w.payers(1); w.syncs() }},
 	{"nothing to do", true, func(w *world) { w.syncs() }},
 	{"two payers", false, func(w *world) { w.payers(2); w.syncs() }},
-	{"twins", false, func(w *world) { w.payers(1); w.do(w.addTwin()); w.syncs() }},
+	{"twins", false, func(w *world) { w.payers(1); w.do(w.addTwin()); w.syncs(); w.do(w.operatorApart()); w.syncs() }},
 	{"update", true, func(w *world) {
 		w.payers(1)
 		w.syncs()

@@ -152,7 +152,7 @@ func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error
 		return k, err
 	}
 	f := &k.facts
-	f.Alike = false // who looks like it was asked before it was first sent
+	f.Alike, f.AlikeLeft, f.AlikeTwice = false, false, false // who looks like it was asked before it was first sent
 	for i, a := range f.Attempts {
 		f.Attempts[i].Rest = c.Attempts >= quickReplays
 		if a.Seq <= stored.Facts.Doubt.Since || !x.ClockBack.Before(c.UpdatedAt) { // it may have been sent since, or longer ago than it says

@@ -17,6 +17,10 @@ type Guards struct {
 	MaxBlanks       int   // fields that would be emptied
 	MaxIdentity     Limit // customers whose name or e-mail address would change
 	MaxMissing      Limit // known records that a full reading of the source does not show
+
+	// HoldOnlyAbove holds back of a plan above the limits only the kinds of change that are
+	// above theirs; otherwise all of it waits.
+	HoldOnlyAbove bool
 }
 
 // Limit is a count, or a percentage when Percent is set: of the linked customers, and
@@ -39,24 +43,40 @@ func (l Limit) Of(n int) int {
 // is how many customers are linked now.
 func (g Guards) Exceeded(w state.Weight, linked int) string {
 	var over []string
-	for _, check := range []struct {
-		n, limit int
-		what     string
-	}{
-		{w.Creates, g.MaxCreates, "customers would be created"},
-		{w.Changes, max(g.MaxChanges.Of(linked), g.MaxChangesFloor), "existing customers would be changed"},
-		{w.Blanks, g.MaxBlanks, "fields would be emptied"},
-		{w.Identity, max(g.MaxIdentity.Of(linked), g.MaxChangesFloor), "names or e-mail addresses would change"},
-		{w.Scopes, 0, "customers would get the organisation written beside the key that they carry"},
-	} {
-		if check.n > check.limit {
-			over = append(over, fmt.Sprintf("%d %s (the limit is %d).", check.n, check.what, check.limit))
+	for _, c := range g.checks(w, linked) {
+		if c.n > c.limit {
+			over = append(over, fmt.Sprintf("%d %s (the limit is %d).", c.n, c.what, c.limit))
 		}
 	}
 	if w.LeftOut > 0 {
 		over = append(over, state.LeftOut(w.LeftOut))
 	}
 	return strings.Join(over, " ")
+}
+
+// Over says which limits a plan is above.
+func (g Guards) Over(w state.Weight, linked int) (o state.Over) {
+	for _, c := range g.checks(w, linked) {
+		*c.over(&o) = c.n > c.limit
+	}
+	return o
+}
+
+// check compares a number of a plan with its limit.
+type check struct {
+	n, limit int
+	what     string
+	over     func(*state.Over) *bool
+}
+
+func (g Guards) checks(w state.Weight, linked int) []check {
+	return []check{
+		{w.Creates, g.MaxCreates, "customers would be created", func(o *state.Over) *bool { return &o.Creates }},
+		{w.Changes, max(g.MaxChanges.Of(linked), g.MaxChangesFloor), "existing customers would be changed", func(o *state.Over) *bool { return &o.Changes }},
+		{w.Blanks, g.MaxBlanks, "fields would be emptied", func(o *state.Over) *bool { return &o.Blanks }},
+		{w.Identity, max(g.MaxIdentity.Of(linked), g.MaxChangesFloor), "names or e-mail addresses would change", func(o *state.Over) *bool { return &o.Identity }},
+		{w.Scopes, 0, "customers would get the organisation written beside the key that they carry", func(o *state.Over) *bool { return &o.Scopes }},
+	}
 }
 
 // Missing says in words that a full reading of a source shows too few of the known

@@ -24,6 +24,7 @@ type keyKnown struct {
 	sent     int64          // ticket of the newest sending of the payer's own create without an answer
 	open     bool           // it may still arrive, or nobody has looked what became of it
 	alike    []string       // customers that look like the record
+	twins    state.Twins    // payers of ours that the record may be
 	word     state.Accepted // whom a person has said the record to be
 	byWord   bool           // that customer stands for one that carries the key
 	unscoped bool           // the holder carries the key without its scope
@@ -183,6 +184,11 @@ func (r *run) gatherAlike(ctx context.Context, sourceID string, want connector.C
 	}
 	k.alike, err = r.Ledger.Alike(ctx, want, k.key.Name, r.conn.Name, sourceID)
 	k.facts.Alike = len(k.alike) > 0
+	if err != nil {
+		return err
+	}
+	k.twins, err = r.Ledger.Twins(ctx, r.conn.Name, sourceID, likenessOf(want))
+	k.facts.AlikeLeft, k.facts.AlikeTwice = len(k.twins.Left) > 0, len(k.twins.Twice) > 0
 	return err
 }
 
@@ -205,6 +211,10 @@ func (k keyKnown) because(reason connector.Reason) string {
 		return fmt.Sprintf("The customer %s carries this record's key and looks like somebody else. It differs in %s, so it was not taken over.", k.facts.Holder, inWords(k.against))
 	case reason == connector.ReasonLikeness:
 		return fmt.Sprintf("The customer %s in the billing service has the same name or e-mail address and no key of ours. Nothing is sent before you decide.", strings.Join(k.alike, ", "))
+	case reason == connector.ReasonRenumbered:
+		return renumbered(k.twins.Left)
+	case reason == connector.ReasonEnteredTwice:
+		return enteredTwice(k.twins.Twice)
 	}
 	return ""
 }

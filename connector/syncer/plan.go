@@ -32,6 +32,9 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 			return state.Plan{}, err
 		}
 	}
+	if err := r.learnLikenesses(ctx); err != nil {
+		return state.Plan{}, err
+	}
 	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.seenBy())
 	if err != nil {
 		return state.Plan{}, err
@@ -53,7 +56,8 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 }
 
 // planAll decides on every candidate, and then on those that share a key with a record
-// which was decided on after them, or do so no more.
+// which was decided on after them, or do so no more, and on those that may be one payer with
+// such a record.
 func (r *run) planAll(ctx context.Context) error {
 	planned, err := r.planRecords(ctx)
 	if err != nil {
@@ -65,7 +69,11 @@ func (r *run) planAll(ctx context.Context) error {
 	}
 	var woken int64
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		woken, err = tx.WakeRivals(r.conn.Name, r.seenBy())
+		if woken, err = tx.WakeRivals(r.conn.Name, r.seenBy()); err != nil || r.Settings.Adopt == AdoptExact {
+			return err
+		}
+		twins, err := tx.WakeTwins(r.conn.Name, r.seenBy())
+		woken += twins
 		return err
 	}); err != nil || woken == 0 {
 		return err
@@ -304,6 +312,10 @@ func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state
 		return d, err
 	}
 	d.Key = m.Result.Key
+	if m.Standing == protocol.Included && r.id != 0 { // a forecast notes nothing
+		known := likenessOf(m.Customer)
+		d.Likeness = &known
+	}
 	if c.Payer != nil && c.Payer.BillingID != "" {
 		return r.decideLinked(ctx, d, c, m, seen)
 	}
@@ -533,8 +545,9 @@ func included(d state.Decision, res mapping.Result, action connector.Action, id 
 }
 
 // guard checks the plan against the limits. Above them it asks, and without a
-// yes the plan waits. What a person left out waits in any case, and nobody is asked about
-// a plan that was rejected.
+// yes the plan waits, but for the kinds of change that are within their own limits, where the
+// operator wants it so and nobody has said no. What a person left out waits in any case, and
+// nobody is asked about a plan that was rejected.
 func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	linked, err := r.Ledger.LinkedCount(ctx, r.conn.Name)
 	if err != nil {
@@ -544,6 +557,11 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	if plan.State == state.PlanRejected {
 		r.tell(Rejected(plan))
 		return plan, nil
+	}
+	if r.opts.Approve == nil {
+		if err := r.letWithin(ctx, &plan, linked); err != nil {
+			return plan, err
+		}
 	}
 	if r.opts.Kind == connector.RunPlan {
 		switch {
@@ -588,6 +606,27 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	}
 	plan.State, plan.Limits = state.PlanApproved, ""
 	return plan, nil
+}
+
+// letWithin lets those changes of a plan above the limits go that are of kinds within their
+// own, where the operator wants it so, and says so beside the limits. A run that only plans
+// says it alone.
+func (r *run) letWithin(ctx context.Context, plan *state.Plan, linked int) error {
+	over := r.Settings.Guards.Over(plan.Open, linked)
+	if !r.Settings.Guards.HoldOnlyAbove || over == (state.Over{}) {
+		return nil
+	}
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		n, err := tx.WithinCount(plan.ID, over)
+		if err != nil || n == 0 {
+			return err
+		}
+		plan.Limits += " " + state.Within(n)
+		if r.opts.Kind == connector.RunPlan {
+			return nil
+		}
+		return tx.ApproveWithin(plan.ID, over)
+	})
 }
 
 // Rejected says in words what it means that a plan was rejected.

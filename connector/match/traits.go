@@ -1,0 +1,40 @@
+package match
+
+import (
+	"slices"
+	"strings"
+
+	"payersync/connector"
+)
+
+// Traits are what payers are looked for by that look like another: the name, e-mail
+// addresses, phones and postcodes, each written as it is compared.
+type Traits struct {
+	Name                      string // "" when it says nothing
+	Emails, Phones, Postcodes []string
+}
+
+// mostTraits is of how many e-mail addresses, phones and postcodes account is taken.
+const mostTraits = 5
+
+// TraitsOf returns the traits of a customer. Two names are one when their words are equal
+// in whatever order, but for case, signs and marks, and they have the same legal form, however
+// it is spelt. Junior and senior are two.
+func TraitsOf(c connector.Customer) Traits {
+	e := entryOfRecord(Record{Want: c}, "")
+	few := func(list []string) []string { return list[:min(mostTraits, len(list))] }
+	return Traits{e.name.plain(), few(e.emails), few(e.phones), few(e.postcodes())}
+}
+
+// plain is the name as one text, equal for names that are one.
+func (n *name) plain() string {
+	if len(n.words) == 0 {
+		return ""
+	}
+	list := make([]string, len(n.words))
+	for i, w := range n.words {
+		list[i] = w.text
+	}
+	slices.Sort(list)
+	return strings.Join(append(list, "/"+n.form, "/"+n.generation), " ")
+}

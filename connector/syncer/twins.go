@@ -1,0 +1,59 @@
+package syncer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/match"
+	"payersync/state"
+)
+
+// likenessOf returns what a payer may be known by, as the ledger keeps it.
+func likenessOf(c connector.Customer) state.Likeness { return state.Likeness(match.TraitsOf(c)) }
+
+// learnLikenesses keeps what payers may be known by that an earlier version linked, from
+// what their customers last held of us. Their records may have left the books.
+func (r *run) learnLikenesses(ctx context.Context) error {
+	for {
+		payers, err := r.Ledger.Unlearnt(ctx, planPage)
+		if err != nil || len(payers) == 0 {
+			return err
+		}
+		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
+			for _, p := range payers {
+				if err := tx.SaveLikeness(p.Connection, p.SourceID, likenessOf(*p.Applied)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// renumbered tells of payers whose records have left the books and that the record may be.
+func renumbered(left []state.Twin) string {
+	return fmt.Sprintf("%s left the books and had the same name and the same e-mail address, phone or postcode. No second customer is made before you decide.", named(left))
+}
+
+// enteredTwice tells of records of the same books that may be the same payer.
+func enteredTwice(twice []state.Twin) string {
+	return fmt.Sprintf("%s of the same books has the same name and e-mail address. Nothing is sent for this record before you decide.", named(twice))
+}
+
+// named names records with their customers.
+func named(twins []state.Twin) string {
+	list := make([]string, len(twins))
+	for i, t := range twins {
+		if list[i] = t.SourceID; t.BillingID != "" {
+			list[i] = fmt.Sprintf("%s (customer %s)", t.SourceID, t.BillingID)
+		}
+	}
+	if len(list) == 1 {
+		return "Record " + list[0]
+	}
+	return "Each of the records " + strings.Join(list, ", ")
+}
