@@ -115,6 +115,12 @@ func (c *NewChange) weigh() (w Weight) {
 	return w
 }
 
+// rests reports whether time or others may change the decision: the next plan looks again,
+// though nothing is left to do.
+func (d Decision) rests() bool {
+	return d.Reason.RestsOnOthers() || d.OfMandate == connector.ReasonOutcomeUnknown
+}
+
 // SaveDecision stores what a plan decided about a record: the verdict, the
 // payer, what needs attention, and the pending changes. A pending change that
 // says the same as before stays the same row, with its approval. When a read has shown
@@ -128,7 +134,7 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	n, err := tx.count(`UPDATE source_records AS r SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?
 		WHERE r.connection = ?8 AND r.source_id = ?9 AND (?10 = '' OR ?10 = (
 		  SELECT `+stands+` FROM (SELECT 1) LEFT JOIN payers p ON p.connection = ?8 AND p.source_id = ?9))`,
-		d.ContentHash, mapping, d.Verdict, d.Waits, d.Reason.RestsOnOthers(), d.Contested, d.class(), connection, d.SourceID, d.Stands)
+		d.ContentHash, mapping, d.Verdict, d.Waits, d.rests(), d.Contested, d.class(), connection, d.SourceID, d.Stands)
 	if err != nil {
 		return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
 	}

@@ -14,13 +14,25 @@ import (
 // a phone, or a similar name and the postcode. What one of the two does not show says
 // nothing.
 func Against(want connector.Customer, have connector.RemoteCustomer) []string {
+	_, against := compare(want, have)
+	return against
+}
+
+// Agree reports whether a customer shows something by which it is the record's: what
+// Against goes by, and not only that nothing speaks against it.
+func Agree(want connector.Customer, have connector.RemoteCustomer) bool {
+	agree, _ := compare(want, have)
+	return agree
+}
+
+func compare(want connector.Customer, have connector.RemoteCustomer) (agree bool, against []string) {
 	r, k := entryOfRecord(Record{Want: want}, ""), entryOfCustomer(Customer{RemoteCustomer: have}, "")
 	same, similar := r.named(&k)
 	email := haveInCommon(r.emails, k.emails, equal)
 	phone := haveInCommon(r.phones, k.phones, samePhone)
 	postcode := haveInCommon(r.postcodes(), k.postcodes(), equal)
 	if same || email == yes || phone == yes || similar && postcode == yes {
-		return nil
+		return true, nil
 	}
 	var out []string
 	if len(r.name.words) > 0 && len(k.name.words) > 0 {
@@ -34,7 +46,7 @@ func Against(want connector.Customer, have connector.RemoteCustomer) []string {
 			out = append(out, m.words)
 		}
 	}
-	return out
+	return false, out
 }
 
 // named reports whether a customer has the record's name, or one like it: that of a

@@ -537,10 +537,8 @@ func (r *run) gatherLinked(ctx context.Context, c state.Change) (protocol.Facts,
 	}
 	f := stored.Facts
 	f.Record, f.Look.Now = m.of(*stored.Payer), true
-	if r.rivalOf(stored.Candidate) != "" {
-		f.Rival = protocol.RivalRecord
-	}
-	return f, nil
+	_, err = r.contest(ctx, &f, stored.Candidate, m)
+	return f, err
 }
 
 // observe fetches the change's customer and lets reconcile see it. It returns

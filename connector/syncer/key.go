@@ -207,6 +207,8 @@ func (k keyKnown) because(reason connector.Reason) string {
 		return fmt.Sprintf("Record %s is linked to a customer that had this key.", k.other)
 	case reason == connector.ReasonKeyUnderWay:
 		return fmt.Sprintf("A request for record %s with the same key may still arrive. Nothing is sent before that is over.", k.sender)
+	case reason == connector.ReasonKeyDisputed && len(k.against) == 0:
+		return fmt.Sprintf("The customer %s carries this record's number without an organisation, and shows nothing else of the record, so it was not taken over.", k.facts.Holder)
 	case reason == connector.ReasonKeyDisputed:
 		return fmt.Sprintf("The customer %s carries this record's key and looks like somebody else. It differs in %s, so it was not taken over.", k.facts.Holder, inWords(k.against))
 	case reason == connector.ReasonLikeness:

@@ -367,19 +367,11 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // what the plan would let go
 	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
 	d.Left = m.Standing == protocol.Excluded || m.Standing == protocol.Gone
-	other := r.rivalOf(c)
-	taken := []string{}
-	if p.MovesTo(m.Result.Key) { // the key that it is to carry must be nobody else's
-		if other, taken, err = r.inTheWay(ctx, p, m.Result.Key); err != nil {
-			return d, err
-		}
+	other, err := r.contest(ctx, &f, c, m)
+	if err != nil {
+		return d, err
 	}
-	if d.Contested = other != ""; d.Contested {
-		f.Rival = protocol.RivalRecord
-	}
-	if len(taken) > 0 {
-		f.Holders = protocol.Several
-	}
+	d.Contested = other != ""
 	if p.Seen { // how it stands follows from the same facts as what is told: who doubled its key may have lost it
 		d.LinkState = protocol.LinkState(f)
 	}
@@ -412,10 +404,32 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	return d, nil
 }
 
+// contest adds to what is known of a payer with a customer who else has its key, or the one
+// that its customer is to come to carry: the key that it has until then is left to others. It
+// returns the record that has it, "" for none.
+func (r *run) contest(ctx context.Context, f *protocol.Facts, c state.Candidate, m rendered) (other string, err error) {
+	if !c.Payer.MovesTo(m.Result.Key) {
+		other = r.rivalOf(c)
+	} else {
+		var taken []string
+		if other, taken, err = r.inTheWay(ctx, *c.Payer, m.Result.Key); len(taken) > 0 {
+			f.Holders = protocol.Several
+		}
+	}
+	if other != "" {
+		f.Rival = protocol.RivalRecord
+	}
+	return other, err
+}
+
 // inTheWay returns the record that has the key which a payer's customer is to come to carry,
 // "" for none, and the customers that carry it already.
 func (r *run) inTheWay(ctx context.Context, p state.Payer, key connector.Key) (record string, customers []string, err error) {
-	if record, err = r.rival(ctx, key, p.SourceID); err != nil {
+	if r.claims != nil { // in a forecast the payer itself counts under the key that it has
+		if r.claims[key] > 0 {
+			record = "another"
+		}
+	} else if record, err = r.rival(ctx, key, p.SourceID); err != nil {
 		return "", nil, err
 	}
 	customers, err = r.Ledger.KeyHolders(ctx, key)

@@ -179,8 +179,10 @@ func TestACustomerWithTheOldKeyIsAdoptedWhenNothingSpeaksAgainstIt(t *testing.T)
 	w.mapping = scopedMapping
 	ours := w.add(`{"name":"Northwind Ltd","people":[{"email":"a@example.com"}],"externalData":{"customerNo":"A1","crm":"77"},"custom":12345678901234567890}`)
 	theirs := w.add(`{"name":"Bergen Bakeri AS","people":[{"email":"post@bergen.example"}],"addresses":[{"postCode":"5003"}],"externalData":{"customerNo":"B1"}}`)
+	bare := w.add(`{"name":"","externalData":{"customerNo":"D1","crm":"9"}}`)
 	scoped := w.add(`{"name":"Southwind","people":[{"email":"c@example.com"}],"externalData":{"customerNo":"C1","customerNoScope":"fjord"}}`)
-	was := map[string]string{theirs: w.raw(theirs), scoped: w.raw(scoped)}
+	w.books.put("D1", "Westwind", "d@example.com")
+	was := map[string]string{theirs: w.raw(theirs), bare: w.raw(bare), scoped: w.raw(scoped)}
 	w.books.put("A1", "Northwind", "a@example.com")
 	w.books.put("B1", "Eastwind", "b@example.com")
 	w.books.put("C1", "Southwind", "c@example.com")
@@ -198,7 +200,7 @@ func TestACustomerWithTheOldKeyIsAdoptedWhenNothingSpeaksAgainstIt(t *testing.T)
 	if p := w.payer("C1"); p.BillingID == "" || p.BillingID == scoped {
 		t.Errorf("the payer of C1 is %+v, want a customer of its own beside the other organisation's", p)
 	}
-	if diff := cmp.Diff(map[string]string{"B1": string(connector.ReasonKeyDisputed)}, w.attention()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"B1": string(connector.ReasonKeyDisputed), "D1": string(connector.ReasonKeyDisputed)}, w.attention()); diff != "" {
 		t.Errorf("people are told (-want +got):\n%s", diff)
 	}
 	for id, raw := range was {
