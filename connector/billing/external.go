@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // externalData comes in four shapes:
@@ -29,11 +31,14 @@ const (
 // Xero and QuickBooks among them; they are read as written here.
 var connectorTypes = []string{"XERO", "QUICKBOOKS"}
 
-// connectorName returns a connector type in the one spelling that keys have.
+// connectorName returns a connector type, or that of its scope, in the one spelling that keys
+// have.
 func connectorName(text string) string {
 	for _, name := range connectorTypes {
-		if strings.EqualFold(text, name) {
-			return name
+		for _, known := range []string{name, connector.ScopeName(name)} {
+			if strings.EqualFold(text, known) {
+				return known
+			}
 		}
 	}
 	return text

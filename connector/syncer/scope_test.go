@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
+	"payersync/connector/billing"
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
 	"payersync/mapping"
@@ -250,5 +251,35 @@ func TestARecordWithoutItsOrganisationIsHeldUntilTheConfigurationNamesIt(t *test
 	w.complete(w.syncs(w.as("acme", "harbour", w.books), true))
 	if diff := cmp.Diff(map[string]int{"harbour": 1}, scopes(t, w.service)); diff != "" {
 		t.Errorf("customers by organisation (-want +got):\n%s", diff)
+	}
+}
+
+// covers F51, F55, F117
+func TestAScopeIsWrittenAndReadInEveryShapeOfExternalData(t *testing.T) {
+	t.Parallel()
+	for _, external := range []string{"map", "list", "object"} {
+		for _, first := range []string{"made with it", "gains it"} {
+			t.Run(external+", "+first, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, func(o *sandbox.Options, d *billing.Dialect) {
+					d.ExternalData, o.Switches.ExternalData = external, external
+				})
+				w.books.put("A1", "Northwind", "a@example.com")
+				if first == "gains it" {
+					w.complete(w.syncs(w.as("acme", "harbour", w.books), true))
+				}
+				w.mapping = scopedMapping
+				w.complete(w.syncs(w.as("acme", "harbour", w.books), true))
+				if res := w.complete(w.syncs(w.as("acme", "harbour", w.books), false)); res.Counts.Updated != 0 {
+					t.Errorf("the second sync: %+v", res.Counts)
+				}
+				if diff := cmp.Diff(map[string]int{"harbour": 1}, scopes(t, w.service)); diff != "" {
+					t.Errorf("customers by organisation (-want +got):\n%s", diff)
+				}
+				if p := w.payer("A1"); p.Key.Scope != "harbour" || p.LinkState != connector.LinkLinked {
+					t.Errorf("the payer is %+v", p)
+				}
+			})
+		}
 	}
 }
