@@ -209,6 +209,8 @@ func (k keyKnown) because(reason connector.Reason) string {
 		return fmt.Sprintf("A request for record %s with the same key may still arrive. Nothing is sent before that is over.", k.sender)
 	case reason == connector.ReasonKeyDisputed && len(k.against) == 0:
 		return fmt.Sprintf("The customer %s carries this record's number without an organisation, and shows nothing else of the record, so it was not taken over.", k.facts.Holder)
+	case reason == connector.ReasonKeyDisputed && k.unscoped:
+		return fmt.Sprintf("The customer %s carries this record's number without an organisation and differs in %s, so it was not taken over. If it is another company's, payersync payers match reject gives the record one of its own.", k.facts.Holder, inWords(k.against))
 	case reason == connector.ReasonKeyDisputed:
 		return fmt.Sprintf("The customer %s carries this record's key and looks like somebody else. It differs in %s, so it was not taken over.", k.facts.Holder, inWords(k.against))
 	case reason == connector.ReasonLikeness:

@@ -209,6 +209,10 @@ func TestACustomerWithTheOldKeyIsAdoptedWhenNothingSpeaksAgainstIt(t *testing.T)
 			t.Errorf("a stranger's customer was\n%s\nand is\n%s", raw, now)
 		}
 	}
+	rows, err := w.ledger.AttentionOf(t.Context(), "acme", "B1")
+	if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, theirs+" carries this record's number without an organisation") {
+		t.Errorf("of B1 people are told %+v, %v", rows, err)
+	}
 	w.say("B1", theirs, state.WordReject)
 	w.complete(w.syncs(w.as("acme", "harbour", w.books), true))
 	if p := w.payer("B1"); p.BillingID == "" || p.BillingID == theirs {
