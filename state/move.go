@@ -44,24 +44,7 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 	if !from.Seen || from.BillingID == "" {
 		return ErrNotMovable
 	}
-	var lives, known bool
-	var linked sql.NullString
-	if err := tx.row([]any{&lives, &known, &linked}, `SELECT
-		EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.source_id = ?2 AND NOT `+hasLeft+`),
-		EXISTS (SELECT 1 FROM source_records WHERE connection = ?3 AND source_id = ?4),
-		(SELECT billing_id FROM payers WHERE connection = ?3 AND source_id = ?4)`,
-		from.Connection, from.SourceID, connection, sourceID); err != nil {
-		return fmt.Errorf("look who may have customer %s: %w", from.BillingID, err)
-	}
-	switch {
-	case lives:
-		return ErrInTheBooks
-	case !known:
-		return ErrNoRecord
-	case linked.Valid:
-		return ErrLinkedAlready
-	}
-	if err := errors.Join(tx.nothingUnderWay(from.Connection, from.SourceID), tx.nothingUnderWay(connection, sourceID)); err != nil {
+	if err := tx.mayHandOver(from, connection, sourceID); err != nil {
 		return err
 	}
 	to := from
@@ -113,6 +96,28 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 		}
 	}
 	return nil
+}
+
+// mayHandOver says why a record may not have the customer of a payer; nil when it may.
+func (tx *Tx) mayHandOver(from Payer, connection, sourceID string) error {
+	var lives, known bool
+	var linked sql.NullString
+	if err := tx.row([]any{&lives, &known, &linked}, `SELECT
+		EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.source_id = ?2 AND NOT `+hasLeft+`),
+		EXISTS (SELECT 1 FROM source_records WHERE connection = ?3 AND source_id = ?4),
+		(SELECT billing_id FROM payers WHERE connection = ?3 AND source_id = ?4)`,
+		from.Connection, from.SourceID, connection, sourceID); err != nil {
+		return fmt.Errorf("look who may have customer %s: %w", from.BillingID, err)
+	}
+	switch {
+	case lives:
+		return ErrInTheBooks
+	case !known:
+		return ErrNoRecord
+	case linked.Valid:
+		return ErrLinkedAlready
+	}
+	return errors.Join(tx.nothingUnderWay(from.Connection, from.SourceID), tx.nothingUnderWay(connection, sourceID))
 }
 
 // nothingUnderWay fails with ErrUnderWay while a request of a record's payer may still
