@@ -60,6 +60,10 @@ const (
 	lives
 	mayStay
 
+	unlinking
+	sentBefore
+	sentOver
+
 	ofMandate // what follows is of the mandate's lane
 )
 
@@ -127,6 +131,9 @@ var words = []struct {
 	{shownOtherwise, "an update with it was answered, a read since shows another value, or too often the old one, and nobody said to send it again", "no answered update was overwritten"},
 	{lives, "its mandate waits for a signature or lives", "it has no mandate, or a cancelled one"},
 	{mayStay, "a person said that this may stay as it is", "no person said that this may stay"},
+	{unlinking, "a person said that the customer is not the record's", "nobody said that the customer is not the record's"},
+	{sentBefore, "a request of the payer without an answer, or a restore in doubt", "no request of the payer may arrive"},
+	{sentOver, "the time of all of them is over", "one of them may still arrive"},
 	{statusUnknown, "the status is not documented", "the status is documented"},
 	{cancelled, "the newest mandate is cancelled", "it is not cancelled"},
 	{signed, "it is signed", "it is not signed"},
@@ -173,7 +180,26 @@ func (f *Facts) conditions() conditions {
 	if f.Link.Customer == "" {
 		return c
 	}
-	return c | linked | f.ofCustomer()
+	return c | linked | f.ofCustomer() | f.ofUnlink()
+}
+
+// ofUnlink says how far a payer is whose customer is to be let go. Whatever has no answer
+// must have ended before: it could still change a customer that is nobody's by then, or
+// another's.
+func (f *Facts) ofUnlink() conditions {
+	if f.Words.Unlink == 0 {
+		return 0
+	}
+	waits, over := f.Doubt.open(f.readAt()), f.Doubt.Over != 0
+	if !waits {
+		over = true
+	}
+	for _, a := range f.Attempts {
+		if a.Answered == 0 && a.Open(f.seen(a)) {
+			waits, over = true, over && a.Over != 0
+		}
+	}
+	return unlinking | sentBefore.when(waits) | sentOver.when(waits && over)
 }
 
 func (f *Facts) ofRecord() conditions {

@@ -228,6 +228,7 @@ type Intent struct {
 	Action   connector.Action // create, adopt or update
 	Customer string           // that is adopted or updated; "" for a create
 	Hash     string           // of what is wanted
+	Unlinks  bool             // the update takes the key off the customer, and lets it go
 }
 
 // Mandate is what is known of a customer's direct debit mandate: the newest row of
@@ -263,6 +264,7 @@ type Words struct {
 	Adopt  int64 // Holder is the record's customer, whatever speaks against it
 	Retry  int64 // what was refused or given up may be tried again
 	Ask    int64 // ask for a mandate, whatever became of the one before
+	Unlink int64 // the linked customer is not the record's
 	Leave  int64 // the record has left, and its customer with this very mandate may stay; it lapses when the record returns
 }
 

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"payersync/connector"
@@ -171,7 +172,20 @@ func domains() map[string][]dimension {
 	}
 	creates := attempts(connector.ActionCreate, "older")
 	link := func(f *Facts) { f.Link = Link{Customer: "c1"} }
+	unlinks := dimension{
+		func(*Facts) {}, func(f *Facts) { f.Approved.Unlinks = true }, func(f *Facts) { f.Approved = Intent{connector.ActionUpdate, "c2", "wanted", true} },
+		func(f *Facts) { f.Approved = Intent{} },
+	}
 	return map[string][]dimension{
+		"let go": {
+			slices.Concat(attempts(connector.ActionUpdate, "wanted", ""), attempts(connector.ActionLink, "")[1:], creates[5:6], creates[7:8],
+				dimension{func(f *Facts) {
+					f.Attempts = []Attempt{{Seq: early, Action: connector.ActionUpdate, Answered: early + 1}}
+				}}),
+			{link}, {func(f *Facts) { f.Words.Unlink = early }}, records(true), rivals[1:], holders(Nobody, Own, Several), looks([]int64{beforeRestore, early + 1, lateLook}, true, false),
+			doubts, indexes(true)[1:], approvals(connector.ActionUpdate), unlinks,
+			each(func(f *Facts) *connector.MandateStatus { return &f.Mandate.Status }, "", connector.MandateCreated, connector.MandateCancelled),
+		},
 		"not linked": {
 			attempts(connector.ActionCreate, "older"), otherCreates, records(false), rivals, holders(Nobody, Free, Another, Several),
 			append(looks([]int64{lateLook}, true)[:6:6], disputes...), indexes(true, false), doubts, likenesses, refusals, approvals("", connector.ActionCreate, connector.ActionAdopt),
@@ -276,6 +290,11 @@ func unlawful(f *Facts, d decision) string {
 			return "a person is told nothing"
 		}
 	}
+	if unlinking := f.Words.Unlink != 0 && f.Link.Customer != ""; unlinking != (customer.Line == "unlink" || strings.HasPrefix(customer.Line, "unlink, ")) {
+		return "a customer is let go that must not be, or not that must be"
+	} else if unlinking {
+		return releases(f, customer, mandate)
+	}
 	if mandate.Do == AskLink {
 		word := f.Words.Ask > f.Mandate.Seq && f.Words.Ask > f.Mandate.Asked
 		if !read || !word && (!claims || !f.Record.Mandate || !f.Mandate.Approved || f.Mandate.Status != "" && (f.Mandate.Status != connector.MandateCreated || f.Mandate.Again != AgainSame)) {
@@ -294,6 +313,27 @@ func unlawful(f *Facts, d decision) string {
 		return "a person is not told"
 	}
 	return leaves(f, told)
+}
+
+// releases says which law of customers that are let go is broken: nothing else is sent, and
+// nothing of ours may arrive any more when they are.
+func releases(f *Facts, customer, mandate Step) string {
+	switch {
+	case mandate.Do != Nothing || customer.Do != Unlink && customer.Do.Sends():
+		return "something else is sent to a customer that is let go"
+	case customer.Do != Unlink:
+		return ""
+	case !f.Look.Now || f.Look.Shows == Unseen || f.Look.Shows == NotYet || !f.Approved.Unlinks || f.Approved.Customer != f.Link.Customer:
+		return "a customer is let go that nobody looked at, or that no plan showed"
+	case f.Doubt.Since != 0 && (f.Doubt.Over == 0 || f.Look.Seq <= f.Doubt.Over):
+		return "a customer is let go while requests from before a restore may arrive"
+	}
+	for _, a := range f.Attempts {
+		if a.Answered == 0 && (a.Over == 0 || f.seen(a) <= a.Over) {
+			return "a customer is let go while a request may arrive"
+		}
+	}
+	return ""
 }
 
 // leaves says which law of records that have left is broken: a mandate that lives is told

@@ -39,6 +39,8 @@ const (
 	mandateMade
 	mandateSigned
 	mandateEnds
+	unlinkSaid
+	unlinkTaken
 	copied
 	restored
 	sweeps
@@ -107,6 +109,10 @@ func (m move) String() string {
 		return fmt.Sprintf("the mandate of customer %s is cancelled", id)
 	case sweeps:
 		return "a sweep reads everything"
+	case unlinkSaid:
+		return fmt.Sprintf("somebody says that the customer of %s is not its own", record)
+	case unlinkTaken:
+		return fmt.Sprintf("somebody says that the customer of %s is its own after all", record)
 	case copied:
 		return "the ledger is copied"
 	case restored:
@@ -120,7 +126,7 @@ func (m move) String() string {
 func (w *world) next(s state, emit func(next state, m move, broken string)) {
 	say := func(n state, m move, broken string) {
 		for i, p := range s.book.payers {
-			if now := n.book.payers[i].link; p.link != 0 && now != p.link && m.kind != restored {
+			if now := n.book.payers[i].link; p.link != 0 && now != p.link && m.kind != restored && (now != 0 || m.kind != acts || m.do != Unlink) {
 				broken = "a link moved by itself"
 			}
 		}
@@ -358,8 +364,28 @@ func (w *world) people(s state, say func(state, move, string)) {
 	if w.strangers {
 		w.stranger(s, say)
 	}
+	if w.unlinks {
+		s.unlinking(say)
+	}
 	if w.mandates {
 		w.mandateHolders(s, say)
+	}
+}
+
+// unlinking are people who say that a customer is not a payer's, and who take that back
+// while nothing of it may arrive.
+func (s state) unlinking(say func(state, move, string)) {
+	for rec := range byte(2) {
+		n := s
+		switch sent := (message{op: opUpdate, rec: rec}); {
+		case s.book.payers[rec].link == 0:
+		case s.book.unlinks&(1<<rec) == 0:
+			n.book.unlinks |= 1 << rec
+			say(n, move{kind: unlinkSaid, a: rec}, "")
+		case s.attempt(sent) < 0:
+			n.book.unlinks &^= 1 << rec
+			say(n, move{kind: unlinkTaken, a: rec}, "")
+		}
 	}
 }
 
@@ -497,6 +523,10 @@ func (w *world) act(s *state, rec byte, how sight) (done Do, broken string) {
 		case step.Do == Adopt:
 			w.adopt(s, rec, byte(slices.Index(ids[:], step.Customer)))
 			return Adopt, ""
+		case step.Do == Unlink && f.Look.Shows != Ours:
+			*p = payer{}
+			s.book.unlinks &^= 1 << rec
+			return Unlink, ""
 		case step.Do.Sends():
 			if broken, sent := w.send(s, rec, step); sent {
 				return step.Do, broken
@@ -582,6 +612,8 @@ func (w *world) step(f *Facts) Step {
 		for _, a := range f.Attempts {
 			step.Attempt = a.Seq
 		}
+	case w.weak == unlinkAtOnce && step.Line == "unlink, request awaited":
+		step.Do = Unlink
 	case w.weak == askAgain && step.Line == "request awaited", w.weak == noLookBeforeLink && step.Line == "ask" && step.Do == ReadCustomer:
 		step.Do = AskLink
 	}
@@ -618,6 +650,8 @@ func (w *world) send(s *state, rec byte, step Step) (broken string, sent bool) {
 				s.book.payers[rec].before = before
 			}
 		}()
+	case Unlink: // an update that takes the key off, and what is ours
+		m.op, m.ver, m.customer = opUpdate, 0, s.book.payers[rec].link
 	case AskLink:
 		m.op, m.ver, m.customer = opLink, 0, s.book.payers[rec].link
 	case Replay:
@@ -653,7 +687,7 @@ func (s *state) underWay(m message) bool {
 func (s *state) judge(rec byte, step Step, m message) string {
 	r := s.records[rec]
 	switch {
-	case m.op != opLink && (r == claimsNone || r == otherName):
+	case m.op != opLink && step.Do != Unlink && (r == claimsNone || r == otherName):
 		return fmt.Sprintf("a %s was sent for a record that makes no claim", step.Do)
 	case m.op == opUpdate && s.customers[m.customer-1].flags&carries == 0:
 		return "an update was sent to a customer without the key"
@@ -677,11 +711,16 @@ func (w *world) arrive(s *state, i int) (made byte, broken string, ok bool) {
 			return 0, "", false
 		}
 	case opUpdate:
+		if w.unlinks && (s.book.payers[m.rec].link != m.customer || m.ver == 0 && s.book.unlinks&(1<<m.rec) == 0) {
+			broken = "an update of ours changed a customer that was let go"
+		}
 		if c := &s.customers[m.customer-1]; c.flags&live != 0 {
 			if w.lags {
 				c.was = c.holds + 1
 			}
-			c.holds, c.flags = m.ver, c.flags|carries
+			if c.holds, c.flags = m.ver, c.flags|carries; m.ver == 0 {
+				c.flags &^= carries
+			}
 		}
 	case opLink:
 		broken = s.link(i)

@@ -23,13 +23,14 @@ const (
 	Adopt        Do = "adopt"     // link the customer that was read
 	Update       Do = "update"    // merge into what was read, freeze, send
 	AskLink      Do = "ask"       // for a signing link
+	Unlink       Do = "unlink"    // take the key off the customer, put back what is to be, and let it go when a read shows that
 	Approval     Do = "approval"  // wait for the plan to be approved
 )
 
 // Sends reports whether the step sends something that changes the service.
 func (d Do) Sends() bool {
 	switch d {
-	case Create, Replay, Update, AskLink:
+	case Create, Replay, Update, AskLink, Unlink:
 		return true
 	}
 	return false
@@ -147,7 +148,9 @@ func (f *Facts) letGo(s Step) bool {
 	case Adopt:
 		return a.Action == connector.ActionAdopt
 	case Update:
-		return a.Action == connector.ActionUpdate || a.Action == connector.ActionAdopt
+		return a.Action == connector.ActionUpdate && !a.Unlinks || a.Action == connector.ActionAdopt
+	case Unlink:
+		return a.Action == connector.ActionUpdate && a.Unlinks
 	}
 	return false
 }

@@ -97,6 +97,7 @@ func TestREADMEDrawsTheArrowsThatAreWalked(t *testing.T) {
 var causes = map[Do]string{
 	ReadList: "a list", ReadCustomer: "a read", Create: "a create leaves", Replay: "a create leaves again", Adopt: "it is adopted",
 	Update: "a read", AskLink: "a read", // which come first
+	Unlink: "it is let go",
 }
 
 // cause says in a word what moved the link of a record.

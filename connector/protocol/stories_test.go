@@ -69,7 +69,7 @@ func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
 			{"the first record's create may arrive", func(f *Facts) { f.Index.Since = 30 }, Wait, "key under way", connector.ReasonKeyUnderWay, true},
 			{"its time is over", func(f *Facts) { f.Others[0].Over = 40 }, ReadList, "other's create outlived", connector.ReasonKeyUnderWay, true},
 			{"it had arrived, and a list shows it", func(f *Facts) {
-				f.Index.Since, f.Holders, f.Holder, f.Approved = 50, Free, "c1", Intent{connector.ActionAdopt, "c1", "wanted"}
+				f.Index.Since, f.Holders, f.Holder, f.Approved = 50, Free, "c1", Intent{Action: connector.ActionAdopt, Customer: "c1", Hash: "wanted"}
 			}, ReadCustomer, "adopt", "", true},
 			{"the customer carries the key", func(f *Facts) { f.Look = Look{Seq: 51, Shows: Ours, Now: true} }, Adopt, "adopt", "", true},
 		})
@@ -111,7 +111,7 @@ func TestAnOldUpdateNeverStaysUnnoticed(t *testing.T) {
 	f.Link = Link{Customer: "c1", Confirmed: "first", ConfirmedAt: 5}
 	f.Holders, f.Holder = Own, "c1"
 	f.Look = Look{Seq: 12, Shows: Ours, Holds: "first", Now: true}
-	f.Approved = Intent{connector.ActionUpdate, "c1", "older"}
+	f.Approved = Intent{Action: connector.ActionUpdate, Customer: "c1", Hash: "older"}
 	play(t, f, []chapter{
 		{"the record was edited", func(*Facts) {}, Update, "update", "", true},
 		{"the update got no answer, and the key is off the customer", func(f *Facts) {
@@ -188,7 +188,7 @@ func TestWhatWasReadBeforeARestoreProvesNothing(t *testing.T) {
 func TestACustomerThatLooksLikeSomebodyElseIsTakenOverOnAPersonsWord(t *testing.T) {
 	t.Parallel()
 	f := included()
-	f.Holders, f.Holder, f.Approved = Free, "c1", Intent{connector.ActionAdopt, "c1", "wanted"}
+	f.Holders, f.Holder, f.Approved = Free, "c1", Intent{Action: connector.ActionAdopt, Customer: "c1", Hash: "wanted"}
 	play(t, f, []chapter{
 		{"a list shows the key", func(*Facts) {}, ReadCustomer, "adopt", "", true},
 		{"the customer looks like somebody else", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Disputed: true, Now: true} }, Tell, "key disputed", connector.ReasonKeyDisputed, false},
@@ -227,5 +227,24 @@ func TestAPayerThatLeavesWithAMandateIsToldOnce(t *testing.T) {
 			f.Words.Leave, f.Record, f.Mandate.Status = 0, Record{Standing: NotShown}, "PAUSED"
 		}, Tell, line, connector.ReasonLeftWithMandate, false},
 		{"the mandate is cancelled", func(f *Facts) { f.Mandate.Status = connector.MandateCancelled }, Nothing, "record shown no more", "", false},
+	})
+}
+
+func TestACustomerIsLetGoOnAPersonsWordWhenNothingCanArriveAnyMore(t *testing.T) {
+	t.Parallel()
+	f := included()
+	f.Link, f.Holders, f.Holder = Link{Customer: "c1", Confirmed: "older", ConfirmedAt: 12}, Own, "c1"
+	f.Look = Look{Seq: 12, Shows: Ours, Holds: "older", Now: true}
+	f.Approved = Intent{Action: connector.ActionUpdate, Customer: "c1", Hash: "wanted"}
+	play(t, f, []chapter{
+		{"an update is planned", func(*Facts) {}, Update, "update", "", true},
+		{"a person says that the customer is not the record's", func(f *Facts) { f.Words.Unlink = 13 }, Approval, "unlink", "", false},
+		{"a plan shows that", func(f *Facts) { f.Approved.Unlinks = true }, Unlink, "unlink", "", true},
+		{"the request gets no answer", func(f *Facts) {
+			f.Attempts = []Attempt{{Seq: 14, Action: connector.ActionUpdate, Customer: "c1"}}
+		}, Wait, "unlink, request awaited", "", true},
+		{"a read shows that the key is off", func(f *Facts) { f.Look, f.Holders = Look{Seq: 15, Shows: NoKey, Now: true}, Nobody }, Wait, "unlink, request awaited", "", true},
+		{"its time is over", func(f *Facts) { f.Attempts[0].Over, f.Look.Now = 16, false }, ReadCustomer, "unlink, request outlived", "", true},
+		{"a later read shows the same", func(f *Facts) { f.Look = Look{Seq: 17, Shows: NoKey, Now: true} }, Unlink, "unlink", "", true},
 	})
 }

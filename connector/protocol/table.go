@@ -17,6 +17,14 @@ var customers = []line{
 	{"answer not confirmed", creating | free | readOtherwise, linked, ReadList, connector.ReasonKeyUnsettled, 0},
 	{"answer found", creating | free, linked, Adopt, "", look},
 
+	// A person has said that the customer is not the record's, whatever the record is.
+	{"unlink, customer unread", linked | unlinking | unread, 0, ReadCustomer, "", 0},
+	{"unlink, customer young", linked | unlinking | young, 0, ReadCustomer, connector.ReasonOutcomeUnknown, 0},
+	{"unlink, create outlived", linked | unlinking | sentBefore | sentOver | creating, 0, ReadList, "", 0},
+	{"unlink, request outlived", linked | unlinking | sentBefore | sentOver, 0, ReadCustomer, "", 0},
+	{"unlink, request awaited", linked | unlinking | sentBefore, 0, Wait, "", 0},
+	{"unlink", linked | unlinking, 0, Unlink, "", approval | look},
+
 	// The record.
 	{"record left, mandate lives", left | linked | lives, missing | mayStay, Tell, connector.ReasonLeftWithMandate, 0},
 	{"record gone, customer left", gone | linked, mayStay, Tell, connector.ReasonRecordGone, 0},
@@ -65,6 +73,7 @@ var customers = []line{
 // mandates says what is next for the mandate of a payer's customer.
 var mandates = []line{
 	{"no customer", 0, linked, Nothing, "", 0},
+	{"customer let go", unlinking, 0, Nothing, "", 0},
 	{"status not documented", statusUnknown, asked, Tell, connector.ReasonStatusUnknown, 0},
 	{"cancelled", cancelled, asked | left, Tell, connector.ReasonMandateCancelled, 0},
 	{"signed", signed, 0, Nothing, "", 0},

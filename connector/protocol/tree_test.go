@@ -91,7 +91,7 @@ func (s *state) pack() packed {
 		p[0] |= (uint64(c.maker) | uint64(c.holds)<<3 | uint64(c.flags)<<5 | uint64(c.was)<<9 | uint64(s.mandates[i])<<11) << (13 * i)
 	}
 	p[0] |= uint64(s.records[0])<<52 | uint64(s.records[1])<<54 | uint64(s.spent)<<56
-	p[1] = k.payers[0].pack() | k.payers[1].pack()<<25 | uint64(k.index)<<50 | uint64(k.alike)<<54 | uint64(k.listed)<<58
+	p[1] = k.payers[0].pack() | k.payers[1].pack()<<25 | uint64(k.index)<<50 | uint64(k.alike)<<54 | uint64(k.listed)<<58 | uint64(k.unlinks)<<62
 	p[2] = k.attempts[0].pack() | k.attempts[1].pack()<<13 | s.messages[0].pack()<<26 | s.messages[1].pack()<<37 | uint64(k.lists)<<48 | uint64(k.doubt)<<50
 	p[3] = s.reading.pack() | uint64(s.backup)<<32
 	if p.unpack() != *s {
@@ -110,7 +110,7 @@ func (p *packed) unpack() (s state) {
 	s.records, s.spent = [2]byte{low(p[0]>>52, 2), low(p[0]>>54, 2)}, low(p[0]>>56, 2)
 	k.payers[0].unpack(p[1])
 	k.payers[1].unpack(p[1] >> 25)
-	k.index, k.alike, k.listed = low(p[1]>>50, 4), low(p[1]>>54, 4), low(p[1]>>58, 4)
+	k.index, k.alike, k.listed, k.unlinks = low(p[1]>>50, 4), low(p[1]>>54, 4), low(p[1]>>58, 4), low(p[1]>>62, 2)
 	k.attempts[0].unpack(p[2])
 	k.attempts[1].unpack(p[2] >> 13)
 	s.messages[0].unpack(p[2] >> 26)

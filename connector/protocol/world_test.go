@@ -105,6 +105,7 @@ type ledger struct {
 	alike    byte // customers without a key that hold values of ours
 	listed   byte // customers that the newest list showed
 	lists    byte // lists that agree: 0, 1 or 2 and more
+	unlinks  byte // payers of whose customers a person said that they are not theirs, a bit each
 	doubt    byte // 0 for none; 1 while requests from before a restore may arrive; then 2, and one more for each list that began since
 }
 
@@ -173,6 +174,7 @@ type world struct {
 	lags      bool  // reads that show a customer as it was before the newest update
 	refuses   bool  // the service refuses a request
 	mandates  bool  // the mandate lane; payers and others who sign, cancel and make mandates
+	unlinks   bool  // people say that a payer's customer is not its own, and take it back
 	again     Again // what asking again for a mandate is known to do
 	restores  bool  // the ledger is put back to an earlier copy, once
 	weak      weakness
@@ -210,6 +212,7 @@ const (
 	othersForgotten  weakness = "attempts of others are not looked at"
 	linksForgotten   weakness = "a key is free when its customer lost it"
 	noLookBeforeLink weakness = "no look before a link request"
+	unlinkAtOnce     weakness = "let a customer go while a request may arrive"
 )
 
 // mayArrive reports whether a create with these bytes may arrive. The service
@@ -322,6 +325,9 @@ func (w *world) gather(s *state, rec byte) *Facts {
 	}
 	f.Mandate = Mandate{Status: statuses[me.mandate], Seq: atEarly, Link: me.hasLink, Again: w.again, Approved: true}
 	f.Approved = Intent{Hash: f.Record.Hash, Customer: f.Link.Customer, Action: connector.ActionUpdate}
+	if k.unlinks&(1<<rec) != 0 {
+		f.Words.Unlink, f.Approved.Unlinks = atLook, true
+	}
 	if me.link == 0 {
 		f.Approved = Intent{Hash: f.Record.Hash, Customer: f.Holder, Action: connector.ActionAdopt}
 		if f.Holders == Nobody {
