@@ -271,3 +271,14 @@ type RemoteCustomer struct {
 	Mandate      *Mandate          // the latest mandate; nil when the customer has none
 	Raw          json.RawMessage   // the object as it came, for lossless merging
 }
+
+// Written is what one update of ours did to a customer: its JSON as it was read before, and
+// the body that was sent.
+type Written struct{ Before, Sent json.RawMessage }
+
+// Release is what lets a customer go that is no payer's any more.
+type Release struct {
+	Body json.RawMessage // to be sent; nil when there is nothing to take back
+	Diff []FieldChange   // what the customer shows now against what it would show, with its own places
+	Kept []string        // paths that somebody else has changed since, and that stay as they are
+}

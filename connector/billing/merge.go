@@ -48,13 +48,18 @@ func (c *Client) MergeCustomer(fetched connector.RemoteCustomer, last *connector
 	if !m.changed {
 		return nil, false, nil
 	}
+	return c.updateBody(o, fetched.ID), true, nil
+}
+
+// updateBody returns the body of an update that makes a customer what o says.
+func (c *Client) updateBody(o object, id string) json.RawMessage {
 	c.dialect.dropReadOnly(&o)
 	if c.dialect.Update == "path_id" {
 		o.remove("id")
 	} else if !o.has("id") {
-		o.set("id", quote(fetched.ID))
+		o.set("id", quote(id))
 	}
-	return o.bytes(), true, nil
+	return o.bytes()
 }
 
 // NotShown returns the paths at which a customer does not show what is wanted of it,

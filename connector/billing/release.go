@@ -1,0 +1,193 @@
+package billing
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"payersync/connector"
+)
+
+// ReleaseCustomer says what lets a fetched customer go: writes are updates of ours that are
+// taken back, the newest first, and keys are the pairs of externalData that mark it as ours.
+//
+// Each update is taken back part by part (the name, each contact and address, each pair):
+// what it changed and the customer still shows comes to be what it was before. What
+// somebody else has changed since stays, and is named. Keys are taken off, but for those
+// that the customer had before the oldest of the updates.
+func (c *Client) ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written, keys map[string]string) (connector.Release, error) {
+	var out connector.Release
+	now, err := decodeObject(fetched.Raw)
+	if err != nil {
+		return out, fmt.Errorf("release customer %s: %w", fetched.ID, err)
+	}
+	o := slices.Clone(now)
+	back := takingBack{}
+	var oldest object
+	for _, w := range writes {
+		was, err := decodeObject(w.Before)
+		if err != nil {
+			return out, fmt.Errorf("release customer %s, as it was: %w", fetched.ID, err)
+		}
+		sent, err := decodeObject(w.Sent)
+		if err != nil {
+			return out, fmt.Errorf("release customer %s, as it was sent: %w", fetched.ID, err)
+		}
+		c.dialect.dropReadOnly(&was)
+		for _, key := range []string{ownName, ownPeople, ownAddresses, "externalData"} {
+			back.put(&o, key, key, was.get(key), sent.get(key))
+		}
+		oldest = was
+	}
+	had := pairsOf(oldest.get("externalData"))
+	var gone []string
+	for name, value := range pairsOf(o.get("externalData")) {
+		if _, before := had[name]; !before && keys[name] == value {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > 0 {
+		merged, err := c.dialect.mergePairs(o.get("externalData"), nil, gone)
+		if err != nil {
+			return out, fmt.Errorf("release customer %s: %w", fetched.ID, err)
+		}
+		o.set("externalData", merged)
+	}
+	slices.Sort(back.kept)
+	out.Kept, out.Diff = slices.Compact(back.kept), connector.Diff(customerOf(now), customerOf(o))
+	if canonical(o.bytes()) == canonical(now.bytes()) {
+		return out, nil
+	}
+	out.Body = c.updateBody(o, fetched.ID)
+	return out, nil
+}
+
+// customerOf reads what a mapping may own of a customer, with the places that contacts and
+// addresses have there.
+func customerOf(o object) connector.Customer {
+	out := connector.Customer{Name: scalar(o.get(ownName)), ExternalData: pairsOf(o.get("externalData"))}
+	for element := range elements(o.get(ownPeople)) {
+		out.People = append(out.People, personOf(element.bytes()))
+	}
+	for element := range elements(o.get(ownAddresses)) {
+		out.Addresses = append(out.Addresses, addressOf(element.bytes()))
+	}
+	return out
+}
+
+// takingBack takes one update back, and names what somebody else has changed since.
+type takingBack struct{ kept []string }
+
+// put brings a member to what it was.
+func (b *takingBack) put(o *object, key, path string, was, sent json.RawMessage) {
+	now := o.get(key)
+	switch back := b.value(path, now, was, sent); {
+	case back == nil:
+		o.remove(key)
+	case canonical(back) != canonical(now):
+		o.set(key, back)
+	}
+}
+
+// value returns what a value that was changed from was to sent, and is now something, comes
+// to be; nil for nothing at all.
+func (b *takingBack) value(path string, now, was, sent json.RawMessage) json.RawMessage {
+	switch {
+	case canonical(was) == canonical(sent), canonical(now) == canonical(was):
+		return now
+	case canonical(now) == canonical(sent):
+		return was
+	}
+	if back, done := b.members(path, now, was, sent); done {
+		return back
+	}
+	if back, done := b.list(path, now, was, sent); done {
+		return back
+	}
+	if now != nil && sent != nil && shownIn(now, sent) {
+		return was
+	}
+	b.kept = append(b.kept, path)
+	return now
+}
+
+// members is value for objects, member by member.
+func (b *takingBack) members(path string, now, was, sent json.RawMessage) (json.RawMessage, bool) {
+	is, err := parseObject(now)
+	wrote, errSent := parseObject(sent)
+	before, errWas := parseObject(was)
+	if err != nil || errSent != nil || errWas != nil && !isNull(was) {
+		return nil, false
+	}
+	for _, key := range keysOf(before, wrote) {
+		b.put(&is, key, path+"."+key, before.get(key), wrote.get(key))
+	}
+	if len(is) == 0 && isNull(was) {
+		return was, true
+	}
+	return is.bytes(), true
+}
+
+// list is value for lists. Our updates keep the places of elements, and add new ones at the
+// end; where one was removed, the list is put back only while it shows all that was sent.
+func (b *takingBack) list(path string, now, was, sent json.RawMessage) (json.RawMessage, bool) {
+	is, err := split(now, '[')
+	wrote, errSent := split(sent, '[')
+	before, errWas := parseArray(was)
+	if err != nil || errSent != nil || errWas != nil {
+		return nil, false
+	}
+	if len(is) < len(wrote) {
+		b.kept = append(b.kept, path)
+		return now, true
+	}
+	var out []json.RawMessage
+	if len(wrote) < len(before) {
+		for i := range wrote {
+			if !shownIn(is[i], wrote[i]) {
+				b.kept = append(b.kept, path)
+				return now, true
+			}
+		}
+		return joinArray(append(before, is[len(wrote):]...)), true
+	}
+	for i, element := range is {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		switch {
+		case i >= len(wrote), i < len(before) && canonical(before[i]) == canonical(wrote[i]):
+			out = append(out, element)
+		case !shownIn(element, wrote[i]):
+			if i >= len(before) || canonical(element) != canonical(before[i]) {
+				b.kept = append(b.kept, at)
+			}
+			out = append(out, element)
+		case i < len(before):
+			if back := b.value(at, element, before[i], wrote[i]); back != nil {
+				out = append(out, back)
+			}
+		}
+	}
+	if len(out) == 0 && isNull(was) {
+		return was, true
+	}
+	return joinArray(out), true
+}
+
+// shownIn reports whether a value shows what was sent, in whatever form, beside what the
+// service has added.
+func shownIn(now, sent json.RawMessage) bool {
+	if canonical(now) == canonical(sent) {
+		return true
+	}
+	if wrote, err := parseObject(sent); err == nil {
+		is, err := parseObject(now)
+		return err == nil && !slices.ContainsFunc(wrote, func(m member) bool { return !shownIn(is.get(m.key), m.value) })
+	}
+	if wrote, err := split(sent, '['); err == nil {
+		is, err := split(now, '[')
+		return err == nil && slices.EqualFunc(is, wrote, func(a, b json.RawMessage) bool { return shownIn(a, b) })
+	}
+	a, b := scalar(now), scalar(sent)
+	return a != "" && b != "" && connector.SameForm(a, b)
+}
