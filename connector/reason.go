@@ -22,6 +22,7 @@ const (
 	ReasonKeyRemoved         Reason = "key_removed"
 	ReasonOtherKey           Reason = "other_key"
 	ReasonKeyDisputed        Reason = "key_disputed"
+	ReasonUnlinked           Reason = "unlinked"
 	ReasonAnswerMismatch     Reason = "answer_mismatch"
 	ReasonKeyUnsettled       Reason = "key_unsettled"
 	ReasonKeyUnderWay        Reason = "key_under_way"
@@ -64,6 +65,7 @@ var Reasons = map[Reason]Explanation{
 	ReasonKeyRemoved:         {"The linked customer no longer carries our key.", "Put the key back on the customer in the billing service."},
 	ReasonOtherKey:           {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service."},
 	ReasonKeyDisputed:        {"The customer that carries this record's key looks like somebody else, so it was not taken over.", "Compare the two: payersync payers adopt shows both sides, and takes the customer over if you say that it is the record's. If it is not, correct the key of one of them."},
+	ReasonUnlinked:           {"A person said that the customer which this record had is not its own.", "Say who it is: payersync payers match accept links it to another customer, payersync payers match reject with the old customer lets a new one be made."},
 	ReasonAnswerMismatch:     {"The billing service answered with another record's customer when this one was to be created.", "Ask the billing service; then use payersync attention retry."},
 	ReasonKeyUnsettled:       {"The list of customers shows this record's key, but its customer was not found.", "Nothing: the list is read again. If it stays, look for the key in the billing service."},
 	ReasonKeyUnderWay:        {"A request to create a customer with this key was sent for another record, and may still arrive.", "Nothing: this record waits until that request must have arrived, and is then looked at again."},

@@ -35,6 +35,7 @@ type Change struct {
 	UpdatedAt time.Time // of the last attempt, for an open change
 	Approved  bool      // the limits, or a person, let it go
 	LeftOut   bool      // it waits for a person's word, whatever the limits are
+	Unlinks   bool      // an update that takes the key off the customer and lets it go; Wanted is blank
 	Payer     Payer
 }
 
@@ -42,7 +43,7 @@ type Change struct {
 // key: a person has said whose it is, or the scope is missing.
 func (c Change) OnBare() bool { return c.Action == connector.ActionAdopt && !c.Payer.Seen }
 
-const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, c.approved, c.left_out, ` + payerColumns
+const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, c.approved, c.left_out, c.unlinks, ` + payerColumns
 
 // openStates is the condition of the indexes over open changes. A query that
 // repeats it word for word, or asks for one of its states, is answered from them;
@@ -120,7 +121,7 @@ func (l *Ledger) scanChange(rows *sql.Rows) (Change, error) {
 	var billingID, updated sql.NullString
 	var sum string
 	var p payerRow
-	if err := rows.Scan(append([]any{&c.ID, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State, &c.Attempts, &updated, &c.Approved, &c.LeftOut}, p.dest()...)...); err != nil {
+	if err := rows.Scan(append([]any{&c.ID, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State, &c.Attempts, &updated, &c.Approved, &c.LeftOut, &c.Unlinks}, p.dest()...)...); err != nil {
 		return c, fmt.Errorf("read a change: %w", err)
 	}
 	c.BillingID = billingID.String
@@ -234,24 +235,14 @@ func (tx *Tx) KeyTaken(p Payer) (taken bool, err error) {
 // before, and that they are about to leave. An update may be frozen anew after another
 // read; the bytes of a create never change. It fails with ErrKeyDoubled when the key has
 // turned up twice; where the update writes the payer's key on its customer, as FreezeCreate
-// does when that has turned up at all.
+// does when that has turned up at all. One that takes the key off asks neither.
 func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
 		return Attempt{}, err
 	}
-	holders, err := tx.KeyCount(c.Payer.Key)
-	if err != nil {
-		return Attempt{}, fmt.Errorf("look the key up: %w", err)
-	}
-	if holders > 1 {
-		return Attempt{}, ErrKeyDoubled
-	}
-	become := c.Payer
-	if become.Key = c.Payer.comesTo(c.Wanted); c.OnBare() || become.Key != c.Payer.Key {
-		if err := tx.keyIsFree(become); err != nil {
-			return Attempt{}, err
-		}
+	if err := tx.mayWrite(c); err != nil {
+		return Attempt{}, err
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
 		WHERE change_id = ? AND action IN ('adopt', 'update') AND `+openStates,
@@ -261,6 +252,25 @@ func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt,
 		return Attempt{}, err
 	}
 	return tx.beginAttempt(c)
+}
+
+// mayWrite says why an update may not leave, by who carries the key that it writes.
+func (tx *Tx) mayWrite(c Change) error {
+	if c.Unlinks {
+		return nil
+	}
+	holders, err := tx.KeyCount(c.Payer.Key)
+	if err != nil {
+		return fmt.Errorf("look the key up: %w", err)
+	}
+	if holders > 1 {
+		return ErrKeyDoubled
+	}
+	become := c.Payer
+	if become.Key = c.Payer.comesTo(c.Wanted); c.OnBare() || become.Key != c.Payer.Key {
+		return tx.keyIsFree(become)
+	}
+	return nil
 }
 
 // Attempt commits that a change is about to be sent (again).
@@ -360,7 +370,8 @@ func (l *Ledger) SentCreate(ctx context.Context, p Payer) (*connector.Customer, 
 	var id int64
 	var box []byte
 	err := l.queryRow(ctx, `SELECT change_id, wanted FROM changes
-		WHERE connection = ? AND source_id = ? AND lane = 'customer' AND action = 'create' AND state = 'done' ORDER BY change_id DESC LIMIT 1`,
+		WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND action = 'create' AND state = 'done'
+		AND change_id > (SELECT parted FROM payers WHERE connection = ?1 AND source_id = ?2) ORDER BY change_id DESC LIMIT 1`,
 		p.Connection, p.SourceID).Scan(&id, &box)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil

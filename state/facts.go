@@ -28,10 +28,10 @@ const (
 	factFrom = ` LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 	LEFT JOIN remote_customers rc ON rc.billing_id = p.billing_id
 	LEFT JOIN changes lc ON lc.change_id = (SELECT n.change_id FROM changes n
-		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') ORDER BY n.change_id DESC LIMIT 1)
+		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0) ORDER BY n.change_id DESC LIMIT 1)
 	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
 	LEFT JOIN changes ml ON ml.change_id = (SELECT n.change_id FROM changes n
-		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'mandate' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') ORDER BY n.change_id DESC LIMIT 1) `
+		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'mandate' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0) ORDER BY n.change_id DESC LIMIT 1) `
 )
 
 // Conditions on payer p, over what reads have shown.
@@ -54,12 +54,12 @@ const (
 // what a person said: a decision that was made by another one is not stored. factRow.stands
 // says the same of a row.
 const stands = `(SELECT r.retried_at || ' ' || coalesce(p.billing_id || ' ' || p.shows || ' ' || p.shown_at || ' ' || p.confirmed_at || ' ' || p.answered_at
-	|| ' ' || p.stays_at || ' ' || coalesce((SELECT h.mandate_id || ' ' || h.status FROM mandates h WHERE h.mandate_id = p.mandate_id), '-')
+	|| ' ' || p.stays_at || ' ' || p.unlink_at || ' ' || coalesce((SELECT h.mandate_id || ' ' || h.status FROM mandates h WHERE h.mandate_id = p.mandate_id), '-')
 	|| ' ' || coalesce((SELECT g.digest FROM remote_customers g WHERE g.billing_id = p.billing_id), '-')
 	|| ' ' || (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value), ''))`
 
-func (r *factRow) stands(billingID, mandateID sql.NullString) string {
-	if !billingID.Valid {
+func (r *factRow) stands(p payerRow) string {
+	if !p.billingID.Valid {
 		return fmt.Sprint(r.retried, " ")
 	}
 	digest := "-"
@@ -68,10 +68,10 @@ func (r *factRow) stands(billingID, mandateID sql.NullString) string {
 	}
 	mandate := "-"
 	if r.mandate.Valid {
-		mandate = mandateID.String + " " + r.mandate.String
+		mandate = p.mandateID.String + " " + r.mandate.String
 	}
-	return fmt.Sprintf("%d %s %s %d %d %d %d %s %s %d", r.retried, billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
-		r.staysAt.Int64, mandate, digest, r.holders)
+	return fmt.Sprintf("%d %s %s %d %d %d %d %d %s %s %d", r.retried, p.billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
+		r.staysAt.Int64, p.unlinkAt.Int64, mandate, digest, r.holders)
 }
 
 // factRow is a row of factColumns.
@@ -108,6 +108,7 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 	if p.BillingID == "" {
 		return f, nil
 	}
+	f.Words.Unlink = p.Unlink.At
 	if r.staysWith.String == p.MandateID {
 		f.Words.Leave = r.staysAt.Int64
 	}

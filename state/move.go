@@ -56,7 +56,7 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 		func() error { return tx.savePayer(connection, sourceID, from.Key) },
 		func() error {
 			return tx.exec(`UPDATE payers SET billing_id = ?1, moves_name = ?2, moves_value = ?3, updated_at = ?4,
-				(link_state, seen_at, mandate_id, drained_at, answered_at) = (SELECT ?5, o.seen_at, o.mandate_id, o.drained_at, o.answered_at FROM payers o WHERE o.connection = ?6 AND o.source_id = ?7)
+				(link_state, seen_at, mandate_id, drained_at, answered_at, parted) = (SELECT ?5, o.seen_at, o.mandate_id, o.drained_at, o.answered_at, o.parted FROM payers o WHERE o.connection = ?6 AND o.source_id = ?7)
 				WHERE connection = ?8 AND source_id = ?9`,
 				from.BillingID, key.Name, key.ScopedValue(), stamp(tx.now), from.LinkState, from.Connection, from.SourceID, connection, sourceID)
 		},
@@ -67,11 +67,7 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 			return tx.SetApplied(to, *from.Applied)
 		},
 		func() error { return tx.Accept(to, from.Accepted) },
-		func() error {
-			return tx.exec(`UPDATE payers SET applied = NULL, accepted = NULL, stays_at = 0, stays_with = '', applied_hash = '', shows = '', shown_at = 0, confirmed_at = 0, answered_at = 0, seen_at = 0,
-				mandate_id = NULL, drained_at = NULL, moves_name = '', moves_value = '', updated_at = ? WHERE connection = ? AND source_id = ?`,
-				stamp(tx.now), from.Connection, from.SourceID)
-		},
+		func() error { return tx.emptyPayer(from) },
 		func() error { // what was asked for goes with the customer that it was asked for
 			return errors.Join(tx.exec("UPDATE changes SET connection = ?, source_id = ? WHERE connection = ? AND source_id = ? AND state <> 'pending'", connection, sourceID, from.Connection, from.SourceID),
 				tx.exec("UPDATE attempts SET connection = ?, source_id = ? WHERE connection = ? AND source_id = ?", connection, sourceID, from.Connection, from.SourceID))

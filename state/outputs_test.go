@@ -25,6 +25,7 @@ var readers = map[string]string{
 	"LinkPayer":      "writes",
 	"HandOver":       "writes",
 	"closeCreate":    "writes",
+	"emptyPayer":     "writes",
 	"WakeTwins":      "says who is decided on once more, by facts",
 	"countRecords":   "counts",
 	"undone":         "says whether a run is complete",

@@ -25,6 +25,7 @@ type Payer struct {
 	Applied     *connector.Customer  // what the customer last held of us, for all that is known; nil for nothing
 	Shows       string               // hash of what of ours the newest read showed; "" for anything else
 	MandateID   string               // the current mandate; "" when there is none
+	Unlink      Unlink               // what a person has said of the customer's not being the payer's
 	Moves       connector.Key        // the key that a person has said its customer comes to carry; zero for none
 }
 
@@ -44,17 +45,17 @@ func (p Payer) comesTo(wanted connector.Customer) connector.Key {
 	return p.Key
 }
 
-const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.accepted, p.shows, p.seen_at, p.mandate_id, p.moves_name, p.moves_value"
+const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.accepted, p.shows, p.seen_at, p.mandate_id, p.moves_name, p.moves_value, p.unlink_at, p.unlink_from"
 
 // payerRow is a payer as scanned, absent when the row came from an outer join.
 type payerRow struct {
 	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, shows, mandateID, movesName, movesValue sql.NullString
-	seen                                                                                                                sql.NullInt64
+	seen, unlinkAt, unlinkFrom                                                                                          sql.NullInt64
 	applied, accepted                                                                                                   []byte
 }
 
 func (r *payerRow) dest() []any {
-	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.accepted, &r.shows, &r.seen, &r.mandateID, &r.movesName, &r.movesValue}
+	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.accepted, &r.shows, &r.seen, &r.mandateID, &r.movesName, &r.movesValue, &r.unlinkAt, &r.unlinkFrom}
 }
 
 func (l *Ledger) payer(r payerRow) (Payer, error) {
@@ -63,7 +64,8 @@ func (l *Ledger) payer(r payerRow) (Payer, error) {
 		Key:       connector.ParseKey(r.keyName.String, r.keyValue.String),
 		BillingID: r.billingID.String, LinkState: connector.LinkState(r.linkState.String),
 		AppliedHash: r.appliedHash.String, Shows: r.shows.String, Seen: r.seen.Int64 > 0, MandateID: r.mandateID.String,
-		Moves: connector.ParseKey(r.movesName.String, r.movesValue.String),
+		Moves:  connector.ParseKey(r.movesName.String, r.movesValue.String),
+		Unlink: Unlink{At: r.unlinkAt.Int64, From: r.unlinkFrom.Int64},
 	}
 	if err := l.openJSON(r.accepted, place("payers", "accepted", p.Connection, p.SourceID), &p.Accepted); err != nil {
 		return p, fmt.Errorf("payer %s: %w", p.SourceID, err)

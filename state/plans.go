@@ -50,7 +50,7 @@ type Decision struct {
 // class says where the record stands, for all that the plan knows.
 func (d Decision) class() protocol.Status {
 	switch {
-	case d.Verdict == Excluded && d.Reason == "":
+	case d.Verdict == Excluded && d.Reason == "" && d.Customer == nil:
 		return protocol.Out
 	case d.Customer != nil || d.Waits:
 		return protocol.Working
@@ -74,6 +74,7 @@ type NewChange struct {
 	Diff      []connector.FieldChange
 	BillingID string // the customer to adopt or update; "" for a create
 	Seen      bool   // Diff shows what a read showed of the customer before
+	Unlinks   bool   // an update that takes the key off the customer and lets it go: Wanted is blank
 }
 
 // hash identifies what a change would do; equal hashes are the same change.
@@ -83,6 +84,9 @@ func (c *NewChange) hash(connection, sourceID string) string {
 		for _, d := range c.Diff {
 			parts = append(parts, d.Path, d.From, d.To)
 		}
+	}
+	if c.Unlinks {
+		parts = append(parts, "unlinks")
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])
@@ -97,7 +101,7 @@ func (c *NewChange) weigh() (w Weight) {
 	}
 	bare := false
 	for _, d := range c.Diff {
-		if d.From != "" && d.To == "" {
+		if d.From != "" && d.To == "" && !(c.Unlinks && strings.HasPrefix(d.Path, "externalData.")) {
 			w.Blanks++
 		}
 		if d.From != "" && (d.Path == "name" || strings.HasSuffix(d.Path, ".email")) {
@@ -262,10 +266,10 @@ func (tx *Tx) insertChange(run int64, connection, sourceID, lane, hash string, c
 		wantedHash = c.Wanted.Hash()
 	}
 	return tx.exec(`INSERT INTO changes
-		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, billing_id, state, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)`,
+		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id, state, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)`,
 		id, run, connection, sourceID, lane, c.Action, hash, tx.l.seal.box(wanted, changePlace("wanted", id)), wantedHash,
-		tx.l.seal.box(diff, changePlace("diff", id)), w.Blanks, w.Identity, w.Scopes, c.BillingID, stamp(tx.now))
+		tx.l.seal.box(diff, changePlace("diff", id)), w.Blanks, w.Identity, w.Scopes, c.Unlinks, c.BillingID, stamp(tx.now))
 }
 
 func changePlace(column string, id int64) []byte {
@@ -421,7 +425,7 @@ const isOpen = "approved = 0 AND left_out = 0"
 const touches = `(c.action = 'adopt' OR EXISTS (
 	SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
 	AND (c.action = 'link' AND p.billing_id IS NOT NULL OR c.action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
-	  SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done')))))`
+	  SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done' AND m.change_id > p.parted)))))`
 
 func (tx *Tx) weighPlan(p *Plan) error {
 	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks, &p.Open.Identity, &p.Open.Scopes, &p.Open.LeftOut}, `

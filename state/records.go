@@ -59,7 +59,7 @@ func (tx *Tx) DropUnseen(run int64, connection string) error {
 	const known = `EXISTS (SELECT 1 FROM payers p WHERE p.connection = %[1]s.connection AND p.source_id = %[1]s.source_id AND (p.billing_id IS NOT NULL
 		OR EXISTS (SELECT 1 FROM changes c WHERE c.connection = p.connection AND c.source_id = p.source_id AND c.lane = 'customer' AND c.state <> 'pending' AND ` + openStates + `)))`
 	for _, query := range []string{
-		`UPDATE changes SET state = 'void', updated_at = ?3 WHERE connection = ?1 AND state = 'pending' AND ` + fmt.Sprintf(unseen, "changes"),
+		`UPDATE changes SET state = 'void', updated_at = ?3 WHERE connection = ?1 AND state = 'pending' AND unlinks = 0 AND ` + fmt.Sprintf(unseen, "changes"),
 		`DELETE FROM attention WHERE connection = ?1 AND ?3 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT ` + fmt.Sprintf(known, "attention"),
 		`UPDATE source_records SET planned_hash = '', replan = 0, rests = 0, decision = CASE WHEN ` + fmt.Sprintf(known, "source_records") + ` THEN decision ELSE 'none' END
 			WHERE connection = ?1 AND last_seen_run <> ?2 AND (planned_hash <> '' OR replan = 1 OR rests = 1) AND ?3 <> ''`,
@@ -91,7 +91,7 @@ type Candidate struct {
 // unknown change is left out: its sent bytes come first. seenBy narrows the
 // records to those that a run has read; 0 takes all.
 func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, seenBy int64, after string, limit int) ([]Candidate, error) {
-	return l.candidates(ctx, connection, `r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0)
+	return l.candidates(ctx, connection, `r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0 OR p.unlink_at > 0)
 		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1 OR r.rests = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
 		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)`, after, seenBy, mapping, limit)
@@ -146,7 +146,7 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
-	c.Stands = f.stands(p.billingID, p.mandateID)
+	c.Stands = f.stands(p)
 	var err error
 	if c.Record, err = l.openRecord(connection, id, box); err != nil {
 		return c, err

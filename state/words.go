@@ -107,6 +107,12 @@ func (l *Ledger) Words(ctx context.Context, connection string) ([]Said, error) {
 		func(s *Said) []any { return []any{&s.SourceID, &s.BillingID, &s.Word} })
 }
 
+// Rejected reports whether a person has said that a customer is not a record's.
+func (l *Ledger) Rejected(ctx context.Context, connection, sourceID, billingID string) (said bool, err error) {
+	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'reject')", connection, sourceID, billingID).Scan(&said)
+	return said, err
+}
+
 // Accepted is the customer that a person has said a record is. The zero value is none.
 type Accepted struct {
 	BillingID string

@@ -225,7 +225,7 @@ func (f *Facts) sent(action connector.Action) bool {
 // LaneOf says whether a reason is about the record or about its customer.
 func LaneOf(r connector.Reason) Lane {
 	switch r {
-	case connector.ReasonLikeness, connector.ReasonRenumbered, connector.ReasonEnteredTwice, connector.ReasonKeyDoubled, connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDisputed, connector.ReasonAnswerMismatch,
+	case connector.ReasonLikeness, connector.ReasonRenumbered, connector.ReasonEnteredTwice, connector.ReasonKeyDoubled, connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDisputed, connector.ReasonUnlinked, connector.ReasonAnswerMismatch,
 		connector.ReasonKeyUnsettled, connector.ReasonKeyUnderWay, connector.ReasonCustomerMissing, connector.ReasonRejected,
 		connector.ReasonOutcomeUnknown, connector.ReasonForeignChange:
 		return LaneCustomer

@@ -476,6 +476,9 @@ func (r *run) missing(ctx context.Context, c state.Change, ticket int64) error {
 // update reads the customer, asks package protocol what is next for it, merges and sends
 // (connector/RULES.md#fetch-merge-send).
 func (r *run) update(ctx context.Context, c state.Change) error {
+	if c.Unlinks {
+		return r.unlink(ctx, c)
+	}
 	fetched, err := r.observe(ctx, c, connector.CauseUpdate)
 	if err != nil || fetched == nil {
 		return err

@@ -66,9 +66,15 @@ func (s *Syncer) DriftOf(ctx context.Context, conn Connection, p state.Payer) (D
 	if d.seen.missing {
 		return d, ErrCustomerGone
 	}
-	fields, err := s.Billing.Drift(d.seen.customer, d.Payer.Applied, d.mapped.With(d.Payer.Accepted), d.own)
+	d.Fields, err = s.differing(&d, d.seen.customer, d.Payer.Applied)
+	return d, err
+}
+
+// differing lists what differs between a record and its customer, as that is or was.
+func (s *Syncer) differing(d *Drift, customer connector.RemoteCustomer, last *connector.Customer) (out []connector.FieldChange, err error) {
+	fields, err := s.Billing.Drift(customer, last, d.mapped.With(d.Payer.Accepted), d.own)
 	if err != nil {
-		return d, err
+		return nil, err
 	}
 	for _, f := range fields {
 		if f.Path == "externalData."+d.Payer.Key.Name {
@@ -77,9 +83,9 @@ func (s *Syncer) DriftOf(ctx context.Context, conn Connection, p state.Payer) (D
 		place := f.Path
 		f.Path = d.mapped.PathBefore(place, d.Payer.Accepted)
 		f.To, d.places[f.Path] = d.mapped.At(f.Path), place
-		d.Fields = append(d.Fields, f)
+		out = append(out, f)
 	}
-	return d, nil
+	return out, nil
 }
 
 // TakeTheirs notes that an operator accepts what the customer holds in some fields, in all
@@ -94,6 +100,12 @@ func (s *Syncer) TakeTheirs(ctx context.Context, d Drift, paths []string, by Ope
 			return fmt.Errorf("%s: %w", path, ErrNoSuchField)
 		}
 	}
+	return s.accept(ctx, d, d.taken(paths), by, "take theirs")
+}
+
+// taken returns what is accepted when theirs is taken in some fields, in all that differ
+// when none are named.
+func (d Drift) taken(paths []string) []connector.Accepted {
 	var taken []connector.Accepted
 	for _, f := range d.Fields {
 		if len(paths) > 0 && !slices.Contains(paths, f.Path) {
@@ -108,7 +120,7 @@ func (s *Syncer) TakeTheirs(ctx context.Context, d Drift, paths []string, by Ope
 			taken = append(taken, a)
 		}
 	}
-	return s.accept(ctx, d, taken, by, "take theirs")
+	return taken
 }
 
 // takenAway returns the contact or address that a field is of when the customer shows
@@ -140,6 +152,17 @@ func (s *Syncer) IgnoreParts(ctx context.Context, d Drift, parts []string, by Op
 	return s.accept(ctx, d, ignored, by, "ignore drift")
 }
 
+// beside returns what is accepted from now on: more, beside what was accepted before and
+// still stands.
+func (d Drift) beside(more []connector.Accepted) []connector.Accepted {
+	for _, a := range d.Payer.Accepted {
+		if a.Holds(d.mapped) && !slices.ContainsFunc(more, func(m connector.Accepted) bool { return m.Path == a.Path }) {
+			more = append(slices.Clip(more), a)
+		}
+	}
+	return more
+}
+
 // accept adds what an operator has accepted to what was accepted before and still stands.
 // What the customer holds by it counts as applied, and the read says how much of that it
 // shows.
@@ -147,12 +170,7 @@ func (s *Syncer) accept(ctx context.Context, d Drift, more []connector.Accepted,
 	if by.Reason == "" {
 		return fmt.Errorf("%s: %w", action, ErrReasonNeeded)
 	}
-	accepted, before := more, make([]connector.Accepted, len(more))
-	for _, a := range d.Payer.Accepted {
-		if a.Holds(d.mapped) && !slices.ContainsFunc(more, func(m connector.Accepted) bool { return m.Path == a.Path }) {
-			accepted = append(slices.Clip(accepted), a)
-		}
-	}
+	accepted, before := d.beside(more), make([]connector.Accepted, len(more))
 	for i, a := range more {
 		a.Path = cmp.Or(d.places[a.Path], a.Path)
 		a.Ours = d.Payer.Applied.At(a.Path)

@@ -27,6 +27,7 @@ type keyKnown struct {
 	twins    state.Twins    // payers of ours that the record may be
 	word     state.Accepted // whom a person has said the record to be
 	byWord   bool           // that customer stands for one that carries the key
+	rejected bool           // a person has said that the holder is not the record's
 	unscoped bool           // the holder carries the key without its scope
 	against  []string       // in what the customer with the key differs from the record, when that speaks against it
 }
@@ -117,7 +118,8 @@ func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (
 	case linked != "":
 		k.facts.Holders, k.other = protocol.Another, linked
 	}
-	return nil
+	k.rejected, err = r.Ledger.Rejected(ctx, r.conn.Name, sourceID, k.holders[0])
+	return err
 }
 
 // gatherSenders gathers the creates with the key that have not ended, the payer's own
@@ -156,8 +158,8 @@ func (r *run) gatherWord(ctx context.Context, sourceID string, k *keyKnown) (err
 	switch {
 	case err != nil || k.word.BillingID == "":
 		return err
-	case k.facts.Holder == k.word.BillingID:
-	case len(k.holders) > 0 || len(k.facts.Attempts) > 0:
+	case k.facts.Holder == k.word.BillingID && k.word.Spent != connector.ReasonUnlinked:
+	case k.facts.Holder != k.word.BillingID && (len(k.holders) > 0 || len(k.facts.Attempts) > 0):
 		return nil
 	case k.word.Why() != "":
 		k.byWord, k.facts.Holders = true, protocol.Another
@@ -207,6 +209,8 @@ func (k keyKnown) because(reason connector.Reason) string {
 		return fmt.Sprintf("Record %s is linked to a customer that had this key.", k.other)
 	case reason == connector.ReasonKeyUnderWay:
 		return fmt.Sprintf("A request for record %s with the same key may still arrive. Nothing is sent before that is over.", k.sender)
+	case reason == connector.ReasonKeyDisputed && k.rejected:
+		return fmt.Sprintf("The customer %s carries this record's key, and a person said that it is not the record's. Take the key off it in the billing service, or say that it is after all: payersync payers adopt.", k.facts.Holder)
 	case reason == connector.ReasonKeyDisputed && len(k.against) == 0:
 		return fmt.Sprintf("The customer %s carries this record's number without an organisation, and shows nothing else of the record, so it was not taken over.", k.facts.Holder)
 	case reason == connector.ReasonKeyDisputed && k.unscoped:

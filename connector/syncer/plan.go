@@ -365,6 +365,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 		f.Record.Hash = wanted.Hash()
 	}
 	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // what the plan would let go
+	f.Approved.Unlinks = f.Words.Unlink != 0
 	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
 	d.Left = m.Standing == protocol.Excluded || m.Standing == protocol.Gone
 	other, err := r.contest(ctx, &f, c, m)
@@ -389,6 +390,8 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	case protocol.ReadCustomer, protocol.ReadList, protocol.Wait:
 		d.Waits = true
 		d = d.Because(step.Reason, "")
+	case protocol.Unlink:
+		return r.decideUnlink(ctx, d, p, seen)
 	case protocol.Tell:
 		return r.tellLinked(ctx, d, c, m, f, step.Reason, other)
 	case protocol.Update:

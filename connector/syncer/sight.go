@@ -44,7 +44,7 @@ func (k *keyKnown) judge(s sight, want connector.Customer) {
 	case carried == k.key, k.unscoped && carried == k.key.Unscoped():
 		k.facts.Look.Shows = protocol.Ours
 		k.against = match.Against(want, s.customer)
-		k.facts.Look.Disputed = len(k.against) > 0 || k.unscoped && carried != k.key && !match.Agree(want, s.customer)
+		k.facts.Look.Disputed = k.rejected || len(k.against) > 0 || k.unscoped && carried != k.key && !match.Agree(want, s.customer)
 	case k.byWord && (carried.Value == "" || k.key.MayBe(carried)):
 		k.facts.Look.Shows = protocol.Ours // the person's word stands for the key
 	}
@@ -109,7 +109,7 @@ func (r *run) sights(ctx context.Context, page []state.Candidate, decisions []st
 func unseenBy(c state.Candidate, d state.Decision) string {
 	switch {
 	case d.Customer == nil:
-	case d.Customer.Action == connector.ActionAdopt:
+	case d.Customer.Action == connector.ActionAdopt, d.Customer.Unlinks:
 		return d.Customer.BillingID
 	case d.Customer.Action == connector.ActionUpdate && (c.Payer.Applied == nil || c.Payer.Shows != c.Payer.AppliedHash):
 		return d.Customer.BillingID

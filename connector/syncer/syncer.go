@@ -54,6 +54,8 @@ type Billing interface {
 	// Drift lists where a customer shows something else than is wanted, with the places of
 	// what is wanted: From is what it shows.
 	Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error)
+	// ReleaseCustomer says what takes updates of ours back, and our keys off the customer.
+	ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written, keys map[string]string) (connector.Release, error)
 	// ForeignChanges lists the paths not ours that differ between two readings.
 	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// NotShown lists the paths at which a customer does not show what is wanted.

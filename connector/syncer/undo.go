@@ -1,0 +1,101 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// Why a change is not undone.
+var (
+	// ErrNothingBefore means that the change made a customer, or asked for a signing link:
+	// there is nothing that could be put back, and nothing is ever deleted.
+	ErrNothingBefore = errors.New("there was nothing before it that could be put back")
+	// ErrNeverSent means that nothing of the change has left.
+	ErrNeverSent = errors.New("nothing of it was sent")
+	// ErrNotItsCustomer means that the record has another customer by now, or none.
+	ErrNotItsCustomer = errors.New("its record has another customer by now, or none")
+	// ErrNothingToUndo means that nothing of what the change wrote would be wanted any more.
+	ErrNothingToUndo = errors.New("nothing that it wrote is wanted any more, or it wrote nothing new")
+)
+
+// Undo is what putting a change's customer back to what it was before would do.
+type Undo struct {
+	Change   state.PastChange
+	Adoption *Unlink                 // set when the change adopted the customer: all that was written since is taken back, and the customer is let go
+	Fields   []connector.FieldChange // of an update: From is what was there before, To is ours
+
+	drift Drift
+}
+
+// UndoOf says what undoing a change of a payer would do. An adoption is undone with all that
+// was written since: the customer is let go. Of an update, the fields that it changed come to
+// hold what was there before, until the record's value changes. Nothing is noted.
+func (s *Syncer) UndoOf(ctx context.Context, conn Connection, p state.Payer, change int64) (Undo, error) {
+	var u Undo
+	sent, err := s.Ledger.SentChange(ctx, p, change)
+	if err != nil {
+		return u, err
+	}
+	u.Change = sent.PastChange
+	switch {
+	case sent.Action == connector.ActionCreate, sent.Action == connector.ActionLink, sent.Unlinks:
+		return u, ErrNothingBefore
+	case sent.Written.Sent == nil || sent.State == connector.ChangePending:
+		return u, ErrNeverSent
+	case sent.State == connector.ChangeFrozen, sent.State == connector.ChangeUnknown:
+		return u, state.ErrUnderWay
+	case p.BillingID == "" || sent.BillingID != p.BillingID:
+		return u, ErrNotItsCustomer
+	}
+	if sent.Action == connector.ActionAdopt {
+		unlink, err := s.UnlinkOf(ctx, p, change)
+		u.Adoption = &unlink
+		return u, err
+	}
+	if u.drift, err = s.DriftOf(ctx, conn, p); err != nil {
+		return u, err
+	}
+	u.drift.places = map[string]string{}
+	before, err := s.differing(&u.drift, connector.RemoteCustomer{ID: p.BillingID, Raw: sent.Written.Before}, sent.Last)
+	if err != nil {
+		return u, err
+	}
+	after, err := s.differing(&u.drift, connector.RemoteCustomer{ID: p.BillingID, Raw: sent.Written.Sent}, &sent.Wanted)
+	u.Fields = slices.DeleteFunc(before, func(f connector.FieldChange) bool { return slices.Contains(after, f) })
+	if err == nil && len(u.Fields) == 0 {
+		err = ErrNothingToUndo
+	}
+	u.drift.Fields = u.Fields
+	return u, err
+}
+
+// SayUndo notes that an operator wants a change undone. The next plan shows and sends it,
+// within the limits.
+func (s *Syncer) SayUndo(ctx context.Context, u Undo, by Operator) error {
+	if u.Adoption != nil {
+		return s.SayUnlink(ctx, *u.Adoption, by)
+	}
+	if by.Reason == "" {
+		return fmt.Errorf("undo a change: %w", ErrReasonNeeded)
+	}
+	d := u.drift
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		p, err := tx.PayerByBillingID(d.Payer.BillingID)
+		if err != nil {
+			return err
+		}
+		if p.AppliedHash != d.Payer.AppliedHash || !slices.Equal(p.Accepted, d.Payer.Accepted) {
+			return ErrReadMeanwhile
+		}
+		if err := tx.Accept(p, d.beside(d.taken(nil))); err != nil {
+			return err
+		}
+		_, err = tx.RetryRecord(p.Connection, p.SourceID)
+		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "undo change", Subject: fmt.Sprintf("%s %s %d", p.SourceID, p.BillingID, u.Change.ID), Reason: by.Reason}))
+	})
+}

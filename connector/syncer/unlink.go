@@ -1,0 +1,207 @@
+package syncer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"payersync/connector"
+	"payersync/connector/protocol"
+	"payersync/connector/reconcile"
+	"payersync/state"
+)
+
+// releaseOf says what lets a payer's customer go, by a read of it: what the payer's keys
+// and the updates from which a person wants it back have left there.
+func (s *Syncer) releaseOf(ctx context.Context, p state.Payer, fetched connector.RemoteCustomer) (connector.Release, error) {
+	writes, err := s.Ledger.Written(ctx, p, p.Unlink.From)
+	if err != nil {
+		return connector.Release{}, err
+	}
+	keys := p.Key.Pairs()
+	if p.Applied != nil {
+		maps.Copy(keys, p.Applied.ExternalData)
+	}
+	return s.Billing.ReleaseCustomer(fetched, writes, keys)
+}
+
+// decideUnlink plans that a payer's customer is let go, because a person has said that it
+// is not the payer's. Nothing is asked for it any more.
+func (r *run) decideUnlink(ctx context.Context, d state.Decision, p state.Payer, seen *sight) (state.Decision, error) {
+	d.Verdict, d.Topic = state.Included, state.TopicLink
+	if d.Left {
+		d.Verdict = state.Excluded
+	}
+	d.Customer = &state.NewChange{Action: connector.ActionUpdate, Unlinks: true, BillingID: p.BillingID}
+	if seen == nil || seen.missing {
+		return d, nil
+	}
+	released, err := r.releaseOf(ctx, p, seen.customer)
+	if err != nil { // which the act says
+		return d, nil
+	}
+	d.Customer.Diff, d.Customer.Seen = released.Diff, true
+	return d, nil
+}
+
+// unlink reads a customer that is not its payer's, takes back what its plan showed, and
+// takes the two apart when a read shows nothing more that is to be taken back.
+func (r *run) unlink(ctx context.Context, c state.Change) error {
+	fetched, missing, err := r.lookAt(ctx, c)
+	if err != nil || fetched == nil && !missing {
+		return err
+	}
+	f, err := r.gatherLinked(ctx, c)
+	if err != nil {
+		return err
+	}
+	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: c.Payer.BillingID, Hash: f.Record.Hash, Unlinks: true}
+	switch step := protocol.Customer(f); {
+	case f.Words.Unlink == 0 && c.State == connector.ChangePending: // it was taken back
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	case step.Do != protocol.Unlink:
+		return nil // for what may still arrive
+	case missing:
+		return r.letGo(ctx, c, f)
+	}
+	released, err := r.releaseOf(ctx, c.Payer, *fetched)
+	switch {
+	case err != nil:
+		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer in the billing service has a form that cannot be updated safely.")
+	case c.State == connector.ChangePending && !slices.Equal(released.Diff, c.Diff): // it is not what the plan showed
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	case released.Body == nil:
+		return r.letGo(ctx, c, f)
+	}
+	return r.sendRelease(ctx, c, f, *fetched, released.Body)
+}
+
+// lookAt is observe for a customer that may be missing, which holds nothing up.
+func (r *run) lookAt(ctx context.Context, c state.Change) (fetched *connector.RemoteCustomer, missing bool, err error) {
+	got, ticket, err := r.fetch(ctx, c.Payer.BillingID)
+	if missing = connector.FaultOf(err) == connector.FaultNotFound; err != nil && !missing {
+		return nil, false, err
+	}
+	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if missing {
+			return reconcile.Missing(tx, c.Payer, ticket)
+		}
+		_, err := reconcile.Observe(tx, reconcile.OfCustomer(got, ticket, connector.CauseUpdate, r.cause()))
+		return err
+	})
+	switch {
+	case errors.Is(err, reconcile.ErrNotYet): // a read that may lag behind
+		return nil, false, nil
+	case err != nil || missing:
+		return nil, missing, err
+	}
+	return &got, false, nil
+}
+
+func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts, fetched connector.RemoteCustomer, body []byte) error {
+	if bytes.Equal(c.PreImage, fetched.Raw) && c.Body != nil {
+		body = c.Body // nothing moved since the attempt whose answer was lost
+	}
+	var left state.Attempt
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		left, err = tx.FreezeUpdate(r.id, c, body, fetched.Raw)
+		return err
+	}); err != nil {
+		return err
+	}
+	err := r.Billing.UpdateCustomer(ctx, c.Payer.BillingID, body)
+	if ending := r.end(ctx, c, left, err); ending != nil {
+		return errors.Join(err, ending)
+	}
+	if err != nil && connector.FaultOf(err) != connector.FaultNotFound {
+		return r.requestFailed(ctx, c, err)
+	}
+	after, missing, err := r.lookAt(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c)
+	switch {
+	case err != nil || after == nil && !missing:
+		return errors.Join(err, r.leaveUnknown(ctx, c, ""))
+	case missing:
+		return r.letGo(ctx, c, f)
+	}
+	switch released, err := r.releaseOf(ctx, c.Payer, *after); {
+	case err == nil && released.Body == nil:
+		return r.letGo(ctx, c, f)
+	case err == nil && c.Attempts+1 < updateTries:
+		return r.leaveUnknown(ctx, c, "The billing service took the update and does not show it yet. It is looked at again.")
+	}
+	return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonForeignChange, "The billing service does not show the customer without the key that was just taken off.")
+}
+
+// letGo takes a payer and its customer apart. A record that is still to be sent waits for a
+// person to say who it is.
+func (r *run) letGo(ctx context.Context, c state.Change, f protocol.Facts) error {
+	detail := ""
+	if f.Record.Standing == protocol.Included || f.Record.Standing == protocol.Unfit {
+		detail = wordSpent(c.Payer.BillingID, connector.ReasonUnlinked)
+	}
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		return errors.Join(tx.CloseWith(r.id, c, connector.ChangeDone, "", ""), tx.LetGo(c.Payer, detail))
+	})
+}
+
+// Unlink is what letting a payer's customer go would do.
+type Unlink struct {
+	Payer   state.Payer
+	Diff    []connector.FieldChange // what the customer shows now, and would show
+	Kept    []string                // paths that somebody else has changed since, which stay as they are
+	Mandate connector.MandateStatus // of the mandate that stays with it; "" for none
+	Missing bool                    // the service says that it does not exist any more
+	From    int64                   // the change from which on what was written is taken back; 0 for the key alone
+}
+
+// UnlinkOf reads a payer's customer, and says what letting it go would do: with from, the
+// change that adopted it, all that was written since is taken back. Nothing is noted.
+func (s *Syncer) UnlinkOf(ctx context.Context, p state.Payer, from int64) (Unlink, error) {
+	u := Unlink{Payer: p, From: from}
+	if p.BillingID == "" || !p.Seen {
+		return u, state.ErrNotMovable
+	}
+	seen, err := (&run{Syncer: s}).see(ctx, p.BillingID)
+	if err != nil {
+		return u, err
+	}
+	if u.Missing = seen.missing; u.Missing {
+		return u, nil
+	}
+	if seen.customer.Mandate != nil {
+		u.Mandate = seen.customer.Mandate.Status
+	}
+	p.Unlink.From = from
+	released, err := s.releaseOf(ctx, p, seen.customer)
+	u.Diff, u.Kept = released.Diff, released.Kept
+	return u, err
+}
+
+// SayUnlink notes that an operator has said that a payer's customer is not its own. The
+// next plan shows and does what UnlinkOf says, within the limits.
+func (s *Syncer) SayUnlink(ctx context.Context, u Unlink, by Operator) error {
+	if by.Reason == "" {
+		return fmt.Errorf("unlink a customer: %w", ErrReasonNeeded)
+	}
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return errors.Join(tx.SayUnlink(u.Payer, u.From), tx.Audit(state.Entry{
+			Actor: by.Name, Action: "unlink customer", Subject: fmt.Sprintf("%s %s %d", u.Payer.SourceID, u.Payer.BillingID, u.From), Reason: by.Reason,
+		}))
+	})
+}
+
+// TakeUnlinkBack notes that an operator has said that a payer's customer is its own after
+// all.
+func (s *Syncer) TakeUnlinkBack(ctx context.Context, p state.Payer, by Operator) error {
+	if by.Reason == "" {
+		return fmt.Errorf("keep a customer: %w", ErrReasonNeeded)
+	}
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return errors.Join(tx.TakeUnlinkBack(p), tx.Audit(state.Entry{
+			Actor: by.Name, Action: "keep customer", Subject: p.SourceID + " " + p.BillingID, Reason: by.Reason,
+		}))
+	})
+}
