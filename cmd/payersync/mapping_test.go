@@ -19,6 +19,20 @@ import (
 	"payersync/state"
 )
 
+// session opens the ledger as what asks other systems does.
+func (w *world) session(a *app) *session {
+	w.t.Helper()
+	cfg, err := a.load()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s, err := a.openSession(w.t.Context(), cfg, state.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
 // served is what serve works with, without its schedules: the test says when a
 // run is due.
 func (w *world) served(log *bytes.Buffer) *session {
@@ -28,10 +42,7 @@ func (w *world) served(log *bytes.Buffer) *session {
 		return value, ok
 	}
 	a := &app{program: program{out: log, errOut: log, getenv: lookup}, now: time.Now, config: w.path("payersync.yaml"), output: "table"}
-	s, err := a.openLedger(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	s := w.session(a)
 	if err := s.openBilling(w.t.Context(), a, s.cfg.Log); err != nil {
 		w.t.Fatal(err)
 	}
@@ -79,7 +90,7 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 	}
 
 	w.edit("mapping.yaml", "trimm(Name)", "trim(Name)")
-	w.edit("mapping.yaml", "{Nam:", "{Name:")
+	w.edit("mapping.yaml", "{Nam:", "{AccountNumber: E1, Name:")
 	log.Reset()
 	s = w.served(&log)
 	due()

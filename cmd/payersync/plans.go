@@ -45,7 +45,7 @@ was made, also those that were sent, rejected, or superseded by a newer one.`,
 		Example: "  payersync plans list\n  payersync plans list --all --connection acme --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openLedger(cmd.Context())
+			s, err := a.openReport(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -56,7 +56,11 @@ server.health if that is set, else beside the webhook endpoint.`,
 }
 
 func (a *app) openAndServe(ctx context.Context) error {
-	s, err := a.openSession(ctx)
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	s, err := a.openSession(ctx, cfg, state.Options{})
 	if err != nil {
 		return err
 	}

@@ -44,31 +44,51 @@ type session struct {
 	syncer     *syncer.Syncer
 }
 
-// load reads the configuration that --config names.
-func (a *app) load() (*config, error) {
-	cfg, err := loadConfig(a.config, a.getenv)
+// load reads the configuration that --config names, and every secret of it.
+func (a *app) load() (*config, error) { return a.loadWith(a.getenv) }
+
+// loadLocal reads the configuration for what stays on this machine: nobody looks at its
+// secrets, so none has to be there.
+func (a *app) loadLocal() (*config, error) { return a.loadWith(nil) }
+
+func (a *app) loadWith(getenv func(string) (string, bool)) (*config, error) {
+	cfg, err := loadConfig(a.config, getenv)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	return cfg, nil
 }
 
-// openLedger opens the ledger and nothing else, and tells what was found.
+// openLedger opens the ledger and nothing else, for what asks no other system.
 func (a *app) openLedger(ctx context.Context) (*session, error) {
-	s, err := a.openSession(ctx)
+	cfg, err := a.loadLocal()
+	if err != nil {
+		return nil, err
+	}
+	return a.tellFound(a.openSession(ctx, cfg, state.Options{}))
+}
+
+// openReport is openLedger for what shows nothing that is sealed: it needs no key either.
+func (a *app) openReport(ctx context.Context) (*session, error) {
+	cfg, err := a.loadLocal()
+	if err != nil {
+		return nil, err
+	}
+	return a.tellFound(a.openSession(ctx, cfg, state.Options{Keyless: true}))
+}
+
+// tellFound tells what was found about a ledger that was opened.
+func (a *app) tellFound(s *session, err error) (*session, error) {
 	if err == nil && s.foundText() != "" {
 		a.say("Warning: %s", s.foundText())
 	}
 	return s, err
 }
 
-// openSession opens the ledger and nothing else.
-func (a *app) openSession(ctx context.Context) (*session, error) {
-	cfg, err := a.load()
-	if err != nil {
-		return nil, err
-	}
-	ledger, err := state.Open(ctx, state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now})
+// openSession opens the ledger of a configuration and nothing else.
+func (a *app) openSession(ctx context.Context, cfg *config, o state.Options) (*session, error) {
+	o.Path, o.KeyFile, o.Now = cfg.Ledger.Path, cfg.Ledger.KeyFile, a.now
+	ledger, err := state.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +98,11 @@ func (a *app) openSession(ctx context.Context) (*session, error) {
 // open opens the ledger and the way to the billing service, with a log for a
 // person who watches: warnings, or with --verbose everything.
 func (a *app) open(ctx context.Context) (*session, error) {
-	s, err := a.openLedger(ctx)
+	cfg, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.tellFound(a.openSession(ctx, cfg, state.Options{}))
 	if err != nil {
 		return nil, err
 	}
