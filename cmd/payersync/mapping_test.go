@@ -103,6 +103,54 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 	}
 }
 
+// An edit that breaks what its author wrote down as right is no better than a mistake: by
+// hand no run uses it, and a scheduled one goes by the version before.
+func TestAMappingWhoseExamplesFailIsNotUsed(t *testing.T) {
+	t.Parallel()
+	rows := people(3)
+	w := newWorld(t, rows)
+	w.edit("mapping.yaml", "\nown:", "\nexamples: [{given: {AccountNumber: E1, Name: Jane Roe, Email: jane@example.org}, want: {name: Jane Roe}}]\nown:")
+	w.expect(exitDone, "sync")
+	good := w.box.Writes()
+	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: upper(trim(Name))\n  people")
+	for _, run := range []string{"sync", "backfill", "plan"} {
+		r := w.expect(exitUsage, run)
+		if !strings.Contains(r.errOut, "mapping.yaml:11:") || !strings.Contains(r.errOut, "what becomes of its examples differs from what they want, in 1 place; payersync mapping check shows them") {
+			t.Errorf("%s says:\n%s", run, r.errOut)
+		}
+	}
+	if r := w.expect(exitUsage, "mapping", "check"); !strings.Contains(r.out, "JANE ROE") {
+		t.Errorf("mapping check says:\n%s", r.out)
+	}
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  mapping acme") {
+		t.Errorf("check says:\n%s", r.out)
+	}
+	var log bytes.Buffer
+	s := w.served(&log)
+	rows = people(4)
+	w.export(rows...)
+	if err := s.sync(t.Context(), s.cfg.Connections[0], "schedule"); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	w.expectOnePerRow(rows)
+	for _, c := range w.box.Customers() {
+		if strings.Contains(string(c.Raw), "PAYER") {
+			t.Errorf("the service has %s, by the mapping whose examples fail", c.Raw)
+		}
+	}
+	if w.box.Writes() != good+2 { // the fourth payer and its link
+		t.Errorf("%d writes, want 2 more than %d", w.box.Writes(), good)
+	}
+	status := w.expect(exitDone, "status").out
+	if !strings.Contains(log.String(), "the version before stays in force") || !strings.Contains(status, "The mapping of acme has a mistake since") {
+		t.Errorf("nobody is told:\n%s%s", &log, status)
+	}
+	if told := strings.ToLower(log.String() + status); strings.Contains(told, "jane") {
+		t.Errorf("what is told holds the record of an example:\n%s", told)
+	}
+}
+
 func TestAFirstRunWithABadMappingSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

@@ -189,7 +189,7 @@ func (s *session) connectionInForce(ctx context.Context, c connectionConfig) (sy
 	if err != nil {
 		return conn, err
 	}
-	m, wrong := loadMapping(c.Mapping, conn.Info)
+	m, wrong := mappingForRun(c.Mapping, conn.Info)
 	if wrong != nil {
 		m, err = s.lastGood(ctx, c, conn.Info)
 		if errors.Is(err, state.ErrNoMapping) {

@@ -21,6 +21,7 @@ import (
 	"payersync/connector/syncer"
 	"payersync/connector/transport"
 	"payersync/mapping"
+	"payersync/mapping/strict"
 	"payersync/state"
 )
 
@@ -234,14 +235,14 @@ func (c *config) has(connection string) error {
 	return err
 }
 
-// connection opens a connection's source and mapping. Both are read anew for
+// connection opens a connection's source and mapping for a run. Both are read anew for
 // every run, and a run keeps what it began with.
 func (s *session) connection(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
 	conn, err := s.source(ctx, c)
 	if err != nil {
 		return conn, err
 	}
-	conn.Mapping, err = loadMapping(c.Mapping, conn.Info)
+	conn.Mapping, err = mappingForRun(c.Mapping, conn.Info)
 	return conn, err
 }
 
@@ -276,6 +277,25 @@ func loadMapping(path string, info connector.SourceInfo) (*mapping.Mapping, erro
 		return nil, err
 	}
 	return mapping.Load(path, data, info)
+}
+
+// mappingForRun loads a mapping that a run may go by: its examples hold. How they differ is
+// left to mapping check, because they may be somebody's records, and this may be logged.
+func mappingForRun(path string, info connector.SourceInfo) (*mapping.Mapping, error) {
+	m, err := loadMapping(path, info)
+	if err != nil {
+		return nil, err
+	}
+	var differ *strict.Error
+	if err := m.CheckExamples(); errors.As(err, &differ) {
+		first := differ.Problems[0]
+		first.Message, first.Source = fmt.Sprintf("what becomes of its examples differs from what they want, in %s; "+
+			"payersync mapping check shows them: mend the mapping or the examples", plural(len(differ.Problems), "place")), ""
+		return nil, strict.NewError([]strict.Problem{first})
+	} else if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 func readMapping(path string) ([]byte, error) {
