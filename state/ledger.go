@@ -50,6 +50,11 @@ type Options struct {
 	KeyFile string           // the sealing key; must exist, see CreateKey
 	Now     func() time.Time // the clock of every stored time; nil means the system's
 
+	// Keyless opens a ledger that there is although its key cannot be read, for what
+	// shows nothing that is sealed: of what is, and of every write, the error is that of
+	// the key.
+	Keyless bool
+
 	// Commit is for tests that place crashes and full disks: it is asked before
 	// (done is false) and after every commit. An error before stands for one that
 	// SQLite gave, and nothing is kept; an error after stands for a process that
@@ -88,7 +93,14 @@ type Ledger struct {
 // and one whose key file is missing, wrong or readable by others.
 func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	seal, err := loadKey(opts.KeyFile)
-	if err != nil {
+	var away *keyAwayError
+	switch {
+	case opts.Keyless && errors.As(err, &away):
+		if _, none := os.Lstat(opts.Path); none != nil {
+			return nil, err
+		}
+		seal = &sealer{away: err}
+	case err != nil:
 		return nil, err
 	}
 	folder, err := files.OpenFolder(filepath.Dir(opts.Path))
@@ -336,6 +348,9 @@ type executor interface {
 // checkKey binds a new ledger to its sealing key and refuses any other key
 // later: what one key sealed, no other opens.
 func (l *Ledger) checkKey(ctx context.Context, db executor) error {
+	if l.seal.away != nil {
+		return nil // nothing is opened or sealed
+	}
 	at := place("ledger", "key_check")
 	if _, err := db.ExecContext(ctx, "UPDATE ledger SET key_check = ? WHERE key_check IS NULL", l.seal.box([]byte("payersync"), at)); err != nil {
 		return fmt.Errorf("bind the ledger to its key: %w", err)

@@ -35,6 +35,9 @@ func (l *Ledger) migrate(ctx context.Context) error {
 			Next: "Use the payersync that wrote it, or a newer one.",
 		}
 	}
+	if current < target && l.seal.away != nil { // what is made new may be sealed
+		return l.seal.away
+	}
 	for current < target {
 		before := current
 		_, err := p.Up(ctx)

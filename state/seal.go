@@ -33,7 +33,14 @@ type sealer struct {
 	id   [4]byte
 	aead cipher.AEAD
 	mac  []byte
+	away error // why there is no key, so that nothing is opened; nil where there is one
 }
+
+// keyAwayError means that a key file is not there for this user.
+type keyAwayError struct{ *OpenError }
+
+// Unwrap returns what people are told.
+func (e *keyAwayError) Unwrap() error { return e.OpenError }
 
 // CreateKey makes a key file with a new random key, mode 0600. It never
 // replaces an existing file.
@@ -53,15 +60,16 @@ func CreateKey(path string) error {
 }
 
 func loadKey(path string) (*sealer, error) {
-	refuse := func(why, next string) (*sealer, error) {
-		return nil, &OpenError{Path: "key file " + path, Why: why, Next: next}
+	refusal := func(why, next string) *OpenError {
+		return &OpenError{Path: "key file " + path, Why: why, Next: next}
 	}
+	refuse := func(why, next string) (*sealer, error) { return nil, refusal(why, next) }
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the configuration names it; what is no key is refused, and not shown
 	if errors.Is(err, fs.ErrNotExist) {
-		return refuse("it does not exist", "Make one with payersync init, or put back the one this ledger was made with.")
+		return nil, &keyAwayError{refusal("it does not exist", "Make one with payersync init, or put back the one this ledger was made with.")}
 	}
 	if err != nil {
-		return refuse(plain(err), "Check the path and its permissions.")
+		return nil, &keyAwayError{refusal(plain(err), "Check the path and its permissions.")}
 	}
 	mode, err := files.Exposed(f)
 	text, readErr := io.ReadAll(io.LimitReader(f, maxKey))
@@ -118,6 +126,9 @@ func (s *sealer) box(plain, place []byte) []byte {
 func (s *sealer) open(box, place []byte) ([]byte, error) {
 	if box == nil {
 		return nil, nil
+	}
+	if s.away != nil {
+		return nil, s.away
 	}
 	if len(box) < len(s.id) {
 		return nil, errors.New("open a sealed value: it is cut short")

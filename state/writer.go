@@ -42,6 +42,9 @@ func (tx *Tx) Now() time.Time { return tx.now }
 // ledger itself. A write that was handed over is waited for even when ctx ends:
 // its caller always learns whether it happened.
 func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
+	if l.seal.away != nil {
+		return l.seal.away
+	}
 	w := &write{fn: fn, done: make(chan error, 1)}
 	select {
 	case <-l.closing:

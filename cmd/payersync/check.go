@@ -95,7 +95,10 @@ func (s *session) checkConnection(ctx context.Context, c connectionConfig) []fin
 	if !well {
 		return probed
 	}
-	conn, err := s.connection(ctx, c)
+	conn, err := s.source(ctx, c)
+	if err == nil {
+		conn.Mapping, err = loadMapping(c.Mapping, conn.Info)
+	}
 	if err != nil {
 		return append(probed, tell("connection "+c.Name, "", err))
 	}

@@ -454,11 +454,7 @@ func (w *world) later(after time.Duration) (*app, *session) {
 	w.t.Helper()
 	a := &app{program: program{errOut: io.Discard, getenv: func(name string) (string, bool) { v, ok := w.env[name]; return v, ok }},
 		now: func() time.Time { return time.Now().Add(after) }, config: w.path("payersync.yaml")}
-	s, err := a.openLedger(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return a, s
+	return a, w.session(a)
 }
 
 // Requests count against the organisation's day, and an edit is tried many times.

@@ -23,7 +23,7 @@ func (a *app) healthcheckCmd() *cobra.Command {
 		Hidden:  true,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.load()
+			cfg, err := a.loadLocal()
 			if err != nil {
 				return err
 			}

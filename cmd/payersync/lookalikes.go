@@ -65,14 +65,14 @@ func (a *app) tellApart(ctx context.Context, connection, record, other string, d
 	if err != nil {
 		return err
 	}
-	if !d.yes {
-		if !isTerminal(a.in) {
-			return usagef("records %s and %s would be told apart: add --yes", record, other)
-		}
-		if !a.asks("Are records %s and %s two payers?", visible(record), visible(other)) {
-			a.say("Nothing was decided.")
-			return nil
-		}
+	both := fmt.Sprintf("records %s and %s", visible(record), visible(other))
+	sure, err := a.confirms(ctx, d.yes, both+" would be told apart", fmt.Sprintf("Are %s two payers?", both))
+	if err != nil {
+		return err
+	}
+	if !sure {
+		a.say("Nothing was decided.")
+		return nil
 	}
 	var report decisionReport
 	err = s.ledger.Do(ctx, func(tx *state.Tx) error {

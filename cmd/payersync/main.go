@@ -16,8 +16,9 @@ import (
 func main() {
 	// Everything made from here on is for this user alone (fault F96).
 	syscall.Umask(0o077)
-	ctx, stop := interruptible(os.Stderr)
-	code := run(ctx, program{in: os.Stdin, out: os.Stdout, errOut: os.Stderr, getenv: os.LookupEnv}, os.Args[1:])
+	errOut := newScreen(os.Stderr)
+	ctx, stop := interruptible(errOut)
+	code := run(ctx, program{in: os.Stdin, out: beside{errOut, os.Stdout}, errOut: errOut, getenv: os.LookupEnv}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
@@ -32,7 +33,7 @@ type program struct {
 
 // interruptible returns a context that ends with the first SIGINT or SIGTERM; a
 // second one ends the process at once.
-func interruptible(errOut io.Writer) (context.Context, func()) {
+func interruptible(errOut *screen) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -40,8 +41,8 @@ func interruptible(errOut io.Writer) (context.Context, func()) {
 		if _, ok := <-signals; !ok {
 			return
 		}
-		_, _ = io.WriteString(errOut, "Stopping: requests in flight are finished first. Press Ctrl-C again to stop at once.\n")
-		cancel()
+		cancel() // first: nobody may read what is said
+		errOut.interrupted("Stopping: requests in flight are finished first. Ctrl-C again stops at once.")
 		if _, ok := <-signals; ok {
 			os.Exit(exitInterrupted)
 		}

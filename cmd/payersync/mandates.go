@@ -65,7 +65,11 @@ func mandateFlags(c *cobra.Command, f *state.Filter, links *bool) {
 // withMandates hands the mandates to show, with their links when they were asked
 // for and the asking is in the audit log.
 func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, show func([]mandateReport) error) error {
-	s, err := a.openLedger(ctx)
+	open := a.openReport
+	if links {
+		open = a.openLedger
+	}
+	s, err := open(ctx)
 	if err != nil {
 		return err
 	}

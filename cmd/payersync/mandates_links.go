@@ -46,7 +46,7 @@ again: it goes on with those that are still lost. The audit log keeps who asked.
 			if err != nil {
 				return err
 			}
-			if payers, err = a.chooseLost(s, payers, yes); err != nil {
+			if payers, err = a.chooseLost(cmd.Context(), s, payers, yes); err != nil {
 				return err
 			}
 			return a.fetchLost(cmd.Context(), s, payers)
@@ -59,24 +59,28 @@ again: it goes on with those that are still lost. The audit log keeps who asked.
 }
 
 // chooseLost returns the payers whose link may be asked for again.
-func (a *app) chooseLost(s *session, payers []state.Payer, yes bool) ([]state.Payer, error) {
+func (a *app) chooseLost(ctx context.Context, s *session, payers []state.Payer, yes bool) ([]state.Payer, error) {
 	mode := s.cfg.Billing.Dialect.LinkWhenCreated
 	switch {
 	case len(payers) == 0, mode != "new" && yes, mode == "same" && len(payers) <= mostLinks:
 		return payers, nil
-	case !isTerminal(a.in) && mode == "new":
-		return nil, usagef("billing.dialect.link_when_created says that another request replaces the open mandate, so each of the %s is asked about: run it on a terminal, or name one with payersync mandates request", plural(len(payers), "payer"))
-	case !isTerminal(a.in):
-		return nil, usagef("the links of %s would be asked for again: add --yes", plural(len(payers), "payer"))
 	case mode != "new":
-		if a.asks("Ask again for the signing links of %s?", plural(len(payers), "payer")) {
-			return payers, nil
+		n := plural(len(payers), "payer")
+		sure, err := a.confirms(ctx, yes, fmt.Sprintf("the links of %s would be asked for again", n), fmt.Sprintf("Ask again for the signing links of %s?", n))
+		if err != nil || !sure {
+			return nil, err
 		}
-		return nil, nil
+		return payers, nil
+	case a.unasked() != "":
+		return nil, usagef("billing.dialect.link_when_created says that another request replaces the open mandate, so each of the %s is asked about, and %s: run it on a terminal, or name one with payersync mandates request", plural(len(payers), "payer"), a.unasked())
 	}
 	var chosen []state.Payer
 	for _, p := range payers {
-		if a.asks("Replace the open mandate of record %s by a new one?", visible(p.SourceID)) {
+		sure, err := a.asks(ctx, "Replace the open mandate of record %s by a new one?", visible(p.SourceID))
+		if err != nil {
+			return nil, err
+		}
+		if sure {
 			chosen = append(chosen, p)
 		}
 	}
@@ -104,11 +108,12 @@ func (a *app) fetchLost(ctx context.Context, s *session, payers []state.Payer) e
 			return err
 		}
 	}
-	progress := reporter(a.errOut, a.now)
+	progress := newProgress(a.errOut, a.now)
+	defer progress.end()
 	r := linksReport{Asked: len(payers)}
 	var ended error
 	for i, p := range payers {
-		progress(syncer.Progress{Stage: "links", Done: i, Total: len(payers)})
+		progress.show(syncer.Progress{Stage: "links", Done: i, Total: len(payers)})
 		_, err := s.syncer.RequestLink(ctx, p, syncer.Operator{Name: actor()})
 		switch fault := connector.FaultOf(err); {
 		case err == nil, errors.Is(err, syncer.ErrHasMandate):

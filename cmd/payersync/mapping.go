@@ -59,6 +59,15 @@ func (a *app) declared(ctx context.Context, s *session, c connectionConfig) (syn
 	if met && c.Source.onServer() {
 		return known, nil
 	}
+	if c.Source.onServer() { // it asks after all, and needs its password
+		whole, err := a.load()
+		if err != nil {
+			return known, err
+		}
+		if c, err = whole.one(c.Name); err != nil {
+			return known, err
+		}
+	}
 	conn, err := s.source(ctx, c)
 	if err == nil || !met || ctx.Err() != nil {
 		return conn, err

@@ -19,6 +19,20 @@ import (
 	"payersync/state"
 )
 
+// session opens the ledger as what asks other systems does.
+func (w *world) session(a *app) *session {
+	w.t.Helper()
+	cfg, err := a.load()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s, err := a.openSession(w.t.Context(), cfg, state.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
 // served is what serve works with, without its schedules: the test says when a
 // run is due.
 func (w *world) served(log *bytes.Buffer) *session {
@@ -28,10 +42,7 @@ func (w *world) served(log *bytes.Buffer) *session {
 		return value, ok
 	}
 	a := &app{program: program{out: log, errOut: log, getenv: lookup}, now: time.Now, config: w.path("payersync.yaml"), output: "table"}
-	s, err := a.openLedger(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	s := w.session(a)
 	if err := s.openBilling(w.t.Context(), a, s.cfg.Log); err != nil {
 		w.t.Fatal(err)
 	}
@@ -79,7 +90,7 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 	}
 
 	w.edit("mapping.yaml", "trimm(Name)", "trim(Name)")
-	w.edit("mapping.yaml", "{Nam:", "{Name:")
+	w.edit("mapping.yaml", "{Nam:", "{AccountNumber: E1, Name:")
 	log.Reset()
 	s = w.served(&log)
 	due()
@@ -89,6 +100,54 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 	}
 	if status := w.expect(exitDone, "status").out; strings.Contains(status, "mistake") {
 		t.Errorf("the status still says:\n%s", status)
+	}
+}
+
+// An edit that breaks what its author wrote down as right is no better than a mistake: by
+// hand no run uses it, and a scheduled one goes by the version before.
+func TestAMappingWhoseExamplesFailIsNotUsed(t *testing.T) {
+	t.Parallel()
+	rows := people(3)
+	w := newWorld(t, rows)
+	w.edit("mapping.yaml", "\nown:", "\nexamples: [{given: {AccountNumber: E1, Name: Jane Roe, Email: jane@example.org}, want: {name: Jane Roe}}]\nown:")
+	w.expect(exitDone, "sync")
+	good := w.box.Writes()
+	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: upper(trim(Name))\n  people")
+	for _, run := range []string{"sync", "backfill", "plan"} {
+		r := w.expect(exitUsage, run)
+		if !strings.Contains(r.errOut, "mapping.yaml:11:") || !strings.Contains(r.errOut, "what becomes of its examples differs from what they want, in 1 place; payersync mapping check shows them") {
+			t.Errorf("%s says:\n%s", run, r.errOut)
+		}
+	}
+	if r := w.expect(exitUsage, "mapping", "check"); !strings.Contains(r.out, "JANE ROE") {
+		t.Errorf("mapping check says:\n%s", r.out)
+	}
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  mapping acme") {
+		t.Errorf("check says:\n%s", r.out)
+	}
+	var log bytes.Buffer
+	s := w.served(&log)
+	rows = people(4)
+	w.export(rows...)
+	if err := s.sync(t.Context(), s.cfg.Connections[0], "schedule"); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	w.expectOnePerRow(rows)
+	for _, c := range w.box.Customers() {
+		if strings.Contains(string(c.Raw), "PAYER") {
+			t.Errorf("the service has %s, by the mapping whose examples fail", c.Raw)
+		}
+	}
+	if w.box.Writes() != good+2 { // the fourth payer and its link
+		t.Errorf("%d writes, want 2 more than %d", w.box.Writes(), good)
+	}
+	status := w.expect(exitDone, "status").out
+	if !strings.Contains(log.String(), "the version before stays in force") || !strings.Contains(status, "The mapping of acme has a mistake since") {
+		t.Errorf("nobody is told:\n%s%s", &log, status)
+	}
+	if told := strings.ToLower(log.String() + status); strings.Contains(told, "jane") {
+		t.Errorf("what is told holds the record of an example:\n%s", told)
 	}
 }
 

@@ -31,7 +31,7 @@ func (a *app) payersListCmd() *cobra.Command {
 		Example: "  payersync payers list --connection acme --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openLedger(cmd.Context())
+			s, err := a.openReport(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -76,10 +76,11 @@ func (a *app) adopt(ctx context.Context, s *session, p state.Payer, by syncer.Op
 		a.say("  %s: %q → %q", d.Path, visible(d.From), visible(d.To))
 	}
 	report := adoptReport{SourceID: p.SourceID, BillingID: h.Customer, Differs: append([]string{}, h.Against...), Diff: append([]connector.FieldChange{}, h.Diff...)}
-	if !yes && !isTerminal(a.in) {
-		return usagef("cannot adopt a customer for %s without a yes: standard input is no terminal to ask on; nothing was noted: add --yes", visible(p.SourceID))
+	report.Accepted, err = a.confirms(ctx, yes, fmt.Sprintf("cannot adopt a customer for %s without a yes, so nothing was noted", visible(p.SourceID)), "Is it the record's customer?")
+	if err != nil {
+		return err
 	}
-	if report.Accepted = yes || a.asks("Is it the record's customer?"); report.Accepted {
+	if report.Accepted {
 		if err := s.syncer.Accept(ctx, h, by); err != nil {
 			return err
 		}

@@ -266,11 +266,13 @@ func (a *app) decide(ctx context.Context, s *session, r *review, said []saying, 
 		}
 		fresh = append(fresh, w)
 	}
-	if len(fresh) > 0 && !d.yes {
-		if !isTerminal(a.in) {
-			return usagef("%d would be accepted and %d rejected: add --yes", report.Accepted, report.Rejected)
+	if len(fresh) > 0 {
+		sure, err := a.confirms(ctx, d.yes, fmt.Sprintf("%d would be accepted and %d rejected", report.Accepted, report.Rejected),
+			fmt.Sprintf("Accept %d and reject %d?", report.Accepted, report.Rejected))
+		if err != nil {
+			return err
 		}
-		if !a.asks("Accept %d and reject %d?", report.Accepted, report.Rejected) {
+		if !sure {
 			a.say("Nothing was decided.")
 			return nil
 		}

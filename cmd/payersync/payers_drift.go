@@ -173,10 +173,11 @@ func (a *app) driftWay(c *cobra.Command, way wayOut) *cobra.Command {
 			for _, f := range r.Fields {
 				a.say("  %s: theirs %q, ours %q", f.Path, visible(f.Theirs), visible(f.Ours))
 			}
-			if !yes && !isTerminal(a.in) {
-				return usagef("nothing was noted of %s without a yes, and standard input is no terminal to ask on: add --yes", visible(p.SourceID))
+			sure, err := a.confirms(cmd.Context(), yes, fmt.Sprintf("nothing was noted of %s without a yes", visible(p.SourceID)), way.question)
+			if err != nil {
+				return err
 			}
-			if !yes && !a.asks(way.question) {
+			if !sure {
 				a.say("Nothing was noted.")
 			} else {
 				if err := way.do(cmd.Context(), s, d, syncer.Operator{Name: actor(), Reason: reason}); err != nil {

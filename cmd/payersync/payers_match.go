@@ -165,7 +165,8 @@ const acceptedFor = "accepted for record "
 // list reads the service's customers. A list may leave externalData out, so what reads have
 // shown before counts too.
 func (r *review) list(ctx context.Context, a *app, s *session, taken map[string]string, carried map[string]map[string]connector.Key) error {
-	progress := reporter(a.errOut, a.now)
+	progress := newProgress(a.errOut, a.now)
+	defer progress.end()
 	for page, err := range s.billing.Customers(ctx) {
 		if err != nil {
 			return fmt.Errorf("read the customers of the billing service: %w", err)
@@ -183,7 +184,7 @@ func (r *review) list(ctx context.Context, a *app, s *session, taken map[string]
 			}
 			r.customers = append(r.customers, known)
 		}
-		progress(syncer.Progress{Stage: "list", Done: len(r.customers)})
+		progress.show(syncer.Progress{Stage: "list", Done: len(r.customers)})
 	}
 	return nil
 }

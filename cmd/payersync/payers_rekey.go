@@ -111,14 +111,15 @@ func (a *app) rekey(ctx context.Context, s *session, p state.Payer, record state
 	for _, d := range m.Diff {
 		a.say("  %s: %q → %q", d.Path, visible(d.From), visible(d.To))
 	}
-	if !yes && !isTerminal(a.in) {
-		return usagef("cannot move the customer of %s without a yes: standard input is no terminal to ask on; nothing was noted: add --yes", visible(p.SourceID))
-	}
 	report := rekeyReport{
 		SourceID: record.SourceID, From: p.SourceID, BillingID: p.BillingID, OldKey: p.Key, NewKey: m.Key,
 		Mandate: string(m.Mandate), Diff: append([]connector.FieldChange{}, m.Diff...),
 	}
-	if report.Accepted = yes || a.asks("Shall it carry that key?"); report.Accepted {
+	report.Accepted, err = a.confirms(ctx, yes, fmt.Sprintf("cannot move the customer of %s without a yes, so nothing was noted", visible(p.SourceID)), "Shall it carry that key?")
+	if err != nil {
+		return err
+	}
+	if report.Accepted {
 		if err := s.syncer.SayMove(ctx, m, by); err != nil {
 			return notMoved(record.SourceID, err)
 		}

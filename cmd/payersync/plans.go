@@ -45,7 +45,7 @@ was made, also those that were sent, rejected, or superseded by a newer one.`,
 		Example: "  payersync plans list\n  payersync plans list --all --connection acme --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openLedger(cmd.Context())
+			s, err := a.openReport(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -327,14 +327,16 @@ func (a *app) rejectPlan(ctx context.Context, s *session, id, reason string, yes
 		return fmt.Errorf("cannot reject plan %d: it lets records go that are missing from the source, and without it nothing is sent anyway; put the records back, or let them go: payersync approve %[1]d", plan.ID)
 	case plan.State == state.PlanRejected:
 		return fmt.Errorf("cannot reject plan %d: %s rejected it already; payersync plans show %[1]d tells when and why", plan.ID, plan.RejectedBy)
-	case !yes && !isTerminal(a.in):
-		return usagef("cannot reject plan %d without a yes: standard input is no terminal to ask on; add --yes", plan.ID)
-	case !yes:
+	case !yes && a.unasked() == "":
 		a.say("Plan %d of %s: %s.", plan.ID, plan.Connection, summary(plan))
-		if !a.asks("Reject it?") {
-			a.say("Nothing was changed.")
-			return nil
-		}
+	}
+	sure, err := a.confirms(ctx, yes, fmt.Sprintf("cannot reject plan %d without a yes", plan.ID), "Reject it?")
+	if err != nil {
+		return err
+	}
+	if !sure {
+		a.say("Nothing was changed.")
+		return nil
 	}
 	err = s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.Reject(plan.ID, actor(), reason) })
 	var open *state.ErrRunOpen

@@ -25,6 +25,7 @@ type process struct {
 	cmd         *exec.Cmd
 	out, errOut output
 	ended       chan struct{}
+	shown       chan struct{} // closed when the terminal has shown everything; nil without one
 }
 
 // output collects what a process writes while the test looks at it.
@@ -69,22 +70,37 @@ func (w *world) start(args ...string) *process {
 // startWith is start with something on standard input.
 func (w *world) startWith(in io.Reader, args ...string) *process {
 	w.t.Helper()
+	p := w.process(args...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, &p.out, &p.errOut
+	if err := p.begin(); err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// process returns a payersync with the installation's configuration that has no streams
+// yet.
+func (w *world) process(args ...string) *process {
 	p := &process{t: w.t, args: strings.Join(args, " "), ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(w.t.Context(), "payersync", append(args, "--config", w.path("payersync.yaml"))...)
 	p.cmd.Env = os.Environ()
 	for name, value := range w.env {
 		p.cmd.Env = append(p.cmd.Env, name+"="+value)
 	}
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, &p.out, &p.errOut
+	return p
+}
+
+// begin starts the process. The test's end ends it too.
+func (p *process) begin() error {
 	if err := p.cmd.Start(); err != nil {
-		w.t.Fatal(err)
+		return err
 	}
 	go func() {
 		defer close(p.ended)
 		_ = p.cmd.Wait() // wait looks at the state
 	}()
-	w.t.Cleanup(func() { <-p.ended })
-	return p
+	p.t.Cleanup(func() { <-p.ended })
+	return nil
 }
 
 // wait returns how the process ended.
@@ -96,6 +112,9 @@ func (p *process) wait() result {
 		_ = p.cmd.Process.Kill() // it may have ended this moment
 		<-p.ended
 		p.t.Fatalf("payersync %s did not end\nstdout: %s\nstderr: %s", p.args, &p.out, &p.errOut)
+	}
+	if p.shown != nil {
+		<-p.shown
 	}
 	return result{p.cmd.ProcessState.ExitCode(), p.out.String(), p.errOut.String()}
 }

@@ -3,11 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
+	"github.com/mattn/go-runewidth"
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"payersync/connector/syncer"
 )
@@ -20,70 +19,94 @@ var stageNames = map[string]string{
 	"send": "sending customers", "verify": "reading back new customers", "links": "asking for signing links",
 }
 
-// reporter shows how far a run is: a bar with rate and remaining time on a
-// terminal, a line every few seconds elsewhere.
-func reporter(w io.Writer, now func() time.Time) func(syncer.Progress) {
-	if isTerminal(w) {
-		return bars(w)
-	}
-	return (&lines{w: w, now: now}).show
-}
-
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-func bars(w io.Writer) func(syncer.Progress) {
-	var bar *progressbar.ProgressBar
-	stage := ""
-	return func(p syncer.Progress) {
-		if p.Stage != stage {
-			if bar != nil {
-				_ = bar.Finish()
-			}
-			stage, bar = p.Stage, newBar(w, p)
-		}
-		_ = bar.Set(p.Done)
-	}
-}
-
-func newBar(w io.Writer, p syncer.Progress) *progressbar.ProgressBar {
-	total := p.Total
-	if total == 0 {
-		total = -1 // unknown: a spinner
-	}
-	return progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(stageNames[p.Stage]),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetPredictTime(true),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-}
-
-// lines prints progress where a bar would only leave control characters.
-type lines struct {
+// progress shows how far work is: a bar on a terminal, a line every few seconds
+// elsewhere.
+type progress struct {
+	screen      *screen // nil where there is no terminal
 	w           io.Writer
 	now         func() time.Time
+	bar         *progressbar.ProgressBar
 	stage       string
 	began, last time.Time
 }
 
-func (l *lines) show(p syncer.Progress) {
-	now := l.now()
-	if p.Stage != l.stage {
-		l.stage, l.began, l.last = p.Stage, now, now
-		return
+func newProgress(w io.Writer, now func() time.Time) *progress {
+	p := &progress{w: w, now: now}
+	if s, ok := w.(*screen); ok && s.terminal {
+		p.screen = s
 	}
-	if now.Sub(l.last) < progressEvery {
-		return
-	}
-	l.last = now
-	fmt.Fprintln(l.w, l.line(p, now.Sub(l.began)))
+	return p
 }
 
-func (l *lines) line(p syncer.Progress, elapsed time.Duration) string {
-	rate := float64(p.Done) / elapsed.Seconds()
-	if p.Total == 0 || rate == 0 {
-		return fmt.Sprintf("%s: %d (%.0f a second)", stageNames[p.Stage], p.Done, rate)
+func (p *progress) show(at syncer.Progress) {
+	now := p.now()
+	if at.Stage != p.stage {
+		p.end()
+		p.stage, p.began, p.last = at.Stage, now, now
+		if p.screen != nil {
+			p.bar = newBar(canvas{p.screen}, at)
+		}
 	}
-	left := time.Duration(float64(p.Total-p.Done) / rate * float64(time.Second)).Round(time.Second)
-	return fmt.Sprintf("%s: %d of %d (%.0f a second, %s left)", stageNames[p.Stage], p.Done, p.Total, rate, left)
+	switch {
+	case p.bar != nil:
+		p.bar.Describe(barText(progressText(at, now.Sub(p.began)), p.screen.columns()))
+		_ = p.bar.Set(at.Done)
+	case now.Sub(p.last) >= progressEvery:
+		p.last = now
+		fmt.Fprintln(p.w, progressText(at, now.Sub(p.began)))
+	}
+}
+
+// end takes the bar away, so that nothing draws any more.
+func (p *progress) end() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+	p.bar, p.stage = nil, ""
+}
+
+// newBar returns a bar, or a spinner where the total is not known.
+func newBar(w io.Writer, at syncer.Progress) *progressbar.ProgressBar {
+	total := at.Total
+	if total == 0 {
+		total = -1
+	}
+	return progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionShowDescriptionAtLineEnd(),
+		progressbar.OptionSetWidth(barWidth), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true))
+}
+
+// barWidth leaves room for what is said beside a bar in 80 columns.
+const barWidth = 10
+
+// barText cuts what is said beside a bar to the width of the terminal: of a line that
+// breaks, only the last part can be drawn over.
+func barText(text string, columns int) string {
+	return runewidth.Truncate(text, max(columns-barWidth-len(" 100% ||   "), barWidth), "…")
+}
+
+// progressText says what is done, how far it is, how fast and until when. What has only
+// just begun has no rate yet.
+func progressText(at syncer.Progress, elapsed time.Duration) string {
+	text := fmt.Sprintf("%s: %d", stageNames[at.Stage], at.Done)
+	if at.Total > 0 {
+		text += fmt.Sprintf(" of %d", at.Total)
+	}
+	if elapsed < time.Second || at.Done == 0 {
+		return text
+	}
+	rate := float64(at.Done) / elapsed.Seconds()
+	if at.Total == 0 {
+		return fmt.Sprintf("%s (%s/s)", text, rounded(rate))
+	}
+	left := time.Duration(float64(at.Total-at.Done) / rate * float64(time.Second)).Round(time.Second)
+	return fmt.Sprintf("%s (%s/s, %s left)", text, rounded(rate), left)
+}
+
+// rounded writes a rate in as many digits as mean something.
+func rounded(rate float64) string {
+	if rate < 10 {
+		return fmt.Sprintf("%.1f", rate)
+	}
+	return fmt.Sprintf("%.0f", rate)
 }

@@ -17,9 +17,10 @@ import (
 type app struct {
 	program
 	now     func() time.Time
-	config  string // --config
-	output  string // --output
-	verbose bool   // --verbose
+	config  string   // --config
+	output  string   // --output
+	verbose bool     // --verbose
+	said    []string // narration since the last question
 }
 
 // run carries out one command line and returns its exit code. It is the whole
@@ -209,6 +210,3 @@ func actor() string {
 }
 
 func (a *app) json() bool { return a.output == "json" }
-
-// say prints a line of narration.
-func (a *app) say(format string, args ...any) { fmt.Fprintf(a.errOut, format+"\n", args...) }

@@ -56,7 +56,11 @@ server.health if that is set, else beside the webhook endpoint.`,
 }
 
 func (a *app) openAndServe(ctx context.Context) error {
-	s, err := a.openSession(ctx)
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	s, err := a.openSession(ctx, cfg, state.Options{})
 	if err != nil {
 		return err
 	}
@@ -185,7 +189,7 @@ func (s *session) connectionInForce(ctx context.Context, c connectionConfig) (sy
 	if err != nil {
 		return conn, err
 	}
-	m, wrong := loadMapping(c.Mapping, conn.Info)
+	m, wrong := mappingForRun(c.Mapping, conn.Info)
 	if wrong != nil {
 		m, err = s.lastGood(ctx, c, conn.Info)
 		if errors.Is(err, state.ErrNoMapping) {

@@ -22,7 +22,7 @@ func (a *app) statusCmd() *cobra.Command {
 		Example: "  payersync status\n  payersync status --output json | jq .attention",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openLedger(cmd.Context())
+			s, err := a.openReport(cmd.Context())
 			if err != nil {
 				return err
 			}

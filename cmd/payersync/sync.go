@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,11 +46,15 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&yes, "yes", false, "approve the plan even when it is above the limits")
 	c.RunE = func(cmd *cobra.Command, names []string) error {
 		return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session, conn syncer.Connection) (int, error) {
-			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.approver(yes)})
+			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.approver(ctx, yes)})
 			if err != nil {
 				return exitCode(err), err
 			}
-			return codeOf(res), a.showResult(res)
+			code := codeOf(res)
+			if why := a.unasked(); why != "" && isTerminal(a.in) && (code == exitApproval || code == exitStandstill && res.Plan != nil) {
+				a.say("You were not asked: %s. payersync approve %d lets the plan go; with --yes this command does it by itself.", why, res.Plan.ID)
+			}
+			return code, a.showResult(res)
 		})
 	}
 	return c
@@ -105,7 +107,9 @@ func (a *app) eachConnection(ctx context.Context, s *session, names []string, do
 // runOne makes one run with progress on standard error.
 func (a *app) runOne(ctx context.Context, s *session, conn syncer.Connection, o syncer.Options) (syncer.Result, error) {
 	o.Actor, o.Holder = actor(), holder()
-	o.Progress = reporter(a.errOut, a.now)
+	progress := newProgress(a.errOut, a.now)
+	defer progress.end()
+	o.Progress = progress.show
 	return s.syncer.Run(ctx, conn, o)
 }
 
@@ -117,29 +121,22 @@ func holder() string {
 
 // approver returns who decides on a plan above the limits: --yes, the person at
 // the terminal, or nobody.
-func (a *app) approver(yes bool) func(state.Plan) (bool, error) {
+func (a *app) approver(ctx context.Context, yes bool) func(state.Plan) (bool, error) {
 	if yes {
 		return func(state.Plan) (bool, error) { return true, nil }
 	}
-	if !isTerminal(a.in) {
+	if a.unasked() != "" {
 		return nil
 	}
 	return func(p state.Plan) (bool, error) {
 		a.say("Plan %d: %s.", p.ID, summary(p))
 		if p.Missing > 0 {
 			a.say("%s", p.Limits)
-			return a.asks("Let them go?"), nil
+			return a.asks(ctx, "Let them go?")
 		}
 		a.say("It is above the limits: %s", p.Limits)
-		return a.asks("Send it?"), nil
+		return a.asks(ctx, "Send it?")
 	}
-}
-
-// asks asks a question on the terminal; anything but y is a no.
-func (a *app) asks(format string, args ...any) bool {
-	fmt.Fprintf(a.errOut, format+" [y/N] ", args...)
-	answer, _ := bufio.NewReader(a.in).ReadString('\n')
-	return strings.EqualFold(strings.TrimSpace(answer), "y")
 }
 
 func (a *app) showResult(r syncer.Result) error {

@@ -117,7 +117,7 @@ func (a *app) webhooksListCmd() *cobra.Command {
 		Example: "  payersync webhooks list --state quarantined --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openLedger(cmd.Context())
+			s, err := a.openReport(cmd.Context())
 			if err != nil {
 				return err
 			}

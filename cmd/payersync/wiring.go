@@ -21,6 +21,7 @@ import (
 	"payersync/connector/syncer"
 	"payersync/connector/transport"
 	"payersync/mapping"
+	"payersync/mapping/strict"
 	"payersync/state"
 )
 
@@ -44,31 +45,51 @@ type session struct {
 	syncer     *syncer.Syncer
 }
 
-// load reads the configuration that --config names.
-func (a *app) load() (*config, error) {
-	cfg, err := loadConfig(a.config, a.getenv)
+// load reads the configuration that --config names, and every secret of it.
+func (a *app) load() (*config, error) { return a.loadWith(a.getenv) }
+
+// loadLocal reads the configuration for what stays on this machine: nobody looks at its
+// secrets, so none has to be there.
+func (a *app) loadLocal() (*config, error) { return a.loadWith(nil) }
+
+func (a *app) loadWith(getenv func(string) (string, bool)) (*config, error) {
+	cfg, err := loadConfig(a.config, getenv)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	return cfg, nil
 }
 
-// openLedger opens the ledger and nothing else, and tells what was found.
+// openLedger opens the ledger and nothing else, for what asks no other system.
 func (a *app) openLedger(ctx context.Context) (*session, error) {
-	s, err := a.openSession(ctx)
+	cfg, err := a.loadLocal()
+	if err != nil {
+		return nil, err
+	}
+	return a.tellFound(a.openSession(ctx, cfg, state.Options{}))
+}
+
+// openReport is openLedger for what shows nothing that is sealed: it needs no key either.
+func (a *app) openReport(ctx context.Context) (*session, error) {
+	cfg, err := a.loadLocal()
+	if err != nil {
+		return nil, err
+	}
+	return a.tellFound(a.openSession(ctx, cfg, state.Options{Keyless: true}))
+}
+
+// tellFound tells what was found about a ledger that was opened.
+func (a *app) tellFound(s *session, err error) (*session, error) {
 	if err == nil && s.foundText() != "" {
 		a.say("Warning: %s", s.foundText())
 	}
 	return s, err
 }
 
-// openSession opens the ledger and nothing else.
-func (a *app) openSession(ctx context.Context) (*session, error) {
-	cfg, err := a.load()
-	if err != nil {
-		return nil, err
-	}
-	ledger, err := state.Open(ctx, state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now})
+// openSession opens the ledger of a configuration and nothing else.
+func (a *app) openSession(ctx context.Context, cfg *config, o state.Options) (*session, error) {
+	o.Path, o.KeyFile, o.Now = cfg.Ledger.Path, cfg.Ledger.KeyFile, a.now
+	ledger, err := state.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +99,11 @@ func (a *app) openSession(ctx context.Context) (*session, error) {
 // open opens the ledger and the way to the billing service, with a log for a
 // person who watches: warnings, or with --verbose everything.
 func (a *app) open(ctx context.Context) (*session, error) {
-	s, err := a.openLedger(ctx)
+	cfg, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.tellFound(a.openSession(ctx, cfg, state.Options{}))
 	if err != nil {
 		return nil, err
 	}
@@ -210,14 +235,14 @@ func (c *config) has(connection string) error {
 	return err
 }
 
-// connection opens a connection's source and mapping. Both are read anew for
+// connection opens a connection's source and mapping for a run. Both are read anew for
 // every run, and a run keeps what it began with.
 func (s *session) connection(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
 	conn, err := s.source(ctx, c)
 	if err != nil {
 		return conn, err
 	}
-	conn.Mapping, err = loadMapping(c.Mapping, conn.Info)
+	conn.Mapping, err = mappingForRun(c.Mapping, conn.Info)
 	return conn, err
 }
 
@@ -252,6 +277,25 @@ func loadMapping(path string, info connector.SourceInfo) (*mapping.Mapping, erro
 		return nil, err
 	}
 	return mapping.Load(path, data, info)
+}
+
+// mappingForRun loads a mapping that a run may go by: its examples hold. How they differ is
+// left to mapping check, because they may be somebody's records, and this may be logged.
+func mappingForRun(path string, info connector.SourceInfo) (*mapping.Mapping, error) {
+	m, err := loadMapping(path, info)
+	if err != nil {
+		return nil, err
+	}
+	var differ *strict.Error
+	if err := m.CheckExamples(); errors.As(err, &differ) {
+		first := differ.Problems[0]
+		first.Message, first.Source = fmt.Sprintf("what becomes of its examples differs from what they want, in %s; "+
+			"payersync mapping check shows them: mend the mapping or the examples", plural(len(differ.Problems), "place")), ""
+		return nil, strict.NewError([]strict.Problem{first})
+	} else if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 func readMapping(path string) ([]byte, error) {

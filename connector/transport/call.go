@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -15,8 +16,6 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/sirupsen/logrus"
-
-	"payersync/connector"
 )
 
 // call is one call of Do: a request and all attempts to send it. It is the
@@ -25,6 +24,7 @@ import (
 type call struct {
 	client   *Client
 	repeat   Repeat
+	caller   context.Context // until when an answer is waited for; that of a request ends when nothing is to leave
 	attempts int
 	sent     bool // some attempt may have reached the server and has no definite answer
 }
@@ -65,13 +65,22 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // exchange sends the request and reads the answer whole, all before one
-// deadline: an answer that trickles in is no better than none (fault F15).
+// deadline: an answer that trickles in is no better than none (fault F15). What has no
+// connection yet when nothing is to leave any more does not leave.
 func (c *call) exchange(req *http.Request) (*http.Response, *Error) {
-	ctx, cancel := context.WithTimeoutCause(req.Context(), c.client.options.Timeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(c.caller, c.client.options.Timeout, errTimeout)
 	defer cancel()
+	begun := func() bool { return true }
+	if c.client.traced {
+		begun = context.AfterFunc(req.Context(), cancel)
+		defer begun()
+	}
 	var connected atomic.Bool
 	out := req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) {
+			connected.Store(true)
+			begun()
+		},
 	}))
 	if c.repeat != Always && out.Method == http.MethodGet {
 		out.GetBody = nil // net/http would silently send a GET again on a broken connection
@@ -87,10 +96,12 @@ func (c *call) exchange(req *http.Request) (*http.Response, *Error) {
 	return resp, nil
 }
 
-func (c *call) attemptError(caller context.Context, cause, err error, sent bool) *Error {
+// attemptError is the error of an attempt that failed with err. leaving is until when it
+// could leave, and cause why it ended, if it did.
+func (c *call) attemptError(leaving context.Context, cause, err error, sent bool) *Error {
 	c.sent = c.sent || sent
-	if caller.Err() != nil {
-		return &Error{Reason: ReasonCancelled, Sent: sent, Err: caller.Err()}
+	if gaveUp := cmp.Or(c.caller.Err(), leaving.Err()); c.caller.Err() != nil || gaveUp != nil && !sent {
+		return &Error{Reason: ReasonCancelled, Sent: sent, Err: gaveUp}
 	}
 	return &Error{Reason: reasonOf(cause, err), Sent: sent, Err: err}
 }
@@ -144,8 +155,6 @@ func readWhole(method string, resp *http.Response, limit int64) error {
 // admit waits until an attempt may be sent and takes its place. It fails when
 // the circuit is open, the caller gives up, or nothing is to leave any more.
 func (c *Client) admit(ctx context.Context) (adaptivelimiter.Permit, error) {
-	ctx, done := connector.Leaving(ctx)
-	defer done()
 	if c.circuit.IsOpen() && c.circuit.RemainingDelay() > 0 {
 		return nil, circuitbreaker.ErrOpen // before a turn of the rate is spent on it
 	}

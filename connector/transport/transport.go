@@ -36,6 +36,8 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/sirupsen/logrus"
+
+	"payersync/connector"
 )
 
 // Options say how a Client behaves. The zero value is usable: every field has
@@ -127,7 +129,10 @@ func (c *Client) Do(req *http.Request, repeat Repeat) (*http.Response, error) {
 	if err != nil {
 		return nil, &Error{Reason: ReasonURL, Err: err}
 	}
-	call := &call{client: c, repeat: repeat}
+	leaving, done := connector.Leaving(req.Context())
+	defer done()
+	call := &call{client: c, repeat: repeat, caller: req.Context()}
+	wrapped = wrapped.WithContext(leaving)
 	c.budget.earn()
 	resp, err := call.retrying().Do(wrapped)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 
+	"payersync/connector"
 	"payersync/connector/transport"
 )
 
@@ -461,6 +462,80 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 }
 
 // covers F89, G14
+// What waits for a pause that the service asked for has not left: after the last call it
+// is not waited for.
+func TestTheLastCallEndsTheWaitForAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := always(http.StatusTooManyRequests, "Retry-After", "300")
+		c := transport.New(transport.Options{Base: s})
+		last, end := context.WithCancel(t.Context())
+		began := time.Now()
+		time.AfterFunc(time.Second, end)
+		_, err := c.Do(request(t, connector.WithLastCall(t.Context(), last), http.MethodPost), transport.IfNoEffect)
+		var failed *transport.Error
+		if !errors.As(err, &failed) || failed.Reason != transport.ReasonCancelled || failed.Sent {
+			t.Errorf("it ended with %v", err)
+		}
+		if took := time.Since(began); took != time.Second || s.attempts() != 1 {
+			t.Errorf("it took %v and %d attempts", took, s.attempts())
+		}
+	})
+}
+
+// A connection that comes about after the last call carries nothing; what was sent before
+// is answered.
+func TestNothingLeavesThroughAConnectionThatIsMadeAfterTheLastCall(t *testing.T) {
+	t.Parallel()
+	var served atomic.Int64
+	received, answer := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		served.Add(1)
+		close(received)
+		<-answer
+	}))
+	defer server.Close()
+	dialling, connect := make(chan struct{}), make(chan struct{})
+	var dialled atomic.Int64
+	base := &http.Transport{DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
+		if dialled.Add(1) == 2 {
+			close(dialling)
+			<-connect
+		}
+		return (&net.Dialer{}).DialContext(context.Background(), network, address)
+	}}
+	defer base.CloseIdleConnections()
+	c := transport.New(transport.Options{Base: base})
+	last, end := context.WithCancel(t.Context())
+	ctx := connector.WithLastCall(t.Context(), last)
+	send := func() chan error {
+		ended := make(chan error, 1)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, err := c.Do(req, transport.IfNoEffect)
+			ended <- err
+		}()
+		return ended
+	}
+	under := send()
+	<-received
+	late := send()
+	<-dialling
+	end()
+	var failed *transport.Error
+	if err := <-late; !errors.As(err, &failed) || failed.Reason != transport.ReasonCancelled || failed.Sent {
+		t.Errorf("what had no connection ended with %v", err)
+	}
+	close(connect)
+	close(answer)
+	if err := <-under; err != nil || served.Load() != 1 {
+		t.Errorf("what was under way ended with %v, and %d requests were received", err, served.Load())
+	}
+}
+
 func TestAnswersAreCapped(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

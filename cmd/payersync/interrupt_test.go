@@ -1,0 +1,99 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// A backfill of 60 under a slow limit is interrupted at ten moments of its writes, each time
+// by the service that has just received one: none is received any more after the process
+// has taken notice, although dozens wait for the limit. A run to the end then makes each
+// customer and each mandate once.
+//
+// covers F01, F67, S1, S2, S3
+func TestAfterCtrlCNoWriteLeaves(t *testing.T) {
+	t.Parallel()
+	rows := people(60)
+	w := newWorld(t, rows)
+	w.edit("payersync.yaml", "rate_per_second: 100000", "rate_per_second: 20")
+	moments := []int64{1, 2, 3, 1, 5, 8, 13, 21, 34, 2}
+	for _, moment := range moments {
+		var writes, late atomic.Int64
+		var stopping atomic.Bool
+		began, process := make(chan struct{}), (*process)(nil)
+		interrupt := func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/oauth2/token") {
+				return false
+			}
+			if stopping.Load() {
+				late.Add(1)
+			}
+			if writes.Add(1) == moment {
+				<-began
+				process.signal(syscall.SIGINT)
+				eventually(t, "the notice of the interruption", func() bool { return strings.Contains(process.errOut.String(), "Stopping: ") })
+				stopping.Store(true)
+			}
+			return false
+		}
+		w.front.Store(&interrupt)
+		process = w.start("backfill", "--yes")
+		close(began)
+		if r := process.wait(); r.code != exitInterrupted {
+			t.Fatalf("interrupted at write %d it ended with %d:\n%s%s", moment, r.code, r.out, r.errOut)
+		}
+		if n := late.Load(); n != 0 {
+			t.Errorf("%d writes came after the interruption at write %d", n, moment)
+		}
+	}
+	w.front.Store(nil)
+	w.edit("payersync.yaml", "rate_per_second: 20", "rate_per_second: 100000")
+	w.finish("backfill", "--yes")
+	w.expectOnePerRow(rows)
+	w.expectIdenticalCreates()
+	w.expectOneMandateEach()
+	w.expectLinked(rows)
+	w.expectWholeLedger()
+	w.expectNothingLeftToSend()
+}
+
+// A second Ctrl-C ends the process while the service still thinks about a create. What was
+// frozen is in the ledger, and the next run finishes it.
+//
+// covers F01, F67, S1, S2
+func TestASecondCtrlCEndsAtOnceAndNothingIsLost(t *testing.T) {
+	t.Parallel()
+	rows := people(20)
+	w := newWorld(t, rows)
+	held, answer := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	hang := func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && r.URL.Path == "/api/customers" && first.CompareAndSwap(false, true) {
+			close(held)
+			<-answer
+		}
+		return false
+	}
+	w.front.Store(&hang)
+	p := w.start("backfill", "--yes")
+	<-held
+	p.signal(syscall.SIGINT)
+	eventually(t, "the notice of the interruption", func() bool { return strings.Contains(p.errOut.String(), "Stopping: ") })
+	if p.over() {
+		t.Fatal("the first Ctrl-C did not wait for the answer")
+	}
+	p.signal(syscall.SIGINT)
+	if r := p.wait(); r.code != exitInterrupted {
+		t.Errorf("the second Ctrl-C ended it with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
+	close(answer) // the create arrives all the same
+	w.front.Store(nil)
+	w.finish("backfill", "--yes")
+	w.expectOnePerRow(rows)
+	w.expectIdenticalCreates()
+	w.expectLinked(rows)
+	w.expectWholeLedger()
+}

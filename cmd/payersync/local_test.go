@@ -1,0 +1,144 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What a command needs beside its configuration and the ledger.
+const (
+	needsNothing = "nothing"
+	needsKey     = "the sealing key" // it shows or notes what is sealed, or writes
+	needsSecrets = "secrets"         // it asks another system
+)
+
+// needs says of every command how it is called and what it needs.
+var needs = map[string]struct{ args, what string }{
+	"payersync approve":             {"1", needsKey},
+	"payersync attention close":     {"A00002 --reason test", needsKey},
+	"payersync attention list":      {"", needsNothing},
+	"payersync attention retry":     {"A00002", needsKey},
+	"payersync backfill":            {"", needsSecrets},
+	"payersync check":               {"", needsSecrets},
+	"payersync connect":             {"billing", needsSecrets},
+	"payersync demo":                {"", ""}, // it has an installation of its own
+	"payersync healthcheck":         {"", needsNothing},
+	"payersync init":                {"", ""}, // it makes what is needed
+	"payersync mandates cancel":     {"A00001 --reason test", needsSecrets},
+	"payersync mandates export":     {"", needsNothing},
+	"payersync mandates links":      {"--lost", needsSecrets},
+	"payersync mandates list":       {"", needsNothing},
+	"payersync mandates request":    {"A00001", needsSecrets},
+	"payersync mandates show":       {"MANDATE", needsKey},
+	"payersync mapping check":       {"", needsKey},
+	"payersync mapping coverage":    {"", needsKey},
+	"payersync mapping diff":        {"VERSION", needsKey},
+	"payersync mapping fields":      {"", needsKey},
+	"payersync mapping history":     {"", needsKey},
+	"payersync mapping preview":     {"", needsKey},
+	"payersync mapping rollback":    {"VERSION", needsKey},
+	"payersync mapping schema":      {"", needsNothing},
+	"payersync mapping show":        {"VERSION", needsKey},
+	"payersync payers adopt":        {"A00001 --reason test", needsSecrets},
+	"payersync payers drift":        {"", needsSecrets},
+	"payersync payers drift ignore": {"A00001 --part name --reason test --yes", needsSecrets},
+	"payersync payers drift send":   {"A00001 --reason test --yes", needsSecrets},
+	"payersync payers drift take":   {"A00001 --reason test --yes", needsSecrets},
+	"payersync payers list":         {"", needsNothing},
+	"payersync payers match":        {"", needsSecrets},
+	"payersync payers match accept": {"A00001 c1 --yes", needsSecrets},
+	"payersync payers match import": {"REVIEW", needsSecrets},
+	"payersync payers match reject": {"A00001 --record A00002 --yes", needsKey},
+	"payersync payers rekey":        {"A00002 --from A00001 --reason test --yes", needsSecrets},
+	"payersync payers show":         {"A00001", needsKey},
+	"payersync plan":                {"", needsSecrets},
+	"payersync plans list":          {"", needsNothing},
+	"payersync plans reject":        {"1 --yes", needsKey},
+	"payersync plans show":          {"1", needsKey},
+	"payersync sandbox":             {"", ""}, // it has no configuration
+	"payersync serve":               {"", needsSecrets},
+	"payersync status":              {"", needsNothing},
+	"payersync sweep":               {"", needsSecrets},
+	"payersync sync":                {"", needsSecrets},
+	"payersync version":             {"", needsNothing},
+	"payersync webhooks close":      {"D1 --reason test", needsKey},
+	"payersync webhooks list":       {"", needsNothing},
+	"payersync webhooks replay":     {"D1", needsSecrets},
+	"payersync webhooks send-test":  {"", needsSecrets},
+	"payersync webhooks show":       {"D1", needsKey},
+	"payersync webhooks subscribe":  {"", needsSecrets},
+}
+
+// Whoever looks at the ledger has no need of what the service is asked with.
+func TestLocalCommandsNeedNoSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	w.expect(exitDone, "sync")
+	mandate := w.mandateOf("A00001").ID
+	version := hashOf([]byte(worldMapping))[:shortHash]
+	w.edit("payersync.yaml", "client_id: sandbox", "client_id: env:NO_ID")
+	w.edit("payersync.yaml", "env:BILLING_CLIENT_SECRET", "file:no-secret")
+	w.remove("webhook.secret")
+	w.write("review.csv", "record_id,customer_id,decision,check\n")
+
+	a := &app{program: program{getenv: os.LookupEnv}}
+	for _, c := range commandsBelow(a.root()) {
+		need, known := needs[c.CommandPath()]
+		switch {
+		case !known && !c.HasSubCommands():
+			t.Errorf("%s is not in the table of what commands need", c.CommandPath())
+			continue
+		case need.what == "": // it only holds others, or stands for itself
+			continue
+		}
+		args := append(strings.Fields(c.CommandPath())[1:], strings.Fields(strings.NewReplacer("MANDATE", mandate, "VERSION", version, "REVIEW", w.path("review.csv")).Replace(need.args))...)
+		r := w.run(args...)
+		missing := strings.Contains(r.errOut, "NO_ID is not set") && strings.Contains(r.errOut, "no-secret cannot be read")
+		switch {
+		case need.what == needsSecrets && (r.code != exitUsage || !missing):
+			t.Errorf("%s without its secrets ended with %d:\n%s", c.CommandPath(), r.code, r.errOut)
+		case need.what != needsSecrets && (missing || strings.Contains(r.errOut, "webhook.secret")):
+			t.Errorf("%s asks for secrets that it does not use:\n%s", c.CommandPath(), r.errOut)
+		}
+	}
+	if s := decode[statusReport](t, w.expect(exitDone, "status", "--output", "json")); s.Payers["linked"] != 3 {
+		t.Errorf("status without secrets says %v", s.Payers)
+	}
+	w.expect(exitDone, "mapping", "preview")
+	w.expect(exitDone, "payers", "show", "A00001")
+}
+
+// The sealing key is kept apart from the ledger, and what shows nothing that is sealed does
+// without it.
+func TestReportsNeedNoSealingKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(30))
+	w.expect(exitApproval, "sync")
+	if err := os.Rename(w.path("payersync.key"), filepath.Join(t.TempDir(), "apart")); err != nil {
+		t.Fatal(err)
+	}
+	for path, need := range needs {
+		args := append(strings.Fields(path)[1:], strings.Fields(need.args)...)
+		switch need.what {
+		case needsNothing:
+			if r := w.run(args...); path != "payersync healthcheck" && r.code != exitDone {
+				t.Errorf("%s without the key ended with %d:\n%s", path, r.code, r.errOut)
+			}
+		case needsKey:
+			if r := w.run(args...); r.code == exitDone || !strings.Contains(r.errOut, "payersync.key: it does not exist. Make one with payersync init, or put back the one") {
+				t.Errorf("%s without the key ended with %d:\n%s", path, r.code, r.errOut)
+			}
+		}
+	}
+	for _, args := range [][]string{{"mandates", "list", "--links"}, {"check"}} {
+		if r := w.run(args...); r.code == exitDone || !strings.Contains(r.errOut, "payersync.key: it does not exist") {
+			t.Errorf("%v without the key ended with %d:\n%s", args, r.code, r.errOut)
+		}
+	}
+	w.remove("payersync.db")
+	if r := w.run("status"); r.code == exitDone || !strings.Contains(r.errOut, "payersync.key: it does not exist") {
+		t.Errorf("without a ledger it ended with %d:\n%s", r.code, r.errOut)
+	}
+}

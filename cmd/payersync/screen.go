@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// screen is standard error while several write there: narration, a bar that is drawn
+// anew and anew, and questions. One of them has the last line at a time.
+type screen struct {
+	w        io.Writer
+	terminal bool
+
+	mu     sync.Mutex
+	drawn  bool // the last line is a bar
+	asking bool // the last line is a question, and no bar draws
+}
+
+func newScreen(f *os.File) *screen { return &screen{w: f, terminal: isTerminal(f)} }
+
+// columns returns how wide the terminal is.
+func (s *screen) columns() int {
+	if f, ok := s.w.(*os.File); ok {
+		return columnsOf(f)
+	}
+	return usualColumns
+}
+
+// usualColumns is how wide a terminal is that does not say it.
+const usualColumns = 80
+
+func columnsOf(f *os.File) int {
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+		return width
+	}
+	return usualColumns
+}
+
+// Write writes whole lines in the place of a bar, or below a question.
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.clear(); err != nil {
+		return 0, err
+	}
+	return s.w.Write(p)
+}
+
+// interrupted says something in the line in which a terminal shows the ^C.
+func (s *screen) interrupted(line string) {
+	s.mu.Lock()
+	s.drawn = s.drawn || s.terminal
+	s.mu.Unlock()
+	_, _ = io.WriteString(s, line+"\n")
+}
+
+// clear makes the last line free to write in.
+func (s *screen) clear() (err error) {
+	switch {
+	case s.asking:
+		_, err = io.WriteString(s.w, "\n")
+	case s.drawn:
+		_, err = io.WriteString(s.w, "\r\033[K")
+	}
+	s.asking, s.drawn = false, false
+	return err
+}
+
+// canvas is what a bar draws on.
+type canvas struct{ *screen }
+
+// Write draws, unless something is asked.
+func (c canvas) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asking {
+		return len(p), nil
+	}
+	c.drawn = true
+	return c.w.Write(p)
+}
+
+// beside is standard output, which may be the same terminal as the screen.
+type beside struct {
+	*screen
+	out *os.File
+}
+
+// Write writes results in the place of a bar.
+func (b beside) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.clear(); err != nil {
+		return 0, err
+	}
+	return b.out.Write(p)
+}
+
+// isTerminal reports whether somebody sits at the other end of a stream.
+func isTerminal(stream any) bool {
+	switch f := stream.(type) {
+	case *screen:
+		return f.terminal
+	case beside:
+		return isTerminal(f.out)
+	case *os.File:
+		return term.IsTerminal(int(f.Fd()))
+	}
+	return false
+}
+
+// controlling is the terminal that a process belongs to, wherever its streams go.
+const controlling = "/dev/tty"
+
+// unasked says why nobody can be asked, and nothing where somebody can.
+func (a *app) unasked() string {
+	switch {
+	case !isTerminal(a.in):
+		return "standard input is no terminal to ask on"
+	case isTerminal(a.errOut):
+		return ""
+	}
+	tty, err := os.OpenFile(controlling, os.O_WRONLY, 0)
+	if err != nil {
+		return "standard error is no terminal to ask on, and there is no " + controlling
+	}
+	_ = tty.Close() // nothing was written
+	return ""
+}
+
+// confirms reports whether a person wants what is about to be done: by --yes, or asked now.
+// undone says what is not done where nobody can be asked.
+func (a *app) confirms(ctx context.Context, yes bool, undone, question string) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	if why := a.unasked(); why != "" {
+		return false, usagef("%s: %s; add --yes", undone, why)
+	}
+	return a.asks(ctx, "%s", question)
+}
+
+// mostSaid is how many lines of narration are kept for a question.
+const mostSaid = 100
+
+// say prints a line of narration.
+func (a *app) say(format string, args ...any) {
+	line := fmt.Sprintf(format+"\n", args...)
+	if a.said = append(a.said, line); len(a.said) > mostSaid {
+		a.said = a.said[1:]
+	}
+	_, _ = io.WriteString(a.errOut, line)
+}
+
+// asks asks a question where a person sees it: on standard error, or on the terminal of
+// the process where that goes elsewhere, together with what was said before it. Anything
+// but y is a no; the error is why there is no answer.
+func (a *app) asks(ctx context.Context, format string, args ...any) (bool, error) {
+	on, here := a.errOut.(*screen)
+	if !here || !on.terminal {
+		tty, err := os.OpenFile(controlling, os.O_WRONLY, 0)
+		if err != nil {
+			return false, usagef("cannot ask %q: %s; add --yes if it takes one", fmt.Sprintf(format, args...), a.unasked())
+		}
+		defer func() { _ = tty.Close() }()
+		on = newScreen(tty)
+		_, _ = io.WriteString(on, strings.Join(a.said, ""))
+	}
+	a.said = nil
+	return on.ask(ctx, a.in, fmt.Sprintf(format, args...)+" [y/N] ")
+}
+
+// ask writes a question and waits for the answer in the same line, in which nothing else
+// is drawn meanwhile. Who interrupts it need not answer.
+func (s *screen) ask(ctx context.Context, in io.Reader, question string) (bool, error) {
+	s.mu.Lock()
+	err := s.clear()
+	s.asking = true
+	_, writing := io.WriteString(s.w, question)
+	s.mu.Unlock()
+	if err := errors.Join(err, writing); err != nil {
+		return false, fmt.Errorf("the question cannot be written on the terminal: %w; add --yes if it takes one", err)
+	}
+	answers := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		answers <- line
+	}()
+	select {
+	case answer := <-answers:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.asking && !strings.HasSuffix(answer, "\n") { // the end of input leaves the cursor where it is
+			err = s.clear()
+		}
+		s.asking = false
+		return strings.EqualFold(strings.TrimSpace(answer), "y"), err
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}

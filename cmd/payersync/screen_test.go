@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/mattn/go-runewidth"
+
+	"payersync/connector/syncer"
+)
+
+// terminal is a payersync that runs at a terminal of 80 columns.
+type terminal struct {
+	*process
+	keys *os.File
+}
+
+// at returns a terminal at which payersync runs with the installation's configuration.
+// change may take streams or the terminal away from it.
+func (w *world) at(change func(*exec.Cmd), args ...string) *terminal {
+	w.t.Helper()
+	keys, tty, err := pty.Open()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p := w.process(args...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = tty, tty, tty
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if change != nil {
+		change(p.cmd)
+	}
+	if err := errors.Join(pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: 80}), p.begin(), tty.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		_, _ = io.Copy(&p.out, keys) // it ends with an error when nobody is at the terminal any more
+	}()
+	w.t.Cleanup(func() {
+		<-p.ended
+		<-shown
+		_ = keys.Close()
+	})
+	t := &terminal{p, keys}
+	p.shown = shown
+	return t
+}
+
+// asked waits until the terminal shows a question.
+func (t *terminal) asked() {
+	t.t.Helper()
+	eventually(t.t, "the question", func() bool { return strings.HasSuffix(t.out.String(), "[y/N] ") || t.over() })
+}
+
+func (t *terminal) types(keys string) {
+	t.t.Helper()
+	if _, err := t.keys.WriteString(keys); err != nil {
+		t.t.Fatal(err)
+	}
+}
+
+// seen returns the lines as a person sees them in the end.
+func (t *terminal) seen() []string {
+	var lines []string
+	var line []rune
+	column := 0
+	text := strings.NewReader(t.out.String())
+	for {
+		c, _, err := text.ReadRune()
+		switch {
+		case err != nil:
+			return append(lines, string(line))
+		case c == '\r':
+			column = 0
+		case c == '\n':
+			lines, line, column = append(lines, strings.TrimRight(string(line), " ")), nil, 0
+		case c == '\033':
+			line = line[:erased(text, column, len(line))]
+		default:
+			if column < len(line) {
+				line[column] = c
+			} else {
+				line = append(line, c)
+			}
+			column++
+		}
+	}
+}
+
+// erased reads an order to erase the line, or what is right of the cursor, and returns how
+// much of the line is left.
+func erased(text io.ByteReader, column, length int) int {
+	var order []byte
+	for {
+		b, err := text.ReadByte()
+		if err != nil {
+			return length
+		}
+		order = append(order, b)
+		switch string(order) {
+		case "[K", "[0K":
+			return min(column, length)
+		case "[2K":
+			return 0
+		}
+		if len(order) > 1 && (b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z') {
+			return length
+		}
+	}
+}
+
+func TestNothingIsDrawnWhileSomethingIsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var shown bytes.Buffer
+		keys, typed := io.Pipe()
+		s := &screen{w: &shown, terminal: true}
+		a := &app{program: program{in: keys, errOut: s}, now: time.Now}
+		p := newProgress(a.errOut, a.now)
+		p.show(syncer.Progress{Stage: "plan", Done: 39})
+		time.Sleep(time.Second)
+		a.say("Plan 1: 34 to create.")
+		answer := make(chan bool)
+		go func() {
+			yes, err := a.asks(t.Context(), "Send it?")
+			if err != nil {
+				t.Error(err)
+			}
+			answer <- yes
+		}()
+		synctest.Wait()
+		asked := shown.String()
+		time.Sleep(time.Minute)
+		p.show(syncer.Progress{Stage: "plan", Done: 40})
+		if now := shown.String(); now != asked || !strings.HasSuffix(now, "\r\033[KPlan 1: 34 to create.\nSend it? [y/N] ") {
+			t.Errorf("while it asks, the terminal shows %q", now)
+		}
+		_, _ = io.WriteString(typed, "y\n")
+		if !<-answer {
+			t.Error("y is a no")
+		}
+		p.show(syncer.Progress{Stage: "send", Done: 1, Total: 34})
+		p.end()
+		time.Sleep(time.Second) // for the bar to see that it has ended
+		shown.Reset()
+		_, _ = io.WriteString(a.errOut, "Done.\n")
+		time.Sleep(time.Minute)
+		if got := shown.String(); !strings.HasSuffix(got, "Done.\n") {
+			t.Errorf("behind what is said at the end comes %q", got)
+		}
+	})
+}
+
+// A first step comes a microsecond after a stage has begun.
+func TestWhatHasJustBegunHasNoRate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		at      syncer.Progress
+		elapsed time.Duration
+		want    string
+	}{
+		{syncer.Progress{Stage: "plan", Done: 39}, 20 * time.Microsecond, "planning: 39"},
+		{syncer.Progress{Stage: "send", Done: 1, Total: 34}, time.Millisecond, "sending customers: 1 of 34"},
+		{syncer.Progress{Stage: "send", Done: 15, Total: 34}, 5 * time.Second, "sending customers: 15 of 34 (3.0/s, 6s left)"},
+		{syncer.Progress{Stage: "pull", Done: 5000}, 10 * time.Second, "reading the accounting system: 5000 (500/s)"},
+		{syncer.Progress{Stage: "list"}, 10 * time.Second, "reading the billing service: 0"},
+	} {
+		if got := progressText(tt.at, tt.elapsed); got != tt.want {
+			t.Errorf("after %v it says %q, want %q", tt.elapsed, got, tt.want)
+		}
+	}
+}
+
+// A person answers at a terminal. What the run has to say begins lines of its own, and no
+// bar is wider than the terminal.
+func TestABackfillAsksAtATerminal(t *testing.T) {
+	t.Parallel()
+	rows := people(30)
+	w := newWorld(t, rows)
+	p := w.at(nil, "backfill")
+	p.asked()
+	p.types("y\r")
+	if r := p.wait(); r.code != exitDone {
+		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
+	}
+	w.expectOnePerRow(rows)
+	p.sees("Send it? [y/N] y", "Run 1 of acme: complete")
+	for drawn := range strings.FieldsFuncSeq(p.out.String(), func(r rune) bool { return r == '\r' || r == '\n' }) {
+		if line := escape.ReplaceAllString(drawn, ""); strings.Contains(line, "|") && runewidth.StringWidth(line) > 80 {
+			t.Errorf("a bar takes more than a line: %q", line)
+		}
+		if regexp.MustCompile(`\d{5,}/s`).MatchString(drawn) {
+			t.Errorf("a rate that nobody believes: %q", drawn)
+		}
+	}
+}
+
+var escape = regexp.MustCompile("\033\\[[0-9;]*[A-Za-z]")
+
+// sees fails unless a person sees lines that begin so, in this order.
+func (t *terminal) sees(want ...string) {
+	t.t.Helper()
+	for _, line := range t.seen() {
+		if len(want) > 0 && strings.HasPrefix(line, want[0]) {
+			want = want[1:]
+		}
+	}
+	if len(want) > 0 {
+		t.t.Errorf("no line begins with %q, in its order:\n%s", want[0], strings.Join(t.seen(), "\n"))
+	}
+}
+
+// Where standard error is a file, the question comes to the terminal of the process, with
+// what it is about.
+func TestAQuestionComesToTheTerminalWhenStandardErrorIsAFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(30))
+	var told output
+	p := w.at(func(cmd *exec.Cmd) { cmd.Stderr = &told }, "backfill")
+	p.asked()
+	p.sees("Plan 1: 30 to create", "It is above the limits")
+	p.types("n\r")
+	if r := p.wait(); r.code != exitApproval || w.box.Writes() != 0 {
+		t.Errorf("after a no it ended with %d and %d writes:\n%s", r.code, w.box.Writes(), r.out)
+	}
+	if text := told.String(); !strings.Contains(text, "Plan 1: 30 to create") || strings.Contains(text, "[y/N]") {
+		t.Errorf("standard error holds:\n%s", text)
+	}
+}
+
+func TestWhereNobodyCanBeAskedACommandSaysSoAndDoesNotWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(30))
+	alone := func(told *output) func(*exec.Cmd) {
+		return func(cmd *exec.Cmd) {
+			cmd.Stderr, cmd.SysProcAttr = told, &syscall.SysProcAttr{Setsid: true} // without a terminal of its own
+		}
+	}
+	var told output
+	if r := w.at(alone(&told), "backfill").wait(); r.code != exitApproval || w.box.Writes() != 0 {
+		t.Errorf("it ended with %d and %d writes:\n%s", r.code, w.box.Writes(), r.out)
+	}
+	if text := told.String(); !strings.Contains(text, "You were not asked: standard error is no terminal to ask on, and there is no /dev/tty. payersync approve 1 lets the plan go; with --yes") {
+		t.Errorf("it says:\n%s", text)
+	}
+	told.take()
+	if r := w.at(alone(&told), "plans", "reject", "1").wait(); r.code != exitUsage || !strings.Contains(told.String(), "there is no /dev/tty; add --yes") {
+		t.Errorf("it ended with %d:\n%s", r.code, &told)
+	}
+}
+
+// Who presses Ctrl-C at a question has answered it.
+func TestCtrlCAtAQuestionEndsTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(30))
+	p := w.at(nil, "backfill")
+	p.asked()
+	p.types("\003")
+	if r := p.wait(); r.code != exitInterrupted || w.box.Writes() != 0 {
+		t.Errorf("it ended with %d:\n%s", r.code, r.out)
+	}
+	p.sees("Send it? [y/N]", "Stopping: ", "Run 1 of acme: interrupted")
+}
