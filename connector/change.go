@@ -23,6 +23,10 @@ const (
 	ActionAdopt  Action = "adopt"
 	ActionUpdate Action = "update"
 	ActionLink   Action = "link"
+
+	// ActionUnlink is what people see of an update that takes the key off a customer and lets
+	// it go; in the ledger it is an update.
+	ActionUnlink Action = "unlink"
 )
 
 // ChangeState is where a change stands. The package comment draws its moves.

@@ -43,6 +43,14 @@ type Change struct {
 // key: a person has said whose it is, or the scope is missing.
 func (c Change) OnBare() bool { return c.Action == connector.ActionAdopt && !c.Payer.Seen }
 
+// Does is what the change does, for people: that an update lets its customer go is told.
+func (c Change) Does() connector.Action {
+	if c.Unlinks {
+		return connector.ActionUnlink
+	}
+	return c.Action
+}
+
 const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, c.approved, c.left_out, c.unlinks, ` + payerColumns
 
 // openStates is the condition of the indexes over open changes. A query that

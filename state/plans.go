@@ -101,7 +101,7 @@ func (c *NewChange) weigh() (w Weight) {
 	}
 	bare := false
 	for _, d := range c.Diff {
-		if d.From != "" && d.To == "" && !(c.Unlinks && strings.HasPrefix(d.Path, "externalData.")) {
+		if d.From != "" && d.To == "" && !c.Unlinks { // what is taken off was ours
 			w.Blanks++
 		}
 		if d.From != "" && (d.Path == "name" || strings.HasSuffix(d.Path, ".email")) {

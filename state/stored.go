@@ -253,7 +253,7 @@ func (l *Ledger) ChangesOf(ctx context.Context, connection, sourceID string) ([]
 		frozen, updated sql.NullString
 		diff            []byte
 	}
-	rows, err := list(ctx, l, `SELECT change_id, run_id, action, state, approved, attempts, frozen_at, updated_at, reason, detail, diff
+	rows, err := list(ctx, l, `SELECT change_id, run_id, CASE unlinks WHEN 1 THEN 'unlink' ELSE action END, state, approved, attempts, frozen_at, updated_at, reason, detail, diff
 		FROM changes WHERE connection = ? AND source_id = ? ORDER BY change_id`, []any{connection, sourceID}, func(r *row) []any {
 		return []any{&r.ID, &r.RunID, &r.Action, &r.State, &r.Approved, &r.Attempts, &r.frozen, &r.updated, &r.Reason, &r.Detail, &r.diff}
 	})

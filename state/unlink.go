@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -134,7 +135,6 @@ var ErrNoChange = errors.New("the ledger has no such change")
 type SentChange struct {
 	PastChange
 	BillingID string // the customer that was adopted or updated
-	Unlinks   bool
 	Wanted    connector.Customer
 	Last      *connector.Customer // what the change before it wanted; nil when there was none
 	Written   connector.Written   // zero when nothing was sent
@@ -154,10 +154,10 @@ func (l *Ledger) SentChange(ctx context.Context, p Payer, id int64) (SentChange,
 	c.PastChange = past[at]
 	var wanted, last, pre, body []byte
 	var lastID int64
-	if err := l.queryRow(ctx, `SELECT coalesce(c.billing_id, ''), c.unlinks, c.wanted, c.pre_image, c.body, coalesce(o.change_id, 0), o.wanted
+	if err := l.queryRow(ctx, `SELECT coalesce(c.billing_id, ''), c.wanted, c.pre_image, c.body, coalesce(o.change_id, 0), o.wanted
 		FROM changes c LEFT JOIN changes o ON o.change_id = (SELECT max(change_id) FROM changes n
 			WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = 'customer' AND n.change_id < c.change_id AND n.body IS NOT NULL AND n.unlinks = 0)
-		WHERE c.change_id = ?`, id).Scan(&c.BillingID, &c.Unlinks, &wanted, &pre, &body, &lastID, &last); err != nil {
+		WHERE c.change_id = ?`, id).Scan(&c.BillingID, &wanted, &pre, &body, &lastID, &last); err != nil {
 		return c, fmt.Errorf("read change %d: %w", id, err)
 	}
 	if last != nil {
@@ -171,4 +171,14 @@ func (l *Ledger) SentChange(ctx context.Context, p Payer, id int64) (SentChange,
 		return c, fmt.Errorf("change %d: %w", id, err)
 	}
 	return c, nil
+}
+
+// ChangeOwner returns the record that a change is of; ErrNoChange when there is none.
+func (l *Ledger) ChangeOwner(ctx context.Context, id int64) (RecordID, error) {
+	var r RecordID
+	err := l.queryRow(ctx, "SELECT connection, source_id FROM changes WHERE change_id = ?", id).Scan(&r.Connection, &r.SourceID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return r, ErrNoChange
+	}
+	return r, err
 }

@@ -448,7 +448,7 @@ func (a *app) printChanges(changes []state.PastChange) {
 	}
 	fmt.Fprintln(a.out, "\nWhat was done")
 	for _, c := range changes {
-		fmt.Fprintf(a.out, "  %s  %s %s, run %d", c.UpdatedAt.Format(time.DateTime), c.Action, c.State, c.RunID)
+		fmt.Fprintf(a.out, "  %s  %d: %s %s, run %d", c.UpdatedAt.Format(time.DateTime), c.ID, c.Action, c.State, c.RunID)
 		if c.Attempts > 0 {
 			fmt.Fprintf(a.out, ", %s", plural(c.Attempts, "attempt"))
 		}
@@ -456,7 +456,7 @@ func (a *app) printChanges(changes []state.PastChange) {
 		if c.Reason != "" {
 			fmt.Fprintf(a.out, "      %s\n", visible(orElse(c.Detail, c.Reason.Sentence())))
 		}
-		if c.Action != connector.ActionUpdate {
+		if c.Action == connector.ActionCreate || c.Action == connector.ActionLink {
 			continue
 		}
 		for _, d := range c.Diff { // values were made fit to be shown

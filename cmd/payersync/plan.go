@@ -96,7 +96,7 @@ func (a *app) printPlan(ctx context.Context, s *session, res syncer.Result) erro
 			if err != nil {
 				return err
 			}
-			return out.element(changeReport{c.Payer.SourceID, c.Payer.Key, c.Action, c.BillingID, c.Diff, found})
+			return out.element(changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, c.Diff, found})
 		})
 	})
 	out.list("held", func() error {
@@ -118,7 +118,7 @@ func summary(p state.Plan) string {
 }
 
 func (a *app) printChange(c state.Change) {
-	fmt.Fprintf(a.out, "  %-7s %s  (%s)\n", c.Action, visible(c.Payer.SourceID), visible(c.Payer.Key.String()))
+	fmt.Fprintf(a.out, "  %-7s %s  (%s)\n", c.Does(), visible(c.Payer.SourceID), visible(c.Payer.Key.String()))
 	for _, d := range c.Diff {
 		if d.From == "" {
 			fmt.Fprintf(a.out, "            %s: %q\n", d.Path, visible(d.To))

@@ -175,7 +175,7 @@ func (a *app) showStored(ctx context.Context, s *session, plan state.Plan, limit
 				if err != nil {
 					return err
 				}
-				return out.element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Action, c.BillingID, p.diff(c.Diff), found}, c.Approved, c.LeftOut})
+				return out.element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, p.diff(c.Diff), found}, c.Approved, c.LeftOut})
 			})
 		})
 		return out.close()
@@ -251,7 +251,7 @@ func (a *app) printPlanned(c state.Change, p privacy) {
 	case c.LeftOut:
 		said = "  left out"
 	}
-	fmt.Fprintf(a.out, "  %-7s %s  (%s)%s\n", c.Action, visible(c.Payer.SourceID), visible(c.Payer.Key.String()), said)
+	fmt.Fprintf(a.out, "  %-7s %s  (%s)%s\n", c.Does(), visible(c.Payer.SourceID), visible(c.Payer.Key.String()), said)
 	for _, d := range c.Diff {
 		fmt.Fprintf(a.out, "            %s\n", p.change(d))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http/httptest"
@@ -34,7 +35,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit, "version": mappingVersion, "customers": customers, "theirs": theirs},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit, "version": mappingVersion, "customers": customers, "theirs": theirs, "holds": holds},
 		Setup: serveSandboxTo,
 	})
 }
@@ -53,6 +54,17 @@ func serveSandboxTo(env *testscript.Env) error {
 
 // modelKey is where a script's sandbox is kept.
 const modelKey = "sandbox"
+
+// holds checks that a customer of the service holds a text, or that it does not.
+func holds(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: [!] holds CUSTOMER TEXT")
+	}
+	c, known := ts.Value(modelKey).(*sandbox.Sandbox).Customer(args[0])
+	if quoted, err := json.Marshal(args[1]); err != nil || !known || neg == (strings.Contains(string(c.Raw), args[1]) || bytes.Contains(c.Raw, quoted[1:len(quoted)-1])) {
+		ts.Fatalf("customer %s is %s, %v", args[0], c.Raw, err)
+	}
+}
 
 func customers(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {

@@ -43,7 +43,7 @@ func (s *Syncer) UndoOf(ctx context.Context, conn Connection, p state.Payer, cha
 	}
 	u.Change = sent.PastChange
 	switch {
-	case sent.Action == connector.ActionCreate, sent.Action == connector.ActionLink, sent.Unlinks:
+	case sent.Action == connector.ActionCreate, sent.Action == connector.ActionLink, sent.Action == connector.ActionUnlink:
 		return u, ErrNothingBefore
 	case sent.Written.Sent == nil || sent.State == connector.ChangePending:
 		return u, ErrNeverSent

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) payersUnlinkCmd() *cobra.Command {
+	var d decision
+	keep := false
+	c := &cobra.Command{
+		Use:   "unlink RECORD --reason TEXT",
+		Short: "Say that a record's customer is not its own; the next sync takes the key off it",
+		Long: `Says that the customer which a record is linked to is not its own. The next sync takes
+the record's key off the customer, within the limits for plans, and the two are apart
+when a read has shown that. Everything else on the customer stays, its mandate too: to
+take back what was written on it, undo the adoption instead (payersync payers undo).
+
+The record is then held until you say who it is: payersync payers match accept links it
+to another customer, payersync payers match reject with the old customer lets a new one
+be made. Before the sync, --keep takes the word back.`,
+		Example: "  payersync payers unlink C0001 --reason 'it is their sister company' && payersync sync\n  payersync payers unlink C0001 --keep --reason 'it is theirs after all'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if d.reason == "" {
+				return usagef("unlinking a customer takes a reason: --reason 'it is their sister company'")
+			}
+			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
+				if keep {
+					return a.keepCustomer(cmd.Context(), s, p, d)
+				}
+				u, err := s.syncer.UnlinkOf(cmd.Context(), p, 0)
+				if err != nil {
+					return notUndone("unlink the customer of "+visible(p.SourceID), err)
+				}
+				return a.unlink(cmd.Context(), s, u, d)
+			})
+		},
+	}
+	c.Flags().BoolVar(&keep, "keep", false, "take back, before the next sync, that the customer is not the record's")
+	d.flags(c)
+	return c
+}
+
+func (a *app) keepCustomer(ctx context.Context, s *session, p state.Payer, d decision) error {
+	if err := s.syncer.TakeUnlinkBack(ctx, p, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+		return notUndone("keep the customer of "+visible(p.SourceID), err)
+	}
+	a.say("Customer %s stays the record's.", visible(p.BillingID))
+	if a.json() {
+		return printJSON(a.out, undoReport{SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}, Accepted: true})
+	}
+	return nil
+}
+
+func (a *app) payersUndoCmd() *cobra.Command {
+	var d decision
+	c := &cobra.Command{
+		Use:   "undo CHANGE --reason TEXT",
+		Short: "Put a customer back to what it was before a change",
+		Long: `Undoes a change by its number, which payersync payers show names.
+
+Where the change adopted a customer, all that was written on it since is taken back,
+field by field: what it changed and the customer still shows comes to be what it was
+before, and what a colleague has changed since stays and is named. The record and the
+customer are then apart, as payersync payers unlink says.
+
+Where the change updated a customer, the fields that it changed come to hold what was
+there before, and keep it until the record's value changes.
+
+It shows the customer as it is and as it would be, and asks. A yes is kept with its
+reason in the audit log. The next sync sends it, within the limits for plans. A change
+that made a customer cannot be undone, because nothing is ever deleted.`,
+		Example: "  payersync payers show C0001\n  payersync payers undo 17 --reason 'matched the wrong company' && payersync sync",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil || id < 1 {
+				return usagef("a change has a number: payersync payers show names those of a record, as in payersync payers undo 17")
+			}
+			if d.reason == "" {
+				return usagef("undoing a change takes a reason: --reason 'matched the wrong company'")
+			}
+			s, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.undo(cmd.Context(), s, id, d)
+		},
+	}
+	d.flags(c)
+	return c
+}
+
+// undoReport is what `payers undo` and `payers unlink` print with --output json.
+type undoReport struct {
+	ChangeID  int64                   `json:"change_id,omitempty"`
+	SourceID  string                  `json:"source_id"`
+	BillingID string                  `json:"billing_id"`
+	Mandate   string                  `json:"mandate_status"` // that stays with the customer; "" for none
+	Diff      []connector.FieldChange `json:"diff"`           // what the customer has now, and would have
+	Kept      []string                `json:"kept"`           // fields that a colleague has changed since
+	Unlinks   bool                    `json:"unlinks"`        // the record and the customer come to be apart
+	Accepted  bool                    `json:"accepted"`
+}
+
+func (a *app) undo(ctx context.Context, s *session, id int64, d decision) error {
+	doing := fmt.Sprintf("undo change %d", id)
+	owner, err := s.ledger.ChangeOwner(ctx, id)
+	if err != nil {
+		return notUndone(doing, err)
+	}
+	p, err := s.ledger.Payer(ctx, owner.Connection, owner.SourceID)
+	if err != nil {
+		return notUndone(doing, err)
+	}
+	configured, err := s.cfg.configured([]string{p.Connection})
+	if err != nil {
+		return err
+	}
+	conn, err := a.stored(ctx, s, configured[0])
+	if err != nil {
+		return err
+	}
+	u, err := s.syncer.UndoOf(ctx, conn, p, id)
+	switch {
+	case err != nil:
+		return notUndone(doing, err)
+	case u.Adoption != nil:
+		return a.unlink(ctx, s, *u.Adoption, d)
+	}
+	a.say("Change %d updated customer %s of record %s. What it would have instead, until the record changes:", id, visible(p.BillingID), visible(p.SourceID))
+	report := undoReport{ChangeID: id, SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}}
+	for _, f := range u.Fields {
+		report.Diff = append(report.Diff, connector.FieldChange{Path: f.Path, From: f.To, To: f.From})
+	}
+	if report.Accepted, err = a.decideUndo(ctx, report, doing, "Shall it have that?", d); err != nil || !report.Accepted {
+		return err
+	}
+	if err := s.syncer.SayUndo(ctx, u, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+		return notUndone(doing, err)
+	}
+	return a.undone(report, "The next sync sends it.")
+}
+
+// unlink shows what letting a customer go would do, asks, and notes the answer.
+func (a *app) unlink(ctx context.Context, s *session, u syncer.Unlink, d decision) error {
+	p := u.Payer
+	report := undoReport{
+		ChangeID: u.From, SourceID: p.SourceID, BillingID: p.BillingID, Mandate: string(u.Mandate), Unlinks: true,
+		Diff: append([]connector.FieldChange{}, u.Diff...), Kept: append([]string{}, u.Kept...),
+	}
+	a.say("Customer %s is linked to record %s, and would be nobody's.", visible(p.BillingID), visible(p.SourceID))
+	if u.Missing {
+		a.say("The billing service says that it does not exist any more.")
+	}
+	if u.Mandate != "" {
+		a.say("Its mandate stays with it: %s. If the record's payer gave it, cancel it first: payersync mandates cancel.", u.Mandate.Label())
+	}
+	if len(u.Kept) > 0 {
+		a.say("A colleague has changed it since, so this stays as it is: %s.", strings.Join(u.Kept, ", "))
+	}
+	if len(u.Diff) > 0 {
+		a.say("What the customer has now, and would have:")
+	}
+	doing := "unlink the customer of " + visible(p.SourceID)
+	var err error
+	if report.Accepted, err = a.decideUndo(ctx, report, doing, "Shall it be taken off the record?", d); err != nil || !report.Accepted {
+		return err
+	}
+	if err := s.syncer.SayUnlink(ctx, u, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+		return notUndone(doing, err)
+	}
+	return a.undone(report, "The next sync does it. Then say who the record is: payersync payers match.")
+}
+
+// decideUndo shows what a customer would come to hold, and asks; a no is told and printed.
+func (a *app) decideUndo(ctx context.Context, report undoReport, doing, question string, d decision) (bool, error) {
+	for _, f := range report.Diff {
+		a.say("  %s: %q → %q", f.Path, visible(f.From), visible(f.To))
+	}
+	accepted, err := a.confirms(ctx, d.yes, fmt.Sprintf("cannot %s without a yes, so nothing was noted", doing), question)
+	if err != nil || accepted {
+		return accepted, err
+	}
+	return false, a.undone(report, "Nothing was noted.")
+}
+
+func (a *app) undone(report undoReport, what string) error {
+	a.say("%s", what)
+	if a.json() {
+		return printJSON(a.out, report)
+	}
+	return nil
+}
+
+// notUndone says why a customer is not put back or let go, and what to do.
+func notUndone(doing string, err error) error {
+	next := ""
+	switch {
+	case errors.Is(err, state.ErrNoChange), errors.Is(err, state.ErrNoPayer):
+		next = "payersync payers show names the changes of a record"
+	case errors.Is(err, syncer.ErrNothingBefore):
+		next = "payersync payers unlink takes the record's key off its customer"
+	case errors.Is(err, state.ErrNotMovable), errors.Is(err, syncer.ErrNotItsCustomer), errors.Is(err, syncer.ErrNothingToUndo), errors.Is(err, syncer.ErrNeverSent),
+		errors.Is(err, state.ErrNotUnlinking), errors.Is(err, syncer.ErrNothingToCompare):
+		next = "payersync payers show says how the record stands"
+	case errors.Is(err, syncer.ErrReadMeanwhile):
+		next = "say it again"
+	}
+	if next == "" {
+		return fmt.Errorf("cannot %s: %w", doing, err)
+	}
+	return fmt.Errorf("cannot %s: %w; %s", doing, err, next)
+}
