@@ -9,8 +9,9 @@ import (
 )
 
 // hasLeft is the condition that record r is no payer's any more: the newest plan leaves it
-// out, its system says that it is gone, or a whole reading did not show it.
-const hasLeft = "(r.decision = 'excluded' OR r.state <> 'active' OR r.unseen = 1)"
+// out, its system says that it is gone, a whole reading did not show it, or a person said that
+// it is another one.
+const hasLeft = "(r.decision = 'excluded' OR r.state <> 'active' OR r.unseen = 1 OR r.same_as <> '')"
 
 // HasLeft reports whether the payer's record is excluded, gone or not shown any more.
 func (tx *Tx) HasLeft(p Payer) (left bool, err error) {

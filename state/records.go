@@ -77,6 +77,7 @@ func (tx *Tx) DropUnseen(run int64, connection string) error {
 type Candidate struct {
 	Record      connector.Record
 	ContentHash string
+	Merged      bool           // a person said that it is Record.MergedInto
 	Payer       *Payer         // nil when the record was never included
 	Facts       protocol.Facts // what is known of the payer, but for its record, its rivals, and the key of one without a customer
 	Rival       string         // another record that has the payer's key; "" for none
@@ -100,7 +101,7 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 // candidates returns the records for which the condition where holds, in order; ?1 is the
 // connection, and the last of args how many at most.
 func (l *Ledger) candidates(ctx context.Context, connection, where string, args ...any) ([]Candidate, error) {
-	rows, err := l.query(ctx, "SELECT r.source_id, r.content_hash, r.record, "+payerColumns+", "+factColumns+`
+	rows, err := l.query(ctx, "SELECT r.source_id, r.content_hash, r.record, r.same_as, "+payerColumns+", "+factColumns+`
 		FROM source_records r `+factFrom+`
 		WHERE r.connection = ?1 AND `+where+`
 		ORDER BY r.source_id`+limitTo, append([]any{connection}, args...)...)
@@ -139,17 +140,20 @@ func (l *Ledger) addUnderWay(ctx context.Context, c *Candidate) (err error) {
 // holds.
 func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (Candidate, error) {
 	var c Candidate
-	var id string
+	var id, same string
 	var box []byte
 	var p payerRow
 	var f factRow
-	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box}, p.dest(), f.dest(), more)...); err != nil {
+	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
 	c.Stands = f.stands(p)
 	var err error
 	if c.Record, err = l.openRecord(connection, id, box); err != nil {
 		return c, err
+	}
+	if c.Merged = same != "" && c.Record.State == connector.RecordActive; c.Merged {
+		c.Record.State, c.Record.MergedInto = connector.RecordMerged, same
 	}
 	if p.connection.Valid {
 		payer, err := l.payer(p)

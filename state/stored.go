@@ -61,7 +61,7 @@ const (
 var (
 	storedFrom = " FROM source_records r " + factFrom + fmt.Sprintf(openChangeOf, "oc", LaneCustomer) + fmt.Sprintf(openChangeOf, "om", LaneMandate)
 
-	storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + ", " + factColumns + `, r.decision,
+	storedColumns = "r.source_id, r.content_hash, r.record, r.same_as, " + payerColumns + ", " + factColumns + `, r.decision,
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
 	` + fmt.Sprintf(openColumns, "oc") + ", " + fmt.Sprintf(openColumns, "om") + `,
 	p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m

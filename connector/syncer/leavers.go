@@ -26,7 +26,7 @@ func (r *run) tellNotShown(ctx context.Context) error {
 				c.Facts.Record = protocol.Record{Standing: protocol.NotShown}
 				n := state.Notice{SourceID: c.Record.SourceID, Stands: c.Stands, OfMandate: protocol.Asking(c.Facts).Reason}
 				if n.Reason = protocol.Customer(c.Facts).Reason; n.Reason != "" {
-					n.Detail = leftDetail(c.Record, c.Facts)
+					n.Detail = leftDetail(c, c.Facts)
 				}
 				if err := tx.TellNotShown(r.id, r.conn.Name, n); err != nil {
 					return err
@@ -41,20 +41,29 @@ func (r *run) tellNotShown(ctx context.Context) error {
 }
 
 // leftDetail says how the record of a payer has left, and what holds all the same.
-func leftDetail(record connector.Record, f protocol.Facts) string {
+func leftDetail(c state.Candidate, f protocol.Facts) string {
 	how := "The mapping leaves the record out"
-	switch {
-	case f.Record.Standing == protocol.NotShown:
+	switch f.Record.Standing {
+	case protocol.NotShown:
 		how = "The accounting system does not show the record any more"
-	case f.Record.Standing == protocol.Gone && record.MergedInto != "":
-		how = fmt.Sprintf("The record was merged into %s in the accounting system", record.MergedInto)
-	case f.Record.Standing == protocol.Gone:
-		how = fmt.Sprintf("The record is %s in the accounting system", record.State)
+	case protocol.Gone:
+		how = gone(c)
 	}
 	if f.Mandate.Status == connector.MandateCreated {
 		return how + ", and the payer can still sign: a mandate waits for its signature. Nothing was cancelled."
 	}
 	return fmt.Sprintf("%s, and the payer's mandate still holds: %s. Nothing was cancelled.", how, f.Mandate.Status.Label())
+}
+
+// gone says what became of a record that is no active one.
+func gone(c state.Candidate) string {
+	switch {
+	case c.Merged:
+		return fmt.Sprintf("A person said that the record is the same payer as %s", c.Record.MergedInto)
+	case c.Record.MergedInto != "":
+		return fmt.Sprintf("The record was merged into %s in the accounting system", c.Record.MergedInto)
+	}
+	return fmt.Sprintf("The record is %s in the accounting system", c.Record.State)
 }
 
 // ErrNothingToClose means that nobody is told that the payer has left.

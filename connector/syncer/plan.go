@@ -329,15 +329,6 @@ func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state
 	return r.decideNew(ctx, d, c, m.Result, seen)
 }
 
-// goneDetail says what became of the record of a linked payer: nothing is removed in the
-// billing service.
-func goneDetail(record connector.Record) string {
-	if record.MergedInto != "" {
-		return fmt.Sprintf("The record was merged into %s in the accounting system. Nothing was removed in the billing service.", record.MergedInto)
-	}
-	return fmt.Sprintf("The record is %s in the accounting system. Nothing was removed in the billing service.", record.State)
-}
-
 func sentences(problems []connector.Problem) string {
 	all := make([]string, len(problems))
 	for i, p := range problems {
@@ -461,9 +452,9 @@ func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidat
 	detail := k.because(reason)
 	switch {
 	case reason == connector.ReasonLeftWithMandate:
-		detail = leftDetail(c.Record, f)
+		detail = leftDetail(c, f)
 	case m.Standing == protocol.Gone:
-		detail = goneDetail(c.Record)
+		detail = gone(c) + ". Nothing was removed in the billing service."
 	case m.Standing == protocol.Unfit:
 		detail = m.problem
 	}

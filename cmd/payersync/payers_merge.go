@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) payersMergeCmd() *cobra.Command {
+	var d decision
+	var into, connection string
+	separate := false
+	c := &cobra.Command{
+		Use:   "merge RECORD --into OTHER --reason TEXT",
+		Short: "Say that two records of the same books are one payer; the first is left out",
+		Long: `Says that two records of one connection are the same payer. RECORD is left out from
+the next sync on, as one that the accounting system has merged; OTHER stands for both.
+
+Where RECORD has a customer and OTHER has none, the customer moves to OTHER with its
+mandate, as payersync payers rekey does it. Where both have one, nothing is removed in
+the billing service: a mandate of RECORD's customer that still holds is told until you
+cancel or close it. --separate takes the word back; a customer that has moved stays.`,
+		Example: "  payersync payers merge C0907 --into C0001 --reason 'entered twice'\n  payersync payers merge C0907 --separate --reason 'two branches after all'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case d.reason == "":
+				return usagef("merging records takes a reason: --reason 'entered twice'")
+			case separate == (into != ""):
+				return usagef("name the record that stands for both: payersync payers merge C0907 --into C0001; or --separate, to take that back")
+			}
+			s, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			r, err := s.oneRecord(cmd.Context(), args[0], connection)
+			if err != nil {
+				return err
+			}
+			if separate {
+				return a.separate(cmd.Context(), s, r, d)
+			}
+			return a.merge(cmd.Context(), s, r, into, d)
+		},
+	}
+	c.Flags().StringVar(&into, "into", "", "the `RECORD` that stands for both, of the same connection")
+	c.Flags().BoolVar(&separate, "separate", false, "say that the record is a payer of its own after all")
+	c.Flags().StringVar(&connection, "connection", "", "the connection, where several have a record of that name")
+	d.flags(c)
+	return c
+}
+
+// oneRecord finds the one record that id names, in a connection if one is given.
+func (s *session) oneRecord(ctx context.Context, id, connection string) (state.RecordID, error) {
+	found, err := s.ledger.FindRecords(ctx, id)
+	if err != nil {
+		return state.RecordID{}, err
+	}
+	found = slices.DeleteFunc(found, func(r state.RecordID) bool { return connection != "" && r.Connection != connection })
+	switch len(found) {
+	case 0:
+		return state.RecordID{}, fmt.Errorf("no record is called %q; payersync plan reads the books anew", visible(id))
+	case 1:
+		return found[0], nil
+	}
+	return state.RecordID{}, usagef("%q names %d records; use the id that one alone has, or --connection", visible(id), len(found))
+}
+
+// mergeReport is what `payers merge --output json` prints.
+type mergeReport struct {
+	SourceID  string                  `json:"source_id"`
+	Into      string                  `json:"into"`       // "" when it is taken back
+	BillingID string                  `json:"billing_id"` // of the record's customer; "" for none
+	Mandate   string                  `json:"mandate_status"`
+	Moves     bool                    `json:"moves"` // the customer comes to be the other record's
+	Diff      []connector.FieldChange `json:"diff"`
+	Accepted  bool                    `json:"accepted"`
+}
+
+func (a *app) merge(ctx context.Context, s *session, r state.RecordID, into string, d decision) error {
+	configured, err := s.cfg.configured([]string{r.Connection})
+	if err != nil {
+		return err
+	}
+	conn, err := a.stored(ctx, s, configured[0])
+	if err != nil {
+		return err
+	}
+	m, err := s.syncer.MergeOf(ctx, conn, r.SourceID, into)
+	if err != nil {
+		return notMerged(r.SourceID, err)
+	}
+	report := mergeReport{SourceID: r.SourceID, Into: into, Mandate: string(m.Mandate), Moves: m.Move != nil, Diff: []connector.FieldChange{}}
+	if m.Payer != nil {
+		report.BillingID = m.Payer.BillingID
+	}
+	a.say("Record %s would be left out, and %s stand for both.", visible(r.SourceID), visible(into))
+	switch {
+	case m.Move != nil:
+		report.Diff = append(report.Diff, m.Move.Diff...)
+		a.say("Its customer %s would be %s's, with its mandate. What the customer has now, and would have:", visible(report.BillingID), visible(into))
+		for _, f := range m.Move.Diff {
+			a.say("  %s: %q → %q", f.Path, visible(f.From), visible(f.To))
+		}
+		if len(m.Move.Elsewise) > 0 {
+			a.say("The customer %s carries that key already. Nothing is sent before that one has another, or none.", visible(strings.Join(m.Move.Elsewise, " and ")))
+		}
+	case report.BillingID != "":
+		a.say("Its customer %s stays in the billing service, and nothing is sent for it any more.", visible(report.BillingID))
+		if m.Mandate != "" && m.Mandate != connector.MandateCancelled {
+			a.say("So does its mandate: %s. Cancel it, if the payer has another: payersync mandates cancel %s.", m.Mandate.Label(), visible(report.BillingID))
+		}
+	}
+	report.Accepted, err = a.confirms(ctx, d.yes, fmt.Sprintf("cannot merge %s without a yes, so nothing was noted", visible(r.SourceID)), "Are they one payer?")
+	if err != nil {
+		return err
+	}
+	if report.Accepted {
+		if err := s.syncer.SayMerge(ctx, m, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+			return notMerged(r.SourceID, err)
+		}
+		a.say("The next sync goes by it.")
+	} else {
+		a.say("Nothing was noted.")
+	}
+	if a.json() {
+		return printJSON(a.out, report)
+	}
+	return nil
+}
+
+func (a *app) separate(ctx context.Context, s *session, r state.RecordID, d decision) error {
+	if err := s.syncer.SayUnmerge(ctx, r, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+		return notMerged(r.SourceID, err)
+	}
+	a.say("Record %s is a payer of its own from the next sync on.", visible(r.SourceID))
+	if a.json() {
+		return printJSON(a.out, mergeReport{SourceID: r.SourceID, Diff: []connector.FieldChange{}, Accepted: true})
+	}
+	return nil
+}
+
+// notMerged says why records are not merged, and what to do.
+func notMerged(sourceID string, err error) error {
+	next := "payersync payers show says how each of them stands"
+	switch {
+	case errors.Is(err, state.ErrNoRecord):
+		next = "payersync plan reads the books anew"
+	case errors.Is(err, syncer.ErrNotSent):
+		next = "mend the record that is to stand for both first: payersync payers show says what is the matter with it"
+	case errors.Is(err, state.ErrMerged):
+		next = "payersync payers merge --separate takes that back"
+	}
+	return fmt.Errorf("cannot merge %s: %w; %s", visible(sourceID), err, next)
+}
