@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"payersync/connector"
 )
@@ -23,7 +24,7 @@ func (c *Client) ReleaseCustomer(fetched connector.RemoteCustomer, writes []conn
 		return out, fmt.Errorf("release customer %s: %w", fetched.ID, err)
 	}
 	o := slices.Clone(now)
-	back := takingBack{}
+	back := takingBack{readOnly: c.dialect.ReadOnly}
 	var oldest object
 	for _, w := range writes {
 		was, err := decodeObject(w.Before)
@@ -77,7 +78,10 @@ func customerOf(o object) connector.Customer {
 }
 
 // takingBack takes one update back, and names what somebody else has changed since.
-type takingBack struct{ kept []string }
+type takingBack struct {
+	readOnly []string // members that the service computes: people.id
+	kept     []string
+}
 
 // put brings a member to what it was.
 func (b *takingBack) put(o *object, key, path string, was, sent json.RawMessage) {
@@ -129,8 +133,8 @@ func (b *takingBack) members(path string, now, was, sent json.RawMessage) (json.
 	return is.bytes(), true
 }
 
-// list is value for lists. Our updates keep the places of elements, and add new ones at the
-// end; where one was removed, the list is put back only while it shows all that was sent.
+// list is value for lists. Our updates keep the order of elements, and add new ones at the
+// end. What somebody has added to an element of ours stays.
 func (b *takingBack) list(path string, now, was, sent json.RawMessage) (json.RawMessage, bool) {
 	is, err := split(now, '[')
 	wrote, errSent := split(sent, '[')
@@ -143,35 +147,78 @@ func (b *takingBack) list(path string, now, was, sent json.RawMessage) (json.Raw
 		return now, true
 	}
 	var out []json.RawMessage
-	if len(wrote) < len(before) {
-		for i := range wrote {
-			if !shownIn(is[i], wrote[i]) {
-				b.kept = append(b.kept, path)
-				return now, true
-			}
-		}
-		return joinArray(append(before, is[len(wrote):]...)), true
-	}
-	for i, element := range is {
-		at := path + "[" + strconv.Itoa(i) + "]"
-		switch {
-		case i >= len(wrote), i < len(before) && canonical(before[i]) == canonical(wrote[i]):
+	put := func(element json.RawMessage) {
+		if element != nil {
 			out = append(out, element)
-		case !shownIn(element, wrote[i]):
-			if i >= len(before) || canonical(element) != canonical(before[i]) {
-				b.kept = append(b.kept, at)
-			}
-			out = append(out, element)
-		case i < len(before):
-			if back := b.value(at, element, before[i], wrote[i]); back != nil {
-				out = append(out, back)
-			}
 		}
 	}
+	at := 0
+	for i, element := range wrote {
+		for removed := at; removed < len(before); removed++ { // those that the update took out
+			if sameElement(before[removed], element) {
+				out, at = append(out, before[at:removed]...), removed
+				break
+			}
+		}
+		var old json.RawMessage
+		if at < len(before) {
+			old = before[at]
+			at++
+		}
+		put(b.element(path+"["+strconv.Itoa(i)+"]", is[i], old, element))
+	}
+	out = append(out, before[at:]...)
+	out = append(out, is[len(wrote):]...)
 	if len(out) == 0 && isNull(was) {
 		return was, true
 	}
 	return joinArray(out), true
+}
+
+// element is value for an element of a list; one that the update added is taken out, but for
+// what somebody has added to it.
+func (b *takingBack) element(path string, now, was, sent json.RawMessage) json.RawMessage {
+	switch {
+	case canonical(was) == canonical(sent), canonical(now) == canonical(was):
+		return now
+	case !shownIn(now, sent):
+		b.kept = append(b.kept, path)
+		return now
+	case was != nil:
+		return b.value(path, now, was, sent)
+	}
+	left, err := parseObject(now)
+	if err != nil {
+		return nil
+	}
+	wrote, _ := parseObject(sent)
+	for _, m := range wrote {
+		left.remove(m.key)
+	}
+	list, _, _ := strings.Cut(path, "[")
+	if !slices.ContainsFunc(left, func(m member) bool { return m.key != "id" && !slices.Contains(b.readOnly, list+"."+m.key) }) {
+		return nil
+	}
+	b.kept = append(b.kept, path)
+	return left.bytes()
+}
+
+// sameElement reports whether two elements are the same one, changed or not.
+func sameElement(a, b json.RawMessage) bool {
+	if canonical(a) == canonical(b) {
+		return true
+	}
+	was, err := parseObject(a)
+	is, errIs := parseObject(b)
+	if err != nil || errIs != nil {
+		return false
+	}
+	for _, key := range []string{"id", "email"} {
+		if text := was.text(key); text != "" && text == is.text(key) {
+			return true
+		}
+	}
+	return false
 }
 
 // shownIn reports whether a value shows what was sent, in whatever form, beside what the

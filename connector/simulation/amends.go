@@ -9,6 +9,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -19,10 +20,11 @@ const (
 	undoubled = "undoubled" // of the customers with a doubled key some are deleted, or all
 	leaves    = "all leave" // the record of a doubled key leaves with them, and another takes its key
 	moves     = "moves"     // a record is renumbered, or leaves and comes back as another one, and a person says that its customer is to carry the new key
+	parts     = "parts"     // a person says that a record's customer is not its own, takes that back, says who it is, or wants an update undone
 	passedOn  = "passed on" // a record leaves whose create is under way, doubled meanwhile or not, and another takes its key
 )
 
-var amendKinds = []string{keyBack, undoubled, leaves, passedOn, moves}
+var amendKinds = []string{keyBack, undoubled, leaves, passedOn, moves, parts}
 
 // mostRecords is how many records the books have before no key is passed on any more.
 const mostRecords = 12
@@ -69,7 +71,7 @@ func (p plan) passing() plan {
 func (p plan) moving() plan {
 	r := rand.New(rand.NewPCG(p.seed, 11))
 	if r.IntN(2) == 0 {
-		return p
+		return p.parting()
 	}
 	p.amends = map[int]string{}
 	for n := range p.steps {
@@ -77,6 +79,22 @@ func (p plan) moving() plan {
 			p.amends[n] = moves
 		}
 	}
+	return p
+}
+
+// parting lets a person part a record and its customer before one step in four, or move one.
+func (p plan) parting() plan {
+	r := rand.New(rand.NewPCG(p.seed, 12))
+	if r.IntN(2) == 0 {
+		return p
+	}
+	p.amends = map[int]string{}
+	for n := range p.steps {
+		if r.IntN(4) == 0 {
+			p.amends[n] = pick(r, parts, parts, parts, moves)
+		}
+	}
+	p.weights["foreign double"] = 2
 	return p
 }
 
@@ -96,6 +114,8 @@ func (w *world) amend(n int) error {
 		return w.passOn()
 	case moves:
 		return w.moveOn()
+	case parts:
+		return w.part()
 	}
 	key, err := w.undouble()
 	if err != nil || key == "" {
@@ -211,6 +231,7 @@ func (w *world) moveOn() error {
 	key, record := fmt.Sprintf("M%d", w.added), id
 	w.oracle.taint(old, "rekeyed")
 	w.oracle.taint(key, "rekeyed")
+	w.oracle.taint(old, "moved")
 	w.oracle.inherits(key, old)
 	if w.minds.IntN(2) == 0 {
 		f.No = key
@@ -242,6 +263,111 @@ func (w *world) moveOn() error {
 		}
 		return nil
 	})
+}
+
+// part lets a person say to a process whose customer a record's is, or that an update is to be
+// undone. The process may know the books as they are, or not yet.
+func (w *world) part() error {
+	b, p := w.anyBooks(), w.anyProcess()
+	if len(b.records) == 0 {
+		return nil
+	}
+	id := pick(w.minds, b.records...).SourceID
+	if w.minds.IntN(3) == 0 {
+		if err := w.syncOf(b, p, connector.RunSync); err != nil {
+			return err
+		}
+	}
+	return w.as(p, func() error {
+		payer, err := p.ledger.Payer(context.Background(), b.connection, id)
+		if err != nil {
+			return nil // it never was one
+		}
+		for _, key := range []string{payer.Key.Value, b.fields(id).No} {
+			w.oracle.taint(key, "parted")
+			w.oracle.taint(key, "rekeyed")
+		}
+		w.oracle.parted[b.connection+" "+id] = true
+		switch {
+		case payer.BillingID == "":
+			err = w.sayWho(p, b, payer)
+		case payer.Unlink.At > 0:
+			err = p.syncer.TakeUnlinkBack(context.Background(), payer, operator)
+			w.logf("%s is told that the customer of %s is its own: %v", p.name, id, err)
+		default:
+			err = w.sayWrong(p, b, payer)
+		}
+		if err != nil {
+			w.logf("what was said of %s of %s is not taken: %v", id, b.connection, err)
+		}
+		return nil
+	})
+}
+
+var operator = syncer.Operator{Name: "Ann", Reason: "she knows"}
+
+// sayWho lets a person say who a record is whose customer was let go: the same after all, or
+// nobody that is there.
+func (w *world) sayWho(p *process, b *books, payer state.Payer) error {
+	who, err := p.ledger.Accepted(context.Background(), b.connection, payer.SourceID, payer.Key)
+	if err != nil || who.Spent != connector.ReasonUnlinked {
+		return err
+	}
+	word := pick(w.minds, state.WordAccept, state.WordReject)
+	err = p.ledger.Do(context.Background(), func(tx *state.Tx) error {
+		_, err := tx.SaveWord(b.connection, payer.SourceID, who.BillingID, word)
+		return err
+	})
+	w.logf("%s is told to %s that %s is %s: %v", p.name, word, payer.SourceID, who.BillingID, err)
+	if err == nil {
+		w.reach("amends: who it is, " + string(word))
+	}
+	return err
+}
+
+// sayWrong lets a person say that a record's customer is not its own, with all that was written
+// on it or the key alone, or that its newest update is to be undone.
+func (w *world) sayWrong(p *process, b *books, payer state.Payer) error {
+	ctx := context.Background()
+	past, err := p.ledger.ChangesOf(ctx, b.connection, payer.SourceID)
+	if err != nil {
+		return err
+	}
+	adopted, updated := int64(0), int64(0)
+	for _, c := range past {
+		switch {
+		case c.State != connector.ChangeDone:
+		case c.Action == connector.ActionAdopt:
+			adopted = c.ID
+		case c.Action == connector.ActionUpdate:
+			updated = c.ID
+		}
+	}
+	if updated > 0 && w.minds.IntN(3) == 0 {
+		u, err := p.syncer.UndoOf(ctx, w.connection(b), payer, updated)
+		if err == nil {
+			err = p.syncer.SayUndo(ctx, u, operator)
+		}
+		w.logf("%s is told to undo change %d of %s: %v", p.name, updated, payer.SourceID, err)
+		if err == nil {
+			w.oracle.taint(payer.Key.Value, "undone")
+			w.oracle.taint(b.fields(payer.SourceID).No, "undone")
+			w.reach("amends: an update undone")
+		}
+		return err
+	}
+	if w.minds.IntN(2) == 0 {
+		adopted = 0
+	}
+	err = p.syncer.SayUnlink(ctx, syncer.Unlink{Payer: payer, From: adopted}, operator)
+	w.logf("%s is told that customer %s is not %s's, from change %d: %v", p.name, payer.BillingID, payer.SourceID, adopted, err)
+	if err == nil {
+		w.reach("amends: " + parts)
+		if adopted > 0 {
+			w.reach("amends: an adoption undone")
+		}
+	}
+	return err
 }
 
 // underWay reports whether a create with a key may still arrive.

@@ -54,8 +54,9 @@
 // deleted, their record leaves. Another third passes keys on: a create of a record gets
 // no answer and may still arrive, its key is doubled and the customers are deleted, or
 // they are not; the record is excluded, deleted or gets another key; and a record with
-// its key comes, in the same books or in those of a second connection. amends.go names
-// the kinds. -amends=false plays a seed without, whose story they leave as it is, and does
+// its key comes, in the same books or in those of a second connection. Of the rest some
+// have customers moved, and some have a person say that a record's customer is not its own,
+// take that back, say who the record is, or want an update undone. amends.go names the kinds. -amends=false plays a seed without, whose story they leave as it is, and does
 // not judge what people are told (V5).
 //
 // # The oracle proves itself

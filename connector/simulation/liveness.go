@@ -169,6 +169,8 @@ var excuses = map[string][]connector.Reason{
 	// told that the service does not show what was sent.
 	"late update": {connector.ReasonForeignChange},
 	"renamed":     {connector.ReasonForeignChange},
+	"moved":       {connector.ReasonAnswerMismatch}, // it came back with the very bytes of its first create
+	"parted":      {connector.ReasonUnlinked, connector.ReasonKeyDisputed, connector.ReasonKeyRemoved, connector.ReasonAnswerMismatch},
 	"rekeyed":     {connector.ReasonKeyChanged, connector.ReasonKeyShared, connector.ReasonOtherKey, connector.ReasonKeyDoubled},
 }
 
@@ -185,7 +187,7 @@ func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 		o.w.violate("harness", "read what needs attention: %v", err)
 		return
 	}
-	if o.excused(want.Key.Value, shown) || slices.Contains(reasonsOf(shown), string(connector.ReasonKeyDisputed)) && o.looksForeign(want) || slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) ||
+	if o.excused(want.Key.Value, shown) || o.parted[b.connection+" "+record.SourceID] && slices.Contains(reasonsOf(shown), string(connector.ReasonUnlinked)) || slices.Contains(reasonsOf(shown), string(connector.ReasonKeyDisputed)) && o.looksForeign(want) || slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) ||
 		slices.Contains(reasonsOf(shown), string(connector.ReasonEnteredTwice)) && (o.looksTwice(b, record) || o.leftBehind(p, true)) || slices.Contains(reasonsOf(shown), string(connector.ReasonRenumbered)) && o.leftBehind(p, false) {
 		return
 	}
@@ -208,7 +210,9 @@ func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 		o.w.violate("L1", "record %s is %s to %q, its customer is %s; attention %v", record.SourceID, payer.LinkState, payer.BillingID, carriers[0].ID, reasonsOf(shown))
 		return
 	}
-	o.judgeContent(record.SourceID, want.Customer, carriers[0])
+	if !o.taints[want.Key.Value]["undone"] {
+		o.judgeContent(record.SourceID, want.Customer, carriers[0])
+	}
 	if want.RequestMandate && len(carriers[0].Mandates) == 0 && !slices.ContainsFunc(shown, aboutLink) {
 		o.w.violate("L1", "record %s was never asked for a mandate; attention %v", record.SourceID, reasonsOf(shown))
 	}

@@ -196,7 +196,8 @@ var rareTroubles = []string{
 }
 
 // rareAmends are those that only seeds with amends reach.
-var rareAmends = []string{"amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves, "amends: " + passedOn, "amends: passed on to other books", "amends: " + moves}
+var rareAmends = []string{"amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves, "amends: " + passedOn, "amends: passed on to other books", "amends: " + moves,
+	"amends: " + parts, "amends: an adoption undone", "amends: an update undone", "amends: who it is, accept", "amends: who it is, reject"}
 
 // enoughSeeds is from how many seeds on every rare state must be reached.
 const enoughSeeds = 3000

@@ -118,7 +118,9 @@ func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (
 	case linked != "":
 		k.facts.Holders, k.other = protocol.Another, linked
 	}
-	k.rejected, err = r.Ledger.Rejected(ctx, r.conn.Name, sourceID, k.holders[0])
+	if k.rejected, err = r.Ledger.Rejected(ctx, r.conn.Name, sourceID, k.holders[0]); k.rejected && k.facts.Holders == protocol.Free {
+		k.facts.Holders = protocol.Another // a person's word counts as somebody else's link
+	}
 	return err
 }
 
@@ -172,8 +174,12 @@ func (r *run) gatherWord(ctx context.Context, sourceID string, k *keyKnown) (err
 }
 
 // told returns the reason to tell for a step's: that the customer a person has named
-// cannot be had is told as what became of it.
+// cannot be had is told as what became of it, and that one with the key is not the record's by
+// a person's word as what that is.
 func (k keyKnown) told(reason connector.Reason) connector.Reason {
+	if k.rejected && reason == connector.ReasonOtherKey && k.other == "" {
+		return connector.ReasonKeyDisputed
+	}
 	if k.byWord && reason == connector.ReasonOtherKey && k.word.Why() != "" {
 		return k.word.Why()
 	}

@@ -44,7 +44,7 @@ func (k *keyKnown) judge(s sight, want connector.Customer) {
 	case carried == k.key, k.unscoped && carried == k.key.Unscoped():
 		k.facts.Look.Shows = protocol.Ours
 		k.against = match.Against(want, s.customer)
-		k.facts.Look.Disputed = k.rejected || len(k.against) > 0 || k.unscoped && carried != k.key && !match.Agree(want, s.customer)
+		k.facts.Look.Disputed = len(k.against) > 0 || k.unscoped && carried != k.key && !match.Agree(want, s.customer)
 	case k.byWord && (carried.Value == "" || k.key.MayBe(carried)):
 		k.facts.Look.Shows = protocol.Ours // the person's word stands for the key
 	}
