@@ -15,6 +15,7 @@ import (
 type StoredRecord struct {
 	Candidate
 	Verdict  Verdict // of the last plan; "" when there was none
+	Counts   bool    // it is a payer of the plans before: losing it is a loss
 	UpToDate bool    // planned with the asked-for mapping, and nothing may have changed since
 	InFlight bool    // its customer's last request has no definite answer; it is planned after that
 
@@ -61,7 +62,7 @@ const (
 var (
 	storedFrom = " FROM source_records r " + factFrom + fmt.Sprintf(openChangeOf, "oc", LaneCustomer) + fmt.Sprintf(openChangeOf, "om", LaneMandate)
 
-	storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + ", " + factColumns + `, r.decision,
+	storedColumns = "r.source_id, r.content_hash, r.record, " + payerColumns + ", " + factColumns + `, r.decision, ` + counts + `,
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
 	` + fmt.Sprintf(openColumns, "oc") + ", " + fmt.Sprintf(openColumns, "om") + `,
 	p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m
@@ -123,7 +124,7 @@ func (l *Ledger) scanStored(rows *sql.Rows, connection string) (StoredRecord, er
 	var verdict string
 	var err error
 	var customer, link openRow
-	if r.Candidate, err = l.scanCandidate(rows, connection, slices.Concat([]any{&verdict, &r.UpToDate}, customer.dest(), link.dest(), []any{&r.made})...); err != nil {
+	if r.Candidate, err = l.scanCandidate(rows, connection, slices.Concat([]any{&verdict, &r.Counts, &r.UpToDate}, customer.dest(), link.dest(), []any{&r.made})...); err != nil {
 		return r, err
 	}
 	r.customer, r.link = customer.change(), link.change()
