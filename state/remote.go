@@ -335,6 +335,38 @@ func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, conne
 	return out[:min(5, len(out))], nil
 }
 
+// ShownOf compares what the index holds of a customer with what is wanted of it: agree when
+// its name or an e-mail address is the same, and otherwise in which of these the two differ,
+// in words. What one of them does not show says nothing. The index keeps hashes: a name that
+// is only similar is another one, and there are no phones and postcodes.
+func (l *Ledger) ShownOf(ctx context.Context, billingID string, c connector.Customer) (agree bool, against []string, err error) {
+	emails := map[string]bool{}
+	for _, p := range c.People {
+		if p.Email != "" {
+			emails[l.seal.likeness(p.Email)] = true
+		}
+	}
+	names := map[string]bool{}
+	if c.Name != "" {
+		names[l.seal.likeness(c.Name)] = true
+	}
+	for _, matter := range []struct {
+		kind, words string
+		wanted      map[string]bool
+	}{{"name", "name", names}, {"email", "e-mail address", emails}} {
+		shown, err := l.ids(ctx, "SELECT value FROM remote_traits WHERE billing_id = ? AND kind = ?", billingID, matter.kind)
+		switch {
+		case err != nil:
+			return false, nil, err
+		case slices.ContainsFunc(shown, func(v string) bool { return matter.wanted[v] }):
+			return true, nil, nil
+		case len(shown) > 0 && len(matter.wanted) > 0:
+			against = append(against, matter.words)
+		}
+	}
+	return false, against, nil
+}
+
 func (l *Ledger) ids(ctx context.Context, query string, args ...any) ([]string, error) {
 	rows, err := l.query(ctx, query, args...)
 	if err != nil {

@@ -518,6 +518,12 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, c state.Candidate
 			}
 			continue
 		}
+		if r.id == 0 && k.facts.Holders == protocol.Free && k.facts.Holder != c.Adopting {
+			if err := r.judgeUnseen(ctx, &k, owned); err != nil {
+				return d, err
+			}
+			step = protocol.Customer(k.facts)
+		}
 		if step.Do != protocol.Adopt && step.Do != protocol.ReadCustomer {
 			return r.planNew(d, res, step, k), nil
 		}
