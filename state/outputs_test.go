@@ -36,6 +36,7 @@ var readers = map[string]string{
 	"DoubledKeys":    "shows how a payer is linked",
 	"Payers":         "is a view",
 	"EachAttention":  "is a view",
+	"LostBy":         "is a view",
 	"AttentionOf":    "is a view",
 }
 

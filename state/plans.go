@@ -336,8 +336,10 @@ type Plan struct {
 	Holds      int       `json:"holds"`
 	Alike      int       `json:"alike"`             // of the creates: they look like another payer of ours
 	Missing    int       `json:"missing,omitempty"` // records that approval lets go as gone from the source; such a plan changes nothing
+	Lost       int       `json:"lost,omitempty"`    // payers that approval lets go as held or left out; 0 where they are too few for a standstill
 	Limits     string    `json:"limits"`            // the limits it exceeds, in words; "" for none
 	Open       Weight    `json:"-"`
+	Losses     Losses    `json:"-"`
 
 	RejectedBy string    `json:"rejected_by,omitempty"` // who rejected it last, also before it was superseded
 	RejectedAt time.Time `json:"rejected_at,omitzero"`
@@ -354,13 +356,18 @@ type Weight struct {
 	Scopes   int // customers that carry a key without its organisation, which would be written beside it
 }
 
+// Standstill reports whether nothing is concluded or sent before a person looks: the plan is
+// made from far less than is known.
+func (p Plan) Standstill() bool { return p.Missing > 0 || p.Lost > 0 }
+
 // Empty reports whether the plan has nothing to do.
 func (p Plan) Empty() bool { return p.Creates+p.Adopts+p.Updates+p.Links == 0 }
 
 // FinishPlan gathers the pending changes of a connection, those left by earlier
 // runs included, into one plan of this run. A plan that says exactly the same as
-// one that waits or was approved is that plan.
-func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
+// one that waits or was approved is that plan. tooMany says of the payers that it would
+// lose whether it stands still because of them.
+func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Losses) bool) (Plan, error) {
 	p := Plan{Connection: connection, RunID: run, State: PlanDraft, CreatedAt: tx.now}
 	err := tx.holds(run)
 	if err != nil {
@@ -372,20 +379,37 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string) (Plan, error) {
 	if err := tx.weighPlan(&p); err != nil {
 		return p, fmt.Errorf("count the plan: %w", err)
 	}
+	if p.Losses, err = tx.losses(connection); err != nil {
+		return p, err
+	}
+	if tooMany(p.Losses) {
+		p.Lost = p.Losses.Lost()
+		p.Hash, err = tx.hashLost(connection, p.Hash)
+	} else {
+		err = tx.letStand(connection)
+	}
+	if err != nil {
+		return p, err
+	}
 	was, err := tx.queryPlan("WHERE connection = ? AND hash = ? AND missing = 0 AND state IN ('waiting', 'approved') ORDER BY plan_id DESC LIMIT 1", connection, p.Hash)
 	if p.ID, p.State = was.ID, cmp.Or(was.State, p.State); was.State == PlanRejected {
 		p.RejectedBy, p.RejectedAt, p.Rejection = was.RejectedBy, was.RejectedAt, was.Rejection
 	}
 	if err == nil && p.ID == 0 {
-		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds, alike)
-			VALUES (?, ?, ?, ?, ?, 'draft', ?, ?, ?, ?, ?, ?) RETURNING plan_id`,
-			connection, run, p.Hash, mapping, stamp(tx.now), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike)
+		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds, alike, lost)
+			VALUES (?, ?, ?, ?, ?, 'draft', ?, ?, ?, ?, ?, ?, ?) RETURNING plan_id`,
+			connection, run, p.Hash, mapping, stamp(tx.now), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike, p.Lost)
 	}
 	if err != nil {
 		return p, fmt.Errorf("save the plan: %w", err)
 	}
 	if err := tx.exec("UPDATE changes SET plan_id = ? WHERE connection = ? AND state = 'pending' AND plan_id IS DISTINCT FROM ?", p.ID, connection, p.ID); err != nil {
 		return p, err
+	}
+	if p.Lost > 0 {
+		if err := tx.noteLost(connection, p.ID); err != nil {
+			return p, err
+		}
 	}
 	return p, tx.exec(`UPDATE plans SET state = 'superseded' WHERE connection = ? AND plan_id <> ? AND missing = 0 AND state IN ('draft', 'waiting', 'approved')`,
 		connection, p.ID)
@@ -502,7 +526,8 @@ var ErrPlanChanged = errors.New("the plan has changed meanwhile")
 const unrejected = "rejected_by = '', rejected_at = NULL, rejected_why = ''"
 
 // Approve lets exactly the pending changes of a plan that waits, or was rejected, pass
-// the guards. Whatever a later plan adds must pass them again.
+// the guards, and lets go of the payers that it would lose. Whatever a later plan adds must
+// pass them again.
 func (tx *Tx) Approve(plan int64, actor string) error {
 	n, err := tx.count("UPDATE plans SET state = 'approved', approved_by = ?, approved_at = ?, "+unrejected+" WHERE plan_id = ? AND state IN ('waiting', 'draft')",
 		actor, stamp(tx.now), plan)
@@ -515,13 +540,18 @@ func (tx *Tx) Approve(plan int64, actor string) error {
 	if err := tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending'", plan); err != nil {
 		return err
 	}
+	if err := tx.letGo(plan); err != nil {
+		return err
+	}
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve plan"}, "")
 }
 
 // ApproveOpen lets the pending changes of a plan pass the guards but for those that a
-// person left out: these keep the plan waiting, for the reason that limits gives.
+// person left out: these keep the plan waiting, for the reason that limits gives. The payers
+// that it would lose are let go, so that it is no standstill any more.
 func (tx *Tx) ApproveOpen(plan int64, actor, limits string) error {
 	return errors.Join(tx.ApproveWithinLimits(plan), tx.SetPlanState(plan, PlanWaiting, limits),
+		tx.letGo(plan), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan),
 		tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, "all but what was left out before"))
 }
 
@@ -529,7 +559,7 @@ func (tx *Tx) ApproveOpen(plan int64, actor, limits string) error {
 // says in words which they are. The others wait for a word of their own, and the plan
 // with them.
 func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) error {
-	n, err := tx.count("UPDATE plans SET state = 'waiting', approved_by = ?, approved_at = ?, "+unrejected+" WHERE plan_id = ? AND missing = 0 AND state IN ('waiting', 'draft')",
+	n, err := tx.count("UPDATE plans SET state = 'waiting', approved_by = ?, approved_at = ?, "+unrejected+" WHERE plan_id = ? AND missing + lost = 0 AND state IN ('waiting', 'draft')",
 		actor, stamp(tx.now), plan)
 	if err != nil {
 		return err
@@ -592,7 +622,7 @@ func (tx *Tx) Reject(plan int64, actor, why string) error {
 		return &ErrRunOpen{Connection: connection}
 	}
 	n, err := tx.count(`UPDATE plans SET state = 'waiting', rejected_by = ?, rejected_at = ?, rejected_why = ?
-		WHERE plan_id = ? AND missing = 0 AND rejected_at IS NULL AND state IN ('waiting', 'draft', 'approved')`, actor, stamp(tx.now), why, plan)
+		WHERE plan_id = ? AND missing = 0 AND (lost = 0 OR state = 'approved') AND rejected_at IS NULL AND state IN ('waiting', 'draft', 'approved')`, actor, stamp(tx.now), why, plan)
 	if err != nil {
 		return err
 	}
@@ -619,7 +649,7 @@ func (tx *Tx) auditPlan(plan int64, e Entry, words string) error {
 // planColumns are those of a plan. What is stored as waiting, and was rejected, waits for
 // nobody.
 const planColumns = `plan_id, connection, run_id, hash, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
-	created_at, creates, adopts, updates, links, holds, alike, missing, limits, rejected_by, rejected_at, rejected_why`
+	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, rejected_by, rejected_at, rejected_why`
 
 // WaitingPlans returns the plans that wait for approval, oldest first.
 func (l *Ledger) WaitingPlans(ctx context.Context) ([]Plan, error) {
@@ -696,7 +726,7 @@ func scanPlans(rows *sql.Rows) ([]Plan, error) {
 	for rows.Next() {
 		var p Plan
 		var at, rejected sql.NullString
-		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Limits,
+		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Lost, &p.Limits,
 			&p.RejectedBy, &rejected, &p.Rejection); err != nil {
 			return nil, fmt.Errorf("read the plans: %w", err)
 		}

@@ -104,7 +104,7 @@ func (d *desk) open(connection, id, lane string) Change {
 func (d *desk) finishPlan(run int64) (p Plan) {
 	d.t.Helper()
 	d.do(func(tx *Tx) (err error) {
-		p, err = tx.FinishPlan(run, acme, mapping)
+		p, err = tx.FinishPlan(run, acme, mapping, func(l Losses) bool { return l.Lost() > 2 })
 		return err
 	})
 	return p

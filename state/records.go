@@ -83,6 +83,10 @@ type Candidate struct {
 	Rival       string         // another record that has the payer's key; "" for none
 	Stands      string         // for Decision.Stands
 
+	// Adopting is the customer that a planned change adopts, because a read has told that
+	// nothing speaks against it; "" for none. Known of stored records alone.
+	Adopting string
+
 	underWay bool // requests to its customer have no end yet
 }
 

@@ -232,7 +232,10 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 			return tx.SaveDecision(run, acme, mapping, Decision{SourceID: "c1", Verdict: Excluded})
 		},
 		"drop what it did not see": func(tx *Tx) error { return tx.DropUnseen(run, acme) },
-		"finish a plan":            func(tx *Tx) error { _, err := tx.FinishPlan(run, acme, mapping); return err },
+		"finish a plan": func(tx *Tx) error {
+			_, err := tx.FinishPlan(run, acme, mapping, func(Losses) bool { return false })
+			return err
+		},
 		"move the cursor": func(tx *Tx) error {
 			return tx.SetCursor(acme, "customers", "2026-03-02", run)
 		},

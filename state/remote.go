@@ -311,6 +311,11 @@ func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection,
 // same person, entered by hand. Those of which a person has said that they are not the
 // record are left out.
 func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string) ([]string, error) {
+	return l.AllAlike(ctx, c, keyName, connection, sourceID, 5)
+}
+
+// AllAlike is Alike for more than a few of them; a limit below 0 means all.
+func (l *Ledger) AllAlike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string, limit int) ([]string, error) {
 	traits := []trait{{"name", l.seal.likeness(c.Name)}}
 	for _, p := range c.People {
 		if p.Email != "" {
@@ -324,7 +329,7 @@ func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, conne
 			AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
 			                AND substr(k.value, 1, length(?3)) = ?3)
 			AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?4 AND w.source_id = ?5 AND w.billing_id = t.billing_id AND w.word = 'reject')
-			ORDER BY t.billing_id LIMIT 5`, t.kind, t.value, keyName+"=", connection, sourceID)
+			ORDER BY t.billing_id`+limitTo, t.kind, t.value, keyName+"=", connection, sourceID, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -332,7 +337,42 @@ func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, conne
 	}
 	slices.Sort(out)
 	out = slices.Compact(out)
-	return out[:min(5, len(out))], nil
+	if limit > 0 {
+		out = out[:min(limit, len(out))]
+	}
+	return out, nil
+}
+
+// ShownOf compares what the index holds of a customer with what is wanted of it: agree when
+// its name or an e-mail address is the same, and otherwise in which of these the two differ,
+// in words. What one of them does not show says nothing. The index keeps hashes: a name that
+// is only similar is another one, and there are no phones and postcodes.
+func (l *Ledger) ShownOf(ctx context.Context, billingID string, c connector.Customer) (agree bool, against []string, err error) {
+	emails := map[string]bool{}
+	for _, p := range c.People {
+		if p.Email != "" {
+			emails[l.seal.likeness(p.Email)] = true
+		}
+	}
+	names := map[string]bool{}
+	if c.Name != "" {
+		names[l.seal.likeness(c.Name)] = true
+	}
+	for _, matter := range []struct {
+		kind, words string
+		wanted      map[string]bool
+	}{{"name", "name", names}, {"email", "e-mail address", emails}} {
+		shown, err := l.ids(ctx, "SELECT value FROM remote_traits WHERE billing_id = ? AND kind = ?", billingID, matter.kind)
+		switch {
+		case err != nil:
+			return false, nil, err
+		case slices.ContainsFunc(shown, func(v string) bool { return matter.wanted[v] }):
+			return true, nil, nil
+		case len(shown) > 0 && len(matter.wanted) > 0:
+			against = append(against, matter.words)
+		}
+	}
+	return false, against, nil
 }
 
 func (l *Ledger) ids(ctx context.Context, query string, args ...any) ([]string, error) {

@@ -15,6 +15,7 @@ import (
 type StoredRecord struct {
 	Candidate
 	Verdict  Verdict // of the last plan; "" when there was none
+	Counts   bool    // it is a payer of the plans before: losing it is a loss
 	UpToDate bool    // planned with the asked-for mapping, and nothing may have changed since
 	InFlight bool    // its customer's last request has no definite answer; it is planned after that
 
@@ -61,10 +62,10 @@ const (
 var (
 	storedFrom = " FROM source_records r " + factFrom + fmt.Sprintf(openChangeOf, "oc", LaneCustomer) + fmt.Sprintf(openChangeOf, "om", LaneMandate)
 
-	storedColumns = "r.source_id, r.content_hash, r.record, r.same_as, " + payerColumns + ", " + factColumns + `, r.decision,
+	storedColumns = "r.source_id, r.content_hash, r.record, r.same_as, " + payerColumns + ", " + factColumns + `, r.decision, ` + counts + `,
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
 	` + fmt.Sprintf(openColumns, "oc") + ", " + fmt.Sprintf(openColumns, "om") + `,
-	p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m
+	CASE WHEN oc.action = 'adopt' AND oc.state = 'pending' THEN oc.billing_id ELSE '' END, p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m
 	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done' AND m.change_id > p.parted)`
 )
 
@@ -123,10 +124,12 @@ func (l *Ledger) scanStored(rows *sql.Rows, connection string) (StoredRecord, er
 	var verdict string
 	var err error
 	var customer, link openRow
-	if r.Candidate, err = l.scanCandidate(rows, connection, slices.Concat([]any{&verdict, &r.UpToDate}, customer.dest(), link.dest(), []any{&r.made})...); err != nil {
+	var adopting string
+	if r.Candidate, err = l.scanCandidate(rows, connection, slices.Concat([]any{&verdict, &r.Counts, &r.UpToDate}, customer.dest(), link.dest(), []any{&adopting, &r.made})...); err != nil {
 		return r, err
 	}
 	r.customer, r.link = customer.change(), link.change()
+	r.Adopting = adopting
 	if verdict != "none" {
 		r.Verdict = Verdict(verdict)
 	}

@@ -23,7 +23,8 @@ func (a *app) approveCmd() *cobra.Command {
 		Long: `Approves exactly the changes of one waiting plan, by its number or the beginning
 of its hash. The next sync sends them. Whatever a later plan adds must be within
 the limits or be approved by itself. Where a run stands still because records are
-missing from the source, it lets exactly these records go.
+missing from the source, or because too many payers would be held or left out, it
+lets exactly these go.
 
 --only, --record and --except approve a part: the changes of these kinds, of these
 records, and without those that touch these fields of customers that exist. The next
@@ -164,8 +165,11 @@ func (p planPart) check(plan state.Plan, of choice) error {
 
 // approvePart approves a part of a plan.
 func (a *app) approvePart(ctx context.Context, s *session, plan state.Plan, part planPart) error {
-	if plan.Missing > 0 {
+	switch {
+	case plan.Missing > 0:
 		return fmt.Errorf("cannot approve part of plan %d: it lets records go that are missing from the source, and these go together; approve it whole, or put some of them back", plan.ID)
+	case plan.Lost > 0:
+		return fmt.Errorf("cannot approve part of plan %d: it is a standstill, and lets payers go that it would hold or leave out; approve it whole, or put the mapping or the records right", plan.ID)
 	}
 	if plan.State != state.PlanWaiting && plan.State != state.PlanRejected && plan.State != state.PlanDraft {
 		return state.ErrPlanNotWaiting

@@ -128,12 +128,13 @@ type lookupConfig struct {
 
 type guardsConfig struct {
 	MaxChanges      limit `yaml:"max_changes" jsonschema_description:"Customers that would be changed, as a number or a percentage of the linked ones. Default 5%."`
-	MaxChangesFloor int   `yaml:"max_changes_floor" jsonschema:"minimum=0" jsonschema_description:"So many changes, and so many missing records, are always let through. Default 10."`
+	MaxChangesFloor int   `yaml:"max_changes_floor" jsonschema:"minimum=0" jsonschema_description:"So many changes, missing records, and payers lost by a plan are always let through. Default 10."`
 	MaxCreates      int   `yaml:"max_creates" jsonschema:"minimum=0" jsonschema_description:"Customers that would be created. Default 20."`
 	MaxBlanks       int   `yaml:"max_blanks" jsonschema:"minimum=0" jsonschema_description:"Fields that would be emptied. Default 0."`
 	MaxIdentity     limit `yaml:"max_identity" jsonschema_description:"Customers whose name or e-mail address would change. Default 2%."`
 	HoldOnlyAbove   bool  `yaml:"hold_only_above" jsonschema_description:"Of a plan above the limits, hold back only the kinds of change that are above theirs, and send the others without approval. Default false: all of it waits."`
 	MaxMissing      limit `yaml:"max_missing" jsonschema_description:"Known records that a full reading of the source does not show, or linked customers that the billing service does not list, as a number or a percentage of the known ones. Above it nothing is concluded from that before a person looks; so it is whenever a source shows none. Default 10%."`
+	MaxHolds        limit `yaml:"max_holds" jsonschema_description:"Payers that a plan would newly hold or leave out, as a number or a percentage of those with a customer. Above it nothing is sent before a person looks; so it is whenever a plan leaves none. Default 10%."`
 }
 
 type schedulesConfig struct {
@@ -192,7 +193,7 @@ func defaultConfig() config {
 		Billing:   billingConfig{Profile: "standard", AuthURL: "/oauth2/token", RatePerSecond: 5, MaxInFlight: 8},
 		Adoption:  "propose",
 		Lookup:    lookupConfig{MaxAge: duration(24 * time.Hour), Quarantine: duration(15 * time.Minute)},
-		Guards:    guardsConfig{MaxChanges: limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: limit{Percent: 2}, MaxMissing: limit{Percent: 10}},
+		Guards:    guardsConfig{MaxChanges: limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: limit{Percent: 2}, MaxMissing: limit{Percent: 10}, MaxHolds: limit{Percent: 10}},
 		Schedules: schedulesConfig{Sweep: "7 * * * *", KeepAlive: "15 4 * * *"},
 		Server: serverConfig{
 			Webhooks:       "127.0.0.1:8080",

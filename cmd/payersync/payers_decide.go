@@ -98,11 +98,13 @@ func (a *app) matchImportCmd(connection *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Read decisions from a review list that was filled in",
-		Long: `Reads a list that payersync payers match --csv has written, with accept or reject in
-the column decision. What each row shows of the record and of the customer is compared
-with what they are now. When anything is wrong, nothing of the file counts, and
-everything that is wrong is told with file, line and column. Rows that say what was
-decided before are passed over, so a file may be read twice.`,
+		Long: `Reads a list that payersync payers match --csv has written, with accept, reject or new
+in the column decision. new says that the record is nobody who is there: it is rejected
+with every customer that has its name or an e-mail address of it, also those that are
+not on the list, and the next plan creates it. What each row shows of the record and of
+the customer is compared with what they are now. When anything is wrong, nothing of the
+file counts, and everything that is wrong is told with file, line and column. Rows that
+say what was decided before are passed over, so a file may be read twice.`,
 		Example: "  payersync payers match import who-is-who.csv\n  payersync payers match import who-is-who.csv --reason 'decided with accounting' --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -114,6 +116,9 @@ decided before are passed over, so a file may be read twice.`,
 				said, problems := r.decided(sheet)
 				if len(problems) > 0 {
 					return wrongFile(args[0], problems)
+				}
+				if said, err = r.withNew(ctx, s, sheet, said); err != nil {
+					return err
 				}
 				return a.decide(ctx, s, r, said, d)
 			})
@@ -178,6 +183,32 @@ func (r *review) decided(sheet match.Sheet) (said []saying, problems match.CSVEr
 		said = append(said, w)
 	}
 	return said, problems
+}
+
+// withNew adds to what was said the rejections of everybody else who looks like a record
+// that is new.
+func (r *review) withNew(ctx context.Context, s *session, sheet match.Sheet, said []saying) ([]saying, error) {
+	has, seen := map[pair]bool{}, map[string]bool{}
+	for _, w := range said {
+		has[w.pair] = true
+	}
+	for _, row := range sheet.Rows {
+		record, open := r.record(row.Record)
+		if row.Decision != match.New || !open || seen[row.Record] {
+			continue
+		}
+		seen[row.Record] = true
+		alike, err := s.ledger.AllAlike(ctx, record.Want, r.keys[row.Record], r.conn.Name, row.Record, -1)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range alike {
+			if p := (pair{row.Record, id}); !has[p] {
+				said = append(said, saying{p, state.WordReject})
+			}
+		}
+	}
+	return said, nil
 }
 
 // doneBefore reports whether a word was said, or carried out, before.

@@ -29,8 +29,8 @@ decide; the next plan then proposes to adopt the accepted customers, within the
 limits, and looks at rejected ones no more.
 
 With --csv the list goes to a new file for a spreadsheet: write accept or reject into
-the column decision, and read it in with payersync payers match import. The file
-holds personal data.`,
+the column decision, or new for a record that is nobody there, and read it in with
+payersync payers match import. The file holds personal data.`,
 		Example: "  payersync payers match --limit 20\n  payersync payers match --csv who-is-who.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,6 +60,7 @@ holds personal data.`,
 type review struct {
 	conn      syncer.Connection
 	records   []match.Record
+	keys      map[string]string // name of a record's key, by record
 	customers []match.Customer
 	linked    map[string]string // customer by record, of this connection
 	words     map[pair]state.Word
@@ -85,7 +86,7 @@ func (a *app) withReview(ctx context.Context, connection string, do func(context
 	if err != nil {
 		return err
 	}
-	r := &review{conn: conn, linked: map[string]string{}, words: map[pair]state.Word{}}
+	r := &review{conn: conn, keys: map[string]string{}, linked: map[string]string{}, words: map[pair]state.Word{}}
 	if err := r.read(ctx, a, s); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (r *review) read(ctx context.Context, a *app, s *session) error {
 	names := map[string]bool{}
 	for _, u := range unlinked {
 		r.records = append(r.records, match.Record{ID: u.SourceID, Want: u.Want})
-		names[u.Key.Name] = true
+		names[u.Key.Name], r.keys[u.SourceID] = true, u.Key.Name
 	}
 	payers, err := s.ledger.Payers(ctx, state.Filter{})
 	if err != nil {
@@ -334,7 +335,7 @@ func (a *app) writeMatches(file string, found []match.Suggestion) (err error) {
 	if err := errors.Join(match.WriteCSV(f, rows, ','), f.Close()); err != nil {
 		return err
 	}
-	a.say("%s written to %s. Write accept or reject into the column decision, then: payersync payers match import %[2]s", plural(len(rows), "pair"), visible(file))
+	a.say("%s written to %s. Write accept, reject or new into the column decision, then: payersync payers match import %[2]s", plural(len(rows), "pair"), visible(file))
 	if a.json() {
 		return printJSON(a.out, map[string]any{"file": file, "pairs": len(rows)})
 	}

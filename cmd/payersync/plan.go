@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ is kept: payersync approve lets it go when it is above the limits.`,
 				if err != nil {
 					return exitCode(err), err
 				}
-				if res.Err != nil {
+				if res.Err != nil && (res.Plan == nil || res.Plan.Lost == 0) {
 					return codeOf(res), res.Err
 				}
 				return codeOf(res), a.showPlan(ctx, s, res, limit)
@@ -78,7 +79,11 @@ func (a *app) showPlan(ctx context.Context, s *session, res syncer.Result, limit
 	if res.Note != "" {
 		fmt.Fprintln(a.out, res.Note)
 	}
-	if res.Plan.Limits != "" && res.Plan.State != state.PlanRejected {
+	var stands *syncer.Standstill
+	switch {
+	case errors.As(res.Err, &stands):
+		fmt.Fprintf(a.out, "A standstill: %s\n", stands)
+	case res.Plan.Limits != "" && res.Plan.State != state.PlanRejected:
 		fmt.Fprintf(a.out, "Above the limits: %s\nIt waits until: payersync approve %d\n", res.Plan.Limits, res.Plan.ID)
 	}
 	return nil

@@ -108,8 +108,9 @@ func (a *app) plansShowCmd() *cobra.Command {
 		Use:   "show PLAN",
 		Short: "What would a plan do? in numbers, and change by change",
 		Long: `Shows one plan, by its number or the beginning of its hash: what it would do, the
-limits it is above, who rejected it, which fields of customers that exist would
-change, and the changes that were not sent yet with each field before and after.
+limits it is above, who rejected it, whom it would hold or leave out where it is a
+standstill, which fields of customers that exist would change, and the changes that
+were not sent yet with each field before and after.
 The changes of a plan that was sent or superseded are not kept with it. Reads the
 ledger only. Personal values are shortened unless --show-values is given.`,
 		Example: "  payersync plans show 12\n  payersync plans show 12 --limit 0 --show-values\n  payersync plans show 3f9a01bc --output json",
@@ -178,9 +179,13 @@ func (a *app) showStored(ctx context.Context, s *session, plan state.Plan, limit
 				return out.element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, p.diff(c.Diff), found}, c.Approved, c.LeftOut})
 			})
 		})
+		out.list("losses", func() error { return s.eachLost(ctx, plan, 0, func(l state.LostPayer) error { return out.element(l) }) })
 		return out.close()
 	}
 	a.printStored(planRow{plan, share})
+	if err := a.printLost(ctx, s, plan, limit); err != nil {
+		return err
+	}
 	a.printFieldCounts(fields)
 	if share.Pending == 0 {
 		return nil
@@ -201,6 +206,53 @@ func (a *app) showStored(ctx context.Context, s *session, plan state.Plan, limit
 		fmt.Fprintf(a.out, "  … and %d more (--limit 0 prints every one)\n", share.Pending-limit)
 	}
 	return nil
+}
+
+// printLost prints the payers that a standstill would lose.
+func (a *app) printLost(ctx context.Context, s *session, plan state.Plan, limit int) error {
+	shown := 0
+	err := s.eachLost(ctx, plan, limit, func(l state.LostPayer) error {
+		if shown++; shown == 1 {
+			fmt.Fprintln(a.out, "\nPayers that it would lose")
+		}
+		what, why := "hold", l.Reason.Sentence()
+		if l.Verdict == state.Excluded {
+			what = "leave"
+			if l.Reason == "" {
+				why = "The mapping leaves the record out, or it is gone from the books."
+			}
+		}
+		_, err := fmt.Fprintf(a.out, "  %-7s %s  %s\n", what, visible(l.SourceID), why)
+		return err
+	})
+	if err == nil && shown > 0 && shown < plan.Lost {
+		_, err = fmt.Fprintf(a.out, "  … and %d more (--limit 0 prints every one)\n", plan.Lost-shown)
+	}
+	return err
+}
+
+// eachLost hands over the payers that a plan would lose; a limit of 0 means all of them.
+func (s *session) eachLost(ctx context.Context, plan state.Plan, limit int, do func(state.LostPayer) error) error {
+	shown, after := 0, ""
+	for {
+		page, err := s.ledger.LostBy(ctx, plan, after, pageSize)
+		if err != nil {
+			return err
+		}
+		for _, l := range page {
+			if limit > 0 && shown == limit {
+				return nil
+			}
+			if err := do(l); err != nil {
+				return err
+			}
+			shown++
+		}
+		if len(page) < pageSize {
+			return nil
+		}
+		after = page[len(page)-1].SourceID
+	}
 }
 
 // printStored prints what a plan is and where it stands.
@@ -229,6 +281,9 @@ func standingOf(r planRow) string {
 	case state.PlanWaiting:
 		if r.Missing > 0 {
 			return fmt.Sprintf("It waits: payersync approve %d lets the records go. They are not listed here; it holds no changes.", r.ID)
+		}
+		if r.Lost > 0 {
+			return fmt.Sprintf("It is a standstill: nothing is sent. Put the mapping or the records right, and it is over by itself; or let these payers go, with all that it does: payersync approve %d", r.ID)
 		}
 		return fmt.Sprintf("It waits: payersync approve %d lets it go, payersync plans reject %[1]d says no.", r.ID)
 	case state.PlanRejected:
@@ -325,6 +380,8 @@ func (a *app) rejectPlan(ctx context.Context, s *session, id, reason string, yes
 	switch {
 	case plan.Missing > 0:
 		return fmt.Errorf("cannot reject plan %d: it lets records go that are missing from the source, and without it nothing is sent anyway; put the records back, or let them go: payersync approve %[1]d", plan.ID)
+	case plan.Lost > 0 && plan.State == state.PlanWaiting:
+		return fmt.Errorf("cannot reject plan %d: it is a standstill, and nothing is sent anyway; put the mapping or the records right, or let the payers go: payersync approve %[1]d", plan.ID)
 	case plan.State == state.PlanRejected:
 		return fmt.Errorf("cannot reject plan %d: %s rejected it already; payersync plans show %[1]d tells when and why", plan.ID, plan.RejectedBy)
 	case !yes && a.unasked() == "":

@@ -64,7 +64,7 @@ To see it all at work, without any account:
 Exit status: 0 done · 1 failed · 2 usage or configuration · 3 done, but records
 need attention · 4 waiting for approval · 5 throttled, try again at the printed
 time · 6 another run holds the connection · 7 a standstill: far less is shown than
-is known · 130 interrupted.`,
+is known, or far fewer would be payers · 130 interrupted.`,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -175,7 +175,7 @@ func (s *session) sync(ctx context.Context, c connectionConfig, trigger string) 
 		s.log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection}).Warn(res.Note)
 	}
 	if stands != nil { // it waits for a person, and the next run looks again
-		s.log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection, "plan": stands.Plan.ID, "missing": stands.Plan.Missing}).Warn(stands.Error())
+		s.log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection, "plan": stands.Plan.ID, "missing": stands.Plan.Missing, "lost": stands.Plan.Lost}).Warn(stands.Error())
 		return nil
 	}
 	return res.Err

@@ -127,6 +127,11 @@ func (a *app) printStatus(r statusReport) {
 				p.Connection, p.CreatedAt.Local().Format(time.DateTime), p.Limits, p.ID)
 			continue
 		}
+		if p.Lost > 0 {
+			fmt.Fprintf(a.out, "\n%s is at a standstill since %s: %s\nSee whom and why, and put the mapping or the records right; or if it is meant, let them go:\n  payersync plans show %d\n  payersync approve %[4]d\n",
+				p.Connection, p.CreatedAt.Local().Format(time.DateTime), p.Limits, p.ID)
+			continue
+		}
 		fmt.Fprintf(a.out, "\nPlan %d of %s waits for approval: %s\n  payersync plans show %[1]d\n  payersync approve %[1]d\n", p.ID, p.Connection, p.Limits)
 	}
 	for _, p := range r.Rejected {
@@ -136,7 +141,7 @@ func (a *app) printStatus(r statusReport) {
 
 // saidBelow reports whether status tells of what ended a run beside its way out.
 func saidBelow(r statusReport, p state.RunProblem) bool {
-	return slices.ContainsFunc(r.Approvals, func(w state.Plan) bool { return w.Connection == p.Connection && w.Missing > 0 }) ||
+	return slices.ContainsFunc(r.Approvals, func(w state.Plan) bool { return w.Connection == p.Connection && w.Standstill() }) ||
 		slices.ContainsFunc(r.Rejected, func(w state.Plan) bool { return p.Problem == syncer.Rejected(w) })
 }
 

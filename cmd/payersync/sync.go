@@ -21,9 +21,9 @@ func (a *app) syncCmd() *cobra.Command {
 		Long: `Reads what changed in each connection's accounting system, plans, and sends the
 plan unless it is above the limits: then it waits for payersync approve and the
 command ends with exit status 4. Where far fewer records are read than are known,
-nothing is concluded or sent: it ends with exit status 7, and payersync approve, or
---yes, lets them go. Without names all connections run. A sync over unchanged data
-sends nothing.`,
+or far fewer of them make payers than before, nothing is sent: it ends with exit
+status 7, and payersync approve, or --yes, lets them go. Without names all
+connections run. A sync over unchanged data sends nothing.`,
 		Example: "  payersync sync acme\n  */15 * * * * payersync sync --config payersync.yaml   # as a cron job",
 	})
 }
@@ -34,8 +34,9 @@ func (a *app) backfillCmd() *cobra.Command {
 		Short: "Make one full run with progress; resumes where it stopped",
 		Long: `Reads each connection's accounting system whole, plans, and sends the plan. On a
 terminal it asks before it sends a plan above the limits, and before it lets go of
-records that are missing from the source; with --yes it approves both. After Ctrl-C or a power cut, run it again: it goes on where it
-stopped, and no customer is made twice.`,
+records that are missing from the source or of payers that would be held or left
+out; with --yes it approves all of that. After Ctrl-C or a power cut, run it again:
+it goes on where it stopped, and no customer is made twice.`,
 		Example: "  payersync backfill acme\n  payersync backfill --yes --output json",
 	})
 }
@@ -133,6 +134,10 @@ func (a *app) approver(ctx context.Context, yes bool) func(state.Plan) (bool, er
 		if p.Missing > 0 {
 			a.say("%s", p.Limits)
 			return a.asks(ctx, "Let them go?")
+		}
+		if p.Lost > 0 {
+			a.say("It is a standstill: %s", p.Limits)
+			return a.asks(ctx, "Let these payers go and send it?")
 		}
 		a.say("It is above the limits: %s", p.Limits)
 		return a.asks(ctx, "Send it?")

@@ -353,6 +353,55 @@ func TestAStandstillOfAScheduledRunIsAWarningThatCounts(t *testing.T) {
 	w.expect(exitDone, "sync")
 }
 
+// covers F74, F109
+func TestAMappingEditThatHoldsEverybodyIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(50))
+	w.expect(exitDone, "sync", "--yes")
+	w.write("mapping.yaml", strings.Replace(worldMapping, "lower(trim(Email))", `'"none"'`, 1))
+	const why = "50 of 50 payers would be held, which leaves none."
+	if r := w.expect(exitDone, "mapping", "preview"); !strings.Contains(r.out, why) {
+		t.Errorf("mapping preview says\n%s", r.out)
+	}
+	log := new(bytes.Buffer)
+	s := w.served(log)
+	defer s.close()
+	if err := s.sync(t.Context(), s.cfg.Connections[0], "schedule"); err != nil {
+		t.Errorf("the job failed: %v", err)
+	}
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, `"level":"warning"`) && !(strings.Contains(line, why) && strings.Contains(line, `"lost":50`)) {
+			t.Errorf("the log warns of %s", line)
+		}
+	}
+	if strings.Count(log.String(), `"level":"warning"`) != 1 {
+		t.Errorf("the log says\n%s", log)
+	}
+	for _, command := range [][]string{{"sync"}, {"plan"}} {
+		if r := w.expect(exitStandstill, command...); !strings.Contains(r.out, why) || !strings.Contains(r.out, "payersync approve") {
+			t.Errorf("%s says\n%s%s", command, r.out, r.errOut)
+		}
+	}
+	var status statusReport
+	if err := json.Unmarshal([]byte(w.expect(exitDone, "status", "--output", "json").out), &status); err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Approvals) != 1 || status.Approvals[0].Lost != 50 || status.Approvals[0].Limits != why {
+		t.Errorf("approvals %+v", status.Approvals)
+	}
+	plan := fmt.Sprint(status.Approvals[0].ID)
+	for _, command := range [][]string{{"plans", "reject", plan, "--yes"}, {"approve", plan, "--only", "update"}} {
+		if r := w.expect(exitFailed, command...); !strings.Contains(r.errOut, "standstill") {
+			t.Errorf("%s says %s", command, r.errOut)
+		}
+	}
+	w.write("mapping.yaml", worldMapping)
+	w.expect(exitDone, "sync")
+	if r := w.expect(exitDone, "status"); strings.Contains(r.out, "standstill") {
+		t.Errorf("after the edit was taken back status says\n%s", r.out)
+	}
+}
+
 // covers F109
 func TestAStandstillIsWorseThanWaitingAndBetterThanFailure(t *testing.T) {
 	t.Parallel()

@@ -168,7 +168,7 @@ func (c *config) settings() syncer.Settings {
 		Guards: syncer.Guards{
 			MaxChanges: syncer.Limit(g.MaxChanges), MaxChangesFloor: g.MaxChangesFloor,
 			MaxCreates: g.MaxCreates, MaxBlanks: g.MaxBlanks, MaxIdentity: syncer.Limit(g.MaxIdentity),
-			MaxMissing: syncer.Limit(g.MaxMissing), HoldOnlyAbove: g.HoldOnlyAbove,
+			MaxMissing: syncer.Limit(g.MaxMissing), MaxHolds: syncer.Limit(g.MaxHolds), HoldOnlyAbove: g.HoldOnlyAbove,
 		},
 	}
 }

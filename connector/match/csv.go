@@ -23,6 +23,7 @@ const (
 	Undecided Decision = ""
 	Accept    Decision = "accept"
 	Reject    Decision = "reject"
+	New       Decision = "new" // the record is nobody who is there, those who are not on the list too
 )
 
 // Row is one pair of a review list, as the CSV file has it.
@@ -36,10 +37,12 @@ type Row struct {
 
 // Rows returns the proposed pairs as rows without a decision, best first. With
 // runnersUp the other free customers of a record follow its proposal, for a person
-// to accept one of them instead; taken ones are left out.
+// to accept one of them instead; taken ones are left out, unless a record has no other row
+// in which a person could say that it is new.
 func Rows(suggestions []Suggestion, runnersUp bool) []Row {
 	var out []Row
 	for _, s := range suggestions {
+		before := len(out)
 		if s.Best != nil {
 			out = append(out, rowOf(*s.Best))
 		}
@@ -48,12 +51,18 @@ func Rows(suggestions []Suggestion, runnersUp bool) []Row {
 				out = append(out, rowOf(p))
 			}
 		}
+		if runnersUp && len(out) == before && len(s.Others) > 0 {
+			out = append(out, rowOf(s.Others[0]))
+		}
 	}
 	return out
 }
 
 func rowOf(p Pair) Row {
 	var reasons []string
+	if p.Taken != "" {
+		reasons = append(reasons, p.Taken)
+	}
 	for _, r := range p.Reasons {
 		reasons = append(reasons, r.Text)
 	}
@@ -97,11 +106,11 @@ func text(name string, needed bool, at func(*Row) *string) column {
 
 func setDecision(r *Row, s string) error {
 	switch d := Decision(strings.ToLower(strings.TrimSpace(s))); d {
-	case Undecided, Accept, Reject:
+	case Undecided, Accept, Reject, New:
 		r.Decision = d
 		return nil
 	}
-	return fmt.Errorf("%s is no decision; write accept, reject or nothing", quoted(s))
+	return fmt.Errorf("%s is no decision; write accept, reject, new or nothing", quoted(s))
 }
 
 func setScore(r *Row, s string) error {
@@ -271,7 +280,7 @@ func ReadCSV(r io.Reader) (Sheet, error) {
 	if err != nil {
 		return Sheet{}, fmt.Errorf("read the review list: %w", err)
 	}
-	f := &file{pairs: map[[2]string]int{}, records: map[string]int{}, customers: map[string]int{}}
+	f := &file{pairs: map[[2]string]int{}, records: map[string]int{}, customers: map[string]int{}, fresh: map[string]int{}}
 	if len(data) > MaxCSV {
 		f.wrong(1, "", fmt.Sprintf("the file has more than %d MiB", MaxCSV>>20))
 		return Sheet{}, f.problems
@@ -292,7 +301,8 @@ type file struct {
 	rows               []Row
 	lines              []int // of the rows
 	pairs              map[[2]string]int
-	records, customers map[string]int
+	records, customers map[string]int // that are accepted
+	fresh              map[string]int // records that are new
 	problems           CSVError
 }
 
@@ -426,6 +436,17 @@ func (f *file) take(row Row, line int) {
 		return
 	}
 	f.pairs[pair] = line
+	for _, other := range []struct {
+		says, than Decision
+		met        map[string]int
+	}{{New, Accept, f.records}, {Accept, New, f.fresh}} {
+		if first, met := other.met[row.Record]; met && row.Decision == other.says {
+			f.wrong(line, "decision", fmt.Sprintf("record %s is %s here and %s on line %d", quoted(row.Record), other.says, other.than, first))
+		}
+	}
+	if row.Decision == New {
+		f.fresh[row.Record] = line
+	}
 	if row.Decision == Accept {
 		if first, met := f.customers[row.Customer]; met {
 			f.wrong(line, "decision", fmt.Sprintf("customer %s is accepted for another record on line %d already", quoted(row.Customer), first))

@@ -140,7 +140,9 @@ func TestEveryProblemOfAFileIsToldWithItsPlace(t *testing.T) {
 		{"another file", "name,city\nAnna,Berlin\n", "line 1: there is no header row with record_id, customer_id, decision and check between commas or semicolons"},
 		{"no decision and no check", "record_id,customer_id\n", "line 1, column decision: the column is missing\nline 1, column check: the column is missing"},
 		{"a column twice", "record_id,customer_id,decision,check,decision\n", "line 1, column decision: the column is there twice"},
-		{"an unknown decision", head + row("R1", "C1", "yes"), `line 2, column decision: "yes" is no decision; write accept, reject or nothing`},
+		{"a record that is new and is not", head + row("R1", "C1", "new") + row("R1", "C2", "accept") + row("R2", "C3", "accept") + row("R2", "C4", "new"),
+			"line 3, column decision: record \"R1\" is accept here and new on line 2\nline 5, column decision: record \"R2\" is new here and accept on line 4"},
+		{"an unknown decision", head + row("R1", "C1", "yes"), `line 2, column decision: "yes" is no decision; write accept, reject, new or nothing`},
 		{"an altered id", head + strings.Replace(row("00123", "C1", "accept"), "00123", "123", 1),
 			`line 2, column check: record_id "123" and customer_id "C1" are not as they were written: a person or a spreadsheet altered one of the three`},
 		{"ids of two rows", head + "R1,C2,accept,90," + check("R1", "C1") + "\n",
@@ -157,7 +159,7 @@ func TestEveryProblemOfAFileIsToldWithItsPlace(t *testing.T) {
 		{"UTF-16", "\xff\xfer\x00e\x00", `line 1: the file is not UTF-8; save it as "CSV UTF-8"`},
 		{"all at once, after a line that tells", "sep=,\n" + head + row("R1", "C1", "accept") + row("R2", "C1", "accept") + row("R3", "C3", "no") + row("R1", "C1", ""),
 			"line 4, column decision: customer \"C1\" is accepted for another record on line 3 already\n" +
-				"line 5, column decision: \"no\" is no decision; write accept, reject or nothing\nline 6, column record_id: the pair stands on line 3 already"},
+				"line 5, column decision: \"no\" is no decision; write accept, reject, new or nothing\nline 6, column record_id: the pair stands on line 3 already"},
 	}
 	for _, tt := range tests {
 		rows, err := readRows(strings.NewReader(tt.text))
@@ -202,6 +204,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
+// A record of which everybody is taken has a row all the same, for saying that it is new.
 func TestRowsLeaveOutWhatIsTaken(t *testing.T) {
 	t.Parallel()
 	best := Pair{Record: "R1", Customer: "C1", Score: 60, Reasons: []Reason{{"name_same", "same name"}, {"another_customer", "another customer fits as well"}}}
@@ -213,7 +216,7 @@ func TestRowsLeaveOutWhatIsTaken(t *testing.T) {
 	if diff := cmp.Diff([]Row{one}, Rows(suggestions, false)); diff != "" {
 		t.Errorf("proposals (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]Row{one, {Record: "R1", Customer: "C2", Score: 60}}, Rows(suggestions, true)); diff != "" {
+	if diff := cmp.Diff([]Row{one, {Record: "R1", Customer: "C2", Score: 60}, {Record: "R2", Customer: "C3", Reasons: "linked to record R9"}}, Rows(suggestions, true)); diff != "" {
 		t.Errorf("with runners-up (-want +got):\n%s", diff)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"payersync/connector"
@@ -33,6 +34,8 @@ const (
 	sweepOverdue = "sweep_overdue"
 	runFailed    = "run_failed"
 	mappingWrong = "mapping_wrong" // a mapping file has a mistake; the version before is in force
+
+	standstill = "standstill" // a run met far less than is known, and sends nothing before a person looks
 
 	subscriptionChanged = "subscription_changed" // the last sweep found it replaced, disabled or deleted
 )
@@ -79,7 +82,7 @@ func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) 
 	if err := s.cfg.Ledger.Ping(ctx); err != nil {
 		return ready, fmt.Errorf("commit to the ledger: %w", err)
 	}
-	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectMappings, s.inspectInbox, s.inspectSubscription} {
+	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectMappings, s.inspectPlans, s.inspectInbox, s.inspectSubscription} {
 		if err := look(ctx, now, &ready); err != nil {
 			return ready, err
 		}
@@ -130,6 +133,14 @@ func (s *Server) inspectMappings(ctx context.Context, _ time.Time, ready *readin
 	wrong, err := s.cfg.Ledger.MappingProblems(ctx)
 	if err == nil && len(wrong) > 0 {
 		ready.Degraded = append(ready.Degraded, mappingWrong)
+	}
+	return err
+}
+
+func (s *Server) inspectPlans(ctx context.Context, _ time.Time, ready *readiness) error {
+	waiting, err := s.cfg.Ledger.WaitingPlans(ctx)
+	if err == nil && slices.ContainsFunc(waiting, state.Plan.Standstill) {
+		ready.Degraded = append(ready.Degraded, standstill)
 	}
 	return err
 }

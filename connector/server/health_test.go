@@ -117,6 +117,31 @@ func TestReadinessIsDegradedWhileAMappingIsWrong(t *testing.T) {
 	}
 }
 
+// covers F109
+func TestReadinessIsDegradedWhileAConnectionStandsStill(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	e.run("acme", connector.RunComplete)
+	e.sweep()
+	for _, standing := range []bool{true, false} {
+		e.do(func(tx *state.Tx) error {
+			if !standing {
+				return tx.EndUnseen("acme")
+			}
+			id, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "schedule", Mapping: "v1", Holder: "test"})
+			if err != nil {
+				return err
+			}
+			_, err = tx.HoldUnseen(id, "acme", "v1", 12, "too many are missing")
+			return err
+		})
+		e.pass(2 * time.Second)
+		if status, got := e.getReady(); status != 200 || slices.Contains(got.Degraded, standstill) != standing {
+			t.Errorf("%d, degraded %v; at a standstill: %t", status, got.Degraded, standing)
+		}
+	}
+}
+
 // covers F113
 func TestReadinessIsDegradedWhileTheSubscriptionIsNotOurs(t *testing.T) {
 	t.Parallel()

@@ -12,19 +12,20 @@ import (
 // Changes are counted over the whole plan; what a person approved or left out no longer counts.
 type Guards struct {
 	MaxChanges      Limit // customers that exist and would be touched
-	MaxChangesFloor int   // MaxChanges, MaxIdentity and MaxMissing are never less than this
+	MaxChangesFloor int   // MaxChanges, MaxIdentity, MaxMissing and MaxHolds are never less than this
 	MaxCreates      int   // customers that would be made
 	MaxBlanks       int   // fields that would be emptied
 	MaxIdentity     Limit // customers whose name or e-mail address would change
 	MaxMissing      Limit // known records that a full reading of the source does not show
+	MaxHolds        Limit // payers of the plans before that would be held or left out
 
 	// HoldOnlyAbove holds back of a plan above the limits only the kinds of change that are
 	// above theirs; otherwise all of it waits.
 	HoldOnlyAbove bool
 }
 
-// Limit is a count, or a percentage when Percent is set: of the linked customers, and
-// for MaxMissing of the known records.
+// Limit is a count, or a percentage when Percent is set: of the linked customers, for
+// MaxMissing of the known records, and for MaxHolds of the payers of the plans before.
 type Limit struct {
 	Count   int
 	Percent float64
@@ -95,12 +96,45 @@ func (g Guards) Missing(unseen, known int, partial bool) string {
 	return ""
 }
 
-// Standstill is the error of a run that met a source with far fewer records than are
-// known: nothing was concluded from it, planned or sent.
+// Losses says in words that a plan would hold or leave out too many of those that were
+// payers by the plans before; "" when the limit is kept. A plan by which nobody is a payer
+// any more is never believed by itself, however few they were: that is what a mistake in a
+// mapping looks like, or a column that has another name in this export.
+func (g Guards) Losses(l state.Losses) string {
+	limit := max(g.MaxHolds.Of(l.Of), g.MaxChangesFloor)
+	what := "held or left out"
+	switch {
+	case l.LeftOut == 0:
+		what = "held"
+	case l.Held == 0:
+		what = "left out"
+	}
+	switch {
+	case l.Lost() > 0 && l.Remain == 0:
+		return fmt.Sprintf("%d of %d payers would be %s, which leaves none.", l.Lost(), l.Of, what)
+	case l.Lost() > limit:
+		return fmt.Sprintf("%d of %d payers would be %s (the limit is %d).", l.Lost(), l.Of, what, limit)
+	}
+	return ""
+}
+
+func (g Guards) tooMany(l state.Losses) bool { return g.Losses(l) != "" }
+
+// stops says in words all that stops a plan.
+func (g Guards) stops(l state.Losses, w state.Weight, linked int) string {
+	return strings.TrimSpace(g.Losses(l) + " " + g.Exceeded(w, linked))
+}
+
+// Standstill is the error of a run that met far less than is known, a source with far fewer
+// records, or records of which far fewer make payers: nothing was sent.
 type Standstill struct{ Plan state.Plan }
 
 // Error says what is missing, and what a person may do about it.
 func (e *Standstill) Error() string {
+	if e.Plan.Lost > 0 {
+		return fmt.Sprintf("%s Nothing is sent. See whom and why: payersync plans show %d; put the mapping or the records right, "+
+			"or if it is meant, let them go: payersync approve %[2]d", e.Plan.Limits, e.Plan.ID)
+	}
 	return fmt.Sprintf("%s None of them counts as gone, and nothing was planned. See what the connected user may read or what was exported; "+
 		"if they are meant to be gone, let them go: payersync approve %d", e.Plan.Limits, e.Plan.ID)
 }

@@ -47,7 +47,7 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	}
 	var plan state.Plan
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		plan, err = tx.FinishPlan(r.id, r.conn.Name, r.conn.Mapping.Version())
+		plan, err = tx.FinishPlan(r.id, r.conn.Name, r.conn.Mapping.Version(), r.Settings.Guards.tooMany)
 		return err
 	}); err != nil {
 		return plan, err
@@ -512,6 +512,12 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, c state.Candidate
 			}
 			continue
 		}
+		if r.id == 0 && k.facts.Holders == protocol.Free && k.facts.Holder != c.Adopting {
+			if err := r.judgeUnseen(ctx, &k, owned); err != nil {
+				return d, err
+			}
+			step = protocol.Customer(k.facts)
+		}
 		if step.Do != protocol.Adopt && step.Do != protocol.ReadCustomer {
 			return r.planNew(d, res, step, k), nil
 		}
@@ -555,13 +561,17 @@ func included(d state.Decision, res mapping.Result, action connector.Action, id 
 // guard checks the plan against the limits. Above them it asks, and without a
 // yes the plan waits, but for the kinds of change that are within their own limits, where the
 // operator wants it so and nobody has said no. What a person left out waits in any case, and
-// nobody is asked about a plan that was rejected.
+// nobody is asked about a plan that was rejected. Where it would lose too many payers, all
+// of it waits, and the run stands still.
 func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	linked, err := r.Ledger.LinkedCount(ctx, r.conn.Name)
 	if err != nil {
 		return plan, err
 	}
-	plan.Limits = r.Settings.Guards.Exceeded(plan.Open, linked)
+	plan.Limits = r.Settings.Guards.stops(plan.Losses, plan.Open, linked)
+	if plan.Lost > 0 && (r.opts.Approve == nil || r.opts.Kind == connector.RunPlan) {
+		return plan, r.standStill(ctx, plan)
+	}
 	if plan.State == state.PlanRejected {
 		r.tell(Rejected(plan))
 		return plan, nil
@@ -596,8 +606,13 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	if err != nil {
 		return plan, err
 	}
-	if !approved {
+	switch {
+	case !approved && plan.Lost > 0:
+		return plan, r.standStill(ctx, plan)
+	case !approved:
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
+	case plan.Lost > 0:
+		r.tell(fmt.Sprintf("%s They were let go, as plan %d says.", r.Settings.Guards.Losses(plan.Losses), plan.ID))
 	}
 	if leftOut != "" {
 		plan.Limits = leftOut
@@ -614,6 +629,16 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	}
 	plan.State, plan.Limits = state.PlanApproved, ""
 	return plan, nil
+}
+
+// standStill leaves a plan to a person that would lose too many payers.
+func (r *run) standStill(ctx context.Context, plan state.Plan) error {
+	plan.State = state.PlanWaiting
+	if err := r.setPlan(ctx, plan, plan.State); err != nil {
+		return err
+	}
+	r.plan = &plan
+	return &Standstill{plan}
 }
 
 // letWithin lets those changes of a plan above the limits go that are of kinds within their

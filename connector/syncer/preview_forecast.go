@@ -37,6 +37,8 @@ type foreseen struct {
 	linked   bool
 	rekeyed  bool
 	inFlight bool
+	counts   bool
+	waits    bool
 }
 
 type changeGroup struct {
@@ -112,7 +114,7 @@ func (f *forecast) foreseeOne(ctx context.Context, r state.StoredRecord) (state.
 func (f *forecast) entry(r state.StoredRecord, d state.Decision) foreseen {
 	e := foreseen{
 		sourceID: d.SourceID, was: r.Verdict, now: d.Verdict, reason: d.Reason, key: countingKey(r, d), weight: r.Weigh(d),
-		link: r.AsksForLink(d), inFlight: r.InFlight,
+		link: r.AsksForLink(d), inFlight: r.InFlight, counts: r.Counts, waits: d.Waits,
 	}
 	if p := r.Payer; p != nil {
 		e.linked = p.BillingID != ""
@@ -220,7 +222,7 @@ func (f *forecast) add(ctx context.Context) (Preview, error) {
 	if p.Linked, err = f.Ledger.LinkedCount(ctx, f.conn.Name); err != nil {
 		return p, err
 	}
-	p.Limits = f.Settings.Guards.Exceeded(p.Weight, p.Linked)
+	p.Limits = f.Settings.Guards.stops(f.losses(), p.Weight, p.Linked)
 	p.Fields, p.Groups = f.fieldCounts(), f.largestGroups()
 	for _, failure := range slices.SortedFunc(maps.Values(failures), func(a, b *Failure) int {
 		return cmp.Or(cmp.Compare(b.New, a.New), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
@@ -228,6 +230,25 @@ func (f *forecast) add(ctx context.Context) (Preview, error) {
 		p.Failures = append(p.Failures, *failure)
 	}
 	return p, nil
+}
+
+// losses counts what FinishPlan would count once the decisions are saved.
+func (f *forecast) losses() (l state.Losses) {
+	for _, e := range f.all {
+		if e.counts {
+			l.Of++
+		}
+		switch {
+		case e.now == state.Included:
+			l.Remain++
+		case !e.counts || e.waits:
+		case e.now == state.Held:
+			l.Held++
+		case e.now == state.Excluded:
+			l.LeftOut++
+		}
+	}
+	return l
 }
 
 // count sorts a record into one class.

@@ -2,6 +2,7 @@ package syncer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -168,7 +169,8 @@ func TestAPreviewSaysWhatThePlanDoes(t *testing.T) {
 			}
 			got := w.preview(syncer.PreviewOptions{Limit: 3})
 			res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
-			if res.Err != nil {
+			var stands *syncer.Standstill
+			if res.Err != nil && !errors.As(res.Err, &stands) {
 				t.Fatal(res.Err)
 			}
 			plan := res.Plan
@@ -343,5 +345,68 @@ func TestFieldsOfBlocksAndListsAreProfiled(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("profiles (-want +got):\n%s", diff)
+	}
+}
+
+// A customer that carries the key and looks like somebody else is no adoption, before and
+// after a plan has looked at it.
+//
+// covers F117
+func TestAPreviewHoldsDisputedCustomers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("Z", "Somebody", "somebody@example.com")
+	w.run() // which reads the list
+	var byWord string
+	for i, c := range []struct{ theirs, name, email string }{
+		{`{"name":"Old Lamps","people":[{"name":"Old","email":"old@example.com"}],"externalData":{"customerNo":"A0"}}`, "Northwind", "n@example.com"},
+		{`{"name":"Old Lamps","externalData":{"customerNo":"A1"}}`, "Southwind", "s@example.com"},
+		{`{"name":"westwind","externalData":{"customerNo":"A2"}}`, "Westwind", "w@example.com"},
+		{`{"name":"E.","people":[{"name":"E","email":"E@example.com"}],"externalData":{"customerNo":"A3"}}`, "Eastwind", "e@example.com"},
+		{`{"externalData":{"customerNo":"A4"}}`, "Upwind", "u@example.com"},
+		{`{"name":"Old Lamps","people":[{"name":"Old","email":"old@example.com"}],"externalData":{"customerNo":"A5"}}`, "By a word", "b@example.com"},
+		{`{"name":"Leewind Ltd","externalData":{"customerNo":"A6"}}`, "Leewind", "l@example.com"},
+	} {
+		id := w.add(c.theirs)
+		no := fmt.Sprintf("A%d", i)
+		w.books.put(no, c.name, c.email)
+		if no == "A5" {
+			byWord = id
+		}
+	}
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.accept("A5", byWord)
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	for _, edit := range []string{"", "# another version\n"} {
+		w.mapping = standardMapping + edit
+		got := w.preview(syncer.PreviewOptions{})
+		plan := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}).Plan
+		if plan.Adopts != got.Adopts || plan.Holds != got.Held {
+			t.Errorf("%d adopted, %d held; the plan says %d and %d", got.Adopts, got.Held, plan.Adopts, plan.Holds)
+		}
+		if got.Adopts != 5 || got.Held != 2 || len(got.Failures) != 1 || got.Failures[0].Reason != connector.ReasonKeyDisputed {
+			t.Errorf("%d adopted, %d held, failures %+v; want 5, and 2 disputed", got.Adopts, got.Held, got.Failures)
+			continue
+		}
+		if detail := got.Failures[0].Detail; !strings.Contains(detail, "differs in name") {
+			t.Errorf("they are held because %q", detail)
+		}
+	}
+	// No plan has looked at these under a key of their own.
+	w.mapping = standardMapping
+	w.edit("customerNo: No", "otherNo: No")
+	for i, name := range []string{"Old Lamps", "Northwind"} {
+		w.add(fmt.Sprintf(`{"name":%q,"externalData":{"otherNo":"B%d"}}`, name, i))
+		w.books.put(fmt.Sprintf("B%d", i), "Northwind", fmt.Sprintf("b%d@example.com", i))
+	}
+	w.mapping = standardMapping
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.edit("customerNo: No", "otherNo: No")
+	p := w.preview(syncer.PreviewOptions{SourceID: "B0"})
+	if len(p.Customers) != 1 || p.Customers[0].Reason != connector.ReasonKeyDisputed {
+		t.Errorf("B0 is foretold as %+v", p.Customers)
+	}
+	if p = w.preview(syncer.PreviewOptions{SourceID: "B1"}); len(p.Customers) != 1 || p.Customers[0].Action != connector.ActionAdopt {
+		t.Errorf("B1 is foretold as %+v", p.Customers)
 	}
 }

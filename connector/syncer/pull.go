@@ -177,6 +177,9 @@ func (r *run) guardUnseen(ctx context.Context) error {
 // takeUnseen takes the records that a complete reading of everything no longer
 // shows for deleted.
 func (r *run) takeUnseen(ctx context.Context) error {
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.LetUnseenGo(r.id, r.conn.Name) }); err != nil {
+		return err
+	}
 	for {
 		gone, err := r.Ledger.UnseenRecords(ctx, r.conn.Name, r.id, planPage)
 		if err != nil || len(gone) == 0 {

@@ -50,6 +50,18 @@ func (k *keyKnown) judge(s sight, want connector.Customer) {
 	}
 }
 
+// judgeUnseen is judge for a forecast, which reads no customer: it goes by what the index
+// holds of it. A customer that a plan has looked at and adopts needs no judging.
+func (r *run) judgeUnseen(ctx context.Context, k *keyKnown, want connector.Customer) error {
+	agree, against, err := r.Ledger.ShownOf(ctx, k.facts.Holder, want)
+	if err != nil || agree {
+		return err
+	}
+	k.against = against
+	k.facts.Look = protocol.Look{Seq: k.facts.Index.Since, Shows: protocol.Ours, Now: true, Disputed: len(against) > 0 || k.unscoped}
+	return nil
+}
+
 // spentBy says why a read shows that the customer which a person has named cannot be
 // adopted; "" when it can, or nobody was named.
 func (k *keyKnown) spentBy(s sight) connector.Reason {

@@ -173,7 +173,7 @@ func (w *world) open() {
 		},
 		Settings: syncer.Settings{
 			Workers: 8, ProbeAfter: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
-			Guards: syncer.Guards{MaxChanges: syncer.Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: syncer.Limit{Percent: 2}, MaxMissing: syncer.Limit{Percent: 10}},
+			Guards: syncer.Guards{MaxChanges: syncer.Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: syncer.Limit{Percent: 2}, MaxMissing: syncer.Limit{Percent: 10}, MaxHolds: syncer.Limit{Percent: 10}},
 		},
 	}
 }

@@ -1,0 +1,124 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// Losses is how many payers a plan would not have any more: those with a customer, or whose
+// customer somebody or the limits have let go, that the plans before had.
+type Losses struct {
+	Held    int // their records wait for a person
+	LeftOut int // their records are excluded, or gone
+	Of      int // payers before
+	Remain  int // payers now, new ones too; counted only where some are lost
+}
+
+// Lost returns how many payers are lost.
+func (l Losses) Lost() int { return l.Held + l.LeftOut }
+
+const (
+	// turned is the condition that record r is held or left out by the newest decision and was
+	// not before, or the other way round.
+	turned = "r.let_go <> (r.decision = 'held' OR r.decision = 'excluded')"
+	// counts is the condition that losing the payer of record r matters.
+	counts = `r.let_go = 0 AND (
+		EXISTS (SELECT 1 FROM payers y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.billing_id IS NOT NULL)
+		OR EXISTS (SELECT 1 FROM changes y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.lane = 'customer' AND y.approved = 1))`
+	// lost is the condition that the payer of record r is lost by the newest decision. One that
+	// waits for time or an answer is decided on again by itself, and what a whole reading did
+	// not show has a guard of its own.
+	lost = turned + " AND (r.decision = 'held' OR r.decision = 'excluded') AND r.replan = 0 AND r.unseen = 0 AND " + counts
+)
+
+// losses counts what the decisions on a connection's records would lose.
+func (tx *Tx) losses(connection string) (l Losses, err error) {
+	err = tx.row([]any{&l.Held, &l.LeftOut}, "SELECT count(*) FILTER (WHERE r.decision = 'held'), count(*) FILTER (WHERE r.decision = 'excluded') FROM source_records r WHERE r.connection = ? AND "+lost, connection)
+	if err == nil && l.Lost() > 0 {
+		err = tx.row([]any{&l.Of, &l.Remain}, "SELECT count(*) FILTER (WHERE "+counts+"), count(*) FILTER (WHERE r.decision = 'included') FROM source_records r WHERE r.connection = ? AND r.unseen = 0", connection)
+	}
+	if err != nil {
+		return l, fmt.Errorf("count the payers that the plan would lose: %w", err)
+	}
+	return l, nil
+}
+
+// letStand makes the decisions on a connection's records what later plans are compared with.
+func (tx *Tx) letStand(connection string) error {
+	return tx.exec("UPDATE source_records AS r SET let_go = (decision = 'held' OR decision = 'excluded'), lost_by = NULL WHERE r.connection = ? AND r.replan = 0 AND "+turned, connection)
+}
+
+// hashLost makes of the hash of a plan that of one which stands still: it loses exactly
+// these payers.
+func (tx *Tx) hashLost(connection, hash string) (string, error) {
+	stmt, err := tx.l.prepared("SELECT r.source_id, r.decision FROM source_records r WHERE r.connection = ? AND " + lost + " ORDER BY r.source_id")
+	if err != nil {
+		return "", err
+	}
+	rows, err := stmt.QueryContext(context.Background(), connection)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	h := sha256.New()
+	h.Write([]byte(hash))
+	for rows.Next() {
+		var id, decision string
+		if err := rows.Scan(&id, &decision); err != nil {
+			return "", err
+		}
+		h.Write([]byte("\x00" + id + "\x00" + decision))
+	}
+	return hex.EncodeToString(h.Sum(nil)), rows.Err()
+}
+
+// noteLost notes which payers a plan would lose: a person who approves it lets go of these.
+func (tx *Tx) noteLost(connection string, plan int64) error {
+	return tx.exec("UPDATE source_records AS r SET lost_by = ?2 WHERE r.connection = ?1 AND "+lost, connection, plan)
+}
+
+// letGo takes the payers that a plan would lose for payers no more.
+func (tx *Tx) letGo(plan int64) error {
+	return tx.exec("UPDATE source_records AS r SET let_go = 1, lost_by = NULL WHERE r.connection = (SELECT connection FROM plans WHERE plan_id = ?1) AND r.lost_by = ?1 AND r.let_go = 0 AND "+turned, plan)
+}
+
+// LetUnseenGo takes the records that UnseenCount counts for payers no more: the guard of
+// missing records has let them go.
+func (tx *Tx) LetUnseenGo(run int64, connection string) error {
+	return tx.exec("UPDATE source_records SET let_go = 1 WHERE "+countable+" AND last_seen_run <> ?2", connection, run)
+}
+
+// LostPayer is a payer that a plan at a standstill would lose.
+type LostPayer struct {
+	SourceID string           `json:"source_id"`
+	Verdict  Verdict          `json:"verdict"`          // held or excluded
+	Reason   connector.Reason `json:"reason,omitempty"` // "" when the mapping leaves it out
+}
+
+// LostBy returns up to limit payers after source id after, in order, that a plan at a
+// standstill would lose; none once it was let go or is over.
+func (l *Ledger) LostBy(ctx context.Context, p Plan, after string, limit int) ([]LostPayer, error) {
+	type row struct {
+		LostPayer
+		reason sql.NullString
+	}
+	rows, err := list(ctx, l, `SELECT r.source_id, r.decision, (SELECT a.reason FROM attention a
+		WHERE a.connection = r.connection AND a.source_id = r.source_id
+		ORDER BY CASE a.topic WHEN 'record' THEN 0 WHEN 'link' THEN 1 ELSE 2 END LIMIT 1)
+		FROM source_records r WHERE r.connection = ?1 AND `+lost+" AND r.lost_by = ?2 AND r.source_id > ?3 ORDER BY r.source_id"+limitTo,
+		[]any{p.Connection, p.ID, after, limit}, func(r *row) []any { return []any{&r.SourceID, &r.Verdict, &r.reason} })
+	if err != nil {
+		return nil, err
+	}
+	out := make([]LostPayer, len(rows))
+	for i, r := range rows {
+		out[i] = r.LostPayer
+		out[i].Reason = connector.Reason(r.reason.String)
+	}
+	return out, nil
+}
