@@ -3,15 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/syncer"
+	"payersync/state/files"
 )
 
 func (a *app) checkCmd() *cobra.Command {
@@ -26,14 +32,51 @@ also after one has failed.`,
 		Example: "  payersync check && payersync plan",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.check(cmd.Context(), s)
+			return a.openAndCheck(cmd.Context())
 		},
 	}
+}
+
+// openAndCheck makes the checks with the ledger, or where there is none yet with one that is
+// thrown away.
+func (a *app) openAndCheck(ctx context.Context) (err error) {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	path, exists := cfg.Ledger.Path, true
+	if _, none := os.Lstat(path); errors.Is(none, fs.ErrNotExist) {
+		exists = false
+		dir, making := os.MkdirTemp("", "payersync-check-")
+		if making != nil {
+			return fmt.Errorf("the check needs a folder for a moment: %w; set TMPDIR to one that may be written to", making)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		cfg.Ledger.Path = filepath.Join(dir, filepath.Base(path))
+	}
+	s, err := a.openWhole(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	ledger := tell("ledger", "whole, both hash chains hold", s.ledger.Integrity(ctx))
+	if !exists {
+		ledger = tell("ledger", "there is none yet; the first run makes "+path, mayMake(path))
+	}
+	return a.check(ctx, s, ledger)
+}
+
+// mayMake reports what would keep a run from making a file.
+func mayMake(path string) error {
+	folder, err := files.OpenFolder(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("there is none yet, and it cannot be made: %w; name another place in ledger.path", err)
+	}
+	defer func() { _ = folder.Close() }() // nothing was written
+	if err := unix.Access(folder.Path(), unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("there is none yet, and this user may not make one in %s: %w; give the folder to the user that payersync runs as, or name another place in ledger.path", folder.Path(), err)
+	}
+	return nil
 }
 
 // finding is one line of the preflight.
@@ -43,14 +86,14 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-func (a *app) check(ctx context.Context, s *session) error {
+func (a *app) check(ctx context.Context, s *session, ledger finding) error {
 	configured := fmt.Sprintf("%s, %s", a.config, plural(len(s.cfg.Connections), "connection"))
 	if idle := s.cfg.idle(); len(idle) > 0 {
 		configured += "; without effect in this version: " + strings.Join(idle, ", ")
 	}
 	findings := []finding{
 		tell("configuration", configured, nil),
-		tell("ledger", "whole, both hash chains hold", s.ledger.Integrity(ctx)),
+		ledger,
 	}
 	for _, c := range s.cfg.Connections {
 		findings = append(findings, s.checkConnection(ctx, c)...)

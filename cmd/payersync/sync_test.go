@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -361,4 +362,38 @@ func TestAStandstillIsWorseThanWaitingAndBetterThanFailure(t *testing.T) {
 			t.Errorf("of %d and %d, %d is worse; want %d", tt[0], tt[1], got, tt[2])
 		}
 	}
+}
+
+// A check before the first run makes nothing, and says what the first run will make.
+func TestACheckMakesNoLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	before, err := os.ReadDir(w.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "there is none yet; the first run makes "+w.path("payersync.db")) {
+		t.Errorf("it says:\n%s", r.out)
+	}
+	if after, err := os.ReadDir(w.dir); err != nil || len(after) != len(before) {
+		t.Errorf("%d files became %v, %v", len(before), after, err)
+	}
+	w.edit("payersync.yaml", "billing:\n", "ledger: {path: nowhere/payersync.db, key_file: payersync.key}\nbilling:\n")
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  ledger") || !strings.Contains(r.out, "there is none yet, and it cannot be made") {
+		t.Errorf("without the ledger's folder it says:\n%s", r.out)
+	}
+}
+
+// What one customer typed is no mistake of the mapping.
+func TestRecordsThatBreakARuleAreNoMistakeOfTheMapping(t *testing.T) {
+	t.Parallel()
+	rows := people(3)
+	rows[1].Email = "nobody at example"
+	w := newWorld(t, rows)
+	w.expect(exitAttention, "sync")
+	if r := w.expect(exitAttention, "mapping", "check"); !strings.Contains(r.out, "FAIL  acme: 1 record of 3: A00002") {
+		t.Errorf("it says:\n%s", r.out)
+	}
+	w.edit("mapping.yaml", "trim(Name)\n", "trimm(Name)\n")
+	w.expect(exitUsage, "mapping", "check")
 }

@@ -119,7 +119,7 @@ type walk struct {
 // planned changes with an error; one over changes that have no answer anyway just
 // ends.
 func (r *run) walk(ctx context.Context, how walk) error {
-	count := r.Ledger.PendingCount
+	count := r.Ledger.UnansweredCount
 	if how.pending {
 		count = r.Ledger.ReleasedCount
 	}
