@@ -26,9 +26,9 @@ func (a *app) checkCmd() *cobra.Command {
 		Short: "Preflight: configuration, mapping, credentials, ledger, the open points",
 		Long: `Checks everything that a run needs and changes nothing: the configuration, the key
 and the ledger, each source and its mapping with the mapping's examples, the billing
-service's credentials, its list of customers, the webhook signature, and whether the
-webhook subscription is still there, where the service shows it. Every check is made,
-also after one has failed.`,
+service's credentials, its list of customers, this computer's clock against the
+service's, the webhook signature, and whether the webhook subscription is still there,
+where the service shows it. Every check is made, also after one has failed.`,
 		Example: "  payersync check && payersync plan",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -99,7 +99,9 @@ func (a *app) check(ctx context.Context, s *session, ledger finding) error {
 		findings = append(findings, s.checkConnection(ctx, c)...)
 	}
 	findings = append(findings, s.checkConsents(ctx)...)
-	findings = append(findings, s.checkBilling(ctx), s.checkWebhook())
+	findings = append(findings, s.checkBilling(ctx))
+	findings = append(findings, s.checkClock()...)
+	findings = append(findings, s.checkWebhook())
 	findings = append(findings, s.checkSubscription(ctx)...)
 	code := exitDone
 	for _, f := range findings {
@@ -230,6 +232,28 @@ func (s *session) checkBilling(ctx context.Context) finding {
 		return tell("billing service", fmt.Sprintf("credentials accepted, the first page lists %s", plural(len(page), "customer")), nil)
 	}
 	return tell("billing service", "credentials accepted, there are no customers yet", nil)
+}
+
+// maxSkew is how far two clocks may differ without harm to anything that is measured by
+// both: webhooks carry the time of the service.
+const maxSkew = time.Minute
+
+// checkClock compares this computer's clock with that of the billing service, where an
+// answer told it.
+func (s *session) checkClock() []finding {
+	ahead, known := s.http.Skew()
+	switch {
+	case !known:
+		return nil
+	case ahead.Abs() <= maxSkew:
+		return []finding{tell("clock", "agrees with the billing service's", nil)}
+	}
+	way := "behind"
+	if ahead < 0 {
+		way = "ahead of"
+	}
+	return []finding{tell("clock", "", fmt.Errorf("this computer's clock is %s %s that of the billing service; "+
+		"set it, or have it set over the network (timedatectl set-ntp true), before webhooks are refused for their time", ahead.Abs(), way))}
 }
 
 // explainFault adds what to do about a fault that a person can mend.

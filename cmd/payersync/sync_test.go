@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -226,7 +227,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		"record", "mapping_version", "rules", "customer", "changes", "stands", "next",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "fields", "--output", "json"), []string{"connection", "records", "fields", "functions"})
-	expectKeys(t, w.expect(exitUsage, "mapping", "check", "--output", "json"), []string{
+	expectKeys(t, w.expect(exitAttention, "mapping", "check", "--output", "json"), []string{
 		"connection", "file", "mapping_version", "ok", "mistakes", "records", "rules",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "preview", "--output", "json"), []string{
@@ -287,6 +288,7 @@ func expectSameKeys(t *testing.T, what string, object map[string]any, want []str
 func TestCheckNamesEveryPartThatDoesNotWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(people(3), row{ID: "B1"}))
+	w.expect(exitAttention, "plan")
 	fine := w.expect(exitDone, "check")
 	for _, want := range []string{"whole, both hash chains hold", "4 records: 3 would be customers, 1 would be held", "credentials accepted", "the signature can be verified"} {
 		if !strings.Contains(fine.out, want) {
@@ -396,4 +398,19 @@ func TestRecordsThatBreakARuleAreNoMistakeOfTheMapping(t *testing.T) {
 	}
 	w.edit("mapping.yaml", "trim(Name)\n", "trimm(Name)\n")
 	w.expect(exitUsage, "mapping", "check")
+}
+
+// Webhooks carry the service's time, and a computer whose clock is elsewhere refuses them.
+func TestACheckComparesTheClocks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "ok    clock") {
+		t.Errorf("it says:\n%s", r.out)
+	}
+	w = newWorld(t, people(3), func(o *sandbox.Options) {
+		o.Now = func() time.Time { return time.Now().Add(-7 * time.Minute) }
+	})
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  clock") || !strings.Contains(r.out, "ahead of that of the billing service; set it") {
+		t.Errorf("it says:\n%s", r.out)
+	}
 }
