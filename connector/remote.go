@@ -23,8 +23,13 @@ const (
 // repeated by itself was refused. There is a new one, and nothing was changed.
 var ErrTokenRenewed = errors.New("the access token was renewed")
 
-// RemoteError is a failed call to a remote system. It holds no body, query
-// string, header or personal value.
+// ErrWrongWay is the cause when the service has the object and takes no such request for
+// it: a setting of how requests are spelled is wrong, and no record.
+var ErrWrongWay = errors.New("no request of this form is taken")
+
+// RemoteError is a failed call to a remote system. It holds no query string, header or
+// personal value, and of a body at most a code, and the sentence that explains the refusal
+// of a request which is about nobody.
 type RemoteError struct {
 	Op      string    // what was being done, for example "create customer"
 	Fault   Fault     // what it means for the caller

@@ -108,10 +108,16 @@ func (l *Ledger) changes(ctx context.Context, which, connection string, args ...
 	return out, rows.Err()
 }
 
-// PendingCount returns how many changes of the connection wait to be applied.
+// PendingCount returns how many changes of the connection are planned and not sent yet.
 func (l *Ledger) PendingCount(ctx context.Context, connection, lane string) (n int, err error) {
-	err = l.queryRow(ctx, `SELECT count(*) FROM changes
-		WHERE connection = ? AND lane = ? AND `+openStates, connection, lane).Scan(&n)
+	err = l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state = 'pending'", connection, lane).Scan(&n)
+	return n, err
+}
+
+// UnansweredCount returns how many changes of the connection were sent, or may have been,
+// and have no definite answer.
+func (l *Ledger) UnansweredCount(ctx context.Context, connection, lane string) (n int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state <> 'pending' AND "+openStates, connection, lane).Scan(&n)
 	return n, err
 }
 

@@ -211,6 +211,10 @@ func TestACreateThatEndsWithoutACustomerGivesItsKeyFree(t *testing.T) {
 			if got := d.payerOf(acme, "c1").LinkState; got != wantLink {
 				t.Errorf("the payer is %s, want %s", got, wantLink)
 			}
+			waiting, err := d.PendingCount(t.Context(), acme, LaneCustomer)
+			if unanswered, unread := d.UnansweredCount(t.Context(), acme, LaneCustomer); waiting != 0 || unanswered != wantPending || err != nil || unread != nil {
+				t.Errorf("%d customers wait to be sent and %d for an answer (%v, %v), want 0 and %d", waiting, unanswered, err, unread, wantPending)
+			}
 			if n, err := d.PendingCount(t.Context(), acme, LaneMandate); n != wantPending || err != nil {
 				t.Errorf("%d link requests wait, %v; want %d", n, err, wantPending)
 			}

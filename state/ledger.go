@@ -217,7 +217,7 @@ func refuseReadOnly(path string) error {
 const busyTimeout = 10 * time.Second
 
 func (l *Ledger) connect(ctx context.Context, path string) error {
-	common := fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) + "&mode=rw&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)"
+	common := fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) + "&mode=rw&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)"
 	file := (&url.URL{Scheme: "file", Path: path}).String()
 	readOnly := file + common + "&_pragma=query_only(1)"
 	if err := checkFile(ctx, readOnly, path); err != nil {
@@ -370,6 +370,7 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 func (l *Ledger) checkSettings(ctx context.Context) error {
 	for _, want := range []struct{ pragma, value string }{
 		{"journal_mode", "wal"}, {"synchronous", "2"}, {"foreign_keys", "1"}, {"trusted_schema", "0"}, {"secure_delete", "1"},
+		{"temp_store", "2"}, // in memory: a folder for temporary files that is not there looks like a full disk, and would hold what is sorted in clear
 	} {
 		var got string
 		if err := l.writer.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil || got != want.value {

@@ -366,7 +366,7 @@ func TestCreateKeyNeverReplacesAKey(t *testing.T) {
 func TestEveryConnectionHasTheSafeSettings(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	common := map[string]string{"journal_mode": "wal", "foreign_keys": "1", "trusted_schema": "0", "busy_timeout": "10000", "synchronous": "2"}
+	common := map[string]string{"journal_mode": "wal", "foreign_keys": "1", "trusted_schema": "0", "busy_timeout": "10000", "synchronous": "2", "temp_store": "2"}
 	checkReaders(t, d.Ledger, common)
 	common["secure_delete"] = "1"
 	d.do(func(tx *Tx) error {

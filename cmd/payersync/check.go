@@ -3,15 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/syncer"
+	"payersync/state/files"
 )
 
 func (a *app) checkCmd() *cobra.Command {
@@ -20,20 +26,57 @@ func (a *app) checkCmd() *cobra.Command {
 		Short: "Preflight: configuration, mapping, credentials, ledger, the open points",
 		Long: `Checks everything that a run needs and changes nothing: the configuration, the key
 and the ledger, each source and its mapping with the mapping's examples, the billing
-service's credentials, its list of customers, the webhook signature, and whether the
-webhook subscription is still there, where the service shows it. Every check is made,
-also after one has failed.`,
+service's credentials, its list of customers, this computer's clock against the
+service's, the webhook signature, and whether the webhook subscription is still there,
+where the service shows it. Every check is made, also after one has failed.`,
 		Example: "  payersync check && payersync plan",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.check(cmd.Context(), s)
+			return a.openAndCheck(cmd.Context())
 		},
 	}
+}
+
+// openAndCheck makes the checks with the ledger, or where there is none yet with one that is
+// thrown away.
+func (a *app) openAndCheck(ctx context.Context) (err error) {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	path, exists := cfg.Ledger.Path, true
+	if _, none := os.Lstat(path); errors.Is(none, fs.ErrNotExist) {
+		exists = false
+		dir, making := os.MkdirTemp("", "payersync-check-")
+		if making != nil {
+			return fmt.Errorf("the check needs a folder for a moment: %w; set TMPDIR to one that may be written to", making)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		cfg.Ledger.Path = filepath.Join(dir, filepath.Base(path))
+	}
+	s, err := a.openWhole(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	ledger := tell("ledger", "whole, both hash chains hold", s.ledger.Integrity(ctx))
+	if !exists {
+		ledger = tell("ledger", "there is none yet; the first run makes "+path, mayMake(path))
+	}
+	return a.check(ctx, s, ledger)
+}
+
+// mayMake reports what would keep a run from making a file.
+func mayMake(path string) error {
+	folder, err := files.OpenFolder(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("there is none yet, and it cannot be made: %w; name another place in ledger.path", err)
+	}
+	defer func() { _ = folder.Close() }() // nothing was written
+	if err := unix.Access(folder.Path(), unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("there is none yet, and this user may not make one in %s: %w; give the folder to the user that payersync runs as, or name another place in ledger.path", folder.Path(), err)
+	}
+	return nil
 }
 
 // finding is one line of the preflight.
@@ -43,20 +86,22 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-func (a *app) check(ctx context.Context, s *session) error {
+func (a *app) check(ctx context.Context, s *session, ledger finding) error {
 	configured := fmt.Sprintf("%s, %s", a.config, plural(len(s.cfg.Connections), "connection"))
 	if idle := s.cfg.idle(); len(idle) > 0 {
 		configured += "; without effect in this version: " + strings.Join(idle, ", ")
 	}
 	findings := []finding{
 		tell("configuration", configured, nil),
-		tell("ledger", "whole, both hash chains hold", s.ledger.Integrity(ctx)),
+		ledger,
 	}
 	for _, c := range s.cfg.Connections {
 		findings = append(findings, s.checkConnection(ctx, c)...)
 	}
 	findings = append(findings, s.checkConsents(ctx)...)
-	findings = append(findings, s.checkBilling(ctx), s.checkWebhook())
+	findings = append(findings, s.checkBilling(ctx))
+	findings = append(findings, s.checkClock()...)
+	findings = append(findings, s.checkWebhook())
 	findings = append(findings, s.checkSubscription(ctx)...)
 	code := exitDone
 	for _, f := range findings {
@@ -187,6 +232,28 @@ func (s *session) checkBilling(ctx context.Context) finding {
 		return tell("billing service", fmt.Sprintf("credentials accepted, the first page lists %s", plural(len(page), "customer")), nil)
 	}
 	return tell("billing service", "credentials accepted, there are no customers yet", nil)
+}
+
+// maxSkew is how far two clocks may differ without harm to anything that is measured by
+// both: webhooks carry the time of the service.
+const maxSkew = time.Minute
+
+// checkClock compares this computer's clock with that of the billing service, where an
+// answer told it.
+func (s *session) checkClock() []finding {
+	ahead, known := s.http.Skew()
+	switch {
+	case !known:
+		return nil
+	case ahead.Abs() <= maxSkew:
+		return []finding{tell("clock", "agrees with the billing service's", nil)}
+	}
+	way := "behind"
+	if ahead < 0 {
+		way = "ahead of"
+	}
+	return []finding{tell("clock", "", fmt.Errorf("this computer's clock is %s %s that of the billing service; "+
+		"set it, or have it set over the network (timedatectl set-ntp true), before webhooks are refused for their time", ahead.Abs(), way))}
 }
 
 // explainFault adds what to do about a fault that a person can mend.

@@ -20,8 +20,8 @@ func (a *app) mappingCheckCmd() *cobra.Command {
 		Short: "Is the mapping right? every mistake, its examples, the keys, the service's rules",
 		Long: `Loads the mapping, tries its examples, and applies it to every stored record: keys
 must be there and differ, and what comes out must be a customer that the billing
-service takes. Names the records that break a rule. Ends with 2 when anything is
-wrong; nothing is sent or stored.`,
+service takes. Names the records that break a rule. Ends with 2 when the mapping has
+a mistake, and with 3 when only records break a rule; nothing is sent or stored.`,
 		Example: "  payersync mapping check && payersync mapping preview\n  payersync mapping check acme --output json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -89,8 +89,11 @@ func (a *app) checkMapping(ctx context.Context, s *session, c connectionConfig) 
 	if err := a.printMappingReport(c, r, conn.Mapping, wrong); err != nil {
 		return exitFailed, err
 	}
-	if !r.OK {
+	switch {
+	case len(r.Mistakes) > 0:
 		return exitUsage, nil
+	case !r.OK:
+		return exitAttention, nil
 	}
 	return exitDone, nil
 }

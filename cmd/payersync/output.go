@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/mattn/go-runewidth"
 )
 
 // printJSON writes one value as one line of JSON.
@@ -90,19 +94,97 @@ func lineOfJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
 }
 
-// printTable writes rows as a table for people.
+// printTable writes rows as a table for people: whole, or as wide as the terminal.
 func printTable(w io.Writer, header []string, rows [][]string) {
 	t := table.NewWriter()
-	t.SetOutputMirror(w)
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Format.Header = 0
+	columns := columnsOf(w)
+	if columns > 0 && sum(widths(header, rows))+2*len(header) > columns {
+		header, rows = withoutZeros(header, rows)
+		style.Box.PaddingLeft, style.Box.PaddingRight = "", gap
+		t.SetColumnConfigs(fitting(widths(header, rows), columns))
+	}
 	t.SetStyle(style)
 	t.AppendHeader(cells(header))
 	for _, r := range rows {
 		t.AppendRow(cells(r))
 	}
-	t.Render()
+	out := t.Render()
+	if columns > 0 { // what is blank at the end of a line would begin another
+		out = blankEnd.ReplaceAllString(out, "")
+	}
+	_, _ = io.WriteString(w, out+"\n")
+}
+
+var blankEnd = regexp.MustCompile(`(?m) +$`)
+
+// gap is what stands between the columns of a table that fits into a terminal.
+const gap = "  "
+
+// widths returns how wide each column would like to be.
+func widths(header []string, rows [][]string) []int {
+	wide := make([]int, len(header))
+	for _, row := range append([][]string{header}, rows...) {
+		for i, cell := range row {
+			wide[i] = max(wide[i], runewidth.StringWidth(visible(cell)))
+		}
+	}
+	return wide
+}
+
+// withoutZeros leaves out the columns that hold nothing but zeros.
+func withoutZeros(header []string, rows [][]string) ([]string, [][]string) {
+	keep := func(cells []string) (out []string) {
+		for i, cell := range cells {
+			if slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "0" }) {
+				out = append(out, cell)
+			}
+		}
+		return out
+	}
+	fewer := make([][]string, len(rows))
+	for i, row := range rows {
+		fewer[i] = keep(row)
+	}
+	return keep(header), fewer
+}
+
+// fitting narrows the widest columns until all fit. Text is broken between its words, and
+// a word that is too long is cut.
+func fitting(wide []int, columns int) []table.ColumnConfig {
+	most := slices.Max(wide)
+	fits := func() bool {
+		total := len(gap) * (len(wide) - 1)
+		for _, n := range wide {
+			total += min(n, most)
+		}
+		return total <= columns
+	}
+	for most > 1 && !fits() {
+		most--
+	}
+	configs := make([]table.ColumnConfig, len(wide))
+	for i := range wide {
+		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: most, WidthMaxEnforcer: broken}
+	}
+	return configs
+}
+
+func broken(cell string, most int) string {
+	words := strings.Fields(cell)
+	for i, word := range words {
+		words[i] = runewidth.Truncate(word, most, "…")
+	}
+	return text.WrapSoft(strings.Join(words, " "), most)
+}
+
+func sum(numbers []int) (total int) {
+	for _, n := range numbers {
+		total += n
+	}
+	return total
 }
 
 // printRows prints the rows of a list, or that there are none.

@@ -49,7 +49,7 @@ func (p *progress) show(at syncer.Progress) {
 	}
 	switch {
 	case p.bar != nil:
-		p.bar.Describe(barText(progressText(at, now.Sub(p.began)), p.screen.columns()))
+		p.bar.Describe(barText(progressText(at, now.Sub(p.began)), columnsOf(p.screen)))
 		_ = p.bar.Set(at.Done)
 	case now.Sub(p.last) >= progressEvery:
 		p.last = now

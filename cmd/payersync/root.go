@@ -20,6 +20,7 @@ type app struct {
 	config  string   // --config
 	output  string   // --output
 	verbose bool     // --verbose
+	quiet   bool     // --quiet of a run
 	said    []string // narration since the last question
 }
 
@@ -65,6 +66,7 @@ Exit status: 0 done · 1 failed · 2 usage or configuration · 3 done, but recor
 need attention · 4 waiting for approval · 5 throttled, try again at the printed
 time · 6 another run holds the connection · 7 a standstill: far less is shown than
 is known, or far fewer would be payers · 130 interrupted.`,
+		Version:      versionLine(),
 		SilenceUsage: true, SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -90,6 +92,8 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	flags.StringVar(&a.output, "output", "table", "how results are printed: table or json")
 	flags.BoolVar(&a.verbose, "verbose", false, "log every step to standard error")
 	root.SetFlagErrorFunc(flagError)
+	root.Flags().Bool("version", false, "print the version")
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.plansCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(),
 		a.statusCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(),

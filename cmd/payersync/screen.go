@@ -26,20 +26,24 @@ type screen struct {
 
 func newScreen(f *os.File) *screen { return &screen{w: f, terminal: isTerminal(f)} }
 
-// columns returns how wide the terminal is.
-func (s *screen) columns() int {
-	if f, ok := s.w.(*os.File); ok {
-		return columnsOf(f)
-	}
-	return usualColumns
-}
-
 // usualColumns is how wide a terminal is that does not say it.
 const usualColumns = 80
 
-func columnsOf(f *os.File) int {
-	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-		return width
+// columnsOf returns how wide the terminal is that a stream goes to; 0 where it goes to none.
+func columnsOf(stream any) int {
+	if !isTerminal(stream) {
+		return 0
+	}
+	switch f := stream.(type) {
+	case *screen:
+		stream = f.w
+	case beside:
+		stream = f.out
+	}
+	if f, ok := stream.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
 	}
 	return usualColumns
 }
@@ -123,6 +127,8 @@ const controlling = "/dev/tty"
 // unasked says why nobody can be asked, and nothing where somebody can.
 func (a *app) unasked() string {
 	switch {
+	case a.quiet:
+		return "--quiet asks nobody"
 	case !isTerminal(a.in):
 		return "standard input is no terminal to ask on"
 	case isTerminal(a.errOut):

@@ -19,15 +19,20 @@ import (
 	"payersync/connector/syncer"
 )
 
-// terminal is a payersync that runs at a terminal of 80 columns.
+// terminal is a payersync that runs at a terminal.
 type terminal struct {
 	*process
 	keys *os.File
 }
 
-// at returns a terminal at which payersync runs with the installation's configuration.
-// change may take streams or the terminal away from it.
+// at returns a terminal of 80 columns at which payersync runs with the installation's
+// configuration. change may take streams or the terminal away from it.
 func (w *world) at(change func(*exec.Cmd), args ...string) *terminal {
+	w.t.Helper()
+	return w.atWidth(80, change, args...)
+}
+
+func (w *world) atWidth(columns uint16, change func(*exec.Cmd), args ...string) *terminal {
 	w.t.Helper()
 	keys, tty, err := pty.Open()
 	if err != nil {
@@ -39,7 +44,7 @@ func (w *world) at(change func(*exec.Cmd), args ...string) *terminal {
 	if change != nil {
 		change(p.cmd)
 	}
-	if err := errors.Join(pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: 80}), p.begin(), tty.Close()); err != nil {
+	if err := errors.Join(pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: columns}), p.begin(), tty.Close()); err != nil {
 		w.t.Fatal(err)
 	}
 	shown := make(chan struct{})
@@ -271,4 +276,69 @@ func TestCtrlCAtAQuestionEndsTheRun(t *testing.T) {
 		t.Errorf("it ended with %d:\n%s", r.code, r.out)
 	}
 	p.sees("Send it? [y/N]", "Stopping: ", "Run 1 of acme: interrupted")
+}
+
+// A table is as wide as the terminal at most: no line of it begins another, and no column
+// of zeros takes the place of one that says something.
+func TestTablesFitIntoTheTerminal(t *testing.T) {
+	t.Parallel()
+	rows := people(4)
+	rows[1].Email, rows[2].Depot = "nobody at example", "2 Depot Road"
+	rows[0].ID = "A-number-that-is-so-long-that-nobody-would-type-it-and-no-terminal-shows-it-whole"
+	w := newWorld(t, rows)
+	w.expect(exitAttention, "sync")
+	for _, args := range [][]string{{"status"}, {"attention", "list"}, {"payers", "list"}, {"plans", "list", "--all"}, {"mandates", "list"}, {"mapping", "history"}, {"mapping", "coverage"}} {
+		for _, columns := range []int{60, 80, 200} {
+			p := w.atWidth(uint16(columns), nil, args...)
+			if r := p.wait(); r.code != exitDone {
+				t.Fatalf("%v ended with %d:\n%s", args, r.code, r.out)
+			}
+			for _, line := range p.seen() {
+				if n := runewidth.StringWidth(line); n > columns && !strings.Contains(line, ": ") { // a sentence below a table may be longer
+					t.Errorf("%v at %d columns takes %d: %q", args, columns, n, line)
+				}
+			}
+		}
+	}
+	if line := header(w.atWidth(80, nil, "status")); !strings.HasPrefix(line, "Connection  Kind  Started") || strings.Contains(line, "Adopted") || !strings.HasSuffix(line, "Held") {
+		t.Errorf("at 80 columns the runs begin with %q", line)
+	}
+	if whole := w.expect(exitDone, "payers", "list").out; !strings.Contains(whole, rows[0].ID) {
+		t.Errorf("what goes elsewhere than to a terminal is cut:\n%s", whole)
+	}
+}
+
+// header returns the first line of the table of runs.
+func header(p *terminal) string {
+	p.wait()
+	for _, line := range p.seen() {
+		if strings.Contains(line, "Started") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
+}
+
+func TestAQuietRunSpeaksOnlyWhereSomebodyShouldLook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(5))
+	for _, args := range [][]string{{"sync", "--quiet"}, {"backfill", "--quiet"}, {"sweep", "--quiet"}} {
+		if r := w.expect(exitDone, args...); r.out+r.errOut != "" {
+			t.Errorf("%v says:\n%s%s", args, r.out, r.errOut)
+		}
+	}
+	w.export(people(40)...)
+	p := w.at(nil, "sync", "--quiet")
+	if r := p.wait(); r.code != exitApproval {
+		t.Errorf("it ended with %d:\n%s", r.code, r.out)
+	}
+	p.sees("You were not asked: --quiet asks nobody.", "Run 3 of acme: plan")
+}
+
+func TestTheVersionIsAFlagToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	if flag, command := w.expect(exitDone, "--version"), w.expect(exitDone, "version"); flag.out != command.out || !strings.HasPrefix(flag.out, "payersync ") {
+		t.Errorf("--version says %q, and version %q", flag.out, command.out)
+	}
 }

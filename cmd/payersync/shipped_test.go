@@ -34,6 +34,30 @@ var differs = map[string]string{
 	"log.format":                             "the quick start is watched by a person at a terminal",
 }
 
+// Where a C compiler is installed, go build links with the system's library unless it is told
+// not to.
+func TestTheBuildThatIsShownIsStatic(t *testing.T) {
+	t.Parallel()
+	shown := 0
+	for _, name := range []string{"README.md", "Dockerfile"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "go build") {
+				shown++
+				if !strings.Contains(line, "CGO_ENABLED=0 go build") {
+					t.Errorf("%s builds a binary that needs a C library: %s", name, line)
+				}
+			}
+		}
+	}
+	if shown < 2 {
+		t.Errorf("%d builds were found", shown)
+	}
+}
+
 // covers F31, F35
 func TestAShippedExampleDiffersFromTheDefaultOnlyForAReason(t *testing.T) {
 	t.Parallel()

@@ -235,11 +235,20 @@ func (a *app) printCounts(title string, counts map[string]int, label func(string
 func runRows(runs []state.RunRow) [][]string {
 	var rows [][]string
 	for _, r := range runs {
-		row := []string{r.Connection, r.Kind, r.StartedAt, r.Outcome}
+		row := []string{r.Connection, r.Kind, toTheMinute(r.StartedAt), r.Outcome}
 		for _, n := range []int{r.Pulled, r.Created, r.Adopted, r.Updated, r.LinksRequested, r.Held, r.Failed} {
 			row = append(row, fmt.Sprint(n))
 		}
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// toTheMinute returns a stored time as people read it, in their own zone.
+func toTheMinute(stored string) string {
+	at, err := time.Parse(time.RFC3339, stored)
+	if err != nil {
+		return stored
+	}
+	return at.Local().Format("2006-01-02 15:04")
 }

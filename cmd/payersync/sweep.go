@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) sweepCmd() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "sweep [NAME…]",
 		Short: "Make one reconcile pass over the billing service",
 		Long: `Reads every customer of the billing service once: repairs mandate statuses that no
@@ -38,18 +38,23 @@ The service is one for all connections, so names only have to be known.`,
 				return err
 			}
 			subscription, _, lookErr := s.followSubscription(cmd.Context())
-			if err := a.showSweep(drained, swept, subscription); err != nil {
-				return err
+			looks := swept.Missing+swept.Unlisted+swept.Doubled > 0 || subscription.Problem != ""
+			if looks || !a.quiet {
+				if err := a.showSweep(drained, swept, subscription); err != nil {
+					return err
+				}
 			}
 			if lookErr != nil {
 				a.say("%v", lookErr)
 			}
-			if swept.Missing+swept.Unlisted+swept.Doubled > 0 || subscription.Problem != "" {
+			if looks {
 				return exitError(exitAttention)
 			}
 			return nil
 		},
 	}
+	a.quietFlag(c)
+	return c
 }
 
 func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResult, subscription state.SubscriptionFacts) error {

@@ -24,7 +24,7 @@ command ends with exit status 4. Where far fewer records are read than are known
 or far fewer of them make payers than before, nothing is sent: it ends with exit
 status 7, and payersync approve, or --yes, lets them go. Without names all
 connections run. A sync over unchanged data sends nothing.`,
-		Example: "  payersync sync acme\n  */15 * * * * payersync sync --config payersync.yaml   # as a cron job",
+		Example: "  payersync sync acme\n  */15 * * * * payersync sync --quiet --config payersync.yaml   # as a cron job",
 	})
 }
 
@@ -45,6 +45,7 @@ it goes on where it stopped, and no customer is made twice.`,
 func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 	var yes bool
 	c.Flags().BoolVar(&yes, "yes", false, "approve the plan even when it is above the limits")
+	a.quietFlag(c)
 	c.RunE = func(cmd *cobra.Command, names []string) error {
 		return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session, conn syncer.Connection) (int, error) {
 			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.approver(ctx, yes)})
@@ -59,6 +60,11 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 		})
 	}
 	return c
+}
+
+// quietFlag lets a command that cron calls say nothing when there is nothing to say.
+func (a *app) quietFlag(c *cobra.Command) {
+	c.Flags().BoolVar(&a.quiet, "quiet", false, "print nothing unless somebody should look: no progress, and no result of what is done; asks nobody")
 }
 
 // runConnections opens everything and hands each named connection to do, all of
@@ -108,9 +114,11 @@ func (a *app) eachConnection(ctx context.Context, s *session, names []string, do
 // runOne makes one run with progress on standard error.
 func (a *app) runOne(ctx context.Context, s *session, conn syncer.Connection, o syncer.Options) (syncer.Result, error) {
 	o.Actor, o.Holder = actor(), holder()
-	progress := newProgress(a.errOut, a.now)
-	defer progress.end()
-	o.Progress = progress.show
+	if !a.quiet {
+		progress := newProgress(a.errOut, a.now)
+		defer progress.end()
+		o.Progress = progress.show
+	}
 	return s.syncer.Run(ctx, conn, o)
 }
 
@@ -145,6 +153,9 @@ func (a *app) approver(ctx context.Context, yes bool) func(state.Plan) (bool, er
 }
 
 func (a *app) showResult(r syncer.Result) error {
+	if a.quiet && codeOf(r) == exitDone && r.Note == "" {
+		return nil
+	}
 	if a.json() {
 		return printJSON(a.out, r)
 	}

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -225,7 +227,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		"record", "mapping_version", "rules", "customer", "changes", "stands", "next",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "fields", "--output", "json"), []string{"connection", "records", "fields", "functions"})
-	expectKeys(t, w.expect(exitUsage, "mapping", "check", "--output", "json"), []string{
+	expectKeys(t, w.expect(exitAttention, "mapping", "check", "--output", "json"), []string{
 		"connection", "file", "mapping_version", "ok", "mistakes", "records", "rules",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "preview", "--output", "json"), []string{
@@ -286,6 +288,7 @@ func expectSameKeys(t *testing.T, what string, object map[string]any, want []str
 func TestCheckNamesEveryPartThatDoesNotWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(people(3), row{ID: "B1"}))
+	w.expect(exitAttention, "plan")
 	fine := w.expect(exitDone, "check")
 	for _, want := range []string{"whole, both hash chains hold", "4 records: 3 would be customers, 1 would be held", "credentials accepted", "the signature can be verified"} {
 		if !strings.Contains(fine.out, want) {
@@ -409,5 +412,54 @@ func TestAStandstillIsWorseThanWaitingAndBetterThanFailure(t *testing.T) {
 		if got := worse(tt[0], tt[1]); got != tt[2] {
 			t.Errorf("of %d and %d, %d is worse; want %d", tt[0], tt[1], got, tt[2])
 		}
+	}
+}
+
+// A check before the first run makes nothing, and says what the first run will make.
+func TestACheckMakesNoLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	before, err := os.ReadDir(w.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "there is none yet; the first run makes "+w.path("payersync.db")) {
+		t.Errorf("it says:\n%s", r.out)
+	}
+	if after, err := os.ReadDir(w.dir); err != nil || len(after) != len(before) {
+		t.Errorf("%d files became %v, %v", len(before), after, err)
+	}
+	w.edit("payersync.yaml", "billing:\n", "ledger: {path: nowhere/payersync.db, key_file: payersync.key}\nbilling:\n")
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  ledger") || !strings.Contains(r.out, "there is none yet, and it cannot be made") {
+		t.Errorf("without the ledger's folder it says:\n%s", r.out)
+	}
+}
+
+// What one customer typed is no mistake of the mapping.
+func TestRecordsThatBreakARuleAreNoMistakeOfTheMapping(t *testing.T) {
+	t.Parallel()
+	rows := people(3)
+	rows[1].Email = "nobody at example"
+	w := newWorld(t, rows)
+	w.expect(exitAttention, "sync")
+	if r := w.expect(exitAttention, "mapping", "check"); !strings.Contains(r.out, "FAIL  acme: 1 record of 3: A00002") {
+		t.Errorf("it says:\n%s", r.out)
+	}
+	w.edit("mapping.yaml", "trim(Name)\n", "trimm(Name)\n")
+	w.expect(exitUsage, "mapping", "check")
+}
+
+// Webhooks carry the service's time, and a computer whose clock is elsewhere refuses them.
+func TestACheckComparesTheClocks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "ok    clock") {
+		t.Errorf("it says:\n%s", r.out)
+	}
+	w = newWorld(t, people(3), func(o *sandbox.Options) {
+		o.Now = func() time.Time { return time.Now().Add(-7 * time.Minute) }
+	})
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  clock") || !strings.Contains(r.out, "ahead of that of the billing service; set it") {
+		t.Errorf("it says:\n%s", r.out)
 	}
 }

@@ -26,10 +26,15 @@ func (a *app) versionCmd() *cobra.Command {
 			if a.json() {
 				return printJSON(a.out, v)
 			}
-			_, err := fmt.Fprintf(a.out, "payersync %s (%s, %s)\n", v.Version, v.Commit, v.Go)
+			_, err := fmt.Fprintln(a.out, versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine is what version and --version print.
+func versionLine() string {
+	return fmt.Sprintf("payersync %s (%s, %s)", version, commit(), runtime.Version())
 }
 
 // commit returns the commit that the binary was built from, as far as it says.

@@ -103,6 +103,11 @@ func (a *app) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.openWhole(ctx, cfg)
+}
+
+// openWhole is open for a configuration that was read.
+func (a *app) openWhole(ctx context.Context, cfg *config) (*session, error) {
 	s, err := a.tellFound(a.openSession(ctx, cfg, state.Options{}))
 	if err != nil {
 		return nil, err

@@ -40,8 +40,9 @@ type Client struct {
 	dialect  Dialect
 	http     *transport.Client
 	now      func() time.Time
-	api      bearer // for customers and mandates
-	webhooks bearer // for the subscription
+	secrets  []connector.Secret // never shown, whoever sends them back
+	api      bearer             // for customers and mandates
+	webhooks bearer             // for the subscription
 
 	firstPage  atomic.Int32 // what probing found out: one of the page bases
 	linkMethod atomic.Value // the method that mandate_link: auto settled on, a string
@@ -65,6 +66,7 @@ func New(cfg Config) (*Client, error) {
 		dialect:  cfg.Dialect,
 		http:     cfg.HTTP,
 		now:      cfg.Now,
+		secrets:  []connector.Secret{cfg.ClientSecret, cfg.APIToken},
 		api:      cfg.apiBearer(own),
 		webhooks: own,
 	}, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -29,6 +30,7 @@ type request struct {
 	repeat     transport.Repeat
 	reads      bool // it changes nothing, whatever becomes of it
 	mayBeEmpty bool // a 2xx without a body is an answer
+	ofNobody   bool // it is about no record, so that the reason of a refusal may be shown
 }
 
 // read prepares a call that changes nothing.
@@ -104,6 +106,9 @@ func (c *Client) judge(r request, resp *http.Response) ([]byte, error) {
 		return nil, nil
 	}
 	if err := checkBody(resp.Header, body); err != nil {
+		if what := received(resp.Header, body); what != "" {
+			err = fmt.Errorf("%w: %s", err, what)
+		}
 		return nil, unreadable(r, resp.StatusCode, err)
 	}
 	return body, nil
@@ -167,6 +172,7 @@ func (c *Client) refusal(r request, resp *http.Response, body []byte) error {
 	if code := codeOf(resp.Header, body); code != "" {
 		out.Detail += ", code " + code
 	}
+	out.Detail = explained(out.Detail, r.ofNobody, resp.Header, body, c.secrets...)
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
 		out.RetryAt = transport.RetryAfter(resp, c.now())
 	}
@@ -230,16 +236,19 @@ func codeOf(header http.Header, body []byte) string {
 	return ""
 }
 
-// tokenError is a call that was not made because there is no token for it. What
-// the token endpoint said is never quoted: it may hold the credentials.
+// tokenError is a call that was not made because there is no token for it. Of what
+// the token endpoint said no sentence is quoted that could hold the credentials.
 func (c *Client) tokenError(r request, err error) error {
 	out := &connector.RemoteError{Op: r.op, Fault: connector.FaultUnavailable, Detail: "no access token could be had"}
 	var refused *oauth2.RetrieveError
+	var unusable *noTokenError
 	var failed *transport.Error
 	var remote *connector.RemoteError
 	switch {
 	case errors.As(err, &refused):
 		c.judgeRefusedToken(out, refused)
+	case errors.As(err, &unusable):
+		out.Status, out.Detail = unusable.status, fmt.Sprintf("the token endpoint answered with %s and no token; check billing.base_url and auth_url", unusable.what)
 	case errors.As(err, &remote):
 		out.Fault, out.RetryAt, out.Err = remote.Fault, remote.RetryAt, err
 	case errors.As(err, &failed):
@@ -270,4 +279,5 @@ func (c *Client) judgeRefusedToken(out *connector.RemoteError, refused *oauth2.R
 	case out.Status >= 400 && transient != connector.FaultUnavailable:
 		out.Fault, out.Detail = connector.FaultUnauthorized, "the token endpoint refused our request; check billing.auth_url, client_id and client_secret"
 	}
+	out.Detail = explained(out.Detail, true, refused.Response.Header, refused.Body, c.secrets...)
 }

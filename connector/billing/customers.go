@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -60,7 +61,25 @@ func (c *Client) UpdateCustomer(ctx context.Context, id string, body []byte) err
 	r := c.write(op, http.MethodPut, path, body)
 	r.mayBeEmpty = true
 	_, err = c.send(ctx, r)
+	switch statusOf(err) {
+	case http.StatusNotFound:
+		if _, missing := c.Customer(ctx, id); missing != nil {
+			return err // whether it is gone is for the caller's own read to see
+		}
+		return wrongWay(op, connector.FaultRejected, err, "has the customer and takes no update of it in this way", "update")
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return wrongWay(op, connector.FaultOf(err), err, "takes no update in this way", "update")
+	}
 	return err
+}
+
+// wrongWay is the refusal of a request for how it is spelled, which a setting of the
+// dialect says.
+func wrongWay(op string, fault connector.Fault, refused error, what, setting string) error {
+	return &connector.RemoteError{
+		Op: op, Fault: fault, Status: statusOf(refused),
+		Detail: fmt.Sprintf("the service %s; compare billing.dialect.%s with what it documents", what, setting), Err: connector.ErrWrongWay,
+	}
 }
 
 // idPath appends an id to a path. An id that would name another resource, such

@@ -72,7 +72,7 @@ func (c *Client) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCust
 // text, at most the first ten pages of them. The search is the service's and is
 // fuzzy: it finds no keys, and its silence proves nothing.
 func (c *Client) SearchCustomers(ctx context.Context, text string) ([]connector.RemoteCustomer, error) {
-	p := c.newPass("search customers", url.Values{"searchText": {text}}, 0)
+	p := c.newPass("search customers", url.Values{searchText: {text}}, 0)
 	defer p.wait()
 	var out []connector.RemoteCustomer
 	for range maxSearchPage {
@@ -265,6 +265,10 @@ func (p *pass) start(ctx context.Context, number int) {
 // what is.
 func (p *pass) wait() { p.fetchers.Wait() }
 
+// searchText is the parameter that holds what is looked for, which is somebody's name or
+// address.
+const searchText = "searchText"
+
 func (c *Client) fetchPage(ctx context.Context, op string, filter url.Values, number int) page {
 	query := url.Values{
 		c.dialect.List.PageParam: {strconv.Itoa(number)},
@@ -272,6 +276,7 @@ func (c *Client) fetchPage(ctx context.Context, op string, filter url.Values, nu
 	}
 	maps.Copy(query, filter)
 	r := c.read(op, "/customers", query)
+	r.ofNobody = !filter.Has(searchText)
 	body, err := c.send(ctx, r)
 	if err != nil {
 		return page{err: err}

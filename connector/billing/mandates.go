@@ -61,8 +61,11 @@ func (c *Client) requestLink(ctx context.Context, method, path, customerID strin
 	r := c.write(opLink, method, path+"/directdebitmandates", body.bytes())
 	r.repeat = transport.Never
 	answer, err := c.send(ctx, r)
-	if statusOf(err) == http.StatusNotFound {
+	switch statusOf(err) {
+	case http.StatusNotFound:
 		err = c.explainMissing(ctx, customerID, err)
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		err = wrongWay(opLink, connector.FaultOf(err), err, "makes no signing link in this way", "mandate_link")
 	}
 	if err != nil {
 		return connector.Mandate{}, err
@@ -84,10 +87,7 @@ func (c *Client) explainMissing(ctx context.Context, customerID string, notFound
 	case err != nil:
 		return err
 	}
-	return &connector.RemoteError{
-		Op: opLink, Fault: connector.FaultRejected, Status: http.StatusNotFound,
-		Detail: "the service knows the customer but makes no signing link in this way; check dialect.mandate_link",
-	}
+	return wrongWay(opLink, connector.FaultRejected, notFound, "has the customer and makes no signing link in this way", "mandate_link")
 }
 
 // isWrongMethod reports whether the service refused the method, not the request.
@@ -136,5 +136,11 @@ func (c *Client) CancelMandate(ctx context.Context, mandateID, reason string) er
 	r := c.write(op, http.MethodPut, path, body.bytes())
 	r.query, r.repeat, r.mayBeEmpty = query, transport.Never, true
 	_, err = c.send(ctx, r)
+	switch statusOf(err) {
+	case http.StatusNotFound: // no read shows a mandate by its id
+		return wrongWay(op, connector.FaultOf(err), err, "has no such mandate, or takes no cancellation in this way", "cancel")
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return wrongWay(op, connector.FaultOf(err), err, "takes no cancellation in this way", "cancel")
+	}
 	return err
 }

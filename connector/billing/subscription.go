@@ -77,7 +77,7 @@ func (c *Client) Subscriptions(ctx context.Context) ([]Subscription, error) {
 		return nil, ErrNotShown
 	}
 	r := c.read("look at the webhook subscription", c.webhooksPath(), nil)
-	r.by = c.webhooks
+	r.by, r.ofNobody = c.webhooks, true
 	answer, err := c.send(ctx, r)
 	switch statusOf(err) {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
@@ -164,6 +164,7 @@ func (c *Client) putWebhook(ctx context.Context, op, step string, body json.RawM
 	r := c.write(op, http.MethodPut, c.webhooksPath()+step, body)
 	r.by = c.webhooks
 	r.mayBeEmpty = step == "/auth"
+	r.ofNobody = !r.mayBeEmpty // that one carries a key
 	answer, err := c.send(ctx, r)
 	if err != nil || len(answer) == 0 {
 		return nil, err

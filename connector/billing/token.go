@@ -1,9 +1,13 @@
 package billing
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -121,13 +125,61 @@ func (c *clientCredentials) fetch(ctx context.Context) (string, error) {
 	if c.config.ClientID == "" || c.config.ClientSecret == "" {
 		return "", errNoCredentials
 	}
-	got, err := c.config.Token(context.WithValue(ctx, oauth2.HTTPClient, c.http))
+	seen := &witness{next: c.http.Transport}
+	got, err := c.config.Token(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: seen, CheckRedirect: c.http.CheckRedirect}))
 	if err != nil {
-		return "", err
+		return "", seen.explain(err)
 	}
 	c.live, c.ends = got.AccessToken, c.renewal(got)
 	c.made.Add(1)
 	return c.live, nil
+}
+
+// witness remembers what a token endpoint answered, of which the library says nothing where
+// it cannot be read.
+type witness struct {
+	next   http.RoundTripper
+	status int
+	what   string
+}
+
+// RoundTrip passes a request on.
+func (w *witness) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := w.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	w.status, w.what = resp.StatusCode, cmp.Or(received(resp.Header, body), fmt.Sprintf("%d bytes", len(body)))
+	return resp, nil
+}
+
+// explain says what was received where err does not tell.
+func (w *witness) explain(err error) error {
+	if isA[*oauth2.RetrieveError](err) || w.status == 0 {
+		return err
+	}
+	return &noTokenError{w.status, w.what, err}
+}
+
+// noTokenError is an answer of a token endpoint without a token in it.
+type noTokenError struct {
+	status int
+	what   string // its type and size
+	err    error
+}
+
+func (e *noTokenError) Error() string { return "the token endpoint answered with " + e.what }
+
+func (e *noTokenError) Unwrap() error { return e.err }
+
+func isA[E error](err error) bool {
+	var target E
+	return errors.As(err, &target)
 }
 
 var errNoCredentials = errors.New("client_id or client_secret is missing")

@@ -119,7 +119,7 @@ type walk struct {
 // planned changes with an error; one over changes that have no answer anyway just
 // ends.
 func (r *run) walk(ctx context.Context, how walk) error {
-	count := r.Ledger.PendingCount
+	count := r.Ledger.UnansweredCount
 	if how.pending {
 		count = r.Ledger.ReleasedCount
 	}
@@ -218,6 +218,9 @@ func (w *walker) finish(err error) {
 	case errors.As(err, &refused):
 		w.silent = 0
 		w.count(refused)
+	case errors.Is(err, connector.ErrWrongWay) && w.stop == nil:
+		w.last()
+		w.stop = err
 	case fault == connector.FaultUnavailable && w.sending.Err() != nil: // it never left
 	case fault == connector.FaultUnknown, fault == connector.FaultUnavailable:
 		if w.silent++; w.silent < maxSilence || w.sending.Err() != nil {
@@ -318,6 +321,9 @@ func (r *run) applyCustomer(ctx context.Context, c state.Change) error {
 // requestFailed writes what a failed call means for its change. It returns the
 // error when it concerns more than this record.
 func (r *run) requestFailed(ctx context.Context, c state.Change, err error) error {
+	if errors.Is(err, connector.ErrWrongWay) {
+		return err // it is nobody's record that is wrong
+	}
 	switch connector.FaultOf(err) {
 	case connector.FaultRejected:
 		if err := r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, whyRefused(err)); err != nil {

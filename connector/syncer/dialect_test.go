@@ -2,6 +2,7 @@ package syncer_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -95,4 +96,35 @@ func addForeignKey(t *testing.T, raw string) string {
 	}
 	t.Fatalf("no known shape of externalData in %s", raw)
 	return ""
+}
+
+// An update in a spelling that the service does not take is no record's fault: the run says
+// which setting to look at, and nobody's record waits for a person.
+func TestAWrongSpellingOfUpdatesIsNoRecordsFault(t *testing.T) {
+	t.Parallel()
+	for update, taken := range map[string]string{"body_id": "path_id", "path_id": "body_id"} {
+		for _, status := range []int{404, 405, 501} {
+			t.Run(fmt.Sprintf("%s, HTTP %d", update, status), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, func(o *sandbox.Options, d *billing.Dialect) {
+					d.Update, o.Switches.Update, o.Switches.RefusedMethodStatus = update, taken, status
+				})
+				w.syncer.Settings.Workers = 1
+				for _, id := range []string{"A1", "A2", "A3"} {
+					w.books.put(id, "Name of "+id, id+"@example.com")
+				}
+				w.complete(w.run())
+				for _, id := range []string{"A1", "A2", "A3"} {
+					w.books.put(id, "New name of "+id, id+"@example.com")
+				}
+				res := w.run()
+				if !errors.Is(res.Err, connector.ErrWrongWay) || !strings.Contains(res.Problem, "billing.dialect.update") {
+					t.Errorf("the run ended %s: %v", res.Outcome, res.Err)
+				}
+				if got := w.attention(); len(got) != 0 || res.Counts.Failed != 0 {
+					t.Errorf("%d failed, and a person is asked about %v", res.Counts.Failed, got)
+				}
+			})
+		}
+	}
 }

@@ -89,14 +89,16 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 		return err
 	}
 	mandate, err := r.Billing.RequestMandateLink(ctx, c.Payer.BillingID)
-	switch connector.FaultOf(err) {
-	case "":
-	case connector.FaultRejected, connector.FaultNotFound:
+	switch fault := connector.FaultOf(err); {
+	case fault == "":
+	case errors.Is(err, connector.ErrWrongWay): // it is nobody's record that is wrong
+		return errors.Join(err, r.unsent(ctx, c, left))
+	case fault == connector.FaultRejected, fault == connector.FaultNotFound:
 		if err := errors.Join(r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""), r.end(ctx, c, left, err)); err != nil {
 			return err
 		}
 		return refusedAlike(c, err)
-	case connector.FaultUnknown:
+	case fault == connector.FaultUnknown:
 		return r.lookForLost(ctx, c)
 	default:
 		return errors.Join(err, r.unsent(ctx, c, left))

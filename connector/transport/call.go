@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -86,14 +87,29 @@ func (c *call) exchange(req *http.Request) (*http.Response, *Error) {
 		out.GetBody = nil // net/http would silently send a GET again on a broken connection
 	}
 	resp, err := c.client.options.Base.RoundTrip(out)
+	read := 0
 	if err == nil {
-		err = readWhole(out.Method, resp, c.client.options.MaxBody)
+		c.client.noteDate(resp)
+		read, err = readWhole(out.Method, resp, c.client.options.MaxBody)
 	}
 	if err != nil {
 		sent := connected.Load() || !c.client.traced && !isDial(err) && !isA[*net.DNSError](err)
-		return nil, c.attemptError(req.Context(), context.Cause(ctx), err, sent)
+		failed := c.attemptError(req.Context(), context.Cause(ctx), err, sent)
+		failed.Got = got(resp, read, sent)
+		return nil, failed
 	}
 	return resp, nil
+}
+
+// got says how much of an answer came.
+func got(resp *http.Response, read int, sent bool) string {
+	switch {
+	case resp != nil:
+		return fmt.Sprintf("HTTP %d and %d bytes came", resp.StatusCode, read)
+	case sent:
+		return "it took the request, and nothing came back"
+	}
+	return ""
 }
 
 // attemptError is the error of an attempt that failed with err. leaving is until when it
@@ -127,29 +143,30 @@ func (c *call) failure(err error) *Error {
 }
 
 // readWhole replaces the body by one in memory, so that a broken or oversized
-// answer is found out inside the attempt and no caller has to drain or close.
-func readWhole(method string, resp *http.Response, limit int64) error {
+// answer is found out inside the attempt and no caller has to drain or close. It returns
+// how many bytes came in any case.
+func readWhole(method string, resp *http.Response, limit int64) (read int, err error) {
 	defer func() { _ = resp.Body.Close() }()
 	if resp.ContentLength > limit {
-		return errTooLarge
+		return 0, errTooLarge
 	}
 	var body []byte
-	var err error
 	if resp.ContentLength > 0 && method != http.MethodHead {
 		body = make([]byte, resp.ContentLength)
-		_, err = io.ReadFull(resp.Body, body)
+		read, err = io.ReadFull(resp.Body, body)
 	} else {
 		body, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
+		read = len(body)
 	}
 	if err != nil {
-		return err
+		return read, err
 	}
 	if int64(len(body)) > limit {
-		return errTooLarge
+		return read, errTooLarge
 	}
 	resp.ContentLength = int64(len(body))
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	return nil
+	return read, nil
 }
 
 // admit waits until an attempt may be sent and takes its place. It fails when

@@ -46,6 +46,7 @@ type Error struct {
 	Reason   Reason
 	Sent     bool      // the request may have reached the server; false when it certainly did not
 	Attempts int       // how often it was tried
+	Got      string    // how much of an answer came the last time, where one was waited for
 	RetryAt  time.Time // when the open circuit lets a probe through; zero for other reasons
 	Err      error     // the cause, for errors.Is and errors.As; its own text may quote the server
 }
@@ -60,6 +61,10 @@ func (e *Error) Error() string {
 	case ReasonURL, ReasonName, ReasonAddress, ReasonConnect, ReasonTLS, ReasonCancelled:
 		if e.Err != nil {
 			text += ": " + e.Err.Error()
+		}
+	case ReasonTimeout, ReasonBroken:
+		if e.Got != "" {
+			text += ": " + e.Got
 		}
 	}
 	return text

@@ -30,6 +30,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
@@ -99,6 +100,7 @@ type Client struct {
 	circuit circuitbreaker.CircuitBreaker[any]
 	budget  budget
 	rand    lockedRand
+	ahead   atomic.Pointer[time.Duration] // see Skew; nil for not known
 }
 
 // New returns a client with the given options.
@@ -157,6 +159,23 @@ func rewindable(req *http.Request) (*retryablehttp.Request, error) {
 // request through it is sent by Do with the given Repeat.
 func (c *Client) HTTPClient(repeat Repeat) *http.Client {
 	return &http.Client{Transport: roundTripper{c, repeat}, CheckRedirect: refuseRedirect}
+}
+
+// Skew returns how far the clock of the server is ahead of ours, by the Date of its last
+// answer, and whether that is known. It is right to a second and the time of an answer.
+func (c *Client) Skew() (ahead time.Duration, known bool) {
+	if ahead := c.ahead.Load(); ahead != nil {
+		return *ahead, true
+	}
+	return 0, false
+}
+
+// noteDate notes what an answer says about the server's clock.
+func (c *Client) noteDate(resp *http.Response) {
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		ahead := date.Sub(c.options.Now().Truncate(time.Second))
+		c.ahead.Store(&ahead)
+	}
 }
 
 // Close gives up the connections that are idle.

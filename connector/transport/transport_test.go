@@ -536,6 +536,78 @@ func TestNothingLeavesThroughAConnectionThatIsMadeAfterTheLastCall(t *testing.T)
 	}
 }
 
+// Of a service that hangs it is said how far it came.
+func TestAHangingServerIsToldWithWhatCame(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		body *hanging
+		want string
+	}{
+		"nothing":        {nil, "the server did not answer in time: it took the request, and nothing came back"},
+		"half an answer": {&hanging{text: "half of it"}, "the server did not answer in time: HTTP 200 and 10 bytes came"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &service{answer: func(_ int, r *http.Request) (*http.Response, error) {
+					if tt.body == nil {
+						<-r.Context().Done()
+						return nil, r.Context().Err()
+					}
+					tt.body.ctx = r.Context()
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: tt.body, ContentLength: -1}, nil
+				}}
+				_, err := transport.New(transport.Options{Base: s}).Do(request(t, t.Context(), http.MethodPost), transport.Never)
+				if err == nil || err.Error() != tt.want {
+					t.Errorf("it says %v", err)
+				}
+			})
+		})
+	}
+}
+
+// hanging is a body that gives a text and no end.
+type hanging struct {
+	ctx  context.Context
+	text string
+}
+
+func (h *hanging) Read(p []byte) (int, error) {
+	if h.text != "" {
+		n := copy(p, h.text)
+		h.text = h.text[n:]
+		return n, nil
+	}
+	<-h.ctx.Done()
+	return 0, h.ctx.Err()
+}
+
+func (h *hanging) Close() error { return nil }
+
+func TestTheServersClockIsKnownByItsAnswers(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 5e8, time.UTC)
+	date := ""
+	s := &service{answer: func(int, *http.Request) (*http.Response, error) { return respond(200, "", "Date", date), nil }}
+	c := transport.New(transport.Options{Base: s, Now: func() time.Time { return now }})
+	for _, tt := range []struct {
+		date  string
+		ahead time.Duration
+		known bool
+	}{
+		{"", 0, false}, {"yesterday", 0, false}, {"Sun, 01 Mar 2026 12:00:00 GMT", 0, true}, {"Sun, 01 Mar 2026 12:07:00 GMT", 7 * time.Minute, true},
+		{"Sun, 01 Mar 2026 11:00:00 GMT", -time.Hour, true}, {"", -time.Hour, true},
+	} {
+		date = tt.date
+		if _, err := c.Do(request(t, t.Context(), http.MethodGet), transport.Never); err != nil {
+			t.Fatal(err)
+		}
+		if ahead, known := c.Skew(); ahead != tt.ahead || known != tt.known {
+			t.Errorf("after %q the server is %v ahead (%v), want %v (%v)", tt.date, ahead, known, tt.ahead, tt.known)
+		}
+	}
+}
+
 func TestAnswersAreCapped(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
