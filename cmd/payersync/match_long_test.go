@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,8 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/state"
 )
 
 var knownCustomers = flag.Int("known-customers", 500, "customers that the service has before payersync comes")
@@ -318,5 +322,82 @@ func TestAServiceThatHasTheCustomersIsLinkedInSixCommands(t *testing.T) {
 	}
 	for reason, told := range status.Attention {
 		t.Errorf("%d need a person: %s", told, connector.Reason(reason).Sentence())
+	}
+}
+
+// members returns what the service holds of its customers, but for their mandates.
+func (f *firstDay) members() map[string]map[string]any {
+	f.w.t.Helper()
+	out := map[string]map[string]any{}
+	for _, c := range f.w.box.Customers() {
+		var o map[string]any
+		if err := json.Unmarshal(c.Raw, &o); err != nil {
+			f.w.t.Fatal(err)
+		}
+		delete(o, "directDebitMandate")
+		out[c.ID] = o
+	}
+	return out
+}
+
+// Strangers who were taken for ours by mistake are, once that is undone, what they were, and
+// the records find their own.
+//
+// covers F76
+func TestEveryWrongMatchIsUndoneAndTheServiceIsAsItWas(t *testing.T) {
+	t.Parallel()
+	f := newFirstDay(t, 60)
+	before := f.members()
+	wrong, right := map[string]string{}, map[string]string{}
+	for _, c := range f.w.box.Customers() {
+		if f.of[c.ID] == "" && len(wrong) < 8 {
+			wrong[fmt.Sprintf("A%05d", len(wrong)+1)] = c.ID
+		} else if f.of[c.ID] != "" {
+			right[f.of[c.ID]] = c.ID
+		}
+	}
+	f.w.expect(exitAttention, "plan")
+	records := slices.Sorted(maps.Keys(wrong))
+	for _, record := range records {
+		f.w.expect(exitDone, "payers", "match", "accept", record, wrong[record], "--yes")
+	}
+	f.w.expect(exitAttention, "backfill", "--yes")
+	for _, record := range records {
+		if key := f.members()[wrong[record]]["externalData"]; fmt.Sprint(key) != "map[accountNumber:"+record+"]" {
+			t.Fatalf("the stranger %s was taken for %s, and carries %v", wrong[record], record, key)
+		}
+		var shown struct {
+			Changes []state.PastChange `json:"changes"`
+		}
+		if err := json.Unmarshal([]byte(f.w.expect(exitDone, "payers", "show", record, "--output", "json").out), &shown); err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(shown.Changes, func(c state.PastChange) bool {
+			return c.Action == connector.ActionAdopt && c.State == connector.ChangeDone
+		})
+		if at < 0 {
+			t.Fatalf("%s has no adoption to undo: %+v", record, shown.Changes)
+		}
+		f.w.expect(exitDone, "payers", "undo", fmt.Sprint(shown.Changes[at].ID), "--reason", "a mistake", "--yes")
+	}
+	f.w.expect(exitAttention, "sync")
+	after := f.members()
+	for _, record := range records {
+		if diff := cmp.Diff(before[wrong[record]], after[wrong[record]]); diff != "" {
+			t.Errorf("the stranger who was taken for %s is not as it was (-was +is):\n%s", record, diff)
+		}
+	}
+	for _, record := range records {
+		f.w.expect(exitDone, "payers", "match", "accept", record, right[record], "--yes")
+	}
+	f.w.expect(exitAttention, "backfill", "--yes")
+	carriers := map[string][]string{}
+	for _, c := range f.w.box.Customers() {
+		carriers[c.ExternalData["accountNumber"]] = append(carriers[c.ExternalData["accountNumber"]], c.ID)
+	}
+	for _, record := range records {
+		if got := carriers[record]; !slices.Equal(got, []string{right[record]}) {
+			t.Errorf("%s is %s, and its key is on %q", record, right[record], got)
+		}
 	}
 }
