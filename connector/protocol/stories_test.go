@@ -242,9 +242,9 @@ func TestACustomerIsLetGoOnAPersonsWordWhenNothingCanArriveAnyMore(t *testing.T)
 		{"a plan shows that", func(f *Facts) { f.Approved.Unlinks = true }, Unlink, "unlink", "", true},
 		{"the request gets no answer", func(f *Facts) {
 			f.Attempts = []Attempt{{Seq: 14, Action: connector.ActionUpdate, Customer: "c1"}}
-		}, Wait, "unlink, request awaited", "", true},
-		{"a read shows that the key is off", func(f *Facts) { f.Look, f.Holders = Look{Seq: 15, Shows: NoKey, Now: true}, Nobody }, Wait, "unlink, request awaited", "", true},
-		{"its time is over", func(f *Facts) { f.Attempts[0].Over, f.Look.Now = 16, false }, ReadCustomer, "unlink, request outlived", "", true},
+		}, Wait, "unlink, request awaited", connector.ReasonOutcomeUnknown, true},
+		{"a read shows that the key is off", func(f *Facts) { f.Look, f.Holders = Look{Seq: 15, Shows: NoKey, Now: true}, Nobody }, Wait, "unlink, request awaited", connector.ReasonOutcomeUnknown, true},
+		{"its time is over", func(f *Facts) { f.Attempts[0].Over, f.Look.Now = 16, false }, ReadCustomer, "unlink, request outlived", connector.ReasonOutcomeUnknown, true},
 		{"a later read shows the same", func(f *Facts) { f.Look = Look{Seq: 17, Shows: NoKey, Now: true} }, Unlink, "unlink", "", true},
 	})
 }

@@ -20,9 +20,9 @@ var customers = []line{
 	// A person has said that the customer is not the record's, whatever the record is.
 	{"unlink, customer unread", linked | unlinking | unread, 0, ReadCustomer, "", 0},
 	{"unlink, customer young", linked | unlinking | young, 0, ReadCustomer, connector.ReasonOutcomeUnknown, 0},
-	{"unlink, create outlived", linked | unlinking | sentBefore | sentOver | creating, 0, ReadList, "", 0},
-	{"unlink, request outlived", linked | unlinking | sentBefore | sentOver, 0, ReadCustomer, "", 0},
-	{"unlink, request awaited", linked | unlinking | sentBefore, 0, Wait, "", 0},
+	{"unlink, create outlived", linked | unlinking | sentBefore | sentOver | creating, 0, ReadList, connector.ReasonOutcomeUnknown, 0},
+	{"unlink, request outlived", linked | unlinking | sentBefore | sentOver, 0, ReadCustomer, connector.ReasonOutcomeUnknown, 0},
+	{"unlink, request awaited", linked | unlinking | sentBefore, 0, Wait, connector.ReasonOutcomeUnknown, 0},
 	{"unlink", linked | unlinking, 0, Unlink, "", approval | look},
 
 	// The record.

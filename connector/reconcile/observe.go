@@ -190,6 +190,11 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	if holders, err := tx.KeyCount(p.Key); err != nil || holders > 1 {
 		return err
 	}
+	if p.Moves.Value != "" { // what the plan told of the key that it is to carry stands
+		if holders, err := tx.KeyCount(p.Moves); err != nil || holders > 0 {
+			return err
+		}
+	}
 	if taken, err := tx.KeyTaken(p); err != nil || taken {
 		return errors.Join(err, conflict(tx, p, connector.ReasonOtherKey))
 	}

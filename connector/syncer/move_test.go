@@ -141,6 +141,7 @@ func TestAKeyThatSomebodyElseHasIsNotWrittenByAMove(t *testing.T) {
 	if now := w.raw(before.BillingID); now != was {
 		t.Errorf("the customer was\n%s\nand is\n%s", was, now)
 	}
+	w.sweep() // which shows the customer with the key that it still has
 	if diff := cmp.Diff(map[string]string{"A1": string(connector.ReasonKeyDoubled)}, w.attention()); diff != "" {
 		t.Errorf("people are told (-want +got):\n%s", diff)
 	}
