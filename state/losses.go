@@ -29,7 +29,8 @@ const (
 	// counts is the condition that losing the payer of record r matters.
 	counts = `r.let_go = 0 AND (
 		EXISTS (SELECT 1 FROM payers y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.billing_id IS NOT NULL)
-		OR EXISTS (SELECT 1 FROM changes y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.lane = 'customer' AND y.approved = 1))`
+		OR EXISTS (SELECT 1 FROM changes y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.lane = 'customer'
+			AND y.approved = 1 AND (y.state = 'pending' OR y.state = 'void')))` // void: by this very decision
 	// lost is the condition that the payer of record r is lost by the newest decision. One that
 	// waits for time or an answer is decided on again by itself, and what a whole reading did
 	// not show has a guard of its own.

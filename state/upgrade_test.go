@@ -88,6 +88,7 @@ func TestWhatAnEarlierVersionKnewIsKnownInTheNewColumns(t *testing.T) {
 		{"is held", "SELECT source_id FROM source_records WHERE class = 'held' AND decision = 'held'", "C3 G1 H1 KC O2 P2 P3 S1 S2 X1 X2 line 77"},
 		{"is told of its link", "SELECT source_id FROM source_records WHERE class = 'held' AND decision <> 'held'", "CA CR CW K2 K3 K4 K5 N1 R1 R2 U5 U7 UA UB UC"},
 		{"is working", "SELECT source_id FROM source_records WHERE class = 'working'", ""},
+		{"was let go as held or left out", "SELECT source_id FROM source_records WHERE let_go = 1", "C3 E1 G1 H1 KC O2 P2 P3 S1 S2 X1 X2 line 77"},
 		{"is a list without a ticket", "SELECT CAST(pass_id AS TEXT) FROM passes WHERE ticket <> " + noted, ""},
 	} {
 		if got := column(t, l, c.query); got != c.want {

@@ -122,8 +122,14 @@ func browse(t *testing.T, address string) {
 // connect gives consent for books through a browser.
 func (w *world) connect(v *vendor, args ...string) result {
 	w.t.Helper()
+	return w.connectTo("books", v, args...)
+}
+
+// connectTo is connect for the connection of a name.
+func (w *world) connectTo(name string, v *vendor, args ...string) result {
+	w.t.Helper()
 	v.auth.Redirect = "http://localhost:" + strings.Split(freeAddress(w.t), ":")[1] + "/callback"
-	p := w.start(append([]string{"connect", "books", "--redirect", v.auth.Redirect}, args...)...)
+	p := w.start(append([]string{"connect", name, "--redirect", v.auth.Redirect}, args...)...)
 	if at := p.consent(); at != "" {
 		browse(w.t, at)
 	}

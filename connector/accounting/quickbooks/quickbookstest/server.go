@@ -66,7 +66,7 @@ type Address struct {
 	Country    string `json:",omitempty"`
 }
 
-// Realm is the id of the model's company.
+// Realm is the id of the model's company, unless it is given another one.
 const Realm = "9130357849923456"
 
 // Fault is what every answer about customers suffers until it is mended.
@@ -91,7 +91,8 @@ const (
 // Server is the model. It is an http.Handler and, without sockets, an
 // http.RoundTripper. It may be used by several goroutines at once.
 type Server struct {
-	Now func() time.Time // QuickBooks' clock
+	Now   func() time.Time // QuickBooks' clock
+	Realm string           // the company's id; set before the first request
 
 	mu        sync.Mutex
 	customers []*Customer // in the order they were made, which is that of their ids
@@ -109,7 +110,7 @@ type Server struct {
 
 // New returns a model with one company and no customers.
 func New(now func() time.Time) *Server {
-	return &Server{Now: now, byID: map[string]*Customer{}, merged: map[string]time.Time{}, tokens: map[string]bool{}}
+	return &Server{Now: now, Realm: Realm, byID: map[string]*Customer{}, merged: map[string]time.Time{}, tokens: map[string]bool{}}
 }
 
 func (s *Server) lock() func() {
@@ -259,7 +260,7 @@ func (s *Server) answer(r *http.Request) (answer, func()) {
 	defer s.lock()()
 	s.requests = append(s.requests, r)
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	path, ours := strings.CutPrefix(r.URL.Path, "/v3/company/"+Realm+"/")
+	path, ours := strings.CutPrefix(r.URL.Path, "/v3/company/"+s.Realm+"/")
 	switch {
 	case !s.tokens[token]:
 		return refusal("3200", "AUTHENTICATION", http.StatusUnauthorized), nil
@@ -267,7 +268,7 @@ func (s *Server) answer(r *http.Request) (answer, func()) {
 		return refusal("3100", "AuthorizationFault", http.StatusForbidden), nil
 	case r.Method != http.MethodGet:
 		return text(http.StatusMethodNotAllowed, "text/html", "<html></html>"), nil
-	case path == "companyinfo/"+Realm:
+	case path == "companyinfo/"+s.Realm:
 		return ok(map[string]any{"CompanyInfo": map[string]any{"Id": "1", "CompanyName": "Northwind Holdings", "Country": "GB"}}), nil
 	}
 	if s.fault != Healthy {
