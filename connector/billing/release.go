@@ -233,7 +233,7 @@ func shownIn(now, sent json.RawMessage) bool {
 	}
 	if wrote, err := split(sent, '['); err == nil {
 		is, err := split(now, '[')
-		return err == nil && slices.EqualFunc(is, wrote, func(a, b json.RawMessage) bool { return shownIn(a, b) })
+		return err == nil && slices.EqualFunc(is, wrote, shownIn)
 	}
 	a, b := scalar(now), scalar(sent)
 	return a != "" && b != "" && connector.SameForm(a, b)
