@@ -13,16 +13,19 @@ var (
 	// ErrNotMovable means that the payer has no customer which a read has shown, so that
 	// there is nothing to move.
 	ErrNotMovable = errors.New("no read has shown a customer of the record")
+	// ErrUnlinking means that a person has said that the customer is not the payer's, which the
+	// next plan carries out.
+	ErrUnlinking = errors.New("a person said that the customer is not the record's")
 	// ErrInTheBooks means that the record which has the customer is still a payer of its own.
 	ErrInTheBooks = errors.New("the record that has the customer is still in the books")
 )
 
 // MoveKey notes that a person has said that a payer's customer comes to carry another key:
 // the one that its record has by now. An update of the next plan writes it, and it is the
-// payer's when a read has shown it. It fails with ErrNotMovable or ErrUnderWay.
+// payer's when a read has shown it. It fails with ErrNotMovable, ErrUnlinking or ErrUnderWay.
 func (tx *Tx) MoveKey(p Payer, to connector.Key) error {
-	if !p.Seen || p.BillingID == "" {
-		return ErrNotMovable
+	if err := movable(p); err != nil {
+		return err
 	}
 	if err := tx.nothingUnderWay(p.Connection, p.SourceID); err != nil {
 		return err
@@ -35,14 +38,24 @@ func (tx *Tx) MoveKey(p Payer, to connector.Key) error {
 	return err
 }
 
+func movable(p Payer) error {
+	switch {
+	case !p.Seen || p.BillingID == "":
+		return ErrNotMovable
+	case p.Unlink.At != 0:
+		return ErrUnlinking
+	}
+	return nil
+}
+
 // HandOver gives the customer of a payer whose record has left the books, by its state or
 // because the newest reading of everything did not show it, to another record,
 // with its mandate and all that is known of it, and notes that it comes to carry that
-// record's key. It fails with ErrNotMovable, ErrInTheBooks, ErrNoRecord, ErrLinkedAlready or
+// record's key. It fails with ErrNotMovable, ErrUnlinking, ErrInTheBooks, ErrNoRecord, ErrLinkedAlready or
 // ErrUnderWay.
 func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Key) error {
-	if !from.Seen || from.BillingID == "" {
-		return ErrNotMovable
+	if err := movable(from); err != nil {
+		return err
 	}
 	if err := tx.mayHandOver(from, connection, sourceID); err != nil {
 		return err

@@ -157,6 +157,8 @@ func notMerged(sourceID string, err error) error {
 		next = "payersync plan reads the books anew"
 	case errors.Is(err, syncer.ErrNotSent):
 		next = "mend the record that is to stand for both first: payersync payers show says what is the matter with it"
+	case errors.Is(err, state.ErrUnlinking):
+		next = "payersync payers unlink --keep takes that back"
 	case errors.Is(err, state.ErrMerged):
 		next = "payersync payers merge --separate takes that back"
 	}

@@ -137,6 +137,8 @@ func (a *app) rekey(ctx context.Context, s *session, p state.Payer, record state
 func notMoved(sourceID string, err error) error {
 	next := "payersync payers show says how each of them stands"
 	switch {
+	case errors.Is(err, state.ErrUnlinking):
+		next = "payersync payers unlink --keep takes that back"
 	case errors.Is(err, state.ErrInTheBooks):
 		next = "archive or delete it there, sync, and say it again"
 	case errors.Is(err, syncer.ErrNotSent):

@@ -216,6 +216,11 @@ func TestAPersonTakesAnUnlinkBack(t *testing.T) {
 	w.complete(w.run())
 	w.unlink()
 	w.plan()
+	if err := w.ledger.Do(t.Context(), func(tx *state.Tx) error {
+		return tx.MoveKey(w.payer("A1"), connector.Key{Name: "customerNo", Value: "N7"})
+	}); !errors.Is(err, state.ErrUnlinking) {
+		t.Errorf("a customer that is let go is moved: %v", err)
+	}
 	w.does(w.syncer.TakeUnlinkBack(t.Context(), w.payer("A1"), ann))
 	if err := w.syncer.TakeUnlinkBack(t.Context(), w.payer("A1"), ann); !errors.Is(err, state.ErrNotUnlinking) {
 		t.Errorf("taken back twice: %v", err)
