@@ -316,6 +316,10 @@ func standing(stored state.StoredRecord, r payerReport, x mapping.Explanation) (
 		return fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), "Run payersync sync; if the plan is above the limits, payersync status names it."
 	case waiting >= 0:
 		return fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action), "Run payersync sync, or wait for the schedule."
+	case stored.Facts.Words.Unlink != 0:
+		return "A person said that its customer is not its own.", "Run payersync sync, which takes the record's key off it; payersync payers unlink --keep takes the word back."
+	case stored.Merged:
+		return fmt.Sprintf("A person said that it is the same payer as %s, which stands for both.", stored.Record.MergedInto), "Nothing; payersync payers merge --separate takes that back."
 	case stored.Facts.Words.Leave != 0:
 		return "Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate."
 	case stored.Verdict == state.Excluded:

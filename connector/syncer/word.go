@@ -53,7 +53,7 @@ func (r *run) spend(ctx context.Context, c state.Change, why connector.Reason) e
 // wordSpent tells what became of the customer that a person has named.
 func wordSpent(billingID string, why connector.Reason) string {
 	if why == connector.ReasonUnlinked {
-		return fmt.Sprintf("A person said that the customer %s, which this record had, is not its own. Nothing is sent for the record before you say who it is: payersync payers match.", billingID)
+		return fmt.Sprintf("A person said that the customer %s, which this record had, is not its own. Nothing is sent for the record before you say who it is.", billingID)
 	}
 	what := "carries another key, or is linked to another record, by now"
 	switch why {
