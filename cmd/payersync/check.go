@@ -125,7 +125,7 @@ func (r *checkReport) add(findings ...finding) {
 		if !f.OK {
 			mark = "FAIL"
 		}
-		fmt.Fprintf(r.out, "%s  %-22s %s\n", mark, f.Check, f.Detail)
+		r.printHanging(fmt.Sprintf("%s  %-22s ", mark, f.Check), f.Detail)
 	}
 }
 
