@@ -91,39 +91,42 @@ func (a *app) check(ctx context.Context, s *session, ledger finding) error {
 	if idle := s.cfg.idle(); len(idle) > 0 {
 		configured += "; without effect in this version: " + strings.Join(idle, ", ")
 	}
-	findings := []finding{
-		tell("configuration", configured, nil),
-		ledger,
-	}
+	report := checkReport{app: a}
+	report.add(tell("configuration", configured, nil), ledger)
 	for _, c := range s.cfg.Connections {
-		findings = append(findings, s.checkConnection(ctx, c)...)
+		report.add(s.checkConnection(ctx, c)...)
 	}
-	findings = append(findings, s.checkConsents(ctx)...)
-	findings = append(findings, s.checkBilling(ctx))
-	findings = append(findings, s.checkClock()...)
-	findings = append(findings, s.checkWebhook())
-	findings = append(findings, s.checkSubscription(ctx)...)
-	code := exitDone
+	report.add(s.checkConsents(ctx)...)
+	report.add(s.checkBilling(ctx))
+	report.add(s.checkClock()...)
+	report.add(s.checkWebhook())
+	report.add(s.checkSubscription(ctx)...)
+	if report.err == nil && report.failed {
+		return exitError(exitFailed)
+	}
+	return report.err
+}
+
+// checkReport prints findings as they come: what hangs comes after the last of them.
+type checkReport struct {
+	*app
+	failed bool
+	err    error // of printing
+}
+
+func (r *checkReport) add(findings ...finding) {
 	for _, f := range findings {
-		if !f.OK {
-			code = exitFailed
-		}
-		if a.json() {
-			if err := printJSON(a.out, f); err != nil {
-				return err
-			}
+		r.failed = r.failed || !f.OK
+		if r.json() {
+			r.err = errors.Join(r.err, printJSON(r.out, f))
 			continue
 		}
 		mark := "ok  "
 		if !f.OK {
 			mark = "FAIL"
 		}
-		fmt.Fprintf(a.out, "%s  %-22s %s\n", mark, f.Check, f.Detail)
+		r.printHanging(fmt.Sprintf("%s  %-22s ", mark, f.Check), f.Detail)
 	}
-	if code != exitDone {
-		return exitError(code)
-	}
-	return nil
 }
 
 func tell(check, detail string, err error) finding {

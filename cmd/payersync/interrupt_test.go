@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -96,4 +98,27 @@ func TestASecondCtrlCEndsAtOnceAndNothingIsLost(t *testing.T) {
 	w.expectIdenticalCreates()
 	w.expectLinked(rows)
 	w.expectWholeLedger()
+}
+
+// A check that waits for a service which hangs has said what it knows, so that a person sees
+// what it waits for.
+func TestACheckSaysWhatItFindsAsItFindsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	asked := make(chan struct{})
+	var once sync.Once
+	hang := func(_ http.ResponseWriter, r *http.Request) bool {
+		_, _ = io.Copy(io.Discard, r.Body) // a server that has read all sees its client go
+		once.Do(func() { close(asked) })
+		<-r.Context().Done()
+		return true
+	}
+	w.front.Store(&hang)
+	p := w.start("check")
+	<-asked
+	eventually(t, "the findings before", func() bool { return strings.Contains(p.out.String(), "its examples hold") })
+	p.signal(syscall.SIGINT)
+	if r := p.wait(); r.code == exitDone || !strings.Contains(r.out, "FAIL  billing service") {
+		t.Errorf("it ended with %d:\n%s", r.code, r.out)
+	}
 }

@@ -187,6 +187,17 @@ func sum(numbers []int) (total int) {
 	return total
 }
 
+// printHanging prints a line that begins with lead. What does not fit into a line of the
+// terminal goes on below the text.
+func (a *app) printHanging(lead, line string) {
+	indent := runewidth.StringWidth(lead)
+	if columns := columnsOf(a.out); columns >= 2*indent && columns > 0 && !strings.Contains(line, "\n") {
+		line = strings.ReplaceAll(text.WrapSoft(line, columns-indent), "\n", "\n"+strings.Repeat(" ", indent))
+		line = blankEnd.ReplaceAllString(line, "")
+	}
+	fmt.Fprintln(a.out, lead+line)
+}
+
 // printRows prints the rows of a list, or that there are none.
 func (a *app) printRows(header []string, rows [][]string) {
 	if len(rows) == 0 {

@@ -134,7 +134,7 @@ func TestNothingIsDrawnWhileSomethingIsAsked(t *testing.T) {
 		a := &app{program: program{in: keys, errOut: s}, now: time.Now}
 		p := newProgress(a.errOut, a.now)
 		p.show(syncer.Progress{Stage: "plan", Done: 39})
-		time.Sleep(time.Second)
+		time.Sleep(1050 * time.Millisecond) // between two turns of the spinner
 		a.say("Plan 1: 34 to create.")
 		answer := make(chan bool)
 		go func() {
@@ -317,6 +317,18 @@ func header(p *terminal) string {
 		}
 	}
 	return ""
+}
+
+// What a run and a check say goes on below itself, and no word is torn.
+func TestSentencesAreBrokenBetweenTheirWords(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(5))
+	p := w.at(nil, "sync")
+	p.wait()
+	p.sees("Run 1 of acme: complete", "  5 read: 0 unchanged, 5 created, 0 adopted, 0 updated, 0 excluded, 0 held, 0", "  failed; 5 signing links asked for")
+	p = w.at(nil, "check")
+	p.wait()
+	p.sees("ok    source acme            5 records: 5 would be customers, 0 would be held,", "                             the rest is excluded")
 }
 
 func TestAQuietRunSpeaksOnlyWhereSomebodyShouldLook(t *testing.T) {

@@ -161,14 +161,14 @@ func (a *app) showResult(r syncer.Result) error {
 	}
 	c := r.Counts
 	fmt.Fprintf(a.out, "Run %d of %s: %s\n", r.RunID, r.Connection, outcomeText(r))
-	fmt.Fprintf(a.out, "  %d read: %d unchanged, %d created, %d adopted, %d updated, %d excluded, %d held, %d failed",
+	counts := fmt.Sprintf("%d read: %d unchanged, %d created, %d adopted, %d updated, %d excluded, %d held, %d failed",
 		c.Pulled, c.Unchanged, c.Created, c.Adopted, c.Updated, c.Excluded, c.Held, c.Failed)
 	if c.Waiting > 0 {
-		fmt.Fprintf(a.out, ", %d still to do", c.Waiting)
+		counts += fmt.Sprintf(", %d still to do", c.Waiting)
 	}
-	fmt.Fprintf(a.out, "; %s asked for\n", plural(c.LinksRequested, "signing link"))
+	a.printHanging("  ", fmt.Sprintf("%s; %s asked for", counts, plural(c.LinksRequested, "signing link")))
 	if r.Note != "" {
-		fmt.Fprintf(a.out, "  %s\n", r.Note)
+		a.printHanging("  ", r.Note)
 	}
 	if c.Held+c.Failed+r.Attention > 0 {
 		fmt.Fprintln(a.out, "  Some records need a person: payersync attention list")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -71,16 +72,22 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 func (c *call) exchange(req *http.Request) (*http.Response, *Error) {
 	ctx, cancel := context.WithTimeoutCause(c.caller, c.client.options.Timeout, errTimeout)
 	defer cancel()
-	begun := func() bool { return true }
+	var gate gate
 	if c.client.traced {
-		begun = context.AfterFunc(req.Context(), cancel)
-		defer begun()
+		defer context.AfterFunc(req.Context(), func() {
+			if gate.shut() {
+				cancel()
+			}
+		})()
 	}
 	var connected atomic.Bool
 	out := req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) {
-			connected.Store(true)
-			begun()
+		GotConn: func(info httptrace.GotConnInfo) {
+			late := !gate.pass()
+			if late {
+				cancel()
+			}
+			connected.Store(!late || !turnBack(info.Conn))
 		},
 	}))
 	if c.repeat != Always && out.Method == http.MethodGet {
@@ -99,6 +106,33 @@ func (c *call) exchange(req *http.Request) (*http.Response, *Error) {
 		return nil, failed
 	}
 	return resp, nil
+}
+
+// gate decides once whether a request has left or is too late to.
+type gate struct{ state atomic.Int32 }
+
+const (
+	gatePassed = 1
+	gateShut   = 2
+)
+
+// pass reports whether the request may leave, which it then has.
+func (g *gate) pass() bool {
+	return g.state.CompareAndSwap(0, gatePassed) || g.state.Load() == gatePassed
+}
+
+// shut reports whether the request did not leave before.
+func (g *gate) shut() bool { return g.state.CompareAndSwap(0, gateShut) }
+
+// turnBack keeps a request that is too late from the connection it has just got. One that
+// carries nothing else is closed; of one that is shared, nobody can say whether the request
+// leaves before it is cancelled.
+func turnBack(conn net.Conn) (kept bool) {
+	if shared, ok := conn.(*tls.Conn); ok && shared.ConnectionState().NegotiatedProtocol == "h2" {
+		return false
+	}
+	_ = conn.Close() // the request is lost either way
+	return true
 }
 
 // got says how much of an answer came.
