@@ -194,6 +194,20 @@ func (tx *Tx) setClass(connection, sourceID string, class protocol.Status) error
 	return tx.exec("UPDATE source_records SET class = ? WHERE connection = ? AND source_id = ? AND class <> ?", class, connection, sourceID, class)
 }
 
+// Undecided notes that a plan could not decide on records of a connection: whatever they were,
+// they are to be planned.
+func (tx *Tx) Undecided(connection string, sourceIDs []string) error {
+	for _, id := range sourceIDs {
+		if _, err := tx.ReplanRecord(connection, id); err != nil {
+			return err
+		}
+		if err := tx.setClass(connection, id, protocol.Working); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Hold notes that a read has told how a payer's customer stands, and what is the matter
 // with it: its record is held back, and a person is told, unless the mapping leaves the
 // record out, of which nothing is told. The next plan decides on it by all that is known.
@@ -204,7 +218,11 @@ func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
 		return err
 	}
 	if n == 0 {
-		return errors.Join(tx.ClearAttention(p.Connection, p.SourceID, TopicLink), tx.LookNext(p))
+		open, err := tx.OutcomeUnknown(p)
+		if err == nil && !open { // that a request has no answer is told whatever became of the record
+			err = tx.ClearAttention(p.Connection, p.SourceID, TopicLink)
+		}
+		return errors.Join(err, tx.LookNext(p))
 	}
 	return tx.SetAttention(p.Connection, p.SourceID, TopicLink, reason, "")
 }

@@ -147,6 +147,8 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 		}
 	}
 	switch {
+	case p.Unlink.At != 0 && carried != p.Key: // a person said that it is not the payer's
+		return nil
 	case carried == p.Key:
 		return confirmLink(tx, p, o.Cause)
 	case young:

@@ -250,6 +250,7 @@ func (w *world) moveOn() error {
 		if err != nil {
 			return nil // it never was one
 		}
+		w.oracle.inherits(key, payer.Key.Value)
 		err = p.ledger.Do(ctx, func(tx *state.Tx) error {
 			to := connector.Key{Name: keyName, Value: key}
 			if record == id {

@@ -208,7 +208,7 @@ func (r *run) decideAll(ctx context.Context, pages chan<- []state.Decision) erro
 
 // decidePage decides on a page of candidates. Whose customer has to be read first, so that
 // it can be compared and shown, is decided on once more with what the read showed; a
-// candidate without a decision stays to be planned.
+// candidate without a decision stays to be planned, and the run is not complete.
 func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]state.Decision, error) {
 	page, decisions := make([]state.Candidate, 0, len(candidates)), make([]state.Decision, 0, len(candidates))
 	for _, c := range candidates {
@@ -226,6 +226,7 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 		return nil, err
 	}
 	out := decisions[:0]
+	var left []string
 	for i, d := range decisions {
 		if unseenBy(page[i], d) == "" {
 			out = append(out, d)
@@ -233,6 +234,7 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 		}
 		s, shown := seen[d.SourceID]
 		if !shown {
+			left = append(left, d.SourceID)
 			continue
 		}
 		if d, err = r.decide(ctx, page[i], &s); err != nil {
@@ -240,7 +242,7 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 		}
 		out = append(out, d)
 	}
-	return out, nil
+	return out, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Undecided(r.conn.Name, left) })
 }
 
 func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) error {
