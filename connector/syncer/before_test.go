@@ -473,3 +473,23 @@ func (w *world) createsByKey() map[string]map[string]bool {
 	}
 	return out
 }
+
+// A record whose customer could not be read for its plan is left to the next one, and the run
+// says so, whatever the record was before.
+//
+// covers F13
+func TestARunThatCouldNotDecideOnARecordIsNotComplete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add(`{"name":"Northwind","externalData":{"customerNo":"A1"}}`)
+	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Northwind", "Email": "a@example.com", "Group": "supplier"})
+	w.complete(w.run())
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodGet, Path: "/api/customers/*", Count: 1})
+	if res := w.run(); res.Outcome == connector.RunComplete {
+		t.Errorf("the run ended %s with %+v, and A1 is %s", res.Outcome, res.Counts, w.payer("A1").LinkState)
+	}
+	if res := w.complete(w.run()); res.Counts.Adopted != 1 {
+		t.Errorf("the next run ended with %+v, want A1 adopted", res.Counts)
+	}
+}
