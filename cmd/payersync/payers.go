@@ -16,7 +16,7 @@ func (a *app) payersCmd() *cobra.Command {
 		Short:   "Show who is where, and say who is who",
 		Example: "  payersync payers list --state missing\n  payersync payers show C0001",
 	}
-	return subcommands(c, a.payersListCmd(), a.payersShowCmd(), a.payersMatchCmd(), a.payersAdoptCmd(), a.payersRekeyCmd(), a.payersMergeCmd(), a.payersUnlinkCmd(), a.payersUndoCmd(), a.payersDriftCmd())
+	return subcommands(c, a.payersListCmd(), a.payersShowCmd(), a.payersMatchCmd(), a.payersAdoptCmd(), a.payersLinkCmd(), a.payersRekeyCmd(), a.payersMergeCmd(), a.payersUnlinkCmd(), a.payersUndoCmd(), a.payersDriftCmd())
 }
 
 var linkStates = []connector.LinkState{

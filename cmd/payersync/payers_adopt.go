@@ -66,6 +66,13 @@ func (a *app) adopt(ctx context.Context, s *session, p state.Payer, by syncer.Op
 		return err
 	}
 	a.say("Customer %s carries %s, the key of record %s.", visible(h.Customer), visible(p.Key.String()), visible(p.SourceID))
+	return a.decideOn(ctx, s, h, by, yes)
+}
+
+// decideOn shows a record's values beside those of a customer, asks whether the two are one, and
+// notes a yes.
+func (a *app) decideOn(ctx context.Context, s *session, h syncer.Holder, by syncer.Operator, yes bool) (err error) {
+	p := h.Payer
 	if len(h.Against) > 0 {
 		a.say("Against it speaks that they differ: %s.", strings.Join(h.Against, ", "))
 	}
@@ -82,7 +89,7 @@ func (a *app) adopt(ctx context.Context, s *session, p state.Payer, by syncer.Op
 	}
 	if report.Accepted {
 		if err := s.syncer.Accept(ctx, h, by); err != nil {
-			return err
+			return fmt.Errorf("cannot adopt a customer for %s: %w; payersync payers show says how it stands", visible(p.SourceID), err)
 		}
 		a.say("The next sync adopts it.")
 	} else {

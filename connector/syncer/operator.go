@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"payersync/connector"
+	"payersync/connector/match"
 	"payersync/connector/protocol"
 	"payersync/connector/reconcile"
 	"payersync/state"
@@ -128,7 +129,7 @@ func (s *Syncer) lookAgain(ctx context.Context, p state.Payer, err error, cause 
 // cannot be sent, or not exactly one free customer carries its key.
 var ErrNoHolder = errors.New("no single customer that is nobody's carries the record's key")
 
-// Holder is the customer that carries a record's key, and is nobody's, beside the record.
+// Holder is a customer that is nobody's, beside the record that it may be.
 type Holder struct {
 	Payer    state.Payer
 	Customer string                  // its id
@@ -166,6 +167,52 @@ func (s *Syncer) HolderOf(ctx context.Context, conn Connection, p state.Payer) (
 		return h, err
 	}
 	h.Customer, h.Against = k.facts.Holder, k.against
+	h.Diff, err = s.Billing.MergeDiff(seen.customer, base, owned, conn.Mapping.Own())
+	return h, err
+}
+
+// Why a customer cannot be a record's.
+var (
+	// ErrNoCustomer means that the billing service has no such customer.
+	ErrNoCustomer = errors.New("the billing service has no such customer")
+	// ErrCarriesAnother means that it carries another key of ours than the record's.
+	ErrCarriesAnother = errors.New("the customer carries another record's key")
+)
+
+// PairOf reads a customer for a person to compare it with a record that has none. Nothing is
+// noted.
+func (s *Syncer) PairOf(ctx context.Context, conn Connection, sourceID, customer string) (Holder, error) {
+	h := Holder{Payer: state.Payer{Connection: conn.Name, SourceID: sourceID}, Customer: customer}
+	stored, err := s.Ledger.StoredRecord(ctx, conn.Name, sourceID, conn.Mapping.Version())
+	if err != nil {
+		return h, err
+	}
+	r := &run{Syncer: s, conn: conn}
+	m, err := r.render(stored.Record)
+	switch {
+	case err != nil:
+		return h, err
+	case stored.Payer != nil && stored.Payer.BillingID != "":
+		return h, state.ErrLinkedAlready
+	case m.Standing != protocol.Included:
+		return h, ErrNotSent
+	}
+	seen, err := r.see(ctx, customer)
+	if err == nil && seen.missing {
+		err = ErrNoCustomer
+	}
+	if err != nil {
+		return h, err
+	}
+	if carried := connector.KeyIn(seen.customer.ExternalData, m.Result.Key.Name); carried.Value != "" && !m.Result.Key.MayBe(carried) {
+		return h, ErrCarriesAnother
+	}
+	owned := conn.Mapping.Owned(m.Customer, connector.Customer{})
+	h.Against = match.Against(owned, seen.customer)
+	base, err := r.baseOfNew(ctx, stored.Candidate, customer)
+	if err != nil {
+		return h, err
+	}
 	h.Diff, err = s.Billing.MergeDiff(seen.customer, base, owned, conn.Mapping.Own())
 	return h, err
 }
