@@ -88,6 +88,15 @@ func (a *app) stored(ctx context.Context, s *session, c connectionConfig) (synce
 	return conn, err
 }
 
+// storedAs is stored by the connection's name.
+func (a *app) storedAs(ctx context.Context, s *session, name string) (syncer.Connection, error) {
+	configured, err := s.cfg.configured([]string{name})
+	if err != nil {
+		return syncer.Connection{}, err
+	}
+	return a.stored(ctx, s, configured[0])
+}
+
 // eachMapping hands the named connection to do, or all of them.
 func (a *app) eachMapping(ctx context.Context, names []string, do func(*session, connectionConfig) (int, error)) error {
 	s, err := a.mappingSession(ctx)

@@ -50,11 +50,7 @@ type adoptReport struct {
 }
 
 func (a *app) adopt(ctx context.Context, s *session, p state.Payer, by syncer.Operator, yes bool) error {
-	configured, err := s.cfg.configured([]string{p.Connection})
-	if err != nil {
-		return err
-	}
-	conn, err := a.stored(ctx, s, configured[0])
+	conn, err := a.storedAs(ctx, s, p.Connection)
 	if err != nil {
 		return err
 	}

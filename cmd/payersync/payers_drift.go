@@ -136,11 +136,7 @@ func (a *app) printDrift(r driftReport) {
 }
 
 func (a *app) driftOf(ctx context.Context, s *session, p state.Payer) (syncer.Drift, error) {
-	configured, err := s.cfg.configured([]string{p.Connection})
-	if err != nil {
-		return syncer.Drift{}, err
-	}
-	conn, err := a.stored(ctx, s, configured[0])
+	conn, err := a.storedAs(ctx, s, p.Connection)
 	if err != nil {
 		return syncer.Drift{}, err
 	}

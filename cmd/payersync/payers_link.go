@@ -37,11 +37,7 @@ To find out who may be who, and to decide on many, use payersync payers match.`,
 			if err != nil {
 				return err
 			}
-			configured, err := s.cfg.configured([]string{r.Connection})
-			if err != nil {
-				return err
-			}
-			conn, err := a.stored(cmd.Context(), s, configured[0])
+			conn, err := a.storedAs(cmd.Context(), s, r.Connection)
 			if err != nil {
 				return err
 			}

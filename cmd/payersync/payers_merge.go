@@ -87,11 +87,7 @@ type mergeReport struct {
 }
 
 func (a *app) merge(ctx context.Context, s *session, r state.RecordID, into string, d decision) error {
-	configured, err := s.cfg.configured([]string{r.Connection})
-	if err != nil {
-		return err
-	}
-	conn, err := a.stored(ctx, s, configured[0])
+	conn, err := a.storedAs(ctx, s, r.Connection)
 	if err != nil {
 		return err
 	}

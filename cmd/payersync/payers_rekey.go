@@ -88,11 +88,7 @@ type rekeyReport struct {
 }
 
 func (a *app) rekey(ctx context.Context, s *session, p state.Payer, record state.RecordID, by syncer.Operator, yes bool) error {
-	configured, err := s.cfg.configured([]string{record.Connection})
-	if err != nil {
-		return err
-	}
-	conn, err := a.stored(ctx, s, configured[0])
+	conn, err := a.storedAs(ctx, s, record.Connection)
 	if err != nil {
 		return err
 	}

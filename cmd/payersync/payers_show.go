@@ -141,11 +141,7 @@ func (a *app) showPayer(ctx context.Context, s *session, id state.RecordID, p pr
 
 // mappingOf loads the mapping that a connection is configured with.
 func (a *app) mappingOf(ctx context.Context, s *session, connection string) (*mapping.Mapping, error) {
-	configured, err := s.cfg.configured([]string{connection})
-	if err != nil {
-		return nil, err
-	}
-	conn, err := a.stored(ctx, s, configured[0])
+	conn, err := a.storedAs(ctx, s, connection)
 	if err != nil {
 		return nil, err
 	}

@@ -124,11 +124,7 @@ func (a *app) undo(ctx context.Context, s *session, id int64, d decision) error 
 	if err != nil {
 		return notUndone(doing, err)
 	}
-	configured, err := s.cfg.configured([]string{p.Connection})
-	if err != nil {
-		return err
-	}
-	conn, err := a.stored(ctx, s, configured[0])
+	conn, err := a.storedAs(ctx, s, p.Connection)
 	if err != nil {
 		return err
 	}
