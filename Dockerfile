@@ -18,10 +18,11 @@ RUN install -d -m 0700 /out/lib/payersync
 # Run: one static binary, the certificates and time zones it asks for, one user
 # who is not root. It needs no writable root, no capability and no privilege:
 #
+#   payersync init payersync && sudo chown -R 65532:65532 payersync   # its files are closed to others
 #   docker run --read-only --tmpfs /tmp --memory=512m --cap-drop=ALL --security-opt=no-new-privileges \
 #     -v ledger:/var/lib/payersync -v ./payersync:/etc/payersync:ro -p 127.0.0.1:8080:8080 payersync
 #
-# In the configuration, ledger.path lies below /var/lib/payersync, on a named
+# In the configuration, ledger.key_file is /etc/payersync/payersync.key, and ledger.path lies below /var/lib/payersync, on a named
 # volume: on a folder shared from another system the write-ahead log can be
 # corrupted. server.webhooks listens on 0.0.0.0:8080, or the published port
 # leads nowhere.
