@@ -146,5 +146,11 @@ func (r *run) closeKnown(ctx context.Context, c state.Change, f protocol.Facts) 
 	if f.Mandate.Status == connector.MandateCreated && !f.Mandate.Link {
 		reason = connector.ReasonLinkLost
 	}
-	return r.closeWith(ctx, c, connector.ChangeDone, reason, "")
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		err := tx.CloseWith(r.id, c, connector.ChangeDone, reason, "")
+		if reason != "" { // the mapping may want no mandate by now: the next plan tells what stays
+			err = errors.Join(err, tx.LookNext(c.Payer))
+		}
+		return err
+	})
 }
