@@ -151,7 +151,7 @@ func (s *Syncer) HolderOf(ctx context.Context, conn Connection, p state.Payer) (
 		return h, errors.Join(err, ErrNoHolder)
 	}
 	k, err := r.gatherKey(ctx, p.SourceID, p.Key, m.Record, stored.Facts, m.Customer)
-	if err != nil || k.facts.Holders != protocol.Free {
+	if err != nil || k.facts.Holders != protocol.Free && !k.rejected {
 		return h, errors.Join(err, ErrNoHolder)
 	}
 	seen, err := r.see(ctx, k.facts.Holder)

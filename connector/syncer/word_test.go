@@ -227,3 +227,28 @@ func TestAnAdoptionByKeyThatGotNoAnswerIsFinishedByTheNextRun(t *testing.T) {
 	w.complete(w.run())
 	w.adopted(customer)
 }
+
+// A customer that carries the record's key, and is not the record's by a person's word, is
+// left alone until a person says otherwise.
+//
+// covers F76
+func TestACustomerWithTheKeyThatWasRejectedIsAdoptedWhenAPersonSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	customer := w.add(`{"name":"Northwind","externalData":{"customerNo":"A1","crm":"77"},"custom":12345678901234567890}`)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.plan()
+	w.say("A1", customer, state.WordReject)
+	before := w.raw(customer)
+	w.complete(w.run())
+	if got := w.attention()["A1"]; got != string(connector.ReasonKeyDisputed) || w.raw(customer) != before || len(w.service.Customers()) != 1 {
+		t.Errorf("A1 needs a person for %q, and of %d customers this one is %s", got, len(w.service.Customers()), w.raw(customer))
+	}
+	h, err := w.syncer.HolderOf(t.Context(), w.connection(), w.payer("A1"))
+	if err != nil || h.Customer != customer {
+		t.Fatalf("the customer with the key is %q, %v", h.Customer, err)
+	}
+	w.does(w.syncer.Accept(t.Context(), h, ann))
+	w.complete(w.run())
+	w.adopted(customer)
+}
