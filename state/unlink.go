@@ -52,10 +52,10 @@ func (tx *Tx) setUnlink(p Payer, from int64, at string) error {
 	return err
 }
 
-// LetGo takes a payer and its customer apart, when a read has shown that nothing of ours is
+// Unlink takes a payer and its customer apart, when a read has shown that nothing of ours is
 // left there that is to be taken back. The record is held until a person says who it is, and
 // detail tells that; with none it has left the books.
-func (tx *Tx) LetGo(p Payer, detail string) error {
+func (tx *Tx) Unlink(p Payer, detail string) error {
 	steps := []func() error{
 		func() error { return tx.dropPlanned(p.Connection, p.SourceID, LaneCustomer, LaneMandate) },
 		func() error { return tx.emptyPayer(p) },
@@ -87,7 +87,7 @@ func (tx *Tx) LetGo(p Payer, detail string) error {
 	steps = append(steps, func() error { return tx.setClass(p.Connection, p.SourceID, class) }, func() error { return tx.LookNext(p) })
 	for _, step := range steps {
 		if err := step(); err != nil {
-			return fmt.Errorf("let customer %s go: %w", p.BillingID, err)
+			return fmt.Errorf("unlink customer %s: %w", p.BillingID, err)
 		}
 	}
 	return nil

@@ -242,6 +242,9 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 		}
 		out = append(out, d)
 	}
+	if len(left) == 0 {
+		return out, nil
+	}
 	return out, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Undecided(r.conn.Name, left) })
 }
 

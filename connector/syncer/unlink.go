@@ -143,7 +143,7 @@ func (r *run) letGo(ctx context.Context, c state.Change, f protocol.Facts) error
 		detail = wordSpent(c.Payer.BillingID, connector.ReasonUnlinked)
 	}
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		return errors.Join(tx.CloseWith(r.id, c, connector.ChangeDone, "", ""), tx.LetGo(c.Payer, detail))
+		return errors.Join(tx.CloseWith(r.id, c, connector.ChangeDone, "", ""), tx.Unlink(c.Payer, detail))
 	})
 }
 
