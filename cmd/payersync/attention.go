@@ -12,6 +12,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) attentionCmd() *cobra.Command {
@@ -76,7 +78,7 @@ a person for that reason. Nothing is sent before that sync.`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (reason != "") {
-				return usagef("name one record, or a reason: payersync attention retry C0001, or payersync attention retry --reason rejected")
+				return usage.Errorf("name one record, or a reason: payersync attention retry C0001, or payersync attention retry --reason rejected")
 			}
 			s, err := a.openLedger(cmd.Context())
 			if err != nil {
@@ -174,7 +176,7 @@ Anything else that needs a person is over when it is put right.`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
-				return usagef("closing takes a reason: --reason 'it pays until March'")
+				return usage.Errorf("closing takes a reason: --reason 'it pays until March'")
 			}
 			s, err := a.openLedger(cmd.Context())
 			if err != nil {

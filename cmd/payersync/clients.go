@@ -18,17 +18,12 @@ import (
 	"payersync/connector/credentials"
 	"payersync/connector/transport"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // tokenPatience is the longest Retry-After of a token endpoint that is slept.
 const tokenPatience = 20 * time.Second
-
-// billingConsent is what payersync connect calls the billing service, and
-// authorizationCode the dialect.api_auth that it is for.
-const (
-	billingConsent    = "billing"
-	authorizationCode = "authorization_code"
-)
 
 // openSource opens a connection's source as the configuration, and the consent for it,
 // say. It sends nothing.
@@ -50,7 +45,7 @@ func (s *session) openSource(ctx context.Context, c connectionConfig) (accountin
 	}
 	source, err := config.open(d)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.Error{Err: err}
 	}
 	return source, nil
 }
@@ -71,7 +66,7 @@ func (s *session) pinTenant(ctx context.Context, name string, tenant *string) er
 	case err != nil:
 		return err
 	case *tenant != "" && !strings.EqualFold(*tenant, t.Tenant):
-		return usagef("the connection %s names the organisation %q, but the consent is for %q (%s); correct the configuration, or run payersync connect %[1]s again",
+		return usage.Errorf("the connection %s names the organisation %q, but the consent is for %q (%s); correct the configuration, or run payersync connect %[1]s again",
 			name, *tenant, t.Tenant, t.TenantName)
 	}
 	*tenant = t.Tenant
@@ -211,12 +206,4 @@ func (s *session) consents() []*credentials.Source {
 func (s *session) consentRows(ctx context.Context) ([]state.ConsentRow, error) {
 	rows, err := s.ledger.Consents(ctx)
 	return slices.DeleteFunc(rows, func(r state.ConsentRow) bool { return !s.cfg.reliesOn(r.Connection) }), err
-}
-
-func (c *config) reliesOn(consent string) bool {
-	if consent == billingConsent {
-		return c.Billing.Dialect.APIAuth == authorizationCode
-	}
-	found, err := c.configured([]string{consent})
-	return err == nil && found[0].Source.consents()
 }

@@ -16,6 +16,8 @@ import (
 
 	"payersync/connector/accounting/xero"
 	"payersync/connector/credentials"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // localRedirect is the redirect address that connect waits at by itself.
@@ -101,7 +103,7 @@ func (a *app) answer(ctx context.Context, consent *credentials.Consent, how cons
 	}
 	listener, err := credentials.Listen(ctx, how.redirect)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.Error{Err: err}
 	}
 	a.say("Open this address in a browser and give consent; payersync waits here for the answer:\n\n  %s\n", consent.URL())
 	return consent.Await(ctx, listener)
@@ -115,7 +117,7 @@ func (a *app) pasted(ctx context.Context, consent *credentials.Consent) (url.Val
 		return nil, ctx.Err()
 	}
 	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
-		return nil, usagef("there was no address to read; paste it after payersync connect --paste has asked for it")
+		return nil, usage.Errorf("there was no address to read; paste it after payersync connect --paste has asked for it")
 	}
 	redirected, err := url.Parse(strings.TrimSpace(line))
 	if err != nil {
@@ -167,7 +169,7 @@ func (s *session) consentable(name string) (consentable, error) {
 	}
 	source := found[0].Source
 	if !source.consents() {
-		return consentable{}, usagef("the connection %s needs no consent: a source of kind %s is read with what the configuration holds; payersync check tries it", name, source.Kind)
+		return consentable{}, usage.Errorf("the connection %s needs no consent: a source of kind %s is read with what the configuration holds; payersync check tries it", name, source.Kind)
 	}
 	out := consentable{name: name, provider: source.provider(), tenant: *source.tenant()}
 	out.provider.HTTP = s.clients.tokenClient(name)
@@ -184,9 +186,9 @@ func (s *session) billingConsentable() (consentable, error) {
 	b := s.cfg.Billing
 	switch {
 	case b.Dialect.APIAuth != authorizationCode:
-		return consentable{}, usagef("the billing service needs no consent: billing.dialect.api_auth is %s", b.Dialect.APIAuth)
+		return consentable{}, usage.Errorf("the billing service needs no consent: billing.dialect.api_auth is %s", b.Dialect.APIAuth)
 	case b.AuthorizeURL == "":
-		return consentable{}, usagef("the page for the consent is not known; name it in billing.authorize_url")
+		return consentable{}, usage.Errorf("the page for the consent is not known; name it in billing.authorize_url")
 	}
 	return consentable{name: billingConsent, provider: s.billingProvider()}, nil
 }
@@ -207,7 +209,7 @@ func (s *session) xeroOrganisations(ctx context.Context, c connectionConfig, g c
 		HTTP: s.clients.source(c.Name), Token: oauth2.StaticTokenSource(g.Token), Now: s.ledger.Now, Limiter: s.budget(c, ""),
 	})
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.Error{Err: err}
 	}
 	all, err := source.Organisations(ctx)
 	var out []credentials.Tenant

@@ -10,6 +10,8 @@ import (
 	"payersync/connector/syncer"
 	"payersync/mapping/strict"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // The exit codes are a public interface (README.md lists them).
@@ -25,13 +27,6 @@ const (
 	exitInterrupted = 130
 )
 
-// usageError is a mistake in how a command was called or configured.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 // exitError ends a command with a code of its own after it has said everything
 // there is to say.
 type exitError int
@@ -41,7 +36,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 // exitCode returns the exit code for what a command returned.
 func exitCode(err error) int {
 	var code exitError
-	var usage usageError
+	var wrong usage.Error
 	var config *strict.Error
 	var other *state.ErrOtherEnvironment
 	var open *state.ErrRunOpen
@@ -52,7 +47,7 @@ func exitCode(err error) int {
 		return exitDone
 	case errors.As(err, &code):
 		return int(code)
-	case errors.As(err, &usage), errors.As(err, &config), errors.As(err, &other):
+	case errors.As(err, &wrong), errors.As(err, &config), errors.As(err, &other):
 		return exitUsage
 	case errors.As(err, &open):
 		return exitHeld

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"payersync/connector/server"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // healthcheckCmd asks a running serve whether it is alive, for containers that
@@ -29,7 +31,7 @@ func (a *app) healthcheckCmd() *cobra.Command {
 			}
 			address := cmp.Or(cfg.Server.Health, cfg.Server.Webhooks)
 			if address == "" {
-				return usagef("server.webhooks and server.health are blank, so serve answers nobody; give one an address to have health pages")
+				return usage.Errorf("server.webhooks and server.health are blank, so serve answers nobody; give one an address to have health pages")
 			}
 			return healthy(cmd.Context(), address)
 		},

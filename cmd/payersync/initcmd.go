@@ -18,6 +18,8 @@ import (
 	"payersync/mapping"
 	"payersync/state"
 	"payersync/state/files"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) initCmd() *cobra.Command {
@@ -91,7 +93,7 @@ func firstFiles(kind string) ([]firstFile, error) {
 	case known:
 		mappingFile = path.Join("mappings", kind+".yaml")
 	case kind != "":
-		return nil, usagef("there is no kind of source %q; --source is one of %s", kind, strings.Join(sourceKinds(), ", "))
+		return nil, usage.Errorf("there is no kind of source %q; --source is one of %s", kind, strings.Join(sourceKinds(), ", "))
 	}
 	shipped := []firstFile{{name: configSchemaFile, data: configSchema()}, {name: mappingSchemaFile, data: mapping.Schema()}}
 	for _, f := range []struct{ name, from, line string }{

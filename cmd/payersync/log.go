@@ -10,6 +10,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"payersync/connector"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // newLog returns the program's log: one line per unit of work, on w. Every live
@@ -20,7 +22,7 @@ func newLog(w io.Writer, level, format string, secrets []connector.Secret) (*log
 	log.SetOutput(w)
 	parsed, err := logrus.ParseLevel(level)
 	if err != nil {
-		return nil, usagef("log.level %q is not known; use debug, info, warning or error", level)
+		return nil, usage.Errorf("log.level %q is not known; use debug, info, warning or error", level)
 	}
 	log.SetLevel(parsed)
 	if format == "json" {

@@ -13,6 +13,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) mandatesCmd() *cobra.Command {
@@ -203,7 +205,7 @@ func (a *app) requestLink(ctx context.Context, s *session, p state.Payer, by syn
 	m, err := s.syncer.RequestLink(ctx, p, by)
 	switch {
 	case errors.Is(err, syncer.ErrReasonNeeded):
-		return usagef("the payer's mandate was cancelled; a new one takes a reason: --reason 'changed bank'")
+		return usage.Errorf("the payer's mandate was cancelled; a new one takes a reason: --reason 'changed bank'")
 	case err != nil:
 		return fmt.Errorf("cannot ask for a signing link for %s: %w", p.SourceID, err)
 	}
@@ -226,7 +228,7 @@ cancelled and why.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
-				return usagef("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
+				return usage.Errorf("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
 				if p.MandateID == "" {
@@ -271,7 +273,7 @@ func (s *session) onePayer(ctx context.Context, id string) (state.Payer, error) 
 	case len(payers) == 0:
 		return state.Payer{}, fmt.Errorf("no payer has %q as source id, key value, billing id or mandate id; payersync payers list shows all", id)
 	case len(payers) > 1:
-		return state.Payer{}, usagef("%q names %d payers; use the billing id of one of them", id, len(payers))
+		return state.Payer{}, usage.Errorf("%q names %d payers; use the billing id of one of them", id, len(payers))
 	}
 	return payers[0], nil
 }

@@ -11,6 +11,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // mostLinks is how many lost links are fetched without a person's word.
@@ -32,7 +34,7 @@ again: it goes on with those that are still lost. The audit log keeps who asked.
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !lost {
-				return usagef("say which links: payersync mandates links --lost")
+				return usage.Errorf("say which links: payersync mandates links --lost")
 			}
 			s, err := a.open(cmd.Context())
 			if err != nil {
@@ -72,7 +74,7 @@ func (a *app) chooseLost(ctx context.Context, s *session, payers []state.Payer, 
 		}
 		return payers, nil
 	case a.unasked() != "":
-		return nil, usagef("billing.dialect.link_when_created says that another request replaces the open mandate, so each of the %s is asked about, and %s: run it on a terminal, or name one with payersync mandates request", plural(len(payers), "payer"), a.unasked())
+		return nil, usage.Errorf("billing.dialect.link_when_created says that another request replaces the open mandate, so each of the %s is asked about, and %s: run it on a terminal, or name one with payersync mandates request", plural(len(payers), "payer"), a.unasked())
 	}
 	var chosen []state.Payer
 	for _, p := range payers {

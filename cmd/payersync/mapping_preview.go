@@ -11,6 +11,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // previewArgs are the flags of mapping preview.
@@ -36,7 +38,7 @@ values are shortened unless --show-values is given.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
 				if p.file != "" && len(names) == 0 && len(s.cfg.Connections) > 1 {
-					return exitUsage, usagef("--file is for one connection; name it, as in payersync mapping preview %s --file %s", c.Name, p.file)
+					return exitUsage, usage.Errorf("--file is for one connection; name it, as in payersync mapping preview %s --file %s", c.Name, p.file)
 				}
 				return exitDone, a.preview(cmd.Context(), s, c, p)
 			})

@@ -4,6 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"payersync/mapping"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // The files of the schemas that init writes, as the yaml-language-server line of
@@ -31,7 +33,7 @@ A schema cannot know your fields: payersync mapping check does.`,
 			schemas := map[string]func() []byte{"mapping": mapping.Schema, "config": configSchema}
 			schema, known := schemas[of]
 			if !known {
-				return usagef("--for is mapping or config, not %q", of)
+				return usage.Errorf("--for is mapping or config, not %q", of)
 			}
 			_, err := a.out.Write(schema())
 			return err

@@ -19,6 +19,8 @@ import (
 	"payersync/mapping"
 	"payersync/state"
 	"payersync/state/files"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // shortHash is how much of a version's hash is shown.
@@ -28,11 +30,11 @@ const shortHash = 8
 func errVersion(prefix string, err error) error {
 	switch {
 	case errors.Is(err, state.ErrNoMapping) && len(prefix) < 6:
-		return usagef("%q is too little of a mapping version; give six characters of it or more, as payersync mapping history shows them", visible(prefix))
+		return usage.Errorf("%q is too little of a mapping version; give six characters of it or more, as payersync mapping history shows them", visible(prefix))
 	case errors.Is(err, state.ErrNoMapping):
-		return usagef("there is no mapping version %q; payersync mapping history lists them, and six characters are enough", visible(prefix))
+		return usage.Errorf("there is no mapping version %q; payersync mapping history lists them, and six characters are enough", visible(prefix))
 	case errors.Is(err, state.ErrManyMappings):
-		return usagef("several mapping versions begin with %q; give more of it", visible(prefix))
+		return usage.Errorf("several mapping versions begin with %q; give more of it", visible(prefix))
 	}
 	return err
 }
@@ -219,11 +221,11 @@ func (s *session) fileOf(ctx context.Context, v state.MappingVersion, names []st
 	}
 	switch slices.Sort(files); len(slices.Compact(files)) {
 	case 0:
-		return "", usagef("no run of %s has used the mapping version %s; payersync mapping history lists what they used", connectionsNamed(configured), v.Hash[:shortHash])
+		return "", usage.Errorf("no run of %s has used the mapping version %s; payersync mapping history lists what they used", connectionsNamed(configured), v.Hash[:shortHash])
 	case 1:
 		return files[0], nil
 	}
-	return "", usagef("the mapping version %s was used by %s, which have different files; name the connection", v.Hash[:shortHash], strings.Join(users, " and "))
+	return "", usage.Errorf("the mapping version %s was used by %s, which have different files; name the connection", v.Hash[:shortHash], strings.Join(users, " and "))
 }
 
 func connectionsNamed(configured []connectionConfig) string {
@@ -300,7 +302,7 @@ func (a *app) mustFit(ctx context.Context, s *session, v state.MappingVersion, p
 			return err
 		}
 		if _, err := mapping.Load("version "+v.Hash[:shortHash], []byte(v.Text), conn.Info); err != nil {
-			return usageError{fmt.Errorf("the mapping was not rolled back, because the version does not fit the source of %s any more; correct it by hand:\n%w", c.Name, err)}
+			return usage.Error{Err: fmt.Errorf("the mapping was not rolled back, because the version does not fit the source of %s any more; correct it by hand:\n%w", c.Name, err)}
 		}
 	}
 	return nil

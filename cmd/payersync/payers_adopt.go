@@ -11,6 +11,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersAdoptCmd() *cobra.Command {
@@ -28,7 +30,7 @@ Nothing is sent before that sync.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
-				return usagef("taking a customer over takes a reason: --reason 'renamed in March'")
+				return usage.Errorf("taking a customer over takes a reason: --reason 'renamed in March'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
 				return a.adopt(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason}, yes)

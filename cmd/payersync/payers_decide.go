@@ -12,6 +12,8 @@ import (
 
 	"payersync/connector/match"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // leastBulk is the score below which pairs are not accepted together.
@@ -44,9 +46,9 @@ each level is wrong.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case cmd.Flags().Changed("above") == (len(args) == 2), len(args) == 1:
-				return usagef("name a record and a customer, or a score: payersync payers match accept C0001 9b2f1c, or payersync payers match accept --above %d", match.BulkLevel)
+				return usage.Errorf("name a record and a customer, or a score: payersync payers match accept C0001 9b2f1c, or payersync payers match accept --above %d", match.BulkLevel)
 			case len(args) == 0 && (above < leastBulk || above > 100):
-				return usagef("--above is a score from %d to 100: below %[1]d something speaks against a pair, or somebody else fits as well, so each one needs a look", leastBulk)
+				return usage.Errorf("--above is a score from %d to 100: below %[1]d something speaks against a pair, or somebody else fits as well, so each one needs a look", leastBulk)
 			}
 			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session, r *review) error {
 				if len(args) == 2 {
@@ -79,7 +81,7 @@ be there customers of theirs or not.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case (len(args) == 2) == (other != ""):
-				return usagef("name a record and a customer, or two records: payersync payers match reject C0001 9b2f1c, or payersync payers match reject C0001 --record C0007")
+				return usage.Errorf("name a record and a customer, or two records: payersync payers match reject C0001 9b2f1c, or payersync payers match reject C0001 --record C0007")
 			case other != "":
 				return a.tellApart(cmd.Context(), *connection, args[0], other, d)
 			}
@@ -132,7 +134,7 @@ say what was decided before are passed over, so a file may be read twice.`,
 func readMatches(file string) (match.Sheet, error) {
 	f, err := os.Open(file) //nolint:gosec // the person at the keyboard names it; it is only read
 	if err != nil {
-		return match.Sheet{}, usagef("the review list cannot be read: %w", err)
+		return match.Sheet{}, usage.Errorf("the review list cannot be read: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it is only read
 	sheet, err := match.ReadCSV(f)
@@ -149,7 +151,7 @@ func wrongFile(file string, problems match.CSVError) error {
 	for _, p := range problems {
 		lines = append(lines, visible(file+", "+p.String()))
 	}
-	return usagef("nothing of the file was taken:\n%s", strings.Join(lines, "\n"))
+	return usage.Errorf("nothing of the file was taken:\n%s", strings.Join(lines, "\n"))
 }
 
 // saying is a decision on a pair.

@@ -10,6 +10,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersDriftCmd() *cobra.Command {
@@ -158,7 +160,7 @@ func (a *app) driftWay(c *cobra.Command, way wayOut) *cobra.Command {
 	c.Args = cobra.ExactArgs(1)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if reason == "" {
-			return usagef("%s takes a reason: --reason 'renamed in March'", cmd.CommandPath())
+			return usage.Errorf("%s takes a reason: --reason 'renamed in March'", cmd.CommandPath())
 		}
 		return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
 			d, err := a.driftOf(cmd.Context(), s, p)
@@ -244,7 +246,7 @@ own in the mapping file.`,
 		"ignore", "Leave it to the billing service?", "It is left to the billing service from now on. For all payers: own in the mapping file.",
 		func(ctx context.Context, s *session, d syncer.Drift, by syncer.Operator) error {
 			if len(parts) == 0 {
-				return usagef("name what to ignore: --part name, people or addresses")
+				return usage.Errorf("name what to ignore: --part name, people or addresses")
 			}
 			return s.syncer.IgnoreParts(ctx, d, parts, by)
 		},

@@ -8,6 +8,8 @@ import (
 
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersLinkCmd() *cobra.Command {
@@ -26,7 +28,7 @@ To find out who may be who, and to decide on many, use payersync payers match.`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.reason == "" {
-				return usagef("linking a record takes a reason: --reason 'told us on the phone'")
+				return usage.Errorf("linking a record takes a reason: --reason 'told us on the phone'")
 			}
 			s, err := a.open(cmd.Context())
 			if err != nil {

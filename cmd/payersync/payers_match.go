@@ -13,6 +13,8 @@ import (
 	"payersync/connector/match"
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersMatchCmd() *cobra.Command {
@@ -94,22 +96,6 @@ func (a *app) withReview(ctx context.Context, connection string, do func(context
 		a.nothingStored(c)
 	}
 	return do(ctx, s, r)
-}
-
-// one returns the connection with this name, or the only one.
-func (c *config) one(connection string) (connectionConfig, error) {
-	if connection == "" && len(c.Connections) > 1 {
-		return connectionConfig{}, usagef("there are several connections; name one with --connection")
-	}
-	var names []string
-	if connection != "" {
-		names = []string{connection}
-	}
-	found, err := c.configured(names)
-	if err != nil {
-		return connectionConfig{}, err
-	}
-	return found[0], nil
 }
 
 func (r *review) read(ctx context.Context, a *app, s *session) error {
@@ -327,7 +313,7 @@ func (a *app) writeMatches(file string, found []match.Suggestion) (err error) {
 	rows := match.Rows(found, true)
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the person at the keyboard names it
 	if errors.Is(err, os.ErrExist) {
-		return usagef("%s exists already and may hold decisions; name a new file", file)
+		return usage.Errorf("%s exists already and may hold decisions; name a new file", file)
 	}
 	if err != nil {
 		return fmt.Errorf("write the review list: %w", err)

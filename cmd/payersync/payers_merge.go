@@ -12,6 +12,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersMergeCmd() *cobra.Command {
@@ -33,9 +35,9 @@ cancel or close it. --separate takes the word back; a customer that has moved st
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case d.reason == "":
-				return usagef("merging records takes a reason: --reason 'entered twice'")
+				return usage.Errorf("merging records takes a reason: --reason 'entered twice'")
 			case separate == (into != ""):
-				return usagef("name the record that stands for both: payersync payers merge C0907 --into C0001; or --separate, to take that back")
+				return usage.Errorf("name the record that stands for both: payersync payers merge C0907 --into C0001; or --separate, to take that back")
 			}
 			s, err := a.open(cmd.Context())
 			if err != nil {
@@ -72,7 +74,7 @@ func (s *session) oneRecord(ctx context.Context, id, connection string) (state.R
 	case 1:
 		return found[0], nil
 	}
-	return state.RecordID{}, usagef("%q names %d records; use the id that one alone has, or --connection", visible(id), len(found))
+	return state.RecordID{}, usage.Errorf("%q names %d records; use the id that one alone has, or --connection", visible(id), len(found))
 }
 
 // mergeReport is what `payers merge --output json` prints.

@@ -12,6 +12,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersRekeyCmd() *cobra.Command {
@@ -33,7 +35,7 @@ that sync.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
-				return usagef("moving a customer takes a reason: --reason 'new numbers since March'")
+				return usage.Errorf("moving a customer takes a reason: --reason 'new numbers since March'")
 			}
 			holder := args[0]
 			if from != "" {
@@ -72,7 +74,7 @@ func recordNamed(ctx context.Context, s *session, id string, p state.Payer, othe
 	case 1:
 		return found[0], nil
 	}
-	return own, usagef("%q names %d records; use the id that one alone has in its accounting system", visible(id), len(found))
+	return own, usage.Errorf("%q names %d records; use the id that one alone has in its accounting system", visible(id), len(found))
 }
 
 // rekeyReport is what `payers rekey --output json` prints.

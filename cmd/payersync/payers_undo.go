@@ -12,6 +12,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersUnlinkCmd() *cobra.Command {
@@ -32,7 +34,7 @@ be made. Before the sync, --keep takes the word back.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.reason == "" {
-				return usagef("unlinking a customer takes a reason: --reason 'it is their sister company'")
+				return usage.Errorf("unlinking a customer takes a reason: --reason 'it is their sister company'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
 				if keep {
@@ -85,10 +87,10 @@ that made a customer cannot be undone, because nothing is ever deleted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := strconv.ParseInt(args[0], 10, 64)
 			if err != nil || id < 1 {
-				return usagef("a change has a number: payersync payers show names those of a record, as in payersync payers undo 17")
+				return usage.Errorf("a change has a number: payersync payers show names those of a record, as in payersync payers undo 17")
 			}
 			if d.reason == "" {
-				return usagef("undoing a change takes a reason: --reason 'matched the wrong company'")
+				return usage.Errorf("undoing a change takes a reason: --reason 'matched the wrong company'")
 			}
 			s, err := a.open(cmd.Context())
 			if err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // app is the program while one command runs.
@@ -72,12 +74,12 @@ is known, or far fewer would be payers · 130 interrupted.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return usagef("there is no command %q%s; payersync --help lists them", args[0], didYouMean(cmd.SuggestionsFor(args[0])))
+			return usage.Errorf("there is no command %q%s; payersync --help lists them", args[0], didYouMean(cmd.SuggestionsFor(args[0])))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if a.output != "table" && a.output != "json" {
-				return usagef("--output is table or json, not %q", a.output)
+				return usage.Errorf("--output is table or json, not %q", a.output)
 			}
 			return nil
 		},
@@ -111,11 +113,11 @@ is known, or far fewer would be payers · 130 interrupted.`,
 func usageArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
-			var usage usageError
-			if err := check(cmd, args); err == nil || errors.As(err, &usage) {
+			var wrong usage.Error
+			if err := check(cmd, args); err == nil || errors.As(err, &wrong) {
 				return err
 			}
-			return usagef("call it like this: %s; see %s --help", cmd.UseLine(), cmd.CommandPath())
+			return usage.Errorf("call it like this: %s; see %s --help", cmd.UseLine(), cmd.CommandPath())
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -129,7 +131,7 @@ func subcommands(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return usagef("there is no command %q%s; see %s --help", cmd.CommandPath()+" "+args[0], didYouMean(cmd.SuggestionsFor(args[0])), cmd.CommandPath())
+		return usage.Errorf("there is no command %q%s; see %s --help", cmd.CommandPath()+" "+args[0], didYouMean(cmd.SuggestionsFor(args[0])), cmd.CommandPath())
 	}
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	c.AddCommand(subs...)
@@ -154,13 +156,13 @@ func flagError(cmd *cobra.Command, err error) error {
 		if unknown.GetSpecifiedShortnames() != "" {
 			name = name[1:]
 		}
-		return usagef("there is no flag %s%s; see %s --help", name, didYouMean(flagsLike(cmd, name)), cmd.CommandPath())
+		return usage.Errorf("there is no flag %s%s; see %s --help", name, didYouMean(flagsLike(cmd, name)), cmd.CommandPath())
 	case errors.As(err, &invalid):
-		return usagef("--%s cannot be %q; see %s --help", invalid.GetFlag().Name, invalid.GetValue(), cmd.CommandPath())
+		return usage.Errorf("--%s cannot be %q; see %s --help", invalid.GetFlag().Name, invalid.GetValue(), cmd.CommandPath())
 	case errors.As(err, &blank):
-		return usagef("--%s needs a value; see %s --help", blank.GetFlag().Name, cmd.CommandPath())
+		return usage.Errorf("--%s needs a value; see %s --help", blank.GetFlag().Name, cmd.CommandPath())
 	}
-	return usagef("%w; see %s --help", err, cmd.CommandPath())
+	return usage.Errorf("%w; see %s --help", err, cmd.CommandPath())
 }
 
 // flagsLike returns the flags whose name is a slip away from name.
@@ -183,7 +185,7 @@ func oneOf[T ~string](flag, value string, known ...T) error {
 	for _, k := range known {
 		names = append(names, string(k))
 	}
-	return usagef("--%s is one of %s, not %q", flag, strings.Join(names, ", "), value)
+	return usage.Errorf("--%s is one of %s, not %q", flag, strings.Join(names, ", "), value)
 }
 
 // alike reports whether two words differ by a slip of the keyboard: one letter

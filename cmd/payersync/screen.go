@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/term"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // screen is standard error while several write there: narration, a bar that is drawn
@@ -149,7 +151,7 @@ func (a *app) confirms(ctx context.Context, yes bool, undone, question string) (
 		return true, nil
 	}
 	if why := a.unasked(); why != "" {
-		return false, usagef("%s: %s; add --yes", undone, why)
+		return false, usage.Errorf("%s: %s; add --yes", undone, why)
 	}
 	return a.asks(ctx, "%s", question)
 }
@@ -174,7 +176,7 @@ func (a *app) asks(ctx context.Context, format string, args ...any) (bool, error
 	if !here || !on.terminal {
 		tty, err := os.OpenFile(controlling, os.O_WRONLY, 0)
 		if err != nil {
-			return false, usagef("cannot ask %q: %s; add --yes if it takes one", fmt.Sprintf(format, args...), a.unasked())
+			return false, usage.Errorf("cannot ask %q: %s; add --yes if it takes one", fmt.Sprintf(format, args...), a.unasked())
 		}
 		defer func() { _ = tty.Close() }()
 		on = newScreen(tty)

@@ -24,6 +24,8 @@ import (
 	"payersync/mapping"
 	"payersync/mapping/strict"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 const (
@@ -87,7 +89,7 @@ func (a *app) serve(ctx context.Context, s *session) error {
 		Now: a.now, Report: s.reportJob,
 	})
 	if err != nil {
-		return usageError{err}
+		return usage.Error{Err: err}
 	}
 	serveWebhooks, err := a.webhookServer(ctx, s, w.Nudge)
 	if err != nil {
@@ -393,11 +395,11 @@ func (a *app) endpoint(s *session, nudge func(), deliveries *deliveryLog) (*serv
 	if hook := s.cfg.Billing.Webhook; hook != nil {
 		verifier, err := billing.NewVerifier(hook.Signature.Signature)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, usage.Error{Err: err}
 		}
 		public, err := url.Parse(hook.PublicURL)
 		if err != nil {
-			return nil, usagef("billing.webhook.public_url: %w", err)
+			return nil, usage.Errorf("billing.webhook.public_url: %w", err)
 		}
 		cfg.Verifier, cfg.Events, cfg.Path = verifier, hook.EventPaths, public.Path
 	}

@@ -16,6 +16,8 @@ import (
 	"payersync/connector/billing"
 	"payersync/state"
 	"payersync/state/files"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) webhooksCmd() *cobra.Command {
@@ -51,7 +53,7 @@ billing.webhook.signature.secrets.`,
 func (a *app) subscribe(ctx context.Context, s *session) error {
 	hook := s.cfg.Billing.Webhook
 	if hook == nil {
-		return usagef("the configuration has no billing.webhook; add public_url, events and signature")
+		return usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
 	}
 	sub, err := s.billing.Subscribe(ctx, billing.Subscription{
 		URL: hook.PublicURL, Events: hook.Events, Name: "payersync", Description: "keeps customers and mandates in step",
@@ -195,17 +197,17 @@ func (a *app) sendTest(ctx context.Context, cfg *config, local bool) error {
 func (a *app) testDelivery(ctx context.Context, cfg *config, local bool) (*http.Request, error) {
 	hook := cfg.Billing.Webhook
 	if hook == nil {
-		return nil, usagef("the configuration has no billing.webhook; add public_url, events and signature")
+		return nil, usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
 	}
 	verifier, err := billing.NewVerifier(hook.Signature.Signature)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.Error{Err: err}
 	}
 	id := "payersync-test-" + rand.Text()
 	body := fmt.Appendf(nil, `{"type":"payment","eventId":%q}`, id)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.PublicURL, bytes.NewReader(body))
 	if err != nil {
-		return nil, usagef("billing.webhook.public_url: %w", err)
+		return nil, usage.Errorf("billing.webhook.public_url: %w", err)
 	}
 	if local {
 		req.URL.Scheme, req.URL.Host, req.Host = "http", loopback(cfg.Server.Webhooks), ""

@@ -13,6 +13,8 @@ import (
 	"payersync/connector/reconcile"
 	"payersync/connector/server"
 	"payersync/state"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 // deliveryReport is one delivery as `webhooks show` prints it.
@@ -199,7 +201,7 @@ end of a delivery's key may be left out.`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(reason) == "" {
-				return usagef("closing a delivery takes a reason: --reason 'a test of the provider'")
+				return usage.Errorf("closing a delivery takes a reason: --reason 'a test of the provider'")
 			}
 			s, err := a.openLedger(cmd.Context())
 			if err != nil {

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"path/filepath"
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/worker"
+	"payersync/mapping/strict"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// configCheck completes a configuration and collects what is wrong with it.
+type configCheck struct {
+	doc      *strict.Doc
+	file     string
+	dir      string      // of the file: relative paths begin here
+	exposed  fs.FileMode // of a file that others may read; else 0
+	getenv   func(string) (string, bool)
+	config   *config
+	problems []strict.Problem
+}
+
+func (c *configCheck) report(at strict.Path, format string, args ...any) {
+	c.problems = append(c.problems, c.doc.Problem(at, format, args...))
+}
+
+// profile lets the file's dialect and event paths override their defaults one by
+// one, and checks the result.
+func (c *configCheck) profile() {
+	b := &c.config.Billing
+	at := strict.Path{"billing", "dialect"}
+	var err error
+	if b.Dialect.Dialect, err = billing.Profile(b.Profile); err != nil {
+		c.report(strict.Path{"billing", "profile"}, "%v", err)
+		return
+	}
+	c.decode(at, &b.Dialect)
+	c.placed(strict.Path{"billing"}, b.Dialect.Validate())
+	if b.Webhook != nil {
+		b.Webhook.EventPaths = billing.DefaultEventPaths()
+		c.decode(strict.Path{"billing", "webhook", "event_paths"}, &b.Webhook.EventPaths)
+		c.placed(strict.Path{"billing", "webhook"}, b.Webhook.EventPaths.Validate())
+	}
+}
+
+func (c *configCheck) decode(at strict.Path, into any) {
+	var wrong *strict.Error
+	if errors.As(c.doc.Decode(at, into), &wrong) {
+		c.problems = append(c.problems, wrong.Problems...)
+	}
+}
+
+// placed reports findings that begin with their key below at, one per line, as
+// in "dialect.list.size: 0 is out of range; use 1 to 1000".
+func (c *configCheck) placed(at strict.Path, err error) {
+	if err == nil {
+		return
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		key, what, _ := strings.Cut(line, ": ")
+		path := append(slices.Clone(at), strings.FieldsFunc(key, func(r rune) bool { return strings.ContainsRune(".[]", r) })...)
+		c.report(path, "%s: %s", path, what)
+	}
+}
+
+func (c *configCheck) billing() {
+	b := &c.config.Billing
+	at := strict.Path{"billing"}
+	c.url(at.Key("base_url"), b.BaseURL)
+	if !strings.HasPrefix(b.AuthURL, "/") {
+		c.url(at.Key("auth_url"), b.AuthURL)
+	}
+	c.url(at.Key("redirect_url"), b.RedirectURL)
+	if b.AuthorizeURL != "" {
+		c.url(at.Key("authorize_url"), b.AuthorizeURL)
+	}
+	c.credentials(at)
+	if b.Webhook == nil {
+		return
+	}
+	at = at.Key("webhook")
+	if u := c.url(at.Key("public_url"), b.Webhook.PublicURL); u != nil && strings.Trim(u.Path, "/") == "" {
+		c.report(at.Key("public_url"), "billing.webhook.public_url has no path; add one, for example /webhooks/billing, so that nothing else answers there")
+	}
+	if b.Webhook.Events == nil {
+		b.Webhook.Events = []string{"dd-mandate", "customer"}
+	}
+	c.signature(at.Key("signature"), &b.Webhook.Signature)
+}
+
+// credentials resolves the secrets, and asks for those that the dialect needs.
+func (c *configCheck) credentials(at strict.Path) {
+	b := &c.config.Billing
+	static := b.Dialect.APIAuth == "static"
+	for _, s := range []struct {
+		key    string
+		ref    *secretRef
+		needed bool
+		when   string
+	}{
+		{"client_id", &b.ClientID, !static || b.Webhook != nil, ""},
+		{"client_secret", &b.ClientSecret, !static || b.Webhook != nil, ""},
+		{"api_token", &b.APIToken, static, "; dialect.api_auth static needs it"},
+	} {
+		if s.needed && s.ref.IsZero() && c.doc.Node(at.Key(s.key)) == nil {
+			c.report(at, "the key %q is missing in billing%s", s.key, s.when)
+		}
+		c.resolve(at.Key(s.key), s.ref)
+	}
+}
+
+// signature asks for the keys that its scheme needs. There are no defaults: a
+// guess that is wrong would refuse every delivery, or accept a forged one.
+func (c *configCheck) signature(at strict.Path, s *signatureConfig) {
+	before := len(c.problems)
+	for _, needed := range []struct{ key, value string }{{"header", s.Header}, {"algorithm", s.Algorithm}, {"encoding", s.Encoding}, {"signed", s.Signed}} {
+		if s.Scheme == "" && needed.value == "" {
+			c.report(at, "the key %q is missing in %s; only a scheme can stand for it", needed.key, at)
+		}
+	}
+	for i := range s.SecretRefs {
+		c.resolve(at.Key("secrets").Index(i), &s.SecretRefs[i])
+		s.Secrets = append(s.Secrets, s.SecretRefs[i].Secret)
+	}
+	if len(c.problems) > before || c.getenv == nil {
+		return
+	}
+	if _, err := billing.NewVerifier(s.Signature); err != nil {
+		c.placed(at[:len(at)-1], errors.New(strings.TrimPrefix(err.Error(), "the webhook endpoint cannot be opened: ")))
+	}
+}
+
+// connectionName is what names of connections look like: they stand in command
+// lines, logs and metrics.
+var connectionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+func (c *configCheck) connections() {
+	var names []string
+	for i := range c.config.Connections {
+		conn := &c.config.Connections[i]
+		at := strict.Path{"connections"}.Index(i)
+		switch {
+		case conn.Name == billingConsent:
+			c.report(at.Key("name"), "%s cannot be %q: payersync connect means the billing service by it; choose another", at.Key("name"), conn.Name)
+		case !connectionName.MatchString(conn.Name):
+			c.report(at.Key("name"), "%s is made of letters, digits, dots, dashes and underscores, 64 at most", at.Key("name"))
+		case slices.Contains(names, conn.Name):
+			c.report(at.Key("name"), "two connections are called %q; give each its own name", conn.Name)
+		}
+		names = append(names, conn.Name)
+		c.source(at.Key("source"), &conn.Source)
+		if strings.TrimSpace(conn.Mapping) == "" {
+			c.report(at.Key("mapping"), "%s is blank; name the mapping file", at.Key("mapping"))
+		}
+		if conn.Schedule != "" {
+			c.schedule(at.Key("schedule"), conn.Schedule)
+		}
+	}
+}
+
+func (c *configCheck) schedules() {
+	s := c.config.Schedules
+	c.schedule(strict.Path{"schedules", "sweep"}, s.Sweep)
+	c.schedule(strict.Path{"schedules", "keep_alive"}, s.KeepAlive)
+	if s.Backup != "" {
+		c.schedule(strict.Path{"schedules", "backup"}, s.Backup)
+	}
+	if s.Retention != "" {
+		c.schedule(strict.Path{"schedules", "retention"}, s.Retention)
+	}
+}
+
+func (c *configCheck) schedule(at strict.Path, spec string) {
+	if _, err := worker.ParseSchedule(spec); err != nil {
+		c.report(at, "%v", err)
+	}
+}
+
+func (c *configCheck) server() {
+	s := c.config.Server
+	taken := map[string]string{}
+	for _, listener := range []struct{ key, address string }{{"webhooks", s.Webhooks}, {"health", s.Health}, {"admin", s.Admin}, {"metrics", s.Metrics}} {
+		at := strict.Path{"server", listener.key}
+		if listener.address == "" {
+			continue
+		}
+		_, port, err := net.SplitHostPort(listener.address)
+		n, notNumber := strconv.ParseUint(port, 10, 16)
+		switch other, twice := taken[listener.address]; {
+		case err != nil || notNumber != nil:
+			c.report(at, "%s must be an address and a port, for example 127.0.0.1:8080", at)
+		case twice && n != 0:
+			c.report(at, "%s and server.%s have the same address; give each its own port", at, other)
+		}
+		taken[listener.address] = listener.key
+	}
+}
+
+// paths makes the file's relative paths relative to the file.
+func (c *configCheck) paths() {
+	l := &c.config.Ledger
+	for key, path := range map[string]*string{"path": &l.Path, "key_file": &l.KeyFile} {
+		if strings.TrimSpace(*path) == "" {
+			c.report(strict.Path{"ledger", key}, "ledger.%s is blank; name a file, or remove the key", key)
+		}
+		*path = c.path(*path)
+	}
+	for i := range c.config.Connections {
+		conn := &c.config.Connections[i]
+		conn.Mapping = c.path(conn.Mapping)
+	}
+}
+
+func (c *configCheck) path(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(c.dir, p)
+}
+
+// url checks an address that we speak to or are spoken to at: https, or http on
+// this machine, and nothing secret in it.
+func (c *configCheck) url(at strict.Path, raw string) *url.URL {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		c.report(at, "%s must be a whole address, for example https://api.example.com/api", at)
+	case u.User != nil:
+		c.report(at, "%s must not hold a user name or password; client_id and client_secret are for that", at)
+	case u.RawQuery != "" || u.Fragment != "":
+		c.report(at, "%s must end before the ? or #", at)
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		c.report(at, "%s must begin with https://; plain http is for addresses of this machine, such as 127.0.0.1", at)
+	default:
+		return u
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// resolve replaces a reference by what it refers to.
+func (c *configCheck) resolve(at strict.Path, s *secretRef) {
+	ref := s.Expose()
+	if c.doc.Node(at) == nil {
+		return
+	}
+	value := ref
+	kind, name, _ := strings.Cut(ref, ":")
+	if c.getenv == nil && (kind == "env" || kind == "file") {
+		return
+	}
+	switch kind {
+	case "env":
+		found := false
+		if value, found = c.getenv(name); !found {
+			c.report(at, "the environment variable %s is not set; set it or use file:PATH", name)
+			return
+		}
+	case "file":
+		var exposed fs.FileMode
+		var why string
+		if value, exposed, why = readSecret(c.path(name)); exposed != 0 {
+			c.report(at, "other users of this machine may read the file %s (mode %04o), which holds a secret; run chmod 600 %s", name, exposed, c.path(name))
+			return
+		}
+		if why != "" {
+			c.report(at, "the file %s cannot be read: %s; put the secret there, readable for this user, or use env:NAME", name, why)
+			return
+		}
+	default:
+		if c.exposed != 0 && ref != "" && at[len(at)-1] != "client_id" { // which is no secret
+			c.report(at, "%s is a secret, and other users of this machine may read this file (mode %04o); run chmod 600 %s, or use env:NAME or file:PATH", at, c.exposed, c.file)
+			return
+		}
+	}
+	if value = strings.TrimSpace(value); value == "" {
+		c.report(at, "%s is blank; put the secret where it says", at)
+		return
+	}
+	s.Secret = connector.NewSecret(value)
+}

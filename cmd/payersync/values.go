@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"payersync/connector"
+	"payersync/state/files"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	generate "github.com/invopop/jsonschema"
+	yaml "go.yaml.in/yaml/v4"
+)
+
+// secretRef is a secret as the file writes it: env:NAME, file:PATH or the secret
+// itself. Once resolved it is the secret. It prints as [redacted].
+type secretRef struct{ connector.Secret }
+
+// UnmarshalYAML keeps the reference until it is resolved.
+func (s *secretRef) UnmarshalYAML(node *yaml.Node) error {
+	var ref string
+	if err := node.Decode(&ref); err != nil {
+		return err
+	}
+	s.Secret = connector.NewSecret(ref)
+	return nil
+}
+
+// JSONSchema describes a secret to editors.
+func (secretRef) JSONSchema() *generate.Schema {
+	return &generate.Schema{Type: "string", WriteOnly: true}
+}
+
+// maxSecret is how much of a secret's file is read, in bytes.
+const maxSecret = 64 << 10
+
+// readSecret reads an ordinary file, or says why it cannot. The mode of a file that
+// others may read too comes with it.
+func readSecret(path string) (value string, exposed fs.FileMode, why string) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the configuration names it; what it holds is never shown
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", 0, "there is no such file"
+	case err != nil:
+		return "", 0, "this user may not read it"
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return "", 0, "it is no ordinary file"
+	case err == nil && info.Size() > maxSecret:
+		return "", 0, "it is too large for a secret"
+	}
+	exposed, exposedErr := files.Exposed(f)
+	data, readErr := io.ReadAll(io.LimitReader(f, maxSecret))
+	if errors.Join(err, exposedErr, readErr) != nil {
+		return "", 0, "this user may not read it"
+	}
+	return string(data), exposed, ""
+}
+
+// duration is a length of time, written as in 90s, 15m or 24h.
+type duration time.Duration
+
+// UnmarshalText reads a duration.
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil || v <= 0 {
+		return fmt.Errorf("%q is no length of time; write it as in 90s, 15m or 24h", text)
+	}
+	*d = duration(v)
+	return nil
+}
+
+// network is an address, or all that begin alike, as in 10.0.0.0/8.
+type network netip.Prefix
+
+// UnmarshalText reads a network.
+func (n *network) UnmarshalText(text []byte) error {
+	prefix, err := netip.ParsePrefix(string(text))
+	if addr, single := netip.ParseAddr(string(text)); single == nil && addr.Zone() == "" {
+		prefix, err = addr.Unmap().Prefix(addr.Unmap().BitLen())
+	}
+	switch {
+	case err != nil || prefix.Addr().Is4In6():
+		return fmt.Errorf("%q is no network; write an address as in 10.0.0.1, or a network as in 10.0.0.0/8 or fd00::/8", text)
+	case prefix.Bits() == 0:
+		return fmt.Errorf("%q would trust everybody; name the networks of your own proxies", text)
+	}
+	*n = network(prefix.Masked())
+	return nil
+}
+
+// JSONSchema describes a network to editors.
+func (network) JSONSchema() *generate.Schema {
+	return &generate.Schema{Type: "string", Title: "an address or a network, such as 10.0.0.1 or 10.0.0.0/8"}
+}
+
+const lengthOfTime = "a length of time such as 90s, 15m or 24h"
+
+// JSONSchema describes a duration to editors.
+func (duration) JSONSchema() *generate.Schema {
+	return &generate.Schema{Type: "string", Title: lengthOfTime}
+}
+
+// limit is a number, or a percentage of the linked customers.
+type limit struct {
+	Count   int
+	Percent float64 // used when above 0
+}
+
+// UnmarshalYAML reads 20 or 5%.
+func (l *limit) UnmarshalYAML(node *yaml.Node) error {
+	if number, isPercent := strings.CutSuffix(node.Value, "%"); isPercent {
+		p, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || !(p > 0 && p <= 100) {
+			return fmt.Errorf("%q is no percentage above 0%% and up to 100%%", node.Value)
+		}
+		*l = limit{Percent: p}
+		return nil
+	}
+	n, err := strconv.Atoi(node.Value)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is neither a number, such as 20, nor a percentage, such as 5%%", node.Value)
+	}
+	*l = limit{Count: n}
+	return nil
+}
+
+// JSONSchema describes a limit to editors.
+func (limit) JSONSchema() *generate.Schema {
+	return &generate.Schema{Title: "a number or a percentage, such as 20 or 5%", OneOf: []*generate.Schema{{Type: "integer"}, {Type: "string"}}}
+}
