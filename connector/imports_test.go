@@ -54,6 +54,13 @@ var arrows = []arrow{
 	{"state/files", "", ""},
 	{"state/statetest", "connector state", ""},
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
+	{"cmd/payersync/internal/usage", "", ""},
+	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
+		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
+		"connector/syncer connector/transport connector/worker mapping/strict state/files", "configs"},
+	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
+		"connector/billing connector/credentials connector/reconcile connector/syncer connector/transport mapping mapping/strict state", ""},
+	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector/syncer", ""},
 	{"cmd/payersync", "*", ""},
 }
 
@@ -73,7 +80,7 @@ var guards = []guard{
 	{"github.com/go-sql-driver/mysql", "connector/accounting/sqltable"},
 	{"github.com/pressly/goose", "state"},
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
-	{"github.com/sirupsen/logrus", "cmd/payersync connector/transport connector/simulation"},
+	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
 	{"C", "nobody"}, // the product is built without cgo
 }
 
@@ -130,7 +137,7 @@ func TestImportCheckReportsEachForbiddenArrow(t *testing.T) {
 		{"retries outside transport", "cmd/payersync/a.go", `import "github.com/hashicorp/go-retryablehttp"`,
 			"cmd/payersync/a.go: cmd/payersync may not import github.com/hashicorp/go-retryablehttp: it is for connector/transport"},
 		{"logging outside the edge", "mapping/a.go", `import "github.com/sirupsen/logrus/hooks/test"`,
-			"mapping/a.go: mapping may not import github.com/sirupsen/logrus/hooks/test: it is for cmd/payersync connector/transport connector/simulation"},
+			"mapping/a.go: mapping may not import github.com/sirupsen/logrus/hooks/test: it is for cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
 		{"cgo", "state/a.go", `import "C"`,
 			"state/a.go: state may not import C: it is for nobody"},
 		{"sandbox in the product", "connector/server/a.go", `import "payersync/connector/sandbox"`,

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/state"
 )
@@ -45,35 +47,32 @@ signing links; with --only link beside it, for these too.`,
 					return err
 				}
 			}
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				plan, err := s.Ledger.FindPlan(cmd.Context(), args[0])
+				switch {
+				case err != nil:
+				case part.whole():
+					err = s.Ledger.Do(cmd.Context(), func(tx *state.Tx) error { return tx.Approve(plan.ID, actor()) })
+				default:
+					err = a.approvePart(cmd.Context(), s, plan, part)
+				}
+				if errors.Is(err, state.ErrPlanNotWaiting) {
+					return fmt.Errorf("cannot approve %s: %w; payersync status lists the plans that wait", args[0], err)
+				}
+				if err != nil || !part.whole() {
+					return err
+				}
+				plan.State, plan.Limits = state.PlanApproved, ""
+				if a.JSON() {
+					return show.JSON(a.Out, plan)
+				}
+				does := "sends it"
+				if plan.Missing > 0 {
+					does = "goes on without them"
+				}
+				_, err = fmt.Fprintf(a.Out, "Plan %d is approved: %s.\nThe next sync %s: payersync sync %s\n", plan.ID, summary(plan), does, plan.Connection)
 				return err
-			}
-			defer s.close()
-			plan, err := s.ledger.FindPlan(cmd.Context(), args[0])
-			switch {
-			case err != nil:
-			case part.whole():
-				err = s.ledger.Do(cmd.Context(), func(tx *state.Tx) error { return tx.Approve(plan.ID, actor()) })
-			default:
-				err = a.approvePart(cmd.Context(), s, plan, part)
-			}
-			if errors.Is(err, state.ErrPlanNotWaiting) {
-				return fmt.Errorf("cannot approve %s: %w; payersync status lists the plans that wait", args[0], err)
-			}
-			if err != nil || !part.whole() {
-				return err
-			}
-			plan.State, plan.Limits = state.PlanApproved, ""
-			if a.json() {
-				return printJSON(a.out, plan)
-			}
-			does := "sends it"
-			if plan.Missing > 0 {
-				does = "goes on without them"
-			}
-			_, err = fmt.Fprintf(a.out, "Plan %d is approved: %s.\nThe next sync %s: payersync sync %s\n", plan.ID, summary(plan), does, plan.Connection)
-			return err
+			})
 		},
 	}
 	c.Flags().StringArrayVar(&part.only, "only", nil, "approve only changes of this kind: create, adopt, update or link; may be repeated")
@@ -164,7 +163,7 @@ func (p planPart) check(plan state.Plan, of choice) error {
 }
 
 // approvePart approves a part of a plan.
-func (a *app) approvePart(ctx context.Context, s *session, plan state.Plan, part planPart) error {
+func (a *app) approvePart(ctx context.Context, s *session.Session, plan state.Plan, part planPart) error {
 	switch {
 	case plan.Missing > 0:
 		return fmt.Errorf("cannot approve part of plan %d: it lets records go that are missing from the source, and these go together; approve it whole, or put some of them back", plan.ID)
@@ -175,7 +174,7 @@ func (a *app) approvePart(ctx context.Context, s *session, plan state.Plan, part
 		return state.ErrPlanNotWaiting
 	}
 	of := choice{met: map[string]bool{}, fields: map[string]bool{}}
-	if err := s.eachPlanned(ctx, plan, 0, func(c state.Change) error {
+	if err := eachPlanned(ctx, s, plan, 0, func(c state.Change) error {
 		part.add(&of, c)
 		return nil
 	}); err != nil {
@@ -184,24 +183,24 @@ func (a *app) approvePart(ctx context.Context, s *session, plan state.Plan, part
 	if err := part.check(plan, of); err != nil {
 		return err
 	}
-	err := s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveSome(plan.ID, of.ids, actor(), part.String()) })
+	err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveSome(plan.ID, of.ids, actor(), part.String()) })
 	if errors.Is(err, state.ErrPlanChanged) {
 		return fmt.Errorf("cannot approve part of plan %d: %w; look at what it says now: payersync plans show %[1]d", plan.ID, err)
 	}
 	if err != nil {
 		return err
 	}
-	if plan, err = s.ledger.FindPlan(ctx, fmt.Sprint(plan.ID)); err != nil {
+	if plan, err = s.Ledger.FindPlan(ctx, fmt.Sprint(plan.ID)); err != nil {
 		return err
 	}
-	share, err := s.ledger.ShareOf(ctx, plan)
+	share, err := s.Ledger.ShareOf(ctx, plan)
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return printJSON(a.out, planRow{plan, share})
+	if a.JSON() {
+		return show.JSON(a.Out, planRow{plan, share})
 	}
-	_, err = fmt.Fprintf(a.out, "%d of %s of plan %d approved, %d left out.\nThe next sync sends what is approved: payersync sync %s\n",
-		share.Approved, plural(share.Pending, "change"), plan.ID, share.LeftOut, plan.Connection)
+	_, err = fmt.Fprintf(a.Out, "%d of %s of plan %d approved, %d left out.\nThe next sync sends what is approved: payersync sync %s\n",
+		share.Approved, show.Plural(share.Pending, "change"), plan.ID, share.LeftOut, plan.Connection)
 	return err
 }

@@ -9,11 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) attentionCmd() *cobra.Command {
@@ -33,12 +35,9 @@ func (a *app) attentionListCmd() *cobra.Command {
 		Example: "  payersync attention list --reason email_malformed --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openReport(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.listAttention(cmd.Context(), s, f)
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				return a.listAttention(cmd.Context(), s, f)
+			})
 		},
 	}
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
@@ -47,22 +46,22 @@ func (a *app) attentionListCmd() *cobra.Command {
 	return c
 }
 
-func (a *app) listAttention(ctx context.Context, s *session, f state.Filter) error {
-	if err := errors.Join(s.cfg.has(f.Connection), oneOf("reason", f.State, slices.Sorted(maps.Keys(connector.Reasons))...)); err != nil {
+func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Filter) error {
+	if err := errors.Join(s.Config.Has(f.Connection), oneOf("reason", f.State, slices.Sorted(maps.Keys(connector.Reasons))...)); err != nil {
 		return err
 	}
-	attention, err := s.ledger.Attention(ctx, f)
+	attention, err := s.Ledger.Attention(ctx, f)
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return printLines(a.out, attention)
+	if a.JSON() {
+		return show.Lines(a.Out, attention)
 	}
 	var rows [][]string
 	for _, r := range attention {
 		rows = append(rows, []string{r.Connection, r.SourceID, r.Detail, connector.Reason(r.Reason).Next()})
 	}
-	a.printRows([]string{"Connection", "Record", "What is the matter", "What to do"}, rows)
+	a.Rows([]string{"Connection", "Record", "What is the matter", "What to do"}, rows)
 	return nil
 }
 
@@ -80,25 +79,22 @@ a person for that reason. Nothing is sent before that sync.`,
 			if (len(args) == 1) == (reason != "") {
 				return usage.Errorf("name one record, or a reason: payersync attention retry C0001, or payersync attention retry --reason rejected")
 			}
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			if err := errors.Join(s.cfg.has(connection), oneOf("reason", reason, slices.Sorted(maps.Keys(connector.Reasons))...)); err != nil {
-				return err
-			}
-			if reason != "" {
-				return a.retryReason(cmd.Context(), s, state.Filter{Connection: connection, State: reason})
-			}
-			names, err := s.cfg.configured(nil)
-			if connection != "" {
-				names, err = s.cfg.configured([]string{connection})
-			}
-			if err != nil {
-				return err
-			}
-			return a.retry(cmd.Context(), s, names, args[0])
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				if err := errors.Join(s.Config.Has(connection), oneOf("reason", reason, slices.Sorted(maps.Keys(connector.Reasons))...)); err != nil {
+					return err
+				}
+				if reason != "" {
+					return a.retryReason(cmd.Context(), s, state.Filter{Connection: connection, State: reason})
+				}
+				names, err := s.Config.Named(nil)
+				if connection != "" {
+					names, err = s.Config.Named([]string{connection})
+				}
+				if err != nil {
+					return err
+				}
+				return a.retry(cmd.Context(), s, names, args[0])
+			})
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the records' connection; all of them when left out")
@@ -107,13 +103,13 @@ a person for that reason. Nothing is sent before that sync.`,
 }
 
 // retryReason lets the next sync try every record again that the filter finds.
-func (a *app) retryReason(ctx context.Context, s *session, f state.Filter) error {
-	found, err := s.ledger.Attention(ctx, f)
+func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filter) error {
+	found, err := s.Ledger.Attention(ctx, f)
 	if err != nil {
 		return err
 	}
 	marked := 0
-	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		marked = 0
 		for _, r := range found {
 			again, err := tx.RetryRecord(r.Connection, r.SourceID)
@@ -124,20 +120,20 @@ func (a *app) retryReason(ctx context.Context, s *session, f state.Filter) error
 				marked++
 			}
 		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "retry records", Subject: plural(marked, "record"), Reason: f.State})
+		return tx.Audit(state.Entry{Actor: actor(), Action: "retry records", Subject: show.Plural(marked, "record"), Reason: f.State})
 	}); err != nil {
 		return err
 	}
-	a.say("The next sync tries %s again.", plural(marked, "record"))
-	if a.json() {
-		return printJSON(a.out, map[string]any{"reason": f.State, "records": marked})
+	a.Say("The next sync tries %s again.", show.Plural(marked, "record"))
+	if a.JSON() {
+		return show.JSON(a.Out, map[string]any{"reason": f.State, "records": marked})
 	}
 	return nil
 }
 
-func (a *app) retry(ctx context.Context, s *session, connections []connectionConfig, sourceID string) error {
+func (a *app) retry(ctx context.Context, s *session.Session, connections []config.Connection, sourceID string) error {
 	found := false
-	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		for _, c := range connections {
 			marked, err := tx.RetryRecord(c.Name, sourceID)
 			if err != nil {
@@ -155,9 +151,9 @@ func (a *app) retry(ctx context.Context, s *session, connections []connectionCon
 	if !found {
 		return fmt.Errorf("cannot retry %q: no record has this source id; payersync attention list shows them", sourceID)
 	}
-	a.say("The next sync tries record %s again.", visible(sourceID))
-	if a.json() {
-		return printJSON(a.out, map[string]string{"source_id": sourceID})
+	a.Say("The next sync tries record %s again.", show.Visible(sourceID))
+	if a.JSON() {
+		return show.JSON(a.Out, map[string]string{"source_id": sourceID})
 	}
 	return nil
 }
@@ -178,38 +174,35 @@ Anything else that needs a person is over when it is put right.`,
 			if reason == "" {
 				return usage.Errorf("closing takes a reason: --reason 'it pays until March'")
 			}
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			for _, id := range args {
-				p, err := s.onePayer(cmd.Context(), id)
-				if err != nil {
-					return err
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				for _, id := range args {
+					p, err := onePayer(cmd.Context(), s, id)
+					if err != nil {
+						return err
+					}
+					if err := a.letStay(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
+						return err
+					}
 				}
-				if err := a.letStay(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
-					return err
-				}
-			}
-			return nil
+				return nil
+			})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
 }
 
-func (a *app) letStay(ctx context.Context, s *session, p state.Payer, by syncer.Operator) error {
-	if err := (&syncer.Syncer{Ledger: s.ledger}).LetStay(ctx, p, by); err != nil {
-		return fmt.Errorf("cannot close what is told of %s: %w", visible(p.SourceID), err)
+func (a *app) letStay(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator) error {
+	if err := (&syncer.Syncer{Ledger: s.Ledger}).LetStay(ctx, p, by); err != nil {
+		return fmt.Errorf("cannot close what is told of %s: %w", show.Visible(p.SourceID), err)
 	}
 	mandate := "It has no mandate."
 	if p.MandateID != "" {
-		mandate = fmt.Sprintf("Its mandate %s stays as it is.", visible(p.MandateID))
+		mandate = fmt.Sprintf("Its mandate %s stays as it is.", show.Visible(p.MandateID))
 	}
-	a.say("Closed for record %s. %s", visible(p.SourceID), mandate)
-	if a.json() {
-		return printJSON(a.out, map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
+	a.Say("Closed for record %s. %s", show.Visible(p.SourceID), mandate)
+	if a.JSON() {
+		return show.JSON(a.Out, map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
 	}
 	return nil
 }

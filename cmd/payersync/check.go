@@ -14,7 +14,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/accounting"
 	"payersync/connector/billing"
 	"payersync/connector/syncer"
 	"payersync/state/files"
@@ -58,8 +62,8 @@ func (a *app) openAndCheck(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	ledger := tell("ledger", "whole, both hash chains hold", s.ledger.Integrity(ctx))
+	defer s.Close()
+	ledger := tell("ledger", "whole, both hash chains hold", s.Ledger.Integrity(ctx))
 	if !exists {
 		ledger = tell("ledger", "there is none yet; the first run makes "+path, mayMake(path))
 	}
@@ -86,21 +90,21 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-func (a *app) check(ctx context.Context, s *session, ledger finding) error {
-	configured := fmt.Sprintf("%s, %s", a.config, plural(len(s.cfg.Connections), "connection"))
-	if idle := s.cfg.idle(); len(idle) > 0 {
+func (a *app) check(ctx context.Context, s *session.Session, ledger finding) error {
+	configured := fmt.Sprintf("%s, %s", a.config, show.Plural(len(s.Config.Connections), "connection"))
+	if idle := s.Config.Idle(); len(idle) > 0 {
 		configured += "; without effect in this version: " + strings.Join(idle, ", ")
 	}
 	report := checkReport{app: a}
 	report.add(tell("configuration", configured, nil), ledger)
-	for _, c := range s.cfg.Connections {
-		report.add(s.checkConnection(ctx, c)...)
+	for _, c := range s.Config.Connections {
+		report.add(checkConnection(ctx, s, c)...)
 	}
-	report.add(s.checkConsents(ctx)...)
-	report.add(s.checkBilling(ctx))
-	report.add(s.checkClock()...)
-	report.add(s.checkWebhook())
-	report.add(s.checkSubscription(ctx)...)
+	report.add(checkConsents(ctx, s)...)
+	report.add(checkBilling(ctx, s))
+	report.add(checkClock(s)...)
+	report.add(checkWebhook(s))
+	report.add(checkSubscription(ctx, s)...)
 	if report.err == nil && report.failed {
 		return exitError(exitFailed)
 	}
@@ -117,15 +121,15 @@ type checkReport struct {
 func (r *checkReport) add(findings ...finding) {
 	for _, f := range findings {
 		r.failed = r.failed || !f.OK
-		if r.json() {
-			r.err = errors.Join(r.err, printJSON(r.out, f))
+		if r.JSON() {
+			r.err = errors.Join(r.err, show.JSON(r.Out, f))
 			continue
 		}
 		mark := "ok  "
 		if !f.OK {
 			mark = "FAIL"
 		}
-		r.printHanging(fmt.Sprintf("%s  %-22s ", mark, f.Check), f.Detail)
+		r.Hanging(fmt.Sprintf("%s  %-22s ", mark, f.Check), f.Detail)
 	}
 }
 
@@ -138,14 +142,14 @@ func tell(check, detail string, err error) finding {
 
 // checkConnection probes a source, reads it whole and maps it, without keeping
 // anything.
-func (s *session) checkConnection(ctx context.Context, c connectionConfig) []finding {
-	probed, well := s.probe(ctx, c)
+func checkConnection(ctx context.Context, s *session.Session, c config.Connection) []finding {
+	probed, well := probeSource(ctx, s, c)
 	if !well {
 		return probed
 	}
-	conn, err := s.source(ctx, c)
+	conn, err := s.Source(ctx, c)
 	if err == nil {
-		conn.Mapping, err = loadMapping(c.Mapping, conn.Info)
+		conn.Mapping, err = session.LoadMapping(c.Mapping, conn.Info)
 	}
 	if err != nil {
 		return append(probed, tell("connection "+c.Name, "", err))
@@ -155,8 +159,8 @@ func (s *session) checkConnection(ctx context.Context, c connectionConfig) []fin
 
 // probe tries what a source needs, where it can tell, and reports whether all of
 // it is well.
-func (s *session) probe(ctx context.Context, c connectionConfig) (findings []finding, well bool) {
-	source, err := s.openSource(ctx, c)
+func probeSource(ctx context.Context, s *session.Session, c config.Connection) (findings []finding, well bool) {
+	source, err := s.OpenSource(ctx, c)
 	if err != nil {
 		return []finding{tell("source "+c.Name, "", err)}, false
 	}
@@ -172,7 +176,7 @@ func (s *session) probe(ctx context.Context, c connectionConfig) (findings []fin
 	return findings, well
 }
 
-func readWhole(ctx context.Context, c connectionConfig, conn syncer.Connection) []finding {
+func readWhole(ctx context.Context, c config.Connection, conn syncer.Connection) []finding {
 	records, included, refused := 0, 0, 0
 	var why error // the first that the mapping could not make a customer of
 	for page, err := range conn.Source.Customers(ctx, time.Time{}) {
@@ -200,10 +204,10 @@ func readWhole(ctx context.Context, c connectionConfig, conn syncer.Connection) 
 			}
 		}
 	}
-	detail := fmt.Sprintf("%s: %d would be customers, %d would be held, the rest is excluded", plural(records, "record"), included, refused)
+	detail := fmt.Sprintf("%s: %d would be customers, %d would be held, the rest is excluded", show.Plural(records, "record"), included, refused)
 	var nobody error
 	if included == 0 && why != nil {
-		nobody = fmt.Errorf("none of %s can be sent; the first waits because: %w", plural(records, "record"), why)
+		nobody = fmt.Errorf("none of %s can be sent; the first waits because: %w", show.Plural(records, "record"), why)
 	}
 	return []finding{
 		tell("source "+c.Name, detail, nobody),
@@ -213,26 +217,26 @@ func readWhole(ctx context.Context, c connectionConfig, conn syncer.Connection) 
 
 // checkConsents says until when each consent holds, and warns when half of its
 // time has passed unused (fault F29).
-func (s *session) checkConsents(ctx context.Context) []finding {
-	consents, err := s.consentRows(ctx)
+func checkConsents(ctx context.Context, s *session.Session) []finding {
+	consents, err := s.ConsentRows(ctx)
 	if err != nil {
 		return []finding{tell("consents", "", err)}
 	}
 	var out []finding
 	for _, c := range consents {
-		now := s.ledger.Now()
+		now := s.Ledger.Now()
 		out = append(out, finding{Check: "consent " + c.Connection, OK: c.Broken == "" && !halfGone(c, now), Detail: consentText(c, now)})
 	}
 	return out
 }
 
 // checkBilling asks for a token and one page of customers.
-func (s *session) checkBilling(ctx context.Context) finding {
-	for page, err := range s.billing.Customers(ctx) {
+func checkBilling(ctx context.Context, s *session.Session) finding {
+	for page, err := range s.Billing.Customers(ctx) {
 		if err != nil {
 			return tell("billing service", "", explainFault(err))
 		}
-		return tell("billing service", fmt.Sprintf("credentials accepted, the first page lists %s", plural(len(page), "customer")), nil)
+		return tell("billing service", fmt.Sprintf("credentials accepted, the first page lists %s", show.Plural(len(page), "customer")), nil)
 	}
 	return tell("billing service", "credentials accepted, there are no customers yet", nil)
 }
@@ -243,8 +247,8 @@ const maxSkew = time.Minute
 
 // checkClock compares this computer's clock with that of the billing service, where an
 // answer told it.
-func (s *session) checkClock() []finding {
-	ahead, known := s.http.Skew()
+func checkClock(s *session.Session) []finding {
+	ahead, known := s.HTTP.Skew()
 	switch {
 	case !known:
 		return nil
@@ -270,10 +274,15 @@ func explainFault(err error) error {
 	return err
 }
 
-func (s *session) checkWebhook() finding {
-	if s.cfg.Billing.Webhook == nil {
+func checkWebhook(s *session.Session) finding {
+	if s.Config.Billing.Webhook == nil {
 		return tell("webhook", "none configured: changes are found by the sweep alone", nil)
 	}
-	_, err := billing.NewVerifier(s.cfg.Billing.Webhook.Signature.Signature)
+	_, err := billing.NewVerifier(s.Config.Billing.Webhook.Signature.Signature)
 	return tell("webhook", "the signature can be verified", err)
+}
+
+// prober is a source that `payersync check` can look into.
+type prober interface {
+	Probe(ctx context.Context) []accounting.Probe
 }

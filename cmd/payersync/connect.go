@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -14,10 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/accounting/xero"
 	"payersync/connector/credentials"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 // localRedirect is the redirect address that connect waits at by itself.
@@ -40,12 +41,9 @@ the address that your browser was sent to.`,
 		Example: "  payersync connect acme\n  payersync connect acme --paste --redirect https://app.example.com/connected",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.connect(cmd.Context(), s, args[0], how)
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				return a.connect(cmd.Context(), s, args[0], how)
+			})
 		},
 	}
 	c.Flags().StringVar(&how.redirect, "redirect", localRedirect, "the registered redirect `ADDRESS`")
@@ -70,8 +68,8 @@ type consentable struct {
 	tenant  string // the organisation that the configuration names; "" for none
 }
 
-func (a *app) connect(ctx context.Context, s *session, name string, how consentFlags) error {
-	what, err := s.consentable(name)
+func (a *app) connect(ctx context.Context, s *session.Session, name string, how consentFlags) error {
+	what, err := consentableOf(s, name)
 	if err != nil {
 		return err
 	}
@@ -88,7 +86,7 @@ func (a *app) connect(ctx context.Context, s *session, name string, how consentF
 	if err != nil {
 		return err
 	}
-	by, err := credentials.Keep(ctx, s.ledger, credentials.Connection{Name: name, Provider: what.provider, Tenant: tenant, Actor: actor()}, grant)
+	by, err := credentials.Keep(ctx, s.Ledger, credentials.Connection{Name: name, Provider: what.provider, Tenant: tenant, Actor: actor()}, grant)
 	if err != nil {
 		return err
 	}
@@ -105,14 +103,14 @@ func (a *app) answer(ctx context.Context, consent *credentials.Consent, how cons
 	if err != nil {
 		return nil, usage.Error{Err: err}
 	}
-	a.say("Open this address in a browser and give consent; payersync waits here for the answer:\n\n  %s\n", consent.URL())
+	a.Say("Open this address in a browser and give consent; payersync waits here for the answer:\n\n  %s\n", consent.URL())
 	return consent.Await(ctx, listener)
 }
 
 // pasted reads the address that the browser was sent to.
 func (a *app) pasted(ctx context.Context, consent *credentials.Consent) (url.Values, error) {
-	a.say("Open this address in a browser and give consent:\n\n  %s\n\nThen paste the whole address that the browser was sent to, and press Enter:", consent.URL())
-	line, err := a.readLine(ctx)
+	a.Say("Open this address in a browser and give consent:\n\n  %s\n\nThen paste the whole address that the browser was sent to, and press Enter:", consent.URL())
+	line, err := a.ReadLine(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -124,26 +122,6 @@ func (a *app) pasted(ctx context.Context, consent *credentials.Consent) (url.Val
 		return nil, &credentials.RedirectError{Why: "what was pasted is no address"} // which the parser would repeat, code and all
 	}
 	return consent.Accept(redirected)
-}
-
-// readLine reads a line from standard input until ctx ends. A read of a terminal
-// cannot be called back: one that is given up ends with the process.
-func (a *app) readLine(ctx context.Context) (string, error) {
-	type typed struct {
-		line string
-		err  error
-	}
-	read := make(chan typed, 1)
-	go func() {
-		line, err := bufio.NewReader(io.LimitReader(a.in, 16<<10)).ReadString('\n')
-		read <- typed{line, err}
-	}()
-	select {
-	case got := <-read:
-		return got.line, got.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
 }
 
 // choose settles which organisation the consent is for, without guessing.
@@ -158,39 +136,39 @@ func (w consentable) choose(ctx context.Context, g credentials.Grant, asked stri
 	return credentials.Choose(reached, cmp.Or(asked, w.tenant))
 }
 
-// consentable finds what a name means and how its consent is asked for.
-func (s *session) consentable(name string) (consentable, error) {
-	if name == billingConsent {
-		return s.billingConsentable()
+// consentableOf finds what a name means and how its consent is asked for.
+func consentableOf(s *session.Session, name string) (consentable, error) {
+	if name == config.BillingConsent {
+		return billingConsentable(s)
 	}
-	found, err := s.cfg.configured([]string{name})
+	found, err := s.Config.Named([]string{name})
 	if err != nil {
 		return consentable{}, err
 	}
 	source := found[0].Source
-	if !source.consents() {
+	if !source.Consents() {
 		return consentable{}, usage.Errorf("the connection %s needs no consent: a source of kind %s is read with what the configuration holds; payersync check tries it", name, source.Kind)
 	}
-	out := consentable{name: name, provider: source.provider(), tenant: *source.tenant()}
-	out.provider.HTTP = s.clients.tokenClient(name)
+	out := consentable{name: name, provider: source.Provider(), tenant: *source.Tenant()}
+	out.provider.HTTP = s.TokenClient(name)
 	out.reached = companyOf
-	if source.Kind == kindXero {
+	if source.Kind == config.KindXero {
 		out.reached = func(ctx context.Context, g credentials.Grant) ([]credentials.Tenant, error) {
-			return s.xeroOrganisations(ctx, found[0], g)
+			return xeroOrganisations(ctx, s, found[0], g)
 		}
 	}
 	return out, nil
 }
 
-func (s *session) billingConsentable() (consentable, error) {
-	b := s.cfg.Billing
+func billingConsentable(s *session.Session) (consentable, error) {
+	b := s.Config.Billing
 	switch {
-	case b.Dialect.APIAuth != authorizationCode:
+	case b.Dialect.APIAuth != config.AuthorizationCode:
 		return consentable{}, usage.Errorf("the billing service needs no consent: billing.dialect.api_auth is %s", b.Dialect.APIAuth)
 	case b.AuthorizeURL == "":
 		return consentable{}, usage.Errorf("the page for the consent is not known; name it in billing.authorize_url")
 	}
-	return consentable{name: billingConsent, provider: s.billingProvider()}, nil
+	return consentable{name: config.BillingConsent, provider: s.BillingProvider()}, nil
 }
 
 // companyOf reads the organisation that Intuit names in the redirect.
@@ -204,9 +182,9 @@ func companyOf(_ context.Context, g credentials.Grant) ([]credentials.Tenant, er
 
 // xeroOrganisations asks Xero which organisations a consent that is not kept yet
 // reaches.
-func (s *session) xeroOrganisations(ctx context.Context, c connectionConfig, g credentials.Grant) ([]credentials.Tenant, error) {
+func xeroOrganisations(ctx context.Context, s *session.Session, c config.Connection, g credentials.Grant) ([]credentials.Tenant, error) {
 	source, err := xero.New(c.Source.Xero, xero.Deps{
-		HTTP: s.clients.source(c.Name), Token: oauth2.StaticTokenSource(g.Token), Now: s.ledger.Now, Limiter: s.budget(c, ""),
+		HTTP: s.SourceClient(c.Name), Token: oauth2.StaticTokenSource(g.Token), Now: s.Ledger.Now, Limiter: s.Budget(c, ""),
 	})
 	if err != nil {
 		return nil, usage.Error{Err: err}
@@ -228,17 +206,17 @@ type connected struct {
 }
 
 func (a *app) showConsent(c connected) error {
-	if a.json() {
-		return printJSON(a.out, c)
+	if a.JSON() {
+		return show.JSON(a.Out, c)
 	}
-	fmt.Fprintf(a.out, "%s is connected", c.Connection)
+	fmt.Fprintf(a.Out, "%s is connected", c.Connection)
 	if c.Tenant != "" {
-		fmt.Fprintf(a.out, " to %s", strings.TrimSpace(visible(c.TenantName)+" "+c.Tenant))
+		fmt.Fprintf(a.Out, " to %s", strings.TrimSpace(show.Visible(c.TenantName)+" "+c.Tenant))
 	}
-	fmt.Fprintln(a.out, ".")
+	fmt.Fprintln(a.Out, ".")
 	if !c.ReconnectBy.IsZero() {
-		fmt.Fprintf(a.out, "The consent is renewed while payersync serve runs. Unused, it lapses on %s.\n", c.ReconnectBy.Format(time.DateOnly))
+		fmt.Fprintf(a.Out, "The consent is renewed while payersync serve runs. Unused, it lapses on %s.\n", c.ReconnectBy.Format(time.DateOnly))
 	}
-	fmt.Fprintln(a.out, "Next: payersync check")
+	fmt.Fprintln(a.Out, "Next: payersync check")
 	return nil
 }

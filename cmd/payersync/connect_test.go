@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/configs"
 	"payersync/connector/accounting/quickbooks/quickbookstest"
 	"payersync/connector/accounting/xero/xerotest"
@@ -419,10 +421,10 @@ func TestKeepAliveRenewsAConsentThatNobodyUsedForAWeek(t *testing.T) {
 		days, requests int // requests to the token endpoint so far: the first is connect's
 	}{{6, 1}, {8, 2}} {
 		_, s := w.later(time.Duration(step.days) * 24 * time.Hour)
-		if err := s.keepAlive(t.Context()); err != nil {
+		if err := keepAlive(t.Context(), s); err != nil {
 			t.Error(err)
 		}
-		s.close()
+		s.Close()
 		if got := v.auth.Requests(); got != step.requests {
 			t.Errorf("%d days later the token endpoint had %d requests, want %d", step.days, got, step.requests)
 		}
@@ -439,7 +441,7 @@ func TestKeepAliveIsMadeUpForWhenServeStarts(t *testing.T) {
 		t.Fatalf("connect ended with %d: %s", r.code, r.errOut)
 	}
 	a, s := w.later(8 * 24 * time.Hour)
-	defer s.close()
+	defer s.Close()
 	jobs := slices.DeleteFunc(a.jobs(s), func(j worker.Job) bool { return j.Name != "keep-alive" })
 	at, err := worker.New(worker.Config{Jobs: jobs, Drain: func(context.Context) error { return nil }, Now: a.now})
 	if err != nil {
@@ -456,9 +458,9 @@ func TestKeepAliveIsMadeUpForWhenServeStarts(t *testing.T) {
 }
 
 // later opens the installation as it will be some time from now.
-func (w *world) later(after time.Duration) (*app, *session) {
+func (w *world) later(after time.Duration) (*app, *session.Session) {
 	w.t.Helper()
-	a := &app{program: program{errOut: io.Discard, getenv: func(name string) (string, bool) { v, ok := w.env[name]; return v, ok }},
+	a := &app{program: program{Console: &show.Console{ErrOut: io.Discard}, getenv: func(name string) (string, bool) { v, ok := w.env[name]; return v, ok }},
 		now: func() time.Time { return time.Now().Add(after) }, config: w.path("payersync.yaml")}
 	return a, w.session(a)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"payersync/cmd/payersync/internal/session"
 	"payersync/connector/server"
 )
 
@@ -26,7 +27,7 @@ func TestWhatComesAgainIsCountedUntilTheMinuteEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out output
-		log, err := newLog(&out, "debug", "text", nil)
+		log, err := session.NewLog(&out, "debug", "text", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func TestWhatComesAgainIsCountedUntilTheMinuteEnds(t *testing.T) {
 func TestALogOfManyBlocksIsBounded(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log, err := newLog(&out, "info", "json", nil)
+	log, err := session.NewLog(&out, "info", "json", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/sandbox"
 	"payersync/connector/server"
@@ -105,7 +106,7 @@ func (d *demo) prepare(ctx context.Context) (net.Listener, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	d.model = newSandbox(listener, connector.NewSecret(quickStartSecret), 0)
-	quiet := &app{program: program{in: d.in, out: io.Discard, errOut: io.Discard, getenv: d.getenv}, output: "table"}
+	quiet := &app{program: program{Console: &show.Console{In: d.In, Out: io.Discard, ErrOut: io.Discard, Output: "table"}, getenv: d.getenv}}
 	if err := quiet.initialise(d.dir, ""); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
@@ -132,7 +133,7 @@ func (d *demo) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	code := run(ctx, program{in: strings.NewReader(""), out: log, errOut: log, getenv: d.getenv}, d.args("serve"))
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.getenv}, d.args("serve"))
 	if err := log.Close(); err != nil {
 		return err
 	}
@@ -161,14 +162,14 @@ func (d *demo) play(ctx context.Context) error {
 // title begins a step.
 func (d *demo) title(text string) {
 	d.step++
-	fmt.Fprintf(d.out, "\n── %d. %s\n", d.step, text)
+	fmt.Fprintf(d.Out, "\n── %d. %s\n", d.step, text)
 }
 
 // command runs a command as a person would type it, and fails unless it ends
 // with the exit code that belongs there.
 func (d *demo) command(ctx context.Context, want int, args ...string) error {
-	fmt.Fprintf(d.out, "\n$ payersync %s\n", strings.Join(args, " "))
-	code := run(ctx, program{in: strings.NewReader(""), out: d.out, errOut: d.out, getenv: d.getenv}, d.args(args...))
+	fmt.Fprintf(d.Out, "\n$ payersync %s\n", strings.Join(args, " "))
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: d.Out, ErrOut: d.Out}, getenv: d.getenv}, d.args(args...))
 	if code != want {
 		return fmt.Errorf("payersync %s ended with exit status %d, not %d", args[0], code, want)
 	}
@@ -216,7 +217,7 @@ func (d *demo) mandates(ctx context.Context) error {
 		if act.do != nil {
 			return act.do
 		}
-		fmt.Fprintf(d.out, "   %s\n", act.what)
+		fmt.Fprintf(d.Out, "   %s\n", act.what)
 	}
 	if err := d.disturb(who); err != nil {
 		return err
@@ -268,7 +269,7 @@ func (d *demo) disturb(who []string) error {
 	queue.Swap(signed, active)
 	queue.Drop(lost)
 	queue.Duplicate(find(who[3], 0))
-	fmt.Fprintln(d.out, "   on their way, the first payer's two webhooks change places, the third's is lost, the fourth's comes twice")
+	fmt.Fprintln(d.Out, "   on their way, the first payer's two webhooks change places, the third's is lost, the fourth's comes twice")
 	return nil
 }
 
@@ -281,7 +282,7 @@ func (d *demo) deliver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("deliver the webhooks: %w", err)
 	}
-	fmt.Fprintf(d.out, "   %s delivered\n", plural(sent, "webhook"))
+	fmt.Fprintf(d.Out, "   %s delivered\n", show.Plural(sent, "webhook"))
 	return d.until(ctx, "the webhooks to be reflected", func() bool {
 		report, err := d.report(ctx)
 		return err == nil && report.Inbox["received"] == 0
@@ -306,7 +307,7 @@ func (d *demo) until(ctx context.Context, what string, done func() bool) error {
 
 func (d *demo) report(ctx context.Context) (r statusReport, err error) {
 	var out bytes.Buffer
-	code := run(ctx, program{in: strings.NewReader(""), out: &out, errOut: io.Discard, getenv: d.getenv}, d.args("status", "--output", "json"))
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}, getenv: d.getenv}, d.args("status", "--output", "json"))
 	if code != exitDone {
 		return r, fmt.Errorf("status ended with exit status %d", code)
 	}
@@ -316,7 +317,7 @@ func (d *demo) report(ctx context.Context) (r statusReport, err error) {
 // compare fails unless the ledger shows the four mandates as the service has them.
 func (d *demo) compare(ctx context.Context, who []string) error {
 	var out bytes.Buffer
-	run(ctx, program{in: strings.NewReader(""), out: &out, errOut: io.Discard, getenv: d.getenv}, d.args("mandates", "list", "--output", "json"))
+	run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}, getenv: d.getenv}, d.args("mandates", "list", "--output", "json"))
 	for dec := json.NewDecoder(&out); ; {
 		var m mandateReport
 		if err := dec.Decode(&m); errors.Is(err, io.EOF) {
@@ -340,7 +341,7 @@ func (d *demo) secondRun(ctx context.Context) error {
 	if n := d.model.Writes() - before; n != 0 {
 		return fmt.Errorf("the second run sent %d writes", n)
 	}
-	fmt.Fprintln(d.out, "   the service saw 0 writes")
+	fmt.Fprintln(d.Out, "   the service saw 0 writes")
 	return nil
 }
 
@@ -349,13 +350,13 @@ func (d *demo) end(ctx context.Context) error {
 	if err := d.command(ctx, exitDone, "status"); err != nil {
 		return err
 	}
-	fmt.Fprint(d.out, "\nThat was the whole job. To look further: payersync demo --keep, or payersync init to begin your own.\n")
+	fmt.Fprint(d.Out, "\nThat was the whole job. To look further: payersync demo --keep, or payersync init to begin your own.\n")
 	return nil
 }
 
 func (d *demo) inviteToLook(service net.Addr) {
 	config := filepath.Join(d.dir, "payersync.yaml")
-	fmt.Fprintf(d.out, `
+	fmt.Fprintf(d.Out, `
 The servers stay up until Ctrl-C; the ledger stays in
   %s
 Sign, approve and cancel mandates in a browser: http://%s

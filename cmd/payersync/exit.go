@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
 	"payersync/mapping/strict"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 // The exit codes are a public interface (README.md lists them).

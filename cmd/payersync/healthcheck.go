@@ -10,9 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"payersync/connector/server"
-
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/server"
 )
 
 // healthcheckCmd asks a running serve whether it is alive, for containers that

@@ -14,12 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/configs"
 	"payersync/mapping"
 	"payersync/state"
 	"payersync/state/files"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) initCmd() *cobra.Command {
@@ -87,7 +88,7 @@ type firstFile struct {
 // firstFiles returns the files of a first set-up, for a kind of source or for the
 // sample data.
 func firstFiles(kind string) ([]firstFile, error) {
-	config, mappingFile := "quickstart/payersync.yaml", "quickstart/mapping.yaml"
+	settings, mappingFile := "quickstart/payersync.yaml", "quickstart/mapping.yaml"
 	source, known := firstSources[kind]
 	switch {
 	case known:
@@ -95,9 +96,9 @@ func firstFiles(kind string) ([]firstFile, error) {
 	case kind != "":
 		return nil, usage.Errorf("there is no kind of source %q; --source is one of %s", kind, strings.Join(sourceKinds(), ", "))
 	}
-	shipped := []firstFile{{name: configSchemaFile, data: configSchema()}, {name: mappingSchemaFile, data: mapping.Schema()}}
+	shipped := []firstFile{{name: configSchemaFile, data: config.Schema()}, {name: mappingSchemaFile, data: mapping.Schema()}}
 	for _, f := range []struct{ name, from, line string }{
-		{"payersync.yaml", config, schemaLine(configSchemaFile)}, {"mapping.yaml", mappingFile, schemaLine(mappingSchemaFile)}, {sampleData, "quickstart/" + sampleData, ""},
+		{"payersync.yaml", settings, schemaLine(configSchemaFile)}, {"mapping.yaml", mappingFile, schemaLine(mappingSchemaFile)}, {sampleData, "quickstart/" + sampleData, ""},
 	} {
 		if known && f.name == sampleData {
 			continue
@@ -175,15 +176,15 @@ func writeNew(dir string, shipped []firstFile) (err error) {
 
 func (a *app) tellFirstSteps(dir, kind string, names []string) error {
 	slices.Sort(names)
-	if a.json() {
-		return printJSON(a.out, map[string]any{"folder": dir, "files": names})
+	if a.JSON() {
+		return show.JSON(a.Out, map[string]any{"folder": dir, "files": names})
 	}
-	fmt.Fprintf(a.out, "Wrote %s into %s\n", strings.Join(names, ", "), dir)
-	fmt.Fprintln(a.out, "Keep payersync.key safe: without it the ledger cannot be read. Next:")
+	fmt.Fprintf(a.Out, "Wrote %s into %s\n", strings.Join(names, ", "), dir)
+	fmt.Fprintln(a.Out, "Keep payersync.key safe: without it the ledger cannot be read. Next:")
 	if kind != "" {
-		fmt.Fprintf(a.out, "  %s\n", firstSources[kind].next)
+		fmt.Fprintf(a.Out, "  %s\n", firstSources[kind].next)
 	}
-	fmt.Fprintf(a.out, "  payersync sandbox                         in another terminal: a model of the billing service\n")
-	fmt.Fprintf(a.out, "  payersync plan --config %s   what would be done\n", filepath.Join(dir, "payersync.yaml"))
+	fmt.Fprintf(a.Out, "  payersync sandbox                         in another terminal: a model of the billing service\n")
+	fmt.Fprintf(a.Out, "  payersync plan --config %s   what would be done\n", filepath.Join(dir, "payersync.yaml"))
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/sandbox"
 	"payersync/state"
@@ -225,9 +226,9 @@ func (k *killing) expectLinkedOrTold() (waiting int) {
 		case c.ID == "" && reasons[r.ID] == string(connector.ReasonOutcomeUnknown):
 			waiting++
 			k.done["create told: outcome_unknown"]++
-		case c.ID == "" || p.LinkState != "linked" || shown(p.BillingID) != c.ID || shown(p.MandateID) != mandate:
+		case c.ID == "" || p.LinkState != "linked" || show.Value(p.BillingID) != c.ID || show.Value(p.MandateID) != mandate:
 			wrong = append(wrong, fmt.Sprintf("%s is %q to customer %q with mandate %q, the service has %q with %q; reason %q",
-				r.ID, p.LinkState, shown(p.BillingID), shown(p.MandateID), c.ID, mandate, reasons[r.ID]))
+				r.ID, p.LinkState, show.Value(p.BillingID), show.Value(p.MandateID), c.ID, mandate, reasons[r.ID]))
 		}
 	}
 	k.complain(wrong)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/sandbox"
 	"payersync/state"
@@ -275,9 +276,9 @@ func (w *world) expectLinked(rows []row) {
 	}
 	var wrong []string
 	for _, p := range payers {
-		if p.LinkState != "linked" || shown(p.BillingID) != customers[p.KeyValue] || shown(p.MandateID) != mandates[p.KeyValue] {
+		if p.LinkState != "linked" || show.Value(p.BillingID) != customers[p.KeyValue] || show.Value(p.MandateID) != mandates[p.KeyValue] {
 			wrong = append(wrong, fmt.Sprintf("%s is %s to customer %q with mandate %q, the service has %q with %q",
-				p.SourceID, p.LinkState, shown(p.BillingID), shown(p.MandateID), customers[p.KeyValue], mandates[p.KeyValue]))
+				p.SourceID, p.LinkState, show.Value(p.BillingID), show.Value(p.MandateID), customers[p.KeyValue], mandates[p.KeyValue]))
 		}
 	}
 	w.complain(wrong)
@@ -304,7 +305,7 @@ func (w *world) expectStatuses() {
 	w.t.Helper()
 	known := map[string]string{}
 	for _, p := range decodeLines[state.PayerRow](w.t, w.expect(exitDone, "payers", "list", "--output", "json")) {
-		known[shown(p.MandateID)] = shown(p.MandateStatus)
+		known[show.Value(p.MandateID)] = show.Value(p.MandateStatus)
 	}
 	var wrong []string
 	for _, c := range w.box.Customers() {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"payersync/cmd/payersync/internal/show"
 )
 
 // What a command needs beside its configuration and the ledger.
@@ -87,7 +89,7 @@ func TestLocalCommandsNeedNoSecret(t *testing.T) {
 	w.remove("webhook.secret")
 	w.write("review.csv", "record_id,customer_id,decision,check\n")
 
-	a := &app{program: program{getenv: os.LookupEnv}}
+	a := &app{program: program{Console: &show.Console{}, getenv: os.LookupEnv}}
 	for _, c := range commandsBelow(a.root()) {
 		need, known := needs[c.CommandPath()]
 		switch {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/state"
 )
@@ -15,20 +17,20 @@ const mostNamed = 3
 
 // alikeOf returns the payers of ours that the record of a create looks like; nobody for any
 // other change.
-func (s *session) alikeOf(ctx context.Context, c state.Change) ([]state.Lookalike, error) {
+func alikeOf(ctx context.Context, s *session.Session, c state.Change) ([]state.Lookalike, error) {
 	if c.Action != connector.ActionCreate {
 		return nil, nil
 	}
-	return s.ledger.Lookalikes(ctx, c.Payer.Connection, c.Payer.SourceID)
+	return s.Ledger.Lookalikes(ctx, c.Payer.Connection, c.Payer.SourceID)
 }
 
 // printAlike prints the first look-alikes of a record that would get a customer of its own.
 func (a *app) printAlike(c state.Change, found []state.Lookalike) {
 	for _, k := range found[:min(mostNamed, len(found))] {
-		fmt.Fprintf(a.out, "            note: %s\n", visible(wordsOf(c, k)))
+		fmt.Fprintf(a.Out, "            note: %s\n", show.Visible(wordsOf(c, k)))
 	}
 	if n := len(found) - mostNamed; n > 0 {
-		fmt.Fprintf(a.out, "            note: %d more look like it\n", n)
+		fmt.Fprintf(a.Out, "            note: %d more look like it\n", n)
 	}
 }
 
@@ -60,22 +62,22 @@ func (a *app) tellApart(ctx context.Context, connection, record, other string, d
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	c, err := s.cfg.one(connection)
+	defer s.Close()
+	c, err := s.Config.One(connection)
 	if err != nil {
 		return err
 	}
-	both := fmt.Sprintf("records %s and %s", visible(record), visible(other))
-	sure, err := a.confirms(ctx, d.yes, both+" would be told apart", fmt.Sprintf("Are %s two payers?", both))
+	both := fmt.Sprintf("records %s and %s", show.Visible(record), show.Visible(other))
+	sure, err := a.Confirms(ctx, d.yes, both+" would be told apart", fmt.Sprintf("Are %s two payers?", both))
 	if err != nil {
 		return err
 	}
 	if !sure {
-		a.say("Nothing was decided.")
+		a.Say("Nothing was decided.")
 		return nil
 	}
 	var report decisionReport
-	err = s.ledger.Do(ctx, func(tx *state.Tx) error {
+	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		news, err := tx.TellApart(c.Name, record, other)
 		if err != nil || !news {
 			report.Before = 1
@@ -86,7 +88,7 @@ func (a *app) tellApart(ctx context.Context, connection, record, other string, d
 	})
 	switch {
 	case errors.Is(err, state.ErrNoRecord), errors.Is(err, state.ErrSameRecord):
-		return fmt.Errorf("cannot tell record %s from record %s: %w", visible(record), visible(other), err)
+		return fmt.Errorf("cannot tell record %s from record %s: %w", show.Visible(record), show.Visible(other), err)
 	case err != nil:
 		return err
 	}

@@ -1,39 +1,38 @@
 // Command payersync keeps a billing service's customers and direct debit mandates
-// in step with an accounting system. Each command has a file of its own; this
-// package also loads the configuration and wires the packages together, and it
-// is the only one that reads the environment.
+// in step with an accounting system. Each command has a file of its own: a constructor
+// that reads its flags, and a function that does it. What is no command is in the packages
+// below internal. This is the only package that reads the environment.
 package main
 
 import (
 	"context"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
 	_ "time/tzdata" // schedules name time zones, and not every machine knows them
+
+	"payersync/cmd/payersync/internal/show"
 )
 
 func main() {
 	// Everything made from here on is for this user alone (fault F96).
 	syscall.Umask(0o077)
-	errOut := newScreen(os.Stderr)
+	errOut := show.NewScreen(os.Stderr)
 	ctx, stop := interruptible(errOut)
-	code := run(ctx, program{in: os.Stdin, out: beside{errOut, os.Stdout}, errOut: errOut, getenv: os.LookupEnv}, os.Args[1:])
+	code := run(ctx, program{Console: &show.Console{In: os.Stdin, Out: show.NewResults(errOut, os.Stdout), ErrOut: errOut}, getenv: os.LookupEnv}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
 
 // program is what a command may touch of the outside: streams and environment.
 type program struct {
-	in     io.Reader
-	out    io.Writer // results
-	errOut io.Writer // narration and progress
+	*show.Console
 	getenv func(string) (string, bool)
 }
 
 // interruptible returns a context that ends with the first SIGINT or SIGTERM; a
 // second one ends the process at once.
-func interruptible(errOut *screen) (context.Context, func()) {
+func interruptible(errOut *show.Screen) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -42,7 +41,7 @@ func interruptible(errOut *screen) (context.Context, func()) {
 			return
 		}
 		cancel() // first: nobody may read what is said
-		errOut.interrupted("Stopping: requests in flight are finished first. Ctrl-C again stops at once.")
+		errOut.Interrupted("Stopping: requests in flight are finished first. Ctrl-C again stops at once.")
 		if _, ok := <-signals; ok {
 			os.Exit(exitInterrupted)
 		}

@@ -10,11 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) mandatesCmd() *cobra.Command {
@@ -45,8 +46,8 @@ says who looked.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withMandates(cmd.Context(), f, links, func(mandates []mandateReport) error {
-				if a.json() {
-					return printLines(a.out, mandates)
+				if a.JSON() {
+					return show.Lines(a.Out, mandates)
 				}
 				a.printMandates(mandates, links)
 				return nil
@@ -66,7 +67,7 @@ func mandateFlags(c *cobra.Command, f *state.Filter, links *bool) {
 
 // withMandates hands the mandates to show, with their links when they were asked
 // for and the asking is in the audit log.
-func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, show func([]mandateReport) error) error {
+func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do func([]mandateReport) error) error {
 	open := a.openReport
 	if links {
 		open = a.openLedger
@@ -75,8 +76,8 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, show
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if err := s.cfg.has(f.Connection); err != nil {
+	defer s.Close()
+	if err := s.Config.Has(f.Connection); err != nil {
 		return err
 	}
 	for _, known := range []connector.MandateStatus{connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled} {
@@ -84,13 +85,13 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, show
 			f.State = string(known) // any other may be one that the service has and nobody documented
 		}
 	}
-	rows, err := s.ledger.Mandates(ctx, f)
+	rows, err := s.Ledger.Mandates(ctx, f)
 	if err != nil {
 		return err
 	}
 	if links {
-		if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.Audit(state.Entry{Actor: actor(), Action: "show signing links", Subject: plural(len(rows), "mandate")})
+		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+			return tx.Audit(state.Entry{Actor: actor(), Action: "show signing links", Subject: show.Plural(len(rows), "mandate")})
 		}); err != nil {
 			return err
 		}
@@ -101,11 +102,11 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, show
 		if !links || r.Status != string(connector.MandateCreated) {
 			continue
 		}
-		if out[i].Link, err = s.ledger.SigningLink(ctx, r.MandateID); err != nil {
+		if out[i].Link, err = s.Ledger.SigningLink(ctx, r.MandateID); err != nil {
 			return err
 		}
 	}
-	return show(out)
+	return do(out)
 }
 
 func (a *app) printMandates(mandates []mandateReport, links bool) {
@@ -115,13 +116,13 @@ func (a *app) printMandates(mandates []mandateReport, links bool) {
 	}
 	var rows [][]string
 	for _, m := range mandates {
-		row := []string{m.MandateID, shown(m.Connection), shown(m.SourceID), connector.MandateStatus(m.Status).Label(), m.StatusSince}
+		row := []string{m.MandateID, show.Value(m.Connection), show.Value(m.SourceID), connector.MandateStatus(m.Status).Label(), m.StatusSince}
 		if links {
 			row = append(row, m.Link)
 		}
 		rows = append(rows, row)
 	}
-	a.printRows(header, rows)
+	a.Rows(header, rows)
 }
 
 func (a *app) mandatesExportCmd() *cobra.Command {
@@ -137,10 +138,10 @@ a formula get a leading apostrophe, so the file is not meant to be read back in:
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withMandates(cmd.Context(), f, links, func(mandates []mandateReport) error {
-				if a.json() {
-					return printLines(a.out, mandates)
+				if a.JSON() {
+					return show.Lines(a.Out, mandates)
 				}
-				return writeMandates(a.out, mandates, links)
+				return writeMandates(a.Out, mandates, links)
 			})
 		},
 	}
@@ -158,7 +159,7 @@ func writeMandates(w io.Writer, mandates []mandateReport, links bool) error {
 		return err
 	}
 	for _, m := range mandates {
-		row := []string{m.MandateID, m.BillingID, shown(m.Connection), shown(m.SourceID), m.Status, m.StatusSince, m.FirstSeenAt, m.LastSeenAt}
+		row := []string{m.MandateID, m.BillingID, show.Value(m.Connection), show.Value(m.SourceID), m.Status, m.StatusSince, m.FirstSeenAt, m.LastSeenAt}
 		if links {
 			row = append(row, m.Link)
 		}
@@ -192,7 +193,7 @@ a new mandate takes the payer's new authority. The audit log keeps who asked.`,
 		Example: "  payersync mandates request C0001\n  payersync mandates request C0001 --reason 'changed bank'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
+			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
 				return a.requestLink(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason})
 			})
 		},
@@ -201,18 +202,18 @@ a new mandate takes the payer's new authority. The audit log keeps who asked.`,
 	return c
 }
 
-func (a *app) requestLink(ctx context.Context, s *session, p state.Payer, by syncer.Operator) error {
-	m, err := s.syncer.RequestLink(ctx, p, by)
+func (a *app) requestLink(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator) error {
+	m, err := s.Syncer.RequestLink(ctx, p, by)
 	switch {
 	case errors.Is(err, syncer.ErrReasonNeeded):
 		return usage.Errorf("the payer's mandate was cancelled; a new one takes a reason: --reason 'changed bank'")
 	case err != nil:
 		return fmt.Errorf("cannot ask for a signing link for %s: %w", p.SourceID, err)
 	}
-	if a.json() {
-		return printJSON(a.out, map[string]string{"mandate_id": m.ID, "status": string(m.Status), "link": m.URL})
+	if a.JSON() {
+		return show.JSON(a.Out, map[string]string{"mandate_id": m.ID, "status": string(m.Status), "link": m.URL})
 	}
-	_, err = fmt.Fprintf(a.out, "Mandate %s is %s. Signing link:\n%s\n", visible(m.ID), visible(m.Status.Label()), visible(m.URL))
+	_, err = fmt.Fprintf(a.Out, "Mandate %s is %s. Signing link:\n%s\n", show.Visible(m.ID), show.Visible(m.Status.Label()), show.Visible(m.URL))
 	return err
 }
 
@@ -230,16 +231,16 @@ cancelled and why.`,
 			if reason == "" {
 				return usage.Errorf("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
 			}
-			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
+			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
 				if p.MandateID == "" {
 					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows who has", p.SourceID)
 				}
-				if err := s.syncer.CancelMandate(cmd.Context(), s.billing, p, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
+				if err := s.Syncer.CancelMandate(cmd.Context(), s.Billing, p, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
 					return fmt.Errorf("cannot cancel the mandate of %s: %w", p.SourceID, err)
 				}
-				a.say("The mandate %s is cancelled.", visible(p.MandateID))
-				if a.json() {
-					return printJSON(a.out, map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
+				a.Say("The mandate %s is cancelled.", show.Visible(p.MandateID))
+				if a.JSON() {
+					return show.JSON(a.Out, map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
 				}
 				return nil
 			})
@@ -251,13 +252,13 @@ cancelled and why.`,
 
 // withPayer finds the one payer that id names and hands it over with a session
 // that may call the billing service.
-func (a *app) withPayer(ctx context.Context, id string, do func(*session, state.Payer) error) error {
+func (a *app) withPayer(ctx context.Context, id string, do func(*session.Session, state.Payer) error) error {
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	p, err := s.onePayer(ctx, id)
+	defer s.Close()
+	p, err := onePayer(ctx, s, id)
 	if err != nil {
 		return err
 	}
@@ -265,8 +266,8 @@ func (a *app) withPayer(ctx context.Context, id string, do func(*session, state.
 }
 
 // onePayer finds the one payer that id names.
-func (s *session) onePayer(ctx context.Context, id string) (state.Payer, error) {
-	payers, err := s.ledger.FindPayers(ctx, id)
+func onePayer(ctx context.Context, s *session.Session, id string) (state.Payer, error) {
+	payers, err := s.Ledger.FindPayers(ctx, id)
 	switch {
 	case err != nil:
 		return state.Payer{}, err

@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 // mostLinks is how many lost links are fetched without a person's word.
@@ -36,22 +37,19 @@ again: it goes on with those that are still lost. The audit log keeps who asked.
 			if !lost {
 				return usage.Errorf("say which links: payersync mandates links --lost")
 			}
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			if err := s.cfg.has(connection); err != nil {
-				return err
-			}
-			payers, err := s.ledger.LostLinks(cmd.Context(), connection)
-			if err != nil {
-				return err
-			}
-			if payers, err = a.chooseLost(cmd.Context(), s, payers, yes); err != nil {
-				return err
-			}
-			return a.fetchLost(cmd.Context(), s, payers)
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				if err := s.Config.Has(connection); err != nil {
+					return err
+				}
+				payers, err := s.Ledger.LostLinks(cmd.Context(), connection)
+				if err != nil {
+					return err
+				}
+				if payers, err = a.chooseLost(cmd.Context(), s, payers, yes); err != nil {
+					return err
+				}
+				return a.fetchLost(cmd.Context(), s, payers)
+			})
 		},
 	}
 	c.Flags().BoolVar(&lost, "lost", false, "those whose link nobody has")
@@ -61,24 +59,24 @@ again: it goes on with those that are still lost. The audit log keeps who asked.
 }
 
 // chooseLost returns the payers whose link may be asked for again.
-func (a *app) chooseLost(ctx context.Context, s *session, payers []state.Payer, yes bool) ([]state.Payer, error) {
-	mode := s.cfg.Billing.Dialect.LinkWhenCreated
+func (a *app) chooseLost(ctx context.Context, s *session.Session, payers []state.Payer, yes bool) ([]state.Payer, error) {
+	mode := s.Config.Billing.Dialect.LinkWhenCreated
 	switch {
 	case len(payers) == 0, mode != "new" && yes, mode == "same" && len(payers) <= mostLinks:
 		return payers, nil
 	case mode != "new":
-		n := plural(len(payers), "payer")
-		sure, err := a.confirms(ctx, yes, fmt.Sprintf("the links of %s would be asked for again", n), fmt.Sprintf("Ask again for the signing links of %s?", n))
+		n := show.Plural(len(payers), "payer")
+		sure, err := a.Confirms(ctx, yes, fmt.Sprintf("the links of %s would be asked for again", n), fmt.Sprintf("Ask again for the signing links of %s?", n))
 		if err != nil || !sure {
 			return nil, err
 		}
 		return payers, nil
-	case a.unasked() != "":
-		return nil, usage.Errorf("billing.dialect.link_when_created says that another request replaces the open mandate, so each of the %s is asked about, and %s: run it on a terminal, or name one with payersync mandates request", plural(len(payers), "payer"), a.unasked())
+	case a.Unasked() != "":
+		return nil, usage.Errorf("billing.dialect.link_when_created says that another request replaces the open mandate, so each of the %s is asked about, and %s: run it on a terminal, or name one with payersync mandates request", show.Plural(len(payers), "payer"), a.Unasked())
 	}
 	var chosen []state.Payer
 	for _, p := range payers {
-		sure, err := a.asks(ctx, "Replace the open mandate of record %s by a new one?", visible(p.SourceID))
+		sure, err := a.Asks(ctx, "Replace the open mandate of record %s by a new one?", show.Visible(p.SourceID))
 		if err != nil {
 			return nil, err
 		}
@@ -98,25 +96,25 @@ type linksReport struct {
 
 // fetchLost asks for the links one after the other. One payer's refusal keeps no
 // other from its turn; a service that does not answer ends it.
-func (a *app) fetchLost(ctx context.Context, s *session, payers []state.Payer) error {
+func (a *app) fetchLost(ctx context.Context, s *session.Session, payers []state.Payer) error {
 	ids := make([]string, len(payers))
 	for i, p := range payers {
 		ids[i] = p.Connection + "/" + p.SourceID
 	}
 	if len(payers) > 0 {
-		if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.Audit(state.Entry{Actor: actor(), Action: "fetch lost signing links", Subject: plural(len(payers), "payer"), Reason: strings.Join(ids, ", ")})
+		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+			return tx.Audit(state.Entry{Actor: actor(), Action: "fetch lost signing links", Subject: show.Plural(len(payers), "payer"), Reason: strings.Join(ids, ", ")})
 		}); err != nil {
 			return err
 		}
 	}
-	progress := newProgress(a.errOut, a.now)
-	defer progress.end()
+	progress := show.NewProgress(a.ErrOut, a.now)
+	defer progress.End()
 	r := linksReport{Asked: len(payers)}
 	var ended error
 	for i, p := range payers {
-		progress.show(syncer.Progress{Stage: "links", Done: i, Total: len(payers)})
-		_, err := s.syncer.RequestLink(ctx, p, syncer.Operator{Name: actor()})
+		progress.Show(syncer.Progress{Stage: "links", Done: i, Total: len(payers)})
+		_, err := s.Syncer.RequestLink(ctx, p, syncer.Operator{Name: actor()})
 		switch fault := connector.FaultOf(err); {
 		case err == nil, errors.Is(err, syncer.ErrHasMandate):
 			r.Fetched++
@@ -125,7 +123,7 @@ func (a *app) fetchLost(ctx context.Context, s *session, payers []state.Payer) e
 			ended = err
 		default:
 			r.Failed++
-			a.report(fmt.Errorf("%s: cannot fetch the signing link: %w", visible(p.SourceID), err))
+			a.report(fmt.Errorf("%s: cannot fetch the signing link: %w", show.Visible(p.SourceID), err))
 		}
 		if ended != nil {
 			break
@@ -141,13 +139,13 @@ func (a *app) fetchLost(ctx context.Context, s *session, payers []state.Payer) e
 }
 
 func (a *app) showLinks(r linksReport) error {
-	if a.json() {
-		return printJSON(a.out, r)
+	if a.JSON() {
+		return show.JSON(a.Out, r)
 	}
 	if r.Asked == 0 {
-		_, err := fmt.Fprintln(a.out, "No signing link is lost, or none was chosen.")
+		_, err := fmt.Fprintln(a.Out, "No signing link is lost, or none was chosen.")
 		return err
 	}
-	_, err := fmt.Fprintf(a.out, "%s of %d fetched, %d failed. payersync mandates list --links shows them.\n", plural(r.Fetched, "link"), r.Asked, r.Failed)
+	_, err := fmt.Fprintf(a.Out, "%s of %d fetched, %d failed. payersync mandates list --links shows them.\n", show.Plural(r.Fetched, "link"), r.Asked, r.Failed)
 	return err
 }

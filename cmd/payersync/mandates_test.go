@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/sandbox"
 	"payersync/state"
 )
@@ -16,7 +17,7 @@ func (w *world) mandateStatus(sourceID string) string {
 	w.t.Helper()
 	for _, p := range decodeLines[state.PayerRow](w.t, w.expect(exitDone, "payers", "list", "--output", "json")) {
 		if p.SourceID == sourceID {
-			return shown(p.MandateStatus)
+			return show.Value(p.MandateStatus)
 		}
 	}
 	w.t.Fatalf("the ledger has no payer %s", sourceID)

@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/accounting/quickbooks"
 	"payersync/connector/accounting/xero"
@@ -29,23 +32,23 @@ looked up in it, those of a database server are the ones that the last run met.`
 
 // mappingSession opens what the mapping commands work with: the ledger, and a
 // syncer without the billing service.
-func (a *app) mappingSession(ctx context.Context) (*session, error) {
+func (a *app) mappingSession(ctx context.Context) (*session.Session, error) {
 	s, err := a.openLedger(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.syncer = &syncer.Syncer{Ledger: s.ledger, Reconciler: &reconcile.Reconciler{Ledger: s.ledger, Lookup: s.cfg.lookup()}, Settings: s.cfg.settings()}
+	s.Syncer = &syncer.Syncer{Ledger: s.Ledger, Reconciler: &reconcile.Reconciler{Ledger: s.Ledger, Lookup: s.Config.LookupLimits()}, Settings: s.Config.RunSettings()}
 	return s, nil
 }
 
 // declaredFields are those of systems that know the same fields of every customer.
-var declaredFields = map[string]func() []connector.Field{kindXero: xero.Fields, kindQuickBooks: quickbooks.Fields}
+var declaredFields = map[string]func() []connector.Field{config.KindXero: xero.Fields, config.KindQuickBooks: quickbooks.Fields}
 
 // declared describes a connection's source as far as its stored records need it,
 // without asking a system: the ledger knows which one it is and what columns the
 // last run met. A file is looked at; where it is gone, those columns serve as well.
-func (a *app) declared(ctx context.Context, s *session, c connectionConfig) (syncer.Connection, error) {
-	info, err := s.ledger.SourceInfo(ctx, c.Name)
+func (a *app) declared(ctx context.Context, s *session.Session, c config.Connection) (syncer.Connection, error) {
+	info, err := s.Ledger.SourceInfo(ctx, c.Name)
 	if err != nil {
 		return syncer.Connection{}, err
 	}
@@ -56,41 +59,41 @@ func (a *app) declared(ctx context.Context, s *session, c connectionConfig) (syn
 		return known, nil
 	}
 	met := info.Kind == c.Source.Kind && len(info.Fields) > 0
-	if met && c.Source.onServer() {
+	if met && c.Source.OnServer() {
 		return known, nil
 	}
-	if c.Source.onServer() { // it asks after all, and needs its password
+	if c.Source.OnServer() { // it asks after all, and needs its password
 		whole, err := a.load()
 		if err != nil {
 			return known, err
 		}
-		if c, err = whole.one(c.Name); err != nil {
+		if c, err = whole.One(c.Name); err != nil {
 			return known, err
 		}
 	}
-	conn, err := s.source(ctx, c)
+	conn, err := s.Source(ctx, c)
 	if err == nil || !met || ctx.Err() != nil {
 		return conn, err
 	}
-	a.say("%s: its columns cannot be looked up, so those that the last run met are used: %v", c.Name, err)
+	a.Say("%s: its columns cannot be looked up, so those that the last run met are used: %v", c.Name, err)
 	return known, nil
 }
 
 // stored is declared with the connection's mapping.
-func (a *app) stored(ctx context.Context, s *session, c connectionConfig) (syncer.Connection, error) {
+func (a *app) stored(ctx context.Context, s *session.Session, c config.Connection) (syncer.Connection, error) {
 	conn, err := a.declared(ctx, s, c)
 	if err != nil {
 		return conn, err
 	}
-	if conn.Mapping, err = loadMapping(c.Mapping, conn.Info); err != nil && conn.Source == nil && c.Source.onServer() {
-		a.say("%s: the columns are those that the last run met; payersync plan %[1]s looks them up again", c.Name)
+	if conn.Mapping, err = session.LoadMapping(c.Mapping, conn.Info); err != nil && conn.Source == nil && c.Source.OnServer() {
+		a.Say("%s: the columns are those that the last run met; payersync plan %[1]s looks them up again", c.Name)
 	}
 	return conn, err
 }
 
 // storedAs is stored by the connection's name.
-func (a *app) storedAs(ctx context.Context, s *session, name string) (syncer.Connection, error) {
-	configured, err := s.cfg.configured([]string{name})
+func (a *app) storedAs(ctx context.Context, s *session.Session, name string) (syncer.Connection, error) {
+	configured, err := s.Config.Named([]string{name})
 	if err != nil {
 		return syncer.Connection{}, err
 	}
@@ -98,13 +101,13 @@ func (a *app) storedAs(ctx context.Context, s *session, name string) (syncer.Con
 }
 
 // eachMapping hands the named connection to do, or all of them.
-func (a *app) eachMapping(ctx context.Context, names []string, do func(*session, connectionConfig) (int, error)) error {
+func (a *app) eachMapping(ctx context.Context, names []string, do func(*session.Session, config.Connection) (int, error)) error {
 	s, err := a.mappingSession(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	return a.eachConnection(ctx, s, names, func(c connectionConfig) (int, error) {
+	defer s.Close()
+	return a.eachConnection(ctx, s, names, func(c config.Connection) (int, error) {
 		code, err := do(s, c)
 		if err != nil {
 			return exitCode(err), err
@@ -114,8 +117,8 @@ func (a *app) eachMapping(ctx context.Context, names []string, do func(*session,
 }
 
 // nothingStored tells how to get records to work on.
-func (a *app) nothingStored(c connectionConfig) {
-	a.say("%s: no records are stored yet; run payersync plan %s first, it sends nothing", c.Name, c.Name)
+func (a *app) nothingStored(c config.Connection) {
+	a.Say("%s: no records are stored yet; run payersync plan %s first, it sends nothing", c.Name, c.Name)
 }
 
 // privacy says how personal values are shown.
@@ -131,9 +134,9 @@ func (p *privacy) flag(c *cobra.Command) {
 // bare returns a value as it may be shown.
 func (p privacy) bare(s string) string {
 	if p.whole || s == "" || s == "true" || s == "false" {
-		return visible(s)
+		return show.Visible(s)
 	}
-	return shortened(visible(s))
+	return shortened(show.Visible(s))
 }
 
 // shortened returns a quarter of a text, three letters at most.
@@ -175,7 +178,7 @@ func few(ids []string, of int) string {
 	const most = 5
 	shown := make([]string, 0, most)
 	for _, id := range ids[:min(most, len(ids))] {
-		shown = append(shown, visible(id))
+		shown = append(shown, show.Visible(id))
 	}
 	text := strings.Join(shown, ", ")
 	if of > len(shown) {

@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/mapping"
@@ -25,7 +28,7 @@ a mistake, and with 3 when only records break a rule; nothing is sent or stored.
 		Example: "  payersync mapping check && payersync mapping preview\n  payersync mapping check acme --output json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
+			return a.eachMapping(cmd.Context(), names, func(s *session.Session, c config.Connection) (int, error) {
 				return a.checkMapping(cmd.Context(), s, c)
 			})
 		},
@@ -64,7 +67,7 @@ var mappingRules = []connector.Reason{
 	connector.ReasonNameMissing, connector.ReasonEmailMalformed, connector.ReasonTooManyAddresses, connector.ReasonIllegalText,
 }
 
-func (a *app) checkMapping(ctx context.Context, s *session, c connectionConfig) (int, error) {
+func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Connection) (int, error) {
 	r := mappingReport{Connection: c.Name, File: c.Mapping, Mistakes: []mappingMistake{}, Rules: []ruleReport{}}
 	conn, err := a.stored(ctx, s, c)
 	if err == nil {
@@ -81,7 +84,7 @@ func (a *app) checkMapping(ctx context.Context, s *session, c connectionConfig) 
 		}
 	}
 	if conn.Mapping != nil {
-		if err := s.checkRules(ctx, conn, &r); err != nil {
+		if err := checkRules(ctx, s, conn, &r); err != nil {
 			return exitFailed, err
 		}
 	}
@@ -99,8 +102,8 @@ func (a *app) checkMapping(ctx context.Context, s *session, c connectionConfig) 
 }
 
 // checkRules applies the mapping to the stored records by the rules of a plan.
-func (s *session) checkRules(ctx context.Context, conn syncer.Connection, r *mappingReport) error {
-	p, err := s.syncer.Preview(ctx, conn, syncer.PreviewOptions{Limit: 10})
+func checkRules(ctx context.Context, s *session.Session, conn syncer.Connection, r *mappingReport) error {
+	p, err := s.Syncer.Preview(ctx, conn, syncer.PreviewOptions{Limit: 10})
 	if err != nil {
 		return err
 	}
@@ -113,29 +116,29 @@ func (s *session) checkRules(ctx context.Context, conn syncer.Connection, r *map
 	return nil
 }
 
-func (a *app) printMappingReport(c connectionConfig, r mappingReport, m *mapping.Mapping, wrong *strict.Error) error {
-	if a.json() {
-		return printJSON(a.out, r)
+func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mapping.Mapping, wrong *strict.Error) error {
+	if a.JSON() {
+		return show.JSON(a.Out, r)
 	}
 	switch {
 	case wrong != nil && m == nil:
-		fmt.Fprintf(a.out, "FAIL  %s: the mapping has %s\n%v\n", r.Connection, plural(len(r.Mistakes), "mistake"), wrong)
+		fmt.Fprintf(a.Out, "FAIL  %s: the mapping has %s\n%v\n", r.Connection, show.Plural(len(r.Mistakes), "mistake"), wrong)
 		return nil
 	case wrong != nil:
-		fmt.Fprintf(a.out, "ok    %s: the mapping is well formed\nFAIL  %[1]s: its examples differ\n%[2]v\n", r.Connection, wrong)
+		fmt.Fprintf(a.Out, "ok    %s: the mapping is well formed\nFAIL  %[1]s: its examples differ\n%[2]v\n", r.Connection, wrong)
 	default:
-		fmt.Fprintf(a.out, "ok    %s: the mapping is well formed\nok    %[1]s: its examples hold\n", r.Connection)
+		fmt.Fprintf(a.Out, "ok    %s: the mapping is well formed\nok    %[1]s: its examples hold\n", r.Connection)
 	}
 	if r.Records == 0 {
 		a.nothingStored(c)
 		return nil
 	}
 	if len(r.Rules) == 0 {
-		fmt.Fprintf(a.out, "ok    %s: keys and rules hold for %s\n", r.Connection, plural(r.Records, "stored record"))
+		fmt.Fprintf(a.Out, "ok    %s: keys and rules hold for %s\n", r.Connection, show.Plural(r.Records, "stored record"))
 	}
 	for _, rule := range r.Rules {
-		fmt.Fprintf(a.out, "FAIL  %s: %s of %d: %s\n        %s\n        %s\n", r.Connection, plural(rule.Count, "record"), r.Records,
-			few(rule.SourceIDs, rule.Count), visible(rule.Detail), rule.Next)
+		fmt.Fprintf(a.Out, "FAIL  %s: %s of %d: %s\n        %s\n        %s\n", r.Connection, show.Plural(rule.Count, "record"), r.Records,
+			few(rule.SourceIDs, rule.Count), show.Visible(rule.Detail), rule.Next)
 	}
 	return nil
 }

@@ -6,6 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/mapping"
 	"payersync/state"
@@ -21,7 +24,7 @@ their parts that never fired, and the source's fields that no rule reads.`,
 		Example: "  payersync mapping coverage\n  payersync mapping coverage acme --output json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
+			return a.eachMapping(cmd.Context(), names, func(s *session.Session, c config.Connection) (int, error) {
 				return exitDone, a.coverage(cmd.Context(), s, c)
 			})
 		},
@@ -48,13 +51,13 @@ type ruleCoverage struct {
 	Blank int    `json:"blank"`
 }
 
-func (a *app) coverage(ctx context.Context, s *session, c connectionConfig) error {
+func (a *app) coverage(ctx context.Context, s *session.Session, c config.Connection) error {
 	conn, err := a.stored(ctx, s, c)
 	if err != nil {
 		return err
 	}
 	counted := conn.Mapping.NewCoverage()
-	if err := s.syncer.EachStored(ctx, conn, func(page []state.StoredRecord) error {
+	if err := s.Syncer.EachStored(ctx, conn, func(page []state.StoredRecord) error {
 		for _, r := range page {
 			if r.Record.State == connector.RecordActive && r.Record.Problem == "" {
 				counted.Add(r.Record)
@@ -68,8 +71,8 @@ func (a *app) coverage(ctx context.Context, s *session, c connectionConfig) erro
 	if r.Records == 0 {
 		a.nothingStored(c)
 	}
-	if a.json() {
-		return printJSON(a.out, r)
+	if a.JSON() {
+		return show.JSON(a.Out, r)
 	}
 	if r.Records > 0 {
 		a.printCoverage(r)
@@ -89,8 +92,8 @@ func reportCoverage(connection, version string, c mapping.CoverageReport) covera
 }
 
 func (a *app) printCoverage(r coverageReport) {
-	fmt.Fprintf(a.out, "%s: %s that a mapping is asked about: %d are payers, %d fail, the rest is left out\n",
-		r.Connection, plural(r.Records, "stored record"), r.Included, r.Failed)
+	fmt.Fprintf(a.Out, "%s: %s that a mapping is asked about: %d are payers, %d fail, the rest is left out\n",
+		r.Connection, show.Plural(r.Records, "stored record"), r.Included, r.Failed)
 	var rows [][]string
 	for _, rule := range r.Rules {
 		blank := fmt.Sprint(rule.Blank)
@@ -103,7 +106,7 @@ func (a *app) printCoverage(r coverageReport) {
 		}
 		rows = append(rows, []string{name, fmt.Sprint(rule.Line), fmt.Sprint(rule.Fired), blank})
 	}
-	printTable(a.out, []string{"Rule", "Line", "Fired", "Blank"}, rows)
+	show.Table(a.Out, []string{"Rule", "Line", "Fired", "Blank"}, rows)
 	a.printList("\nNever fired", r.NeverFired)
 	a.printList("\nFields that no rule reads", r.UnusedFields)
 }
@@ -112,8 +115,8 @@ func (a *app) printList(title string, items []string) {
 	if len(items) == 0 {
 		return
 	}
-	fmt.Fprintln(a.out, title)
+	fmt.Fprintln(a.Out, title)
 	for _, item := range items {
-		fmt.Fprintln(a.out, "  "+visible(item))
+		fmt.Fprintln(a.Out, "  "+show.Visible(item))
 	}
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/syncer"
 	"payersync/mapping"
 )
@@ -25,7 +28,7 @@ conditions are made of.`,
 		Example: "  payersync mapping fields\n  payersync mapping fields acme --show-values",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
+			return a.eachMapping(cmd.Context(), names, func(s *session.Session, c config.Connection) (int, error) {
 				return exitDone, a.fields(cmd.Context(), s, c, p)
 			})
 		},
@@ -47,12 +50,12 @@ type fieldReport struct {
 	Written string `json:"written"` // how an expression names it
 }
 
-func (a *app) fields(ctx context.Context, s *session, c connectionConfig, p privacy) error {
+func (a *app) fields(ctx context.Context, s *session.Session, c config.Connection, p privacy) error {
 	conn, err := a.declared(ctx, s, c)
 	if err != nil {
 		return err
 	}
-	profiles, err := s.syncer.ProfileFields(ctx, conn)
+	profiles, err := s.Syncer.ProfileFields(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -69,15 +72,15 @@ func (a *app) fields(ctx context.Context, s *session, c connectionConfig, p priv
 	if r.Records == 0 {
 		a.nothingStored(c)
 	}
-	if a.json() {
-		return printJSON(a.out, r)
+	if a.JSON() {
+		return show.JSON(a.Out, r)
 	}
 	a.printFields(r)
 	return nil
 }
 
 func (a *app) printFields(r fieldsReport) {
-	fmt.Fprintf(a.out, "%s: %s\n", r.Connection, plural(r.Records, "stored record"))
+	fmt.Fprintf(a.Out, "%s: %s\n", r.Connection, show.Plural(r.Records, "stored record"))
 	var rows [][]string
 	for _, f := range r.Fields {
 		var examples []string
@@ -86,10 +89,10 @@ func (a *app) printFields(r fieldsReport) {
 		}
 		rows = append(rows, []string{f.Written, string(f.Type), percent(f.Filled, f.Records), strings.Join(examples, " · "), f.Description})
 	}
-	printTable(a.out, []string{"Written", "Type", "Filled", "Values", "What it is"}, rows)
-	fmt.Fprintln(a.out, "\nFunctions; mapping/README.md explains them")
+	show.Table(a.Out, []string{"Written", "Type", "Filled", "Values", "What it is"}, rows)
+	fmt.Fprintln(a.Out, "\nFunctions; mapping/README.md explains them")
 	for _, line := range wrapped(r.Functions, 100) {
-		fmt.Fprintln(a.out, "  "+line)
+		fmt.Fprintln(a.Out, "  "+line)
 	}
 }
 

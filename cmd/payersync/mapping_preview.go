@@ -8,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 // previewArgs are the flags of mapping preview.
@@ -36,8 +38,8 @@ values are shortened unless --show-values is given.`,
 		Example: "  payersync mapping preview\n  payersync mapping preview acme --file mapping.new.yaml --limit 3\n  payersync mapping preview --source-id C0001 --show-values",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
-				if p.file != "" && len(names) == 0 && len(s.cfg.Connections) > 1 {
+			return a.eachMapping(cmd.Context(), names, func(s *session.Session, c config.Connection) (int, error) {
+				if p.file != "" && len(names) == 0 && len(s.Config.Connections) > 1 {
 					return exitUsage, usage.Errorf("--file is for one connection; name it, as in payersync mapping preview %s --file %s", c.Name, p.file)
 				}
 				return exitDone, a.preview(cmd.Context(), s, c, p)
@@ -51,7 +53,7 @@ values are shortened unless --show-values is given.`,
 	return c
 }
 
-func (a *app) preview(ctx context.Context, s *session, c connectionConfig, args previewArgs) error {
+func (a *app) preview(ctx context.Context, s *session.Session, c config.Connection, args previewArgs) error {
 	if args.file != "" {
 		c.Mapping = args.file
 	}
@@ -59,7 +61,7 @@ func (a *app) preview(ctx context.Context, s *session, c connectionConfig, args 
 	if err != nil {
 		return err
 	}
-	p, err := s.syncer.Preview(ctx, conn, syncer.PreviewOptions{Limit: args.limit, SourceID: args.sourceID})
+	p, err := s.Syncer.Preview(ctx, conn, syncer.PreviewOptions{Limit: args.limit, SourceID: args.sourceID})
 	if err != nil {
 		return err
 	}
@@ -69,8 +71,8 @@ func (a *app) preview(ctx context.Context, s *session, c connectionConfig, args 
 	if args.sourceID != "" && len(p.Customers) == 0 && p.Records > 0 {
 		return fmt.Errorf("cannot preview %q: no stored record of %s has this source id; payersync payers list shows them", args.sourceID, c.Name)
 	}
-	if a.json() {
-		return printJSON(a.out, args.hide(p))
+	if a.JSON() {
+		return show.JSON(a.Out, args.hide(p))
 	}
 	a.printPreview(p, args)
 	return nil
@@ -91,19 +93,19 @@ func (p privacy) hide(v syncer.Preview) syncer.Preview {
 }
 
 func (a *app) printPreview(p syncer.Preview, args previewArgs) {
-	fmt.Fprintf(a.out, "%s: %s\n%s\n", p.Connection, blastRadius(p), verdictOf(p))
+	fmt.Fprintf(a.Out, "%s: %s\n%s\n", p.Connection, blastRadius(p), verdictOf(p))
 	if args.sourceID == "" {
 		a.printFieldCounts(p.Fields)
 		a.printGroups(p.Groups, args.privacy)
 		a.printBlanked(p.Blanked, args.privacy)
-		printNamed(a.out, "Become payers", p.Included)
-		printNamed(a.out, "Left out from now on; their customers stay in the billing service", p.Dropped)
-		printNamed(a.out, "No longer held", p.Mended)
-		printNamed(a.out, "The key would change, so they are held if they are linked", p.KeyChanges)
+		printNamed(a.Out, "Become payers", p.Included)
+		printNamed(a.Out, "Left out from now on; their customers stay in the billing service", p.Dropped)
+		printNamed(a.Out, "No longer held", p.Mended)
+		printNamed(a.Out, "The key would change, so they are held if they are linked", p.KeyChanges)
 		a.printFailures(p.Failures)
 	}
 	if len(p.Customers) > 0 {
-		fmt.Fprintln(a.out, "\nRecord by record")
+		fmt.Fprintln(a.Out, "\nRecord by record")
 	}
 	for _, c := range p.Customers {
 		a.printCustomer(c, args.privacy)
@@ -119,9 +121,9 @@ func blastRadius(p syncer.Preview) string {
 	for _, f := range p.Fields {
 		emptied += f.Emptied
 	}
-	parts := []string{fmt.Sprintf("%d of %s would change", p.Updates, plural(p.Linked, "linked customer"))}
+	parts := []string{fmt.Sprintf("%d of %s would change", p.Updates, show.Plural(p.Linked, "linked customer"))}
 	if emptied > 0 {
-		parts[0] += fmt.Sprintf(" (%s emptied)", plural(emptied, "field"))
+		parts[0] += fmt.Sprintf(" (%s emptied)", show.Plural(emptied, "field"))
 	}
 	for _, part := range []struct {
 		n    int
@@ -134,7 +136,7 @@ func blastRadius(p syncer.Preview) string {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
-	return fmt.Sprintf("%s; %s looked at", strings.Join(parts, ", "), plural(p.Records, "stored record"))
+	return fmt.Sprintf("%s; %s looked at", strings.Join(parts, ", "), show.Plural(p.Records, "stored record"))
 }
 
 // verdictOf says what would become of a sync with the mapping.
@@ -154,27 +156,27 @@ func (a *app) printFieldCounts(fields []syncer.FieldCount) {
 	if len(fields) == 0 {
 		return
 	}
-	fmt.Fprintln(a.out, "\nFields of customers that exist")
+	fmt.Fprintln(a.Out, "\nFields of customers that exist")
 	var rows [][]string
 	for _, f := range fields {
 		rows = append(rows, []string{f.Path, fmt.Sprint(f.Changed), fmt.Sprint(f.Emptied)})
 	}
-	printTable(a.out, []string{"Field", "Change", "Of those emptied"}, rows)
+	show.Table(a.Out, []string{"Field", "Change", "Of those emptied"}, rows)
 }
 
 func (a *app) printGroups(groups []syncer.ChangeGroup, p privacy) {
 	if len(groups) == 0 {
 		return
 	}
-	fmt.Fprintln(a.out, "\nWhat changes alike, the largest groups first")
+	fmt.Fprintln(a.Out, "\nWhat changes alike, the largest groups first")
 	for _, g := range groups {
 		var what []string
 		for _, c := range g.Changes {
 			what = append(what, fmt.Sprintf("%s %s", c.Path, c.Manner))
 		}
-		fmt.Fprintf(a.out, "  %s: %s\n", plural(g.Count, "customer"), strings.Join(what, ", "))
+		fmt.Fprintf(a.Out, "  %s: %s\n", show.Plural(g.Count, "customer"), strings.Join(what, ", "))
 		for _, d := range g.Example {
-			fmt.Fprintf(a.out, "      %s  %s\n", visible(g.SourceIDs[0]), p.change(d))
+			fmt.Fprintf(a.Out, "      %s  %s\n", show.Visible(g.SourceIDs[0]), p.change(d))
 		}
 	}
 }
@@ -183,9 +185,9 @@ func (a *app) printBlanked(blanked []syncer.BlankedField, p privacy) {
 	if len(blanked) == 0 {
 		return
 	}
-	fmt.Fprintln(a.out, "\nThe first fields that would be emptied")
+	fmt.Fprintln(a.Out, "\nThe first fields that would be emptied")
 	for _, b := range blanked {
-		fmt.Fprintf(a.out, "  %s  %s: %s\n", visible(b.SourceID), b.Path, p.quoted(b.Path, b.From))
+		fmt.Fprintf(a.Out, "  %s  %s: %s\n", show.Visible(b.SourceID), b.Path, p.quoted(b.Path, b.From))
 	}
 }
 
@@ -197,20 +199,20 @@ func printNamed(w io.Writer, title string, n syncer.Named) {
 	if n.Linked > 0 {
 		linked = fmt.Sprintf(" (%d linked)", n.Linked)
 	}
-	fmt.Fprintf(w, "\n%s: %s%s: %s\n", title, plural(n.Count, "record"), linked, few(n.SourceIDs, n.Count))
+	fmt.Fprintf(w, "\n%s: %s%s: %s\n", title, show.Plural(n.Count, "record"), linked, few(n.SourceIDs, n.Count))
 }
 
 func (a *app) printFailures(failures []syncer.Failure) {
 	if len(failures) == 0 {
 		return
 	}
-	fmt.Fprintln(a.out, "\nHeld, by reason")
+	fmt.Fprintln(a.Out, "\nHeld, by reason")
 	for _, f := range failures {
 		who := "as before: " + few(f.SourceIDs, f.Count)
 		if f.New > 0 {
 			who = fmt.Sprintf("%d of them new: %s", f.New, few(f.SourceIDs, f.New))
 		}
-		fmt.Fprintf(a.out, "  %s, %s\n      %s %s\n", plural(f.Count, "record"), who, visible(f.Detail), f.Reason.Next())
+		fmt.Fprintf(a.Out, "  %s, %s\n      %s %s\n", show.Plural(f.Count, "record"), who, show.Visible(f.Detail), f.Reason.Next())
 	}
 }
 
@@ -226,15 +228,15 @@ func (a *app) printCustomer(c syncer.CustomerPreview, p privacy) {
 	case what == "":
 		what = "same"
 	}
-	fmt.Fprintf(a.out, "  %-7s %s", what, visible(c.SourceID))
+	fmt.Fprintf(a.Out, "  %-7s %s", what, show.Visible(c.SourceID))
 	if c.Key.Value != "" {
-		fmt.Fprintf(a.out, "  (%s)", visible(c.Key.String()))
+		fmt.Fprintf(a.Out, "  (%s)", show.Visible(c.Key.String()))
 	}
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.Out)
 	for _, d := range c.Diff {
-		fmt.Fprintf(a.out, "            %s\n", p.change(d))
+		fmt.Fprintf(a.Out, "            %s\n", p.change(d))
 	}
 	if c.Reason != "" {
-		fmt.Fprintf(a.out, "            %s\n", visible(c.Detail))
+		fmt.Fprintf(a.Out, "            %s\n", show.Visible(c.Detail))
 	}
 }

@@ -3,9 +3,9 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"payersync/mapping"
-
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/mapping"
 )
 
 // The files of the schemas that init writes, as the yaml-language-server line of
@@ -30,12 +30,12 @@ A schema cannot know your fields: payersync mapping check does.`,
 		Example: "  payersync mapping schema > " + mappingSchemaFile + "\n  payersync mapping schema --for config > " + configSchemaFile,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			schemas := map[string]func() []byte{"mapping": mapping.Schema, "config": configSchema}
+			schemas := map[string]func() []byte{"mapping": mapping.Schema, "config": config.Schema}
 			schema, known := schemas[of]
 			if !known {
 				return usage.Errorf("--for is mapping or config, not %q", of)
 			}
-			_, err := a.out.Write(schema())
+			_, err := a.Out.Write(schema())
 			return err
 		},
 	}

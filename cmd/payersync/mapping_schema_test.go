@@ -10,6 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	yaml "go.yaml.in/yaml/v4"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/mapping"
 )
 
@@ -66,8 +67,8 @@ const (
 
 func TestTheConfigSchemaRefusesWrongFilesWhereASchemaCan(t *testing.T) {
 	t.Parallel()
-	schema := compiled(t, configSchema())
-	files, err := filepath.Glob("testdata/config/wrong/*.yaml")
+	schema := compiled(t, config.Schema())
+	files, err := filepath.Glob("internal/config/testdata/config/wrong/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestTheConfigSchemaRefusesWrongFilesWhereASchemaCan(t *testing.T) {
 // as an editor does.
 func TestTheSchemasAcceptWhatInitWrites(t *testing.T) {
 	t.Parallel()
-	schemas := map[string]*jsonschema.Schema{mappingSchemaFile: compiled(t, mapping.Schema()), configSchemaFile: compiled(t, configSchema())}
+	schemas := map[string]*jsonschema.Schema{mappingSchemaFile: compiled(t, mapping.Schema()), configSchemaFile: compiled(t, config.Schema())}
 	for _, kind := range append(sourceKinds(), "") {
 		files, err := firstFiles(kind)
 		if err != nil {
@@ -125,8 +126,8 @@ func TestTheSchemasAcceptWhatInitWrites(t *testing.T) {
 
 func TestTheConfigSchemaAcceptsEveryExample(t *testing.T) {
 	t.Parallel()
-	schema := compiled(t, configSchema())
-	for _, file := range []string{"testdata/config/whole.yaml", "../../configs/payersync.example.yaml", "../../configs/quickstart/payersync.yaml"} {
+	schema := compiled(t, config.Schema())
+	for _, file := range []string{"internal/config/testdata/config/whole.yaml", "../../configs/payersync.example.yaml", "../../configs/quickstart/payersync.yaml"} {
 		if err := schema.Validate(contentOf(t, file)); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/mapping"
@@ -20,13 +22,13 @@ import (
 )
 
 // session opens the ledger as what asks other systems does.
-func (w *world) session(a *app) *session {
+func (w *world) session(a *app) *session.Session {
 	w.t.Helper()
 	cfg, err := a.load()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s, err := a.openSession(w.t.Context(), cfg, state.Options{})
+	s, err := session.Open(w.t.Context(), cfg, state.Options{Now: a.now})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -35,15 +37,15 @@ func (w *world) session(a *app) *session {
 
 // served is what serve works with, without its schedules: the test says when a
 // run is due.
-func (w *world) served(log *bytes.Buffer) *session {
+func (w *world) served(log *bytes.Buffer) *session.Session {
 	w.t.Helper()
 	lookup := func(name string) (string, bool) {
 		value, ok := w.env[name]
 		return value, ok
 	}
-	a := &app{program: program{out: log, errOut: log, getenv: lookup}, now: time.Now, config: w.path("payersync.yaml"), output: "table"}
+	a := &app{program: program{Console: &show.Console{Out: log, ErrOut: log, Output: "table"}, getenv: lookup}, now: time.Now, config: w.path("payersync.yaml")}
 	s := w.session(a)
-	if err := s.openBilling(w.t.Context(), a, s.cfg.Log); err != nil {
+	if err := s.OpenBilling(w.t.Context(), log, s.Config.Log); err != nil {
 		w.t.Fatal(err)
 	}
 	return s
@@ -60,7 +62,7 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 	s := w.served(&log)
 	due := func() {
 		t.Helper()
-		if err := s.sync(t.Context(), s.cfg.Connections[0], "schedule"); err != nil {
+		if err := syncNow(t.Context(), s, s.Config.Connections[0], "schedule"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +72,7 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 	w.export(rows...)
 	due()
 	due()
-	s.close()
+	s.Close()
 	w.expectOnePerRow(rows) // the fourth came by the mapping of before
 	if n := strings.Count(log.String(), "the version before stays in force"); n != 1 {
 		t.Errorf("the mistake was logged %d times, want once:\n%s", n, &log)
@@ -94,7 +96,7 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 	log.Reset()
 	s = w.served(&log)
 	due()
-	s.close()
+	s.Close()
 	if !strings.Contains(log.String(), "right again") {
 		t.Errorf("that the file is right again is not logged:\n%s", &log)
 	}
@@ -129,10 +131,10 @@ func TestAMappingWhoseExamplesFailIsNotUsed(t *testing.T) {
 	s := w.served(&log)
 	rows = people(4)
 	w.export(rows...)
-	if err := s.sync(t.Context(), s.cfg.Connections[0], "schedule"); err != nil {
+	if err := syncNow(t.Context(), s, s.Config.Connections[0], "schedule"); err != nil {
 		t.Fatal(err)
 	}
-	s.close()
+	s.Close()
 	w.expectOnePerRow(rows)
 	for _, c := range w.box.Customers() {
 		if strings.Contains(string(c.Raw), "PAYER") {
@@ -157,8 +159,8 @@ func TestAFirstRunWithABadMappingSaysWhatIsWrong(t *testing.T) {
 	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: trimm(Name)\n  people")
 	w.edit("mapping.yaml", "\nown:", "\nexamples: [{given: {Nam: Jane Roe}, want: {name: Jane Roe}}]\nown:")
 	s := w.served(new(bytes.Buffer))
-	defer s.close()
-	err := s.sync(t.Context(), s.cfg.Connections[0], "schedule")
+	defer s.Close()
+	err := syncNow(t.Context(), s, s.Config.Connections[0], "schedule")
 	if err == nil || !strings.Contains(err.Error(), "trimm") || strings.Contains(err.Error(), "Jane Roe") || strings.Contains(err.Error(), "no such mapping") {
 		t.Errorf("the run ended with %v", err)
 	}
@@ -359,12 +361,12 @@ func TestMappingCommandsAskNoDatabaseServerOnceARunHasMetIt(t *testing.T) {
 	for _, name := range []string{"AccountNumber", "Name", "Email", "Phone", "Street", "Depot"} {
 		info.Fields = append(info.Fields, connector.Field{Name: name, Type: connector.TypeText})
 	}
-	if err := s.ledger.Do(t.Context(), func(tx *state.Tx) error {
-		return tx.PinConnection(state.Connection{Name: "acme", Info: info, Fingerprint: s.cfg.fingerprint()})
+	if err := s.Ledger.Do(t.Context(), func(tx *state.Tx) error {
+		return tx.PinConnection(state.Connection{Name: "acme", Info: info, Fingerprint: s.Config.Fingerprint()})
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s.close()
+	s.Close()
 	if out := w.expect(exitDone, "mapping", "fields").out; !strings.Contains(out, "AccountNumber  text") {
 		t.Errorf("the fields are\n%s", out)
 	}

@@ -16,11 +16,13 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/mapping"
 	"payersync/state"
 	"payersync/state/files"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 // shortHash is how much of a version's hash is shown.
@@ -30,11 +32,11 @@ const shortHash = 8
 func errVersion(prefix string, err error) error {
 	switch {
 	case errors.Is(err, state.ErrNoMapping) && len(prefix) < 6:
-		return usage.Errorf("%q is too little of a mapping version; give six characters of it or more, as payersync mapping history shows them", visible(prefix))
+		return usage.Errorf("%q is too little of a mapping version; give six characters of it or more, as payersync mapping history shows them", show.Visible(prefix))
 	case errors.Is(err, state.ErrNoMapping):
-		return usage.Errorf("there is no mapping version %q; payersync mapping history lists them, and six characters are enough", visible(prefix))
+		return usage.Errorf("there is no mapping version %q; payersync mapping history lists them, and six characters are enough", show.Visible(prefix))
 	case errors.Is(err, state.ErrManyMappings):
-		return usage.Errorf("several mapping versions begin with %q; give more of it", visible(prefix))
+		return usage.Errorf("several mapping versions begin with %q; give more of it", show.Visible(prefix))
 	}
 	return err
 }
@@ -48,7 +50,7 @@ last first: who started its first run, when, and how many runs used it.`,
 		Example: "  payersync mapping history\n  payersync mapping history acme --output json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.eachMapping(cmd.Context(), names, func(s *session, c connectionConfig) (int, error) {
+			return a.eachMapping(cmd.Context(), names, func(s *session.Session, c config.Connection) (int, error) {
 				return exitDone, a.history(cmd.Context(), s, c)
 			})
 		},
@@ -63,18 +65,18 @@ type historyReport struct {
 	Versions   []state.MappingVersion `json:"versions"`
 }
 
-func (a *app) history(ctx context.Context, s *session, c connectionConfig) error {
-	versions, err := s.ledger.MappingVersions(ctx, c.Name)
+func (a *app) history(ctx context.Context, s *session.Session, c config.Connection) error {
+	versions, err := s.Ledger.MappingVersions(ctx, c.Name)
 	if err != nil {
 		return err
 	}
 	r := historyReport{Connection: c.Name, File: c.Mapping, Versions: versions}
-	data, unreadable := readMapping(c.Mapping)
+	data, unreadable := session.ReadMapping(c.Mapping)
 	if unreadable == nil {
 		r.FileHash = hashOf(data)
 	}
-	if a.json() {
-		return printJSON(a.out, r)
+	if a.JSON() {
+		return show.JSON(a.Out, r)
 	}
 	var rows [][]string
 	for _, v := range versions {
@@ -84,13 +86,13 @@ func (a *app) history(ctx context.Context, s *session, c connectionConfig) error
 		}
 		rows = append(rows, []string{v.Hash[:shortHash], v.SavedAt.Format(time.DateTime), v.Author, v.LastUsed.Format(time.DateTime), fmt.Sprint(v.Runs), note})
 	}
-	fmt.Fprintf(a.out, "%s: %s\n", c.Name, c.Mapping)
-	printTable(a.out, []string{"Version", "First used (UTC)", "By", "Last used (UTC)", "Runs", ""}, rows)
+	fmt.Fprintf(a.Out, "%s: %s\n", c.Name, c.Mapping)
+	show.Table(a.Out, []string{"Version", "First used (UTC)", "By", "Last used (UTC)", "Runs", ""}, rows)
 	switch known := slices.ContainsFunc(versions, func(v state.MappingVersion) bool { return v.Hash == r.FileHash }); {
 	case unreadable != nil:
 		return unreadable
 	case !known:
-		fmt.Fprintf(a.out, "The file as it is now is version %s, which no run has used yet.\n", r.FileHash[:shortHash])
+		fmt.Fprintf(a.Out, "The file as it is now is version %s, which no run has used yet.\n", r.FileHash[:shortHash])
 	}
 	return nil
 }
@@ -108,23 +110,20 @@ func (a *app) mappingShowCmd() *cobra.Command {
 		Example: "  payersync mapping show 1f0c9b > mapping.old.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				v, err := s.Ledger.FindMapping(cmd.Context(), args[0])
+				if err != nil {
+					return errVersion(args[0], err)
+				}
+				if a.JSON() {
+					return show.JSON(a.Out, struct {
+						state.MappingVersion
+						Text string `json:"text"`
+					}{v, v.Text})
+				}
+				_, err = fmt.Fprint(a.Out, v.Text)
 				return err
-			}
-			defer s.close()
-			v, err := s.ledger.FindMapping(cmd.Context(), args[0])
-			if err != nil {
-				return errVersion(args[0], err)
-			}
-			if a.json() {
-				return printJSON(a.out, struct {
-					state.MappingVersion
-					Text string `json:"text"`
-				}{v, v.Text})
-			}
-			_, err = fmt.Fprint(a.out, v.Text)
-			return err
+			})
 		},
 	}
 }
@@ -139,12 +138,9 @@ which has used A.`,
 		Example: "  payersync mapping diff 1f0c9b 88ad02\n  payersync mapping diff 1f0c9b\n  payersync mapping diff 1f0c9b mapping.new.yaml",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.diff(cmd.Context(), s, args)
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				return a.diff(cmd.Context(), s, args)
+			})
 		},
 	}
 }
@@ -155,13 +151,13 @@ type mappingText struct {
 	text []byte
 }
 
-func (a *app) diff(ctx context.Context, s *session, args []string) error {
+func (a *app) diff(ctx context.Context, s *session.Session, args []string) error {
 	if len(args) == 1 {
-		v, err := s.ledger.FindMapping(ctx, args[0])
+		v, err := s.Ledger.FindMapping(ctx, args[0])
 		if err != nil {
 			return errVersion(args[0], err)
 		}
-		path, err := s.fileOf(ctx, v, nil)
+		path, err := fileOf(ctx, s, v, nil)
 		if err != nil {
 			return err
 		}
@@ -170,33 +166,33 @@ func (a *app) diff(ctx context.Context, s *session, args []string) error {
 	var texts [2]mappingText
 	for i, arg := range args {
 		var err error
-		if texts[i], err = s.textOf(ctx, arg); err != nil {
+		if texts[i], err = textOf(ctx, s, arg); err != nil {
 			return err
 		}
 	}
 	out := diff.Diff(texts[0].Name, texts[0].text, texts[1].Name, texts[1].text)
-	if a.json() {
-		return printJSON(a.out, struct {
+	if a.JSON() {
+		return show.JSON(a.Out, struct {
 			A    mappingText `json:"a"`
 			B    mappingText `json:"b"`
 			Diff string      `json:"diff"`
 		}{texts[0], texts[1], string(out)})
 	}
 	if len(out) == 0 {
-		a.say("They are the same.")
+		a.Say("They are the same.")
 	}
-	_, err := a.out.Write(out)
+	_, err := a.Out.Write(out)
 	return err
 }
 
 // textOf returns the version that arg begins, or the file that it names.
-func (s *session) textOf(ctx context.Context, arg string) (mappingText, error) {
-	v, err := s.ledger.FindMapping(ctx, arg)
+func textOf(ctx context.Context, s *session.Session, arg string) (mappingText, error) {
+	v, err := s.Ledger.FindMapping(ctx, arg)
 	if err == nil {
 		return mappingText{v.Hash[:shortHash], []byte(v.Text)}, nil
 	}
 	if _, absent := os.Stat(arg); errors.Is(err, state.ErrNoMapping) && absent == nil {
-		data, err := readMapping(arg)
+		data, err := session.ReadMapping(arg)
 		return mappingText{filepath.Base(arg), data}, err
 	}
 	return mappingText{}, errVersion(arg, err)
@@ -204,14 +200,14 @@ func (s *session) textOf(ctx context.Context, arg string) (mappingText, error) {
 
 // fileOf returns the mapping file of the named connections, or of all, that have
 // used a version.
-func (s *session) fileOf(ctx context.Context, v state.MappingVersion, names []string) (string, error) {
-	configured, err := s.cfg.configured(names)
+func fileOf(ctx context.Context, s *session.Session, v state.MappingVersion, names []string) (string, error) {
+	configured, err := s.Config.Named(names)
 	if err != nil {
 		return "", err
 	}
 	var files, users []string
 	for _, c := range configured {
-		used, err := s.ledger.MappingVersions(ctx, c.Name)
+		used, err := s.Ledger.MappingVersions(ctx, c.Name)
 		if err != nil {
 			return "", err
 		}
@@ -228,7 +224,7 @@ func (s *session) fileOf(ctx context.Context, v state.MappingVersion, names []st
 	return "", usage.Errorf("the mapping version %s was used by %s, which have different files; name the connection", v.Hash[:shortHash], strings.Join(users, " and "))
 }
 
-func connectionsNamed(configured []connectionConfig) string {
+func connectionsNamed(configured []config.Connection) string {
 	names := make([]string, len(configured))
 	for i, c := range configured {
 		names[i] = c.Name
@@ -247,12 +243,9 @@ touches many customers waits for approval.`,
 		Example: "  payersync mapping history\n  payersync mapping rollback 1f0c9b && payersync mapping preview",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.rollback(cmd.Context(), s, args[0], args[1:])
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				return a.rollback(cmd.Context(), s, args[0], args[1:])
+			})
 		},
 	}
 }
@@ -264,12 +257,12 @@ type rollbackReport struct {
 	Kept    string `json:"kept,omitempty"` // where the file as it was is now; "" when there was none, or it was this version
 }
 
-func (a *app) rollback(ctx context.Context, s *session, prefix string, names []string) error {
-	v, err := s.ledger.FindMapping(ctx, prefix)
+func (a *app) rollback(ctx context.Context, s *session.Session, prefix string, names []string) error {
+	v, err := s.Ledger.FindMapping(ctx, prefix)
 	if err != nil {
 		return errVersion(prefix, err)
 	}
-	path, err := s.fileOf(ctx, v, names)
+	path, err := fileOf(ctx, s, v, names)
 	if err != nil {
 		return err
 	}
@@ -277,23 +270,23 @@ func (a *app) rollback(ctx context.Context, s *session, prefix string, names []s
 		return err
 	}
 	r := rollbackReport{File: path, Mapping: v.Hash}
-	if r.Kept, err = s.putBack(ctx, path, v); err != nil {
+	if r.Kept, err = putMappingBack(ctx, s, path, v); err != nil {
 		return fmt.Errorf("the mapping was not rolled back: %w", err)
 	}
-	if a.json() {
-		return printJSON(a.out, r)
+	if a.JSON() {
+		return show.JSON(a.Out, r)
 	}
-	fmt.Fprintf(a.out, "%s is version %s now.\n", r.File, v.Hash[:shortHash])
+	fmt.Fprintf(a.Out, "%s is version %s now.\n", r.File, v.Hash[:shortHash])
 	if r.Kept != "" {
-		fmt.Fprintf(a.out, "The file as it was is %s.\n", r.Kept)
+		fmt.Fprintf(a.Out, "The file as it was is %s.\n", r.Kept)
 	}
 	return nil
 }
 
 // mustFit refuses a version that no longer fits the source of a connection that
 // would use it: a bad mapping never replaces a good one.
-func (a *app) mustFit(ctx context.Context, s *session, v state.MappingVersion, path string) error {
-	for _, c := range s.cfg.Connections {
+func (a *app) mustFit(ctx context.Context, s *session.Session, v state.MappingVersion, path string) error {
+	for _, c := range s.Config.Connections {
 		if c.Mapping != path {
 			continue
 		}
@@ -311,13 +304,13 @@ func (a *app) mustFit(ctx context.Context, s *session, v state.MappingVersion, p
 // putBack replaces the file whole, unless it is the version already, and keeps it
 // as it was beside itself. A link to it stays. Who did so stands in the audit log
 // before the file changes.
-func (s *session) putBack(ctx context.Context, path string, v state.MappingVersion) (kept string, err error) {
+func putMappingBack(ctx context.Context, s *session.Session, path string, v state.MappingVersion) (kept string, err error) {
 	folder, name, err := files.Locate(path)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
-	before, err := folder.Read(name, maxMapping)
+	before, err := folder.Read(name, session.MaxMapping)
 	absent := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case err != nil && !absent:
@@ -332,7 +325,7 @@ func (s *session) putBack(ctx context.Context, path string, v state.MappingVersi
 		}
 		kept = filepath.Join(folder.Path(), old)
 	}
-	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.Audit(state.Entry{Actor: actor(), Action: "roll back mapping", Subject: v.Hash})
 	}); err != nil {
 		return kept, err

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/state"
 )
@@ -31,12 +33,9 @@ func (a *app) payersListCmd() *cobra.Command {
 		Example: "  payersync payers list --connection acme --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openReport(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.listPayers(cmd.Context(), s, f)
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				return a.listPayers(cmd.Context(), s, f)
+			})
 		},
 	}
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
@@ -45,21 +44,21 @@ func (a *app) payersListCmd() *cobra.Command {
 	return c
 }
 
-func (a *app) listPayers(ctx context.Context, s *session, f state.Filter) error {
-	if err := errors.Join(s.cfg.has(f.Connection), oneOf("state", f.State, linkStates...)); err != nil {
+func (a *app) listPayers(ctx context.Context, s *session.Session, f state.Filter) error {
+	if err := errors.Join(s.Config.Has(f.Connection), oneOf("state", f.State, linkStates...)); err != nil {
 		return err
 	}
-	payers, err := s.ledger.Payers(ctx, f)
+	payers, err := s.Ledger.Payers(ctx, f)
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return printLines(a.out, payers)
+	if a.JSON() {
+		return show.Lines(a.Out, payers)
 	}
 	var rows [][]string
 	for _, p := range payers {
-		rows = append(rows, []string{p.Connection, p.SourceID, p.KeyName + "=" + p.KeyValue, p.LinkState, shown(p.BillingID), shown(p.MandateStatus), shown(p.AttentionReason)})
+		rows = append(rows, []string{p.Connection, p.SourceID, p.KeyName + "=" + p.KeyValue, p.LinkState, show.Value(p.BillingID), show.Value(p.MandateStatus), show.Value(p.AttentionReason)})
 	}
-	a.printRows([]string{"Connection", "Record", "Key", "Link", "Customer", "Mandate", "Attention"}, rows)
+	a.Rows([]string{"Connection", "Record", "Key", "Link", "Customer", "Mandate", "Attention"}, rows)
 	return nil
 }

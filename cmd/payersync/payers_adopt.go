@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersAdoptCmd() *cobra.Command {
@@ -32,7 +33,7 @@ Nothing is sent before that sync.`,
 			if reason == "" {
 				return usage.Errorf("taking a customer over takes a reason: --reason 'renamed in March'")
 			}
-			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
+			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
 				return a.adopt(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason}, yes)
 			})
 		},
@@ -51,50 +52,50 @@ type adoptReport struct {
 	Accepted  bool                    `json:"accepted"`
 }
 
-func (a *app) adopt(ctx context.Context, s *session, p state.Payer, by syncer.Operator, yes bool) error {
+func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator, yes bool) error {
 	conn, err := a.storedAs(ctx, s, p.Connection)
 	if err != nil {
 		return err
 	}
-	h, err := s.syncer.HolderOf(ctx, conn, p)
+	h, err := s.Syncer.HolderOf(ctx, conn, p)
 	if errors.Is(err, syncer.ErrNoHolder) {
-		return fmt.Errorf("cannot adopt a customer for %s: %w; payersync payers show says how it stands", visible(p.SourceID), err)
+		return fmt.Errorf("cannot adopt a customer for %s: %w; payersync payers show says how it stands", show.Visible(p.SourceID), err)
 	}
 	if err != nil {
 		return err
 	}
-	a.say("Customer %s carries %s, the key of record %s.", visible(h.Customer), visible(p.Key.String()), visible(p.SourceID))
+	a.Say("Customer %s carries %s, the key of record %s.", show.Visible(h.Customer), show.Visible(p.Key.String()), show.Visible(p.SourceID))
 	return a.decideOn(ctx, s, h, by, yes)
 }
 
 // decideOn shows a record's values beside those of a customer, asks whether the two are one, and
 // notes a yes.
-func (a *app) decideOn(ctx context.Context, s *session, h syncer.Holder, by syncer.Operator, yes bool) (err error) {
+func (a *app) decideOn(ctx context.Context, s *session.Session, h syncer.Holder, by syncer.Operator, yes bool) (err error) {
 	p := h.Payer
 	if len(h.Against) > 0 {
-		a.say("Against it speaks that they differ: %s.", strings.Join(h.Against, ", "))
+		a.Say("Against it speaks that they differ: %s.", strings.Join(h.Against, ", "))
 	}
 	if len(h.Diff) > 0 {
-		a.say("What the customer has now, and would have:")
+		a.Say("What the customer has now, and would have:")
 	}
 	for _, d := range h.Diff {
-		a.say("  %s: %q → %q", d.Path, visible(d.From), visible(d.To))
+		a.Say("  %s: %q → %q", d.Path, show.Visible(d.From), show.Visible(d.To))
 	}
 	report := adoptReport{SourceID: p.SourceID, BillingID: h.Customer, Differs: append([]string{}, h.Against...), Diff: append([]connector.FieldChange{}, h.Diff...)}
-	report.Accepted, err = a.confirms(ctx, yes, fmt.Sprintf("cannot adopt a customer for %s without a yes, so nothing was noted", visible(p.SourceID)), "Is it the record's customer?")
+	report.Accepted, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot adopt a customer for %s without a yes, so nothing was noted", show.Visible(p.SourceID)), "Is it the record's customer?")
 	if err != nil {
 		return err
 	}
 	if report.Accepted {
-		if err := s.syncer.Accept(ctx, h, by); err != nil {
-			return fmt.Errorf("cannot adopt a customer for %s: %w; payersync payers show says how it stands", visible(p.SourceID), err)
+		if err := s.Syncer.Accept(ctx, h, by); err != nil {
+			return fmt.Errorf("cannot adopt a customer for %s: %w; payersync payers show says how it stands", show.Visible(p.SourceID), err)
 		}
-		a.say("The next sync adopts it.")
+		a.Say("The next sync adopts it.")
 	} else {
-		a.say("Nothing was noted.")
+		a.Say("Nothing was noted.")
 	}
-	if a.json() {
-		return printJSON(a.out, report)
+	if a.JSON() {
+		return show.JSON(a.Out, report)
 	}
 	return nil
 }

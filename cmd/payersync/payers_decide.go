@@ -10,10 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/match"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 // leastBulk is the score below which pairs are not accepted together.
@@ -50,7 +51,7 @@ each level is wrong.`,
 			case len(args) == 0 && (above < leastBulk || above > 100):
 				return usage.Errorf("--above is a score from %d to 100: below %[1]d something speaks against a pair, or somebody else fits as well, so each one needs a look", leastBulk)
 			}
-			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session, r *review) error {
+			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session.Session, r *review) error {
 				if len(args) == 2 {
 					return a.decideOne(ctx, s, r, pair{args[0], args[1]}, state.WordAccept, d)
 				}
@@ -85,7 +86,7 @@ be there customers of theirs or not.`,
 			case other != "":
 				return a.tellApart(cmd.Context(), *connection, args[0], other, d)
 			}
-			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session, r *review) error {
+			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session.Session, r *review) error {
 				return a.decideOne(ctx, s, r, pair{args[0], args[1]}, state.WordReject, d)
 			})
 		},
@@ -114,7 +115,7 @@ say what was decided before are passed over, so a file may be read twice.`,
 			if err != nil {
 				return err
 			}
-			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session, r *review) error {
+			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session.Session, r *review) error {
 				said, problems := r.decided(sheet)
 				if len(problems) > 0 {
 					return wrongFile(args[0], problems)
@@ -149,7 +150,7 @@ func readMatches(file string) (match.Sheet, error) {
 func wrongFile(file string, problems match.CSVError) error {
 	var lines []string
 	for _, p := range problems {
-		lines = append(lines, visible(file+", "+p.String()))
+		lines = append(lines, show.Visible(file+", "+p.String()))
 	}
 	return usage.Errorf("nothing of the file was taken:\n%s", strings.Join(lines, "\n"))
 }
@@ -189,7 +190,7 @@ func (r *review) decided(sheet match.Sheet) (said []saying, problems match.CSVEr
 
 // withNew adds to what was said the rejections of everybody else who looks like a record
 // that is new.
-func (r *review) withNew(ctx context.Context, s *session, sheet match.Sheet, said []saying) ([]saying, error) {
+func (r *review) withNew(ctx context.Context, s *session.Session, sheet match.Sheet, said []saying) ([]saying, error) {
 	has, seen := map[pair]bool{}, map[string]bool{}
 	for _, w := range said {
 		has[w.pair] = true
@@ -200,7 +201,7 @@ func (r *review) withNew(ctx context.Context, s *session, sheet match.Sheet, sai
 			continue
 		}
 		seen[row.Record] = true
-		alike, err := s.ledger.AllAlike(ctx, record.Want, r.keys[row.Record], r.conn.Name, row.Record, -1)
+		alike, err := s.Ledger.AllAlike(ctx, record.Want, r.keys[row.Record], r.conn.Name, row.Record, -1)
 		if err != nil {
 			return nil, err
 		}
@@ -241,14 +242,14 @@ func (r *review) pick(w saying) (ours, theirs match.Side, column, problem string
 }
 
 // decideOne notes a word on one pair.
-func (a *app) decideOne(ctx context.Context, s *session, r *review, p pair, says state.Word, d decision) error {
+func (a *app) decideOne(ctx context.Context, s *session.Session, r *review, p pair, says state.Word, d decision) error {
 	w := saying{p, says}
 	if !r.doneBefore(w) {
 		ours, theirs, _, problem := r.pick(w)
 		if problem != "" {
-			return fmt.Errorf("cannot %s %s: %s", says, visible(p.String()), visible(problem))
+			return fmt.Errorf("cannot %s %s: %s", says, show.Visible(p.String()), show.Visible(problem))
 		}
-		if !a.json() {
+		if !a.JSON() {
 			a.printSides(ours, theirs)
 		}
 	}
@@ -256,7 +257,7 @@ func (a *app) decideOne(ctx context.Context, s *session, r *review, p pair, says
 }
 
 // acceptAbove accepts every proposed pair with a score or more.
-func (a *app) acceptAbove(ctx context.Context, s *session, r *review, score int, d decision) error {
+func (a *app) acceptAbove(ctx context.Context, s *session.Session, r *review, score int, d decision) error {
 	found, err := r.find(ctx)
 	if err != nil {
 		return err
@@ -267,7 +268,7 @@ func (a *app) acceptAbove(ctx context.Context, s *session, r *review, score int,
 			continue
 		}
 		said = append(said, saying{pair{f.Best.Record, f.Best.Customer}, state.WordAccept})
-		if !a.json() && !d.yes {
+		if !a.JSON() && !d.yes {
 			a.printPair(*f.Best)
 		}
 	}
@@ -284,7 +285,7 @@ type decisionReport struct {
 
 // decide asks, and notes what is said in one transaction, with an entry in the audit log
 // for each pair.
-func (a *app) decide(ctx context.Context, s *session, r *review, said []saying, d decision) error {
+func (a *app) decide(ctx context.Context, s *session.Session, r *review, said []saying, d decision) error {
 	var report decisionReport
 	var fresh []saying
 	for _, w := range said {
@@ -300,20 +301,20 @@ func (a *app) decide(ctx context.Context, s *session, r *review, said []saying, 
 		fresh = append(fresh, w)
 	}
 	if len(fresh) > 0 {
-		sure, err := a.confirms(ctx, d.yes, fmt.Sprintf("%d would be accepted and %d rejected", report.Accepted, report.Rejected),
+		sure, err := a.Confirms(ctx, d.yes, fmt.Sprintf("%d would be accepted and %d rejected", report.Accepted, report.Rejected),
 			fmt.Sprintf("Accept %d and reject %d?", report.Accepted, report.Rejected))
 		if err != nil {
 			return err
 		}
 		if !sure {
-			a.say("Nothing was decided.")
+			a.Say("Nothing was decided.")
 			return nil
 		}
 	}
-	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		for _, w := range fresh {
 			if _, err := tx.SaveWord(r.conn.Name, w.record, w.customer, w.says); err != nil {
-				return fmt.Errorf("cannot %s %s, so nothing was decided: %w", w.says, visible(w.pair.String()), err)
+				return fmt.Errorf("cannot %s %s, so nothing was decided: %w", w.says, show.Visible(w.pair.String()), err)
 			}
 			if err := tx.Audit(state.Entry{Actor: actor(), Action: string(w.says) + " match", Subject: r.conn.Name + "/" + w.pair.String(), Reason: d.reason}); err != nil {
 				return err
@@ -328,12 +329,12 @@ func (a *app) decide(ctx context.Context, s *session, r *review, said []saying, 
 
 // printDecided prints what became of decisions.
 func (a *app) printDecided(report decisionReport, connection string, fresh bool) error {
-	if a.json() {
-		return printJSON(a.out, report)
+	if a.JSON() {
+		return show.JSON(a.Out, report)
 	}
-	fmt.Fprintf(a.out, "%d accepted, %d rejected, %d decided before.\n", report.Accepted, report.Rejected, report.Before)
+	fmt.Fprintf(a.Out, "%d accepted, %d rejected, %d decided before.\n", report.Accepted, report.Rejected, report.Before)
 	if fresh {
-		a.say("Nothing is sent yet. What the next run would do: payersync plan %s", connection)
+		a.Say("Nothing is sent yet. What the next run would do: payersync plan %s", connection)
 	}
 	return nil
 }

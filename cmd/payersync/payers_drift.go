@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersDriftCmd() *cobra.Command {
@@ -28,31 +29,28 @@ take, send and ignore are the three ways out. Each takes a reason for the audit 
 		Example: "  payersync payers drift\n  payersync payers drift C0001 --output json\n  payersync payers drift take C0001 --field name --reason 'renamed in March'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			if err := s.cfg.has(f.Connection); err != nil {
-				return err
-			}
-			if len(args) == 1 {
-				p, err := s.onePayer(cmd.Context(), args[0])
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				if err := s.Config.Has(f.Connection); err != nil {
+					return err
+				}
+				if len(args) == 1 {
+					p, err := onePayer(cmd.Context(), s, args[0])
+					if err != nil {
+						return err
+					}
+					return a.listDrift(cmd.Context(), s, []state.RecordID{{Connection: p.Connection, SourceID: p.SourceID}})
+				}
+				f.State = string(connector.ReasonForeignChange)
+				rows, err := s.Ledger.Attention(cmd.Context(), f)
 				if err != nil {
 					return err
 				}
-				return a.listDrift(cmd.Context(), s, []state.RecordID{{Connection: p.Connection, SourceID: p.SourceID}})
-			}
-			f.State = string(connector.ReasonForeignChange)
-			rows, err := s.ledger.Attention(cmd.Context(), f)
-			if err != nil {
-				return err
-			}
-			var ids []state.RecordID
-			for _, r := range rows {
-				ids = append(ids, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})
-			}
-			return a.listDrift(cmd.Context(), s, ids)
+				var ids []state.RecordID
+				for _, r := range rows {
+					ids = append(ids, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})
+				}
+				return a.listDrift(cmd.Context(), s, ids)
+			})
 		},
 	}
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
@@ -90,16 +88,16 @@ func incomparable(err error) bool {
 	return errors.Is(err, syncer.ErrNothingToCompare) || errors.Is(err, syncer.ErrCustomerGone) || errors.Is(err, state.ErrUnderWay)
 }
 
-func (a *app) listDrift(ctx context.Context, s *session, ids []state.RecordID) error {
+func (a *app) listDrift(ctx context.Context, s *session.Session, ids []state.RecordID) error {
 	reports := []driftReport{}
 	for _, id := range ids {
-		p, err := s.ledger.Payer(ctx, id.Connection, id.SourceID)
+		p, err := s.Ledger.Payer(ctx, id.Connection, id.SourceID)
 		if err != nil {
 			return err
 		}
 		d, err := a.driftOf(ctx, s, p)
 		if err != nil && !incomparable(err) {
-			return fmt.Errorf("cannot compare %s: %w", visible(id.SourceID), err)
+			return fmt.Errorf("cannot compare %s: %w", show.Visible(id.SourceID), err)
 		}
 		r := reportOfDrift(d)
 		if err != nil {
@@ -107,42 +105,42 @@ func (a *app) listDrift(ctx context.Context, s *session, ids []state.RecordID) e
 		}
 		reports = append(reports, r)
 	}
-	if a.json() {
-		return printLines(a.out, reports)
+	if a.JSON() {
+		return show.Lines(a.Out, reports)
 	}
 	for _, r := range reports {
 		a.printDrift(r)
 	}
 	if len(reports) == 0 {
-		a.say("Nobody needs a person because a customer was changed in the billing service.")
+		a.Say("Nobody needs a person because a customer was changed in the billing service.")
 		return nil
 	}
-	a.say("Take theirs, send ours, or leave a part to the billing service:\n  payersync payers drift take|send|ignore ID --reason TEXT")
+	a.Say("Take theirs, send ours, or leave a part to the billing service:\n  payersync payers drift take|send|ignore ID --reason TEXT")
 	return nil
 }
 
 func (a *app) printDrift(r driftReport) {
-	fmt.Fprintf(a.out, "%s, record %s, customer %s\n", r.Connection, visible(r.SourceID), visible(r.BillingID))
+	fmt.Fprintf(a.Out, "%s, record %s, customer %s\n", r.Connection, show.Visible(r.SourceID), show.Visible(r.BillingID))
 	var rows [][]string
 	for _, f := range r.Fields {
 		rows = append(rows, []string{f.Path, orElse(f.Theirs, "blank"), orElse(f.Ours, "blank")})
 	}
 	switch {
 	case r.Problem != "":
-		fmt.Fprintf(a.out, "  They cannot be compared: %s.\n", visible(r.Problem))
+		fmt.Fprintf(a.Out, "  They cannot be compared: %s.\n", show.Visible(r.Problem))
 	case len(rows) == 0:
-		fmt.Fprintln(a.out, "  Nothing of ours differs any more, or only what is not ours was changed.")
+		fmt.Fprintln(a.Out, "  Nothing of ours differs any more, or only what is not ours was changed.")
 	default:
-		printTable(a.out, []string{"Field", "Theirs", "Ours"}, rows)
+		show.Table(a.Out, []string{"Field", "Theirs", "Ours"}, rows)
 	}
 }
 
-func (a *app) driftOf(ctx context.Context, s *session, p state.Payer) (syncer.Drift, error) {
+func (a *app) driftOf(ctx context.Context, s *session.Session, p state.Payer) (syncer.Drift, error) {
 	conn, err := a.storedAs(ctx, s, p.Connection)
 	if err != nil {
 		return syncer.Drift{}, err
 	}
-	return s.syncer.DriftOf(ctx, conn, p)
+	return s.Syncer.DriftOf(ctx, conn, p)
 }
 
 // wayOut is one of the commands that end a drift.
@@ -150,7 +148,7 @@ type wayOut struct {
 	name     string
 	question string
 	done     string
-	do       func(context.Context, *session, syncer.Drift, syncer.Operator) error
+	do       func(context.Context, *session.Session, syncer.Drift, syncer.Operator) error
 }
 
 // driftWay makes the command of a way out.
@@ -162,30 +160,30 @@ func (a *app) driftWay(c *cobra.Command, way wayOut) *cobra.Command {
 		if reason == "" {
 			return usage.Errorf("%s takes a reason: --reason 'renamed in March'", cmd.CommandPath())
 		}
-		return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
+		return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
 			d, err := a.driftOf(cmd.Context(), s, p)
 			if err != nil {
-				return fmt.Errorf("cannot compare %s: %w", visible(p.SourceID), err)
+				return fmt.Errorf("cannot compare %s: %w", show.Visible(p.SourceID), err)
 			}
 			r := reportOfDrift(d)
 			for _, f := range r.Fields {
-				a.say("  %s: theirs %q, ours %q", f.Path, visible(f.Theirs), visible(f.Ours))
+				a.Say("  %s: theirs %q, ours %q", f.Path, show.Visible(f.Theirs), show.Visible(f.Ours))
 			}
-			sure, err := a.confirms(cmd.Context(), yes, fmt.Sprintf("nothing was noted of %s without a yes", visible(p.SourceID)), way.question)
+			sure, err := a.Confirms(cmd.Context(), yes, fmt.Sprintf("nothing was noted of %s without a yes", show.Visible(p.SourceID)), way.question)
 			if err != nil {
 				return err
 			}
 			if !sure {
-				a.say("Nothing was noted.")
+				a.Say("Nothing was noted.")
 			} else {
 				if err := way.do(cmd.Context(), s, d, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
-					return fmt.Errorf("nothing was noted of %s: %w", visible(p.SourceID), err)
+					return fmt.Errorf("nothing was noted of %s: %w", show.Visible(p.SourceID), err)
 				}
 				r.Decided = way.name
-				a.say("%s", way.done)
+				a.Say("%s", way.done)
 			}
-			if a.json() {
-				return printJSON(a.out, r)
+			if a.JSON() {
+				return show.JSON(a.Out, r)
 			}
 			return nil
 		})
@@ -209,8 +207,8 @@ Nothing is sent.`,
 	c.Flags().StringArrayVar(&fields, "field", nil, "only this field, as payers drift names it; may be given again")
 	return a.driftWay(c, wayOut{
 		"take", "Take theirs?", "Theirs is kept until our value changes. Nothing was sent.",
-		func(ctx context.Context, s *session, d syncer.Drift, by syncer.Operator) error {
-			return s.syncer.TakeTheirs(ctx, d, fields, by)
+		func(ctx context.Context, s *session.Session, d syncer.Drift, by syncer.Operator) error {
+			return s.Syncer.TakeTheirs(ctx, d, fields, by)
 		},
 	})
 }
@@ -224,8 +222,8 @@ the billing service and over what was taken or ignored before. The plan shows ea
 field before and after, and is held to the limits. Nothing is sent before that.`,
 		Example: "  payersync payers drift send C0001 --reason 'a typing mistake' && payersync plan",
 	}, wayOut{"send", "Send ours?", "The next sync plans to send ours; payersync plan shows it.",
-		func(ctx context.Context, s *session, d syncer.Drift, by syncer.Operator) error {
-			return s.syncer.SendOurs(ctx, d, by)
+		func(ctx context.Context, s *session.Session, d syncer.Drift, by syncer.Operator) error {
+			return s.Syncer.SendOurs(ctx, d, by)
 		},
 	})
 }
@@ -244,11 +242,11 @@ own in the mapping file.`,
 	c.Flags().StringArrayVar(&parts, "part", nil, "name, people or addresses; may be given again")
 	return a.driftWay(c, wayOut{
 		"ignore", "Leave it to the billing service?", "It is left to the billing service from now on. For all payers: own in the mapping file.",
-		func(ctx context.Context, s *session, d syncer.Drift, by syncer.Operator) error {
+		func(ctx context.Context, s *session.Session, d syncer.Drift, by syncer.Operator) error {
 			if len(parts) == 0 {
 				return usage.Errorf("name what to ignore: --part name, people or addresses")
 			}
-			return s.syncer.IgnoreParts(ctx, d, parts, by)
+			return s.Syncer.IgnoreParts(ctx, d, parts, by)
 		},
 	})
 }

@@ -6,10 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersLinkCmd() *cobra.Command {
@@ -30,25 +31,22 @@ To find out who may be who, and to decide on many, use payersync payers match.`,
 			if d.reason == "" {
 				return usage.Errorf("linking a record takes a reason: --reason 'told us on the phone'")
 			}
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			r, err := s.oneRecord(cmd.Context(), args[0], connection)
-			if err != nil {
-				return err
-			}
-			conn, err := a.storedAs(cmd.Context(), s, r.Connection)
-			if err != nil {
-				return err
-			}
-			h, err := s.syncer.PairOf(cmd.Context(), conn, r.SourceID, args[1])
-			if err != nil {
-				return notLinked(r.SourceID, args[1], err)
-			}
-			a.say("Record %s, and customer %s.", visible(r.SourceID), visible(h.Customer))
-			return a.decideOn(cmd.Context(), s, h, syncer.Operator{Name: actor(), Reason: d.reason}, d.yes)
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				r, err := oneRecord(cmd.Context(), s, args[0], connection)
+				if err != nil {
+					return err
+				}
+				conn, err := a.storedAs(cmd.Context(), s, r.Connection)
+				if err != nil {
+					return err
+				}
+				h, err := s.Syncer.PairOf(cmd.Context(), conn, r.SourceID, args[1])
+				if err != nil {
+					return notLinked(r.SourceID, args[1], err)
+				}
+				a.Say("Record %s, and customer %s.", show.Visible(r.SourceID), show.Visible(h.Customer))
+				return a.decideOn(cmd.Context(), s, h, syncer.Operator{Name: actor(), Reason: d.reason}, d.yes)
+			})
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the connection, where several have a record of that name")
@@ -67,5 +65,5 @@ func notLinked(sourceID, customer string, err error) error {
 	case errors.Is(err, syncer.ErrCarriesAnother):
 		next = "take that key off the customer in the billing service, if it is wrong"
 	}
-	return fmt.Errorf("cannot link %s to %s: %w; %s", visible(sourceID), visible(customer), err, next)
+	return fmt.Errorf("cannot link %s to %s: %w; %s", show.Visible(sourceID), show.Visible(customer), err, next)
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/match"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersMatchCmd() *cobra.Command {
@@ -36,15 +37,15 @@ payersync payers match import. The file holds personal data.`,
 		Example: "  payersync payers match --limit 20\n  payersync payers match --csv who-is-who.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withReview(cmd.Context(), connection, func(ctx context.Context, _ *session, r *review) error {
+			return a.withReview(cmd.Context(), connection, func(ctx context.Context, _ *session.Session, r *review) error {
 				found, err := r.find(ctx)
 				switch {
 				case err != nil:
 					return err
 				case file != "":
 					return a.writeMatches(file, found)
-				case a.json():
-					return printLines(a.out, reportsOf(found, limit))
+				case a.JSON():
+					return show.Lines(a.Out, reportsOf(found, limit))
 				}
 				a.printMatches(found, limit)
 				return nil
@@ -74,13 +75,13 @@ type pair struct{ record, customer string }
 func (p pair) String() string { return p.record + " = " + p.customer }
 
 // withReview opens everything and hands over what a review list is made from.
-func (a *app) withReview(ctx context.Context, connection string, do func(context.Context, *session, *review) error) error {
+func (a *app) withReview(ctx context.Context, connection string, do func(context.Context, *session.Session, *review) error) error {
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	c, err := s.cfg.one(connection)
+	defer s.Close()
+	c, err := s.Config.One(connection)
 	if err != nil {
 		return err
 	}
@@ -98,8 +99,8 @@ func (a *app) withReview(ctx context.Context, connection string, do func(context
 	return do(ctx, s, r)
 }
 
-func (r *review) read(ctx context.Context, a *app, s *session) error {
-	unlinked, err := s.syncer.Unlinked(ctx, r.conn)
+func (r *review) read(ctx context.Context, a *app, s *session.Session) error {
+	unlinked, err := s.Syncer.Unlinked(ctx, r.conn)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (r *review) read(ctx context.Context, a *app, s *session) error {
 		r.records = append(r.records, match.Record{ID: u.SourceID, Want: u.Want})
 		names[u.Key.Name], r.keys[u.SourceID] = true, u.Key.Name
 	}
-	payers, err := s.ledger.Payers(ctx, state.Filter{})
+	payers, err := s.Ledger.Payers(ctx, state.Filter{})
 	if err != nil {
 		return err
 	}
@@ -125,12 +126,12 @@ func (r *review) read(ctx context.Context, a *app, s *session) error {
 	}
 	carried := map[string]map[string]connector.Key{}
 	for name := range names {
-		if carried[name], err = s.ledger.Carriers(ctx, name); err != nil {
+		if carried[name], err = s.Ledger.Carriers(ctx, name); err != nil {
 			return err
 		}
 	}
-	for _, c := range s.cfg.Connections {
-		said, err := s.ledger.Words(ctx, c.Name)
+	for _, c := range s.Config.Connections {
+		said, err := s.Ledger.Words(ctx, c.Name)
 		if err != nil {
 			return err
 		}
@@ -151,10 +152,10 @@ const acceptedFor = "accepted for record "
 
 // list reads the service's customers. A list may leave externalData out, so what reads have
 // shown before counts too.
-func (r *review) list(ctx context.Context, a *app, s *session, taken map[string]string, carried map[string]map[string]connector.Key) error {
-	progress := newProgress(a.errOut, a.now)
-	defer progress.end()
-	for page, err := range s.billing.Customers(ctx) {
+func (r *review) list(ctx context.Context, a *app, s *session.Session, taken map[string]string, carried map[string]map[string]connector.Key) error {
+	progress := show.NewProgress(a.ErrOut, a.now)
+	defer progress.End()
+	for page, err := range s.Billing.Customers(ctx) {
 		if err != nil {
 			return fmt.Errorf("read the customers of the billing service: %w", err)
 		}
@@ -171,7 +172,7 @@ func (r *review) list(ctx context.Context, a *app, s *session, taken map[string]
 			}
 			r.customers = append(r.customers, known)
 		}
-		progress.show(syncer.Progress{Stage: "list", Done: len(r.customers)})
+		progress.Show(syncer.Progress{Stage: "list", Done: len(r.customers)})
 	}
 	return nil
 }
@@ -252,7 +253,7 @@ func reportOf(p match.Pair, proposed bool) matchReport {
 
 func (a *app) printMatches(found []match.Suggestion, limit int) {
 	if len(found) == 0 {
-		a.say("There is nobody to match: no record without a customer looks like one of the billing service.")
+		a.Say("There is nobody to match: no record without a customer looks like one of the billing service.")
 		return
 	}
 	bulk := 0
@@ -265,21 +266,21 @@ func (a *app) printMatches(found []match.Suggestion, limit int) {
 		if s.Best != nil {
 			a.printPair(*s.Best)
 		} else {
-			fmt.Fprintf(a.out, "  –  record %s: nobody is proposed\n", visible(s.Record))
+			fmt.Fprintf(a.Out, "  –  record %s: nobody is proposed\n", show.Visible(s.Record))
 		}
 		for _, p := range s.Others {
-			fmt.Fprintf(a.out, "       or %d, customer %s, %s: %s\n", p.Score, visible(p.Customer), visible(p.Theirs.Name), visible(whyOf(p)))
+			fmt.Fprintf(a.Out, "       or %d, customer %s, %s: %s\n", p.Score, show.Visible(p.Customer), show.Visible(p.Theirs.Name), show.Visible(whyOf(p)))
 		}
 	}
 	if limit > 0 && len(found) > limit {
-		fmt.Fprintf(a.out, "  … and more: %s in all (--limit 0 lists every one)\n", plural(len(found), "record"))
+		fmt.Fprintf(a.Out, "  … and more: %s in all (--limit 0 lists every one)\n", show.Plural(len(found), "record"))
 	}
-	fmt.Fprintf(a.out, "%s, %d of them from %d on: payersync payers match accept --above %d\n", plural(len(found), "record"), bulk, match.BulkLevel, match.BulkLevel)
+	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers match accept --above %d\n", show.Plural(len(found), "record"), bulk, match.BulkLevel, match.BulkLevel)
 }
 
 // printPair prints a proposed pair with both sides beside each other.
 func (a *app) printPair(p match.Pair) {
-	fmt.Fprintf(a.out, "%3d  record %s, customer %s: %s\n", p.Score, visible(p.Record), visible(p.Customer), visible(whyOf(p)))
+	fmt.Fprintf(a.Out, "%3d  record %s, customer %s: %s\n", p.Score, show.Visible(p.Record), show.Visible(p.Customer), show.Visible(whyOf(p)))
 	a.printSides(p.Ours, p.Theirs)
 }
 
@@ -289,7 +290,7 @@ func (a *app) printSides(ours, theirs match.Side) {
 		{"place", join(ours.Postcode, ours.City), join(theirs.Postcode, theirs.City)}, {"number", ours.Number, theirs.Number},
 	} {
 		if row[1]+row[2] != "" {
-			fmt.Fprintf(a.out, "       %-7s %-38s | %s\n", row[0], visible(row[1]), visible(row[2]))
+			fmt.Fprintf(a.Out, "       %-7s %-38s | %s\n", row[0], show.Visible(row[1]), show.Visible(row[2]))
 		}
 	}
 }
@@ -321,9 +322,9 @@ func (a *app) writeMatches(file string, found []match.Suggestion) (err error) {
 	if err := errors.Join(match.WriteCSV(f, rows, ','), f.Close()); err != nil {
 		return err
 	}
-	a.say("%s written to %s. Write accept, reject or new into the column decision, then: payersync payers match import %[2]s", plural(len(rows), "pair"), visible(file))
-	if a.json() {
-		return printJSON(a.out, map[string]any{"file": file, "pairs": len(rows)})
+	a.Say("%s written to %s. Write accept, reject or new into the column decision, then: payersync payers match import %[2]s", show.Plural(len(rows), "pair"), show.Visible(file))
+	if a.JSON() {
+		return show.JSON(a.Out, map[string]any{"file": file, "pairs": len(rows)})
 	}
 	return nil
 }

@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersMergeCmd() *cobra.Command {
@@ -39,19 +40,16 @@ cancel or close it. --separate takes the word back; a customer that has moved st
 			case separate == (into != ""):
 				return usage.Errorf("name the record that stands for both: payersync payers merge C0907 --into C0001; or --separate, to take that back")
 			}
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			r, err := s.oneRecord(cmd.Context(), args[0], connection)
-			if err != nil {
-				return err
-			}
-			if separate {
-				return a.separate(cmd.Context(), s, r, d)
-			}
-			return a.merge(cmd.Context(), s, r, into, d)
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				r, err := oneRecord(cmd.Context(), s, args[0], connection)
+				if err != nil {
+					return err
+				}
+				if separate {
+					return a.separate(cmd.Context(), s, r, d)
+				}
+				return a.merge(cmd.Context(), s, r, into, d)
+			})
 		},
 	}
 	c.Flags().StringVar(&into, "into", "", "the `RECORD` that stands for both, of the same connection")
@@ -62,19 +60,19 @@ cancel or close it. --separate takes the word back; a customer that has moved st
 }
 
 // oneRecord finds the one record that id names, in a connection if one is given.
-func (s *session) oneRecord(ctx context.Context, id, connection string) (state.RecordID, error) {
-	found, err := s.ledger.FindRecords(ctx, id)
+func oneRecord(ctx context.Context, s *session.Session, id, connection string) (state.RecordID, error) {
+	found, err := s.Ledger.FindRecords(ctx, id)
 	if err != nil {
 		return state.RecordID{}, err
 	}
 	found = slices.DeleteFunc(found, func(r state.RecordID) bool { return connection != "" && r.Connection != connection })
 	switch len(found) {
 	case 0:
-		return state.RecordID{}, fmt.Errorf("no record is called %q; payersync plan reads the books anew", visible(id))
+		return state.RecordID{}, fmt.Errorf("no record is called %q; payersync plan reads the books anew", show.Visible(id))
 	case 1:
 		return found[0], nil
 	}
-	return state.RecordID{}, usage.Errorf("%q names %d records; use the id that one alone has, or --connection", visible(id), len(found))
+	return state.RecordID{}, usage.Errorf("%q names %d records; use the id that one alone has, or --connection", show.Visible(id), len(found))
 }
 
 // mergeReport is what `payers merge --output json` prints.
@@ -88,12 +86,12 @@ type mergeReport struct {
 	Accepted  bool                    `json:"accepted"`
 }
 
-func (a *app) merge(ctx context.Context, s *session, r state.RecordID, into string, d decision) error {
+func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, into string, d decision) error {
 	conn, err := a.storedAs(ctx, s, r.Connection)
 	if err != nil {
 		return err
 	}
-	m, err := s.syncer.MergeOf(ctx, conn, r.SourceID, into)
+	m, err := s.Syncer.MergeOf(ctx, conn, r.SourceID, into)
 	if err != nil {
 		return notMerged(r.SourceID, err)
 	}
@@ -101,48 +99,48 @@ func (a *app) merge(ctx context.Context, s *session, r state.RecordID, into stri
 	if m.Payer != nil {
 		report.BillingID = m.Payer.BillingID
 	}
-	a.say("Record %s would be left out, and %s stand for both.", visible(r.SourceID), visible(into))
+	a.Say("Record %s would be left out, and %s stand for both.", show.Visible(r.SourceID), show.Visible(into))
 	switch {
 	case m.Move != nil:
 		report.Diff = append(report.Diff, m.Move.Diff...)
-		a.say("Its customer %s would be %s's, with its mandate. What the customer has now, and would have:", visible(report.BillingID), visible(into))
+		a.Say("Its customer %s would be %s's, with its mandate. What the customer has now, and would have:", show.Visible(report.BillingID), show.Visible(into))
 		for _, f := range m.Move.Diff {
-			a.say("  %s: %q → %q", f.Path, visible(f.From), visible(f.To))
+			a.Say("  %s: %q → %q", f.Path, show.Visible(f.From), show.Visible(f.To))
 		}
 		if len(m.Move.Elsewise) > 0 {
-			a.say("The customer %s carries that key already. Nothing is sent before that one has another, or none.", visible(strings.Join(m.Move.Elsewise, " and ")))
+			a.Say("The customer %s carries that key already. Nothing is sent before that one has another, or none.", show.Visible(strings.Join(m.Move.Elsewise, " and ")))
 		}
 	case report.BillingID != "":
-		a.say("Its customer %s stays in the billing service, and nothing is sent for it any more.", visible(report.BillingID))
+		a.Say("Its customer %s stays in the billing service, and nothing is sent for it any more.", show.Visible(report.BillingID))
 		if m.Mandate != "" && m.Mandate != connector.MandateCancelled {
-			a.say("So does its mandate: %s. Cancel it, if the payer has another: payersync mandates cancel %s.", m.Mandate.Label(), visible(report.BillingID))
+			a.Say("So does its mandate: %s. Cancel it, if the payer has another: payersync mandates cancel %s.", m.Mandate.Label(), show.Visible(report.BillingID))
 		}
 	}
-	report.Accepted, err = a.confirms(ctx, d.yes, fmt.Sprintf("cannot merge %s without a yes, so nothing was noted", visible(r.SourceID)), "Are they one payer?")
+	report.Accepted, err = a.Confirms(ctx, d.yes, fmt.Sprintf("cannot merge %s without a yes, so nothing was noted", show.Visible(r.SourceID)), "Are they one payer?")
 	if err != nil {
 		return err
 	}
 	if report.Accepted {
-		if err := s.syncer.SayMerge(ctx, m, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+		if err := s.Syncer.SayMerge(ctx, m, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
 			return notMerged(r.SourceID, err)
 		}
-		a.say("The next sync goes by it.")
+		a.Say("The next sync goes by it.")
 	} else {
-		a.say("Nothing was noted.")
+		a.Say("Nothing was noted.")
 	}
-	if a.json() {
-		return printJSON(a.out, report)
+	if a.JSON() {
+		return show.JSON(a.Out, report)
 	}
 	return nil
 }
 
-func (a *app) separate(ctx context.Context, s *session, r state.RecordID, d decision) error {
-	if err := s.syncer.SayUnmerge(ctx, r, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+func (a *app) separate(ctx context.Context, s *session.Session, r state.RecordID, d decision) error {
+	if err := s.Syncer.SayUnmerge(ctx, r, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
 		return notMerged(r.SourceID, err)
 	}
-	a.say("Record %s is a payer of its own from the next sync on.", visible(r.SourceID))
-	if a.json() {
-		return printJSON(a.out, mergeReport{SourceID: r.SourceID, Diff: []connector.FieldChange{}, Accepted: true})
+	a.Say("Record %s is a payer of its own from the next sync on.", show.Visible(r.SourceID))
+	if a.JSON() {
+		return show.JSON(a.Out, mergeReport{SourceID: r.SourceID, Diff: []connector.FieldChange{}, Accepted: true})
 	}
 	return nil
 }
@@ -160,5 +158,5 @@ func notMerged(sourceID string, err error) error {
 	case errors.Is(err, state.ErrMerged):
 		next = "payersync payers merge --separate takes that back"
 	}
-	return fmt.Errorf("cannot merge %s: %w; %s", visible(sourceID), err, next)
+	return fmt.Errorf("cannot merge %s: %w; %s", show.Visible(sourceID), err, next)
 }

@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersRekeyCmd() *cobra.Command {
@@ -41,7 +42,7 @@ that sync.`,
 			if from != "" {
 				holder = from
 			}
-			return a.withPayer(cmd.Context(), holder, func(s *session, p state.Payer) error {
+			return a.withPayer(cmd.Context(), holder, func(s *session.Session, p state.Payer) error {
 				record, err := recordNamed(cmd.Context(), s, args[0], p, from != "")
 				if err != nil {
 					return err
@@ -58,23 +59,23 @@ that sync.`,
 
 // recordNamed returns the record that is to have a payer's customer: its own, or the one that
 // id names.
-func recordNamed(ctx context.Context, s *session, id string, p state.Payer, other bool) (state.RecordID, error) {
+func recordNamed(ctx context.Context, s *session.Session, id string, p state.Payer, other bool) (state.RecordID, error) {
 	own := state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
 	if !other {
 		return own, nil
 	}
-	found, err := s.ledger.FindRecords(ctx, id)
+	found, err := s.Ledger.FindRecords(ctx, id)
 	if err != nil {
 		return own, err
 	}
 	found = slices.DeleteFunc(found, func(r state.RecordID) bool { return r == own })
 	switch len(found) {
 	case 0:
-		return own, fmt.Errorf("no record but the one that has the customer is called %q; payersync plan reads the books anew", visible(id))
+		return own, fmt.Errorf("no record but the one that has the customer is called %q; payersync plan reads the books anew", show.Visible(id))
 	case 1:
 		return found[0], nil
 	}
-	return own, usage.Errorf("%q names %d records; use the id that one alone has in its accounting system", visible(id), len(found))
+	return own, usage.Errorf("%q names %d records; use the id that one alone has in its accounting system", show.Visible(id), len(found))
 }
 
 // rekeyReport is what `payers rekey --output json` prints.
@@ -89,44 +90,44 @@ type rekeyReport struct {
 	Accepted  bool                    `json:"accepted"`
 }
 
-func (a *app) rekey(ctx context.Context, s *session, p state.Payer, record state.RecordID, by syncer.Operator, yes bool) error {
+func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, record state.RecordID, by syncer.Operator, yes bool) error {
 	conn, err := a.storedAs(ctx, s, record.Connection)
 	if err != nil {
 		return err
 	}
-	m, err := s.syncer.MoveOf(ctx, conn, p, record.SourceID)
+	m, err := s.Syncer.MoveOf(ctx, conn, p, record.SourceID)
 	if err != nil {
 		return notMoved(record.SourceID, err)
 	}
-	a.say("Customer %s of record %s carries %s, and would carry %s.", visible(p.BillingID), visible(p.SourceID), visible(p.Key.String()), visible(m.Key.String()))
+	a.Say("Customer %s of record %s carries %s, and would carry %s.", show.Visible(p.BillingID), show.Visible(p.SourceID), show.Visible(p.Key.String()), show.Visible(m.Key.String()))
 	if m.Mandate != "" {
-		a.say("Its mandate stays with it: %s.", m.Mandate.Label())
+		a.Say("Its mandate stays with it: %s.", m.Mandate.Label())
 	}
 	if len(m.Elsewise) > 0 {
-		a.say("The customer %s carries the new key already. Nothing is sent before that one has another, or none.", visible(strings.Join(m.Elsewise, " and ")))
+		a.Say("The customer %s carries the new key already. Nothing is sent before that one has another, or none.", show.Visible(strings.Join(m.Elsewise, " and ")))
 	}
-	a.say("What the customer has now, and would have:")
+	a.Say("What the customer has now, and would have:")
 	for _, d := range m.Diff {
-		a.say("  %s: %q → %q", d.Path, visible(d.From), visible(d.To))
+		a.Say("  %s: %q → %q", d.Path, show.Visible(d.From), show.Visible(d.To))
 	}
 	report := rekeyReport{
 		SourceID: record.SourceID, From: p.SourceID, BillingID: p.BillingID, OldKey: p.Key, NewKey: m.Key,
 		Mandate: string(m.Mandate), Diff: append([]connector.FieldChange{}, m.Diff...),
 	}
-	report.Accepted, err = a.confirms(ctx, yes, fmt.Sprintf("cannot move the customer of %s without a yes, so nothing was noted", visible(p.SourceID)), "Shall it carry that key?")
+	report.Accepted, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot move the customer of %s without a yes, so nothing was noted", show.Visible(p.SourceID)), "Shall it carry that key?")
 	if err != nil {
 		return err
 	}
 	if report.Accepted {
-		if err := s.syncer.SayMove(ctx, m, by); err != nil {
+		if err := s.Syncer.SayMove(ctx, m, by); err != nil {
 			return notMoved(record.SourceID, err)
 		}
-		a.say("The next sync writes it.")
+		a.Say("The next sync writes it.")
 	} else {
-		a.say("Nothing was noted.")
+		a.Say("Nothing was noted.")
 	}
-	if a.json() {
-		return printJSON(a.out, report)
+	if a.JSON() {
+		return show.JSON(a.Out, report)
 	}
 	return nil
 }
@@ -144,7 +145,7 @@ func notMoved(sourceID string, err error) error {
 	case errors.Is(err, state.ErrNoRecord):
 		next = "payersync plan reads the books anew"
 	case errors.Is(err, state.ErrUnderWay), errors.Is(err, syncer.ErrNothingToMove):
-		return fmt.Errorf("cannot move a customer to %s: %w", visible(sourceID), err)
+		return fmt.Errorf("cannot move a customer to %s: %w", show.Visible(sourceID), err)
 	}
-	return fmt.Errorf("cannot move a customer to %s: %w; %s", visible(sourceID), err, next)
+	return fmt.Errorf("cannot move a customer to %s: %w; %s", show.Visible(sourceID), err, next)
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/mapping"
 	"payersync/state"
@@ -37,8 +39,8 @@ are never shown.`,
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			found, err := s.ledger.FindRecords(cmd.Context(), args[0])
+			defer s.Close()
+			found, err := s.Ledger.FindRecords(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -104,13 +106,13 @@ type ruleTold struct {
 	Skipped bool         `json:"skipped"`
 }
 
-func (a *app) showPayer(ctx context.Context, s *session, id state.RecordID, p privacy) error {
+func (a *app) showPayer(ctx context.Context, s *session.Session, id state.RecordID, p privacy) error {
 	m, whyNot := a.mappingOf(ctx, s, id.Connection)
 	version := ""
 	if m != nil {
 		version = m.Version()
 	}
-	stored, err := s.ledger.StoredRecord(ctx, id.Connection, id.SourceID, version)
+	stored, err := s.Ledger.StoredRecord(ctx, id.Connection, id.SourceID, version)
 	if err != nil {
 		return err
 	}
@@ -128,19 +130,19 @@ func (a *app) showPayer(ctx context.Context, s *session, id state.RecordID, p pr
 	if stored.Payer != nil {
 		r.Key = stored.Payer.Key
 	}
-	if err := s.addHistory(ctx, &r, stored, p); err != nil {
+	if err := addHistory(ctx, s, &r, stored, p); err != nil {
 		return err
 	}
 	r.Stands, r.Next = standing(stored, r, x)
-	if a.json() {
-		return printJSON(a.out, r)
+	if a.JSON() {
+		return show.JSON(a.Out, r)
 	}
 	a.printPayer(r, whyNot)
 	return nil
 }
 
 // mappingOf loads the mapping that a connection is configured with.
-func (a *app) mappingOf(ctx context.Context, s *session, connection string) (*mapping.Mapping, error) {
+func (a *app) mappingOf(ctx context.Context, s *session.Session, connection string) (*mapping.Mapping, error) {
 	conn, err := a.storedAs(ctx, s, connection)
 	if err != nil {
 		return nil, err
@@ -149,9 +151,9 @@ func (a *app) mappingOf(ctx context.Context, s *session, connection string) (*ma
 }
 
 // addHistory adds what the ledger knows beside the record.
-func (s *session) addHistory(ctx context.Context, r *payerReport, stored state.StoredRecord, p privacy) error {
+func addHistory(ctx context.Context, s *session.Session, r *payerReport, stored state.StoredRecord, p privacy) error {
 	var err, mandates, attention error
-	r.Changes, err = s.ledger.ChangesOf(ctx, r.Connection, r.SourceID)
+	r.Changes, err = s.Ledger.ChangesOf(ctx, r.Connection, r.SourceID)
 	for i := range r.Changes {
 		r.Changes[i].Diff = p.diff(r.Changes[i].Diff)
 	}
@@ -169,10 +171,10 @@ func (s *session) addHistory(ctx context.Context, r *payerReport, stored state.S
 			}
 		}
 		if payer.BillingID != "" {
-			r.History, mandates = s.ledger.History(ctx, payer.BillingID)
+			r.History, mandates = s.Ledger.History(ctx, payer.BillingID)
 		}
 	}
-	r.Attention, attention = s.ledger.AttentionOf(ctx, r.Connection, r.SourceID)
+	r.Attention, attention = s.Ledger.AttentionOf(ctx, r.Connection, r.SourceID)
 	return errors.Join(err, mandates, attention)
 }
 
@@ -353,36 +355,36 @@ func standingOfMandate(r payerReport, x mapping.Explanation) (stands, next strin
 }
 
 func (a *app) printPayer(r payerReport, whyNot error) {
-	fmt.Fprintf(a.out, "%s, record %s", r.Connection, visible(r.SourceID))
+	fmt.Fprintf(a.Out, "%s, record %s", r.Connection, show.Visible(r.SourceID))
 	if r.Key.Value != "" {
-		fmt.Fprintf(a.out, " (%s)", visible(r.Key.String()))
+		fmt.Fprintf(a.Out, " (%s)", show.Visible(r.Key.String()))
 	}
-	fmt.Fprintf(a.out, ": %s\n", orElse(string(r.LinkState), "no payer"))
+	fmt.Fprintf(a.Out, ": %s\n", orElse(string(r.LinkState), "no payer"))
 	if r.BillingID != "" {
-		fmt.Fprintf(a.out, "  customer %s\n", visible(r.BillingID))
+		fmt.Fprintf(a.Out, "  customer %s\n", show.Visible(r.BillingID))
 	}
 	if len(r.Attention) == 0 {
-		fmt.Fprintf(a.out, "  %s %s\n", visible(r.Stands), r.Next)
+		fmt.Fprintf(a.Out, "  %s %s\n", show.Visible(r.Stands), r.Next)
 	}
 	for _, n := range r.Attention {
-		fmt.Fprintf(a.out, "  ! %s %s\n", visible(n.Detail), connector.Reason(n.Reason).Next())
+		fmt.Fprintf(a.Out, "  ! %s %s\n", show.Visible(n.Detail), connector.Reason(n.Reason).Next())
 	}
 	a.printRecord(r.Record)
 	a.printRules(r, whyNot)
 	a.printCustomerAs("The customer that it becomes", r.Customer)
 	a.printCustomerAs("What the customer holds of us", r.Applied)
 	if len(r.Accepted) > 0 {
-		fmt.Fprintf(a.out, "  it may differ until our value changes: %s\n", visible(strings.Join(r.Accepted, ", ")))
+		fmt.Fprintf(a.Out, "  it may differ until our value changes: %s\n", show.Visible(strings.Join(r.Accepted, ", ")))
 	}
 	if len(r.Ignored) > 0 {
-		fmt.Fprintf(a.out, "  left to the billing service: %s\n", strings.Join(r.Ignored, ", "))
+		fmt.Fprintf(a.Out, "  left to the billing service: %s\n", strings.Join(r.Ignored, ", "))
 	}
 	a.printChanges(r.Changes)
 	if len(r.History) > 0 {
-		fmt.Fprintln(a.out, "\nMandates")
+		fmt.Fprintln(a.Out, "\nMandates")
 	}
 	for _, h := range r.History {
-		fmt.Fprintf(a.out, "  %s  mandate %s: %s (seen by %s)\n", h.ObservedAt, visible(h.MandateID), visible(connector.MandateStatus(h.ToStatus).Label()), h.Cause)
+		fmt.Fprintf(a.Out, "  %s  mandate %s: %s (seen by %s)\n", h.ObservedAt, show.Visible(h.MandateID), show.Visible(connector.MandateStatus(h.ToStatus).Label()), h.Cause)
 	}
 }
 
@@ -394,40 +396,40 @@ func orElse(s, otherwise string) string {
 }
 
 func (a *app) printRecord(r recordReport) {
-	fmt.Fprintf(a.out, "\nThe record: %s, %s\n", r.State, visible(r.Origin))
+	fmt.Fprintf(a.Out, "\nThe record: %s, %s\n", r.State, show.Visible(r.Origin))
 	if r.Problem != "" {
-		fmt.Fprintf(a.out, "  %s\n", visible(r.Problem))
+		fmt.Fprintf(a.Out, "  %s\n", show.Visible(r.Problem))
 	}
 	for _, f := range r.Fields {
-		fmt.Fprintf(a.out, "  %s: %s\n", visible(f.Field), visible(f.Value))
+		fmt.Fprintf(a.Out, "  %s: %s\n", show.Visible(f.Field), show.Visible(f.Value))
 	}
 }
 
 func (a *app) printRules(r payerReport, whyNot error) {
 	if whyNot != nil {
-		fmt.Fprintf(a.out, "\nThe mapping cannot be tried on it:\n%s\n", shownLines(whyNot.Error()))
+		fmt.Fprintf(a.Out, "\nThe mapping cannot be tried on it:\n%s\n", shownLines(whyNot.Error()))
 		return
 	}
 	if len(r.Rules) == 0 {
 		return
 	}
-	fmt.Fprintf(a.out, "\nThe rules, of mapping version %s\n", r.Mapping[:shortHash])
+	fmt.Fprintf(a.Out, "\nThe rules, of mapping version %s\n", r.Mapping[:shortHash])
 	for _, rule := range r.Rules {
-		fmt.Fprintf(a.out, "  line %-3d %s = %s\n", rule.Line, rule.Path, visible(rule.Text))
+		fmt.Fprintf(a.Out, "  line %-3d %s = %s\n", rule.Line, rule.Path, show.Visible(rule.Text))
 		var inputs []string
 		for _, in := range rule.Inputs {
 			inputs = append(inputs, in.Field+" "+orElse(in.Value, "blank"))
 		}
 		if len(inputs) > 0 {
-			fmt.Fprintf(a.out, "             from %s\n", visible(strings.Join(inputs, ", ")))
+			fmt.Fprintf(a.Out, "             from %s\n", show.Visible(strings.Join(inputs, ", ")))
 		}
 		switch {
 		case rule.Error != "":
-			fmt.Fprintf(a.out, "             ! %s\n", visible(rule.Error))
+			fmt.Fprintf(a.Out, "             ! %s\n", show.Visible(rule.Error))
 		case rule.Skipped:
-			fmt.Fprintln(a.out, "             not reached")
+			fmt.Fprintln(a.Out, "             not reached")
 		default:
-			fmt.Fprintf(a.out, "             gives %s\n", visible(orElse(rule.Value, "blank")))
+			fmt.Fprintf(a.Out, "             gives %s\n", show.Visible(orElse(rule.Value, "blank")))
 		}
 	}
 }
@@ -436,9 +438,9 @@ func (a *app) printCustomerAs(title string, c *connector.Customer) {
 	if c == nil {
 		return
 	}
-	fmt.Fprintf(a.out, "\n%s\n", title)
+	fmt.Fprintf(a.Out, "\n%s\n", title)
 	for _, d := range connector.Diff(connector.Customer{}, *c) {
-		fmt.Fprintf(a.out, "  %s: %s\n", d.Path, visible(d.To))
+		fmt.Fprintf(a.Out, "  %s: %s\n", d.Path, show.Visible(d.To))
 	}
 }
 
@@ -446,21 +448,21 @@ func (a *app) printChanges(changes []state.PastChange) {
 	if len(changes) == 0 {
 		return
 	}
-	fmt.Fprintln(a.out, "\nWhat was done")
+	fmt.Fprintln(a.Out, "\nWhat was done")
 	for _, c := range changes {
-		fmt.Fprintf(a.out, "  %s  %d: %s %s, run %d", c.UpdatedAt.Format(time.DateTime), c.ID, c.Action, c.State, c.RunID)
+		fmt.Fprintf(a.Out, "  %s  %d: %s %s, run %d", c.UpdatedAt.Format(time.DateTime), c.ID, c.Action, c.State, c.RunID)
 		if c.Attempts > 0 {
-			fmt.Fprintf(a.out, ", %s", plural(c.Attempts, "attempt"))
+			fmt.Fprintf(a.Out, ", %s", show.Plural(c.Attempts, "attempt"))
 		}
-		fmt.Fprintln(a.out)
+		fmt.Fprintln(a.Out)
 		if c.Reason != "" {
-			fmt.Fprintf(a.out, "      %s\n", visible(orElse(c.Detail, c.Reason.Sentence())))
+			fmt.Fprintf(a.Out, "      %s\n", show.Visible(orElse(c.Detail, c.Reason.Sentence())))
 		}
 		if c.Action == connector.ActionCreate || c.Action == connector.ActionLink {
 			continue
 		}
 		for _, d := range c.Diff { // values were made fit to be shown
-			fmt.Fprintf(a.out, "      %s: %s → %s\n", d.Path, orElse(d.From, "blank"), orElse(d.To, "blank"))
+			fmt.Fprintf(a.Out, "      %s: %s → %s\n", d.Path, orElse(d.From, "blank"), orElse(d.To, "blank"))
 		}
 	}
 }

@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) payersUnlinkCmd() *cobra.Command {
@@ -36,13 +37,13 @@ be made. Before the sync, --keep takes the word back.`,
 			if d.reason == "" {
 				return usage.Errorf("unlinking a customer takes a reason: --reason 'it is their sister company'")
 			}
-			return a.withPayer(cmd.Context(), args[0], func(s *session, p state.Payer) error {
+			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
 				if keep {
 					return a.keepCustomer(cmd.Context(), s, p, d)
 				}
-				u, err := s.syncer.UnlinkOf(cmd.Context(), p, 0)
+				u, err := s.Syncer.UnlinkOf(cmd.Context(), p, 0)
 				if err != nil {
-					return notUndone("unlink the customer of "+visible(p.SourceID), err)
+					return notUndone("unlink the customer of "+show.Visible(p.SourceID), err)
 				}
 				return a.unlink(cmd.Context(), s, u, d)
 			})
@@ -53,13 +54,13 @@ be made. Before the sync, --keep takes the word back.`,
 	return c
 }
 
-func (a *app) keepCustomer(ctx context.Context, s *session, p state.Payer, d decision) error {
-	if err := s.syncer.TakeUnlinkBack(ctx, p, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
-		return notUndone("keep the customer of "+visible(p.SourceID), err)
+func (a *app) keepCustomer(ctx context.Context, s *session.Session, p state.Payer, d decision) error {
+	if err := s.Syncer.TakeUnlinkBack(ctx, p, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+		return notUndone("keep the customer of "+show.Visible(p.SourceID), err)
 	}
-	a.say("Customer %s stays the record's.", visible(p.BillingID))
-	if a.json() {
-		return printJSON(a.out, undoReport{SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}, Accepted: true})
+	a.Say("Customer %s stays the record's.", show.Visible(p.BillingID))
+	if a.JSON() {
+		return show.JSON(a.Out, undoReport{SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}, Accepted: true})
 	}
 	return nil
 }
@@ -92,12 +93,9 @@ that made a customer cannot be undone, because nothing is ever deleted.`,
 			if d.reason == "" {
 				return usage.Errorf("undoing a change takes a reason: --reason 'matched the wrong company'")
 			}
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.undo(cmd.Context(), s, id, d)
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				return a.undo(cmd.Context(), s, id, d)
+			})
 		},
 	}
 	d.flags(c)
@@ -116,13 +114,13 @@ type undoReport struct {
 	Accepted  bool                    `json:"accepted"`
 }
 
-func (a *app) undo(ctx context.Context, s *session, id int64, d decision) error {
+func (a *app) undo(ctx context.Context, s *session.Session, id int64, d decision) error {
 	doing := fmt.Sprintf("undo change %d", id)
-	owner, err := s.ledger.ChangeOwner(ctx, id)
+	owner, err := s.Ledger.ChangeOwner(ctx, id)
 	if err != nil {
 		return notUndone(doing, err)
 	}
-	p, err := s.ledger.Payer(ctx, owner.Connection, owner.SourceID)
+	p, err := s.Ledger.Payer(ctx, owner.Connection, owner.SourceID)
 	if err != nil {
 		return notUndone(doing, err)
 	}
@@ -130,14 +128,14 @@ func (a *app) undo(ctx context.Context, s *session, id int64, d decision) error 
 	if err != nil {
 		return err
 	}
-	u, err := s.syncer.UndoOf(ctx, conn, p, id)
+	u, err := s.Syncer.UndoOf(ctx, conn, p, id)
 	switch {
 	case err != nil:
 		return notUndone(doing, err)
 	case u.Adoption != nil:
 		return a.unlink(ctx, s, *u.Adoption, d)
 	}
-	a.say("Change %d updated customer %s of record %s. What it would have instead, until the record changes:", id, visible(p.BillingID), visible(p.SourceID))
+	a.Say("Change %d updated customer %s of record %s. What it would have instead, until the record changes:", id, show.Visible(p.BillingID), show.Visible(p.SourceID))
 	report := undoReport{ChangeID: id, SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}}
 	for _, f := range u.Fields {
 		report.Diff = append(report.Diff, connector.FieldChange{Path: f.Path, From: f.To, To: f.From})
@@ -145,38 +143,38 @@ func (a *app) undo(ctx context.Context, s *session, id int64, d decision) error 
 	if report.Accepted, err = a.decideUndo(ctx, report, doing, "Shall it have that?", d); err != nil || !report.Accepted {
 		return err
 	}
-	if err := s.syncer.SayUndo(ctx, u, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+	if err := s.Syncer.SayUndo(ctx, u, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
 		return notUndone(doing, err)
 	}
 	return a.undone(report, "The next sync sends it.")
 }
 
 // unlink shows what letting a customer go would do, asks, and notes the answer.
-func (a *app) unlink(ctx context.Context, s *session, u syncer.Unlink, d decision) error {
+func (a *app) unlink(ctx context.Context, s *session.Session, u syncer.Unlink, d decision) error {
 	p := u.Payer
 	report := undoReport{
 		ChangeID: u.From, SourceID: p.SourceID, BillingID: p.BillingID, Mandate: string(u.Mandate), Unlinks: true,
 		Diff: append([]connector.FieldChange{}, u.Diff...), Kept: append([]string{}, u.Kept...),
 	}
-	a.say("Customer %s is linked to record %s, and would be nobody's.", visible(p.BillingID), visible(p.SourceID))
+	a.Say("Customer %s is linked to record %s, and would be nobody's.", show.Visible(p.BillingID), show.Visible(p.SourceID))
 	if u.Missing {
-		a.say("The billing service says that it does not exist any more.")
+		a.Say("The billing service says that it does not exist any more.")
 	}
 	if u.Mandate != "" {
-		a.say("Its mandate stays with it: %s. If the record's payer gave it, cancel it first: payersync mandates cancel.", u.Mandate.Label())
+		a.Say("Its mandate stays with it: %s. If the record's payer gave it, cancel it first: payersync mandates cancel.", u.Mandate.Label())
 	}
 	if len(u.Kept) > 0 {
-		a.say("A colleague has changed it since, so this stays as it is: %s.", strings.Join(u.Kept, ", "))
+		a.Say("A colleague has changed it since, so this stays as it is: %s.", strings.Join(u.Kept, ", "))
 	}
 	if len(u.Diff) > 0 {
-		a.say("What the customer has now, and would have:")
+		a.Say("What the customer has now, and would have:")
 	}
-	doing := "unlink the customer of " + visible(p.SourceID)
+	doing := "unlink the customer of " + show.Visible(p.SourceID)
 	var err error
 	if report.Accepted, err = a.decideUndo(ctx, report, doing, "Shall it be taken off the record?", d); err != nil || !report.Accepted {
 		return err
 	}
-	if err := s.syncer.SayUnlink(ctx, u, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+	if err := s.Syncer.SayUnlink(ctx, u, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
 		return notUndone(doing, err)
 	}
 	return a.undone(report, "The next sync does it. Then say who the record is: payersync payers match.")
@@ -185,9 +183,9 @@ func (a *app) unlink(ctx context.Context, s *session, u syncer.Unlink, d decisio
 // decideUndo shows what a customer would come to hold, and asks; a no is told and printed.
 func (a *app) decideUndo(ctx context.Context, report undoReport, doing, question string, d decision) (bool, error) {
 	for _, f := range report.Diff {
-		a.say("  %s: %q → %q", f.Path, visible(f.From), visible(f.To))
+		a.Say("  %s: %q → %q", f.Path, show.Visible(f.From), show.Visible(f.To))
 	}
-	accepted, err := a.confirms(ctx, d.yes, fmt.Sprintf("cannot %s without a yes, so nothing was noted", doing), question)
+	accepted, err := a.Confirms(ctx, d.yes, fmt.Sprintf("cannot %s without a yes, so nothing was noted", doing), question)
 	if err != nil || accepted {
 		return accepted, err
 	}
@@ -195,9 +193,9 @@ func (a *app) decideUndo(ctx context.Context, report undoReport, doing, question
 }
 
 func (a *app) undone(report undoReport, what string) error {
-	a.say("%s", what)
-	if a.json() {
-		return printJSON(a.out, report)
+	a.Say("%s", what)
+	if a.JSON() {
+		return show.JSON(a.Out, report)
 	}
 	return nil
 }

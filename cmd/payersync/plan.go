@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -22,7 +24,7 @@ do, and prints it. Nothing is created or changed in the billing service. The pla
 is kept: payersync approve lets it go when it is above the limits.`,
 		Example: "  payersync plan acme\n  payersync plan --output json > plan.json",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session, conn syncer.Connection) (int, error) {
+			return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
 				res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual"})
 				if err != nil {
 					return exitCode(err), err
@@ -51,13 +53,13 @@ type changeReport struct {
 // pageSize is how many changes are read from the ledger at a time.
 const pageSize = 256
 
-func (a *app) showPlan(ctx context.Context, s *session, res syncer.Result, limit int) error {
-	if a.json() {
+func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Result, limit int) error {
+	if a.JSON() {
 		return a.printPlan(ctx, s, res)
 	}
-	fmt.Fprintf(a.out, "Plan %d of %s: %s\n", res.Plan.ID, res.Connection, summary(*res.Plan))
-	if err := s.eachChange(ctx, res.Connection, limit, func(c state.Change) error {
-		found, err := s.alikeOf(ctx, c)
+	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", res.Plan.ID, res.Connection, summary(*res.Plan))
+	if err := eachChange(ctx, s, res.Connection, limit, func(c state.Change) error {
+		found, err := alikeOf(ctx, s, c)
 		if err != nil {
 			return err
 		}
@@ -68,23 +70,23 @@ func (a *app) showPlan(ctx context.Context, s *session, res syncer.Result, limit
 		return err
 	}
 	if total := res.Plan.Creates + res.Plan.Adopts + res.Plan.Updates + res.Plan.Links; limit > 0 && total > limit {
-		fmt.Fprintf(a.out, "  … and more: %d changes in all (--limit 0 prints every one)\n", total)
+		fmt.Fprintf(a.Out, "  … and more: %d changes in all (--limit 0 prints every one)\n", total)
 	}
-	if err := s.eachHeld(ctx, res.Connection, func(h state.AttentionRow) error {
-		_, err := fmt.Fprintf(a.out, "  hold    %s  %s\n", visible(h.SourceID), visible(h.Detail))
+	if err := eachHeld(ctx, s, res.Connection, func(h state.AttentionRow) error {
+		_, err := fmt.Fprintf(a.Out, "  hold    %s  %s\n", show.Visible(h.SourceID), show.Visible(h.Detail))
 		return err
 	}); err != nil {
 		return err
 	}
 	if res.Note != "" {
-		fmt.Fprintln(a.out, res.Note)
+		fmt.Fprintln(a.Out, res.Note)
 	}
 	var stands *syncer.Standstill
 	switch {
 	case errors.As(res.Err, &stands):
-		fmt.Fprintf(a.out, "A standstill: %s\n", stands)
+		fmt.Fprintf(a.Out, "A standstill: %s\n", stands)
 	case res.Plan.Limits != "" && res.Plan.State != state.PlanRejected:
-		fmt.Fprintf(a.out, "Above the limits: %s\nIt waits until: payersync approve %d\n", res.Plan.Limits, res.Plan.ID)
+		fmt.Fprintf(a.Out, "Above the limits: %s\nIt waits until: payersync approve %d\n", res.Plan.Limits, res.Plan.ID)
 	}
 	return nil
 }
@@ -92,52 +94,52 @@ func (a *app) showPlan(ctx context.Context, s *session, res syncer.Result, limit
 // printPlan prints a plan as one line of JSON: the run's result, and beside its
 // members the lists "changes" and "held", whose elements are printed as they are
 // read, because a plan may be larger than memory.
-func (a *app) printPlan(ctx context.Context, s *session, res syncer.Result) error {
-	out := newListPrinter(a.out)
-	out.open(res)
-	out.list("changes", func() error {
-		return s.eachChange(ctx, res.Connection, 0, func(c state.Change) error {
-			found, err := s.alikeOf(ctx, c)
+func (a *app) printPlan(ctx context.Context, s *session.Session, res syncer.Result) error {
+	out := show.NewList(a.Out)
+	out.Open(res)
+	out.List("changes", func() error {
+		return eachChange(ctx, s, res.Connection, 0, func(c state.Change) error {
+			found, err := alikeOf(ctx, s, c)
 			if err != nil {
 				return err
 			}
-			return out.element(changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, c.Diff, found})
+			return out.Element(changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, c.Diff, found})
 		})
 	})
-	out.list("held", func() error {
-		return s.eachHeld(ctx, res.Connection, func(h state.AttentionRow) error { return out.element(h) })
+	out.List("held", func() error {
+		return eachHeld(ctx, s, res.Connection, func(h state.AttentionRow) error { return out.Element(h) })
 	})
-	return out.close()
+	return out.Close()
 }
 
 func summary(p state.Plan) string {
 	if p.Missing > 0 {
-		return fmt.Sprintf("%s missing from the source to let go", plural(p.Missing, "record"))
+		return fmt.Sprintf("%s missing from the source to let go", show.Plural(p.Missing, "record"))
 	}
 	alike := ""
 	if p.Alike > 0 {
 		alike = fmt.Sprintf(" (%d of them like another payer of ours)", p.Alike)
 	}
 	return fmt.Sprintf("%d to create%s, %d to adopt, %d to update, %s, %d held",
-		p.Creates, alike, p.Adopts, p.Updates, plural(p.Links, "signing link"), p.Holds)
+		p.Creates, alike, p.Adopts, p.Updates, show.Plural(p.Links, "signing link"), p.Holds)
 }
 
 func (a *app) printChange(c state.Change) {
-	fmt.Fprintf(a.out, "  %-7s %s  (%s)\n", c.Does(), visible(c.Payer.SourceID), visible(c.Payer.Key.String()))
+	fmt.Fprintf(a.Out, "  %-7s %s  (%s)\n", c.Does(), show.Visible(c.Payer.SourceID), show.Visible(c.Payer.Key.String()))
 	for _, d := range c.Diff {
 		if d.From == "" {
-			fmt.Fprintf(a.out, "            %s: %q\n", d.Path, visible(d.To))
+			fmt.Fprintf(a.Out, "            %s: %q\n", d.Path, show.Visible(d.To))
 			continue
 		}
-		fmt.Fprintf(a.out, "            %s: %q → %q\n", d.Path, visible(d.From), visible(d.To))
+		fmt.Fprintf(a.Out, "            %s: %q → %q\n", d.Path, show.Visible(d.From), show.Visible(d.To))
 	}
 }
 
 // eachChange hands over a connection's pending changes, customers first; a limit
 // of 0 means all of them.
-func (s *session) eachChange(ctx context.Context, connection string, limit int, do func(state.Change) error) error {
+func eachChange(ctx context.Context, s *session.Session, connection string, limit int, do func(state.Change) error) error {
 	return pageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
-		return s.ledger.Changes(ctx, connection, lane, true, after, pageSize)
+		return s.Ledger.Changes(ctx, connection, lane, true, after, pageSize)
 	}, do)
 }
 
@@ -170,6 +172,6 @@ func pageThrough(limit int, page func(lane string, after int64) ([]state.Change,
 }
 
 // eachHeld hands over what keeps records of a connection from being sent.
-func (s *session) eachHeld(ctx context.Context, connection string, do func(state.AttentionRow) error) error {
-	return s.ledger.EachAttention(ctx, state.Filter{Connection: connection}, do)
+func eachHeld(ctx context.Context, s *session.Session, connection string, do func(state.AttentionRow) error) error {
+	return s.Ledger.EachAttention(ctx, state.Filter{Connection: connection}, do)
 }

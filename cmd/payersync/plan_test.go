@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -37,7 +38,7 @@ func TestAPlanIsPrintedAsOneDocument(t *testing.T) {
 			t.Errorf("%s: of %d rows %d changes and %d held are printed", name, len(rows), len(report.Changes), len(report.Held))
 		}
 		var want bytes.Buffer
-		if err := printJSON(&want, report); err != nil {
+		if err := show.JSON(&want, report); err != nil {
 			t.Fatal(err)
 		}
 		if r.out != want.String() {
@@ -62,19 +63,19 @@ func TestAPlanIsNotHeldInMemoryToBePrinted(t *testing.T) {
 	w.run("plan")
 	var printed heaviest
 	a := &app{
-		program: program{out: &printed, errOut: io.Discard, getenv: func(name string) (string, bool) {
+		program: program{Console: &show.Console{Out: &printed, ErrOut: io.Discard, Output: "json"}, getenv: func(name string) (string, bool) {
 			if v, ok := w.env[name]; ok {
 				return v, ok
 			}
 			return os.LookupEnv(name)
 		}},
-		now: time.Now, config: w.path("payersync.yaml"), output: "json",
+		now: time.Now, config: w.path("payersync.yaml"),
 	}
 	s, err := a.openLedger(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer s.Close()
 	before := heapInUse()
 	if err := a.showPlan(t.Context(), s, syncer.Result{Connection: "acme", Plan: new(state.Plan)}, 0); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -45,12 +47,9 @@ was made, also those that were sent, rejected, or superseded by a newer one.`,
 		Example: "  payersync plans list\n  payersync plans list --all --connection acme --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openReport(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.listPlans(cmd.Context(), s, connection, all)
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				return a.listPlans(cmd.Context(), s, connection, all)
+			})
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
@@ -58,11 +57,11 @@ was made, also those that were sent, rejected, or superseded by a newer one.`,
 	return c
 }
 
-func (a *app) listPlans(ctx context.Context, s *session, connection string, all bool) error {
-	if err := s.cfg.has(connection); err != nil {
+func (a *app) listPlans(ctx context.Context, s *session.Session, connection string, all bool) error {
+	if err := s.Config.Has(connection); err != nil {
 		return err
 	}
-	plans, err := s.ledger.StoredPlans(ctx, connection)
+	plans, err := s.Ledger.StoredPlans(ctx, connection)
 	if err != nil {
 		return err
 	}
@@ -77,17 +76,17 @@ func (a *app) listPlans(ctx context.Context, s *session, connection string, all 
 	}
 	rows := make([]planRow, len(plans))
 	for i, p := range plans {
-		share, err := s.ledger.ShareOf(ctx, p)
+		share, err := s.Ledger.ShareOf(ctx, p)
 		if err != nil {
 			return err
 		}
 		rows[i] = planRow{p, share}
 	}
 	if rejected > 0 {
-		a.say("Beside them: %s; payersync plans list --all", plural(rejected, "rejected plan"))
+		a.Say("Beside them: %s; payersync plans list --all", show.Plural(rejected, "rejected plan"))
 	}
-	if a.json() {
-		return printLines(a.out, rows)
+	if a.JSON() {
+		return show.Lines(a.Out, rows)
 	}
 	var table [][]string
 	for _, r := range rows {
@@ -97,7 +96,7 @@ func (a *app) listPlans(ctx context.Context, s *session, connection string, all 
 		}
 		table = append(table, append(row, r.Limits))
 	}
-	a.printRows([]string{"Plan", "Connection", "State", "Made", "Create", "Adopt", "Update", "Links", "Held", "Not sent", "Above the limits"}, table)
+	a.Rows([]string{"Plan", "Connection", "State", "Made", "Create", "Adopt", "Update", "Links", "Held", "Not sent", "Above the limits"}, table)
 	return nil
 }
 
@@ -116,16 +115,13 @@ ledger only. Personal values are shortened unless --show-values is given.`,
 		Example: "  payersync plans show 12\n  payersync plans show 12 --limit 0 --show-values\n  payersync plans show 3f9a01bc --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			plan, err := s.findPlan(cmd.Context(), "show", args[0])
-			if err != nil {
-				return err
-			}
-			return a.showStored(cmd.Context(), s, plan, limit, p)
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				plan, err := findPlan(cmd.Context(), s, "show", args[0])
+				if err != nil {
+					return err
+				}
+				return a.showStored(cmd.Context(), s, plan, limit, p)
+			})
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "print at most so many changes; 0 prints all, and so does JSON")
@@ -135,8 +131,8 @@ ledger only. Personal values are shortened unless --show-values is given.`,
 
 // findPlan returns the plan with this number or beginning of a hash; what was to be done
 // with it goes into the error.
-func (s *session) findPlan(ctx context.Context, do, id string) (state.Plan, error) {
-	plan, err := s.ledger.FindPlan(ctx, id)
+func findPlan(ctx context.Context, s *session.Session, do, id string) (state.Plan, error) {
+	plan, err := s.Ledger.FindPlan(ctx, id)
 	if errors.Is(err, state.ErrPlanNotWaiting) {
 		return plan, fmt.Errorf("cannot %s plan %s: no plan has this number, or a hash that begins with it (8 characters at least); payersync plans list --all shows every one", do, id)
 	}
@@ -150,37 +146,39 @@ type plannedChange struct {
 	LeftOut  bool `json:"left_out"`
 }
 
-func (a *app) showStored(ctx context.Context, s *session, plan state.Plan, limit int, p privacy) error {
-	share, err := s.ledger.ShareOf(ctx, plan)
+func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {
+	share, err := s.Ledger.ShareOf(ctx, plan)
 	if err != nil {
 		return err
 	}
-	fields, err := s.fieldsOf(ctx, plan)
+	fields, err := fieldsOf(ctx, s, plan)
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		out := newListPrinter(a.out)
-		out.open(planRow{plan, share})
-		out.list("fields", func() error {
+	if a.JSON() {
+		out := show.NewList(a.Out)
+		out.Open(planRow{plan, share})
+		out.List("fields", func() error {
 			for _, f := range fields {
-				if err := out.element(f); err != nil {
+				if err := out.Element(f); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-		out.list("changes", func() error {
-			return s.eachPlanned(ctx, plan, 0, func(c state.Change) error {
-				found, err := s.alikeOf(ctx, c)
+		out.List("changes", func() error {
+			return eachPlanned(ctx, s, plan, 0, func(c state.Change) error {
+				found, err := alikeOf(ctx, s, c)
 				if err != nil {
 					return err
 				}
-				return out.element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, p.diff(c.Diff), found}, c.Approved, c.LeftOut})
+				return out.Element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, p.diff(c.Diff), found}, c.Approved, c.LeftOut})
 			})
 		})
-		out.list("losses", func() error { return s.eachLost(ctx, plan, 0, func(l state.LostPayer) error { return out.element(l) }) })
-		return out.close()
+		out.List("losses", func() error {
+			return eachLost(ctx, s, plan, 0, func(l state.LostPayer) error { return out.Element(l) })
+		})
+		return out.Close()
 	}
 	a.printStored(planRow{plan, share})
 	if err := a.printLost(ctx, s, plan, limit); err != nil {
@@ -190,9 +188,9 @@ func (a *app) showStored(ctx context.Context, s *session, plan state.Plan, limit
 	if share.Pending == 0 {
 		return nil
 	}
-	fmt.Fprintln(a.out, "\nChange by change")
-	if err := s.eachPlanned(ctx, plan, limit, func(c state.Change) error {
-		found, err := s.alikeOf(ctx, c)
+	fmt.Fprintln(a.Out, "\nChange by change")
+	if err := eachPlanned(ctx, s, plan, limit, func(c state.Change) error {
+		found, err := alikeOf(ctx, s, c)
 		if err != nil {
 			return err
 		}
@@ -203,17 +201,17 @@ func (a *app) showStored(ctx context.Context, s *session, plan state.Plan, limit
 		return err
 	}
 	if limit > 0 && share.Pending > limit {
-		fmt.Fprintf(a.out, "  … and %d more (--limit 0 prints every one)\n", share.Pending-limit)
+		fmt.Fprintf(a.Out, "  … and %d more (--limit 0 prints every one)\n", share.Pending-limit)
 	}
 	return nil
 }
 
 // printLost prints the payers that a standstill would lose.
-func (a *app) printLost(ctx context.Context, s *session, plan state.Plan, limit int) error {
+func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan, limit int) error {
 	shown := 0
-	err := s.eachLost(ctx, plan, limit, func(l state.LostPayer) error {
+	err := eachLost(ctx, s, plan, limit, func(l state.LostPayer) error {
 		if shown++; shown == 1 {
-			fmt.Fprintln(a.out, "\nPayers that it would lose")
+			fmt.Fprintln(a.Out, "\nPayers that it would lose")
 		}
 		what, why := "hold", l.Reason.Sentence()
 		if l.Verdict == state.Excluded {
@@ -222,20 +220,20 @@ func (a *app) printLost(ctx context.Context, s *session, plan state.Plan, limit 
 				why = "The mapping leaves the record out, or it is gone from the books."
 			}
 		}
-		_, err := fmt.Fprintf(a.out, "  %-7s %s  %s\n", what, visible(l.SourceID), why)
+		_, err := fmt.Fprintf(a.Out, "  %-7s %s  %s\n", what, show.Visible(l.SourceID), why)
 		return err
 	})
 	if err == nil && shown > 0 && shown < plan.Lost {
-		_, err = fmt.Fprintf(a.out, "  … and %d more (--limit 0 prints every one)\n", plan.Lost-shown)
+		_, err = fmt.Fprintf(a.Out, "  … and %d more (--limit 0 prints every one)\n", plan.Lost-shown)
 	}
 	return err
 }
 
 // eachLost hands over the payers that a plan would lose; a limit of 0 means all of them.
-func (s *session) eachLost(ctx context.Context, plan state.Plan, limit int, do func(state.LostPayer) error) error {
+func eachLost(ctx context.Context, s *session.Session, plan state.Plan, limit int, do func(state.LostPayer) error) error {
 	shown, after := 0, ""
 	for {
-		page, err := s.ledger.LostBy(ctx, plan, after, pageSize)
+		page, err := s.Ledger.LostBy(ctx, plan, after, pageSize)
 		if err != nil {
 			return err
 		}
@@ -257,21 +255,21 @@ func (s *session) eachLost(ctx context.Context, plan state.Plan, limit int, do f
 
 // printStored prints what a plan is and where it stands.
 func (a *app) printStored(r planRow) {
-	fmt.Fprintf(a.out, "Plan %d of %s: %s\n", r.ID, r.Connection, summary(r.Plan))
-	fmt.Fprintf(a.out, "Made by run %d at %s, hash %s\n", r.RunID, r.CreatedAt.Local().Format(time.DateTime), r.Hash[:shortHash])
+	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", r.ID, r.Connection, summary(r.Plan))
+	fmt.Fprintf(a.Out, "Made by run %d at %s, hash %s\n", r.RunID, r.CreatedAt.Local().Format(time.DateTime), r.Hash[:shortHash])
 	if r.Limits != "" {
-		fmt.Fprintf(a.out, "Above the limits: %s\n", r.Limits)
+		fmt.Fprintf(a.Out, "Above the limits: %s\n", r.Limits)
 	}
 	if r.RejectedBy != "" {
-		fmt.Fprintf(a.out, "Rejected by %s at %s", visible(r.RejectedBy), r.RejectedAt.Local().Format(time.DateTime))
+		fmt.Fprintf(a.Out, "Rejected by %s at %s", show.Visible(r.RejectedBy), r.RejectedAt.Local().Format(time.DateTime))
 		if r.Rejection != "" {
-			fmt.Fprintf(a.out, ": %s", visible(r.Rejection))
+			fmt.Fprintf(a.Out, ": %s", show.Visible(r.Rejection))
 		}
-		fmt.Fprintln(a.out)
+		fmt.Fprintln(a.Out)
 	}
-	fmt.Fprintln(a.out, standingOf(r))
+	fmt.Fprintln(a.Out, standingOf(r))
 	if r.Pending > 0 {
-		fmt.Fprintf(a.out, "Not sent yet: %s, %d approved, %d left out\n", plural(r.Pending, "change"), r.Approved, r.LeftOut)
+		fmt.Fprintf(a.Out, "Not sent yet: %s, %d approved, %d left out\n", show.Plural(r.Pending, "change"), r.Approved, r.LeftOut)
 	}
 }
 
@@ -306,25 +304,25 @@ func (a *app) printPlanned(c state.Change, p privacy) {
 	case c.LeftOut:
 		said = "  left out"
 	}
-	fmt.Fprintf(a.out, "  %-7s %s  (%s)%s\n", c.Does(), visible(c.Payer.SourceID), visible(c.Payer.Key.String()), said)
+	fmt.Fprintf(a.Out, "  %-7s %s  (%s)%s\n", c.Does(), show.Visible(c.Payer.SourceID), show.Visible(c.Payer.Key.String()), said)
 	for _, d := range c.Diff {
-		fmt.Fprintf(a.out, "            %s\n", p.change(d))
+		fmt.Fprintf(a.Out, "            %s\n", p.change(d))
 	}
 }
 
 // eachPlanned hands over the changes of a plan that were not sent yet, customers first; a
 // limit of 0 means all of them.
-func (s *session) eachPlanned(ctx context.Context, plan state.Plan, limit int, do func(state.Change) error) error {
+func eachPlanned(ctx context.Context, s *session.Session, plan state.Plan, limit int, do func(state.Change) error) error {
 	return pageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
-		return s.ledger.PlanChanges(ctx, plan, lane, after, pageSize)
+		return s.Ledger.PlanChanges(ctx, plan, lane, after, pageSize)
 	}, do)
 }
 
 // fieldsOf counts the fields of customers that exist which a plan would change, those of
 // most customers first.
-func (s *session) fieldsOf(ctx context.Context, plan state.Plan) ([]syncer.FieldCount, error) {
+func fieldsOf(ctx context.Context, s *session.Session, plan state.Plan) ([]syncer.FieldCount, error) {
 	counts := map[string]syncer.FieldCount{}
-	err := s.eachPlanned(ctx, plan, 0, func(c state.Change) error {
+	err := eachPlanned(ctx, s, plan, 0, func(c state.Change) error {
 		if c.Action == connector.ActionCreate {
 			return nil
 		}
@@ -359,12 +357,9 @@ plan all the same. Asks on a terminal; --yes does not. It is in the audit log.`,
 		Example: "  payersync plans reject 12\n  payersync plans reject 12 --reason 'the export was wrong' --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.rejectPlan(cmd.Context(), s, args[0], reason, yes)
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				return a.rejectPlan(cmd.Context(), s, args[0], reason, yes)
+			})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
@@ -372,8 +367,8 @@ plan all the same. Asks on a terminal; --yes does not. It is in the audit log.`,
 	return c
 }
 
-func (a *app) rejectPlan(ctx context.Context, s *session, id, reason string, yes bool) error {
-	plan, err := s.findPlan(ctx, "reject", id)
+func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason string, yes bool) error {
+	plan, err := findPlan(ctx, s, "reject", id)
 	if err != nil {
 		return err
 	}
@@ -384,18 +379,18 @@ func (a *app) rejectPlan(ctx context.Context, s *session, id, reason string, yes
 		return fmt.Errorf("cannot reject plan %d: it is a standstill, and nothing is sent anyway; put the mapping or the records right, or let the payers go: payersync approve %[1]d", plan.ID)
 	case plan.State == state.PlanRejected:
 		return fmt.Errorf("cannot reject plan %d: %s rejected it already; payersync plans show %[1]d tells when and why", plan.ID, plan.RejectedBy)
-	case !yes && a.unasked() == "":
-		a.say("Plan %d of %s: %s.", plan.ID, plan.Connection, summary(plan))
+	case !yes && a.Unasked() == "":
+		a.Say("Plan %d of %s: %s.", plan.ID, plan.Connection, summary(plan))
 	}
-	sure, err := a.confirms(ctx, yes, fmt.Sprintf("cannot reject plan %d without a yes", plan.ID), "Reject it?")
+	sure, err := a.Confirms(ctx, yes, fmt.Sprintf("cannot reject plan %d without a yes", plan.ID), "Reject it?")
 	if err != nil {
 		return err
 	}
 	if !sure {
-		a.say("Nothing was changed.")
+		a.Say("Nothing was changed.")
 		return nil
 	}
-	err = s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.Reject(plan.ID, actor(), reason) })
+	err = s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Reject(plan.ID, actor(), reason) })
 	var open *state.ErrRunOpen
 	switch {
 	case errors.Is(err, state.ErrPlanNotWaiting):
@@ -405,12 +400,12 @@ func (a *app) rejectPlan(ctx context.Context, s *session, id, reason string, yes
 	case err != nil:
 		return err
 	}
-	if plan, err = s.ledger.FindPlan(ctx, fmt.Sprint(plan.ID)); err != nil {
+	if plan, err = s.Ledger.FindPlan(ctx, fmt.Sprint(plan.ID)); err != nil {
 		return err
 	}
-	if a.json() {
-		return printJSON(a.out, plan)
+	if a.JSON() {
+		return show.JSON(a.Out, plan)
 	}
-	_, err = fmt.Fprintf(a.out, "Plan %d is rejected: %s.\nNothing of it is sent while it says the same; payersync approve %[1]d sends it all the same.\n", plan.ID, summary(plan))
+	_, err = fmt.Fprintf(a.Out, "Plan %d is rejected: %s.\nNothing of it is sent while it says the same; payersync approve %[1]d sends it all the same.\n", plan.ID, summary(plan))
 	return err
 }

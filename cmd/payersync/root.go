@@ -19,11 +19,8 @@ import (
 type app struct {
 	program
 	now     func() time.Time
-	config  string   // --config
-	output  string   // --output
-	verbose bool     // --verbose
-	quiet   bool     // --quiet of a run
-	said    []string // narration since the last question
+	config  string // --config
+	verbose bool   // --verbose
 }
 
 // run carries out one command line and returns its exit code. It is the whole
@@ -32,9 +29,9 @@ func run(ctx context.Context, p program, args []string) int {
 	a := &app{program: p, now: time.Now}
 	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(p.in)
-	root.SetOut(p.out)
-	root.SetErr(p.errOut)
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.ErrOut)
 	err := root.ExecuteContext(ctx)
 	a.report(err)
 	return exitCode(err)
@@ -46,9 +43,9 @@ func (a *app) report(err error) {
 	switch {
 	case err == nil, errors.As(err, &said):
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(a.errOut, "Interrupted. Run the same command again to go on.")
+		fmt.Fprintln(a.ErrOut, "Interrupted. Run the same command again to go on.")
 	default:
-		fmt.Fprintf(a.errOut, "payersync: %v\n", err)
+		fmt.Fprintf(a.ErrOut, "payersync: %v\n", err)
 	}
 }
 
@@ -78,20 +75,20 @@ is known, or far fewer would be payers · 130 interrupted.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if a.output != "table" && a.output != "json" {
-				return usage.Errorf("--output is table or json, not %q", a.output)
+			if a.Output != "table" && a.Output != "json" {
+				return usage.Errorf("--output is table or json, not %q", a.Output)
 			}
 			return nil
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	config := "payersync.yaml"
+	file := "payersync.yaml"
 	if v, ok := a.getenv("PAYERSYNC_CONFIG"); ok && v != "" {
-		config = v
+		file = v
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.config, "config", config, "configuration `FILE` (or PAYERSYNC_CONFIG)")
-	flags.StringVar(&a.output, "output", "table", "how results are printed: table or json")
+	flags.StringVar(&a.config, "config", file, "configuration `FILE` (or PAYERSYNC_CONFIG)")
+	flags.StringVar(&a.Output, "output", "table", "how results are printed: table or json")
 	flags.BoolVar(&a.verbose, "verbose", false, "log every step to standard error")
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "print the version")
@@ -214,5 +211,3 @@ func actor() string {
 	}
 	return "unknown"
 }
-
-func (a *app) json() bool { return a.output == "json" }

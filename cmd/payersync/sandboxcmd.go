@@ -39,7 +39,7 @@ payersync init writes speaks to it.`,
 				return fmt.Errorf("cannot serve the sandbox on %s: %w; choose another address with --listen", listen, err)
 			}
 			model := newSandbox(listener, connector.NewSecret(secret), latency, hosts...)
-			a.say("The sandbox is at http://%s (API below /api, client sandbox, secret sandbox-secret). Ctrl-C stops it.", listener.Addr())
+			a.Say("The sandbox is at http://%s (API below /api, client sandbox, secret sandbox-secret). Ctrl-C stops it.", listener.Addr())
 			return serveSandbox(cmd.Context(), listener, model)
 		},
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/sandbox"
 )
 
@@ -172,7 +173,7 @@ func TestEveryCommandHasAHelpThatIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &app{program: program{getenv: func(string) (string, bool) { return "", false }}}
+	a := &app{program: program{Console: &show.Console{}, getenv: func(string) (string, bool) { return "", false }}}
 	for _, c := range commandsBelow(a.root()) {
 		if c.Short == "" || c.Example == "" {
 			t.Errorf("%s has no description or no example", c.CommandPath())

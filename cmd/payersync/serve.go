@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/server"
@@ -24,8 +27,6 @@ import (
 	"payersync/mapping"
 	"payersync/mapping/strict"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 const (
@@ -62,31 +63,31 @@ func (a *app) openAndServe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.openSession(ctx, cfg, state.Options{})
+	s, err := session.Open(ctx, cfg, state.Options{Now: a.now})
 	if err != nil {
 		return err
 	}
-	if err := s.openBilling(ctx, a, s.cfg.Log); err != nil {
+	if err := s.OpenBilling(ctx, a.ErrOut, s.Config.Log); err != nil {
 		return err
 	}
-	defer s.close()
-	if found := s.foundText(); found != "" {
-		s.log.Warn(found)
+	defer s.Close()
+	if found := s.FoundText(); found != "" {
+		s.Log.Warn(found)
 	}
-	alone, err := s.ledger.TryServe()
+	alone, err := s.Ledger.TryServe()
 	if err != nil {
 		return err
 	}
 	if alone == nil {
-		return fmt.Errorf("cannot serve: another payersync serve works on the ledger %s; stop it first, or give this one a ledger of its own", s.cfg.Ledger.Path)
+		return fmt.Errorf("cannot serve: another payersync serve works on the ledger %s; stop it first, or give this one a ledger of its own", s.Config.Ledger.Path)
 	}
 	return errors.Join(a.serve(ctx, s), alone.Release())
 }
 
-func (a *app) serve(ctx context.Context, s *session) error {
+func (a *app) serve(ctx context.Context, s *session.Session) error {
 	w, err := worker.New(worker.Config{
-		Jobs: a.jobs(s), Drain: s.drain, DrainEvery: drainEvery, Jitter: scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
-		Now: a.now, Report: s.reportJob,
+		Jobs: a.jobs(s), Drain: func(ctx context.Context) error { return drainInbox(ctx, s) }, DrainEvery: drainEvery, Jitter: scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		Now: a.now, Report: func(e worker.Event) { reportJob(s, e) },
 	})
 	if err != nil {
 		return usage.Error{Err: err}
@@ -102,37 +103,37 @@ func (a *app) serve(ctx context.Context, s *session) error {
 		served <- serveWebhooks(ctx)
 		stop() // without its endpoint serve ends, rather than run half
 	}()
-	if idle := s.cfg.idle(); len(idle) > 0 {
-		s.log.WithField("settings", strings.Join(idle, ", ")).Warn("these settings have no effect in this version")
+	if idle := s.Config.Idle(); len(idle) > 0 {
+		s.Log.WithField("settings", strings.Join(idle, ", ")).Warn("these settings have no effect in this version")
 	}
-	s.log.WithField("connections", len(s.cfg.Connections)).Info("payersync serves")
+	s.Log.WithField("connections", len(s.Config.Connections)).Info("payersync serves")
 	worked := w.Run(ctx)
 	stop()
 	err = errors.Join(worked, <-served)
-	s.log.Info("payersync stops")
+	s.Log.Info("payersync stops")
 	return err
 }
 
 // jobs returns what the schedules run: each connection's sync, and the sweep.
-func (a *app) jobs(s *session) []worker.Job {
+func (a *app) jobs(s *session.Session) []worker.Job {
 	jobs := []worker.Job{{
-		Name: "sweep", Schedule: s.cfg.Schedules.Sweep, Last: s.ledger.LastPass,
-		Run: func(ctx context.Context, _ string) error { return s.sweep(ctx) },
+		Name: "sweep", Schedule: s.Config.Schedules.Sweep, Last: s.Ledger.LastPass,
+		Run: func(ctx context.Context, _ string) error { return sweepNow(ctx, s) },
 	}, {
-		Name: "keep-alive", Schedule: s.cfg.Schedules.KeepAlive,
+		Name: "keep-alive", Schedule: s.Config.Schedules.KeepAlive,
 		// At every start, too, or it would never come on a machine that is off at
 		// that hour. It asks for nothing that is not due.
 		Last: func(context.Context) (time.Time, error) { return time.Time{}, nil },
-		Run:  func(ctx context.Context, _ string) error { return s.keepAlive(ctx) },
+		Run:  func(ctx context.Context, _ string) error { return keepAlive(ctx, s) },
 	}}
-	for _, c := range s.cfg.Connections {
+	for _, c := range s.Config.Connections {
 		if c.Schedule == "" {
 			continue
 		}
 		jobs = append(jobs, worker.Job{
 			Name: "sync " + c.Name, Schedule: c.Schedule,
-			Last: func(ctx context.Context) (time.Time, error) { return s.ledger.LastFinished(ctx, c.Name) },
-			Run:  func(ctx context.Context, trigger string) error { return s.sync(ctx, c, trigger) },
+			Last: func(ctx context.Context) (time.Time, error) { return s.Ledger.LastFinished(ctx, c.Name) },
+			Run:  func(ctx context.Context, trigger string) error { return syncNow(ctx, s, c, trigger) },
 		})
 	}
 	return jobs
@@ -144,21 +145,21 @@ const keepAliveAfter = 7 * 24 * time.Hour
 
 // keepAlive renews the consents that nobody used for a while, of connections that
 // no schedule reads too. One that fails keeps no other from its turn.
-func (s *session) keepAlive(ctx context.Context) error {
+func keepAlive(ctx context.Context, s *session.Session) error {
 	var problems []error
-	for _, source := range s.consents() {
+	for _, source := range s.Consents() {
 		problems = append(problems, source.KeepAlive(ctx, keepAliveAfter))
 	}
 	return errors.Join(problems...)
 }
 
 // sync makes one scheduled run and logs how it ended, once.
-func (s *session) sync(ctx context.Context, c connectionConfig, trigger string) error {
-	conn, err := s.connectionInForce(ctx, c)
+func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigger string) error {
+	conn, err := connectionInForce(ctx, s, c)
 	if err != nil {
 		return err
 	}
-	res, err := s.syncer.Run(ctx, conn, syncer.Options{Kind: connector.RunSync, Trigger: trigger, Actor: "schedule", Holder: holder()})
+	res, err := s.Syncer.Run(ctx, conn, syncer.Options{Kind: connector.RunSync, Trigger: trigger, Actor: "schedule", Holder: holder()})
 	if err != nil {
 		return err
 	}
@@ -167,17 +168,17 @@ func (s *session) sync(ctx context.Context, c connectionConfig, trigger string) 
 	if codeOf(res) != exitDone && !errors.As(res.Err, &stands) { // a standstill is told below
 		level = logrus.WarnLevel
 	}
-	s.log.WithFields(logrus.Fields{
+	s.Log.WithFields(logrus.Fields{
 		"run": res.RunID, "connection": res.Connection, "outcome": res.Outcome, "pulled": res.Counts.Pulled, "created": res.Counts.Created,
 		"adopted": res.Counts.Adopted, "updated": res.Counts.Updated, "links": res.Counts.LinksRequested,
 		"held": res.Counts.Held, "failed": res.Counts.Failed, "waiting": res.Counts.Waiting, "attention": res.Attention,
 		"pages": res.Proof.Pages, "passes": res.Proof.Passes,
 	}).Log(level, "run ended")
 	if res.Note != "" {
-		s.log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection}).Warn(res.Note)
+		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection}).Warn(res.Note)
 	}
 	if stands != nil { // it waits for a person, and the next run looks again
-		s.log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection, "plan": stands.Plan.ID, "missing": stands.Plan.Missing, "lost": stands.Plan.Lost}).Warn(stands.Error())
+		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection, "plan": stands.Plan.ID, "missing": stands.Plan.Missing, "lost": stands.Plan.Lost}).Warn(stands.Error())
 		return nil
 	}
 	return res.Err
@@ -186,14 +187,14 @@ func (s *session) sync(ctx context.Context, c connectionConfig, trigger string) 
 // connectionInForce opens a connection for a run that nobody watches. A mapping
 // file that is not right never replaces a good one: the version of the last run
 // stays in force, and what is wrong stands in the status until it is mended.
-func (s *session) connectionInForce(ctx context.Context, c connectionConfig) (syncer.Connection, error) {
-	conn, err := s.source(ctx, c)
+func connectionInForce(ctx context.Context, s *session.Session, c config.Connection) (syncer.Connection, error) {
+	conn, err := s.Source(ctx, c)
 	if err != nil {
 		return conn, err
 	}
-	m, wrong := mappingForRun(c.Mapping, conn.Info)
+	m, wrong := session.MappingForRun(c.Mapping, conn.Info)
 	if wrong != nil {
-		m, err = s.lastGood(ctx, c, conn.Info)
+		m, err = lastGood(ctx, s, c, conn.Info)
 		if errors.Is(err, state.ErrNoMapping) {
 			return conn, forLog(wrong)
 		}
@@ -202,12 +203,12 @@ func (s *session) connectionInForce(ctx context.Context, c connectionConfig) (sy
 		}
 	}
 	conn.Mapping = m
-	return conn, s.tellOfMapping(ctx, c, m, wrong)
+	return conn, tellOfMapping(ctx, s, c, m, wrong)
 }
 
 // lastGood loads the version that the connection's last run was bound to.
-func (s *session) lastGood(ctx context.Context, c connectionConfig, info connector.SourceInfo) (*mapping.Mapping, error) {
-	v, err := s.ledger.MappingInForce(ctx, c.Name)
+func lastGood(ctx context.Context, s *session.Session, c config.Connection, info connector.SourceInfo) (*mapping.Mapping, error) {
+	v, err := s.Ledger.MappingInForce(ctx, c.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -216,16 +217,16 @@ func (s *session) lastGood(ctx context.Context, c connectionConfig, info connect
 
 // tellOfMapping keeps what is wrong with a mapping file for the status, and logs
 // it when it is news.
-func (s *session) tellOfMapping(ctx context.Context, c connectionConfig, inForce *mapping.Mapping, wrong error) error {
+func tellOfMapping(ctx context.Context, s *session.Session, c config.Connection, inForce *mapping.Mapping, wrong error) error {
 	problem := ""
 	if wrong != nil {
 		problem = wrong.Error()
 	}
-	news, err := s.setMappingProblem(ctx, c, problem)
+	news, err := setMappingProblem(ctx, s, c, problem)
 	if err != nil || !news {
 		return err
 	}
-	entry := s.log.WithFields(logrus.Fields{"connection": c.Name, "mapping": inForce.Version()[:shortHash]})
+	entry := s.Log.WithFields(logrus.Fields{"connection": c.Name, "mapping": inForce.Version()[:shortHash]})
 	if wrong != nil {
 		entry.WithError(forLog(wrong)).Error("the mapping file is not right; the version before stays in force")
 		return nil
@@ -244,16 +245,16 @@ func forLog(wrong error) error {
 	return wrong
 }
 
-func (s *session) setMappingProblem(ctx context.Context, c connectionConfig, problem string) (news bool, err error) {
-	err = s.ledger.Do(ctx, func(tx *state.Tx) error {
+func setMappingProblem(ctx context.Context, s *session.Session, c config.Connection, problem string) (news bool, err error) {
+	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		news, err = tx.SetMappingProblem(c.Name, problem)
 		return err
 	})
 	return news, err
 }
 
-func (s *session) sweep(ctx context.Context) error {
-	res, err := s.reconciler.Sweep(ctx)
+func sweepNow(ctx context.Context, s *session.Session) error {
+	res, err := s.Reconciler.Sweep(ctx)
 	if err != nil {
 		return err
 	}
@@ -261,37 +262,37 @@ func (s *session) sweep(ctx context.Context) error {
 	if res.Missing+res.Unlisted+res.Doubled > 0 {
 		level = logrus.WarnLevel
 	}
-	s.log.WithFields(logrus.Fields{
+	s.Log.WithFields(logrus.Fields{
 		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing, "unlisted": res.Unlisted, "doubled": res.Doubled,
 	}).Log(level, "sweep ended")
-	silence, err := s.silence(ctx)
+	silence, err := silence(ctx, s)
 	for _, text := range silenceTexts(silence) {
-		s.log.Warn(text)
+		s.Log.Warn(text)
 	}
-	return errors.Join(err, s.tellOfSubscription(ctx))
+	return errors.Join(err, tellOfSubscription(ctx, s))
 }
 
 // tellOfSubscription looks at the webhook subscription and logs what is the matter
 // with it at every sweep, because nothing else would, and once that it is right
 // again.
-func (s *session) tellOfSubscription(ctx context.Context) error {
-	f, news, err := s.followSubscription(ctx)
+func tellOfSubscription(ctx context.Context, s *session.Session) error {
+	f, news, err := followSubscription(ctx, s)
 	switch {
 	case f.Problem != "":
-		s.log.WithField("problem", f.Problem).Warn(f.Detail)
+		s.Log.WithField("problem", f.Problem).Warn(f.Detail)
 	case news:
-		s.log.Info("the webhook subscription is right again")
+		s.Log.Info("the webhook subscription is right again")
 	}
 	if err != nil { // the sweep itself was made
-		s.log.WithError(err).Warn("nothing is known of the webhook subscription")
+		s.Log.WithError(err).Warn("nothing is known of the webhook subscription")
 	}
 	return ctx.Err()
 }
 
-func (s *session) drain(ctx context.Context) error {
-	res, err := s.reconciler.Drain(ctx)
+func drainInbox(ctx context.Context, s *session.Session) error {
+	res, err := s.Reconciler.Drain(ctx)
 	if res.Reflected+res.Superseded+res.Parked+res.Ignored > 0 {
-		s.log.WithFields(logrus.Fields{
+		s.Log.WithFields(logrus.Fields{
 			"reflected": res.Reflected, "superseded": res.Superseded, "parked": res.Parked, "ignored": res.Ignored, "moved": res.Moved,
 		}).Info("inbox drained")
 	}
@@ -299,8 +300,8 @@ func (s *session) drain(ctx context.Context) error {
 }
 
 // reportJob logs what became of a job where the job itself could not.
-func (s *session) reportJob(e worker.Event) {
-	entry := s.log.WithFields(logrus.Fields{"job": e.Job, "outcome": e.Outcome})
+func reportJob(s *session.Session, e worker.Event) {
+	entry := s.Log.WithFields(logrus.Fields{"job": e.Job, "outcome": e.Outcome})
 	if e.Trigger != "" {
 		entry = entry.WithField("trigger", e.Trigger)
 	}
@@ -322,20 +323,20 @@ func (s *session) reportJob(e worker.Event) {
 
 // webhookServer returns what serves the webhook endpoint and the health pages
 // until its context ends. Without a webhook section there are only the latter.
-func (a *app) webhookServer(ctx context.Context, s *session, nudge func()) (func(context.Context) error, error) {
-	c := s.cfg.Server
-	if s.cfg.Billing.Webhook == nil || c.Webhooks == "" {
-		s.log.Warn("no webhook endpoint is configured: changes are found by the sweep alone")
+func (a *app) webhookServer(ctx context.Context, s *session.Session, nudge func()) (func(context.Context) error, error) {
+	c := s.Config.Server
+	if s.Config.Billing.Webhook == nil || c.Webhooks == "" {
+		s.Log.Warn("no webhook endpoint is configured: changes are found by the sweep alone")
 	}
-	deliveries := newDeliveryLog(s.log)
+	deliveries := newDeliveryLog(s.Log)
 	endpoint, err := a.endpoint(s, nudge, deliveries)
 	if err != nil {
 		return nil, err
 	}
-	opened := listeners{share: server.Connections{Most: c.Limits.Connections, Proxies: c.proxies()}, errorLog: log.New(deliveries, "", 0)}
+	opened := listeners{share: server.Connections{Most: c.Limits.Connections, Proxies: c.Proxies()}, errorLog: log.New(deliveries, "", 0)}
 	if err := errors.Join(
-		opened.open(ctx, s.log, "webhooks", c.Webhooks, endpoint.Handler()),
-		opened.open(ctx, s.log, "health", c.Health, endpoint.HealthHandler()),
+		opened.open(ctx, s.Log, "webhooks", c.Webhooks, endpoint.Handler()),
+		opened.open(ctx, s.Log, "health", c.Health, endpoint.HealthHandler()),
 	); err != nil {
 		return nil, errors.Join(err, opened.close())
 	}
@@ -386,13 +387,13 @@ func (l *listeners) close() (err error) {
 	return err
 }
 
-func (a *app) endpoint(s *session, nudge func(), deliveries *deliveryLog) (*server.Server, error) {
-	c := s.cfg.Server
+func (a *app) endpoint(s *session.Session, nudge func(), deliveries *deliveryLog) (*server.Server, error) {
+	c := s.Config.Server
 	cfg := server.Config{
-		Ledger: s.ledger, Nudge: nudge, Now: a.now, Report: deliveries.report,
-		Refused: c.Limits.RefusedPerClient, TrustedProxies: c.proxies(), HealthApart: c.Health != "",
+		Ledger: s.Ledger, Nudge: nudge, Now: a.now, Report: deliveries.report,
+		Refused: c.Limits.RefusedPerClient, TrustedProxies: c.Proxies(), HealthApart: c.Health != "",
 	}
-	if hook := s.cfg.Billing.Webhook; hook != nil {
+	if hook := s.Config.Billing.Webhook; hook != nil {
 		verifier, err := billing.NewVerifier(hook.Signature.Signature)
 		if err != nil {
 			return nil, usage.Error{Err: err}

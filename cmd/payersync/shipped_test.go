@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	yaml "go.yaml.in/yaml/v4"
+
+	"payersync/cmd/payersync/internal/config"
 )
 
 // differs lists what shipped examples set to something else than the program
@@ -75,6 +77,16 @@ func TestAShippedExampleDiffersFromTheDefaultOnlyForAReason(t *testing.T) {
 	}
 }
 
+// minimalConfig is as much as a configuration needs.
+const minimalConfig = `billing:
+  base_url: http://127.0.0.1:8090/api
+  client_id: env:BILLING_CLIENT_ID
+  client_secret: a literal
+  redirect_url: http://localhost:8090/signed
+connections:
+  - {name: a, source: {kind: csv, path: /data/a.csv, preset: xero}, mapping: m.yaml}
+`
+
 // shippedConfigs returns every configuration that payersync ships or prints, by
 // where it stands. Snippets are completed to whole configurations.
 func shippedConfigs(t *testing.T) map[string]string {
@@ -111,10 +123,10 @@ var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 // completed makes a configuration of a snippet; false for one that is of another
 // kind of file.
 func completed(snippet string) (text string, ok bool) {
-	billing, _, _ := strings.Cut(minimal, "connections:")
+	billing, _, _ := strings.Cut(minimalConfig, "connections:")
 	switch {
 	case strings.HasPrefix(snippet, "billing:"):
-		_, connections, _ := strings.Cut(minimal, "connections:")
+		_, connections, _ := strings.Cut(minimalConfig, "connections:")
 		return snippet + "connections:" + connections, true
 	case strings.HasPrefix(snippet, "connections:"):
 		return billing + snippet, true
@@ -161,14 +173,20 @@ func keysThatDiffer(t *testing.T, name, text string) (out []string) {
 
 var fileSecret = regexp.MustCompile(`file:/[\w./]+`)
 
-func parseShipped(doc *yaml.Node) (*config, error) {
+func parseShipped(doc *yaml.Node) (*config.Config, error) {
 	text, err := yaml.Marshal(doc)
 	if err != nil {
 		return nil, err
 	}
-	anything := func(string) (string, bool) { return "hunter2-secret-of-32-bytes-or-more", true }
-	return parseConfig("payersync.yaml", text, 0, anything)
+	return parsed(string(text))
 }
+
+// parsed reads a configuration whose secrets are all the same.
+func parsed(text string) (*config.Config, error) {
+	return config.Parse("payersync.yaml", []byte(text), 0, func(string) (string, bool) { return sameSecret, true })
+}
+
+const sameSecret = "hunter2-secret-of-32-bytes-or-more"
 
 // eachKey visits every key below node that holds no further keys. Elements of
 // lists are visited by one name.

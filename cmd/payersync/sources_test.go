@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	yaml "go.yaml.in/yaml/v4"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/configs"
 	"payersync/connector"
 	"payersync/connector/syncer"
@@ -24,7 +26,7 @@ import (
 
 // ofSource is a configuration with one source.
 func ofSource(source string) string {
-	return strings.Replace(minimal, "{kind: csv, path: /data/a.csv, preset: xero}", source, 1)
+	return strings.Replace(minimalConfig, "{kind: csv, path: /data/a.csv, preset: xero}", source, 1)
 }
 
 func TestEachKindOfSourceIsRead(t *testing.T) {
@@ -42,22 +44,26 @@ func TestEachKindOfSourceIsRead(t *testing.T) {
 			limits: connector.Limits{PerMinute: 60, PerDay: 1000, Concurrent: 5}},
 		{source: "{kind: quickbooks, sandbox: true, client_id: x, client_secret: s}", consents: true,
 			limits: connector.Limits{PerMinute: 500, PerDay: 15000, Concurrent: 10}},
-		{source: `{kind: tryton, url: "https://tryton.example.com", database: d, user: u, password: env:BILLING_CLIENT_SECRET}`, password: "hunter2-secret"},
-		{source: "{kind: sql, driver: postgres, database: d, user: u, password: env:BILLING_CLIENT_SECRET, table: customers, id: [id]}", password: "hunter2-secret"},
+		{source: `{kind: tryton, url: "https://tryton.example.com", database: d, user: u, password: env:BILLING_CLIENT_SECRET}`, password: sameSecret},
+		{source: "{kind: sql, driver: postgres, database: d, user: u, password: env:BILLING_CLIENT_SECRET, table: customers, id: [id]}", password: sameSecret},
 	}
-	schema := compiled(t, configSchema())
+	schema := compiled(t, config.Schema())
 	for _, tt := range tests {
 		t.Run(tt.source, func(t *testing.T) {
 			t.Parallel()
 			text := ofSource(tt.source)
-			s := load(t, text).Connections[0].Source
-			if s.consents() != tt.consents || !cmp.Equal(s.limits(), tt.limits) {
-				t.Errorf("consents %t, limits %+v", s.consents(), s.limits())
+			cfg, err := parsed(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := cfg.Connections[0].Source
+			if s.Consents() != tt.consents || !cmp.Equal(s.Limits(), tt.limits) {
+				t.Errorf("consents %t, limits %+v", s.Consents(), s.Limits())
 			}
 			if got := s.Tryton.Password.Expose() + s.SQL.Password.Expose(); got != tt.password {
 				t.Errorf("the password is %q", got)
 			}
-			if s.Kind != kindCSV && time.Duration(s.FullEvery) != 7*24*time.Hour {
+			if s.Kind != config.KindCSV && time.Duration(s.FullEvery) != 7*24*time.Hour {
 				t.Errorf("full_every is %s", time.Duration(s.FullEvery))
 			}
 			var content any
@@ -99,7 +105,7 @@ func TestCheckCountsNobodyWhoIsNotActive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := readWhole(t.Context(), connectionConfig{Name: "acme"}, syncer.Connection{Source: s, Mapping: m})
+	found := readWhole(t.Context(), config.Connection{Name: "acme"}, syncer.Connection{Source: s, Mapping: m})
 	if want := "5 records: 1 would be customers, 0 would be held, the rest is excluded"; found[0].Detail != want {
 		t.Errorf("check says %s\nwant %s", found[0].Detail, want)
 	}
@@ -107,9 +113,12 @@ func TestCheckCountsNobodyWhoIsNotActive(t *testing.T) {
 
 func TestSecretsOfSourcesAreMasked(t *testing.T) {
 	t.Parallel()
-	cfg := load(t, ofSource("{kind: sql, driver: postgres, database: d, user: u, password: canary-password, table: customers, id: [id]}"))
+	cfg, err := parsed(ofSource("{kind: sql, driver: postgres, database: d, user: u, password: canary-password, table: customers, id: [id]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	found := false
-	for _, s := range cfg.secrets() {
+	for _, s := range cfg.Secrets() {
 		found = found || s.Expose() == "canary-password"
 	}
 	if !found {
@@ -127,12 +136,12 @@ func TestInitWritesASetUpThatLoadsForEverySourceWithAMapping(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			a := &app{program: program{out: io.Discard}, output: "table"}
+			a := &app{program: program{Console: &show.Console{Out: io.Discard, Output: "table"}}}
 			if err := a.initialise(dir, kind); err != nil {
 				t.Fatal(err)
 			}
 			set := func(name string) (string, bool) { return "set", true }
-			cfg, err := loadConfig(filepath.Join(dir, "payersync.yaml"), set)
+			cfg, err := config.Load(filepath.Join(dir, "payersync.yaml"), set)
 			if err != nil {
 				t.Fatal(err)
 			}

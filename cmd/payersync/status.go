@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -22,12 +24,9 @@ func (a *app) statusCmd() *cobra.Command {
 		Example: "  payersync status\n  payersync status --output json | jq .attention",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openReport(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.status(cmd, s)
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				return a.status(cmd, s)
+			})
 		},
 	}
 }
@@ -48,46 +47,46 @@ type statusReport struct {
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
 }
 
-func (a *app) status(cmd *cobra.Command, s *session) error {
+func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	var r statusReport
 	var err error
-	if r.Funnel, err = s.ledger.Funnel(cmd.Context()); err != nil {
+	if r.Funnel, err = s.Ledger.Funnel(cmd.Context()); err != nil {
 		return err
 	}
-	if r.Runs, err = s.ledger.LatestRuns(cmd.Context()); err != nil {
+	if r.Runs, err = s.Ledger.LatestRuns(cmd.Context()); err != nil {
 		return err
 	}
-	if r.Problems, err = s.ledger.RunProblems(cmd.Context()); err != nil {
+	if r.Problems, err = s.Ledger.RunProblems(cmd.Context()); err != nil {
 		return err
 	}
-	r.Problems = slices.DeleteFunc(r.Problems, func(p state.RunProblem) bool { return s.cfg.has(p.Connection) != nil }) // nobody can do anything about it any more
-	if r.Approvals, err = s.ledger.WaitingPlans(cmd.Context()); err != nil {
+	r.Problems = slices.DeleteFunc(r.Problems, func(p state.RunProblem) bool { return s.Config.Has(p.Connection) != nil }) // nobody can do anything about it any more
+	if r.Approvals, err = s.Ledger.WaitingPlans(cmd.Context()); err != nil {
 		return err
 	}
-	if r.Rejected, err = s.ledger.RejectedPlans(cmd.Context()); err != nil {
+	if r.Rejected, err = s.Ledger.RejectedPlans(cmd.Context()); err != nil {
 		return err
 	}
-	if r.Sources, err = s.ledger.Sources(cmd.Context()); err != nil {
+	if r.Sources, err = s.Ledger.Sources(cmd.Context()); err != nil {
 		return err
 	}
-	r.Sources = slices.DeleteFunc(r.Sources, func(row state.SourceRow) bool { return s.cfg.has(row.Connection) != nil })
-	if r.Consents, err = s.consentRows(cmd.Context()); err != nil {
+	r.Sources = slices.DeleteFunc(r.Sources, func(row state.SourceRow) bool { return s.Config.Has(row.Connection) != nil })
+	if r.Consents, err = s.ConsentRows(cmd.Context()); err != nil {
 		return err
 	}
-	if r.Mappings, err = s.ledger.MappingProblems(cmd.Context()); err != nil {
+	if r.Mappings, err = s.Ledger.MappingProblems(cmd.Context()); err != nil {
 		return err
 	}
-	if r.Silence, err = s.silence(cmd.Context()); err != nil {
+	if r.Silence, err = silence(cmd.Context(), s); err != nil {
 		return err
 	}
-	if r.Subscription, err = s.ledger.Subscription(cmd.Context()); err != nil {
+	if r.Subscription, err = s.Ledger.Subscription(cmd.Context()); err != nil {
 		return err
 	}
 	if r.PutBack, err = a.putBack(cmd.Context(), s); err != nil {
 		return err
 	}
-	if a.json() {
-		return printJSON(a.out, r)
+	if a.JSON() {
+		return show.JSON(a.Out, r)
 	}
 	a.printStatus(r)
 	return nil
@@ -98,44 +97,44 @@ func (a *app) printStatus(r statusReport) {
 	a.printCounts("Mandates", r.Mandates, func(s string) string { return connector.MandateStatus(s).Label() })
 	a.printCounts("Webhooks", r.Inbox, func(s string) string { return s })
 	if len(r.Runs) > 0 {
-		fmt.Fprintln(a.out, "\nLast runs")
-		printTable(a.out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Adopted", "Updated", "Links", "Held", "Failed"}, runRows(r.Runs))
+		fmt.Fprintln(a.Out, "\nLast runs")
+		show.Table(a.Out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Adopted", "Updated", "Links", "Held", "Failed"}, runRows(r.Runs))
 	}
 	if len(r.Attention) > 0 {
-		fmt.Fprintln(a.out, "\nNeeds a person")
+		fmt.Fprintln(a.Out, "\nNeeds a person")
 		var rows [][]string
 		for _, reason := range slices.Sorted(maps.Keys(r.Attention)) {
 			rows = append(rows, []string{fmt.Sprint(r.Attention[reason]), connector.Reason(reason).Sentence(), connector.Reason(reason).Next()})
 		}
-		printTable(a.out, []string{"Records", "What is the matter", "What to do"}, rows)
+		show.Table(a.Out, []string{"Records", "What is the matter", "What to do"}, rows)
 	}
 	for _, text := range slices.Concat(putBackTexts(r.PutBack), closedSources(r.Sources, a.now()), consentTexts(r.Consents, a.now()), silenceTexts(r.Silence), subscriptionTexts(r.Subscription)) {
-		fmt.Fprintf(a.out, "\n%s\n", visible(text))
+		fmt.Fprintf(a.Out, "\n%s\n", show.Visible(text))
 	}
 	for _, p := range r.Problems {
 		if !saidBelow(r, p) {
-			fmt.Fprintf(a.out, "\nThe last run of %s did not come to its end: %s\n", p.Connection, visible(p.Problem))
+			fmt.Fprintf(a.Out, "\nThe last run of %s did not come to its end: %s\n", p.Connection, show.Visible(p.Problem))
 		}
 	}
 	for _, m := range r.Mappings {
-		fmt.Fprintf(a.out, "\nThe mapping of %s has a mistake since %s; the version before stays in force.\n%s\n  payersync mapping check %[1]s\n",
+		fmt.Fprintf(a.Out, "\nThe mapping of %s has a mistake since %s; the version before stays in force.\n%s\n  payersync mapping check %[1]s\n",
 			m.Connection, m.Since.Format(time.DateTime), shownLines(m.Problem))
 	}
 	for _, p := range r.Approvals {
 		if p.Missing > 0 {
-			fmt.Fprintf(a.out, "\n%s is at a standstill since %s: %s\nIf they are meant to be gone, let them go:\n  payersync approve %d\n",
+			fmt.Fprintf(a.Out, "\n%s is at a standstill since %s: %s\nIf they are meant to be gone, let them go:\n  payersync approve %d\n",
 				p.Connection, p.CreatedAt.Local().Format(time.DateTime), p.Limits, p.ID)
 			continue
 		}
 		if p.Lost > 0 {
-			fmt.Fprintf(a.out, "\n%s is at a standstill since %s: %s\nSee whom and why, and put the mapping or the records right; or if it is meant, let them go:\n  payersync plans show %d\n  payersync approve %[4]d\n",
+			fmt.Fprintf(a.Out, "\n%s is at a standstill since %s: %s\nSee whom and why, and put the mapping or the records right; or if it is meant, let them go:\n  payersync plans show %d\n  payersync approve %[4]d\n",
 				p.Connection, p.CreatedAt.Local().Format(time.DateTime), p.Limits, p.ID)
 			continue
 		}
-		fmt.Fprintf(a.out, "\nPlan %d of %s waits for approval: %s\n  payersync plans show %[1]d\n  payersync approve %[1]d\n", p.ID, p.Connection, p.Limits)
+		fmt.Fprintf(a.Out, "\nPlan %d of %s waits for approval: %s\n  payersync plans show %[1]d\n  payersync approve %[1]d\n", p.ID, p.Connection, p.Limits)
 	}
 	for _, p := range r.Rejected {
-		fmt.Fprintf(a.out, "\n%s: %s\n", p.Connection, visible(syncer.Rejected(p)))
+		fmt.Fprintf(a.Out, "\n%s: %s\n", p.Connection, show.Visible(syncer.Rejected(p)))
 	}
 }
 
@@ -147,11 +146,11 @@ func saidBelow(r statusReport, p state.RunProblem) bool {
 
 // silence returns what sweeps found since the last webhook came; nothing where
 // none is expected.
-func (s *session) silence(ctx context.Context) (state.Silence, error) {
-	if s.cfg.Billing.Webhook == nil {
+func silence(ctx context.Context, s *session.Session) (state.Silence, error) {
+	if s.Config.Billing.Webhook == nil {
 		return state.Silence{}, nil
 	}
-	return s.ledger.Silence(ctx)
+	return s.Ledger.Silence(ctx)
 }
 
 // silenceTexts says that webhooks seem to have stopped (fault F33). One sweep may
@@ -165,7 +164,7 @@ func silenceTexts(s state.Silence) []string {
 		since = "No webhook has come since " + s.Since
 	}
 	return []string{fmt.Sprintf("%s, while %d sweeps found %s of mandates. See payersync webhooks list; payersync webhooks subscribe subscribes again.",
-		since, s.Sweeps, plural(s.Changes, "change"))}
+		since, s.Sweeps, show.Plural(s.Changes, "change"))}
 }
 
 // closedSources says which sources cannot be read just now.
@@ -212,24 +211,24 @@ func halfGone(c state.ConsentRow, now time.Time) bool {
 func shownLines(text string) string {
 	rows := strings.Split(text, "\n")
 	for i, row := range rows {
-		rows[i] = visible(row)
+		rows[i] = show.Visible(row)
 	}
 	return strings.Join(rows, "\n")
 }
 
 func (a *app) printCounts(title string, counts map[string]int, label func(string) string) {
-	fmt.Fprintf(a.out, "%-9s", title)
+	fmt.Fprintf(a.Out, "%-9s", title)
 	if len(counts) == 0 {
-		fmt.Fprintln(a.out, " none")
+		fmt.Fprintln(a.Out, " none")
 		return
 	}
 	for i, name := range slices.Sorted(maps.Keys(counts)) {
 		if i > 0 {
-			fmt.Fprint(a.out, ",")
+			fmt.Fprint(a.Out, ",")
 		}
-		fmt.Fprintf(a.out, " %d %s", counts[name], visible(label(name)))
+		fmt.Fprintf(a.Out, " %d %s", counts[name], show.Visible(label(name)))
 	}
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.Out)
 }
 
 func runRows(runs []state.RunRow) [][]string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"payersync/cmd/payersync/internal/session"
 	"payersync/connector/billing"
 	"payersync/state"
 )
@@ -16,16 +17,16 @@ import (
 // followSubscription asks the service what became of the webhook subscription and
 // keeps it for the status. It never repairs anything: somebody may have meant it.
 // It reports whether a problem, or its end, is news.
-func (s *session) followSubscription(ctx context.Context) (f state.SubscriptionFacts, news bool, err error) {
-	if s.cfg.Billing.Webhook == nil {
-		if f, err = s.ledger.Subscription(ctx); err != nil || f.Problem == "" {
+func followSubscription(ctx context.Context, s *session.Session) (f state.SubscriptionFacts, news bool, err error) {
+	if s.Config.Billing.Webhook == nil {
+		if f, err = s.Ledger.Subscription(ctx); err != nil || f.Problem == "" {
 			return state.SubscriptionFacts{}, false, err
 		}
 		f = state.SubscriptionFacts{} // nobody waits for webhooks any more
-	} else if f, err = s.lookAtSubscription(ctx); err != nil && !errors.Is(err, billing.ErrNotShown) {
+	} else if f, err = lookAtSubscription(ctx, s); err != nil && !errors.Is(err, billing.ErrNotShown) {
 		return f, false, fmt.Errorf("the webhook subscription could not be looked at: %w", err)
 	}
-	return f, news, s.ledger.Do(ctx, func(tx *state.Tx) (err error) {
+	return f, news, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		news, err = tx.SaveSubscription(f)
 		return err
 	})
@@ -34,15 +35,15 @@ func (s *session) followSubscription(ctx context.Context) (f state.SubscriptionF
 // lookAtSubscription returns what the ledger knows of the webhook subscription,
 // with what the service shows of it now. billing.ErrNotShown means that it shows
 // nothing, which says nothing of the subscription.
-func (s *session) lookAtSubscription(ctx context.Context) (state.SubscriptionFacts, error) {
-	f, err := s.ledger.Subscription(ctx)
+func lookAtSubscription(ctx context.Context, s *session.Session) (state.SubscriptionFacts, error) {
+	f, err := s.Ledger.Subscription(ctx)
 	if err != nil {
 		return f, err
 	}
-	if s.cfg.Billing.Dialect.WebhookRead == "none" {
+	if s.Config.Billing.Dialect.WebhookRead == "none" {
 		return state.SubscriptionFacts{Expected: f.Expected}, billing.ErrNotShown
 	}
-	listed, err := s.billing.Subscriptions(ctx)
+	listed, err := s.Billing.Subscriptions(ctx)
 	if err != nil {
 		if errors.Is(err, billing.ErrNotShown) && f.Problem == "" && !f.ShownAt.IsZero() {
 			f.Problem = state.SubscriptionNotShown
@@ -50,11 +51,11 @@ func (s *session) lookAtSubscription(ctx context.Context) (state.SubscriptionFac
 		}
 		return f, err
 	}
-	f.Shown, f.ShownAt = []state.Subscription{}, s.ledger.Now()
+	f.Shown, f.ShownAt = []state.Subscription{}, s.Ledger.Now()
 	for _, sub := range listed {
 		f.Shown = append(f.Shown, subscriptionOf(sub))
 	}
-	if ours := sendingTo(f.Shown, s.cfg.Billing.Webhook.PublicURL); f.Expected == nil && ours != nil {
+	if ours := sendingTo(f.Shown, s.Config.Billing.Webhook.PublicURL); f.Expected == nil && ours != nil {
 		seen := *ours // it was made without this ledger; from now on it is the one to find again
 		seen.Enabled, f.Expected = true, &seen
 	}
@@ -141,16 +142,16 @@ func subscriptionTexts(f state.SubscriptionFacts) []string {
 }
 
 // checkSubscription looks at the subscription and keeps nothing.
-func (s *session) checkSubscription(ctx context.Context) []finding {
+func checkSubscription(ctx context.Context, s *session.Session) []finding {
 	const check = "webhook subscription"
-	if s.cfg.Billing.Webhook == nil {
+	if s.Config.Billing.Webhook == nil {
 		return nil
 	}
-	f, err := s.lookAtSubscription(ctx)
+	f, err := lookAtSubscription(ctx, s)
 	switch {
 	case f.Problem != "":
 		return []finding{{Check: check, Detail: f.Detail + " payersync webhooks subscribe subscribes again"}}
-	case errors.Is(err, billing.ErrNotShown) && s.cfg.Billing.Dialect.WebhookRead == "none":
+	case errors.Is(err, billing.ErrNotShown) && s.Config.Billing.Dialect.WebhookRead == "none":
 		return []finding{tell(check, "not looked at, because dialect.webhook_read is none: nobody is told when it is replaced, disabled or deleted", nil)}
 	case errors.Is(err, billing.ErrNotShown):
 		return []finding{tell(check, fmt.Sprintf("%v: nobody can be told when ours is replaced, disabled or deleted", err), nil)}

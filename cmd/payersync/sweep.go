@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/reconcile"
 	"payersync/state"
 )
@@ -21,36 +23,33 @@ subscription replaced, disabled or deleted. That is told and never put right by 
 The service is one for all connections, so names only have to be known.`,
 		Example: "  payersync sweep\n  payersync sweep --output json",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			if _, err := s.cfg.configured(names); err != nil {
-				return err
-			}
-			drained, err := s.reconciler.Drain(cmd.Context())
-			if err != nil {
-				return err
-			}
-			swept, err := s.reconciler.Sweep(cmd.Context())
-			if err != nil {
-				return err
-			}
-			subscription, _, lookErr := s.followSubscription(cmd.Context())
-			looks := swept.Missing+swept.Unlisted+swept.Doubled > 0 || subscription.Problem != ""
-			if looks || !a.quiet {
-				if err := a.showSweep(drained, swept, subscription); err != nil {
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				if _, err := s.Config.Named(names); err != nil {
 					return err
 				}
-			}
-			if lookErr != nil {
-				a.say("%v", lookErr)
-			}
-			if looks {
-				return exitError(exitAttention)
-			}
-			return nil
+				drained, err := s.Reconciler.Drain(cmd.Context())
+				if err != nil {
+					return err
+				}
+				swept, err := s.Reconciler.Sweep(cmd.Context())
+				if err != nil {
+					return err
+				}
+				subscription, _, lookErr := followSubscription(cmd.Context(), s)
+				looks := swept.Missing+swept.Unlisted+swept.Doubled > 0 || subscription.Problem != ""
+				if looks || !a.Quiet {
+					if err := a.showSweep(drained, swept, subscription); err != nil {
+						return err
+					}
+				}
+				if lookErr != nil {
+					a.Say("%v", lookErr)
+				}
+				if looks {
+					return exitError(exitAttention)
+				}
+				return nil
+			})
 		},
 	}
 	a.quietFlag(c)
@@ -58,17 +57,17 @@ The service is one for all connections, so names only have to be known.`,
 }
 
 func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResult, subscription state.SubscriptionFacts) error {
-	if a.json() {
-		return printJSON(a.out, struct {
+	if a.JSON() {
+		return show.JSON(a.Out, struct {
 			reconcile.SweepResult
 			Drained      reconcile.DrainResult   `json:"drained"`
 			Subscription state.SubscriptionFacts `json:"subscription"`
 		}{swept, drained, subscription})
 	}
 	for _, text := range subscriptionTexts(subscription) {
-		a.say("%s", visible(text))
+		a.Say("%s", show.Visible(text))
 	}
-	_, err := fmt.Fprintf(a.out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key\n",
-		plural(swept.Customers, "customer"), plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Unlisted, swept.Doubled)
+	_, err := fmt.Fprintf(a.Out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key\n",
+		show.Plural(swept.Customers, "customer"), show.Plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Unlisted, swept.Doubled)
 	return err
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -47,14 +50,14 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&yes, "yes", false, "approve the plan even when it is above the limits")
 	a.quietFlag(c)
 	c.RunE = func(cmd *cobra.Command, names []string) error {
-		return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session, conn syncer.Connection) (int, error) {
+		return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
 			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.approver(ctx, yes)})
 			if err != nil {
 				return exitCode(err), err
 			}
 			code := codeOf(res)
-			if why := a.unasked(); why != "" && isTerminal(a.in) && (code == exitApproval || code == exitStandstill && res.Plan != nil) {
-				a.say("You were not asked: %s. payersync approve %d lets the plan go; with --yes this command does it by itself.", why, res.Plan.ID)
+			if why := a.Unasked(); why != "" && show.IsTerminal(a.In) && (code == exitApproval || code == exitStandstill && res.Plan != nil) {
+				a.Say("You were not asked: %s. payersync approve %d lets the plan go; with --yes this command does it by itself.", why, res.Plan.ID)
 			}
 			return code, a.showResult(res)
 		})
@@ -64,23 +67,23 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 
 // quietFlag lets a command that cron calls say nothing when there is nothing to say.
 func (a *app) quietFlag(c *cobra.Command) {
-	c.Flags().BoolVar(&a.quiet, "quiet", false, "print nothing unless somebody should look: no progress, and no result of what is done; asks nobody")
+	c.Flags().BoolVar(&a.Quiet, "quiet", false, "print nothing unless somebody should look: no progress, and no result of what is done; asks nobody")
 }
 
 // runConnections opens everything and hands each named connection to do, all of
 // them without names.
-func (a *app) runConnections(ctx context.Context, names []string, do func(context.Context, *session, syncer.Connection) (int, error)) error {
+func (a *app) runConnections(ctx context.Context, names []string, do func(context.Context, *session.Session, syncer.Connection) (int, error)) error {
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	return a.eachConnection(ctx, s, names, func(c connectionConfig) (int, error) {
-		conn, err := s.connection(ctx, c)
+	defer s.Close()
+	return a.eachConnection(ctx, s, names, func(c config.Connection) (int, error) {
+		conn, err := s.Connection(ctx, c)
 		if err != nil {
 			return exitCode(err), err
 		}
-		if _, err := s.setMappingProblem(ctx, c, ""); err != nil {
+		if _, err := setMappingProblem(ctx, s, c, ""); err != nil {
 			return exitCode(err), err
 		}
 		return do(ctx, s, conn)
@@ -89,8 +92,8 @@ func (a *app) runConnections(ctx context.Context, names []string, do func(contex
 
 // eachConnection hands each named connection to do. One connection's failure
 // never keeps the others from their turn; the exit code is the most severe of all.
-func (a *app) eachConnection(ctx context.Context, s *session, names []string, do func(connectionConfig) (int, error)) error {
-	configured, err := s.cfg.configured(names)
+func (a *app) eachConnection(ctx context.Context, s *session.Session, names []string, do func(config.Connection) (int, error)) error {
+	configured, err := s.Config.Named(names)
 	if err != nil {
 		return err
 	}
@@ -112,14 +115,14 @@ func (a *app) eachConnection(ctx context.Context, s *session, names []string, do
 }
 
 // runOne makes one run with progress on standard error.
-func (a *app) runOne(ctx context.Context, s *session, conn syncer.Connection, o syncer.Options) (syncer.Result, error) {
+func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connection, o syncer.Options) (syncer.Result, error) {
 	o.Actor, o.Holder = actor(), holder()
-	if !a.quiet {
-		progress := newProgress(a.errOut, a.now)
-		defer progress.end()
-		o.Progress = progress.show
+	if !a.Quiet {
+		progress := show.NewProgress(a.ErrOut, a.now)
+		defer progress.End()
+		o.Progress = progress.Show
 	}
-	return s.syncer.Run(ctx, conn, o)
+	return s.Syncer.Run(ctx, conn, o)
 }
 
 // holder names this process to others that meet its lease.
@@ -134,44 +137,44 @@ func (a *app) approver(ctx context.Context, yes bool) func(state.Plan) (bool, er
 	if yes {
 		return func(state.Plan) (bool, error) { return true, nil }
 	}
-	if a.unasked() != "" {
+	if a.Unasked() != "" {
 		return nil
 	}
 	return func(p state.Plan) (bool, error) {
-		a.say("Plan %d: %s.", p.ID, summary(p))
+		a.Say("Plan %d: %s.", p.ID, summary(p))
 		if p.Missing > 0 {
-			a.say("%s", p.Limits)
-			return a.asks(ctx, "Let them go?")
+			a.Say("%s", p.Limits)
+			return a.Asks(ctx, "Let them go?")
 		}
 		if p.Lost > 0 {
-			a.say("It is a standstill: %s", p.Limits)
-			return a.asks(ctx, "Let these payers go and send it?")
+			a.Say("It is a standstill: %s", p.Limits)
+			return a.Asks(ctx, "Let these payers go and send it?")
 		}
-		a.say("It is above the limits: %s", p.Limits)
-		return a.asks(ctx, "Send it?")
+		a.Say("It is above the limits: %s", p.Limits)
+		return a.Asks(ctx, "Send it?")
 	}
 }
 
 func (a *app) showResult(r syncer.Result) error {
-	if a.quiet && codeOf(r) == exitDone && r.Note == "" {
+	if a.Quiet && codeOf(r) == exitDone && r.Note == "" {
 		return nil
 	}
-	if a.json() {
-		return printJSON(a.out, r)
+	if a.JSON() {
+		return show.JSON(a.Out, r)
 	}
 	c := r.Counts
-	fmt.Fprintf(a.out, "Run %d of %s: %s\n", r.RunID, r.Connection, outcomeText(r))
+	fmt.Fprintf(a.Out, "Run %d of %s: %s\n", r.RunID, r.Connection, outcomeText(r))
 	counts := fmt.Sprintf("%d read: %d unchanged, %d created, %d adopted, %d updated, %d excluded, %d held, %d failed",
 		c.Pulled, c.Unchanged, c.Created, c.Adopted, c.Updated, c.Excluded, c.Held, c.Failed)
 	if c.Waiting > 0 {
 		counts += fmt.Sprintf(", %d still to do", c.Waiting)
 	}
-	a.printHanging("  ", fmt.Sprintf("%s; %s asked for", counts, plural(c.LinksRequested, "signing link")))
+	a.Hanging("  ", fmt.Sprintf("%s; %s asked for", counts, show.Plural(c.LinksRequested, "signing link")))
 	if r.Note != "" {
-		a.printHanging("  ", r.Note)
+		a.Hanging("  ", r.Note)
 	}
 	if c.Held+c.Failed+r.Attention > 0 {
-		fmt.Fprintln(a.out, "  Some records need a person: payersync attention list")
+		fmt.Fprintln(a.Out, "  Some records need a person: payersync attention list")
 	}
 	return nil
 }

@@ -327,8 +327,8 @@ func TestAStandstillOfAScheduledRunIsAWarningThatCounts(t *testing.T) {
 	w.export(people(4)...)
 	log := new(bytes.Buffer)
 	s := w.served(log)
-	defer s.close()
-	if err := s.sync(t.Context(), s.cfg.Connections[0], "schedule"); err != nil {
+	defer s.Close()
+	if err := syncNow(t.Context(), s, s.Config.Connections[0], "schedule"); err != nil {
 		t.Errorf("the job failed: %v", err)
 	}
 	var warnings []string
@@ -368,8 +368,8 @@ func TestAMappingEditThatHoldsEverybodyIsTold(t *testing.T) {
 	}
 	log := new(bytes.Buffer)
 	s := w.served(log)
-	defer s.close()
-	if err := s.sync(t.Context(), s.cfg.Connections[0], "schedule"); err != nil {
+	defer s.Close()
+	if err := syncNow(t.Context(), s, s.Config.Connections[0], "schedule"); err != nil {
 		t.Errorf("the job failed: %v", err)
 	}
 	for line := range strings.Lines(log.String()) {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/sandbox"
 	"payersync/state"
 )
@@ -190,7 +191,7 @@ func (w *world) holdCreatesAfter(n int64) (release func()) {
 func (w *world) withCustomer() (n int) {
 	w.t.Helper()
 	for _, p := range decodeLines[state.PayerRow](w.t, w.expect(exitDone, "payers", "list", "--output", "json")) {
-		if shown(p.BillingID) != "" {
+		if show.Value(p.BillingID) != "" {
 			n++
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/show"
 )
 
 // version is set when a release is built.
@@ -23,10 +25,10 @@ func (a *app) versionCmd() *cobra.Command {
 				Commit  string `json:"commit"`
 				Go      string `json:"go"`
 			}{version, commit(), runtime.Version()}
-			if a.json() {
-				return printJSON(a.out, v)
+			if a.JSON() {
+				return show.JSON(a.Out, v)
 			}
-			_, err := fmt.Fprintln(a.out, versionLine())
+			_, err := fmt.Fprintln(a.Out, versionLine())
 			return err
 		},
 	}

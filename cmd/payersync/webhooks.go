@@ -12,12 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/state"
 	"payersync/state/files"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) webhooksCmd() *cobra.Command {
@@ -40,45 +42,42 @@ billing.webhook.signature.secrets.`,
 		Example: "  payersync webhooks subscribe",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.subscribe(cmd.Context(), s)
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				return a.subscribe(cmd.Context(), s)
+			})
 		},
 	}
 }
 
-func (a *app) subscribe(ctx context.Context, s *session) error {
-	hook := s.cfg.Billing.Webhook
+func (a *app) subscribe(ctx context.Context, s *session.Session) error {
+	hook := s.Config.Billing.Webhook
 	if hook == nil {
 		return usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
 	}
-	sub, err := s.billing.Subscribe(ctx, billing.Subscription{
+	sub, err := s.Billing.Subscribe(ctx, billing.Subscription{
 		URL: hook.PublicURL, Events: hook.Events, Name: "payersync", Description: "keeps customers and mandates in step",
 	})
 	// A secret that the service has made is kept even when a later step failed:
 	// the service signs with it from now on (fault F41).
-	kept, keepErr := keepSecrets(s.cfg.Ledger.Path, sub, a.now())
+	kept, keepErr := keepSecrets(s.Config.Ledger.Path, sub, a.now())
 	for _, path := range kept {
-		a.say("A new secret is in %s: add file:%s to the configuration, and restart serve.", path, path)
+		a.Say("A new secret is in %s: add file:%s to the configuration, and restart serve.", path, path)
 	}
 	if err := errors.Join(err, keepErr); err != nil {
 		return fmt.Errorf("cannot subscribe to webhooks: %w", err)
 	}
 	made := subscriptionOf(sub)
 	made.Enabled = true
-	if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		_, err := tx.SaveSubscription(state.SubscriptionFacts{Expected: &made})
 		return errors.Join(err, tx.Audit(state.Entry{Actor: actor(), Action: "subscribe to webhooks", Subject: sub.ID}))
 	}); err != nil {
 		return err
 	}
-	if a.json() {
-		return printJSON(a.out, map[string]any{"id": sub.ID, "url": sub.URL, "events": sub.Events, "enabled": sub.Enabled})
+	if a.JSON() {
+		return show.JSON(a.Out, map[string]any{"id": sub.ID, "url": sub.URL, "events": sub.Events, "enabled": sub.Enabled})
 	}
-	_, err = fmt.Fprintf(a.out, "Subscribed to %v at %s (subscription %s).\n", sub.Events, sub.URL, visible(sub.ID))
+	_, err = fmt.Fprintf(a.Out, "Subscribed to %v at %s (subscription %s).\n", sub.Events, sub.URL, show.Visible(sub.ID))
 	return err
 }
 
@@ -119,27 +118,24 @@ func (a *app) webhooksListCmd() *cobra.Command {
 		Example: "  payersync webhooks list --state quarantined --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.openReport(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			if err := oneOf("state", f.State, inboxStates...); err != nil {
-				return err
-			}
-			deliveries, err := s.ledger.Inbox(cmd.Context(), f)
-			if err != nil {
-				return err
-			}
-			if a.json() {
-				return printLines(a.out, deliveries)
-			}
-			var rows [][]string
-			for _, d := range deliveries {
-				rows = append(rows, []string{d.ReceivedAt, d.EventType, d.BillingID, d.State, d.DeliveryKey})
-			}
-			a.printRows([]string{"Received", "Type", "Customer", "State", "Delivery"}, rows)
-			return nil
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				if err := oneOf("state", f.State, inboxStates...); err != nil {
+					return err
+				}
+				deliveries, err := s.Ledger.Inbox(cmd.Context(), f)
+				if err != nil {
+					return err
+				}
+				if a.JSON() {
+					return show.Lines(a.Out, deliveries)
+				}
+				var rows [][]string
+				for _, d := range deliveries {
+					rows = append(rows, []string{d.ReceivedAt, d.EventType, d.BillingID, d.State, d.DeliveryKey})
+				}
+				a.Rows([]string{"Received", "Type", "Customer", "State", "Delivery"}, rows)
+				return nil
+			})
 		},
 	}
 	c.Flags().StringVar(&f.State, "state", "", "only this state (received, reflected, superseded, parked, quarantined, ignored)")
@@ -169,7 +165,7 @@ whether the endpoint is reached, the signature is right and the inbox takes it.`
 	return c
 }
 
-func (a *app) sendTest(ctx context.Context, cfg *config, local bool) error {
+func (a *app) sendTest(ctx context.Context, cfg *config.Config, local bool) error {
 	req, err := a.testDelivery(ctx, cfg, local)
 	if err != nil {
 		return err
@@ -182,10 +178,10 @@ func (a *app) sendTest(ctx context.Context, cfg *config, local bool) error {
 	defer resp.Body.Close()
 	taken := resp.StatusCode/100 == 2
 	switch {
-	case a.json():
-		err = printJSON(a.out, map[string]any{"url": req.URL.String(), "status": resp.StatusCode})
+	case a.JSON():
+		err = show.JSON(a.Out, map[string]any{"url": req.URL.String(), "status": resp.StatusCode})
 	case taken:
-		_, err = fmt.Fprintf(a.out, "%s answered %s: signed deliveries arrive.\n", req.URL, resp.Status)
+		_, err = fmt.Fprintf(a.Out, "%s answered %s: signed deliveries arrive.\n", req.URL, resp.Status)
 	}
 	if !taken {
 		return fmt.Errorf("%s answered %s; a 401 means another secret, a 404 another path", req.URL, resp.Status)
@@ -194,7 +190,7 @@ func (a *app) sendTest(ctx context.Context, cfg *config, local bool) error {
 }
 
 // testDelivery makes a signed event of a kind that payersync keeps and ignores.
-func (a *app) testDelivery(ctx context.Context, cfg *config, local bool) (*http.Request, error) {
+func (a *app) testDelivery(ctx context.Context, cfg *config.Config, local bool) (*http.Request, error) {
 	hook := cfg.Billing.Webhook
 	if hook == nil {
 		return nil, usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")

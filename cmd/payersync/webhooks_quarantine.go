@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/reconcile"
 	"payersync/connector/server"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 // deliveryReport is one delivery as `webhooks show` prints it.
@@ -36,35 +37,32 @@ looked. The hash at the end of a delivery's key may be left out.`,
 		Example: "  payersync webhooks show event:0b6f1c2e",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return a.showDelivery(cmd.Context(), s, args[0], whole)
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				return a.showDelivery(cmd.Context(), s, args[0], whole)
+			})
 		},
 	}
 	c.Flags().BoolVar(&whole, "body", false, "print the delivery as it came; the audit log keeps who looked")
 	return c
 }
 
-func (a *app) showDelivery(ctx context.Context, s *session, name string, whole bool) error {
-	d, body, err := s.deliveryNamed(ctx, name)
+func (a *app) showDelivery(ctx context.Context, s *session.Session, name string, whole bool) error {
+	d, body, err := deliveryNamed(ctx, s, name)
 	if err != nil {
 		return err
 	}
 	r := deliveryReport{StoredDelivery: d}
 	r.Members, _ = billing.EventMembers(body) // what is no object has none, and its detail says so
 	if whole {
-		if err := s.ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 			return tx.Audit(state.Entry{Actor: actor(), Action: "show delivery body", Subject: d.DeliveryKey})
 		}); err != nil {
 			return err
 		}
 		r.Body = string(body)
 	}
-	if a.json() {
-		return printJSON(a.out, r)
+	if a.JSON() {
+		return show.JSON(a.Out, r)
 	}
 	a.printDelivery(r)
 	return nil
@@ -77,32 +75,32 @@ func (a *app) printDelivery(r deliveryReport) {
 	}
 	for _, row := range rows {
 		if row[1] != "" {
-			fmt.Fprintf(a.out, "%-11s %s\n", row[0], visible(row[1]))
+			fmt.Fprintf(a.Out, "%-11s %s\n", row[0], show.Visible(row[1]))
 		}
 	}
 	if len(r.Members) > 0 {
-		fmt.Fprintln(a.out, "\nIt consists of")
+		fmt.Fprintln(a.Out, "\nIt consists of")
 		var rows [][]string
 		for _, m := range r.Members {
 			rows = append(rows, []string{m.Path, m.Kind})
 		}
-		printTable(a.out, []string{"Member", "Value"}, rows)
+		show.Table(a.Out, []string{"Member", "Value"}, rows)
 	}
 	if r.Body != "" {
-		fmt.Fprintf(a.out, "\n%s\n", shownLines(r.Body))
+		fmt.Fprintf(a.Out, "\n%s\n", shownLines(r.Body))
 	}
 }
 
 // deliveryNamed finds the one delivery that a person means, and its body.
-func (s *session) deliveryNamed(ctx context.Context, name string) (state.StoredDelivery, []byte, error) {
-	d, err := s.ledger.DeliveryNamed(ctx, name)
+func deliveryNamed(ctx context.Context, s *session.Session, name string) (state.StoredDelivery, []byte, error) {
+	d, err := s.Ledger.DeliveryNamed(ctx, name)
 	if err != nil {
 		return state.StoredDelivery{}, nil, err
 	}
 	if d == nil {
 		return state.StoredDelivery{}, nil, fmt.Errorf("no delivery has the key %q, or several begin with it; payersync webhooks list shows the keys", name)
 	}
-	body, err := s.ledger.DeliveryBody(ctx, d.DeliveryKey)
+	body, err := s.Ledger.DeliveryBody(ctx, d.DeliveryKey)
 	return *d, body, err
 }
 
@@ -117,53 +115,50 @@ hint to look. The hash at the end of a delivery's key may be left out.`,
 		Example: "  payersync webhooks replay event:0b6f1c2e",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			for _, name := range args {
-				if err := s.replay(cmd.Context(), name); err != nil {
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				for _, name := range args {
+					if err := replayDelivery(cmd.Context(), s, name); err != nil {
+						return err
+					}
+				}
+				drained, err := s.Reconciler.Drain(cmd.Context())
+				if err != nil {
 					return err
 				}
-			}
-			drained, err := s.reconciler.Drain(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.showDrained(drained)
+				return a.showDrained(drained)
+			})
 		},
 	}
 }
 
 func (a *app) showDrained(drained reconcile.DrainResult) error {
-	if a.json() {
-		return printJSON(a.out, drained)
+	if a.JSON() {
+		return show.JSON(a.Out, drained)
 	}
-	text := plural(drained.Reflected+drained.Superseded, "customer") + " read again"
+	text := show.Plural(drained.Reflected+drained.Superseded, "customer") + " read again"
 	if drained.Parked > 0 {
 		text += fmt.Sprintf(", %d not known yet and looked for again later", drained.Parked)
 	}
-	_, err := fmt.Fprintln(a.out, text+".")
+	_, err := fmt.Fprintln(a.Out, text+".")
 	return err
 }
 
 // replay puts one delivery back.
-func (s *session) replay(ctx context.Context, name string) error {
-	d, body, err := s.deliveryNamed(ctx, name)
+func replayDelivery(ctx context.Context, s *session.Session, name string) error {
+	d, body, err := deliveryNamed(ctx, s, name)
 	if err != nil {
 		return fmt.Errorf("cannot replay: %w", err)
 	}
 	quarantined := d.State == string(connector.InboxQuarantined)
 	if !quarantined && d.BillingID == "" && d.MandateID == "" {
-		return fmt.Errorf("cannot replay %s: it names neither a customer nor a mandate, so there is nothing to read", visible(d.DeliveryKey))
+		return fmt.Errorf("cannot replay %s: it names neither a customer nor a mandate, so there is nothing to read", show.Visible(d.DeliveryKey))
 	}
-	anew := s.understand(d.DeliveryKey, body)
+	anew := understand(s, d.DeliveryKey, body)
 	if quarantined && anew.State == connector.InboxQuarantined {
 		return fmt.Errorf("cannot replay %s: %s See payersync webhooks show %[1]s, and name its members in billing.webhook.event_paths; or give it up with payersync webhooks close",
-			visible(d.DeliveryKey), anew.Detail)
+			show.Visible(d.DeliveryKey), anew.Detail)
 	}
-	return s.ledger.Do(ctx, func(tx *state.Tx) error {
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if quarantined {
 			if err := tx.RereadDelivery(anew); err != nil {
 				return err
@@ -178,9 +173,9 @@ func (s *session) replay(ctx context.Context, name string) error {
 
 // understand reads a stored delivery anew: the configuration may say by now where
 // its ids are. Its headers are not stored.
-func (s *session) understand(key string, body []byte) state.Delivery {
+func understand(s *session.Session, key string, body []byte) state.Delivery {
 	paths := billing.DefaultEventPaths()
-	if hook := s.cfg.Billing.Webhook; hook != nil {
+	if hook := s.Config.Billing.Webhook; hook != nil {
 		paths = hook.EventPaths
 	}
 	d, _ := server.Understand(paths, http.Header{}, body)
@@ -203,30 +198,27 @@ end of a delivery's key may be left out.`,
 			if strings.TrimSpace(reason) == "" {
 				return usage.Errorf("closing a delivery takes a reason: --reason 'a test of the provider'")
 			}
-			s, err := a.openLedger(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			for _, name := range args {
-				if err := a.closeDelivery(cmd.Context(), s, name, reason); err != nil {
-					return err
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				for _, name := range args {
+					if err := a.closeDelivery(cmd.Context(), s, name, reason); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
 }
 
-func (a *app) closeDelivery(ctx context.Context, s *session, name, reason string) error {
-	d, _, err := s.deliveryNamed(ctx, name)
+func (a *app) closeDelivery(ctx context.Context, s *session.Session, name, reason string) error {
+	d, _, err := deliveryNamed(ctx, s, name)
 	if err != nil {
 		return fmt.Errorf("cannot close: %w", err)
 	}
 	closed := false
-	if err := s.ledger.Do(ctx, func(tx *state.Tx) (err error) {
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if closed, err = tx.DismissDelivery(d.DeliveryKey, "It was closed by a person; the audit log has the reason."); err != nil || !closed {
 			return err
 		}
@@ -235,11 +227,11 @@ func (a *app) closeDelivery(ctx context.Context, s *session, name, reason string
 		return err
 	}
 	if !closed {
-		return fmt.Errorf("cannot close %s: it is %s, and only quarantined and parked deliveries wait to be closed", visible(d.DeliveryKey), d.State)
+		return fmt.Errorf("cannot close %s: it is %s, and only quarantined and parked deliveries wait to be closed", show.Visible(d.DeliveryKey), d.State)
 	}
-	a.say("Delivery %s is closed.", visible(d.DeliveryKey))
-	if a.json() {
-		return printJSON(a.out, map[string]string{"delivery_key": d.DeliveryKey})
+	a.Say("Delivery %s is closed.", show.Visible(d.DeliveryKey))
+	if a.JSON() {
+		return show.JSON(a.Out, map[string]string{"delivery_key": d.DeliveryKey})
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -6,34 +6,35 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
-	"payersync/connector"
-	"payersync/connector/billing"
-	"payersync/connector/worker"
-	"payersync/mapping/strict"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/worker"
+	"payersync/mapping/strict"
 )
 
-// configCheck completes a configuration and collects what is wrong with it.
-type configCheck struct {
+// check completes a configuration and collects what is wrong with it.
+type check struct {
 	doc      *strict.Doc
 	file     string
 	dir      string      // of the file: relative paths begin here
 	exposed  fs.FileMode // of a file that others may read; else 0
 	getenv   func(string) (string, bool)
-	config   *config
+	config   *Config
 	problems []strict.Problem
 }
 
-func (c *configCheck) report(at strict.Path, format string, args ...any) {
+func (c *check) report(at strict.Path, format string, args ...any) {
 	c.problems = append(c.problems, c.doc.Problem(at, format, args...))
 }
 
 // profile lets the file's dialect and event paths override their defaults one by
 // one, and checks the result.
-func (c *configCheck) profile() {
+func (c *check) profile() {
 	b := &c.config.Billing
 	at := strict.Path{"billing", "dialect"}
 	var err error
@@ -50,7 +51,7 @@ func (c *configCheck) profile() {
 	}
 }
 
-func (c *configCheck) decode(at strict.Path, into any) {
+func (c *check) decode(at strict.Path, into any) {
 	var wrong *strict.Error
 	if errors.As(c.doc.Decode(at, into), &wrong) {
 		c.problems = append(c.problems, wrong.Problems...)
@@ -59,7 +60,7 @@ func (c *configCheck) decode(at strict.Path, into any) {
 
 // placed reports findings that begin with their key below at, one per line, as
 // in "dialect.list.size: 0 is out of range; use 1 to 1000".
-func (c *configCheck) placed(at strict.Path, err error) {
+func (c *check) placed(at strict.Path, err error) {
 	if err == nil {
 		return
 	}
@@ -70,7 +71,7 @@ func (c *configCheck) placed(at strict.Path, err error) {
 	}
 }
 
-func (c *configCheck) billing() {
+func (c *check) billing() {
 	b := &c.config.Billing
 	at := strict.Path{"billing"}
 	c.url(at.Key("base_url"), b.BaseURL)
@@ -96,12 +97,12 @@ func (c *configCheck) billing() {
 }
 
 // credentials resolves the secrets, and asks for those that the dialect needs.
-func (c *configCheck) credentials(at strict.Path) {
+func (c *check) credentials(at strict.Path) {
 	b := &c.config.Billing
 	static := b.Dialect.APIAuth == "static"
 	for _, s := range []struct {
 		key    string
-		ref    *secretRef
+		ref    *Secret
 		needed bool
 		when   string
 	}{
@@ -118,7 +119,7 @@ func (c *configCheck) credentials(at strict.Path) {
 
 // signature asks for the keys that its scheme needs. There are no defaults: a
 // guess that is wrong would refuse every delivery, or accept a forged one.
-func (c *configCheck) signature(at strict.Path, s *signatureConfig) {
+func (c *check) signature(at strict.Path, s *Signature) {
 	before := len(c.problems)
 	for _, needed := range []struct{ key, value string }{{"header", s.Header}, {"algorithm", s.Algorithm}, {"encoding", s.Encoding}, {"signed", s.Signed}} {
 		if s.Scheme == "" && needed.value == "" {
@@ -141,13 +142,13 @@ func (c *configCheck) signature(at strict.Path, s *signatureConfig) {
 // lines, logs and metrics.
 var connectionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-func (c *configCheck) connections() {
+func (c *check) connections() {
 	var names []string
 	for i := range c.config.Connections {
 		conn := &c.config.Connections[i]
 		at := strict.Path{"connections"}.Index(i)
 		switch {
-		case conn.Name == billingConsent:
+		case conn.Name == BillingConsent:
 			c.report(at.Key("name"), "%s cannot be %q: payersync connect means the billing service by it; choose another", at.Key("name"), conn.Name)
 		case !connectionName.MatchString(conn.Name):
 			c.report(at.Key("name"), "%s is made of letters, digits, dots, dashes and underscores, 64 at most", at.Key("name"))
@@ -165,7 +166,7 @@ func (c *configCheck) connections() {
 	}
 }
 
-func (c *configCheck) schedules() {
+func (c *check) schedules() {
 	s := c.config.Schedules
 	c.schedule(strict.Path{"schedules", "sweep"}, s.Sweep)
 	c.schedule(strict.Path{"schedules", "keep_alive"}, s.KeepAlive)
@@ -177,13 +178,13 @@ func (c *configCheck) schedules() {
 	}
 }
 
-func (c *configCheck) schedule(at strict.Path, spec string) {
+func (c *check) schedule(at strict.Path, spec string) {
 	if _, err := worker.ParseSchedule(spec); err != nil {
 		c.report(at, "%v", err)
 	}
 }
 
-func (c *configCheck) server() {
+func (c *check) server() {
 	s := c.config.Server
 	taken := map[string]string{}
 	for _, listener := range []struct{ key, address string }{{"webhooks", s.Webhooks}, {"health", s.Health}, {"admin", s.Admin}, {"metrics", s.Metrics}} {
@@ -204,7 +205,7 @@ func (c *configCheck) server() {
 }
 
 // paths makes the file's relative paths relative to the file.
-func (c *configCheck) paths() {
+func (c *check) paths() {
 	l := &c.config.Ledger
 	for key, path := range map[string]*string{"path": &l.Path, "key_file": &l.KeyFile} {
 		if strings.TrimSpace(*path) == "" {
@@ -218,7 +219,7 @@ func (c *configCheck) paths() {
 	}
 }
 
-func (c *configCheck) path(p string) string {
+func (c *check) path(p string) string {
 	if filepath.IsAbs(p) {
 		return p
 	}
@@ -227,7 +228,7 @@ func (c *configCheck) path(p string) string {
 
 // url checks an address that we speak to or are spoken to at: https, or http on
 // this machine, and nothing secret in it.
-func (c *configCheck) url(at strict.Path, raw string) *url.URL {
+func (c *check) url(at strict.Path, raw string) *url.URL {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
@@ -249,7 +250,7 @@ func isLoopback(host string) bool {
 }
 
 // resolve replaces a reference by what it refers to.
-func (c *configCheck) resolve(at strict.Path, s *secretRef) {
+func (c *check) resolve(at strict.Path, s *Secret) {
 	ref := s.Expose()
 	if c.doc.Node(at) == nil {
 		return

@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"encoding/base64"
@@ -9,15 +9,15 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"payersync/connector"
-
+	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
 )
 
-// newLog returns the program's log: one line per unit of work, on w. Every live
+// NewLog returns the program's log: one line per unit of work, on w. Every live
 // secret and everything that looks like an e-mail address, a telephone number or
 // a bank account is masked, whoever put it there.
-func newLog(w io.Writer, level, format string, secrets []connector.Secret) (*logrus.Logger, error) {
+func NewLog(w io.Writer, level, format string, secrets []connector.Secret) (*logrus.Logger, error) {
 	log := logrus.New()
 	log.SetOutput(w)
 	parsed, err := logrus.ParseLevel(level)
@@ -88,7 +88,7 @@ func logged(r rune) rune {
 	if r == '\n' || r == '\t' {
 		return r
 	}
-	return harmless(r)
+	return show.Harmless(r)
 }
 
 func (m mask) text(s string) string {

@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"cmp"
@@ -13,53 +13,59 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/oauth2"
 
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/accounting"
 	"payersync/connector/billing"
 	"payersync/connector/credentials"
 	"payersync/connector/transport"
 	"payersync/state"
-
-	"payersync/cmd/payersync/internal/usage"
 )
 
 // tokenPatience is the longest Retry-After of a token endpoint that is slept.
 const tokenPatience = 20 * time.Second
 
-// openSource opens a connection's source as the configuration, and the consent for it,
+// OpenSource opens a connection's source as the configuration, and the consent for it,
 // say. It sends nothing.
-func (s *session) openSource(ctx context.Context, c connectionConfig) (accounting.Source, error) {
-	config := c.Source // a copy: the consent completes it
-	d := sourceDeps{http: s.clients.source(c.Name), now: s.ledger.Now}
+func (s *Session) OpenSource(ctx context.Context, c config.Connection) (accounting.Source, error) {
+	from := c.Source // a copy: the consent completes it
+	d := config.SourceDeps{HTTP: s.clients.source(c.Name), Now: s.Ledger.Now}
 	switch {
-	case config.consents():
-		if err := s.pinTenant(ctx, c.Name, config.tenant()); err != nil {
+	case from.Consents():
+		if err := s.pinTenant(ctx, c.Name, from.Tenant()); err != nil {
 			return nil, err
 		}
-		d.token = s.clients.consent(c.Name, config.provider())
-	case config.Kind == kindXero:
-		d.token = s.clients.app(c.Name, config.provider())
+		d.Token = s.clients.consent(c.Name, from.Provider())
+	case from.Kind == config.KindXero:
+		d.Token = s.clients.app(c.Name, from.Provider())
 	}
-	d.limiter = s.budget(c, *config.tenant())
-	if err := s.remindTenant(ctx, c.Name, config.tenant()); err != nil {
+	d.Limiter = s.Budget(c, *from.Tenant())
+	if err := s.remindTenant(ctx, c.Name, from.Tenant()); err != nil {
 		return nil, err
 	}
-	source, err := config.open(d)
+	source, err := from.Open(d)
 	if err != nil {
 		return nil, usage.Error{Err: err}
 	}
 	return source, nil
 }
 
-// budget is the request budget of an organisation, shared by every connection
+// SourceClient returns the client that a connection's accounting system is spoken to with.
+func (s *Session) SourceClient(name string) *transport.Client { return s.clients.source(name) }
+
+// TokenClient returns the client of a connection's token endpoint.
+func (s *Session) TokenClient(name string) *http.Client { return s.clients.tokenClient(name) }
+
+// Budget is the request budget of an organisation, shared by every connection
 // that reads it; of the connection alone where no organisation is known.
-func (s *session) budget(c connectionConfig, tenant string) *accounting.Budget {
-	return accounting.NewBudget(s.ledger, c.Source.Kind+" "+cmp.Or(tenant, c.Name), c.Source.limits(), s.ledger.Now)
+func (s *Session) Budget(c config.Connection, tenant string) *accounting.Budget {
+	return accounting.NewBudget(s.Ledger, c.Source.Kind+" "+cmp.Or(tenant, c.Name), c.Source.Limits(), s.Ledger.Now)
 }
 
 // pinTenant takes the organisation from the consent, and refuses a configuration
 // that names another (fault F28).
-func (s *session) pinTenant(ctx context.Context, name string, tenant *string) error {
-	t, err := s.ledger.Token(ctx, name)
+func (s *Session) pinTenant(ctx context.Context, name string, tenant *string) error {
+	t, err := s.Ledger.Token(ctx, name)
 	switch {
 	case errors.Is(err, state.ErrNoToken):
 		return &credentials.ReconnectError{Connection: name, Why: "nobody has given consent yet"}
@@ -76,11 +82,11 @@ func (s *session) pinTenant(ctx context.Context, name string, tenant *string) er
 // remindTenant takes the organisation that the connection's runs were pinned to,
 // where neither a consent nor the configuration names it: so the source asks for
 // that one alone, and is known by it while it lets nobody in (faults F28 and F29).
-func (s *session) remindTenant(ctx context.Context, name string, tenant *string) error {
+func (s *Session) remindTenant(ctx context.Context, name string, tenant *string) error {
 	if *tenant != "" {
 		return nil
 	}
-	info, err := s.ledger.SourceInfo(ctx, name)
+	info, err := s.Ledger.SourceInfo(ctx, name)
 	*tenant = info.Tenant
 	return err
 }
@@ -161,10 +167,10 @@ func (c *clients) close() {
 	}
 }
 
-// billingProvider is the billing service's authorisation server with our
+// BillingProvider is the billing service's authorisation server with our
 // application at it.
-func (s *session) billingProvider() credentials.Provider {
-	b := s.cfg.Billing
+func (s *Session) BillingProvider() credentials.Provider {
+	b := s.Config.Billing
 	style := oauth2.AuthStyleInParams
 	if b.Dialect.TokenAuth == "basic" {
 		style = oauth2.AuthStyleInHeader
@@ -174,36 +180,36 @@ func (s *session) billingProvider() credentials.Provider {
 			ClientID: b.ClientID.Expose(), ClientSecret: b.ClientSecret.Expose(), Scopes: b.Scopes,
 			Endpoint: oauth2.Endpoint{AuthURL: b.AuthorizeURL, TokenURL: billing.TokenURL(b.BaseURL, b.AuthURL), AuthStyle: style},
 		},
-		HTTP: s.clients.tokenClient(billingConsent),
+		HTTP: s.clients.tokenClient(config.BillingConsent),
 	}
 }
 
 // billingTokens are the tokens that a person's consent gave for the billing
 // service; nil where none is needed.
-func (s *session) billingTokens() oauth2.TokenSource {
-	if s.cfg.Billing.Dialect.APIAuth != authorizationCode {
+func (s *Session) billingTokens() oauth2.TokenSource {
+	if s.Config.Billing.Dialect.APIAuth != config.AuthorizationCode {
 		return nil
 	}
-	return s.clients.consent(billingConsent, s.billingProvider())
+	return s.clients.consent(config.BillingConsent, s.BillingProvider())
 }
 
-// consents are the consents that the configuration relies on.
-func (s *session) consents() []*credentials.Source {
+// Consents are the consents that the configuration relies on.
+func (s *Session) Consents() []*credentials.Source {
 	var out []*credentials.Source
-	for _, c := range s.cfg.Connections {
-		if c.Source.consents() {
-			out = append(out, s.clients.consent(c.Name, c.Source.provider()))
+	for _, c := range s.Config.Connections {
+		if c.Source.Consents() {
+			out = append(out, s.clients.consent(c.Name, c.Source.Provider()))
 		}
 	}
-	if s.cfg.Billing.Dialect.APIAuth == authorizationCode {
-		out = append(out, s.clients.consent(billingConsent, s.billingProvider()))
+	if s.Config.Billing.Dialect.APIAuth == config.AuthorizationCode {
+		out = append(out, s.clients.consent(config.BillingConsent, s.BillingProvider()))
 	}
 	return out
 }
 
-// consentRows are the consents that the configuration relies on, as people see
+// ConsentRows are the consents that the configuration relies on, as people see
 // them. One of a connection that is no longer configured needs nobody.
-func (s *session) consentRows(ctx context.Context) ([]state.ConsentRow, error) {
-	rows, err := s.ledger.Consents(ctx)
-	return slices.DeleteFunc(rows, func(r state.ConsentRow) bool { return !s.cfg.reliesOn(r.Connection) }), err
+func (s *Session) ConsentRows(ctx context.Context) ([]state.ConsentRow, error) {
+	rows, err := s.Ledger.Consents(ctx)
+	return slices.DeleteFunc(rows, func(r state.ConsentRow) bool { return !s.Config.ReliesOn(r.Connection) }), err
 }

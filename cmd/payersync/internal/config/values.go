@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"payersync/connector"
-	"payersync/state/files"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,14 +14,17 @@ import (
 
 	generate "github.com/invopop/jsonschema"
 	yaml "go.yaml.in/yaml/v4"
+
+	"payersync/connector"
+	"payersync/state/files"
 )
 
-// secretRef is a secret as the file writes it: env:NAME, file:PATH or the secret
+// Secret is a secret as the file writes it: env:NAME, file:PATH or the secret
 // itself. Once resolved it is the secret. It prints as [redacted].
-type secretRef struct{ connector.Secret }
+type Secret struct{ connector.Secret }
 
 // UnmarshalYAML keeps the reference until it is resolved.
-func (s *secretRef) UnmarshalYAML(node *yaml.Node) error {
+func (s *Secret) UnmarshalYAML(node *yaml.Node) error {
 	var ref string
 	if err := node.Decode(&ref); err != nil {
 		return err
@@ -33,7 +34,7 @@ func (s *secretRef) UnmarshalYAML(node *yaml.Node) error {
 }
 
 // JSONSchema describes a secret to editors.
-func (secretRef) JSONSchema() *generate.Schema {
+func (Secret) JSONSchema() *generate.Schema {
 	return &generate.Schema{Type: "string", WriteOnly: true}
 }
 
@@ -66,24 +67,24 @@ func readSecret(path string) (value string, exposed fs.FileMode, why string) {
 	return string(data), exposed, ""
 }
 
-// duration is a length of time, written as in 90s, 15m or 24h.
-type duration time.Duration
+// Duration is a length of time, written as in 90s, 15m or 24h.
+type Duration time.Duration
 
 // UnmarshalText reads a duration.
-func (d *duration) UnmarshalText(text []byte) error {
+func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil || v <= 0 {
 		return fmt.Errorf("%q is no length of time; write it as in 90s, 15m or 24h", text)
 	}
-	*d = duration(v)
+	*d = Duration(v)
 	return nil
 }
 
-// network is an address, or all that begin alike, as in 10.0.0.0/8.
-type network netip.Prefix
+// Network is an address, or all that begin alike, as in 10.0.0.0/8.
+type Network netip.Prefix
 
 // UnmarshalText reads a network.
-func (n *network) UnmarshalText(text []byte) error {
+func (n *Network) UnmarshalText(text []byte) error {
 	prefix, err := netip.ParsePrefix(string(text))
 	if addr, single := netip.ParseAddr(string(text)); single == nil && addr.Zone() == "" {
 		prefix, err = addr.Unmap().Prefix(addr.Unmap().BitLen())
@@ -94,47 +95,47 @@ func (n *network) UnmarshalText(text []byte) error {
 	case prefix.Bits() == 0:
 		return fmt.Errorf("%q would trust everybody; name the networks of your own proxies", text)
 	}
-	*n = network(prefix.Masked())
+	*n = Network(prefix.Masked())
 	return nil
 }
 
 // JSONSchema describes a network to editors.
-func (network) JSONSchema() *generate.Schema {
+func (Network) JSONSchema() *generate.Schema {
 	return &generate.Schema{Type: "string", Title: "an address or a network, such as 10.0.0.1 or 10.0.0.0/8"}
 }
 
 const lengthOfTime = "a length of time such as 90s, 15m or 24h"
 
 // JSONSchema describes a duration to editors.
-func (duration) JSONSchema() *generate.Schema {
+func (Duration) JSONSchema() *generate.Schema {
 	return &generate.Schema{Type: "string", Title: lengthOfTime}
 }
 
-// limit is a number, or a percentage of the linked customers.
-type limit struct {
+// Limit is a number, or a percentage of the linked customers.
+type Limit struct {
 	Count   int
 	Percent float64 // used when above 0
 }
 
 // UnmarshalYAML reads 20 or 5%.
-func (l *limit) UnmarshalYAML(node *yaml.Node) error {
+func (l *Limit) UnmarshalYAML(node *yaml.Node) error {
 	if number, isPercent := strings.CutSuffix(node.Value, "%"); isPercent {
 		p, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 		if err != nil || !(p > 0 && p <= 100) {
 			return fmt.Errorf("%q is no percentage above 0%% and up to 100%%", node.Value)
 		}
-		*l = limit{Percent: p}
+		*l = Limit{Percent: p}
 		return nil
 	}
 	n, err := strconv.Atoi(node.Value)
 	if err != nil || n < 0 {
 		return fmt.Errorf("%q is neither a number, such as 20, nor a percentage, such as 5%%", node.Value)
 	}
-	*l = limit{Count: n}
+	*l = Limit{Count: n}
 	return nil
 }
 
 // JSONSchema describes a limit to editors.
-func (limit) JSONSchema() *generate.Schema {
+func (Limit) JSONSchema() *generate.Schema {
 	return &generate.Schema{Title: "a number or a percentage, such as 20 or 5%", OneOf: []*generate.Schema{{Type: "integer"}, {Type: "string"}}}
 }

@@ -1,8 +1,9 @@
-package main
+package config
 
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 	"payersync/connector/billing"
 	"payersync/mapping/strict"
 )
+
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // environment is what the tests' configurations find in their environment.
 func environment(name string) (string, bool) {
@@ -44,10 +47,10 @@ func TestWrongConfigurationsAreExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = parseConfig(file, data, 0, environment) // whatever mode a checkout has
+			_, err = Parse(file, data, 0, environment) // whatever mode a checkout has
 			var wrong *strict.Error
 			if !errors.As(err, &wrong) {
-				t.Fatalf("loadConfig = %v, want a *strict.Error", err)
+				t.Fatalf("Load = %v, want a *strict.Error", err)
 			}
 			got := strings.ReplaceAll(wrong.Error(), filepath.Base(file), "payersync.yaml") + "\n"
 			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
@@ -74,7 +77,7 @@ func TestWrongConfigurationsAreExplained(t *testing.T) {
 
 func TestAWholeConfigurationIsLoaded(t *testing.T) {
 	t.Parallel()
-	got, err := loadConfig("testdata/config/whole.yaml", environment)
+	got, err := Load("testdata/config/whole.yaml", environment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,11 +113,11 @@ connections:
   - {name: a, source: {kind: csv, path: /data/a.csv, preset: xero}, mapping: m.yaml}
 `
 
-func load(t *testing.T, yaml string) *config {
+func load(t *testing.T, yaml string) *Config {
 	t.Helper()
-	cfg, err := parseConfig("payersync.yaml", []byte(yaml), 0, environment)
+	cfg, err := Parse("payersync.yaml", []byte(yaml), 0, environment)
 	if err != nil {
-		t.Fatalf("parseConfig:\n%v", err)
+		t.Fatalf("Parse:\n%v", err)
 	}
 	return cfg
 }
@@ -122,11 +125,11 @@ func load(t *testing.T, yaml string) *config {
 func TestWhatIsLeftOutHasDefaults(t *testing.T) {
 	t.Parallel()
 	got := load(t, minimal)
-	want := defaultConfig()
+	want := defaults()
 	want.Billing, want.Connections = got.Billing, got.Connections
-	if diff := cmp.Diff(want, *got, cmp.AllowUnexported(secretRef{}, sourceConfig{}),
-		cmp.Comparer(func(a, b secretRef) bool { return a == b }), cmp.Comparer(func(a, b connector.Secret) bool { return a == b }),
-		cmp.Comparer(func(a, b network) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want, *got, cmp.AllowUnexported(Secret{}, Source{}),
+		cmp.Comparer(func(a, b Secret) bool { return a == b }), cmp.Comparer(func(a, b connector.Secret) bool { return a == b }),
+		cmp.Comparer(func(a, b Network) bool { return a == b })); diff != "" {
 		t.Errorf("the defaults differ (-want +got):\n%s", diff)
 	}
 	if b := got.Billing; b.Profile != "standard" || b.AuthURL != "/oauth2/token" || b.RatePerSecond != 5 || b.MaxInFlight != 8 || b.Webhook != nil {
@@ -178,7 +181,7 @@ func TestEventPathsOverrideTheirDefaultsOneByOne(t *testing.T) {
 
 func TestLimitsAreNumbersOrPercentages(t *testing.T) {
 	t.Parallel()
-	tests := map[string]limit{"20": {Count: 20}, "0": {}, "5%": {Percent: 5}, "'2.5 %'": {Percent: 2.5}, "100%": {Percent: 100}}
+	tests := map[string]Limit{"20": {Count: 20}, "0": {}, "5%": {Percent: 5}, "'2.5 %'": {Percent: 2.5}, "100%": {Percent: 100}}
 	for text, want := range tests {
 		if got := load(t, minimal+"guards: {max_changes: "+text+"}\n").Guards.MaxChanges; got != want {
 			t.Errorf("%s = %+v, want %+v", text, got, want)
@@ -196,7 +199,7 @@ func TestSecretsComeFromFilesBesideTheConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := loadConfig(path, environment)
+	got, err := Load(path, environment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +218,7 @@ func TestTheProxiesOfThisMachineAreTrustedUnlessOthersAreNamed(t *testing.T) {
 	}
 	for text, want := range tests {
 		got := load(t, minimal+"server: "+text+"\n").Server
-		if proxies := fmt.Sprint(got.proxies()); proxies != want {
+		if proxies := fmt.Sprint(got.Proxies()); proxies != want {
 			t.Errorf("server: %s trusts %s, want %s", text, proxies, want)
 		}
 		if got.Webhooks != "127.0.0.1:8080" || got.Limits.Connections != 2048 {
@@ -227,7 +230,7 @@ func TestTheProxiesOfThisMachineAreTrustedUnlessOthersAreNamed(t *testing.T) {
 // covers F80, S15
 func TestAPrintedConfigurationShowsNoSecret(t *testing.T) {
 	t.Parallel()
-	cfg, err := loadConfig("testdata/config/whole.yaml", environment)
+	cfg, err := Load("testdata/config/whole.yaml", environment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,16 +247,16 @@ func TestAPrintedConfigurationShowsNoSecret(t *testing.T) {
 
 func TestAMissingConfigurationSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	_, err := loadConfig("no/payersync.yaml", environment)
+	_, err := Load("no/payersync.yaml", environment)
 	want := "the configuration cannot be read: there is no file no/payersync.yaml; make one with payersync init, or name yours with --config"
 	if err == nil || err.Error() != want {
-		t.Errorf("loadConfig = %v, want %s", err, want)
+		t.Errorf("Load = %v, want %s", err, want)
 	}
 }
 
 func TestTheShippedConfigurationsLoad(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"../../configs/quickstart/payersync.yaml", "../../configs/payersync.example.yaml"} {
+	for _, file := range []string{"../../../../configs/quickstart/payersync.yaml", "../../../../configs/payersync.example.yaml"} {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -261,7 +264,7 @@ func TestTheShippedConfigurationsLoad(t *testing.T) {
 		yaml := strings.NewReplacer(
 			"file:/run/credentials/payersync.service/billing_client_secret", "env:BILLING_CLIENT_SECRET",
 			"file:/run/credentials/payersync.service/webhook_secret", "env:WEBHOOK_SECRET").Replace(string(data))
-		if _, err := parseConfig(file, []byte(yaml), 0, environment); err != nil {
+		if _, err := Parse(file, []byte(yaml), 0, environment); err != nil {
 			t.Errorf("%s:\n%v", file, err)
 		}
 	}
@@ -280,7 +283,7 @@ func TestTheSchemaOffersOnlyValuesThatTheDialectAllows(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(configSchema(), &schema); err != nil {
+	if err := json.Unmarshal(Schema(), &schema); err != nil {
 		t.Fatal(err)
 	}
 	checked := 0
@@ -288,7 +291,7 @@ func TestTheSchemaOffersOnlyValuesThatTheDialectAllows(t *testing.T) {
 		for _, value := range property.Enum {
 			checked++
 			yaml := strings.Replace(minimal, "billing:\n", fmt.Sprintf("billing:\n  api_token: a literal\n  dialect: {%s: %s}\n", key, value), 1)
-			if _, err := parseConfig("payersync.yaml", []byte(yaml), 0, environment); err != nil {
+			if _, err := Parse("payersync.yaml", []byte(yaml), 0, environment); err != nil {
 				t.Errorf("%s: %s:\n%v", key, value, err)
 			}
 		}
@@ -311,10 +314,10 @@ func FuzzParseConfig(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, err := parseConfig("payersync.yaml", data, 0, environment)
+		_, err := Parse("payersync.yaml", data, 0, environment)
 		var wrong *strict.Error
 		if err != nil && !errors.As(err, &wrong) {
-			t.Fatalf("parseConfig = %T, want a *strict.Error", err)
+			t.Fatalf("Parse = %T, want a *strict.Error", err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"bufio"
@@ -17,43 +17,44 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// printJSON writes one value as one line of JSON.
-func printJSON(w io.Writer, v any) error {
+// JSON writes one value as one line of JSON.
+func JSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
-// printLines writes one line of JSON for each row.
-func printLines[T any](w io.Writer, rows []T) error {
+// Lines writes one line of JSON for each row.
+func Lines[T any](w io.Writer, rows []T) error {
 	for _, r := range rows {
-		if err := printJSON(w, r); err != nil {
+		if err := JSON(w, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// listPrinter writes one JSON object on one line, of which the last members are
+// List writes one JSON object on one line, of which the last members are
 // lists: their elements are written one by one. It stops at the first error, so that
 // what is cut short is never taken for a whole.
-type listPrinter struct {
+type List struct {
 	out   *bufio.Writer
 	begun bool // the list has an element
 	err   error
 }
 
-func newListPrinter(w io.Writer) *listPrinter { return &listPrinter{out: bufio.NewWriter(w)} }
+// NewList returns a List that is written to w.
+func NewList(w io.Writer) *List { return &List{out: bufio.NewWriter(w)} }
 
-// open begins with the members of v, which has some.
-func (p *listPrinter) open(v any) {
+// Open begins with the members of v, which has some.
+func (p *List) Open(v any) {
 	text, err := lineOfJSON(v)
 	p.err = err
 	p.write(bytes.TrimSuffix(text, []byte("}")))
 }
 
-// list writes one more member, with the elements that fill hands to element.
-func (p *listPrinter) list(key string, fill func() error) {
+// List writes one more member, with the elements that fill hands to element.
+func (p *List) List(key string, fill func() error) {
 	p.begun = false
 	p.write(fmt.Appendf(nil, ",%q:[", key))
 	if p.err == nil {
@@ -62,7 +63,8 @@ func (p *listPrinter) list(key string, fill func() error) {
 	p.write([]byte("]"))
 }
 
-func (p *listPrinter) element(v any) error {
+// Element writes one element of the list.
+func (p *List) Element(v any) error {
 	text, err := lineOfJSON(v)
 	if err != nil {
 		return err
@@ -75,14 +77,14 @@ func (p *listPrinter) element(v any) error {
 	return p.err
 }
 
-func (p *listPrinter) write(text []byte) {
+func (p *List) write(text []byte) {
 	if p.err == nil {
 		_, p.err = p.out.Write(text)
 	}
 }
 
-// close ends the object, and returns what went wrong.
-func (p *listPrinter) close() error {
+// Close ends the object, and returns what went wrong.
+func (p *List) Close() error {
 	p.write([]byte("}\n"))
 	return errors.Join(p.err, p.out.Flush())
 }
@@ -90,12 +92,12 @@ func (p *listPrinter) close() error {
 // lineOfJSON returns what printJSON writes, without the end of the line.
 func lineOfJSON(v any) ([]byte, error) {
 	var line bytes.Buffer
-	err := printJSON(&line, v)
+	err := JSON(&line, v)
 	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
 }
 
-// printTable writes rows as a table for people: whole, or as wide as the terminal.
-func printTable(w io.Writer, header []string, rows [][]string) {
+// Table writes rows as a table for people: whole, or as wide as the terminal.
+func Table(w io.Writer, header []string, rows [][]string) {
 	t := table.NewWriter()
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
@@ -128,7 +130,7 @@ func widths(header []string, rows [][]string) []int {
 	wide := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {
-			wide[i] = max(wide[i], runewidth.StringWidth(visible(cell)))
+			wide[i] = max(wide[i], runewidth.StringWidth(Visible(cell)))
 		}
 	}
 	return wide
@@ -187,55 +189,56 @@ func sum(numbers []int) (total int) {
 	return total
 }
 
-// printHanging prints a line that begins with lead. What does not fit into a line of the
+// Hanging prints a line that begins with lead. What does not fit into a line of the
 // terminal goes on below the text.
-func (a *app) printHanging(lead, line string) {
+func (c *Console) Hanging(lead, line string) {
 	indent := runewidth.StringWidth(lead)
-	if columns := columnsOf(a.out); columns >= 2*indent && columns > 0 && !strings.Contains(line, "\n") {
+	if columns := columnsOf(c.Out); columns >= 2*indent && columns > 0 && !strings.Contains(line, "\n") {
 		line = strings.ReplaceAll(text.WrapSoft(line, columns-indent), "\n", "\n"+strings.Repeat(" ", indent))
 		line = blankEnd.ReplaceAllString(line, "")
 	}
-	fmt.Fprintln(a.out, lead+line)
+	fmt.Fprintln(c.Out, lead+line)
 }
 
-// printRows prints the rows of a list, or that there are none.
-func (a *app) printRows(header []string, rows [][]string) {
+// Rows prints the rows of a list, or that there are none.
+func (c *Console) Rows(header []string, rows [][]string) {
 	if len(rows) == 0 {
-		a.say("There is nothing to list.")
+		c.Say("There is nothing to list.")
 		return
 	}
-	printTable(a.out, header, rows)
+	Table(c.Out, header, rows)
 }
 
 func cells(texts []string) table.Row {
 	row := make(table.Row, len(texts))
 	for i, s := range texts {
-		row[i] = visible(s)
+		row[i] = Visible(s)
 	}
 	return row
 }
 
-// visible replaces control and bidirectional characters, so that a value from
+// Visible replaces control and bidirectional characters, so that a value from
 // outside cannot steer the terminal (fault F91).
-func visible(s string) string { return strings.Map(harmless, s) }
+func Visible(s string) string { return strings.Map(Harmless, s) }
 
-func harmless(r rune) rune {
+// Harmless returns a character, or U+FFFD for one that could steer a terminal.
+func Harmless(r rune) rune {
 	if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 		return '\uFFFD'
 	}
 	return r
 }
 
-// shown returns the text of an optional value.
-func shown(s *string) string {
+// Value returns the text of an optional value.
+func Value(s *string) string {
 	if s == nil {
 		return ""
 	}
 	return *s
 }
 
-// plural returns "1 thing" or "n things".
-func plural(n int, thing string) string {
+// Plural returns "1 thing" or "n things".
+func Plural(n int, thing string) string {
 	switch {
 	case n == 1:
 		return "1 " + thing

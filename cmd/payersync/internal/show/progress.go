@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"fmt"
@@ -19,10 +19,10 @@ var stageNames = map[string]string{
 	"send": "sending customers", "verify": "reading back new customers", "links": "asking for signing links",
 }
 
-// progress shows how far work is: a bar on a terminal, a line every few seconds
+// Progress shows how far work is: a bar on a terminal, a line every few seconds
 // elsewhere.
-type progress struct {
-	screen      *screen // nil where there is no terminal
+type Progress struct {
+	screen      *Screen // nil where there is no terminal
 	w           io.Writer
 	now         func() time.Time
 	bar         *progressbar.ProgressBar
@@ -30,18 +30,20 @@ type progress struct {
 	began, last time.Time
 }
 
-func newProgress(w io.Writer, now func() time.Time) *progress {
-	p := &progress{w: w, now: now}
-	if s, ok := w.(*screen); ok && s.terminal {
+// NewProgress returns a Progress that is shown on w: a bar where that is a terminal.
+func NewProgress(w io.Writer, now func() time.Time) *Progress {
+	p := &Progress{w: w, now: now}
+	if s, ok := w.(*Screen); ok && s.terminal {
 		p.screen = s
 	}
 	return p
 }
 
-func (p *progress) show(at syncer.Progress) {
+// Show shows how far the work is.
+func (p *Progress) Show(at syncer.Progress) {
 	now := p.now()
 	if at.Stage != p.stage {
-		p.end()
+		p.End()
 		p.stage, p.began, p.last = at.Stage, now, now
 		if p.screen != nil {
 			p.bar = newBar(canvas{p.screen}, at)
@@ -57,8 +59,8 @@ func (p *progress) show(at syncer.Progress) {
 	}
 }
 
-// end takes the bar away, so that nothing draws any more.
-func (p *progress) end() {
+// End takes the bar away, so that nothing draws any more.
+func (p *Progress) End() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
 	}

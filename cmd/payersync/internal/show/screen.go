@@ -1,4 +1,6 @@
-package main
+// Package show is how commands meet people and other programs: tables as wide as the
+// terminal, JSON, progress, narration and questions. What is said is left to the commands.
+package show
 
 import (
 	"bufio"
@@ -15,9 +17,22 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 )
 
-// screen is standard error while several write there: narration, a bar that is drawn
+// Console is where a command meets people and other programs.
+type Console struct {
+	In     io.Reader
+	Out    io.Writer // results
+	ErrOut io.Writer // narration and progress
+	Output string    // how results are printed: table, or json
+	Quiet  bool      // nothing is said that nobody has to know, and nothing asked
+	said   []string  // narration since the last question
+}
+
+// JSON reports whether results are for another program.
+func (c *Console) JSON() bool { return c.Output == "json" }
+
+// Screen is standard error while several write there: narration, a bar that is drawn
 // anew and anew, and questions. One of them has the last line at a time.
-type screen struct {
+type Screen struct {
 	w        io.Writer
 	terminal bool
 
@@ -26,18 +41,19 @@ type screen struct {
 	asking bool // the last line is a question, and no bar draws
 }
 
-func newScreen(f *os.File) *screen { return &screen{w: f, terminal: isTerminal(f)} }
+// NewScreen returns the screen that standard error, f, is.
+func NewScreen(f *os.File) *Screen { return &Screen{w: f, terminal: IsTerminal(f)} }
 
 // usualColumns is how wide a terminal is that does not say it.
 const usualColumns = 80
 
 // columnsOf returns how wide the terminal is that a stream goes to; 0 where it goes to none.
 func columnsOf(stream any) int {
-	if !isTerminal(stream) {
+	if !IsTerminal(stream) {
 		return 0
 	}
 	switch f := stream.(type) {
-	case *screen:
+	case *Screen:
 		stream = f.w
 	case beside:
 		stream = f.out
@@ -51,7 +67,7 @@ func columnsOf(stream any) int {
 }
 
 // Write writes whole lines in the place of a bar, or below a question.
-func (s *screen) Write(p []byte) (int, error) {
+func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.clear(); err != nil {
@@ -60,8 +76,8 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// interrupted says something in the line in which a terminal shows the ^C.
-func (s *screen) interrupted(line string) {
+// Interrupted says something in the line in which a terminal shows the ^C.
+func (s *Screen) Interrupted(line string) {
 	s.mu.Lock()
 	s.drawn = s.drawn || s.terminal
 	s.mu.Unlock()
@@ -69,7 +85,7 @@ func (s *screen) interrupted(line string) {
 }
 
 // clear makes the last line free to write in.
-func (s *screen) clear() (err error) {
+func (s *Screen) clear() (err error) {
 	switch {
 	case s.asking:
 		_, err = io.WriteString(s.w, "\n")
@@ -81,7 +97,7 @@ func (s *screen) clear() (err error) {
 }
 
 // canvas is what a bar draws on.
-type canvas struct{ *screen }
+type canvas struct{ *Screen }
 
 // Write draws, unless something is asked.
 func (c canvas) Write(p []byte) (int, error) {
@@ -96,7 +112,7 @@ func (c canvas) Write(p []byte) (int, error) {
 
 // beside is standard output, which may be the same terminal as the screen.
 type beside struct {
-	*screen
+	*Screen
 	out *os.File
 }
 
@@ -110,13 +126,13 @@ func (b beside) Write(p []byte) (int, error) {
 	return b.out.Write(p)
 }
 
-// isTerminal reports whether somebody sits at the other end of a stream.
-func isTerminal(stream any) bool {
+// IsTerminal reports whether somebody sits at the other end of a stream.
+func IsTerminal(stream any) bool {
 	switch f := stream.(type) {
-	case *screen:
+	case *Screen:
 		return f.terminal
 	case beside:
-		return isTerminal(f.out)
+		return IsTerminal(f.out)
 	case *os.File:
 		return term.IsTerminal(int(f.Fd()))
 	}
@@ -126,14 +142,14 @@ func isTerminal(stream any) bool {
 // controlling is the terminal that a process belongs to, wherever its streams go.
 const controlling = "/dev/tty"
 
-// unasked says why nobody can be asked, and nothing where somebody can.
-func (a *app) unasked() string {
+// Unasked says why nobody can be asked, and nothing where somebody can.
+func (c *Console) Unasked() string {
 	switch {
-	case a.quiet:
+	case c.Quiet:
 		return "--quiet asks nobody"
-	case !isTerminal(a.in):
+	case !IsTerminal(c.In):
 		return "standard input is no terminal to ask on"
-	case isTerminal(a.errOut):
+	case IsTerminal(c.ErrOut):
 		return ""
 	}
 	tty, err := os.OpenFile(controlling, os.O_WRONLY, 0)
@@ -144,51 +160,51 @@ func (a *app) unasked() string {
 	return ""
 }
 
-// confirms reports whether a person wants what is about to be done: by --yes, or asked now.
+// Confirms reports whether a person wants what is about to be done: by --yes, or asked now.
 // undone says what is not done where nobody can be asked.
-func (a *app) confirms(ctx context.Context, yes bool, undone, question string) (bool, error) {
+func (c *Console) Confirms(ctx context.Context, yes bool, undone, question string) (bool, error) {
 	if yes {
 		return true, nil
 	}
-	if why := a.unasked(); why != "" {
+	if why := c.Unasked(); why != "" {
 		return false, usage.Errorf("%s: %s; add --yes", undone, why)
 	}
-	return a.asks(ctx, "%s", question)
+	return c.Asks(ctx, "%s", question)
 }
 
 // mostSaid is how many lines of narration are kept for a question.
 const mostSaid = 100
 
-// say prints a line of narration.
-func (a *app) say(format string, args ...any) {
+// Say prints a line of narration.
+func (c *Console) Say(format string, args ...any) {
 	line := fmt.Sprintf(format+"\n", args...)
-	if a.said = append(a.said, line); len(a.said) > mostSaid {
-		a.said = a.said[1:]
+	if c.said = append(c.said, line); len(c.said) > mostSaid {
+		c.said = c.said[1:]
 	}
-	_, _ = io.WriteString(a.errOut, line)
+	_, _ = io.WriteString(c.ErrOut, line)
 }
 
-// asks asks a question where a person sees it: on standard error, or on the terminal of
+// Asks asks a question where a person sees it: on standard error, or on the terminal of
 // the process where that goes elsewhere, together with what was said before it. Anything
 // but y is a no; the error is why there is no answer.
-func (a *app) asks(ctx context.Context, format string, args ...any) (bool, error) {
-	on, here := a.errOut.(*screen)
+func (c *Console) Asks(ctx context.Context, format string, args ...any) (bool, error) {
+	on, here := c.ErrOut.(*Screen)
 	if !here || !on.terminal {
 		tty, err := os.OpenFile(controlling, os.O_WRONLY, 0)
 		if err != nil {
-			return false, usage.Errorf("cannot ask %q: %s; add --yes if it takes one", fmt.Sprintf(format, args...), a.unasked())
+			return false, usage.Errorf("cannot ask %q: %s; add --yes if it takes one", fmt.Sprintf(format, args...), c.Unasked())
 		}
 		defer func() { _ = tty.Close() }()
-		on = newScreen(tty)
-		_, _ = io.WriteString(on, strings.Join(a.said, ""))
+		on = NewScreen(tty)
+		_, _ = io.WriteString(on, strings.Join(c.said, ""))
 	}
-	a.said = nil
-	return on.ask(ctx, a.in, fmt.Sprintf(format, args...)+" [y/N] ")
+	c.said = nil
+	return on.ask(ctx, c.In, fmt.Sprintf(format, args...)+" [y/N] ")
 }
 
 // ask writes a question and waits for the answer in the same line, in which nothing else
 // is drawn meanwhile. Who interrupts it need not answer.
-func (s *screen) ask(ctx context.Context, in io.Reader, question string) (bool, error) {
+func (s *Screen) ask(ctx context.Context, in io.Reader, question string) (bool, error) {
 	s.mu.Lock()
 	err := s.clear()
 	s.asking = true
@@ -215,3 +231,26 @@ func (s *screen) ask(ctx context.Context, in io.Reader, question string) (bool, 
 		return false, context.Cause(ctx)
 	}
 }
+
+// ReadLine reads a line from standard input until ctx ends. A read of a terminal
+// cannot be called back: one that is given up ends with the process.
+func (c *Console) ReadLine(ctx context.Context) (string, error) {
+	type typed struct {
+		line string
+		err  error
+	}
+	read := make(chan typed, 1)
+	go func() {
+		line, err := bufio.NewReader(io.LimitReader(c.In, 16<<10)).ReadString('\n')
+		read <- typed{line, err}
+	}()
+	select {
+	case got := <-read:
+		return got.line, got.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// NewResults returns where results go: to out, in the place of a bar that s shows.
+func NewResults(s *Screen, out *os.File) io.Writer { return beside{s, out} }

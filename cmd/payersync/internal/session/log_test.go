@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func FuzzAValueStaysInItsLogLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		for _, format := range []string{"json", "text"} {
 			var out bytes.Buffer
-			log, err := newLog(&out, "debug", format, nil)
+			log, err := NewLog(&out, "debug", format, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +49,7 @@ func TestALongValueIsCutInTheLog(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{strings.Repeat("é", 50_000), strings.Repeat("\x01", 50_000)} {
 		var out bytes.Buffer
-		log, err := newLog(&out, "debug", "json", nil)
+		log, err := NewLog(&out, "debug", "json", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,22 +62,3 @@ func TestALongValueIsCutInTheLog(t *testing.T) {
 
 // steers reports whether a character could do more at a terminal than be read.
 func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
-
-// What is printed for people goes through visible.
-//
-// covers F52, F91
-func TestNothingThatIsPrintedSteersTheTerminal(t *testing.T) {
-	t.Parallel()
-	const nasty = "North\u202ewind\u009b31m\x1b[2J\nLtd"
-	var out bytes.Buffer
-	printTable(&out, []string{"RECORD", "NAME"}, [][]string{{"A1", nasty}})
-	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || strings.ContainsFunc(strings.Join(lines, ""), steers) {
-		t.Errorf("the table is %q", out.String())
-	}
-	w := newWorld(t, []row{{ID: "A1", Name: "North\u202ewind", Email: "n@example.org", Street: "1 Row"}})
-	plan := w.expect(exitDone, "plan")
-	shown := strings.ReplaceAll(plan.out+plan.errOut, "\n", "")
-	if !strings.Contains(shown, "North") || strings.ContainsFunc(shown, steers) {
-		t.Errorf("the plan says %q", plan.out+plan.errOut)
-	}
-}

@@ -1,8 +1,7 @@
-package main
+package config
 
 import (
 	"cmp"
-	"context"
 	"strings"
 	"time"
 
@@ -24,19 +23,19 @@ import (
 
 // The kinds of sources, as connections[].source.kind names them.
 const (
-	kindCSV        = "csv"
-	kindXero       = "xero"
-	kindQuickBooks = "quickbooks"
-	kindTryton     = "tryton"
-	kindSQL        = "sql"
+	KindCSV        = "csv"
+	KindXero       = "xero"
+	KindQuickBooks = "quickbooks"
+	KindTryton     = "tryton"
+	KindSQL        = "sql"
 )
 
 // defaultFullEvery is how old the last reading of everything may be.
-const defaultFullEvery = duration(7 * 24 * time.Hour)
+const usualFullEvery = Duration(7 * 24 * time.Hour)
 
-// sourceConfig is connections[].source: one kind of source, with the keys of
+// Source is connections[].source: one kind of source, with the keys of
 // that kind and no other's.
-type sourceConfig struct {
+type Source struct {
 	sourceKeys
 	CSV        csvfile.Config
 	Xero       xero.Config
@@ -47,12 +46,12 @@ type sourceConfig struct {
 
 // sourceKeys are the keys that several kinds share.
 type sourceKeys struct {
-	Kind         string    `yaml:"kind"`
-	FullEvery    duration  `yaml:"full_every"`
-	ClientID     secretRef `yaml:"client_id"`
-	ClientSecret secretRef `yaml:"client_secret"`
-	AuthorizeURL string    `yaml:"authorize_url"`
-	TokenURL     string    `yaml:"token_url"`
+	Kind         string   `yaml:"kind"`
+	FullEvery    Duration `yaml:"full_every"`
+	ClientID     Secret   `yaml:"client_id"`
+	ClientSecret Secret   `yaml:"client_secret"`
+	AuthorizeURL string   `yaml:"authorize_url"`
+	TokenURL     string   `yaml:"token_url"`
 }
 
 // sourceKind says which keys a kind of source has besides its own.
@@ -65,20 +64,20 @@ type sourceKind struct {
 
 // kindsOfSources are in the order of their names in messages.
 var kindsOfSources = []sourceKind{
-	{name: kindCSV, own: csvfile.Config{}},
-	{name: kindXero, own: xero.Config{}, oauth: true, full: true},
-	{name: kindQuickBooks, own: quickbooks.Config{}, oauth: true, full: true},
-	{name: kindTryton, own: tryton.Config{}, full: true},
-	{name: kindSQL, own: sqltable.Config{}, full: true},
+	{name: KindCSV, own: csvfile.Config{}},
+	{name: KindXero, own: xero.Config{}, oauth: true, full: true},
+	{name: KindQuickBooks, own: quickbooks.Config{}, oauth: true, full: true},
+	{name: KindTryton, own: tryton.Config{}, full: true},
+	{name: KindSQL, own: sqltable.Config{}, full: true},
 }
 
 // UnmarshalYAML reads the shared keys, and those of the named kind.
-func (s *sourceConfig) UnmarshalYAML(node *yaml.Node) error {
-	s.FullEvery = defaultFullEvery
+func (s *Source) UnmarshalYAML(node *yaml.Node) error {
+	s.FullEvery = usualFullEvery
 	if err := node.Decode(&s.sourceKeys); err != nil {
 		return err
 	}
-	own := map[string]any{kindCSV: &s.CSV, kindXero: &s.Xero, kindQuickBooks: &s.QuickBooks, kindTryton: &s.Tryton, kindSQL: &s.SQL}
+	own := map[string]any{KindCSV: &s.CSV, KindXero: &s.Xero, KindQuickBooks: &s.QuickBooks, KindTryton: &s.Tryton, KindSQL: &s.SQL}
 	if into, ok := own[s.Kind]; ok {
 		return node.Decode(into)
 	}
@@ -86,7 +85,7 @@ func (s *sourceConfig) UnmarshalYAML(node *yaml.Node) error {
 }
 
 // JSONSchema describes each kind with its own keys.
-func (sourceConfig) JSONSchema() *generate.Schema {
+func (Source) JSONSchema() *generate.Schema {
 	var names []any
 	s := &generate.Schema{Type: "object", Required: []string{"kind"}, Properties: generate.NewProperties()}
 	for _, k := range kindsOfSources {
@@ -100,7 +99,7 @@ func (sourceConfig) JSONSchema() *generate.Schema {
 	}
 	s.Properties.Set("kind", &generate.Schema{Type: "string", Enum: names, Description: "The kind of accounting system."})
 	for _, key := range []string{"client_id", "client_secret", "password"} {
-		s.Properties.Set(key, secretRef{}.JSONSchema())
+		s.Properties.Set(key, Secret{}.JSONSchema())
 	}
 	return s
 }
@@ -114,14 +113,14 @@ func (k sourceKind) schema() *generate.Schema {
 	}
 	set("kind", "The kind of accounting system.", &generate.Schema{Type: "string"})
 	if password, ok := s.Properties.Get("password"); ok {
-		set("password", password.Description, secretRef{}.JSONSchema())
+		set("password", password.Description, Secret{}.JSONSchema())
 	}
 	if k.full {
-		set("full_every", "How old the last reading of everything may be. Default 168h, a week.", duration(0).JSONSchema())
+		set("full_every", "How old the last reading of everything may be. Default 168h, a week.", Duration(0).JSONSchema())
 	}
 	if k.oauth {
-		set("client_id", "env:NAME, file:PATH or the id itself, of your app at the vendor.", secretRef{}.JSONSchema())
-		set("client_secret", "env:NAME or file:PATH.", secretRef{}.JSONSchema())
+		set("client_id", "env:NAME, file:PATH or the id itself, of your app at the vendor.", Secret{}.JSONSchema())
+		set("client_secret", "env:NAME or file:PATH.", Secret{}.JSONSchema())
 		set("authorize_url", "The vendor's consent page, where it is not the usual one.", &generate.Schema{Type: "string"})
 		set("token_url", "The vendor's token endpoint, where it is not the usual one.", &generate.Schema{Type: "string"})
 		s.Required = append(s.Required, "client_id", "client_secret")
@@ -130,11 +129,11 @@ func (k sourceKind) schema() *generate.Schema {
 }
 
 // source checks one connection's source.
-func (c *configCheck) source(at strict.Path, s *sourceConfig) {
+func (c *check) source(at strict.Path, s *Source) {
 	c.resolve(at.Key("client_id"), &s.ClientID)
 	c.resolve(at.Key("client_secret"), &s.ClientSecret)
 	for _, password := range []*connector.Secret{&s.Tryton.Password, &s.SQL.Password} {
-		if ref := (secretRef{*password}); !ref.IsZero() {
+		if ref := (Secret{*password}); !ref.IsZero() {
 			c.resolve(at.Key("password"), &ref)
 			*password = ref.Secret
 		}
@@ -156,80 +155,76 @@ func (c *configCheck) source(at strict.Path, s *sourceConfig) {
 }
 
 // check reports what the source itself finds wrong with its keys.
-func (s *sourceConfig) check() error {
+func (s *Source) check() error {
 	blank := *s
 	blank.QuickBooks.Company = cmp.Or(s.QuickBooks.Company, "0") // connecting tells it
-	_, err := blank.open(sourceDeps{http: transport.New(transport.Options{})})
+	_, err := blank.Open(SourceDeps{HTTP: transport.New(transport.Options{})})
 	return err
 }
 
 // secrets returns the secrets of the source, for masking.
-func (s *sourceConfig) secrets() []connector.Secret {
+func (s *Source) secrets() []connector.Secret {
 	return []connector.Secret{s.ClientID.Secret, s.ClientSecret.Secret, s.Tryton.Password, s.SQL.Password}
 }
 
-// consents reports whether a person's consent is needed to read the source.
-func (s *sourceConfig) consents() bool {
-	return s.Kind == kindQuickBooks || s.Kind == kindXero && !s.Xero.CustomConnection
+// Consents reports whether a person's consent is needed to read the source.
+func (s *Source) Consents() bool {
+	return s.Kind == KindQuickBooks || s.Kind == KindXero && !s.Xero.CustomConnection
 }
 
-// onServer reports whether the columns of the source are known to a database
+// OnServer reports whether the columns of the source are known to a database
 // server only.
-func (s *sourceConfig) onServer() bool { return s.Kind == kindSQL && s.SQL.Driver != "sqlite" }
+func (s *Source) OnServer() bool { return s.Kind == KindSQL && s.SQL.Driver != "sqlite" }
 
-// sourceDeps is what sources are opened with.
-type sourceDeps struct {
-	http    *transport.Client
-	token   oauth2.TokenSource
-	limiter accounting.Limiter
-	now     func() time.Time
+// SourceDeps is what sources are opened with.
+type SourceDeps struct {
+	HTTP    *transport.Client
+	Token   oauth2.TokenSource
+	Limiter accounting.Limiter
+	Now     func() time.Time
 }
 
-// prober is a source that `payersync check` can look into.
-type prober interface {
-	Probe(ctx context.Context) []accounting.Probe
-}
-
-func (s *sourceConfig) open(d sourceDeps) (accounting.Source, error) {
+// Open opens the source; it sends nothing. The error names the key that is wrong.
+func (s *Source) Open(d SourceDeps) (accounting.Source, error) {
 	switch s.Kind {
-	case kindXero:
-		return xero.New(s.Xero, xero.Deps{HTTP: d.http, Token: d.token, Limiter: d.limiter, Now: d.now})
-	case kindQuickBooks:
-		return quickbooks.New(s.QuickBooks, quickbooks.Deps{HTTP: d.http, Token: d.token, Limiter: d.limiter, Now: d.now})
-	case kindTryton:
-		return tryton.New(s.Tryton, tryton.Deps{HTTP: d.http, Limiter: d.limiter, Now: d.now})
-	case kindSQL:
+	case KindXero:
+		return xero.New(s.Xero, xero.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
+	case KindQuickBooks:
+		return quickbooks.New(s.QuickBooks, quickbooks.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
+	case KindTryton:
+		return tryton.New(s.Tryton, tryton.Deps{HTTP: d.HTTP, Limiter: d.Limiter, Now: d.Now})
+	case KindSQL:
 		return sqltable.New(s.SQL)
 	}
 	return csvfile.New(s.CSV)
 }
 
-// limits is the request budget of the source's organisation.
-func (s *sourceConfig) limits() connector.Limits {
+// Limits is the request budget of the source's organisation.
+func (s *Source) Limits() connector.Limits {
 	switch s.Kind {
-	case kindXero:
+	case KindXero:
 		return s.Xero.Limits()
-	case kindQuickBooks:
+	case KindQuickBooks:
 		return s.QuickBooks.Limits()
 	}
 	return connector.Limits{}
 }
 
-// tenant is the organisation that the configuration names, and where it is kept.
-func (s *sourceConfig) tenant() *string {
-	if s.Kind == kindQuickBooks {
+// Tenant is the organisation that the configuration names, and where it is kept.
+func (s *Source) Tenant() *string {
+	if s.Kind == KindQuickBooks {
 		return &s.QuickBooks.Company
 	}
 	return &s.Xero.Tenant
 }
 
-// provider is the source's authorisation server with our application at it.
-func (s *sourceConfig) provider() credentials.Provider {
+// Provider is the source's authorisation server with our application at it.
+func (s *Source) Provider() credentials.Provider {
 	p := credentials.Provider{OAuth: oauth2.Config{ClientID: s.ClientID.Expose(), ClientSecret: s.ClientSecret.Expose()}}
 	switch s.Kind {
-	case kindXero:
+	case KindXero:
 		p.OAuth.Endpoint, p.OAuth.Scopes, p.Grace, p.IdleLife = xero.Endpoint(), s.Xero.Scopes(), xero.Grace, xero.IdleLife
-	case kindQuickBooks:
+	case KindQuickBooks:
 		p.OAuth.Endpoint, p.OAuth.Scopes, p.IdleLife = quickbooks.Endpoint(), quickbooks.Scopes(), quickbooks.IdleLife
 	}
 	p.OAuth.Endpoint.AuthURL = cmp.Or(s.AuthorizeURL, p.OAuth.Endpoint.AuthURL)

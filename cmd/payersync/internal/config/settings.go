@@ -1,17 +1,17 @@
-package main
+package config
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/url"
-	"payersync/connector"
-	"payersync/connector/reconcile"
-	"payersync/connector/syncer"
 	"slices"
 	"strings"
 	"time"
 
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/reconcile"
+	"payersync/connector/syncer"
 )
 
 // What an operator cannot set, because a wrong value would be unsafe or only slow.
@@ -22,15 +22,15 @@ const (
 	perSlot    = 8                // changes worked on for each request in flight: the others wait for the ledger
 )
 
-// billingConsent is what payersync connect calls the billing service, and
-// authorizationCode the dialect.api_auth that it is for.
+// BillingConsent is what payersync connect calls the billing service, and
+// AuthorizationCode the dialect.api_auth that it is for.
 const (
-	billingConsent    = "billing"
-	authorizationCode = "authorization_code"
+	BillingConsent    = "billing"
+	AuthorizationCode = "authorization_code"
 )
 
-// lookup returns how far the index of the service's customers is believed.
-func (c *config) lookup() reconcile.Lookup {
+// LookupLimits returns how far the index of the service's customers is believed.
+func (c *Config) LookupLimits() reconcile.Lookup {
 	return reconcile.Lookup{
 		MaxAge: time.Duration(c.Lookup.MaxAge), Quarantine: time.Duration(c.Lookup.Quarantine),
 		MaxMissing: func(linked int) int {
@@ -39,8 +39,8 @@ func (c *config) lookup() reconcile.Lookup {
 	}
 }
 
-// settings returns what every run follows.
-func (c *config) settings() syncer.Settings {
+// RunSettings returns what every run follows.
+func (c *Config) RunSettings() syncer.Settings {
 	g := c.Guards
 	return syncer.Settings{
 		Workers: perSlot * c.Billing.MaxInFlight, Adopt: syncer.Adoption(c.Adoption),
@@ -54,8 +54,8 @@ func (c *config) settings() syncer.Settings {
 	}
 }
 
-// secrets returns every secret of the configuration, for masking.
-func (c *config) secrets() []connector.Secret {
+// Secrets returns every secret of the configuration, for masking.
+func (c *Config) Secrets() []connector.Secret {
 	out := []connector.Secret{c.Billing.ClientSecret.Secret, c.Billing.APIToken.Secret}
 	if c.Billing.Webhook != nil {
 		out = append(out, c.Billing.Webhook.Signature.Secrets...)
@@ -66,9 +66,9 @@ func (c *config) secrets() []connector.Secret {
 	return out
 }
 
-// fingerprint identifies the billing environment, so that a ledger of one is
+// Fingerprint identifies the billing environment, so that a ledger of one is
 // never used with another (fault F77).
-func (c *config) fingerprint() string {
+func (c *Config) Fingerprint() string {
 	host := c.Billing.BaseURL
 	if u, err := url.Parse(host); err == nil {
 		host = u.Host
@@ -77,8 +77,8 @@ func (c *config) fingerprint() string {
 	return host + " client " + hex.EncodeToString(sum[:4])
 }
 
-// configured returns the connections with these names, all of them without names.
-func (c *config) configured(names []string) ([]connectionConfig, error) {
+// Named returns the connections with these names, all of them without names.
+func (c *Config) Named(names []string) ([]Connection, error) {
 	if len(names) == 0 {
 		return c.Connections, nil
 	}
@@ -86,7 +86,7 @@ func (c *config) configured(names []string) ([]connectionConfig, error) {
 	for _, conn := range c.Connections {
 		known = append(known, conn.Name)
 	}
-	var out []connectionConfig
+	var out []Connection
 	for _, name := range names {
 		i := slices.Index(known, name)
 		if i < 0 {
@@ -97,36 +97,37 @@ func (c *config) configured(names []string) ([]connectionConfig, error) {
 	return out, nil
 }
 
-// has refuses the name of a connection that is not configured; a blank one means
+// Has refuses the name of a connection that is not configured; a blank one means
 // all of them.
-func (c *config) has(connection string) error {
+func (c *Config) Has(connection string) error {
 	if connection == "" {
 		return nil
 	}
-	_, err := c.configured([]string{connection})
+	_, err := c.Named([]string{connection})
 	return err
 }
 
-func (c *config) reliesOn(consent string) bool {
-	if consent == billingConsent {
-		return c.Billing.Dialect.APIAuth == authorizationCode
+// ReliesOn reports whether a consent of this name is needed for anything that is configured.
+func (c *Config) ReliesOn(consent string) bool {
+	if consent == BillingConsent {
+		return c.Billing.Dialect.APIAuth == AuthorizationCode
 	}
-	found, err := c.configured([]string{consent})
-	return err == nil && found[0].Source.consents()
+	found, err := c.Named([]string{consent})
+	return err == nil && found[0].Source.Consents()
 }
 
-// one returns the connection with this name, or the only one.
-func (c *config) one(connection string) (connectionConfig, error) {
+// One returns the connection with this name, or the only one.
+func (c *Config) One(connection string) (Connection, error) {
 	if connection == "" && len(c.Connections) > 1 {
-		return connectionConfig{}, usage.Errorf("there are several connections; name one with --connection")
+		return Connection{}, usage.Errorf("there are several connections; name one with --connection")
 	}
 	var names []string
 	if connection != "" {
 		names = []string{connection}
 	}
-	found, err := c.configured(names)
+	found, err := c.Named(names)
 	if err != nil {
-		return connectionConfig{}, err
+		return Connection{}, err
 	}
 	return found[0], nil
 }

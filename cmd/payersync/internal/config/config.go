@@ -1,0 +1,258 @@
+// Package config reads payersync.yaml: its keys, defaults and secrets, and what is wrong with it,
+// by line. It opens the source that a connection names; the ledger and the way to the billing
+// service are left to package session.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	generate "github.com/invopop/jsonschema"
+
+	"payersync/connector/billing"
+	"payersync/mapping/strict"
+	"payersync/state/files"
+)
+
+// Config is payersync.yaml (configs/payersync.example.yaml has every key), with defaults filled in,
+// paths made absolute or relative to the working directory, and secrets resolved.
+type Config struct {
+	Ledger      Ledger       `yaml:"ledger" jsonschema_description:"The ledger: what was read, sent and observed."`
+	Billing     Billing      `yaml:"billing" jsonschema:"required" jsonschema_description:"The billing service."`
+	Connections []Connection `yaml:"connections" jsonschema:"required,minItems=1" jsonschema_description:"The accounting sources, each with its mapping."`
+	Adoption    string       `yaml:"adoption" jsonschema:"enum=propose,enum=exact" jsonschema_description:"Customers that look like a new payer: propose shows them to a person, exact goes by the key alone. Default propose."`
+	Lookup      Lookup       `yaml:"lookup" jsonschema_description:"How far the list of the service's customers is trusted."`
+	Guards      Guards       `yaml:"guards" jsonschema_description:"Limits above which a plan waits for approval."`
+	Schedules   Schedules    `yaml:"schedules" jsonschema_description:"When serve does its chores, as cron schedules."`
+	Server      Server       `yaml:"server" jsonschema_description:"Addresses that serve listens on, as host:port. A blank one is off."`
+	Log         Log          `yaml:"log" jsonschema_description:"The log on standard error."`
+}
+
+// Ledger says where the ledger and its key are.
+type Ledger struct {
+	Path    string `yaml:"path" jsonschema_description:"The SQLite file, on a local disk. Default payersync.db."`
+	KeyFile string `yaml:"key_file" jsonschema_description:"The key that seals personal data. Default payersync.key."`
+}
+
+// Billing says how the billing service is reached and what it leaves open.
+type Billing struct {
+	Profile       string   `yaml:"profile" jsonschema:"enum=standard,enum=adfin,enum=sandbox" jsonschema_description:"Starting point of dialect. Default standard."`
+	BaseURL       string   `yaml:"base_url" jsonschema:"required" jsonschema_description:"Where the service is, for example https://api.example.com/api."`
+	AuthURL       string   `yaml:"auth_url" jsonschema_description:"The token endpoint, a path below base_url. Default /oauth2/token."`
+	ClientID      Secret   `yaml:"client_id" jsonschema_description:"env:NAME, file:PATH or the id itself."`
+	ClientSecret  Secret   `yaml:"client_secret" jsonschema_description:"env:NAME or file:PATH."`
+	APIToken      Secret   `yaml:"api_token" jsonschema_description:"env:NAME or file:PATH; for dialect.api_auth static."`
+	AuthorizeURL  string   `yaml:"authorize_url" jsonschema_description:"The page where a person gives consent; for dialect.api_auth authorization_code."`
+	Scopes        []string `yaml:"scopes" jsonschema_description:"What the consent asks for; for dialect.api_auth authorization_code."`
+	RedirectURL   string   `yaml:"redirect_url" jsonschema:"required" jsonschema_description:"The page that payers return to after signing."`
+	RatePerSecond float64  `yaml:"rate_per_second" jsonschema:"exclusiveMinimum=0" jsonschema_description:"Requests per second. Default 5."`
+	MaxInFlight   int      `yaml:"max_in_flight" jsonschema:"minimum=1,maximum=64" jsonschema_description:"Requests at a time. Default 8."`
+	Webhook       *Webhook `yaml:"webhook" jsonschema_description:"The webhook endpoint. Without it the sweep alone finds changes."`
+	Dialect       Dialect  `yaml:"dialect" jsonschema_description:"What the service's interface leaves open; overrides the profile one by one."`
+}
+
+// Webhook is the endpoint that the service sends events to.
+type Webhook struct {
+	PublicURL  string             `yaml:"public_url" jsonschema:"required" jsonschema_description:"The address that the service sends to; its path is the endpoint's."`
+	Events     []string           `yaml:"events" jsonschema:"minItems=1" jsonschema_description:"Event types to subscribe to. Default dd-mandate and customer."`
+	Signature  Signature          `yaml:"signature" jsonschema:"required" jsonschema_description:"How deliveries are signed."`
+	EventPaths billing.EventPaths `yaml:"event_paths" jsonschema_description:"Where an event names its type and ids: lists of JSON paths, the first that is there counts."`
+}
+
+// Signature is a billing.Signature whose secrets are references.
+type Signature struct {
+	billing.Signature `yaml:",inline"`
+	SecretRefs        []Secret `yaml:"secrets" jsonschema:"required,minItems=1"`
+}
+
+// JSONSchemaExtend says what the fields' Go types do not.
+func (Signature) JSONSchemaExtend(s *generate.Schema) {
+	setEnum(s, "scheme", "standard-webhooks")
+	setEnum(s, "algorithm", "hmac-sha256", "hmac-sha512")
+	setEnum(s, "encoding", "hex", "base64", "base64url")
+	setEnum(s, "key", "text", "hex", "base64")
+	s.Properties.Set("tolerance", &generate.Schema{Type: "string", Title: lengthOfTime, Pattern: `^([0-9.]+(ms|s|m|h))+$`})
+}
+
+// Dialect is a billing.Dialect as the file may write it.
+type Dialect struct {
+	billing.Dialect `yaml:",inline"`
+}
+
+// JSONSchemaExtend says what the fields' Go types do not.
+func (Dialect) JSONSchemaExtend(s *generate.Schema) {
+	setEnum(s, "token_auth", "form", "basic")
+	setEnum(s, "api_auth", "client_credentials", "authorization_code", "static")
+	setEnum(s, "person_fields", "short", "long")
+	setEnum(s, "address_fields", "short", "long")
+	setEnum(s, "external_data", "map", "list", "object")
+	setEnum(s, "update", "body_id", "path_id")
+	setEnum(s, "mandate_link", "auto", "put", "get")
+	setEnum(s, "link_when_created", "unknown", "same", "new")
+	setEnum(s, "cancel", "colon", "slash", "query", "body")
+	setEnum(s, "webhook_setup", "subscribe", "digest_auth_subscribe")
+	setEnum(s, "webhook_read", "auto", "none")
+	if list, ok := s.Properties.Get("list"); ok {
+		list.Properties.Set("first_page", &generate.Schema{Enum: []any{"auto", "0", "1", 0, 1}})
+	}
+}
+
+func setEnum(s *generate.Schema, key string, values ...any) {
+	if property, ok := s.Properties.Get(key); ok {
+		property.Enum = values
+	}
+}
+
+// Connection is an accounting source with its mapping.
+type Connection struct {
+	Name         string `yaml:"name" jsonschema:"required" jsonschema_description:"Your name for it; it stays in the ledger."`
+	Source       Source `yaml:"source" jsonschema:"required" jsonschema_description:"The accounting system."`
+	Mapping      string `yaml:"mapping" jsonschema:"required" jsonschema_description:"The mapping file."`
+	Organisation string `yaml:"organisation" jsonschema_description:"Whose books these are, for mappings that write it beside the key; customers of two organisations with equal numbers are told apart by it. It never changes. Default what the accounting system says; a CSV file says nothing."`
+	Schedule     string `yaml:"schedule" jsonschema_description:"When serve syncs it, as a cron schedule; CRON_TZ= may stand in front. Without it serve does not."`
+}
+
+// Lookup says how far the list of the service's customers is trusted.
+type Lookup struct {
+	MaxAge     Duration `yaml:"max_age" jsonschema_description:"Age from which the list is read again before anything is created. Default 24h."`
+	Quarantine Duration `yaml:"quarantine" jsonschema_description:"Time without creates after a ledger was restored or copied back; longer than the service can list what was some time ago. Default 15m."`
+}
+
+// Guards are the limits above which a plan waits for approval.
+type Guards struct {
+	MaxChanges      Limit `yaml:"max_changes" jsonschema_description:"Customers that would be changed, as a number or a percentage of the linked ones. Default 5%."`
+	MaxChangesFloor int   `yaml:"max_changes_floor" jsonschema:"minimum=0" jsonschema_description:"So many changes, missing records, and payers lost by a plan are always let through. Default 10."`
+	MaxCreates      int   `yaml:"max_creates" jsonschema:"minimum=0" jsonschema_description:"Customers that would be created. Default 20."`
+	MaxBlanks       int   `yaml:"max_blanks" jsonschema:"minimum=0" jsonschema_description:"Fields that would be emptied. Default 0."`
+	MaxIdentity     Limit `yaml:"max_identity" jsonschema_description:"Customers whose name or e-mail address would change. Default 2%."`
+	HoldOnlyAbove   bool  `yaml:"hold_only_above" jsonschema_description:"Of a plan above the limits, hold back only the kinds of change that are above theirs, and send the others without approval. Default false: all of it waits."`
+	MaxMissing      Limit `yaml:"max_missing" jsonschema_description:"Known records that a full reading of the source does not show, or linked customers that the billing service does not list, as a number or a percentage of the known ones. Above it nothing is concluded from that before a person looks; so it is whenever a source shows none. Default 10%."`
+	MaxHolds        Limit `yaml:"max_holds" jsonschema_description:"Payers that a plan would newly hold or leave out, as a number or a percentage of those with a customer. Above it nothing is sent before a person looks; so it is whenever a plan leaves none. Default 10%."`
+}
+
+// Schedules say when serve does its chores.
+type Schedules struct {
+	Sweep     string `yaml:"sweep" jsonschema_description:"When the service is compared with the ledger, for what webhooks missed. Default 7 * * * *."`
+	Backup    string `yaml:"backup" jsonschema_description:"Without effect in this version."`
+	Retention string `yaml:"retention" jsonschema_description:"Without effect in this version."`
+	KeepAlive string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse; when serve starts, too. Default 15 4 * * *."`
+}
+
+// Server says where serve listens, and what it lets strangers take.
+type Server struct {
+	Webhooks       string       `yaml:"webhooks" jsonschema_description:"The webhook endpoint. Default 127.0.0.1:8080."`
+	Health         string       `yaml:"health" jsonschema_description:"The health pages. Left out or blank, they are beside the webhook endpoint."`
+	TrustedProxies []Network    `yaml:"trusted_proxies" jsonschema_description:"Proxies in front of the webhook endpoint, whose X-Forwarded-For says who sent a request. Default this machine; [] trusts nobody."`
+	Limits         ServerLimits `yaml:"limits" jsonschema_description:"What strangers may take. A genuine delivery is never refused because of them."`
+	Admin          string       `yaml:"admin" jsonschema_description:"Without effect in this version."`
+	Metrics        string       `yaml:"metrics" jsonschema_description:"Without effect in this version."`
+}
+
+// ServerLimits are what strangers may take of the webhook endpoint.
+type ServerLimits struct {
+	Connections      int `yaml:"connections" jsonschema:"minimum=16,maximum=65536" jsonschema_description:"Open connections of a listener. When all are taken, whoever has most loses the one that waited longest. Default 2048."`
+	RefusedPerClient int `yaml:"refused_per_client" jsonschema:"minimum=1" jsonschema_description:"Refused requests per second of one client, a /24 or /64; more are answered 429. Default 500."`
+}
+
+// Proxies returns the trusted proxies as the server takes them.
+func (c Server) Proxies() (out []netip.Prefix) {
+	for _, p := range c.TrustedProxies {
+		out = append(out, netip.Prefix(p))
+	}
+	return out
+}
+
+// Idle returns the settings that this version takes and does nothing with, so that
+// nobody relies on backups that are not made.
+func (c *Config) Idle() (keys []string) {
+	for _, setting := range []struct{ key, value string }{
+		{"schedules.backup", c.Schedules.Backup}, {"schedules.retention", c.Schedules.Retention},
+		{"server.admin", c.Server.Admin}, {"server.metrics", c.Server.Metrics},
+	} {
+		if setting.value != "" {
+			keys = append(keys, setting.key)
+		}
+	}
+	return keys
+}
+
+// Log says how much serve logs, and how.
+type Log struct {
+	Level  string `yaml:"level" jsonschema:"enum=debug,enum=info,enum=warn,enum=error"`
+	Format string `yaml:"format" jsonschema:"enum=json,enum=text"`
+}
+
+// defaults holds what the file may leave out; the dialect's defaults are
+// its profile's.
+func defaults() Config {
+	return Config{
+		Ledger:    Ledger{Path: "payersync.db", KeyFile: "payersync.key"},
+		Billing:   Billing{Profile: "standard", AuthURL: "/oauth2/token", RatePerSecond: 5, MaxInFlight: 8},
+		Adoption:  "propose",
+		Lookup:    Lookup{MaxAge: Duration(24 * time.Hour), Quarantine: Duration(15 * time.Minute)},
+		Guards:    Guards{MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},
+		Schedules: Schedules{Sweep: "7 * * * *", KeepAlive: "15 4 * * *"},
+		Server: Server{
+			Webhooks:       "127.0.0.1:8080",
+			TrustedProxies: []Network{Network(netip.MustParsePrefix("127.0.0.0/8")), Network(netip.MustParsePrefix("::1/128"))},
+			Limits:         ServerLimits{Connections: 2048, RefusedPerClient: 500},
+		},
+		Log: Log{Level: "info", Format: "json"},
+	}
+}
+
+// Load reads the configuration file at path; getenv looks up environment
+// variables. Without it the secrets are left alone: they stay the references that stand
+// in the file. The error is a *strict.Error with every problem of the file, or
+// says in three parts why there is no file to read.
+func Load(path string, getenv func(string) (string, bool)) (*Config, error) {
+	data, exposed, err := read(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("the configuration cannot be read: there is no file %s; make one with payersync init, or name yours with --config", path)
+	case err != nil:
+		return nil, fmt.Errorf("the configuration cannot be read: %w; make %s readable for this user, or name another file with --config", err, path)
+	}
+	return Parse(path, data, exposed, getenv)
+}
+
+// read reads the configuration file, and returns its mode where other users
+// of this machine may read it.
+func read(path string) (data []byte, exposed fs.FileMode, err error) {
+	f, err := os.Open(path) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, 0, err
+	}
+	exposed, err = files.Exposed(f)
+	data, readErr := io.ReadAll(f)
+	return data, exposed, errors.Join(err, readErr, f.Close())
+}
+
+// Parse reads data, the content of the file at path, which must hold no secret
+// where others may read it too.
+func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool)) (*Config, error) {
+	cfg, doc, err := strict.Load(filepath.Base(path), data, defaults())
+	if err != nil {
+		return nil, err
+	}
+	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, config: &cfg}
+	c.profile()
+	c.billing()
+	c.connections()
+	c.schedules()
+	c.server()
+	c.paths()
+	if err := strict.NewError(c.problems); err != nil {
+		return nil, err
+	}
+	return &cfg, nil
+}
+
+// Schema returns the JSON Schema of payersync.yaml, for editors.
+func Schema() []byte { return strict.Schema[Config]() }

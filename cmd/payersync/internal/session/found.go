@@ -1,0 +1,27 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"payersync/state"
+)
+
+// tellOfRestore is what marks a ledger as restored by hand.
+const tellOfRestore = `sqlite3 %s "UPDATE ledger SET restored_at = strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ')"`
+
+// FoundText says what the ledger's mark told when it was opened; "" for nothing.
+func (s *Session) FoundText() string {
+	path := s.Config.Ledger.Path
+	cannotTell := fmt.Sprintf("so it cannot be told whether the ledger is an older copy. If it is one, say so before anything else: "+tellOfRestore, path)
+	switch s.Ledger.Found() {
+	case state.FoundOlder:
+		return fmt.Sprintf("The ledger %s is older than it was: a copy of it was put back. It counts as restored: nothing is created before the service's list "+
+			"has been read anew, %s from now at the earliest. What was sent since the copy was made is looked up there.", path, time.Duration(s.Config.Lookup.Quarantine))
+	case state.FoundNoMark:
+		return fmt.Sprintf("The file %s.mark was not there or could not be read, and was made anew, %s", path, cannotTell)
+	case state.FoundForeign:
+		return fmt.Sprintf("The file %s.mark was of another ledger, and was made anew, %s", path, cannotTell)
+	}
+	return ""
+}

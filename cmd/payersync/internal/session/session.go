@@ -1,0 +1,121 @@
+// Package session opens what commands work with, as a configuration says: the ledger, the
+// way to the billing service, the accounting sources with their consents, the mapping files,
+// and the log. What is done with them is left to the commands.
+package session
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/reconcile"
+	"payersync/connector/syncer"
+	"payersync/connector/transport"
+	"payersync/state"
+)
+
+// Session is everything a command works with, open.
+type Session struct {
+	Config     *config.Config
+	Log        *logrus.Logger
+	Ledger     *state.Ledger
+	clients    *clients
+	HTTP       *transport.Client // nil where only the ledger is open, as are those below
+	Billing    *billing.Client
+	Reconciler *reconcile.Reconciler
+	Syncer     *syncer.Syncer
+	now        func() time.Time
+}
+
+// Open opens the ledger of a configuration and nothing else.
+func Open(ctx context.Context, cfg *config.Config, o state.Options) (*Session, error) {
+	o.Path, o.KeyFile = cfg.Ledger.Path, cfg.Ledger.KeyFile
+	ledger, err := state.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{Config: cfg, Ledger: ledger, clients: newClients(ledger), now: o.Now}, nil
+}
+
+// OpenBilling opens the way to the billing service, unless the ledger belongs to
+// another one: what it holds must be neither sent there nor judged by what is
+// there (fault F77). When that fails it closes the session.
+func (s *Session) OpenBilling(ctx context.Context, log io.Writer, how config.Log) (err error) {
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if err = s.Ledger.CheckEnvironment(ctx, s.Config.Fingerprint()); err != nil {
+		return err
+	}
+	if s.Log, err = NewLog(log, how.Level, how.Format, s.Config.Secrets()); err != nil {
+		return err
+	}
+	s.clients.log = s.Log
+	b := s.Config.Billing
+	s.HTTP = transport.New(transport.Options{
+		RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Now: s.now, Logger: logrus.NewEntry(s.Log),
+	})
+	if s.Billing, err = billing.New(billing.Config{
+		BaseURL: b.BaseURL, AuthURL: b.AuthURL, ClientID: b.ClientID.Expose(), ClientSecret: b.ClientSecret.Secret, APIToken: b.APIToken.Secret,
+		RedirectURL: b.RedirectURL, Dialect: b.Dialect.Dialect, Tokens: s.billingTokens(), HTTP: s.HTTP, Now: s.now,
+	}); err != nil {
+		return usage.Error{Err: err}
+	}
+	s.Reconciler = &reconcile.Reconciler{
+		Ledger: s.Ledger, Billing: s.Billing,
+		Lookup: s.Config.LookupLimits(),
+	}
+	s.Syncer = &syncer.Syncer{Ledger: s.Ledger, Billing: s.Billing, Reconciler: s.Reconciler, Settings: s.Config.RunSettings()}
+	return nil
+}
+
+// Close closes what is open.
+func (s *Session) Close() {
+	if s.HTTP != nil {
+		s.HTTP.Close()
+	}
+	s.clients.close()
+	// Every write was answered before; there is nothing left that could be lost.
+	_ = s.Ledger.Close()
+}
+
+// Connection opens a connection's source and mapping for a run. Both are read anew for
+// every run, and a run keeps what it began with.
+func (s *Session) Connection(ctx context.Context, c config.Connection) (syncer.Connection, error) {
+	conn, err := s.Source(ctx, c)
+	if err != nil {
+		return conn, err
+	}
+	conn.Mapping, err = MappingForRun(c.Mapping, conn.Info)
+	return conn, err
+}
+
+// Source opens a connection without its mapping.
+func (s *Session) Source(ctx context.Context, c config.Connection) (syncer.Connection, error) {
+	source, err := s.OpenSource(ctx, c)
+	if err != nil {
+		return syncer.Connection{}, err
+	}
+	info, err := source.Describe(ctx)
+	info.Organisation = c.Organisation
+	if info.Tenant != "" && (closed(err) || connector.FaultOf(err) == connector.FaultUnavailable) {
+		err = nil // a run meets the same trouble when it reads, and still finishes what an earlier one began
+	}
+	return syncer.Connection{
+		Name: c.Name, Source: source, Info: info, Fingerprint: s.Config.Fingerprint(), FullEvery: time.Duration(c.Source.FullEvery),
+	}, err
+}
+
+// closed reports whether a source lets nobody in, for a while or for good.
+func closed(err error) bool {
+	met, _ := syncer.SourceState(err)
+	return met != ""
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/state"
+)
+
+// load reads the configuration that --config names, and every secret of it.
+func (a *app) load() (*config.Config, error) { return a.loadWith(a.getenv) }
+
+// loadLocal reads the configuration for what stays on this machine: nobody looks at its
+// secrets, so none has to be there.
+func (a *app) loadLocal() (*config.Config, error) { return a.loadWith(nil) }
+
+func (a *app) loadWith(getenv func(string) (string, bool)) (*config.Config, error) {
+	cfg, err := config.Load(a.config, getenv)
+	if err != nil {
+		return nil, usage.Error{Err: err}
+	}
+	return cfg, nil
+}
+
+// openLedger opens the ledger and nothing else, for what asks no other system.
+func (a *app) openLedger(ctx context.Context) (*session.Session, error) {
+	cfg, err := a.loadLocal()
+	if err != nil {
+		return nil, err
+	}
+	return a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
+}
+
+// openReport is openLedger for what shows nothing that is sealed: it needs no key either.
+func (a *app) openReport(ctx context.Context) (*session.Session, error) {
+	cfg, err := a.loadLocal()
+	if err != nil {
+		return nil, err
+	}
+	return a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now, Keyless: true}))
+}
+
+// tellFound tells what was found about a ledger that was opened.
+func (a *app) tellFound(s *session.Session, err error) (*session.Session, error) {
+	if err == nil && s.FoundText() != "" {
+		a.Say("Warning: %s", s.FoundText())
+	}
+	return s, err
+}
+
+// open opens the ledger and the way to the billing service, with a log for a
+// person who watches: warnings, or with --verbose everything.
+func (a *app) open(ctx context.Context) (*session.Session, error) {
+	cfg, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	return a.openWhole(ctx, cfg)
+}
+
+// openWhole is open for a configuration that was read.
+func (a *app) openWhole(ctx context.Context, cfg *config.Config) (*session.Session, error) {
+	s, err := a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
+	if err != nil {
+		return nil, err
+	}
+	how := config.Log{Level: "warning", Format: "text"}
+	if a.verbose {
+		how.Level = "debug"
+	}
+	return s, s.OpenBilling(ctx, a.ErrOut, how)
+}
+
+// with opens what a command works with, hands it to do, and closes it.
+func (a *app) with(ctx context.Context, open func(context.Context) (*session.Session, error), do func(*session.Session) error) error {
+	s, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return do(s)
+}
