@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -137,7 +136,7 @@ func badAddress(text string) string {
 		return "it holds credentials"
 	case u.RawQuery != "" || u.Fragment != "":
 		return "it has a query or fragment"
-	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
+	case u.Scheme != "https" && !(u.Scheme == "http" && connector.IsLoopback(u.Hostname())):
 		return "it must begin with https://"
 	}
 	return ""
@@ -147,11 +146,6 @@ func badAddress(text string) string {
 func badRedirect(text string) string {
 	address, _, _ := strings.Cut(text, "?")
 	return badAddress(address)
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
 // CreateBody renders a customer for creation, in the dialect's spelling. The

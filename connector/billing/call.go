@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
-	"strings"
 
 	"golang.org/x/oauth2"
 
@@ -117,18 +115,10 @@ func (c *Client) judge(r request, resp *http.Response) ([]byte, error) {
 var errNotJSONType = errors.New("its content type is not JSON")
 
 func checkBody(header http.Header, body []byte) error {
-	if !isJSONType(header.Get("Content-Type")) {
+	if kind := header.Get("Content-Type"); kind != "" && !connector.IsJSON(kind) {
 		return errNotJSONType
 	}
 	return checkJSON(body)
-}
-
-func isJSONType(contentType string) bool {
-	if contentType == "" {
-		return true
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"))
 }
 
 // unreadable is a 2xx that cannot be used: a write may well have happened.

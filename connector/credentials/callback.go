@@ -7,18 +7,21 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+
+	"payersync/connector"
 )
 
 // Listen opens the port of a redirect address on this machine, which must be a
 // plain http address of loopback with a port.
 func Listen(ctx context.Context, redirect string) (net.Listener, error) {
 	u, err := url.Parse(redirect)
-	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback() {
+	if err != nil || u.Scheme != "http" || u.Port() == "" || !connector.IsLoopback(u.Hostname()) {
 		return nil, fmt.Errorf("the redirect address %s is not one of this machine; use the form http://localhost:8484/callback, or payersync connect --paste", redirect)
 	}
 	host := u.Hostname()
-	if host == "localhost" {
+	if strings.EqualFold(host, "localhost") {
 		host = "127.0.0.1"
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, u.Port()))

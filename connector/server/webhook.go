@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -66,7 +65,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 		w.Header().Set("Accept-Encoding", "identity")
 		return Event{Outcome: WrongEncoding}
 	}
-	if !saysJSON(r.Header) {
+	if !connector.IsJSON(r.Header.Get("Content-Type")) {
 		return Event{Outcome: WrongType}
 	}
 	body, done, refusal := s.readBody(w, r)
@@ -93,11 +92,6 @@ func compressed(h http.Header) bool {
 		}
 	}
 	return false
-}
-
-func saysJSON(h http.Header) bool {
-	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	return err == nil && (kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json"))
 }
 
 // readBody reads a body whole. The small ones, as deliveries are, wait for nothing;

@@ -26,9 +26,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -205,15 +203,10 @@ func checkURL(u *url.URL) error {
 		return errors.New("the address has no host")
 	case u.User != nil:
 		return errors.New("the address holds credentials")
-	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Hostname()):
+	case u.Scheme == "https", u.Scheme == "http" && connector.IsLoopback(u.Hostname()):
 		return nil
 	}
 	return errors.New("plain http is for loopback addresses only; use https")
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
 // lockedRand shares one source of randomness between calls.

@@ -27,7 +27,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -127,8 +126,7 @@ func (c Config) withServerDefaults(d dialect) Config {
 
 // local reports whether a host is this machine: a socket or a loopback address.
 func local(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.HasPrefix(host, "/") || connector.IsLoopback(host)
 }
 
 // checkPlace checks the keys that say where the database is.

@@ -237,16 +237,12 @@ func (c *check) url(at strict.Path, raw string) *url.URL {
 		c.report(at, "%s must not hold a user name or password; client_id and client_secret are for that", at)
 	case u.RawQuery != "" || u.Fragment != "":
 		c.report(at, "%s must end before the ? or #", at)
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !connector.IsLoopback(u.Hostname()):
 		c.report(at, "%s must begin with https://; plain http is for addresses of this machine, such as 127.0.0.1", at)
 	default:
 		return u
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // resolve replaces a reference by what it refers to.
