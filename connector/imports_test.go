@@ -57,7 +57,7 @@ var arrows = []arrow{
 	{"cmd/payersync/internal/usage", "", ""},
 	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
 		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
-		"connector/syncer connector/transport connector/worker mapping/strict state/files", "configs"},
+		"connector/syncer connector/transport connector/worker mapping/strict state state/files", "configs"},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
 		"connector/billing connector/credentials connector/reconcile connector/syncer connector/transport mapping mapping/strict state", ""},
 	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector/syncer", ""},

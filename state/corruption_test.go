@@ -19,8 +19,8 @@ import (
 // checksums, and these are in no index, under no CHECK, sealed or chained. The
 // rest of the ledger is covered: a flipped bit in it is reported.
 var unchecked = []string{
-	"ledger.ticket", "ledger.restored_at", "ledger.identity", "ledger.commits", "ledger.put_back_at",
-	"connections.source_kind", "connections.tenant_id", "connections.tenant_name", "connections.fingerprint", "connections.parked_until", "connections.updated_at", "connections.described",
+	"ledger.ticket", "ledger.restored_at", "ledger.identity", "ledger.commits", "ledger.put_back_at", "ledger.billing_address", "ledger.billing_credentials",
+	"connections.source_kind", "connections.tenant_id", "connections.tenant_name", "connections.parked_until", "connections.updated_at", "connections.described",
 	"mapping_versions.author", "mapping_versions.saved_at",
 	"runs.mapping_version", "runs.holder", "runs.lease_until", "runs.started_at", "runs.finished_at", "runs.error",
 	"runs.pulled", "runs.unchanged", "runs.excluded", "runs.created", "runs.adopted", "runs.updated", "runs.links_requested", "runs.held", "runs.failed", "runs.waiting",

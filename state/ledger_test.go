@@ -137,7 +137,7 @@ func (d *desk) pin(connection string) {
 		if err := tx.SaveMapping(mapping, "version: 1", "tester"); err != nil {
 			return err
 		}
-		return tx.PinConnection(Connection{Name: connection, Info: connector.SourceInfo{Kind: "csv", Tenant: "t1"}, Fingerprint: "f1"})
+		return tx.PinConnection(Connection{Name: connection, Info: connector.SourceInfo{Kind: "csv", Tenant: "t1"}})
 	})
 }
 

@@ -32,8 +32,8 @@ func (e *ErrRunOpen) Error() string {
 	return fmt.Sprintf("another run (number %d, since %s) holds the connection %s; try again when it has ended", e.RunID, e.Since.Format(time.RFC3339), e.Connection)
 }
 
-// ErrOtherEnvironment means that the ledger belongs to another billing account,
-// source or organisation than the configuration names (faults F28 and F77).
+// ErrOtherEnvironment means that a connection belongs to another source or organisation
+// than the configuration names (fault F28).
 type ErrOtherEnvironment struct{ Connection, What, Ledger, Config string }
 
 // Error says what differs and what to do.
@@ -42,52 +42,34 @@ func (e *ErrOtherEnvironment) Error() string {
 		e.Connection, e.What, e.Ledger, e.Config)
 }
 
-// Connection pins a connection to its source and its billing environment.
+// Connection pins a connection to its source.
 type Connection struct {
-	Name        string
-	Info        connector.SourceInfo
-	Fingerprint string // of the billing environment
+	Name string
+	Info connector.SourceInfo
 }
 
 // PinConnection records what a connection is bound to when it is first used and
 // refuses with *ErrOtherEnvironment when it names something else later. What else
 // its source says of itself is kept as SourceInfo returns it.
 func (tx *Tx) PinConnection(c Connection) error {
-	if err := tx.exec(`INSERT INTO connections (name, source_kind, tenant_id, tenant_name, fingerprint, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`,
-		c.Name, c.Info.Kind, c.Info.Tenant, c.Info.TenantName, c.Fingerprint, stamp(tx.now)); err != nil {
+	if err := tx.exec(`INSERT INTO connections (name, source_kind, tenant_id, tenant_name, updated_at)
+		VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`,
+		c.Name, c.Info.Kind, c.Info.Tenant, c.Info.TenantName, stamp(tx.now)); err != nil {
 		return fmt.Errorf("save connection %s: %w", c.Name, err)
 	}
 	var have Connection
-	if err := tx.row([]any{&have.Info.Kind, &have.Info.Tenant, &have.Fingerprint},
-		"SELECT source_kind, tenant_id, fingerprint FROM connections WHERE name = ?", c.Name); err != nil {
+	if err := tx.row([]any{&have.Info.Kind, &have.Info.Tenant},
+		"SELECT source_kind, tenant_id FROM connections WHERE name = ?", c.Name); err != nil {
 		return fmt.Errorf("read connection %s: %w", c.Name, err)
 	}
 	for _, d := range []struct{ what, ledger, config string }{
-		{"source kind", have.Info.Kind, c.Info.Kind}, {"organisation", have.Info.Tenant, c.Info.Tenant}, {"billing environment", have.Fingerprint, c.Fingerprint},
+		{"source kind", have.Info.Kind, c.Info.Kind}, {"organisation", have.Info.Tenant, c.Info.Tenant},
 	} {
 		if d.ledger != d.config {
 			return &ErrOtherEnvironment{c.Name, d.what, d.ledger, d.config}
 		}
 	}
 	return tx.describe(c)
-}
-
-// CheckEnvironment refuses with *ErrOtherEnvironment when the ledger is bound to
-// another billing environment than fingerprint names (fault F77). It looks at
-// every connection, because all of them share the index of customers and the
-// mandates.
-func (l *Ledger) CheckEnvironment(ctx context.Context, fingerprint string) error {
-	other := &ErrOtherEnvironment{What: "billing environment", Config: fingerprint}
-	err := l.queryRow(ctx, "SELECT name, fingerprint FROM connections WHERE fingerprint <> ? ORDER BY name LIMIT 1", fingerprint).
-		Scan(&other.Connection, &other.Ledger)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read the connections: %w", err)
-	}
-	return other
 }
 
 // SaveMapping keeps the text of a mapping version, once per content hash.

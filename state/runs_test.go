@@ -152,10 +152,10 @@ func TestTryLockIsHeldByOneAndFreedByRelease(t *testing.T) {
 	}
 }
 
-// covers F28, F77, S12
-func TestAConnectionIsPinnedToItsEnvironment(t *testing.T) {
+// covers F28, S12
+func TestAConnectionIsPinnedToItsSource(t *testing.T) {
 	t.Parallel()
-	pinned := Connection{Name: acme, Info: connector.SourceInfo{Kind: "xero", Tenant: "t1", TenantName: "Acme Ltd"}, Fingerprint: "f1"}
+	pinned := Connection{Name: acme, Info: connector.SourceInfo{Kind: "xero", Tenant: "t1", TenantName: "Acme Ltd"}}
 	tests := []struct {
 		name   string
 		change func(*Connection)
@@ -165,7 +165,6 @@ func TestAConnectionIsPinnedToItsEnvironment(t *testing.T) {
 		{"renamed organisation", func(c *Connection) { c.Info.TenantName = "Acme Limited" }, ""},
 		{"another source", func(c *Connection) { c.Info.Kind = "csv" }, "source kind"},
 		{"another organisation", func(c *Connection) { c.Info.Tenant = "t2" }, "organisation"},
-		{"another billing account", func(c *Connection) { c.Fingerprint = "f2" }, "billing environment"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -186,23 +185,6 @@ func TestAConnectionIsPinnedToItsEnvironment(t *testing.T) {
 				t.Errorf("got %v, want a refusal of the %s", err, tt.what)
 			}
 		})
-	}
-}
-
-// covers F77
-func TestEveryConnectionSharesOneBillingEnvironment(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	if err := d.CheckEnvironment(t.Context(), "f9"); err != nil {
-		t.Errorf("an empty ledger refuses: %v", err)
-	}
-	d.pin(acme)
-	if err := d.CheckEnvironment(t.Context(), "f1"); err != nil {
-		t.Errorf("its own environment is refused: %v", err)
-	}
-	var other *ErrOtherEnvironment
-	if err := d.CheckEnvironment(t.Context(), "f9"); !errors.As(err, &other) || other.Connection != acme || other.Config != "f9" {
-		t.Errorf("got %v, want a refusal that names %s", err, acme)
 	}
 }
 

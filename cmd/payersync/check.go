@@ -58,7 +58,7 @@ func (a *app) openAndCheck(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		cfg.Ledger.Path = filepath.Join(dir, filepath.Base(path))
 	}
-	s, err := a.openWhole(ctx, cfg)
+	s, err := a.openWhole(ctx, cfg, false)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ the address that your browser was sent to.`,
 		Example: "  payersync connect acme\n  payersync connect acme --paste --redirect https://app.example.com/connected",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+			return a.with(cmd.Context(), a.openAny, func(s *session.Session) error {
 				return a.connect(cmd.Context(), s, args[0], how)
 			})
 		},
@@ -81,6 +81,11 @@ func (a *app) connect(ctx context.Context, s *session.Session, name string, how 
 	grant, err := consent.Redeem(ctx, query)
 	if err != nil {
 		return err
+	}
+	if name == config.BillingConsent {
+		if err := s.SameAccountBy(ctx, oauth2.StaticTokenSource(grant.Token)); err != nil {
+			return fmt.Errorf("the consent is not kept: %w", err)
+		}
 	}
 	tenant, err := what.choose(ctx, grant, how.tenant)
 	if err != nil {

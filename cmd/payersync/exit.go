@@ -38,6 +38,7 @@ func exitCode(err error) int {
 	var wrong usage.Error
 	var config *strict.Error
 	var other *state.ErrOtherEnvironment
+	var account *state.ErrOtherAccount
 	var open *state.ErrRunOpen
 	var stands *syncer.Standstill
 	var short *reconcile.ShortListError
@@ -46,7 +47,7 @@ func exitCode(err error) int {
 		return exitDone
 	case errors.As(err, &code):
 		return int(code)
-	case errors.As(err, &wrong), errors.As(err, &config), errors.As(err, &other):
+	case errors.As(err, &wrong), errors.As(err, &config), errors.As(err, &other), errors.As(err, &account):
 		return exitUsage
 	case errors.As(err, &open):
 		return exitHeld

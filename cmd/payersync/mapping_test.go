@@ -45,7 +45,7 @@ func (w *world) served(log *bytes.Buffer) *session.Session {
 	}
 	a := &app{program: program{Console: &show.Console{Out: log, ErrOut: log, Output: "table"}, getenv: lookup}, now: time.Now, config: w.path("payersync.yaml")}
 	s := w.session(a)
-	if err := s.OpenBilling(w.t.Context(), log, s.Config.Log); err != nil {
+	if err := s.OpenBilling(w.t.Context(), log, s.Config.Log, true); err != nil {
 		w.t.Fatal(err)
 	}
 	return s
@@ -362,7 +362,7 @@ func TestMappingCommandsAskNoDatabaseServerOnceARunHasMetIt(t *testing.T) {
 		info.Fields = append(info.Fields, connector.Field{Name: name, Type: connector.TypeText})
 	}
 	if err := s.Ledger.Do(t.Context(), func(tx *state.Tx) error {
-		return tx.PinConnection(state.Connection{Name: "acme", Info: info, Fingerprint: s.Config.Fingerprint()})
+		return tx.PinConnection(state.Connection{Name: "acme", Info: info})
 	}); err != nil {
 		t.Fatal(err)
 	}

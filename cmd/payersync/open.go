@@ -57,20 +57,40 @@ func (a *app) open(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.openWhole(ctx, cfg)
+	return a.openWhole(ctx, cfg, true)
 }
 
-// openWhole is open for a configuration that was read.
-func (a *app) openWhole(ctx context.Context, cfg *config.Config) (*session.Session, error) {
+// openWhole is open for a configuration that was read. New credentials of the ledger's
+// account are noted in the ledger if note says so.
+func (a *app) openWhole(ctx context.Context, cfg *config.Config, note bool) (*session.Session, error) {
 	s, err := a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
 	if err != nil {
 		return nil, err
 	}
+	return s, s.OpenBilling(ctx, a.ErrOut, a.watched(), note)
+}
+
+// openAny is open for what has to do with the account itself at the billing service,
+// whichever the ledger belongs to.
+func (a *app) openAny(ctx context.Context) (*session.Session, error) {
+	cfg, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
+	if err != nil {
+		return nil, err
+	}
+	return s, s.OpenAnyBilling(a.ErrOut, a.watched())
+}
+
+// watched returns how much is logged for a person who watches.
+func (a *app) watched() config.Log {
 	how := config.Log{Level: "warning", Format: "text"}
 	if a.verbose {
 		how.Level = "debug"
 	}
-	return s, s.OpenBilling(ctx, a.ErrOut, how)
+	return how
 }
 
 // with opens what a command works with, hands it to do, and closes it.

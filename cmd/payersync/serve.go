@@ -67,7 +67,7 @@ func (a *app) openAndServe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.OpenBilling(ctx, a.ErrOut, s.Config.Log); err != nil {
+	if err := s.OpenBilling(ctx, a.ErrOut, s.Config.Log, true); err != nil {
 		return err
 	}
 	defer s.Close()

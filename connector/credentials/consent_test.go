@@ -310,7 +310,7 @@ func TestConsentForAnotherOrganisationIsNotKept(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	if err := d.ledger.Do(t.Context(), func(tx *state.Tx) error {
-		return tx.PinConnection(state.Connection{Name: acme, Info: connector.SourceInfo{Kind: "xero", Tenant: "t1"}, Fingerprint: "f"})
+		return tx.PinConnection(state.Connection{Name: acme, Info: connector.SourceInfo{Kind: "xero", Tenant: "t1"}})
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -356,7 +356,7 @@ func (w *world) light() {
 func (w *world) connection(b *books) syncer.Connection {
 	info := booksInfo
 	info.Snapshot = w.plan.snapshot
-	return syncer.Connection{Name: b.connection, Source: b, Info: info, Mapping: mappings[w.mapping], Fingerprint: "sandbox"}
+	return syncer.Connection{Name: b.connection, Source: b, Info: info, Mapping: mappings[w.mapping]}
 }
 
 // allBooks are the books that have, or had, records.

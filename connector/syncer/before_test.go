@@ -178,7 +178,7 @@ func (b *before) run(times int, guarded ...string) {
 				o.Approve = func(state.Plan) (bool, error) { return true, nil }
 			}
 			if _, err := b.syncer.Run(b.t.Context(), syncer.Connection{
-				Name: name, Source: books, Info: books.info(), Mapping: m, Fingerprint: "sandbox",
+				Name: name, Source: books, Info: books.info(), Mapping: m,
 			}, o); err != nil {
 				b.t.Fatal(err)
 			}

@@ -41,7 +41,7 @@ func (w *world) as(name, organisation string, source *books) syncer.Connection {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return syncer.Connection{Name: name, Source: source, Info: info, Mapping: m, Fingerprint: "sandbox"}
+	return syncer.Connection{Name: name, Source: source, Info: info, Mapping: m}
 }
 
 func (w *world) syncs(conn syncer.Connection, approve bool) syncer.Result {

@@ -65,11 +65,10 @@ type Billing interface {
 
 // Connection is one configured source with its mapping.
 type Connection struct {
-	Name        string
-	Source      Source
-	Info        connector.SourceInfo
-	Mapping     *mapping.Mapping
-	Fingerprint string // of the billing environment the ledger belongs to
+	Name    string
+	Source  Source
+	Info    connector.SourceInfo
+	Mapping *mapping.Mapping
 
 	FullEvery time.Duration // how old the last reading of everything may be; 0 for any age; a snapshot is always read whole
 }
@@ -110,6 +109,7 @@ type Syncer struct {
 	Ledger     *state.Ledger
 	Billing    Billing
 	Reconciler *reconcile.Reconciler
+	Account    state.Account // the account of the billing service that Billing reaches
 	Settings   Settings
 }
 
@@ -225,9 +225,10 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked bool) (*run, error) {
 	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), made: map[string]bool{}}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		if err := tx.PinConnection(state.Connection{
-			Name: conn.Name, Info: conn.Info, Fingerprint: conn.Fingerprint,
-		}); err != nil {
+		if err := tx.TakeAccount(s.Account); err != nil {
+			return err
+		}
+		if err := tx.PinConnection(state.Connection{Name: conn.Name, Info: conn.Info}); err != nil {
 			return err
 		}
 		if err := tx.SaveMapping(conn.Mapping.Version(), string(conn.Mapping.Text()), opts.Actor); err != nil {

@@ -193,7 +193,7 @@ func (w *world) connection() syncer.Connection {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return syncer.Connection{Name: "acme", Source: w.books, Info: w.books.info(), Mapping: m, Fingerprint: "sandbox"}
+	return syncer.Connection{Name: "acme", Source: w.books, Info: w.books.info(), Mapping: m}
 }
 
 // run makes one run that approves its own plan.

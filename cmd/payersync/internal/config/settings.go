@@ -12,6 +12,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
+	"payersync/state"
 )
 
 // What an operator cannot set, because a wrong value would be unsafe or only slow.
@@ -66,15 +67,19 @@ func (c *Config) Secrets() []connector.Secret {
 	return out
 }
 
-// Fingerprint identifies the billing environment, so that a ledger of one is
-// never used with another (fault F77).
-func (c *Config) Fingerprint() string {
+// Account returns what tells the account of the billing service from others, so that a
+// ledger of one is never used with another (fault F77).
+func (c *Config) Account() state.Account {
 	host := c.Billing.BaseURL
 	if u, err := url.Parse(host); err == nil {
 		host = u.Host
 	}
-	sum := sha256.Sum256([]byte(c.Billing.ClientID.Expose()))
-	return host + " client " + hex.EncodeToString(sum[:4])
+	known := c.Billing.ClientID
+	if c.Billing.Dialect.APIAuth == "static" {
+		known = c.Billing.APIToken
+	}
+	sum := sha256.Sum256([]byte(known.Expose()))
+	return state.Account{Address: host, Credentials: hex.EncodeToString(sum[:4])}
 }
 
 // Named returns the connections with these names, all of them without names.

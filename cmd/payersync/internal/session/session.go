@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"golang.org/x/oauth2"
 
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/usage"
@@ -44,17 +45,27 @@ func Open(ctx context.Context, cfg *config.Config, o state.Options) (*Session, e
 }
 
 // OpenBilling opens the way to the billing service, unless the ledger belongs to
-// another one: what it holds must be neither sent there nor judged by what is
-// there (fault F77). When that fails it closes the session.
-func (s *Session) OpenBilling(ctx context.Context, log io.Writer, how config.Log) (err error) {
+// another account. New credentials of the same account are noted in the ledger if note says
+// so. When that fails it closes the session.
+func (s *Session) OpenBilling(ctx context.Context, log io.Writer, how config.Log, note bool) error {
+	if err := s.OpenAnyBilling(log, how); err != nil {
+		return err
+	}
+	err := s.settleAccount(ctx, note)
+	if err != nil {
+		s.Close()
+	}
+	return err
+}
+
+// OpenAnyBilling is OpenBilling for what has to do with the account itself, whichever
+// the ledger belongs to.
+func (s *Session) OpenAnyBilling(log io.Writer, how config.Log) (err error) {
 	defer func() {
 		if err != nil {
 			s.Close()
 		}
 	}()
-	if err = s.Ledger.CheckEnvironment(ctx, s.Config.Fingerprint()); err != nil {
-		return err
-	}
 	if s.Log, err = NewLog(log, how.Level, how.Format, s.Config.Secrets()); err != nil {
 		return err
 	}
@@ -63,18 +74,28 @@ func (s *Session) OpenBilling(ctx context.Context, log io.Writer, how config.Log
 	s.HTTP = transport.New(transport.Options{
 		RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Now: s.now, Logger: logrus.NewEntry(s.Log),
 	})
-	if s.Billing, err = billing.New(billing.Config{
-		BaseURL: b.BaseURL, AuthURL: b.AuthURL, ClientID: b.ClientID.Expose(), ClientSecret: b.ClientSecret.Secret, APIToken: b.APIToken.Secret,
-		RedirectURL: b.RedirectURL, Dialect: b.Dialect.Dialect, Tokens: s.billingTokens(), HTTP: s.HTTP, Now: s.now,
-	}); err != nil {
-		return usage.Error{Err: err}
+	if s.Billing, err = s.newBilling(s.billingTokens()); err != nil {
+		return err
 	}
 	s.Reconciler = &reconcile.Reconciler{
 		Ledger: s.Ledger, Billing: s.Billing,
 		Lookup: s.Config.LookupLimits(),
 	}
-	s.Syncer = &syncer.Syncer{Ledger: s.Ledger, Billing: s.Billing, Reconciler: s.Reconciler, Settings: s.Config.RunSettings()}
+	s.Syncer = &syncer.Syncer{Ledger: s.Ledger, Billing: s.Billing, Reconciler: s.Reconciler, Account: s.Config.Account(), Settings: s.Config.RunSettings()}
 	return nil
+}
+
+// newBilling returns a client of the billing service; tokens are those that a consent gave.
+func (s *Session) newBilling(tokens oauth2.TokenSource) (*billing.Client, error) {
+	b := s.Config.Billing
+	client, err := billing.New(billing.Config{
+		BaseURL: b.BaseURL, AuthURL: b.AuthURL, ClientID: b.ClientID.Expose(), ClientSecret: b.ClientSecret.Secret, APIToken: b.APIToken.Secret,
+		RedirectURL: b.RedirectURL, Dialect: b.Dialect.Dialect, Tokens: tokens, HTTP: s.HTTP, Now: s.now,
+	})
+	if err != nil {
+		return nil, usage.Error{Err: err}
+	}
+	return client, nil
 }
 
 // Close closes what is open.
@@ -110,7 +131,7 @@ func (s *Session) Source(ctx context.Context, c config.Connection) (syncer.Conne
 		err = nil // a run meets the same trouble when it reads, and still finishes what an earlier one began
 	}
 	return syncer.Connection{
-		Name: c.Name, Source: source, Info: info, Fingerprint: s.Config.Fingerprint(), FullEvery: time.Duration(c.Source.FullEvery),
+		Name: c.Name, Source: source, Info: info, FullEvery: time.Duration(c.Source.FullEvery),
 	}, err
 }
 

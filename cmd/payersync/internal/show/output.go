@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -246,4 +247,10 @@ func Plural(n int, thing string) string {
 		thing += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Sentence returns a text with a capital letter at its beginning and a full stop behind it.
+func Sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:] + "."
 }
