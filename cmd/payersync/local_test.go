@@ -43,6 +43,8 @@ var needs = map[string]struct{ args, what string }{
 	"payersync mapping rollback":    {"VERSION", needsKey},
 	"payersync mapping schema":      {"", needsNothing},
 	"payersync mapping show":        {"VERSION", needsKey},
+	"payersync environment move":    {"--reason test --yes", needsSecrets},
+	"payersync environment show":    {"", needsSecrets},
 	"payersync payers adopt":        {"A00001 --reason test", needsSecrets},
 	"payersync payers drift":        {"", needsSecrets},
 	"payersync payers drift ignore": {"A00001 --part name --reason test --yes", needsSecrets},

@@ -94,7 +94,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.plansCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(),
+		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.plansCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(), a.environmentCmd(),
 		a.statusCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(),
 	)
 	root.SuggestionsMinimumDistance = 2

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/reconcile"
+	"payersync/state"
+)
+
+func (a *app) environmentCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "environment",
+		Short: "Which account of the billing service the ledger belongs to",
+		Long: `A ledger belongs to one account of the billing service: what it holds is never sent to
+another. New credentials of the same account need nothing, as the customers that are
+there tell; a new address of the service is said with move.`,
+		Example: "  payersync environment show\n  payersync environment move --reason 'the service has a new address'",
+	}
+	return subcommands(c, a.environmentShowCmd(), a.environmentMoveCmd())
+}
+
+// environmentReport is what `environment show --output json` prints.
+type environmentReport struct {
+	Ledger        state.Account `json:"ledger"` // blank before the first run
+	Configuration state.Account `json:"configuration"`
+	Same          bool          `json:"same"`
+	Evidence      string        `json:"evidence"` // what the service shows of the ledger's customers
+}
+
+func (a *app) environmentShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show",
+		Short: "Show the ledger's account and the configured one, and whether they are the same",
+		Long: `Shows the address and a short hash of the credentials that the ledger was last used
+with, those of the configuration, and whether customers of the ledger are there. It
+reads, and changes nothing.`,
+		Example: "  payersync environment show",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), a.openAny, func(s *session.Session) error {
+				r, found, err := environmentOf(cmd.Context(), s)
+				if err != nil {
+					return err
+				}
+				return a.showEnvironment(r, found)
+			})
+		},
+	}
+}
+
+// environmentOf looks at both accounts. What the service shows is asked of it.
+func environmentOf(ctx context.Context, s *session.Session) (environmentReport, reconcile.Evidence, error) {
+	have, err := s.Ledger.Account(ctx)
+	if err != nil {
+		return environmentReport{}, reconcile.Evidence{}, err
+	}
+	r := environmentReport{Ledger: have, Configuration: s.Config.Account()}
+	found, err := s.Reconciler.Evidence(ctx)
+	if err != nil {
+		return r, found, fmt.Errorf("cannot look for the ledger's customers: %w", explainFault(err))
+	}
+	r.Same, r.Evidence = r.Ledger == r.Configuration, found.String()
+	return r, found, nil
+}
+
+func (a *app) showEnvironment(r environmentReport, found reconcile.Evidence) error {
+	if a.JSON() {
+		return show.JSON(a.Out, r)
+	}
+	belongs := "It belongs to no account yet: the first run decides."
+	if r.Ledger != (state.Account{}) {
+		belongs = fmt.Sprintf("It belongs to the billing service at %s.", r.Ledger)
+	}
+	a.Hanging("Ledger         ", belongs)
+	named := "The same account is configured."
+	if !r.Same {
+		named = fmt.Sprintf("The billing service at %s is configured.", r.Configuration)
+	}
+	a.Hanging("Configuration  ", named)
+	a.Hanging("Customers      ", show.Sentence(found.String()))
+	return nil
+}
+
+func (a *app) environmentMoveCmd() *cobra.Command {
+	var reason string
+	var yes bool
+	c := &cobra.Command{
+		Use:   "move --reason TEXT",
+		Short: "Say that the configured address is the ledger's account, under another name",
+		Long: `Binds the ledger to the account that the configuration names. It is refused where the
+service shows none of the ledger's customers: another account needs a ledger of its
+own. Afterwards nothing is created before the service's list has been read anew, and
+for a while more (lookup.quarantine), as after a restored backup. The audit log keeps
+who moved it and why. Nothing is sent.`,
+		Example: "  payersync environment move --reason 'the service moved to eu.example.com'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if reason == "" {
+				return usage.Errorf("moving the ledger takes a reason: --reason 'the service has a new address'")
+			}
+			return a.with(cmd.Context(), a.openAny, func(s *session.Session) error {
+				return a.moveEnvironment(cmd.Context(), s, reason, yes)
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&yes, "yes", false, "move it without a question")
+	return c
+}
+
+func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason string, yes bool) error {
+	r, found, err := environmentOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.Same:
+		a.Say("Nothing to do: the ledger belongs to the billing service at %s already.", r.Ledger)
+		return a.showMoved(r, found)
+	case found.Customer == "" && found.Looked > 0:
+		return fmt.Errorf("cannot move the ledger to the billing service at %s: %s; give that account a ledger of its own (ledger.path), or correct billing.base_url",
+			r.Configuration, found)
+	}
+	a.Say("The ledger belongs to %s. At %s, %s.", r.Ledger, r.Configuration, found)
+	if ok, err := a.Confirms(ctx, yes, "The ledger was not moved", "Move it?"); err != nil {
+		return err
+	} else if !ok {
+		a.Say("Nothing was moved.")
+		return a.showMoved(r, found)
+	}
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := tx.MoveAccount(r.Configuration, state.Entry{Actor: actor(), Reason: reason}); err != nil {
+			return err
+		}
+		return tx.MarkRestored()
+	}); err != nil {
+		return err
+	}
+	a.Say("Moved. Nothing is created before the service's list has been read anew, and for %s more.", s.Config.LookupLimits().Quarantine)
+	r.Ledger, r.Same = r.Configuration, true
+	return a.showMoved(r, found)
+}
+
+func (a *app) showMoved(r environmentReport, found reconcile.Evidence) error {
+	if a.JSON() {
+		return a.showEnvironment(r, found)
+	}
+	return nil
+}
