@@ -154,7 +154,7 @@ func checkConnection(ctx context.Context, s *session.Session, c config.Connectio
 	if err != nil {
 		return append(probed, tell("connection "+c.Name, "", err))
 	}
-	return append(probed, readWhole(ctx, c, conn)...)
+	return append(probed, readWhole(ctx, s.Config.Billing.Dialect.Dialect, c, conn)...)
 }
 
 // probe tries what a source needs, where it can tell, and reports whether all of
@@ -176,8 +176,8 @@ func probeSource(ctx context.Context, s *session.Session, c config.Connection) (
 	return findings, well
 }
 
-func readWhole(ctx context.Context, c config.Connection, conn syncer.Connection) []finding {
-	records, included, refused := 0, 0, 0
+func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection, conn syncer.Connection) []finding {
+	records, included, refused, cut := 0, 0, 0, 0
 	var why error // the first that the mapping could not make a customer of
 	for page, err := range conn.Source.Customers(ctx, time.Time{}) {
 		if err != nil {
@@ -201,6 +201,9 @@ func readWhole(ctx context.Context, c config.Connection, conn syncer.Connection)
 				refused++
 			case res.Included:
 				included++
+				if len(dialect.NotCarried(res.Customer)) > 0 {
+					cut++
+				}
 			}
 		}
 	}
@@ -209,10 +212,20 @@ func readWhole(ctx context.Context, c config.Connection, conn syncer.Connection)
 	if included == 0 && why != nil {
 		nobody = fmt.Errorf("none of %s can be sent; the first waits because: %w", show.Plural(records, "record"), why)
 	}
+	held := "its examples hold"
+	if cut > 0 {
+		held += "; " + notCarried(cut)
+	}
 	return []finding{
 		tell("source "+c.Name, detail, nobody),
-		tell("mapping "+c.Name, "its examples hold", conn.Mapping.CheckExamples()),
+		tell("mapping "+c.Name, held, conn.Mapping.CheckExamples()),
 	}
+}
+
+// notCarried says of how many customers the dialect cannot write all that a mapping gives.
+func notCarried(customers int) string {
+	return fmt.Sprintf("the country of %s is not sent, because the short spelling of addresses has none: "+
+		"if the service takes the long one, set billing.dialect.address_fields: long", show.Plural(customers, "customer"))
 }
 
 // checkConsents says until when each consent holds, and warns when half of its

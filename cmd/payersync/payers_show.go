@@ -72,6 +72,7 @@ type payerReport struct {
 	Mapping   string               `json:"mapping_version,omitempty"` // that the rules are of; "" when they could not be tried
 	Rules     []ruleTold           `json:"rules"`
 	Customer  *connector.Customer  `json:"customer,omitempty"` // that the rules make
+	NotSent   []string             `json:"not_sent,omitempty"` // paths of it that the dialect cannot write into a new customer
 	Applied   *connector.Customer  `json:"applied,omitempty"`  // what the customer holds of us
 	Accepted  []string             `json:"accepted,omitempty"` // fields in which the customer may differ, on a person's word
 	Ignored   []string             `json:"ignored,omitempty"`  // parts that are left to the billing service
@@ -124,6 +125,7 @@ func (a *app) showPayer(ctx context.Context, s *session.Session, id state.Record
 		r.Rules = p.rules(x.Rules)
 		if x.Err == nil && x.Result.Included {
 			r.Customer = p.customer(x.Result.Customer)
+			r.NotSent = s.Config.Billing.Dialect.NotCarried(x.Result.Customer)
 			r.Key = x.Result.Key
 		}
 	}
@@ -371,8 +373,8 @@ func (a *app) printPayer(r payerReport, whyNot error) {
 	}
 	a.printRecord(r.Record)
 	a.printRules(r, whyNot)
-	a.printCustomerAs("The customer that it becomes", r.Customer)
-	a.printCustomerAs("What the customer holds of us", r.Applied)
+	a.printCustomerAs("The customer that it becomes", r.Customer, r.NotSent)
+	a.printCustomerAs("What the customer holds of us", r.Applied, r.NotSent)
 	if len(r.Accepted) > 0 {
 		fmt.Fprintf(a.Out, "  it may differ until our value changes: %s\n", show.Visible(strings.Join(r.Accepted, ", ")))
 	}
@@ -434,13 +436,17 @@ func (a *app) printRules(r payerReport, whyNot error) {
 	}
 }
 
-func (a *app) printCustomerAs(title string, c *connector.Customer) {
+func (a *app) printCustomerAs(title string, c *connector.Customer, notSent []string) {
 	if c == nil {
 		return
 	}
 	fmt.Fprintf(a.Out, "\n%s\n", title)
 	for _, d := range connector.Diff(connector.Customer{}, *c) {
-		fmt.Fprintf(a.Out, "  %s: %s\n", d.Path, show.Visible(d.To))
+		note := ""
+		if slices.Contains(notSent, d.Path) {
+			note = "  (not sent: the short spelling of addresses has none)"
+		}
+		fmt.Fprintf(a.Out, "  %s: %s%s\n", d.Path, show.Visible(d.To), note)
 	}
 }
 

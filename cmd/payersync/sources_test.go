@@ -20,6 +20,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/configs"
 	"payersync/connector"
+	"payersync/connector/billing"
 	"payersync/connector/syncer"
 	"payersync/mapping"
 )
@@ -105,7 +106,7 @@ func TestCheckCountsNobodyWhoIsNotActive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := readWhole(t.Context(), config.Connection{Name: "acme"}, syncer.Connection{Source: s, Mapping: m})
+	found := readWhole(t.Context(), billing.Standard(), config.Connection{Name: "acme"}, syncer.Connection{Source: s, Mapping: m})
 	if want := "5 records: 1 would be customers, 0 would be held, the rest is excluded"; found[0].Detail != want {
 		t.Errorf("check says %s\nwant %s", found[0].Detail, want)
 	}

@@ -172,12 +172,14 @@ func (c *Client) CreateBody(want connector.Customer) (json.RawMessage, error) {
 }
 
 func writeParts(parts []part, long bool) json.RawMessage {
-	if len(parts) == 0 {
-		return nil
+	var list []json.RawMessage
+	for _, part := range parts {
+		if !blank(part.spelt(long)) { // a country alone is none in the spelling without
+			list = append(list, part.write(long))
+		}
 	}
-	list := make([]json.RawMessage, len(parts))
-	for i, part := range parts {
-		list[i] = part.write(long)
+	if list == nil {
+		return nil
 	}
 	return joinArray(list)
 }

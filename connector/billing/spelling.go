@@ -82,8 +82,10 @@ func addressParts(addresses []connector.Address) []part {
 	return out
 }
 
-func (p part) blank() bool {
-	return !slices.ContainsFunc(slices.Concat(p.short, p.long), func(f field) bool { return f.value != "" })
+func (p part) blank() bool { return blank(slices.Concat(p.short, p.long)) }
+
+func blank(fields []field) bool {
+	return !slices.ContainsFunc(fields, func(f field) bool { return f.value != "" })
 }
 
 // spelt returns the fields in one spelling.

@@ -59,6 +59,7 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 // which was decided on after them, or do so no more, and on those that may be one payer with
 // such a record.
 func (r *run) planAll(ctx context.Context) error {
+	defer r.tellNotCarried()
 	planned, err := r.planRecords(ctx)
 	if err != nil {
 		return err
@@ -257,6 +258,13 @@ func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) err
 		}
 		return nil
 	})
+}
+
+// tellNotCarried says what of new customers the service has no place for.
+func (r *run) tellNotCarried() {
+	if r.cuts.Load() {
+		r.tell("The country of new customers is not sent: the short spelling of addresses has none. If the service takes the long one, set billing.dialect.address_fields: long.")
+	}
 }
 
 // rendered is what the mapping makes of a record.
@@ -547,7 +555,11 @@ func (r *run) baseOfNew(ctx context.Context, c state.Candidate, id string) (*con
 // planNew makes of the step for a new payer what a plan says of its record.
 func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, k keyKnown) state.Decision {
 	if step.Do == protocol.Create {
-		return included(d, res, connector.ActionCreate, "")
+		d = included(d, res, connector.ActionCreate, "")
+		lost := r.Billing.NotCarried(res.Customer)
+		r.cuts.Store(r.cuts.Load() || len(lost) > 0)
+		d.Customer.Diff = slices.DeleteFunc(d.Customer.Diff, func(f connector.FieldChange) bool { return slices.Contains(lost, f.Path) })
+		return d
 	}
 	d.Waits = k.open && step.Do != protocol.Tell || // a create of it that was closed may still arrive
 		step.Reason == connector.ReasonKeyUnsettled // which the next list clears up

@@ -60,6 +60,9 @@ type Billing interface {
 	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// NotShown lists the paths at which a customer does not show what is wanted.
 	NotShown(shown json.RawMessage, want connector.Customer, own []string) ([]string, error)
+	// NotCarried lists the paths of a customer that cannot be written into a new one, because
+	// the service has no place for them.
+	NotCarried(want connector.Customer) []string
 	RequestMandateLink(ctx context.Context, customerID string) (connector.Mandate, error)
 }
 
@@ -172,6 +175,7 @@ type run struct {
 	listed    time.Time       // when the newest list pass began that this run made and that is proof; zero for none
 	believed  atomic.Int64    // since which ticket the index is believed; 0 for not at all
 	probe     bool            // the index is old: search for a customer once more before it is created
+	cuts      atomic.Bool     // a customer is planned to be created without what the service has no place for
 	noProof   error           // why nothing can be concluded from a key not being listed, so that nothing new is planned
 	unread    error           // why the source was not read to its end
 	undecided bool            // the source was read to a place behind which nothing can be told

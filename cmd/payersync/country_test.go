@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What the service has no place for is said before it is missed, and not shown as sent.
+func TestACountryThatIsNotSentIsNotShownAsSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	w.edit("mapping.yaml", `city: "Leeds"`, `city: "Leeds", country: "GB"`)
+	const said = "the short spelling of addresses has none"
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "the country of 3 customers is not sent, because "+said) {
+		t.Errorf("check says\n%s", r.out)
+	}
+	if r := w.expect(exitDone, "plan"); strings.Contains(r.out, `"GB"`) || !strings.Contains(r.out, `"Leeds"`) || !strings.Contains(r.out, "The country of new customers is not sent: "+said) {
+		t.Errorf("plan says\n%s", r.out)
+	}
+	w.export(people(4)...)
+	if r := w.expect(exitDone, "sync"); !strings.Contains(r.out, said) {
+		t.Errorf("sync says\n%s", r.out)
+	}
+	for _, c := range w.box.Customers() {
+		if strings.Contains(string(c.Raw), "GB") {
+			t.Errorf("a customer got a country: %s", c.Raw)
+		}
+	}
+	if r := w.expect(exitDone, "payers", "show", "A00001", "--show-values"); !strings.Contains(r.out, "addresses[0].country: GB  (not sent: "+said+")") {
+		t.Errorf("payers show says\n%s", r.out)
+	}
+	if r := w.expect(exitDone, "sync"); strings.Contains(r.out, said) {
+		t.Errorf("a sync that creates nobody says\n%s", r.out)
+	}
+
+	w.edit("payersync.yaml", "  redirect_url:", "  dialect: {address_fields: long}\n  redirect_url:")
+	w.export(people(5)...)
+	for _, command := range []string{"check", "plan", "sync"} {
+		if r := w.expect(exitDone, command); strings.Contains(r.out, said) {
+			t.Errorf("%s with the long spelling says\n%s", command, r.out)
+		}
+	}
+}

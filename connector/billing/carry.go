@@ -1,0 +1,33 @@
+package billing
+
+import (
+	"slices"
+
+	"payersync/connector"
+)
+
+// carried returns a customer as far as this dialect's spelling of new elements has members
+// for it.
+func (d Dialect) carried(c connector.Customer) connector.Customer {
+	if d.AddressFields == "long" {
+		return c
+	}
+	c.Addresses = slices.Clone(c.Addresses)
+	for i := range c.Addresses {
+		c.Addresses[i].Country = ""
+	}
+	return c
+}
+
+// NotCarried returns the paths of a customer that this dialect cannot write into a new
+// one, sorted: the short spelling of addresses has no country. An element that
+// the service has in the other spelling is updated all the same.
+func (d Dialect) NotCarried(c connector.Customer) (paths []string) {
+	for _, lost := range connector.Diff(d.carried(c), c) {
+		paths = append(paths, lost.Path)
+	}
+	return paths
+}
+
+// NotCarried is Dialect.NotCarried of the client's dialect.
+func (c *Client) NotCarried(want connector.Customer) []string { return c.dialect.NotCarried(want) }
