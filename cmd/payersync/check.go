@@ -101,10 +101,10 @@ func (a *app) check(ctx context.Context, s *session.Session, ledger finding) err
 		report.add(checkConnection(ctx, s, c)...)
 	}
 	report.add(checkConsents(ctx, s)...)
-	report.add(checkBilling(ctx, s))
+	report.add(inPatience(ctx, "billing service", func(ctx context.Context) []finding { return []finding{checkBilling(ctx, s)} })...)
 	report.add(checkClock(s)...)
 	report.add(checkWebhook(s))
-	report.add(checkSubscription(ctx, s)...)
+	report.add(inPatience(ctx, "webhook subscription", func(ctx context.Context) []finding { return checkSubscription(ctx, s) })...)
 	if report.err == nil && report.failed {
 		return exitError(exitFailed)
 	}
@@ -241,6 +241,22 @@ func checkConsents(ctx context.Context, s *session.Session) []finding {
 		out = append(out, finding{Check: "consent " + c.Connection, OK: c.Broken == "" && !halfGone(c, now), Detail: consentText(c, now)})
 	}
 	return out
+}
+
+// checkPatience is how long a check waits for the billing service. A run waits longer, and tries
+// again.
+const checkPatience = 20 * time.Second
+
+// inPatience makes a check that asks the billing service, and gives it up when no answer comes.
+func inPatience(ctx context.Context, name string, check func(context.Context) []finding) []finding {
+	ctx, done := context.WithTimeout(ctx, checkPatience)
+	defer done()
+	found := check(ctx)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return []finding{tell(name, "", fmt.Errorf("the service took the connection or the request and gave no whole answer within %s; "+
+			"check billing.base_url, a proxy in between, and whether the service is up", checkPatience))}
+	}
+	return found
 }
 
 // checkBilling asks for a token and one page of customers.

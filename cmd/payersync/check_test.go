@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestACheckGivesAHangingServiceUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		found := inPatience(t.Context(), "billing service", func(ctx context.Context) []finding {
+			<-ctx.Done()
+			return []finding{tell("billing service", "", ctx.Err())}
+		})
+		if took := time.Since(began); took != checkPatience {
+			t.Errorf("it waited %s", took)
+		}
+		if len(found) != 1 || found[0].OK || !strings.Contains(found[0].Detail, "gave no whole answer within 20s; check billing.base_url") {
+			t.Errorf("it says %+v", found)
+		}
+	})
+}
+
+// What hangs is given up on the wire, too.
+func TestACheckThatIsGivenUpLetsTheServiceGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	arrived, left := make(chan struct{}), make(chan struct{})
+	hang := func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/api/customers" {
+			return false
+		}
+		close(arrived)
+		<-r.Context().Done()
+		close(left)
+		return true
+	}
+	w.front.Store(&hang)
+	s := w.served(new(bytes.Buffer))
+	defer s.Close()
+	ctx, giveUp := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		giveUp()
+	}()
+	if found := checkBilling(ctx, s); found.OK {
+		t.Errorf("it says %+v", found)
+	}
+	<-left
+}
