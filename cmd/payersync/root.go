@@ -89,7 +89,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", file, "configuration `FILE` (or PAYERSYNC_CONFIG)")
 	flags.StringVar(&a.Output, "output", "table", "how results are printed: table or json")
-	flags.BoolVar(&a.verbose, "verbose", false, "log every step to standard error")
+	flags.BoolVar(&a.verbose, "verbose", false, "log each decision and each request to standard error, without a value")
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate("{{.Version}}\n")

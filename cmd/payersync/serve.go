@@ -159,7 +159,7 @@ func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigg
 	if err != nil {
 		return err
 	}
-	res, err := s.Syncer.Run(ctx, conn, syncer.Options{Kind: connector.RunSync, Trigger: trigger, Actor: "schedule", Holder: holder()})
+	res, err := s.Syncer.Run(ctx, conn, syncer.Options{Kind: connector.RunSync, Trigger: trigger, Actor: "schedule", Holder: holder(), Decided: decisionsTo(s.Log)})
 	if err != nil {
 		return err
 	}

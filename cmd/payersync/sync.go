@@ -116,7 +116,7 @@ func (a *app) eachConnection(ctx context.Context, s *session.Session, names []st
 
 // runOne makes one run with progress on standard error.
 func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connection, o syncer.Options) (syncer.Result, error) {
-	o.Actor, o.Holder = actor(), holder()
+	o.Actor, o.Holder, o.Decided = actor(), holder(), decisionsTo(s.Log)
 	if !a.Quiet {
 		progress := show.NewProgress(a.ErrOut, a.now)
 		defer progress.End()

@@ -250,14 +250,20 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 }
 
 func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) error {
-	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		for _, d := range decisions {
 			if err := tx.SaveDecision(r.id, r.conn.Name, r.conn.Mapping.Version(), d); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}); err != nil || r.opts.Decided == nil {
+		return err
+	}
+	for _, d := range decisions {
+		r.opts.Decided(d)
+	}
+	return nil
 }
 
 // tellNotCarried says what of new customers the service has no place for.

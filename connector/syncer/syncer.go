@@ -124,6 +124,7 @@ type Options struct {
 	Holder   string                                      // the process, for people who meet its lease
 	Approve  func(state.Plan) (approved bool, err error) // asked about a plan above the limits; nil leaves it waiting
 	Progress func(Progress)                              // told how far the run is; nil for nobody
+	Decided  func(state.Decision)                        // told what was decided of each record that was planned; nil for nobody
 }
 
 // Progress says how far a run is.

@@ -17,7 +17,6 @@ import (
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/hashicorp/go-retryablehttp"
-	"github.com/sirupsen/logrus"
 )
 
 // call is one call of Do: a request and all attempts to send it. It is the
@@ -33,7 +32,7 @@ type call struct {
 
 func (c *call) retrying() *retryablehttp.Client {
 	o := c.client.options
-	retrying := &retryablehttp.Client{
+	return &retryablehttp.Client{
 		HTTPClient:   &http.Client{Transport: c, CheckRedirect: refuseRedirect},
 		RetryMax:     o.Retries,
 		RetryWaitMin: minBackoff,
@@ -42,10 +41,6 @@ func (c *call) retrying() *retryablehttp.Client {
 		Backoff:      c.wait,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	if o.Logger != nil && o.Logger.Logger.IsLevelEnabled(logrus.DebugLevel) {
-		retrying.Logger = leveled{o.Logger}
-	}
-	return retrying
 }
 
 // RoundTrip makes one attempt within the client's limits.
@@ -55,7 +50,9 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, c.client.turnedAway(err)
 	}
+	began := time.Now()
 	resp, failed := c.exchange(req)
+	c.log(req, resp, failed, time.Since(began))
 	c.client.learn(permit, resp, failed)
 	if failed != nil {
 		return nil, failed

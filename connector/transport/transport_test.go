@@ -814,7 +814,7 @@ func TestNothingThatIsCarriedReachesLogsOrErrors(t *testing.T) {
 		if strings.Contains(text, "canary") {
 			t.Errorf("a canary got out:\n%s", text)
 		}
-		for _, want := range []string{"billing.example/api/customers", "circuit changed", "remaining"} {
+		for _, want := range []string{"billing.example/api/customers", "circuit changed", "attempt=2", "status=500", "took=", "failed=broken"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is not logged", want)
 			}
