@@ -24,6 +24,8 @@ var needs = map[string]struct{ args, what string }{
 	"payersync attention retry":     {"A00002", needsKey},
 	"payersync backfill":            {"", needsSecrets},
 	"payersync check":               {"", needsSecrets},
+	"payersync completion":          {"", ""}, // it has no configuration
+	"payersync man":                 {"", ""}, // nor has this
 	"payersync connect":             {"billing", needsSecrets},
 	"payersync demo":                {"", ""}, // it has an installation of its own
 	"payersync healthcheck":         {"", needsNothing},

@@ -80,7 +80,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 			}
 			return nil
 		},
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	file := "payersync.yaml"
 	if v, ok := a.getenv("PAYERSYNC_CONFIG"); ok && v != "" {
@@ -89,14 +89,15 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", file, "configuration `FILE` (or PAYERSYNC_CONFIG)")
 	flags.StringVar(&a.Output, "output", "table", "how results are printed: table or json")
-	flags.BoolVar(&a.verbose, "verbose", false, "log each decision and each request to standard error, without a value")
+	flags.BoolVar(&a.verbose, "verbose", false, "log each decision and request, without a value")
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.plansCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(), a.environmentCmd(),
-		a.statusCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(),
+		a.statusCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd(),
 	)
+	a.completions(root)
 	root.SuggestionsMinimumDistance = 2
 	for _, c := range root.Commands() {
 		c.SuggestionsMinimumDistance = 2

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/spf13/cobra"
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/sandbox"
@@ -182,14 +181,6 @@ func TestEveryCommandHasAHelpThatIsKept(t *testing.T) {
 			t.Errorf("help.txtar does not keep the help of %s", c.CommandPath())
 		}
 	}
-}
-
-func commandsBelow(c *cobra.Command) []*cobra.Command {
-	var all []*cobra.Command
-	for _, sub := range c.Commands() {
-		all = append(append(all, sub), commandsBelow(sub)...)
-	}
-	return all
 }
 
 // TestTheReadmesSequencesAreTried compares the commands of a section with the script that

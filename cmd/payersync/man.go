@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+func (a *app) manCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write a manual page for every command into a folder",
+		Long: `Writes payersync.1 and a page for each command below it into DIR, which is made if it
+is not there. Pages that are there are replaced.`,
+		Example: "  payersync man /usr/local/share/man/man1 && man payersync-backfill",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			defer syscall.Umask(syscall.Umask(0o022)) // unlike anything else that payersync writes
+			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // everybody may read manual pages
+				return fmt.Errorf("cannot write manual pages: %w; choose another folder", err)
+			}
+			built := a.now()
+			root := cmd.Root()
+			root.DisableAutoGenTag = true
+			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &built, Source: "payersync " + version, Manual: "payersync"}, args[0]); err != nil {
+				return fmt.Errorf("cannot write manual pages into %s: %w; choose another folder", args[0], err)
+			}
+			a.Say("Wrote the manual pages into %s.", args[0])
+			return nil
+		},
+	}
+}
