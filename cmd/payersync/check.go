@@ -125,9 +125,9 @@ func (r *checkReport) add(findings ...finding) {
 			r.err = errors.Join(r.err, show.JSON(r.Out, f))
 			continue
 		}
-		mark := "ok  "
+		mark := r.Toned(show.Good, "ok  ")
 		if !f.OK {
-			mark = "FAIL"
+			mark = r.Toned(show.Bad, "FAIL")
 		}
 		r.Hanging(fmt.Sprintf("%s  %-22s ", mark, f.Check), f.Detail)
 	}

@@ -228,7 +228,7 @@ func (a *app) printCustomer(c syncer.CustomerPreview, p privacy) {
 	case what == "":
 		what = "same"
 	}
-	fmt.Fprintf(a.Out, "  %-7s %s", what, show.Visible(c.SourceID))
+	fmt.Fprintf(a.Out, "  %s %s", a.action(what), show.Visible(c.SourceID))
 	if c.Key.Value != "" {
 		fmt.Fprintf(a.Out, "  (%s)", show.Visible(c.Key.String()))
 	}

@@ -73,7 +73,7 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 		fmt.Fprintf(a.Out, "  … and more: %d changes in all (--limit 0 prints every one)\n", total)
 	}
 	if err := eachHeld(ctx, s, res.Connection, func(h state.AttentionRow) error {
-		_, err := fmt.Fprintf(a.Out, "  hold    %s  %s\n", show.Visible(h.SourceID), show.Visible(h.Detail))
+		_, err := fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action("hold"), show.Visible(h.SourceID), show.Visible(h.Detail))
 		return err
 	}); err != nil {
 		return err
@@ -125,7 +125,7 @@ func summary(p state.Plan) string {
 }
 
 func (a *app) printChange(c state.Change) {
-	fmt.Fprintf(a.Out, "  %-7s %s  (%s)\n", c.Does(), show.Visible(c.Payer.SourceID), show.Visible(c.Payer.Key.String()))
+	fmt.Fprintf(a.Out, "  %s %s  (%s)\n", a.action(string(c.Does())), show.Visible(c.Payer.SourceID), show.Visible(c.Payer.Key.String()))
 	for _, d := range c.Diff {
 		if d.From == "" {
 			fmt.Fprintf(a.Out, "            %s: %q\n", d.Path, show.Visible(d.To))
@@ -133,6 +133,20 @@ func (a *app) printChange(c state.Change) {
 		}
 		fmt.Fprintf(a.Out, "            %s: %q → %q\n", d.Path, show.Visible(d.From), show.Visible(d.To))
 	}
+}
+
+// action returns what becomes of a record, as wide as any, in the colour of its tone.
+func (a *app) action(does string) string {
+	word := fmt.Sprintf("%-7s", does)
+	switch does {
+	case string(connector.ActionCreate), string(connector.ActionLink):
+		return a.Toned(show.Good, word)
+	case "hold", "leave":
+		return a.Toned(show.Bad, word)
+	case "same":
+		return word
+	}
+	return a.Toned(show.Alert, word)
 }
 
 // eachChange hands over a connection's pending changes, customers first; a limit

@@ -220,7 +220,7 @@ func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan
 				why = "The mapping leaves the record out, or it is gone from the books."
 			}
 		}
-		_, err := fmt.Fprintf(a.Out, "  %-7s %s  %s\n", what, show.Visible(l.SourceID), why)
+		_, err := fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action(what), show.Visible(l.SourceID), why)
 		return err
 	})
 	if err == nil && shown > 0 && shown < plan.Lost {
@@ -304,7 +304,7 @@ func (a *app) printPlanned(c state.Change, p privacy) {
 	case c.LeftOut:
 		said = "  left out"
 	}
-	fmt.Fprintf(a.Out, "  %-7s %s  (%s)%s\n", c.Does(), show.Visible(c.Payer.SourceID), show.Visible(c.Payer.Key.String()), said)
+	fmt.Fprintf(a.Out, "  %s %s  (%s)%s\n", a.action(string(c.Does())), show.Visible(c.Payer.SourceID), show.Visible(c.Payer.Key.String()), said)
 	for _, d := range c.Diff {
 		fmt.Fprintf(a.Out, "            %s\n", p.change(d))
 	}

@@ -27,6 +27,7 @@ type app struct {
 // program but for the process around it, so that tests and the demo call it too.
 func run(ctx context.Context, p program, args []string) int {
 	a := &app{program: p, now: time.Now}
+	a.Plain = a.plain()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(p.In)
@@ -35,6 +36,14 @@ func run(ctx context.Context, p program, args []string) int {
 	err := root.ExecuteContext(ctx)
 	a.report(err)
 	return exitCode(err)
+}
+
+// plain reports whether a terminal is to get no colours: by the convention of
+// https://no-color.org, or because it takes none.
+func (p program) plain() bool {
+	no, _ := p.getenv("NO_COLOR")
+	kind, _ := p.getenv("TERM")
+	return no != "" || kind == "dumb"
 }
 
 // report tells a person what went wrong, once.

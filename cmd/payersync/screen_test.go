@@ -287,3 +287,24 @@ func TestTheVersionIsAFlagToo(t *testing.T) {
 		t.Errorf("--version says %q, and version %q", flag.out, command.out)
 	}
 }
+
+// Colours are for people alone, and for those who want them.
+func TestColoursAreForTerminalsThatTakeThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	const green = "\x1b[32mcreate"
+	for _, tt := range []struct {
+		what string
+		env  string
+		want bool
+	}{{"a terminal", "TERM=xterm-256color", true}, {"NO_COLOR", "NO_COLOR=1", false}, {"a dumb terminal", "TERM=dumb", false}} {
+		p := w.at(func(c *exec.Cmd) { c.Env = append(c.Env, tt.env) }, "plan")
+		p.wait()
+		if got := strings.Contains(p.out.String(), green); got != tt.want {
+			t.Errorf("%s: colours %t, want %t:\n%q", tt.what, got, tt.want, p.out.String())
+		}
+	}
+	if r := w.expect(exitDone, "plan"); strings.Contains(r.out, "\x1b") {
+		t.Errorf("a file gets colours: %q", r.out)
+	}
+}

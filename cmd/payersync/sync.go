@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -163,7 +164,9 @@ func (a *app) showResult(r syncer.Result) error {
 		return show.JSON(a.Out, r)
 	}
 	c := r.Counts
-	fmt.Fprintf(a.Out, "Run %d of %s: %s\n", r.RunID, r.Connection, outcomeText(r))
+	outcome := outcomeText(r)
+	end := max(1, strings.IndexAny(outcome+".", ".:;\n"))
+	fmt.Fprintf(a.Out, "Run %d of %s: %s%s\n", r.RunID, r.Connection, a.Toned(toneOf(codeOf(r)), outcome[:end]), outcome[end:])
 	counts := fmt.Sprintf("%d read: %d unchanged, %d created, %d adopted, %d updated, %d excluded, %d held, %d failed",
 		c.Pulled, c.Unchanged, c.Created, c.Adopted, c.Updated, c.Excluded, c.Held, c.Failed)
 	if c.Waiting > 0 {
@@ -177,6 +180,17 @@ func (a *app) showResult(r syncer.Result) error {
 		fmt.Fprintln(a.Out, "  Some records need a person: payersync attention list")
 	}
 	return nil
+}
+
+// toneOf returns how good an exit code is.
+func toneOf(code int) show.Tone {
+	switch code {
+	case exitDone:
+		return show.Good
+	case exitAttention, exitApproval, exitThrottled, exitHeld:
+		return show.Alert
+	}
+	return show.Bad
 }
 
 func outcomeText(r syncer.Result) string {

@@ -193,7 +193,7 @@ func sum(numbers []int) (total int) {
 // Hanging prints a line that begins with lead. What does not fit into a line of the
 // terminal goes on below the text.
 func (c *Console) Hanging(lead, line string) {
-	indent := runewidth.StringWidth(lead)
+	indent := text.StringWidthWithoutEscSequences(lead)
 	if columns := columnsOf(c.Out); columns >= 2*indent && columns > 0 && !strings.Contains(line, "\n") {
 		line = strings.ReplaceAll(text.WrapSoft(line, columns-indent), "\n", "\n"+strings.Repeat(" ", indent))
 		line = blankEnd.ReplaceAllString(line, "")

@@ -23,6 +23,7 @@ type Console struct {
 	Out    io.Writer // results
 	ErrOut io.Writer // narration and progress
 	Output string    // how results are printed: table, or json
+	Plain  bool      // no word is coloured
 	Quiet  bool      // nothing is said that nobody has to know, and nothing asked
 	said   []string  // narration since the last question
 }
