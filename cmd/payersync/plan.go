@@ -70,7 +70,7 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 		return err
 	}
 	if total := res.Plan.Creates + res.Plan.Adopts + res.Plan.Updates + res.Plan.Links; limit > 0 && total > limit {
-		fmt.Fprintf(a.Out, "  … and more: %d changes in all (--limit 0 prints every one)\n", total)
+		fmt.Fprintf(a.Out, "  … and more: %s in all (--limit 0 prints every one)\n", show.Plural(total, "change"))
 	}
 	if err := eachHeld(ctx, s, res.Connection, func(h state.AttentionRow) error {
 		_, err := fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action("hold"), show.Visible(h.SourceID), show.Visible(h.Detail))

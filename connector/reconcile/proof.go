@@ -72,13 +72,13 @@ func (e *ShortListError) Error() string {
 	const nothing = "nothing is created and nobody is taken for deleted"
 	switch {
 	case !e.Standstill():
-		return fmt.Sprintf("the billing service lists %d customers and leaves out at least %d that exist; %s until its list is whole again", e.Listed, e.Lacking, nothing)
+		return fmt.Sprintf("the billing service lists %s and leaves out at least %d that exist; %s until its list is whole again", connector.Plural(e.Listed, "customer"), e.Lacking, nothing)
 	case e.Exist:
-		return fmt.Sprintf("the billing service lists %d customers and leaves out %d of the %d that are linked here, some of which still exist; %s until its list is whole again: "+
-			"see whether its credentials may list all customers, or ask the billing service", e.Listed, e.Lacking, e.Linked, nothing)
+		return fmt.Sprintf("the billing service lists %s and leaves out %d of the %d that are linked here, some of which still exist; %s until its list is whole again: "+
+			"see whether its credentials may list all customers, or ask the billing service", connector.Plural(e.Listed, "customer"), e.Lacking, e.Linked, nothing)
 	}
-	return fmt.Sprintf("the billing service lists %d customers and leaves out %d of the %d that are linked here, more than the limit of %d; %s: "+
-		"see what its credentials may read, or raise guards.max_missing if they were really deleted", e.Listed, e.Lacking, e.Linked, e.Limit, nothing)
+	return fmt.Sprintf("the billing service lists %s and leaves out %d of the %d that are linked here, more than the limit of %d; %s: "+
+		"see what its credentials may read, or raise guards.max_missing if they were really deleted", connector.Plural(e.Listed, "customer"), e.Lacking, e.Linked, e.Limit, nothing)
 }
 
 // Believe makes list passes until the index can be believed: two consecutive ones

@@ -187,7 +187,7 @@ func (r *run) sendAgain(ctx context.Context, c state.Change, looked bool) error 
 func (r *run) giveUp(ctx context.Context, c state.Change) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return errors.Join(tx.LookedFor(c), tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown,
-			fmt.Sprintf("The customer was sent %d times and never answered for; the billing service does not have it. Use payersync attention retry.", c.Attempts)))
+			fmt.Sprintf("The customer was sent %s and never answered for; the billing service does not have it. Use payersync attention retry.", connector.Plural(c.Attempts, "time"))))
 	})
 }
 
@@ -199,7 +199,7 @@ func (r *run) tellWaiting(ctx context.Context, c state.Change, reason connector.
 	}
 	detail := k.because(reason)
 	if reason == connector.ReasonOutcomeUnknown {
-		detail = fmt.Sprintf("The customer was sent %d times and never answered for. It is sent again when all that was sent must have arrived.", c.Attempts)
+		detail = fmt.Sprintf("The customer was sent %s and never answered for. It is sent again when all that was sent must have arrived.", connector.Plural(c.Attempts, "time"))
 	}
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicLink, reason, detail)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"payersync/connector"
 	"payersync/state"
 )
 
@@ -46,7 +47,7 @@ func (g Guards) Exceeded(w state.Weight, linked int) string {
 	var over []string
 	for _, c := range g.checks(w, linked) {
 		if c.n > c.limit {
-			over = append(over, fmt.Sprintf("%d %s (the limit is %d).", c.n, c.what, c.limit))
+			over = append(over, fmt.Sprintf("%s %s (the limit is %d).", c.counted, c.what, c.limit))
 		}
 	}
 	if w.LeftOut > 0 {
@@ -66,17 +67,22 @@ func (g Guards) Over(w state.Weight, linked int) (o state.Over) {
 // check compares a number of a plan with its limit.
 type check struct {
 	n, limit int
-	what     string
+	counted  string // n and what is counted
+	what     string // what is the matter with it
 	over     func(*state.Over) *bool
 }
 
 func (g Guards) checks(w state.Weight, linked int) []check {
+	addresses := "addresses"
+	if w.Identity == 1 {
+		addresses = "address"
+	}
 	return []check{
-		{w.Creates, g.MaxCreates, "customers would be created", func(o *state.Over) *bool { return &o.Creates }},
-		{w.Changes, max(g.MaxChanges.Of(linked), g.MaxChangesFloor), "existing customers would be changed", func(o *state.Over) *bool { return &o.Changes }},
-		{w.Blanks, g.MaxBlanks, "fields would be emptied", func(o *state.Over) *bool { return &o.Blanks }},
-		{w.Identity, max(g.MaxIdentity.Of(linked), g.MaxChangesFloor), "names or e-mail addresses would change", func(o *state.Over) *bool { return &o.Identity }},
-		{w.Scopes, 0, "customers would get the organisation written beside the key that they carry", func(o *state.Over) *bool { return &o.Scopes }},
+		{w.Creates, g.MaxCreates, connector.Plural(w.Creates, "customer"), "would be created", func(o *state.Over) *bool { return &o.Creates }},
+		{w.Changes, max(g.MaxChanges.Of(linked), g.MaxChangesFloor), connector.Plural(w.Changes, "existing customer"), "would be changed", func(o *state.Over) *bool { return &o.Changes }},
+		{w.Blanks, g.MaxBlanks, connector.Plural(w.Blanks, "field"), "would be emptied", func(o *state.Over) *bool { return &o.Blanks }},
+		{w.Identity, max(g.MaxIdentity.Of(linked), g.MaxChangesFloor), connector.Plural(w.Identity, "name") + " or e-mail " + addresses, "would change", func(o *state.Over) *bool { return &o.Identity }},
+		{w.Scopes, 0, connector.Plural(w.Scopes, "customer"), "would get the organisation written beside the key that they carry", func(o *state.Over) *bool { return &o.Scopes }},
 	}
 }
 
@@ -89,9 +95,9 @@ func (g Guards) Missing(unseen, known int, partial bool) string {
 	limit := max(g.MaxMissing.Of(known), g.MaxChangesFloor)
 	switch {
 	case known > 0 && unseen == known:
-		return fmt.Sprintf("A full reading of the accounting system shows none of the %d known records.", known)
+		return fmt.Sprintf("A full reading of the accounting system shows none of the %s.", connector.Plural(known, "known record"))
 	case unseen > limit && !partial:
-		return fmt.Sprintf("%d of %d known records are missing from a full reading of the accounting system (the limit is %d).", unseen, known, limit)
+		return fmt.Sprintf("%d of %s are missing from a full reading of the accounting system (the limit is %d).", unseen, connector.Plural(known, "known record"), limit)
 	}
 	return ""
 }
@@ -111,9 +117,9 @@ func (g Guards) Losses(l state.Losses) string {
 	}
 	switch {
 	case l.Lost() > 0 && l.Remain == 0:
-		return fmt.Sprintf("%d of %d payers would be %s, which leaves none.", l.Lost(), l.Of, what)
+		return fmt.Sprintf("%d of %s would be %s, which leaves none.", l.Lost(), connector.Plural(l.Of, "payer"), what)
 	case l.Lost() > limit:
-		return fmt.Sprintf("%d of %d payers would be %s (the limit is %d).", l.Lost(), l.Of, what, limit)
+		return fmt.Sprintf("%d of %s would be %s (the limit is %d).", l.Lost(), connector.Plural(l.Of, "payer"), what, limit)
 	}
 	return ""
 }

@@ -19,7 +19,7 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	}
 	columns := len(r.columns)
 	r.close()
-	out := []accounting.Probe{{Name: "connection and query", OK: true, Detail: fmt.Sprintf("%s, %d columns, read only", s.config.Driver, columns)}}
+	out := []accounting.Probe{{Name: "connection and query", OK: true, Detail: fmt.Sprintf("%s, %s, read only", s.config.Driver, connector.Plural(columns, "column"))}}
 	rows, problems, first := 0, 0, ""
 	err = s.stream(ctx, time.Time{}, func(p connector.Page) bool {
 		for _, record := range p.Records {
@@ -34,6 +34,6 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	if err != nil {
 		return append(out, accounting.Probe{Name: "one page", Detail: err.Error()})
 	}
-	detail := fmt.Sprintf("%d rows, %d of them with a problem%s", rows, problems, first)
+	detail := fmt.Sprintf("%s, %d of them with a problem%s", connector.Plural(rows, "row"), problems, first)
 	return append(out, accounting.Probe{Name: "one page", OK: problems < max(1, rows), Detail: detail})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"payersync/connector"
 	"payersync/connector/accounting"
 )
 
@@ -84,7 +85,7 @@ func (s *Source) tryPage(ctx context.Context) (string, error) {
 			first = cmp.Or(first, ": "+r.Problem)
 		}
 	}
-	detail := fmt.Sprintf("%d parties, %d of them with a problem%s", len(sheet.Records), problems, first)
+	detail := fmt.Sprintf("%s, %d of them with a problem%s", connector.Plural(len(sheet.Records), "party"), problems, first)
 	if problems > 0 && problems == len(sheet.Records) {
 		return "", failed(detail)
 	}

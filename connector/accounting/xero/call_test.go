@@ -422,7 +422,7 @@ func TestProbeNamesWhatIsNotWell(t *testing.T) {
 		want  []string // "+" well, "-" not, then name
 		says  string
 	}{
-		{"all is well", func(*books) {}, []string{"+credentials", "+tenant", "+permissions", "+clock", "+one page"}, "4987 requests are left today"},
+		{"all is well", func(*books) {}, []string{"+credentials", "+tenant", "+permissions", "+clock", "+one page"}, "requests left today: 4987"},
 		{"no organisation", func(b *books) { b.Tenants = nil }, []string{"+credentials", "-tenant"}, "no Xero organisation"},
 		{"no permission", func(b *books) { b.Suffer(xerotest.NoScope, 0, 0) }, []string{"+credentials", "+tenant", "-permissions"}, "scope accounting.contacts.read is missing"},
 		{"a page without contacts", func(b *books) { b.Suffer(xerotest.NoList, 0, 0) }, []string{"+credentials", "+tenant", "+permissions", "+clock", "-one page"}, "no list of contacts"},

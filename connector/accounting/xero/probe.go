@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"payersync/connector"
 	"payersync/connector/accounting"
 )
 
@@ -40,7 +41,7 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 			return append(out, accounting.Probe{Name: "one page", Detail: r.Problem})
 		}
 	}
-	return append(out, accounting.Probe{Name: "one page", OK: true, Detail: fmt.Sprintf("%d contacts in all", page.Pagination.ItemCount)})
+	return append(out, accounting.Probe{Name: "one page", OK: true, Detail: connector.Plural(page.Pagination.ItemCount, "contact") + " in all"})
 }
 
 func failed(name string, err error) accounting.Probe {
@@ -53,5 +54,5 @@ func (a answer) budget() string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("; %d requests are left today", left)
+	return fmt.Sprintf("; requests left today: %d", left)
 }
