@@ -74,7 +74,7 @@ func (e *export) openFile() error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return e.fail("there is no such file", "put the export there or correct path in the configuration", err)
+		return e.fail("there is no such file", "put the export there, or correct its path", err)
 	case errors.Is(err, fs.ErrPermission):
 		return e.fail("this user may not read it", "allow it to be read by the user that payersync runs as", err)
 	}
@@ -105,13 +105,8 @@ func (e *export) unchanged() error {
 
 // recognise finds out how the file is written, unless the configuration says so.
 func (e *export) recognise(s *Source) error {
-	start := make([]byte, 4<<10)
-	n, err := io.ReadFull(e.file, start)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return e.unreadable(err)
-	}
-	start = start[:n]
-	if err := e.checkKind(start); err != nil {
+	start, err := e.start()
+	if err != nil {
 		return err
 	}
 	if e.encoding, err = e.chooseEncoding(s.encoding, start); err != nil {

@@ -312,7 +312,7 @@ func TestFileThatIsNotWholeIsAnErrorThatSaysWhatToDo(t *testing.T) {
 		want string // behind "cannot read PATH: "
 		is   error
 	}{
-		{"absent", filepath.Join(dir, "absent.csv"), "there is no such file; put the export there or correct path in the configuration", fs.ErrNotExist},
+		{"absent", filepath.Join(dir, "absent.csv"), "there is no such file; put the export there, or correct its path", fs.ErrNotExist},
 		{"directory", dir, "it is not a plain file; give the path of the exported CSV file", nil},
 		{"device", os.DevNull, "it is not a plain file; give the path of the exported CSV file", nil},
 		{"empty", write(t, ""), "it is empty; export it again", nil},

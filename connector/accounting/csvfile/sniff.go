@@ -1,0 +1,195 @@
+package csvfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// How much of a file is kept to look at. What comes behind it is counted.
+const (
+	maxSample      = 20_000   // rows
+	maxSampleBytes = 16 << 20 // of their text
+)
+
+// Findings are the facts about a file that nobody has described yet: how it was written,
+// its columns, and its rows as far as they are looked at.
+type Findings struct {
+	Path      string
+	Encoding  string   // as Config spells it
+	Marked    bool     // a byte order mark says so
+	Doubtful  string   // letters that the encoding makes of the file and no language has; "" when all is well
+	Delimiter rune     // between the columns
+	Above     []string // the text of the lines above the headings
+	Line      int      // of the headings
+	Columns   []string // their names, as a Source declares them
+	Repeated  []string // headings that stand more than once
+
+	Count  int        // rows below the headings, without those of Footer
+	Rows   [][]string // the first of them that can be used, all as wide as Columns
+	Bad    []string   // why rows cannot be used, a sentence each, ten at most
+	Unfit  int        // rows that cannot be used
+	Spoilt int        // cells of Rows that a spreadsheet has changed, as in 1.23E+15
+	Footer []int      // lines at the end that look like totals
+	Stray  string     // where the file stops making sense; "" when it does to its end
+}
+
+// Sniff finds out how a file was written and where its headings are, knowing nothing but its
+// path. It proposes nothing that a Source cannot read.
+func Sniff(ctx context.Context, path string) (*Findings, error) {
+	e := &export{path: path}
+	if err := e.openFile(); err != nil {
+		return nil, err
+	}
+	defer e.close()
+	start, err := e.start()
+	if err != nil {
+		return nil, err
+	}
+	f := &Findings{Path: path, Marked: markedEncoding(start) != ""}
+	if e.encoding, f.Doubtful, err = e.guessEncoding(start); err != nil {
+		return nil, err
+	}
+	if err := e.guessHeader(f); err != nil {
+		return nil, err
+	}
+	if err := e.checkHeader(); err != nil {
+		return nil, err
+	}
+	f.Encoding, f.Delimiter, f.Line, f.Columns = e.encoding, e.comma, e.header.line, e.header.names
+	return f, f.look(ctx, e)
+}
+
+// Config returns the least that a Source must be told to read the file as it was found,
+// with these id columns or those of a preset. What it finds out by itself is left to it, so
+// that the next export may be written otherwise.
+func (f *Findings) Config(ctx context.Context, preset string, id ...string) (Config, error) {
+	c := Config{Path: f.Path, ID: id, Preset: preset}
+	for range 2 {
+		s, err := New(c)
+		if err != nil {
+			return c, err
+		}
+		e, err := s.open(ctx)
+		var unread *Error
+		if err != nil && (!errors.As(err, &unread) || c.Encoding != "") {
+			return c, err
+		}
+		if err == nil {
+			e.close()
+			if e.encoding == f.Encoding && e.comma == f.Delimiter && e.header.line == f.Line {
+				return c, nil
+			}
+		}
+		c.Delimiter = delimiterName(f.Delimiter)
+		if !f.Marked {
+			c.Encoding = f.Encoding
+		}
+	}
+	return c, &Error{Path: f.Path, Why: fmt.Sprintf("a line above line %d has the heading of its id column, too", f.Line), Next: "delete the lines above the headings"}
+}
+
+// delimiterName returns a delimiter as Config spells it.
+func delimiterName(r rune) string {
+	if r == '\t' {
+		return "tab"
+	}
+	return string(r)
+}
+
+// look reads the rows below the headings.
+func (f *Findings) look(ctx context.Context, e *export) error {
+	r, err := e.belowHeader()
+	if err != nil {
+		return e.unreadable(err)
+	}
+	last := tail{width: len(f.Columns)}
+	kept := 0
+	for {
+		next, err := r.next()
+		var stray *strayMark
+		switch {
+		case errors.Is(err, io.EOF):
+			f.close(last.rows)
+			return e.unchanged()
+		case errors.As(err, &stray):
+			f.Stray = stray.why()
+			f.close(nil)
+			return e.unchanged()
+		case err != nil:
+			return e.unreadable(err)
+		case ctx.Err() != nil:
+			return e.unreadable(ctx.Err())
+		}
+		f.Count++
+		last.add(next)
+		if next.problem == "" {
+			next.problem = e.header.textProblem(next)
+		}
+		switch {
+		case next.problem != "":
+			f.Unfit++
+			if len(f.Bad) < 10 {
+				f.Bad = append(f.Bad, next.problem)
+			}
+		case len(f.Rows) < maxSample && kept < maxSampleBytes:
+			kept += r.size
+			f.Rows = append(f.Rows, next.cells)
+		}
+	}
+}
+
+// close takes the lines at the end that look like totals out of the rows.
+func (f *Findings) close(footer []row) {
+	for _, r := range footer {
+		f.Footer = append(f.Footer, r.line)
+		f.Count--
+		if r.cells == nil {
+			f.Unfit--
+			f.Bad = slices.DeleteFunc(f.Bad, func(why string) bool { return why == r.problem })
+		} else if n := len(f.Rows); n > 0 && slices.Equal(f.Rows[n-1], r.cells) {
+			f.Rows = f.Rows[:n-1]
+		}
+	}
+	slices.Sort(f.Footer)
+	for _, cells := range f.Rows {
+		for _, cell := range cells {
+			if Spoilt(cell) {
+				f.Spoilt++
+			}
+		}
+	}
+}
+
+// Spoilt reports whether a cell holds what spreadsheets make of long numbers, as in
+// 1.23E+15, or the name of an error: as an id it would stand for several.
+func Spoilt(cell string) bool { return spoilt.MatchString(strings.TrimSpace(cell)) }
+
+// tail holds the rows at the end of a file that are as good as empty, last first.
+type tail struct {
+	width int
+	rows  []row
+}
+
+// maxFooter is how many lines a footer has at most.
+const maxFooter = 5
+
+func (t *tail) add(r row) {
+	filledCells := 0
+	for _, cell := range r.cells {
+		if filled(cell) {
+			filledCells++
+		}
+	}
+	if t.width < 4 || filledCells > 2 || strings.Contains(r.problem, "begins a row") {
+		t.rows = nil
+		return
+	}
+	t.rows = append([]row{r}, t.rows...)
+	if len(t.rows) > maxFooter {
+		t.width, t.rows = 0, nil // that is no footer, but how the file is
+	}
+}

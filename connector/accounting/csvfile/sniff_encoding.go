@@ -1,0 +1,115 @@
+package csvfile
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+)
+
+// sniffedBytes is how much of a file is read to tell encodings of one byte a letter apart.
+const sniffedBytes = 4 << 20
+
+// start returns how the file begins, unless it is no text of lines.
+func (e *export) start() ([]byte, error) {
+	if err := e.rewind(); err != nil {
+		return nil, e.unreadable(err)
+	}
+	start := make([]byte, 4<<10)
+	n, err := io.ReadFull(e.file, start)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, e.unreadable(err)
+	}
+	return start[:n], e.checkKind(start[:n])
+}
+
+// guessEncoding names the encoding: what a byte order mark says, else UTF-16 where every other
+// byte is zero, else UTF-8 where the file is, else of the others the one in which its letters
+// are those of languages that are written in it. doubtful are letters that are not.
+func (e *export) guessEncoding(start []byte) (name, doubtful string, err error) {
+	if marked := markedEncoding(start); marked != "" {
+		return marked, "", nil
+	}
+	if wide := unmarkedUTF16(start); wide != "" {
+		return wide, "", nil
+	}
+	if bytes.IndexByte(start, 0) >= 0 {
+		return "", "", e.fail("it holds bytes that are no text", "save it from its program as CSV UTF-8", nil)
+	}
+	if name, err = e.chooseEncoding(autoDetect, start); err != nil || name == "utf-8" {
+		return name, "", err
+	}
+	if err := e.rewind(); err != nil {
+		return "", "", e.unreadable(err)
+	}
+	sample, err := io.ReadAll(io.LimitReader(e.file, sniffedBytes))
+	if err != nil {
+		return "", "", e.unreadable(err)
+	}
+	name, doubtful = singleByte(sample)
+	return name, doubtful, nil
+}
+
+// unmarkedUTF16 names the byte order of text whose every other byte is zero.
+func unmarkedUTF16(start []byte) string {
+	zeros := [2]int{}
+	for i, b := range start {
+		if b == 0 {
+			zeros[i%2]++
+		}
+	}
+	switch {
+	case zeros[1]*10 > len(start)*3 && zeros[0] == 0:
+		return "utf-16le"
+	case zeros[0]*10 > len(start)*3 && zeros[1] == 0:
+		return "utf-16be"
+	}
+	return ""
+}
+
+// lettersInUse are the letters and signs beyond ASCII that names and addresses in the
+// languages of Western Europe are written with.
+const lettersInUse = "ÄÖÜäöüßẞÀÂÇÈÉÊËÎÏÔŒÙÛŸàâçèéêëîïôœùûÿÁÍÓÚÑáíóúñÌÒìòÃÕãõÅåÆæØøŠšŽž" + "€£§°’‘“”„–—…«»·ºª®©²³½¡¿" + "\u00a0"
+
+// singleByte names the encoding of one byte a letter that makes most sense of text; of
+// several that do, windows-1252. doubtful are the letters that make none.
+func singleByte(text []byte) (name, doubtful string) {
+	most := -1
+	for _, candidate := range []string{"windows-1252", "iso-8859-15", "macintosh"} {
+		good, odd := sense(text, candidate)
+		if good > most {
+			name, doubtful, most = candidate, odd, good
+		}
+	}
+	return name, doubtful
+}
+
+// sense counts the letters beyond ASCII that an encoding makes of text and that are in use,
+// and returns a few of the others.
+func sense(text []byte, encoding string) (good int, odd string) {
+	table := encodings[encoding].(*charmap.Charmap)
+	before := ' '
+	for _, b := range text {
+		r := table.DecodeByte(b)
+		switch {
+		case b < utf8.RuneSelf:
+		case inUse(before, r):
+			good++
+		case len(odd) < 20 && !strings.ContainsRune(odd, r) && unicode.IsPrint(r):
+			odd += string(r)
+		}
+		before = r
+	}
+	return good, odd
+}
+
+// inUse reports whether a letter may stand behind another. A capital behind a small letter is
+// as odd as a sign that nobody types, and so is ½ behind a letter.
+func inUse(before, r rune) bool {
+	return strings.ContainsRune(lettersInUse, r) &&
+		!(unicode.IsUpper(r) && unicode.IsLower(before)) && !(r == '½' && unicode.IsLetter(before))
+}
