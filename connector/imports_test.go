@@ -49,6 +49,7 @@ var arrows = []arrow{
 	{"connector/transport", "connector", ""},
 	{"connector/worker", "connector connector/syncer connector/reconcile state", "mapping connector/accounting"},
 	{"mapping", "connector mapping/strict", ""},
+	{"mapping/propose", "connector mapping", "connector/accounting/csvfile"},
 	{"mapping/strict", "connector", ""},
 	{"state", "connector connector/protocol state/files", ""},
 	{"state/files", "", ""},

@@ -1,0 +1,127 @@
+package propose
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"payersync/connector"
+	"payersync/mapping"
+)
+
+// column is a column with what its values say.
+type column struct {
+	name  string
+	at    int    // its place in a row
+	words string // its heading in plain words
+	used  bool   // a rule reads it
+
+	rows    int
+	filled  int
+	times   map[string]int // how often each value stands there, without spaces around it and in small letters
+	spoilt  int            // values that a spreadsheet has changed
+	emails  int            // cells with an e-mail address in them
+	numbers int            // cells that are phone numbers by their form
+	plus    int            // of these, with a country code
+	codes   int            // cells without spaces and with a digit
+	short   int            // cells of ten letters at most, with a digit
+	dates   int
+	amounts int
+	ibans   int
+	flags   int // yes and no
+	lands   int // countries
+	texts   int // with letters
+	lines   bool
+	running bool // it counts the rows
+}
+
+var (
+	phoneForm  = regexp.MustCompile(`^[+(]?[0-9][0-9 ()/.\-]{4,}[0-9]$`)
+	codeForm   = regexp.MustCompile(`^[\pL\pN][\pL\pN._/\-]{0,29}$`)
+	dateForm   = regexp.MustCompile(`^(\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}-\d{2}-\d{2})( .*)?$`)
+	amountForm = regexp.MustCompile(`^[€£$]?\s?-?\d{1,3}([.,' ]?\d{3})*[.,]\d{2}\s?([€£$]|EUR|GBP|CHF)?$`)
+	ibanForm   = regexp.MustCompile(`^[A-Z]{2}\d{2}[A-Z0-9]{11,30}$`)
+)
+
+func newColumn(t Table, at int, name string) *column {
+	c := &column{name: name, at: at, words: plainWords(name), rows: len(t.Rows), times: map[string]int{}, running: true}
+	for n, row := range t.Rows {
+		cell := strings.TrimSpace(row[at])
+		c.running = c.running && cell == strconv.Itoa(n+1)
+		if cell == "" {
+			continue
+		}
+		c.filled++
+		c.times[strings.ToLower(cell)]++
+		if t.Spoilt != nil && t.Spoilt(cell) {
+			c.spoilt++
+			continue
+		}
+		c.add(cell)
+	}
+	return c
+}
+
+func (c *column) add(cell string) {
+	compact := strings.ToUpper(strings.ReplaceAll(cell, " ", ""))
+	letter := strings.ContainsFunc(cell, unicode.IsLetter)
+	digit := strings.ContainsFunc(cell, unicode.IsDigit)
+	land := false
+	if letter && !digit && len(cell) < 60 {
+		_, land = mapping.Country(cell)
+	}
+	for counter, is := range map[*int]bool{
+		&c.emails: hasEmail(cell), &c.numbers: phoneForm.MatchString(cell), &c.plus: strings.HasPrefix(cell, "+"),
+		&c.codes: digit && codeForm.MatchString(cell), &c.short: digit && len(compact) <= 10, &c.dates: dateForm.MatchString(cell), &c.amounts: amountForm.MatchString(cell),
+		&c.ibans: ibanForm.MatchString(compact), &c.flags: isFlag(cell), &c.lands: land, &c.texts: letter,
+	} {
+		if is {
+			*counter++
+		}
+	}
+	c.lines = c.lines || strings.ContainsAny(cell, "\r\n")
+}
+
+func hasEmail(cell string) bool {
+	return strings.Contains(cell, "@") && slices.ContainsFunc(strings.FieldsFunc(cell, func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune(",;/|<>()\"", r)
+	}), connector.ValidEmail)
+}
+
+// shared is how many rows have a value that another row has, too.
+func (c *column) shared() (rows int) {
+	for _, n := range c.times {
+		if n > 1 {
+			rows += n
+		}
+	}
+	return rows
+}
+
+// common returns the values, the commonest first.
+func (c *column) common() []string {
+	var out []string
+	for v := range c.times {
+		out = append(out, v)
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		if n := c.times[b] - c.times[a]; n != 0 {
+			return n
+		}
+		return strings.Compare(a, b)
+	})
+	return out
+}
+
+// written is how an expression names the column.
+func (c *column) written() string { return mapping.Written(c.name) }
+
+// trimmed is its text without spaces around it, and without line breaks where it has some.
+func (c *column) trimmed() string {
+	if c.lines {
+		return `join(split(` + c.written() + `, "\n"), ", ")`
+	}
+	return "trim(" + c.written() + ")"
+}

@@ -1,0 +1,159 @@
+package propose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// setAside leaves out columns that no customer is made of, bank details before all.
+func (p *proposing) setAside() {
+	for _, c := range p.columns {
+		switch {
+		case c.ibans*2 > c.filled && c.filled > 0:
+			p.leave(c, aside[0].why)
+		case c.emails*2 > c.filled || c.score(roleID) >= 900:
+		default:
+			for _, a := range aside {
+				if c.has(a.words) {
+					p.leave(c, a.why)
+				}
+			}
+		}
+	}
+}
+
+// email finds the column with the address that a signing link goes to.
+func (p *proposing) email() {
+	for _, c := range p.columns {
+		if c.emails > 0 && c.emails*2 >= c.filled {
+			p.emails = append(p.emails, c)
+		}
+	}
+	if len(p.emails) == 0 {
+		return
+	}
+	likely := func(c *column) int { return c.score(roleEmail) + 300*c.emails/max(1, c.rows) }
+	slices.SortStableFunc(p.emails, func(a, b *column) int { return likely(b) - likely(a) })
+	taken := 0
+	if len(p.emails) > 1 {
+		var options []string
+		for _, c := range p.emails[:min(3, len(p.emails))] {
+			options = append(options, fmt.Sprintf("%s (filled in %s rows)", c.name, of(c.filled, c.rows)))
+		}
+		sure := p.emails[1].secondary() || p.emails[1].emails*3 < len(p.rows)
+		taken = p.choose("email", "Which e-mail address is to get the signing link?", sure, options...)
+	}
+	c := p.emails[taken]
+	for _, other := range p.emails {
+		if other != c {
+			p.leave(other, fmt.Sprintf("the e-mail address is taken from %q", c.name))
+		}
+	}
+	p.emails = []*column{c}
+	why := fmt.Sprintf("%s values are e-mail addresses", of(c.emails, c.filled))
+	if n := c.rows - c.filled; n > 0 {
+		why += fmt.Sprintf("; %s none, so nobody is asked there", rowsHave(n))
+	}
+	p.rule("customer.people[0].email", "lower(firstEmail("+c.written()+"))", why, c)
+}
+
+// phones finds the columns with telephone numbers.
+func (p *proposing) phones() {
+	number := func(c *column) bool { return c.numbers*10 >= c.filled*6 }
+	for _, r := range []role{rolePhone, roleMobile} {
+		if c := p.first(r, number); c != nil && !slices.Contains(p.phoneColumns, c) {
+			p.phoneColumns = append(p.phoneColumns, c)
+			c.used = true
+		}
+	}
+	if p.phoneColumns != nil {
+		return
+	}
+	for _, c := range p.columns {
+		if !c.used && p.left[c] == "" && c.plus*10 >= c.filled*8 && c.filled > 0 && number(c) {
+			p.phoneColumns, c.used = []*column{c}, true
+			return
+		}
+	}
+}
+
+// phoneText is the number as the columns hold it.
+func (p *proposing) phoneText() string {
+	if len(p.phoneColumns) == 1 {
+		return p.phoneColumns[0].written()
+	}
+	var names []string
+	for _, c := range p.phoneColumns {
+		names = append(names, c.written())
+	}
+	return "coalesce(" + strings.Join(names, ", ") + ")"
+}
+
+// places finds the address.
+func (p *proposing) places() {
+	p.streets()
+	p.towns()
+	if c := p.first(roleCountry, func(c *column) bool { return c.lands*2 >= c.filled }); c != nil {
+		p.country = c
+		why := fmt.Sprintf("%s values are countries", of(c.lands, c.filled))
+		if c.lands < c.filled {
+			why += "; the others are sent as they are"
+		}
+		p.rule("customer.addresses[0].country", "country("+c.written()+")", why, c)
+	}
+	for _, c := range p.free(roleLanguage, nil) {
+		p.leave(c, "the billing service has no place for it")
+	}
+}
+
+func (p *proposing) streets() {
+	text := func(c *column) bool { return c.texts*2 > c.filled && (c.rows < 20 || len(c.times) > 5) }
+	street := p.first(roleStreet, text)
+	if street == nil {
+		return
+	}
+	value, columns := street.trimmed(), []*column{street}
+	street.used = true
+	if house := p.first(roleHouse, nil); house != nil {
+		value, columns = fmt.Sprintf(`join([%s, %s], " ")`, value, house.written()), append(columns, house)
+		house.used = true
+	}
+	if more := p.first(roleMoreStreet, nil); more != nil && more.emails == 0 {
+		value, columns = fmt.Sprintf(`join([%s, %s], ", ")`, value, more.trimmed()), append(columns, more)
+	}
+	p.rule("customer.addresses[0].line1", value, "its heading says so; the service takes one line", columns...)
+}
+
+func (p *proposing) towns() {
+	if c := p.first(rolePlace, nil); c != nil {
+		p.rule("customer.addresses[0].city", "join(split(trim("+c.written()+`), " ")[1:], " ")`, "what stands behind the postcode", c)
+		p.rule("customer.addresses[0].postCode", "split(trim("+c.written()+`), " ")[0]`, "the first word of the cell", c)
+		return
+	}
+	if c := p.first(roleTown, func(c *column) bool { return c.texts*2 > c.filled }); c != nil {
+		p.rule("customer.addresses[0].city", "trim("+c.written()+")", "its heading says so", c)
+	}
+	if c := p.first(rolePostcode, func(c *column) bool { return c.short*2 >= c.filled || c.has([]string{"postcode", "post code"}) }); c != nil {
+		p.rule("customer.addresses[0].postCode", "postcode("+c.written()+")", "its heading says so", c)
+		p.lostZeros(c)
+	}
+}
+
+// lostZeros tells of postcodes that a spreadsheet has taken a leading zero from.
+func (p *proposing) lostZeros(c *column) {
+	four, five := 0, 0
+	for v, n := range c.times {
+		if strings.Trim(v, "0123456789") == "" {
+			switch len(v) {
+			case 4:
+				four += n
+			case 5:
+				five += n
+			}
+		}
+	}
+	if four > 0 && four*5 < five && p.country == nil {
+		p.note("%s 4 digits in %q where most have 5: a spreadsheet may have dropped a zero in front.", rowsHave(four), c.name)
+	}
+}

@@ -1,0 +1,106 @@
+package propose
+
+import (
+	"fmt"
+	"strings"
+)
+
+// top is how a proposed mapping begins.
+const top = `# How a row of the export becomes a customer of the billing service. payersync init
+# proposed it; behind each # is why. Correct what is wrong, then look at what it does:
+#
+#   payersync mapping check      is the file right?
+#   payersync mapping fields     which columns and functions are there?
+#   payersync plan               what would be done? nothing is sent
+
+version: 1
+source: csv
+`
+
+// File returns the mapping file, with the reasons as comments.
+func (p Proposal) File() []byte {
+	f := file{rules: map[string]Rule{}}
+	f.text.WriteString(top)
+	for _, r := range p.Rules {
+		f.rules[r.Path] = r
+	}
+	f.top("region", "region")
+	f.block("key", "key.customerNumber")
+	f.top("scope", "scope")
+	f.top("include", "include")
+	f.text.WriteString("\ncustomer:\n")
+	f.line("  ", "name", "customer.name")
+	f.element("people", "name", "email", "phone")
+	f.element("addresses", "line1", "city", "postCode", "country")
+	f.block("mandate", "mandate.request")
+	if len(p.Left) > 0 {
+		f.text.WriteString("\n# Columns that nothing is made of:\n")
+		for _, l := range p.Left {
+			fmt.Fprintf(&f.text, "#   %s: %s\n", oneLine(l.Column), l.Why)
+		}
+	}
+	return []byte(f.text.String())
+}
+
+// file is a mapping file that is being written.
+type file struct {
+	text  strings.Builder
+	rules map[string]Rule
+}
+
+// top writes a rule that stands at the left.
+func (f *file) top(key, path string) {
+	if _, has := f.rules[path]; has {
+		f.text.WriteByte('\n')
+		f.line("", key, path)
+	}
+}
+
+// block writes a key with one rule below it.
+func (f *file) block(key, path string) {
+	if r, has := f.rules[path]; has {
+		f.comment("\n", "", r.Why)
+		fmt.Fprintf(&f.text, "%s:\n  %s: %s\n", key, path[strings.LastIndexByte(path, '.')+1:], scalar(r.Value))
+	}
+}
+
+func (f *file) line(indent, key, path string) {
+	if r, has := f.rules[path]; has {
+		f.comment("", indent, r.Why)
+		fmt.Fprintf(&f.text, "%s%s: %s\n", indent, key, scalar(r.Value))
+	}
+}
+
+// element writes a list of one contact or address.
+func (f *file) element(key string, fields ...string) {
+	begun := false
+	for _, field := range fields {
+		r, has := f.rules[fmt.Sprintf("customer.%s[0].%s", key, field)]
+		if !has {
+			continue
+		}
+		indent, lead := "      ", "      "
+		if !begun {
+			fmt.Fprintf(&f.text, "  %s:\n", key)
+			indent, lead, begun = "    ", "    - ", true
+		}
+		f.comment("", indent, r.Why)
+		fmt.Fprintf(&f.text, "%s%s: %s\n", lead, field, scalar(r.Value))
+	}
+}
+
+// comment writes a reason over the rule that it is for.
+func (f *file) comment(before, indent, why string) {
+	f.text.WriteString(before + indent + "# " + oneLine(why) + "\n")
+}
+
+// oneLine keeps a text that came from outside within its comment.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// scalar writes an expression as YAML takes it.
+func scalar(s string) string {
+	if strings.Contains(s, ": ") || strings.Contains(s, " #") || strings.ContainsAny(s[:1], "\"'[]{}&*!|>%@`-?:,#") || strings.HasSuffix(s, ":") {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	return s
+}

@@ -1,0 +1,192 @@
+package propose
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// role is what a column may be to a customer.
+type role int
+
+const (
+	roleID role = iota
+	roleCompany
+	roleName
+	roleMoreName
+	roleFirst
+	roleLast
+	roleContact
+	roleEmail
+	rolePhone
+	roleMobile
+	roleStreet
+	roleHouse
+	roleMoreStreet
+	rolePlace // postcode and town in one cell
+	roleTown
+	rolePostcode
+	roleCountry
+	roleLanguage
+	roleStatus
+	rolePayment
+	roles
+)
+
+// headings are the words that stand above the columns, in plain words, likeliest first, in
+// English, German, French, Italian, Dutch and Spanish.
+var headings = [roles][]string{
+	roleID: {
+		"customer number", "customer no", "customer id", "customer code", "customer ref", "account number", "account no", "account reference", "account ref", "account code", "client number", "client id", "client no", "contact id", "member number", "external id", "externe id",
+		"kundennummer", "kunden nummer", "kundennr", "kunden nr", "kdnr", "kd nr", "kunden id", "debitorennummer", "debitoren nr", "debitorennr", "debitorenkonto", "debitor nr", "debitor", "mitgliedsnummer", "mitglieds nr", "mandantennummer",
+		"numero client", "numero de client", "no client", "n client", "code client", "reference client", "num client", "compte client",
+		"codice cliente", "cod cliente", "numero cliente", "n cliente", "id cliente",
+		"klantnummer", "klant nr", "klantnr", "klantcode", "debiteurnummer", "debiteurnr", "debiteur nr", "debiteurennummer", "relatienummer", "relatiecode",
+		"numero de cliente", "no cliente", "codigo cliente", "codigo de cliente", "cod cliente",
+		"reference", "konto", "code", "codice", "codigo", "id", "ref", "number", "nummer", "numero", "nr", "no", "matchcode",
+	},
+	roleCompany: {
+		"company name", "company", "organisation name", "organization name", "organisation", "organization", "business name", "business", "trading name",
+		"name adressattyp unternehmen", "firmenname", "firmenbezeichnung", "firma 1", "firma", "unternehmen",
+		"raison sociale", "societe", "denomination", "entreprise", "ragione sociale", "denominazione", "azienda", "intestatario", "bedrijfsnaam", "bedrijf", "razon social", "empresa",
+	},
+	roleName: {
+		"contact name", "customer name", "client name", "customer full name", "display name", "display name as", "full name", "account name", "name", "name 1", "customer", "client",
+		"kundenname", "kunde", "bezeichnung", "nom complet", "nom du client", "nom client", "nom", "cliente", "nome cliente", "nominativo", "nome e cognome", "klantnaam", "naam", "klant", "relatie",
+		"nombre completo", "nombre y apellidos", "nombre cliente", "nombre del cliente", "nombre", "nome",
+	},
+	roleMoreName: {"name 2", "firma 2", "namenszusatz", "name zusatz", "nom 2", "naam 2", "zusatz"},
+	roleFirst:    {"first name", "given name", "vorname adressattyp naturl person", "vorname", "prenom", "nome", "voornaam", "nombre de pila", "nombre", "forename"},
+	roleLast:     {"last name", "surname", "family name", "name adressattyp naturl person", "nachname", "familienname", "zuname", "nom de famille", "cognome", "achternaam", "apellidos", "apellido", "name", "nom"},
+	roleContact: {
+		"main contact name", "primary contact", "contact person", "contact name", "contact", "attention", "attn", "ansprechpartner", "kontaktperson", "kontakt", "interlocuteur", "personne de contact",
+		"referente", "persona di riferimento", "contactpersoon", "contact persoon", "persona de contacto", "contacto",
+	},
+	roleEmail: {
+		"email address", "email", "e mail", "main email", "mail", "e mail adresse", "email adresse", "mailadresse", "courriel", "adresse email", "adresse mail", "adresse e mail", "indirizzo email", "posta elettronica",
+		"e mailadres", "emailadres", "correo electronico", "correo",
+	},
+	rolePhone: {
+		"phone number", "phone", "telephone", "tel", "main contact phone", "telefon", "telefonnummer", "telefon 1", "rufnummer", "no de telephone", "numero de telephone", "telefono", "numero di telefono", "telefoon", "telefoonnummer", "telefono fijo",
+	},
+	roleMobile:     {"mobile number", "mobile", "mobile phone", "cell", "cell phone", "mobil", "mobiltelefon", "mobilnummer", "handy", "portable", "gsm", "cellulare", "mobiel", "movil", "telefono movil"},
+	roleStreet:     {"address line 1", "address 1", "street address", "street", "address line", "address", "billing address", "rechnungsadresse", "rechnungsanschrift", "strasse und hausnummer", "strasse hausnummer", "strasse nr", "strasse", "anschrift", "rue", "voie", "adresse 1", "adresse", "via", "indirizzo", "straat", "straatnaam", "adres", "calle", "direccion", "domicilio", "po address line 1", "main address line 1", "billing address line 1"},
+	roleHouse:      {"house number", "house no", "hausnummer", "hausnr", "haus nr", "huisnummer", "numero civico", "civico", "numero de rue", "numero de calle"},
+	roleMoreStreet: {"address line 2", "address 2", "street 2", "adresszusatz", "adresszusatz 1", "adress zusatz", "adresse 2", "complement d adresse", "complement adresse", "complement", "indirizzo 2", "adres 2", "toevoeging", "direccion 2"},
+	rolePlace:      {"plz ort", "plz und ort", "plz stadt", "plz wohnort", "postcode town", "postcode and town", "cp ville", "code postal ville", "code postal et ville", "cap citta", "cap localita", "postcode plaats", "postcode en plaats", "cp poblacion", "cp localidad"},
+	roleTown:       {"city", "town", "post town", "ort", "wohnort", "stadt", "ville", "commune", "localite", "citta", "comune", "localita", "plaats", "woonplaats", "stad", "ciudad", "poblacion", "localidad", "municipio"},
+	rolePostcode:   {"postcode", "post code", "postal code", "zip code", "zip", "plz", "postleitzahl", "code postal", "cp", "cap", "codice postale", "codigo postal"},
+	roleCountry:    {"country", "country code", "land", "landercode", "landerkennzeichen", "landeskennzeichen", "lkz", "staat", "pays", "code pays", "paese", "nazione", "landcode", "pais"},
+	roleLanguage:   {"language", "sprache", "sprach id", "langue", "lingua", "taal", "idioma"},
+	roleStatus:     {"status", "customer status", "account status", "active", "is active", "inactive", "archived", "blocked", "on hold", "aktiv", "inaktiv", "gesperrt", "kundenstatus", "zustand", "statut", "actif", "inactif", "etat", "bloque", "stato", "attivo", "inattivo", "bloccato", "actief", "inactief", "geblokkeerd", "estado", "activo", "inactivo", "bloqueado"},
+	rolePayment: {
+		"payment method", "payment type", "preferred payment method", "pay by", "direct debit", "sepa", "sepa mandate", "zahlungsart", "zahlungsweise", "zahlart", "zahlungsmethode", "zahlungsform", "lastschrift", "sepa lastschrift", "bankeinzug", "einzug", "einzugsermachtigung",
+		"mode de paiement", "mode de reglement", "moyen de paiement", "prelevement", "prelevement sepa", "modalita di pagamento", "metodo di pagamento", "tipo pagamento", "pagamento", "addebito diretto",
+		"betaalwijze", "betaalmethode", "betalingswijze", "incasso", "automatische incasso", "forma de pago", "metodo de pago", "domiciliacion", "domiciliacion bancaria",
+	},
+}
+
+// Words in a heading that say that it is another one's, and those that say that it is the one
+// for invoices.
+var (
+	others   = []string{"shipping", "delivery", "liefer", "lieferung", "lieferadresse", "lieferanschrift", "livraison", "consegna", "spedizione", "levering", "bezorg", "verzend", "envio", "entrega", "sa", "second", "zweite", "cc", "bcc", "partner", "parent", "privat", "alternative", "abweichend"}
+	invoices = []string{"billing", "invoice", "rechnung", "rechnungs", "buchhaltung", "accounts", "facturation", "facture", "fatturazione", "factuur", "facturacion", "main", "po"}
+)
+
+// alone are words that mean something only where they are the whole heading: a customer type
+// is no customer.
+var alone = []string{
+	"name", "customer", "client", "kunde", "cliente", "klant", "relatie", "contact", "kontakt", "business", "mail", "reference", "konto", "code", "codice", "codigo",
+	"id", "ref", "number", "nummer", "numero", "nr", "no", "matchcode", "address", "adresse", "adres", "rue", "via", "voie", "calle", "land", "staat", "cp", "cap", "zip", "portable",
+	"active", "aktiv", "zusatz", "complement", "einzug", "civico", "nom", "nome", "nombre", "naam", "company", "organisation", "organization", "contacto", "attention", "ort", "code pays",
+}
+
+// aside are headings of columns that no customer is made of.
+var aside = []struct {
+	why   string
+	words []string
+}{
+	{"bank details stay in your books", []string{"bank", "iban", "bic", "swift", "blz", "bankleitzahl", "bankverbindung", "bankname", "sort code", "kontoinhaber", "konto nr", "bankkonto", "rib", "bankrekening", "rekeningnummer", "cuenta bancaria", "account holder", "kontonummer"}},
+	{"it is a fax number", []string{"fax", "telefax", "faxnummer"}},
+	{"tax numbers are not sent", []string{"vat", "tax", "ust", "ustid", "ust id", "ust idnr", "u st id nr", "u st", "umsatzsteuer", "steuernummer", "steuer nr", "tva", "siret", "siren", "partita iva", "p iva", "codice fiscale", "btw", "kvk", "nif", "cif", "iva", "abn", "vat number"}},
+	{"it is a web site", []string{"website", "web site", "web", "url", "www", "homepage", "site web", "sito web", "internet", "webseite", "pagina web"}},
+}
+
+// plainWords returns a heading as small words without marks: "Kd.-Nr." is "kd nr", and
+// "POAddressLine1" is "po address line 1".
+func plainWords(heading string) string {
+	var out strings.Builder
+	letters := []rune(norm.NFKD.String(strings.ReplaceAll(heading, "ß", "ss")))
+	letters = slices.DeleteFunc(letters, func(r rune) bool { return unicode.Is(unicode.Mn, r) })
+	for i, r := range letters {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			out.WriteByte(' ')
+			continue
+		case i > 0 && begins(letters, i):
+			out.WriteByte(' ')
+		}
+		out.WriteRune(unicode.ToLower(r))
+	}
+	return strings.Join(strings.Fields(out.String()), " ")
+}
+
+// begins reports whether a word begins inside of letters that are written together.
+func begins(letters []rune, i int) bool {
+	before, r := letters[i-1], letters[i]
+	switch {
+	case unicode.IsDigit(r):
+		return unicode.IsLetter(before)
+	case !unicode.IsUpper(r):
+		return false
+	case unicode.IsLower(before):
+		return true
+	}
+	return unicode.IsUpper(before) && i+1 < len(letters) && unicode.IsLower(letters[i+1])
+}
+
+// score is how much the heading speaks for a role; 0 is not at all.
+func (c *column) score(r role) int {
+	best := 0
+	for i, phrase := range headings[r] {
+		like := 0
+		switch {
+		case c.words == phrase, squeezed(c.words) == squeezed(phrase):
+			like = 1000
+		case slices.Contains(alone, phrase):
+		case strings.HasPrefix(c.words, phrase+" "), strings.HasSuffix(c.words, " "+phrase):
+			like = 500 + 40*strings.Count(phrase, " ")
+		case strings.Contains(" "+c.words+" ", " "+phrase+" "):
+			like = 400 + 40*strings.Count(phrase, " ")
+		}
+		if like > 0 {
+			best = max(best, like-i)
+		}
+	}
+	if best == 0 {
+		return 0
+	}
+	switch {
+	case c.secondary() && r != roleMoreName && r != roleMoreStreet:
+		best -= 350
+	case slices.ContainsFunc(strings.Fields(c.words), func(w string) bool { return slices.Contains(invoices, w) }):
+		best += 100
+	}
+	return max(best, 1)
+}
+
+// secondary reports whether the heading says that there is another column that comes first.
+func (c *column) secondary() bool {
+	return slices.ContainsFunc(strings.Fields(c.words), func(w string) bool {
+		return slices.Contains(others, w) || len(w) == 1 && w >= "2" && w <= "9"
+	})
+}
+
+func squeezed(words string) string { return strings.ReplaceAll(words, " ", "") }
+
+// has reports whether the heading holds one of the phrases.
+func (c *column) has(phrases []string) bool {
+	return slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(" "+c.words+" ", " "+p+" ") })
+}

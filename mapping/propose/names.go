@@ -1,0 +1,159 @@
+package propose
+
+import (
+	"fmt"
+	"strings"
+)
+
+// called is what a customer and its contact may be called by.
+type called struct {
+	company *column   // the company, or whoever the customer is
+	more    *column   // the rest of a long name
+	person  []*column // first and last name
+	contact *column
+}
+
+// names finds what the customer and its contact are called.
+func (p *proposing) names() {
+	text := func(c *column) bool { return c.texts*10 >= c.filled*9 && c.emails == 0 }
+	n := called{person: p.person(text)}
+	n.company = p.claim(roleCompany, text)
+	if n.company == nil {
+		n.company = p.claim(roleName, text)
+	}
+	if n.company != nil {
+		n.more = p.claim(roleMoreName, text)
+	}
+	if n.contact = p.claim(roleContact, text); n.contact == nil && n.person == nil {
+		n.contact = p.claim(roleName, text)
+	}
+	if n.company == nil && n.person == nil {
+		n.company, n.contact = n.contact, nil
+	}
+	if n.company == nil && n.person == nil {
+		n.company = p.anyText()
+	}
+	p.customerName(n)
+	p.contactName(n)
+}
+
+// claim takes the likeliest column of a role.
+func (p *proposing) claim(r role, fits func(*column) bool) *column {
+	c := p.first(r, fits)
+	if c != nil {
+		c.used = true
+	}
+	return c
+}
+
+// person returns the columns of first and last name; none when it has not both.
+func (p *proposing) person(text func(*column) bool) []*column {
+	first := p.first(roleFirst, text)
+	if first == nil {
+		return nil
+	}
+	for _, last := range p.free(roleLast, text) {
+		if last != first {
+			first.used, last.used = true, true
+			return []*column{first, last}
+		}
+	}
+	return nil
+}
+
+// companyName, personName and contactName are expressions; "" without a column.
+func (n called) companyName() string {
+	switch {
+	case n.company == nil:
+		return ""
+	case n.more != nil:
+		return fmt.Sprintf(`join([%s, %s], " ")`, n.company.written(), n.more.written())
+	}
+	return n.company.trimmed()
+}
+
+func (n called) personName() string {
+	if n.person == nil {
+		return ""
+	}
+	return fmt.Sprintf(`join([%s, %s], " ")`, n.person[0].written(), n.person[1].written())
+}
+
+func (n called) contactName() string {
+	if n.contact == nil {
+		return ""
+	}
+	return n.contact.trimmed()
+}
+
+// customerName makes the name of the customer: the company, or the person where there is none.
+func (p *proposing) customerName(n called) {
+	columns := some(n.company, n.more)
+	whole := n.company != nil && n.company.filled == n.company.rows
+	switch {
+	case n.company == nil && n.person == nil:
+		return
+	case n.company == nil:
+		p.rule("customer.name", n.personName(), "no column holds companies, so the person is the customer", n.person...)
+	case n.company.score(roleCompany)+n.company.score(roleName)+n.company.score(roleContact) == 0:
+		p.rule("customer.name", n.companyName(), fmt.Sprintf("no heading says which column holds names; %q holds texts that differ", n.company.name), columns...)
+	case whole || n.person == nil && n.contact == nil:
+		p.rule("customer.name", n.companyName(), fmt.Sprintf("%s rows have one in %q", of(n.company.filled, n.company.rows), n.company.name), columns...)
+	default:
+		columns = append(append(columns, n.person...), some(n.contact)...)
+		p.rule("customer.name", first(n.companyName(), n.personName(), n.contactName()),
+			fmt.Sprintf("%q is filled in %s rows; elsewhere the person is the customer", n.company.name, of(n.company.filled, n.company.rows)), columns...)
+	}
+}
+
+// contactName makes the name of the person to write to.
+func (p *proposing) contactName(n called) {
+	name := first(n.contactName(), n.personName(), n.companyName())
+	if name == "" || len(p.emails)+len(p.phoneColumns) == 0 && n.contact == nil && n.person == nil {
+		return
+	}
+	why := "the person, or the customer where there is none"
+	if n.contact == nil && n.person == nil {
+		why = "no column holds the person to write to, so it is the customer"
+	}
+	p.rule("customer.people[0].name", name, why, append(append(some(n.contact), n.person...), some(n.company, n.more)...)...)
+}
+
+// first is the expression of the first that is not blank.
+func first(expressions ...string) string {
+	var there []string
+	for _, e := range expressions {
+		if e != "" {
+			there = append(there, e)
+		}
+	}
+	if len(there) < 2 {
+		return strings.Join(there, "")
+	}
+	return "coalesce(" + strings.Join(there, ", ") + ")"
+}
+
+// some returns the columns that are there.
+func some(columns ...*column) (there []*column) {
+	for _, c := range columns {
+		if c != nil {
+			there = append(there, c)
+		}
+	}
+	return there
+}
+
+// anyText asks for the column with the names where no heading tells.
+func (p *proposing) anyText() *column {
+	var found []*column
+	var options []string
+	for _, c := range p.columns {
+		if !c.used && p.left[c] == "" && c.texts*10 >= c.filled*9 && c.filled*2 > c.rows && len(c.times)*2 > c.filled && len(found) < 4 {
+			found, options = append(found, c), append(options, c.name)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return found[p.choose("name", "Which column holds the customers' names?", len(found) == 1, options...)]
+}

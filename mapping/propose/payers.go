@@ -1,0 +1,205 @@
+package propose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Words of a status: of those who are customers, and of those who are none any more.
+var (
+	activeWords   = []string{"active", "aktiv", "actif", "active ", "attivo", "attiva", "actief", "activo", "activa", "open", "live", "current", "ok", "enabled", "in use", "kunde", "customer", "laufend"}
+	inactiveWords = []string{"inactive", "inaktiv", "inactif", "inattivo", "inattiva", "inactief", "inactivo", "inactiva", "archived", "archiviert", "closed", "gesperrt", "geschlossen", "blocked", "bloque", "bloqué", "bloccato", "geblokkeerd", "bloqueado", "deleted", "gelöscht", "disabled", "dormant", "ehemalig", "former", "stopped", "on hold", "prospect", "lead", "interessent", "gekündigt", "passif", "left", "cancelled", "cessato", "parti"}
+	yesWords      = []string{"yes", "y", "ja", "j", "oui", "o", "si", "sì", "sí", "s", "true", "wahr", "vrai", "vero", "1", "x", "✓"}
+	noWords       = []string{"no", "n", "nein", "non", "nee", "false", "falsch", "faux", "falso", "0", "-"}
+)
+
+// debitWords are what payment by direct debit is called.
+var debitWords = []string{"lastschrift", "direct debit", "directdebit", "dd", "sepa", "bankeinzug", "einzug", "prélèvement", "prelevement", "addebito", "rid", "sdd", "incasso", "domiciliación", "domiciliacion", "domiciliado", "bacs"}
+
+// invertedHeadings are those of columns in which a yes means that somebody is no customer.
+var invertedHeadings = []string{"inactive", "archived", "blocked", "on hold", "inaktiv", "gesperrt", "inactif", "bloque", "inattivo", "bloccato", "inactief", "geblokkeerd", "inactivo", "bloqueado"}
+
+func isFlag(cell string) bool {
+	cell = strings.ToLower(cell)
+	return slices.Contains(yesWords, cell) || slices.Contains(noWords, cell)
+}
+
+// most values that a status or a way of payment has.
+const maxKinds = 12
+
+// payers finds which rows are to be customers.
+func (p *proposing) payers() {
+	var conditions, reasons []string
+	var columns []*column
+	for _, find := range []func() (*column, string, string){p.suppliers, p.status, p.payment} {
+		if c, condition, why := find(); c != nil {
+			conditions, reasons, columns = append(conditions, condition), append(reasons, why), append(columns, c)
+		}
+	}
+	if len(columns) > 0 {
+		p.rule("include", strings.Join(conditions, " && "), strings.Join(reasons, "; "), columns...)
+	}
+}
+
+// suppliers tells debtors and creditors apart by their accounts, as DATEV numbers them.
+func (p *proposing) suppliers() (*column, string, string) {
+	if len(p.id) != 1 || p.id[0].words != "konto" {
+		return nil, "", ""
+	}
+	c, creditors, length := p.id[0], 0, 0
+	for v := range c.times {
+		if length == 0 {
+			length = len(v)
+		}
+		if len(v) != length || strings.Trim(v, "0123456789") != "" {
+			return nil, "", ""
+		}
+		if v[0] >= '7' {
+			creditors++
+		}
+	}
+	if creditors == 0 {
+		return nil, "", ""
+	}
+	return c, "trim(" + c.written() + `) < "7"`, fmt.Sprintf("accounts from 7 on are suppliers: %s rows are left out", of(creditors, c.rows))
+}
+
+// status finds a column that says who is a customer still.
+func (p *proposing) status() (*column, string, string) {
+	c := p.first(roleStatus, func(c *column) bool { return len(c.times) <= maxKinds })
+	if c == nil {
+		return nil, "", ""
+	}
+	yes, no := activeWords, inactiveWords
+	if c.flags*10 >= c.filled*9 {
+		yes, no = yesWords, noWords
+		if c.has(invertedHeadings) {
+			yes, no = no, yes
+		}
+	}
+	var in, out, other []string
+	for _, v := range c.common() {
+		switch {
+		case slices.Contains(yes, v):
+			in = append(in, v)
+		case slices.Contains(no, v):
+			out = append(out, v)
+		default:
+			other = append(other, v)
+		}
+	}
+	rest := "not (" + oneOf(c, out) + ")"
+	switch {
+	case len(out) == 0 && len(other) == 0:
+		p.leave(c, "it says the same of every row")
+		return nil, "", ""
+	case len(in) > 0 && len(other) == 0 && !c.has(invertedHeadings):
+		return c, oneOf(c, in), c.keeps(in)
+	case len(other) == 0:
+		return c, rest, fmt.Sprintf("%s rows are left out by %q", of(c.sum(out), c.rows), c.name)
+	}
+	return p.askStatus(c, in, out, other)
+}
+
+// askStatus asks about values of a status that are no words for it.
+func (p *proposing) askStatus(c *column, in, out, other []string) (*column, string, string) {
+	type reading struct{ option, condition, why string }
+	var readings []reading
+	if len(in) > 0 {
+		readings = append(readings, reading{fmt.Sprintf("only %s (%s rows)", listed(in), of(c.sum(in), c.rows)), oneOf(c, in), c.keeps(in)})
+	}
+	if len(out) > 0 {
+		readings = append(readings, reading{fmt.Sprintf("all but %s (%s rows)", listed(out), of(c.rows-c.sum(out), c.rows)), "not (" + oneOf(c, out) + ")", fmt.Sprintf("%s rows are left out by %q", of(c.sum(out), c.rows), c.name)})
+	}
+	if len(in) == 0 {
+		for _, v := range other[:min(2, len(other))] {
+			readings = append(readings, reading{fmt.Sprintf("only %s (%s rows)", listed([]string{v}), of(c.times[v], c.rows)), oneOf(c, []string{v}), c.keeps([]string{v})})
+		}
+	}
+	readings = append(readings, reading{option: fmt.Sprintf("everybody (%d rows)", c.rows)})
+	var options []string
+	for _, r := range readings {
+		options = append(options, r.option)
+	}
+	r := readings[p.choose("status", fmt.Sprintf("%q says %s. Who is a customer?", c.name, listed(c.common()[:min(4, len(c.times))])), false, options...)]
+	if r.condition == "" {
+		p.leave(c, "everybody is taken in")
+		return nil, "", ""
+	}
+	return c, r.condition, r.why
+}
+
+// payment finds a column that says who pays by direct debit.
+func (p *proposing) payment() (*column, string, string) {
+	c := p.first(rolePayment, func(c *column) bool { return len(c.times) <= maxKinds })
+	if c == nil {
+		return nil, "", ""
+	}
+	var debit []string
+	for _, v := range c.common() {
+		words := " " + plainWords(v) + " "
+		if c.flags*10 >= c.filled*9 && slices.Contains(yesWords, v) || slices.ContainsFunc(debitWords, func(w string) bool { return strings.Contains(words, plainWords(w)+" ") }) {
+			debit = append(debit, v)
+		}
+	}
+	n := c.sum(debit)
+	switch {
+	case len(debit) == 0:
+		p.leave(c, "none of its values is direct debit, so everybody is taken in")
+		return nil, "", ""
+	case n == c.rows:
+		p.leave(c, "everybody pays by direct debit")
+		return nil, "", ""
+	}
+	if p.choose("payment", fmt.Sprintf("%q says who pays by direct debit. Who is to be a customer there, and to be asked for a mandate?", c.name), false,
+		fmt.Sprintf("only %s (%s rows)", listed(debit), of(n, c.rows)), fmt.Sprintf("everybody (%d rows)", c.rows)) == 1 {
+		p.leave(c, "everybody is taken in, however they pay now")
+		return nil, "", ""
+	}
+	return c, oneOf(c, debit), c.keeps(debit)
+}
+
+// keeps says how many rows have one of these values.
+func (c *column) keeps(values []string) string {
+	return fmt.Sprintf("%s rows say %s in %q, and the others are left alone", of(c.sum(values), c.rows), listed(values), c.name)
+}
+
+// sum is how many rows have one of these values.
+func (c *column) sum(values []string) (n int) {
+	for _, v := range values {
+		n += c.times[v]
+	}
+	return n
+}
+
+// oneOf is true for rows with one of these values.
+func oneOf(c *column, values []string) string {
+	text := "lower(trim(" + c.written() + "))"
+	if len(values) == 1 {
+		return fmt.Sprintf("%s == %q", text, values[0])
+	}
+	var quoted []string
+	for _, v := range values {
+		quoted = append(quoted, fmt.Sprintf("%q", v))
+	}
+	return text + " in [" + strings.Join(quoted, ", ") + "]"
+}
+
+// listed names values for people.
+func listed(values []string) string {
+	var quoted []string
+	for _, v := range values {
+		quoted = append(quoted, fmt.Sprintf("%q", v))
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// mandate decides who is asked for a mandate.
+func (p *proposing) mandate() {
+	if len(p.emails) == 0 {
+		p.note("No column holds e-mail addresses: customers would be created, and nobody would be asked for a mandate.")
+		return
+	}
+	p.rule("mandate.request", `any(customer.people, .email != "")`, "whoever has an e-mail address is asked for a mandate")
+}

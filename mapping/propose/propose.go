@@ -1,0 +1,194 @@
+// Package propose makes a first mapping for a table that nobody has described: which column
+// identifies a customer, which rows are payers, and what name, contact and address are made
+// of, each with the reason for it. It goes by the headings, in English, German, French,
+// Italian, Dutch and Spanish, and by the values: a column of e-mail addresses is one whose
+// values are e-mail addresses.
+//
+//	Table ──From──▶ Proposal ──File──▶ mapping.yaml
+//	                  │  ▲
+//	        Questions ▼  │ answers: where two readings are about equally likely
+//	                 a person
+//
+// It is a function of the table and the answers. What a table was read from, who is asked,
+// and where the file goes is the caller's.
+package propose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Table is what is known of the customers: the columns' names, and rows as wide as they are.
+type Table struct {
+	Columns []string
+	Rows    [][]string
+	Spoilt  func(cell string) bool // a spreadsheet has changed it, as in 1.23E+15
+}
+
+// Proposal is a mapping with the reasons for it.
+type Proposal struct {
+	ID        []string   `json:"id"`        // the columns that identify a customer; none where Refused says why
+	Rules     []Rule     `json:"rules"`     // in the order of the file
+	Left      []Note     `json:"left"`      // columns that no rule reads
+	Refused   []Note     `json:"refused"`   // columns that one might take for the id, likeliest first
+	Notes     []string   `json:"notes"`     // what a person should know of the values
+	Questions []Question `json:"questions"` // what was not sure
+}
+
+// Rule is one line of the mapping.
+type Rule struct {
+	Path    string   `json:"path"`    // what it decides, for example "customer.name"
+	Value   string   `json:"value"`   // the expression
+	Why     string   `json:"why"`     // a sentence without personal values
+	Columns []string `json:"columns"` // that it reads
+}
+
+// Note is something about a column.
+type Note struct {
+	Column string `json:"column"`
+	Why    string `json:"why"`
+}
+
+// Question has several readings of which none is much likelier.
+type Question struct {
+	Topic   string   `json:"topic"` // what an answer is known by
+	Text    string   `json:"question"`
+	Options []string `json:"options"` // likeliest first
+	Taken   int      `json:"taken"`   // which of them the proposal goes by
+	Said    bool     `json:"said"`    // somebody has answered it
+}
+
+// Said are answers: which option of a question by its topic, and the id columns where
+// somebody has named them.
+type Said struct {
+	Answers map[string]int
+	ID      []string
+}
+
+// From makes a proposal.
+func From(t Table, said Said) Proposal {
+	p := &proposing{said: said, rows: t.Rows, left: map[*column]string{}}
+	for i, name := range t.Columns {
+		p.columns = append(p.columns, newColumn(t, i, name))
+	}
+	p.setAside()
+	p.email()
+	p.identity()
+	p.phones()
+	p.places()
+	p.names()
+	p.payers()
+	p.region()
+	p.mandate()
+	return p.proposal()
+}
+
+// proposing is a proposal that is being made.
+type proposing struct {
+	said    Said
+	rows    [][]string
+	columns []*column
+	left    map[*column]string // why no rule reads a column
+
+	id, emails, phoneColumns []*column
+	country                  *column
+
+	out Proposal
+}
+
+// choose returns which option to go by: what was answered, or the first. Where that is not
+// sure, it is a question.
+func (p *proposing) choose(topic, text string, sure bool, options ...string) int {
+	taken, answered := p.said.Answers[topic]
+	if !sure {
+		p.out.Questions = append(p.out.Questions, Question{Topic: topic, Text: text, Options: options, Taken: taken, Said: answered})
+	}
+	return taken
+}
+
+func (p *proposing) rule(path, value, why string, columns ...*column) {
+	r := Rule{Path: path, Value: value, Why: why}
+	for _, c := range columns {
+		c.used = true
+		r.Columns = append(r.Columns, c.name)
+	}
+	p.out.Rules = append(p.out.Rules, r)
+}
+
+func (p *proposing) note(format string, args ...any) {
+	p.out.Notes = append(p.out.Notes, fmt.Sprintf(format, args...))
+}
+
+// leave says why nothing is made of a column.
+func (p *proposing) leave(c *column, why string) {
+	if p.left[c] == "" {
+		p.left[c] = why
+	}
+}
+
+// free returns the columns that may play a role, likeliest first: those that nothing else is
+// made of, and whose values fit.
+func (p *proposing) free(r role, fits func(*column) bool) []*column {
+	var found []*column
+	for _, c := range p.columns {
+		if !c.used && p.left[c] == "" && c.filled > 0 && c.score(r) > 0 && (fits == nil || fits(c)) {
+			found = append(found, c)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *column) int { return b.score(r) - a.score(r) })
+	return found
+}
+
+// first is the likeliest of free; nil when there is none.
+func (p *proposing) first(r role, fits func(*column) bool) *column {
+	if found := p.free(r, fits); len(found) > 0 {
+		return found[0]
+	}
+	return nil
+}
+
+// order is that of the rules in a mapping file.
+var order = []string{"region", "key", "scope", "include", "customer.name", "customer.people", "customer.addresses", "mandate"}
+
+func (p *proposing) proposal() Proposal {
+	place := func(r Rule) int {
+		return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(r.Path, prefix) })
+	}
+	slices.SortStableFunc(p.out.Rules, func(a, b Rule) int { return place(a) - place(b) })
+	for _, c := range p.columns {
+		if c.used {
+			continue
+		}
+		why := p.left[c]
+		switch {
+		case c.filled == 0:
+			why = "it is empty"
+		case why == "":
+			why = "nothing in a customer is made of it"
+		}
+		p.out.Left = append(p.out.Left, Note{c.name, why})
+	}
+	return p.out
+}
+
+// of says how many of several.
+func of(n, all int) string {
+	if n == all {
+		return fmt.Sprintf("all %d", all)
+	}
+	return fmt.Sprintf("%d of %d", n, all)
+}
+
+// quoted lists names for people: “A”, “B” and “C”.
+func quoted(columns ...*column) string {
+	var names []string
+	for _, c := range columns {
+		names = append(names, fmt.Sprintf("%q", c.name))
+	}
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}

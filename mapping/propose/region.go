@@ -1,0 +1,121 @@
+package propose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"payersync/mapping"
+)
+
+// region finds the country whose phone numbers are written without a country code, and makes
+// the rule of the phone number.
+func (p *proposing) region() {
+	if p.phoneColumns == nil {
+		return
+	}
+	region, why := p.homeCountry()
+	value := "phone(" + p.phoneText() + ")"
+	if p.country != nil && region != "" {
+		value = fmt.Sprintf("phone(%s, default(country(%s), %q))", p.phoneText(), p.country.written(), region)
+	}
+	if region == "" {
+		p.note("Nothing says which country's phone numbers these are: those without a country code stay as they are. Write region: and two letters into the mapping.")
+		p.rule("customer.people[0].phone", value, "numbers with a country code only: no region is known", p.phoneColumns...)
+		return
+	}
+	understood, all := p.understood(region)
+	p.rule("region", region, why)
+	p.rule("customer.people[0].phone", value, understoodWhy(understood, all), p.phoneColumns...)
+}
+
+// homeCountry is the country that most customers are in.
+func (p *proposing) homeCountry() (code, why string) {
+	votes := map[string]int{}
+	why = "the endings of the e-mail addresses say so"
+	switch {
+	case p.country != nil:
+		for v, n := range p.country.times {
+			if code, known := mapping.Country(v); known {
+				votes[code] += n
+			}
+		}
+		why = fmt.Sprintf("most rows say so in %q", p.country.name)
+	case len(p.emails) > 0:
+		for v, n := range p.emails[0].times {
+			if code := ending(v); code != "" {
+				votes[code] += n
+			}
+		}
+	}
+	var codes []string
+	for code := range votes {
+		codes = append(codes, code)
+	}
+	slices.SortFunc(codes, func(a, b string) int {
+		if n := votes[b] - votes[a]; n != 0 {
+			return n
+		}
+		return strings.Compare(a, b)
+	})
+	codes = slices.DeleteFunc(codes, func(code string) bool { understood, all := p.understood(code); return understood*2 < all })
+	switch {
+	case len(codes) == 0:
+		return "", ""
+	case len(codes) == 1, votes[codes[0]] >= 2*votes[codes[1]]:
+		return codes[0], why
+	}
+	codes = codes[:min(3, len(codes))]
+	return codes[p.choose("region", "Which country's phone numbers are written without a country code?", false, codes...)], why
+}
+
+// ending returns the country that an e-mail address ends in.
+func ending(email string) string {
+	end := strings.ToUpper(email[strings.LastIndexByte(email, '.')+1:])
+	if end == "UK" {
+		return "GB"
+	}
+	for _, code := range []string{"GB", "DE", "AT", "CH", "FR", "IT", "NL", "BE", "ES", "PT", "IE", "LU", "DK", "SE", "NO", "FI", "PL"} {
+		if end == code {
+			return code
+		}
+	}
+	return ""
+}
+
+// maxTried is how many phone numbers are tried.
+const maxTried = 1000
+
+// understood counts the phone numbers that are numbers of a country, or name one.
+func (p *proposing) understood(region string) (n, all int) {
+	for _, row := range p.rows {
+		if all == maxTried {
+			break
+		}
+		for _, c := range p.phoneColumns {
+			cell := strings.TrimSpace(row[c.at])
+			if cell == "" {
+				continue
+			}
+			at := region
+			if p.country != nil {
+				if code, known := mapping.Country(row[p.country.at]); known {
+					at = code
+				}
+			}
+			all++
+			if _, known := mapping.Phone(cell, at); known {
+				n++
+			}
+			break
+		}
+	}
+	return n, all
+}
+
+func understoodWhy(n, all int) string {
+	if n == all {
+		return fmt.Sprintf("all %d numbers are understood", all)
+	}
+	return fmt.Sprintf("%s numbers are understood; the others are sent as they are", of(n, all))
+}
