@@ -1,0 +1,233 @@
+package propose_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector"
+	"payersync/connector/accounting/csvfile"
+	"payersync/mapping"
+	"payersync/mapping/propose"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// exported returns the table of an export below testdata.
+func exported(t *testing.T, path string) propose.Table {
+	t.Helper()
+	f, err := csvfile.Sniff(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return propose.Table{Columns: f.Columns, Rows: f.Rows, Spoilt: csvfile.Spoilt}
+}
+
+// source describes a table as the source of a connection does.
+func source(t propose.Table) connector.SourceInfo {
+	info := connector.SourceInfo{Kind: "csv", Organisation: "example"}
+	for _, name := range t.Columns {
+		info.Fields = append(info.Fields, connector.Field{Name: name, Type: connector.TypeText})
+	}
+	return info
+}
+
+// told is a proposal as a golden file keeps it.
+func told(p propose.Proposal) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "id: %q\n", p.ID)
+	for _, r := range p.Refused {
+		fmt.Fprintf(&out, "no id: %s: %s\n", r.Column, r.Why)
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintf(&out, "note: %s\n", n)
+	}
+	for _, q := range p.Questions {
+		fmt.Fprintf(&out, "question: %s\n", q.Text)
+		for i, o := range q.Options {
+			fmt.Fprintf(&out, "  %d. %s\n", i+1, o)
+		}
+	}
+	return out.String() + "\n" + string(p.File())
+}
+
+// The exports are invented, with the headings that each program writes.
+func TestWhatIsProposedForAnExport(t *testing.T) {
+	t.Parallel()
+	exports, err := filepath.Glob("testdata/*.csv")
+	if err != nil || len(exports) < 9 {
+		t.Fatalf("%d exports, %v", len(exports), err)
+	}
+	for _, path := range exports {
+		table := exported(t, path)
+		p := propose.From(table, propose.Said{})
+		golden := strings.TrimSuffix(path, ".csv") + ".golden"
+		got := told(p)
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s (-want +got); -update rewrites it:\n%s", path, diff)
+		}
+		if len(p.ID) == 0 {
+			continue
+		}
+		if _, err := mapping.Load("mapping.yaml", p.File(), source(table)); err != nil {
+			t.Errorf("%s: the proposal is no mapping: %v\n%s", path, err, p.File())
+		}
+	}
+}
+
+// rows makes a table of lines.
+func rows(lines ...string) propose.Table {
+	t := propose.Table{Spoilt: csvfile.Spoilt}
+	for i, line := range lines {
+		cells := strings.Split(line, ";")
+		if i == 0 {
+			t.Columns = cells
+			continue
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
+}
+
+func value(p propose.Proposal, path string) string {
+	for _, r := range p.Rules {
+		if r.Path == path {
+			return r.Value
+		}
+	}
+	return ""
+}
+
+// Headings in a language that nobody knows: e-mail addresses, numbers and countries are seen all the same.
+func TestValuesSpeakWhereHeadingsDoNot(t *testing.T) {
+	t.Parallel()
+	p := propose.From(rows("Ügyfélkód;Megnevezés;Cím;Drótposta;Hívószám",
+		"U-1;Kis Kft;Fő u. 1;a@kis.example;+36 1 234 5678", "U-2;Nagy Bt;Fő u. 2;b@nagy.example;+36 1 234 5679", "U-3;Közép Rt;Fő u. 3;c@kozep.example;+36 1 234 5680"), propose.Said{})
+	if fmt.Sprint(p.ID) != "[Ügyfélkód]" || value(p, "customer.people[0].email") != "lower(firstEmail(Drótposta))" || value(p, "customer.people[0].phone") != "phone(Hívószám)" {
+		t.Errorf("%s", told(p))
+	}
+	if len(p.Questions) != 1 || p.Questions[0].Topic != "name" || fmt.Sprint(p.Questions[0].Options) != "[Megnevezés Cím]" {
+		t.Errorf("it asks %+v", p.Questions)
+	}
+}
+
+func TestAnAnswerIsGoneBy(t *testing.T) {
+	t.Parallel()
+	table := exported(t, "testdata/dutch.csv")
+	p := propose.From(table, propose.Said{Answers: map[string]int{"email": 1, "payment": 1}})
+	if got := value(p, "customer.people[0].email"); got != `lower(firstEmail(field("E-mail facturatie")))` {
+		t.Errorf("the e-mail address is %s", got)
+	}
+	if got := value(p, "include"); got != `not (lower(trim(Geblokkeerd)) == "j")` {
+		t.Errorf("taken in are %s", got)
+	}
+	for _, q := range p.Questions {
+		if !q.Said || q.Taken != 1 {
+			t.Errorf("it still asks %+v", q)
+		}
+	}
+	named := propose.From(table, propose.Said{ID: []string{"bedrijfsnaam", "Postcode"}})
+	if got := value(named, "key.customerNumber"); got != `join([trim(Bedrijfsnaam), trim(Postcode)], "|")` || fmt.Sprint(named.ID) != "[Bedrijfsnaam Postcode]" {
+		t.Errorf("the key is %s, the id %q", got, named.ID)
+	}
+}
+
+func TestWhatIsNoID(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		table propose.Table
+		want  string // of the first column, or of the second where it is the id
+	}{
+		"1.23E+15":         {rows("Kundennummer;Name", "1,23E+15;A", "1,23E+15;B", "4,56E+12;C", "4,56E+12;D"), "a spreadsheet has written all 4 values as 1.23E+15: two that look equal may have been two"},
+		"counting":         {rows("Nr.;Name", "1;A", "2;B", "3;C", "4;D"), "it counts the rows of this file, and the next file counts them anew"},
+		"names":            {rows("Kunde;Ort", "Ann;X", "Bob;X", "Cy;X", "Di;X"), "its texts are no numbers, and names change"},
+		"e-mail addresses": {rows("Mail;Ort", "a@a.example;X", "b@b.example;X", "c@c.example;X", "d@d.example;X"), "people change their e-mail address"},
+		"doubles":          {rows("Kundennr;Ort", "1;X", "1;X", "1;X", "2;X"), "3 of 4 rows have a value that another row has, too"},
+		"blanks":           {rows("Kundennr;Ort", ";X", ";X", ";X", "2;X"), "3 of 4 rows have none"},
+		"bank accounts":    {rows("Konto Nr.;Ort", "111111;X", "222222;X", "333333;X", "444444;X"), "bank details stay in your books"},
+	} {
+		p := propose.From(tt.table, propose.Said{})
+		if len(p.ID) > 0 || len(p.Refused) == 0 || p.Refused[0].Why != tt.want {
+			t.Errorf("%s: id %q, refused %+v", name, p.ID, p.Refused)
+		}
+	}
+}
+
+// A value that is not known is not guessed: it is asked about, and the first option takes the fewest in.
+func TestAStatusIsAsked(t *testing.T) {
+	t.Parallel()
+	table := rows("Id;Name;Status", "A1;Ann;Aktiv", "A2;Bob;Aktiv", "A3;Cy;Ruht", "A4;Di;Inaktiv")
+	p := propose.From(table, propose.Said{})
+	if len(p.Questions) != 1 || fmt.Sprint(p.Questions[0].Options) != `[only "aktiv" (2 of 4 rows) all but "inaktiv" (3 of 4 rows) everybody (4 rows)]` {
+		t.Errorf("it asks %+v", p.Questions)
+	}
+	for answer, want := range []string{`lower(trim(Status)) == "aktiv"`, `not (lower(trim(Status)) == "inaktiv")`, ""} {
+		if got := value(propose.From(table, propose.Said{Answers: map[string]int{"status": answer}}), "include"); got != want {
+			t.Errorf("after answer %d it includes %q, want %q", answer+1, got, want)
+		}
+	}
+}
+
+func TestACompanyIsNamedByItsFileOrATitle(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		file       string
+		above      []string
+		name, slug string
+	}{
+		{"Kunden Muster GmbH 2026.csv", nil, "Muster GmbH", "muster-gmbh"},
+		{"export_customers_2026-03-12.csv", []string{"Customer Contact List", "Harbour Books Ltd"}, "Harbour Books Ltd", "harbour-books-ltd"},
+		{"/home/ann/customers.csv", []string{"Stand: 12.03.2026"}, "", ""},
+		{"clients Boulangerie de l'Étoile S.à r.l..csv", nil, "Boulangerie l'Étoile S.à r.l.", "boulangerie-letoile-sa-rl"},
+		{"Bäckerei Grün & Söhne KG.csv", nil, "Bäckerei Grün & Söhne KG", "baeckerei-gruen-soehne-kg"},
+		{"elenco-clienti.csv", []string{"Elenco clienti Panificio Rossi S.r.l. al 12/03/2026"}, "Panificio Rossi S.r.l.", "panificio-rossi-srl"},
+	} {
+		if got := propose.Company(tt.file, tt.above); got != tt.name || propose.Slug(got) != tt.slug {
+			t.Errorf("%s is of %q, %q; want %q, %q", tt.file, got, propose.Slug(got), tt.name, tt.slug)
+		}
+	}
+}
+
+// FuzzAProposalIsAMapping: whatever the headings and values are, a proposal with an id and a
+// name is a mapping that can be loaded.
+func FuzzAProposalIsAMapping(f *testing.F) {
+	f.Add("Kd.-Nr.;Name;E-Mail", "A1;Ann;a@a.example")
+	f.Add("a\"b;c: d;#e", "A1;Ann;x")
+	f.Add("Status;Id;Firma;Zahlungsart", "ak\\tiv;7;Ann;Last\"schrift")
+	f.Fuzz(func(t *testing.T, headings, line string) {
+		table := rows(headings, line, line)
+		seen := map[string]bool{}
+		for _, c := range table.Columns {
+			if seen[strings.ToLower(c)] || strings.TrimSpace(c) != c || c == "" || strings.ContainsFunc(c, func(r rune) bool { return r < ' ' || r == '\ufffd' || r == 0x7f || r >= 0x80 && r < 0xa0 }) {
+				t.Skip() // a source declares no such column
+			}
+			seen[strings.ToLower(c)] = true
+		}
+		for _, row := range table.Rows {
+			if len(row) != len(table.Columns) {
+				t.Skip()
+			}
+		}
+		p := propose.From(table, propose.Said{})
+		if len(p.ID) == 0 || value(p, "customer.name") == "" {
+			return
+		}
+		if _, err := mapping.Load("mapping.yaml", p.File(), source(table)); err != nil {
+			t.Errorf("%v\n%s", err, p.File())
+		}
+	})
+}
