@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -185,34 +186,75 @@ func (c *Console) Say(format string, args ...any) {
 	_, _ = io.WriteString(c.ErrOut, line)
 }
 
-// Asks asks a question where a person sees it: on standard error, or on the terminal of
-// the process where that goes elsewhere, together with what was said before it. Anything
-// but y is a no; the error is why there is no answer.
+// Asks asks a question of yes or no. Anything but y is a no; the error is why there is no
+// answer.
 func (c *Console) Asks(ctx context.Context, format string, args ...any) (bool, error) {
+	answer, err := c.answer(ctx, fmt.Sprintf(format, args...), " [y/N] ")
+	return strings.EqualFold(strings.TrimSpace(answer), "y"), err
+}
+
+// Chooses asks which of several options it is to be, and returns its number, counted from 0.
+// A blank line is the first. The error is why there is no answer.
+func (c *Console) Chooses(ctx context.Context, question string, options ...string) (int, error) {
+	c.Say("%s", Visible(question))
+	for i, o := range options {
+		c.Say("  %d  %s", i+1, Visible(o))
+	}
+	for {
+		answer, err := c.Fills(ctx, fmt.Sprintf("Which one, 1 to %d?", len(options)), "1")
+		if err != nil {
+			return 0, err
+		}
+		if n, err := strconv.Atoi(answer); err == nil && n >= 1 && n <= len(options) {
+			return n - 1, nil
+		}
+		c.Say("%q is none of them.", Visible(answer))
+	}
+}
+
+// Fills asks for a text. A blank line is the usual one; the error is why there is no answer.
+func (c *Console) Fills(ctx context.Context, question, usual string) (string, error) {
+	answer, err := c.answer(ctx, question, " ["+usual+"] ")
+	switch text := strings.TrimSpace(answer); {
+	case err != nil:
+		return "", err
+	case !strings.HasSuffix(answer, "\n"):
+		return "", usage.Errorf("%s There was no answer; run it again, or add --yes to take what is proposed", question)
+	case text == "":
+		return usual, nil
+	default:
+		return text, nil
+	}
+}
+
+// answer asks a question where a person sees it: on standard error, or on the terminal of
+// the process where that goes elsewhere, together with what was said before it. The answer
+// ends with its line break, unless the input ended.
+func (c *Console) answer(ctx context.Context, question, prompt string) (string, error) {
 	on, here := c.ErrOut.(*Screen)
 	if !here || !on.terminal {
 		tty, err := os.OpenFile(controlling, os.O_WRONLY, 0)
 		if err != nil {
-			return false, usage.Errorf("cannot ask %q: %s; add --yes if it takes one", fmt.Sprintf(format, args...), c.Unasked())
+			return "", usage.Errorf("cannot ask %q: %s; add --yes if it takes one", question, c.Unasked())
 		}
 		defer func() { _ = tty.Close() }()
 		on = NewScreen(tty)
 		_, _ = io.WriteString(on, strings.Join(c.said, ""))
 	}
 	c.said = nil
-	return on.ask(ctx, c.In, fmt.Sprintf(format, args...)+" [y/N] ")
+	return on.ask(ctx, c.In, question+prompt)
 }
 
 // ask writes a question and waits for the answer in the same line, in which nothing else
 // is drawn meanwhile. Who interrupts it need not answer.
-func (s *Screen) ask(ctx context.Context, in io.Reader, question string) (bool, error) {
+func (s *Screen) ask(ctx context.Context, in io.Reader, question string) (string, error) {
 	s.mu.Lock()
 	err := s.clear()
 	s.asking = true
 	_, writing := io.WriteString(s.w, question)
 	s.mu.Unlock()
 	if err := errors.Join(err, writing); err != nil {
-		return false, fmt.Errorf("the question cannot be written on the terminal: %w; add --yes if it takes one", err)
+		return "", fmt.Errorf("the question cannot be written on the terminal: %w; add --yes if it takes one", err)
 	}
 	answers := make(chan string, 1)
 	go func() {
@@ -227,9 +269,9 @@ func (s *Screen) ask(ctx context.Context, in io.Reader, question string) (bool, 
 			err = s.clear()
 		}
 		s.asking = false
-		return strings.EqualFold(strings.TrimSpace(answer), "y"), err
+		return answer, err
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
 }
 

@@ -72,3 +72,51 @@ func TestWhatHasJustBegunHasNoRate(t *testing.T) {
 		}
 	}
 }
+
+func TestAChoiceIsAskedUntilItIsOne(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]struct {
+		answer int
+		why    string // there is none
+	}{
+		"2\n": {1, ""}, " 3 \r\n": {2, ""}, "\n": {0, ""}, "4\n0\nthe first\n1\n": {0, ""},
+		"": {0, "There was no answer"}, "2": {0, "There was no answer"},
+	} {
+		var shown bytes.Buffer
+		c := &Console{In: lines{strings.NewReader(typed)}, ErrOut: &Screen{w: &shown, terminal: true}}
+		answer, err := c.Chooses(t.Context(), "Which column?", "Name", "E-\x1b[2JMail", "Phone")
+		if answer != want.answer || (err == nil) != (want.why == "") || err != nil && !strings.Contains(err.Error(), want.why) {
+			t.Errorf("%q is answer %d, %v", typed, answer, err)
+		}
+		if text := shown.String(); !strings.HasPrefix(text, "Which column?\n  1  Name\n  2  E-\uFFFD[2JMail\n  3  Phone\nWhich one, 1 to 3? [1] ") {
+			t.Errorf("the terminal shows %q", text)
+		}
+	}
+}
+
+func TestABlankAnswerIsTheUsualOne(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{"\n": "acme", " Muster GmbH \n": "Muster GmbH"} {
+		c := &Console{In: strings.NewReader(typed), ErrOut: &Screen{w: io.Discard, terminal: true}}
+		if got, err := c.Fills(t.Context(), "Whose books?", "acme"); got != want || err != nil {
+			t.Errorf("%q is %q, %v", typed, got, err)
+		}
+	}
+}
+
+// lines gives one line at a time, as a terminal does.
+type lines struct{ *strings.Reader }
+
+func (l lines) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		b, err := l.ReadByte()
+		if err != nil {
+			return n, err
+		}
+		p[n] = b
+		if n++; b == '\n' {
+			break
+		}
+	}
+	return n, nil
+}
