@@ -23,33 +23,62 @@ import (
 	"payersync/state/files"
 )
 
+// initFlags are how init was called.
+type initFlags struct {
+	dir    string
+	source string
+	csv    string // a file that the set-up is for
+	name   string // of the connection, for csv
+	id     []string
+	yes    bool
+}
+
 func (a *app) initCmd() *cobra.Command {
-	var source string
+	f := initFlags{dir: "."}
 	c := &cobra.Command{
 		Use:   "init [DIR]",
-		Short: "Write a payersync.yaml, a mapping.yaml, sample data and a key file",
+		Short: "Write a first set-up: for your own export, another source, or sample data",
 		Long: `Writes what a first try needs into DIR (default: here): payersync.yaml and
 mapping.yaml with comments, their schemas for editors, customers.csv to try them on,
 and a key file that seals personal data in the ledger. With --source it writes what
 that kind of source needs instead, and leaves the data to you. It never replaces a
-file that exists.`,
-		Example: "  payersync init acme && cd acme\n  payersync init --source xero\n  payersync sandbox &\n  payersync plan",
-		Args:    cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			dir := "."
+file that exists.
+
+With --csv it looks at your own export: how it was written, every column with three
+of its values and how full it is. It proposes what identifies a customer, who is one,
+and what name, contact and address are made of, each with the reason, and asks three
+questions at most where two readings are about equally likely. It ends with a plan on
+a model of the billing service: nothing leaves this machine. The file stays where it
+is; payersync.yaml names it.`,
+		Example: "  payersync init --csv \"Customers Muster Ltd.csv\" muster\n  payersync init --csv Contacts.csv --source csv-xero --name \"Harbour Books\" harbour\n" +
+			"  payersync init acme && cd acme\n  payersync init --source xero",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				dir = args[0]
+				f.dir = args[0]
 			}
-			return a.initialise(dir, source)
+			if cmd.Flags().Changed("csv") {
+				return a.initialiseCSV(cmd.Context(), f)
+			}
+			if f.name != "" || f.yes || len(f.id) > 0 {
+				return usage.Errorf("--name, --id and --yes are for a file that init looks at; add --csv FILE")
+			}
+			return a.initialise(f.dir, f.source)
 		},
 	}
-	c.Flags().StringVar(&source, "source", "", "kind of source: "+strings.Join(sourceKinds(), ", ")+"; sample data when left out")
+	c.Flags().StringVar(&f.source, "source", "", "kind of source: "+strings.Join(sourceKinds(), ", ")+"; sample data when left out")
+	c.Flags().StringVar(&f.csv, "csv", "", "look at the export `FILE` and propose a set-up for it")
+	c.Flags().StringVar(&f.name, "name", "", "whose customers --csv holds; their `COMPANY` when left out, as the file says")
+	c.Flags().StringSliceVar(&f.id, "id", nil, "the `COLUMN` of --csv that identifies a customer, or several with commas")
+	c.Flags().BoolVar(&f.yes, "yes", false, "take what is proposed for --csv, and ask nothing")
 	return c
 }
 
 const (
-	keyFile    = "payersync.key"
-	sampleData = "customers.csv"
+	configFile  = "payersync.yaml"
+	mappingFile = "mapping.yaml"
+	keyFile     = "payersync.key"
+	sampleData  = "customers.csv"
 )
 
 // firstSource is a first set-up for a source that a mapping is shipped for.
@@ -88,17 +117,17 @@ type firstFile struct {
 // firstFiles returns the files of a first set-up, for a kind of source or for the
 // sample data.
 func firstFiles(kind string) ([]firstFile, error) {
-	settings, mappingFile := "quickstart/payersync.yaml", "quickstart/mapping.yaml"
+	settings, mapped := "quickstart/payersync.yaml", "quickstart/mapping.yaml"
 	source, known := firstSources[kind]
 	switch {
 	case known:
-		mappingFile = path.Join("mappings", kind+".yaml")
+		mapped = path.Join("mappings", kind+".yaml")
 	case kind != "":
 		return nil, usage.Errorf("there is no kind of source %q; --source is one of %s", kind, strings.Join(sourceKinds(), ", "))
 	}
 	shipped := []firstFile{{name: configSchemaFile, data: config.Schema()}, {name: mappingSchemaFile, data: mapping.Schema()}}
 	for _, f := range []struct{ name, from, line string }{
-		{"payersync.yaml", settings, schemaLine(configSchemaFile)}, {"mapping.yaml", mappingFile, schemaLine(mappingSchemaFile)}, {sampleData, "quickstart/" + sampleData, ""},
+		{configFile, settings, schemaLine(configSchemaFile)}, {mappingFile, mapped, schemaLine(mappingSchemaFile)}, {sampleData, "quickstart/" + sampleData, ""},
 	} {
 		if known && f.name == sampleData {
 			continue
@@ -108,7 +137,7 @@ func firstFiles(kind string) ([]firstFile, error) {
 			return nil, fmt.Errorf("read the shipped %s: %w", f.name, err)
 		}
 		text := f.line + string(data)
-		if known && f.name == "payersync.yaml" {
+		if known && f.name == configFile {
 			text = strings.Replace(text, firstSources["csv-generic"].block, source.block, 1)
 			if !strings.Contains(source.block, "kind: csv") { // the system says whose books they are
 				text = organisationLine.ReplaceAllString(text, "")
@@ -128,6 +157,35 @@ func firstFiles(kind string) ([]firstFile, error) {
 
 var organisationLine = regexp.MustCompile(`(?m)^    organisation: .*\n`)
 
+// setup is a first set-up that was made for somebody's own file.
+type setup struct {
+	name    string // of the connection and its organisation
+	source  string // what payersync.yaml says of it
+	mapping []byte
+	service string // address of the sandbox; "" for the usual one
+}
+
+// setupFiles returns the files of a set-up.
+func setupFiles(s setup) ([]firstFile, error) {
+	shipped, err := firstFiles("csv-generic")
+	if err != nil {
+		return nil, err
+	}
+	fill := []string{firstSources["csv-generic"].block, s.source, "name: quickstart", "name: " + s.name, "organisation: harbour-books", "organisation: " + s.name}
+	if s.service != "" {
+		fill = append(fill, "127.0.0.1:8090", s.service, "  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n")
+	}
+	for i, f := range shipped {
+		switch f.name {
+		case configFile:
+			shipped[i].data = []byte(strings.NewReplacer(fill...).Replace(string(f.data)))
+		case mappingFile:
+			shipped[i].data = append([]byte(schemaLine(mappingSchemaFile)), s.mapping...)
+		}
+	}
+	return shipped, nil
+}
+
 func (a *app) initialise(dir, kind string) error {
 	shipped, err := firstFiles(kind)
 	if err != nil {
@@ -137,21 +195,34 @@ func (a *app) initialise(dir, kind string) error {
 	for _, f := range shipped {
 		names = append(names, f.name)
 	}
+	if err := mayWrite(dir, names); err != nil {
+		return err
+	}
+	if err := writeSetup(dir, shipped); err != nil {
+		return err
+	}
+	return a.tellFirstSteps(dir, kind, names)
+}
+
+// mayWrite refuses to write where one of the files is already.
+func mayWrite(dir string, names []string) error {
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("cannot write into %s: %s is there already; choose another folder, or move it away", dir, name)
 		}
 	}
+	return nil
+}
+
+// writeSetup writes the files of a first set-up into a folder, with a key.
+func writeSetup(dir string, shipped []firstFile) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder %s: %w", dir, err)
 	}
 	if err := writeNew(dir, shipped); err != nil {
 		return err
 	}
-	if err := state.CreateKey(filepath.Join(dir, keyFile)); err != nil {
-		return err
-	}
-	return a.tellFirstSteps(dir, kind, names)
+	return state.CreateKey(filepath.Join(dir, keyFile))
 }
 
 // writeNew writes files that were not there.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -111,15 +110,8 @@ func wrapped(words []string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// word is a name that an expression may use as it is.
-var word = regexp.MustCompile(`^[\pL_][\pL_\pN]*$`)
-
 // written returns how an expression names a field. Below a list the path shows
 // where it is; list functions go there.
 func written(f syncer.FieldProfile) string {
-	rest := strings.TrimPrefix(f.Path, f.Name)
-	if word.MatchString(f.Name) && f.Name != "tenant" && f.Name != "customer" {
-		return f.Name + rest
-	}
-	return fmt.Sprintf("field(%q)%s", f.Name, rest)
+	return mapping.Written(f.Name) + strings.TrimPrefix(f.Path, f.Name)
 }

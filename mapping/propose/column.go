@@ -75,13 +75,18 @@ func (c *column) add(cell string) {
 	for counter, is := range map[*int]bool{
 		&c.emails: hasEmail(cell), &c.numbers: phoneForm.MatchString(cell), &c.plus: strings.HasPrefix(cell, "+"),
 		&c.codes: digit && codeForm.MatchString(cell), &c.short: digit && len(compact) <= 10, &c.dates: dateForm.MatchString(cell), &c.amounts: amountForm.MatchString(cell),
-		&c.ibans: ibanForm.MatchString(compact), &c.flags: isFlag(cell), &c.lands: land, &c.texts: letter,
+		&c.ibans: IsIBAN(cell), &c.flags: isFlag(cell), &c.lands: land, &c.texts: letter,
 	} {
 		if is {
 			*counter++
 		}
 	}
 	c.lines = c.lines || strings.ContainsAny(cell, "\r\n")
+}
+
+// IsIBAN reports whether a cell has the form of an international bank account number.
+func IsIBAN(cell string) bool {
+	return ibanForm.MatchString(strings.ToUpper(strings.ReplaceAll(cell, " ", "")))
 }
 
 func hasEmail(cell string) bool {

@@ -149,13 +149,14 @@ func (p *proposing) first(r role, fits func(*column) bool) *column {
 }
 
 // order is that of the rules in a mapping file.
-var order = []string{"region", "key", "scope", "include", "customer.name", "customer.people", "customer.addresses", "mandate"}
+var order = []string{
+	"region", "key.customerNumber", "scope", "include", "customer.name",
+	"customer.people[0].name", "customer.people[0].email", "customer.people[0].phone",
+	"customer.addresses[0].line1", "customer.addresses[0].city", "customer.addresses[0].postCode", "customer.addresses[0].country", "mandate.request",
+}
 
 func (p *proposing) proposal() Proposal {
-	place := func(r Rule) int {
-		return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(r.Path, prefix) })
-	}
-	slices.SortStableFunc(p.out.Rules, func(a, b Rule) int { return place(a) - place(b) })
+	slices.SortFunc(p.out.Rules, func(a, b Rule) int { return slices.Index(order, a.Path) - slices.Index(order, b.Path) })
 	for _, c := range p.columns {
 		if c.used {
 			continue

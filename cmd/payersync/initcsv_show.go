@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector/accounting/csvfile"
+	"payersync/mapping/propose"
+)
+
+// csvReport is what `init --csv --output json` prints.
+type csvReport struct {
+	Folder   string           `json:"folder"`
+	Files    []string         `json:"files"`
+	Name     string           `json:"name"`
+	File     fileReport       `json:"file"`
+	Proposal propose.Proposal `json:"proposal"`
+	Plan     trial            `json:"plan"`
+}
+
+type fileReport struct {
+	Path      string         `json:"path"`
+	Encoding  string         `json:"encoding"`
+	Delimiter string         `json:"delimiter"`
+	Above     []string       `json:"above"` // the lines above the headings
+	Headings  int            `json:"headings_line"`
+	Rows      int            `json:"rows"`
+	Looked    int            `json:"looked_at"` // rows that the proposal goes by
+	Unfit     []string       `json:"unfit"`     // why rows cannot be used, ten at most
+	Totals    []int          `json:"totals"`    // lines at the end that look like totals
+	Columns   []columnReport `json:"columns"`
+}
+
+type columnReport struct {
+	Name   string   `json:"name"`
+	Filled int      `json:"filled"`
+	Values []string `json:"values"`
+}
+
+func (s *csvSetup) report(t trial) csvReport {
+	f := s.found
+	r := csvReport{Folder: s.dir, Files: s.names(), Name: s.name, Proposal: s.proposal, Plan: t, File: fileReport{
+		Path: s.csv, Encoding: f.Encoding, Delimiter: string(f.Delimiter), Above: f.Above, Headings: f.Line,
+		Rows: f.Count, Looked: len(f.Rows), Unfit: f.Bad, Totals: f.Footer,
+	}}
+	slices.Sort(r.Files)
+	for i, name := range f.Columns {
+		values, filled := s.samples(i)
+		r.File.Columns = append(r.File.Columns, columnReport{name, filled, values})
+	}
+	return r
+}
+
+// showFile shows the columns with some values, and what is odd about the file.
+func (s *csvSetup) showFile() {
+	if s.JSON() {
+		return
+	}
+	f := s.found
+	s.Hanging("", fmt.Sprintf("%s: %s, %s, %s", filepath.Base(s.csv), s.written(), show.Plural(f.Count, "row"), show.Plural(len(f.Columns), "column")))
+	fmt.Fprintln(s.Out)
+	var rows [][]string
+	for i, name := range f.Columns {
+		values, filled := s.samples(i)
+		for i := range values {
+			values[i] = short(values[i])
+		}
+		rows = append(rows, []string{name, percent(filled, len(f.Rows)), strings.Join(values, " · ")})
+	}
+	show.Table(s.Out, []string{"Column", "Filled", "Values"}, rows)
+	s.showOdd(f)
+}
+
+// showOdd tells what is odd about the file.
+func (s *csvSetup) showOdd(f *csvfile.Findings) {
+	var odd []string
+	if len(f.Above) > 0 {
+		odd = append(odd, fmt.Sprintf("Above the headings: %s", strings.Join(f.Above, " / ")))
+	}
+	if len(f.Repeated) > 0 {
+		odd = append(odd, fmt.Sprintf("The heading %s stands more than once: the second is called “%s (2)”.", strings.Join(f.Repeated, ", "), f.Repeated[0]))
+	}
+	if f.Doubtful != "" {
+		odd = append(odd, fmt.Sprintf("Letters that look wrong: %s. If the values above do, too, save the file as CSV UTF-8 and begin again.", f.Doubtful))
+	}
+	if f.Count > len(f.Rows)+f.Unfit {
+		odd = append(odd, fmt.Sprintf("The proposal goes by the first %s.", show.Plural(len(f.Rows), "row")))
+	}
+	if f.Unfit > 0 {
+		odd = append(odd, fmt.Sprintf("%s cannot be used and would wait, for example: %s", show.Plural(f.Unfit, "row"), f.Bad[0]))
+	}
+	if len(f.Footer) > 0 {
+		odd = append(odd, fmt.Sprintf("The end looks like totals, from line %d on: nothing is made of it, and it would wait as well. Delete it if you like.", f.Footer[0]))
+	}
+	if f.Stray != "" {
+		odd = append(odd, fmt.Sprintf("It makes no sense to its end: %s. Correct that line before a first run.", f.Stray))
+	}
+	for _, text := range odd {
+		s.Hanging("- ", show.Visible(text))
+	}
+}
+
+// showProposal shows the rules with their reasons, and what was not asked.
+func (s *csvSetup) showProposal() {
+	for _, q := range s.proposal.Questions {
+		if !q.Said && s.preset() == "" {
+			s.Say("Not asked: %s Taken: %s.", show.Visible(q.Text), show.Visible(q.Options[q.Taken]))
+		}
+	}
+	if s.JSON() {
+		return
+	}
+	fmt.Fprintf(s.Out, "\nProposed for %s\n", s.name)
+	if s.shipped {
+		s.Hanging("  ", fmt.Sprintf("the mapping for --source %s, with the phone numbers of %s", s.source, s.rule("region")))
+		return
+	}
+	for _, r := range s.proposal.Rules {
+		s.Hanging("  ", show.Visible(r.Path+": "+r.Value))
+		s.Hanging("      ", show.Visible(r.Why))
+	}
+	for _, n := range s.proposal.Refused {
+		s.Hanging("- ", show.Visible(fmt.Sprintf("%s is no id: %s.", n.Column, n.Why)))
+	}
+	for _, n := range s.proposal.Notes {
+		s.Hanging("- ", show.Visible(n))
+	}
+	var left []string
+	for _, l := range s.proposal.Left {
+		left = append(left, l.Column)
+	}
+	if len(left) > 0 {
+		s.Hanging("- ", show.Visible("Nothing is made of "+strings.Join(left, ", ")+"; mapping.yaml says why."))
+	}
+}
+
+// tell shows what a first run would do, and what comes next.
+func (s *csvSetup) tell(t trial) error {
+	if s.JSON() {
+		return show.JSON(s.Out, s.report(t))
+	}
+	fmt.Fprintf(s.Out, "\nA plan of it, tried on a model of the billing service on this machine\n")
+	s.Hanging("  ", fmt.Sprintf("%s would be created, %d of them asked for a mandate; %s left out, %d held",
+		show.Plural(t.Creates, "customer"), t.Links, show.Plural(t.Excluded, "row"), t.Held))
+	if t.Alike > 0 {
+		s.Hanging("  ", fmt.Sprintf("%d of them look like another customer of the file", t.Alike))
+	}
+	for _, h := range t.Reasons {
+		s.Hanging(fmt.Sprintf("  %4d held  ", h.Records), show.Visible(h.Sentence))
+		s.Hanging("             ", "such as: "+show.Visible(h.Example))
+	}
+	if len(t.First) > 0 {
+		fmt.Fprintln(s.Out, "  The first of them:")
+		for _, f := range t.First {
+			s.Hanging("    ", show.Visible(f.Path+": "+f.To))
+		}
+	}
+	names := s.names()
+	slices.Sort(names)
+	fmt.Fprintln(s.Out)
+	s.Hanging("", fmt.Sprintf("Wrote %s into %s. Keep payersync.key safe: without it the ledger cannot be read. Next:", strings.Join(names, ", "), s.dir))
+	fmt.Fprintf(s.Out, "  payersync sandbox       in another terminal: the model, to try a run on\n")
+	fmt.Fprintf(s.Out, "  payersync backfill --config %s\n", filepath.Join(s.dir, configFile))
+	return nil
+}
