@@ -171,7 +171,7 @@ func setupFiles(s setup) ([]firstFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	fill := []string{firstSources["csv-generic"].block, s.source, "name: quickstart", "name: " + s.name, "organisation: harbour-books", "organisation: " + s.name}
+	fill := []string{firstSources["csv-generic"].block, s.source, "name: quickstart", fmt.Sprintf("name: %q", s.name), "organisation: harbour-books", fmt.Sprintf("organisation: %q", s.name)}
 	if s.service != "" {
 		fill = append(fill, "127.0.0.1:8090", s.service, "  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n")
 	}

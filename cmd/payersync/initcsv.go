@@ -90,7 +90,7 @@ func (s *csvSetup) look(ctx context.Context) error {
 
 // propose makes the proposal, with a person's answers where somebody can be asked.
 func (s *csvSetup) propose(ctx context.Context) error {
-	table := propose.Table{Columns: s.found.Columns, Rows: s.found.Rows, Spoilt: csvfile.Spoilt}
+	table := propose.Table{Columns: s.found.Columns, Rows: s.found.Rows, Totals: s.found.Totals, Spoilt: csvfile.Spoilt}
 	said := propose.Said{ID: s.id, Answers: map[string]int{}}
 	for {
 		s.proposal = propose.From(table, said)
@@ -99,7 +99,7 @@ func (s *csvSetup) propose(ctx context.Context) error {
 			return nil
 		}
 		q := s.proposal.Questions[open]
-		answer, err := s.Chooses(ctx, "\n"+q.Text, q.Options...)
+		answer, err := s.Chooses(ctx, q.Text, q.Options...)
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,10 @@ func (s *csvSetup) complete(ctx context.Context) (err error) {
 		return usage.Error{Err: err}
 	}
 	s.mapping = s.proposal.File()
-	if preset == "" {
+	switch {
+	case preset == "" && s.rule("customer.name") == "":
+		return usage.Errorf("no column of %s holds names, and a customer needs one; export it with the names, or write Name above the column that holds them", s.csv)
+	case preset == "":
 		return s.fits()
 	}
 	s.shipped = true
@@ -172,10 +175,7 @@ func (s *csvSetup) fits() error {
 	for _, name := range s.found.Columns {
 		info.Fields = append(info.Fields, connector.Field{Name: name, Type: connector.TypeText})
 	}
-	_, err := mapping.Load("mapping.yaml", s.mapping, info)
-	if err == nil && s.rule("customer.name") == "" && !s.shipped {
-		return usage.Errorf("no column of %s holds names: a customer needs one; export it with the names, or write them above a column as its heading: Name", s.csv)
-	}
+	_, err := mapping.Load(mappingFile, s.mapping, info)
 	return err
 }
 

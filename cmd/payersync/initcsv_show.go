@@ -93,7 +93,7 @@ func (s *csvSetup) showOdd(f *csvfile.Findings) {
 		odd = append(odd, fmt.Sprintf("%s cannot be used and would wait, for example: %s", show.Plural(f.Unfit, "row"), f.Bad[0]))
 	}
 	if len(f.Footer) > 0 {
-		odd = append(odd, fmt.Sprintf("The end looks like totals, from line %d on: nothing is made of it, and it would wait as well. Delete it if you like.", f.Footer[0]))
+		odd = append(odd, fmt.Sprintf("The end looks like totals, from line %d on: no customer is made of it.", f.Footer[0]))
 	}
 	if f.Stray != "" {
 		odd = append(odd, fmt.Sprintf("It makes no sense to its end: %s. Correct that line before a first run.", f.Stray))

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"payersync/cmd/payersync/internal/show"
@@ -91,6 +92,7 @@ func (s *csvSetup) plan(ctx context.Context, dir string) (t trial, err error) {
 	if len(planned.Changes) > 0 {
 		t.First = planned.Changes[0].Diff
 	}
+	slices.SortStableFunc(t.First, func(a, b connector.FieldChange) int { return part(a) - part(b) })
 	return t, nil
 }
 
@@ -103,4 +105,9 @@ func (t *trial) hold(h state.AttentionRow) {
 		}
 	}
 	t.Reasons = append(t.Reasons, heldFor{connector.Reason(h.Reason), 1, connector.Reasons[connector.Reason(h.Reason)].Sentence, h.Detail})
+}
+
+// part is where a field of a customer comes when a person reads it.
+func part(c connector.FieldChange) int {
+	return slices.IndexFunc([]string{"name", "people", "addresses", "externalData"}, func(p string) bool { return strings.HasPrefix(c.Path, p) })
 }

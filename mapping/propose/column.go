@@ -21,7 +21,7 @@ type column struct {
 	rows    int
 	filled  int
 	times   map[string]int // how often each value stands there, without spaces around it and in small letters
-	spoilt  int            // values that a spreadsheet has changed
+	spoilt  int            // values that a spreadsheet has changed, which are not counted as others are
 	emails  int            // cells with an e-mail address in them
 	numbers int            // cells that are phone numbers by their form
 	plus    int            // of these, with a country code
@@ -54,11 +54,11 @@ func newColumn(t Table, at int, name string) *column {
 			continue
 		}
 		c.filled++
-		c.times[strings.ToLower(cell)]++
 		if t.Spoilt != nil && t.Spoilt(cell) {
 			c.spoilt++
 			continue
 		}
+		c.times[strings.ToLower(cell)]++
 		c.add(cell)
 	}
 	return c
@@ -106,19 +106,7 @@ func (c *column) shared() (rows int) {
 }
 
 // common returns the values, the commonest first.
-func (c *column) common() []string {
-	var out []string
-	for v := range c.times {
-		out = append(out, v)
-	}
-	slices.SortFunc(out, func(a, b string) int {
-		if n := c.times[b] - c.times[a]; n != 0 {
-			return n
-		}
-		return strings.Compare(a, b)
-	})
-	return out
-}
+func (c *column) common() []string { return ranked(c.times) }
 
 // written is how an expression names the column.
 func (c *column) written() string { return mapping.Written(c.name) }

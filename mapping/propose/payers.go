@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Words of a status: of those who are customers, and of those who are none any more.
@@ -32,7 +33,7 @@ const maxKinds = 12
 func (p *proposing) payers() {
 	var conditions, reasons []string
 	var columns []*column
-	for _, find := range []func() (*column, string, string){p.suppliers, p.status, p.payment} {
+	for _, find := range []func() (*column, string, string){p.total, p.suppliers, p.status, p.payment} {
 		if c, condition, why := find(); c != nil {
 			conditions, reasons, columns = append(conditions, condition), append(reasons, why), append(columns, c)
 		}
@@ -40,6 +41,47 @@ func (p *proposing) payers() {
 	if len(columns) > 0 {
 		p.rule("include", strings.Join(conditions, " && "), strings.Join(reasons, "; "), columns...)
 	}
+}
+
+// total leaves out the line at the end that counts the others, where it has an id like them.
+func (p *proposing) total() (*column, string, string) {
+	if len(p.id) != 1 {
+		return nil, "", ""
+	}
+	c, is := p.id[0], ""
+	for _, row := range p.totals {
+		if text := strings.TrimSpace(row[c.at]); text != "" && is == "" {
+			is = c.likeTotal(text)
+		}
+	}
+	if is == "" {
+		return nil, "", ""
+	}
+	return c, "not (trim(" + c.written() + ")" + is + ")", "the line at the end counts the customers and is none"
+}
+
+// likeTotal is how an expression knows a total again, whose number is another one the next
+// time.
+func (c *column) likeTotal(text string) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
+	if len(words) > 0 {
+		first, last := words[0], words[len(words)-1]
+		for _, by := range []struct {
+			is   bool
+			how  string
+			word string
+			same func(string, string) bool
+		}{
+			{strings.HasPrefix(text, first), "startsWith", first, strings.HasPrefix},
+			{strings.HasSuffix(text, last), "endsWith", last, strings.HasSuffix},
+		} {
+			others := slices.ContainsFunc(c.common(), func(v string) bool { return by.same(v, strings.ToLower(by.word)) })
+			if by.is && len(by.word) > 2 && !others {
+				return fmt.Sprintf(" %s %q", by.how, by.word)
+			}
+		}
+	}
+	return fmt.Sprintf(" == %q", text)
 }
 
 // suppliers tells debtors and creditors apart by their accounts, as DATEV numbers them.

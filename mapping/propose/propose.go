@@ -23,6 +23,7 @@ import (
 type Table struct {
 	Columns []string
 	Rows    [][]string
+	Totals  [][]string             // rows at the end that look like totals, and are no customers
 	Spoilt  func(cell string) bool // a spreadsheet has changed it, as in 1.23E+15
 }
 
@@ -68,7 +69,7 @@ type Said struct {
 
 // From makes a proposal.
 func From(t Table, said Said) Proposal {
-	p := &proposing{said: said, rows: t.Rows, left: map[*column]string{}}
+	p := &proposing{said: said, rows: t.Rows, totals: t.Totals, left: map[*column]string{}}
 	for i, name := range t.Columns {
 		p.columns = append(p.columns, newColumn(t, i, name))
 	}
@@ -88,6 +89,7 @@ func From(t Table, said Said) Proposal {
 type proposing struct {
 	said    Said
 	rows    [][]string
+	totals  [][]string
 	columns []*column
 	left    map[*column]string // why no rule reads a column
 

@@ -25,7 +25,7 @@ func exported(t *testing.T, path string) propose.Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return propose.Table{Columns: f.Columns, Rows: f.Rows, Spoilt: csvfile.Spoilt}
+	return propose.Table{Columns: f.Columns, Rows: f.Rows, Totals: f.Totals, Spoilt: csvfile.Spoilt}
 }
 
 // source describes a table as the source of a connection does.
@@ -178,6 +178,19 @@ func TestAStatusIsAsked(t *testing.T) {
 	for answer, want := range []string{`lower(trim(Status)) == "aktiv"`, `not (lower(trim(Status)) == "inaktiv")`, ""} {
 		if got := value(propose.From(table, propose.Said{Answers: map[string]int{"status": answer}}), "include"); got != want {
 			t.Errorf("after answer %d it includes %q, want %q", answer+1, got, want)
+		}
+	}
+}
+
+func TestATotalIsNoCustomer(t *testing.T) {
+	t.Parallel()
+	for total, want := range map[string]string{
+		"Summe: 3": `not (trim(Id) startsWith "Summe")`, "3 Kunden": `not (trim(Id) endsWith "Kunden")`, "Ann: 3": `not (trim(Id) == "Ann: 3")`, "": "",
+	} {
+		table := rows("Id;Name", "Ann1;Ann", "Bob2;Bob", "Cy3;Cy")
+		table.Totals = [][]string{{total, "3"}}
+		if got := value(propose.From(table, propose.Said{}), "include"); got != want {
+			t.Errorf("with %q at its end it includes %q, want %q", total, got, want)
 		}
 	}
 }

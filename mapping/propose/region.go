@@ -1,7 +1,9 @@
 package propose
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,44 +31,58 @@ func (p *proposing) region() {
 	p.rule("customer.people[0].phone", value, understoodWhy(understood, all), p.phoneColumns...)
 }
 
-// homeCountry is the country that most customers are in.
+// homeCountry is the country that most customers are in. Where a column names the country,
+// it is that of the rows without one.
 func (p *proposing) homeCountry() (code, why string) {
-	votes := map[string]int{}
-	why = "the endings of the e-mail addresses say so"
-	switch {
-	case p.country != nil:
-		for v, n := range p.country.times {
-			if code, known := mapping.Country(v); known {
-				votes[code] += n
-			}
-		}
-		why = fmt.Sprintf("most rows say so in %q", p.country.name)
-	case len(p.emails) > 0:
-		for v, n := range p.emails[0].times {
-			if code := ending(v); code != "" {
-				votes[code] += n
-			}
-		}
+	votes, why := p.endings(), "the endings of the e-mail addresses say so"
+	sure := p.country != nil && p.country.filled*100 >= p.country.rows*95
+	if p.country != nil && (sure || len(votes) == 0) {
+		votes, why = p.country.countries(), fmt.Sprintf("most rows say so in %q", p.country.name)
 	}
-	var codes []string
-	for code := range votes {
-		codes = append(codes, code)
-	}
-	slices.SortFunc(codes, func(a, b string) int {
-		if n := votes[b] - votes[a]; n != 0 {
-			return n
-		}
-		return strings.Compare(a, b)
+	codes := slices.DeleteFunc(ranked(votes), func(code string) bool {
+		understood, all := p.understood(code)
+		return understood*2 < all
 	})
-	codes = slices.DeleteFunc(codes, func(code string) bool { understood, all := p.understood(code); return understood*2 < all })
 	switch {
 	case len(codes) == 0:
 		return "", ""
-	case len(codes) == 1, votes[codes[0]] >= 2*votes[codes[1]]:
+	case sure, len(codes) == 1, votes[codes[0]] >= 2*votes[codes[1]]:
 		return codes[0], why
 	}
 	codes = codes[:min(3, len(codes))]
 	return codes[p.choose("region", "Which country's phone numbers are written without a country code?", false, codes...)], why
+}
+
+// endings counts the countries that e-mail addresses end in, of the rows that name none.
+func (p *proposing) endings() map[string]int {
+	votes := map[string]int{}
+	for _, row := range p.rows {
+		if len(p.emails) == 0 || p.country != nil && strings.TrimSpace(row[p.country.at]) != "" {
+			continue
+		}
+		if code := ending(strings.TrimSpace(row[p.emails[0].at])); code != "" {
+			votes[code]++
+		}
+	}
+	return votes
+}
+
+// countries counts the countries that a column names.
+func (c *column) countries() map[string]int {
+	votes := map[string]int{}
+	for v, n := range c.times {
+		if code, known := mapping.Country(v); known {
+			votes[code] += n
+		}
+	}
+	return votes
+}
+
+// ranked returns what was voted for, most votes first.
+func ranked(votes map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(votes), func(a, b string) int {
+		return cmp.Or(votes[b]-votes[a], strings.Compare(a, b))
+	})
 }
 
 // ending returns the country that an e-mail address ends in.

@@ -49,7 +49,7 @@ func (h header) id(r row) (id, problem string) {
 		}
 		return id, ""
 	}
-	return "", fmt.Sprintf("Line %d needs a value in %s.", r.line, h.idNames())
+	return "", fmt.Sprintf("Line %d needs a value in %s.", r.line, strings.TrimSuffix(h.idNames(), "."))
 }
 
 // joinID joins the cells of an id; false when one of them is blank.
@@ -147,7 +147,7 @@ func (rec *recorder) record(r row) connector.Record {
 	}
 	if lines := rec.shared[r.id]; lines != nil {
 		out.Problem = fmt.Sprintf("Lines %s have the same %s; each customer needs its own row and its own %s.",
-			listLines(lines), rec.idName, rec.idName)
+			listLines(lines), rec.idName, strings.TrimSuffix(rec.idName, "."))
 	}
 	if out.Problem == "" {
 		out.Data = rec.data(r.cells)

@@ -34,6 +34,7 @@ type Findings struct {
 	Unfit  int        // rows that cannot be used
 	Spoilt int        // cells of Rows that a spreadsheet has changed, as in 1.23E+15
 	Footer []int      // lines at the end that look like totals
+	Totals [][]string // the cells of those that a Source makes a record of
 	Stray  string     // where the file stops making sense; "" when it does to its end
 }
 
@@ -150,7 +151,10 @@ func (f *Findings) close(footer []row) {
 		if r.cells == nil {
 			f.Unfit--
 			f.Bad = slices.DeleteFunc(f.Bad, func(why string) bool { return why == r.problem })
-		} else if n := len(f.Rows); n > 0 && slices.Equal(f.Rows[n-1], r.cells) {
+			continue
+		}
+		f.Totals = append(f.Totals, r.cells)
+		if n := len(f.Rows); n > 0 && slices.Equal(f.Rows[n-1], r.cells) {
 			f.Rows = f.Rows[:n-1]
 		}
 	}

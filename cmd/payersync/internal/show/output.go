@@ -192,13 +192,17 @@ func sum(numbers []int) (total int) {
 
 // Hanging prints a line that begins with lead. What does not fit into a line of the
 // terminal goes on below the text.
-func (c *Console) Hanging(lead, line string) {
+func (c *Console) Hanging(lead, line string) { fmt.Fprintln(c.Out, hung(c.Out, lead, line)) }
+
+// hung returns a line as a stream shows it: on a terminal, what does not fit goes on below
+// the text.
+func hung(stream any, lead, line string) string {
 	indent := text.StringWidthWithoutEscSequences(lead)
-	if columns := columnsOf(c.Out); columns >= 2*indent && columns > 0 && !strings.Contains(line, "\n") {
+	if columns := columnsOf(stream); columns >= 2*indent && columns > 0 && !strings.Contains(line, "\n") {
 		line = strings.ReplaceAll(text.WrapSoft(line, columns-indent), "\n", "\n"+strings.Repeat(" ", indent))
 		line = blankEnd.ReplaceAllString(line, "")
 	}
-	fmt.Fprintln(c.Out, lead+line)
+	return lead + line
 }
 
 // Rows prints the rows of a list, or that there are none.

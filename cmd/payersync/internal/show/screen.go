@@ -196,9 +196,9 @@ func (c *Console) Asks(ctx context.Context, format string, args ...any) (bool, e
 // Chooses asks which of several options it is to be, and returns its number, counted from 0.
 // A blank line is the first. The error is why there is no answer.
 func (c *Console) Chooses(ctx context.Context, question string, options ...string) (int, error) {
-	c.Say("%s", Visible(question))
+	c.Say("\n%s", hung(c.ErrOut, "", Visible(question)))
 	for i, o := range options {
-		c.Say("  %d  %s", i+1, Visible(o))
+		c.Say("%s", hung(c.ErrOut, fmt.Sprintf("  %d  ", i+1), Visible(o)))
 	}
 	for {
 		answer, err := c.Fills(ctx, fmt.Sprintf("Which one, 1 to %d?", len(options)), "1")

@@ -88,7 +88,7 @@ func TestAChoiceIsAskedUntilItIsOne(t *testing.T) {
 		if answer != want.answer || (err == nil) != (want.why == "") || err != nil && !strings.Contains(err.Error(), want.why) {
 			t.Errorf("%q is answer %d, %v", typed, answer, err)
 		}
-		if text := shown.String(); !strings.HasPrefix(text, "Which column?\n  1  Name\n  2  E-\uFFFD[2JMail\n  3  Phone\nWhich one, 1 to 3? [1] ") {
+		if text := shown.String(); !strings.HasPrefix(text, "\nWhich column?\n  1  Name\n  2  E-\uFFFD[2JMail\n  3  Phone\nWhich one, 1 to 3? [1] ") {
 			t.Errorf("the terminal shows %q", text)
 		}
 	}

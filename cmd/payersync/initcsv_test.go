@@ -1,0 +1,341 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/text/encoding/charmap"
+
+	"payersync/connector"
+	"payersync/connector/sandbox"
+)
+
+// messy is an export as people send them: Windows-1252, titles and a total, customers in three
+// languages, doubled ids, ids that a spreadsheet has changed, blanks, a malformed address.
+type messy struct {
+	text    string
+	debit   int // rows that pay by direct debit and are no case for a person
+	active  int // of these, those that say so
+	resting int // of these, those whose status says neither
+	asked   int // of active, those with an e-mail address
+}
+
+// parts are what a row is made of, language by language.
+var parts = []struct {
+	companies, first, last, streets, towns []string
+	land, code, trunk, domain              string
+	countries                              []string
+}{
+	{[]string{"Bäckerei %s GmbH", "%s & Söhne KG", "Gasthof %s", "Elektro %s e.K."}, []string{"Jürgen", "Eva", "Björn", "Käthe"}, []string{"Grün", "Weiß", "Müller", "Schäfer", "Öztürk"},
+		[]string{"Hauptstraße", "Am Markt", "Lange Gasse"}, []string{"50667;Köln", "01067;Dresden", "90403;Nürnberg"}, "Deutschland", "49", "0221 4710", "de", []string{"Deutschland", "Deutschland", "DE", ""}},
+	{[]string{"Boulangerie %s", "Garage %s SARL", "Café %s"}, []string{"Zoé", "Luc", "Chloé", "François"}, []string{"Étoile", "Noël", "Petit", "Lefèvre"},
+		[]string{"rue Haute", "place de l'Église"}, []string{"59000;Lille", "67000;Strasbourg"}, "France", "33", "03 20 00 00 ", "fr", []string{"France", "FR"}},
+	{[]string{"Panificio %s S.r.l.", "Bar %s", "Libreria %s"}, []string{"Niccolò", "Anna", "Luì"}, []string{"Rossi", "D'Angelo", "Forlì"},
+		[]string{"Via Roma", "Piazza della Libertà"}, []string{"20121;Milano", "47121;Forlì"}, "Italia", "39", "02 0000 0", "it", []string{"Italia", "IT"}},
+}
+
+func messyExport(rows int) messy {
+	var m messy
+	var text strings.Builder
+	text.WriteString("Kundenliste Muster GmbH;;;;;;;;;;;;;\r\nStand: 12.03.2026;;;;;;;;;;;;;\r\n\r\n")
+	text.WriteString("Kd.-Nr.;Externe ID;Name 1;Name 2;Ansprechpartner;Straße;PLZ;Ort;Land;Telefon;E-Mail;Zahlungsart;Status;IBAN\r\n")
+	for i := range rows {
+		p := parts[i%len(parts)]
+		last := p.last[i/3%len(p.last)]
+		id, sound := fmt.Sprintf("K-%d", 10_001+i), true
+		switch {
+		case i%60 == 59: // five pairs
+			id, sound = fmt.Sprintf("K-%d", 10_001+i-1), false
+		case i%60 == 58:
+			sound = false
+		case i%100 == 30:
+			id, sound = "1,23E+15", false
+		}
+		more, street := "", fmt.Sprintf("%s %d", p.streets[i%len(p.streets)], i%80+1)
+		if i%17 == 3 {
+			more = "Filiale Süd"
+		}
+		if i%50 == 7 {
+			street = "\"" + street + "\nHinterhaus „B“\""
+		}
+		email := fmt.Sprintf("info%d@%s.%s", i, []string{"baecker", "muster", "haus"}[i%3], p.domain)
+		switch {
+		case i%10 == 9:
+			email = ""
+		case i%40 == 21:
+			email = `"` + email + `; buchhaltung@muster.de"`
+		case i == 100:
+			email, sound = "info(at)muster.de", false
+		}
+		pays, status := "SEPA-Lastschrift", "aktiv"
+		if i%7 == 1 {
+			pays = "Überweisung"
+		}
+		switch {
+		case i%25 == 24:
+			status = "inaktiv"
+		case i%30 == 12:
+			status = "ruht"
+		}
+		line := strings.Join([]string{id, "1,23E+15", fmt.Sprintf(p.companies[i%len(p.companies)], last), more, p.first[i%len(p.first)] + " " + last, street,
+			p.towns[i%len(p.towns)], p.countries[i%len(p.countries)], fmt.Sprintf("%s%02d", p.trunk, i%100), email, pays, status, ""}, ";")
+		if i == 200 {
+			line, sound = id+";;abgeschnitten", false
+		}
+		text.WriteString(line + "\r\n")
+		if !sound || pays != "SEPA-Lastschrift" || status == "inaktiv" {
+			continue
+		}
+		m.debit++
+		if status == "ruht" {
+			m.resting++
+			continue
+		}
+		m.active++
+		if email != "" {
+			m.asked++
+		}
+	}
+	fmt.Fprintf(&text, "Summe;%d Kunden;;;;;;;;;;;;\r\n", rows)
+	m.text = text.String()
+	return m
+}
+
+// exported writes a messy export into a world that waits for what init sets up.
+func exported(t *testing.T, m messy) (w *world, file string) {
+	t.Helper()
+	w = newWorld(t, nil, func(o *sandbox.Options) { o.ClientSecret = connector.NewSecret("sandbox-secret") })
+	latin, err := charmap.Windows1252.NewEncoder().String(m.text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = w.path("Kunden Muster GmbH 2026.csv")
+	if err := os.WriteFile(file, []byte(latin), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return w, file
+}
+
+// pointed makes a set-up speak to the world's sandbox, which has another port than that of
+// payersync sandbox.
+func (w *world) pointed(dir string) string {
+	w.t.Helper()
+	config := filepath.Join(dir, configFile)
+	text, err := os.ReadFile(config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	changed := strings.ReplaceAll(string(text), "http://127.0.0.1:8090", w.service.URL)
+	if err := os.WriteFile(config, []byte(strings.ReplaceAll(changed, "  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 100000\n")), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return config
+}
+
+// From the export to its customers nobody opens an editor.
+func TestAMessyExportGoesFromInitToCustomers(t *testing.T) {
+	t.Parallel()
+	m := messyExport(300)
+	w, file := exported(t, m)
+	dir := w.path("muster")
+	r := w.run("init", "--csv", file, dir)
+	if r.code != exitDone || w.box.Writes() != 0 {
+		t.Fatalf("init ended with %d and %d writes:\n%s%s", r.code, w.box.Writes(), r.out, r.errOut)
+	}
+	for _, want := range []string{
+		"Windows-1252, semicolons, headings in line 4, 300 rows, 14 columns", "Bäckerei", "Above the headings: Kundenliste Muster GmbH / Stand: 12.03.2026",
+		"Externe ID is no id: a spreadsheet has written all 299 values as 1.23E+15: two that look equal may have been two.",
+		"Proposed for muster-gmbh", `key.customerNumber: trim(field("Kd.-Nr."))`,
+		`include: not (trim(field("Kd.-Nr.")) startsWith "Summe") && lower(trim(Status)) == "aktiv" && lower(trim(Zahlungsart)) == "sepa-lastschrift"`,
+		"such as: Lines ",
+		fmt.Sprintf("%d customers would be created, %d of them asked for a mandate", m.active, m.asked),
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("it does not say %q:\n%s", want, r.out)
+		}
+	}
+	if !strings.Contains(r.errOut, `Taken: only "aktiv"`) || !strings.Contains(r.errOut, `Taken: only "sepa-lastschrift"`) {
+		t.Errorf("it does not say what it took unasked:\n%s", r.errOut)
+	}
+	for _, text := range []string{"mapping.yaml", "payersync.yaml"} {
+		data, err := os.ReadFile(filepath.Join(dir, text))
+		if err != nil || strings.Contains(string(data), "Grün") || strings.Contains(string(data), "@muster") {
+			t.Errorf("%s holds customers, %v:\n%s", text, err, data)
+		}
+	}
+	if exists(filepath.Join(dir, "payersync.db")) {
+		t.Error("the plan left a ledger behind")
+	}
+
+	p := w.process("backfill", "--yes")
+	p.cmd.Args[len(p.cmd.Args)-1] = w.pointed(dir)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
+	if err := p.begin(); err != nil {
+		t.Fatal(err)
+	}
+	if r := p.wait(); r.code != exitAttention {
+		t.Fatalf("backfill ended with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
+	found := map[string]bool{}
+	for _, c := range w.box.Customers() {
+		found[string(c.Raw)] = true
+	}
+	if len(found) != m.active {
+		t.Errorf("the service has %d customers, want %d", len(found), m.active)
+	}
+	whole := fmt.Sprint(found)
+	for _, want := range []string{"Bäckerei", "Étoile", "Forlì", "Schäfer", "+49221", "+3332", "+3902"} {
+		if !strings.Contains(whole, want) {
+			t.Errorf("no customer has %q", want)
+		}
+	}
+	for _, wrong := range []string{"1,23E+15", "Überweisung", "Summe", "\uFFFD"} {
+		if strings.Contains(whole, wrong) {
+			t.Errorf("a customer has %q", wrong)
+		}
+	}
+}
+
+// A person answers: everybody but the inactive, and only who pays by direct debit.
+func TestAPersonAnswersTheQuestionsOfInit(t *testing.T) {
+	t.Parallel()
+	m := messyExport(300)
+	w, file := exported(t, m)
+	p := w.at(nil, "init", "--csv", file, w.path("muster"))
+	p.askedOf(`"Status" says "aktiv"`)
+	p.types("5\r")
+	p.askedOf(`"5" is none of them.`)
+	p.types("2\r")
+	p.askedOf(`"Zahlungsart" says who pays`)
+	p.types("\r")
+	if r := p.wait(); r.code != exitDone {
+		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
+	}
+	p.sees("Kunden Muster GmbH 2026.csv: Windows-1252", "Column", "Kd.-Nr.", `"Status" says "aktiv", "inaktiv", "ruht". Who is a customer?`, "  1  only", "  2  all but",
+		"Which one, 1 to 3? [1] 5", `"5" is none of them.`, "Which one, 1 to 3? [1] 2", "Which one, 1 to 2? [1]", "Proposed for muster-gmbh",
+		"A plan of it", fmt.Sprintf("  %d customers would be created", m.debit))
+	for _, line := range p.seen() {
+		if n := len([]rune(line)); n > 80 && !strings.HasPrefix(line, "  payersync ") {
+			t.Errorf("a line takes %d columns: %q", n, line)
+		}
+	}
+}
+
+func TestCtrlCAtAQuestionOfInitWritesNothing(t *testing.T) {
+	t.Parallel()
+	w, file := exported(t, messyExport(60))
+	p := w.at(nil, "init", "--csv", file, w.path("muster"))
+	p.askedOf(`"Status" says`)
+	p.types("\003")
+	if r := p.wait(); r.code != exitInterrupted || exists(w.path("muster")) {
+		t.Errorf("it ended with %d:\n%s", r.code, r.out)
+	}
+}
+
+// askedOf waits for a question with several answers.
+func (t *terminal) askedOf(question string) {
+	t.t.Helper()
+	eventually(t.t, "the question", func() bool {
+		shown := t.out.String()
+		at := strings.LastIndex(shown, question)
+		return at >= 0 && strings.HasSuffix(shown, "] ") || t.over()
+	})
+}
+
+func TestInitTellsOtherProgramsWhatItFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(30))
+	r := w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--name", "Harbour Books Ltd", "--output", "json", w.path("harbour"))
+	var got csvReport
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
+		t.Fatalf("%v:\n%s", err, r.out)
+	}
+	if got.Name != "harbour-books-ltd" || got.File.Rows != 30 || got.File.Columns[0].Name != "AccountNumber" || strings.Join(got.Proposal.ID, "") != "AccountNumber" || got.Plan.Creates != 30 || got.Plan.Links != 30 {
+		t.Errorf("it says %+v", got)
+	}
+	if config, err := os.ReadFile(w.path("harbour/payersync.yaml")); err != nil || !strings.Contains(string(config), fmt.Sprintf("path: %q", w.path("customers.csv"))) {
+		t.Errorf("a file outside of the folder is not named by its whole path, %v:\n%s", err, config)
+	}
+}
+
+// A file in the folder is named by the way from there, so that both can move.
+func TestInitNamesAFileInItsFolderByTheWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	for _, name := range []string{"payersync.yaml", "mapping.yaml", "payersync.key"} {
+		w.remove(name)
+	}
+	w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--yes", w.dir)
+	if config, err := os.ReadFile(w.path("payersync.yaml")); err != nil || !strings.Contains(string(config), `path: "customers.csv"`) {
+		t.Errorf("%v:\n%s", err, config)
+	}
+}
+
+func TestInitSaysWhyAFileCannotBeSetUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	w.write("noid.csv", "Name;Ort;E-Mail\nAnn;Leeds;a@a.example\nAnn;Leeds;a@a.example\nAnn;York;\nBob;York;b@b.example\n")
+	w.write("noname.csv", "Id;Betrag;Datum\nA1;1,00;12.03.2026\nA2;2,00;12.03.2026\n")
+	w.write("rowless.csv", "Id;Name;E-Mail\n")
+	w.write("xero.csv", "ContactName,AccountNumber\nAnn,\nBob,\nCy,\n")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--csv", w.path("absent.csv")}, "there is no such file; put the export there, or correct its path"},
+		{[]string{"--csv", w.dir}, "it is not a plain file; give the path of the exported CSV file"},
+		{[]string{"--csv", w.path("rowless.csv")}, "has headings in line 1 and no row below them that can be used; export it with its customers"},
+		{[]string{"--csv", w.path("noid.csv")}, "identifies a customer for ever, and without that nobody can be kept apart:\n  Name: 3 of 4 rows have a value that another row has, too\n  E-Mail: people change"},
+		{[]string{"--csv", w.path("noid.csv"), "--id", "Nummer"}, "noid.csv has no such column; its columns are Name, Ort, E-Mail"},
+		{[]string{"--csv", w.path("noname.csv")}, "noname.csv holds names, and a customer needs one; export it"},
+		{[]string{"--csv", w.path("xero.csv")}, "It reads like an export of xero: --source csv-xero"},
+		{[]string{"--csv", w.path("customers.csv"), "--source", "csv-sage"}, "Reference"},
+		{[]string{"--csv", w.path("customers.csv"), "--source", "xero"}, "--csv reads a file, and --source xero does not"},
+		{[]string{"--csv", w.path("customers.csv"), "--name", "…"}, "has no letter to make a name of"},
+		{[]string{"--name", "Acme"}, "add --csv FILE"},
+	} {
+		r := w.run(append(append([]string{"init"}, tt.args...), w.path("new"))...)
+		if r.code != exitUsage || !strings.Contains(r.errOut, tt.want) || exists(w.path("new")) {
+			t.Errorf("%v ended with %d, want %q:\n%s", tt.args, r.code, tt.want, r.errOut)
+		}
+	}
+}
+
+// The shipped mapping of a system is used as it is, with the country of the file.
+func TestInitKnowsAnExportBySource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	export, err := os.ReadFile("../../mapping/propose/testdata/xero.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("Contacts.csv", string(export))
+	r := w.expect(exitDone, "init", "--csv", w.path("Contacts.csv"), "--source", "csv-xero", "--name", "Saltmarsh", w.path("salt"))
+	if !strings.Contains(r.out, "6 customers would be created, 5 of them asked for a mandate") {
+		t.Errorf("it says:\n%s", r.out)
+	}
+	mapping, err := os.ReadFile(w.path("salt/mapping.yaml"))
+	if err != nil || !strings.Contains(string(mapping), "key: {xeroAccountNumber:") || !strings.Contains(string(mapping), "region: GB ") {
+		t.Errorf("the mapping is, %v:\n%s", err, mapping)
+	}
+}
+
+// A value of the file cannot steer the terminal that shows it.
+func TestAColumnCannotSteerTheTerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.write("steer.csv", "Id;Name;Status\nA1;\x1b[2JAnn;ak\x1btiv\nA2;Bob\u202e;aktiv\nA3;Cy;aus\n")
+	r := w.run("init", "--csv", w.path("steer.csv"), "--yes", w.path("steer"))
+	if strings.ContainsAny(r.out+r.errOut, "\x1b\u202e") || !strings.Contains(r.out, "\uFFFD[2JAnn") {
+		t.Errorf("it ended with %d:\n%q\n%s", r.code, r.out, r.errOut)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
