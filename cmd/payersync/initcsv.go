@@ -55,7 +55,11 @@ func (a *app) initialiseCSV(ctx context.Context, f initFlags) error {
 		return err
 	}
 	trial, err := s.try(ctx)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		s.Say("Interrupted. The set-up is in %s; payersync plan --config %s plans it.", f.dir, filepath.Join(f.dir, configFile))
+		return exitError(exitInterrupted)
+	case err != nil:
 		return fmt.Errorf("the set-up is written, but a plan could not be tried: %w; see payersync plan --config %s", err, filepath.Join(f.dir, configFile))
 	}
 	return s.tell(trial)

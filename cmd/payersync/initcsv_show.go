@@ -152,6 +152,9 @@ func (s *csvSetup) tell(t trial) error {
 		s.Hanging(fmt.Sprintf("  %4d held  ", h.Records), show.Visible(h.Sentence))
 		s.Hanging("             ", "such as: "+show.Visible(h.Example))
 	}
+	if t.Note != "" {
+		s.Hanging("  ", show.Visible(t.Note))
+	}
 	if len(t.First) > 0 {
 		fmt.Fprintln(s.Out, "  The first of them:")
 		for _, f := range t.First {

@@ -225,6 +225,58 @@ func TestAPersonAnswersTheQuestionsOfInit(t *testing.T) {
 	}
 }
 
+// Four things are not sure here.
+func TestInitAsksThreeQuestionsAtMost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.write("export Muster GmbH.csv", "Debitor;Kundennummer;Name;E-Mail;E-Mail Rechnung;Status;Zahlungsart\n"+
+		"1001;K-1;Ann;a@a.example;ra@a.example;ruht;Lastschrift\n1002;K-2;Bob;b@b.example;rb@b.example;neu;Lastschrift\n1003;K-3;Cy;c@c.example;rc@c.example;neu;Bar\n")
+	p := w.at(nil, "init", "--csv", w.path("export Muster GmbH.csv"), w.path("muster"))
+	for _, question := range []string{"Which e-mail address", "Which column is the customer's number", `"Status" says`} {
+		p.askedOf(question)
+		p.types("2\r")
+	}
+	if r := p.wait(); r.code != exitDone {
+		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
+	}
+	p.sees(`Not asked: "Zahlungsart" says`, "Proposed for muster-gmbh")
+	mapping, err := os.ReadFile(w.path("muster/mapping.yaml"))
+	for _, want := range []string{`lower(firstEmail(field("E-Mail Rechnung")))`, "customerNumber: trim(Debitor)", `lower(trim(Status)) == "ruht"`} {
+		if err != nil || !strings.Contains(string(mapping), want) {
+			t.Errorf("the mapping has no %q, %v:\n%s", want, err, mapping)
+		}
+	}
+}
+
+// A file that does not say whose it is.
+func TestInitAsksWhoseBooksTheseAre(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	p := w.at(nil, "init", "--csv", w.path("customers.csv"), w.path("new"))
+	p.askedOf("Whose books are these?")
+	p.types("Bäckerei Grün\r")
+	if r := p.wait(); r.code != exitDone {
+		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
+	}
+	p.sees("Whose books are these? The name stays for ever. [new] Bäckerei Grün", "Proposed for baeckerei-gruen")
+}
+
+func TestInitTellsWhatIsOddAboutAFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.write("odd.csv", "Id;Name;E-Mail;E-Mail\nA1;Ann;a@a.example;\nA2;Bob\nA3;\"Cy\" Ltd;;\nA4;Di;;\n")
+	r := w.run("init", "--csv", w.path("odd.csv"), "--yes", w.path("odd"))
+	for _, want := range []string{
+		"The heading E-Mail stands more than once: the second is called “E-Mail (2)”.",
+		"1 row cannot be used and would wait, for example: Line 3 has only 2 of the header's 4 columns.",
+		"It makes no sense to its end: line 4 has a quotation mark in the wrong place, so that rows and text cannot be told apart from line 4 on. Correct that line before a first run.",
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("it ended with %d and does not say %q:\n%s%s", r.code, want, r.out, r.errOut)
+		}
+	}
+}
+
 func TestCtrlCAtAQuestionOfInitWritesNothing(t *testing.T) {
 	t.Parallel()
 	w, file := exported(t, messyExport(60))

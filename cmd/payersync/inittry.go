@@ -27,6 +27,7 @@ type trial struct {
 	Excluded int                     `json:"excluded"`
 	Held     int                     `json:"held"`
 	Alike    int                     `json:"alike"`
+	Note     string                  `json:"note,omitempty"` // what a person should know of the plan
 	Reasons  []heldFor               `json:"reasons"`
 	First    []connector.FieldChange `json:"first"` // customer that would be created
 }
@@ -68,7 +69,11 @@ func (s *csvSetup) try(ctx context.Context) (t trial, err error) {
 // plan runs the plan command in a folder and reads what it prints.
 func (s *csvSetup) plan(ctx context.Context, dir string) (t trial, err error) {
 	var out, told bytes.Buffer
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: &told}, getenv: s.getenv},
+	errOut := s.ErrOut // a terminal shows how far it is
+	if !show.IsTerminal(errOut) {
+		errOut = &told
+	}
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: errOut}, getenv: s.getenv},
 		[]string{"plan", "--output", "json", "--config", filepath.Join(dir, configFile)})
 	if ctx.Err() != nil {
 		return t, ctx.Err()
@@ -84,7 +89,7 @@ func (s *csvSetup) plan(ctx context.Context, dir string) (t trial, err error) {
 	}
 	t = trial{
 		Creates: planned.Plan.Creates, Links: planned.Plan.Links, Alike: planned.Plan.Alike,
-		Excluded: planned.Counts.Excluded, Held: len(planned.Held), Reasons: []heldFor{}, First: []connector.FieldChange{},
+		Excluded: planned.Counts.Excluded, Held: len(planned.Held), Note: planned.Note, Reasons: []heldFor{}, First: []connector.FieldChange{},
 	}
 	for _, h := range planned.Held {
 		t.hold(h)

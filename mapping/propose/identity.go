@@ -126,7 +126,7 @@ func (c *column) asIDWhy() string {
 // idFacts says how full and how unique the column is.
 func (c *column) idFacts() string {
 	if n := c.shared(); n > 0 {
-		return fmt.Sprintf("%s rows have a value, and %s one that another row has", of(c.filled, c.rows), of(n, c.filled))
+		return fmt.Sprintf("%s rows have a value; %d share it with another row", of(c.filled, c.rows), n)
 	}
 	return fmt.Sprintf("%s rows have a value, each its own", of(c.filled, c.rows))
 }

@@ -194,7 +194,7 @@ func (p *proposing) payment() (*column, string, string) {
 		p.leave(c, "everybody pays by direct debit")
 		return nil, "", ""
 	}
-	if p.choose("payment", fmt.Sprintf("%q says who pays by direct debit. Who is to be a customer there, and to be asked for a mandate?", c.name), false,
+	if p.choose("payment", fmt.Sprintf("%q says who pays by direct debit. Who is to become a customer of the billing service, and be asked for a mandate?", c.name), false,
 		fmt.Sprintf("only %s (%s rows)", listed(debit), of(n, c.rows)), fmt.Sprintf("everybody (%d rows)", c.rows)) == 1 {
 		p.leave(c, "everybody is taken in, however they pay now")
 		return nil, "", ""

@@ -36,6 +36,9 @@ func (p *proposing) region() {
 func (p *proposing) homeCountry() (code, why string) {
 	votes, why := p.endings(), "the endings of the e-mail addresses say so"
 	sure := p.country != nil && p.country.filled*100 >= p.country.rows*95
+	if p.country != nil {
+		why = fmt.Sprintf("where %q is blank, most e-mail addresses end so", p.country.name)
+	}
 	if p.country != nil && (sure || len(votes) == 0) {
 		votes, why = p.country.countries(), fmt.Sprintf("most rows say so in %q", p.country.name)
 	}
