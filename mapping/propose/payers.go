@@ -43,21 +43,24 @@ func (p *proposing) payers() {
 	}
 }
 
-// total leaves out the line at the end that counts the others, where it has an id like them.
+// total leaves out the lines at the end that count the others, where they have an id like them.
 func (p *proposing) total() (*column, string, string) {
 	if len(p.id) != 1 {
 		return nil, "", ""
 	}
-	c, is := p.id[0], ""
+	var are []string
+	c := p.id[0]
 	for _, row := range p.totals {
-		if text := strings.TrimSpace(row[c.at]); text != "" && is == "" {
-			is = c.likeTotal(text)
+		if text := strings.TrimSpace(row[c.at]); text != "" {
+			if is := "trim(" + c.written() + ")" + c.likeTotal(text); !slices.Contains(are, is) {
+				are = append(are, is)
+			}
 		}
 	}
-	if is == "" {
+	if len(are) == 0 {
 		return nil, "", ""
 	}
-	return c, "not (trim(" + c.written() + ")" + is + ")", "the line at the end counts the customers and is none"
+	return c, "not (" + strings.Join(are, " || ") + ")", "the line at the end counts the customers and is none"
 }
 
 // likeTotal is how an expression knows a total again, whose number is another one the next

@@ -103,6 +103,9 @@ type proposing struct {
 // sure, it is a question.
 func (p *proposing) choose(topic, text string, sure bool, options ...string) int {
 	taken, answered := p.said.Answers[topic]
+	if taken < 0 || taken >= len(options) {
+		taken, answered = 0, false
+	}
 	if !sure {
 		p.out.Questions = append(p.out.Questions, Question{Topic: topic, Text: text, Options: options, Taken: taken, Said: answered})
 	}
@@ -177,7 +180,7 @@ func (p *proposing) proposal() Proposal {
 
 // of says how many of several.
 func of(n, all int) string {
-	if n == all {
+	if n == all && all > 1 {
 		return fmt.Sprintf("all %d", all)
 	}
 	return fmt.Sprintf("%d of %d", n, all)

@@ -193,6 +193,11 @@ func TestATotalIsNoCustomer(t *testing.T) {
 			t.Errorf("with %q at its end it includes %q, want %q", total, got, want)
 		}
 	}
+	table := rows("Id;Name", "Ann1;Ann", "Bob2;Bob", "Cy3;Cy")
+	table.Totals = [][]string{{"3 Kunden", ""}, {"Summe", "3"}, {"", "x"}}
+	if got := value(propose.From(table, propose.Said{}), "include"); got != `not (trim(Id) endsWith "Kunden" || trim(Id) startsWith "Summe")` {
+		t.Errorf("with two totals it includes %q", got)
+	}
 }
 
 func TestACompanyIsNamedByItsFileOrATitle(t *testing.T) {

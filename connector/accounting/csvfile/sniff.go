@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -32,9 +33,8 @@ type Findings struct {
 	Rows   [][]string // the first of them that can be used, all as wide as Columns
 	Bad    []string   // why rows cannot be used, a sentence each, ten at most
 	Unfit  int        // rows that cannot be used
-	Spoilt int        // cells of Rows that a spreadsheet has changed, as in 1.23E+15
 	Footer []int      // lines at the end that look like totals
-	Totals [][]string // the cells of those that a Source makes a record of
+	Totals [][]string // their cells, last first
 	Stray  string     // where the file stops making sense; "" when it does to its end
 }
 
@@ -107,7 +107,7 @@ func (f *Findings) look(ctx context.Context, e *export) error {
 	if err != nil {
 		return e.unreadable(err)
 	}
-	last := tail{width: len(f.Columns)}
+	var last tail
 	kept := 0
 	for {
 		next, err := r.next()
@@ -146,54 +146,30 @@ func (f *Findings) look(ctx context.Context, e *export) error {
 // close takes the lines at the end that look like totals out of the rows.
 func (f *Findings) close(footer []row) {
 	for _, r := range footer {
-		f.Footer = append(f.Footer, r.line)
+		f.Footer, f.Totals = append(f.Footer, r.line), append(f.Totals, r.cells)
 		f.Count--
-		if r.cells == nil {
-			f.Unfit--
-			f.Bad = slices.DeleteFunc(f.Bad, func(why string) bool { return why == r.problem })
-			continue
-		}
-		f.Totals = append(f.Totals, r.cells)
 		if n := len(f.Rows); n > 0 && slices.Equal(f.Rows[n-1], r.cells) {
 			f.Rows = f.Rows[:n-1]
 		}
 	}
 	slices.Sort(f.Footer)
-	for _, cells := range f.Rows {
-		for _, cell := range cells {
-			if Spoilt(cell) {
-				f.Spoilt++
-			}
-		}
-	}
 }
 
 // Spoilt reports whether a cell holds what spreadsheets make of long numbers, as in
 // 1.23E+15, or the name of an error: as an id it would stand for several.
 func Spoilt(cell string) bool { return spoilt.MatchString(strings.TrimSpace(cell)) }
 
-// tail holds the rows at the end of a file that are as good as empty, last first.
-type tail struct {
-	width int
-	rows  []row
-}
+// tail holds the rows at the end of a file that look like totals, last first.
+type tail struct{ rows []row }
 
-// maxFooter is how many lines a footer has at most.
-const maxFooter = 5
+// total matches how the first text of a line begins that counts the others.
+var total = regexp.MustCompile(`(?i)^\W*(grand total|totale?s?|totaal|sum|summe|suma|somme|gesamt|gesamtsumme|insgesamt|anzahl|count|nombre|numero|aantal)\b|^\d+ \pL+$`)
 
 func (t *tail) add(r row) {
-	filledCells := 0
-	for _, cell := range r.cells {
-		if filled(cell) {
-			filledCells++
-		}
-	}
-	if t.width < 4 || filledCells > 2 || strings.Contains(r.problem, "begins a row") {
+	texts := slices.DeleteFunc(slices.Clone(r.cells), func(c string) bool { return !filled(c) })
+	if len(texts) == 0 || len(texts) > 3 || len(texts)*2 > len(r.cells) || !total.MatchString(strings.TrimSpace(texts[0])) {
 		t.rows = nil
 		return
 	}
 	t.rows = append([]row{r}, t.rows...)
-	if len(t.rows) > maxFooter {
-		t.width, t.rows = 0, nil // that is no footer, but how the file is
-	}
 }

@@ -76,12 +76,12 @@ func TestSniffTellsHowAFileWasWrittenAndTheSourceReadsItSo(t *testing.T) {
 
 func TestSniffFindsTheHeadingsBetweenTitlesAndTotals(t *testing.T) {
 	t.Parallel()
-	f := sniffed(t, "Kundenliste Muster GmbH;;;;\nStand:;12.03.2026;;;\n\nKd.-Nr.;Name;Name;;E-Mail\n1;A;;;a@a.example\n2;B;;;\n3;C\n4;D;;;d@d.example\nSumme;;;;\n4 Kunden;;\n")
+	f := sniffed(t, "Kundenliste Muster GmbH;;;;\nStand:;12.03.2026;;;\n\nKd.-Nr.;Name;Name;;E-Mail\n1;A;;;a@a.example\n2;B;;;\n3;C\n4;D;;;\nSumme;;;;\n4 Kunden;;;;\n")
 	want := &Findings{
 		Path: f.Path, Encoding: "utf-8", Delimiter: ';', Above: []string{"Kundenliste Muster GmbH", "Stand: 12.03.2026"}, Line: 4,
 		Columns: []string{"Kd.-Nr.", "Name", "Name (2)", "column 4", "E-Mail"}, Repeated: []string{"Name"},
-		Count: 4, Rows: [][]string{{"1", "A", "", "", "a@a.example"}, {"2", "B", "", "", ""}, {"4", "D", "", "", "d@d.example"}},
-		Bad: []string{"Line 7 has only 2 of the header's 5 columns."}, Unfit: 1, Footer: []int{9, 10}, Totals: [][]string{{"Summe", "", "", "", ""}},
+		Count: 4, Rows: [][]string{{"1", "A", "", "", "a@a.example"}, {"2", "B", "", "", ""}, {"4", "D", "", "", ""}},
+		Bad: []string{"Line 7 has only 2 of the header's 5 columns."}, Unfit: 1, Footer: []int{9, 10}, Totals: [][]string{{"4 Kunden", "", "", "", ""}, {"Summe", "", "", "", ""}},
 	}
 	if diff := cmp.Diff(want, f); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
