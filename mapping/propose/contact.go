@@ -119,10 +119,21 @@ func (p *proposing) streets() {
 		value, columns = fmt.Sprintf(`join([%s, %s], " ")`, value, house.written()), append(columns, house)
 		house.used = true
 	}
-	if more := p.first(roleMoreStreet, nil); more != nil && more.emails == 0 {
-		value, columns = fmt.Sprintf(`join([%s, %s], ", ")`, value, more.trimmed()), append(columns, more)
+	lines := []string{value}
+	more := p.free(roleMoreStreet, func(c *column) bool { return c.emails == 0 && !c.secondaryStreet() })
+	slices.SortFunc(more, func(a, b *column) int { return a.at - b.at })
+	for _, c := range more {
+		lines, columns = append(lines, c.trimmed()), append(columns, c)
+	}
+	if len(lines) > 1 {
+		value = "join([" + strings.Join(lines, ", ") + `], ", ")`
 	}
 	p.rule("customer.addresses[0].line1", value, "its heading says so; the service takes one line", columns...)
+}
+
+// secondaryStreet reports whether a line is of another address than the one for invoices.
+func (c *column) secondaryStreet() bool {
+	return slices.ContainsFunc(strings.Fields(c.words), func(w string) bool { return slices.Contains(others, w) })
 }
 
 func (p *proposing) towns() {

@@ -31,6 +31,8 @@ const (
 	roleCountry
 	roleLanguage
 	roleStatus
+	roleKind // what sort of contact: customer, prospect, supplier
+	roleLeft // since when somebody is no customer any more
 	rolePayment
 	roles
 )
@@ -40,7 +42,7 @@ const (
 var headings = [roles][]string{
 	roleID: {
 		"customer number", "customer no", "customer id", "customer code", "customer ref", "account number", "account no", "account reference", "account ref", "account code", "client number", "client id", "client no", "contact id", "member number", "external id", "externe id",
-		"kundennummer", "kunden nummer", "kundennr", "kunden nr", "kdnr", "kd nr", "kunden id", "debitorennummer", "debitoren nr", "debitorennr", "debitorenkonto", "debitor nr", "debitor", "mitgliedsnummer", "mitglieds nr", "mandantennummer",
+		"kundennummer", "kunden nummer", "kundennr", "kunden nr", "kdnr", "kd nr", "kunden id", "debitorennummer", "debitoren nr", "debitorennr", "debitorenkonto", "debitor nr", "debitor", "mitgliedsnummer", "mitgliedsnr", "mitglieds nr", "mandantennummer",
 		"numero client", "numero de client", "no client", "n client", "code client", "reference client", "num client", "compte client",
 		"codice cliente", "cod cliente", "numero cliente", "n cliente", "id cliente",
 		"klantnummer", "klant nr", "klantnr", "klantcode", "debiteurnummer", "debiteurnr", "debiteur nr", "debiteurennummer", "relatienummer", "relatiecode",
@@ -53,9 +55,10 @@ var headings = [roles][]string{
 		"raison sociale", "societe", "denomination", "entreprise", "ragione sociale", "denominazione", "azienda", "intestatario", "bedrijfsnaam", "bedrijf", "razon social", "empresa",
 	},
 	roleName: {
-		"contact name", "customer name", "client name", "customer full name", "display name", "display name as", "full name", "account name", "name", "name 1", "customer", "client",
+		"customer name", "client name", "customer full name", "display name", "display name as", "full name", "account name", "name", "name 1", "customer", "client",
 		"kundenname", "kunde", "bezeichnung", "nom complet", "nom du client", "nom client", "nom", "cliente", "nome cliente", "nominativo", "nome e cognome", "klantnaam", "naam", "klant", "relatie",
 		"nombre completo", "nombre y apellidos", "nombre cliente", "nombre del cliente", "nombre", "nome",
+		"nachname vorname", "name vorname", "vorname nachname", "vorname name", "last name first name", "first name last name", "nom prenom", "nom et prenom", "cognome nome", "cognome e nome", "achternaam voornaam", "apellidos nombre", "contact name",
 	},
 	roleMoreName: {"name 2", "firma 2", "namenszusatz", "name zusatz", "nom 2", "naam 2", "zusatz"},
 	roleFirst:    {"first name", "given name", "vorname adressattyp naturl person", "vorname", "prenom", "nome", "voornaam", "nombre de pila", "nombre", "forename"},
@@ -74,15 +77,17 @@ var headings = [roles][]string{
 	roleMobile:     {"mobile number", "mobile", "mobile phone", "cell", "cell phone", "mobil", "mobiltelefon", "mobilnummer", "handy", "portable", "gsm", "cellulare", "mobiel", "movil", "telefono movil"},
 	roleStreet:     {"address line 1", "address 1", "street address", "street", "address line", "address", "billing address", "rechnungsadresse", "rechnungsanschrift", "strasse und hausnummer", "strasse hausnummer", "strasse nr", "strasse", "anschrift", "rue", "voie", "adresse 1", "adresse", "via", "indirizzo", "straat", "straatnaam", "adres", "calle", "direccion", "domicilio", "po address line 1", "main address line 1", "billing address line 1"},
 	roleHouse:      {"house number", "house no", "hausnummer", "hausnr", "haus nr", "huisnummer", "numero civico", "civico", "numero de rue", "numero de calle"},
-	roleMoreStreet: {"address line 2", "address 2", "street 2", "adresszusatz", "adresszusatz 1", "adress zusatz", "adresse 2", "complement d adresse", "complement adresse", "complement", "indirizzo 2", "adres 2", "toevoeging", "direccion 2"},
+	roleMoreStreet: {"address line 2", "address 2", "street 2", "adresszusatz", "adresszusatz 1", "adress zusatz", "adresse 2", "complement d adresse", "complement adresse", "complement", "indirizzo 2", "adres 2", "toevoeging", "direccion 2", "address line 3", "address 3", "street 3", "address line 4", "address 4", "adresszusatz 2", "adresse 3", "po address line 2", "po address line 3", "po address line 4"},
 	rolePlace:      {"plz ort", "plz und ort", "plz stadt", "plz wohnort", "postcode town", "postcode and town", "cp ville", "code postal ville", "code postal et ville", "cap citta", "cap localita", "postcode plaats", "postcode en plaats", "cp poblacion", "cp localidad"},
 	roleTown:       {"city", "town", "post town", "ort", "wohnort", "stadt", "ville", "commune", "localite", "citta", "comune", "localita", "plaats", "woonplaats", "stad", "ciudad", "poblacion", "localidad", "municipio"},
-	rolePostcode:   {"postcode", "post code", "postal code", "zip code", "zip", "plz", "postleitzahl", "code postal", "cp", "cap", "codice postale", "codigo postal"},
+	rolePostcode:   {"postcode", "post code", "postal code", "zip code", "zip", "plz", "postleitzahl", "code postal", "cp", "cap", "codice postale", "codigo postal", "billing code", "billing zip"},
 	roleCountry:    {"country", "country code", "land", "landercode", "landerkennzeichen", "landeskennzeichen", "lkz", "staat", "pays", "code pays", "paese", "nazione", "landcode", "pais"},
 	roleLanguage:   {"language", "sprache", "sprach id", "langue", "lingua", "taal", "idioma"},
 	roleStatus:     {"status", "customer status", "account status", "active", "is active", "inactive", "archived", "blocked", "on hold", "aktiv", "inaktiv", "gesperrt", "kundenstatus", "zustand", "statut", "actif", "inactif", "etat", "bloque", "stato", "attivo", "inattivo", "bloccato", "actief", "inactief", "geblokkeerd", "estado", "activo", "inactivo", "bloqueado"},
+	roleKind:       {"customer type", "contact type", "type", "category", "group", "kategorie", "kundengruppe", "typ", "art", "gruppe", "kontaktart", "categorie", "type de contact", "categoria", "tipo", "soort", "relatietype", "grupo"},
+	roleLeft:       {"left on", "end date", "ended", "leaving date", "closed on", "inactive since", "austritt", "austrittsdatum", "austritt am", "gekundigt am", "gekundigt zum", "kundigung", "ende", "date de sortie", "date de fin", "data cessazione", "data fine", "einddatum", "uitschrijfdatum", "fecha de baja", "baja"},
 	rolePayment: {
-		"payment method", "payment type", "preferred payment method", "pay by", "direct debit", "sepa", "sepa mandate", "zahlungsart", "zahlungsweise", "zahlart", "zahlungsmethode", "zahlungsform", "lastschrift", "sepa lastschrift", "bankeinzug", "einzug", "einzugsermachtigung",
+		"payment method", "payment type", "preferred payment method", "pay by", "direct debit", "sepa", "sepa mandate", "zahlungsart", "zahlungsweise", "zahlweise", "zahlart", "zahlungsmethode", "zahlungsform", "lastschrift", "sepa lastschrift", "bankeinzug", "einzug", "einzugsermachtigung",
 		"mode de paiement", "mode de reglement", "moyen de paiement", "prelevement", "prelevement sepa", "modalita di pagamento", "metodo di pagamento", "tipo pagamento", "pagamento", "addebito diretto",
 		"betaalwijze", "betaalmethode", "betalingswijze", "incasso", "automatische incasso", "forma de pago", "metodo de pago", "domiciliacion", "domiciliacion bancaria",
 	},
@@ -91,8 +96,8 @@ var headings = [roles][]string{
 // Words in a heading that say that it is another one's, and those that say that it is the one
 // for invoices.
 var (
-	others   = []string{"shipping", "delivery", "liefer", "lieferung", "lieferadresse", "lieferanschrift", "livraison", "consegna", "spedizione", "levering", "bezorg", "verzend", "envio", "entrega", "sa", "second", "zweite", "cc", "bcc", "partner", "parent", "privat", "alternative", "abweichend"}
-	invoices = []string{"billing", "invoice", "rechnung", "rechnungs", "buchhaltung", "accounts", "facturation", "facture", "fatturazione", "factuur", "facturacion", "main", "po"}
+	others   = []string{"shipping", "delivery", "liefer", "lieferung", "lieferadresse", "lieferanschrift", "livraison", "consegna", "spedizione", "levering", "bezorg", "verzend", "envio", "entrega", "sa", "second", "zweite", "cc", "bcc", "partner", "parent", "privat", "alternative", "abweichend", "pec"}
+	invoices = []string{"billing", "invoice", "rechnung", "rechnungs", "buchhaltung", "accounts", "facturation", "facture", "fatturazione", "factuur", "facturacion", "main", "po", "rechnungsadresse", "rechnungsanschrift"}
 )
 
 // alone are words that mean something only where they are the whole heading: a customer type
@@ -150,11 +155,14 @@ func begins(letters []rune, i int) bool {
 // score is how much the heading speaks for a role; 0 is not at all.
 func (c *column) score(r role) int {
 	best := 0
+	core := c.core()
 	for i, phrase := range headings[r] {
 		like := 0
 		switch {
 		case c.words == phrase, squeezed(c.words) == squeezed(phrase):
 			like = 1000
+		case r != roleID && core != c.words && core == phrase:
+			like = 850
 		case slices.Contains(alone, phrase):
 		case strings.HasPrefix(c.words, phrase+" "), strings.HasSuffix(c.words, " "+phrase):
 			like = 500 + 40*strings.Count(phrase, " ")
@@ -175,6 +183,15 @@ func (c *column) score(r role) int {
 		best += 100
 	}
 	return max(best, 1)
+}
+
+// core is the heading without the words in front that say which of several it is.
+func (c *column) core() string {
+	words := strings.Fields(c.words)
+	for len(words) > 1 && (slices.Contains(others, words[0]) || slices.Contains(invoices, words[0])) {
+		words = words[1:]
+	}
+	return strings.Join(words, " ")
 }
 
 // secondary reports whether the heading says that there is another column that comes first.

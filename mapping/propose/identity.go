@@ -140,6 +140,10 @@ func (c *column) mayLack() int {
 	return max(mayLackRows, c.rows*percent/100)
 }
 
+// countingWords stand above a column that counts the rows as well as above one that counts
+// customers.
+var countingWords = []string{"number", "nummer", "numero", "nr", "no"}
+
 // noID says why a column cannot identify a customer; "" when it can.
 func (c *column) noID() string {
 	switch {
@@ -157,7 +161,7 @@ func (c *column) noID() string {
 		return "people change their e-mail address"
 	case c.dates*2 > c.filled, c.amounts*2 > c.filled:
 		return "it holds dates or amounts"
-	case c.running && c.score(roleID) < 970:
+	case c.running && (c.score(roleID) == 0 || slices.Contains(countingWords, c.words)):
 		return "it counts the rows of this file, and the next file counts them anew"
 	case c.score(roleID) == 0 && c.codes*10 < c.filled*9:
 		return "its texts are no numbers, and names change"

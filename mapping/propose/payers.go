@@ -9,8 +9,8 @@ import (
 
 // Words of a status: of those who are customers, and of those who are none any more.
 var (
-	activeWords   = []string{"active", "aktiv", "actif", "active ", "attivo", "attiva", "actief", "activo", "activa", "open", "live", "current", "ok", "enabled", "in use", "kunde", "customer", "laufend"}
-	inactiveWords = []string{"inactive", "inaktiv", "inactif", "inattivo", "inattiva", "inactief", "inactivo", "inactiva", "archived", "archiviert", "closed", "gesperrt", "geschlossen", "blocked", "bloque", "bloqué", "bloccato", "geblokkeerd", "bloqueado", "deleted", "gelöscht", "disabled", "dormant", "ehemalig", "former", "stopped", "on hold", "prospect", "lead", "interessent", "gekündigt", "passif", "left", "cancelled", "cessato", "parti"}
+	activeWords   = []string{"active", "aktiv", "actif", "active ", "attivo", "attiva", "actief", "activo", "activa", "open", "live", "current", "ok", "enabled", "in use", "kunde", "customer", "client", "klant", "cliente", "debitor", "laufend"}
+	inactiveWords = []string{"inactive", "inaktiv", "inactif", "inattivo", "inattiva", "inactief", "inactivo", "inactiva", "archived", "archiviert", "closed", "gesperrt", "geschlossen", "blocked", "bloque", "bloqué", "bloccato", "geblokkeerd", "bloqueado", "deleted", "gelöscht", "disabled", "dormant", "ehemalig", "former", "stopped", "on hold", "prospect", "lead", "interessent", "gekündigt", "passif", "left", "cancelled", "cessato", "parti", "supplier", "vendor", "lieferant", "fournisseur", "fornitore", "leverancier", "proveedor", "kreditor"}
 	yesWords      = []string{"yes", "y", "ja", "j", "oui", "o", "si", "sì", "sí", "s", "true", "wahr", "vrai", "vero", "1", "x", "✓"}
 	noWords       = []string{"no", "n", "nein", "non", "nee", "false", "falsch", "faux", "falso", "0", "-"}
 )
@@ -33,7 +33,7 @@ const maxKinds = 12
 func (p *proposing) payers() {
 	var conditions, reasons []string
 	var columns []*column
-	for _, find := range []func() (*column, string, string){p.total, p.suppliers, p.status, p.payment} {
+	for _, find := range []func() (*column, string, string){p.total, p.suppliers, p.status, p.kind, p.leavers, p.payment} {
 		if c, condition, why := find(); c != nil {
 			conditions, reasons, columns = append(conditions, condition), append(reasons, why), append(columns, c)
 		}
@@ -112,7 +112,25 @@ func (p *proposing) suppliers() (*column, string, string) {
 
 // status finds a column that says who is a customer still.
 func (p *proposing) status() (*column, string, string) {
-	c := p.first(roleStatus, func(c *column) bool { return len(c.times) <= maxKinds })
+	return p.sorted(p.first(roleStatus, func(c *column) bool { return len(c.times) <= maxKinds }))
+}
+
+// kind finds a column that tells customers from prospects and suppliers.
+func (p *proposing) kind() (*column, string, string) {
+	return p.sorted(p.first(roleKind, func(c *column) bool { return len(c.times) <= maxKinds && c.sum(inactiveWords) > 0 }))
+}
+
+// leavers finds a column that holds the day on which somebody has left.
+func (p *proposing) leavers() (*column, string, string) {
+	c := p.first(roleLeft, func(c *column) bool { return c.dates*10 >= c.filled*9 && c.filled*2 < c.rows })
+	if c == nil {
+		return nil, "", ""
+	}
+	return c, "isBlank(" + c.written() + ")", fmt.Sprintf("%s rows have a day in %q and are left out", of(c.filled, c.rows), c.name)
+}
+
+// sorted goes by the values of a column that sorts customers out.
+func (p *proposing) sorted(c *column) (*column, string, string) {
 	if c == nil {
 		return nil, "", ""
 	}
@@ -167,7 +185,7 @@ func (p *proposing) askStatus(c *column, in, out, other []string) (*column, stri
 	for _, r := range readings {
 		options = append(options, r.option)
 	}
-	r := readings[p.choose("status", fmt.Sprintf("%q says %s. Who is a customer?", c.name, listed(c.common()[:min(4, len(c.times))])), false, options...)]
+	r := readings[p.choose("status "+c.name, fmt.Sprintf("%q says %s. Who is a customer?", c.name, listed(c.common()[:min(4, len(c.times))])), false, options...)]
 	if r.condition == "" {
 		p.leave(c, "everybody is taken in")
 		return nil, "", ""

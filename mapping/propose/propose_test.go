@@ -176,8 +176,54 @@ func TestAStatusIsAsked(t *testing.T) {
 		t.Errorf("it asks %+v", p.Questions)
 	}
 	for answer, want := range []string{`lower(trim(Status)) == "aktiv"`, `not (lower(trim(Status)) == "inaktiv")`, ""} {
-		if got := value(propose.From(table, propose.Said{Answers: map[string]int{"status": answer}}), "include"); got != want {
+		if got := value(propose.From(table, propose.Said{Answers: map[string]int{"status Status": answer}}), "include"); got != want {
 			t.Errorf("after answer %d it includes %q, want %q", answer+1, got, want)
+		}
+	}
+}
+
+// Who has left, is a prospect or a supplier is no customer.
+func TestWhoIsNoCustomerIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		table propose.Table
+		want  string
+	}{
+		{rows("Id;Name;Austritt", "A1;Ann;", "A2;Bob;31.12.2024", "A3;Cy;"), "isBlank(Austritt)"},
+		{rows("Id;Name;Kategorie", "A1;Ann;Kunde", "A2;Bob;Interessent", "A3;Cy;Lieferant"), `lower(trim(Kategorie)) == "kunde"`},
+		{rows("Id;Name;Kategorie", "A1;Ann;rot", "A2;Bob;grün", "A3;Cy;rot"), ""},
+		{rows("Id;Naam;Status", "A1;Ann;Klant", "A2;Bob;Prospect", "A3;Cy;Klant"), `lower(trim(Status)) == "klant"`},
+		{rows("Id;Name;Gesperrt", "A1;Ann;", "A2;Bob;x", "A3;Cy;"), `not (lower(trim(Gesperrt)) == "x")`},
+		{rows("Konto;Name", "10001;Ann", "10002;Bob", "70001;Cy"), `trim(Konto) < "7"`},
+	} {
+		p := propose.From(tt.table, propose.Said{})
+		if got := value(p, "include"); got != tt.want || len(p.Questions) > 0 {
+			t.Errorf("of %v it includes %q, want %q, and asks %+v", tt.table.Rows, got, tt.want, p.Questions)
+		}
+	}
+}
+
+func TestWhatASystemCallsItsColumns(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		table propose.Table
+		want  map[string]string
+	}{
+		"lexoffice": {rows("Kundennummer;Firmenname;Vorname;Nachname;Rechnungsadresse Straße;Rechnungsadresse PLZ;Rechnungsadresse Ort;Rechnungsadresse Land;Lieferadresse Straße;Lieferadresse Ort",
+			"1;A GmbH;;;Weg 1;50667;Köln;DE;Lager 1;Ulm", "2;;Jo;Rot;Weg 2;50667;Köln;DE;;"), map[string]string{
+			"customer.addresses[0].line1": `trim(field("Rechnungsadresse Straße"))`, "customer.addresses[0].city": `trim(field("Rechnungsadresse Ort"))`,
+			"customer.addresses[0].country": `country(field("Rechnungsadresse Land"))`, "customer.name": `coalesce(trim(Firmenname), join([Vorname, Nachname], " "))`}},
+		"Sage 50": {rows("Account Reference;Account Name;Street 1;Street 2;Town;Postcode;Contact Name", "A001;A Ltd;1 Road;;Leeds;LS1 1AA;Ann Oak", "B001;B Ltd;2 Road;Unit 2;Leeds;LS1 1AB;"), map[string]string{
+			"customer.name": `trim(field("Account Name"))`, "customer.people[0].name": `coalesce(trim(field("Contact Name")), trim(field("Account Name")))`,
+			"customer.addresses[0].line1": `join([trim(field("Street 1")), trim(field("Street 2"))], ", ")`}},
+		"Exact":          {rows("Code;Naam;Postcode", "            1;A;1012 AB", "            2;B;1012 AC"), map[string]string{"key.customerNumber": "trim(Code)", "customer.name": "trim(Naam)"}},
+		"members' lists": {rows("Mitgliedsnr.;Nachname, Vorname;Zahlweise", "17;Grün, Jo;Lastschrift", "19;Weiß, Eva;Lastschrift"), map[string]string{"key.customerNumber": `trim(field("Mitgliedsnr."))`, "customer.name": `trim(field("Nachname, Vorname"))`}},
+	} {
+		p := propose.From(tt.table, propose.Said{})
+		for path, want := range tt.want {
+			if got := value(p, path); got != want {
+				t.Errorf("%s: %s is %s, want %s", name, path, got, want)
+			}
 		}
 	}
 }
