@@ -63,14 +63,22 @@ func (s *csvSetup) showFile() {
 	s.Hanging("", fmt.Sprintf("%s: %s, %s, %s", filepath.Base(s.csv), s.written(), show.Plural(f.Count, "row"), show.Plural(len(f.Columns), "column")))
 	fmt.Fprintln(s.Out)
 	var rows [][]string
+	var empty []string
 	for i, name := range f.Columns {
 		values, filled := s.samples(i)
+		if filled == 0 {
+			empty = append(empty, name)
+			continue
+		}
 		for i := range values {
 			values[i] = short(values[i])
 		}
 		rows = append(rows, []string{name, percent(filled, len(f.Rows)), strings.Join(values, " · ")})
 	}
 	show.Table(s.Out, []string{"Column", "Filled", "Values"}, rows)
+	if len(empty) > 0 {
+		s.Hanging("- ", "Empty: "+few(empty, len(empty)))
+	}
 	s.showOdd(f)
 }
 
@@ -130,11 +138,19 @@ func (s *csvSetup) showProposal() {
 	}
 	var left []string
 	for _, l := range s.proposal.Left {
-		left = append(left, l.Column)
+		if !s.empty(l.Column) {
+			left = append(left, l.Column)
+		}
 	}
 	if len(left) > 0 {
-		s.Hanging("- ", show.Visible("Nothing is made of "+strings.Join(left, ", ")+"; mapping.yaml says why."))
+		s.Hanging("- ", "Nothing is made of "+few(left, len(left))+"; mapping.yaml says why.")
 	}
+}
+
+// empty reports whether a column holds nothing.
+func (s *csvSetup) empty(column string) bool {
+	_, filled := s.samples(slices.Index(s.found.Columns, column))
+	return filled == 0
 }
 
 // tell shows what a first run would do, and what comes next.

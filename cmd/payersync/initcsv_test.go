@@ -141,7 +141,8 @@ func TestAMessyExportGoesFromInitToCustomers(t *testing.T) {
 	t.Parallel()
 	m := messyExport(300)
 	w, file := exported(t, m)
-	dir := w.path("muster")
+	dir, scratch := w.path("muster"), t.TempDir()
+	w.env["TMPDIR"] = scratch
 	r := w.run("init", "--csv", file, dir)
 	if r.code != exitDone || w.box.Writes() != 0 {
 		t.Fatalf("init ended with %d and %d writes:\n%s%s", r.code, w.box.Writes(), r.out, r.errOut)
@@ -167,8 +168,8 @@ func TestAMessyExportGoesFromInitToCustomers(t *testing.T) {
 			t.Errorf("%s holds customers, %v:\n%s", text, err, data)
 		}
 	}
-	if exists(filepath.Join(dir, "payersync.db")) {
-		t.Error("the plan left a ledger behind")
+	if rest, err := os.ReadDir(scratch); err != nil || len(rest) > 0 || exists(filepath.Join(dir, "payersync.db")) {
+		t.Errorf("the plan left something behind: %v, %v", rest, err)
 	}
 
 	p := w.process("backfill", "--yes")

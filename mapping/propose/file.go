@@ -33,13 +33,27 @@ func (p Proposal) File() []byte {
 	f.element("people", "name", "email", "phone")
 	f.element("addresses", "line1", "city", "postCode", "country")
 	f.block("mandate", "mandate.request")
-	if len(p.Left) > 0 {
-		f.text.WriteString("\n# Columns that nothing is made of:\n")
-		for _, l := range p.Left {
-			fmt.Fprintf(&f.text, "#   %s: %s\n", oneLine(l.Column), l.Why)
-		}
-	}
+	f.left(p.Left)
 	return []byte(f.text.String())
+}
+
+// left names the columns that no rule reads, those without a value in one line.
+func (f *file) left(columns []Note) {
+	if len(columns) == 0 {
+		return
+	}
+	f.text.WriteString("\n# Columns that nothing is made of:\n")
+	var empty []string
+	for _, l := range columns {
+		if l.Why == emptyColumn {
+			empty = append(empty, oneLine(l.Column))
+			continue
+		}
+		fmt.Fprintf(&f.text, "#   %s: %s\n", oneLine(l.Column), l.Why)
+	}
+	if len(empty) > 0 {
+		fmt.Fprintf(&f.text, "#   empty: %s\n", strings.Join(empty, ", "))
+	}
 }
 
 // file is a mapping file that is being written.

@@ -169,7 +169,7 @@ func (p *proposing) proposal() Proposal {
 		why := p.left[c]
 		switch {
 		case c.filled == 0:
-			why = "it is empty"
+			why = emptyColumn
 		case why == "":
 			why = "nothing in a customer is made of it"
 		}
@@ -177,6 +177,9 @@ func (p *proposing) proposal() Proposal {
 	}
 	return p.out
 }
+
+// emptyColumn is why a column is left that holds nothing.
+const emptyColumn = "it is empty"
 
 // of says how many of several.
 func of(n, all int) string {
