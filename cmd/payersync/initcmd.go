@@ -38,9 +38,10 @@ func (a *app) initCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a first set-up: for your own export, another source, or sample data",
-		Long: `Writes what a first try needs into DIR (default: here): payersync.yaml and
-mapping.yaml with comments, their schemas for editors, customers.csv to try them on,
-and a key file that seals personal data in the ledger. With --source it writes what
+		Long: `Writes what a first try needs into DIR (default: here): payersync.yaml for the sandbox,
+production.yaml for your billing service, each with a ledger of its own, mapping.yaml,
+their schemas for editors, customers.csv to try them on, and a key file that seals
+personal data in the ledgers. With --source it writes what
 that kind of source needs instead, and leaves the data to you. It never replaces a
 file that exists.
 
@@ -75,10 +76,11 @@ is; payersync.yaml names it.`,
 }
 
 const (
-	configFile  = "payersync.yaml"
-	mappingFile = "mapping.yaml"
-	keyFile     = "payersync.key"
-	sampleData  = "customers.csv"
+	configFile     = "payersync.yaml"  // with the sandbox
+	productionFile = "production.yaml" // with the billing service, and a ledger of its own
+	mappingFile    = "mapping.yaml"
+	keyFile        = "payersync.key"
+	sampleData     = "customers.csv"
 )
 
 // firstSource is a first set-up for a source that a mapping is shipped for.
@@ -105,6 +107,9 @@ var firstSources = map[string]firstSource{
 	"sql-ledgersmb": {block: "{kind: sql, driver: postgres, database: mycompany, user: payersync, password: env:BOOKS_PASSWORD, query_file: ledgersmb.sql, id: [id], active: active}", query: "ledgersmb.sql", next: nextFill},
 }
 
+// productionBlock is what the shipped production.yaml says of its source.
+const productionBlock = "{kind: csv, path: books.csv, id: [AccountNumber]}"
+
 // sourceKinds returns what --source may be.
 func sourceKinds() []string { return slices.Sorted(maps.Keys(firstSources)) }
 
@@ -117,7 +122,7 @@ type firstFile struct {
 // firstFiles returns the files of a first set-up, for a kind of source or for the
 // sample data.
 func firstFiles(kind string) ([]firstFile, error) {
-	settings, mapped := "quickstart/payersync.yaml", "quickstart/mapping.yaml"
+	mapped := "quickstart/mapping.yaml"
 	source, known := firstSources[kind]
 	switch {
 	case known:
@@ -127,7 +132,10 @@ func firstFiles(kind string) ([]firstFile, error) {
 	}
 	shipped := []firstFile{{name: configSchemaFile, data: config.Schema()}, {name: mappingSchemaFile, data: mapping.Schema()}}
 	for _, f := range []struct{ name, from, line string }{
-		{configFile, settings, schemaLine(configSchemaFile)}, {mappingFile, mapped, schemaLine(mappingSchemaFile)}, {sampleData, "quickstart/" + sampleData, ""},
+		{configFile, "quickstart/" + configFile, schemaLine(configSchemaFile)},
+		{productionFile, "quickstart/" + productionFile, schemaLine(configSchemaFile)},
+		{mappingFile, mapped, schemaLine(mappingSchemaFile)},
+		{sampleData, "quickstart/" + sampleData, ""},
 	} {
 		if known && f.name == sampleData {
 			continue
@@ -137,8 +145,8 @@ func firstFiles(kind string) ([]firstFile, error) {
 			return nil, fmt.Errorf("read the shipped %s: %w", f.name, err)
 		}
 		text := f.line + string(data)
-		if known && f.name == configFile {
-			text = strings.Replace(text, firstSources["csv-generic"].block, source.block, 1)
+		if known && (f.name == configFile || f.name == productionFile) {
+			text = strings.NewReplacer(firstSources["csv-generic"].block, source.block, productionBlock, source.block).Replace(text)
 			if !strings.Contains(source.block, "kind: csv") { // the system says whose books they are
 				text = organisationLine.ReplaceAllString(text, "")
 			}
@@ -171,13 +179,16 @@ func setupFiles(s setup) ([]firstFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	fill := []string{firstSources["csv-generic"].block, s.source, "name: quickstart", fmt.Sprintf("name: %q", s.name), "organisation: harbour-books", fmt.Sprintf("organisation: %q", s.name)}
+	fill := []string{
+		firstSources["csv-generic"].block, s.source,
+		"name: quickstart", fmt.Sprintf("name: %q", s.name), "name: books", fmt.Sprintf("name: %q", s.name), "organisation: harbour-books", fmt.Sprintf("organisation: %q", s.name),
+	}
 	if s.service != "" {
 		fill = append(fill, "127.0.0.1:8090", s.service, "  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n")
 	}
 	for i, f := range shipped {
 		switch f.name {
-		case configFile:
+		case configFile, productionFile:
 			shipped[i].data = []byte(strings.NewReplacer(fill...).Replace(string(f.data)))
 		case mappingFile:
 			shipped[i].data = append([]byte(schemaLine(mappingSchemaFile)), s.mapping...)
@@ -256,6 +267,7 @@ func (a *app) tellFirstSteps(dir, kind string, names []string) error {
 		fmt.Fprintf(a.Out, "  %s\n", firstSources[kind].next)
 	}
 	fmt.Fprintf(a.Out, "  payersync sandbox                         in another terminal: a model of the billing service\n")
-	fmt.Fprintf(a.Out, "  payersync plan --config %s   what would be done\n", filepath.Join(dir, "payersync.yaml"))
+	fmt.Fprintf(a.Out, "  payersync plan --config %s   what would be done\n", filepath.Join(dir, configFile))
+	fmt.Fprintf(a.Out, "For your billing service: two lines of %s are yours to fill in.\n", productionFile)
 	return nil
 }

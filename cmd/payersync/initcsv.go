@@ -214,7 +214,7 @@ func (s *csvSetup) rule(path string) string {
 
 // names are the files that are written.
 func (s *csvSetup) names() []string {
-	return []string{keyFile, configFile, mappingFile, configSchemaFile, mappingSchemaFile}
+	return []string{keyFile, configFile, productionFile, mappingFile, configSchemaFile, mappingSchemaFile}
 }
 
 // write writes the set-up into a folder; service is the address of a sandbox that it is for,

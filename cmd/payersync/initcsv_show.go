@@ -183,5 +183,6 @@ func (s *csvSetup) tell(t trial) error {
 	s.Hanging("", fmt.Sprintf("Wrote %s into %s. Keep payersync.key safe: without it the ledger cannot be read. Next:", strings.Join(names, ", "), s.dir))
 	fmt.Fprintf(s.Out, "  payersync sandbox       in another terminal: the model, to try a run on\n")
 	fmt.Fprintf(s.Out, "  payersync backfill --config %s\n", filepath.Join(s.dir, configFile))
+	fmt.Fprintf(s.Out, "For your billing service: two lines of %s are yours to fill in.\n", productionFile)
 	return nil
 }

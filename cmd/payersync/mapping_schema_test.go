@@ -118,8 +118,8 @@ func TestTheSchemasAcceptWhatInitWrites(t *testing.T) {
 			}
 			checked++
 		}
-		if checked != 2 {
-			t.Errorf("%d files of the kind %q name a schema, want 2", checked, kind)
+		if checked != 3 {
+			t.Errorf("%d files of the kind %q name a schema, want 3", checked, kind)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestTheSchemasAcceptWhatInitWrites(t *testing.T) {
 func TestTheConfigSchemaAcceptsEveryExample(t *testing.T) {
 	t.Parallel()
 	schema := compiled(t, config.Schema())
-	for _, file := range []string{"internal/config/testdata/config/whole.yaml", "../../configs/payersync.example.yaml", "../../configs/quickstart/payersync.yaml"} {
+	for _, file := range []string{"internal/config/testdata/config/whole.yaml", "../../configs/payersync.example.yaml", "../../configs/quickstart/payersync.yaml", "../../configs/quickstart/production.yaml"} {
 		if err := schema.Validate(contentOf(t, file)); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}

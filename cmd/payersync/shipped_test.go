@@ -33,6 +33,7 @@ var differs = map[string]string{
 	"connections[].source.preset":            "left out it means the same; the example shows every key",
 	"connections[].source.host":              "the snippet is about a server elsewhere",
 	"connections[].source.password":          "no default: servers on the same machine may want none",
+	"ledger.path":                            "the quick start's ledger is the sandbox's alone",
 	"log.format":                             "the quick start is watched by a person at a terminal",
 }
 
@@ -92,7 +93,7 @@ connections:
 func shippedConfigs(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, file := range []string{"configs/payersync.example.yaml", "configs/quickstart/payersync.yaml"} {
+	for _, file := range []string{"configs/payersync.example.yaml", "configs/quickstart/payersync.yaml", "configs/quickstart/production.yaml"} {
 		out[file] = readShipped(t, file)
 	}
 	for _, kind := range append(sourceKinds(), "") {
@@ -100,8 +101,11 @@ func shippedConfigs(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(files, func(f firstFile) bool { return f.name == "payersync.yaml" })
-		out["init --source "+kind] = string(files[i].data)
+		for _, f := range files {
+			if f.name == configFile || f.name == productionFile {
+				out["init --source "+kind+", "+f.name] = string(f.data)
+			}
+		}
 	}
 	readmes, err := filepath.Glob("../../*/README.md")
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -142,9 +143,19 @@ func TestInitWritesASetUpThatLoadsForEverySourceWithAMapping(t *testing.T) {
 				t.Fatal(err)
 			}
 			set := func(name string) (string, bool) { return "set", true }
-			cfg, err := config.Load(filepath.Join(dir, "payersync.yaml"), set)
+			cfg, err := config.Load(filepath.Join(dir, configFile), set)
 			if err != nil {
 				t.Fatal(err)
+			}
+			production, err := config.Load(filepath.Join(dir, productionFile), set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if production.Ledger.Path == cfg.Ledger.Path || production.Billing.BaseURL == cfg.Billing.BaseURL || production.Connections[0].Mapping != cfg.Connections[0].Mapping {
+				t.Errorf("sandbox and production are not two set-ups with one mapping: %+v and %+v", cfg, production)
+			}
+			if kind != "" && !reflect.DeepEqual(production.Connections[0].Source, cfg.Connections[0].Source) {
+				t.Errorf("the sources differ: %+v and %+v", cfg.Connections[0].Source, production.Connections[0].Source)
 			}
 			source := cfg.Connections[0].Source
 			if prefix, _, _ := strings.Cut(kind, "-"); source.Kind != prefix {

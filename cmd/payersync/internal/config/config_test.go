@@ -256,7 +256,7 @@ func TestAMissingConfigurationSaysWhatToDo(t *testing.T) {
 
 func TestTheShippedConfigurationsLoad(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"../../../../configs/quickstart/payersync.yaml", "../../../../configs/payersync.example.yaml"} {
+	for _, file := range []string{"../../../../configs/quickstart/payersync.yaml", "../../../../configs/quickstart/production.yaml", "../../../../configs/payersync.example.yaml"} {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
