@@ -31,11 +31,12 @@ var walked = []struct {
 	ends    map[string]int
 }{
 	{"Install", nil},
+	{"Your own customers, in four commands", map[string]int{"./payersync backfill": exitAttention}},
 	{"First set-up, with sample data", map[string]int{"payersync plan": exitAttention, "payersync backfill": exitAttention}},
 }
 
 // TestTheReadmeIsWalked types what the README says at a terminal, line by line, in a checkout
-// of its own and a folder without anything else. Where it asks, it is told yes.
+// of its own with an export in it. Where it asks, it is told yes, or what it offers.
 func TestTheReadmeIsWalked(t *testing.T) {
 	t.Parallel()
 	if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", sandboxAddress); err == nil {
@@ -50,6 +51,10 @@ func TestTheReadmeIsWalked(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkout := checkedOut(t)
+	export, err := os.ReadFile("../../configs/quickstart/customers.csv")
+	if err := errors.Join(err, os.WriteFile(filepath.Join(checkout, "Customers Harbour Books Ltd.csv"), export, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	for _, w := range walked {
 		commands := commandsOf(t, string(readme), w.section)
 		ends := walk(t, checkout, commands)
@@ -178,10 +183,13 @@ func walk(t *testing.T, dir string, lines []string) map[int]int {
 			n, err := keys.Read(part)
 			mu.Lock()
 			seen.Write(part[:n])
-			asked := strings.HasSuffix(seen.String(), "[y/N] ")
+			asked, offered := strings.HasSuffix(seen.String(), "[y/N] "), offer.MatchString(seen.String())
 			mu.Unlock()
-			if asked {
+			switch {
+			case asked:
 				_, _ = io.WriteString(keys, "y\r")
+			case offered:
+				_, _ = io.WriteString(keys, "\r")
 			}
 			if err != nil {
 				return // nobody is at the terminal any more
@@ -202,5 +210,8 @@ func walk(t *testing.T, dir string, lines []string) map[int]int {
 	}
 	return ends
 }
+
+// offer is a question that says what an empty answer means.
+var offer = regexp.MustCompile(`\[[^\]\n]+\] $`)
 
 var ended = regexp.MustCompile(`::(\d+) (\d+)::`)
