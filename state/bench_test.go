@@ -145,6 +145,27 @@ func BenchmarkSavePageUnchanged(b *testing.B) {
 	b.ReportMetric(float64(b.N*benchRecords)/b.Elapsed().Seconds(), "records/s")
 }
 
+// BenchmarkUnlabelledUnchanged finds out that of 100,000 unchanged records none needs a
+// label: what labels add to reading them again.
+func BenchmarkUnlabelledUnchanged(b *testing.B) {
+	d, _, pages := benchBook(b)
+	for _, page := range pages {
+		labels := make([]NewLabel, len(page))
+		for i, r := range page {
+			labels[i] = called(r.SourceID, "Customer Limited")
+		}
+		d.label(acme, mapping, labels...)
+	}
+	for b.Loop() {
+		for _, page := range pages {
+			if found, err := d.Unlabelled(b.Context(), acme, mapping, page); err != nil || len(found) != 0 {
+				b.Fatalf("%d without a label, %v", len(found), err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N*benchRecords)/b.Elapsed().Seconds(), "records/s")
+}
+
 // BenchmarkCandidatesUnchanged finds out that of 100,000 records none needs
 // planning: the database side of a run over unchanged data.
 func BenchmarkCandidatesUnchanged(b *testing.B) {

@@ -62,7 +62,7 @@ const (
 var (
 	storedFrom = " FROM source_records r " + factFrom + fmt.Sprintf(openChangeOf, "oc", LaneCustomer) + fmt.Sprintf(openChangeOf, "om", LaneMandate)
 
-	storedColumns = "r.source_id, r.content_hash, r.record, r.same_as, " + payerColumns + ", " + factColumns + `, r.decision, ` + counts + `,
+	storedColumns = recordColumns + ", " + payerColumns + ", " + factColumns + `, r.decision, ` + counts + `,
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
 	` + fmt.Sprintf(openColumns, "oc") + ", " + fmt.Sprintf(openColumns, "om") + `,
 	CASE WHEN oc.action = 'adopt' AND oc.state = 'pending' THEN oc.billing_id ELSE '' END, p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m
@@ -217,12 +217,6 @@ func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, since int
 		out[connector.ParseKey(r.name, r.value)] = r.n
 	}
 	return out, err
-}
-
-// RecordID names a source record.
-type RecordID struct {
-	Connection string
-	SourceID   string
 }
 
 // FindRecords returns the records that id names: by source id, or as FindPayers
