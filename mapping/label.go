@@ -35,7 +35,10 @@ func (m *Mapping) Label(r connector.Record) connector.Label {
 		e.env[in.variable] = v
 	}
 	e.env[varTenant] = m.tenant
-	return connector.Label{Number: m.labelText(e, m.key), Name: m.labelText(e, m.name), Email: m.labelEmail(e)}
+	out := connector.Label{Number: m.labelText(e, m.key), Name: m.labelText(e, m.name), Email: m.labelEmail(e)}
+	e.env[varMeter] = &meter{left: maxSteps}
+	out.Language, _ = e.language(m.language) // a rule that fails gives nothing
+	return out
 }
 
 // labelEmail returns the first e-mail address of the contacts.

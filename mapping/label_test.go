@@ -48,6 +48,8 @@ customer:
 		"one that is no object":     {standard, connector.Record{Data: []byte(`[1]`)}, connector.Label{}},
 		"one that is nothing":       {standard, connector.Record{}, connector.Label{}},
 		"one that is too large":     {standard, record(t, fmt.Sprintf(`{"Name": %q}`, strings.Repeat("x", maxRecord))), connector.Label{}},
+		"one with a language":       {standard + "mandate: {language: 'Tags[0]'}\n", record(t, strings.Replace(whole, "{", `{"Tags": [" DE-at "], `, 1)), connector.Label{Number: "A1", Name: "Ada Ltd", Email: "ada@example.com", Language: "de-AT"}},
+		"one in no language":        {standard + "mandate: {language: Name}\n", record(t, whole), ada},
 		"a name of 64 KB": {standard, record(t, fmt.Sprintf(`{"ContactID": "A1", "Name": %q}`, strings.Repeat("ñ", 32<<10))),
 			connector.Label{Number: "A1", Name: strings.Repeat("ñ", mostLabel)}},
 	} {
