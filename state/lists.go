@@ -73,6 +73,7 @@ const NoMandate = "none"
 type RecordFilter struct {
 	Connection string
 	Payers     bool // no records that are no payers
+	Bare       bool // only records of which no label was made
 	Link       string
 	Mandate    string // status, or NoMandate
 	Reason     string // why it needs a person, among other reasons perhaps
@@ -83,6 +84,14 @@ type RecordFilter struct {
 	After      *RecordRow // the last row before this page; nil for the first page
 	Limit      int        // 0 for no limit
 }
+
+const listedColumns = `SELECT r.connection, r.source_id, coalesce(p.key_name, ''), coalesce(substr(p.key_value, 1, instr(p.key_value || char(31), char(31)) - 1), ''), p.billing_id,
+	coalesce(p.link_state, ''), p.mandate_id, m.status,
+	(SELECT a.reason FROM attention a WHERE a.connection = r.connection AND a.source_id = r.source_id
+	  ORDER BY CASE a.topic WHEN 'link' THEN 0 WHEN 'record' THEN 1 ELSE 2 END LIMIT 1),
+	coalesce(p.updated_at, r.updated_at), coalesce(substr(p.key_value, instr(p.key_value || char(31), char(31)) + 1), ''),
+	r.state, r.decision, coalesce(m.status_since, ''), ` + changedAt + `,
+	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id) FROM`
 
 const recordRows = ` source_records r
 	LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
@@ -114,16 +123,16 @@ func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, erro
 	if down {
 		order = strings.Join([]string{sort.expression, "r.connection", "r.source_id "}, " DESC, ") + "DESC"
 	}
-	query := `SELECT r.connection, r.source_id, coalesce(p.key_name, ''), coalesce(substr(p.key_value, 1, instr(p.key_value || char(31), char(31)) - 1), ''), p.billing_id,
-		coalesce(p.link_state, ''), p.mandate_id, m.status,
-		(SELECT a.reason FROM attention a WHERE a.connection = r.connection AND a.source_id = r.source_id
-		  ORDER BY CASE a.topic WHEN 'link' THEN 0 WHEN 'record' THEN 1 ELSE 2 END LIMIT 1),
-		coalesce(p.updated_at, r.updated_at), coalesce(substr(p.key_value, instr(p.key_value || char(31), char(31)) + 1), ''),
-		r.state, r.decision, coalesce(m.status_since, ''), ` + changedAt + `,
-		(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id)
-		FROM` + from + conditions(where) + " ORDER BY " + order
+	limit := -1 // no limit
 	if f.Limit > 0 {
-		query, args = query+limitTo, append(args, f.Limit)
+		limit = f.Limit
+	}
+	args = append(args, limit)
+	page := from + conditions(where) + " ORDER BY " + order + limitTo
+	query := listedColumns + page
+	if sorted { // what is sorted is the ids: the other columns are read of one page alone
+		query = listedColumns + " (SELECT r.connection AS connection, r.source_id AS source_id FROM" + page + `) o
+			CROSS JOIN ` + recordRows + "WHERE r.connection = o.connection AND r.source_id = o.source_id ORDER BY " + order
 	}
 	type row struct {
 		RecordRow
@@ -153,6 +162,12 @@ func (l *Ledger) CountRecords(ctx context.Context, f RecordFilter) (n int, err e
 	return n, err
 }
 
+// AllRecords counts the records of all sources.
+func (l *Ledger) AllRecords(ctx context.Context) (n int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FROM source_records").Scan(&n)
+	return n, err
+}
+
 func conditions(where []string) string {
 	if len(where) == 0 {
 		return ""
@@ -179,6 +194,7 @@ func (f RecordFilter) narrow() (from string, where []string, args []any, err err
 	}
 	add(f.Connection != "", "r.connection = ?", f.Connection)
 	add(f.Payers, "p.connection IS NOT NULL")
+	add(f.Bare, "NOT EXISTS (SELECT 1 FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id)")
 	add(f.Link != "", "p.link_state = ?", f.Link)
 	add(f.Mandate == NoMandate, "p.connection IS NOT NULL AND m.mandate_id IS NULL")
 	add(f.Mandate != "" && f.Mandate != NoMandate, "m.status = ?", f.Mandate)

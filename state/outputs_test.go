@@ -35,7 +35,7 @@ var readers = map[string]string{
 	"payerColumns":   "shows how a payer is linked",
 	"DoubledKeys":    "shows how a payer is linked",
 	"Payers":         "is a view",
-	"Records":        "is a list for people",
+	"listedColumns":  "is a list for people",
 	"narrow":         "narrows that list",
 	"sorts":          "sorts it",
 	"EachAttention":  "is a view",

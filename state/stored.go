@@ -222,10 +222,12 @@ func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, since int
 // FindRecords returns the records that id names: by source id, or as FindPayers
 // finds their payers.
 func (l *Ledger) FindRecords(ctx context.Context, id string) ([]RecordID, error) {
-	return list(ctx, l, `SELECT connection, source_id FROM source_records WHERE source_id = ?1
-		UNION SELECT p.connection, p.source_id FROM payers p WHERE `+withValue+` OR billing_id = ?1
-		   OR billing_id IN (SELECT billing_id FROM mandates WHERE mandate_id = ?1)
-		ORDER BY connection, source_id`, []any{id}, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} })
+	return list(ctx, l, `WITH RECURSIVE names (name) AS (SELECT min(key_name) FROM payers
+		  UNION ALL SELECT (SELECT min(key_name) FROM payers WHERE key_name > name) FROM names WHERE name IS NOT NULL)
+		SELECT r.connection, r.source_id FROM connections c CROSS JOIN source_records r ON r.connection = c.name AND r.source_id = ?1
+		UNION SELECT p.connection, p.source_id FROM names CROSS JOIN payers p ON p.key_name = name AND `+withValue+`
+		UNION SELECT p.connection, p.source_id FROM payers p WHERE p.billing_id = ?1 OR p.billing_id IN (SELECT billing_id FROM mandates WHERE mandate_id = ?1)
+		ORDER BY 1, 2`, []any{id}, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} })
 }
 
 // PastChange is one change of a payer, whatever became of it.

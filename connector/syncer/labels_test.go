@@ -94,6 +94,7 @@ func TestALabelFollowsTheRecordAndTheMapping(t *testing.T) {
 	w.complete(w.diaryRun(d, "acme", connector.RunSync))
 	w.wantLabels("after a record was deleted that says no more who it was", upper)
 }
+
 // covers F70
 func TestALedgerOfTheVersionBeforeGetsItsLabelsWhenEverythingIsRead(t *testing.T) {
 	t.Parallel()
