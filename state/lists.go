@@ -73,6 +73,7 @@ const NoMandate = "none"
 type RecordFilter struct {
 	Connection string
 	Payers     bool // no records that are no payers
+	Others     bool // no records that are payers
 	Bare       bool // only records of which no label was made
 	Link       string
 	Mandate    string // status, or NoMandate
@@ -194,6 +195,7 @@ func (f RecordFilter) narrow() (from string, where []string, args []any, err err
 	}
 	add(f.Connection != "", "r.connection = ?", f.Connection)
 	add(f.Payers, "p.connection IS NOT NULL")
+	add(f.Others, "p.connection IS NULL")
 	add(f.Bare, "NOT EXISTS (SELECT 1 FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id)")
 	add(f.Link != "", "p.link_state = ?", f.Link)
 	add(f.Mandate == NoMandate, "p.connection IS NOT NULL AND m.mandate_id IS NULL")

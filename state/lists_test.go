@@ -110,6 +110,7 @@ func TestAListOfRecordsIsNarrowedByWhatItShows(t *testing.T) {
 	}{
 		"connection": {RecordFilter{Connection: "beta"}, func(r RecordRow) bool { return r.Connection == "beta" }},
 		"payers":     {RecordFilter{Payers: true}, payer},
+		"others":     {RecordFilter{Others: true}, func(r RecordRow) bool { return !payer(r) }},
 		"bare":       {RecordFilter{Bare: true}, func(r RecordRow) bool { return r.Label == nil }},
 		"link":       {RecordFilter{Link: "linked"}, func(r RecordRow) bool { return r.LinkState == "linked" }},
 		"mandate":    {RecordFilter{Mandate: "CANCELLED"}, func(r RecordRow) bool { return orBlank(r.MandateStatus) == "CANCELLED" }},

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,15 +22,17 @@ import (
 
 func (a *app) payersShowCmd() *cobra.Command {
 	var p privacy
+	var connection string
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Explain one payer: record, rules, customer, requests, mandates, what to do",
 		Long: `Explains one payer, found by source id, key value, billing id or mandate id: its
 record as it was last read, what each rule of the mapping made of it, the customer
 that comes out, everything that was done for it with its outcome, its mandates,
-where it stands and what to do next. Reads the ledger, sends nothing. Personal
-values are shortened unless --show-values is given; signing links and bank details
-are never shown.`,
+where it stands and what to do next. Two connections may have the same id: both are
+explained, or the one that --connection names. Reads the ledger, sends nothing.
+Personal values are shortened unless --show-values is given; signing links and bank
+details are never shown.`,
 		Example: "  payersync payers show C0001\n  payersync payers show C0001 --show-values --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,12 +41,18 @@ are never shown.`,
 				return err
 			}
 			defer s.Close()
+			if err := s.Config.Has(connection); err != nil {
+				return err
+			}
 			found, err := s.Ledger.FindRecords(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
+			if connection != "" {
+				found = slices.DeleteFunc(found, func(id state.RecordID) bool { return id.Connection != connection })
+			}
 			if len(found) == 0 {
-				return fmt.Errorf("cannot show %q: no payer has it as source id, key value, billing id or mandate id; payersync payers list shows all", args[0])
+				return fmt.Errorf("cannot show %q: no record%s has it as source id, key value, billing id or mandate id; payersync payers list --search finds it by name", args[0], of(connection))
 			}
 			for _, id := range found {
 				if err := a.showPayer(cmd.Context(), s, id, p); err != nil {
@@ -55,8 +62,17 @@ are never shown.`,
 			return nil
 		},
 	}
+	c.Flags().StringVar(&connection, "connection", "", "the record's connection; all of them when left out")
 	p.flag(c)
 	return c
+}
+
+// of names a connection in a sentence; blank for all of them.
+func of(connection string) string {
+	if connection == "" {
+		return ""
+	}
+	return " of " + connection
 }
 
 // payerReport is what `payers show --output json` prints for a record.
@@ -386,7 +402,7 @@ func (a *app) printPayer(r payerReport, whyNot error) {
 		fmt.Fprintln(a.Out, "\nMandates")
 	}
 	for _, h := range r.History {
-		fmt.Fprintf(a.Out, "  %s  mandate %s: %s (seen by %s)\n", h.ObservedAt, show.Visible(h.MandateID), show.Visible(connector.MandateStatus(h.ToStatus).Label()), h.Cause)
+		fmt.Fprintf(a.Out, "  %s  mandate %s: %s (seen by %s)\n", show.Stored(h.ObservedAt), show.Visible(h.MandateID), show.Visible(connector.MandateStatus(h.ToStatus).Label()), h.Cause)
 	}
 }
 
@@ -456,7 +472,7 @@ func (a *app) printChanges(changes []state.PastChange) {
 	}
 	fmt.Fprintln(a.Out, "\nWhat was done")
 	for _, c := range changes {
-		fmt.Fprintf(a.Out, "  %s  %d: %s %s, run %d", c.UpdatedAt.Format(time.DateTime), c.ID, c.Action, c.State, c.RunID)
+		fmt.Fprintf(a.Out, "  %s  %d: %s %s, run %d", show.Time(c.UpdatedAt), c.ID, c.Action, c.State, c.RunID)
 		if c.Attempts > 0 {
 			fmt.Fprintf(a.Out, ", %s", show.Plural(c.Attempts, "attempt"))
 		}
