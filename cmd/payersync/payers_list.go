@@ -248,7 +248,11 @@ func (a *app) printPayers(page report.Page, l payerListing) error {
 	}
 	var header []string
 	for _, c := range columns {
-		header = append(header, c.title)
+		if a.CSV() {
+			header = append(header, c.name)
+		} else {
+			header = append(header, c.title)
+		}
 	}
 	rows := make([][]string, len(page.Rows))
 	for i, r := range page.Rows {
