@@ -91,7 +91,7 @@ func (a *app) labelsOf(ctx context.Context, s *session.Session, records []state.
 
 // named returns a record's id, with its name beside it where personal values are shown whole.
 func (p privacy) named(ctx context.Context, s *session.Session, id state.RecordID) (string, error) {
-	if !p.whole {
+	if !p.Whole {
 		return show.Visible(id.SourceID), nil
 	}
 	known, err := s.Ledger.LabelsOf(ctx, []state.RecordID{id})

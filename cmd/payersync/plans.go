@@ -177,7 +177,7 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 				if err != nil {
 					return err
 				}
-				return out.Element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, p.diff(c.Diff), found}, c.Approved, c.LeftOut})
+				return out.Element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, p.Diff(c.Diff), found}, c.Approved, c.LeftOut})
 			})
 		})
 		out.List("losses", func() error {
