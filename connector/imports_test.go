@@ -42,6 +42,7 @@ var arrows = []arrow{
 	{"connector/match", "connector", ""},
 	{"connector/protocol", "connector", ""},
 	{"connector/reconcile", "connector state", "connector/billing connector/transport state/statetest"},
+	{"connector/report", "connector mapping state connector/match connector/syncer connector/reconcile", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
 	{"connector/sandbox", "connector", ""},
 	{"connector/server", "connector state mapping connector/reconcile connector/billing", "connector/transport state/statetest"},
 	{"connector/simulation", "*", ""},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/vm"
+	"golang.org/x/text/language"
 
 	"payersync/connector"
 )
@@ -72,8 +73,19 @@ func (m *Mapping) render(e *evaluation) (Result, error) {
 	if m.request != nil {
 		e.env[varCustomer] = viewOf(out.Customer)
 	}
-	out.RequestMandate, err = e.flag(m.request, false)
+	if out.RequestMandate, err = e.flag(m.request, false); err != nil {
+		return out, err
+	}
+	out.Language, err = e.language(m.language)
 	return out, err
+}
+
+// language evaluates the rule that gives a language; without a rule it is not known.
+func (e *evaluation) language(r *rule) (string, error) {
+	if r == nil {
+		return "", nil
+	}
+	return evaluate(e, r, languageForm)
 }
 
 // customer renders name, people, addresses and externalData. An element whose
@@ -215,6 +227,18 @@ func textForm(v any) (string, error) {
 		return "", sentence("it does not give a text")
 	}
 	return s, nil
+}
+
+func languageForm(v any) (string, error) {
+	s, err := textForm(v)
+	if err != nil || blank(s) {
+		return "", err
+	}
+	tag, err := language.Parse(strings.TrimSpace(s))
+	if err != nil {
+		return "", sentence("it gives no code of a language, as en or de-AT are")
+	}
+	return tag.String(), nil
 }
 
 func flagForm(v any) (bool, error) {

@@ -84,7 +84,8 @@ func (a addressFile[T]) fields() map[string]*T {
 }
 
 type mandateFile struct {
-	Request *formula `yaml:"request" jsonschema_description:"True for payers that are to be asked for a mandate. The finished customer is known here as customer. Without it nobody is asked."`
+	Request  *formula `yaml:"request" jsonschema_description:"True for payers that are to be asked for a mandate. The finished customer is known here as customer. Without it nobody is asked."`
+	Language *formula `yaml:"language" jsonschema_description:"The language in which the payer is written to, as a code: en, de-AT. Blank where it is not known."`
 }
 
 type exampleFile struct {
@@ -99,6 +100,7 @@ type wantFile struct {
 	Addresses    *[]addressFile[wanted] `yaml:"addresses"`
 	ExternalData map[string]wanted      `yaml:"externalData"`
 	Request      *bool                  `yaml:"request"`
+	Language     *string                `yaml:"language"`
 }
 
 // formula is an expression as it is written. YAML may read it as a number or as

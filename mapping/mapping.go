@@ -55,6 +55,7 @@ type Mapping struct {
 	addresses group
 	external  []pair
 	request   *rule // nil: nobody is asked
+	language  *rule // nil: it is not known of anybody
 	own       []string
 
 	evaluations sync.Pool // of *evaluation
@@ -79,6 +80,7 @@ type Result struct {
 	Key            connector.Key      // identifies the payer; never blank
 	Customer       connector.Customer // externalData holds the key pair and the further pairs
 	RequestMandate bool               // the mapping wants this payer to be asked for a mandate
+	Language       string             // in which the payer is written to, BCP 47; "" when it is not known
 }
 
 // Load reads, checks and compiles the mapping file called name, for records of
@@ -161,6 +163,9 @@ func (m *Mapping) compile(c *compiling) {
 	if f.Mandate.Request != nil {
 		m.request = c.compile(strict.Path{"mandate", "request"}, string(*f.Mandate.Request), wantFlag, true)
 	}
+	if f.Mandate.Language != nil {
+		m.language = c.compile(strict.Path{"mandate", "language"}, string(*f.Mandate.Language), wantText, false)
+	}
 	m.compileOwn(c)
 }
 
@@ -193,7 +198,7 @@ func (m *Mapping) rules() []*rule {
 		}
 	}
 	out = append(out, rulesOf(m.external)...)
-	out = append(out, m.request)
+	out = append(out, m.request, m.language)
 	return slices.DeleteFunc(out, func(r *rule) bool { return r == nil })
 }
 

@@ -37,12 +37,8 @@ func (m *Mapping) fillEnvironment(env map[string]any, r connector.Record) error 
 	if len(r.Data) > maxRecord {
 		return &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: fmt.Sprintf("The record is larger than %d bytes.", maxRecord)}
 	}
-	var value any
-	decoder := json.NewDecoder(bytes.NewReader(r.Data))
-	decoder.UseNumber()
-	err := decoder.Decode(&value)
-	values, isObject := value.(map[string]any)
-	if err != nil || !isObject {
+	values, isObject := fieldsOf(r)
+	if !isObject {
 		return &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: "The record is not one JSON object."}
 	}
 	for _, in := range m.inputs {
@@ -53,6 +49,16 @@ func (m *Mapping) fillEnvironment(env map[string]any, r connector.Record) error 
 		env[in.variable] = v
 	}
 	return nil
+}
+
+// fieldsOf returns the fields of a record, and whether it is one JSON object.
+func fieldsOf(r connector.Record) (values map[string]any, isObject bool) {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(r.Data))
+	decoder.UseNumber()
+	err := decoder.Decode(&value)
+	values, isObject = value.(map[string]any)
+	return values, isObject && err == nil
 }
 
 // input is a field that some expression reads.

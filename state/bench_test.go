@@ -145,6 +145,70 @@ func BenchmarkSavePageUnchanged(b *testing.B) {
 	b.ReportMetric(float64(b.N*benchRecords)/b.Elapsed().Seconds(), "records/s")
 }
 
+// BenchmarkUnlabelledUnchanged finds out that of 100,000 unchanged records none needs a
+// label: what labels add to reading them again.
+func BenchmarkUnlabelledUnchanged(b *testing.B) {
+	d, _, pages := benchBook(b)
+	for _, page := range pages {
+		labels := make([]NewLabel, len(page))
+		for i, r := range page {
+			labels[i] = called(r.SourceID, "Customer Limited")
+		}
+		d.label(acme, mapping, labels...)
+	}
+	for b.Loop() {
+		for _, page := range pages {
+			if found, err := d.Unlabelled(b.Context(), acme, mapping, page); err != nil || len(found) != 0 {
+				b.Fatalf("%d without a label, %v", len(found), err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N*benchRecords)/b.Elapsed().Seconds(), "records/s")
+}
+
+// BenchmarkLastPage lists the last 50 of 100,000 payers, with names: from where the page
+// before ended, and by counting them off.
+func BenchmarkLastPage(b *testing.B) {
+	d, _, pages := benchBook(b)
+	for _, page := range pages {
+		labels := make([]NewLabel, len(page))
+		for i, r := range page {
+			labels[i] = called(r.SourceID, "Customer Limited")
+		}
+		d.label(acme, mapping, labels...)
+	}
+	after := &RecordRow{PayerRow: PayerRow{Connection: acme, SourceID: benchRecord(benchRecords - 51).SourceID}}
+	b.Run("keyset", func(b *testing.B) {
+		for b.Loop() {
+			if rows, err := d.Records(b.Context(), RecordFilter{After: after, Limit: 50}); err != nil || len(rows) != 50 || rows[0].Label == nil {
+				b.Fatalf("%d rows, %v", len(rows), err)
+			}
+		}
+	})
+	b.Run("offset", func(b *testing.B) {
+		for b.Loop() {
+			rows, err := d.ids(b.Context(), "SELECT connection FROM ("+listedColumns+recordRows+"ORDER BY r.connection, r.source_id LIMIT 50 OFFSET ?)", benchRecords-50)
+			if err != nil || len(rows) != 50 {
+				b.Fatalf("%d rows, %v", len(rows), err)
+			}
+		}
+	})
+	b.Run("changed last", func(b *testing.B) {
+		for b.Loop() {
+			if rows, err := d.Records(b.Context(), RecordFilter{Sort: ByChanged, Limit: 50}); err != nil || len(rows) != 50 {
+				b.Fatalf("%d rows, %v", len(rows), err)
+			}
+		}
+	})
+	b.Run("count", func(b *testing.B) {
+		for b.Loop() {
+			if n, err := d.CountRecords(b.Context(), RecordFilter{}); err != nil || n != benchRecords {
+				b.Fatalf("%d rows, %v", n, err)
+			}
+		}
+	})
+}
+
 // BenchmarkCandidatesUnchanged finds out that of 100,000 records none needs
 // planning: the database side of a run over unchanged data.
 func BenchmarkCandidatesUnchanged(b *testing.B) {

@@ -32,7 +32,7 @@ var unchecked = []string{
 	"plans.approved_by", "plans.approved_at", "plans.rejected_by", "plans.rejected_at", "plans.rejected_why",
 	"changes.change_hash", "changes.wanted_hash", "changes.blanks", "changes.identity", "changes.approved", "changes.left_out", "changes.billing_id",
 	"changes.attempts", "changes.frozen_at", "changes.reason", "changes.detail", "changes.updated_at",
-	"apart.said_at",
+	"apart.said_at", "labels.number", "labels.mapping", "labels.digest",
 	"passes.started_at", "passes.finished_at", "passes.ids", "passes.ids_hash",
 	"remote_customers.key_values", "remote_customers.digest", "remote_customers.listed_at", "remote_customers.ticket",
 	"mandates.status_since", "mandates.service_time", "mandates.first_seen_at", "mandates.last_seen_at", "mandates.link_at",
@@ -102,6 +102,7 @@ func readAll(ctx context.Context, l *Ledger) error {
 		_, err = l.FailureReason(ctx, r.MandateID)
 		note(err)
 	}
+	note(l.EachLabel(ctx, 0, func(LabelRow) error { return nil }))
 	note(openRest(ctx, l))
 	return errors.Join(errs...)
 }

@@ -42,6 +42,7 @@ type Decision struct {
 	Detail      string
 	Also        connector.Reason // what is the matter with its customer, where Reason is about the record; "" for nothing
 	OfMandate   connector.Reason // what a person should know of the customer's mandate; "" for nothing
+	Label       *NewLabel        // what the record is known by; nil for what is kept of it
 	Likeness    *Likeness        // what the payer may be known by; nil for what is kept of it
 	Customer    *NewChange       // the change of the customer; nil for none
 	Link        bool             // a signing link is to be asked for
@@ -149,6 +150,11 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	if d.Key.Value != "" {
 		if err := tx.savePayer(connection, d.SourceID, d.Key); err != nil {
 			return fmt.Errorf("save payer %s: %w", d.SourceID, err)
+		}
+	}
+	if d.Label != nil {
+		if err := tx.SaveLabels(connection, mapping, []NewLabel{*d.Label}); err != nil {
+			return err
 		}
 	}
 	if d.Likeness != nil {

@@ -82,6 +82,7 @@ type Candidate struct {
 	Facts       protocol.Facts // what is known of the payer, but for its record, its rivals, and the key of one without a customer
 	Rival       string         // another record that has the payer's key; "" for none
 	Stands      string         // for Decision.Stands
+	LabelledBy  string         // the mapping version that made its label; "" for none
 
 	// Adopting is the customer that a planned change adopts, because a read has told that
 	// nothing speaks against it; "" for none. Known of stored records alone.
@@ -102,10 +103,13 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)`, after, seenBy, mapping, limit)
 }
 
+const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as,
+	coalesce((SELECT b.mapping FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id), '')`
+
 // candidates returns the records for which the condition where holds, in order; ?1 is the
 // connection, and the last of args how many at most.
 func (l *Ledger) candidates(ctx context.Context, connection, where string, args ...any) ([]Candidate, error) {
-	rows, err := l.query(ctx, "SELECT r.source_id, r.content_hash, r.record, r.same_as, "+payerColumns+", "+factColumns+`
+	rows, err := l.query(ctx, "SELECT "+recordColumns+", "+payerColumns+", "+factColumns+`
 		FROM source_records r `+factFrom+`
 		WHERE r.connection = ?1 AND `+where+`
 		ORDER BY r.source_id`+limitTo, append([]any{connection}, args...)...)
@@ -148,7 +152,7 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 	var box []byte
 	var p payerRow
 	var f factRow
-	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same}, p.dest(), f.dest(), more)...); err != nil {
+	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
 	c.Stands = f.stands(p)

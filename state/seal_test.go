@@ -76,6 +76,9 @@ func (d *desk) fillPayer(run int64, i int) {
 	id, billingID := fmt.Sprintf("c%03d", i), fmt.Sprintf("b%03d", i)
 	r, want := personalRecord(id), personalCustomer(id)
 	d.save(run, acme, r)
+	d.do(func(tx *Tx) error {
+		return tx.SaveLabels(acme, mapping, []NewLabel{{SourceID: id, Label: connector.Label{Number: id, Name: canaryName, Email: canaryEmail}}})
+	})
 	action := []connector.Action{connector.ActionCreate, connector.ActionUpdate}[i%2]
 	v := included(r, &NewChange{Action: action, Wanted: want, Diff: connector.Diff(connector.Customer{}, want)})
 	v.Link = true
@@ -164,6 +167,8 @@ func TestMovedAndAlteredBoxesAreRefused(t *testing.T) {
 	}{
 		{"record", "source_records", "record", "source_id = 'c000'", "source_id = 'c001'",
 			func(d *desk) error { _, err := d.Candidates(ctx, acme, "m2", 0, "", 100); return err }},
+		{"label", "labels", "label", "source_id = 'c000'", "source_id = 'c001'",
+			func(d *desk) error { _, err := d.LabelsOf(ctx, []RecordID{{acme, "c000"}}); return err }},
 		{"applied customer", "payers", "applied", "source_id = 'c000'", "source_id = 'c001'",
 			func(d *desk) error { _, err := d.Payer(ctx, acme, "c000"); return err }},
 		{"wanted customer", "changes", "wanted", "source_id = 'c004' AND lane = 'customer'", "source_id = 'c000' AND lane = 'customer'",

@@ -62,7 +62,7 @@ const (
 var (
 	storedFrom = " FROM source_records r " + factFrom + fmt.Sprintf(openChangeOf, "oc", LaneCustomer) + fmt.Sprintf(openChangeOf, "om", LaneMandate)
 
-	storedColumns = "r.source_id, r.content_hash, r.record, r.same_as, " + payerColumns + ", " + factColumns + `, r.decision, ` + counts + `,
+	storedColumns = recordColumns + ", " + payerColumns + ", " + factColumns + `, r.decision, ` + counts + `,
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
 	` + fmt.Sprintf(openColumns, "oc") + ", " + fmt.Sprintf(openColumns, "om") + `,
 	CASE WHEN oc.action = 'adopt' AND oc.state = 'pending' THEN oc.billing_id ELSE '' END, p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m
@@ -219,19 +219,15 @@ func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, since int
 	return out, err
 }
 
-// RecordID names a source record.
-type RecordID struct {
-	Connection string
-	SourceID   string
-}
-
 // FindRecords returns the records that id names: by source id, or as FindPayers
 // finds their payers.
 func (l *Ledger) FindRecords(ctx context.Context, id string) ([]RecordID, error) {
-	return list(ctx, l, `SELECT connection, source_id FROM source_records WHERE source_id = ?1
-		UNION SELECT p.connection, p.source_id FROM payers p WHERE `+withValue+` OR billing_id = ?1
-		   OR billing_id IN (SELECT billing_id FROM mandates WHERE mandate_id = ?1)
-		ORDER BY connection, source_id`, []any{id}, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} })
+	return list(ctx, l, `WITH RECURSIVE names (name) AS (SELECT min(key_name) FROM payers
+		  UNION ALL SELECT (SELECT min(key_name) FROM payers WHERE key_name > name) FROM names WHERE name IS NOT NULL)
+		SELECT r.connection, r.source_id FROM connections c CROSS JOIN source_records r ON r.connection = c.name AND r.source_id = ?1
+		UNION SELECT p.connection, p.source_id FROM names CROSS JOIN payers p ON p.key_name = name AND `+withValue+`
+		UNION SELECT p.connection, p.source_id FROM payers p WHERE p.billing_id = ?1 OR p.billing_id IN (SELECT billing_id FROM mandates WHERE mandate_id = ?1)
+		ORDER BY 1, 2`, []any{id}, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} })
 }
 
 // PastChange is one change of a payer, whatever became of it.

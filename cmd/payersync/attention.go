@@ -36,34 +36,53 @@ func (a *app) attentionListCmd() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				f.Limit = a.limitOf(cmd)
 				return a.listAttention(cmd.Context(), s, f)
 			})
 		},
 	}
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&f.State, "reason", "", "only this reason code")
-	c.Flags().IntVar(&f.Limit, "limit", 0, "at most so many; 0 for all")
+	limitFlag(c)
 	return c
 }
 
 func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Filter) error {
-	if err := errors.Join(s.Config.Has(f.Connection), oneOf("reason", f.State, slices.Sorted(maps.Keys(connector.Reasons))...)); err != nil {
+	if err := errors.Join(s.Config.Has(f.Connection), oneOf("reason", f.State, reasons()...)); err != nil {
 		return err
 	}
+	limit := f.Limit
+	f.Limit = oneMore(limit)
 	attention, err := s.Ledger.Attention(ctx, f)
 	if err != nil {
 		return err
 	}
+	attention, more := upTo(attention, limit)
+	defer a.tellMore(more, limit)
 	if a.JSON() {
 		return show.Lines(a.Out, attention)
 	}
+	var records []state.RecordID
+	for _, r := range attention {
+		if r.Connection != "" { // else it is a delivery
+			records = append(records, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})
+		}
+	}
+	known, err := a.labelsOf(ctx, s, records)
+	if err != nil {
+		return err
+	}
 	var rows [][]string
 	for _, r := range attention {
-		rows = append(rows, []string{r.Connection, r.SourceID, r.Detail, connector.Reason(r.Reason).Next()})
+		name := known[state.RecordID{Connection: r.Connection, SourceID: r.SourceID}].Name
+		rows = append(rows, []string{r.Connection, r.SourceID, name, r.Detail, connector.Reason(r.Reason).Next()})
 	}
-	a.Rows([]string{"Connection", "Record", "What is the matter", "What to do"}, rows)
+	a.Rows(named([]string{"Connection", "Record", "Name", "What is the matter", "What to do"}, rows))
 	return nil
 }
+
+// reasons are the codes of why a record needs a person.
+func reasons() []connector.Reason { return slices.Sorted(maps.Keys(connector.Reasons)) }
 
 func (a *app) attentionRetryCmd() *cobra.Command {
 	var connection, reason string
@@ -80,7 +99,7 @@ a person for that reason. Nothing is sent before that sync.`,
 				return usage.Errorf("name one record, or a reason: payersync attention retry C0001, or payersync attention retry --reason rejected")
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				if err := errors.Join(s.Config.Has(connection), oneOf("reason", reason, slices.Sorted(maps.Keys(connector.Reasons))...)); err != nil {
+				if err := errors.Join(s.Config.Has(connection), oneOf("reason", reason, reasons()...)); err != nil {
 					return err
 				}
 				if reason != "" {

@@ -60,7 +60,11 @@ func (a *app) completions(root *cobra.Command) {
 		"source":     words(sourceKinds()...),
 
 		"payers list --state":     words(linkStates...),
-		"mandates list --state":   words(connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled),
+		"payers list --mandate":   words(append(slices.Clone(mandateStatuses), state.NoMandate)...),
+		"payers list --reason":    reasonCodes,
+		"payers list --sort":      words(payerSorts...),
+		"payers list --columns":   words(columnNames()...),
+		"mandates list --state":   words(mandateStatuses...),
 		"webhooks list --state":   words("received", "reflected", "superseded", "parked", "quarantined", "ignored"),
 		"attention list --reason": reasonCodes, "attention retry --reason": reasonCodes,
 	}
@@ -121,7 +125,7 @@ func words[T ~string](known ...T) completer {
 }
 
 func reasonCodes(context.Context) (out []cobra.Completion) {
-	for _, r := range slices.Sorted(maps.Keys(connector.Reasons)) {
+	for _, r := range reasons() {
 		out = append(out, cobra.CompletionWithDesc(string(r), r.Sentence()))
 	}
 	return out

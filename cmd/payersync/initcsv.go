@@ -16,6 +16,7 @@ import (
 	"payersync/configs"
 	"payersync/connector"
 	"payersync/connector/accounting/csvfile"
+	"payersync/connector/report"
 	"payersync/mapping"
 	"payersync/mapping/propose"
 )
@@ -271,7 +272,7 @@ func (s *csvSetup) written() string {
 
 // samples returns the first different values of a column, of bank details none.
 func (s *csvSetup) samples(at int) (values []string, filled int) {
-	secret := bank.MatchString(s.found.Columns[at])
+	secret := report.IsBankField(s.found.Columns[at])
 	for _, row := range s.found.Rows {
 		cell := strings.TrimSpace(row[at])
 		if cell == "" {
@@ -284,7 +285,7 @@ func (s *csvSetup) samples(at int) (values []string, filled int) {
 		secret = secret || propose.IsIBAN(cell)
 	}
 	if secret && filled > 0 {
-		values = []string{notShown}
+		values = []string{report.NotShown}
 	}
 	return values, filled
 }

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,29 +45,30 @@ says who looked.`,
 		Example: "  payersync mandates list --state CREATED --links --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withMandates(cmd.Context(), f, links, func(mandates []mandateReport) error {
+			f.Limit = a.limitOf(cmd)
+			return a.withMandates(cmd.Context(), f, links, func(s *session.Session, mandates []mandateReport, more bool) error {
+				defer a.tellMore(more, f.Limit)
 				if a.JSON() {
 					return show.Lines(a.Out, mandates)
 				}
-				a.printMandates(mandates, links)
-				return nil
+				return a.printMandates(cmd.Context(), s, mandates, links)
 			})
 		},
 	}
 	mandateFlags(c, &f, &links)
+	limitFlag(c)
 	return c
 }
 
 func mandateFlags(c *cobra.Command, f *state.Filter, links *bool) {
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&f.State, "state", "", "only this status, for example CREATED")
-	c.Flags().IntVar(&f.Limit, "limit", 0, "at most so many; 0 for all")
 	c.Flags().BoolVar(links, "links", false, "with the signing links; the audit log keeps who looked")
 }
 
-// withMandates hands the mandates to show, with their links when they were asked
-// for and the asking is in the audit log.
-func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do func([]mandateReport) error) error {
+// withMandates hands over the mandates to show, with their links when they were asked
+// for and the asking is in the audit log, and whether there are more.
+func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do func(s *session.Session, mandates []mandateReport, more bool) error) error {
 	open := a.openReport
 	if links {
 		open = a.openLedger
@@ -80,15 +81,14 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do f
 	if err := s.Config.Has(f.Connection); err != nil {
 		return err
 	}
-	for _, known := range []connector.MandateStatus{connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled} {
-		if strings.EqualFold(f.State, string(known)) {
-			f.State = string(known) // any other may be one that the service has and nobody documented
-		}
-	}
+	f.State = statusOf(f.State)
+	limit := f.Limit
+	f.Limit = oneMore(limit)
 	rows, err := s.Ledger.Mandates(ctx, f)
 	if err != nil {
 		return err
 	}
+	rows, more := upTo(rows, limit)
 	if links {
 		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 			return tx.Audit(state.Entry{Actor: actor(), Action: "show signing links", Subject: show.Plural(len(rows), "mandate")})
@@ -106,23 +106,48 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do f
 			return err
 		}
 	}
-	return do(out)
+	return do(s, out, more)
 }
 
-func (a *app) printMandates(mandates []mandateReport, links bool) {
-	header := []string{"Mandate", "Connection", "Record", "Status", "Since"}
+var mandateStatuses = []connector.MandateStatus{connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled}
+
+// statusOf spells a mandate's status as the service does. One that is not known may be one
+// that it has and nobody documented.
+func statusOf(text string) string {
+	for _, known := range append(slices.Clone(mandateStatuses), state.NoMandate) {
+		if strings.EqualFold(text, string(known)) {
+			return string(known)
+		}
+	}
+	return text
+}
+
+func (a *app) printMandates(ctx context.Context, s *session.Session, mandates []mandateReport, links bool) error {
+	var records []state.RecordID
+	for _, m := range mandates {
+		if m.Connection != nil {
+			records = append(records, state.RecordID{Connection: *m.Connection, SourceID: *m.SourceID})
+		}
+	}
+	known, err := a.labelsOf(ctx, s, records)
+	if err != nil {
+		return err
+	}
+	header := []string{"Mandate", "Connection", "Record", "Name", "Status", "Since"}
 	if links {
 		header = append(header, "Signing link")
 	}
 	var rows [][]string
 	for _, m := range mandates {
-		row := []string{m.MandateID, show.Value(m.Connection), show.Value(m.SourceID), connector.MandateStatus(m.Status).Label(), m.StatusSince}
+		row := []string{m.MandateID, show.Value(m.Connection), show.Value(m.SourceID),
+			known[state.RecordID{Connection: show.Value(m.Connection), SourceID: show.Value(m.SourceID)}].Name, connector.MandateStatus(m.Status).Label(), show.Stored(m.StatusSince)}
 		if links {
 			row = append(row, m.Link)
 		}
 		rows = append(rows, row)
 	}
-	a.Rows(header, rows)
+	a.Rows(named(header, rows))
+	return nil
 }
 
 func (a *app) mandatesExportCmd() *cobra.Command {
@@ -137,7 +162,8 @@ a formula get a leading apostrophe, so the file is not meant to be read back in:
 		Example: "  payersync mandates export > mandates.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withMandates(cmd.Context(), f, links, func(mandates []mandateReport) error {
+			return a.withMandates(cmd.Context(), f, links, func(_ *session.Session, mandates []mandateReport, more bool) error {
+				defer a.tellMore(more, f.Limit)
 				if a.JSON() {
 					return show.Lines(a.Out, mandates)
 				}
@@ -146,40 +172,23 @@ a formula get a leading apostrophe, so the file is not meant to be read back in:
 		},
 	}
 	mandateFlags(c, &f, &links)
+	c.Flags().IntVar(&f.Limit, "limit", 0, "at most so many; 0 for all")
 	return c
 }
 
 func writeMandates(w io.Writer, mandates []mandateReport, links bool) error {
-	out := csv.NewWriter(w)
 	header := []string{"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at"}
 	if links {
 		header = append(header, "link")
 	}
-	if err := out.Write(header); err != nil {
-		return err
-	}
-	for _, m := range mandates {
-		row := []string{m.MandateID, m.BillingID, show.Value(m.Connection), show.Value(m.SourceID), m.Status, m.StatusSince, m.FirstSeenAt, m.LastSeenAt}
+	rows := make([][]string, len(mandates))
+	for i, m := range mandates {
+		rows[i] = []string{m.MandateID, m.BillingID, show.Value(m.Connection), show.Value(m.SourceID), m.Status, m.StatusSince, m.FirstSeenAt, m.LastSeenAt}
 		if links {
-			row = append(row, m.Link)
-		}
-		for i := range row {
-			row[i] = noFormula(row[i])
-		}
-		if err := out.Write(row); err != nil {
-			return err
+			rows[i] = append(rows[i], m.Link)
 		}
 	}
-	out.Flush()
-	return out.Error()
-}
-
-// noFormula keeps a spreadsheet from running a cell (fault F52).
-func noFormula(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		return "'" + s
-	}
-	return s
+	return show.CSV(w, header, rows)
 }
 
 func (a *app) mandatesRequestCmd() *cobra.Command {

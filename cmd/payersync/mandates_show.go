@@ -85,7 +85,7 @@ func addFailureReason(ctx context.Context, s *session.Session, story *mandateSto
 func (a *app) printMandate(m mandateStory) {
 	for _, row := range [][2]string{
 		{"Mandate", m.MandateID}, {"Customer", m.BillingID}, {"Connection", show.Value(m.Connection)}, {"Record", show.Value(m.SourceID)},
-		{"Status", connector.MandateStatus(m.Status).Label() + " since " + m.StatusSince}, {"Last seen", m.LastSeenAt},
+		{"Status", connector.MandateStatus(m.Status).Label() + " since " + show.Stored(m.StatusSince)}, {"Last seen", show.Stored(m.LastSeenAt)},
 	} {
 		fmt.Fprintf(a.Out, "%-11s %s\n", row[0], show.Visible(row[1]))
 	}

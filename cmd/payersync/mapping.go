@@ -14,6 +14,7 @@ import (
 	"payersync/connector/accounting/quickbooks"
 	"payersync/connector/accounting/xero"
 	"payersync/connector/reconcile"
+	"payersync/connector/report"
 	"payersync/connector/syncer"
 )
 
@@ -121,36 +122,12 @@ func (a *app) nothingStored(c config.Connection) {
 	a.Say("%s: no records are stored yet; run payersync plan %s first, it sends nothing", c.Name, c.Name)
 }
 
-// privacy says how personal values are shown.
-type privacy struct {
-	whole bool
-	banks []string // externalData entries that the mapping makes of bank details: no flag shows them either
-}
+// privacy says how personal values are shown in a terminal.
+type privacy struct{ report.Privacy }
 
 func (p *privacy) flag(c *cobra.Command) {
-	c.Flags().BoolVar(&p.whole, "show-values", false, "show personal values whole, not their first letters")
-}
-
-// bare returns a value as it may be shown.
-func (p privacy) bare(s string) string {
-	if p.whole || s == "" || s == "true" || s == "false" {
-		return show.Visible(s)
-	}
-	return shortened(show.Visible(s))
-}
-
-// shortened returns a quarter of a text, three letters at most.
-func shortened(s string) string {
-	letters := []rune(s)
-	return string(letters[:min(3, len(letters)/4)]) + "…"
-}
-
-func (p privacy) diff(changes []connector.FieldChange) []connector.FieldChange {
-	out := make([]connector.FieldChange, len(changes))
-	for i, d := range changes {
-		out[i] = connector.FieldChange{Path: d.Path, From: p.field(d.Path, d.From), To: p.field(d.Path, d.To)}
-	}
-	return out
+	p.Clean = show.Visible
+	c.Flags().BoolVar(&p.Whole, "show-values", false, "show personal values whole, not their first letters")
 }
 
 // change returns a field's change in a line: what it becomes, or both values,
@@ -163,11 +140,11 @@ func (p privacy) change(d connector.FieldChange) string {
 }
 
 func (p privacy) quoted(path, value string) string {
-	text := p.field(path, value)
+	text := p.Field(path, value)
 	switch {
 	case value == "":
 		return "blank"
-	case p.whole && text != notShown:
+	case p.Whole && text != report.NotShown:
 		return fmt.Sprintf("%q", text)
 	}
 	return text

@@ -63,8 +63,8 @@ func (a *app) fields(ctx context.Context, s *session.Session, c config.Connectio
 		r.Records = f.Records
 		for i, e := range f.Examples {
 			shown := p
-			shown.whole = p.whole || e.Common
-			f.Examples[i].Value = shown.field(f.Path, e.Value)
+			shown.Whole = p.Whole || e.Common
+			f.Examples[i].Value = shown.Field(f.Path, e.Value)
 		}
 		r.Fields = append(r.Fields, fieldReport{f, written(f)})
 	}

@@ -81,13 +81,13 @@ func (a *app) preview(ctx context.Context, s *session.Session, c config.Connecti
 // hide shortens the values of a preview.
 func (p privacy) hide(v syncer.Preview) syncer.Preview {
 	for i := range v.Blanked {
-		v.Blanked[i].From = p.field(v.Blanked[i].Path, v.Blanked[i].From)
+		v.Blanked[i].From = p.Field(v.Blanked[i].Path, v.Blanked[i].From)
 	}
 	for i := range v.Groups {
-		v.Groups[i].Example = p.diff(v.Groups[i].Example)
+		v.Groups[i].Example = p.Diff(v.Groups[i].Example)
 	}
 	for i := range v.Customers {
-		v.Customers[i].Diff = p.diff(v.Customers[i].Diff)
+		v.Customers[i].Diff = p.Diff(v.Customers[i].Diff)
 	}
 	return v
 }

@@ -16,8 +16,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/report"
 	"payersync/connector/syncer"
-	"payersync/mapping"
 	"payersync/state"
 )
 
@@ -260,48 +260,6 @@ func TestFieldsAreToldWithTheirFillAndCommonValues(t *testing.T) {
 	}
 }
 
-func TestValuesAreShortenedAndBankDetailsNeverShown(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ name, value, short, whole string }{
-		{"Name", "Ada Lovelace", "Ada…", "Ada Lovelace"},
-		{"Name", "Ann", "…", "Ann"},
-		{"Name", "Ëlla", "Ë…", "Ëlla"},
-		{"Name", "", "", ""},
-		{"Active", "true", "true", "true"},
-		{"BankAccountNumber", "12345678", notShown, notShown},
-		{"Bank Details", "12-34-56", notShown, notShown},
-		{"IBAN", "GB00BANK", notShown, notShown},
-		{"Org", `{"Name":"Ada Lovelace","BankAccount":"123","Age":36}`, `{"Age":"…","BankAccount":"[not shown]","Name":"Ada…"}`,
-			`{"Age":"36","BankAccount":"[not shown]","Name":"Ada Lovelace"}`},
-		{"Payments", `[{"sortCode":"12-34-56"}]`, `[{"sortCode":"[not shown]"}]`, `[{"sortCode":"[not shown]"}]`},
-		{"Note", "[see below", "[s…", "[see below"},
-		{"Name", "a\x1b[2Jb", "a…", "a\uFFFD[2Jb"},
-	} {
-		if got := (privacy{}).field(c.name, c.value); got != c.short {
-			t.Errorf("%s %q is shortened to %q, want %q", c.name, c.value, got, c.short)
-		}
-		if got := (privacy{whole: true}).field(c.name, c.value); got != c.whole {
-			t.Errorf("%s %q is shown as %q, want %q", c.name, c.value, got, c.whole)
-		}
-	}
-}
-
-func TestARuleThatReadsBankDetailsShowsNoValue(t *testing.T) {
-	t.Parallel()
-	info := connector.SourceInfo{Kind: "csv", Fields: []connector.Field{
-		{Name: "No", Type: connector.TypeText}, {Name: "BankAccountNumber", Type: connector.TypeText},
-	}}
-	m, err := mapping.Load("mapping.yaml", []byte("version: 1\nsource: csv\nkey: {no: No}\ncustomer: {name: upper(BankAccountNumber)}\n"), info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := m.Explain(connector.Record{SourceID: "1", State: connector.RecordActive, Data: []byte(`{"No":"1","BankAccountNumber":"gb12345678"}`)})
-	told := fmt.Sprint(privacy{whole: true}.rules(x.Rules))
-	if !strings.Contains(told, notShown) || strings.Contains(strings.ToLower(told), "gb12345678") {
-		t.Errorf("told %s", told)
-	}
-}
-
 func TestBankDetailsInTheExternalDataAreNotShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -311,7 +269,7 @@ func TestBankDetailsInTheExternalDataAreNotShown(t *testing.T) {
 		w.expect(exitDone, "sync")
 		for _, output := range []string{"table", "json"} {
 			told := w.expect(exitDone, "payers", "show", "A1", "--show-values", "--output", output).out
-			if !strings.Contains(told, notShown) || !strings.Contains(told, "ann@example.org") || strings.Contains(told, "NWBK") || strings.Contains(told, "BARC") {
+			if !strings.Contains(told, report.NotShown) || !strings.Contains(told, "ann@example.org") || strings.Contains(told, "NWBK") || strings.Contains(told, "BARC") {
 				t.Errorf("told as %s:\n%s", output, told)
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -84,10 +83,10 @@ func (a *app) history(ctx context.Context, s *session.Session, c config.Connecti
 		if v.Hash == r.FileHash {
 			note = "the file as it is now"
 		}
-		rows = append(rows, []string{v.Hash[:shortHash], v.SavedAt.Format(time.DateTime), v.Author, v.LastUsed.Format(time.DateTime), fmt.Sprint(v.Runs), note})
+		rows = append(rows, []string{v.Hash[:shortHash], show.Time(v.SavedAt), v.Author, show.Time(v.LastUsed), fmt.Sprint(v.Runs), note})
 	}
 	fmt.Fprintf(a.Out, "%s: %s\n", c.Name, c.Mapping)
-	show.Table(a.Out, []string{"Version", "First used (UTC)", "By", "Last used (UTC)", "Runs", ""}, rows)
+	show.Table(a.Out, []string{"Version", "First used", "By", "Last used", "Runs", ""}, rows)
 	switch known := slices.ContainsFunc(versions, func(v state.MappingVersion) bool { return v.Hash == r.FileHash }); {
 	case unreadable != nil:
 		return unreadable

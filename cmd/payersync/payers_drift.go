@@ -41,10 +41,14 @@ take, send and ignore are the three ways out. Each takes a reason for the audit 
 					return a.listDrift(cmd.Context(), s, []state.RecordID{{Connection: p.Connection, SourceID: p.SourceID}})
 				}
 				f.State = string(connector.ReasonForeignChange)
+				limit := a.limitOf(cmd)
+				f.Limit = oneMore(limit)
 				rows, err := s.Ledger.Attention(cmd.Context(), f)
 				if err != nil {
 					return err
 				}
+				rows, more := upTo(rows, limit)
+				defer a.tellMore(more, limit)
 				var ids []state.RecordID
 				for _, r := range rows {
 					ids = append(ids, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})
@@ -54,7 +58,7 @@ take, send and ignore are the three ways out. Each takes a reason for the audit 
 		},
 	}
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
-	c.Flags().IntVar(&f.Limit, "limit", 0, "at most so many; 0 for all")
+	limitFlag(c)
 	c.AddCommand(a.driftTakeCmd(), a.driftSendCmd(), a.driftIgnoreCmd())
 	return c
 }

@@ -20,7 +20,6 @@ import (
 
 func (a *app) payersMatchCmd() *cobra.Command {
 	var connection, file string
-	var limit int
 	c := &cobra.Command{
 		Use:   "match",
 		Short: "Who is who: records without a customer, and the customers that they may be",
@@ -38,6 +37,7 @@ payersync payers match import. The file holds personal data.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withReview(cmd.Context(), connection, func(ctx context.Context, _ *session.Session, r *review) error {
+				limit := a.limitOf(cmd)
 				found, err := r.find(ctx)
 				switch {
 				case err != nil:
@@ -54,7 +54,7 @@ payersync payers match import. The file holds personal data.`,
 	}
 	c.PersistentFlags().StringVar(&connection, "connection", "", "the records' connection; needed where there are several")
 	c.Flags().StringVar(&file, "csv", "", "write the list to a new `FILE` for a spreadsheet")
-	c.Flags().IntVar(&limit, "limit", 0, "at most so many records; 0 for all")
+	limitFlag(c)
 	c.AddCommand(a.matchAcceptCmd(&connection), a.matchRejectCmd(&connection), a.matchImportCmd(&connection))
 	return c
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,16 +47,17 @@ was made, also those that were sent, rejected, or superseded by a newer one.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				return a.listPlans(cmd.Context(), s, connection, all)
+				return a.listPlans(cmd.Context(), s, connection, all, a.limitOf(cmd))
 			})
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
 	c.Flags().BoolVar(&all, "all", false, "every plan that was made, not only those that wait")
+	limitFlag(c)
 	return c
 }
 
-func (a *app) listPlans(ctx context.Context, s *session.Session, connection string, all bool) error {
+func (a *app) listPlans(ctx context.Context, s *session.Session, connection string, all bool, limit int) error {
 	if err := s.Config.Has(connection); err != nil {
 		return err
 	}
@@ -73,6 +73,10 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 			}
 			return p.State != state.PlanWaiting
 		})
+	}
+	if limit > 0 && len(plans) > limit {
+		defer a.Say("There are older ones: these are the newest %d, and --limit 0 lists every one.", limit)
+		plans = plans[len(plans)-limit:]
 	}
 	rows := make([]planRow, len(plans))
 	for i, p := range plans {
@@ -90,7 +94,7 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 	}
 	var table [][]string
 	for _, r := range rows {
-		row := []string{fmt.Sprint(r.ID), r.Connection, string(r.State), r.CreatedAt.Local().Format(time.DateTime)}
+		row := []string{fmt.Sprint(r.ID), r.Connection, string(r.State), show.Time(r.CreatedAt)}
 		for _, n := range []int{r.Creates, r.Adopts, r.Updates, r.Links, r.Holds, r.Pending} {
 			row = append(row, fmt.Sprint(n))
 		}
@@ -111,7 +115,8 @@ limits it is above, who rejected it, whom it would hold or leave out where it is
 standstill, which fields of customers that exist would change, and the changes that
 were not sent yet with each field before and after.
 The changes of a plan that was sent or superseded are not kept with it. Reads the
-ledger only. Personal values are shortened unless --show-values is given.`,
+ledger only. Personal values are shortened, and names left out beside the records,
+unless --show-values is given.`,
 		Example: "  payersync plans show 12\n  payersync plans show 12 --limit 0 --show-values\n  payersync plans show 3f9a01bc --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -172,7 +177,7 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 				if err != nil {
 					return err
 				}
-				return out.Element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, p.diff(c.Diff), found}, c.Approved, c.LeftOut})
+				return out.Element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, p.Diff(c.Diff), found}, c.Approved, c.LeftOut})
 			})
 		})
 		out.List("losses", func() error {
@@ -181,7 +186,7 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 		return out.Close()
 	}
 	a.printStored(planRow{plan, share})
-	if err := a.printLost(ctx, s, plan, limit); err != nil {
+	if err := a.printLost(ctx, s, plan, limit, p); err != nil {
 		return err
 	}
 	a.printFieldCounts(fields)
@@ -194,7 +199,11 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 		if err != nil {
 			return err
 		}
-		a.printPlanned(c, p)
+		who, err := p.named(ctx, s, state.RecordID{Connection: c.Payer.Connection, SourceID: c.Payer.SourceID})
+		if err != nil {
+			return err
+		}
+		a.printPlanned(c, who, p)
 		a.printAlike(c, found)
 		return nil
 	}); err != nil {
@@ -207,7 +216,7 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 }
 
 // printLost prints the payers that a standstill would lose.
-func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan, limit int) error {
+func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {
 	shown := 0
 	err := eachLost(ctx, s, plan, limit, func(l state.LostPayer) error {
 		if shown++; shown == 1 {
@@ -220,7 +229,11 @@ func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan
 				why = "The mapping leaves the record out, or it is gone from the books."
 			}
 		}
-		_, err := fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action(what), show.Visible(l.SourceID), why)
+		who, err := p.named(ctx, s, state.RecordID{Connection: plan.Connection, SourceID: l.SourceID})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action(what), who, why)
 		return err
 	})
 	if err == nil && shown > 0 && shown < plan.Lost {
@@ -256,12 +269,12 @@ func eachLost(ctx context.Context, s *session.Session, plan state.Plan, limit in
 // printStored prints what a plan is and where it stands.
 func (a *app) printStored(r planRow) {
 	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", r.ID, r.Connection, summary(r.Plan))
-	fmt.Fprintf(a.Out, "Made by run %d at %s, hash %s\n", r.RunID, r.CreatedAt.Local().Format(time.DateTime), r.Hash[:shortHash])
+	fmt.Fprintf(a.Out, "Made by run %d at %s, hash %s\n", r.RunID, show.Time(r.CreatedAt), r.Hash[:shortHash])
 	if r.Limits != "" {
 		fmt.Fprintf(a.Out, "Above the limits: %s\n", r.Limits)
 	}
 	if r.RejectedBy != "" {
-		fmt.Fprintf(a.Out, "Rejected by %s at %s", show.Visible(r.RejectedBy), r.RejectedAt.Local().Format(time.DateTime))
+		fmt.Fprintf(a.Out, "Rejected by %s at %s", show.Visible(r.RejectedBy), show.Time(r.RejectedAt))
 		if r.Rejection != "" {
 			fmt.Fprintf(a.Out, ": %s", show.Visible(r.Rejection))
 		}
@@ -296,7 +309,7 @@ func standingOf(r planRow) string {
 	return fmt.Sprintf("It is within the limits: the next sync makes it anew and sends it: payersync sync %s", r.Connection)
 }
 
-func (a *app) printPlanned(c state.Change, p privacy) {
+func (a *app) printPlanned(c state.Change, who string, p privacy) {
 	said := ""
 	switch {
 	case c.Approved:
@@ -304,7 +317,7 @@ func (a *app) printPlanned(c state.Change, p privacy) {
 	case c.LeftOut:
 		said = "  left out"
 	}
-	fmt.Fprintf(a.Out, "  %s %s  (%s)%s\n", a.action(string(c.Does())), show.Visible(c.Payer.SourceID), show.Visible(c.Payer.Key.String()), said)
+	fmt.Fprintf(a.Out, "  %s %s  (%s)%s\n", a.action(string(c.Does())), who, show.Visible(c.Payer.Key.String()), said)
 	for _, d := range c.Diff {
 		fmt.Fprintf(a.Out, "            %s\n", p.change(d))
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 )
 
 // putBackShown is for how long status tells of a ledger that was put back. What is
@@ -28,5 +29,5 @@ func putBackTexts(at time.Time) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("On %s the ledger was found to be an older copy that had been put back. It counts as restored since then; payersync sweep looks up what was sent meanwhile.",
-		at.Local().Format(time.DateTime))}
+		show.Time(at))}
 }

@@ -83,11 +83,14 @@ is known, or far fewer would be payers · 130 interrupted.`,
 			return usage.Errorf("there is no command %q%s; payersync --help lists them", args[0], didYouMean(cmd.SuggestionsFor(args[0])))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if a.Output != "table" && a.Output != "json" {
-				return usage.Errorf("--output is table or json, not %q", a.Output)
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			switch _, csv := c.Annotations[takesCSV]; {
+			case a.Output == "table", a.Output == "json", a.Output == "csv" && csv:
+				return nil
+			case csv:
+				return usage.Errorf("--output is table, json or csv, not %q", a.Output)
 			}
-			return nil
+			return usage.Errorf("--output is table or json, not %q", a.Output)
 		},
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}

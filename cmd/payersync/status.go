@@ -118,17 +118,17 @@ func (a *app) printStatus(r statusReport) {
 	}
 	for _, m := range r.Mappings {
 		fmt.Fprintf(a.Out, "\nThe mapping of %s has a mistake since %s; the version before stays in force.\n%s\n  payersync mapping check %[1]s\n",
-			m.Connection, m.Since.Format(time.DateTime), shownLines(m.Problem))
+			m.Connection, show.Time(m.Since), shownLines(m.Problem))
 	}
 	for _, p := range r.Approvals {
 		if p.Missing > 0 {
 			fmt.Fprintf(a.Out, "\n%s is at a standstill since %s: %s\nIf they are meant to be gone, let them go:\n  payersync approve %d\n",
-				p.Connection, p.CreatedAt.Local().Format(time.DateTime), p.Limits, p.ID)
+				p.Connection, show.Time(p.CreatedAt), p.Limits, p.ID)
 			continue
 		}
 		if p.Lost > 0 {
 			fmt.Fprintf(a.Out, "\n%s is at a standstill since %s: %s\nSee whom and why, and put the mapping or the records right; or if it is meant, let them go:\n  payersync plans show %d\n  payersync approve %[4]d\n",
-				p.Connection, p.CreatedAt.Local().Format(time.DateTime), p.Limits, p.ID)
+				p.Connection, show.Time(p.CreatedAt), p.Limits, p.ID)
 			continue
 		}
 		fmt.Fprintf(a.Out, "\nPlan %d of %s waits for approval: %s\n  payersync plans show %[1]d\n  payersync approve %[1]d\n", p.ID, p.Connection, p.Limits)
@@ -172,7 +172,7 @@ func closedSources(sources []state.SourceRow, now time.Time) (out []string) {
 	for _, s := range sources {
 		switch {
 		case s.State == state.SourceParked && s.ParkedUntil.After(now):
-			out = append(out, fmt.Sprintf("The source of %s has used up its request limit and is not asked before %s.", s.Connection, s.ParkedUntil.Local().Format(time.DateTime)))
+			out = append(out, fmt.Sprintf("The source of %s has used up its request limit and is not asked before %s.", s.Connection, show.Time(s.ParkedUntil)))
 		case s.State == state.SourceDisconnected:
 			out = append(out, fmt.Sprintf("The source of %s does not let payersync in. See payersync check, which says why and what to do.", s.Connection))
 		}
@@ -234,20 +234,11 @@ func (a *app) printCounts(title string, counts map[string]int, label func(string
 func runRows(runs []state.RunRow) [][]string {
 	var rows [][]string
 	for _, r := range runs {
-		row := []string{r.Connection, r.Kind, toTheMinute(r.StartedAt), r.Outcome}
+		row := []string{r.Connection, r.Kind, show.Stored(r.StartedAt), r.Outcome}
 		for _, n := range []int{r.Pulled, r.Created, r.Adopted, r.Updated, r.LinksRequested, r.Held, r.Failed} {
 			row = append(row, fmt.Sprint(n))
 		}
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// toTheMinute returns a stored time as people read it, in their own zone.
-func toTheMinute(stored string) string {
-	at, err := time.Parse(time.RFC3339, stored)
-	if err != nil {
-		return stored
-	}
-	return at.Local().Format("2006-01-02 15:04")
 }

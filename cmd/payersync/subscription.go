@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/billing"
 	"payersync/state"
 )
@@ -47,7 +48,7 @@ func lookAtSubscription(ctx context.Context, s *session.Session) (state.Subscrip
 	if err != nil {
 		if errors.Is(err, billing.ErrNotShown) && f.Problem == "" && !f.ShownAt.IsZero() {
 			f.Problem = state.SubscriptionNotShown
-			f.Detail = fmt.Sprintf("The billing service no longer shows its webhook subscriptions; it did on %s. Whether ours is still there is not known.", f.ShownAt.UTC().Format(time.DateTime))
+			f.Detail = fmt.Sprintf("The billing service no longer shows its webhook subscriptions; it did on %s. Whether ours is still there is not known.", f.ShownAt.UTC().Format(time.RFC3339))
 		}
 		return f, err
 	}
@@ -136,7 +137,7 @@ func subscriptionTexts(f state.SubscriptionFacts) []string {
 	}
 	text := f.Detail
 	if !f.Since.IsZero() {
-		text += " Found on " + f.Since.Local().Format(time.DateTime) + "."
+		text += " Found on " + show.Time(f.Since) + "."
 	}
 	return []string{text + " payersync webhooks subscribe subscribes again."}
 }

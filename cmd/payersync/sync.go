@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -211,7 +210,7 @@ func outcomeText(r syncer.Result) string {
 	case r.RetryAt.IsZero():
 		return fmt.Sprintf("%s: %v", r.Outcome, r.Err)
 	case connector.FaultOf(r.Err) == connector.FaultThrottled:
-		return fmt.Sprintf("throttled; try again at %s", r.RetryAt.Local().Format(time.DateTime))
+		return fmt.Sprintf("throttled; try again at %s", show.Time(r.RetryAt))
 	}
-	return fmt.Sprintf("%s: %v; try again at %s", r.Outcome, r.Err, r.RetryAt.Local().Format(time.DateTime))
+	return fmt.Sprintf("%s: %v; try again at %s", r.Outcome, r.Err, show.Time(r.RetryAt))
 }

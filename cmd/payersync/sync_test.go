@@ -221,6 +221,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitAttention, "sync", "--output", "json"), runKeys)
 	expectKeys(t, w.expect(exitDone, "payers", "list", "--output", "json"), []string{
 		"connection", "source_id", "key_name", "key_value", "billing_id", "link_state", "mandate_id", "mandate_status", "attention_reason", "updated_at", "key_scope",
+		"record_state", "decision", "mandate_since", "changed_at",
 	})
 	expectKeys(t, w.expect(exitDone, "payers", "show", "A00001", "--output", "json"), []string{
 		"connection", "source_id", "key", "link_state", "billing_id", "mandate_id", "applied", "history", "attention",

@@ -122,16 +122,20 @@ func (a *app) webhooksListCmd() *cobra.Command {
 				if err := oneOf("state", f.State, inboxStates...); err != nil {
 					return err
 				}
+				limit := max(0, f.Limit)
+				f.Limit = oneMore(limit)
 				deliveries, err := s.Ledger.Inbox(cmd.Context(), f)
 				if err != nil {
 					return err
 				}
+				deliveries, more := upTo(deliveries, limit)
+				defer a.tellMore(more, limit)
 				if a.JSON() {
 					return show.Lines(a.Out, deliveries)
 				}
 				var rows [][]string
 				for _, d := range deliveries {
-					rows = append(rows, []string{d.ReceivedAt, d.EventType, d.BillingID, d.State, d.DeliveryKey})
+					rows = append(rows, []string{show.Stored(d.ReceivedAt), d.EventType, d.BillingID, d.State, d.DeliveryKey})
 				}
 				a.Rows([]string{"Received", "Type", "Customer", "State", "Delivery"}, rows)
 				return nil

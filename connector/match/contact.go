@@ -13,7 +13,7 @@ import (
 )
 
 // email writes an address as it is compared.
-func email(s string) string { return strings.TrimSpace(fold(s)) }
+func email(s string) string { return strings.TrimSpace(Fold(s)) }
 
 // publicHosts give an address to anybody, so that a shared one says nothing.
 var publicHosts = strings.Fields(`gmail.com googlemail.com gmx.de gmx.net gmx.at gmx.ch web.de t-online.de freenet.de posteo.de mailbox.org outlook.com outlook.de
@@ -98,7 +98,7 @@ var streetWords = strings.NewReplacer("strasse", "str", "straat", "str", "road",
 
 // street writes the first line of an address as it is compared, word for word.
 func street(s string) string {
-	words := strings.FieldsFunc(fold(s), func(r rune) bool { return lettersAndDigits(r) < 0 })
+	words := strings.FieldsFunc(Fold(s), func(r rune) bool { return lettersAndDigits(r) < 0 })
 	return streetWords.Replace(strings.Join(words, " "))
 }
 
@@ -141,7 +141,7 @@ const shortestNumber = 7
 // 987654321, and SE556012345601 is the company 5560123456. It returns "" for what is
 // no such number.
 func number(s string) string {
-	s = strings.Map(lettersAndDigits, strings.ToUpper(fold(s)))
+	s = strings.Map(lettersAndDigits, strings.ToUpper(Fold(s)))
 	for _, court := range []string{"HRB", "HRA", "VR", "GNR"} {
 		if strings.HasPrefix(s, court) {
 			return ""
@@ -196,7 +196,7 @@ func entryOf(id, full string, emails, phones []string, addresses []connector.Add
 		if c := country(a.Country); c != "" {
 			region = c
 		}
-		p := spot{postcode: postcode(a.PostCode), street: street(a.Line1), city: strings.Map(lettersAndDigits, fold(a.City)), country: country(a.Country)}
+		p := spot{postcode: postcode(a.PostCode), street: street(a.Line1), city: strings.Map(lettersAndDigits, Fold(a.City)), country: country(a.Country)}
 		p.line = strings.ReplaceAll(p.street, " ", "")
 		if p != (spot{}) {
 			e.places = append(e.places, p)

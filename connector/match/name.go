@@ -35,8 +35,8 @@ var (
 	digraphs = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u", "aa", "a")
 )
 
-// fold writes a text without case and marks.
-func fold(s string) string {
+// Fold writes a text without case and marks: Müller and MULLER are one, and so are Groß and gross.
+func Fold(s string) string {
 	s = foldCase.String(norm.NFKC.String(s))
 	if !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return s
@@ -51,7 +51,7 @@ func fold(s string) string {
 }
 
 func newWord(s string) word {
-	text := fold(s)
+	text := Fold(s)
 	return word{
 		text:   text,
 		bare:   digraphs.Replace(text),

@@ -331,7 +331,10 @@ func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state
 		return d, err
 	}
 	d.Key = m.Result.Key
-	if m.Standing == protocol.Included && r.id != 0 { // a forecast notes nothing
+	if c.LabelledBy != r.conn.Mapping.Version() && r.id != 0 { // a forecast notes nothing
+		d.Label = new(r.label(c.Record))
+	}
+	if m.Standing == protocol.Included && r.id != 0 {
 		known := likenessOf(m.Customer)
 		d.Likeness = &known
 	}

@@ -100,7 +100,27 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	return r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SavePage(r.id, r.conn.Name, records) })
+	unlabelled, err := r.Ledger.Unlabelled(ctx, r.conn.Name, r.conn.Mapping.Version(), records)
+	if err != nil {
+		return err
+	}
+	labels := make([]state.NewLabel, len(unlabelled))
+	for i, record := range unlabelled {
+		labels[i] = r.label(record)
+	}
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := tx.SavePage(r.id, r.conn.Name, records); err != nil {
+			return err
+		}
+		return tx.SaveLabels(r.conn.Name, r.conn.Mapping.Version(), labels)
+	})
+}
+
+// label returns what a record is known by. One that is gone or cannot be read may say no
+// more who it was; what was known of it is kept then.
+func (r *run) label(c connector.Record) state.NewLabel {
+	made := r.conn.Mapping.Label(c)
+	return state.NewLabel{SourceID: c.SourceID, Label: made, Keep: made.Name == "" && (c.State != connector.RecordActive || c.Problem != "")}
 }
 
 // since returns where to read from. The zero time, for everything, stands for

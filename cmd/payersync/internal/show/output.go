@@ -104,7 +104,7 @@ func Table(w io.Writer, header []string, rows [][]string) {
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Format.Header = 0
 	columns := columnsOf(w)
-	if columns > 0 && sum(widths(header, rows))+2*len(header) > columns {
+	if !Fits(w, header, rows) {
 		header, rows = withoutZeros(header, rows)
 		style.Box.PaddingLeft, style.Box.PaddingRight = "", gap
 		t.SetColumnConfigs(fitting(widths(header, rows), columns))
@@ -119,6 +119,12 @@ func Table(w io.Writer, header []string, rows [][]string) {
 		out = blankEnd.ReplaceAllString(out, "")
 	}
 	_, _ = io.WriteString(w, out+"\n")
+}
+
+// Fits reports whether a table is no wider than the terminal it would go to.
+func Fits(w io.Writer, header []string, rows [][]string) bool {
+	columns := columnsOf(w)
+	return columns == 0 || sum(widths(header, rows))+2*len(header) <= columns
 }
 
 var blankEnd = regexp.MustCompile(`(?m) +$`)

@@ -23,7 +23,7 @@ type Console struct {
 	In     io.Reader
 	Out    io.Writer // results
 	ErrOut io.Writer // narration and progress
-	Output string    // how results are printed: table, or json
+	Output string    // how results are printed: table, json, or for some lists csv
 	Plain  bool      // no word is coloured
 	Quiet  bool      // nothing is said that nobody has to know, and nothing asked
 	said   []string  // narration since the last question
@@ -31,6 +31,9 @@ type Console struct {
 
 // JSON reports whether results are for another program.
 func (c *Console) JSON() bool { return c.Output == "json" }
+
+// CSV reports whether results are for a spreadsheet.
+func (c *Console) CSV() bool { return c.Output == "csv" }
 
 // Screen is standard error while several write there: narration, a bar that is drawn
 // anew and anew, and questions. One of them has the last line at a time.

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/state"
+)
+
+// takesCSV marks the commands that print CSV too.
+const takesCSV = "csv"
+
+// usualLimit is how many rows a table has when nobody says.
+const usualLimit = 50
+
+func limitFlag(c *cobra.Command) {
+	c.Flags().Int("limit", usualLimit, "at most so many; 0 for all, and so do JSON and CSV without it")
+}
+
+// limitOf returns how many rows a list has: what --limit says, or else what a person reads
+// and all for another program. 0 is for all.
+func (a *app) limitOf(c *cobra.Command) int {
+	limit, err := c.Flags().GetInt("limit")
+	if err != nil || limit < 0 || a.Output != "table" && !c.Flags().Changed("limit") {
+		return 0
+	}
+	return limit
+}
+
+// oneMore is a limit by which the ledger tells whether there are more.
+func oneMore(limit int) int {
+	if limit == 0 {
+		return 0
+	}
+	return limit + 1
+}
+
+// upTo returns the rows of a list that was read with oneMore, and whether there are more.
+func upTo[T any](rows []T, limit int) ([]T, bool) {
+	if limit == 0 || len(rows) <= limit {
+		return rows, false
+	}
+	return rows[:limit], true
+}
+
+// tellMore says that a list goes on.
+func (a *app) tellMore(more bool, limit int) {
+	if more {
+		a.Say("There are more: these are the first %d, and --limit 0 lists every one.", limit)
+	}
+}
+
+// tellNameless says why names are not there.
+func (a *app) tellNameless(s *session.Session, sealed bool, bare int) {
+	switch {
+	case sealed:
+		a.Say("Names are left out: they are sealed, and the sealing key %s cannot be read here.", show.Visible(s.Config.Ledger.KeyFile))
+	case bare > 0:
+		a.Say("%s no name yet: names come with the next reading of everything in the books.", haveOf(bare))
+	}
+}
+
+func haveOf(n int) string {
+	if n == 1 {
+		return "1 record has"
+	}
+	return show.Plural(n, "record") + " have"
+}
+
+// labelsOf returns the labels of records, and says why any are not there.
+func (a *app) labelsOf(ctx context.Context, s *session.Session, records []state.RecordID) (map[state.RecordID]connector.Label, error) {
+	known, err := s.Ledger.LabelsOf(ctx, records)
+	if err != nil || len(records) == 0 {
+		return nil, err
+	}
+	bare := 0
+	for _, id := range records {
+		if _, named := known[id]; !named {
+			bare++
+		}
+	}
+	a.tellNameless(s, s.Ledger.Sealed(), bare)
+	return known, nil
+}
+
+// named returns a record's id, with its name beside it where personal values are shown whole.
+func (p privacy) named(ctx context.Context, s *session.Session, id state.RecordID) (string, error) {
+	if !p.Whole {
+		return show.Visible(id.SourceID), nil
+	}
+	known, err := s.Ledger.LabelsOf(ctx, []state.RecordID{id})
+	return show.Visible(strings.TrimSpace(id.SourceID + " " + known[id].Name)), err
+}
+
+// named leaves the column with names out of a table that has none.
+func named(header []string, rows [][]string) ([]string, [][]string) {
+	at := slices.Index(header, "Name")
+	if slices.ContainsFunc(rows, func(row []string) bool { return row[at] != "" }) {
+		return header, rows
+	}
+	return withoutColumn("Name", header, rows)
+}
+
+// withoutColumn leaves a column out of a table.
+func withoutColumn(title string, header []string, rows [][]string) ([]string, [][]string) {
+	at := slices.Index(header, title)
+	if at < 0 {
+		return header, rows
+	}
+	for i, row := range rows {
+		rows[i] = slices.Delete(row, at, at+1)
+	}
+	return slices.Delete(header, at, at+1), rows
+}

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/report"
+	"payersync/state"
+)
+
+var linkStates = []connector.LinkState{
+	connector.LinkNew, connector.LinkCreating, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict, connector.LinkHeld,
+}
+
+// payerColumn is a column of payers list.
+type payerColumn struct {
+	name, title string
+	cell        func(state.RecordRow) string
+	stored      func(state.RecordRow) string // for another program, where that differs
+	personal    bool
+}
+
+// labelled returns a column of a record's label.
+func labelled(name, title string, of func(connector.Label) string) payerColumn {
+	return payerColumn{name: name, title: title, personal: true, cell: func(r state.RecordRow) string {
+		if r.Label == nil {
+			return ""
+		}
+		return of(*r.Label)
+	}}
+}
+
+func timed(name, title string, of func(state.RecordRow) string) payerColumn {
+	return payerColumn{name: name, title: title, cell: func(r state.RecordRow) string { return show.Stored(of(r)) }, stored: of}
+}
+
+var payerColumns = []payerColumn{
+	{name: "connection", title: "Connection", cell: func(r state.RecordRow) string { return r.Connection }},
+	{name: "record", title: "Record", cell: func(r state.RecordRow) string { return r.SourceID }},
+	labelled("name", "Name", func(l connector.Label) string { return l.Name }),
+	labelled("email", "E-mail", func(l connector.Label) string { return l.Email }),
+	labelled("language", "Language", func(l connector.Label) string { return l.Language }),
+	{name: "key", title: "Key", cell: func(r state.RecordRow) string {
+		if r.KeyName == "" {
+			return ""
+		}
+		return r.KeyName + "=" + r.KeyValue
+	}},
+	{name: "link", title: "Link", cell: func(r state.RecordRow) string { return r.LinkState }},
+	{name: "customer", title: "Customer", cell: func(r state.RecordRow) string { return show.Value(r.BillingID) }},
+	{name: "mandate", title: "Mandate", cell: func(r state.RecordRow) string { return show.Value(r.MandateStatus) }},
+	timed("since", "Since", func(r state.RecordRow) string { return r.MandateSince }),
+	{name: "attention", title: "Attention", cell: func(r state.RecordRow) string { return show.Value(r.AttentionReason) }},
+	{name: "decision", title: "Decision", cell: func(r state.RecordRow) string { return r.Decision }},
+	{name: "state", title: "In the books", cell: func(r state.RecordRow) string { return r.RecordState }},
+	timed("changed", "Changed", func(r state.RecordRow) string { return r.ChangedAt }),
+}
+
+// usualColumns are the columns of a list when nobody says.
+var usualColumns = []string{"connection", "record", "name", "key", "link", "customer", "mandate", "attention"}
+
+var payerSorts = []state.RecordSort{state.ByRecord, report.ByName, state.ByKey, state.ByLink, state.ByMandate, state.BySince, state.ByChanged}
+
+// payerListing is what payers list was asked for.
+type payerListing struct {
+	report.Query
+	all          bool
+	columns      []string
+	since, until string
+}
+
+func (a *app) payersListCmd() *cobra.Command {
+	var l payerListing
+	var sort string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List payers by name and where they stand, or search for one",
+		Long: `Lists payers: the records that were taken for one, with their names, and where each
+stands. With --all it lists every record of the books, those too that are left out or
+cannot be read: one line for each record that was read.
+
+--search looks in every record of the books for words that must all occur in the name,
+the number, the e-mail address or an id, in any order and in part; case and accents do
+not matter. It gives 500 records at most. Names are sealed: without the sealing key they
+are left out. On a narrow terminal the customer, the key and the connection are left out.
+
+--columns takes names of columns, separated by commas:` + `
+` + strings.Join(columnNames()[:8], ", ") + ",\n" + strings.Join(columnNames()[8:], ", ") + `.
+JSON has them all but those of persons (name, email, language), which it has where
+--columns names them. Times are local in tables, and UTC in JSON and CSV. Cells of the
+CSV that a spreadsheet would take for a formula get a leading apostrophe.`,
+		Example: `  payersync payers list --search 'bakery leeds'
+  payersync payers list --mandate CREATED --sort since --columns record,name,email,since
+  payersync payers list --all --output csv > books.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l.Sort, l.Limit = state.RecordSort(sort), a.limitOf(cmd)
+			if err := l.check(a.now()); err != nil {
+				return err
+			}
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				return a.listPayers(cmd.Context(), s, l)
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&l.Connection, "connection", "", "only this connection")
+	f.BoolVar(&l.all, "all", false, "every record of the books, also those that are no payers")
+	f.StringVar(&l.Text, "search", "", "only records with these `WORDS` in name, number, e-mail address or id")
+	f.StringVar(&l.Link, "state", "", "only this link state (new, creating, linked, missing, conflict, held)")
+	f.StringVar(&l.Mandate, "mandate", "", "only this mandate status, for example CREATED, or none")
+	f.StringVar(&l.Reason, "reason", "", "only records that need a person for this reason code")
+	f.StringVar(&l.since, "since", "", "only what changed since this `DATE` or time, or so long ago: 2026-11-20, 36h, 14d")
+	f.StringVar(&l.until, "until", "", "only what changed before this `DATE` or time")
+	f.StringVar(&sort, "sort", string(state.ByRecord), "in which order: "+joined(payerSorts))
+	f.StringSliceVar(&l.columns, "columns", nil, "which columns, separated by commas (default "+strings.Join(usualColumns, ",")+")")
+	limitFlag(c)
+	c.Annotations = map[string]string{takesCSV: ""}
+	return c
+}
+
+func columnNames() []string {
+	out := make([]string, len(payerColumns))
+	for i, c := range payerColumns {
+		out[i] = c.name
+	}
+	return out
+}
+
+func joined[T ~string](names []T) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = string(n)
+	}
+	return strings.Join(out, ", ")
+}
+
+// check completes what was asked for, and says what of it is wrong.
+func (l *payerListing) check(now time.Time) error {
+	l.Payers = !l.all && l.Text == ""
+	var since, until error
+	l.Since, since = moment("since", l.since, now)
+	l.Until, until = moment("until", l.until, now)
+	l.Mandate = statusOf(l.Mandate)
+	errs := []error{oneOf("state", l.Link, linkStates...), oneOf("reason", l.Reason, reasons()...), oneOf("sort", string(l.Sort), payerSorts...), since, until}
+	for _, name := range l.columns {
+		errs = append(errs, oneOf("columns", name, columnNames()...))
+	}
+	return errors.Join(errs...)
+}
+
+// moment reads a date, a time, or how long ago.
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", time.DateTime, time.RFC3339} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, nil
+		}
+	}
+	ago, err := time.ParseDuration(text)
+	var days int
+	if n, scanErr := fmt.Sscanf(text, "%dd", &days); scanErr == nil && n == 1 && text == fmt.Sprintf("%dd", days) {
+		ago, err = time.Duration(days)*24*time.Hour, nil
+	}
+	if err != nil || ago < 0 {
+		return time.Time{}, usage.Errorf("--%s is no date, no time and no length of time: %q; write it as 2026-11-20, as \"2026-11-20 15:04\", as 36h or as 14d", flag, text)
+	}
+	return now.Add(-ago), nil
+}
+
+func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing) error {
+	if err := s.Config.Has(l.Connection); err != nil {
+		return err
+	}
+	lists := &report.Lists{Ledger: s.Ledger}
+	page, err := lists.Page(ctx, l.Query)
+	if errors.Is(err, report.ErrSealed) {
+		return fmt.Errorf("cannot search or sort by name: the names are sealed, and the sealing key %s cannot be read here; put it back, or look for one record by its id with payersync payers show", s.Config.Ledger.KeyFile)
+	}
+	if err != nil {
+		return err
+	}
+	if a.JSON() {
+		if err := show.Lines(a.Out, payerReports(page.Rows, l.columns)); err != nil {
+			return err
+		}
+	} else if err := a.printPayers(page, l); err != nil {
+		return err
+	}
+	a.tellPage(ctx, s, page, l)
+	return nil
+}
+
+// payerRow is a record as payers list prints it as JSON; personal values only where they were
+// asked for.
+type payerRow struct {
+	state.RecordRow
+	Name     *string `json:"name,omitempty"`
+	Email    *string `json:"email,omitempty"`
+	Language *string `json:"language,omitempty"`
+}
+
+func payerReports(rows []state.RecordRow, columns []string) []payerRow {
+	out := make([]payerRow, len(rows))
+	for i, r := range rows {
+		out[i].RecordRow = r
+		if r.Label == nil {
+			continue
+		}
+		for column, into := range map[string]struct {
+			to   **string
+			text *string
+		}{"name": {&out[i].Name, &r.Label.Name}, "email": {&out[i].Email, &r.Label.Email}, "language": {&out[i].Language, &r.Label.Language}} {
+			if slices.Contains(columns, column) {
+				*into.to = into.text
+			}
+		}
+	}
+	return out
+}
+
+func (a *app) printPayers(page report.Page, l payerListing) error {
+	names := l.columns
+	if len(names) == 0 {
+		names = usualColumns
+		if !l.Payers {
+			names = append(slices.Clone(names), "decision")
+		}
+	}
+	var columns []payerColumn
+	for _, name := range names {
+		c := payerColumns[slices.Index(columnNames(), name)]
+		if !page.Sealed || !c.personal {
+			columns = append(columns, c)
+		}
+	}
+	var header []string
+	for _, c := range columns {
+		if a.CSV() {
+			header = append(header, c.name)
+		} else {
+			header = append(header, c.title)
+		}
+	}
+	rows := make([][]string, len(page.Rows))
+	for i, r := range page.Rows {
+		for _, c := range columns {
+			if a.CSV() && c.stored != nil {
+				rows[i] = append(rows[i], c.stored(r))
+			} else {
+				rows[i] = append(rows[i], c.cell(r))
+			}
+		}
+	}
+	if a.CSV() {
+		return show.CSV(a.Out, header, rows)
+	}
+	if len(rows) == 0 && l.Text != "" {
+		a.Say("No record has all these words in its name, number, e-mail address or id.")
+		return nil
+	}
+	for i := 0; i < len(firstToGo) && len(l.columns) == 0 && !show.Fits(a.Out, header, rows); i++ {
+		header, rows = withoutColumn(firstToGo[i], header, rows)
+	}
+	a.Rows(header, rows)
+	return nil
+}
+
+// firstToGo are the columns that a narrow terminal does without, the first one first.
+var firstToGo = []string{"Customer", "Key", "Connection"}
+
+// tellPage says what the list does not show.
+func (a *app) tellPage(ctx context.Context, s *session.Session, page report.Page, l payerListing) {
+	switch {
+	case page.Cut:
+		a.Say("There are more: a search gives %d at most. Narrow it with another word.", report.MostFound)
+	case page.More && l.Text != "":
+		a.Say("There are more: these are the first %d. Narrow the search with another word, or list more with --limit.", l.Limit)
+	case page.More:
+		if n, err := s.Ledger.CountRecords(ctx, l.RecordFilter); err == nil {
+			a.Say("These are %d of %d: --limit 0 lists every one.", l.Limit, n)
+		}
+	}
+	wantsNames := !a.JSON() || slices.ContainsFunc(l.columns, func(name string) bool { return name == "name" || name == "email" || name == "language" })
+	if wantsNames {
+		a.tellNameless(s, page.Sealed, page.Bare)
+	}
+	if l.Payers && a.Output == "table" {
+		others := l.RecordFilter
+		others.Payers, others.Others = false, true
+		if n, err := s.Ledger.CountRecords(ctx, others); err == nil && n > 0 {
+			a.Say("Beside them the books have %s taken for no payer: payersync payers list --all lists every record.", show.Plural(n, "record"))
+		}
+	}
+}

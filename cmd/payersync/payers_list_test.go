@@ -1,0 +1,216 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"payersync/connector"
+	"payersync/connector/report"
+	"payersync/state"
+)
+
+var readRecords = regexp.MustCompile(`(\d+) read`)
+
+// listed returns the rows of payers list as JSON.
+func (w *world) listed(args ...string) (out []payerRow) {
+	w.t.Helper()
+	r := w.run(append([]string{"payers", "list", "--output", "json"}, args...)...)
+	if r.code != exitDone {
+		w.t.Fatalf("payers list %q ended with %d:\n%s", args, r.code, r.errOut)
+	}
+	for line := range strings.Lines(r.out) {
+		var row payerRow
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			w.t.Fatal(err)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// A law: whatever the books hold, each record that was read is in exactly one line of the
+// list of all, and who is no payer is in no other list.
+func TestEveryRecordThatWasReadIsListedOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2) {
+		random := rand.New(rand.NewPCG(seed, 39))
+		names := []string{"Ada", "", " ", "Bäcker \u202e\u0007", "=1+1", strings.Repeat("x", 65_536), "Grace", "عمر"}
+		emails := []string{"a@example.org", "", "none", "b@example.org; c@example.org"}
+		w := newWorld(t, nil)
+		w.edit("mapping.yaml", "customer:\n  name:", "include: Depot != \"left out\"\ncustomer:\n  name:")
+		w.edit("payersync.yaml", "max_creates: 20", "max_creates: 1000")
+		known := map[string]bool{}
+		for round := range 2 {
+			rows := make([]row, 10+random.IntN(40))
+			for i := range rows {
+				rows[i] = row{ID: fmt.Sprintf("A%d", random.IntN(50)), Name: names[random.IntN(len(names))], Email: emails[random.IntN(len(emails))], Street: "1 Mill Lane"}
+				switch random.IntN(6) {
+				case 0:
+					rows[i].Depot = "left out"
+				case 1:
+					rows[i].Depot = "2 Mill Lane" // two addresses
+				case 2:
+					rows[i].ID = "" // a row without its key
+				}
+			}
+			w.export(rows...)
+			r := w.run("backfill", "--yes")
+			found := readRecords.FindStringSubmatch(r.out)
+			if found == nil {
+				t.Fatalf("seed %d, round %d: exit %d\n%s%s", seed, round, r.code, r.out, r.errOut)
+			}
+			read, _ := strconv.Atoi(found[1])
+			all := w.listed("--all")
+			ids := map[string]bool{}
+			payers := 0
+			for _, p := range all {
+				ids[p.SourceID] = true
+				if p.KeyName != "" {
+					payers++
+				}
+			}
+			if len(ids) != len(all) {
+				t.Errorf("seed %d, round %d: %d lines name %d records", seed, round, len(all), len(ids))
+			}
+			if round == 0 && len(all) != read {
+				t.Errorf("seed %d: %d records were read and %d are listed", seed, read, len(all))
+			}
+			for id := range known { // what left the file is still listed
+				if !ids[id] {
+					t.Errorf("seed %d, round %d: record %s is listed no more", seed, round, id)
+				}
+			}
+			known = ids
+			if n := len(w.listed()); n != payers {
+				t.Errorf("seed %d, round %d: %d payers are listed, and %d in the list of all", seed, round, n, payers)
+			}
+			for _, sort := range []state.RecordSort{report.ByName, state.ByChanged} {
+				if n := len(w.listed("--all", "--sort", string(sort))); n != len(all) {
+					t.Errorf("seed %d, round %d: by %s %d records are listed, want %d", seed, round, sort, n, len(all))
+				}
+			}
+		}
+	}
+}
+
+// Names come from outside, and a terminal must not do what they say.
+//
+// covers F91
+func TestANameCannotSteerTheTerminal(t *testing.T) {
+	t.Parallel()
+	rows := people(3)
+	rows[0].Name, rows[1].Name, rows[2].Name = "\x1b[2Jgone", "\u202eevil", strings.Repeat("long ", 14_000)
+	rows[0].Email = "" // held or not, it is listed
+	w := newWorld(t, rows)
+	w.run("sync")
+	for _, args := range [][]string{{"payers", "list", "--all"}, {"payers", "list", "--search", "evil"}, {"attention", "list"}, {"mandates", "list"}} {
+		out := w.run(args...).out
+		if at := strings.IndexFunc(strings.ReplaceAll(out, "\n", ""), func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }); at >= 0 {
+			t.Errorf("%v prints a character that steers the terminal:\n%q", args, out)
+		}
+	}
+	if out := w.run("payers", "list", "--all").out; !strings.Contains(out, "\uFFFD[2Jgone") || len(out) > 5000 {
+		t.Errorf("the list, of %d bytes:\n%.2000s", len(out), out)
+	}
+}
+
+// Two books may number their customers alike.
+func TestTwoConnectionsMayHaveTheSameIDs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.edit("payersync.yaml", "guards:", "  - {name: beta, source: {kind: csv, path: others.csv, id: [AccountNumber]}, mapping: beta.yaml}\nguards:")
+	w.write("beta.yaml", strings.Replace(worldMapping, "key: {accountNumber: AccountNumber}", "key: {betaNumber: AccountNumber}", 1))
+	w.write("others.csv", "AccountNumber,Name,Email,Phone,Street,Depot\nA00001,Somebody Else,else@example.org,,1 High St,\n")
+	w.run("sync")
+	if rows := w.listed("--search", "a00001", "--columns", "name"); len(rows) != 2 || *rows[0].Name != "Payer 1" || *rows[1].Name != "Somebody Else" {
+		t.Errorf("found %+v", rows)
+	}
+	if rows := w.listed("--search", "a00001", "--connection", "beta"); len(rows) != 1 || rows[0].Connection != "beta" {
+		t.Errorf("found %+v", rows)
+	}
+	both := w.expect(exitDone, "payers", "show", "A00001").out
+	one := w.expect(exitDone, "payers", "show", "A00001", "--connection", "beta").out
+	if !strings.Contains(both, "acme, record A00001") || !strings.Contains(both, "beta, record A00001") || strings.Contains(one, "acme, record") || !strings.Contains(one, "beta, record A00001") {
+		t.Errorf("both:\n%s\none:\n%s", both, one)
+	}
+	if r := w.run("payers", "show", "A00002", "--connection", "beta"); r.code != exitFailed || !strings.Contains(r.errOut, `no record of beta has it`) {
+		t.Errorf("ended with %d: %s", r.code, r.errOut)
+	}
+	if r := w.run("payers", "show", "A00001", "--connection", "gamma"); r.code != exitUsage {
+		t.Errorf("ended with %d: %s", r.code, r.errOut)
+	}
+}
+
+// The ledger of an earlier version has no names until the books are read again.
+func TestAListSaysThatNamesAreStillToCome(t *testing.T) {
+	t.Parallel()
+	rows := people(3)
+	w := newWorld(t, rows[:2])
+	w.expect(exitDone, "sync")
+	w.readBefore("A00003")
+	const said = "1 record has no name yet: names come with the next reading of everything in the books."
+	for _, args := range [][]string{{"payers", "list", "--all"}, {"payers", "list", "--search", "payer"}} {
+		if r := w.run(args...); r.code != exitDone || !strings.Contains(r.errOut, said) || !strings.Contains(r.out, "Payer 1") {
+			t.Errorf("%v ended with %d and said %q:\n%s", args, r.code, r.errOut, r.out)
+		}
+	}
+	if r := w.run("payers", "list"); strings.Contains(r.errOut, "no name") {
+		t.Errorf("a list of others said %q", r.errOut)
+	}
+	if listed := w.listed("--all", "--sort", "name", "--columns", "name"); len(listed) != 3 || listed[2].SourceID != "A00003" || listed[2].Name != nil {
+		t.Errorf("by name: %+v", listed)
+	}
+	w.export(rows...)
+	w.expect(exitDone, "sync")
+	if r := w.run("payers", "list"); strings.Contains(r.errOut, "no name") || !strings.Contains(r.out, "Payer 3") {
+		t.Errorf("after a reading it said %q:\n%s", r.errOut, r.out)
+	}
+}
+
+// readBefore keeps a record as versions did that knew no labels.
+func (w *world) readBefore(id string) {
+	w.t.Helper()
+	l, err := state.Open(w.t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	err = l.Do(w.t.Context(), func(tx *state.Tx) error {
+		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: hashOf([]byte(worldMapping)), Holder: "before"})
+		if err != nil {
+			return err
+		}
+		record := connector.Record{SourceID: id, State: connector.RecordActive, Data: []byte("{}")}
+		saving := tx.SavePage(run, "acme", []connector.Record{record})
+		_, _, closing := tx.CloseRun(run, "acme", connector.RunIncomplete, "")
+		return errors.Join(saving, closing)
+	})
+	if err := errors.Join(err, l.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestAMomentIsADateATimeOrHowLongAgo(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.Local)
+	for text, want := range map[string]time.Time{
+		"2026-11-20": time.Date(2026, 11, 20, 0, 0, 0, 0, time.Local), "2026-11-20 15:04": time.Date(2026, 11, 20, 15, 4, 0, 0, time.Local),
+		"2026-11-20T15:04:05Z": time.Date(2026, 11, 20, 15, 4, 5, 0, time.UTC), "36h": now.Add(-36 * time.Hour), "14d": now.AddDate(0, 0, -14), "0d": now, "": {},
+	} {
+		if got, err := moment("since", text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"yesterday", "-1h", "14", "d", "14d1", "2026-13-01", "-2d"} {
+		if got, err := moment("since", text, now); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}

@@ -1,0 +1,10 @@
+package connector
+
+// Label is what people know a record by, in the words of its books: for lists and for
+// searching, and never for deciding. Every text may be blank.
+type Label struct {
+	Number   string `json:"number,omitempty"` // the value of its key
+	Name     string `json:"name,omitempty"`
+	Email    string `json:"email,omitempty"`
+	Language string `json:"language,omitempty"` // BCP 47, for letters
+}

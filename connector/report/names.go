@@ -1,0 +1,101 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"payersync/connector"
+	"payersync/connector/match"
+	"payersync/state"
+)
+
+// names are all labels of a ledger, opened once and folded, for searching in them. Those that
+// are new are fetched by number before each search.
+type names struct {
+	mu    sync.Mutex
+	known int64                  // the highest number of a label that was fetched
+	all   []folded               // by connection and source id
+	at    map[state.RecordID]int // place in all
+}
+
+// folded is a label as it is searched: without case and marks.
+type folded struct {
+	id   state.RecordID
+	name string // a part of text
+	text string // number, name, e-mail address and source id, a line each
+}
+
+// find returns the records in whose label every word occurs, all of them for a blank text, and
+// how many labels there are. They come by name, those without one last, or by connection and id.
+func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byName bool) (out []state.RecordID, labels int, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.fetch(ctx, ledger); err != nil {
+		return nil, 0, err
+	}
+	words := strings.Fields(match.Fold(text))
+	var found []*folded
+	for i := range n.all {
+		if n.all[i].holds(words) {
+			found = append(found, &n.all[i])
+		}
+	}
+	if byName {
+		slices.SortStableFunc(found, func(a, b *folded) int {
+			if a.name == "" || b.name == "" {
+				return cmp.Compare(b.name, a.name)
+			}
+			return cmp.Compare(a.name, b.name)
+		})
+	}
+	out = make([]state.RecordID, len(found))
+	for i, f := range found {
+		out[i] = f.id
+	}
+	return out, len(n.all), nil
+}
+
+func (f *folded) holds(words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(f.text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// fetch takes in the labels that were made since the last search.
+func (n *names) fetch(ctx context.Context, ledger *state.Ledger) error {
+	before := len(n.all)
+	err := ledger.EachLabel(ctx, n.known, func(r state.LabelRow) error {
+		n.known = r.Made
+		at, there := n.at[r.RecordID]
+		if !there {
+			at, n.all = len(n.all), append(n.all, folded{id: r.RecordID})
+		}
+		n.all[at].set(r.Label)
+		return nil
+	})
+	if len(n.all) == before {
+		return err
+	}
+	slices.SortFunc(n.all, func(a, b folded) int { return compare(a.id, b.id) })
+	n.at = make(map[state.RecordID]int, len(n.all))
+	for at, f := range n.all {
+		n.at[f.id] = at
+	}
+	return err
+}
+
+func compare(a, b state.RecordID) int {
+	return cmp.Or(cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.SourceID, b.SourceID))
+}
+
+func (f *folded) set(l connector.Label) {
+	number, name := match.Fold(l.Number), match.Fold(l.Name)
+	f.text = strings.Join([]string{number, name, match.Fold(l.Email), match.Fold(f.id.SourceID)}, "\n")
+	f.name = f.text[len(number)+1:][:len(name)]
+}

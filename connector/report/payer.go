@@ -1,0 +1,184 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"payersync/connector"
+	"payersync/mapping"
+	"payersync/state"
+)
+
+// Payer is all that is known of one record: what the books say, what the mapping makes of it,
+// what was done for it, and where it stands.
+type Payer struct {
+	Connection string              `json:"connection"`
+	SourceID   string              `json:"source_id"`
+	Key        connector.Key       `json:"key"`
+	LinkState  connector.LinkState `json:"link_state,omitempty"` // "" for a record that is no payer
+	BillingID  string              `json:"billing_id,omitempty"`
+	MandateID  string              `json:"mandate_id,omitempty"`
+
+	Record    Record               `json:"record"`
+	Mapping   string               `json:"mapping_version,omitempty"` // that the rules are of; "" when they could not be tried
+	Rules     []Rule               `json:"rules"`
+	Customer  *connector.Customer  `json:"customer,omitempty"` // that the rules make
+	NotSent   []string             `json:"not_sent,omitempty"` // paths of it that the dialect cannot write into a new customer
+	Applied   *connector.Customer  `json:"applied,omitempty"`  // what the customer holds of us
+	Accepted  []string             `json:"accepted,omitempty"` // fields in which the customer may differ, on a person's word
+	Ignored   []string             `json:"ignored,omitempty"`  // parts that are left to the billing service
+	Changes   []state.PastChange   `json:"changes"`
+	History   []state.HistoryRow   `json:"history"`
+	Attention []state.AttentionRow `json:"attention"`
+	Stands    string               `json:"stands"`
+	Next      string               `json:"next"`
+}
+
+// Record is a record as it was read last.
+type Record struct {
+	State   connector.RecordState `json:"state"`
+	Origin  string                `json:"origin"`
+	Problem string                `json:"problem,omitempty"`
+	Decided state.Verdict         `json:"decided,omitempty"` // by the last plan
+	Fields  []Field               `json:"fields"`
+}
+
+// Field is a field of a record, and its value as it may be shown.
+type Field struct {
+	Field string `json:"field"`
+	Value string `json:"value"`
+}
+
+// Rule is a rule of the mapping and what it made of the record.
+type Rule struct {
+	Path    string  `json:"path"`
+	Line    int     `json:"line"`
+	Text    string  `json:"text"`
+	Inputs  []Field `json:"inputs"`
+	Value   string  `json:"value"`
+	Error   string  `json:"error,omitempty"`
+	Skipped bool    `json:"skipped"`
+}
+
+// Explainer is what a payer is explained by; the zero value explains none.
+type Explainer struct {
+	Mapping *mapping.Mapping                  // nil where it cannot be tried
+	NotSent func(connector.Customer) []string // the paths of a new customer that cannot be sent
+}
+
+// PayerOf returns what is known of a record, with its values as they may be shown.
+func PayerOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by Explainer, p Privacy) (Payer, error) {
+	m, version := by.Mapping, ""
+	if m != nil {
+		version = m.Version()
+	}
+	stored, err := ledger.StoredRecord(ctx, id.Connection, id.SourceID, version)
+	if err != nil {
+		return Payer{}, err
+	}
+	r := Payer{Connection: id.Connection, SourceID: id.SourceID, Mapping: version, Rules: []Rule{}, Record: p.record(stored)}
+	var x mapping.Explanation
+	if m != nil && stored.Record.State == connector.RecordActive && stored.Record.Problem == "" {
+		x = m.Explain(stored.Record)
+		p.banks = bankEntries(x.Rules)
+		r.Rules = p.rules(x.Rules)
+		if x.Err == nil && x.Result.Included {
+			r.Customer = p.customer(x.Result.Customer)
+			r.NotSent = by.NotSent(x.Result.Customer)
+			r.Key = x.Result.Key
+		}
+	}
+	if stored.Payer != nil {
+		r.Key = stored.Payer.Key
+	}
+	if err := r.addHistory(ctx, ledger, stored, p); err != nil {
+		return Payer{}, err
+	}
+	r.Stands, r.Next = standing(stored, r, x)
+	return r, nil
+}
+
+// addHistory adds what the ledger knows beside the record.
+func (r *Payer) addHistory(ctx context.Context, ledger *state.Ledger, stored state.StoredRecord, p Privacy) error {
+	var err, mandates, attention error
+	r.Changes, err = ledger.ChangesOf(ctx, r.Connection, r.SourceID)
+	for i := range r.Changes {
+		r.Changes[i].Diff = p.Diff(r.Changes[i].Diff)
+	}
+	r.History = []state.HistoryRow{}
+	if payer := stored.Payer; payer != nil {
+		r.LinkState, r.BillingID, r.MandateID = payer.LinkState, payer.BillingID, payer.MandateID
+		if payer.Applied != nil {
+			r.Applied = p.customer(*payer.Applied)
+		}
+		for _, d := range payer.Accepted {
+			if d.Ignored {
+				r.Ignored = append(r.Ignored, d.Path)
+			} else {
+				r.Accepted = append(r.Accepted, d.Path)
+			}
+		}
+		if payer.BillingID != "" {
+			r.History, mandates = ledger.History(ctx, payer.BillingID)
+		}
+	}
+	r.Attention, attention = ledger.AttentionOf(ctx, r.Connection, r.SourceID)
+	return errors.Join(err, mandates, attention)
+}
+
+// standing says in two sentences where a record stands and what to do next. What
+// needs a person comes first.
+func standing(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands, next string) {
+	if len(r.Attention) > 0 {
+		first := r.Attention[0]
+		return first.Detail, connector.Reason(first.Reason).Next()
+	}
+	waiting := slices.IndexFunc(r.Changes, func(c state.PastChange) bool { return c.State == connector.ChangePending })
+	switch {
+	case stored.InFlight:
+		return "A request was sent and its outcome is not known yet.", "Nothing: the next sync finds out by itself."
+	case waiting >= 0 && !r.Changes[waiting].Approved:
+		return fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), "Run payersync sync; if the plan is above the limits, payersync status names it."
+	case waiting >= 0:
+		return fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action), "Run payersync sync, or wait for the schedule."
+	case stored.Facts.Words.Unlink != 0:
+		return "A person said that its customer is not its own.", "Run payersync sync, which takes the record's key off it; payersync payers unlink --keep takes the word back."
+	case stored.Merged:
+		return fmt.Sprintf("A person said that it is the same payer as %s, which stands for both.", stored.Record.MergedInto), "Nothing; payersync payers merge --separate takes that back."
+	case stored.Facts.Words.Leave != 0:
+		return "Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate."
+	case stored.Verdict == state.Excluded:
+		return "The mapping leaves it out: it is no payer.", "Nothing; or edit include in the mapping, and look with payersync mapping preview."
+	case stored.Verdict == "" || stored.Payer == nil:
+		return "It is not planned yet.", "Run payersync plan."
+	}
+	return standingOfMandate(r, x)
+}
+
+// standingOfMandate is standing for a payer of whom nothing is left to be sent.
+func standingOfMandate(r Payer, x mapping.Explanation) (stands, next string) {
+	if r.LinkState != connector.LinkLinked {
+		return fmt.Sprintf("Its link is %s.", r.LinkState), "Run payersync sync."
+	}
+	status := connector.MandateStatus("")
+	if len(r.History) > 0 {
+		status = connector.MandateStatus(r.History[len(r.History)-1].ToStatus)
+	}
+	stands = fmt.Sprintf("It is linked; its mandate is %s.", status.Label())
+	switch status {
+	case connector.MandateActive:
+		return stands, "Nothing."
+	case connector.MandateCreated:
+		return stands, "The payer has to sign: payersync mandates export writes the links to send out."
+	case connector.MandatePending:
+		return stands, "Nothing: the bank decides."
+	case "":
+		if x.Err == nil && x.Result.Included && !x.Result.RequestMandate {
+			return "It is linked, and the mapping asks for no mandate.", "Nothing; or ask for one with payersync mandates request."
+		}
+		return "It is linked and has no mandate.", "Run payersync sync, or ask for one with payersync mandates request."
+	}
+	return stands, "Ask the billing service what this status means."
+}

@@ -1,0 +1,148 @@
+package state
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// NewLabel is what a record is known by from now on.
+type NewLabel struct {
+	SourceID string
+	Label    connector.Label
+	Keep     bool // only where nothing is known of it yet: the record says no more who it was
+}
+
+// RecordID names a source record.
+type RecordID struct {
+	Connection string
+	SourceID   string
+}
+
+// Unlabelled returns those of the records whose label is to be made by this mapping: the
+// ledger does not hold them as they are, or its label of them was made by another one.
+func (l *Ledger) Unlabelled(ctx context.Context, connection, mapping string, records []connector.Record) ([]connector.Record, error) {
+	hashes := make(map[string]string, len(records))
+	for _, r := range records {
+		hashes[r.SourceID] = r.Hash()
+	}
+	asked, err := json.Marshal(hashes)
+	if err != nil {
+		return nil, err
+	}
+	found, err := l.ids(ctx, `SELECT j.key FROM json_each(?2) j
+		CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.key AND r.content_hash = j.value
+		CROSS JOIN labels b ON b.connection = ?1 AND b.source_id = j.key AND b.mapping = ?3`, connection, string(asked), mapping)
+	if err != nil {
+		return nil, fmt.Errorf("look for labels: %w", err)
+	}
+	known := make(map[string]bool, len(found))
+	for _, id := range found {
+		known[id] = true
+	}
+	var out []connector.Record
+	for _, r := range records {
+		if !known[r.SourceID] {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// SaveLabels keeps what records are known by, as this mapping version makes it. A label that
+// says the same keeps its number, and its row where the mapping is the same too.
+func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
+	for _, n := range labels {
+		plain, err := json.Marshal(n.Label)
+		if err != nil {
+			return err
+		}
+		at := placeOfLabel(RecordID{connection, n.SourceID})
+		if err := tx.exec(`INSERT INTO labels AS b (connection, source_id, mapping, digest, label) VALUES (?1, ?2, ?3, ?4, ?5)
+			ON CONFLICT (connection, source_id) DO UPDATE SET mapping = excluded.mapping, digest = excluded.digest,
+			  number = CASE WHEN b.digest = excluded.digest THEN b.number ELSE (SELECT max(number) + 1 FROM labels) END,
+			  label = CASE WHEN b.digest = excluded.digest THEN b.label ELSE excluded.label END
+			WHERE NOT ?6 AND (b.mapping <> excluded.mapping OR b.digest <> excluded.digest)`,
+			connection, n.SourceID, mapping, tx.l.seal.digest(plain, at), tx.l.seal.box(plain, at), n.Keep); err != nil {
+			return fmt.Errorf("save the label of record %s: %w", n.SourceID, err)
+		}
+	}
+	return nil
+}
+
+// digest returns a keyed hash of plain in its place: it tells a change, and nothing of two rows.
+func (s *sealer) digest(plain, place []byte) string {
+	m := hmac.New(sha256.New, s.mac)
+	for _, part := range [][]byte{place, plain} {
+		fmt.Fprintf(m, "%d ", len(part))
+		m.Write(part)
+	}
+	return hex.EncodeToString(m.Sum(nil)[:16])
+}
+
+func placeOfLabel(id RecordID) []byte { return place("labels", "label", id.Connection, id.SourceID) }
+
+// openLabel returns the label in a box; nil where there is none, or no key to open it with.
+func (l *Ledger) openLabel(id RecordID, box []byte) (*connector.Label, error) {
+	if box == nil || l.seal.away != nil {
+		return nil, nil
+	}
+	out := new(connector.Label)
+	if err := l.openJSON(box, placeOfLabel(id), out); err != nil {
+		return nil, fmt.Errorf("the label of record %s: %w", id.SourceID, err)
+	}
+	return out, nil
+}
+
+// Sealed reports whether labels stay sealed, because the ledger was opened without its key.
+func (l *Ledger) Sealed() bool { return l.seal.away != nil }
+
+// LabelRow is the label of a record.
+type LabelRow struct {
+	Made int64 // the number of the label: higher than that of any that was made before
+	RecordID
+	connector.Label
+}
+
+// EachLabel hands over the labels with a number above after, in the order in which they were
+// made. A ledger without its key has none to give.
+func (l *Ledger) EachLabel(ctx context.Context, after int64, do func(LabelRow) error) error {
+	return l.eachLabel(ctx, "WHERE b.number > ? ORDER BY b.number", []any{after}, do)
+}
+
+// LabelsOf returns the labels of these records, as far as there are any.
+func (l *Ledger) LabelsOf(ctx context.Context, records []RecordID) (map[RecordID]connector.Label, error) {
+	asked, err := json.Marshal(records)
+	if err != nil {
+		return nil, err
+	}
+	out := map[RecordID]connector.Label{}
+	err = l.eachLabel(ctx, `JOIN json_each(?) j ON b.connection = j.value ->> 'Connection' AND b.source_id = j.value ->> 'SourceID'`, []any{string(asked)},
+		func(r LabelRow) error { out[r.RecordID] = r.Label; return nil })
+	return out, err
+}
+
+func (l *Ledger) eachLabel(ctx context.Context, which string, args []any, do func(LabelRow) error) error {
+	if l.Sealed() {
+		return nil
+	}
+	type row struct {
+		LabelRow
+		box []byte
+	}
+	return each(ctx, l, "SELECT b.number, b.connection, b.source_id, b.label FROM labels b "+which, args,
+		func(r *row) []any { return []any{&r.Made, &r.Connection, &r.SourceID, &r.box} },
+		func(r row) error {
+			label, err := l.openLabel(r.RecordID, r.box)
+			if err != nil {
+				return err
+			}
+			r.Label = *label
+			return do(r.LabelRow)
+		})
+}

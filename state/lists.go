@@ -1,0 +1,207 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// RecordRow is a record of a source and where it stands: a payer, or one that is none.
+type RecordRow struct {
+	PayerRow            // blank for a record that is no payer, but for the record's own ids and time
+	RecordState  string `json:"record_state"`  // in its books
+	Decision     string `json:"decision"`      // of the last plan: included, held, excluded, or none
+	MandateSince string `json:"mandate_since"` // since when the mandate has its status; "" without one
+	ChangedAt    string `json:"changed_at"`    // when the record, the payer or the mandate changed last
+
+	Label *connector.Label `json:"-"` // nil where none was made yet, or the ledger has no key
+}
+
+// ID names the record.
+func (r RecordRow) ID() RecordID { return RecordID{r.Connection, r.SourceID} }
+
+// RecordSort is an order of records; those that are equal in it follow by connection and id.
+type RecordSort string
+
+// The orders.
+const (
+	ByRecord  RecordSort = "record"
+	ByKey     RecordSort = "key"
+	ByLink    RecordSort = "link"
+	ByMandate RecordSort = "mandate"
+	BySince   RecordSort = "since"   // those whose mandate has waited longest first, those without one last
+	ByChanged RecordSort = "changed" // the newest first
+)
+
+const (
+	changedAt = "max(r.updated_at, coalesce(p.updated_at, ''), coalesce(m.status_since, ''))"
+	noSince   = "9" // after every time
+)
+
+// sorts are the expressions of the orders, and what a row holds of them.
+var sorts = map[RecordSort]struct {
+	expression string
+	of         func(RecordRow) string
+}{
+	ByKey:     {"coalesce(p.key_value, '')", func(r RecordRow) string { return connector.Key{Value: r.KeyValue, Scope: r.KeyScope}.ScopedValue() }},
+	ByLink:    {"coalesce(p.link_state, '')", func(r RecordRow) string { return r.LinkState }},
+	ByMandate: {"coalesce(m.status, '')", func(r RecordRow) string { return orBlank(r.MandateStatus) }},
+	BySince: {"coalesce(m.status_since, '" + noSince + "')", func(r RecordRow) string {
+		if r.MandateSince == "" {
+			return noSince
+		}
+		return r.MandateSince
+	}},
+	ByChanged: {changedAt, func(r RecordRow) string { return r.ChangedAt }},
+}
+
+func orBlank(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// NoMandate is what RecordFilter.Mandate takes for payers that have none.
+const NoMandate = "none"
+
+// RecordFilter narrows a list of records. Zero fields do not narrow.
+type RecordFilter struct {
+	Connection string
+	Payers     bool // no records that are no payers
+	Others     bool // no records that are payers
+	Bare       bool // only records of which no label was made
+	Link       string
+	Mandate    string // status, or NoMandate
+	Reason     string // why it needs a person, among other reasons perhaps
+	Since      time.Time
+	Until      time.Time  // both of ChangedAt; what changed at Until is left out
+	Among      []RecordID // nil for all
+	Sort       RecordSort // "" for ByRecord
+	After      *RecordRow // the last row before this page; nil for the first page
+	Limit      int        // 0 for no limit
+}
+
+const listedColumns = `SELECT r.connection, r.source_id, coalesce(p.key_name, ''), coalesce(substr(p.key_value, 1, instr(p.key_value || char(31), char(31)) - 1), ''), p.billing_id,
+	coalesce(p.link_state, ''), p.mandate_id, m.status,
+	(SELECT a.reason FROM attention a WHERE a.connection = r.connection AND a.source_id = r.source_id
+	  ORDER BY CASE a.topic WHEN 'link' THEN 0 WHEN 'record' THEN 1 ELSE 2 END LIMIT 1),
+	coalesce(p.updated_at, r.updated_at), coalesce(substr(p.key_value, instr(p.key_value || char(31), char(31)) + 1), ''),
+	r.state, r.decision, coalesce(m.status_since, ''), ` + changedAt + `,
+	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id) FROM`
+
+const recordRows = ` source_records r
+	LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id `
+
+// Records returns one row for each record of the sources that the filter lets through.
+func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, error) {
+	from, where, args, err := f.narrow()
+	if err != nil {
+		return nil, err
+	}
+	order := "r.connection, r.source_id"
+	sort, sorted := sorts[f.Sort]
+	down := f.Sort == ByChanged
+	if sorted {
+		order = sort.expression + ", " + order
+	}
+	if f.After != nil {
+		after := []any{f.After.Connection, f.After.SourceID}
+		if sorted {
+			after = append([]any{sort.of(*f.After)}, after...)
+		}
+		than := ">"
+		if down {
+			than = "<"
+		}
+		where, args = append(where, fmt.Sprintf("(%s) %s (%s?)", order, than, strings.Repeat("?, ", len(after)-1))), append(args, after...)
+	}
+	if down {
+		order = strings.Join([]string{sort.expression, "r.connection", "r.source_id "}, " DESC, ") + "DESC"
+	}
+	limit := -1 // no limit
+	if f.Limit > 0 {
+		limit = f.Limit
+	}
+	args = append(args, limit)
+	page := from + conditions(where) + " ORDER BY " + order + limitTo
+	query := listedColumns + page
+	if sorted { // what is sorted is the ids: the other columns are read of one page alone
+		query = listedColumns + " (SELECT r.connection AS connection, r.source_id AS source_id FROM" + page + `) o
+			CROSS JOIN ` + recordRows + "WHERE r.connection = o.connection AND r.source_id = o.source_id ORDER BY " + order
+	}
+	type row struct {
+		RecordRow
+		box []byte
+	}
+	out := []RecordRow{}
+	err = each(ctx, l, query, args, func(r *row) []any {
+		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState, &r.MandateID, &r.MandateStatus, &r.AttentionReason,
+			&r.UpdatedAt, &r.KeyScope, &r.RecordState, &r.Decision, &r.MandateSince, &r.ChangedAt, &r.box}
+	}, func(r row) (err error) {
+		if r.Label, err = l.openLabel(r.ID(), r.box); err != nil {
+			return err
+		}
+		out = append(out, r.RecordRow)
+		return nil
+	})
+	return out, err
+}
+
+// CountRecords returns how many rows Records gives for the filter without page and limit.
+func (l *Ledger) CountRecords(ctx context.Context, f RecordFilter) (n int, err error) {
+	from, where, args, err := f.narrow()
+	if err != nil {
+		return 0, err
+	}
+	err = l.queryRow(ctx, "SELECT count(*) FROM"+from+conditions(where), args...).Scan(&n)
+	return n, err
+}
+
+// AllRecords counts the records of all sources.
+func (l *Ledger) AllRecords(ctx context.Context) (n int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FROM source_records").Scan(&n)
+	return n, err
+}
+
+func conditions(where []string) string {
+	if len(where) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(where, " AND ")
+}
+
+// narrow returns the filter as tables, conditions and their values.
+func (f RecordFilter) narrow() (from string, where []string, args []any, err error) {
+	from = recordRows
+	if f.Among != nil {
+		asked, err := json.Marshal(f.Among)
+		if err != nil {
+			return "", nil, nil, err
+		}
+		from = " json_each(?) j CROSS JOIN " + recordRows
+		args = append(args, string(asked))
+		where = append(where, "r.connection = j.value ->> 'Connection' AND r.source_id = j.value ->> 'SourceID'")
+	}
+	add := func(wanted bool, condition string, values ...any) {
+		if wanted {
+			where, args = append(where, condition), append(args, values...)
+		}
+	}
+	add(f.Connection != "", "r.connection = ?", f.Connection)
+	add(f.Payers, "p.connection IS NOT NULL")
+	add(f.Others, "p.connection IS NULL")
+	add(f.Bare, "NOT EXISTS (SELECT 1 FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id)")
+	add(f.Link != "", "p.link_state = ?", f.Link)
+	add(f.Mandate == NoMandate, "p.connection IS NOT NULL AND m.mandate_id IS NULL")
+	add(f.Mandate != "" && f.Mandate != NoMandate, "m.status = ?", f.Mandate)
+	add(f.Reason != "", "EXISTS (SELECT 1 FROM attention a WHERE a.connection = r.connection AND a.source_id = r.source_id AND a.reason = ?)", f.Reason)
+	add(!f.Since.IsZero(), changedAt+" >= ?", stamp(f.Since))
+	add(!f.Until.IsZero(), changedAt+" < ?", stamp(f.Until))
+	return from, where, args, nil
+}
