@@ -63,7 +63,7 @@ func TestAPreviewTellsWhatAnEditWouldChange(t *testing.T) {
 	const canSign = "The mapping leaves the record out, and the payer can still sign: a mandate waits for its signature. Nothing was cancelled."
 	want := syncer.Preview{
 		Connection: "acme", Records: 5, Linked: 3, Creates: 1, Updates: 2, Held: 2, Links: 1,
-		Limits: "1 fields would be emptied (the limit is 0).",
+		Limits: "1 field would be emptied (the limit is 0).",
 		Fields: []syncer.FieldCount{{Path: "name", Changed: 2}, {Path: "addresses[0].postCode", Changed: 1, Emptied: 1}},
 		Blanked: []syncer.BlankedField{
 			{SourceID: "2", Path: "addresses[0].postCode", From: "LS1 4AP"},
