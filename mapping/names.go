@@ -11,6 +11,7 @@ import (
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 
+	"payersync/connector"
 	"payersync/mapping/strict"
 )
 
@@ -179,7 +180,7 @@ func (r *resolver) unknownFunction(name string, at file.Location) {
 // suggestField ends a sentence about an unknown field.
 func (e *expression) suggestField(name string) string {
 	known := slices.Sorted(maps.Keys(e.types))
-	near := strict.Nearest(name, known)
+	near := connector.Nearest(name, known)
 	switch {
 	case near != "" && !Reserved(near):
 		return fmt.Sprintf("did you mean %q?", near)

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	yaml "go.yaml.in/yaml/v4"
+
+	"payersync/connector"
 )
 
 // Problem is one mistake in a file. Its text never shows the value of a key
@@ -252,7 +254,7 @@ func (d *Doc) hideScalar(node *yaml.Node) {
 }
 
 func (s *secrets) hold(key string) bool {
-	return secretWord.MatchString(key) || slices.Contains(s.keys, Nearest(key, s.keys))
+	return secretWord.MatchString(key) || slices.Contains(s.keys, connector.Nearest(key, s.keys))
 }
 
 // mask hides what must not be shown of a line, from the right, so that the

@@ -21,6 +21,8 @@ import (
 	yaml "go.yaml.in/yaml/v4"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"payersync/connector"
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of files that are read into a
@@ -287,7 +289,7 @@ func (d *Doc) unknownKeys(path Path, keys, known []string) []Problem {
 // Suggest returns the end of a sentence about an unknown word: the known word
 // that was probably meant, or else all known words.
 func Suggest(word string, known []string) string {
-	if near := Nearest(word, known); near != "" {
+	if near := connector.Nearest(word, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "what is known here: " + strings.Join(known, ", ")
@@ -308,7 +310,7 @@ func (d *Doc) unknownValue(path Path, k *kind.Enum) Problem {
 		words[i] = fmt.Sprint(w)
 	}
 	got, choices := fmt.Sprint(k.Got), strings.Join(words, ", ")
-	if near := Nearest(got, words); near != "" {
+	if near := connector.Nearest(got, words); near != "" {
 		return d.Problem(path, "%s cannot be %q; did you mean %q? The choices are: %s", named(path), got, near, choices)
 	}
 	return d.Problem(path, "%s cannot be %q; the choices are: %s", named(path), got, choices)
