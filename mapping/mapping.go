@@ -100,7 +100,7 @@ func read(name string, data []byte, src connector.SourceInfo) (*Mapping, error) 
 	}
 	m := &Mapping{data: slices.Clone(data), doc: doc, file: file, tenant: src.Scope()}
 	m.evaluations.New = func() any { return &evaluation{machine: vm.VM{MemoryBudget: maxSteps}, env: map[string]any{}} }
-	c := newCompiling(doc, file.Region, src.Fields)
+	c := newCompiling(doc, file.Region, src)
 	if file.Source != src.Kind {
 		p := doc.Problem(strict.Path{"source"}, "this mapping is written for %s, and the connection reads %s; use a mapping for %s", file.Source, src.Kind, src.Kind)
 		if connector.Nearest(file.Source, []string{src.Kind}) != "" {
