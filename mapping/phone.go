@@ -75,7 +75,7 @@ func phone(m *meter, args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return international(s[0], s[1]), m.spend(phoneSteps)
+	return m.international(s[0], s[1]), m.spend(phoneSteps)
 }
 
 // phoneOf is phone for the list's element with the given type, with its country
@@ -87,7 +87,7 @@ func phoneOf(m *meter, args []any) (any, error) {
 	if !ok {
 		return "", nil
 	}
-	return international(r.wholeNumber(element), args[3].(string)), m.spend(phoneSteps)
+	return m.international(r.wholeNumber(element), args[3].(string)), m.spend(phoneSteps)
 }
 
 // wholeNumber puts the parts of a number together. A number that begins with its
@@ -107,16 +107,26 @@ func (r roles) wholeNumber(element reflect.Value) string {
 	return strings.Join(append(parts, number), " ")
 }
 
+// withoutRegion is what a phone number is counted under that has no country code
+// and no region to read it by.
+const withoutRegion = "phone without a region"
+
 // international writes a number as E.164 does. What is no valid number, or more
 // than a number, is returned trimmed, so that it is seen: a wrong number, one of
 // an unknown region, one with a word or an extension beside it.
-func international(s, region string) string {
+func (m *meter) international(s, region string) string {
 	s = strings.TrimSpace(s)
-	if len(s) > maxPhone || strings.ContainsFunc(s, unicode.IsLetter) || region == "" && !strings.HasPrefix(s, "+") {
+	if len(s) > maxPhone || strings.ContainsFunc(s, unicode.IsLetter) {
+		m.missed("phone", s)
+		return s
+	}
+	if region == "" && !strings.HasPrefix(s, "+") {
+		m.missed(withoutRegion, s)
 		return s
 	}
 	number, err := phonenumbers.Parse(s, region)
 	if err != nil || number.GetExtension() != "" || !isValid(number, region) {
+		m.missed("phone", s)
 		return s
 	}
 	return phonenumbers.Format(number, phonenumbers.E164)
