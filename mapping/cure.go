@@ -44,24 +44,26 @@ func (e *expression) cured(problems []strict.Problem) []strict.Problem {
 	if instead == "" && (len(e.misquoted) > 0 || e.fillsIn) {
 		d, instead = e.drafted() // knowing what its first draft fell into
 	}
-	p := problems[len(problems)-1]
-	switch {
-	case instead == "" && !d.dead:
+	if instead == "" && !d.dead {
 		return problems
-	case len(d.whys) == 0: // what it is is said already
-		problems = problems[:len(problems)-1]
-	default:
-		if problems = nil; d.from >= 0 {
-			p = e.doc.TextProblem(e.path, d.from, d.width, "")
-		}
-		p.Message = strings.Join(d.whys, "; ")
 	}
-	if instead != "" {
-		if p.Instead = e.doc.Instead(e.path, instead); p.Instead == "" { // it stands on several lines
-			p.Message += "; write " + instead
+	if len(d.whys) > 0 {
+		problems = problems[:1]
+		if d.from >= 0 {
+			problems[0] = e.doc.TextProblem(e.path, d.from, d.width, "")
+		}
+		problems[0].Message = strings.Join(d.whys, "; ")
+	}
+	if instead == "" {
+		return problems
+	}
+	line := e.doc.Instead(e.path, instead)
+	for i := range problems {
+		if problems[i].Instead = line; line == "" { // it stands on several lines
+			problems[i].Message += "; write " + instead
 		}
 	}
-	return append(problems, p)
+	return problems
 }
 
 // drafted returns a draft without the mistakes that are known, and the expression

@@ -100,6 +100,9 @@ func (e *Error) join(between string) string {
 			texts = append(texts, fmt.Sprintf("… and %d more", len(e.Problems)-i))
 			break
 		}
+		if i+1 < len(e.Problems) && e.Problems[i+1].Line == p.Line && e.Problems[i+1].Instead == p.Instead {
+			p.Instead = "" // told once, below the last problem of the line
+		}
 		texts = append(texts, p.String())
 	}
 	return strings.Join(texts, between)

@@ -289,7 +289,7 @@ func (d *Doc) unknownKeys(path Path, keys []string, s *schema, location string) 
 			out[i].Instead = d.KeyInstead(at, meant)
 		case elsewhere != "" && !strings.Contains(elsewhere, ".") && d.Node(Path{elsewhere}) == nil:
 			out[i] = d.KeyProblem(at, "unknown key %q%s; put %s on a line that is not indented, as it belongs at the top", key, in(path), elsewhere)
-		case strings.Contains(elsewhere, "."):
+		case strings.HasPrefix(elsewhere, path.String()+".") || len(path) == 0 && elsewhere != "":
 			out[i] = d.KeyProblem(at, "unknown key %q%s; write it as %s", key, in(path), elsewhere)
 			out[i].Instead = d.nested(at, elsewhere)
 		default:
