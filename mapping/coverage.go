@@ -31,9 +31,9 @@ type Coverage struct {
 	emails  *sharing
 }
 
-// misreading is a function of a rule, by the rule's place in report.Rules.
+// misreading is a function of a rule.
 type misreading struct {
-	rule     int
+	rule     *rule
 	function string
 }
 
@@ -105,7 +105,7 @@ func (c *Coverage) missed(function, value string) {
 
 func (c *Coverage) ran(r *rule, value any) {
 	for _, text := range c.pending {
-		at := misreading{c.rules[r], text.function}
+		at := misreading{r, text.function}
 		if c.misread[at] == nil {
 			c.misread[at] = &misreads{values: map[string]int{}}
 		}
@@ -134,9 +134,9 @@ func (c *Coverage) Report() CoverageReport {
 	}
 	out.UnusedFields = slices.Clone(c.mapping.unused)
 	for _, at := range slices.SortedFunc(maps.Keys(c.misread), func(a, b misreading) int {
-		return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.function, b.function))
+		return cmp.Or(cmp.Compare(c.rules[a.rule], c.rules[b.rule]), cmp.Compare(a.function, b.function))
 	}) {
-		out.Misread = append(out.Misread, c.misread[at].report(out.Rules[at.rule], at.function))
+		out.Misread = append(out.Misread, c.misread[at].report(at.rule, at.function))
 	}
 	for _, shared := range []Shared{c.names.report("name"), c.emails.report("email")} {
 		if shared.Values > 0 || shared.Partial {

@@ -107,9 +107,9 @@ func (r roles) wholeNumber(element reflect.Value) string {
 	return strings.Join(append(parts, number), " ")
 }
 
-// withoutRegion is what a phone number is counted under that has no country code
-// and no region to read it by.
-const withoutRegion = "phone without a region"
+// WithoutRegion is the Misread.Function of phone numbers that have no country code
+// and no region to read them by.
+const WithoutRegion = "phone without a region"
 
 // international writes a number as E.164 does. What is no valid number, or more
 // than a number, is returned trimmed, so that it is seen: a wrong number, one of
@@ -121,7 +121,7 @@ func (m *meter) international(s, region string) string {
 		return s
 	}
 	if region == "" && !strings.HasPrefix(s, "+") {
-		m.missed(withoutRegion, s)
+		m.missed(WithoutRegion, s)
 		return s
 	}
 	number, err := phonenumbers.Parse(s, region)

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"cmp"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -24,11 +25,12 @@ const (
 // Misread says how often a function did not understand what it was given in a
 // rule. The values are personal: what is shown of them is the caller's decision.
 type Misread struct {
-	Path     string // of the rule, for example "customer.addresses[0].country"
-	Line     int    // of the mapping file
-	Function string // as in "country", or "phone without a region"
-	Cure     string // what a person can do about it
-	Count    int    // texts that were not understood
+	Path     string   // of the rule, for example "customer.addresses[0].country"
+	Line     int      // of the mapping file
+	Function string   // as in "country", or "phone without a region"
+	Fields   []string // that the rule reads
+	Cure     string   // what a person can do about it
+	Count    int      // texts that were not understood
 	Values   []MisreadValue
 	Others   int // of Count, those with a value that is not in Values
 }
@@ -58,10 +60,10 @@ type SharedValue struct {
 
 // misreadCures say what a person can do about what a function did not understand.
 var misreadCures = map[string]string{
-	"country":     `correct them in the accounting system, or translate them in the mapping, as in country(replace(Land, "Frankreic", "France"))`,
+	"country":     `correct them in the accounting system, or translate them in the mapping, as in %[1]s == "…" ? "DE" : country(%[1]s)`,
 	"postcode":    "correct them in the accounting system; those of other countries are right as they are",
 	"phone":       "correct them in the accounting system: one number in a cell, and no words",
-	withoutRegion: `say in the mapping which country writes its numbers so: region: GB at the top, or phone(…, "GB")`,
+	WithoutRegion: `say in the mapping which country writes its numbers so: region: GB at the top, or phone(…, "GB")`,
 	"firstEmail":  "correct them in the accounting system: there is no well-formed address among them",
 	"emails":      "correct them in the accounting system: there is no well-formed address among them",
 	"date":        `correct them in the accounting system, or give date their form, as in date(…, "DD.MM.YYYY")`,
@@ -85,8 +87,15 @@ func (m *misreads) add(value string) {
 	}
 }
 
-func (m *misreads) report(rule RuleCoverage, function string) Misread {
-	out := Misread{Path: rule.Path, Line: rule.Line, Function: function, Cure: misreadCures[function], Count: m.count, Others: m.count}
+func (m *misreads) report(r *rule, function string) Misread {
+	out := Misread{Path: r.path.String(), Line: r.line, Function: function, Fields: fieldsOf(r), Count: m.count, Others: m.count}
+	if out.Cure = misreadCures[function]; strings.Contains(out.Cure, "%") {
+		name := "Country"
+		if len(out.Fields) > 0 {
+			name = fieldName(out.Fields[0])
+		}
+		out.Cure = fmt.Sprintf(out.Cure, name)
+	}
 	for value, n := range m.values {
 		out.Values = append(out.Values, MisreadValue{Value: value, Count: n})
 	}
@@ -99,6 +108,15 @@ func (m *misreads) report(rule RuleCoverage, function string) Misread {
 		if function == "country" {
 			out.Values[i].CouldBe = couldBe(out.Values[i].Value)
 		}
+	}
+	return out
+}
+
+// fieldsOf returns the fields that a rule reads.
+func fieldsOf(r *rule) []string {
+	var out []string
+	for _, variable := range r.reads {
+		out = append(out, strings.TrimPrefix(variable, fieldPrefix))
 	}
 	return out
 }

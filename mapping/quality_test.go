@@ -101,8 +101,8 @@ func TestCoverageTellsWhatWasNotUnderstood(t *testing.T) {
 
 func TestARegionMakesNationalNumbersUnderstood(t *testing.T) {
 	t.Parallel()
-	without := misreadOf(messyReport(t, messyMapping), withoutRegion)
-	with := misreadOf(messyReport(t, "region: DE\n"+messyMapping), withoutRegion)
+	without := misreadOf(messyReport(t, messyMapping), WithoutRegion)
+	with := misreadOf(messyReport(t, "region: DE\n"+messyMapping), WithoutRegion)
 	if without == 0 || with != 0 {
 		t.Errorf("%d numbers lack a region, and %d where the mapping names one", without, with)
 	}
