@@ -47,7 +47,7 @@ var mistakes = []mistake{
 	{re(`\b(OR|Or|ODER|Oder|oder|OU|OF)\b`), false, "or", `"or" is written in small letters`},
 	{re(`\b(NOT|NICHT|nicht|NON)\b`), false, "not", `"not" is written in small letters`},
 	{re(`\bIN\b`), false, "in", `"in" is written in small letters`},
-	{re(`\s*&+\s*`), false, meaning(ampersand), `"&" is not used: texts are joined with +, and conditions with and`},
+	{re(`\s*&+\s*`), false, meaning(ampersand), ""},
 	{re(operand + `\s*\|\|\s*` + operand), false, meaning(pipes), `texts are joined with +`},
 	{re(operand + `\s+in\s+` + operand), false, meaning(inText), `in looks into a list: in ["…", "…"]`},
 	{re(`\bnot\s+` + operand + `\s*(==|!=)`), false, meaning(notEqual), "not stands before a whole condition; different is written !="},
@@ -174,8 +174,10 @@ func ampersand(d *draft, m []string) string {
 	case strings.TrimSpace(m[0]) != "&":
 		return ""
 	case d.want == wantFlag:
+		d.note("conditions are joined with and, not with &", "&")
 		return " and "
 	}
+	d.note("texts are joined with +, not with &", "&")
 	return " + "
 }
 

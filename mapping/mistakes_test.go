@@ -155,3 +155,47 @@ func toldOf(t *testing.T, file string) string {
 	}
 	return fmt.Sprintf("accepted: payer %v, %s", got.Included, shown(viewOf(got.Customer)))
 }
+
+func TestWhatTheReadmeSaysOfMistakesIsTrue(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "### When the mapping is not what it should be")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, told, _ := strings.Cut(section, "```\n")
+	told, table, _ := strings.Cut(told, "```")
+
+	src := connector.SourceInfo{Kind: "csv", Fields: textFields("Anrede", "Firma", "Post Code", "Name", "Limit", "Balance", "Since", "Status")}
+	const head = "version: 1\nsource: csv\nregion: DE\nkey: {id: Firma}\n"
+	_, err = Load("mapping.yaml", []byte(head+"customer:\n  name: =WENN(Anrede=\"\";Firma;Anrede & \" \" & Firma)\n"), src)
+	if err == nil || err.Error()+"\n" != told {
+		t.Errorf("README.md says\n%s\nand it is\n%v", told, err)
+	}
+	load := func(expression string) error {
+		_, asName := Load("m.yaml", fmt.Appendf(nil, "%scustomer:\n  name: >-\n    %s\n", head, expression), src)
+		_, asInclude := Load("m.yaml", fmt.Appendf(nil, "%scustomer: {name: Firma}\ninclude: >-\n  %s\n", head, expression), src)
+		if asName == nil || asInclude == nil {
+			return nil
+		}
+		return asName
+	}
+	rows := regexp.MustCompile("(?m)^\\| (`.*) \\| [^`|]* \\| (`.*) \\|$").FindAllStringSubmatch(table, -1)
+	code := regexp.MustCompile("`([^`]*)`")
+	for _, row := range rows {
+		for _, wrong := range code.FindAllStringSubmatch(row[1], -1) {
+			if load(wrong[1]) == nil {
+				t.Errorf("%s is not refused", wrong[1])
+			}
+		}
+		for _, right := range code.FindAllStringSubmatch(row[2], -1) {
+			if err := load(right[1]); err != nil {
+				t.Errorf("%s is refused: %v", right[1], err)
+			}
+		}
+	}
+	if len(rows) < 9 {
+		t.Errorf("the table has %d rows", len(rows))
+	}
+}
