@@ -212,7 +212,7 @@ func (d *draft) quoted(written string) (piece, why string) {
 	runes := []rune(written)
 	inside := string(runes[1 : len(runes)-1])
 	if name, ok := d.misquoted[inside]; ok {
-		return d.put(fieldName(name)), "a field's name in quotes is a text, the same for every customer"
+		return d.put(Written(name)), "a field's name in quotes is a text, the same for every customer"
 	}
 	if parts := d.template(inside); parts != "" {
 		return d.put(parts), "fields are not filled into a text; the parts are joined with +"
@@ -238,7 +238,7 @@ func (d *draft) template(inside string) string {
 		if m[0] > at {
 			out = append(out, literal(inside[at:m[0]]))
 		}
-		out, at = append(out, fieldName(name)), m[1]
+		out, at = append(out, Written(name)), m[1]
 	}
 	if at == 0 {
 		return ""
@@ -265,14 +265,6 @@ func (e *expression) fieldCalled(name string) string {
 	return ""
 }
 
-// fieldName is how an expression names a field.
-func fieldName(name string) string {
-	if Reserved(name) {
-		return fmt.Sprintf("%s(%q)", fnField, name)
-	}
-	return name
-}
-
 // fields makes a piece of every field whose name is no word, as it is or in the
 // wrong case, and of what is nearly one.
 func (d *draft) fields() {
@@ -286,12 +278,12 @@ func (d *draft) fields() {
 	for _, name := range odd {
 		words := regexp.MustCompile(`(?i)` + strings.ReplaceAll(regexp.QuoteMeta(name), " ", `\s+`))
 		d.replaceWords(words, func(string) (string, string) {
-			return d.put(fieldName(name)), `a field whose name is not one word is written field("…")`
+			return d.put(Written(name)), `a field whose name is not one word is written field("…")`
 		})
 	}
 	d.replaceWords(severalWords, func(found string) (string, string) {
 		if near := connector.Nearest(found, odd); near != "" {
-			return d.put(fieldName(near)), fmt.Sprintf("there is no field %q, but %s", found, fieldName(near))
+			return d.put(Written(near)), fmt.Sprintf("there is no field %q, but %s", found, Written(near))
 		}
 		return "", ""
 	})

@@ -220,8 +220,8 @@ func cell(d *draft, m []string) string {
 		return ""
 	}
 	name := d.columns[number-1]
-	d.note(fmt.Sprintf("there are no cells here; column %s of the file is %s", m[1], fieldName(name)), m[0])
-	return d.put(fieldName(name))
+	d.note(fmt.Sprintf("there are no cells here; column %s of the file is %s", m[1], Written(name)), m[0])
+	return d.put(Written(name))
 }
 
 // example is a field to show how one is written.
@@ -243,7 +243,7 @@ func marked(d *draft, m []string) string {
 
 func prefixed(d *draft, m []string) string {
 	if name := d.fieldCalled(m[1]); name != "" {
-		return d.put(fieldName(name))
+		return d.put(Written(name))
 	}
 	return marked(d, m)
 }
@@ -480,7 +480,7 @@ func misspelt(d *draft, m []string) string {
 		return ""
 	}
 	if near := d.nearField(m[0]); near != "" {
-		return d.put(fieldName(near))
+		return d.put(Written(near))
 	}
 	return ""
 }

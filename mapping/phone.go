@@ -111,25 +111,33 @@ func (r roles) wholeNumber(element reflect.Value) string {
 // and no region to read them by.
 const WithoutRegion = "phone without a region"
 
-// international writes a number as E.164 does. What is no valid number, or more
-// than a number, is returned trimmed, so that it is seen: a wrong number, one of
-// an unknown region, one with a word or an extension beside it.
+// international writes a number as E.164 does, and tells when it does not
+// understand it.
 func (m *meter) international(s, region string) string {
+	number, missed := readPhone(s, region)
+	if missed != "" {
+		m.missed(missed, s)
+	}
+	return number
+}
+
+// readPhone writes a number as E.164 does. What is no valid number, or more than
+// a number, is returned trimmed, so that it is seen: a wrong number, one of an
+// unknown region, one with a word or an extension beside it. missed is the
+// Misread.Function under which it counts then.
+func readPhone(s, region string) (number, missed string) {
 	s = strings.TrimSpace(s)
 	if len(s) > maxPhone || strings.ContainsFunc(s, unicode.IsLetter) {
-		m.missed("phone", s)
-		return s
+		return s, "phone"
 	}
 	if region == "" && !strings.HasPrefix(s, "+") {
-		m.missed(WithoutRegion, s)
-		return s
+		return s, WithoutRegion
 	}
-	number, err := phonenumbers.Parse(s, region)
-	if err != nil || number.GetExtension() != "" || !isValid(number, region) {
-		m.missed("phone", s)
-		return s
+	n, err := phonenumbers.Parse(s, region)
+	if err != nil || n.GetExtension() != "" || !isValid(n, region) {
+		return s, "phone"
 	}
-	return phonenumbers.Format(number, phonenumbers.E164)
+	return phonenumbers.Format(n, phonenumbers.E164), ""
 }
 
 // isValid tries the region first: to find the region of a number takes as long

@@ -92,7 +92,7 @@ func (m *misreads) report(r *rule, function string) Misread {
 	if out.Cure = misreadCures[function]; strings.Contains(out.Cure, "%") {
 		name := "Country"
 		if len(out.Fields) > 0 {
-			name = fieldName(out.Fields[0])
+			name = Written(out.Fields[0])
 		}
 		out.Cure = fmt.Sprintf(out.Cure, name)
 	}

@@ -70,7 +70,7 @@ func spreadsheet(d *draft, name string, args []string) string {
 	for names, why := range withoutCure {
 		if slices.Contains(strings.Fields(names), upper) {
 			if strings.Contains(why, "%") {
-				why = fmt.Sprintf(why, fieldName(d.example()))
+				why = fmt.Sprintf(why, Written(d.example()))
 			}
 			d.whys, d.from = nil, -1
 			d.note(name+" is not here: "+why, name)

@@ -102,7 +102,7 @@ func (e *expression) trapOrder(n *ast.BinaryNode) {
 	case otherDate.MatchString(fixed):
 		e.fail(n.Location(), `dates are compared as YYYY-MM-DD, as in date(…, "DD/MM/YYYY") %s "2019-12-31"`, n.Operator)
 	case isDate(n.Left) || isDate(n.Right):
-	case amount.MatchString(fixed), fixed == "" && isBare(n.Left) && isBare(n.Right):
+	case amount.MatchString(fixed) && (isField(n.Left) || isField(n.Right)), fixed == "" && isBare(n.Left) && isBare(n.Right):
 		e.fail(n.Location(), `texts are compared letter by letter, so that "9" is more than "10"; write number(…) %s …, or date(…) for dates`, n.Operator)
 	}
 }
@@ -125,15 +125,21 @@ func calleeOf(n ast.Node) string {
 	return nameOf(callee)
 }
 
-// isBare reports whether a node is a field as it is, or trimmed.
-func isBare(n ast.Node) bool {
-	switch n := n.(type) {
+// isField reports whether a node is a field as it is. One that a function has
+// made something of may well be compared with the digits of a text: account
+// numbers below "7".
+func isField(n ast.Node) bool {
+	switch n.(type) {
 	case *ast.IdentifierNode, *ast.MemberNode:
 		return true
-	case *ast.CallNode:
-		return calleeOf(n) == "trim" && len(n.Arguments) == 1 && isBare(n.Arguments[0])
 	}
 	return false
+}
+
+// isBare reports whether a node is a field as it is, or trimmed.
+func isBare(n ast.Node) bool {
+	call, ok := n.(*ast.CallNode)
+	return isField(n) || ok && calleeOf(n) == "trim" && len(call.Arguments) == 1 && isBare(call.Arguments[0])
 }
 
 // trapCall refuses a field's name in quotes where a function wants its value,
@@ -173,7 +179,7 @@ func (e *expression) trapName(n *ast.StringNode) {
 		e.misquoted = map[string]string{}
 	}
 	e.misquoted[n.Value] = field
-	e.fail(n.Location(), "%q in quotes is a text that is the same for every customer; a field is written %s", n.Value, fieldName(field))
+	e.fail(n.Location(), "%q in quotes is a text that is the same for every customer; a field is written %s", n.Value, Written(field))
 }
 
 // trapText looks at the texts that are joined into the value: one that is a
@@ -195,7 +201,7 @@ func (e *expression) trapText(n ast.Node) {
 		for _, m := range templated.FindAllStringSubmatch(n.Value, -1) {
 			if name := e.fieldCalled(m[1]); name != "" {
 				e.fillsIn = true
-				e.fail(n.Location(), "fields are not filled into a text; join it with the field, as in \"…\" + %s", fieldName(name))
+				e.fail(n.Location(), "fields are not filled into a text; join it with the field, as in \"…\" + %s", Written(name))
 				return
 			}
 		}
