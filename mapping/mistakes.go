@@ -309,9 +309,10 @@ func (d *draft) isText(of string) bool {
 }
 
 var (
-	amount    = regexp.MustCompile(`^[-+(]?[€$£¥]?\s*\d[\d.,'’ ]*\s*[€$£¥%]?\)?$`)
-	isoText   = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
-	dateForm1 = []struct{ words, layout string }{
+	amount  = regexp.MustCompile(`^[-+(]?[€$£¥]?\s*\d[\d.,'’ ]*\s*[€$£¥%]?\)?$`)
+	isoText = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
+	// writtenDates are the forms in which people write dates; of 01/02 the day is first.
+	writtenDates = []struct{ words, layout string }{
 		{"DD.MM.YYYY", "02.01.2006"}, {"D.M.YYYY", "2.1.2006"}, {"DD/MM/YYYY", "02/01/2006"}, {"D/M/YYYY", "2/1/2006"},
 		{"MM/DD/YYYY", "01/02/2006"}, {"DD-MM-YYYY", "02-01-2006"},
 	}
@@ -326,7 +327,7 @@ func compared(d *draft, m []string) string {
 	case fixed && (ordered || strings.HasPrefix(d.whole(m[1]), "date(")) && isoText.MatchString(inside):
 		return ""
 	case fixed:
-		for _, form := range dateForm1 {
+		for _, form := range writtenDates {
 			if t, err := time.Parse(form.layout, inside); err == nil && ordered {
 				d.note("dates are compared as YYYY-MM-DD, which date makes of a text", m[0])
 				return fmt.Sprintf("date(%s, %s) %s %s", m[1], d.put(literal(form.words)), m[2], d.put(literal(t.Format(time.DateOnly))))

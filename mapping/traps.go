@@ -28,7 +28,7 @@ func (e *expression) checkTraps(root ast.Node) {
 			}
 		}
 	}))
-	e.trapText(root)
+	e.trapText(root, false)
 }
 
 // isFixedPair reports whether the expression is one text for an externalData
@@ -182,20 +182,22 @@ func (e *expression) trapName(n *ast.StringNode) {
 	e.fail(n.Location(), "%q in quotes is a text that is the same for every customer; a field is written %s", n.Value, Written(field))
 }
 
-// trapText looks at the texts that are joined into the value: one that is a
-// field's name of several words, and one with fields between marks.
-func (e *expression) trapText(n ast.Node) {
+// trapText looks at the texts that become the value, or are joined into it: one
+// that is a field's name, and one with fields between marks. One word alone may
+// well be called like a field, unless it is joined with others.
+func (e *expression) trapText(n ast.Node, joined bool) {
 	switch n := n.(type) {
 	case *ast.ConditionalNode:
-		e.trapText(n.Exp1)
-		e.trapText(n.Exp2)
+		e.trapText(n.Exp1, joined)
+		e.trapText(n.Exp2, joined)
 	case *ast.BinaryNode:
 		if n.Operator == "+" {
-			e.trapText(n.Left)
-			e.trapText(n.Right)
+			e.trapText(n.Left, true)
+			e.trapText(n.Right, true)
 		}
 	case *ast.StringNode:
-		if strings.Contains(n.Value, " ") && len(e.reads) > 0 {
+		_, exactly := e.types[n.Value]
+		if len(e.reads) > 0 && (strings.Contains(n.Value, " ") || joined && exactly) {
 			e.trapName(n)
 		}
 		for _, m := range templated.FindAllStringSubmatch(n.Value, -1) {
