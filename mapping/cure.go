@@ -257,7 +257,7 @@ func (e *expression) fieldCalled(name string) string {
 	if _, ok := e.types[name]; ok {
 		return name
 	}
-	for field := range e.types {
+	for _, field := range e.columns {
 		if strings.EqualFold(field, name) {
 			return field
 		}
@@ -269,12 +269,12 @@ func (e *expression) fieldCalled(name string) string {
 // wrong case, and of what is nearly one.
 func (d *draft) fields() {
 	var odd []string
-	for name := range d.types {
+	for _, name := range d.columns {
 		if Reserved(name) && !isFunction(name) {
 			odd = append(odd, name)
 		}
 	}
-	slices.SortFunc(odd, func(a, b string) int { return len(b) - len(a) })
+	slices.SortStableFunc(odd, func(a, b string) int { return len(b) - len(a) }) // one may be part of another
 	for _, name := range odd {
 		words := regexp.MustCompile(`(?i)` + strings.ReplaceAll(regexp.QuoteMeta(name), " ", `\s+`))
 		d.replaceWords(words, func(string) (string, string) {
