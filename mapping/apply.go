@@ -25,6 +25,8 @@ func (m *Mapping) Apply(r connector.Record) (Result, error) {
 type watcher struct {
 	rule func(r *rule, value any) // a rule ran; the value is nil when it failed
 	part func(number int)         // a part was taken
+
+	misses func(function, value string) // a function did not understand a text, in the rule that is told of next
 }
 
 // apply is Apply for an organisation and a watcher. Beside an error it returns the result as
@@ -40,7 +42,7 @@ func (m *Mapping) apply(r connector.Record, tenant string, w watcher) (Result, e
 		return Result{}, err
 	}
 	e.env[varTenant] = tenant
-	e.env[varMeter] = &meter{left: maxSteps, part: w.part}
+	e.env[varMeter] = &meter{left: maxSteps, part: w.part, misses: w.misses}
 	e.watcher = w
 	return m.render(e)
 }

@@ -64,7 +64,7 @@ var hardWork = []string{
 	`any(1..9999, Name matches "^(a+)+b$") ? "a" : "b"`,
 	`any(1..9999, Name contains FirstName + "b") ? "a" : "b"`,
 	`all(1..9999, Name == FirstName) ? "a" : "b"`,
-	`all(1..9999, Name <= FirstName && Name >= FirstName) ? "a" : "b"`,
+	`all(1..9999, lower(Name) <= lower(FirstName) && lower(Name) >= lower(FirstName)) ? "a" : "b"`,
 	`all(1..9999, FirstName in [Name, Name + "", Name]) ? "a" : "b"`,
 	`all(1..9999, lower(upper(title(Name))) != "") ? "a" : "b"`,
 	`all(1..9999, Name startsWith FirstName) ? "a" : "b"`,
@@ -188,7 +188,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	r := heavy(f)
 	f.Fuzz(func(t *testing.T, yaml string) {
-		m, err := Load("mapping.yaml", []byte(yaml), xero())
+		m, err := read("mapping.yaml", []byte(yaml), xero()) // what could be meant takes a hundred times as long
 		var wrong *strict.Error
 		if err != nil && !errors.As(err, &wrong) {
 			t.Fatalf("Load = %T, want a *strict.Error", err)

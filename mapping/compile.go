@@ -52,20 +52,23 @@ type rule struct {
 // compiling turns the expressions of one file into rules and collects what is
 // wrong with them.
 type compiling struct {
-	doc    *strict.Doc
-	types  map[string]reflect.Type // of the fields
-	region string                  // the mapping's, for phone numbers; "" when it has none
-	used   map[string]bool         // fields that some expression reads
-	count  int
+	doc     *strict.Doc
+	kind    string                  // of the source
+	columns []string                // the fields in the order of the source
+	types   map[string]reflect.Type // of the fields
+	region  string                  // the mapping's, for phone numbers; "" when it has none
+	used    map[string]bool         // fields that some expression reads
+	count   int
 
 	partCount int
 	problems  []strict.Problem
 }
 
-func newCompiling(doc *strict.Doc, region string, fields []connector.Field) *compiling {
-	c := &compiling{doc: doc, region: region, types: map[string]reflect.Type{}, used: map[string]bool{}}
-	for _, f := range fields {
+func newCompiling(doc *strict.Doc, region string, src connector.SourceInfo) *compiling {
+	c := &compiling{doc: doc, kind: src.Kind, region: region, types: map[string]reflect.Type{}, used: map[string]bool{}}
+	for _, f := range src.Fields {
 		c.types[f.Name] = goType(f)
+		c.columns = append(c.columns, f.Name)
 	}
 	return c
 }
@@ -121,8 +124,10 @@ func (c *compiling) compile(path strict.Path, text string, want result, withCust
 		return nil
 	}
 	e := &expression{compiling: c, path: path, text: text, want: want, withCustomer: withCustomer}
+	before := len(c.problems)
 	program := e.compile()
 	if program == nil {
+		c.problems = append(c.problems[:before:before], e.cured(c.problems[before:])...)
 		return nil
 	}
 	return &rule{path: path, line: c.doc.Line(path), text: strings.TrimSpace(text), reads: e.reads, parts: e.parts, program: program}
@@ -137,7 +142,9 @@ type expression struct {
 	withCustomer bool
 	reads        []string
 	parts        []part
-	firstPart    map[ast.Node]int // the number of the first part of a condition or call
+	firstPart    map[ast.Node]int  // the number of the first part of a condition or call
+	misquoted    map[string]string // fields by the texts in quotes that must mean them
+	fillsIn      bool              // a text has fields between marks in it
 	failed       bool
 }
 
@@ -170,6 +177,7 @@ func (e *expression) compile() *vm.Program {
 		e.explain(tree.Node, err)
 		return nil
 	}
+	e.checkTraps(tree.Node)
 	ast.Walk(&tree.Node, visit(e.checkJoin))
 	e.checkResult(tree.Node)
 	ast.Walk(&tree.Node, visit(e.rewrite))

@@ -15,17 +15,72 @@ import (
 const maxCountry = 100
 
 // country returns the two letters by which ISO 3166-1 knows a country that is
-// given by its code of two or three letters, its English name or its name in its
-// own language. Anything else is returned trimmed, so that it is seen.
+// given by its code of two or three letters, by the letters on its cars, or by
+// its name: in English, in its own language, or in one of countryLanguages.
+// Anything else, and what could be one of several, is returned trimmed, so that
+// it is seen.
 func country(s string) string {
+	code, _ := readCountry(s)
+	return code
+}
+
+// readCountry is country, and whether the text was understood.
+func readCountry(s string) (string, bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > maxCountry {
-		return s
+		return s, false
 	}
-	if code, ok := countries()[plainName(s)]; ok {
-		return code
+	name := plainName(s)
+	code := countries()[name]
+	if len(code) != 2 || len(name) == 1 && !isLoneLetter(s) {
+		return s, false
 	}
-	return s
+	return code, name != "na" || strings.EqualFold(s, "na") // N/A is seldom Namibia
+}
+
+// isLoneLetter reports whether a text is one letter and nothing that could mean
+// more: "D" is a country, "D1" and "D-80331" are not.
+func isLoneLetter(s string) bool { return len(strings.Trim(s, ".() ")) == 1 }
+
+// couldBe returns the codes of the countries that a text could mean that is not
+// understood: several, or one that is doubtful.
+func couldBe(s string) []string {
+	return strings.Fields(countries()[plainName(s)])
+}
+
+// countryLanguages are the languages whose names of countries are known, beside
+// each country's own.
+var countryLanguages = []language.Tag{
+	language.German, language.French, language.Italian, language.Spanish, language.Dutch, language.Portuguese,
+	language.Polish, language.Czech, language.Danish, language.Swedish, language.Norwegian, language.Finnish,
+}
+
+// carLetters are the letters on cars (the United Nations' distinguishing signs)
+// that are no code of ISO 3166-1. Two letters are always such a code, or nothing.
+var carLetters = map[string]string{
+	"A": "AT", "B": "BE", "D": "DE", "E": "ES", "F": "FR", "G": "GA", "H": "HU", "I": "IT", "J": "JP", "K": "KH", "L": "LU",
+	"M": "MT", "N": "NO", "P": "PT", "Q": "QA", "S": "SE", "T": "TH", "V": "VA", "Z": "ZM",
+	"CDN": "CA", "EAK": "KE", "EAT": "TZ", "EAU": "UG", "GBA": "GG", "GBG": "GG", "GBJ": "JE", "GBM": "IM", "GBZ": "GI", "HKJ": "JO",
+	"KSA": "SA", "LAR": "LY", "MAL": "MY", "MGL": "MN", "RCH": "CL", "ROK": "KR", "SLO": "SI", "UAE": "AE", "WAG": "GM", "WAL": "SL", "WAN": "NG",
+}
+
+// shortCountryNames are short and older names that people write in those
+// languages and the Unicode tables lack.
+var shortCountryNames = map[string]string{
+	"BRD": "DE", "Bundesrepublik Deutschland": "DE", "Tschechei": "CZ", "Tschechische Republik": "CZ", "Weißrussland": "BY", "Weissrussland": "BY",
+	"Großbritannien": "GB", "Grossbritannien": "GB", "Schottland": "GB", "Nordirland": "GB", "Vereinigte Staaten von Amerika": "US", "Amerika": "US",
+	"Grande-Bretagne": "GB", "Angleterre": "GB", "Écosse": "GB", "Pays de Galles": "GB", "Irlande du Nord": "GB",
+	"États-Unis d'Amérique": "US", "Hollande": "NL", "République tchèque": "CZ",
+	"Gran Bretagna": "GB", "Inghilterra": "GB", "Scozia": "GB", "Galles": "GB", "Stati Uniti d'America": "US", "Olanda": "NL", "Repubblica Ceca": "CZ",
+	"Gran Bretaña": "GB", "Inglaterra": "GB", "Escocia": "GB", "Gales": "GB", "Estados Unidos de América": "US", "EE. UU.": "US", "EEUU": "US",
+	"Holanda": "NL", "República Checa": "CZ",
+	"Groot-Brittannië": "GB", "Engeland": "GB", "Schotland": "GB", "Verenigde Staten van Amerika": "US", "Tsjechische Republiek": "CZ", "Wit-Rusland": "BY",
+	"Grã-Bretanha": "GB", "RSA": "ZA", "PRC": "CN",
+}
+
+// severalCountries are names that more than one country has.
+var severalCountries = map[string]string{
+	"Congo": "CD CG", "Kongo": "CD CG", "Korea": "KP KR", "Corea": "KP KR", "Corée": "KP KR", "Virgin Islands": "VG VI",
 }
 
 // otherCountryNames are names that people write and the Unicode tables lack.
@@ -58,8 +113,39 @@ var countries = sync.OnceValue(func() map[string]string {
 	for _, r := range all {
 		add(ownName(r), r.String())
 	}
+	addForeign(out, all, add)
 	return out
 })
+
+// addForeign adds what people of other languages call the countries. A name that
+// is known already keeps what it means: the customers of those who use it hold
+// that. One that means several countries is entered with all of them, so that it
+// is told and not guessed.
+func addForeign(known map[string]string, all []language.Region, add func(name, code string)) {
+	for _, names := range []map[string]string{severalCountries, carLetters, shortCountryNames} {
+		for name, codes := range names {
+			add(name, codes)
+		}
+	}
+	found := map[string][]string{}
+	for _, tag := range countryLanguages {
+		names := display.Regions(tag)
+		for _, r := range all {
+			for _, name := range []string{plainName(names.Name(r)), plainName(umlauts.Replace(names.Name(r)))} {
+				if len(name) > 2 && known[name] == "" && !slices.Contains(found[name], r.String()) {
+					found[name] = append(found[name], r.String())
+				}
+			}
+		}
+	}
+	for name, codes := range found {
+		slices.Sort(codes)
+		known[name] = strings.Join(codes, " ")
+	}
+}
+
+// umlauts writes German names as people do whose keyboard has no umlauts.
+var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "Ä", "Ae", "Ö", "Oe", "Ü", "Ue", "ß", "ss")
 
 // isoRegions returns the countries of ISO 3166-1, and Kosovo: the regions of
 // two letters that have a number among the countries and were not abolished.

@@ -1,15 +1,19 @@
 package mapping
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"payersync/connector"
 )
 
-// Coverage counts what the rules of a mapping do over many records. It keeps
-// counts only, so its size does not depend on how many records are added. It is
-// for one goroutine.
+// Coverage counts what the rules of a mapping do over many records, what their
+// functions did not understand, and which payers have the same name or e-mail
+// address. What it remembers of the records is bounded, and beyond the bounds it
+// only counts: about 50 MB at most, for a quarter of a million payers whose names
+// and addresses all differ. It is for one goroutine.
 //
 // A rule fires for a record when it gives a text that is not blank, true, or a
 // list with an element that is not blank; otherwise it was blank. A part of a
@@ -20,7 +24,20 @@ type Coverage struct {
 	report  CoverageReport // without its lists of names
 	rules   map[*rule]int  // places in report.Rules
 	parts   map[int]int    // places in report.Rules by the number of the part
+
+	misread map[misreading]*misreads
+	pending []missedText // in the rule that is running
+	names   *sharing
+	emails  *sharing
 }
+
+// misreading is a function of a rule.
+type misreading struct {
+	rule     *rule
+	function string
+}
+
+type missedText struct{ function, value string }
 
 // CoverageReport is what Coverage found. Records is the sum of the included,
 // the failed and those that are no payers.
@@ -31,6 +48,8 @@ type CoverageReport struct {
 	Rules        []RuleCoverage // every expression and its parts, in the order of the file
 	NeverFired   []string       // the rules and parts that never fired, in words with their lines
 	UnusedFields []string       // the source's fields that no expression reads, in the source's order
+	Misread      []Misread      // what functions did not understand, by rule in the order of the file
+	Shared       []Shared       // names and e-mail addresses that several payers have, where there are any
 }
 
 // RuleCoverage says how often a rule or a part of it fired and was blank.
@@ -52,7 +71,7 @@ func (r RuleCoverage) String() string {
 
 // NewCoverage returns a coverage without records.
 func (m *Mapping) NewCoverage() *Coverage {
-	c := &Coverage{mapping: m, rules: map[*rule]int{}, parts: map[int]int{}}
+	c := &Coverage{mapping: m, rules: map[*rule]int{}, parts: map[int]int{}, misread: map[misreading]*misreads{}, names: newSharing(), emails: newSharing()}
 	for _, r := range m.rules() {
 		c.rules[r] = c.enter(RuleCoverage{Path: r.path.String(), Line: r.line})
 		for _, p := range r.parts {
@@ -69,17 +88,30 @@ func (c *Coverage) enter(r RuleCoverage) int {
 
 // Add applies the mapping to a record and counts what its rules do.
 func (c *Coverage) Add(r connector.Record) {
-	got, err := c.mapping.apply(r, c.mapping.tenant, watcher{rule: c.ran, part: c.took})
+	got, err := c.mapping.apply(r, c.mapping.tenant, watcher{rule: c.ran, part: c.took, misses: c.missed})
 	c.report.Records++
 	switch {
 	case err != nil:
 		c.report.Failed++
 	case got.Included:
 		c.report.Included++
+		c.share(r.SourceID, got.Customer)
 	}
 }
 
+func (c *Coverage) missed(function, value string) {
+	c.pending = append(c.pending, missedText{function, value})
+}
+
 func (c *Coverage) ran(r *rule, value any) {
+	for _, text := range c.pending {
+		at := misreading{r, text.function}
+		if c.misread[at] == nil {
+			c.misread[at] = &misreads{values: map[string]int{}}
+		}
+		c.misread[at].add(text.value)
+	}
+	c.pending = c.pending[:0]
 	counts := &c.report.Rules[c.rules[r]]
 	switch {
 	case fires(value):
@@ -101,5 +133,15 @@ func (c *Coverage) Report() CoverageReport {
 		}
 	}
 	out.UnusedFields = slices.Clone(c.mapping.unused)
+	for _, at := range slices.SortedFunc(maps.Keys(c.misread), func(a, b misreading) int {
+		return cmp.Or(cmp.Compare(c.rules[a.rule], c.rules[b.rule]), cmp.Compare(a.function, b.function))
+	}) {
+		out.Misread = append(out.Misread, c.misread[at].report(at.rule, at.function))
+	}
+	for _, shared := range []Shared{c.names.report("name"), c.emails.report("email")} {
+		if shared.Values > 0 || shared.Partial {
+			out.Shared = append(out.Shared, shared)
+		}
+	}
 	return out
 }

@@ -69,7 +69,7 @@ func (e *expression) rewriteDate(node *ast.Node, args []ast.Node) {
 
 // date gives a date in the form args[1], with or without a time of day behind
 // it, as YYYY-MM-DD.
-func date(_ *meter, args []any) (any, error) {
+func date(m *meter, args []any) (any, error) {
 	s, err := text(args[0])
 	if err != nil || blank(s) {
 		return "", err
@@ -80,5 +80,6 @@ func date(_ *meter, args []any) (any, error) {
 			return t.Format(isoDate.layout), nil
 		}
 	}
+	m.missed("date", s)
 	return nil, sentence(fmt.Sprintf("a text is no date of the form %s", form.words))
 }

@@ -33,6 +33,7 @@ func firstEmail(m *meter, args []any) (any, error) {
 			return word, nil
 		}
 	}
+	m.missed("firstEmail", s)
 	return s, nil
 }
 
@@ -52,6 +53,7 @@ func emails(m *meter, args []any) (any, error) {
 		}
 	}
 	if out == nil {
+		m.missed("emails", s)
 		return []string{s}, nil
 	}
 	return out, nil

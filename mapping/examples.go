@@ -123,7 +123,11 @@ func (m *Mapping) checkGiven(c *compiling) {
 		for _, name := range slices.Sorted(maps.Keys(example.Given)) {
 			if _, ok := c.types[name]; !ok {
 				path := strict.Path{"examples"}.Index(i).Key("given").Key(name)
-				c.report(m.doc.KeyProblem(path, "unknown field %q; %s", name, strict.Suggest(name, known)))
+				p := m.doc.KeyProblem(path, "unknown field %q; %s", name, strict.Suggest(name, known))
+				if near := connector.Nearest(name, known); near != "" {
+					p.Instead = m.doc.KeyInstead(path, near)
+				}
+				c.report(p)
 			}
 		}
 	}

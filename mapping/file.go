@@ -10,12 +10,12 @@ import (
 
 // mappingFile is a mapping file as it is written.
 type mappingFile struct {
-	Version      int           `yaml:"version" jsonschema:"required,enum=1" jsonschema_description:"The version of this format: 1."`
-	Source       string        `yaml:"source" jsonschema:"required" jsonschema_description:"The kind of accounting source this mapping is written for, for example csv or xero."`
-	Region       string        `yaml:"region" jsonschema:"title=the two large letters of a country,pattern=^[A-Z][A-Z]$" jsonschema_description:"The country whose phone numbers are written without a country code, for example GB."`
+	Version      int           `yaml:"version" jsonschema:"required,enum=1,example=1" jsonschema_description:"The version of this format: 1."`
+	Source       string        `yaml:"source" jsonschema:"required,example=csv" jsonschema_description:"The kind of accounting source this mapping is written for, for example csv or xero."`
+	Region       string        `yaml:"region" jsonschema:"title=the two large letters of a country such as GB,pattern=^[A-Z][A-Z]$" jsonschema_description:"The country whose phone numbers are written without a country code, for example GB."`
 	Key          keyFile       `yaml:"key" jsonschema:"required" jsonschema_description:"One pair: the name of the externalData entry that identifies a payer, and the expression of its value."`
 	Scope        *formula      `yaml:"scope" jsonschema_description:"The organisation whose records these are, where keys are unique within one only; it is written beside the key. Usually tenant."`
-	Include      *formula      `yaml:"include" jsonschema_description:"True for records that are payers. Without it every record is one."`
+	Include      *formula      `yaml:"include" jsonschema_extras:"x-also=filter,x-also=where,x-also=if" jsonschema_description:"True for records that are payers. Without it every record is one."`
 	Customer     customerFile  `yaml:"customer" jsonschema:"required" jsonschema_description:"What a customer looks like in the billing service."`
 	ExternalData pairsFile     `yaml:"externalData" jsonschema_description:"Further externalData entries; blank ones are left out."`
 	Mandate      mandateFile   `yaml:"mandate" jsonschema_description:"Which payers are asked for a direct debit mandate."`
@@ -42,13 +42,14 @@ type keyFile map[string]formula
 func (keyFile) JSONSchema() *generate.Schema {
 	out := pairsFile{}.JSONSchema()
 	out.MinProperties, out.MaxProperties = new(uint64(1)), new(uint64(1))
+	out.Examples = []any{"{customerNo: Number}"}
 	out.Title = "exactly one pair, the name of the externalData entry and an expression, as in key: {xeroContactId: ContactID}"
 	return out
 }
 
 type customerFile struct {
-	Name      formula                        `yaml:"name" jsonschema:"required" jsonschema_description:"The customer's name."`
-	People    elements[personFile[formula]]  `yaml:"people" jsonschema_description:"The customer's contacts: a list, or one expression that gives a list."`
+	Name      formula                        `yaml:"name" jsonschema:"required,example=trim(Name)" jsonschema_extras:"x-also=displayName" jsonschema_description:"The customer's name."`
+	People    elements[personFile[formula]]  `yaml:"people" jsonschema_extras:"x-also=contacts,x-also=contact,x-also=persons,x-also=person" jsonschema_description:"The customer's contacts: a list, or one expression that gives a list."`
 	Addresses elements[addressFile[formula]] `yaml:"addresses" jsonschema_description:"The customer's address: a list of one, or one expression that gives a list."`
 }
 
@@ -56,17 +57,17 @@ type customerFile struct {
 // an example wants.
 type personFile[T any] struct {
 	Name      *T `yaml:"name"`
-	FirstName *T `yaml:"firstName"`
-	LastName  *T `yaml:"lastName"`
-	Email     *T `yaml:"email"`
-	Phone     *T `yaml:"phone"`
+	FirstName *T `yaml:"firstName" jsonschema_extras:"x-also=forename,x-also=givenName,x-also=vorname,x-also=prenom"`
+	LastName  *T `yaml:"lastName" jsonschema_extras:"x-also=surname,x-also=familyName,x-also=nachname,x-also=nom"`
+	Email     *T `yaml:"email" jsonschema_extras:"x-also=mail,x-also=emailAddress,x-also=email_address"`
+	Phone     *T `yaml:"phone" jsonschema_extras:"x-also=telephone,x-also=tel,x-also=mobile,x-also=telefon,x-also=phoneNumber"`
 }
 
 type addressFile[T any] struct {
-	Line1    *T `yaml:"line1"`
-	City     *T `yaml:"city"`
-	PostCode *T `yaml:"postCode"`
-	Country  *T `yaml:"country"`
+	Line1    *T `yaml:"line1" jsonschema_extras:"x-also=street,x-also=address,x-also=address1,x-also=addressLine1,x-also=line,x-also=strasse,x-also=straße,x-also=rue"`
+	City     *T `yaml:"city" jsonschema_extras:"x-also=town,x-also=place,x-also=ort,x-also=stadt,x-also=ville"`
+	PostCode *T `yaml:"postCode" jsonschema_extras:"x-also=zip,x-also=zipCode,x-also=postalCode,x-also=plz"`
+	Country  *T `yaml:"country" jsonschema_extras:"x-also=land,x-also=pays,x-also=countryCode"`
 }
 
 // The names of an element's fields, in the order they are shown.
@@ -89,8 +90,8 @@ type mandateFile struct {
 }
 
 type exampleFile struct {
-	Given map[string]any `yaml:"given" jsonschema:"required" jsonschema_description:"A record: its fields and their values. Fields left out are blank."`
-	Want  wantFile       `yaml:"want" jsonschema:"required" jsonschema_description:"What must become of it. Only what is named here is compared."`
+	Given map[string]any `yaml:"given" jsonschema:"required" jsonschema_extras:"x-also=record,x-also=input,x-also=when" jsonschema_description:"A record: its fields and their values. Fields left out are blank."`
+	Want  wantFile       `yaml:"want" jsonschema:"required" jsonschema_extras:"x-also=expect,x-also=expected,x-also=then,x-also=result" jsonschema_description:"What must become of it. Only what is named here is compared."`
 }
 
 type wantFile struct {
@@ -115,7 +116,7 @@ func (f *formula) UnmarshalYAML(node *yaml.Node) error {
 
 // JSONSchema describes a formula to editors.
 func (formula) JSONSchema() *generate.Schema {
-	return &generate.Schema{Title: "an expression", OneOf: []*generate.Schema{written(), {Type: "boolean"}, {Type: "number"}}}
+	return &generate.Schema{Title: "an expression, as in trim(Name)", OneOf: []*generate.Schema{written(), {Type: "boolean"}, {Type: "number"}}}
 }
 
 // wanted is a text that an example wants, as it is written.
@@ -161,5 +162,5 @@ func (elements[T]) JSONSchema() *generate.Schema {
 		list.MaxItems = new(uint64(connector.MaxAddresses))
 		list.Title = "one element, as the billing service takes one address"
 	}
-	return &generate.Schema{Title: "a list, or one expression", OneOf: []*generate.Schema{list, written()}}
+	return &generate.Schema{Title: "a list, whose elements stand on lines that begin with -, or one expression", OneOf: []*generate.Schema{list, written()}}
 }

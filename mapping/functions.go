@@ -19,8 +19,9 @@ const maxText = 32 << 10
 // record always ends the same way. It also carries which parts of the rules were
 // taken to whoever watches.
 type meter struct {
-	left int
-	part func(number int) // nil when nobody watches
+	left   int
+	part   func(number int)             // nil when nobody watches
+	misses func(function, value string) // a text was not understood; nil when nobody watches
 }
 
 // maxSteps is what one record may spend: far more than any real mapping needs,
@@ -37,6 +38,13 @@ func (m *meter) spend(steps int) error {
 func (m *meter) took(part int) {
 	if m.part != nil {
 		m.part(part)
+	}
+}
+
+// missed tells whoever watches that a function did not understand a text.
+func (m *meter) missed(function, value string) {
+	if m.misses != nil && !blank(value) {
+		m.misses(function, value)
 	}
 }
 
@@ -61,8 +69,8 @@ var functions = map[string]function{
 	"upper":      onText("upper(text)", strings.ToUpper),
 	"title":      onText("title(text)", title),
 	"digits":     onText("digits(text)", digits),
-	"postcode":   onText("postcode(text)", postcode),
-	"country":    onText("country(text)", country),
+	"postcode":   reading("postcode", postcode),
+	"country":    reading("country", readCountry),
 	"isBlank":    onText("isBlank(text)", blank),
 	"isEmail":    onText("isEmail(text)", func(s string) bool { return validEmail(strings.TrimSpace(s)) }),
 	"firstEmail": {usage: "firstEmail(text)", types: []any{new(func(string) string)}, call: firstEmail},
@@ -100,6 +108,22 @@ func onText[R string | bool](usage string, f func(string) R) function {
 			return nil, err
 		}
 		return f(s), nil
+	}}
+}
+
+// reading makes a function that reads a text, and says when it does not
+// understand it.
+func reading(name string, read func(string) (string, bool)) function {
+	return function{usage: name + "(text)", types: []any{new(func(string) string)}, call: func(m *meter, args []any) (any, error) {
+		s, err := text(args[0])
+		if err != nil {
+			return nil, err
+		}
+		out, understood := read(s)
+		if !understood {
+			m.missed(name, s)
+		}
+		return out, nil
 	}}
 }
 
@@ -313,14 +337,14 @@ var ukPostcode = regexp.MustCompile(`^[A-Z]{1,2}[0-9][0-9A-Z]?[0-9][A-Z]{2}$`)
 const maxPostcode = 40
 
 // postcode writes a UK postcode as the post office does, large and with one
-// space. Anything else is returned trimmed.
-func postcode(s string) string {
+// space, and says whether it is one. Anything else is returned trimmed.
+func postcode(s string) (string, bool) {
 	if s = strings.TrimSpace(s); len(s) > maxPostcode {
-		return s
+		return s, false
 	}
 	code := strings.ToUpper(strings.Join(strings.Fields(s), ""))
 	if !ukPostcode.MatchString(code) {
-		return s
+		return s, false
 	}
-	return code[:len(code)-3] + " " + code[len(code)-3:]
+	return code[:len(code)-3] + " " + code[len(code)-3:], true
 }

@@ -87,18 +87,35 @@ type Result struct {
 // src. The error is a *strict.Error with every
 // problem of the file.
 func Load(name string, data []byte, src connector.SourceInfo) (*Mapping, error) {
+	m, err := read(name, data, src)
+	return m, strict.Mend(err, data, func(data []byte) error {
+		_, err := read(name, data, src)
+		return err
+	})
+}
+
+// read is Load without a thought for what could be meant.
+func read(name string, data []byte, src connector.SourceInfo) (*Mapping, error) {
 	file, doc, invalid := strict.Load(name, data, mappingFile{})
 	if doc == nil {
 		return nil, invalid
 	}
 	m := &Mapping{data: slices.Clone(data), doc: doc, file: file, tenant: src.Scope()}
 	m.evaluations.New = func() any { return &evaluation{machine: vm.VM{MemoryBudget: maxSteps}, env: map[string]any{}} }
-	c := newCompiling(doc, file.Region, src.Fields)
+	c := newCompiling(doc, file.Region, src)
 	if file.Source != src.Kind {
-		c.report(doc.Problem(strict.Path{"source"}, "this mapping is written for %s, and the connection reads %s; use a mapping for %s", file.Source, src.Kind, src.Kind))
+		p := doc.Problem(strict.Path{"source"}, "this mapping is written for %s, and the connection reads %s; use a mapping for %s", file.Source, src.Kind, src.Kind)
+		if connector.Nearest(file.Source, []string{src.Kind}) != "" {
+			p.Instead = doc.Instead(strict.Path{"source"}, src.Kind)
+		}
+		c.report(p)
 	}
 	if file.Region != "" && !isRegion(file.Region) {
-		c.report(doc.Problem(strict.Path{"region"}, "%s", unknownRegion(file.Region)))
+		p := doc.Problem(strict.Path{"region"}, "%s", unknownRegion(file.Region))
+		if meant := country(file.Region); isRegion(meant) {
+			p.Instead = doc.Instead(strict.Path{"region"}, meant)
+		}
+		c.report(p)
 	}
 	m.compile(c)
 	m.checkGiven(c)
@@ -116,16 +133,24 @@ func Load(name string, data []byte, src connector.SourceInfo) (*Mapping, error) 
 }
 
 // together adds the problems of the expressions to those of the file's form. A
-// place that has one of the latter gets no second one: it would follow from it.
+// place that has both keeps the latter, as the former follows from it, unless the
+// former knows the cure.
 func together(invalid error, problems []strict.Problem) error {
 	var form *strict.Error
 	if !errors.As(invalid, &form) {
 		return strict.NewError(problems)
 	}
-	follows := func(p strict.Problem) bool {
-		return slices.ContainsFunc(form.Problems, func(f strict.Problem) bool { return f.Line == p.Line && f.Column == p.Column })
+	out := slices.Clone(form.Problems)
+	for _, p := range problems {
+		at := slices.IndexFunc(out, func(f strict.Problem) bool { return f.Line == p.Line && f.Column == p.Column })
+		switch {
+		case at < 0:
+			out = append(out, p)
+		case p.Instead != "":
+			out[at] = p
+		}
 	}
-	return strict.NewError(append(slices.DeleteFunc(problems, follows), form.Problems...))
+	return strict.NewError(out)
 }
 
 // Schema returns the JSON Schema of mapping files, for editors.

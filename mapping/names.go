@@ -11,6 +11,7 @@ import (
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 
+	"payersync/connector"
 	"payersync/mapping/strict"
 )
 
@@ -167,19 +168,17 @@ func (r *resolver) field(node *ast.Node, call *ast.CallNode) {
 }
 
 func (r *resolver) unknownFunction(name string, at file.Location) {
-	known := slices.Concat(slices.Collect(maps.Keys(functions)), loops, []string{fnField})
-	slices.Sort(known)
 	if strings.HasPrefix(name, "find") {
 		r.fail(at, "unknown function %q; use filter(…)[0], which is blank when nothing is found", name)
 		return
 	}
-	r.fail(at, "unknown function %q; %s", name, strict.Suggest(name, known))
+	r.fail(at, "unknown function %q; %s", name, strict.Suggest(name, functionNames()))
 }
 
 // suggestField ends a sentence about an unknown field.
 func (e *expression) suggestField(name string) string {
 	known := slices.Sorted(maps.Keys(e.types))
-	near := strict.Nearest(name, known)
+	near := connector.Nearest(name, known)
 	switch {
 	case near != "" && !Reserved(near):
 		return fmt.Sprintf("did you mean %q?", near)

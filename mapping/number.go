@@ -36,7 +36,7 @@ func (e *expression) rewriteNumber(node *ast.Node, args []ast.Node) {
 
 // number reads an amount as people write it, with groups of thousands, a
 // currency sign and a minus or brackets around what is owed. A blank is 0.
-func number(_ *meter, args []any) (any, error) {
+func number(m *meter, args []any) (any, error) {
 	s, err := text(args[0])
 	if err != nil || blank(s) {
 		return 0.0, err
@@ -46,6 +46,7 @@ func number(_ *meter, args []any) (any, error) {
 			return n, nil
 		}
 	}
+	m.missed("number", s)
 	return nil, sentence("a text is no number")
 }
 

@@ -75,7 +75,7 @@ func phone(m *meter, args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return international(s[0], s[1]), m.spend(phoneSteps)
+	return m.international(s[0], s[1]), m.spend(phoneSteps)
 }
 
 // phoneOf is phone for the list's element with the given type, with its country
@@ -87,7 +87,7 @@ func phoneOf(m *meter, args []any) (any, error) {
 	if !ok {
 		return "", nil
 	}
-	return international(r.wholeNumber(element), args[3].(string)), m.spend(phoneSteps)
+	return m.international(r.wholeNumber(element), args[3].(string)), m.spend(phoneSteps)
 }
 
 // wholeNumber puts the parts of a number together. A number that begins with its
@@ -107,19 +107,37 @@ func (r roles) wholeNumber(element reflect.Value) string {
 	return strings.Join(append(parts, number), " ")
 }
 
-// international writes a number as E.164 does. What is no valid number, or more
-// than a number, is returned trimmed, so that it is seen: a wrong number, one of
-// an unknown region, one with a word or an extension beside it.
-func international(s, region string) string {
+// WithoutRegion is the Misread.Function of phone numbers that have no country code
+// and no region to read them by.
+const WithoutRegion = "phone without a region"
+
+// international writes a number as E.164 does, and tells when it does not
+// understand it.
+func (m *meter) international(s, region string) string {
+	number, missed := readPhone(s, region)
+	if missed != "" {
+		m.missed(missed, s)
+	}
+	return number
+}
+
+// readPhone writes a number as E.164 does. What is no valid number, or more than
+// a number, is returned trimmed, so that it is seen: a wrong number, one of an
+// unknown region, one with a word or an extension beside it. missed is the
+// Misread.Function under which it counts then.
+func readPhone(s, region string) (number, missed string) {
 	s = strings.TrimSpace(s)
-	if len(s) > maxPhone || strings.ContainsFunc(s, unicode.IsLetter) || region == "" && !strings.HasPrefix(s, "+") {
-		return s
+	if len(s) > maxPhone || strings.ContainsFunc(s, unicode.IsLetter) {
+		return s, "phone"
 	}
-	number, err := phonenumbers.Parse(s, region)
-	if err != nil || number.GetExtension() != "" || !isValid(number, region) {
-		return s
+	if region == "" && !strings.HasPrefix(s, "+") {
+		return s, WithoutRegion
 	}
-	return phonenumbers.Format(number, phonenumbers.E164)
+	n, err := phonenumbers.Parse(s, region)
+	if err != nil || n.GetExtension() != "" || !isValid(n, region) {
+		return s, "phone"
+	}
+	return phonenumbers.Format(n, phonenumbers.E164), ""
 }
 
 // isValid tries the region first: to find the region of a number takes as long

@@ -1,9 +1,6 @@
 package mapping
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Written returns how an expression names a field: as it is, or as field("…") where its
 // name is no single word or means something else.
@@ -17,13 +14,13 @@ func Written(field string) string {
 // Country returns the two letters of a country as country gives them; false for a text that
 // it does not understand.
 func Country(text string) (code string, known bool) {
-	code = country(text)
-	return code, len(code) == 2 && strings.ToUpper(code) == code && country(code) == code && isRegion(code)
+	code, known = readCountry(text)
+	return code, known && isRegion(code)
 }
 
 // Phone returns a number as phone gives it; false for a text that is no number of the region,
 // or of any country where it names one.
 func Phone(text, region string) (number string, known bool) {
-	number = international(text, region)
-	return number, strings.HasPrefix(number, "+") && !strings.ContainsAny(number, " ()/-.")
+	number, missed := readPhone(text, region)
+	return number, missed == ""
 }

@@ -18,21 +18,29 @@ import (
 )
 
 func (a *app) mappingCheckCmd() *cobra.Command {
-	return &cobra.Command{
+	var p privacy
+	c := &cobra.Command{
 		Use:   "check [CONNECTION]",
 		Short: "Is the mapping right? every mistake, its examples, the keys, the service's rules",
 		Long: `Loads the mapping, tries its examples, and applies it to every stored record: keys
 must be there and differ, and what comes out must be a customer that the billing
-service takes. Names the records that break a rule. Ends with 2 when the mapping has
-a mistake, and with 3 when only records break a rule; nothing is sent or stored.`,
-		Example: "  payersync mapping check && payersync mapping preview\n  payersync mapping check acme --output json",
+service takes. Names the records that break a rule. Notes tell, by rule, which countries,
+phone numbers and the like were not understood, and which payers share a name or
+an e-mail address. Values that fewer than five records have are counted only,
+unless --show-values is given.
+
+Ends with 2 when the mapping has a mistake, and with 3 when only records break a
+rule; nothing is sent or stored.`,
+		Example: "  payersync mapping check && payersync mapping preview\n  payersync mapping check acme --show-values\n  payersync mapping check acme --output json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return a.eachMapping(cmd.Context(), names, func(s *session.Session, c config.Connection) (int, error) {
-				return a.checkMapping(cmd.Context(), s, c)
+				return a.checkMapping(cmd.Context(), s, c, p)
 			})
 		},
 	}
+	p.flag(c)
+	return c
 }
 
 // mappingReport is what `mapping check --output json` prints for a connection.
@@ -44,12 +52,14 @@ type mappingReport struct {
 	Mistakes   []mappingMistake `json:"mistakes"` // in the file and its examples
 	Records    int              `json:"records"`
 	Rules      []ruleReport     `json:"rules"`
+	qualityReport
 }
 
 type mappingMistake struct {
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
 	Message string `json:"message"`
+	Instead string `json:"instead,omitempty"` // what to write in the place of the line
 }
 
 // ruleReport is a rule and the stored records that break it.
@@ -67,8 +77,8 @@ var mappingRules = []connector.Reason{
 	connector.ReasonNameMissing, connector.ReasonEmailMalformed, connector.ReasonTooManyAddresses, connector.ReasonIllegalText,
 }
 
-func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Connection) (int, error) {
-	r := mappingReport{Connection: c.Name, File: c.Mapping, Mistakes: []mappingMistake{}, Rules: []ruleReport{}}
+func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Connection, priv privacy) (int, error) {
+	r := mappingReport{Connection: c.Name, File: c.Mapping, Mistakes: []mappingMistake{}, Rules: []ruleReport{}, qualityReport: priv.quality(mapping.CoverageReport{})}
 	conn, err := a.stored(ctx, s, c)
 	if err == nil {
 		r.Mapping = conn.Mapping.Version()
@@ -80,16 +90,21 @@ func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Con
 	}
 	if wrong != nil {
 		for _, p := range wrong.Problems {
-			r.Mistakes = append(r.Mistakes, mappingMistake{p.Line, p.Column, p.Message})
+			r.Mistakes = append(r.Mistakes, mappingMistake{p.Line, p.Column, p.Message, p.Instead})
 		}
 	}
 	if conn.Mapping != nil {
 		if err := checkRules(ctx, s, conn, &r); err != nil {
 			return exitFailed, err
 		}
+		found, err := counted(ctx, s, conn)
+		if err != nil {
+			return exitFailed, err
+		}
+		r.qualityReport = priv.quality(found)
 	}
 	r.OK = len(r.Mistakes)+len(r.Rules) == 0
-	if err := a.printMappingReport(c, r, conn.Mapping, wrong); err != nil {
+	if err := a.printMappingReport(c, r, conn.Mapping, wrong, priv); err != nil {
 		return exitFailed, err
 	}
 	switch {
@@ -116,7 +131,7 @@ func checkRules(ctx context.Context, s *session.Session, conn syncer.Connection,
 	return nil
 }
 
-func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mapping.Mapping, wrong *strict.Error) error {
+func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mapping.Mapping, wrong *strict.Error, p privacy) error {
 	if a.JSON() {
 		return show.JSON(a.Out, r)
 	}
@@ -137,8 +152,10 @@ func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mappin
 		fmt.Fprintf(a.Out, "ok    %s: keys and rules hold for %s\n", r.Connection, show.Plural(r.Records, "stored record"))
 	}
 	for _, rule := range r.Rules {
-		fmt.Fprintf(a.Out, "FAIL  %s: %s of %d: %s\n        %s\n        %s\n", r.Connection, show.Plural(rule.Count, "record"), r.Records,
-			few(rule.SourceIDs, rule.Count), show.Visible(rule.Detail), rule.Next)
+		a.Hanging("FAIL  ", fmt.Sprintf("%s: %s of %d: %s", r.Connection, show.Plural(rule.Count, "record"), r.Records, few(rule.SourceIDs, rule.Count)))
+		a.Hanging("        ", show.Visible(rule.Detail))
+		a.Hanging("        ", rule.Next)
 	}
+	a.printQuality(r.Connection, r.qualityReport, p)
 	return nil
 }

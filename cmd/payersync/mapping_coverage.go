@@ -9,26 +9,28 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
-	"payersync/connector"
 	"payersync/mapping"
-	"payersync/state"
 )
 
 func (a *app) mappingCoverageCmd() *cobra.Command {
-	return &cobra.Command{
+	var p privacy
+	c := &cobra.Command{
 		Use:   "coverage [CONNECTION]",
 		Short: "Which rules never fire, which targets stay blank, which fields are unused",
 		Long: `Applies the mapping to the stored records and counts what each rule did: a rule
 fires when it gives a text, true, or a list that is not blank. Names the rules and
-their parts that never fired, and the source's fields that no rule reads.`,
-		Example: "  payersync mapping coverage\n  payersync mapping coverage acme --output json",
+their parts that never fired, the source's fields that no rule reads, what was not
+understood, and who shares a name. Ends with 3 when a rule fails for a record.`,
+		Example: "  payersync mapping coverage\n  payersync mapping coverage acme --show-values\n  payersync mapping coverage acme --output json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return a.eachMapping(cmd.Context(), names, func(s *session.Session, c config.Connection) (int, error) {
-				return exitDone, a.coverage(cmd.Context(), s, c)
+				return a.coverage(cmd.Context(), s, c, p)
 			})
 		},
 	}
+	p.flag(c)
+	return c
 }
 
 // coverageReport is what `mapping coverage --output json` prints for a connection.
@@ -41,6 +43,7 @@ type coverageReport struct {
 	Rules        []ruleCoverage `json:"rules"`
 	NeverFired   []string       `json:"never_fired"`
 	UnusedFields []string       `json:"unused_fields"`
+	qualityReport
 }
 
 type ruleCoverage struct {
@@ -51,33 +54,30 @@ type ruleCoverage struct {
 	Blank int    `json:"blank"`
 }
 
-func (a *app) coverage(ctx context.Context, s *session.Session, c config.Connection) error {
+func (a *app) coverage(ctx context.Context, s *session.Session, c config.Connection, p privacy) (int, error) {
 	conn, err := a.stored(ctx, s, c)
 	if err != nil {
-		return err
+		return exitFailed, err
 	}
-	counted := conn.Mapping.NewCoverage()
-	if err := s.Syncer.EachStored(ctx, conn, func(page []state.StoredRecord) error {
-		for _, r := range page {
-			if r.Record.State == connector.RecordActive && r.Record.Problem == "" {
-				counted.Add(r.Record)
-			}
-		}
-		return ctx.Err()
-	}); err != nil {
-		return err
+	found, err := counted(ctx, s, conn)
+	if err != nil {
+		return exitFailed, err
 	}
-	r := reportCoverage(c.Name, conn.Mapping.Version(), counted.Report())
+	r := reportCoverage(c.Name, conn.Mapping.Version(), found)
+	r.qualityReport = p.quality(found)
 	if r.Records == 0 {
 		a.nothingStored(c)
 	}
-	if a.JSON() {
-		return show.JSON(a.Out, r)
+	switch {
+	case a.JSON():
+		err = show.JSON(a.Out, r)
+	case r.Records > 0:
+		a.printCoverage(r, p)
 	}
-	if r.Records > 0 {
-		a.printCoverage(r)
+	if r.Failed > 0 {
+		return exitAttention, err
 	}
-	return nil
+	return exitDone, err
 }
 
 func reportCoverage(connection, version string, c mapping.CoverageReport) coverageReport {
@@ -91,7 +91,7 @@ func reportCoverage(connection, version string, c mapping.CoverageReport) covera
 	return r
 }
 
-func (a *app) printCoverage(r coverageReport) {
+func (a *app) printCoverage(r coverageReport, p privacy) {
 	fmt.Fprintf(a.Out, "%s: %s that a mapping is asked about: %d are payers, %d fail, the rest is left out\n",
 		r.Connection, show.Plural(r.Records, "stored record"), r.Included, r.Failed)
 	var rows [][]string
@@ -109,6 +109,10 @@ func (a *app) printCoverage(r coverageReport) {
 	show.Table(a.Out, []string{"Rule", "Line", "Fired", "Blank"}, rows)
 	a.printList("\nNever fired", r.NeverFired)
 	a.printList("\nFields that no rule reads", r.UnusedFields)
+	if len(r.NotUnderstood)+len(r.Shared) > 0 {
+		fmt.Fprintln(a.Out)
+	}
+	a.printQuality(r.Connection, r.qualityReport, p)
 }
 
 func (a *app) printList(title string, items []string) {

@@ -15,6 +15,18 @@ import (
 // maxDepth is how deep blocks may nest.
 const maxDepth = 64
 
+const isEmpty = "the file is empty; payersync init writes one to begin with"
+
+// otherFormats are files of other programs, by how they begin.
+var otherFormats = []struct{ begin, name string }{
+	{"PK\x03\x04", "a document or spreadsheet of an office program"},
+	{"\xd0\xcf\x11\xe0", "a document or spreadsheet of an office program"},
+	{`{\rtf`, "a document of a word processor"},
+	{"%PDF", "a PDF"},
+	{"<!DOCTYPE", "a web page"},
+	{"<html", "a web page"},
+}
+
 // parse turns the bytes of a file into a Doc, or into the problems that prevent
 // it: size, encoding, YAML syntax, several documents, and structure that strict
 // files do not have.
@@ -25,6 +37,11 @@ func parse(name string, data []byte) (*Doc, []Problem) {
 	}
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
 		return nil, []Problem{{File: name, Message: "the file is UTF-16 text; save it as UTF-8"}}
+	}
+	for _, format := range otherFormats {
+		if bytes.HasPrefix(data, []byte(format.begin)) {
+			return nil, []Problem{{File: name, Message: fmt.Sprintf("the file is %s; write it with a text editor and save it as plain text, in UTF-8", format.name)}}
+		}
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	doc.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
@@ -77,7 +94,7 @@ func (d *Doc) parseYAML(data []byte) *Problem {
 	var first, second yaml.Node
 	switch err := loader.Load(&first); {
 	case errors.Is(err, io.EOF):
-		return &Problem{File: d.name, Message: "the file is empty"}
+		return &Problem{File: d.name, Message: isEmpty}
 	case err != nil:
 		return d.syntax(err)
 	}
@@ -147,6 +164,7 @@ var syntaxWords = []struct{ yaml, plain string }{
 	{"did not find expected ',' or ']'", "this [ is not closed with ], or a text inside it holds a comma or a quote and is not in quotes itself; one item per line needs no quotes"},
 	{"did not find expected ',' or '}'", "this { is not closed with }, or a text inside it holds a comma or a quote and is not in quotes itself; one key per line needs no quotes"},
 	{"could not find expected ':'", "this line is neither a key with a colon nor a list item with a dash"},
+	{"did not find expected comment or line break", "a value cannot start with > or |; put the value in quotes"},
 	{"did not find expected key", "the indentation does not fit the lines above"},
 	{"did not find expected '-' indicator", "the indentation does not fit the list above; items start with a dash"},
 	{"did not find expected node content", "a value is missing here"},

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	yaml "go.yaml.in/yaml/v4"
+
+	"payersync/connector"
 )
 
 // Problem is one mistake in a file. Its text never shows the value of a key
@@ -21,11 +23,21 @@ type Problem struct {
 	Width   int    // characters to underline; 0 for none
 	Source  string // the line as written; "" when there is none to show
 	Message string // one plain sentence without a full stop
+	Instead string // the line, or the lines, to write in its place; "" when that is not known
 }
 
 // String returns the problem as it is printed: place and sentence, then the
-// line with the words in question underlined.
+// line with the words in question underlined, then the line to write in its
+// place.
 func (p Problem) String() string {
+	text := p.place()
+	if p.Instead != "" {
+		text += "\nwrite | " + strings.ReplaceAll(p.Instead, "\n", "\n      | ")
+	}
+	return text
+}
+
+func (p Problem) place() string {
 	if p.Line == 0 {
 		return p.File + ": " + p.Message
 	}
@@ -76,7 +88,7 @@ func (e *Error) Error() string { return e.join("\n") }
 func (e *Error) WithoutLines() error {
 	out := Error{slices.Clone(e.Problems)}
 	for i := range out.Problems {
-		out.Problems[i].Source = ""
+		out.Problems[i].Source, out.Problems[i].Instead = "", ""
 	}
 	return errors.New(out.join("; "))
 }
@@ -87,6 +99,9 @@ func (e *Error) join(between string) string {
 		if i == maxPrinted {
 			texts = append(texts, fmt.Sprintf("… and %d more", len(e.Problems)-i))
 			break
+		}
+		if i+1 < len(e.Problems) && e.Problems[i+1].Line == p.Line && e.Problems[i+1].Instead == p.Instead {
+			p.Instead = "" // told once, below the last problem of the line
 		}
 		texts = append(texts, p.String())
 	}
@@ -125,6 +140,74 @@ func (d *Doc) TextProblem(path Path, from, width int, format string, args ...any
 	_, node := d.nearest(path)
 	line, column := d.locate(node, from)
 	return d.at(line, column, width, fmt.Sprintf(format, args...))
+}
+
+// Instead returns the line of the value at path with another text for its value,
+// in quotes where YAML needs them. It is "" for a value of several lines, and
+// where the line may hold a secret.
+func (d *Doc) Instead(path Path, text string) string {
+	_, node := d.nearest(path)
+	if node.Kind != yaml.ScalarNode {
+		return ""
+	}
+	line, from := d.locate(node, 0)
+	last, end := d.locate(node, utf8.RuneCountInString(strings.TrimRight(node.Value, "\n")))
+	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
+		text, from = quotedFor(text, d.inBlock(path)), node.Column
+	}
+	if isQuoted(node) {
+		end++
+	}
+	if line != last || line > len(d.lines) || end < from || d.shown(line) != d.lines[line-1] {
+		return ""
+	}
+	written := []rune(d.lines[line-1])
+	if end-1 > len(written) {
+		return ""
+	}
+	return string(written[:from-1]) + text + string(written[end-1:])
+}
+
+// KeyInstead returns the line of the key that path ends with, with another key;
+// "" where the line may hold a secret.
+func (d *Doc) KeyInstead(path Path, key string) string {
+	found, _ := d.nearest(path)
+	if found == nil || found.Value != path[len(path)-1] || d.shown(found.Line) != d.lines[found.Line-1] {
+		return ""
+	}
+	line := []rune(d.lines[found.Line-1])
+	from, end := found.Column-1, found.Column-1+d.width(found)
+	if end > len(line) {
+		return ""
+	}
+	return string(line[:from]) + key + string(line[end:])
+}
+
+// inBlock reports whether a value stands on lines of its own, and in no { } or [ ].
+func (d *Doc) inBlock(path Path) bool {
+	for i := range path {
+		if node := d.Node(path[:i]); node != nil && node.Style&yaml.FlowStyle != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// quotedFor returns a text as YAML has it behind a key: as it is, or in quotes
+// where it would be read as something else.
+func quotedFor(text string, inBlock bool) string {
+	before, behind := "k: ", ""
+	if !inBlock {
+		before, behind = "{k: ", "}"
+	}
+	var node yaml.Node
+	if err := yaml.Unmarshal([]byte(before+text+behind), &node); err == nil && len(node.Content) == 1 && len(node.Content[0].Content) == 2 {
+		plain := node.Content[0].Content[1]
+		if plain.Kind == yaml.ScalarNode && plain.Value == text && plain.Style == 0 && plain.Anchor == "" {
+			return text
+		}
+	}
+	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
 // Line returns the line of the value at path, or of the nearest block above it.
@@ -252,7 +335,7 @@ func (d *Doc) hideScalar(node *yaml.Node) {
 }
 
 func (s *secrets) hold(key string) bool {
-	return secretWord.MatchString(key) || slices.Contains(s.keys, Nearest(key, s.keys))
+	return secretWord.MatchString(key) || slices.Contains(s.keys, connector.Nearest(key, s.keys))
 }
 
 // mask hides what must not be shown of a line, from the right, so that the

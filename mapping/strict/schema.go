@@ -21,6 +21,8 @@ import (
 	yaml "go.yaml.in/yaml/v4"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"payersync/connector"
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of files that are read into a
@@ -145,7 +147,7 @@ func (d *Doc) validate(s *schema) []Problem {
 	d.secrets = secrets{keys: s.secrets, spans: map[int][]span{}}
 	d.hideSecrets(d.root, false)
 	if isNull(d.root) {
-		return []Problem{{File: d.name, Message: "the file is empty"}}
+		return []Problem{{File: d.name, Message: isEmpty}}
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(s.compiled.Validate(value(d.root)), &invalid) {
@@ -198,11 +200,11 @@ func (d *Doc) explain(s *schema, e *jsonschema.ValidationError) []Problem {
 	one := func(p Problem) []Problem { return []Problem{p} }
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		return d.unknownKeys(path, k.Properties, s.known(e.SchemaURL))
+		return d.unknownKeys(path, k.Properties, s, e.SchemaURL)
 	case *kind.Required:
-		return d.missingKeys(path, k.Missing)
+		return d.missingKeys(path, k.Missing, s, e.SchemaURL)
 	case *kind.Type:
-		return one(d.wrongType(path, k, s.title(e.SchemaURL)))
+		return one(d.wrongType(path, k, s.called(e.SchemaURL)))
 	case *kind.OneOf, *kind.AnyOf:
 		want := cmp.Or(s.title(e.SchemaURL), plainTypes(causeTypes(e)))
 		if isNull(d.Node(path)) {
@@ -272,34 +274,181 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (d *Doc) unknownKeys(path Path, keys, known []string) []Problem {
+func (d *Doc) unknownKeys(path Path, keys []string, s *schema, location string) []Problem {
+	known := s.known(location)
 	out := make([]Problem, len(keys))
 	for i, key := range keys {
+		at := path.Key(key)
 		if strings.TrimSpace(key) == "" {
-			out[i] = d.KeyProblem(path.Key(key), "this key has no name; give it one")
+			out[i] = d.KeyProblem(at, "this key has no name; give it one")
 			continue
 		}
-		out[i] = d.KeyProblem(path.Key(key), "unknown key %q%s; %s", key, in(path), Suggest(key, known))
+		switch meant, elsewhere := s.meant(location, key), s.place(key); {
+		case meant != "":
+			out[i] = d.KeyProblem(at, "unknown key %q%s; did you mean %q?", key, in(path), meant)
+			out[i].Instead = d.KeyInstead(at, meant)
+		case elsewhere != "" && !strings.Contains(elsewhere, ".") && d.Node(Path{elsewhere}) == nil:
+			out[i] = d.KeyProblem(at, "unknown key %q%s; put %s on a line that is not indented, as it belongs at the top", key, in(path), elsewhere)
+		case strings.HasPrefix(elsewhere, path.String()+".") || len(path) == 0 && elsewhere != "":
+			out[i] = d.KeyProblem(at, "unknown key %q%s; write it as %s", key, in(path), elsewhere)
+			out[i].Instead = d.nested(at, elsewhere)
+		default:
+			out[i] = d.KeyProblem(at, "unknown key %q%s; %s", key, in(path), Suggest(key, known))
+		}
 	}
 	return out
+}
+
+// nested returns the lines of a key that stands some blocks too high: those
+// blocks, and the key in the innermost.
+func (d *Doc) nested(at Path, belongs string) string {
+	inside, below := strings.CutPrefix(belongs, strings.TrimPrefix(at[:len(at)-1].String()+".", "."))
+	steps := strings.Split(inside, ".")
+	line := d.KeyInstead(at, steps[len(steps)-1])
+	if !below || line == "" || !d.inBlock(at) {
+		return ""
+	}
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	out := ""
+	for _, step := range steps[:len(steps)-1] {
+		name, isList := strings.CutSuffix(step, "[0]")
+		out += indent + name + ":\n"
+		indent = strings.Repeat(" ", len(indent)+2)
+		if isList {
+			indent += "- "
+		}
+	}
+	return out + indent + strings.TrimLeft(line, " ")
+}
+
+// Also is the mark by which a schema names the other words that people use for
+// a key, for jsonschema_extras tags.
+const Also = "x-also"
+
+// meant returns the key at a location that was probably meant by a word: one
+// that is spelt nearly so, or that people call so; "" for none.
+func (s *schema) meant(location, word string) string {
+	if near := connector.Nearest(strings.Trim(word, "\"'“”„\u00a0"), s.known(location)); near != "" {
+		return near
+	}
+	for _, key := range s.known(location) {
+		if slices.ContainsFunc(alsoCalled(s.at(location), key), func(also string) bool { return sameWord(also, word) }) {
+			return key
+		}
+	}
+	return ""
+}
+
+func alsoCalled(object map[string]any, key string) (words []string) {
+	properties, _ := object["properties"].(map[string]any)
+	property, _ := properties[key].(map[string]any)
+	switch also := property[Also].(type) {
+	case string:
+		words = append(words, also)
+	case []any:
+		for _, word := range also {
+			words = append(words, fmt.Sprint(word))
+		}
+	}
+	return words
+}
+
+// sameWord reports whether two words differ in their case and joints only.
+func sameWord(a, b string) bool { return strings.EqualFold(joints.Replace(a), joints.Replace(b)) }
+
+var joints = strings.NewReplacer("-", "", "_", "", " ", "")
+
+// place returns where a key that stands in the wrong place belongs, the highest
+// such place, and "" when it belongs nowhere.
+func (s *schema) place(key string) string {
+	level := []place{{"", s.tree}}
+	for len(level) > 0 {
+		var next []place
+		for _, p := range level {
+			object, ok := p.of.(map[string]any)
+			if !ok {
+				continue
+			}
+			properties, _ := object["properties"].(map[string]any)
+			for _, name := range slices.Sorted(maps.Keys(properties)) {
+				path := strings.TrimPrefix(p.path+"."+name, ".")
+				if sameWord(name, key) || slices.ContainsFunc(alsoCalled(object, name), func(also string) bool { return sameWord(also, key) }) {
+					return path
+				}
+				next = append(next, place{path, properties[name]})
+			}
+			next = append(next, place{p.path + "[0]", object["items"]})
+			choices, _ := object["oneOf"].([]any)
+			for _, choice := range choices {
+				next = append(next, place{p.path, choice})
+			}
+		}
+		level = next
+	}
+	return ""
+}
+
+// place is a part of a schema and the path of what it describes.
+type place struct {
+	path string
+	of   any
 }
 
 // Suggest returns the end of a sentence about an unknown word: the known word
 // that was probably meant, or else all known words.
 func Suggest(word string, known []string) string {
-	if near := Nearest(word, known); near != "" {
+	if near := connector.Nearest(word, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "what is known here: " + strings.Join(known, ", ")
 }
 
-// missingKeys reports at the block that lacks them.
-func (d *Doc) missingKeys(path Path, keys []string) []Problem {
-	out := make([]Problem, len(keys))
-	for i, key := range keys {
-		out[i] = d.Problem(path, "the key %q is missing%s", key, in(path))
+// missingKeys reports at the block that lacks them. One that is there in another
+// spelling is reported as such.
+func (d *Doc) missingKeys(path Path, keys []string, s *schema, location string) []Problem {
+	var written []string
+	if node := d.Node(path); node != nil && node.Kind == yaml.MappingNode {
+		for i := 0; i < len(node.Content); i += 2 {
+			written = append(written, node.Content[i].Value)
+		}
+	}
+	var out []Problem
+	for _, key := range keys {
+		if !slices.ContainsFunc(written, func(word string) bool { return s.meant(location, word) == key }) {
+			out = append(out, d.Problem(path, "the key %q is missing%s; add it: %s", key, in(path), s.example(location, key)))
+		}
 	}
 	return out
+}
+
+// example returns a key as it is written, with the value that its schema shows.
+func (s *schema) example(location, key string) string {
+	properties, _ := s.at(location)["properties"].(map[string]any)
+	property, _ := properties[key].(map[string]any)
+	examples, _ := property["examples"].([]any)
+	if len(examples) == 0 {
+		return key + ": …"
+	}
+	return fmt.Sprintf("%s: %v", key, examples[0])
+}
+
+// called returns what a value at a location is called: its title, or for a block
+// its most important key.
+func (s *schema) called(location string) string {
+	if title := s.title(location); title != "" {
+		return title
+	}
+	keys := s.known(location)
+	if required, ok := s.at(location)["required"].([]any); ok && len(required) > 0 {
+		keys = []string{fmt.Sprint(required[0])}
+	}
+	switch {
+	case s.at(location)["type"] == "array":
+		return "a list, whose elements stand on lines that begin with -"
+	case len(keys) == 0:
+		return ""
+	}
+	return "a block of keys, as in " + s.example(location, keys[0])
 }
 
 func (d *Doc) unknownValue(path Path, k *kind.Enum) Problem {
@@ -308,7 +457,7 @@ func (d *Doc) unknownValue(path Path, k *kind.Enum) Problem {
 		words[i] = fmt.Sprint(w)
 	}
 	got, choices := fmt.Sprint(k.Got), strings.Join(words, ", ")
-	if near := Nearest(got, words); near != "" {
+	if near := connector.Nearest(got, words); near != "" {
 		return d.Problem(path, "%s cannot be %q; did you mean %q? The choices are: %s", named(path), got, near, choices)
 	}
 	return d.Problem(path, "%s cannot be %q; the choices are: %s", named(path), got, choices)

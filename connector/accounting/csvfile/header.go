@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"payersync/connector"
 )
 
 // headerRows is how many rows are searched for the header; exports may print
@@ -133,36 +135,8 @@ func (s *headerSearch) missing() string {
 // didYouMean returns ` (did you mean "…"?)` when one of names is like name, else
 // nothing.
 func didYouMean(name string, names []string) string {
-	best, distance := "", 1+max(1, utf8.RuneCountInString(name)/3)
-	for _, candidate := range names {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(candidate)); d < distance {
-			best, distance = candidate, d
-		}
+	if near := connector.Nearest(name, names); near != "" {
+		return fmt.Sprintf(" (did you mean %q?)", near)
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-// editDistance counts the letters to insert, remove or replace between a and b.
-func editDistance(a, b string) int {
-	from, to := []rune(a), []rune(b)
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, x := range from {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j, y := range to {
-			replace := diagonal
-			if x != y {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(to)]
+	return ""
 }

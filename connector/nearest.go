@@ -1,10 +1,11 @@
-package strict
+package connector
 
 import "strings"
 
 // Nearest returns the known word that a misspelt one was probably meant to be,
 // and "" when none is near: at most one slip in three letters, case aside. Two
-// letters swapped count as one slip.
+// letters swapped count as one slip. Fields, columns, keys and flags all ask it,
+// so that every message guesses alike.
 func Nearest(word string, known []string) string {
 	best, found := len([]rune(word))/3+1, ""
 	for _, k := range known {

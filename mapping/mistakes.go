@@ -1,0 +1,487 @@
+package mapping
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// An operand of a draft: a word with its members, or a letter that stands for a
+// piece.
+const (
+	operand = `(#?\.?[\pL_][\pL\pN_.]*|[` + "\uE000-\uF8FF" + `])`
+	numeral = `(-?\d+(?:\.\d+)?)`
+)
+
+// mistake is something that people write who know spreadsheets, databases or
+// other programs.
+type mistake struct {
+	written *regexp.Regexp // in a draft
+	top     bool           // only outside the arguments of a function, where a comma parts nothing
+	meant   any            // a replacement, or a function that returns it, and "" where nothing is wrong
+	why     string
+}
+
+type meaning func(d *draft, m []string) string
+
+func re(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
+
+// mistakes are tried in this order.
+var mistakes = []mistake{
+	{re(`^\s*[=+]+\s*`), false, " ", "an expression does not begin with ="},
+	{re(`[;,]\s*$`), true, " ", "nothing stands behind the end of an expression"},
+	{re(`[–—−]`), false, "-", "minus is written -"},
+	{re(`\s*([=<>!≠≥≤]+)\s*`), false, meaning(comparing), ""},
+
+	// Words for operators.
+	{re(operand + `\s+(?i:is\s+not|is|[!=]=)\s+(?i:null|nil|none|empty|blank|nothing|leer)\b`), false, meaning(comparedWithNothing), "a field that is missing is blank, never null; ask isBlank"},
+	{re(`\s(?i:is\s+not|isn't|ist\s+nicht|ungleich)\s`), false, " != ", "different is written !="},
+	{re(`\s(?i:is|equals|eq|ist|gleich)\s`), false, " == ", "equal is written =="},
+	{re(operand + `\s+(not\s+|NOT\s+)?(?i:like|wie)\s+` + operand), false, meaning(like), "what a text begins, ends or is like is asked with startsWith, endsWith and contains"},
+	{re(`\b(AND|And|UND|Und|und|ET|EN)\b`), false, "and", `"and" is written in small letters`},
+	{re(`\b(OR|Or|ODER|Oder|oder|OU|OF)\b`), false, "or", `"or" is written in small letters`},
+	{re(`\b(NOT|NICHT|nicht|NON)\b`), false, "not", `"not" is written in small letters`},
+	{re(`\bIN\b`), false, "in", `"in" is written in small letters`},
+	{re(`\s*&+\s*`), false, meaning(ampersand), ""},
+	{re(operand + `\s*\|\|\s*` + operand), false, meaning(pipes), `texts are joined with +`},
+	{re(operand + `\s+in\s+` + operand), false, meaning(inText), `in looks into a list: in ["…", "…"]`},
+	{re(`\bnot\s+` + operand + `\s*(==|!=)`), false, meaning(notEqual), "not stands before a whole condition; different is written !="},
+	{re(`^if\s+(.+?)\s+(?:then\s+)?` + operand + `\s+else\s+` + operand + `$`), true, "$1 ? $2 : $3", "one or the other is written condition ? a : b"},
+
+	// Fields.
+	{re(`(?:[\pL_][\pL\pN_]*!)?\$?\b([A-Z]{1,3})\$?(?:\d{1,7}\b|:\$?[A-Z]{1,3}\b)(?::\$?[A-Z]{1,3}\$?\d*)?`), false, meaning(cell), ""},
+	{re(`[%<@$#*]\s*` + operand + `\s*[%>]?`), false, meaning(marked), byItsName},
+	{re(`\b(?:row|record|this|fields?|columns?|csv|data)\.` + operand), false, meaning(prefixed), byItsName},
+
+	// Numbers and dates.
+	{re(`\b\d{4}-\d\d-\d\d\b`), false, meaning(dateText), "a date stands in quotes"},
+	{re(`\b\d{1,2}\.\d{1,2}\.\d{4}\b`), false, meaning(dateText), "a date stands in quotes"},
+	{re(`\b(\d{1,3}(?:\.\d{3})+),(\d+)\b`), true, meaning(germanNumber), "a number is written with a point before the decimals and nothing between thousands"},
+	{re(`\b(\d{1,3}(?:[,'’]\d{3})+)(\.\d+)?\b`), true, meaning(grouped), "a number is written with a point before the decimals and nothing between thousands"},
+	{re(`\b(\d+),(\d+)\b`), true, "$1.$2", "a number is written with a point before the decimals"},
+	{re(`\b[1-9]\d{0,2}(?:\.\d{3})+\b`), false, meaning(grouped), "a number is written with a point before the decimals and nothing between thousands"},
+	{re(`[€$£¥]\s*` + numeral + `|` + numeral + `\s*(?:[€$£¥]|EUR\b|USD\b|GBP\b|CHF\b)`), false, "$1$2", "a number has no currency"},
+	{re(`\b(\d+(?:\.\d+)?)\s*%`), false, meaning(perCent), "% is not used behind a number"},
+
+	// Values of another kind than they are compared with.
+	{re(operand + `\s*(==|!=)\s*(?i:(true|wahr|vrai|yes|ja|false|falsch|faux|no|nein))\b`), false, meaning(comparedWithFlag), "what a text says is compared with a text in quotes"},
+	{re(`^(?i:(true|wahr|vrai|yes|ja|on|all|1)|(false|falsch|faux|no|nein|off|none|0))$`), true, meaning(loneFlag), "write true or false, in small letters"},
+	{re(`\b(?:TRUE|True|WAHR|VRAI)\b`), false, "true", "true is written in small letters"},
+	{re(`\b(?:FALSE|False|FALSCH|FAUX)\b`), false, "false", "false is written in small letters"},
+	{re(operand + `\s*(<=?|>=?|==|!=)\s*` + operand), false, meaning(compared), ""},
+	{re(operand + `\s*(<=?|>=?|==|!=)\s*` + numeral), false, meaning(comparedWithNumber), "a text is made a number before it is compared with one"},
+	{re(operand + `((?:\s*==\s*` + operand + `\s+(?:or|\|\|)\s+)(?:` + operand + `(?:\s+(?:or|\|\|)\s+)?)+)$`), true, meaning(oneOf), "to be one of several is written in [ ]"},
+	{re(operand + `\s*!=\s*` + operand + `\s+(?:or|\|\|)\s+` + operand + `\s*!=\s*` + operand), false, meaning(noneOf), "or makes this true for every record, as nothing is equal to both"},
+	{re(operand + `\s*==\s*` + operand + `\s+(?:and|&&)\s+` + operand + `\s*==\s*` + operand), false, meaning(eitherOf), "and makes this false for every record, as nothing is equal to both"},
+	{re(operand + `\s*\?\?\s*` + operand), false, meaning(otherwise), "a field that is missing is blank, never null; coalesce gives the first that is not blank"},
+	{re(operand + `\s*(==|!=)\s*(?:nil|null|NULL|None)\b|\b(?:nil|null|NULL|None)\s*(==|!=)\s*` + operand), false, meaning(comparedWithNil), "a field that is missing is blank, never null; ask isBlank"},
+	{re(`\b(?:null|NULL|Null|None)\b`), false, `""`, `nothing is written ""`},
+	{re(operand + `\s*\+\s*(-?\d+)\b`), false, meaning(plusNumber), "what is joined with a text is a text, in quotes"},
+	{re(`^` + numeral + `$`), true, meaning(lone), "a fixed text stands in quotes, and YAML takes another pair around it"},
+
+	// Things beside each other, and words that are nothing else.
+	{re(`^` + operand + `$`), true, meaning(asCondition), ""},
+	{re(`^` + operand + `\s*,?\s+` + operand + `$`), true, meaning(beside), ""},
+	{re(`^#?[\pL_][\pL\pN_ ]*$`), true, meaning(unknownWord), "a fixed text stands in quotes, and YAML takes another pair around it"},
+	{re(`(==|!=)\s*([\pL_][\pL\pN_]*)`), false, meaning(unknownValue), "a fixed text stands in quotes"},
+	{re(`[\pL_][\pL\pN_]*`), false, meaning(misspelt), ""},
+}
+
+// operators takes the mistakes out of a part of a draft that has no brackets.
+func (d *draft) operators(text string, top bool) string {
+	for _, m := range mistakes {
+		if m.top && !top {
+			continue
+		}
+		text = d.replaced(text, m.written, func(found []string) (string, string) {
+			switch meant := m.meant.(type) {
+			case meaning:
+				return meant(d, found), m.why
+			default:
+				return string(m.written.ExpandString(nil, meant.(string), found[0], m.written.FindStringSubmatchIndex(found[0]))), m.why
+			}
+		})
+	}
+	return strings.TrimSpace(text)
+}
+
+func comparedWithNothing(d *draft, m []string) string {
+	if !d.isOperand(m[1]) {
+		return ""
+	}
+	return asking(m[1], strings.Contains(m[0], "!=") || regexp.MustCompile(`(?i)is\s+not`).MatchString(m[0]))
+}
+
+func asking(what string, not bool) string {
+	if not {
+		return "not isBlank(" + what + ")"
+	}
+	return "isBlank(" + what + ")"
+}
+
+func comparedWithNil(d *draft, m []string) string {
+	what := m[1] + m[4]
+	if !d.isOperand(what) {
+		return ""
+	}
+	return asking(what, m[2]+m[3] == "!=")
+}
+
+// like reads the % of a database.
+func like(d *draft, m []string) string {
+	inside, ok := d.fixed(m[3])
+	if !ok {
+		return ""
+	}
+	begins, ends := strings.HasSuffix(inside, "%") || strings.HasSuffix(inside, "*"), strings.HasPrefix(inside, "%") || strings.HasPrefix(inside, "*")
+	operator := map[[2]bool]string{{true, false}: "startsWith", {false, true}: "endsWith", {true, true}: "contains", {false, false}: "=="}[[2]bool{begins, ends}]
+	if m[2] != "" {
+		operator = "not " + operator
+	}
+	return m[1] + " " + operator + " " + d.put(literal(strings.Trim(inside, "%*")))
+}
+
+// fixed returns the text of an operand that is one in quotes.
+func (d *draft) fixed(of string) (inside string, ok bool) {
+	written := d.whole(of)
+	if len(written) < 2 || !strings.ContainsRune("\"'`", rune(written[0])) || quotedText.FindString(written) != written {
+		return "", false
+	}
+	return strings.ReplaceAll(written[1:len(written)-1], `\"`, `"`), true
+}
+
+// comparisons are the ways in which people write the operators.
+var comparisons = map[string]string{
+	"=": "==", "===": "==", "!==": "!=", "<>": "!=", "=!": "!=", "≠": "!=", "=>": ">=", "≥": ">=", "=<": "<=", "≤": "<=",
+}
+
+func comparing(d *draft, m []string) string {
+	meant, ok := comparisons[m[1]]
+	if !ok {
+		return ""
+	}
+	d.note(map[string]string{"==": "equal", "!=": "different", ">=": "at least", "<=": "at most"}[meant]+" is written "+meant, m[1])
+	return " " + meant + " "
+}
+
+func ampersand(d *draft, m []string) string {
+	switch {
+	case strings.TrimSpace(m[0]) != "&":
+		return ""
+	case d.want == wantFlag:
+		d.note("conditions are joined with and, not with &", "&")
+		return " and "
+	}
+	d.note("texts are joined with +, not with &", "&")
+	return " + "
+}
+
+func pipes(d *draft, m []string) string {
+	if d.want != wantText {
+		return ""
+	}
+	return m[1] + " + " + m[2]
+}
+
+func inText(d *draft, m []string) string {
+	inside, ok := d.fixed(m[2])
+	if !ok {
+		return ""
+	}
+	var out []string
+	for one := range strings.FieldsFuncSeq(inside, func(r rune) bool { return r == ',' || r == ';' || r == '|' }) {
+		out = append(out, literal(strings.TrimSpace(one)))
+	}
+	return m[1] + " in " + d.put("["+strings.Join(out, ", ")+"]")
+}
+
+func notEqual(_ *draft, m []string) string {
+	return m[1] + " " + map[string]string{"==": "!=", "!=": "=="}[m[2]]
+}
+
+// cell is a field by the letter of its column.
+func cell(d *draft, m []string) string {
+	if _, known := d.types[m[0]]; known {
+		return ""
+	}
+	number := 0
+	for _, r := range m[1] {
+		number = number*26 + int(r-'A') + 1
+	}
+	if d.kind != "csv" || number > len(d.columns) {
+		if d.kind == "csv" {
+			d.note(fmt.Sprintf("the file has no column %s", m[1]), m[0])
+		}
+		return ""
+	}
+	name := d.columns[number-1]
+	d.note(fmt.Sprintf("there are no cells here; column %s of the file is %s", m[1], Written(name)), m[0])
+	return d.put(Written(name))
+}
+
+// example is a field to show how one is written.
+func (e *expression) example() string {
+	for _, name := range e.columns {
+		if Reserved(name) {
+			return name
+		}
+	}
+	return e.columns[0]
+}
+
+func marked(d *draft, m []string) string {
+	if !d.isField(m[1]) {
+		return ""
+	}
+	return m[1]
+}
+
+func prefixed(d *draft, m []string) string {
+	if name := d.fieldCalled(m[1]); name != "" {
+		return d.put(Written(name))
+	}
+	return marked(d, m)
+}
+
+func dateText(d *draft, m []string) string { return d.put(literal(m[0])) }
+
+func germanNumber(_ *draft, m []string) string {
+	return strings.ReplaceAll(m[1], ".", "") + "." + m[2]
+}
+
+func grouped(_ *draft, m []string) string {
+	whole, decimals := m[0], ""
+	if len(m) > 2 {
+		whole, decimals = m[1], m[2]
+	}
+	return strings.NewReplacer(",", "", "'", "", "’", "", ".", "").Replace(whole) + decimals
+}
+
+func perCent(_ *draft, m []string) string {
+	n, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatFloat(n/100, 'f', -1, 64)
+}
+
+func comparedWithFlag(d *draft, m []string) string {
+	if !d.isText(m[1]) {
+		return m[1] + " " + m[2] + " " + map[bool]string{true: "true", false: "false"}[isTrue(m[3])]
+	}
+	return m[1] + " " + m[2] + " " + d.put(literal(m[3]))
+}
+
+func isTrue(word string) bool {
+	switch strings.ToLower(word) {
+	case "true", "wahr", "vrai", "yes", "ja":
+		return true
+	}
+	return false
+}
+
+func loneFlag(d *draft, m []string) string {
+	switch {
+	case d.want != wantFlag || d.isField(m[0]):
+		return ""
+	case m[1] != "":
+		return "true"
+	}
+	return "false"
+}
+
+// isText reports whether an operand is a field that holds texts.
+func (d *draft) isText(of string) bool {
+	if !d.isField(of) {
+		return false
+	}
+	name := d.whole(of)
+	if quoted := quotedText.FindString(name); quoted != "" {
+		name = quoted[1 : len(quoted)-1]
+	}
+	t, ok := d.types[name]
+	return ok && t.Kind().String() == "string"
+}
+
+var (
+	amount  = regexp.MustCompile(`^[-+(]?[€$£¥]?\s*\d[\d.,'’ ]*\s*[€$£¥%]?\)?$`)
+	isoText = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
+	// writtenDates are the forms in which people write dates; of 01/02 the day is first.
+	writtenDates = []struct{ words, layout string }{
+		{"DD.MM.YYYY", "02.01.2006"}, {"D.M.YYYY", "2.1.2006"}, {"DD/MM/YYYY", "02/01/2006"}, {"D/M/YYYY", "2/1/2006"},
+		{"MM/DD/YYYY", "01/02/2006"}, {"DD-MM-YYYY", "02-01-2006"},
+	}
+)
+
+// compared mends comparisons of a text with a number or a date in quotes, and of
+// two texts by their size.
+func compared(d *draft, m []string) string {
+	inside, fixed := d.fixed(m[3])
+	ordered := m[2] != "==" && m[2] != "!="
+	switch {
+	case fixed && (ordered || strings.HasPrefix(d.whole(m[1]), "date(")) && isoText.MatchString(inside):
+		return ""
+	case fixed:
+		for _, form := range writtenDates {
+			if t, err := time.Parse(form.layout, inside); err == nil && ordered {
+				d.note("dates are compared as YYYY-MM-DD, which date makes of a text", m[0])
+				return fmt.Sprintf("date(%s, %s) %s %s", m[1], d.put(literal(form.words)), m[2], d.put(literal(t.Format(time.DateOnly))))
+			}
+		}
+		isNumber := strings.HasPrefix(d.whole(m[1]), "number(")
+		if !amount.MatchString(inside) || !ordered && !isNumber || !d.isText(m[1]) && !isNumber {
+			return ""
+		}
+		d.note(`texts are compared letter by letter, so that "9" is more than "10"; numbers are not in quotes`, m[0])
+		return numberOf(d, m[1]) + " " + m[2] + " " + plainNumber(inside)
+	case ordered && d.isText(m[1]) && d.isText(m[3]):
+		d.note(`texts are compared letter by letter, so that "9" is more than "10"; number or date makes something to compare of them`, m[0])
+		return numberOf(d, m[1]) + " " + m[2] + " " + numberOf(d, m[3])
+	}
+	return ""
+}
+
+// plainNumber is a number in quotes as the language writes it.
+func plainNumber(inside string) string {
+	for _, form := range []string{".", ","} {
+		if n, ok := parseNumber(inside, numberForms[form]); ok {
+			return strconv.FormatFloat(n, 'f', -1, 64)
+		}
+	}
+	return inside
+}
+
+func numberOf(d *draft, of string) string {
+	if d.isText(of) {
+		return d.put("number(" + of + ")")
+	}
+	return of
+}
+
+func comparedWithNumber(d *draft, m []string) string {
+	if !d.isText(m[1]) {
+		return ""
+	}
+	return numberOf(d, m[1]) + " " + m[2] + " " + m[3]
+}
+
+var orBetween = regexp.MustCompile(`\s+(?:or|\|\|)\s+|\s*==\s*`)
+
+// oneOf is a == b or c.
+func oneOf(d *draft, m []string) string {
+	var out []string
+	for value := range strings.SplitSeq(orBetween.ReplaceAllString(strings.TrimSpace(m[2]), "\n"), "\n") {
+		if value = strings.TrimSpace(value); value == "" {
+			continue
+		}
+		if _, ok := d.fixed(value); !ok {
+			return ""
+		}
+		out = append(out, value)
+	}
+	return m[1] + " in " + d.put("["+strings.Join(out, ", ")+"]")
+}
+
+func noneOf(d *draft, m []string) string   { return bothOf(d, m, " not in ") }
+func eitherOf(d *draft, m []string) string { return bothOf(d, m, " in ") }
+
+func bothOf(d *draft, m []string, operator string) string {
+	a, isFixed := d.fixed(m[2])
+	b, isFixedToo := d.fixed(m[4])
+	if d.whole(m[1]) != d.whole(m[3]) || !isFixed || !isFixedToo || a == b {
+		return ""
+	}
+	return m[1] + operator + d.put("["+m[2]+", "+m[4]+"]")
+}
+
+func otherwise(d *draft, m []string) string { return d.put("coalesce(" + m[1] + ", " + m[2] + ")") }
+
+func plusNumber(d *draft, m []string) string {
+	if d.want != wantText || !d.isText(m[1]) {
+		return ""
+	}
+	return m[1] + " + " + d.put(literal(m[2]))
+}
+
+func lone(d *draft, m []string) string {
+	if d.want != wantText {
+		return ""
+	}
+	return d.put(literal(m[0]))
+}
+
+func asCondition(d *draft, m []string) string {
+	if d.want != wantFlag || !d.isText(m[1]) {
+		return ""
+	}
+	return asking(m[1], true)
+}
+
+// beside is two fields, or a function and a field, with nothing between them.
+func beside(d *draft, m []string) string {
+	_, isCall := functions[m[1]]
+	switch {
+	case isCall && d.isOperand(m[2]):
+		d.note(fmt.Sprintf("a function takes what it works on in brackets: %s(…)", m[1]), m[0])
+		return d.put(m[1] + "(" + m[2] + ")")
+	case d.want == wantText && d.isOperand(m[1]) && d.isOperand(m[2]):
+		d.note("what stands beside each other is joined with +", m[0])
+		return m[1] + " + " + d.put(`" "`) + " + " + m[2]
+	}
+	return ""
+}
+
+// isUnknown reports whether a word means nothing here and resembles no field.
+func (d *draft) isUnknown(word string) bool {
+	if isTaken(word) || len(word) == 0 || word == "true" || word == "false" || word == "nil" {
+		return false
+	}
+	return d.nearField(word) == ""
+}
+
+func (d *draft) nearField(word string) string {
+	var names []string
+	for name := range d.types {
+		names = append(names, name)
+	}
+	return connector.Nearest(word, sorted(names))
+}
+
+func unknownWord(d *draft, m []string) string {
+	if d.want != wantText || !d.isUnknown(strings.TrimSpace(m[0])) {
+		return ""
+	}
+	for word := range strings.FieldsSeq(m[0]) {
+		if !d.isUnknown(word) && strings.Contains(m[0], " ") {
+			return ""
+		}
+	}
+	return d.put(literal(strings.TrimSpace(m[0])))
+}
+
+func unknownValue(d *draft, m []string) string {
+	if !d.isUnknown(m[2]) {
+		return ""
+	}
+	return m[1] + " " + d.put(literal(m[2]))
+}
+
+// languageWords are words of the language that are no names.
+var languageWords = strings.Fields("true false nil and or not in matches contains startsWith endsWith let")
+
+// misspelt is a field in the wrong case or with a slip. Its message is there
+// already.
+func misspelt(d *draft, m []string) string {
+	if isTaken(m[0]) || d.isField(m[0]) || slices.Contains(languageWords, m[0]) {
+		return ""
+	}
+	if near := d.nearField(m[0]); near != "" {
+		return d.put(Written(near))
+	}
+	return ""
+}
