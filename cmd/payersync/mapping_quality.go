@@ -80,7 +80,7 @@ func (p privacy) quality(c mapping.CoverageReport) qualityReport {
 		r := sharedReport{Field: s.Field, Values: s.Values, Records: s.Records, Partial: s.Partial, Largest: []sharedValue{}}
 		for _, v := range s.Largest {
 			shown := sharedValue{Count: v.Count, SourceIDs: v.SourceIDs}
-			if p.whole {
+			if p.Whole {
 				shown.Value = show.Visible(v.Value)
 			}
 			r.Largest = append(r.Largest, shown)
@@ -93,9 +93,9 @@ func (p privacy) quality(c mapping.CoverageReport) qualityReport {
 // misread leaves out the values that may not be shown, and counts them.
 func (p privacy) misread(m mapping.Misread) misreadReport {
 	out := misreadReport{Path: m.Path, Line: m.Line, Function: m.Function, Count: m.Count, Values: []misreadValue{}, Others: m.Others, Next: m.Cure}
-	isBank := p.hides(m.Path) || slices.ContainsFunc(m.Fields, p.hides)
+	isBank := p.Hides(m.Path) || slices.ContainsFunc(m.Fields, p.Hides)
 	for _, v := range m.Values {
-		if isBank || !p.whole && v.Count < commonValue {
+		if isBank || !p.Whole && v.Count < commonValue {
 			out.Others += v.Count
 			continue
 		}
@@ -147,7 +147,7 @@ func (m misreadReport) told(p privacy) string {
 	if len(values) > 0 {
 		told = ": " + strings.Join(values, ", ")
 	}
-	if m.Others > 0 && !p.whole {
+	if m.Others > 0 && !p.Whole {
 		told += " (--show-values tells them)"
 	}
 	return told

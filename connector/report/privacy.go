@@ -56,9 +56,9 @@ func IsBankField(name string) bool { return bank.MatchString(name) }
 // NotShown stands for a value that is shown to nobody.
 const NotShown = "[not shown]"
 
-// hides reports whether a field of a record or a customer, by its name or its
+// Hides reports whether a field of a record or a customer, by its name or its
 // path, holds bank details.
-func (p Privacy) hides(name string) bool {
+func (p Privacy) Hides(name string) bool {
 	return IsBankField(name) || slices.Contains(p.banks, strings.TrimPrefix(name, "externalData."))
 }
 
@@ -78,7 +78,7 @@ func bankEntries(rules []mapping.Rule) []string {
 // Field returns a field's value as it may be shown. Bank details inside a block
 // or a list are taken out.
 func (p Privacy) Field(name, value string) string {
-	if value != "" && p.hides(name) {
+	if value != "" && p.Hides(name) {
 		return NotShown
 	}
 	if !strings.HasPrefix(value, "{") && !strings.HasPrefix(value, "[") {
@@ -103,7 +103,7 @@ func (p Privacy) block(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, inner := range v {
-			if v[name] = p.block(inner); p.hides(name) {
+			if v[name] = p.block(inner); p.Hides(name) {
 				v[name] = NotShown
 			}
 		}
