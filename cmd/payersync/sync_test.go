@@ -229,14 +229,14 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "fields", "--output", "json"), []string{"connection", "records", "fields", "functions"})
 	expectKeys(t, w.expect(exitAttention, "mapping", "check", "--output", "json"), []string{
-		"connection", "file", "mapping_version", "ok", "mistakes", "records", "rules",
+		"connection", "file", "mapping_version", "ok", "mistakes", "records", "rules", "not_understood", "shared",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "preview", "--output", "json"), []string{
 		"connection", "mapping_version", "records", "linked", "creates", "adopts", "updates", "unchanged", "excluded", "held", "in_flight", "links",
 		"limits", "fields", "blanked", "groups", "included", "dropped", "mended", "failures", "key_changes", "customers",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "coverage", "--output", "json"), []string{
-		"connection", "mapping_version", "records", "included", "failed", "rules", "never_fired", "unused_fields",
+		"connection", "mapping_version", "records", "included", "failed", "rules", "never_fired", "unused_fields", "not_understood", "shared",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "history", "--output", "json"), []string{"connection", "file", "file_hash", "versions"})
 	expectKeys(t, w.expect(exitDone, "attention", "list", "--output", "json"), []string{"connection", "source_id", "reason", "detail", "since"})
