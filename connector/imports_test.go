@@ -62,7 +62,7 @@ var arrows = []arrow{
 		"connector/syncer connector/transport connector/worker mapping/strict state state/files", "configs"},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
 		"connector/billing connector/credentials connector/reconcile connector/syncer connector/transport mapping mapping/strict state", ""},
-	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector/syncer", ""},
+	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/syncer", ""},
 	{"cmd/payersync", "*", ""},
 }
 

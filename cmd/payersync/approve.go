@@ -201,6 +201,6 @@ func (a *app) approvePart(ctx context.Context, s *session.Session, plan state.Pl
 		return show.JSON(a.Out, planRow{plan, share})
 	}
 	_, err = fmt.Fprintf(a.Out, "%d of %s of plan %d approved, %d left out.\nThe next sync sends what is approved: payersync sync %s\n",
-		share.Approved, show.Plural(share.Pending, "change"), plan.ID, share.LeftOut, plan.Connection)
+		share.Approved, connector.Plural(share.Pending, "change"), plan.ID, share.LeftOut, plan.Connection)
 	return err
 }

@@ -139,11 +139,11 @@ func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filte
 				marked++
 			}
 		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "retry records", Subject: show.Plural(marked, "record"), Reason: f.State})
+		return tx.Audit(state.Entry{Actor: actor(), Action: "retry records", Subject: connector.Plural(marked, "record"), Reason: f.State})
 	}); err != nil {
 		return err
 	}
-	a.Say("The next sync tries %s again.", show.Plural(marked, "record"))
+	a.Say("The next sync tries %s again.", connector.Plural(marked, "record"))
 	if a.JSON() {
 		return show.JSON(a.Out, map[string]any{"reason": f.State, "records": marked})
 	}

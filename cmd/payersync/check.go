@@ -91,7 +91,7 @@ type finding struct {
 }
 
 func (a *app) check(ctx context.Context, s *session.Session, ledger finding) error {
-	configured := fmt.Sprintf("%s, %s", a.config, show.Plural(len(s.Config.Connections), "connection"))
+	configured := fmt.Sprintf("%s, %s", a.config, connector.Plural(len(s.Config.Connections), "connection"))
 	if idle := s.Config.Idle(); len(idle) > 0 {
 		configured += "; without effect in this version: " + strings.Join(idle, ", ")
 	}
@@ -207,10 +207,10 @@ func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection
 			}
 		}
 	}
-	detail := fmt.Sprintf("%s: %d would be customers, %d would be held, the rest is excluded", show.Plural(records, "record"), included, refused)
+	detail := fmt.Sprintf("%s: %d would be customers, %d would be held, the rest is excluded", connector.Plural(records, "record"), included, refused)
 	var nobody error
 	if included == 0 && why != nil {
-		nobody = fmt.Errorf("none of %s can be sent; the first waits because: %w", show.Plural(records, "record"), why)
+		nobody = fmt.Errorf("none of %s can be sent; the first waits because: %w", connector.Plural(records, "record"), why)
 	}
 	held := "its examples hold"
 	if cut > 0 {
@@ -225,7 +225,7 @@ func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection
 // notCarried says of how many customers the dialect cannot write all that a mapping gives.
 func notCarried(customers int) string {
 	return fmt.Sprintf("the country of %s is not sent, because the short spelling of addresses has none: "+
-		"if the service takes the long one, set billing.dialect.address_fields: long", show.Plural(customers, "customer"))
+		"if the service takes the long one, set billing.dialect.address_fields: long", connector.Plural(customers, "customer"))
 }
 
 // checkConsents says until when each consent holds, and warns when half of its
@@ -265,7 +265,7 @@ func checkBilling(ctx context.Context, s *session.Session) finding {
 		if err != nil {
 			return tell("billing service", "", explainFault(err))
 		}
-		return tell("billing service", fmt.Sprintf("credentials accepted, the first page lists %s", show.Plural(len(page), "customer")), nil)
+		return tell("billing service", fmt.Sprintf("credentials accepted, the first page lists %s", connector.Plural(len(page), "customer")), nil)
 	}
 	return tell("billing service", "credentials accepted, there are no customers yet", nil)
 }

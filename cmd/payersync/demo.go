@@ -282,7 +282,7 @@ func (d *demo) deliver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("deliver the webhooks: %w", err)
 	}
-	fmt.Fprintf(d.Out, "   %s delivered\n", show.Plural(sent, "webhook"))
+	fmt.Fprintf(d.Out, "   %s delivered\n", connector.Plural(sent, "webhook"))
 	return d.until(ctx, "the webhooks to be reflected", func() bool {
 		report, err := d.report(ctx)
 		return err == nil && report.Inbox["received"] == 0

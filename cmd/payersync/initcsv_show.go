@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
 	"payersync/connector/accounting/csvfile"
 	"payersync/mapping/propose"
 )
@@ -60,7 +61,7 @@ func (s *csvSetup) showFile() {
 		return
 	}
 	f := s.found
-	s.Hanging("", fmt.Sprintf("%s: %s, %s, %s", filepath.Base(s.csv), s.written(), show.Plural(f.Count, "row"), show.Plural(len(f.Columns), "column")))
+	s.Hanging("", fmt.Sprintf("%s: %s, %s, %s", filepath.Base(s.csv), s.written(), connector.Plural(f.Count, "row"), connector.Plural(len(f.Columns), "column")))
 	fmt.Fprintln(s.Out)
 	var rows [][]string
 	var empty []string
@@ -95,10 +96,10 @@ func (s *csvSetup) showOdd(f *csvfile.Findings) {
 		odd = append(odd, fmt.Sprintf("Letters that look wrong: %s. If the values above do, too, save the file as CSV UTF-8 and begin again.", f.Doubtful))
 	}
 	if f.Count > len(f.Rows)+f.Unfit {
-		odd = append(odd, fmt.Sprintf("The proposal goes by the first %s.", show.Plural(len(f.Rows), "row")))
+		odd = append(odd, fmt.Sprintf("The proposal goes by the first %s.", connector.Plural(len(f.Rows), "row")))
 	}
 	if f.Unfit > 0 {
-		odd = append(odd, fmt.Sprintf("%s cannot be used and would wait, for example: %s", show.Plural(f.Unfit, "row"), f.Bad[0]))
+		odd = append(odd, fmt.Sprintf("%s cannot be used and would wait, for example: %s", connector.Plural(f.Unfit, "row"), f.Bad[0]))
 	}
 	if len(f.Footer) > 0 {
 		odd = append(odd, fmt.Sprintf("The end looks like totals, from line %d on: no customer is made of it.", f.Footer[0]))
@@ -160,7 +161,7 @@ func (s *csvSetup) tell(t trial) error {
 	}
 	fmt.Fprintf(s.Out, "\nA plan of it, tried on a model of the billing service on this machine\n")
 	s.Hanging("  ", fmt.Sprintf("%s would be created, %d of them asked for a mandate; %s left out, %d held",
-		show.Plural(t.Creates, "customer"), t.Links, show.Plural(t.Excluded, "row"), t.Held))
+		connector.Plural(t.Creates, "customer"), t.Links, connector.Plural(t.Excluded, "row"), t.Held))
 	if t.Alike > 0 {
 		s.Hanging("  ", fmt.Sprintf("%d of them look like another customer of the file", t.Alike))
 	}

@@ -70,7 +70,7 @@ func haveOf(n int) string {
 	if n == 1 {
 		return "1 record has"
 	}
-	return show.Plural(n, "record") + " have"
+	return connector.Plural(n, "record") + " have"
 }
 
 // labelsOf returns the labels of records, and says why any are not there.

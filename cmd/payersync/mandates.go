@@ -91,7 +91,7 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do f
 	rows, more := upTo(rows, limit)
 	if links {
 		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.Audit(state.Entry{Actor: actor(), Action: "show signing links", Subject: show.Plural(len(rows), "mandate")})
+			return tx.Audit(state.Entry{Actor: actor(), Action: "show signing links", Subject: connector.Plural(len(rows), "mandate")})
 		}); err != nil {
 			return err
 		}

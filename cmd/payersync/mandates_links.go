@@ -65,14 +65,14 @@ func (a *app) chooseLost(ctx context.Context, s *session.Session, payers []state
 	case len(payers) == 0, mode != "new" && yes, mode == "same" && len(payers) <= mostLinks:
 		return payers, nil
 	case mode != "new":
-		n := show.Plural(len(payers), "payer")
+		n := connector.Plural(len(payers), "payer")
 		sure, err := a.Confirms(ctx, yes, fmt.Sprintf("the links of %s would be asked for again", n), fmt.Sprintf("Ask again for the signing links of %s?", n))
 		if err != nil || !sure {
 			return nil, err
 		}
 		return payers, nil
 	case a.Unasked() != "":
-		return nil, usage.Errorf("billing.dialect.link_when_created says that another request replaces the open mandate, so each of the %s is asked about, and %s: run it on a terminal, or name one with payersync mandates request", show.Plural(len(payers), "payer"), a.Unasked())
+		return nil, usage.Errorf("billing.dialect.link_when_created says that another request replaces the open mandate, so each of the %s is asked about, and %s: run it on a terminal, or name one with payersync mandates request", connector.Plural(len(payers), "payer"), a.Unasked())
 	}
 	var chosen []state.Payer
 	for _, p := range payers {
@@ -103,7 +103,7 @@ func (a *app) fetchLost(ctx context.Context, s *session.Session, payers []state.
 	}
 	if len(payers) > 0 {
 		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.Audit(state.Entry{Actor: actor(), Action: "fetch lost signing links", Subject: show.Plural(len(payers), "payer"), Reason: strings.Join(ids, ", ")})
+			return tx.Audit(state.Entry{Actor: actor(), Action: "fetch lost signing links", Subject: connector.Plural(len(payers), "payer"), Reason: strings.Join(ids, ", ")})
 		}); err != nil {
 			return err
 		}
@@ -146,6 +146,6 @@ func (a *app) showLinks(r linksReport) error {
 		_, err := fmt.Fprintln(a.Out, "No signing link is lost, or none was chosen.")
 		return err
 	}
-	_, err := fmt.Fprintf(a.Out, "%s of %d fetched, %d failed. payersync mandates list --links shows them.\n", show.Plural(r.Fetched, "link"), r.Asked, r.Failed)
+	_, err := fmt.Fprintf(a.Out, "%s of %d fetched, %d failed. payersync mandates list --links shows them.\n", connector.Plural(r.Fetched, "link"), r.Asked, r.Failed)
 	return err
 }

@@ -137,7 +137,7 @@ func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mappin
 	}
 	switch {
 	case wrong != nil && m == nil:
-		fmt.Fprintf(a.Out, "FAIL  %s: the mapping has %s\n%v\n", r.Connection, show.Plural(len(r.Mistakes), "mistake"), wrong)
+		fmt.Fprintf(a.Out, "FAIL  %s: the mapping has %s\n%v\n", r.Connection, connector.Plural(len(r.Mistakes), "mistake"), wrong)
 		return nil
 	case wrong != nil:
 		fmt.Fprintf(a.Out, "ok    %s: the mapping is well formed\nFAIL  %[1]s: its examples differ\n%[2]v\n", r.Connection, wrong)
@@ -149,10 +149,10 @@ func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mappin
 		return nil
 	}
 	if len(r.Rules) == 0 {
-		fmt.Fprintf(a.Out, "ok    %s: keys and rules hold for %s\n", r.Connection, show.Plural(r.Records, "stored record"))
+		fmt.Fprintf(a.Out, "ok    %s: keys and rules hold for %s\n", r.Connection, connector.Plural(r.Records, "stored record"))
 	}
 	for _, rule := range r.Rules {
-		a.Hanging("FAIL  ", fmt.Sprintf("%s: %s of %d: %s", r.Connection, show.Plural(rule.Count, "record"), r.Records, few(rule.SourceIDs, rule.Count)))
+		a.Hanging("FAIL  ", fmt.Sprintf("%s: %s of %d: %s", r.Connection, connector.Plural(rule.Count, "record"), r.Records, few(rule.SourceIDs, rule.Count)))
 		a.Hanging("        ", show.Visible(rule.Detail))
 		a.Hanging("        ", rule.Next)
 	}

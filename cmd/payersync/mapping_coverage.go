@@ -9,6 +9,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
 	"payersync/mapping"
 )
 
@@ -93,7 +94,7 @@ func reportCoverage(connection, version string, c mapping.CoverageReport) covera
 
 func (a *app) printCoverage(r coverageReport, p privacy) {
 	fmt.Fprintf(a.Out, "%s: %s that a mapping is asked about: %d are payers, %d fail, the rest is left out\n",
-		r.Connection, show.Plural(r.Records, "stored record"), r.Included, r.Failed)
+		r.Connection, connector.Plural(r.Records, "stored record"), r.Included, r.Failed)
 	var rows [][]string
 	for _, rule := range r.Rules {
 		blank := fmt.Sprint(rule.Blank)

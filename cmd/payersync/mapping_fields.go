@@ -10,6 +10,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/mapping"
 )
@@ -79,7 +80,7 @@ func (a *app) fields(ctx context.Context, s *session.Session, c config.Connectio
 }
 
 func (a *app) printFields(r fieldsReport) {
-	fmt.Fprintf(a.Out, "%s: %s\n", r.Connection, show.Plural(r.Records, "stored record"))
+	fmt.Fprintf(a.Out, "%s: %s\n", r.Connection, connector.Plural(r.Records, "stored record"))
 	var rows [][]string
 	for _, f := range r.Fields {
 		var examples []string

@@ -121,9 +121,9 @@ func blastRadius(p syncer.Preview) string {
 	for _, f := range p.Fields {
 		emptied += f.Emptied
 	}
-	parts := []string{fmt.Sprintf("%d of %s would change", p.Updates, show.Plural(p.Linked, "linked customer"))}
+	parts := []string{fmt.Sprintf("%d of %s would change", p.Updates, connector.Plural(p.Linked, "linked customer"))}
 	if emptied > 0 {
-		parts[0] += fmt.Sprintf(" (%s emptied)", show.Plural(emptied, "field"))
+		parts[0] += fmt.Sprintf(" (%s emptied)", connector.Plural(emptied, "field"))
 	}
 	for _, part := range []struct {
 		n    int
@@ -136,7 +136,7 @@ func blastRadius(p syncer.Preview) string {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
-	return fmt.Sprintf("%s; %s looked at", strings.Join(parts, ", "), show.Plural(p.Records, "stored record"))
+	return fmt.Sprintf("%s; %s looked at", strings.Join(parts, ", "), connector.Plural(p.Records, "stored record"))
 }
 
 // verdictOf says what would become of a sync with the mapping.
@@ -174,7 +174,7 @@ func (a *app) printGroups(groups []syncer.ChangeGroup, p privacy) {
 		for _, c := range g.Changes {
 			what = append(what, fmt.Sprintf("%s %s", c.Path, c.Manner))
 		}
-		fmt.Fprintf(a.Out, "  %s: %s\n", show.Plural(g.Count, "customer"), strings.Join(what, ", "))
+		fmt.Fprintf(a.Out, "  %s: %s\n", connector.Plural(g.Count, "customer"), strings.Join(what, ", "))
 		for _, d := range g.Example {
 			fmt.Fprintf(a.Out, "      %s  %s\n", show.Visible(g.SourceIDs[0]), p.change(d))
 		}
@@ -199,7 +199,7 @@ func printNamed(w io.Writer, title string, n syncer.Named) {
 	if n.Linked > 0 {
 		linked = fmt.Sprintf(" (%d linked)", n.Linked)
 	}
-	fmt.Fprintf(w, "\n%s: %s%s: %s\n", title, show.Plural(n.Count, "record"), linked, few(n.SourceIDs, n.Count))
+	fmt.Fprintf(w, "\n%s: %s%s: %s\n", title, connector.Plural(n.Count, "record"), linked, few(n.SourceIDs, n.Count))
 }
 
 func (a *app) printFailures(failures []syncer.Failure) {
@@ -212,7 +212,7 @@ func (a *app) printFailures(failures []syncer.Failure) {
 		if f.New > 0 {
 			who = fmt.Sprintf("%d of them new: %s", f.New, few(f.SourceIDs, f.New))
 		}
-		fmt.Fprintf(a.Out, "  %s, %s\n      %s %s\n", show.Plural(f.Count, "record"), who, show.Visible(f.Detail), f.Reason.Next())
+		fmt.Fprintf(a.Out, "  %s, %s\n      %s %s\n", connector.Plural(f.Count, "record"), who, show.Visible(f.Detail), f.Reason.Next())
 	}
 }
 

@@ -141,7 +141,7 @@ func (m misreadReport) told(p privacy) string {
 		values = append(values, text)
 	}
 	if m.Others > 0 && len(m.Values) > 0 {
-		values = append(values, show.Plural(m.Others, "other"))
+		values = append(values, connector.Plural(m.Others, "other"))
 	}
 	told := ""
 	if len(values) > 0 {
@@ -169,7 +169,7 @@ func (a *app) printShared(connection string, s sharedReport) {
 		groups = append(groups, fmt.Sprintf("and %d more", s.Values-most))
 	}
 	if s.Values > 0 {
-		a.Hanging("note  ", fmt.Sprintf("%s: %d payers share %s: %s", connection, s.Records, show.Plural(s.Values, what), strings.Join(groups, "; ")))
+		a.Hanging("note  ", fmt.Sprintf("%s: %d payers share %s: %s", connection, s.Records, connector.Plural(s.Values, what), strings.Join(groups, "; ")))
 	}
 	if s.Partial {
 		a.Hanging("note  ", fmt.Sprintf("%s: there are more different values of %s than are compared, so some that are shared may be missing here", connection, what))

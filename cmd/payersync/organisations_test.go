@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/accounting/quickbooks/quickbookstest"
 	"payersync/connector/accounting/tryton/trytontest"
@@ -156,7 +155,7 @@ func TestTwoCompaniesOfAVendorOnOneAccountTouchNobodyOfEachOther(t *testing.T) {
 	names := [2]string{"harbour", "fjord"}
 	for kind, open := range companies {
 		for ledgers := 1; ledgers <= 2; ledgers++ {
-			t.Run(fmt.Sprintf("%s, %s", kind, show.Plural(ledgers, "ledger")), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, %s", kind, connector.Plural(ledgers, "ledger")), func(t *testing.T) {
 				t.Parallel()
 				vendors := open(t, n)
 				connection := func(i int) string {

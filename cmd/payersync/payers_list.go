@@ -301,7 +301,7 @@ func (a *app) tellPage(ctx context.Context, s *session.Session, page report.Page
 		others := l.RecordFilter
 		others.Payers, others.Others = false, true
 		if n, err := s.Ledger.CountRecords(ctx, others); err == nil && n > 0 {
-			a.Say("Beside them the books have %s taken for no payer: payersync payers list --all lists every record.", show.Plural(n, "record"))
+			a.Say("Beside them the books have %s taken for no payer: payersync payers list --all lists every record.", connector.Plural(n, "record"))
 		}
 	}
 }

@@ -273,9 +273,9 @@ func (a *app) printMatches(found []match.Suggestion, limit int) {
 		}
 	}
 	if limit > 0 && len(found) > limit {
-		fmt.Fprintf(a.Out, "  … and more: %s in all (--limit 0 lists every one)\n", show.Plural(len(found), "record"))
+		fmt.Fprintf(a.Out, "  … and more: %s in all (--limit 0 lists every one)\n", connector.Plural(len(found), "record"))
 	}
-	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers match accept --above %d\n", show.Plural(len(found), "record"), bulk, match.BulkLevel, match.BulkLevel)
+	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers match accept --above %d\n", connector.Plural(len(found), "record"), bulk, match.BulkLevel, match.BulkLevel)
 }
 
 // printPair prints a proposed pair with both sides beside each other.
@@ -322,7 +322,7 @@ func (a *app) writeMatches(file string, found []match.Suggestion) (err error) {
 	if err := errors.Join(match.WriteCSV(f, rows, ','), f.Close()); err != nil {
 		return err
 	}
-	a.Say("%s written to %s. Write accept, reject or new into the column decision, then: payersync payers match import %[2]s", show.Plural(len(rows), "pair"), show.Visible(file))
+	a.Say("%s written to %s. Write accept, reject or new into the column decision, then: payersync payers match import %[2]s", connector.Plural(len(rows), "pair"), show.Visible(file))
 	if a.JSON() {
 		return show.JSON(a.Out, map[string]any{"file": file, "pairs": len(rows)})
 	}

@@ -195,7 +195,7 @@ func (a *app) printChanges(changes []state.PastChange) {
 	for _, c := range changes {
 		fmt.Fprintf(a.Out, "  %s  %d: %s %s, run %d", show.Time(c.UpdatedAt), c.ID, c.Action, c.State, c.RunID)
 		if c.Attempts > 0 {
-			fmt.Fprintf(a.Out, ", %s", show.Plural(c.Attempts, "attempt"))
+			fmt.Fprintf(a.Out, ", %s", connector.Plural(c.Attempts, "attempt"))
 		}
 		fmt.Fprintln(a.Out)
 		if c.Reason != "" {

@@ -70,7 +70,7 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 		return err
 	}
 	if total := res.Plan.Creates + res.Plan.Adopts + res.Plan.Updates + res.Plan.Links; limit > 0 && total > limit {
-		fmt.Fprintf(a.Out, "  … and more: %s in all (--limit 0 prints every one)\n", show.Plural(total, "change"))
+		fmt.Fprintf(a.Out, "  … and more: %s in all (--limit 0 prints every one)\n", connector.Plural(total, "change"))
 	}
 	if err := eachHeld(ctx, s, res.Connection, func(h state.AttentionRow) error {
 		_, err := fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action("hold"), show.Visible(h.SourceID), show.Visible(h.Detail))
@@ -114,14 +114,14 @@ func (a *app) printPlan(ctx context.Context, s *session.Session, res syncer.Resu
 
 func summary(p state.Plan) string {
 	if p.Missing > 0 {
-		return fmt.Sprintf("%s missing from the source to let go", show.Plural(p.Missing, "record"))
+		return fmt.Sprintf("%s missing from the source to let go", connector.Plural(p.Missing, "record"))
 	}
 	alike := ""
 	if p.Alike > 0 {
 		alike = fmt.Sprintf(" (%d of them like another payer of ours)", p.Alike)
 	}
 	return fmt.Sprintf("%d to create%s, %d to adopt, %d to update, %s, %d held",
-		p.Creates, alike, p.Adopts, p.Updates, show.Plural(p.Links, "signing link"), p.Holds)
+		p.Creates, alike, p.Adopts, p.Updates, connector.Plural(p.Links, "signing link"), p.Holds)
 }
 
 func (a *app) printChange(c state.Change) {

@@ -87,7 +87,7 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 		rows[i] = planRow{p, share}
 	}
 	if rejected > 0 {
-		a.Say("Beside them: %s; payersync plans list --all", show.Plural(rejected, "rejected plan"))
+		a.Say("Beside them: %s; payersync plans list --all", connector.Plural(rejected, "rejected plan"))
 	}
 	if a.JSON() {
 		return show.Lines(a.Out, rows)
@@ -282,7 +282,7 @@ func (a *app) printStored(r planRow) {
 	}
 	fmt.Fprintln(a.Out, standingOf(r))
 	if r.Pending > 0 {
-		fmt.Fprintf(a.Out, "Not sent yet: %s, %d approved, %d left out\n", show.Plural(r.Pending, "change"), r.Approved, r.LeftOut)
+		fmt.Fprintf(a.Out, "Not sent yet: %s, %d approved, %d left out\n", connector.Plural(r.Pending, "change"), r.Approved, r.LeftOut)
 	}
 }
 

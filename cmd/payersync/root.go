@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
 )
 
 // app is the program while one command runs.
@@ -80,7 +81,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return usage.Errorf("there is no command %q%s; payersync --help lists them", args[0], didYouMean(cmd.SuggestionsFor(args[0])))
+			return usage.Errorf("there is no command %q%s; payersync --help lists them", args[0], didYouMean(args[0], namesOf(cmd.Commands())))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
@@ -110,9 +111,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 		a.statusCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd(),
 	)
 	a.completions(root)
-	root.SuggestionsMinimumDistance = 2
 	for _, c := range root.Commands() {
-		c.SuggestionsMinimumDistance = 2
 		usageArgs(c)
 	}
 	return root
@@ -141,18 +140,28 @@ func subcommands(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return usage.Errorf("there is no command %q%s; see %s --help", cmd.CommandPath()+" "+args[0], didYouMean(cmd.SuggestionsFor(args[0])), cmd.CommandPath())
+		return usage.Errorf("there is no command %q%s; see %s --help", cmd.CommandPath()+" "+args[0], didYouMean(args[0], namesOf(cmd.Commands())), cmd.CommandPath())
 	}
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	c.AddCommand(subs...)
 	return c
 }
 
-func didYouMean(names []string) string {
-	if len(names) == 0 {
-		return ""
+func didYouMean(word string, known []string) string {
+	if near := connector.Nearest(word, known); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", near)
 	}
-	return fmt.Sprintf(" (did you mean %s?)", strings.Join(names, " or "))
+	return ""
+}
+
+// namesOf returns the names of the commands that help lists.
+func namesOf(commands []*cobra.Command) (names []string) {
+	for _, c := range commands {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
 }
 
 // flagError says what is wrong with a flag, and which one was probably meant.
@@ -166,7 +175,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		if unknown.GetSpecifiedShortnames() != "" {
 			name = name[1:]
 		}
-		return usage.Errorf("there is no flag %s%s; see %s --help", name, didYouMean(flagsLike(cmd, name)), cmd.CommandPath())
+		return usage.Errorf("there is no flag %s%s; see %s --help", name, didYouMean(name, flagsOf(cmd)), cmd.CommandPath())
 	case errors.As(err, &invalid):
 		return usage.Errorf("--%s cannot be %q; see %s --help", invalid.GetFlag().Name, invalid.GetValue(), cmd.CommandPath())
 	case errors.As(err, &blank):
@@ -175,14 +184,14 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usage.Errorf("%w; see %s --help", err, cmd.CommandPath())
 }
 
-// flagsLike returns the flags whose name is a slip away from name.
-func flagsLike(cmd *cobra.Command, name string) (near []string) {
+// flagsOf returns the flags of a command that help lists.
+func flagsOf(cmd *cobra.Command) (names []string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && alike("--"+f.Name, name) {
-			near = append(near, "--"+f.Name)
+		if !f.Hidden {
+			names = append(names, "--"+f.Name)
 		}
 	})
-	return near
+	return names
 }
 
 // oneOf refuses a value of a filter that nothing can have: the empty list that it
@@ -196,25 +205,6 @@ func oneOf[T ~string](flag, value string, known ...T) error {
 		names = append(names, string(k))
 	}
 	return usage.Errorf("--%s is one of %s, not %q", flag, strings.Join(names, ", "), value)
-}
-
-// alike reports whether two words differ by a slip of the keyboard: one letter
-// more, less, other, or two swapped.
-func alike(a, b string) bool {
-	if len(a) < len(b) {
-		a, b = b, a
-	}
-	if len(a)-len(b) > 1 || a == b {
-		return a == b
-	}
-	i := 0
-	for i < len(b) && a[i] == b[i] {
-		i++
-	}
-	if len(a) > len(b) {
-		return a[i+1:] == b[i:]
-	}
-	return a[i+1:] == b[i+1:] || (i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:])
 }
 
 // actor names the person at the keyboard, for the audit log.

@@ -164,7 +164,7 @@ func silenceTexts(s state.Silence) []string {
 		since = "No webhook has come since " + s.Since
 	}
 	return []string{fmt.Sprintf("%s, while %d sweeps found %s of mandates. See payersync webhooks list; payersync webhooks subscribe subscribes again.",
-		since, s.Sweeps, show.Plural(s.Changes, "change"))}
+		since, s.Sweeps, connector.Plural(s.Changes, "change"))}
 }
 
 // closedSources says which sources cannot be read just now.

@@ -7,6 +7,7 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
 	"payersync/connector/reconcile"
 	"payersync/state"
 )
@@ -68,6 +69,6 @@ func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResu
 		a.Say("%s", show.Visible(text))
 	}
 	_, err := fmt.Fprintf(a.Out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key\n",
-		show.Plural(swept.Customers, "customer"), show.Plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Unlisted, swept.Doubled)
+		connector.Plural(swept.Customers, "customer"), connector.Plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Unlisted, swept.Doubled)
 	return err
 }

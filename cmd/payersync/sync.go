@@ -171,7 +171,7 @@ func (a *app) showResult(r syncer.Result) error {
 	if c.Waiting > 0 {
 		counts += fmt.Sprintf(", %d still to do", c.Waiting)
 	}
-	a.Hanging("  ", fmt.Sprintf("%s; %s asked for", counts, show.Plural(c.LinksRequested, "signing link")))
+	a.Hanging("  ", fmt.Sprintf("%s; %s asked for", counts, connector.Plural(c.LinksRequested, "signing link")))
 	if r.Note != "" {
 		a.Hanging("  ", r.Note)
 	}

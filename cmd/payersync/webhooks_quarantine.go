@@ -135,7 +135,7 @@ func (a *app) showDrained(drained reconcile.DrainResult) error {
 	if a.JSON() {
 		return show.JSON(a.Out, drained)
 	}
-	text := show.Plural(drained.Reflected+drained.Superseded, "customer") + " read again"
+	text := connector.Plural(drained.Reflected+drained.Superseded, "customer") + " read again"
 	if drained.Parked > 0 {
 		text += fmt.Sprintf(", %d not known yet and looked for again later", drained.Parked)
 	}

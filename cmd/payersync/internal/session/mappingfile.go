@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 
-	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/mapping"
@@ -36,7 +35,7 @@ func MappingForRun(path string, info connector.SourceInfo) (*mapping.Mapping, er
 	if err := m.CheckExamples(); errors.As(err, &differ) {
 		first := differ.Problems[0]
 		first.Message, first.Source = fmt.Sprintf("what becomes of its examples differs from what they want, in %s; "+
-			"payersync mapping check shows them: mend the mapping or the examples", show.Plural(len(differ.Problems), "place")), ""
+			"payersync mapping check shows them: mend the mapping or the examples", connector.Plural(len(differ.Problems), "place")), ""
 		return nil, strict.NewError([]strict.Problem{first})
 	} else if err != nil {
 		return nil, err

@@ -248,17 +248,6 @@ func Value(s *string) string {
 	return *s
 }
 
-// Plural returns "1 thing" or "n things".
-func Plural(n int, thing string) string {
-	switch {
-	case n == 1:
-		return "1 " + thing
-	case strings.HasSuffix(thing, "s"):
-		thing += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // Sentence returns a text with a capital letter at its beginning and a full stop behind it.
 func Sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
