@@ -21,6 +21,9 @@ func TestACountryThatIsNotSentIsNotShownAsSent(t *testing.T) {
 	if r := w.expect(exitDone, "sync"); !strings.Contains(r.out, said) {
 		t.Errorf("sync says\n%s", r.out)
 	}
+	if r := w.expect(exitDone, "mapping", "check"); !strings.Contains(r.out, "the country of 4 customers is not sent, because "+said) {
+		t.Errorf("mapping check says\n%s", r.out)
+	}
 	for _, c := range w.box.Customers() {
 		if strings.Contains(string(c.Raw), "GB") {
 			t.Errorf("a customer got a country: %s", c.Raw)

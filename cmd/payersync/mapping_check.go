@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"payersync/connector/syncer"
 	"payersync/mapping"
 	"payersync/mapping/strict"
+	"payersync/state"
 )
 
 func (a *app) mappingCheckCmd() *cobra.Command {
@@ -52,6 +54,7 @@ type mappingReport struct {
 	Mistakes   []mappingMistake `json:"mistakes"` // in the file and its examples
 	Records    int              `json:"records"`
 	Rules      []ruleReport     `json:"rules"`
+	NotSent    int              `json:"not_sent"` // customers with something that the service has no place for
 	qualityReport
 }
 
@@ -102,6 +105,9 @@ func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Con
 			return exitFailed, err
 		}
 		r.qualityReport = priv.quality(found)
+		if r.NotSent, err = countCut(ctx, s, conn); err != nil {
+			return exitFailed, err
+		}
 	}
 	r.OK = len(r.Mistakes)+len(r.Rules) == 0
 	if err := a.printMappingReport(c, r, conn.Mapping, wrong, priv); err != nil {
@@ -114,6 +120,26 @@ func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Con
 		return exitAttention, nil
 	}
 	return exitDone, nil
+}
+
+// countCut counts the stored customers with a country, where it would not be sent.
+func countCut(ctx context.Context, s *session.Session, conn syncer.Connection) (cut int, err error) {
+	if !bytes.Contains(conn.Mapping.Text(), []byte("country")) {
+		return 0, nil
+	}
+	err = s.Syncer.EachStored(ctx, conn, func(page []state.StoredRecord) error {
+		for _, r := range page {
+			if r.Record.State != connector.RecordActive || r.Record.Problem != "" {
+				continue
+			}
+			res, err := conn.Mapping.Apply(r.Record)
+			if err == nil && res.Included && len(s.Config.Billing.Dialect.NotCarried(res.Customer)) > 0 {
+				cut++
+			}
+		}
+		return ctx.Err()
+	})
+	return cut, err
 }
 
 // checkRules applies the mapping to the stored records by the rules of a plan.
@@ -155,6 +181,9 @@ func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mappin
 		a.Hanging("FAIL  ", fmt.Sprintf("%s: %s of %d: %s", r.Connection, connector.Plural(rule.Count, "record"), r.Records, few(rule.SourceIDs, rule.Count)))
 		a.Hanging("        ", show.Visible(rule.Detail))
 		a.Hanging("        ", rule.Next)
+	}
+	if r.NotSent > 0 {
+		a.Hanging("note  ", fmt.Sprintf("%s: %s", r.Connection, notCarried(r.NotSent)))
 	}
 	a.printQuality(r.Connection, r.qualityReport, p)
 	return nil

@@ -33,6 +33,7 @@ The service is one for all connections, so names only have to be known.`,
 					return err
 				}
 				swept, err := s.Reconciler.Sweep(cmd.Context())
+				a.tellForgotten(s.Config, err)
 				if err != nil {
 					return err
 				}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -122,7 +124,18 @@ func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connec
 		defer progress.End()
 		o.Progress = progress.Show
 	}
-	return s.Syncer.Run(ctx, conn, o)
+	res, err := s.Syncer.Run(ctx, conn, o)
+	a.tellForgotten(s.Config, cmp.Or(err, res.Err))
+	return res, err
+}
+
+// tellForgotten says what to do about a sandbox that was started anew, with none of the
+// ledger's customers.
+func (a *app) tellForgotten(cfg *config.Config, err error) {
+	var short *reconcile.ShortListError
+	if cfg.Billing.Profile == "sandbox" && errors.As(err, &short) && short.Listed == 0 {
+		a.Say("The sandbox forgets everything when it stops. To begin anew with it: rm %s*", cfg.Ledger.Path)
+	}
 }
 
 // holder names this process to others that meet its lease.

@@ -229,7 +229,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "fields", "--output", "json"), []string{"connection", "records", "fields", "functions"})
 	expectKeys(t, w.expect(exitAttention, "mapping", "check", "--output", "json"), []string{
-		"connection", "file", "mapping_version", "ok", "mistakes", "records", "rules", "not_understood", "shared",
+		"connection", "file", "mapping_version", "ok", "mistakes", "records", "rules", "not_understood", "shared", "not_sent",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "preview", "--output", "json"), []string{
 		"connection", "mapping_version", "records", "linked", "creates", "adopts", "updates", "unchanged", "excluded", "held", "in_flight", "links",

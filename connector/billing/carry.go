@@ -28,6 +28,3 @@ func (d Dialect) NotCarried(c connector.Customer) (paths []string) {
 	}
 	return paths
 }
-
-// NotCarried is Dialect.NotCarried of the client's dialect.
-func (c *Client) NotCarried(want connector.Customer) []string { return c.dialect.NotCarried(want) }

@@ -565,12 +565,11 @@ func (r *run) baseOfNew(ctx context.Context, c state.Candidate, id string) (*con
 func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, k keyKnown) state.Decision {
 	if step.Do == protocol.Create {
 		d = included(d, res, connector.ActionCreate, "")
-		var lost []string
-		if r.Billing != nil { // a preview has none, and shows the customer as the mapping makes it
-			lost = r.Billing.NotCarried(res.Customer)
+		if r.Settings.NotCarried != nil {
+			lost := r.Settings.NotCarried(res.Customer)
+			r.cuts.Store(r.cuts.Load() || len(lost) > 0)
+			d.Customer.Diff = slices.DeleteFunc(d.Customer.Diff, func(f connector.FieldChange) bool { return slices.Contains(lost, f.Path) })
 		}
-		r.cuts.Store(r.cuts.Load() || len(lost) > 0)
-		d.Customer.Diff = slices.DeleteFunc(d.Customer.Diff, func(f connector.FieldChange) bool { return slices.Contains(lost, f.Path) })
 		return d
 	}
 	d.Waits = k.open && step.Do != protocol.Tell || // a create of it that was closed may still arrive

@@ -60,9 +60,6 @@ type Billing interface {
 	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// NotShown lists the paths at which a customer does not show what is wanted.
 	NotShown(shown json.RawMessage, want connector.Customer, own []string) ([]string, error)
-	// NotCarried lists the paths of a customer that cannot be written into a new one, because
-	// the service has no place for them.
-	NotCarried(want connector.Customer) []string
 	RequestMandateLink(ctx context.Context, customerID string) (connector.Mandate, error)
 }
 
@@ -78,13 +75,14 @@ type Connection struct {
 
 // Settings are the choices of an operator that every run follows.
 type Settings struct {
-	Workers     int           // changes worked on at a time; the transport limits what is in flight
-	Guards      Guards        // limits above which a plan waits for approval
-	Adopt       Adoption      // what to do about customers that look alike
-	ProbeAfter  time.Duration // how long a list that this very run has read is looked at no more before a create; default 15 min
-	Overlap     time.Duration // how far a reading position is set back; default 5 min (accounting/README.md)
-	SameMandate bool          // asking for a link again gives the same mandate while it waits for a signature, so a lost link is fetched again
-	Grace       time.Duration // how long requests in flight may finish after an interruption; default 20 s
+	Workers     int                               // changes worked on at a time; the transport limits what is in flight
+	Guards      Guards                            // limits above which a plan waits for approval
+	Adopt       Adoption                          // what to do about customers that look alike
+	ProbeAfter  time.Duration                     // how long a list that this very run has read is looked at no more before a create; default 15 min
+	Overlap     time.Duration                     // how far a reading position is set back; default 5 min (accounting/README.md)
+	SameMandate bool                              // asking for a link again gives the same mandate while it waits for a signature, so a lost link is fetched again
+	NotCarried  func(connector.Customer) []string // paths that cannot be written into a new customer, because the service has no place for them; nil for none
+	Grace       time.Duration                     // how long requests in flight may finish after an interruption; default 20 s
 }
 
 // again says what asking for a link once more does.

@@ -46,6 +46,7 @@ func (c *Config) RunSettings() syncer.Settings {
 	return syncer.Settings{
 		Workers: perSlot * c.Billing.MaxInFlight, Adopt: syncer.Adoption(c.Adoption),
 		SameMandate: c.Billing.Dialect.LinkWhenCreated == "same",
+		NotCarried:  c.Billing.Dialect.NotCarried,
 		ProbeAfter:  probeAfter, Overlap: overlap, Grace: grace,
 		Guards: syncer.Guards{
 			MaxChanges: syncer.Limit(g.MaxChanges), MaxChangesFloor: g.MaxChangesFloor,
