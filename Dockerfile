@@ -20,9 +20,10 @@ RUN install -d -m 0700 /out/lib/payersync
 #
 #   payersync init payersync && sudo chown -R 65532:65532 payersync   # its files are closed to others
 #   docker run --read-only --tmpfs /tmp --memory=512m --cap-drop=ALL --security-opt=no-new-privileges \
+#     -e PAYERSYNC_CONFIG=/etc/payersync/production.yaml -e BILLING_CLIENT_ID -e BILLING_CLIENT_SECRET \
 #     -v ledger:/var/lib/payersync -v ./payersync:/etc/payersync:ro -p 127.0.0.1:8080:8080 payersync
 #
-# In the configuration, ledger.key_file is /etc/payersync/payersync.key, and ledger.path lies below /var/lib/payersync, on a named
+# In production.yaml, ledger.key_file is /etc/payersync/payersync.key, and ledger.path lies below /var/lib/payersync, on a named
 # volume: on a folder shared from another system the write-ahead log can be
 # corrupted. server.webhooks listens on 0.0.0.0:8080, or the published port
 # leads nowhere.
