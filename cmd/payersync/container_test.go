@@ -38,7 +38,7 @@ func TestRootHandsTheFilesOfInitToTheContainersUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := errors.Join(os.Chmod(dir, 0o755), copyProgram(filepath.Join(dir, "payersync-bin"), filepath.Join(dir, "bin"))); err != nil { //nolint:gosec // another user runs it
+	if err := errors.Join(os.Chmod(dir, 0o755), copyProgram(filepath.Join(dir, "payersync-bin"), filepath.Join(dir, "bin"))); err != nil {
 		t.Fatal(err)
 	}
 	sh := func(user uint32, command string) (string, error) {
@@ -74,11 +74,11 @@ func copyProgram(to, folder string) error {
 		return err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // another user runs it
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close(), os.Mkdir(folder, 0o755), os.Chmod(to, 0o755), os.Chmod(folder, 0o755), //nolint:gosec // another user looks there
+	return errors.Join(err, out.Close(), os.Mkdir(folder, 0o755), os.Chmod(to, 0o755), os.Chmod(folder, 0o755),
 		os.Symlink(to, filepath.Join(folder, "payersync")))
 }

@@ -342,7 +342,7 @@ func TestInitSaysWhyAFileCannotBeSetUp(t *testing.T) {
 		{[]string{"--csv", w.path("absent.csv")}, "there is no such file; put the export there, or correct its path"},
 		{[]string{"--csv", w.dir}, "it is not a plain file; give the path of the exported CSV file"},
 		{[]string{"--csv", w.path("rowless.csv")}, "has headings in line 1 and no row below them that can be used; export it with its customers"},
-		{[]string{"--csv", w.path("noid.csv")}, "identifies a customer for ever, and without that nobody can be kept apart:\n  Name: 3 of 4 rows have a value that another row has, too\n  E-Mail: people change"},
+		{[]string{"--csv", w.path("noid.csv")}, "identifies a customer for ever, and without that nobody can be kept apart:\n  Name: its texts are no numbers, and names change\n  E-Mail: people change"},
 		{[]string{"--csv", w.path("noid.csv"), "--id", "Nummer"}, "noid.csv has no such column; its columns are Name, Ort, E-Mail"},
 		{[]string{"--csv", w.path("noname.csv")}, "noname.csv holds names, and a customer needs one; export it"},
 		{[]string{"--csv", w.path("xero.csv")}, "It reads like an export of xero: --source csv-xero"},

@@ -11,7 +11,7 @@ import (
 const (
 	mayLack      = 5
 	mayLackKnown = 20
-	mayLackRows  = 2 // in any case
+	mayLackRows  = 2 // in any case, where the heading speaks of an id
 )
 
 // identity finds the column that identifies a customer.
@@ -133,11 +133,26 @@ func (c *column) idFacts() string {
 
 // mayLack is how many rows may be without an id of their own.
 func (c *column) mayLack() int {
-	percent := mayLack
-	if c.score(roleID) >= 900 {
-		percent = mayLackKnown
+	switch known := c.score(roleID); {
+	case known >= 900:
+		return max(mayLackRows, c.rows*mayLackKnown/100)
+	case known > 0:
+		return max(mayLackRows, c.rows*mayLack/100)
 	}
-	return max(mayLackRows, c.rows*percent/100)
+	return c.rows * mayLack / 100
+}
+
+// isElse reports whether the heading says that a column is something else than an id.
+func (c *column) isElse() bool {
+	if c.score(roleID) > 0 {
+		return false
+	}
+	for r := range role(len(headings)) {
+		if r != roleID && c.score(r) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // countingWords stand above a column that counts the rows as well as above one that counts
@@ -153,10 +168,6 @@ func (c *column) noID() string {
 		return fmt.Sprintf("a spreadsheet has written %s values as 1.23E+15: two that look equal may have been two", of(c.spoilt, c.filled))
 	case c.has(aside[0].words), c.ibans*2 > c.filled:
 		return "bank details stay in your books"
-	case c.rows-c.filled > c.mayLack():
-		return fmt.Sprintf("%s rows have none", of(c.rows-c.filled, c.rows))
-	case c.shared() > c.mayLack():
-		return fmt.Sprintf("%s rows have a value that another row has, too", of(c.shared(), c.rows))
 	case c.emails*2 > c.filled:
 		return "people change their e-mail address"
 	case c.dates*2 > c.filled, c.amounts*2 > c.filled:
@@ -171,6 +182,12 @@ func (c *column) noID() string {
 		return "not every customer has a tax number, and some share one"
 	case c.has(aside[1].words):
 		return "people change their fax number"
+	case c.isElse():
+		return "its heading says what it is, and two customers may share that"
+	case c.rows-c.filled > c.mayLack():
+		return fmt.Sprintf("%s rows have none", of(c.rows-c.filled, c.rows))
+	case c.shared() > c.mayLack():
+		return fmt.Sprintf("%s rows have a value that another row has, too", of(c.shared(), c.rows))
 	}
 	return ""
 }

@@ -168,6 +168,21 @@ func TestWhatIsNoID(t *testing.T) {
 }
 
 // A value that is not known is not guessed: it is asked about, and the first option takes the fewest in.
+// Postcodes have digits and no spaces, and may be all different in a short list; so may dates
+// of birth, house numbers and telephones without a country. Nobody is known by them.
+func TestWhatIsSomethingElseIsNoIDWhereThereIsNone(t *testing.T) {
+	t.Parallel()
+	p := propose.From(rows("Firma;PLZ;Ort;Hausnr.;Telefon;Land",
+		"Klein;10115;Berlin;1;0301234567;DE", "Noir;75001;Paris;3a;0312345678;FR", "Rossi;00184;Roma;7;0667890123;IT"), propose.Said{})
+	if len(p.ID) > 0 {
+		t.Errorf("it takes %v for the id:\n%s", p.ID, told(p))
+	}
+	p = propose.From(rows("Kd.-Nr.;Firma;PLZ", "1.23E+15;Klein;10115", "10002;Noir;75001", "10003;Rossi;00184"), propose.Said{})
+	if len(p.ID) > 0 {
+		t.Errorf("where the id is spoilt it takes %v:\n%s", p.ID, told(p))
+	}
+}
+
 func TestAStatusIsAsked(t *testing.T) {
 	t.Parallel()
 	table := rows("Id;Name;Status", "A1;Ann;Aktiv", "A2;Bob;Aktiv", "A3;Cy;Ruht", "A4;Di;Inaktiv")
