@@ -144,10 +144,7 @@ func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filte
 		return err
 	}
 	a.Say("The next sync tries %s again.", connector.Plural(marked, "record"))
-	if a.JSON() {
-		return show.JSON(a.Out, map[string]any{"reason": f.State, "records": marked})
-	}
-	return nil
+	return a.Result(map[string]any{"reason": f.State, "records": marked})
 }
 
 func (a *app) retry(ctx context.Context, s *session.Session, connections []config.Connection, sourceID string) error {
@@ -171,10 +168,7 @@ func (a *app) retry(ctx context.Context, s *session.Session, connections []confi
 		return fmt.Errorf("cannot retry %q: no record has this source id; payersync attention list shows them", sourceID)
 	}
 	a.Say("The next sync tries record %s again.", show.Visible(sourceID))
-	if a.JSON() {
-		return show.JSON(a.Out, map[string]string{"source_id": sourceID})
-	}
-	return nil
+	return a.Result(map[string]string{"source_id": sourceID})
 }
 
 func (a *app) attentionCloseCmd() *cobra.Command {
@@ -220,8 +214,5 @@ func (a *app) letStay(ctx context.Context, s *session.Session, p state.Payer, by
 		mandate = fmt.Sprintf("Its mandate %s stays as it is.", show.Visible(p.MandateID))
 	}
 	a.Say("Closed for record %s. %s", show.Visible(p.SourceID), mandate)
-	if a.JSON() {
-		return show.JSON(a.Out, map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
-	}
-	return nil
+	return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
 }

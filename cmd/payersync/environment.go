@@ -122,7 +122,7 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 	switch {
 	case r.Same:
 		a.Say("Nothing to do: the ledger belongs to the billing service at %s already.", r.Ledger)
-		return a.showMoved(r, found)
+		return a.Result(r)
 	case found.Customer == "" && found.Looked > 0:
 		return fmt.Errorf("cannot move the ledger to the billing service at %s: %s; give that account a ledger of its own (ledger.path), or correct billing.base_url",
 			r.Configuration, found)
@@ -132,7 +132,7 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 		return err
 	} else if !ok {
 		a.Say("Nothing was moved.")
-		return a.showMoved(r, found)
+		return a.Result(r)
 	}
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if err := tx.MoveAccount(r.Configuration, state.Entry{Actor: actor(), Reason: reason}); err != nil {
@@ -144,12 +144,5 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 	}
 	a.Say("Moved. Nothing is created before the service's list has been read anew, and for %s more.", s.Config.LookupLimits().Quarantine)
 	r.Ledger, r.Same = r.Configuration, true
-	return a.showMoved(r, found)
-}
-
-func (a *app) showMoved(r environmentReport, found reconcile.Evidence) error {
-	if a.JSON() {
-		return a.showEnvironment(r, found)
-	}
-	return nil
+	return a.Result(r)
 }

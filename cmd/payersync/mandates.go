@@ -248,10 +248,7 @@ cancelled and why.`,
 					return fmt.Errorf("cannot cancel the mandate of %s: %w", p.SourceID, err)
 				}
 				a.Say("The mandate %s is cancelled.", show.Visible(p.MandateID))
-				if a.JSON() {
-					return show.JSON(a.Out, map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
-				}
-				return nil
+				return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
 			})
 		},
 	}

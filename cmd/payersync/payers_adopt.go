@@ -94,8 +94,5 @@ func (a *app) decideOn(ctx context.Context, s *session.Session, h syncer.Holder,
 	} else {
 		a.Say("Nothing was noted.")
 	}
-	if a.JSON() {
-		return show.JSON(a.Out, report)
-	}
-	return nil
+	return a.Result(report)
 }

@@ -186,10 +186,7 @@ func (a *app) driftWay(c *cobra.Command, way wayOut) *cobra.Command {
 				r.Decided = way.name
 				a.Say("%s", way.done)
 			}
-			if a.JSON() {
-				return show.JSON(a.Out, r)
-			}
-			return nil
+			return a.Result(r)
 		})
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")

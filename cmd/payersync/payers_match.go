@@ -323,10 +323,7 @@ func (a *app) writeMatches(file string, found []match.Suggestion) (err error) {
 		return err
 	}
 	a.Say("%s written to %s. Write accept, reject or new into the column decision, then: payersync payers match import %[2]s", connector.Plural(len(rows), "pair"), show.Visible(file))
-	if a.JSON() {
-		return show.JSON(a.Out, map[string]any{"file": file, "pairs": len(rows)})
-	}
-	return nil
+	return a.Result(map[string]any{"file": file, "pairs": len(rows)})
 }
 
 // customer returns one of the list.

@@ -128,10 +128,7 @@ func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, i
 	} else {
 		a.Say("Nothing was noted.")
 	}
-	if a.JSON() {
-		return show.JSON(a.Out, report)
-	}
-	return nil
+	return a.Result(report)
 }
 
 func (a *app) separate(ctx context.Context, s *session.Session, r state.RecordID, d decision) error {
@@ -139,10 +136,7 @@ func (a *app) separate(ctx context.Context, s *session.Session, r state.RecordID
 		return notMerged(r.SourceID, err)
 	}
 	a.Say("Record %s is a payer of its own from the next sync on.", show.Visible(r.SourceID))
-	if a.JSON() {
-		return show.JSON(a.Out, mergeReport{SourceID: r.SourceID, Diff: []connector.FieldChange{}, Accepted: true})
-	}
-	return nil
+	return a.Result(mergeReport{SourceID: r.SourceID, Diff: []connector.FieldChange{}, Accepted: true})
 }
 
 // notMerged says why records are not merged, and what to do.

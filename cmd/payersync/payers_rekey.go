@@ -126,10 +126,7 @@ func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, reco
 	} else {
 		a.Say("Nothing was noted.")
 	}
-	if a.JSON() {
-		return show.JSON(a.Out, report)
-	}
-	return nil
+	return a.Result(report)
 }
 
 // notMoved says why a customer is not moved, and what to do.

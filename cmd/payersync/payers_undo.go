@@ -59,10 +59,7 @@ func (a *app) keepCustomer(ctx context.Context, s *session.Session, p state.Paye
 		return notUndone("keep the customer of "+show.Visible(p.SourceID), err)
 	}
 	a.Say("Customer %s stays the record's.", show.Visible(p.BillingID))
-	if a.JSON() {
-		return show.JSON(a.Out, undoReport{SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}, Accepted: true})
-	}
-	return nil
+	return a.Result(undoReport{SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}, Accepted: true})
 }
 
 func (a *app) payersUndoCmd() *cobra.Command {
@@ -194,10 +191,7 @@ func (a *app) decideUndo(ctx context.Context, report undoReport, doing, question
 
 func (a *app) undone(report undoReport, what string) error {
 	a.Say("%s", what)
-	if a.JSON() {
-		return show.JSON(a.Out, report)
-	}
-	return nil
+	return a.Result(report)
 }
 
 // notUndone says why a customer is not put back or let go, and what to do.

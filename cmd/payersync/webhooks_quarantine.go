@@ -230,8 +230,5 @@ func (a *app) closeDelivery(ctx context.Context, s *session.Session, name, reaso
 		return fmt.Errorf("cannot close %s: it is %s, and only quarantined and parked deliveries wait to be closed", show.Visible(d.DeliveryKey), d.State)
 	}
 	a.Say("Delivery %s is closed.", show.Visible(d.DeliveryKey))
-	if a.JSON() {
-		return show.JSON(a.Out, map[string]string{"delivery_key": d.DeliveryKey})
-	}
-	return nil
+	return a.Result(map[string]string{"delivery_key": d.DeliveryKey})
 }

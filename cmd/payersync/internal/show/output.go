@@ -25,6 +25,14 @@ func JSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
+// Result prints what a command did, where that is for another program: people were told.
+func (c *Console) Result(v any) error {
+	if c.JSON() {
+		return JSON(c.Out, v)
+	}
+	return nil
+}
+
 // Lines writes one line of JSON for each row.
 func Lines[T any](w io.Writer, rows []T) error {
 	for _, r := range rows {
