@@ -19,6 +19,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/accounting/xero"
 	"payersync/connector/credentials"
+	"payersync/state"
 )
 
 // localRedirect is the redirect address that connect waits at by itself.
@@ -82,8 +83,9 @@ func (a *app) connect(ctx context.Context, s *session.Session, name string, how 
 	if err != nil {
 		return err
 	}
+	proven := true
 	if name == config.BillingConsent {
-		if err := s.SameAccountBy(ctx, oauth2.StaticTokenSource(grant.Token)); err != nil {
+		if proven, err = s.SameAccountBy(ctx, oauth2.StaticTokenSource(grant.Token)); err != nil {
 			return fmt.Errorf("the consent is not kept: %w", err)
 		}
 	}
@@ -94,6 +96,12 @@ func (a *app) connect(ctx context.Context, s *session.Session, name string, how 
 	by, err := credentials.Keep(ctx, s.Ledger, credentials.Connection{Name: name, Provider: what.provider, Tenant: tenant, Actor: actor()}, grant)
 	if err != nil {
 		return err
+	}
+	if !proven { // what is known of the customers may be of another account: as after a restore
+		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MarkRestored() }); err != nil {
+			return err
+		}
+		a.Say("Nothing is created before the service's list has been read anew, and for %s more.", s.Config.LookupLimits().Quarantine)
 	}
 	return a.showConsent(connected{Connection: name, Tenant: tenant.ID, TenantName: tenant.Name, ReconnectBy: by})
 }

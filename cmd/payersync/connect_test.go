@@ -354,6 +354,8 @@ func TestRunWithoutATokenSaysWhyAndNotThatItIsThrottled(t *testing.T) {
 
 // The billing service of the sandbox takes tokens of a consent alone, rotates
 // refresh tokens, and its login page is played by the test.
+//
+// covers F77
 func TestConsentForTheBillingServiceIsPasted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(4), func(o *sandbox.Options) {
@@ -391,6 +393,29 @@ func TestConsentForTheBillingServiceIsPasted(t *testing.T) {
 	w.expectOnePerRow(people(4))
 	w.box.RevokeTokens() // the refresh token is still good
 	w.expect(exitDone, "sync")
+
+	// The same app may be let into another account.
+	elsewhere := func(rw http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, "/api/customers/") {
+			return false
+		}
+		http.NotFound(rw, r)
+		return true
+	}
+	again := func() result {
+		return paste(func(asked url.Values) string {
+			return redirect + "?" + url.Values{"code": {w.box.IssueCode()}, "state": asked["state"]}.Encode()
+		})
+	}
+	w.front.Store(&elsewhere)
+	if r := again(); r.code != exitUsage || !strings.Contains(r.errOut, "the consent is not kept: the ledger belongs to another account") {
+		t.Errorf("a consent for another account ended with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
+	w.front.Store(nil)
+	w.expect(exitDone, "sync") // with the consent from before
+	if r := again(); r.code != exitDone {
+		t.Errorf("another consent for the same account ended with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
 }
 
 // covers F67

@@ -45,21 +45,28 @@ func (s *Session) settleAccount(ctx context.Context, note bool) error {
 }
 
 // SameAccountBy refuses with *state.ErrOtherAccount when tokens, of a consent that is not kept
-// yet, reach another account of the billing service than the ledger belongs to.
-func (s *Session) SameAccountBy(ctx context.Context, tokens oauth2.TokenSource) error {
+// yet, reach another account of the billing service than the ledger belongs to. It reports
+// false where no customer is linked by which that could be told, and customers were listed:
+// what the list showed may be of another account.
+func (s *Session) SameAccountBy(ctx context.Context, tokens oauth2.TokenSource) (proven bool, err error) {
 	have, err := s.Ledger.Account(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if linked, err := s.Ledger.LinkedSample(ctx, 1); err != nil || len(linked) == 0 {
-		return err
+	linked, err := s.Ledger.LinkedSample(ctx, 1)
+	if err != nil {
+		return false, err
+	}
+	if len(linked) == 0 {
+		knows, err := s.Ledger.KnowsCustomers(ctx)
+		return !knows, err
 	}
 	client, err := s.newBilling(tokens)
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = sameAccount(ctx, &reconcile.Reconciler{Ledger: s.Ledger, Billing: client}, have, s.Config.Account())
-	return err
+	return err == nil, err
 }
 
 // sameAccount looks whether r reaches, as want, the account that the ledger belongs to, and
