@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -11,18 +12,23 @@ import (
 )
 
 // A backfill of 60 under a slow limit is interrupted at ten moments of its writes, each time
-// by the service that has just received one: none is received any more after the process
-// has taken notice, although dozens wait for the limit. A run to the end then makes each
-// customer and each mandate once.
+// by the service that has just received one and holds it: none leaves any more after the
+// process has taken notice, although others wait for the limit. With one request at a time
+// none is under way just then; with eight, seven more may be, and arrive late. A run to the
+// end then makes each customer and each mandate once.
 //
 // covers F01, F67, S1, S2, S3
 func TestAfterCtrlCNoWriteLeaves(t *testing.T) {
 	t.Parallel()
 	rows := people(60)
 	w := newWorld(t, rows)
-	w.edit("payersync.yaml", "rate_per_second: 100000", "rate_per_second: 20")
 	moments := []int64{1, 2, 3, 1, 5, 8, 13, 21, 34, 2}
-	for _, moment := range moments {
+	pace := "rate_per_second: 100000"
+	for i, moment := range moments {
+		inFlight := 1 + 7*(i%2)
+		slow := fmt.Sprintf("rate_per_second: 20\n  max_in_flight: %d", inFlight)
+		w.edit("payersync.yaml", pace, slow)
+		pace = slow
 		var writes, late atomic.Int64
 		var stopping atomic.Bool
 		began, process := make(chan struct{}), (*process)(nil)
@@ -47,12 +53,12 @@ func TestAfterCtrlCNoWriteLeaves(t *testing.T) {
 		if r := process.wait(); r.code != exitInterrupted {
 			t.Fatalf("interrupted at write %d it ended with %d:\n%s%s", moment, r.code, r.out, r.errOut)
 		}
-		if n := late.Load(); n != 0 {
-			t.Errorf("%d writes came after the interruption at write %d", n, moment)
+		if n := late.Load(); n > int64(inFlight-1) {
+			t.Errorf("%d writes came after the interruption at write %d, of %d in flight", n, moment, inFlight)
 		}
 	}
 	w.front.Store(nil)
-	w.edit("payersync.yaml", "rate_per_second: 20", "rate_per_second: 100000")
+	w.edit("payersync.yaml", pace, "rate_per_second: 100000")
 	w.finish("backfill", "--yes")
 	w.expectOnePerRow(rows)
 	w.expectIdenticalCreates()
