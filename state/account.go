@@ -3,11 +3,12 @@ package state
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // Account is an account of the billing service, as far as a configuration names one.
 type Account struct {
-	Address     string `json:"address"`     // the service's host, with its port where it has one
+	Address     string `json:"address"`     // the service's host, with its port where it has one, and the path of its interface
 	Credentials string `json:"credentials"` // the beginning of a hash of what the service knows us by
 }
 
@@ -15,6 +16,17 @@ type Account struct {
 func (a Account) String() string {
 	return fmt.Sprintf("%s with the credentials %s", a.Address, a.Credentials)
 }
+
+// SameAddress reports whether two accounts are at one address. Earlier versions noted no
+// path.
+func (a Account) SameAddress(b Account) bool {
+	hostA, pathA, _ := strings.Cut(strings.ToLower(a.Address), "/")
+	hostB, pathB, _ := strings.Cut(strings.ToLower(b.Address), "/")
+	return hostA == hostB && (pathA == pathB || pathA == "" || pathB == "")
+}
+
+// Same reports whether two accounts are known by the same name.
+func (a Account) Same(b Account) bool { return a.SameAddress(b) && a.Credentials == b.Credentials }
 
 // ErrOtherAccount means that the ledger belongs to another account of the billing service
 // than the configuration names, as far as anybody can tell (fault F77).
@@ -43,38 +55,51 @@ func (l *Ledger) Account(ctx context.Context) (a Account, err error) {
 	return a, err
 }
 
-// LinkedSample returns up to n payers whose customers are not known to be gone, those that
-// changed last before others.
+// LinkedSample returns up to 2n payers whose customers are not known to be gone: those that
+// changed last, and those that changed longest ago.
 func (l *Ledger) LinkedSample(ctx context.Context, n int) ([]Payer, error) {
-	return l.payers(ctx, "SELECT "+payerColumns+" FROM payers p WHERE p.billing_id IS NOT NULL AND NOT "+isMissing+
-		" ORDER BY p.updated_at DESC, p.connection, p.source_id LIMIT ?", n)
+	const linked = "SELECT p.connection, p.source_id FROM payers p WHERE p.billing_id IS NOT NULL AND NOT " + isMissing + " ORDER BY p.updated_at "
+	return l.payers(ctx, "SELECT "+payerColumns+" FROM payers p WHERE (p.connection, p.source_id) IN (SELECT * FROM ("+linked+"DESC, p.connection, p.source_id LIMIT ?1) UNION SELECT * FROM ("+
+		linked+"ASC, p.connection, p.source_id LIMIT ?1)) ORDER BY p.updated_at DESC, p.connection, p.source_id", n)
 }
+
+const knowsCustomers = `SELECT EXISTS (SELECT 1 FROM remote_customers) OR EXISTS (SELECT 1 FROM changes WHERE state <> 'pending')
+	OR EXISTS (SELECT 1 FROM payers WHERE billing_id IS NOT NULL)`
 
 // KnowsCustomers reports whether the ledger holds anything that came from a billing
 // service, or may have come to one: customers that were listed, or changes that were sent.
 func (l *Ledger) KnowsCustomers(ctx context.Context) (knows bool, err error) {
-	err = l.queryRow(ctx, `SELECT EXISTS (SELECT 1 FROM remote_customers) OR EXISTS (SELECT 1 FROM changes WHERE state <> 'pending')
-		OR EXISTS (SELECT 1 FROM payers WHERE billing_id IS NOT NULL)`).Scan(&knows)
-	if err != nil {
+	if err = l.queryRow(ctx, knowsCustomers).Scan(&knows); err != nil {
 		err = fmt.Errorf("look for customers in the ledger: %w", err)
 	}
 	return knows, err
 }
 
-// TakeAccount binds the ledger to the account with its first run, and refuses any other
-// with *ErrOtherAccount from then on.
-func (tx *Tx) TakeAccount(a Account) error {
+// TakeAccount binds the ledger to the account with its first run. Other credentials at the
+// same address are noted: whoever sends with them has seen that they reach the same account.
+// A ledger that knows no customers goes along with a new address; another one refuses it with
+// *ErrOtherAccount.
+func (tx *Tx) TakeAccount(a Account, by string) error {
 	var have Account
 	if err := tx.row([]any{&have.Address, &have.Credentials}, "SELECT billing_address, billing_credentials FROM ledger"); err != nil {
 		return fmt.Errorf("read the ledger's account: %w", err)
 	}
-	switch have {
-	case a:
+	switch {
+	case have == a:
 		return nil
-	case Account{}:
+	case have == Account{}:
 		return tx.setAccount(a)
+	case have.SameAddress(a):
+		return tx.MoveAccount(a, Entry{Actor: by, Reason: "new credentials of the same account"})
 	}
-	return &ErrOtherAccount{Ledger: have, Config: a, Why: "it was moved meanwhile"}
+	var knows bool
+	if err := tx.row([]any{&knows}, knowsCustomers); err != nil {
+		return fmt.Errorf("look for customers in the ledger: %w", err)
+	}
+	if knows {
+		return &ErrOtherAccount{Ledger: have, Config: a, Why: "it is another address"}
+	}
+	return tx.MoveAccount(a, Entry{Actor: by, Reason: "nothing had been read from the account before, and nothing sent to it"})
 }
 
 // MoveAccount binds the ledger to another account, or to the same one by another name, and

@@ -93,15 +93,15 @@ func (a *app) connect(ctx context.Context, s *session.Session, name string, how 
 	if err != nil {
 		return err
 	}
-	by, err := credentials.Keep(ctx, s.Ledger, credentials.Connection{Name: name, Provider: what.provider, Tenant: tenant, Actor: actor()}, grant)
-	if err != nil {
-		return err
-	}
 	if !proven { // what is known of the customers may be of another account: as after a restore
 		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MarkRestored() }); err != nil {
 			return err
 		}
 		a.Say("Nothing is created before the service's list has been read anew, and for %s more.", s.Config.LookupLimits().Quarantine)
+	}
+	by, err := credentials.Keep(ctx, s.Ledger, credentials.Connection{Name: name, Provider: what.provider, Tenant: tenant, Actor: actor()}, grant)
+	if err != nil {
+		return err
 	}
 	return a.showConsent(connected{Connection: name, Tenant: tenant.ID, TenantName: tenant.Name, ReconnectBy: by})
 }

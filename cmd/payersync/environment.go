@@ -65,7 +65,7 @@ func environmentOf(ctx context.Context, s *session.Session) (environmentReport, 
 	if err != nil {
 		return r, found, fmt.Errorf("cannot look for the ledger's customers: %w", explainFault(err))
 	}
-	r.Same, r.Evidence = r.Ledger == r.Configuration, found.String()
+	r.Same, r.Evidence = r.Ledger.Same(r.Configuration), found.String()
 	return r, found, nil
 }
 
@@ -78,7 +78,7 @@ func (a *app) showEnvironment(r environmentReport, found reconcile.Evidence) err
 		belongs = fmt.Sprintf("It belongs to the billing service at %s.", r.Ledger)
 	}
 	a.Hanging("Ledger         ", belongs)
-	named := "The same account is configured."
+	named := "The same address and credentials are configured."
 	if !r.Same {
 		named = fmt.Sprintf("The billing service at %s is configured.", r.Configuration)
 	}

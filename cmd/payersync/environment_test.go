@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/state"
 )
 
 // asClient lets the sandbox take another client, whose account lost may have lost its customers.
@@ -107,7 +110,7 @@ func TestANewAddressIsSaidWithAReason(t *testing.T) {
 	}
 	w.expect(exitDone, "environment", "move", "--reason", "it has a new name", "--yes")
 	w.expect(exitDone, "sync")
-	if r := w.expect(exitDone, "environment", "show"); !strings.Contains(r.out, "The same account is configured.") {
+	if r := w.expect(exitDone, "environment", "show"); !strings.Contains(r.out, "The same address and credentials are configured.") {
 		t.Errorf("after the move:\n%s", r.out)
 	}
 	w.expectOnePerRow(people(3))
@@ -123,4 +126,61 @@ func TestALedgerThatKnowsNoCustomersGoesAnywhere(t *testing.T) {
 	w.edit("payersync.yaml", w.service.URL, moved.URL)
 	w.expect(exitDone, "sync")
 	w.expectOnePerRow(people(3))
+}
+
+// Two accounts that were loaded from the same books, by a service that counts its customers,
+// have some ids and keys in common.
+//
+// covers F77
+func TestAnAccountWithOtherKeysUnderTheSameIdsIsAnotherOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	w.expect(exitDone, "sync")
+	w.asClient("their-app", nil)
+	token := w.front.Load()
+	other := func(rw http.ResponseWriter, r *http.Request) bool {
+		if (*token)(rw, r) || !strings.HasPrefix(r.URL.Path, "/api/customers/") {
+			return false
+		}
+		rec := httptest.NewRecorder()
+		w.box.ServeHTTP(rec, r)
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(rec.Code)
+		_, _ = io.WriteString(rw, strings.ReplaceAll(rec.Body.String(), `"A00002"`, `"A00019"`))
+		return true
+	}
+	w.front.Store(&other)
+	if r := w.run("sync"); r.code != exitUsage || !strings.Contains(r.errOut, "with our key, and customer") {
+		t.Errorf("it ended with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
+	w.expect(exitDone, "environment", "move", "--reason", "somebody has renumbered one there", "--yes")
+}
+
+// Earlier versions noted no credentials of an account that is reached with a token.
+func TestALedgerOfAnEarlierVersionKnowsNoToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	w.expect(exitDone, "sync")
+	s := w.served(new(bytes.Buffer))
+	have, err := s.Ledger.Account(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ := strings.Cut(have.Address, "/")
+	if err := s.Ledger.Do(t.Context(), func(tx *state.Tx) error {
+		return tx.MoveAccount(state.Account{Address: host, Credentials: config.NoCredentials}, state.Entry{Actor: "test"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	w.box.ResetRequests()
+	w.expect(exitDone, "sync")
+	for _, r := range w.box.Requests() {
+		if strings.HasPrefix(r.Path, "/api/customers/") {
+			t.Errorf("%s %s was sent to tell the account", r.Method, r.Path)
+		}
+	}
+	if r := decode[environmentReport](t, w.expect(exitDone, "environment", "show", "--output", "json")); r.Ledger != have {
+		t.Errorf("after a run the ledger belongs to %+v, want %+v", r.Ledger, have)
+	}
 }

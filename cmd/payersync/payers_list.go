@@ -147,6 +147,9 @@ func joined[T ~string](names []T) string {
 
 // check completes what was asked for, and says what of it is wrong.
 func (l *payerListing) check(now time.Time) error {
+	if slices.Contains(l.columns, "") {
+		return usage.Errorf("--columns has a blank name in it; write the names with one comma between them")
+	}
 	l.Payers = !l.all && l.Text == ""
 	var since, until error
 	l.Since, since = moment("since", l.since, now)

@@ -214,3 +214,11 @@ func TestAMomentIsADateATimeOrHowLongAgo(t *testing.T) {
 		}
 	}
 }
+
+func TestABlankColumnIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	if r := w.run("payers", "list", "--columns", "name,"); r.code != exitUsage || !strings.Contains(r.errOut, "--columns has a blank name in it") {
+		t.Errorf("it ended with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
+}

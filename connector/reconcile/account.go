@@ -7,19 +7,23 @@ import (
 	"payersync/connector"
 )
 
-// enoughLooked is how many linked customers are looked for before it counts that none is there.
-const enoughLooked = 10
+// looked is how many linked customers are looked for, of those that changed last and of those
+// that changed longest ago.
+const looked = 10
 
 // Evidence is what tells whether an account of the billing service is the ledger's: the same
 // customers under the same ids, with our keys.
 type Evidence struct {
 	Looked   int    // linked customers that were looked for
 	Customer string // the id of one that is there with the key of its payer; "" for none
+	Stranger string // the id of one that is there with another key; "" for none
 }
 
 // String says what was found, for people.
 func (e Evidence) String() string {
 	switch {
+	case e.Customer != "" && e.Stranger != "":
+		return fmt.Sprintf("customer %s is there under its id with our key, and customer %s with another", e.Customer, e.Stranger)
 	case e.Customer != "":
 		return fmt.Sprintf("customer %s is there under its id with our key", e.Customer)
 	case e.Looked == 0:
@@ -28,23 +32,26 @@ func (e Evidence) String() string {
 	return fmt.Sprintf("none of the %d linked customers that were looked for is there under its id with our key", e.Looked)
 }
 
-// Evidence looks for linked customers at the billing service until one is found. An error
-// says that it could not be told.
+// Proves reports whether the account is the ledger's for all that was found.
+func (e Evidence) Proves() bool { return e.Customer != "" && e.Stranger == "" }
+
+// Evidence looks for linked customers at the billing service. An error says that it could not
+// be told.
 func (r *Reconciler) Evidence(ctx context.Context) (Evidence, error) {
-	payers, err := r.Ledger.LinkedSample(ctx, enoughLooked)
-	if err != nil {
-		return Evidence{}, err
-	}
-	for i, p := range payers {
+	payers, err := r.Ledger.LinkedSample(ctx, looked)
+	e := Evidence{Looked: len(payers)}
+	for _, p := range payers {
 		c, err := r.Billing.Customer(ctx, p.BillingID)
+		carried := connector.KeyIn(c.ExternalData, p.Key.Name)
 		switch {
 		case connector.FaultOf(err) == connector.FaultNotFound:
-			continue
 		case err != nil:
 			return Evidence{}, err
-		case p.Key.MayBe(connector.KeyIn(c.ExternalData, p.Key.Name)):
-			return Evidence{Looked: i + 1, Customer: p.BillingID}, nil
+		case p.Key.MayBe(carried):
+			e.Customer = p.BillingID
+		case carried.Value != "":
+			e.Stranger = p.BillingID
 		}
 	}
-	return Evidence{Looked: len(payers)}, nil
+	return e, err
 }

@@ -110,7 +110,7 @@ type Syncer struct {
 	Ledger     *state.Ledger
 	Billing    Billing
 	Reconciler *reconcile.Reconciler
-	Account    state.Account // the account of the billing service that Billing reaches
+	Account    state.Account // the account that Billing reaches, which has been seen to be the ledger's
 	Settings   Settings
 }
 
@@ -228,7 +228,7 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked bool) (*run, error) {
 	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), made: map[string]bool{}}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		if err := tx.TakeAccount(s.Account); err != nil {
+		if err := tx.TakeAccount(s.Account, opts.Actor); err != nil {
 			return err
 		}
 		if err := tx.PinConnection(state.Connection{Name: conn.Name, Info: conn.Info}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -71,16 +72,23 @@ func (c *Config) Secrets() []connector.Secret {
 // Account returns what tells the account of the billing service from others, so that a
 // ledger of one is never used with another (fault F77).
 func (c *Config) Account() state.Account {
-	host := c.Billing.BaseURL
-	if u, err := url.Parse(host); err == nil {
-		host = u.Host
+	address := c.Billing.BaseURL
+	if u, err := url.Parse(address); err == nil {
+		address = strings.TrimSuffix(u.Host, map[string]string{"https": ":443", "http": ":80"}[u.Scheme]) + path.Clean("/"+u.Path)
 	}
 	known := c.Billing.ClientID
 	if c.Billing.Dialect.APIAuth == "static" {
 		known = c.Billing.APIToken
 	}
-	sum := sha256.Sum256([]byte(known.Expose()))
-	return state.Account{Address: host, Credentials: hex.EncodeToString(sum[:4])}
+	return state.Account{Address: strings.ToLower(strings.TrimSuffix(address, "/")), Credentials: shortHash(known.Expose())}
+}
+
+// NoCredentials is what earlier versions noted of an account that was reached with a token.
+var NoCredentials = shortHash("")
+
+func shortHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:4])
 }
 
 // Named returns the connections with these names, all of them without names.

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/connector/reconcile"
 	"payersync/state"
 )
@@ -13,35 +14,31 @@ import (
 // settleAccount refuses with *state.ErrOtherAccount when the ledger belongs to another account
 // of the billing service than the configuration names: what it holds must be neither sent
 // there nor judged by what is there (fault F77). An account is known by its customers, so new
-// credentials at the same address are taken when a linked customer is there with its key, and
-// noted in the ledger if note says so. A ledger that knows no customers may go anywhere.
-func (s *Session) settleAccount(ctx context.Context, note bool) error {
+// credentials at the same address are taken when linked customers are there with their keys;
+// the next run notes them. A ledger that knows no customers may go anywhere.
+func (s *Session) settleAccount(ctx context.Context) error {
 	have, err := s.Ledger.Account(ctx)
 	want := s.Config.Account()
-	if err != nil || have == want || have == (state.Account{}) {
+	if err != nil || have.Same(want) || have == (state.Account{}) || have.SameAddress(want) && have.Credentials == config.NoCredentials {
 		return err
 	}
 	knows, err := s.Ledger.KnowsCustomers(ctx)
-	if err != nil {
+	switch {
+	case err != nil || !knows:
+		return err
+	case !have.SameAddress(want):
+		return &state.ErrOtherAccount{Ledger: have, Config: want, Why: "it is another address"}
+	}
+	return sameAccount(ctx, s.Reconciler, have, want)
+}
+
+// bind notes to which account a ledger belongs that belongs to none yet.
+func (s *Session) bind(ctx context.Context) error {
+	have, err := s.Ledger.Account(ctx)
+	if err != nil || have != (state.Account{}) {
 		return err
 	}
-	why := "nothing had been read from the account before, and nothing sent to it"
-	if knows {
-		if have.Address != want.Address {
-			return &state.ErrOtherAccount{Ledger: have, Config: want, Why: "it is another address"}
-		}
-		found, err := sameAccount(ctx, s.Reconciler, have, want)
-		if err != nil {
-			return err
-		}
-		why = "new credentials: " + found.String()
-	}
-	if !note {
-		return nil
-	}
-	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.MoveAccount(want, state.Entry{Actor: "payersync", Reason: why})
-	})
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.TakeAccount(s.Config.Account(), "payersync") })
 }
 
 // SameAccountBy refuses with *state.ErrOtherAccount when tokens, of a consent that is not kept
@@ -65,19 +62,19 @@ func (s *Session) SameAccountBy(ctx context.Context, tokens oauth2.TokenSource) 
 	if err != nil {
 		return false, err
 	}
-	_, err = sameAccount(ctx, &reconcile.Reconciler{Ledger: s.Ledger, Billing: client}, have, s.Config.Account())
+	err = sameAccount(ctx, &reconcile.Reconciler{Ledger: s.Ledger, Billing: client}, have, s.Config.Account())
 	return err == nil, err
 }
 
 // sameAccount looks whether r reaches, as want, the account that the ledger belongs to, and
-// refuses with *state.ErrOtherAccount when no linked customer is there.
-func sameAccount(ctx context.Context, r *reconcile.Reconciler, have, want state.Account) (reconcile.Evidence, error) {
+// refuses with *state.ErrOtherAccount when that cannot be seen.
+func sameAccount(ctx context.Context, r *reconcile.Reconciler, have, want state.Account) error {
 	found, err := r.Evidence(ctx)
 	switch {
 	case err != nil:
-		return found, fmt.Errorf("it cannot be told whether the new credentials reach the account that the ledger belongs to: %w; try again, or use the old ones", err)
-	case found.Customer == "":
-		return found, &state.ErrOtherAccount{Ledger: have, Config: want, Why: found.String()}
+		return fmt.Errorf("it cannot be told whether the new credentials reach the account that the ledger belongs to: %w; try again, or use the old ones", err)
+	case !found.Proves():
+		return &state.ErrOtherAccount{Ledger: have, Config: want, Why: found.String()}
 	}
-	return found, nil
+	return nil
 }

@@ -45,13 +45,16 @@ func Open(ctx context.Context, cfg *config.Config, o state.Options) (*Session, e
 }
 
 // OpenBilling opens the way to the billing service, unless the ledger belongs to
-// another account. New credentials of the same account are noted in the ledger if note says
-// so. When that fails it closes the session.
-func (s *Session) OpenBilling(ctx context.Context, log io.Writer, how config.Log, note bool) error {
+// another account. A ledger that belongs to none yet is bound to this one if bind says so.
+// When that fails it closes the session.
+func (s *Session) OpenBilling(ctx context.Context, log io.Writer, how config.Log, bind bool) error {
 	if err := s.OpenAnyBilling(log, how); err != nil {
 		return err
 	}
-	err := s.settleAccount(ctx, note)
+	err := s.settleAccount(ctx)
+	if err == nil && bind {
+		err = s.bind(ctx)
+	}
 	if err != nil {
 		s.Close()
 	}

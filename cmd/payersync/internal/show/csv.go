@@ -18,6 +18,9 @@ func CSV(w io.Writer, header []string, rows [][]string) error {
 		safe := make([]string, len(row))
 		for i, cell := range row {
 			safe[i] = noFormula(cell)
+			if IsTerminal(w) {
+				safe[i] = Visible(safe[i])
+			}
 		}
 		if err := out.Write(safe); err != nil {
 			return err
