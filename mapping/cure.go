@@ -161,13 +161,18 @@ func (d *draft) replaced(text string, pattern *regexp.Regexp, by func(m []string
 // Texts in quotes: straight ones as the language has them, and others.
 var (
 	quotedText = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`|[“”„‟«»″＂][^“”„‟«»″＂\"]*[“”„‟«»″＂\"]|[‘’‚‛´][^‘’‚‛´']*[‘’‚‛´']")
-	openQuote  = regexp.MustCompile(`["'“„«‘]([^+]*?)(\s*\+.*)?$`)
+	// quotedBehind is one with what says that no field is meant by it.
+	quotedBehind = regexp.MustCompile(`(\bfield\(\s*|[=!]=\s*)?(` + quotedText.String() + `)`)
+	openQuote    = regexp.MustCompile(`["'“„«‘]([^+]*?)(\s*\+.*)?$`)
 )
 
 // mend takes the mistakes out of the draft.
 func (d *draft) mend() {
 	d.text = strings.TrimSpace(d.text)
-	d.replace(quotedText, func(m []string) (string, string) { return d.quoted(m[0]) })
+	d.replace(quotedBehind, func(m []string) (string, string) {
+		piece, why := d.quoted(m[2], m[1] == "")
+		return m[1] + piece, why
+	})
 	d.replace(openQuote, func(m []string) (string, string) {
 		return d.put(literal(m[1])) + m[2], "a quote is opened and not closed"
 	})
@@ -208,10 +213,10 @@ func literal(s string) string {
 
 // quoted makes a piece of a text in quotes. One that is a field's name, where a
 // field must be meant, is the field; one with fields in it is taken apart.
-func (d *draft) quoted(written string) (piece, why string) {
+func (d *draft) quoted(written string, mayBeField bool) (piece, why string) {
 	runes := []rune(written)
 	inside := string(runes[1 : len(runes)-1])
-	if name, ok := d.misquoted[inside]; ok {
+	if name, ok := d.misquoted[inside]; ok && mayBeField {
 		return d.put(Written(name)), "a field's name in quotes is a text, the same for every customer"
 	}
 	if parts := d.template(inside); parts != "" {

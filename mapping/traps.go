@@ -3,6 +3,8 @@ package mapping
 import (
 	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
@@ -28,7 +30,7 @@ func (e *expression) checkTraps(root ast.Node) {
 			}
 		}
 	}))
-	e.trapText(root, false)
+	e.trapText(root, false, nil)
 }
 
 // isFixedPair reports whether the expression is one text for an externalData
@@ -89,7 +91,19 @@ func fixedComparison(node ast.Node, operator string) *ast.BinaryNode {
 	return n
 }
 
-var otherDate = regexp.MustCompile(`^\d{1,2}[./-]\d{1,2}[./-]\d{2,4}`)
+var otherDate = regexp.MustCompile(`^(\d{1,2})([./-])(\d{1,2})([./-])(?:\d{2}|\d{4})(?:[ T]\s*\d{1,2}:\d\d(?::\d\d)?(?:\s*[AaPp][Mm])?)?$`)
+
+// isOtherDate reports whether a text is a date that is not written YYYY-MM-DD: a
+// day and a month, in any order, and a year.
+func isOtherDate(s string) bool {
+	m := otherDate.FindStringSubmatch(strings.TrimSpace(s))
+	if m == nil || m[2] != m[4] {
+		return false
+	}
+	a, _ := strconv.Atoi(m[1])
+	b, _ := strconv.Atoi(m[3])
+	return min(a, b) >= 1 && min(a, b) <= 12 && max(a, b) <= 31
+}
 
 // trapOrder refuses to compare texts by their size where numbers or dates must
 // be meant.
@@ -99,7 +113,7 @@ func (e *expression) trapOrder(n *ast.BinaryNode) {
 	}
 	left, right := textIn(n.Left), textIn(n.Right)
 	switch fixed := left + right; {
-	case otherDate.MatchString(fixed):
+	case isOtherDate(fixed):
 		e.fail(n.Location(), `dates are compared as YYYY-MM-DD, as in date(…, "DD/MM/YYYY") %s "2019-12-31"`, n.Operator)
 	case isDate(n.Left) || isDate(n.Right):
 	case amount.MatchString(fixed) && (isField(n.Left) || isField(n.Right)), fixed == "" && isBare(n.Left) && isBare(n.Right):
@@ -184,20 +198,23 @@ func (e *expression) trapName(n *ast.StringNode) {
 
 // trapText looks at the texts that become the value, or are joined into it: one
 // that is a field's name, and one with fields between marks. One word alone may
-// well be called like a field, unless it is joined with others.
-func (e *expression) trapText(n ast.Node, joined bool) {
+// well be called like a field, unless it is joined with others. The conditions are
+// those by which the text is chosen.
+func (e *expression) trapText(n ast.Node, joined bool, conditions []ast.Node) {
 	switch n := n.(type) {
 	case *ast.ConditionalNode:
-		e.trapText(n.Exp1, joined)
-		e.trapText(n.Exp2, joined)
+		conditions = append(slices.Clone(conditions), n.Cond)
+		e.trapText(n.Exp1, joined, conditions)
+		e.trapText(n.Exp2, joined, conditions)
 	case *ast.BinaryNode:
 		if n.Operator == "+" {
-			e.trapText(n.Left, true)
-			e.trapText(n.Right, true)
+			e.trapText(n.Left, true, nil)
+			e.trapText(n.Right, true, nil)
 		}
 	case *ast.StringNode:
 		_, exactly := e.types[n.Value]
-		if len(e.reads) > 0 && (strings.Contains(n.Value, " ") || joined && exactly) {
+		words := strings.Contains(strings.TrimSpace(n.Value), " ")
+		if len(e.reads) > 0 && (words || joined && exactly && conditions == nil) && !e.isChosen(n, conditions) {
 			e.trapName(n)
 		}
 		for _, m := range templated.FindAllStringSubmatch(n.Value, -1) {
@@ -208,6 +225,22 @@ func (e *expression) trapText(n ast.Node, joined bool) {
 			}
 		}
 	}
+}
+
+// isChosen reports whether a text may well be called like a field, as a condition
+// chooses it: by that very field, or for an externalData entry.
+func (e *expression) isChosen(n *ast.StringNode, conditions []ast.Node) bool {
+	if len(conditions) > 0 && e.path[0] == "externalData" {
+		return true
+	}
+	field, chosen := varName(e.fieldCalled(strings.TrimSpace(n.Value))), false
+	for _, condition := range conditions {
+		ast.Walk(&condition, visit(func(node *ast.Node) {
+			read, ok := (*node).(*ast.IdentifierNode)
+			chosen = chosen || ok && read.Value == field
+		}))
+	}
+	return chosen
 }
 
 var thousands = regexp.MustCompile(`^[1-9]\d{0,2}\.\d{3}$`)
