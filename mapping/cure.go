@@ -26,7 +26,7 @@ type draft struct {
 	whys   []string // what was found wrong, each once
 	from   int      // where the first of it stands in the expression, in letters; -1 when unknown
 	width  int
-	dead   bool // it cannot be written in any way
+	dead   bool // there is no one way to write it
 }
 
 // firstPiece is the letter of the first piece. It and those behind it are for
@@ -78,7 +78,7 @@ func (e *expression) drafted() (*draft, string) {
 // compile either.
 func (d *draft) compiled() string {
 	text := d.whole(d.text)
-	if text == strings.TrimSpace(d.expression.text) {
+	if d.dead || text == strings.TrimSpace(d.expression.text) {
 		return ""
 	}
 	scratch := newScratch(d.compiling)
@@ -135,6 +135,13 @@ func (d *draft) note(why, written string) {
 	if at = utf8.RuneCountInString(d.expression.text[:at]); d.from < 0 || at < d.from {
 		d.from, d.width = at, max(1, utf8.RuneCountInString(d.whole(written)))
 	}
+}
+
+// refuse remembers what is wrong where a guess at what is meant would be as
+// likely wrong as right, so that nothing is proposed.
+func (d *draft) refuse(why, written string) {
+	d.note(why, written)
+	d.dead = true
 }
 
 // replace puts something else in the place of everything that a pattern finds.

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -48,7 +49,7 @@ var mistakes = []mistake{
 	{re(`\b(NOT|NICHT|nicht|NON)\b`), false, "not", `"not" is written in small letters`},
 	{re(`\bIN\b`), false, "in", `"in" is written in small letters`},
 	{re(`\s*&+\s*`), false, meaning(ampersand), ""},
-	{re(operand + `\s*\|\|\s*` + operand), false, meaning(pipes), `texts are joined with +`},
+	{re(`^\s*` + operand + `(?:\s*\|\|\s*` + operand + `)+\s*$`), false, meaning(pipes), ""},
 	{re(operand + `\s+in\s+` + operand), false, meaning(inText), `in looks into a list: in ["…", "…"]`},
 	{re(`\bnot\s+` + operand + `\s*(==|!=)`), false, meaning(notEqual), "not stands before a whole condition; different is written !="},
 	{re(`^if\s+(.+?)\s+(?:then\s+)?` + operand + `\s+else\s+` + operand + `$`), true, "$1 ? $2 : $3", "one or the other is written condition ? a : b"},
@@ -64,7 +65,7 @@ var mistakes = []mistake{
 	{re(`\b(\d{1,3}(?:\.\d{3})+),(\d+)\b`), true, meaning(germanNumber), "a number is written with a point before the decimals and nothing between thousands"},
 	{re(`\b(\d{1,3}(?:[,'’]\d{3})+)(\.\d+)?\b`), true, meaning(grouped), "a number is written with a point before the decimals and nothing between thousands"},
 	{re(`\b(\d+),(\d+)\b`), true, "$1.$2", "a number is written with a point before the decimals"},
-	{re(`\b[1-9]\d{0,2}(?:\.\d{3})+\b`), false, meaning(grouped), "a number is written with a point before the decimals and nothing between thousands"},
+	{re(`\b[1-9]\d{0,2}(?:\.\d{3})+\b`), false, meaning(thousand), "a number is written with a point before the decimals and nothing between thousands"},
 	{re(`[€$£¥]\s*` + numeral + `|` + numeral + `\s*(?:[€$£¥]|EUR\b|USD\b|GBP\b|CHF\b)`), false, "$1$2", "a number has no currency"},
 	{re(`\b(\d+(?:\.\d+)?)\s*%`), false, meaning(perCent), "% is not used behind a number"},
 
@@ -132,10 +133,18 @@ func comparedWithNil(d *draft, m []string) string {
 	return asking(what, m[2]+m[3] == "!=")
 }
 
-// like reads the % of a database.
+// like reads the % of a database. Inside a text it has no counterpart but a
+// pattern, and _ may be meant as it is: that is not guessed.
 func like(d *draft, m []string) string {
 	inside, ok := d.fixed(m[3])
 	if !ok {
+		return ""
+	}
+	trimmed := strings.Trim(inside, "%*")
+	if strings.ContainsAny(trimmed, `%*_\`) {
+		pattern := strings.NewReplacer("%", ".*", `\*`, ".*", "_", ".").Replace(regexp.QuoteMeta(inside))
+		d.refuse(fmt.Sprintf("LIKE takes %% for any letters and _ for any one; write %s matches %s, or contains where they are meant as they are",
+			d.whole(m[1]), literal("^"+pattern+"$")), m[0])
 		return ""
 	}
 	begins, ends := strings.HasSuffix(inside, "%") || strings.HasSuffix(inside, "*"), strings.HasPrefix(inside, "%") || strings.HasPrefix(inside, "*")
@@ -143,7 +152,7 @@ func like(d *draft, m []string) string {
 	if m[2] != "" {
 		operator = "not " + operator
 	}
-	return m[1] + " " + operator + " " + d.put(literal(strings.Trim(inside, "%*")))
+	return m[1] + " " + operator + " " + d.put(literal(trimmed))
 }
 
 // fixed returns the text of an operand that is one in quotes.
@@ -181,11 +190,29 @@ func ampersand(d *draft, m []string) string {
 	return " + "
 }
 
+// pipes are "or else" to some and join texts for others.
 func pipes(d *draft, m []string) string {
 	if d.want != wantText {
 		return ""
 	}
-	return m[1] + " + " + m[2]
+	var texts []string
+	for one := range strings.SplitSeq(m[0], "||") {
+		one = strings.TrimSpace(one)
+		if _, fixed := d.fixed(one); !fixed && !d.isText(one) && !givesText(d.whole(one)) {
+			return ""
+		}
+		texts = append(texts, d.whole(one))
+	}
+	d.refuse(fmt.Sprintf("|| stands between conditions; write coalesce(%s) for the first that is not blank, or %s to join them",
+		strings.Join(texts, ", "), strings.Join(texts, " + ")), m[0])
+	return ""
+}
+
+// givesText reports whether a piece is a function that gives a text.
+func givesText(piece string) bool {
+	name, _, _ := strings.Cut(piece, "(")
+	f := functions[name]
+	return len(f.types) > 0 && reflect.TypeOf(f.types[0]).Elem().Out(0).Kind() == reflect.String
 }
 
 func inText(d *draft, m []string) string {
@@ -262,6 +289,16 @@ func grouped(_ *draft, m []string) string {
 	return strings.NewReplacer(",", "", "'", "", "’", "", ".", "").Replace(whole) + decimals
 }
 
+// thousand is a number with points between its thousands. With one point it may
+// be a number with decimals as well.
+func thousand(d *draft, m []string) string {
+	if thousands.MatchString(m[0]) {
+		d.refuse(oneOrThousand(m[0]), m[0])
+		return ""
+	}
+	return grouped(d, m)
+}
+
 func perCent(_ *draft, m []string) string {
 	n, err := strconv.ParseFloat(m[1], 64)
 	if err != nil {
@@ -312,9 +349,9 @@ var (
 	amount  = regexp.MustCompile(`^[-+(]?[€$£¥]?\s*\d[\d.,'’ ]*\s*[€$£¥%]?\)?$`)
 	isoText = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
 	// writtenDates are the forms in which people write dates; of 01/02 the day is first.
-	writtenDates = []struct{ words, layout string }{
+	writtenDates = []dateForm{
 		{"DD.MM.YYYY", "02.01.2006"}, {"D.M.YYYY", "2.1.2006"}, {"DD/MM/YYYY", "02/01/2006"}, {"D/M/YYYY", "2/1/2006"},
-		{"MM/DD/YYYY", "01/02/2006"}, {"DD-MM-YYYY", "02-01-2006"},
+		{"MM/DD/YYYY", "01/02/2006"}, {"M/D/YYYY", "1/2/2006"}, {"DD-MM-YYYY", "02-01-2006"}, {"MM-DD-YYYY", "01-02-2006"},
 	}
 )
 
@@ -326,15 +363,15 @@ func compared(d *draft, m []string) string {
 	switch {
 	case fixed && (ordered || strings.HasPrefix(d.whole(m[1]), "date(")) && isoText.MatchString(inside):
 		return ""
+	case fixed && ordered && isWrittenDate(inside):
+		return comparedWithDate(d, m, inside)
 	case fixed:
-		for _, form := range writtenDates {
-			if t, err := time.Parse(form.layout, inside); err == nil && ordered {
-				d.note("dates are compared as YYYY-MM-DD, which date makes of a text", m[0])
-				return fmt.Sprintf("date(%s, %s) %s %s", m[1], d.put(literal(form.words)), m[2], d.put(literal(t.Format(time.DateOnly))))
-			}
-		}
 		isNumber := strings.HasPrefix(d.whole(m[1]), "number(")
 		if !amount.MatchString(inside) || !ordered && !isNumber || !d.isText(m[1]) && !isNumber {
+			return ""
+		}
+		if plain := strings.Trim(inside, "+-()€$£¥% "); thousands.MatchString(plain) {
+			d.refuse(oneOrThousand(plain), m[3])
 			return ""
 		}
 		d.note(`texts are compared letter by letter, so that "9" is more than "10"; numbers are not in quotes`, m[0])
@@ -344,6 +381,51 @@ func compared(d *draft, m []string) string {
 		return numberOf(d, m[1]) + " " + m[2] + " " + numberOf(d, m[3])
 	}
 	return ""
+}
+
+func isWrittenDate(inside string) bool {
+	return slices.ContainsFunc(writtenDates, func(form dateForm) bool { return form.reads(inside) })
+}
+
+func (f dateForm) reads(s string) bool {
+	_, err := time.Parse(f.layout, s)
+	return err == nil
+}
+
+// dayOrMonth are a date's forms of which either may be meant: points stand behind
+// the day first everywhere.
+var dayOrMonth = [][2]dateForm{
+	{{"DD/MM/YYYY", "02/01/2006"}, {"MM/DD/YYYY", "01/02/2006"}},
+	{{"D/M/YYYY", "2/1/2006"}, {"M/D/YYYY", "1/2/2006"}},
+	{{"DD-MM-YYYY", "02-01-2006"}, {"MM-DD-YYYY", "01-02-2006"}},
+}
+
+// comparedWithDate mends the comparison with a date that is not written
+// YYYY-MM-DD. Where it could be one of two days, both are told, unless the other
+// side says it.
+func comparedWithDate(d *draft, m []string, inside string) string {
+	isRead := strings.HasPrefix(d.whole(m[1]), "date(")
+	by := func(form dateForm) string {
+		t, _ := time.Parse(form.layout, inside)
+		left := m[1]
+		if !isRead {
+			left = fmt.Sprintf("date(%s, %s)", left, d.put(literal(form.words)))
+		}
+		return fmt.Sprintf("%s %s %s", left, m[2], d.put(literal(t.Format(time.DateOnly))))
+	}
+	form := writtenDates[slices.IndexFunc(writtenDates, func(form dateForm) bool { return form.reads(inside) })]
+	if i := slices.IndexFunc(dayOrMonth, func(either [2]dateForm) bool { return either[0].reads(inside) && either[1].reads(inside) }); i >= 0 {
+		either := dayOrMonth[i][:]
+		said := slices.IndexFunc(either, func(form dateForm) bool { return isRead && strings.Contains(d.whole(m[1]), literal(form.words)) })
+		if said < 0 {
+			d.refuse(fmt.Sprintf("%s could be %s or %s; write %s or %s",
+				inside, either[0].words, either[1].words, d.whole(by(either[0])), d.whole(by(either[1]))), m[0])
+			return ""
+		}
+		form = either[said]
+	}
+	d.note("dates are compared as YYYY-MM-DD, which date makes of a text", m[0])
+	return by(form)
 }
 
 // plainNumber is a number in quotes as the language writes it.

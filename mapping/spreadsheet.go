@@ -72,9 +72,8 @@ func spreadsheet(d *draft, name string, args []string) string {
 			if strings.Contains(why, "%") {
 				why = fmt.Sprintf(why, Written(d.example()))
 			}
-			d.whys, d.from = nil, -1
-			d.note(name+" is not here: "+why, name)
-			d.dead = true
+			d.whys, d.from, d.dead = nil, -1, false
+			d.refuse(name+" is not here: "+why, name)
 			return ""
 		}
 	}

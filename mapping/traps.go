@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -243,6 +244,11 @@ func (e *expression) isChosen(n *ast.StringNode, conditions []ast.Node) bool {
 	return chosen
 }
 
+// oneOrThousand is what is wrong with a number such as 1.000.
+func oneOrThousand(written string) string {
+	return fmt.Sprintf("%s could be one thousand or one; write %s or %s0", written, strings.Replace(written, ".", "", 1), written)
+}
+
 var thousands = regexp.MustCompile(`^[1-9]\d{0,2}\.\d{3}$`)
 
 // trapNumber refuses 1.000, which is one here and a thousand elsewhere.
@@ -252,6 +258,6 @@ func (e *expression) trapNumber(n *ast.FloatNode) {
 		return
 	}
 	if written := string(runes[at.From:at.To]); thousands.MatchString(written) {
-		e.fail(at, "%s could be one thousand or one; write %s or %s0", written, strings.Replace(written, ".", "", 1), written)
+		e.fail(at, "%s", oneOrThousand(written))
 	}
 }
