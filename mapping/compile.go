@@ -180,6 +180,7 @@ func (e *expression) compile() *vm.Program {
 	e.checkTraps(tree.Node)
 	ast.Walk(&tree.Node, visit(e.checkJoin))
 	e.checkResult(tree.Node)
+	e.checkKey()
 	ast.Walk(&tree.Node, visit(e.rewrite))
 	if e.failed {
 		return nil

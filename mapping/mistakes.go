@@ -83,12 +83,12 @@ var mistakes = []mistake{
 	{re(operand + `\s*(==|!=)\s*(?:nil|null|NULL|None)\b|\b(?:nil|null|NULL|None)\s*(==|!=)\s*` + operand), false, meaning(comparedWithNil), "a field that is missing is blank, never null; ask isBlank"},
 	{re(`\b(?:null|NULL|Null|None)\b`), false, `""`, `nothing is written ""`},
 	{re(operand + `\s*\+\s*(-?\d+)\b`), false, meaning(plusNumber), "what is joined with a text is a text, in quotes"},
-	{re(`^` + numeral + `$`), true, meaning(lone), "a fixed text stands in quotes, and YAML takes another pair around it"},
+	{re(`^\s*` + numeral + `\s*$`), true, meaning(lone), "a fixed text stands in quotes, and YAML takes another pair around it"},
 
 	// Things beside each other, and words that are nothing else.
 	{re(`^` + operand + `$`), true, meaning(asCondition), ""},
 	{re(`^` + operand + `\s*,?\s+` + operand + `$`), true, meaning(beside), ""},
-	{re(`^#?[\pL_][\pL\pN_ ]*$`), true, meaning(unknownWord), "a fixed text stands in quotes, and YAML takes another pair around it"},
+	{re(`^\s*#?[\pL_][\pL\pN_ ]*$`), true, meaning(unknownWord), "a fixed text stands in quotes, and YAML takes another pair around it"},
 	{re(`(==|!=)\s*([\pL_][\pL\pN_]*)`), false, meaning(unknownValue), "a fixed text stands in quotes"},
 	{re(`[\pL_][\pL\pN_]*`), false, meaning(misspelt), ""},
 }
@@ -491,10 +491,30 @@ func plusNumber(d *draft, m []string) string {
 }
 
 func lone(d *draft, m []string) string {
-	if d.want != wantText {
+	if d.want != wantText || !d.isWhole(m[1]) {
 		return ""
 	}
-	return d.put(literal(m[0]))
+	return d.fixedText(m[1])
+}
+
+// fixedText is a text that is no field, in quotes where the expression may well
+// be the same for every customer. Elsewhere it is a field that is unknown.
+func (d *draft) fixedText(written string) string {
+	if !d.mayBeFixed() || !d.isWhole(written) {
+		d.refuse(fmt.Sprintf("unknown field %q; %s", written, d.suggestField(written)), written)
+		return ""
+	}
+	return d.put(literal(written))
+}
+
+// isWhole reports whether something is all that the expression says.
+func (e *expression) isWhole(written string) bool { return strings.Trim(e.text, " =+,;") == written }
+
+// mayBeFixed reports whether one text for all customers makes sense at the place
+// of the expression.
+func (e *expression) mayBeFixed() bool {
+	isCountry := len(e.path) > 2 && e.path[1] == "addresses" && e.path[len(e.path)-1] == "country"
+	return isCountry || e.path[0] == "externalData" || e.path.String() == "mandate.language"
 }
 
 func asCondition(d *draft, m []string) string {
@@ -543,7 +563,7 @@ func unknownWord(d *draft, m []string) string {
 			return ""
 		}
 	}
-	return d.put(literal(strings.TrimSpace(m[0])))
+	return d.fixedText(strings.TrimSpace(m[0]))
 }
 
 func unknownValue(d *draft, m []string) string {

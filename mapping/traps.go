@@ -92,6 +92,15 @@ func fixedComparison(node ast.Node, operator string) *ast.BinaryNode {
 	return n
 }
 
+// checkKey refuses a key that is the same for every record: all of them would be
+// one payer.
+func (e *expression) checkKey() {
+	isField := func(name string) bool { return name != varTenant }
+	if e.path[0] == "key" && !e.failed && !slices.ContainsFunc(e.reads, isField) {
+		e.failWhole("this key is the same for every record, so that all would be one payer; write the field that tells payers apart")
+	}
+}
+
 var otherDate = regexp.MustCompile(`^(\d{1,2})([./-])(\d{1,2})([./-])(?:\d{2}|\d{4})(?:[ T]\s*\d{1,2}:\d\d(?::\d\d)?(?:\s*[AaPp][Mm])?)?$`)
 
 // isOtherDate reports whether a text is a date that is not written YYYY-MM-DD: a
