@@ -162,6 +162,7 @@ var (
 	beginning = regexp.MustCompile(`^[\s-]*`)
 	indented  = regexp.MustCompile(`^[\s\x{a0}]*`)
 	nothing   = regexp.MustCompile(`^(?:"(?:\s|\\u[0-9a-fA-F]{4})*"|'\s*'|null|~|-)?$`)
+	inQuotes  = regexp.MustCompile(`^(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')$`) // further ones make a fixed text of an expression
 	valued    = regexp.MustCompile(keyAnd + `:\s+(.*)$`)
 )
 
@@ -178,7 +179,7 @@ func (m *mending) candidates(line int, p Problem) []string {
 	text := strings.TrimRight(written[len(begin):], " ")
 	spaces := strings.NewReplacer("\t", "  ", "\u00a0", " ").Replace(begin)
 	out = append(out, spaces+text)
-	if v := valued.FindStringSubmatch(spaces + text); v != nil && !nothing.MatchString(v[2]) {
+	if v := valued.FindStringSubmatch(spaces + text); v != nil && !nothing.MatchString(v[2]) && !inQuotes.MatchString(v[2]) {
 		out = append(out, v[1]+": '"+strings.ReplaceAll(v[2], "'", "''")+"'")
 	}
 	for _, s := range slips {
