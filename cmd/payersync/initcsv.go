@@ -194,7 +194,7 @@ func (s *csvSetup) withoutID(ctx context.Context) error {
 	for _, r := range s.proposal.Refused[:min(5, len(s.proposal.Refused))] {
 		fmt.Fprintf(&text, "  %s: %s\n", show.Visible(r.Column), r.Why)
 	}
-	text.WriteString("Export it with the customer number of your books, or name a column (or several that do so together) with --id COLUMN[,COLUMN]")
+	text.WriteString("Export one row per customer, with the customer number of your books, or name a column (or several that do so together) with --id COLUMN[,COLUMN]")
 	for _, preset := range []string{"xero", "sage"} {
 		if _, err := s.found.Config(ctx, preset); err == nil {
 			fmt.Fprintf(&text, ". It reads like an export of %s: --source csv-%[1]s", preset)

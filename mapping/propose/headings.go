@@ -119,6 +119,24 @@ var aside = []struct {
 	{"it is a web site", []string{"website", "web site", "web", "url", "www", "homepage", "site web", "sito web", "internet", "webseite", "pagina web"}},
 }
 
+// documents are how words begin that speak of a document: an invoice, an order, an offer, a
+// receipt, a contract, a mandate.
+var documents = []string{
+	"invoice", "order", "receipt", "contract", "mandate", "quote", "quotation", "transaction", "voucher", "subscription", "payment", "document", "ticket", "purchase", "delivery", "shipment",
+	"rechnung", "auftrag", "bestel", "beleg", "vertrag", "mandat", "angebot", "quittung", "lieferschein", "gutschrift", "buchung", "vorgang", "bon", "transaktion", "zahlung", "dokument",
+	"facture", "commande", "recu", "contrat", "devis", "avoir", "piece", "bordereau", "abonnement", "livraison",
+	"fattura", "ordine", "ricevuta", "contratto", "preventivo", "documento", "bolla", "transazione",
+	"factuur", "machtiging", "offerte", "pakbon", "boeking", "kwitantie",
+	"factura", "pedido", "recibo", "contrato", "presupuesto", "albaran", "transaccion",
+}
+
+// ofDocument reports whether a heading speaks of a document, and not of whose it is.
+func (c *column) ofDocument() bool {
+	return c.score(roleID) == 0 && slices.ContainsFunc(strings.Fields(c.words), func(w string) bool {
+		return slices.ContainsFunc(documents, func(d string) bool { return strings.HasPrefix(w, d) })
+	})
+}
+
 // plainWords returns a heading as small words without marks: "Kd.-Nr." is "kd nr", and
 // "POAddressLine1" is "po address line 1".
 func plainWords(heading string) string {

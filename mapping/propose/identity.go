@@ -35,6 +35,7 @@ func (p *proposing) identity() {
 			unfit = append(unfit, c)
 		}
 	}
+	fit = slices.DeleteFunc(fit, func(c *column) bool { return !c.outranks(unfit) })
 	slices.SortStableFunc(unfit, func(a, b *column) int { return b.asID() - a.asID() })
 	for _, c := range unfit {
 		if len(fit) == 0 && !c.ofManyAlike() || c.score(roleID) > 0 || c.spoilt > 0 {
@@ -56,6 +57,25 @@ func (p *proposing) identity() {
 	p.id = fit[taken : taken+1]
 	p.identifyBy(p.id[0].asIDWhy())
 }
+
+// outranks reports whether a column may be the id although another one, whose heading says
+// that it is, has the same values in many rows. A row is an invoice, say, or a contract then,
+// and what is different in each row is that one's number.
+func (c *column) outranks(unfit []*column) bool {
+	for _, other := range unfit {
+		if other.score(roleID) < 900 || other.shared() <= other.mayLack() {
+			continue
+		}
+		if c.score(roleID) == 0 || other.namesCustomer() && !c.namesCustomer() {
+			return false
+		}
+	}
+	return true
+}
+
+// namesCustomer reports whether the heading says whose number it is, and not only that it is
+// one.
+func (c *column) namesCustomer() bool { return c.score(roleID) > 0 && !slices.Contains(alone, c.words) }
 
 // ofManyAlike reports whether nobody would think of a column as an id.
 func (c *column) ofManyAlike() bool {
@@ -182,6 +202,8 @@ func (c *column) noID() string {
 		return "not every customer has a tax number, and some share one"
 	case c.has(aside[1].words):
 		return "people change their fax number"
+	case c.ofDocument():
+		return "every invoice, order or contract would be a customer of its own"
 	case c.isElse():
 		return "its heading says what it is, and two customers may share that"
 	case c.rows-c.filled > c.mayLack():

@@ -183,6 +183,38 @@ func TestWhatIsSomethingElseIsNoIDWhereThereIsNone(t *testing.T) {
 	}
 }
 
+// A list of invoices has a row for each: the number of the invoice is no customer's.
+func TestADocumentIsNoCustomer(t *testing.T) {
+	t.Parallel()
+	for _, heading := range []string{
+		"Invoice No", "Invoice Number", "Order no.", "Receipt", "Contract ID", "Mandate reference", "Rechnungsnummer", "Rechnungs-Nr.", "Auftragsnr", "Vertragsnummer", "Mandatsreferenz", "Belegnummer",
+		"Numéro de facture", "N° commande", "Numero fattura", "N. ordine", "Factuurnummer", "Bestelnummer", "Número de factura", "Pedido", "InvoiceNumber",
+	} {
+		alone := propose.From(rows(heading+";Name", "RE-1;Ann", "RE-2;Ann", "RE-3;Ann", "RE-4;Bob"), propose.Said{})
+		if len(alone.ID) > 0 || len(alone.Refused) == 0 || alone.Refused[0].Why != "every invoice, order or contract would be a customer of its own" {
+			t.Errorf("%s alone: id %q, refused %+v", heading, alone.ID, alone.Refused)
+		}
+		p := propose.From(rows(heading+";Kundennummer;Name", "RE-1;1;Ann", "RE-2;1;Ann", "RE-3;1;Ann", "RE-4;2;Bob"), propose.Said{})
+		if len(p.ID) > 0 || len(p.Refused) == 0 || p.Refused[0].Column != "Kundennummer" {
+			t.Errorf("%s: id %q, refused %+v", heading, p.ID, p.Refused)
+		}
+	}
+}
+
+// Whatever else is different in each row, where the customer number is not it.
+func TestWhereCustomersRepeatNothingElseIsTheID(t *testing.T) {
+	t.Parallel()
+	for heading, taken := range map[string]bool{"Vorfall": false, "Nr.": false, "Reference": false, "Code": false, "Debitor": true, "Client ID": true} {
+		p := propose.From(rows(heading+";Kundennummer;Name", "VF-41;1;Ann", "VF-57;1;Ann", "VF-69;1;Ann", "VF-82;2;Bob"), propose.Said{})
+		if (len(p.ID) > 0) != taken {
+			t.Errorf("with %s beside it the id is %q, refused %+v", heading, p.ID, p.Refused)
+		}
+	}
+	if p := propose.From(rows("Rechnungs-Kundennummer;Name", "K1;Ann", "K2;Bob", "K7;Cy"), propose.Said{}); len(p.ID) != 1 {
+		t.Errorf("the customer number of the one who gets the invoice is no id: %+v", p.Refused)
+	}
+}
+
 func TestAStatusIsAsked(t *testing.T) {
 	t.Parallel()
 	table := rows("Id;Name;Status", "A1;Ann;Aktiv", "A2;Bob;Aktiv", "A3;Cy;Ruht", "A4;Di;Inaktiv")
