@@ -34,7 +34,7 @@ type column struct {
 	lands   int // countries
 	texts   int // with letters
 	lines   bool
-	running bool // it counts the rows
+	running bool // it may be a counter of rows
 }
 
 var (
@@ -46,10 +46,9 @@ var (
 )
 
 func newColumn(t Table, at int, name string) *column {
-	c := &column{name: name, at: at, words: plainWords(name), rows: len(t.Rows), times: map[string]int{}, running: true}
-	for n, row := range t.Rows {
+	c := &column{name: name, at: at, words: plainWords(name), rows: len(t.Rows), times: map[string]int{}}
+	for _, row := range t.Rows {
 		cell := strings.TrimSpace(row[at])
-		c.running = c.running && cell == strconv.Itoa(n+1)
 		if cell == "" {
 			continue
 		}
@@ -61,7 +60,26 @@ func newColumn(t Table, at int, name string) *column {
 		c.times[strings.ToLower(cell)]++
 		c.add(cell)
 	}
+	c.running = c.counts()
 	return c
+}
+
+// counts reports whether the values are those of a counter of rows, in any order: whole
+// numbers without gaps that begin low. One in twenty may be missing or be something else. A
+// number that is greater than there are rows counts customers: 10001, 10002.
+func (c *column) counts() bool {
+	var numbers []int
+	for v := range c.times {
+		if n, err := strconv.Atoi(strings.TrimSuffix(v, ".")); err == nil && !strings.HasPrefix(v, "+") && (n == 0 || v[0] != '0') {
+			numbers = append(numbers, n)
+		}
+	}
+	few := max(1, c.filled/20)
+	if len(numbers) == 0 || c.filled-len(numbers) > few {
+		return false
+	}
+	least := slices.Min(numbers)
+	return least >= 0 && least <= c.filled && slices.Max(numbers)-least+1-len(numbers) <= few
 }
 
 func (c *column) add(cell string) {

@@ -183,6 +183,40 @@ func TestWhatIsSomethingElseIsNoIDWhereThereIsNone(t *testing.T) {
 	}
 }
 
+// A counter of rows is one in any order, with a row missing and wherever it begins. Numbers
+// that are greater than there are rows were given to customers.
+func TestACounterOfRowsIsNoID(t *testing.T) {
+	t.Parallel()
+	numbered := func(heading string, rows int, number func(i int) string) propose.Table {
+		table := propose.Table{Columns: []string{heading, "Name"}, Spoilt: csvfile.Spoilt}
+		for i := range rows {
+			table.Rows = append(table.Rows, []string{number(i), fmt.Sprintf("Ann %d", i)})
+		}
+		return table
+	}
+	for name, tt := range map[string]struct {
+		table propose.Table
+		isID  bool
+	}{
+		"from 0":                     {numbered("Nr.", 40, func(i int) string { return fmt.Sprint(i) }), false},
+		"from 2":                     {numbered("No", 40, func(i int) string { return fmt.Sprint(i + 2) }), false},
+		"a row unfit":                {numbered("Nr.", 40, func(i int) string { return fmt.Sprint(i + 1 + i/20) }), false},
+		"sorted by name":             {numbered("Lfd.", 40, func(i int) string { return fmt.Sprint(i*7%40 + 1) }), false},
+		"downwards, with points":     {numbered("#", 40, func(i int) string { return fmt.Sprint(40-i) + "." }), false},
+		"a total between":            {numbered("Nr.", 40, func(i int) string { return strings.Replace(fmt.Sprint(i+1), "17", "x1", 1) }), false},
+		"customers' own":             {numbered("Kd.-Nr.", 300, func(i int) string { return fmt.Sprint(10_001 + i) }), true},
+		"customers' own, English":    {numbered("Customer number", 300, func(i int) string { return fmt.Sprint(1 + i) }), true},
+		"only a number, given later": {numbered("Nr.", 300, func(i int) string { return fmt.Sprint(10_001 + i) }), true},
+		"only a number, with gaps":   {numbered("Nr.", 300, func(i int) string { return fmt.Sprint(1 + 2*i) }), true},
+		"padded":                     {numbered("Nr.", 300, func(i int) string { return fmt.Sprintf("%05d", 1+i) }), true},
+	} {
+		p := propose.From(tt.table, propose.Said{})
+		if (len(p.ID) > 0) != tt.isID || !tt.isID && p.Refused[0].Why != "it counts the rows of this file, and the next file counts them anew" {
+			t.Errorf("%s: id %q, refused %+v, asks %+v", name, p.ID, p.Refused, p.Questions)
+		}
+	}
+}
+
 // A list of invoices has a row for each: the number of the invoice is no customer's.
 func TestADocumentIsNoCustomer(t *testing.T) {
 	t.Parallel()
