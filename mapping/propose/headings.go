@@ -170,6 +170,32 @@ func begins(letters []rune, i int) bool {
 	return unicode.IsUpper(before) && i+1 < len(letters) && unicode.IsLower(letters[i+1])
 }
 
+// negations turn round what stands behind them: "Niet actief".
+var negations = []string{"not", "no", "non", "nicht", "kein", "keine", "keinen", "niet", "geen", "pas", "sin", "senza", "sans", "without", "ohne", "inte", "ikke"}
+
+// affirmed is the heading without its negations, and whether there was one.
+func (c *column) affirmed() (words string, negated bool) {
+	var kept []string
+	for _, w := range strings.Fields(c.words) {
+		if slices.Contains(negations, w) {
+			negated = !negated
+			continue
+		}
+		kept = append(kept, w)
+	}
+	return strings.Join(kept, " "), negated
+}
+
+// aroundStatus are words that leave the meaning of a status as it is.
+var aroundStatus = []string{"is", "ist", "est", "e", "es", "still", "noch", "customer", "client", "kunde", "cliente", "klant", "account", "konto", "compte", "conto", "cuenta", "contact", "kontakt"}
+
+// ofStatus reports whether a heading is a word for a status, negated or not, and nothing more.
+func (c *column) ofStatus() bool {
+	words, _ := c.affirmed()
+	kept := slices.DeleteFunc(strings.Fields(words), func(w string) bool { return slices.Contains(aroundStatus, w) })
+	return slices.Contains(headings[roleStatus], words) || slices.Contains(headings[roleStatus], strings.Join(kept, " "))
+}
+
 // score is how much the heading speaks for a role; 0 is not at all.
 func (c *column) score(r role) int {
 	best := 0
@@ -190,6 +216,9 @@ func (c *column) score(r role) int {
 		if like > 0 {
 			best = max(best, like-i)
 		}
+	}
+	if r == roleStatus && best == 0 && c.ofStatus() {
+		best = 800
 	}
 	if best == 0 {
 		return 0

@@ -134,10 +134,12 @@ func (p *proposing) sorted(c *column) (*column, string, string) {
 	if c == nil {
 		return nil, "", ""
 	}
-	yes, no := activeWords, inactiveWords
-	if c.flags*10 >= c.filled*9 {
+	yes, no, flags := activeWords, inactiveWords, c.flags*10 >= c.filled*9
+	_, negated := c.affirmed()
+	inverted := c.has(invertedHeadings) != negated
+	if flags {
 		yes, no = yesWords, noWords
-		if c.has(invertedHeadings) {
+		if inverted {
 			yes, no = no, yes
 		}
 	}
@@ -154,10 +156,12 @@ func (p *proposing) sorted(c *column) (*column, string, string) {
 	}
 	rest := "not (" + oneOf(c, out) + ")"
 	switch {
-	case len(out) == 0 && len(other) == 0:
+	case flags && len(other) == 0 && !c.ofStatus():
+		return p.askFlags(c, inverted)
+	case len(out) == 0 && len(other) == 0 && (!flags || inverted || c.filled == c.rows):
 		p.leave(c, "it says the same of every row")
 		return nil, "", ""
-	case len(in) > 0 && len(other) == 0 && !c.has(invertedHeadings):
+	case len(in) > 0 && len(other) == 0 && !inverted:
 		return c, oneOf(c, in), c.keeps(in)
 	case len(other) == 0:
 		return c, rest, fmt.Sprintf("%s rows are left out by %q", of(c.sum(out), c.rows), c.name)
@@ -167,19 +171,52 @@ func (p *proposing) sorted(c *column) (*column, string, string) {
 
 // askStatus asks about values of a status that are no words for it.
 func (p *proposing) askStatus(c *column, in, out, other []string) (*column, string, string) {
-	type reading struct{ option, condition, why string }
 	var readings []reading
 	if len(in) > 0 {
-		readings = append(readings, reading{fmt.Sprintf("only %s (%s rows)", listed(in), of(c.sum(in), c.rows)), oneOf(c, in), c.keeps(in)})
+		readings = append(readings, c.only(in))
 	}
 	if len(out) > 0 {
-		readings = append(readings, reading{fmt.Sprintf("all but %s (%s rows)", listed(out), of(c.rows-c.sum(out), c.rows)), "not (" + oneOf(c, out) + ")", fmt.Sprintf("%s rows are left out by %q", of(c.sum(out), c.rows), c.name)})
+		readings = append(readings, c.allBut(out))
 	}
 	if len(in) == 0 {
 		for _, v := range other[:min(2, len(other))] {
-			readings = append(readings, reading{fmt.Sprintf("only %s (%s rows)", listed([]string{v}), of(c.times[v], c.rows)), oneOf(c, []string{v}), c.keeps([]string{v})})
+			readings = append(readings, c.only([]string{v}))
 		}
 	}
+	return p.read(c, readings)
+}
+
+// askFlags asks about yes and no below a heading of which a word is not known.
+func (p *proposing) askFlags(c *column, inverted bool) (*column, string, string) {
+	is := func(words []string) []string {
+		return slices.DeleteFunc(c.common(), func(v string) bool { return !slices.Contains(words, v) })
+	}
+	marked, no := is(yesWords), false
+	if len(marked) == 0 {
+		marked, no = is(noWords), true
+	}
+	readings := []reading{c.only(marked), c.allBut(marked)}
+	if inverted != no {
+		slices.Reverse(readings)
+	}
+	return p.read(c, readings)
+}
+
+// reading is a way to understand a status.
+type reading struct{ option, condition, why string }
+
+// only takes the rows with one of these values in.
+func (c *column) only(values []string) reading {
+	return reading{fmt.Sprintf("only %s (%s rows)", listed(values), of(c.sum(values), c.rows)), oneOf(c, values), c.keeps(values)}
+}
+
+// allBut leaves the rows with one of these values out.
+func (c *column) allBut(values []string) reading {
+	return reading{fmt.Sprintf("all but %s (%s rows)", listed(values), of(c.rows-c.sum(values), c.rows)), "not (" + oneOf(c, values) + ")", fmt.Sprintf("%s rows are left out by %q", of(c.sum(values), c.rows), c.name)}
+}
+
+// read asks which of several readings of a status is right.
+func (p *proposing) read(c *column, readings []reading) (*column, string, string) {
 	readings = append(readings, reading{option: fmt.Sprintf("everybody (%d rows)", c.rows)})
 	var options []string
 	for _, r := range readings {

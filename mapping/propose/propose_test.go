@@ -284,6 +284,34 @@ func TestWhoIsNoCustomerIsLeftOut(t *testing.T) {
 	}
 }
 
+// A negation turns the heading round, and a heading that is not understood is asked about.
+func TestANegatedStatusIsUnderstood(t *testing.T) {
+	t.Parallel()
+	for heading, want := range map[string]string{
+		"Niet actief": `not (%s == "x")`, "Non actif": `not (%s == "x")`, "Non attivo": `not (%s == "x")`, "No activo": `not (%s == "x")`, "Not active": `not (%s == "x")`, "Nicht aktiv": `not (%s == "x")`,
+		"Inaktiv": `not (%s == "x")`, "Nicht gesperrt": `%s == "x"`, "Not blocked": `%s == "x"`, "Aktiv": `%s == "x"`, "Active?": `%s == "x"`, "Is active": `%s == "x"`,
+	} {
+		table := rows("Id;Name;"+heading, "A1;Ann;x", "A2;Bob;", "A3;Cy;x")
+		column := heading
+		if strings.ContainsAny(heading, " ?") {
+			column = fmt.Sprintf("field(%q)", heading)
+		}
+		p := propose.From(table, propose.Said{})
+		if got := value(p, "include"); got != fmt.Sprintf(want, "lower(trim("+column+"))") || len(p.Questions) > 0 {
+			t.Errorf("below %s it includes %q, and asks %+v", heading, got, p.Questions)
+		}
+	}
+	for heading, want := range map[string]string{
+		"Status Mahnsperre":  `[only "ja" (2 of 3 rows) all but "ja" (1 of 3 rows) everybody (3 rows)]`,
+		"Lieferung gesperrt": `[all but "ja" (1 of 3 rows) only "ja" (2 of 3 rows) everybody (3 rows)]`,
+	} {
+		p := propose.From(rows("Id;Name;"+heading, "A1;Ann;ja", "A2;Bob;nein", "A3;Cy;ja"), propose.Said{})
+		if len(p.Questions) != 1 || fmt.Sprint(p.Questions[0].Options) != want {
+			t.Errorf("of %s it asks %+v", heading, p.Questions)
+		}
+	}
+}
+
 func TestWhatASystemCallsItsColumns(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
