@@ -251,6 +251,9 @@ func (c *column) secondary() bool {
 func squeezed(words string) string { return strings.ReplaceAll(words, " ", "") }
 
 // has reports whether the heading holds one of the phrases.
-func (c *column) has(phrases []string) bool {
-	return slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(" "+c.words+" ", " "+p+" ") })
+func (c *column) has(phrases []string) bool { return hasPhrase(c.words, phrases) }
+
+// hasPhrase reports whether plain words hold one of the phrases, as whole words.
+func hasPhrase(words string, phrases []string) bool {
+	return slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(" "+words+" ", " "+p+" ") })
 }

@@ -15,8 +15,31 @@ var (
 	noWords       = []string{"no", "n", "nein", "non", "nee", "false", "falsch", "faux", "falso", "0", "-"}
 )
 
-// debitWords are what payment by direct debit is called.
-var debitWords = []string{"lastschrift", "direct debit", "directdebit", "dd", "sepa", "bankeinzug", "einzug", "prélèvement", "prelevement", "addebito", "rid", "sdd", "incasso", "domiciliación", "domiciliacion", "domiciliado", "bacs"}
+// What payment by direct debit is called, in plain words: phrases that a value may hold, and
+// words that mean it only where they are the whole value, as "SEPA" is a transfer elsewhere.
+var (
+	debitWords = []string{
+		"direct debit", "direct debits", "directdebit", "dd mandate", "bacs dd", "sepa dd", "sdd", "autopay", "sepa mandate", "sepa mandat", "sepa mandaat",
+		"lastschrift", "lastschriften", "basislastschrift", "firmenlastschrift", "sepalastschrift", "lastschrifteinzug", "lastschriftverfahren", "lastschriftmandat", "bankeinzug", "einzug", "einzugsermachtigung", "abbuchung",
+		"prelevement", "prelevements", "addebito", "rid bancario", "incasso", "domiciliacion", "domiciliado", "domiciliada", "domiciliados", "adeudo",
+	}
+	debitAlone = []string{"dd", "sepa", "rid", "bacs", "ncc"}
+	// otherWays are how words begin that say another way of payment.
+	otherWays = []string{"uberweis", "ueberweis", "bankuberweis", "sepauberweis", "dauerauftrag", "transfer", "virement", "bonifico", "overboeking", "overschrijving", "standing", "card", "karte", "kreditkarte", "creditcard", "carta", "carte", "tarjeta"}
+)
+
+// isDebit reports whether a value of a way of payment is direct debit.
+func isDebit(value string) bool {
+	words := plainWords(value)
+	return !isOtherWay(words) && (slices.Contains(debitAlone, words) || hasPhrase(words, debitWords))
+}
+
+// isOtherWay reports whether words speak of another way of payment, or of no direct debit.
+func isOtherWay(words string) bool {
+	return slices.ContainsFunc(strings.Fields(words), func(w string) bool {
+		return slices.Contains(negations, w) || slices.ContainsFunc(otherWays, func(o string) bool { return strings.HasPrefix(w, o) })
+	})
+}
 
 // invertedHeadings are those of columns in which a yes means that somebody is no customer.
 var invertedHeadings = []string{"inactive", "archived", "blocked", "on hold", "inaktiv", "gesperrt", "inactif", "bloque", "inattivo", "bloccato", "inactief", "geblokkeerd", "inactivo", "bloqueado"}
@@ -236,10 +259,13 @@ func (p *proposing) payment() (*column, string, string) {
 	if c == nil {
 		return nil, "", ""
 	}
+	flags := c.flags*10 >= c.filled*9
+	if flags && !isDebit(c.name) {
+		return p.askFlags(c, isOtherWay(c.words))
+	}
 	var debit []string
 	for _, v := range c.common() {
-		words := " " + plainWords(v) + " "
-		if c.flags*10 >= c.filled*9 && slices.Contains(yesWords, v) || slices.ContainsFunc(debitWords, func(w string) bool { return strings.Contains(words, plainWords(w)+" ") }) {
+		if flags && slices.Contains(yesWords, v) || isDebit(v) {
 			debit = append(debit, v)
 		}
 	}

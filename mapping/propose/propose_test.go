@@ -312,6 +312,37 @@ func TestANegatedStatusIsUnderstood(t *testing.T) {
 	}
 }
 
+func TestOnlyDirectDebitIsDirectDebit(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{
+		"SEPA-Lastschrift": true, "Basislastschrift": true, "Lastschrift": true, "Bankeinzug": true, "Direct Debit": true, "BACS Direct Debit": true, "DD": true, "SEPA": true, "BACS": true, "RID": true,
+		"Prélèvement SEPA": true, "Prélèvement automatique": true, "Addebito diretto SEPA": true, "Automatische incasso": true, "Domiciliación bancaria": true, "Recibo domiciliado": true,
+		"SEPA-Überweisung": false, "Ueberweisung (SEPA)": false, "Virement SEPA": false, "Bonifico SEPA": false, "Transferencia SEPA": false, "BACS transfer": false, "BACS payment": false, "SEPA overboeking": false,
+		"keine Lastschrift": false, "no direct debit": false, "Sans prélèvement": false, "Geen incasso": false, "ohne Einzug": false, "Standing order": false, "Dauerauftrag": false, "Addebito su carta": false,
+		"Madrid": false, "Hybrid": false, "Add": false, "Rechnung": false,
+	} {
+		p := propose.From(rows("Id;Name;Zahlungsart", "A1;Ann;"+value, "A2;Bob;Bar", "A3;Cy;Bar"), propose.Said{})
+		if got := len(p.Questions) == 1 && strings.HasPrefix(p.Questions[0].Options[0], "only "); got != want {
+			t.Errorf("%q is taken for direct debit: %t; it asks %+v", value, got, p.Questions)
+		}
+	}
+}
+
+// Below a heading of yes and no, a yes may say that somebody does not pay by direct debit.
+func TestAYesBelowAWayOfPayment(t *testing.T) {
+	t.Parallel()
+	for heading, want := range map[string]string{
+		"Lastschrift": `[only "ja" (1 of 3 rows) everybody (3 rows)]`, "SEPA": `[only "ja" (1 of 3 rows) everybody (3 rows)]`,
+		"Keine Lastschrift": `[all but "ja" (2 of 3 rows) only "ja" (1 of 3 rows) everybody (3 rows)]`,
+		"SEPA Überweisung":  `[all but "ja" (2 of 3 rows) only "ja" (1 of 3 rows) everybody (3 rows)]`,
+	} {
+		p := propose.From(rows("Id;Name;"+heading, "A1;Ann;ja", "A2;Bob;nein", "A3;Cy;nein"), propose.Said{})
+		if len(p.Questions) != 1 || fmt.Sprint(p.Questions[0].Options) != want {
+			t.Errorf("below %s it asks %+v", heading, p.Questions)
+		}
+	}
+}
+
 func TestWhatASystemCallsItsColumns(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
