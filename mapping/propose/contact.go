@@ -33,6 +33,20 @@ func (p *proposing) email() {
 	if len(p.emails) == 0 {
 		return
 	}
+	if doubtful := slices.DeleteFunc(slices.Clone(p.emails), func(c *column) bool { return c.notTheirs() == "" }); len(doubtful) > 0 {
+		p.emails = slices.DeleteFunc(p.emails, func(c *column) bool { return c.notTheirs() != "" })
+		if len(p.emails) == 0 {
+			p.emails = p.askDoubtful(doubtful)
+		}
+		for _, c := range doubtful {
+			if !slices.Contains(p.emails, c) {
+				p.leave(c, c.notTheirs())
+			}
+		}
+		if len(p.emails) == 0 {
+			return
+		}
+	}
 	likely := func(c *column) int { return c.score(roleEmail) + 300*c.emails/max(1, c.rows) }
 	slices.SortStableFunc(p.emails, func(a, b *column) int { return likely(b) - likely(a) })
 	taken := 0
@@ -56,6 +70,41 @@ func (p *proposing) email() {
 		why += fmt.Sprintf("; %s none, so nobody is asked there", rowsHave(n))
 	}
 	p.rule("customer.people[0].email", "lower(firstEmail("+c.written()+"))", why, c)
+}
+
+// askDoubtful asks whether e-mail addresses that may be those of one's own people are the
+// customers'. Unasked none is taken: a stranger would get the signing links of all.
+func (p *proposing) askDoubtful(doubtful []*column) []*column {
+	doubtful = doubtful[:min(3, len(doubtful))]
+	options := []string{"no e-mail address"}
+	for _, c := range doubtful {
+		options = append(options, fmt.Sprintf("%s (%s)", c.name, c.notTheirs()))
+	}
+	taken := p.choose("email", "Which e-mail address is the customer's, and is to get the signing link?", false, options...)
+	if taken == 0 {
+		return nil
+	}
+	return doubtful[taken-1 : taken]
+}
+
+// staff are words in a heading that speak of one's own people, or of an adviser of many.
+var staff = []string{
+	"sales", "rep", "salesperson", "salesman", "representative", "account manager", "accountmanager", "account owner", "agent", "advisor", "adviser", "assigned", "assignee", "created", "modified", "staff", "employee", "handled", "accountant", "bookkeeper",
+	"betreuer", "kundenbetreuer", "sachbearbeiter", "vertreter", "verkaufer", "vertrieb", "vertriebler", "steuerberater", "berater", "mitarbeiter", "zustandig", "bearbeiter", "handelsvertreter", "innendienst", "aussendienst",
+	"commercial", "vendeur", "conseiller", "gestionnaire", "expert comptable", "representant", "venditore", "agente", "commerciale", "commercialista", "consulente", "referente interno", "verkoper", "vertegenwoordiger", "boekhouder", "adviseur", "medewerker", "beheerder",
+	"vendedor", "comercial", "gestor", "asesor", "representante",
+}
+
+// notTheirs says why e-mail addresses may not be the customers'; "" when nothing speaks
+// against it.
+func (c *column) notTheirs() string {
+	switch {
+	case c.has(staff):
+		return "its heading speaks of your own people or an adviser"
+	case c.emails > 2 && len(c.times)*2 < c.filled:
+		return fmt.Sprintf("only %d different in %d rows", len(c.times), c.filled)
+	}
+	return ""
 }
 
 // phones finds the columns with telephone numbers.

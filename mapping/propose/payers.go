@@ -324,7 +324,7 @@ func listed(values []string) string {
 // mandate decides who is asked for a mandate.
 func (p *proposing) mandate() {
 	if len(p.emails) == 0 {
-		p.note("No column holds e-mail addresses: customers would be created, and nobody would be asked for a mandate.")
+		p.note("No column with the customers' e-mail addresses is taken: customers would be created, and nobody would be asked for a mandate.")
 		return
 	}
 	p.rule("mandate.request", `any(customer.people, .email != "")`, "whoever has an e-mail address is asked for a mandate")

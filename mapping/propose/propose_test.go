@@ -249,6 +249,34 @@ func TestWhereCustomersRepeatNothingElseIsTheID(t *testing.T) {
 	}
 }
 
+// Whose address it is decides who gets the link, so one's own people are not taken unasked.
+func TestTheAddressOfStaffIsNotTakenUnasked(t *testing.T) {
+	t.Parallel()
+	for heading, cells := range map[string][5]string{
+		"Sales rep e-mail":      {"a@a.example", "b@a.example", "c@a.example", "d@a.example", "e@a.example"},
+		"Betreuer E-Mail":       {"a@a.example", "b@a.example", "c@a.example", "d@a.example", "e@a.example"},
+		"E-Mail Steuerberater":  {"a@a.example", "b@a.example", "c@a.example", "d@a.example", "e@a.example"},
+		"Account manager":       {"a@a.example", "b@a.example", "c@a.example", "d@a.example", "e@a.example"},
+		"Correo del comercial":  {"a@a.example", "b@a.example", "c@a.example", "d@a.example", "e@a.example"},
+		"E-Mail":                {"a@a.example", "b@a.example", "a@a.example", "a@a.example", "b@a.example"},
+		"Agent commercial mail": {"a@a.example", "", "", "", ""},
+	} {
+		table := rows("Kd.-Nr.;Name;"+heading, "K1;Ann;"+cells[0], "K2;Bob;"+cells[1], "K3;Cy;"+cells[2], "K4;Di;"+cells[3], "K5;Ed;"+cells[4])
+		p := propose.From(table, propose.Said{})
+		if value(p, "customer.people[0].email") != "" || value(p, "mandate.request") != "" || len(p.Questions) != 1 || p.Questions[0].Options[0] != "no e-mail address" {
+			t.Errorf("of %s it takes an address unasked:\n%s", heading, told(p))
+		}
+		p = propose.From(table, propose.Said{Answers: map[string]int{"email": 1}})
+		if value(p, "customer.people[0].email") == "" || value(p, "mandate.request") == "" {
+			t.Errorf("of %s it takes none when told to:\n%s", heading, told(p))
+		}
+	}
+	p := propose.From(rows("Kd.-Nr.;Name;Betreuer E-Mail;E-Mail", "K1;Ann;x@own.example;a@a.example", "K2;Bob;y@own.example;b@b.example", "K3;Cy;z@own.example;"), propose.Said{})
+	if got := value(p, "customer.people[0].email"); got != `lower(firstEmail(field("E-Mail")))` || len(p.Questions) > 0 {
+		t.Errorf("beside that of staff it takes %s:\n%s", got, told(p))
+	}
+}
+
 func TestAStatusIsAsked(t *testing.T) {
 	t.Parallel()
 	table := rows("Id;Name;Status", "A1;Ann;Aktiv", "A2;Bob;Aktiv", "A3;Cy;Ruht", "A4;Di;Inaktiv")
