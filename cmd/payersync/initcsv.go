@@ -272,7 +272,7 @@ func (s *csvSetup) written() string {
 
 // samples returns the first different values of a column, of bank details none.
 func (s *csvSetup) samples(at int) (values []string, filled int) {
-	secret := report.IsBankField(s.found.Columns[at])
+	secret := report.IsBankField(s.found.Columns[at]) || propose.Bank(s.found.Columns[at])
 	for _, row := range s.found.Rows {
 		cell := strings.TrimSpace(row[at])
 		if cell == "" {

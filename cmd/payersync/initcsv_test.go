@@ -388,6 +388,25 @@ func TestAColumnCannotSteerTheTerminal(t *testing.T) {
 	}
 }
 
+// Nobody sees an account's number, however the heading calls it.
+func TestInitShowsNoBankDetails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	headings := []string{"Kontonummer", "BLZ", "RIB", "Rekeningnummer", "Kontoinhaber", "Account holder", "IBAN", "Bank account", "Sort code", "Número de cuenta"}
+	var text strings.Builder
+	text.WriteString("Kd.-Nr.;Name;" + strings.Join(headings, ";") + "\n")
+	for i := range 3 {
+		fmt.Fprintf(&text, "K-%d;Ann %d%s\n", i, i, strings.Repeat(fmt.Sprintf(";geheim 4711%d", i), len(headings)))
+	}
+	w.write("bank.csv", text.String())
+	for _, format := range []string{"table", "json"} {
+		r := w.run("init", "--csv", w.path("bank.csv"), "--yes", "--name", "Muster", "--output", format, w.path("bank-"+format))
+		if r.code != exitDone || strings.Contains(r.out+r.errOut, "4711") || strings.Count(r.out, "[not shown]") != len(headings) {
+			t.Errorf("it ended with %d:\n%s%s", r.code, r.out, r.errOut)
+		}
+	}
+}
+
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
