@@ -21,7 +21,8 @@ import (
 	"payersync/mapping/propose"
 )
 
-// mostQuestions is how many questions init asks: what is left then is taken as it is proposed.
+// mostQuestions is how many questions init asks of a file: what is left then is taken as it is
+// proposed, except for the name.
 const mostQuestions = 3
 
 // csvSetup is a first set-up for a file that nobody has described, as it is being made.
@@ -46,7 +47,7 @@ func (a *app) initialiseCSV(ctx context.Context, f initFlags) error {
 	if err := mayWrite(f.dir, s.names()); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.look, s.propose, s.nameIt, s.complete} {
+	for _, step := range []func(context.Context) error{s.look, s.propose, s.complete, s.nameIt} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -127,15 +128,18 @@ func (s *csvSetup) nameIt(ctx context.Context) error {
 		s.name = company
 		return nil
 	}
+	why := s.Unasked()
+	if s.yes {
+		why = "--yes asks nothing"
+	}
+	if why != "" {
+		return usage.Errorf("%s does not say whose customers it holds, the connection keeps their company's name for ever, and %s; add --name COMPANY", s.csv, why)
+	}
 	dir, err := filepath.Abs(s.dir)
 	if err != nil {
 		return err
 	}
 	s.name = cmp.Or(propose.Slug(filepath.Base(dir)), "customers")
-	if s.yes || s.asked == mostQuestions || s.Unasked() != "" {
-		s.Say("The connection is called %s, after the folder; --name calls it after the company.", s.name)
-		return nil
-	}
 	name, err := s.Fills(ctx, "\nWhose books are these? The name stays for ever.", s.name)
 	s.name = cmp.Or(propose.Slug(name), s.name)
 	return err
@@ -176,7 +180,7 @@ var regionLine = regexp.MustCompile(`(?m)^region: [A-Z]{2} `)
 
 // fits reports what keeps the mapping from being used with the file's columns.
 func (s *csvSetup) fits() error {
-	info := connector.SourceInfo{Kind: "csv", Organisation: s.name}
+	info := connector.SourceInfo{Kind: "csv"}
 	for _, name := range s.found.Columns {
 		info.Fields = append(info.Fields, connector.Field{Name: name, Type: connector.TypeText})
 	}

@@ -266,7 +266,7 @@ func TestInitTellsWhatIsOddAboutAFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.write("odd.csv", "Id;Name;E-Mail;E-Mail\nA1;Ann;a@a.example;\nA2;Bob\nA3;\"Cy\" Ltd;;\nA4;Di;;\n")
-	r := w.run("init", "--csv", w.path("odd.csv"), "--yes", w.path("odd"))
+	r := w.run("init", "--csv", w.path("odd.csv"), "--yes", "--name", "Muster", w.path("odd"))
 	for _, want := range []string{
 		"The heading E-Mail stands more than once: the second is called “E-Mail (2)”.",
 		"1 row cannot be used and would wait, for example: Line 3 has only 2 of the header's 4 columns.",
@@ -322,7 +322,7 @@ func TestInitNamesAFileInItsFolderByTheWay(t *testing.T) {
 	for _, name := range []string{"payersync.yaml", "mapping.yaml", "payersync.key"} {
 		w.remove(name)
 	}
-	w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--yes", w.dir)
+	w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--yes", "--name", "Muster", w.dir)
 	if config, err := os.ReadFile(w.path("payersync.yaml")); err != nil || !strings.Contains(string(config), `path: "customers.csv"`) {
 		t.Errorf("%v:\n%s", err, config)
 	}
@@ -348,6 +348,8 @@ func TestInitSaysWhyAFileCannotBeSetUp(t *testing.T) {
 		{[]string{"--csv", w.path("xero.csv")}, "It reads like an export of xero: --source csv-xero"},
 		{[]string{"--csv", w.path("customers.csv"), "--source", "csv-sage"}, "Reference"},
 		{[]string{"--csv", w.path("customers.csv"), "--source", "xero"}, "--csv reads a file, and --source xero does not"},
+		{[]string{"--csv", w.path("customers.csv"), "--yes"}, "does not say whose customers it holds, the connection keeps their company's name for ever, and --yes asks nothing; add --name COMPANY"},
+		{[]string{"--csv", w.path("customers.csv")}, "and standard input is no terminal to ask on; add --name COMPANY"},
 		{[]string{"--csv", w.path("customers.csv"), "--name", "…"}, "has no letter to make a name of"},
 		{[]string{"--name", "Acme"}, "add --csv FILE"},
 	} {
@@ -382,7 +384,7 @@ func TestAColumnCannotSteerTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.write("steer.csv", "Id;Name;Status\nA1;\x1b[2JAnn;ak\x1btiv\nA2;Bob\u202e;aktiv\nA3;Cy;aus\n")
-	r := w.run("init", "--csv", w.path("steer.csv"), "--yes", w.path("steer"))
+	r := w.run("init", "--csv", w.path("steer.csv"), "--yes", "--name", "Muster", w.path("steer"))
 	if strings.ContainsAny(r.out+r.errOut, "\x1b\u202e") || !strings.Contains(r.out, "\uFFFD[2JAnn") {
 		t.Errorf("it ended with %d:\n%q\n%s", r.code, r.out, r.errOut)
 	}
