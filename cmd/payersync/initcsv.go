@@ -67,6 +67,9 @@ func (a *app) initialiseCSV(ctx context.Context, f initFlags) error {
 	return s.tell(trial)
 }
 
+// file is the export's path as it is shown.
+func (s *csvSetup) file() string { return show.Visible(s.csv) }
+
 // preset names the exporting system of --source; "" for none.
 func (f initFlags) preset() string {
 	switch f.source {
@@ -85,9 +88,9 @@ func (s *csvSetup) look(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return usage.Error{Err: err}
+		return usage.Errorf("%s", shownLines(err.Error()))
 	case len(found.Rows) == 0:
-		return usage.Errorf("%s has headings in line %d and no row below them that can be used; export it with its customers", s.csv, found.Line)
+		return usage.Errorf("%s has headings in line %d and no row below them that can be used; export it with its customers", s.file(), found.Line)
 	}
 	s.found = found
 	s.showFile()
@@ -133,7 +136,7 @@ func (s *csvSetup) nameIt(ctx context.Context) error {
 		why = "--yes asks nothing"
 	}
 	if why != "" {
-		return usage.Errorf("%s does not say whose customers it holds, the connection keeps their company's name for ever, and %s; add --name COMPANY", s.csv, why)
+		return usage.Errorf("%s does not say whose customers it holds, the connection keeps their company's name for ever, and %s; add --name COMPANY", s.file(), why)
 	}
 	dir, err := filepath.Abs(s.dir)
 	if err != nil {
@@ -154,12 +157,12 @@ func (s *csvSetup) complete(ctx context.Context) (err error) {
 		return s.withoutID(ctx)
 	}
 	if s.reads, err = s.found.Config(ctx, preset, id...); err != nil {
-		return usage.Error{Err: err}
+		return usage.Errorf("%s", shownLines(err.Error()))
 	}
 	s.mapping = s.proposal.File()
 	switch {
 	case preset == "" && s.rule("customer.name") == "":
-		return usage.Errorf("no column of %s holds names, and a customer needs one; export it with the names, or write Name above the column that holds them", s.csv)
+		return usage.Errorf("no column of %s holds names, and a customer needs one; export it with the names, or write Name above the column that holds them", s.file())
 	case preset == "":
 		return s.fits()
 	}
@@ -171,7 +174,7 @@ func (s *csvSetup) complete(ctx context.Context) (err error) {
 		s.mapping = regionLine.ReplaceAll(s.mapping, []byte("region: "+region+" "))
 	}
 	if err := s.fits(); err != nil {
-		return usage.Errorf("%s is no file as --source %s is for; leave --source out, and its columns are looked at:\n%w", s.csv, s.source, err)
+		return usage.Errorf("%s is no file as --source %s is for; leave --source out, and its columns are looked at:\n%w", s.file(), s.source, err)
 	}
 	return nil
 }
@@ -191,10 +194,10 @@ func (s *csvSetup) fits() error {
 // withoutID says why no column serves as id, and what to do.
 func (s *csvSetup) withoutID(ctx context.Context) error {
 	if len(s.id) > 0 {
-		return usage.Errorf("--id %s: %s has no such column; its columns are %s", strings.Join(s.id, ","), s.csv, show.Visible(strings.Join(s.found.Columns, ", ")))
+		return usage.Errorf("--id %s: %s has no such column; its columns are %s", show.Visible(strings.Join(s.id, ",")), s.file(), show.Visible(strings.Join(s.found.Columns, ", ")))
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "no column of %s identifies a customer for ever, and without that nobody can be kept apart:\n", s.csv)
+	fmt.Fprintf(&text, "no column of %s identifies a customer for ever, and without that nobody can be kept apart:\n", s.file())
 	for _, r := range s.proposal.Refused[:min(5, len(s.proposal.Refused))] {
 		fmt.Fprintf(&text, "  %s: %s\n", show.Visible(r.Column), r.Why)
 	}

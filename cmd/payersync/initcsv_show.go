@@ -61,7 +61,7 @@ func (s *csvSetup) showFile() {
 		return
 	}
 	f := s.found
-	s.Hanging("", fmt.Sprintf("%s: %s, %s, %s", filepath.Base(s.csv), s.written(), connector.Plural(f.Count, "row"), connector.Plural(len(f.Columns), "column")))
+	s.Hanging("", fmt.Sprintf("%s: %s, %s, %s", filepath.Base(s.file()), s.written(), connector.Plural(f.Count, "row"), connector.Plural(len(f.Columns), "column")))
 	fmt.Fprintln(s.Out)
 	var rows [][]string
 	var empty []string

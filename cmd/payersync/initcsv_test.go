@@ -390,6 +390,32 @@ func TestAColumnCannotSteerTheTerminal(t *testing.T) {
 	}
 }
 
+// Nor can the name of the file, whatever is said of it.
+func TestAFileNameCannotSteerTheTerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for i, tt := range []struct {
+		text string
+		args []string
+	}{
+		{"Id;Name\nA1;Ann\nA2;Bob\n", []string{"--name", "Muster"}},
+		{"Id;Name\nA1;Ann\nA2;Bob\n", nil},
+		{"Id;Name\nA1;Ann\nA2;Bob\n", []string{"--id", "\x1bX"}},
+		{"Id;Name\nA1;Ann\nA2;Bob\n", []string{"--source", "csv-xero", "--name", "Muster"}},
+		{"Id;Betrag\nA1;1,00\nA2;2,00\n", nil},
+		{"Name;Ort\nAnn;X\nBob;X\n", nil},
+		{"Id;Name\n", nil},
+		{"", nil},
+	} {
+		file := fmt.Sprintf("ku\x1b[2J\u202enden%d.csv", i)
+		w.write(file, tt.text)
+		r := w.run(append([]string{"init", "--csv", w.path(file), w.path(fmt.Sprint("new", i))}, tt.args...)...)
+		if strings.ContainsAny(r.out+r.errOut, "\x1b\u202e") || !strings.Contains(r.out+r.errOut, "ku\uFFFD[2J\uFFFDnden") {
+			t.Errorf("%q, %v ended with %d:\n%q\n%q", tt.text, tt.args, r.code, r.out, r.errOut)
+		}
+	}
+}
+
 // Nobody sees an account's number, however the heading calls it.
 func TestInitShowsNoBankDetails(t *testing.T) {
 	t.Parallel()

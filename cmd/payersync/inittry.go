@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -84,7 +83,7 @@ func (s *csvSetup) plan(ctx context.Context, dir string) (t trial, err error) {
 		Held    []state.AttentionRow `json:"held"`
 	}
 	if err := json.NewDecoder(&out).Decode(&planned); err != nil || planned.Plan == nil {
-		_, _ = io.Copy(s.ErrOut, &told) // why there is none
+		fmt.Fprint(s.ErrOut, shownLines(told.String())) // why there is none
 		return t, fmt.Errorf("the plan ended with exit status %d", code)
 	}
 	t = trial{
