@@ -91,7 +91,7 @@ func (p *proposing) askDoubtful(doubtful []*column) []*column {
 var staff = []string{
 	"sales", "rep", "salesperson", "salesman", "representative", "account manager", "accountmanager", "account owner", "agent", "advisor", "adviser", "assigned", "assignee", "created", "modified", "staff", "employee", "handled", "accountant", "bookkeeper",
 	"betreuer", "kundenbetreuer", "sachbearbeiter", "vertreter", "verkaufer", "vertrieb", "vertriebler", "steuerberater", "berater", "mitarbeiter", "zustandig", "bearbeiter", "handelsvertreter", "innendienst", "aussendienst",
-	"commercial", "vendeur", "conseiller", "gestionnaire", "expert comptable", "representant", "venditore", "agente", "commerciale", "commercialista", "consulente", "referente interno", "verkoper", "vertegenwoordiger", "boekhouder", "adviseur", "medewerker", "beheerder",
+	"commercial", "vendeur", "conseiller", "gestionnaire", "expert comptable", "representant", "venditore", "agente", "commerciale", "commercialista", "consulente", "referente interno", "verkoper", "vertegenwoordiger", "boekhouder", "belastingadviseur", "medewerker", "beheerder",
 	"vendedor", "comercial", "gestor", "asesor", "representante",
 }
 

@@ -83,7 +83,7 @@ var headings = [roles][]string{
 	rolePostcode:   {"postcode", "post code", "postal code", "zip code", "zip", "plz", "postleitzahl", "code postal", "cp", "cap", "codice postale", "codigo postal", "billing code", "billing zip"},
 	roleCountry:    {"country", "country code", "land", "landercode", "landerkennzeichen", "landeskennzeichen", "lkz", "staat", "pays", "code pays", "paese", "nazione", "landcode", "pais"},
 	roleLanguage:   {"language", "sprache", "sprach id", "langue", "lingua", "taal", "idioma"},
-	roleStatus:     {"status", "customer status", "account status", "active", "is active", "inactive", "archived", "blocked", "on hold", "aktiv", "inaktiv", "gesperrt", "kundenstatus", "zustand", "statut", "actif", "inactif", "etat", "bloque", "stato", "attivo", "inattivo", "bloccato", "actief", "inactief", "geblokkeerd", "estado", "activo", "inactivo", "bloqueado"},
+	roleStatus:     {"status", "customer status", "account status", "active", "is active", "inactive", "archived", "blocked", "on hold", "aktiv", "inaktiv", "gesperrt", "aktiver kunde", "kundenstatus", "zustand", "statut", "actif", "inactif", "etat", "bloque", "stato", "attivo", "inattivo", "bloccato", "actief", "inactief", "geblokkeerd", "estado", "activo", "inactivo", "bloqueado"},
 	roleKind:       {"customer type", "contact type", "type", "category", "group", "kategorie", "kundengruppe", "typ", "art", "gruppe", "kontaktart", "categorie", "type de contact", "categoria", "tipo", "soort", "relatietype", "grupo"},
 	roleLeft:       {"left on", "end date", "ended", "leaving date", "closed on", "inactive since", "austritt", "austrittsdatum", "austritt am", "gekundigt am", "gekundigt zum", "kundigung", "ende", "date de sortie", "date de fin", "data cessazione", "data fine", "einddatum", "uitschrijfdatum", "fecha de baja", "baja"},
 	rolePayment: {
@@ -190,7 +190,7 @@ func (c *column) affirmed() (words string, negated bool) {
 }
 
 // aroundStatus are words that leave the meaning of a status as it is.
-var aroundStatus = []string{"is", "ist", "est", "e", "es", "still", "noch", "customer", "client", "kunde", "cliente", "klant", "account", "konto", "compte", "conto", "cuenta", "contact", "kontakt"}
+var aroundStatus = []string{"is", "ist", "est", "e", "es", "still", "noch", "longer", "mehr", "meer", "customer", "client", "kunde", "cliente", "klant", "account", "konto", "compte", "conto", "cuenta", "contact", "kontakt"}
 
 // ofStatus reports whether a heading is a word for a status, negated or not, and nothing more.
 func (c *column) ofStatus() bool {

@@ -316,7 +316,7 @@ func TestWhoIsNoCustomerIsLeftOut(t *testing.T) {
 func TestANegatedStatusIsUnderstood(t *testing.T) {
 	t.Parallel()
 	for heading, want := range map[string]string{
-		"Niet actief": `not (%s == "x")`, "Non actif": `not (%s == "x")`, "Non attivo": `not (%s == "x")`, "No activo": `not (%s == "x")`, "Not active": `not (%s == "x")`, "Nicht aktiv": `not (%s == "x")`,
+		"Niet actief": `not (%s == "x")`, "Non actif": `not (%s == "x")`, "Non attivo": `not (%s == "x")`, "No activo": `not (%s == "x")`, "Not active": `not (%s == "x")`, "Nicht aktiv": `not (%s == "x")`, "No longer active": `not (%s == "x")`, "Niet meer actief": `not (%s == "x")`, "Aktiver Kunde": `%s == "x"`,
 		"Inaktiv": `not (%s == "x")`, "Nicht gesperrt": `%s == "x"`, "Not blocked": `%s == "x"`, "Aktiv": `%s == "x"`, "Active?": `%s == "x"`, "Is active": `%s == "x"`,
 	} {
 		table := rows("Id;Name;"+heading, "A1;Ann;x", "A2;Bob;", "A3;Cy;x")
