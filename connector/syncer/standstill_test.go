@@ -45,7 +45,7 @@ func TestAMappingEditThatHoldsEverybodyIsAStandstill(t *testing.T) {
 	for name, c := range map[string]struct{ old, with, why string }{
 		"everybody is unfit":     {"lower(trim(Email))", `'"no address"'`, "50 of 50 payers would be held, which leaves none."},
 		"everybody is left out":  {`Group == "payer"`, `Group == "customer"`, "50 of 50 payers would be left out, which leaves none."},
-		"everybody has one key":  {"customerNo: No", `customerNo: '"1"'`, "50 of 50 payers would be held, which leaves none."},
+		"everybody has one key":  {"customerNo: No", `customerNo: 'No == "" ? No : "1"'`, "50 of 50 payers would be held, which leaves none."},
 		"most of them":           {`Group == "payer"`, `No >= "C0045"`, "45 of 50 payers would be left out (the limit is 10)."},
 		"some are unfit, one is": {"lower(trim(Email))", `'No < "C0011" ? "no address" : lower(trim(Email))'`, "11 of 50 payers would be held (the limit is 10)."},
 	} {
