@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -121,11 +122,15 @@ func TestALedgerThatKnowsNoCustomersGoesAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))
 	w.expect(exitDone, "plan")
+	if _, err := w.box.Add(json.RawMessage(`{"name":"Somebody else","people":[],"addresses":[],"externalData":{"accountNumber":"Z1"}}`)); err != nil {
+		t.Fatal(err)
+	}
 	moved := httptest.NewServer(w.service.Config.Handler)
 	t.Cleanup(moved.Close)
 	w.edit("payersync.yaml", w.service.URL, moved.URL)
+	w.expect(exitDone, "sweep") // which lists customers that are there, and so ties the ledger
 	w.expect(exitDone, "sync")
-	w.expectOnePerRow(people(3))
+	w.expectOnePerRow(append(people(3), row{ID: "Z1"}))
 }
 
 // Two accounts that were loaded from the same books, by a service that counts its customers,

@@ -60,14 +60,14 @@ func (a *app) open(ctx context.Context) (*session.Session, error) {
 	return a.openWhole(ctx, cfg, true)
 }
 
-// openWhole is open for a configuration that was read. A ledger that belongs to no account of
-// the billing service yet is bound to this one if bind says so.
-func (a *app) openWhole(ctx context.Context, cfg *config.Config, bind bool) (*session.Session, error) {
+// openWhole is open for a configuration that was read. What the ledger has noted of its
+// account at the billing service is brought up to date if note says so.
+func (a *app) openWhole(ctx context.Context, cfg *config.Config, note bool) (*session.Session, error) {
 	s, err := a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
 	if err != nil {
 		return nil, err
 	}
-	return s, s.OpenBilling(ctx, a.ErrOut, a.watched(), bind)
+	return s, s.OpenBilling(ctx, a.ErrOut, a.watched(), note)
 }
 
 // openAny is open for what has to do with the account itself at the billing service,

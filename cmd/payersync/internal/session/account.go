@@ -15,7 +15,7 @@ import (
 // of the billing service than the configuration names: what it holds must be neither sent
 // there nor judged by what is there (fault F77). An account is known by its customers, so new
 // credentials at the same address are taken when linked customers are there with their keys;
-// the next run notes them. A ledger that knows no customers may go anywhere.
+// OpenBilling notes them. A ledger that knows no customers may go anywhere.
 func (s *Session) settleAccount(ctx context.Context) error {
 	have, err := s.Ledger.Account(ctx)
 	want := s.Config.Account()
@@ -32,10 +32,11 @@ func (s *Session) settleAccount(ctx context.Context) error {
 	return sameAccount(ctx, s.Reconciler, have, want)
 }
 
-// bind notes to which account a ledger belongs that belongs to none yet.
-func (s *Session) bind(ctx context.Context) error {
+// noteAccount notes to which account the ledger belongs, where it has noted none or another
+// name of it: before anything is read there that would tie the ledger to it.
+func (s *Session) noteAccount(ctx context.Context) error {
 	have, err := s.Ledger.Account(ctx)
-	if err != nil || have != (state.Account{}) {
+	if err != nil || have == s.Config.Account() {
 		return err
 	}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.TakeAccount(s.Config.Account(), "payersync") })

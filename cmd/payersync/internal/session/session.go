@@ -45,15 +45,15 @@ func Open(ctx context.Context, cfg *config.Config, o state.Options) (*Session, e
 }
 
 // OpenBilling opens the way to the billing service, unless the ledger belongs to
-// another account. A ledger that belongs to none yet is bound to this one if bind says so.
-// When that fails it closes the session.
-func (s *Session) OpenBilling(ctx context.Context, log io.Writer, how config.Log, bind bool) error {
+// another account. What the ledger has noted of its account is brought up to date if note
+// says so. When that fails it closes the session.
+func (s *Session) OpenBilling(ctx context.Context, log io.Writer, how config.Log, note bool) error {
 	if err := s.OpenAnyBilling(log, how); err != nil {
 		return err
 	}
 	err := s.settleAccount(ctx)
-	if err == nil && bind {
-		err = s.bind(ctx)
+	if err == nil && note {
+		err = s.noteAccount(ctx)
 	}
 	if err != nil {
 		s.Close()
