@@ -47,7 +47,7 @@ func (r *Reconciler) Evidence(ctx context.Context) (Evidence, error) {
 		case connector.FaultOf(err) == connector.FaultNotFound:
 		case err != nil:
 			return Evidence{}, err
-		case p.Key.MayBe(carried):
+		case p.Key.MayBe(carried), p.Moves.Value != "" && p.Moves.MayBe(carried): // a new number may be on its way
 			e.Customer = p.BillingID
 		case carried.Value != "":
 			e.Stranger = p.BillingID
