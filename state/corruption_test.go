@@ -37,6 +37,7 @@ var unchecked = []string{
 	"remote_customers.key_values", "remote_customers.digest", "remote_customers.listed_at", "remote_customers.ticket",
 	"mandates.status_since", "mandates.service_time", "mandates.first_seen_at", "mandates.last_seen_at", "mandates.link_at",
 	"inbox.received_at", "inbox.event_type", "inbox.attempts", "inbox.detail", "inbox.next_attempt", "inbox.processed_at", "inbox.repeats", "inbox.mandate_id",
+	"jobs.begun_at", "jobs.ended_at", "jobs.done_at", "jobs.parked_until", "jobs.problem",
 	"subscription.expected", "subscription.shown", "subscription.shown_at", "subscription.detail", "subscription.problem_since",
 }
 

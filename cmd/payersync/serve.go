@@ -114,45 +114,6 @@ func (a *app) serve(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-// jobs returns what the schedules run: each connection's sync, and the sweep.
-func (a *app) jobs(s *session.Session) []worker.Job {
-	jobs := []worker.Job{{
-		Name: "sweep", Schedule: s.Config.Schedules.Sweep, Last: s.Ledger.LastPass,
-		Run: func(ctx context.Context, _ string) error { return sweepNow(ctx, s) },
-	}, {
-		Name: "keep-alive", Schedule: s.Config.Schedules.KeepAlive,
-		// At every start, too, or it would never come on a machine that is off at
-		// that hour. It asks for nothing that is not due.
-		Last: func(context.Context) (time.Time, error) { return time.Time{}, nil },
-		Run:  func(ctx context.Context, _ string) error { return keepAlive(ctx, s) },
-	}}
-	for _, c := range s.Config.Connections {
-		if c.Schedule == "" {
-			continue
-		}
-		jobs = append(jobs, worker.Job{
-			Name: "sync " + c.Name, Schedule: c.Schedule,
-			Last: func(ctx context.Context) (time.Time, error) { return s.Ledger.LastFinished(ctx, c.Name) },
-			Run:  func(ctx context.Context, trigger string) error { return syncNow(ctx, s, c, trigger) },
-		})
-	}
-	return jobs
-}
-
-// keepAliveAfter is how long a consent may go unused before it is renewed for its
-// own sake (fault F29).
-const keepAliveAfter = 7 * 24 * time.Hour
-
-// keepAlive renews the consents that nobody used for a while, of connections that
-// no schedule reads too. One that fails keeps no other from its turn.
-func keepAlive(ctx context.Context, s *session.Session) error {
-	var problems []error
-	for _, source := range s.Consents() {
-		problems = append(problems, source.KeepAlive(ctx, keepAliveAfter))
-	}
-	return errors.Join(problems...)
-}
-
 // sync makes one scheduled run and logs how it ended, once.
 func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigger string) error {
 	conn, err := connectionInForce(ctx, s, c)
@@ -297,28 +258,6 @@ func drainInbox(ctx context.Context, s *session.Session) error {
 		}).Info("inbox drained")
 	}
 	return err
-}
-
-// reportJob logs what became of a job where the job itself could not.
-func reportJob(s *session.Session, e worker.Event) {
-	entry := s.Log.WithFields(logrus.Fields{"job": e.Job, "outcome": e.Outcome})
-	if e.Trigger != "" {
-		entry = entry.WithField("trigger", e.Trigger)
-	}
-	if e.Err != nil {
-		entry = entry.WithError(e.Err)
-	}
-	switch {
-	case e.Job == worker.DrainName && e.Outcome == worker.Done: // it comes every second, and said itself what it did
-	case e.Outcome == worker.Done || e.Outcome == worker.Interrupted:
-		entry.Debug("job ended")
-	case e.Outcome == worker.Parked:
-		entry.WithField("until", e.Until).Warn("job waits: the remote system asked for it")
-	case e.Outcome == worker.Skipped:
-		entry.Info("job skipped: it is still running or waiting")
-	default:
-		entry.Error("job failed")
-	}
 }
 
 // webhookServer returns what serves the webhook endpoint and the health pages

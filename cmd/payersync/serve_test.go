@@ -8,10 +8,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -578,6 +580,18 @@ func TestServeRunsWhatItsSchedulesMissed(t *testing.T) {
 		t.Errorf("the run is %+v", last)
 	}
 	serve.stop()
+	l, err := state.Open(t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := l.Jobs(t.Context())
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(jobs, func(j state.JobRow) bool { return strings.HasPrefix(j.Name, "sync ") })
+	if i < 0 || jobs[i].Outcome != "done" || jobs[i].DoneAt.IsZero() || jobs[i].BegunAt.IsZero() {
+		t.Errorf("the ledger shows the jobs %+v", jobs)
+	}
 	again := w.serve()
 	again.stop()
 	if last := w.lastRun(); last.RunID != 1 {

@@ -77,11 +77,12 @@ type Config struct {
 	Report func(Event)      // is told of every outcome, by several goroutines at once; nil for nobody
 }
 
-// Outcome says how one tick of a job ended.
+// Outcome says that a job begins, or how one tick of it ended.
 type Outcome string
 
 // The outcomes.
 const (
+	Begun       Outcome = "begun"
 	Done        Outcome = "done"
 	Failed      Outcome = "failed"
 	Panicked    Outcome = "panicked"    // the job goes on at its next tick
@@ -268,6 +269,7 @@ func (w *Worker) task(ctx context.Context, j *job) cron.Job {
 func (w *Worker) work(ctx context.Context, j *job) {
 	trigger := j.trigger()
 	for ctx.Err() == nil {
+		w.cfg.Report(Event{Job: j.Name, Outcome: Begun, Trigger: trigger})
 		e := w.once(ctx, j, trigger)
 		w.cfg.Report(e)
 		if e.Outcome != Parked || !w.wait(ctx, j, e.Until) {

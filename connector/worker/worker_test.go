@@ -37,7 +37,7 @@ func (d *diary) note(format string, args ...any) {
 }
 
 func (d *diary) report(e Event) {
-	if e.Job == DrainName && e.Outcome == Done {
+	if e.Job == DrainName && e.Outcome == Done || e.Outcome == Begun {
 		return
 	}
 	d.note("%s %s %s", e.Job, e.Outcome, e.Trigger)
@@ -323,15 +323,15 @@ func TestJobGoesOnAfterAPanic(t *testing.T) {
 		for _, e := range events {
 			outcomes = append(outcomes, e.Outcome)
 		}
-		if want := []Outcome{Panicked, Panicked, Done}; !slices.Equal(outcomes, want) {
+		if want := []Outcome{Begun, Panicked, Begun, Panicked, Begun, Done}; !slices.Equal(outcomes, want) {
 			t.Fatalf("outcomes %v, want %v", outcomes, want)
 		}
-		if text := fmt.Sprintf("%v", events[0].Err); strings.Contains(text, "secret") {
+		if text := fmt.Sprintf("%v", events[1].Err); strings.Contains(text, "secret") {
 			t.Errorf("the report shows what was thrown: %s", text)
 		}
 		var p *PanicError
-		if !errors.As(events[1].Err, &p) || !strings.Contains(p.What, "index out of range") || !strings.Contains(p.Stack, "worker_test.go") {
-			t.Errorf("got %v, want the runtime's error and a stack", events[1].Err)
+		if !errors.As(events[3].Err, &p) || !strings.Contains(p.What, "index out of range") || !strings.Contains(p.Stack, "worker_test.go") {
+			t.Errorf("got %v, want the runtime's error and a stack", events[3].Err)
 		}
 	})
 }
