@@ -28,11 +28,15 @@ func (a *app) checkCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Preflight: configuration, mapping, credentials, ledger, the open points",
-		Long: `Checks everything that a run needs and changes nothing: the configuration, the key
-and the ledger, each source and its mapping with the mapping's examples, the billing
-service's credentials, its list of customers, this computer's clock against the
-service's, the webhook signature, and whether the webhook subscription is still there,
-where the service shows it. Every check is made, also after one has failed.`,
+		Long: `Checks everything that a run needs: the configuration, who may read its secrets, where
+the key lies, how much is free on the disk, the ledger, each source and its mapping with
+the mapping's examples, the billing service's credentials, its list of customers, this
+computer's clock against the service's, the webhook signature, and whether the webhook
+subscription is still there, where the service shows it. While payersync serve runs on
+this machine, a signed test delivery is sent through the public address, and must come
+to this ledger. Nothing else is sent or changed. Every check is made, also after one has
+failed, and whatever is not well says what to do. It fails when anything does; a warning
+is no failure.`,
 		Example: "  payersync check && payersync plan",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,6 +52,7 @@ func (a *app) openAndCheck(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	machine := append(checkSecrets(cfg), checkSpace(cfg))
 	path, exists := cfg.Ledger.Path, true
 	if _, none := os.Lstat(path); errors.Is(none, fs.ErrNotExist) {
 		exists = false
@@ -67,7 +72,7 @@ func (a *app) openAndCheck(ctx context.Context) (err error) {
 	if !exists {
 		ledger = tell("ledger", "there is none yet; the first run makes "+path, mayMake(path))
 	}
-	return a.check(ctx, s, ledger)
+	return a.check(ctx, s, machine, ledger)
 }
 
 // mayMake reports what would keep a run from making a file.
@@ -85,25 +90,29 @@ func mayMake(path string) error {
 
 // finding is one line of the preflight.
 type finding struct {
-	Check  string `json:"check"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"`
+	Check   string `json:"check"`
+	OK      bool   `json:"ok"`
+	Warning bool   `json:"warning"` // nothing is kept from working yet
+	Detail  string `json:"detail"`
+	Next    string `json:"next"` // what to do, unless all is well
 }
 
-func (a *app) check(ctx context.Context, s *session.Session, ledger finding) error {
+func (a *app) check(ctx context.Context, s *session.Session, machine []finding, ledger finding) error {
 	configured := fmt.Sprintf("%s, %s", a.config, connector.Plural(len(s.Config.Connections), "connection"))
 	if idle := s.Config.Idle(); len(idle) > 0 {
 		configured += "; without effect in this version: " + strings.Join(idle, ", ")
 	}
 	report := checkReport{app: a}
-	report.add(tell("configuration", configured, nil), ledger)
+	report.add(tell("configuration", configured, nil))
+	report.add(machine...)
+	report.add(ledger)
 	for _, c := range s.Config.Connections {
 		report.add(checkConnection(ctx, s, c)...)
 	}
 	report.add(checkConsents(ctx, s)...)
 	report.add(inPatience(ctx, "billing service", func(ctx context.Context) []finding { return []finding{checkBilling(ctx, s)} })...)
 	report.add(checkClock(s)...)
-	report.add(checkWebhook(s))
+	report.add(a.checkWebhook(ctx, s)...)
 	report.add(inPatience(ctx, "webhook subscription", func(ctx context.Context) []finding { return checkSubscription(ctx, s) })...)
 	if report.err == nil && report.failed {
 		return exitError(exitFailed)
@@ -121,23 +130,32 @@ type checkReport struct {
 func (r *checkReport) add(findings ...finding) {
 	for _, f := range findings {
 		r.failed = r.failed || !f.OK
+		if !f.OK && f.Next == "" {
+			f.Next = nextOf(f.Check)
+		}
 		if r.JSON() {
 			r.err = errors.Join(r.err, show.JSON(r.Out, f))
 			continue
 		}
 		mark := r.Toned(show.Good, "ok  ")
-		if !f.OK {
+		switch {
+		case !f.OK:
 			mark = r.Toned(show.Bad, "FAIL")
+		case f.Warning:
+			mark = r.Toned(show.Alert, "warn")
 		}
 		r.Hanging(fmt.Sprintf("%s  %-22s ", mark, f.Check), f.Detail)
+		if f.Next != "" {
+			r.Hanging(fmt.Sprintf("%-28s ", ""), "To do: "+f.Next)
+		}
 	}
 }
 
 func tell(check, detail string, err error) finding {
 	if err != nil {
-		return finding{check, false, err.Error()}
+		return finding{Check: check, Detail: err.Error()}
 	}
-	return finding{check, true, detail}
+	return finding{Check: check, OK: true, Detail: detail}
 }
 
 // checkConnection probes a source, reads it whole and maps it, without keeping
@@ -301,14 +319,6 @@ func explainFault(err error) error {
 		return fmt.Errorf("%w; check billing.base_url and the network", err)
 	}
 	return err
-}
-
-func checkWebhook(s *session.Session) finding {
-	if s.Config.Billing.Webhook == nil {
-		return tell("webhook", "none configured: changes are found by the sweep alone", nil)
-	}
-	_, err := billing.NewVerifier(s.Config.Billing.Webhook.Signature.Signature)
-	return tell("webhook", "the signature can be verified", err)
 }
 
 // prober is a source that `payersync check` can look into.

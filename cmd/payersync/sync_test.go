@@ -250,7 +250,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "attention", "retry", "A00001", "--output", "json"), []string{"source_id"})
 	expectKeys(t, w.expect(exitDone, "mandates", "cancel", "A00001", "--reason", "asked to", "--output", "json"), []string{"source_id", "mandate_id"})
 	expectKeys(t, w.expect(exitDone, "version", "--output", "json"), []string{"version", "commit", "go"})
-	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "detail"})
+	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "warning", "detail", "next"})
 
 	status := w.expect(exitDone, "status", "--output", "json")
 	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription"})

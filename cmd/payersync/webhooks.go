@@ -18,6 +18,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/billing"
+	"payersync/connector/server"
 	"payersync/state"
 	"payersync/state/files"
 )
@@ -170,49 +171,50 @@ whether the endpoint is reached, the signature is right and the inbox takes it.`
 }
 
 func (a *app) sendTest(ctx context.Context, cfg *config.Config, local bool) error {
-	req, err := a.testDelivery(ctx, cfg, local)
-	if err != nil {
-		return err
-	}
-	client := http.Client{Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("cannot reach the endpoint: %w; is payersync serve running?", err)
-	}
-	defer resp.Body.Close()
-	taken := resp.StatusCode/100 == 2
+	sent, err := a.deliverTest(ctx, cfg, local)
+	var wrong usage.Error
 	switch {
+	case errors.As(err, &wrong):
+		return err
+	case err != nil:
+		return fmt.Errorf("cannot reach the endpoint: %w; is payersync serve running?", err)
 	case a.JSON():
-		err = show.JSON(a.Out, map[string]any{"url": req.URL.String(), "status": resp.StatusCode})
-	case taken:
-		_, err = fmt.Fprintf(a.Out, "%s answered %s: signed deliveries arrive.\n", req.URL, resp.Status)
+		err = show.JSON(a.Out, map[string]any{"url": sent.url, "status": sent.status})
+	case sent.taken():
+		_, err = fmt.Fprintf(a.Out, "%s answered %s: signed deliveries arrive.\n", sent.url, sent.text)
 	}
-	if !taken {
-		return fmt.Errorf("%s answered %s; a 401 means another secret, a 404 another path", req.URL, resp.Status)
+	if !sent.taken() {
+		return fmt.Errorf("%s answered %s; a 401 means another secret, a 404 another path", sent.url, sent.text)
 	}
 	return err
 }
 
-// testDelivery makes a signed event of a kind that payersync keeps and ignores.
-func (a *app) testDelivery(ctx context.Context, cfg *config.Config, local bool) (*http.Request, error) {
+// testDelivery makes a signed event of a kind that payersync keeps and ignores, and the key
+// that it is kept by.
+func (a *app) testDelivery(ctx context.Context, cfg *config.Config, local bool) (req *http.Request, key string, err error) {
 	hook := cfg.Billing.Webhook
 	if hook == nil {
-		return nil, usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
+		return nil, "", usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
 	}
 	verifier, err := billing.NewVerifier(hook.Signature.Signature)
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, "", usage.Error{Err: err}
 	}
 	id := "payersync-test-" + rand.Text()
 	body := fmt.Appendf(nil, `{"type":"payment","eventId":%q}`, id)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.PublicURL, bytes.NewReader(body))
+	req, err = http.NewRequestWithContext(ctx, http.MethodPost, hook.PublicURL, bytes.NewReader(body))
 	if err != nil {
-		return nil, usage.Errorf("billing.webhook.public_url: %w", err)
+		return nil, "", usage.Errorf("billing.webhook.public_url: %w", err)
 	}
 	if local {
 		req.URL.Scheme, req.URL.Host, req.Host = "http", loopback(cfg.Server.Webhooks), ""
 	}
 	req.Header.Set("Content-Type", "application/json")
-	verifier.Sign(req.Header, id, body, a.now())
-	return req, nil
+	now := a.now()
+	verifier.Sign(req.Header, id, body, now)
+	signed, err := verifier.Verify(req.Header, body, now)
+	if err != nil {
+		return nil, "", fmt.Errorf("sign a test delivery: %w", err)
+	}
+	return req, server.KeyOf(hook.EventPaths, req.Header, signed, body), nil
 }

@@ -143,6 +143,12 @@ func (s *Server) delivery(h http.Header, body []byte, signed billing.Signed) sta
 	return d
 }
 
+// KeyOf returns the key by which the inbox knows verified bytes.
+func KeyOf(paths billing.EventPaths, h http.Header, signed billing.Signed, body []byte) string {
+	_, eventID := Understand(paths, h, body)
+	return identity(signed, eventID, body)
+}
+
 // Understand returns what verified bytes say, as a delivery without its key, and
 // the event's id. Bytes that say nothing which can be understood are quarantined:
 // refusing them would make the sender repeat them for ever or give the endpoint up

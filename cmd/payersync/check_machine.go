@@ -1,0 +1,83 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/sys/unix"
+
+	"payersync/cmd/payersync/internal/config"
+)
+
+// checkSecrets says that no other user reads what must stay secret: a configuration or a
+// secret's file that others may read is refused before it comes to that.
+func checkSecrets(cfg *config.Config) []finding {
+	secrets := tell("secrets", "no other user of this machine may read the configuration's, or the key", nil)
+	key, ledger := filepath.Dir(cfg.Ledger.KeyFile), filepath.Dir(cfg.Ledger.Path)
+	if !sameFolder(key, ledger) {
+		return []finding{secrets, tell("key", "apart from the ledger, in "+key, nil)}
+	}
+	return []finding{secrets, {
+		Check: "key", OK: true, Warning: true, Detail: fmt.Sprintf("%s lies beside the ledger, so whoever copies the folder can read everything", cfg.Ledger.KeyFile),
+		Next: "keep the key in another folder, out of every backup of the ledger, and name it in ledger.key_file",
+	}}
+}
+
+func sameFolder(a, b string) bool {
+	one, oneErr := os.Stat(a)
+	other, otherErr := os.Stat(b)
+	return oneErr == nil && otherErr == nil && os.SameFile(one, other)
+}
+
+// What must be free beside the ledger: enough for its log in the worst hour of a backfill,
+// or it soon takes nothing more; and for a whole copy, which a backup is.
+const leastFree = 64 << 20 // bytes
+
+// checkSpace looks at how much is free where the ledger lies.
+func checkSpace(cfg *config.Config) finding {
+	folder := filepath.Dir(cfg.Ledger.Path)
+	var disk unix.Statfs_t
+	if err := unix.Statfs(folder, &disk); err != nil {
+		return tell("disk", "", fmt.Errorf("how much is free in %s cannot be found out: %w; check that the folder is there", folder, err))
+	}
+	size := uint64(0)
+	if info, err := os.Stat(cfg.Ledger.Path); err == nil {
+		size = uint64(info.Size()) //nolint:gosec // a file's size is not negative
+	}
+	return judgeSpace(folder, disk.Bavail*uint64(disk.Bsize), size) //nolint:gosec // nor is a block's
+}
+
+// judgeSpace says whether so many bytes are enough for a ledger of that size.
+func judgeSpace(folder string, free, size uint64) finding {
+	little := fmt.Sprintf("%s free in %s, where the ledger has %s", humanize.IBytes(free), folder, humanize.IBytes(size))
+	switch {
+	case free < leastFree:
+		return finding{Check: "disk", Detail: little, Next: fmt.Sprintf("make room: below %s the ledger may soon take nothing more, and deliveries are then refused", humanize.IBytes(leastFree))}
+	case free < leastFree+size:
+		return finding{Check: "disk", OK: true, Warning: true, Detail: little, Next: "make room: there is not enough for a copy of the ledger, which a backup needs beside it"}
+	}
+	return tell("disk", "there is room for the ledger and a copy of it in "+folder, nil)
+}
+
+// whatToDo is said of a check that failed where the failure itself does not say it.
+var whatToDo = map[string]string{
+	"ledger":               "stop payersync, keep the file as it is, and put the last backup back",
+	"source":               "look at the connection's source in the configuration, and whether this machine reaches it",
+	"connection":           "mend what is named: the run uses no mapping with a mistake",
+	"mapping":              "mend the line that is named, and see payersync mapping check",
+	"billing service":      "look at billing in the configuration, and whether this machine reaches the service",
+	"webhook":              "look at billing.webhook in the configuration",
+	"webhook subscription": "see whether it is meant; payersync webhooks subscribe subscribes again",
+	"consents":             "see payersync status",
+	"consent":              "give it anew with payersync connect",
+}
+
+// nextOf returns what to do about a check that failed.
+func nextOf(check string) string {
+	kind, _, _ := strings.Cut(check, " ")
+	return cmp.Or(whatToDo[check], whatToDo[kind])
+}

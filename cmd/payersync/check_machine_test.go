@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestACheckSaysHowMuchRoomThereIs(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for _, tt := range []struct {
+		name       string
+		free, size uint64
+		want       finding
+	}{
+		{"enough for a copy", 264 * mib, 200 * mib, finding{Check: "disk", OK: true, Detail: "there is room for the ledger and a copy of it in here"}},
+		{"none for a copy", 263 * mib, 200 * mib, finding{
+			Check: "disk", OK: true, Warning: true, Detail: "263 MiB free in here, where the ledger has 200 MiB",
+			Next: "make room: there is not enough for a copy of the ledger, which a backup needs beside it",
+		}},
+		{"next to nothing", 63 * mib, mib, finding{
+			Check: "disk", Detail: "63 MiB free in here, where the ledger has 1.0 MiB",
+			Next: "make room: below 64 MiB the ledger may soon take nothing more, and deliveries are then refused",
+		}},
+	} {
+		if got := judgeSpace("here", tt.free, tt.size); got != tt.want {
+			t.Errorf("%s: got %+v", tt.name, got)
+		}
+	}
+}
+
+func TestACheckWarnsOfAKeyBesideTheLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "warn  key") || !strings.Contains(r.out, "To do: keep the key in another folder") {
+		t.Errorf("with both in one folder it says:\n%s", r.out)
+	}
+	if err := errors.Join(os.Mkdir(w.path("safe"), 0o700), os.Rename(w.path("payersync.key"), w.path("safe/payersync.key"))); err != nil {
+		t.Fatal(err)
+	}
+	w.edit("payersync.yaml", "billing:\n", "ledger: {path: payersync.db, key_file: safe/payersync.key}\nbilling:\n")
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "ok    key                    apart from the ledger, in "+w.path("safe")) {
+		t.Errorf("with the key in another folder it says:\n%s", r.out)
+	}
+}
+
+// Whatever fails says what to do.
+func TestEveryLineOfACheckThatFailsSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.expect(exitDone, "sync")
+	w.env["BILLING_CLIENT_SECRET"] = "a wrong secret"
+	w.edit("mapping.yaml", "trim(Name)\n", "trimm(Name)\n")
+	failed := 0
+	for _, f := range decodeLines[finding](t, w.expect(exitFailed, "check", "--output", "json")) {
+		if f.OK {
+			continue
+		}
+		if failed++; f.Next == "" {
+			t.Errorf("%s says nothing of what to do: %s", f.Check, f.Detail)
+		}
+	}
+	if failed < 2 {
+		t.Errorf("%d lines failed, want the mapping and the billing service", failed)
+	}
+}

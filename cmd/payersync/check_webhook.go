@@ -1,0 +1,106 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/connector/billing"
+)
+
+// testPatience is how long an endpoint may take to answer a test delivery.
+const testPatience = 10 * time.Second
+
+// checkWebhook looks at the way that deliveries come: the signature, the serve that takes
+// them, and the public address, through which a signed test delivery is sent.
+func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
+	hook := s.Config.Billing.Webhook
+	if hook == nil {
+		return []finding{tell("webhook", "none configured: changes are found by the sweep alone", nil)}
+	}
+	_, err := billing.NewVerifier(hook.Signature.Signature)
+	found := []finding{tell("webhook", "the signature can be verified", err)}
+	if err != nil {
+		return found
+	}
+	address := cmp.Or(s.Config.Server.Health, s.Config.Server.Webhooks)
+	if err := healthy(ctx, address); err != nil {
+		return append(found, tell("webhook address", "payersync serve does not answer on this machine just now, so that nothing was sent to "+plainAddress(hook.PublicURL), nil))
+	}
+	return append(found, a.checkPublicAddress(ctx, s))
+}
+
+// checkPublicAddress sends a signed test delivery to the public address, and looks for it in
+// this ledger: another payersync, or another program, may answer there.
+func (a *app) checkPublicAddress(ctx context.Context, s *session.Session) finding {
+	const check = "webhook address"
+	public := plainAddress(s.Config.Billing.Webhook.PublicURL)
+	sent, err := a.deliverTest(ctx, s.Config, false)
+	if err != nil {
+		return finding{Check: check, Detail: fmt.Sprintf("%s cannot be reached from here: %v", public, err), Next: a.nextOnTheWay(ctx, s.Config)}
+	}
+	if !sent.taken() {
+		return finding{Check: check, Detail: fmt.Sprintf("%s answered %d to a signed test delivery", public, sent.status), Next: cmp.Or(meanings[sent.status], a.nextOnTheWay(ctx, s.Config))}
+	}
+	switch arrived, err := s.Ledger.DeliveryNamed(ctx, sent.key); {
+	case err != nil:
+		return tell(check, "", err)
+	case arrived == nil:
+		return finding{
+			Check: check, Detail: fmt.Sprintf("%s answered %d to a signed test delivery, which did not come to this ledger", public, sent.status),
+			Next: "another payersync serve, or another program, answers at that address: see where its name and the proxy lead, and what server.webhooks is",
+		}
+	}
+	return tell(check, fmt.Sprintf("a signed test delivery came to this ledger through %s", public), nil)
+}
+
+// meanings say what the answer to a test delivery means.
+var meanings = map[int]string{
+	http.StatusUnauthorized:          "that is the answer to another secret: serve may not know the newest in billing.webhook.signature.secrets",
+	http.StatusNotFound:              "that is the answer to another path: see whether the proxy hands the path of billing.webhook.public_url on as it is",
+	http.StatusMethodNotAllowed:      "something else than payersync answers at that address: see where the proxy leads",
+	http.StatusRequestEntityTooLarge: "the proxy takes smaller bodies only: let it take 256 KiB",
+	http.StatusTooManyRequests:       "refused requests have used up what the client that the proxy names may send: see server.trusted_proxies",
+}
+
+// nextOnTheWay says which half of the way a test delivery did not get through.
+func (a *app) nextOnTheWay(ctx context.Context, cfg *config.Config) string {
+	if local, err := a.deliverTest(ctx, cfg, true); err == nil && local.taken() {
+		return "serve takes the same delivery at " + cfg.Server.Webhooks + ", so look at the name, the certificate and the proxy in between"
+	}
+	return "serve does not take the same delivery at " + cfg.Server.Webhooks + " either: see its log, and payersync webhooks send-test --local"
+}
+
+// sentTest is a test delivery that was sent.
+type sentTest struct {
+	url    string
+	status int    // that was answered
+	text   string // the same in words
+	key    string // of the delivery in the inbox
+}
+
+func (t sentTest) taken() bool { return t.status/100 == 2 }
+
+// deliverTest sends a signed test delivery; an answer of any kind is no error.
+func (a *app) deliverTest(ctx context.Context, cfg *config.Config, local bool) (sentTest, error) {
+	req, key, err := a.testDelivery(ctx, cfg, local)
+	if err != nil {
+		return sentTest{}, err
+	}
+	client := http.Client{Timeout: testPatience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	var failed *url.Error // which holds the address, with what may be a secret in it
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	if err != nil {
+		return sentTest{}, err
+	}
+	return sentTest{plainAddress(req.URL.String()), resp.StatusCode, resp.Status, key}, errors.Join(resp.Body.Close())
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// proxied puts a proxy in front of the world's serve, as its public address, and returns
+// where a test may answer in its place.
+func (w *world) proxied() *atomic.Pointer[http.HandlerFunc] {
+	w.t.Helper()
+	var instead atomic.Pointer[http.HandlerFunc]
+	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.hooks})
+	front := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if h := instead.Load(); h != nil {
+			(*h)(rw, r)
+			return
+		}
+		to.ServeHTTP(rw, r)
+	}))
+	w.t.Cleanup(front.Close)
+	w.edit("payersync.yaml", "http://"+w.hooks+"/webhooks/billing", front.URL+"/webhooks/billing")
+	return &instead
+}
+
+func TestACheckSendsATestDeliveryThroughThePublicAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	instead := w.proxied()
+	says := func(exit int, want ...string) {
+		t.Helper()
+		r := w.expect(exit, "check")
+		for _, text := range want {
+			if !strings.Contains(r.out, text) {
+				t.Errorf("it does not say %q:\n%s", text, r.out)
+			}
+		}
+	}
+	answer := func(h http.HandlerFunc) { instead.Store(&h) }
+
+	says(exitDone, "ok    webhook address", "payersync serve does not answer on this machine just now, so that nothing was sent")
+	serve := w.serve()
+	defer serve.stop()
+	says(exitDone, "ok    webhook address", "a signed test delivery came to this ledger through http://127.0.0.1")
+	if stored := w.inbox(); len(stored) != 1 || stored[0].State != "ignored" {
+		t.Errorf("the inbox has %+v", stored)
+	}
+
+	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusOK) })
+	says(exitFailed, "FAIL  webhook address", "which did not come to this ledger", "another payersync serve, or another program, answers at that address")
+	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadGateway) })
+	says(exitFailed, "answered 502 to a signed test delivery", "so look at the name, the certificate and the proxy in between")
+	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusNotFound) })
+	says(exitFailed, "answered 404 to a signed test delivery", "hands the path of billing.webhook.public_url on as it is")
+	answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	says(exitFailed, "cannot be reached from here: EOF", "so look at the name, the certificate and the proxy in between")
+	instead.Store(nil)
+	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
+	says(exitFailed, "answered 401 to a signed test delivery", "serve may not know the newest in billing.webhook.signature.secrets")
+}
