@@ -26,7 +26,7 @@ type cronLog struct {
 
 // Info is called when the job's time came while it was running or parked.
 func (l cronLog) Info(string, ...any) {
-	e := Event{Job: l.job.Name, Outcome: Skipped}
+	e := Event{Job: l.job.name, Outcome: Skipped}
 	if until := l.job.parked.Load(); until != nil {
 		e.Until = *until
 	}
@@ -43,5 +43,5 @@ func (l cronLog) Error(thrown error, _ string, keysAndValues ...any) {
 	if len(keysAndValues) > 1 {
 		e.Stack, _ = keysAndValues[1].(string)
 	}
-	l.report(Event{Job: l.job.Name, Outcome: Panicked, Err: e})
+	l.report(Event{Job: l.job.name, Outcome: Panicked, Err: e})
 }

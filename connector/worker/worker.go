@@ -11,8 +11,9 @@
 //
 // A job whose time passed while the process was down, however often, runs once
 // at the start. Schedules are kept in memory only; what was missed is judged by
-// what the ledger says was finished last. What a job does, and how an error of
-// it is shown, is left to whoever configures it.
+// what the ledger says was finished last. The jobs can be replaced while the worker
+// runs: what is at work finishes as it began, and a job is never at work twice. What
+// a job does, and how an error of it is shown, is left to whoever configures it.
 package worker
 
 import (
@@ -104,19 +105,42 @@ type Event struct {
 // Worker runs jobs by their schedules and drains the inbox when it is nudged.
 type Worker struct {
 	cfg    Config
-	jobs   []*job
 	drain  *job
 	nudges chan struct{}
+	beat   atomic.Pointer[time.Time] // when the clock last answered; nil while it does not run
+
+	mu    sync.Mutex
+	jobs  map[string]*job // every one there ever was, so that one that comes back is not at work twice
+	ctx   context.Context // of Run; nil while it does not run
+	clock *cron.Cron
 }
 
-// job is a Job with what the worker knows of it.
+// job is what the worker knows under the name of a Job.
 type job struct {
+	name    string
+	delay   time.Duration
+	catchUp atomic.Bool
+	parked  atomic.Pointer[time.Time]
+	work    atomic.Pointer[work] // what it is now
+
+	// These are the worker's to lock.
+	task  cron.Job // nil until the worker runs
+	entry cron.EntryID
+	kept  context.Context // ends when the job is one of the worker's no more
+	drop  context.CancelFunc
+}
+
+// work is a Job with its schedule, as it was given at a time.
+type work struct {
 	Job
 	schedule cron.Schedule
-	delay    time.Duration
-	missed   bool // its time passed while the process was down; used by one goroutine at a time
-	catchUp  atomic.Bool
-	parked   atomic.Pointer[time.Time]
+}
+
+// times are when cron is to start a job.
+type times struct {
+	*job
+	schedule cron.Schedule
+	missed   bool // its time passed while nobody looked; used by one goroutine at a time
 }
 
 // New returns a worker that is not running yet. Its error lists every job that
@@ -131,20 +155,16 @@ func New(cfg Config) (*Worker, error) {
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
 	}
-	w := &Worker{cfg: cfg, nudges: make(chan struct{}, 1)}
-	problems := []error{w.checkConfig()}
-	names := map[string]bool{DrainName: true}
-	for _, j := range cfg.Jobs {
-		if names[j.Name] {
-			problems = append(problems, fmt.Errorf("the job %q is given twice, or has a name that is taken", j.Name))
-		}
-		names[j.Name] = true
-		problems = append(problems, w.add(j))
-	}
-	if err := errors.Join(problems...); err != nil {
+	w := &Worker{cfg: cfg, nudges: make(chan struct{}, 1), jobs: map[string]*job{}}
+	works, err := parseJobs(cfg.Jobs)
+	if err := errors.Join(w.checkConfig(), err); err != nil {
 		return nil, err
 	}
-	w.drain = &job{Job: Job{Name: DrainName, Run: func(ctx context.Context, _ string) error { return cfg.Drain(ctx) }}}
+	for _, wk := range works {
+		w.job(wk.Name).give(wk)
+	}
+	w.drain = &job{name: DrainName}
+	w.drain.give(work{Job: Job{Run: func(ctx context.Context, _ string) error { return cfg.Drain(ctx) }}})
 	return w, nil
 }
 
@@ -158,20 +178,45 @@ func (w *Worker) checkConfig() error {
 	return nil
 }
 
-func (w *Worker) add(j Job) error {
-	if j.Name == "" || j.Run == nil {
-		return fmt.Errorf("the job %q needs a name and something to run", j.Name)
+// parseJobs reads the schedules. Its error lists every job that cannot be used.
+func parseJobs(jobs []Job) (works []work, err error) {
+	var problems []error
+	names := map[string]bool{DrainName: true}
+	for _, j := range jobs {
+		if names[j.Name] {
+			problems = append(problems, fmt.Errorf("the job %q is given twice, or has a name that is taken", j.Name))
+		}
+		names[j.Name] = true
+		if j.Name == "" || j.Run == nil {
+			problems = append(problems, fmt.Errorf("the job %q needs a name and something to run", j.Name))
+			continue
+		}
+		schedule, err := ParseSchedule(j.Schedule)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("the job %s: %w", j.Name, err))
+		}
+		works = append(works, work{j, schedule})
 	}
-	schedule, err := ParseSchedule(j.Schedule)
-	if err != nil {
-		return fmt.Errorf("the job %s: %w", j.Name, err)
+	return works, errors.Join(problems...)
+}
+
+// job returns the job of a name, which may be new.
+func (w *Worker) job(name string) *job {
+	if w.jobs[name] == nil {
+		w.jobs[name] = &job{name: name}
+		if w.cfg.Jitter > 0 {
+			w.jobs[name].delay = time.Duration(w.cfg.Rand.Int64N(int64(w.cfg.Jitter)))
+		}
 	}
-	added := &job{Job: j, schedule: schedule}
-	if w.cfg.Jitter > 0 && w.cfg.Rand != nil {
-		added.delay = time.Duration(w.cfg.Rand.Int64N(int64(w.cfg.Jitter)))
+	return w.jobs[name]
+}
+
+// give says what the job is from now on.
+func (j *job) give(wk work) {
+	j.work.Store(&wk)
+	if j.drop == nil {
+		j.kept, j.drop = context.WithCancel(context.Background())
 	}
-	w.jobs = append(w.jobs, added)
-	return nil
 }
 
 // Nudge asks for a drain soon. It never blocks: nudges that come before the
@@ -189,52 +234,144 @@ func (w *Worker) Nudge() {
 // cannot be learnt when a job last ran; nothing was started then. One worker is
 // run once at a time.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.findMissed(ctx); err != nil {
+	clock, err := w.begin(ctx)
+	if err != nil {
 		return err
-	}
-	clock := cron.New(cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger))
-	for _, j := range w.jobs {
-		clock.Schedule(j, w.task(ctx, j))
 	}
 	clock.Start()
 	var draining sync.WaitGroup
 	draining.Go(func() { w.keepDraining(ctx) })
-	keepTime(ctx, clock)
+	w.keepTime(ctx, clock)
 	<-clock.Stop().Done()
 	draining.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx, w.clock = nil, nil
 	return nil
 }
 
-// findMissed notes the jobs whose time has come since they last finished. One
-// that never finished counts: a nightly job on a machine that sleeps at night
-// would otherwise never begin.
-func (w *Worker) findMissed(ctx context.Context) error {
+// begin puts every job on a new clock.
+func (w *Worker) begin(ctx context.Context) (*cron.Cron, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []times
 	for _, j := range w.jobs {
-		if j.Last == nil {
+		if j.drop == nil {
 			continue
 		}
-		last, err := j.Last(ctx)
+		t, err := w.due(ctx, j, *j.work.Load())
 		if err != nil {
-			return fmt.Errorf("learn when %s last ran: %w", j.Name, err)
+			return nil, err
 		}
-		j.missed = last.IsZero() || !j.schedule.Next(last).After(w.cfg.Now())
+		all = append(all, t)
+	}
+	w.ctx, w.clock = ctx, cron.New(cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger))
+	for _, t := range all {
+		t.task = w.task(ctx, t.job)
+		t.entry = w.clock.Schedule(&t, t.task)
+	}
+	return w.clock, nil
+}
+
+// Replace makes these the worker's jobs. One that is at work finishes as it began; what it
+// is under the same name now comes after it, by its own schedule. One that is new and
+// overdue runs at once, and one that is no longer there is not started again. When its error
+// is not nil nothing was replaced: it lists the jobs that cannot be used, or says that it
+// cannot be learnt when one last ran.
+func (w *Worker) Replace(ctx context.Context, jobs []Job) error {
+	works, err := parseJobs(jobs)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var changed []times
+	kept := map[string]bool{}
+	for _, wk := range works {
+		j := w.job(wk.Name)
+		kept[wk.Name] = true
+		switch {
+		case j.drop == nil:
+			t, err := w.due(ctx, j, wk)
+			if err != nil {
+				return err
+			}
+			changed = append(changed, t)
+		case j.work.Load().Schedule != wk.Schedule:
+			changed = append(changed, times{job: j, schedule: wk.schedule})
+		}
+	}
+	for name, j := range w.jobs {
+		if !kept[name] && j.drop != nil {
+			w.unschedule(j)
+			j.drop()
+			j.kept, j.drop = nil, nil
+		}
+	}
+	for _, wk := range works {
+		w.jobs[wk.Name].give(wk)
+	}
+	for _, t := range changed {
+		w.unschedule(t.job)
+		w.reschedule(t)
 	}
 	return nil
+}
+
+func (w *Worker) unschedule(j *job) {
+	if w.clock != nil {
+		w.clock.Remove(j.entry)
+	}
+}
+
+func (w *Worker) reschedule(t times) {
+	if w.clock == nil {
+		return // Run does it
+	}
+	if t.task == nil {
+		t.task = w.task(w.ctx, t.job)
+	}
+	t.entry = w.clock.Schedule(&t, t.task)
+}
+
+// due returns when a job is to start that the worker did not have before. Its time may have
+// come since it last finished. One that never finished counts: a nightly job on a machine
+// that sleeps at night would otherwise never begin.
+func (w *Worker) due(ctx context.Context, j *job, wk work) (times, error) {
+	t := times{job: j, schedule: wk.schedule}
+	if wk.Last == nil {
+		return t, nil
+	}
+	last, err := wk.Last(ctx)
+	if err != nil {
+		return t, fmt.Errorf("learn when %s last ran: %w", j.name, err)
+	}
+	t.missed = last.IsZero() || !wk.schedule.Next(last).After(w.cfg.Now())
+	return t, nil
+}
+
+// Alive reports whether the worker runs and looks at its schedules.
+func (w *Worker) Alive() bool {
+	last := w.beat.Load()
+	return last != nil && w.cfg.Now().Sub(*last) < 3*clockEvery
 }
 
 // keepTime makes cron look at the wall clock again from time to time until ctx
 // ends. Cron sleeps by the monotonic clock, which stands still while the machine
 // does and does not notice the wall clock being set; jobs would be late by as
 // much (fault F72). Removing an entry that does not exist is how cron is woken.
-func keepTime(ctx context.Context, clock *cron.Cron) {
+func (w *Worker) keepTime(ctx context.Context, clock *cron.Cron) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
+	defer w.beat.Store(nil)
 	for {
+		clock.Remove(0)
+		now := w.cfg.Now()
+		w.beat.Store(&now)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			clock.Remove(0)
 		}
 	}
 }
@@ -269,20 +406,32 @@ func (w *Worker) task(ctx context.Context, j *job) cron.Job {
 func (w *Worker) work(ctx context.Context, j *job) {
 	trigger := j.trigger()
 	for ctx.Err() == nil {
-		w.cfg.Report(Event{Job: j.Name, Outcome: Begun, Trigger: trigger})
+		kept := w.keptOf(j)
+		if kept == nil {
+			return
+		}
+		w.cfg.Report(Event{Job: j.name, Outcome: Begun, Trigger: trigger})
 		e := w.once(ctx, j, trigger)
 		w.cfg.Report(e)
-		if e.Outcome != Parked || !w.wait(ctx, j, e.Until) {
+		if e.Outcome != Parked || !w.wait(ctx, kept, j, e.Until) {
 			return
 		}
 	}
 }
 
+// keptOf returns a context that ends when the job is one of the worker's no more; nil when
+// it is none already.
+func (w *Worker) keptOf(j *job) context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return j.kept
+}
+
 func (w *Worker) once(ctx context.Context, j *job, trigger string) Event {
 	started := w.cfg.Now()
-	err := j.Run(ctx, trigger)
+	err := j.work.Load().Run(ctx, trigger)
 	now := w.cfg.Now()
-	e := Event{Job: j.Name, Outcome: Done, Trigger: trigger, Took: now.Sub(started), Err: err}
+	e := Event{Job: j.name, Outcome: Done, Trigger: trigger, Took: now.Sub(started), Err: err}
 	at := connector.RetryAt(err)
 	switch {
 	case err == nil:
@@ -296,15 +445,17 @@ func (w *Worker) once(ctx context.Context, j *job, trigger string) Event {
 	return e
 }
 
-// wait parks the job and reports whether its time has come; false when ctx ended
+// wait parks the job and reports whether its time has come; false when ctx or kept ended
 // before.
-func (w *Worker) wait(ctx context.Context, j *job, until time.Time) bool {
+func (w *Worker) wait(ctx, kept context.Context, j *job, until time.Time) bool {
 	j.parked.Store(&until)
 	defer j.parked.Store(nil)
 	timer := time.NewTimer(until.Sub(w.cfg.Now()))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
+		return false
+	case <-kept.Done():
 		return false
 	case <-timer.C:
 		return true
@@ -313,13 +464,13 @@ func (w *Worker) wait(ctx context.Context, j *job, until time.Time) bool {
 
 // Next returns when cron is to start the job after t: at once when it was
 // missed, else by its schedule and its delay.
-func (j *job) Next(t time.Time) time.Time {
-	if j.missed {
-		j.missed = false
-		j.catchUp.Store(true)
+func (at *times) Next(t time.Time) time.Time {
+	if at.missed {
+		at.missed = false
+		at.catchUp.Store(true)
 		return t
 	}
-	return j.schedule.Next(t.Add(-j.delay)).Add(j.delay)
+	return at.schedule.Next(t.Add(-at.delay)).Add(at.delay)
 }
 
 func (j *job) trigger() string {

@@ -266,7 +266,9 @@ func TestParkingIsBounded(t *testing.T) {
 			t.Parallel()
 			now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 			w := &Worker{cfg: Config{Now: func() time.Time { return now }}}
-			e := w.once(t.Context(), &job{Job: Job{Run: func(context.Context, string) error { return throttledUntil(now.Add(tt.wait)) }}}, TriggerSchedule)
+			j := new(job)
+			j.give(work{Job: Job{Run: func(context.Context, string) error { return throttledUntil(now.Add(tt.wait)) }}})
+			e := w.once(t.Context(), j, TriggerSchedule)
 			if want := now.Add(tt.got); tt.got > 0 && (e.Outcome != Parked || !e.Until.Equal(want)) {
 				t.Errorf("got %s until %s, want parked until %s", e.Outcome, e.Until, want)
 			}
@@ -384,9 +386,11 @@ func TestDelaysStayWithinTheJitterAndRepeatFromTheirSeed(t *testing.T) {
 		}
 		hour := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 		var delays []time.Duration
-		for _, j := range w.jobs {
-			first := j.Next(hour.Add(30 * time.Minute))
-			if second := j.Next(first); second.Sub(first) != time.Hour {
+		for _, made := range cfg.Jobs {
+			j := w.jobs[made.Name]
+			at := times{job: j, schedule: j.work.Load().schedule}
+			first := at.Next(hour.Add(30 * time.Minute))
+			if second := at.Next(first); second.Sub(first) != time.Hour {
 				t.Errorf("an hourly job came at %s, then at %s", first, second)
 			}
 			delays = append(delays, first.Sub(hour.Add(time.Hour)))
