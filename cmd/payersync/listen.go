@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/billing"
+	"payersync/connector/server"
+)
+
+// listen opens the listeners of the webhook endpoint and the health pages. Without a
+// webhook section there are only the latter. Each request is answered by the installation
+// that is in force when it comes.
+func (svc *service) listen(ctx context.Context) (*listeners, error) {
+	c := svc.inForce.Load().Config.Server
+	opened := &listeners{
+		log: svc.log, share: server.Connections{Most: c.Limits.Connections, Proxies: c.Proxies()}, errorLog: log.New(svc.deliveries, "", 0),
+	}
+	if err := errors.Join(
+		opened.open(ctx, "webhooks", c.Webhooks, func(w http.ResponseWriter, r *http.Request) { svc.inForce.Load().endpoint.Handler().ServeHTTP(w, r) }),
+		opened.open(ctx, "health", c.Health, func(w http.ResponseWriter, r *http.Request) {
+			svc.inForce.Load().endpoint.HealthHandler().ServeHTTP(w, r)
+		}),
+	); err != nil {
+		return nil, errors.Join(err, opened.close())
+	}
+	return opened, nil
+}
+
+// listeners are the addresses that serve answers on.
+type listeners struct {
+	all      []listener
+	log      *logrus.Logger
+	share    server.Connections
+	errorLog *log.Logger
+}
+
+type listener struct {
+	net.Listener
+	server *http.Server
+}
+
+// open opens the listener of a key of the configuration, unless its address is
+// blank.
+func (l *listeners) open(ctx context.Context, key, address string, h http.HandlerFunc) error {
+	if address == "" {
+		return nil
+	}
+	opened, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("cannot listen for %s: %w; choose another address in server.%[1]s", key, err)
+	}
+	srv := server.NewHTTPServer(h)
+	srv.ErrorLog = l.errorLog
+	l.all = append(l.all, listener{opened, srv})
+	l.log.WithFields(logrus.Fields{"for": key, "address": opened.Addr().String()}).Info("payersync listens")
+	return nil
+}
+
+// serve answers on the listeners until ctx ends.
+func (l *listeners) serve(ctx context.Context, deliveries *deliveryLog) error {
+	defer deliveries.flush()
+	serving, ctx := errgroup.WithContext(ctx)
+	serving.Go(func() error { deliveries.run(ctx); return nil })
+	for _, one := range l.all {
+		serving.Go(func() error { return l.share.Serve(ctx, one.Listener, one.server) })
+	}
+	return serving.Wait()
+}
+
+func (l *listeners) close() (err error) {
+	for _, one := range l.all {
+		err = errors.Join(err, one.Close())
+	}
+	return err
+}
+
+// endpoint returns what answers requests as a configuration says.
+func (svc *service) endpoint(s *session.Session) (*server.Server, error) {
+	c := s.Config.Server
+	cfg := server.Config{
+		Ledger: s.Ledger, Nudge: func() { svc.worker.Nudge() }, Now: svc.now, Report: svc.deliveries.report,
+		Refused: c.Limits.RefusedPerClient, TrustedProxies: c.Proxies(), HealthApart: c.Health != "",
+	}
+	if hook := s.Config.Billing.Webhook; hook != nil {
+		verifier, err := billing.NewVerifier(hook.Signature.Signature)
+		if err != nil {
+			return nil, usage.Error{Err: err}
+		}
+		public, err := url.Parse(hook.PublicURL)
+		if err != nil {
+			return nil, usage.Errorf("billing.webhook.public_url: %w", err)
+		}
+		cfg.Verifier, cfg.Events, cfg.Path = verifier, hook.EventPaths, public.Path
+	}
+	return server.New(cfg)
+}

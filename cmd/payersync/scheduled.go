@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sirupsen/logrus"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/mapping"
+	"payersync/mapping/strict"
+	"payersync/state"
+)
+
+// syncNow makes one scheduled run and logs how it ended, once.
+func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigger string) error {
+	conn, err := connectionInForce(ctx, s, c)
+	if err != nil {
+		return err
+	}
+	res, err := s.Syncer.Run(ctx, conn, syncer.Options{Kind: connector.RunSync, Trigger: trigger, Actor: "schedule", Holder: holder(), Decided: decisionsTo(s.Log)})
+	if err != nil {
+		return err
+	}
+	var stands *syncer.Standstill
+	level := logrus.InfoLevel
+	if codeOf(res) != exitDone && !errors.As(res.Err, &stands) { // a standstill is told below
+		level = logrus.WarnLevel
+	}
+	s.Log.WithFields(logrus.Fields{
+		"run": res.RunID, "connection": res.Connection, "outcome": res.Outcome, "pulled": res.Counts.Pulled, "created": res.Counts.Created,
+		"adopted": res.Counts.Adopted, "updated": res.Counts.Updated, "links": res.Counts.LinksRequested,
+		"held": res.Counts.Held, "failed": res.Counts.Failed, "waiting": res.Counts.Waiting, "attention": res.Attention,
+		"pages": res.Proof.Pages, "passes": res.Proof.Passes,
+	}).Log(level, "run ended")
+	if res.Note != "" {
+		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection}).Warn(res.Note)
+	}
+	if stands != nil { // it waits for a person, and the next run looks again
+		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection, "plan": stands.Plan.ID, "missing": stands.Plan.Missing, "lost": stands.Plan.Lost}).Warn(stands.Error())
+		return nil
+	}
+	return res.Err
+}
+
+// connectionInForce opens a connection for a run that nobody watches. A mapping
+// file that is not right never replaces a good one: the version of the last run
+// stays in force, and what is wrong stands in the status until it is mended.
+func connectionInForce(ctx context.Context, s *session.Session, c config.Connection) (syncer.Connection, error) {
+	conn, err := s.Source(ctx, c)
+	if err != nil {
+		return conn, err
+	}
+	m, wrong := session.MappingForRun(c.Mapping, conn.Info)
+	if wrong != nil {
+		m, err = lastGood(ctx, s, c, conn.Info)
+		if errors.Is(err, state.ErrNoMapping) {
+			return conn, forLog(wrong)
+		}
+		if err != nil {
+			return conn, errors.Join(forLog(wrong), err)
+		}
+	}
+	conn.Mapping = m
+	return conn, tellOfMapping(ctx, s, c, m, wrong)
+}
+
+// lastGood loads the version that the connection's last run was bound to.
+func lastGood(ctx context.Context, s *session.Session, c config.Connection, info connector.SourceInfo) (*mapping.Mapping, error) {
+	v, err := s.Ledger.MappingInForce(ctx, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	return mapping.Load("version "+v.Hash[:shortHash], []byte(v.Text), info)
+}
+
+// tellOfMapping keeps what is wrong with a mapping file for the status, and logs
+// it when it is news.
+func tellOfMapping(ctx context.Context, s *session.Session, c config.Connection, inForce *mapping.Mapping, wrong error) error {
+	problem := ""
+	if wrong != nil {
+		problem = wrong.Error()
+	}
+	news, err := setMappingProblem(ctx, s, c, problem)
+	if err != nil || !news {
+		return err
+	}
+	entry := s.Log.WithFields(logrus.Fields{"connection": c.Name, "mapping": inForce.Version()[:shortHash]})
+	if wrong != nil {
+		entry.WithError(forLog(wrong)).Error("the mapping file is not right; the version before stays in force")
+		return nil
+	}
+	entry.Info("the mapping file is right again")
+	return nil
+}
+
+// forLog returns what is wrong with a mapping file without the file's lines: an
+// example in it may be somebody's record.
+func forLog(wrong error) error {
+	var mistakes *strict.Error
+	if errors.As(wrong, &mistakes) {
+		return mistakes.WithoutLines()
+	}
+	return wrong
+}
+
+func setMappingProblem(ctx context.Context, s *session.Session, c config.Connection, problem string) (news bool, err error) {
+	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		news, err = tx.SetMappingProblem(c.Name, problem)
+		return err
+	})
+	return news, err
+}
+
+func sweepNow(ctx context.Context, s *session.Session) error {
+	res, err := s.Reconciler.Sweep(ctx)
+	if err != nil {
+		return err
+	}
+	level := logrus.InfoLevel
+	if res.Missing+res.Unlisted+res.Doubled > 0 {
+		level = logrus.WarnLevel
+	}
+	s.Log.WithFields(logrus.Fields{
+		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing, "unlisted": res.Unlisted, "doubled": res.Doubled,
+	}).Log(level, "sweep ended")
+	silence, err := silence(ctx, s)
+	for _, text := range silenceTexts(silence) {
+		s.Log.Warn(text)
+	}
+	return errors.Join(err, tellOfSubscription(ctx, s))
+}
+
+// tellOfSubscription looks at the webhook subscription and logs what is the matter
+// with it at every sweep, because nothing else would, and once that it is right
+// again.
+func tellOfSubscription(ctx context.Context, s *session.Session) error {
+	f, news, err := followSubscription(ctx, s)
+	switch {
+	case f.Problem != "":
+		s.Log.WithField("problem", f.Problem).Warn(f.Detail)
+	case news:
+		s.Log.Info("the webhook subscription is right again")
+	}
+	if err != nil { // the sweep itself was made
+		s.Log.WithError(err).Warn("nothing is known of the webhook subscription")
+	}
+	return ctx.Err()
+}
+
+func drainInbox(ctx context.Context, s *session.Session) error {
+	res, err := s.Reconciler.Drain(ctx)
+	if res.Reflected+res.Superseded+res.Parked+res.Ignored > 0 {
+		s.Log.WithFields(logrus.Fields{
+			"reflected": res.Reflected, "superseded": res.Superseded, "parked": res.Parked, "ignored": res.Ignored, "moved": res.Moved,
+		}).Info("inbox drained")
+	}
+	return err
+}
