@@ -20,6 +20,7 @@ import (
 // rest of the ledger is covered: a flipped bit in it is reported.
 var unchecked = []string{
 	"ledger.ticket", "ledger.restored_at", "ledger.identity", "ledger.commits", "ledger.put_back_at", "ledger.billing_address", "ledger.billing_credentials",
+	"ledger.config_problem", "ledger.config_problem_since", "ledger.restart_needed",
 	"connections.source_kind", "connections.tenant_id", "connections.tenant_name", "connections.parked_until", "connections.updated_at", "connections.described",
 	"mapping_versions.author", "mapping_versions.saved_at",
 	"runs.mapping_version", "runs.holder", "runs.lease_until", "runs.started_at", "runs.finished_at", "runs.error",
