@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/oauth2"
@@ -30,6 +31,23 @@ func (s *Session) settleAccount(ctx context.Context) error {
 		return &state.ErrOtherAccount{Ledger: have, Config: want, Why: "it is another address"}
 	}
 	return sameAccount(ctx, s.Reconciler, have, want)
+}
+
+// sameAccountAs is settleAccount for a session that takes the place of another while that may
+// still be at work. A ledger that knows no customers goes nowhere then: those that are just
+// being read or made would be of the account before.
+func (s *Session) sameAccountAs(ctx context.Context, before *Session) error {
+	if s.Config.Account().Same(before.Config.Account()) {
+		return nil
+	}
+	knows, err := s.Ledger.KnowsCustomers(ctx)
+	if err == nil && !knows {
+		err = errors.New("the account of the billing service is another one, and no customer is linked yet by which it could be told again; restart payersync serve, and it is used")
+	}
+	if err != nil {
+		return err
+	}
+	return s.settleAccount(ctx)
 }
 
 // noteAccount notes to which account the ledger belongs, where it has noted none or another

@@ -5,7 +5,10 @@ import (
 	"io"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
 
@@ -18,11 +21,24 @@ import (
 // secret and everything that looks like an e-mail address, a telephone number or
 // a bank account is masked, whoever put it there.
 func NewLog(w io.Writer, level, format string, secrets []connector.Secret) (*logrus.Logger, error) {
+	log, _, err := newLog(w, level, format, secrets)
+	return log, err
+}
+
+func newLog(w io.Writer, level, format string, secrets []connector.Secret) (*logrus.Logger, *mask, error) {
 	log := logrus.New()
 	log.SetOutput(w)
+	m := new(mask)
+	m.add(secrets)
+	log.AddHook(m)
+	return log, m, setLog(log, level, format)
+}
+
+// setLog says how much is logged from now on, and how.
+func setLog(log *logrus.Logger, level, format string) error {
 	parsed, err := logrus.ParseLevel(level)
 	if err != nil {
-		return nil, usage.Errorf("log.level %q is not known; use debug, info, warning or error", level)
+		return usage.Errorf("log.level %q is not known; use debug, info, warning or error", level)
 	}
 	log.SetLevel(parsed)
 	if format == "json" {
@@ -30,8 +46,7 @@ func NewLog(w io.Writer, level, format string, secrets []connector.Secret) (*log
 	} else {
 		log.SetFormatter(&logrus.TextFormatter{DisableColors: true, FullTimestamp: true})
 	}
-	log.AddHook(newMask(secrets))
-	return log, nil
+	return nil
 }
 
 const (
@@ -49,27 +64,34 @@ var personal = regexp.MustCompile(`[^\s"'<>=]+@[^\s"'<>]+\.[^\s"'<>]+|` + // e-m
 var query = regexp.MustCompile(`(https?://[^\s"'?]+)\?[^\s"']*`)
 
 // mask is the last line of defence: nothing secret should reach the log at all.
-type mask struct{ secrets *strings.Replacer }
+type mask struct {
+	mu      sync.Mutex
+	pairs   []string // each spelling of each secret, and what stands for it
+	secrets atomic.Pointer[strings.Replacer]
+}
 
-func newMask(secrets []connector.Secret) mask {
-	var pairs []string
+// add masks more secrets. Those before stay masked: whoever was told them may name them
+// still.
+func (m *mask) add(secrets []connector.Secret) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, s := range secrets {
 		v := s.Expose()
-		if len(v) < 4 {
+		if len(v) < 4 || slices.Contains(m.pairs, v) {
 			continue // too short to be a secret, and masking it would garble every line
 		}
 		for _, form := range []string{v, url.QueryEscape(v), base64.StdEncoding.EncodeToString([]byte(v))} {
-			pairs = append(pairs, form, masked)
+			m.pairs = append(m.pairs, form, masked)
 		}
 	}
-	return mask{strings.NewReplacer(pairs...)}
+	m.secrets.Store(strings.NewReplacer(m.pairs...))
 }
 
 // Levels returns all levels.
-func (mask) Levels() []logrus.Level { return logrus.AllLevels }
+func (*mask) Levels() []logrus.Level { return logrus.AllLevels }
 
 // Fire masks the message and every field of an entry.
-func (m mask) Fire(e *logrus.Entry) error {
+func (m *mask) Fire(e *logrus.Entry) error {
 	e.Message = m.text(e.Message)
 	for k, v := range e.Data {
 		switch v := v.(type) {
@@ -91,8 +113,8 @@ func logged(r rune) rune {
 	return show.Harmless(r)
 }
 
-func (m mask) text(s string) string {
-	s = m.secrets.Replace(s)
+func (m *mask) text(s string) string {
+	s = m.secrets.Load().Replace(s)
 	s = query.ReplaceAllString(s, "$1?"+masked)
 	s = personal.ReplaceAllString(s, masked)
 	s = strings.Map(logged, s)

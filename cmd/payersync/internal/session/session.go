@@ -32,6 +32,7 @@ type Session struct {
 	Reconciler *reconcile.Reconciler
 	Syncer     *syncer.Syncer
 	now        func() time.Time
+	mask       *mask // of Log
 }
 
 // Open opens the ledger of a configuration and nothing else.
@@ -69,14 +70,24 @@ func (s *Session) OpenAnyBilling(log io.Writer, how config.Log) (err error) {
 			s.Close()
 		}
 	}()
-	if s.Log, err = NewLog(log, how.Level, how.Format, s.Config.Secrets()); err != nil {
+	if s.Log, s.mask, err = newLog(log, how.Level, how.Format, s.Config.Secrets()); err != nil {
 		return err
 	}
+	return s.openWays(nil)
+}
+
+// openWays opens the ways to the billing service and the accounting systems. What limits
+// requests to the service is that of before, where both are limited alike.
+func (s *Session) openWays(before *Session) (err error) {
 	s.clients.log = s.Log
 	b := s.Config.Billing
-	s.HTTP = transport.New(transport.Options{
-		RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Now: s.now, Logger: logrus.NewEntry(s.Log),
-	})
+	if before != nil && before.Config.Billing.BaseURL == b.BaseURL && before.Config.Billing.RatePerSecond == b.RatePerSecond && before.Config.Billing.MaxInFlight == b.MaxInFlight {
+		s.HTTP = before.HTTP
+	} else {
+		s.HTTP = transport.New(transport.Options{
+			RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Now: s.now, Logger: logrus.NewEntry(s.Log),
+		})
+	}
 	if s.Billing, err = s.newBilling(s.billingTokens()); err != nil {
 		return err
 	}
@@ -87,6 +98,25 @@ func (s *Session) OpenAnyBilling(log io.Writer, how config.Log) (err error) {
 	s.Syncer = &syncer.Syncer{Ledger: s.Ledger, Billing: s.Billing, Reconciler: s.Reconciler, Account: s.Config.Account(), Settings: s.Config.RunSettings()}
 	return nil
 }
+
+// Reopen returns a session of another configuration on the same ledger and log. What is under
+// way with s goes on, so it must be the same account of the billing service, by what the
+// ledger knows of it. Only one of the two may be closed.
+func (s *Session) Reopen(ctx context.Context, cfg *config.Config) (*Session, error) {
+	again := &Session{Config: cfg, Log: s.Log, Ledger: s.Ledger, clients: newClients(s.Ledger), now: s.now, mask: s.mask}
+	again.mask.add(cfg.Secrets())
+	err := again.openWays(s)
+	if err == nil {
+		err = again.sameAccountAs(ctx, s)
+	}
+	if err == nil {
+		err = again.noteAccount(ctx)
+	}
+	return again, err
+}
+
+// SetLog makes the log speak as the configuration says.
+func (s *Session) SetLog() error { return setLog(s.Log, s.Config.Log.Level, s.Config.Log.Format) }
 
 // newBilling returns a client of the billing service; tokens are those that a consent gave.
 func (s *Session) newBilling(tokens oauth2.TokenSource) (*billing.Client, error) {

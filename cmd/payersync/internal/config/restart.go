@@ -1,0 +1,29 @@
+package config
+
+import "slices"
+
+// KeepUntilRestart gives the settings that a process keeps for its life the values that
+// running has, the configuration it was started with, and returns the keys whose new value
+// has to wait.
+func (c *Config) KeepUntilRestart(running *Config) (keys []string) {
+	for _, s := range []struct {
+		key       string
+		own, kept *string
+	}{
+		{"ledger.path", &c.Ledger.Path, &running.Ledger.Path}, {"ledger.key_file", &c.Ledger.KeyFile, &running.Ledger.KeyFile},
+		{"server.webhooks", &c.Server.Webhooks, &running.Server.Webhooks}, {"server.health", &c.Server.Health, &running.Server.Health},
+		{"server.admin", &c.Server.Admin, &running.Server.Admin}, {"server.metrics", &c.Server.Metrics, &running.Server.Metrics},
+	} {
+		if *s.own != *s.kept {
+			*s.own, keys = *s.kept, append(keys, s.key)
+		}
+	}
+	own, kept := &c.Server, running.Server
+	if !slices.Equal(own.TrustedProxies, kept.TrustedProxies) {
+		own.TrustedProxies, keys = kept.TrustedProxies, append(keys, "server.trusted_proxies")
+	}
+	if own.Limits.Connections != kept.Limits.Connections {
+		own.Limits.Connections, keys = kept.Limits.Connections, append(keys, "server.limits.connections")
+	}
+	return keys
+}
