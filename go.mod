@@ -38,7 +38,10 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/agnivade/levenshtein v1.2.2
+require (
+	github.com/agnivade/levenshtein v1.2.2
+	github.com/coreos/go-systemd/v22 v22.7.0
+)
 
 require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect

@@ -83,6 +83,7 @@ var guards = []guard{
 	{"github.com/pressly/goose", "state"},
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
 	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
+	{"github.com/coreos/go-systemd", "cmd/payersync"},
 	{"C", "nobody"}, // the product is built without cgo
 }
 

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"payersync/cmd/payersync/internal/session"
+	"payersync/connector/server"
 	"payersync/connector/worker"
 	"payersync/state"
 )
@@ -35,6 +38,61 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 		})
 	}
 	return jobs
+}
+
+// jobRow is a job with when it comes next, as the configuration says.
+type jobRow struct {
+	state.JobRow
+	Schedule string    `json:"schedule"`
+	NextAt   time.Time `json:"next_at"`
+}
+
+// jobRows returns when each job was at work last and comes next. One that waits because a
+// remote system asked for it goes on when that is over. What the ledger has of jobs that are no
+// longer configured needs nobody.
+func (a *app) jobRows(ctx context.Context, s *session.Session) ([]jobRow, error) {
+	known, err := s.Ledger.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, out := a.now().UTC(), []jobRow{}
+	for _, j := range a.jobs(s) {
+		schedule, err := worker.ParseSchedule(j.Schedule)
+		if err != nil {
+			return nil, err
+		}
+		row := jobRow{state.JobRow{Name: j.Name}, j.Schedule, schedule.Next(now).UTC()}
+		if i := slices.IndexFunc(known, func(k state.JobRow) bool { return k.Name == j.Name }); i >= 0 {
+			row.JobRow = known[i]
+		}
+		if row.ParkedUntil.After(now) {
+			row.NextAt = row.ParkedUntil
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+// publicJobs returns jobs as they may be shown to everybody: those of connections as one,
+// which was last done when the one was that waits longest, and comes next with the first.
+func publicJobs(rows []jobRow) (out []server.Job) {
+	for _, r := range rows {
+		name, _, _ := strings.Cut(r.Name, " ")
+		job := server.Job{Name: name, EndedAt: r.EndedAt, DoneAt: r.DoneAt, Outcome: r.Outcome, NextAt: r.NextAt}
+		i := slices.IndexFunc(out, func(o server.Job) bool { return o.Name == name })
+		if i < 0 {
+			out = append(out, job)
+			continue
+		}
+		next := out[i].NextAt
+		if job.DoneAt.Before(out[i].DoneAt) {
+			out[i] = job
+		}
+		if out[i].NextAt = next; job.NextAt.Before(next) {
+			out[i].NextAt = job.NextAt
+		}
+	}
+	return out
 }
 
 // keepAliveAfter is how long a consent may go unused before it is renewed for its

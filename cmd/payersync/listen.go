@@ -90,6 +90,10 @@ func (svc *service) endpoint(s *session.Session) (*server.Server, error) {
 	c := s.Config.Server
 	cfg := server.Config{
 		Ledger: s.Ledger, Nudge: func() { svc.worker.Nudge() }, Now: svc.now, Report: svc.deliveries.report,
+		Jobs: func(ctx context.Context) ([]server.Job, error) {
+			rows, err := svc.jobRows(ctx, s)
+			return publicJobs(rows), err
+		},
 		Refused: c.Limits.RefusedPerClient, TrustedProxies: c.Proxies(), HealthApart: c.Health != "",
 	}
 	if hook := s.Config.Billing.Webhook; hook != nil {

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/signal"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -33,6 +37,12 @@ reflects them. A schedule that was missed while it was down is made up for once.
 An edited mapping is used from the next run on; one with a mistake is not used at
 all: the version before stays in force, and status shows the mistake.
 A ledger is served by one process at a time; commands may run beside it.
+A changed configuration, or secret that it names, is used from the next run on, within
+some seconds, or at once after SIGHUP (kill -HUP, systemctl reload payersync): runs at
+work end as they began. One with a mistake is not used: the one before stays in force,
+and status shows the mistake, and what waits for a restart, as addresses do.
+Under systemd it tells when it is ready, and that it is alive (Type=notify or
+notify-reload, WatchdogSec=).
 SIGTERM lets requests in flight finish, 20 s at most. The log goes to standard error.
 Health: GET /healthz (alive) and /readyz (the ledger can be written to), at
 server.health if that is set, else beside the webhook endpoint.`,
@@ -49,6 +59,9 @@ server.health if that is set, else beside the webhook endpoint.`,
 }
 
 func (a *app) openAndServe(ctx context.Context) error {
+	asked := make(chan os.Signal, 1) // from the first moment on: unheard it would end the process
+	signal.Notify(asked, syscall.SIGHUP)
+	defer signal.Stop(asked)
 	cfg, err := a.load()
 	if err != nil {
 		return err
@@ -71,7 +84,7 @@ func (a *app) openAndServe(ctx context.Context) error {
 	if alone == nil {
 		return fmt.Errorf("cannot serve: another payersync serve works on the ledger %s; stop it first, or give this one a ledger of its own", s.Config.Ledger.Path)
 	}
-	return errors.Join(a.serve(ctx, s), alone.Release())
+	return errors.Join(a.serve(ctx, s, asked), alone.Release())
 }
 
 // service is payersync serve at work: what stays the same until it ends.
@@ -80,6 +93,7 @@ type service struct {
 	log        *logrus.Logger
 	worker     *worker.Worker
 	deliveries *deliveryLog
+	manager    *manager
 	inForce    atomic.Pointer[installation]
 }
 
@@ -90,8 +104,8 @@ type installation struct {
 	endpoint *server.Server
 }
 
-func (a *app) serve(ctx context.Context, s *session.Session) error {
-	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log)}
+func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Signal) error {
+	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log), manager: &manager{log: s.Log}}
 	first, err := svc.install(s)
 	if err != nil {
 		return err
@@ -111,14 +125,16 @@ func (a *app) serve(ctx context.Context, s *session.Session) error {
 		served <- listeners.serve(ctx, svc.deliveries)
 		stop() // without its endpoint serve ends, rather than run half
 	}()
-	if idle := s.Config.Idle(); len(idle) > 0 {
-		s.Log.WithField("settings", strings.Join(idle, ", ")).Warn("these settings have no effect in this version")
-	}
-	s.Log.WithField("connections", len(s.Config.Connections)).Info("payersync serves")
+	svc.log.WithField("connections", len(s.Config.Connections)).Info("payersync serves")
+	var following sync.WaitGroup
+	following.Go(func() { svc.newReloader(s.Config).run(ctx, asked) })
+	go svc.attend(ctx, s.Ledger) // which a ledger that hangs must not keep from ending
+	context.AfterFunc(ctx, svc.manager.stopping)
 	worked := svc.worker.Run(ctx)
 	stop()
+	following.Wait()
 	err = errors.Join(worked, <-served)
-	s.Log.Info("payersync stops")
+	svc.log.Info("payersync stops")
 	return err
 }
 
@@ -126,6 +142,9 @@ func (a *app) serve(ctx context.Context, s *session.Session) error {
 func (svc *service) install(s *session.Session) (*installation, error) {
 	if s.Config.Billing.Webhook == nil || s.Config.Server.Webhooks == "" {
 		s.Log.Warn("no webhook endpoint is configured: changes are found by the sweep alone")
+	}
+	if idle := s.Config.Idle(); len(idle) > 0 {
+		s.Log.WithField("settings", strings.Join(idle, ", ")).Warn("these settings have no effect in this version")
 	}
 	endpoint, err := svc.endpoint(s)
 	return &installation{s, endpoint}, err

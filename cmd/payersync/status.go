@@ -41,6 +41,8 @@ type statusReport struct {
 	Sources   []state.SourceRow      `json:"sources"`  // how the last run met each source
 	Consents  []state.ConsentRow     `json:"consents"` // what persons connected, and until when it holds
 	Mappings  []state.MappingProblem `json:"mappings"` // files with a mistake, while an earlier version is in force
+	Config    state.Serving          `json:"config"`   // what serve made of its configuration
+	Jobs      []jobRow               `json:"jobs"`     // when serve was last at work on what, and is next
 	Silence   state.Silence          `json:"silence"`  // what sweeps found since the last webhook came
 
 	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
@@ -76,6 +78,12 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	if r.Mappings, err = s.Ledger.MappingProblems(cmd.Context()); err != nil {
 		return err
 	}
+	if r.Config, err = s.Ledger.Serving(cmd.Context()); err != nil {
+		return err
+	}
+	if r.Jobs, err = a.jobRows(cmd.Context(), s); err != nil {
+		return err
+	}
 	if r.Silence, err = silence(cmd.Context(), s); err != nil {
 		return err
 	}
@@ -100,6 +108,10 @@ func (a *app) printStatus(r statusReport) {
 		fmt.Fprintln(a.Out, "\nLast runs")
 		show.Table(a.Out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Adopted", "Updated", "Links", "Held", "Failed"}, runRows(r.Runs))
 	}
+	if rows := jobTable(r.Jobs); len(rows) > 0 {
+		fmt.Fprintln(a.Out, "\nJobs of payersync serve")
+		show.Table(a.Out, []string{"Job", "Began", "Ended", "Outcome", "Next"}, rows)
+	}
 	if len(r.Attention) > 0 {
 		fmt.Fprintln(a.Out, "\nNeeds a person")
 		var rows [][]string
@@ -115,6 +127,12 @@ func (a *app) printStatus(r statusReport) {
 		if !saidBelow(r, p) {
 			fmt.Fprintf(a.Out, "\nThe last run of %s did not come to its end: %s\n", p.Connection, show.Visible(p.Problem))
 		}
+	}
+	if r.Config.Problem != "" {
+		fmt.Fprintf(a.Out, "\nThe configuration of payersync serve cannot be used since %s; the one before stays in force.\n%s\n", show.Time(r.Config.Since), show.Visible(r.Config.Problem))
+	}
+	if len(r.Config.Restart) > 0 {
+		fmt.Fprintf(a.Out, "\nRestart needed: %s. The values that payersync serve began with are in force.\n", strings.Join(r.Config.Restart, ", "))
 	}
 	for _, m := range r.Mappings {
 		fmt.Fprintf(a.Out, "\nThe mapping of %s has a mistake since %s; the version before stays in force.\n%s\n  payersync mapping check %[1]s\n",
@@ -229,6 +247,21 @@ func (a *app) printCounts(title string, counts map[string]int, label func(string
 		fmt.Fprintf(a.Out, " %d %s", counts[name], show.Visible(label(name)))
 	}
 	fmt.Fprintln(a.Out)
+}
+
+// jobTable returns the jobs that ever began: who keeps the schedules elsewhere has none.
+func jobTable(jobs []jobRow) (rows [][]string) {
+	for _, j := range jobs {
+		if j.BegunAt.IsZero() {
+			continue
+		}
+		ended, outcome := show.Time(j.EndedAt), j.Outcome
+		if j.BegunAt.After(j.EndedAt) {
+			ended, outcome = "", "at work"
+		}
+		rows = append(rows, []string{j.Name, show.Time(j.BegunAt), ended, outcome, show.Time(j.NextAt)})
+	}
+	return rows
 }
 
 func runRows(runs []state.RunRow) [][]string {

@@ -253,7 +253,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "warning", "detail", "next"})
 
 	status := w.expect(exitDone, "status", "--output", "json")
-	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription"})
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "config", "jobs"})
 	var runs struct{ Runs []map[string]any }
 	if err := json.Unmarshal([]byte(status.out), &runs); err != nil || len(runs.Runs) != 1 {
 		t.Fatalf("%d runs, want the last of the one connection (%v)", len(runs.Runs), err)

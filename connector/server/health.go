@@ -26,6 +26,16 @@ type readiness struct {
 	SweepAge    *int64   `json:"sweep_age_seconds"`    // since the last complete reading of the service began; null for never
 	RunAge      *int64   `json:"run_age_seconds"`      // since the connection that waits longest finished a run; null when one never did
 	DeliveryAge *int64   `json:"delivery_age_seconds"` // since the last delivery was accepted; null for never
+	Jobs        []Job    `json:"jobs"`
+}
+
+// Job is when something was done last that is done by a schedule, and when it comes next.
+type Job struct {
+	Name    string    `json:"name"` // of what is done, and of no connection
+	EndedAt time.Time `json:"ended_at,omitzero"`
+	DoneAt  time.Time `json:"done_at,omitzero"` // when it last ended well
+	Outcome string    `json:"outcome"`          // of its last end; "" while it never ended
+	NextAt  time.Time `json:"next_at"`
 }
 
 // What readiness calls degraded: the endpoint works, but somebody should look.
@@ -34,6 +44,7 @@ const (
 	sweepOverdue = "sweep_overdue"
 	runFailed    = "run_failed"
 	mappingWrong = "mapping_wrong" // a mapping file has a mistake; the version before is in force
+	configWrong  = "config_wrong"  // the configuration has a mistake; the one before is in force
 
 	standstill = "standstill" // a run met far less than is known, and sends nothing before a person looks
 
@@ -62,7 +73,7 @@ func (s *Server) readiness(ctx context.Context) readiness {
 	}
 	ready, err := s.inspect(context.WithoutCancel(ctx), now)
 	if err != nil {
-		ready = readiness{State: "failing", Reason: failing(err), Degraded: []string{}}
+		ready = readiness{State: "failing", Reason: failing(err), Degraded: []string{}, Jobs: []Job{}}
 		s.cfg.Report(Event{Outcome: NotReady, Err: err})
 	}
 	s.ready, s.checked = ready, now
@@ -78,11 +89,11 @@ func failing(err error) string {
 }
 
 func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) {
-	ready := readiness{State: "ok", Degraded: []string{}}
+	ready := readiness{State: "ok", Degraded: []string{}, Jobs: []Job{}}
 	if err := s.cfg.Ledger.Ping(ctx); err != nil {
 		return ready, fmt.Errorf("commit to the ledger: %w", err)
 	}
-	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectMappings, s.inspectPlans, s.inspectInbox, s.inspectSubscription} {
+	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectMappings, s.inspectConfig, s.inspectPlans, s.inspectInbox, s.inspectSubscription, s.inspectJobs} {
 		if err := look(ctx, now, &ready); err != nil {
 			return ready, err
 		}
@@ -133,6 +144,22 @@ func (s *Server) inspectMappings(ctx context.Context, _ time.Time, ready *readin
 	wrong, err := s.cfg.Ledger.MappingProblems(ctx)
 	if err == nil && len(wrong) > 0 {
 		ready.Degraded = append(ready.Degraded, mappingWrong)
+	}
+	return err
+}
+
+func (s *Server) inspectConfig(ctx context.Context, _ time.Time, ready *readiness) error {
+	serving, err := s.cfg.Ledger.Serving(ctx)
+	if err == nil && serving.Problem != "" {
+		ready.Degraded = append(ready.Degraded, configWrong)
+	}
+	return err
+}
+
+func (s *Server) inspectJobs(ctx context.Context, _ time.Time, ready *readiness) error {
+	jobs, err := s.cfg.Jobs(ctx)
+	if err == nil {
+		ready.Jobs = append(ready.Jobs, jobs...)
 	}
 	return err
 }

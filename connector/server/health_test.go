@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -82,7 +83,7 @@ func seconds(n int64) *int64 { return &n }
 func TestReadinessSaysHowFreshTheLedgerIs(t *testing.T) {
 	t.Parallel()
 	e := newEndpoint(t, bodyOnly())
-	e.expectReady(200, readiness{State: "degraded", Degraded: []string{sweepNever}})
+	e.expectReady(200, readiness{State: "degraded", Degraded: []string{sweepNever}, Jobs: []Job{}})
 
 	e.run("acme", connector.RunComplete)
 	e.pass(time.Minute)
@@ -90,12 +91,12 @@ func TestReadinessSaysHowFreshTheLedgerIs(t *testing.T) {
 	e.sweep()
 	e.expect(200, delivery(sampleBody))
 	e.pass(2 * time.Minute)
-	e.expectReady(200, readiness{State: "ok", Degraded: []string{}, SweepAge: seconds(120), RunAge: seconds(180), DeliveryAge: seconds(120)})
+	e.expectReady(200, readiness{State: "ok", Degraded: []string{}, Jobs: []Job{}, SweepAge: seconds(120), RunAge: seconds(180), DeliveryAge: seconds(120)})
 
 	e.run("acme", connector.RunFailed)
 	e.pass(4 * time.Hour)
 	e.expectReady(200, readiness{
-		State: "degraded", Degraded: []string{sweepOverdue, runFailed},
+		State: "degraded", Degraded: []string{sweepOverdue, runFailed}, Jobs: []Job{},
 		SweepAge: seconds(4*3600 + 120), RunAge: seconds(4*3600 + 120), DeliveryAge: seconds(4*3600 + 120),
 	})
 }
@@ -114,6 +115,35 @@ func TestReadinessIsDegradedWhileAMappingIsWrong(t *testing.T) {
 		if status, got := e.getReady(); status != 200 || !cmp.Equal(degraded, got.Degraded) {
 			t.Errorf("with the problem %q: %d, degraded %v, want %v", problem, status, got.Degraded, degraded)
 		}
+	}
+}
+
+func TestReadinessIsDegradedWhileTheConfigurationIsWrong(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	e.sweep()
+	for problem, degraded := range map[string][]string{"line 3 is wrong": {configWrong}, "": {}} {
+		e.do(func(tx *state.Tx) error { return tx.SetServing(problem, []string{"server.webhooks"}) })
+		e.pass(2 * time.Second)
+		if status, got := e.getReady(); status != 200 || !cmp.Equal(degraded, got.Degraded) {
+			t.Errorf("with the problem %q: %d, degraded %v, want %v", problem, status, got.Degraded, degraded)
+		}
+	}
+}
+
+func TestReadinessShowsWhenEachJobWasDoneAndComesNext(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	want := []Job{{Name: "sweep", EndedAt: now, DoneAt: now.Add(-time.Hour), Outcome: "failed", NextAt: now.Add(time.Hour)}, {Name: "sync", NextAt: now}}
+	var broken error
+	e := newEndpoint(t, bodyOnly(), func(c *Config) { c.Jobs = func(context.Context) ([]Job, error) { return want, broken } })
+	if _, got := e.getReady(); !cmp.Equal(want, got.Jobs) {
+		t.Errorf("jobs: %s", cmp.Diff(want, got.Jobs))
+	}
+	broken = errors.New("disk I/O error")
+	e.pass(2 * time.Second)
+	if status, got := e.getReady(); status != 503 || got.State != "failing" {
+		t.Errorf("while the ledger says nothing of them it is %d %+v", status, got)
 	}
 }
 
@@ -181,7 +211,7 @@ func TestReadinessFailsWithTheLedgerAndHealthDoesNot(t *testing.T) {
 	if err := e.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrClosed), Degraded: []string{}})
+	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrClosed), Degraded: []string{}, Jobs: []Job{}})
 	if got := e.lastEvent(); got.Outcome != NotReady || got.Err == nil {
 		t.Errorf("reported %+v, want not_ready with its cause", got)
 	}
@@ -196,7 +226,7 @@ func TestALedgerThatWasMovedAwayIsNotReadyAndTakesNoDelivery(t *testing.T) {
 	if err := os.Rename(e.files.Path, e.files.Path+".away"); err != nil {
 		t.Fatal(err)
 	}
-	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrMoved), Degraded: []string{}})
+	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrMoved), Degraded: []string{}, Jobs: []Job{}})
 	nudges := e.nudges
 	w := e.expect(503, delivery(strings.ReplaceAll(sampleBody, "a", "b")))
 	if got := e.lastEvent(); got.Outcome != NotStored || !errors.Is(got.Err, state.ErrMoved) || w.Header().Get("Retry-After") == "" {

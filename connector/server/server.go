@@ -17,6 +17,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -51,10 +52,11 @@ type Config struct {
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	HealthApart    bool           // the health pages are served by HealthHandler alone
 
-	Nudge        func()           // called after a commit that left something to drain; must not block; nil for nobody
-	Report       func(Event)      // is told of every request to the webhook, by several goroutines at once; nil for nobody
-	Now          func() time.Time // the clock of signature tolerances and ages; nil means the system's
-	SweepOverdue time.Duration    // the age of the last sweep from which readiness is degraded; default 3 h
+	Jobs         func(context.Context) ([]Job, error) // for ReadyPath; nil for none
+	Nudge        func()                               // called after a commit that left something to drain; must not block; nil for nobody
+	Report       func(Event)                          // is told of every request to the webhook, by several goroutines at once; nil for nobody
+	Now          func() time.Time                     // the clock of signature tolerances and ages; nil means the system's
+	SweepOverdue time.Duration                        // the age of the last sweep from which readiness is degraded; default 3 h
 }
 
 // Outcome says how one request to the webhook ended.
@@ -134,6 +136,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
+	}
+	if cfg.Jobs == nil {
+		cfg.Jobs = func(context.Context) ([]Job, error) { return nil, nil }
 	}
 	return &Server{cfg: cfg, refused: perSecond(cfg.Refused), seed: maphash.MakeSeed(), large: make(chan struct{}, maxLarge)}, nil
 }

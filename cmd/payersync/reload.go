@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/state"
+)
+
+const (
+	// lookEvery is how often the configuration is read to see whether it changed. It is read
+	// rather than watched: what it refers to (the files of secrets, wherever they are) belongs
+	// to it, and files that are swapped by link, as Kubernetes does it, or lie on a share tell
+	// a watcher nothing.
+	lookEvery = 5 * time.Second
+	// againAfter is when a configuration is tried again that is right in itself and could
+	// not be used.
+	againAfter = time.Minute
+)
+
+// reloader puts in force what the configuration file says while serve runs. A file with a
+// mistake never replaces a good one.
+type reloader struct {
+	*service
+	started *config.Config // what serve began with, for what cannot change until it ends
+	taken   *config.Config // what the file said last of what is in force
+	seen    look           // what it said when it was looked at last
+	failed  look           // what could not be used last
+	tried   time.Time      // when
+
+	noted state.Serving // what the ledger knows
+	told  string        // what was logged to be wrong
+}
+
+// look is what the configuration said at one time.
+type look struct {
+	config *config.Config
+	wrong  string // why it cannot be used; "" when config is right in itself
+}
+
+func (svc *service) newReloader(started *config.Config) *reloader {
+	return &reloader{service: svc, started: started, taken: started}
+}
+
+// run follows the configuration until ctx ends: at once when it is asked to by a signal, and
+// by itself when the file has changed and stayed so from one look to the next, because
+// whoever writes it may not be done.
+func (r *reloader) run(ctx context.Context, asked <-chan os.Signal) {
+	r.begin(ctx)
+	defer r.end(ctx)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-asked:
+			r.log.Info("told to read the configuration anew")
+			r.manager.reloading()
+			now := r.look()
+			r.seen = now
+			r.follow(ctx, now)
+			r.manager.ready()
+		case <-tick.C:
+			now := r.look()
+			settled := reflect.DeepEqual(now, r.seen)
+			r.seen = now
+			if settled && !r.waits(now) {
+				r.follow(ctx, now)
+			}
+		}
+	}
+}
+
+// begin and end leave nothing of an earlier serve in the status: what is wrong with a
+// configuration matters while another one is in force.
+func (r *reloader) begin(ctx context.Context) {
+	if err := r.note(ctx, "", nil); err != nil && ctx.Err() == nil {
+		r.log.WithError(err).Error("the ledger does not show that the configuration is in force")
+	}
+}
+
+func (r *reloader) end(ctx context.Context) {
+	if r.noted.Problem != "" || len(r.noted.Restart) > 0 {
+		r.begin(context.WithoutCancel(ctx))
+	}
+}
+
+func (r *reloader) look() look {
+	cfg, err := r.load()
+	if err != nil {
+		return look{wrong: forLog(err).Error()}
+	}
+	return look{config: cfg}
+}
+
+// waits reports whether this could not be used a moment ago.
+func (r *reloader) waits(now look) bool {
+	return now.config != nil && reflect.DeepEqual(now, r.failed) && r.now().Sub(r.tried) < againAfter
+}
+
+// follow puts in force what was seen, if it is another configuration than the one in force
+// and can be used.
+func (r *reloader) follow(ctx context.Context, now look) {
+	wrong, restart := now.wrong, r.noted.Restart
+	switch {
+	case now.config == nil:
+	case reflect.DeepEqual(now.config, r.taken):
+	default:
+		waiting, err := r.use(ctx, now.config)
+		if ctx.Err() != nil {
+			return // told to stop: the next start reads the file
+		}
+		if err != nil {
+			wrong, r.failed, r.tried = forLog(err).Error(), now, r.now()
+			break
+		}
+		r.taken, restart = now.config, waiting
+	}
+	r.tell(ctx, wrong, restart)
+}
+
+// use makes an installation of a configuration and puts it in force. What is at work goes on
+// with the one before. It returns the keys that wait for a restart.
+func (r *reloader) use(ctx context.Context, file *config.Config) (restart []string, err error) {
+	cfg := *file
+	restart = cfg.KeepUntilRestart(r.started)
+	before := r.inForce.Load()
+	s, err := before.Reopen(ctx, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	next, err := r.install(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.worker.Replace(ctx, r.jobs(s)); err != nil {
+		return nil, err
+	}
+	r.inForce.Store(next)
+	if err := s.SetLog(); err != nil {
+		return nil, err
+	}
+	r.log.WithField("connections", len(cfg.Connections)).Info("the configuration was read anew and is in force; runs at work end as they began")
+	if len(restart) > 0 {
+		r.log.WithField("settings", strings.Join(restart, ", ")).Warn("restart needed: these settings keep their value until payersync serve starts again")
+	}
+	r.worker.Nudge() // what an earlier one could not reflect, this one may
+	return restart, nil
+}
+
+// tell keeps what is wrong with the configuration for the status, and logs it once.
+func (r *reloader) tell(ctx context.Context, wrong string, restart []string) {
+	entry := r.log.WithField("file", r.config)
+	switch {
+	case wrong == r.told:
+	case wrong != "":
+		entry.WithError(errors.New(wrong)).Error("the configuration cannot be used; the one before stays in force")
+	default:
+		entry.Info("the configuration is right again")
+	}
+	r.told = wrong
+	r.manager.say(wrong)
+	if wrong == r.noted.Problem && strings.Join(restart, "\n") == strings.Join(r.noted.Restart, "\n") {
+		return
+	}
+	if err := r.note(ctx, wrong, restart); err != nil && ctx.Err() == nil {
+		r.log.WithError(err).Error("the ledger does not show what became of the configuration")
+	}
+}
+
+// note keeps what the status shows of the configuration.
+func (r *reloader) note(ctx context.Context, wrong string, restart []string) error {
+	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
+	defer cancel()
+	err := r.inForce.Load().Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SetServing(wrong, restart) })
+	if err == nil {
+		r.noted = state.Serving{Problem: wrong, Restart: restart}
+	}
+	return err
+}
