@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
@@ -24,7 +25,7 @@ import (
 func (svc *service) listen(ctx context.Context) (*listeners, error) {
 	c := svc.inForce.Load().Config.Server
 	opened := &listeners{
-		log: svc.log, share: server.Connections{Most: c.Limits.Connections, Proxies: c.Proxies()}, errorLog: log.New(svc.deliveries, "", 0),
+		log: svc.log, arrive: time.Duration(c.Limits.ReadTimeout), share: server.Connections{Most: c.Limits.Connections, Proxies: c.Proxies()}, errorLog: log.New(svc.deliveries, "", 0),
 	}
 	if err := errors.Join(
 		opened.open(ctx, "webhooks", c.Webhooks, func(w http.ResponseWriter, r *http.Request) { svc.inForce.Load().endpoint.Handler().ServeHTTP(w, r) }),
@@ -41,6 +42,7 @@ func (svc *service) listen(ctx context.Context) (*listeners, error) {
 type listeners struct {
 	all      []listener
 	log      *logrus.Logger
+	arrive   time.Duration
 	share    server.Connections
 	errorLog *log.Logger
 }
@@ -61,6 +63,7 @@ func (l *listeners) open(ctx context.Context, key, address string, h http.Handle
 		return fmt.Errorf("cannot listen for %s: %w; choose another address in server.%[1]s", key, err)
 	}
 	srv := server.NewHTTPServer(h)
+	server.ArriveWithin(srv, l.arrive)
 	srv.ErrorLog = l.errorLog
 	l.all = append(l.all, listener{opened, srv})
 	l.log.WithFields(logrus.Fields{"for": key, "address": opened.Addr().String()}).Info("payersync listens")
@@ -94,7 +97,7 @@ func (svc *service) endpoint(s *session.Session) (*server.Server, error) {
 			rows, err := svc.jobRows(ctx, s)
 			return publicJobs(rows), err
 		},
-		Refused: c.Limits.RefusedPerClient, TrustedProxies: c.Proxies(), HealthApart: c.Health != "",
+		MaxBody: c.Limits.MaxBody, Refused: c.Limits.RefusedPerClient, TrustedProxies: c.Proxies(), HealthApart: c.Health != "",
 	}
 	if hook := s.Config.Billing.Webhook; hook != nil {
 		verifier, err := billing.NewVerifier(hook.Signature.Signature)

@@ -52,7 +52,9 @@ func (m *manager) ready() { m.tell(daemon.SdNotifyReady) }
 
 // reloading says that a reload begins; ready ends it. The manager takes it for the answer to
 // its own signal by the time.
-func (m *manager) reloading() { m.tell(daemon.SdNotifyReloading, strings.TrimSpace(daemon.SdNotifyMonotonicUsec())) }
+func (m *manager) reloading() {
+	m.tell(daemon.SdNotifyReloading, strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
+}
 
 func (m *manager) stopping() { m.tell(daemon.SdNotifyStopping) }
 

@@ -12,6 +12,8 @@ import (
 // stopWithin is how long requests under way have to finish when a server stops.
 const stopWithin = 20 * time.Second
 
+const defaultArrive = 10 * time.Second // for a request to arrive whole
+
 // NewHTTPServer returns a server for h that no slow or greedy peer can hold on to
 // (fault F15): every phase of a request has a deadline and its header is at most
 // 16 kB. It speaks HTTP/1 only, so that a connection is one request at a time.
@@ -19,15 +21,20 @@ const stopWithin = 20 * time.Second
 func NewHTTPServer(h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      15 * time.Second,
-		IdleTimeout:       60 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-		Protocols:         protocols,
+	srv := &http.Server{
+		Handler:        h,
+		IdleTimeout:    60 * time.Second,
+		MaxHeaderBytes: 16 << 10,
+		Protocols:      protocols,
 	}
+	ArriveWithin(srv, defaultArrive)
+	return srv
+}
+
+// ArriveWithin gives each request to srv so long to arrive whole, before it serves.
+func ArriveWithin(srv *http.Server, d time.Duration) {
+	srv.ReadHeaderTimeout, srv.ReadTimeout = min(5*time.Second, d), d
+	srv.WriteTimeout = d + storeWait // what arrived last has its turn in the ledger, too
 }
 
 // Serve is Connections.Serve with the usual number of connections.

@@ -48,6 +48,7 @@ type Config struct {
 	Events   billing.EventPaths // where a delivery says what it is about
 	Path     string             // of the webhook, for example /webhooks/billing
 
+	MaxBody        int            // bytes of a delivery; more are answered with 413; default 256 KiB
 	Refused        int            // requests per second of one /24 or /64 that are refused in so many words; more are answered with 429; default 500
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	HealthApart    bool           // the health pages are served by HealthHandler alone
@@ -70,7 +71,7 @@ const (
 	TooMany         Outcome = "too_many"         // 429
 	WrongEncoding   Outcome = "wrong_encoding"   // 415: compressed
 	WrongType       Outcome = "wrong_type"       // 415: not JSON
-	TooLarge        Outcome = "too_large"        // 413: above 256 KiB
+	TooLarge        Outcome = "too_large"        // 413: above Config.MaxBody
 	BrokenOff       Outcome = "broken_off"       // 400: the body did not arrive whole
 	SignatureFailed Outcome = "signature_failed" // 401
 	Busy            Outcome = "busy"             // 503: too many large bodies are being read; nothing is lost if it is sent again
@@ -126,6 +127,7 @@ func New(cfg Config) (*Server, error) {
 			return nil, err
 		}
 	}
+	setDefault(&cfg.MaxBody, maxBody)
 	setDefault(&cfg.Refused, defaultRefused)
 	setDefault(&cfg.SweepOverdue, defaultSweepOverdue)
 	if cfg.Now == nil {
@@ -140,7 +142,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Jobs == nil {
 		cfg.Jobs = func(context.Context) ([]Job, error) { return nil, nil }
 	}
-	return &Server{cfg: cfg, refused: perSecond(cfg.Refused), seed: maphash.MakeSeed(), large: make(chan struct{}, maxLarge)}, nil
+	large := min(maxLarge, max(1, largeBytes/cfg.MaxBody)) // 16 MiB, whatever the size of one is
+	return &Server{cfg: cfg, refused: perSecond(cfg.Refused), seed: maphash.MakeSeed(), large: make(chan struct{}, large)}, nil
 }
 
 func setDefault[T int | time.Duration](value *T, to T) {

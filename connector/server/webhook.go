@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	maxBody    = 256 << 10
-	smallBody  = 32 << 10         // bytes that every request may hold; a delivery has a few hundred
-	maxLarge   = 64               // bodies above that which are held at a time: 16 MiB
+	maxBody    = 256 << 10 // unless Config says otherwise
+	smallBody  = 32 << 10  // bytes that every request may hold; a delivery has a few hundred
+	maxLarge   = 64        // bodies above that which are held at a time
+	largeBytes = maxLarge * maxBody
 	largeWait  = 2 * time.Second  // how long a large body waits to be one of them
 	maxName    = 200              // bytes of an id or a type; what is longer is no name
 	storeWait  = 10 * time.Second // how long a delivery waits for its turn in a busy ledger
@@ -98,12 +99,12 @@ func compressed(h http.Header) bool {
 // so many large ones at a time are held in memory, until done is called.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, done func(), refusal Outcome) {
 	done = func() {}
-	if r.ContentLength > maxBody {
+	if r.ContentLength > int64(s.cfg.MaxBody) {
 		return nil, done, TooLarge
 	}
 	var read bytes.Buffer
 	read.Grow(int(min(max(r.ContentLength, 0), smallBody)) + bytes.MinRead)
-	in := http.MaxBytesReader(w, r.Body, maxBody)
+	in := http.MaxBytesReader(w, r.Body, int64(s.cfg.MaxBody))
 	_, err := io.CopyN(&read, in, smallBody)
 	if err == nil {
 		if !s.beginLarge(r.Context()) {

@@ -156,8 +156,10 @@ type Server struct {
 
 // ServerLimits are what strangers may take of the webhook endpoint.
 type ServerLimits struct {
-	Connections      int `yaml:"connections" jsonschema:"minimum=16,maximum=65536" jsonschema_description:"Open connections of a listener. When all are taken, whoever has most loses the one that waited longest. Default 2048."`
-	RefusedPerClient int `yaml:"refused_per_client" jsonschema:"minimum=1" jsonschema_description:"Refused requests per second of one client, a /24 or /64; more are answered 429. Default 500."`
+	Connections      int      `yaml:"connections" jsonschema:"minimum=16,maximum=65536" jsonschema_description:"Open connections of a listener. When all are taken, whoever has most loses the one that waited longest. Default 2048."`
+	MaxBody          int      `yaml:"max_body" jsonschema:"minimum=4096,maximum=8388608" jsonschema_description:"Bytes of a delivery; a larger one is answered 413. Default 262144."`
+	ReadTimeout      Duration `yaml:"read_timeout" jsonschema_description:"How long a request may take to arrive whole, 1s to 30s. Default 10s."`
+	RefusedPerClient int      `yaml:"refused_per_client" jsonschema:"minimum=1" jsonschema_description:"Refused requests per second of one client, a /24 or /64; more are answered 429. Default 500."`
 }
 
 // Proxies returns the trusted proxies as the server takes them.
@@ -201,7 +203,7 @@ func defaults() Config {
 		Server: Server{
 			Webhooks:       "127.0.0.1:8080",
 			TrustedProxies: []Network{Network(netip.MustParsePrefix("127.0.0.0/8")), Network(netip.MustParsePrefix("::1/128"))},
-			Limits:         ServerLimits{Connections: 2048, RefusedPerClient: 500},
+			Limits:         ServerLimits{Connections: 2048, RefusedPerClient: 500, MaxBody: 256 << 10, ReadTimeout: Duration(10 * time.Second)},
 		},
 		Log: Log{Level: "info", Format: "json"},
 	}

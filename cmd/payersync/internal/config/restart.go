@@ -25,5 +25,8 @@ func (c *Config) KeepUntilRestart(running *Config) (keys []string) {
 	if own.Limits.Connections != kept.Limits.Connections {
 		own.Limits.Connections, keys = kept.Limits.Connections, append(keys, "server.limits.connections")
 	}
+	if own.Limits.ReadTimeout != kept.Limits.ReadTimeout {
+		own.Limits.ReadTimeout, keys = kept.Limits.ReadTimeout, append(keys, "server.limits.read_timeout")
+	}
 	return keys
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"payersync/connector"
 	"payersync/connector/billing"
@@ -186,6 +187,9 @@ func (c *check) schedule(at strict.Path, spec string) {
 
 func (c *check) server() {
 	s := c.config.Server
+	if d := time.Duration(s.Limits.ReadTimeout); d < time.Second || d > 30*time.Second {
+		c.report(strict.Path{"server", "limits", "read_timeout"}, "server.limits.read_timeout is %s; a request has 1s to 30s to arrive", d)
+	}
 	taken := map[string]string{}
 	for _, listener := range []struct{ key, address string }{{"webhooks", s.Webhooks}, {"health", s.Health}, {"admin", s.Admin}, {"metrics", s.Metrics}} {
 		at := strict.Path{"server", listener.key}
