@@ -2,20 +2,22 @@ package main
 
 import (
 	"strings"
+	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
 
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
 // decisionsTo returns what logs why each record was planned as it was; nil where nobody
 // wants to know. Fields are named, and no value is.
-func decisionsTo(log *logrus.Logger) func(state.Decision) {
+func decisionsTo(log *logrus.Logger) func(int64, state.Decision) {
 	if !log.IsLevelEnabled(logrus.DebugLevel) {
 		return nil
 	}
-	return func(d state.Decision) {
-		fields := logrus.Fields{"record": d.SourceID, "verdict": string(d.Verdict), "action": "none"}
+	return func(run int64, d state.Decision) {
+		fields := logrus.Fields{"run": run, "record": d.SourceID, "verdict": string(d.Verdict), "action": "none"}
 		if c := d.Customer; c != nil {
 			paths := make([]string, len(c.Diff))
 			for i, f := range c.Diff {
@@ -35,5 +37,29 @@ func decisionsTo(log *logrus.Logger) func(state.Decision) {
 			}
 		}
 		log.WithFields(fields).Debug("decided")
+	}
+}
+
+// mostFailures is how many failed records of one run have a line of their own. What fails
+// beyond that fails for one cause, and the ledger has all of it.
+const mostFailures = 1000
+
+// failureLog logs the changes of one run that failed, by the records' ids and why.
+type failureLog struct {
+	log  *logrus.Logger
+	seen atomic.Int64
+}
+
+func (l *failureLog) failed(f syncer.FailedChange) {
+	if l.seen.Add(1) > mostFailures {
+		return
+	}
+	l.log.WithFields(logrus.Fields{"run": f.Run, "record": f.SourceID, "action": string(f.Action), "reason": string(f.Reason)}).Warn("record failed: " + f.Reason.Sentence())
+}
+
+// close says how many had no line.
+func (l *failureLog) close(run int64) {
+	if more := l.seen.Load() - mostFailures; more > 0 {
+		l.log.WithFields(logrus.Fields{"run": run, "count": more}).Warn("more records failed; payersync attention list shows all of them")
 	}
 }

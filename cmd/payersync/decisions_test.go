@@ -17,10 +17,10 @@ func TestVerboseTellsEachDecisionAndEachRequestWithoutAValue(t *testing.T) {
 	w := newWorld(t, rows)
 	r := w.expect(exitAttention, "sync", "--verbose")
 	for _, want := range []string{
-		`msg=decided action=create fields="addresses\[0\].city addresses\[0\].line1 externalData.accountNumber name .*people\[0\].email.*" link="asked for" record=A00001 verdict=included`,
-		`msg=decided action=none reason=too_many_addresses record=A00002 verdict=held why="[^"]+"`,
-		`msg=decided action=create .*record=A00003 verdict=included`,
-		`msg=request method=POST status=20\d took=\S+ url="http://127.0.0.1:\d+/api/customers"`,
+		`msg=decided action=create fields="addresses\[0\].city addresses\[0\].line1 externalData.accountNumber name .*people\[0\].email.*" link="asked for" record=A00001 run=1 verdict=included`,
+		`msg=decided action=none reason=too_many_addresses record=A00002 run=1 verdict=held why="[^"]+"`,
+		`msg=decided action=create .*record=A00003 run=1 verdict=included`,
+		`msg=request method=POST run=1 status=20\d took=\S+ url="http://127.0.0.1:\d+/api/customers"`,
 	} {
 		if !regexp.MustCompile(want).MatchString(r.errOut) {
 			t.Errorf("nothing matches %s in\n%s", want, r.errOut)

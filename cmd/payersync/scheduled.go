@@ -21,7 +21,11 @@ func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigg
 	if err != nil {
 		return err
 	}
-	res, err := s.Syncer.Run(ctx, conn, syncer.Options{Kind: connector.RunSync, Trigger: trigger, Actor: "schedule", Holder: holder(), Decided: decisionsTo(s.Log)})
+	failures := failureLog{log: s.Log}
+	res, err := s.Syncer.Run(ctx, conn, syncer.Options{
+		Kind: connector.RunSync, Trigger: trigger, Actor: "schedule", Holder: holder(), Decided: decisionsTo(s.Log), Failed: failures.failed,
+	})
+	failures.close(res.RunID)
 	if err != nil {
 		return err
 	}

@@ -346,9 +346,19 @@ func whyRefused(err error) string {
 }
 
 func (r *run) closeWith(ctx context.Context, c state.Change, to connector.ChangeState, reason connector.Reason, detail string) error {
-	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+	err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		return tx.CloseWith(r.id, c, to, reason, detail)
 	})
+	if err == nil && to == connector.ChangeFailed {
+		r.tellFailed(c, reason)
+	}
+	return err
+}
+
+func (r *run) tellFailed(c state.Change, reason connector.Reason) {
+	if r.opts.Failed != nil {
+		r.opts.Failed(FailedChange{Run: r.id, SourceID: c.Payer.SourceID, Action: c.Does(), Reason: reason})
+	}
 }
 
 func (r *run) leaveUnknown(ctx context.Context, c state.Change, detail string) error {
@@ -689,11 +699,15 @@ var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 // it was sent: somebody changed the customer at once. What was sent is the last that the
 // customer is known to have held of us.
 func (r *run) closeOverwritten(ctx context.Context, c state.Change, detail string) error {
-	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+	err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		p := c.Payer
 		p.AppliedHash, p.Shows = c.Wanted.Hash(), c.Wanted.Hash()
 		return errors.Join(tx.SetApplied(p, c.Wanted), tx.SetShown(p, false), tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonForeignChange, detail))
 	})
+	if err == nil {
+		r.tellFailed(c, connector.ReasonForeignChange)
+	}
+	return err
 }
 
 func (r *run) closeDone(ctx context.Context, c state.Change) error {

@@ -261,7 +261,7 @@ func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) err
 		return err
 	}
 	for _, d := range decisions {
-		r.opts.Decided(d)
+		r.opts.Decided(r.id, d)
 	}
 	return nil
 }

@@ -122,7 +122,16 @@ type Options struct {
 	Holder   string                                      // the process, for people who meet its lease
 	Approve  func(state.Plan) (approved bool, err error) // asked about a plan above the limits; nil leaves it waiting
 	Progress func(Progress)                              // told how far the run is; nil for nobody
-	Decided  func(state.Decision)                        // told what was decided of each record that was planned; nil for nobody
+	Decided  func(run int64, d state.Decision)           // told what was decided of each record that was planned; nil for nobody
+	Failed   func(FailedChange)                          // told of each change that failed, by several goroutines at once; nil for nobody
+}
+
+// FailedChange is a change that failed.
+type FailedChange struct {
+	Run      int64
+	SourceID string // of the record
+	Action   connector.Action
+	Reason   connector.Reason
 }
 
 // Progress says how far a run is.
@@ -157,7 +166,7 @@ func (s *Syncer) Run(ctx context.Context, conn Connection, opts Options) (Result
 		return Result{Connection: conn.Name, Kind: opts.Kind}, err
 	}
 	defer func() { _ = lock.Release() }() // the system releases it at the latest with the process
-	ctx, stop := r.keepLease(ctx)
+	ctx, stop := r.keepLease(connector.WithRun(ctx, r.id))
 	defer stop()
 	outcome, err := r.steps(ctx)
 	return r.close(ctx, outcome, err)

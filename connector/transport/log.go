@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"payersync/connector"
 )
 
 // log notes an attempt at debug level: what was asked, how it was answered and how long
@@ -17,6 +19,9 @@ func (c *call) log(req *http.Request, resp *http.Response, failed *Error, took t
 	}
 	fields := logrus.Fields{
 		"method": req.Method, "url": req.URL.Scheme + "://" + req.URL.Host + req.URL.EscapedPath(), "took": took.Round(time.Millisecond).String(),
+	}
+	if run := connector.RunOf(req.Context()); run != 0 {
+		fields["run"] = run
 	}
 	if c.attempts > 1 {
 		fields["attempt"] = c.attempts
