@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"payersync/cmd/payersync/internal/session"
+	"payersync/connector"
 	"payersync/connector/server"
 	"payersync/connector/worker"
 	"payersync/state"
@@ -121,6 +122,10 @@ func reportJob(s *session.Session, e worker.Event) {
 	}
 	if e.Err != nil {
 		entry = entry.WithError(e.Err)
+	}
+	var broken *connector.PanicError
+	if errors.As(e.Err, &broken) {
+		entry = entry.WithField("at", broken.Where())
 	}
 	switch {
 	case e.Outcome == worker.Begun:

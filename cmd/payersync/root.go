@@ -34,7 +34,7 @@ func run(ctx context.Context, p program, args []string) int {
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.ErrOut)
-	err := root.ExecuteContext(ctx)
+	err := connector.Guard(func() error { return root.ExecuteContext(ctx) })
 	a.report(err)
 	return exitCode(err)
 }
@@ -56,6 +56,10 @@ func (a *app) report(err error) {
 		fmt.Fprintln(a.ErrOut, "Interrupted. Run the same command again to go on.")
 	default:
 		fmt.Fprintf(a.ErrOut, "payersync: %v\n", err)
+		var broken *connector.PanicError
+		if errors.As(err, &broken) {
+			fmt.Fprintf(a.ErrOut, "This is a mistake in payersync; where it happened:\n%s", broken.Stack)
+		}
 	}
 }
 

@@ -258,7 +258,13 @@ func (p *pass) take(ctx context.Context) page {
 func (p *pass) start(ctx context.Context, number int) {
 	done := make(chan page, 1)
 	p.fetches[number] = done
-	p.fetchers.Go(func() { done <- p.client.fetchPage(ctx, p.op, p.filter, number) })
+	p.fetchers.Go(func() {
+		var got page
+		if err := connector.Guard(func() error { got = p.client.fetchPage(ctx, p.op, p.filter, number); return nil }); err != nil {
+			got.err = err
+		}
+		done <- got
+	})
 }
 
 // wait returns when nothing is being fetched any more; the caller has cancelled

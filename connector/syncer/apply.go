@@ -137,7 +137,7 @@ func (r *run) walk(ctx context.Context, how walk) error {
 	group.SetLimit(r.Settings.Workers)
 	err = w.dispatch(ctx, func(c state.Change) {
 		group.Go(func() error {
-			w.finish(how.do(inFlight, c))
+			w.finish(connector.Guard(func() error { return how.do(inFlight, c) }))
 			return nil
 		})
 	})

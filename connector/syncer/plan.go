@@ -171,11 +171,11 @@ func (r *run) planRecords(ctx context.Context) (planned int, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pages)
-		return r.decideAll(ctx, pages)
+		return connector.Guard(func() error { return r.decideAll(ctx, pages) })
 	})
 	group.Go(func() error {
 		for page := range pages {
-			if err := r.saveDecisions(ctx, page); err != nil {
+			if err := connector.Guard(func() error { return r.saveDecisions(ctx, page) }); err != nil {
 				return err
 			}
 			planned += len(page)

@@ -87,8 +87,10 @@ func (f *forecast) decidePage(ctx context.Context, page []state.StoredRecord) ([
 	for from := 0; from < len(page); from += part {
 		group.Go(func() error {
 			for i := from; i < min(from+part, len(page)); i++ {
-				var err error
-				if decisions[i], err = f.foreseeOne(ctx, page[i]); err != nil {
+				if err := connector.Guard(func() (err error) {
+					decisions[i], err = f.foreseeOne(ctx, page[i])
+					return err
+				}); err != nil {
 					return fmt.Errorf("record %s: %w", page[i].Record.SourceID, err)
 				}
 			}

@@ -97,7 +97,11 @@ func (r *run) sights(ctx context.Context, page []state.Candidate, decisions []st
 			if gaveUp {
 				return nil
 			}
-			s, err := r.see(ctx, id)
+			var s sight
+			err := connector.Guard(func() (err error) {
+				s, err = r.see(ctx, id)
+				return err
+			})
 			mu.Lock()
 			defer mu.Unlock()
 			if connector.FaultOf(err) == connector.FaultUnavailable {

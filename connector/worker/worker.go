@@ -99,7 +99,7 @@ type Event struct {
 	Trigger string        // TriggerSchedule or TriggerCatchUp; "" when nothing was started
 	Took    time.Duration // how long the run took; 0 when nothing was started
 	Until   time.Time     // when a parked job goes on; zero for any other
-	Err     error         // why it did not end in Done; *PanicError after a panic
+	Err     error         // why it did not end in Done; *connector.PanicError after a panic
 }
 
 // Worker runs jobs by their schedules and drains the inbox when it is nudged.

@@ -331,7 +331,7 @@ func TestJobGoesOnAfterAPanic(t *testing.T) {
 		if text := fmt.Sprintf("%v", events[1].Err); strings.Contains(text, "secret") {
 			t.Errorf("the report shows what was thrown: %s", text)
 		}
-		var p *PanicError
+		var p *connector.PanicError
 		if !errors.As(events[3].Err, &p) || !strings.Contains(p.What, "index out of range") || !strings.Contains(p.Stack, "worker_test.go") {
 			t.Errorf("got %v, want the runtime's error and a stack", events[3].Err)
 		}
