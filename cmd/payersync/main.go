@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -18,6 +19,9 @@ func main() {
 	// Everything made from here on is for this user alone (fault F96).
 	syscall.Umask(0o077)
 	errOut := show.NewScreen(os.Stderr)
+	if err := noCore(); err != nil {
+		fmt.Fprintf(errOut, "payersync: a crash may leave what it knows in a core file: %v\n", err)
+	}
 	ctx, stop := interruptible(errOut)
 	code := run(ctx, program{Console: &show.Console{In: os.Stdin, Out: show.NewResults(errOut, os.Stdout), ErrOut: errOut}, getenv: os.LookupEnv}, os.Args[1:])
 	stop()

@@ -3,15 +3,18 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"payersync/connector/sandbox"
@@ -27,6 +30,18 @@ const (
 	canaryBank   = "70714243"
 	canaryReason = "PAYER_DECEASED_CANARY"
 )
+
+// canaryPeople are more payers of whom nothing but the id may be seen: with those above, the
+// secrets and what the service makes up, they come to more than sixty values.
+func canaryPeople() (rows []row) {
+	for i, name := range []string{"Xiuhtecuhtli", "Tlahuizcalpantecuhtli", "Chalchiuhtlicue", "Huehuecoyotl", "Mictecacihuatl", "Tezcatlipoca", "Itzpapalotl", "Coyolxauhqui", "Nezahualcoyotl", "Cuauhtemoc", "Moctezuma"} {
+		rows = append(rows, row{
+			ID: fmt.Sprintf("Z%d", i), Name: name + " & Sons", Email: strings.ToLower(name) + "@obsidian.example",
+			Phone: fmt.Sprintf("01632 9601%02d", i+10), Street: fmt.Sprintf("%d %s Close", 40+i, name),
+		})
+	}
+	return rows
+}
 
 // canaries collects the access tokens that go by.
 type canaries struct {
@@ -84,7 +99,22 @@ func (c *canaries) secrets() []string {
 
 // personalValues are what only plan, --show-values and --columns may print, and no log; names
 // are in the tables of lists besides.
-var personalValues = []string{canaryName, canaryEmail, canaryPhone, canaryStreet, "feathered"}
+var personalValues = func() []string {
+	values := []string{canaryName, canaryEmail, canaryPhone, canaryStreet, "feathered", "obsidian"}
+	for _, r := range canaryPeople() {
+		values = append(values, r.Name, r.Email, r.Phone, r.Street)
+	}
+	return values
+}()
+
+// canaryNames are what lists show of them.
+func canaryNames() []string {
+	names := []string{canaryName}
+	for _, r := range canaryPeople() {
+		names = append(names, r.Name)
+	}
+	return names
+}
 
 // All commands run at their most talkative level, with faults whose answers quote
 // what was sent. What they print and log, and the bytes of the ledger, are then
@@ -109,6 +139,9 @@ func TestNothingSecretOrPersonalIsEverShown(t *testing.T) {
 		!slices.ContainsFunc(shown, func(s showing) bool { return strings.Contains(s.errOut, "level=debug") }) {
 		t.Fatal("there was no token, no signing link or no log: the search would find nothing")
 	}
+	if n := len(hidden) + len(personalValues); n < 60 {
+		t.Errorf("only %d values are looked for", n)
+	}
 	for _, s := range shown {
 		s.expectNone(t, hidden)
 	}
@@ -125,6 +158,7 @@ func (w *world) show(code int, args ...string) showing {
 func (w *world) showRuns() (shown []showing) {
 	w.t.Helper()
 	rows := append(people(4), row{ID: "Q1", Name: canaryName, Email: canaryEmail, Phone: canaryPhone, Street: canaryStreet})
+	rows = append(rows, canaryPeople()...)
 	w.export(rows...)
 	shown = append(shown, w.show(exitDone, "check"), w.show(exitDone, "plan"), w.show(exitDone, "plan", "--output", "json"))
 
@@ -169,7 +203,21 @@ func (w *world) showOthers() (shown []showing) {
 	} {
 		shown = append(shown, w.show(exitDone, args...))
 	}
-	shown = append(shown, showing{[]string{"serve"}, serve.stop()})
+	mandate := w.mandateOf("A00003").ID
+	for _, args := range [][]string{ // whatever they come to
+		{"payers", "show", "Z1"}, {"payers", "drift"}, {"payers", "match"}, {"payers", "match", "--output", "json"}, {"plans", "list"}, {"plans", "list", "--output", "json"},
+		{"mandates", "show", mandate}, {"mandates", "show", mandate, "--output", "json"}, {"mapping", "check"}, {"mapping", "show"}, {"mapping", "diff"},
+		{"environment", "show"}, {"webhooks", "list", "--output", "json"}, {"attention", "close", "Q2"}, {"payers", "link", "Q3"},
+	} {
+		args = append(args, "--verbose")
+		r := w.run(args...)
+		if strings.Contains(r.errOut, "unknown command") {
+			w.t.Errorf("%s: %s", args, r.errOut)
+		}
+		shown = append(shown, showing{args, r})
+	}
+	serve.reload("told to read the configuration anew")
+	shown = append(shown, showing{[]string{"serve"}, serve.stop()}, w.crash(syscall.SIGABRT), w.crash(syscall.SIGQUIT))
 	w.env["BILLING_CLIENT_SECRET"] = clientSecret + "x"
 	return append(shown, w.show(exitFailed, "check"))
 }
@@ -194,9 +242,41 @@ func (s showing) expectNone(t *testing.T, hidden []string) {
 		if strings.Contains(s.errOut, canary) {
 			t.Errorf("%s logs %q:\n%s", s.args, canary, s.errOut)
 		}
-		if strings.Contains(s.out, canary) && !personally && !(byName && canary == canaryName) {
+		if strings.Contains(s.out, canary) && !personally && !(byName && slices.Contains(canaryNames(), canary)) {
 			t.Errorf("%s prints %q:\n%s", s.args, canary, s.out)
 		}
+	}
+}
+
+// crash ends a serve that has all of it in memory by a signal that makes Go print every
+// goroutine, and shows what is left.
+func (w *world) crash(by syscall.Signal) showing {
+	w.t.Helper()
+	w.env["GOTRACEBACK"] = "crash"
+	defer delete(w.env, "GOTRACEBACK")
+	serve := w.serve()
+	w.deliverOne("of a crash " + by.String())
+	if limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", serve.cmd.Process.Pid)); err == nil && !regexp.MustCompile(`Max core file size +0 +0 `).Match(limits) {
+		w.t.Errorf("a core file may be written:\n%s", limits)
+	}
+	serve.signal(by)
+	r := serve.wait()
+	if !strings.Contains(r.errOut, "goroutine ") {
+		w.t.Errorf("serve did not crash by %s:\n%s", by, r.errOut)
+	}
+	if state, ok := serve.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && state.CoreDump() {
+		w.t.Error("a core was dumped")
+	}
+	return showing{[]string{"serve"}, r}
+}
+
+// deliverOne sends a webhook that quotes a payer.
+func (w *world) deliverOne(id string) {
+	w.t.Helper()
+	body := fmt.Appendf(nil, `{"type":"dd-mandate","eventId":%q,"customerId":%q,"name":%q,"email":%q,"failureReason":%q}`,
+		id, w.mandateOf("A00001").CustomerID, canaryName, canaryEmail, canaryReason)
+	if status, _ := post(w.t, w.delivery(body)); status != http.StatusOK {
+		w.t.Errorf("a delivery was answered %d", status)
 	}
 }
 
@@ -220,17 +300,26 @@ func (w *world) deliverCanaries() {
 	w.reflected(3)
 }
 
-// expectSealed fails when the ledger's files hold one of the texts as it is.
+// expectSealed fails when a file that payersync made holds one of the texts as it is.
 func (w *world) expectSealed(texts []string) {
 	w.t.Helper()
-	data := w.ledgerBytes()
-	if !bytes.Contains(data, []byte("A00001")) {
-		w.t.Fatal("the ledger's files do not even hold a source id: the search would find nothing")
-	}
-	for _, text := range texts {
-		if bytes.Contains(data, []byte(text)) {
-			w.t.Errorf("the ledger's files hold %q", text)
+	given := []string{"customers.csv", "webhook.secret", "mapping.yaml", "payersync.yaml"}
+	ledger := false
+	w.must(filepath.WalkDir(w.dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || slices.Contains(given, entry.Name()) {
+			return err
 		}
+		data, err := os.ReadFile(path)
+		ledger = ledger || bytes.Contains(data, []byte("A00001"))
+		for _, text := range texts {
+			if bytes.Contains(data, []byte(text)) {
+				w.t.Errorf("%s holds %q", entry.Name(), text)
+			}
+		}
+		return err
+	}))
+	if !ledger {
+		w.t.Fatal("the ledger's files do not even hold a source id: the search would find nothing")
 	}
 }
 
