@@ -122,7 +122,7 @@ func (c Caller) send(ctx context.Context, op string, req *http.Request, token st
 		return Answer{}, fmt.Errorf("%s: %w", op, err)
 	}
 	defer release()
-	out := req.Clone(ctx) // the transport takes over what it is given
+	out := req.Clone(connector.WithOperation(ctx, op)) // the transport takes over what it is given
 	out.Header.Set("Authorization", "Bearer "+token)
 	resp, err := c.Send(out)
 	if err != nil {

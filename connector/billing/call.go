@@ -78,7 +78,7 @@ func (c *Client) sendWith(ctx context.Context, r request, token string) (*http.R
 	if r.body != nil {
 		body = bytes.NewReader(r.body)
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	req, err := http.NewRequestWithContext(connector.WithOperation(ctx, r.op), r.method, address, body)
 	if err != nil {
 		return nil, &transport.Error{Reason: transport.ReasonURL, Err: errors.New("the address cannot be built")}
 	}

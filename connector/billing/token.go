@@ -27,6 +27,9 @@ type bearer interface {
 	token(ctx context.Context, stale string) (string, error)
 }
 
+// TokenOperation is what a request for an access token is for.
+const TokenOperation = "get token"
+
 // errRefused says that a token was refused and there is no other.
 var errRefused = errors.New("the access token was refused")
 
@@ -126,6 +129,7 @@ func (c *clientCredentials) fetch(ctx context.Context) (string, error) {
 		return "", errNoCredentials
 	}
 	seen := &witness{next: c.http.Transport}
+	ctx = connector.WithOperation(ctx, TokenOperation)
 	got, err := c.config.Token(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: seen, CheckRedirect: c.http.CheckRedirect}))
 	if err != nil {
 		return "", seen.explain(err)

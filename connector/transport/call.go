@@ -52,7 +52,9 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	began := time.Now()
 	resp, failed := c.exchange(req)
-	c.log(req, resp, failed, time.Since(began))
+	took := time.Since(began)
+	c.log(req, resp, failed, took)
+	c.observe(resp, failed, took)
 	c.client.learn(permit, resp, failed)
 	if failed != nil {
 		return nil, failed

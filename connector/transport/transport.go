@@ -53,6 +53,7 @@ type Options struct {
 	Now           func() time.Time  // what Retry-After dates are compared with; time.Now
 	Rand          *rand.Rand        // source of jitter; randomly seeded
 	Logger        *logrus.Entry     // attempts at debug level, the circuit at warning level; nil for silence
+	Observe       func(Attempt)     // is told of every attempt, by several goroutines at once; nil for nobody
 }
 
 func (o Options) withDefaults() Options {

@@ -859,3 +859,38 @@ func TestHTTPClientLeavesTheRequestAsItWas(t *testing.T) {
 		t.Error("the request was changed")
 	}
 }
+
+// covers F16
+func TestEveryAttemptIsToldByWhatItIsForAndHowItEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told []transport.Attempt
+		base := &service{answer: func(attempt int, r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			switch attempt {
+			case 1:
+				return respond(503, ""), nil
+			case 2:
+				return nil, errors.New("connection reset by peer")
+			}
+			return respond(200, "done"), nil
+		}}
+		client := transport.New(transport.Options{Base: base, Observe: func(a transport.Attempt) { told = append(told, a) }})
+		ctx := connector.WithOperation(t.Context(), "get customer")
+		if _, err := client.Do(request(t, ctx, http.MethodGet), transport.Always); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Do(request(t, t.Context(), http.MethodGet), transport.Always); err != nil {
+			t.Fatal(err)
+		}
+		want := []transport.Attempt{
+			{Operation: "get customer", Status: 503, Took: time.Second},
+			{Operation: "get customer", Reason: transport.ReasonBroken, Took: time.Second},
+			{Operation: "get customer", Status: 200, Took: time.Second},
+			{Status: 200, Took: time.Second},
+		}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+	})
+}

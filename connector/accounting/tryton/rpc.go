@@ -180,7 +180,7 @@ func (c *client) post(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("write the call %s: %w", r.method, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(connector.WithOperation(ctx, r.method), http.MethodPost, r.url, bytes.NewReader(body))
 	if err != nil {
 		return answer{}, fmt.Errorf("prepare the call %s: %w", r.method, err)
 	}

@@ -1,0 +1,32 @@
+package transport
+
+import (
+	"net/http"
+	"time"
+
+	"payersync/connector"
+)
+
+// Attempt is what became of one attempt to send a request, for whoever counts them. It
+// holds nothing of the request but what it is for.
+type Attempt struct {
+	Operation string // as connector.WithOperation named it; "" for none
+	Status    int    // of the answer; 0 without a usable one
+	Reason    Reason // why there is none; "" with one
+	Took      time.Duration
+}
+
+// observe tells of an attempt that was made.
+func (c *call) observe(resp *http.Response, failed *Error, took time.Duration) {
+	tell := c.client.options.Observe
+	if tell == nil {
+		return
+	}
+	a := Attempt{Operation: connector.OperationOf(c.caller), Took: took}
+	if failed != nil {
+		a.Reason = failed.Reason
+	} else {
+		a.Status = resp.StatusCode
+	}
+	tell(a)
+}
