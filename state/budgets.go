@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,6 +81,34 @@ func (w window) at(now time.Time, span time.Duration) window {
 	return w
 }
 
+// Left is what of a budget is left. A limit that there is not is a nil.
+type Left struct {
+	Minute, Day *int
+	ParkedUntil time.Time // zero unless the remote system asked for a wait that is not over
+}
+
+// BudgetLeft returns what of the scope's limits is left now.
+func (l *Ledger) BudgetLeft(ctx context.Context, scope string, limits connector.Limits) (left Left, err error) {
+	now := l.Now()
+	b, err := scanBudget(l.queryRow(ctx, selectBudget, scope).Scan, now)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return left, fmt.Errorf("read the request budget: %w", err)
+	}
+	if turn := b.turn(connector.Limits{}, now); turn.Parked {
+		left.ParkedUntil = turn.NotBefore
+	}
+	for _, w := range []struct {
+		limit, used int
+		into        **int
+	}{{limits.PerMinute, b.minute.used, &left.Minute}, {limits.PerDay, b.day.used, &left.Day}} {
+		if w.limit > 0 {
+			n := max(0, w.limit-w.used)
+			*w.into = &n
+		}
+	}
+	return left, nil
+}
+
 type budget struct {
 	minute, day window
 	parkedUntil time.Time
@@ -89,13 +118,19 @@ func (tx *Tx) budget(scope string) (b budget, err error) {
 	if err := tx.exec("INSERT INTO budgets (scope) VALUES (?) ON CONFLICT (scope) DO NOTHING", scope); err != nil {
 		return b, err
 	}
+	return scanBudget(func(dest ...any) error { return tx.row(dest, selectBudget, scope) }, tx.now)
+}
+
+const selectBudget = "SELECT minute_start, minute_used, day_start, day_used, parked_until FROM budgets WHERE scope = ?"
+
+// scanBudget reads a row of selectBudget as it stands at now.
+func scanBudget(scan func(dest ...any) error, now time.Time) (b budget, err error) {
 	var minute, daily, parked sql.NullString
-	if err := tx.row([]any{&minute, &b.minute.used, &daily, &b.day.used, &parked},
-		"SELECT minute_start, minute_used, day_start, day_used, parked_until FROM budgets WHERE scope = ?", scope); err != nil {
-		return b, err
+	if err := scan(&minute, &b.minute.used, &daily, &b.day.used, &parked); err != nil {
+		return budget{}, err
 	}
 	err = parseTimes(map[*time.Time]sql.NullString{&b.minute.start: minute, &b.day.start: daily, &b.parkedUntil: parked})
-	b.minute, b.day = b.minute.at(tx.now, time.Minute), b.day.at(tx.now, day)
+	b.minute, b.day = b.minute.at(now, time.Minute), b.day.at(now, day)
 	return b, err
 }
 

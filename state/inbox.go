@@ -54,12 +54,13 @@ func (tx *Tx) RepeatDelivery(key string) (again bool, err error) {
 // OpenDelivery is a customer with deliveries that wait to be reflected, or a
 // mandate where they name nothing else.
 type OpenDelivery struct {
-	BillingID string // "" while only the mandate is known
-	MandateID string // "" where the customer is known
-	UpTo      int64  // the newest waiting delivery; a read started now covers all up to it
-	Key       string // of that delivery, as the cause of what it changes
-	Attempts  int    // tries of the newest, so that each delivery has its own
-	Known     bool   // the customer is linked to a payer
+	BillingID string    // "" while only the mandate is known
+	MandateID string    // "" where the customer is known
+	UpTo      int64     // the newest waiting delivery; a read started now covers all up to it
+	Key       string    // of that delivery, as the cause of what it changes
+	Attempts  int       // tries of the newest, so that each delivery has its own
+	Known     bool      // the customer is linked to a payer
+	Since     time.Time // when the one that waits longest came
 }
 
 // longestWait is the longest that deliveries are postponed for. One that waits for
@@ -73,9 +74,10 @@ const longestWait = time.Hour
 func (l *Ledger) OpenDeliveries(ctx context.Context, gap time.Duration, limit int) ([]OpenDelivery, error) {
 	now := l.Now()
 	rows, err := l.query(ctx, `
-		SELECT o.billing_id, o.mandate, o.up_to, k.delivery_key, o.attempts, o.known FROM (
+		SELECT o.billing_id, o.mandate, o.up_to, k.delivery_key, o.attempts, o.known, o.since FROM (
 		  SELECT i.billing_id, CASE i.billing_id WHEN '' THEN i.mandate_id ELSE '' END AS mandate,
-		    max(i.inbox_id) AS up_to, min(i.inbox_id) AS first, min(i.attempts) AS attempts, p.billing_id IS NOT NULL AS known
+		    max(i.inbox_id) AS up_to, min(i.inbox_id) AS first, min(i.attempts) AS attempts, p.billing_id IS NOT NULL AS known,
+		    min(i.received_at) AS since
 		  FROM inbox i LEFT JOIN payers p ON p.billing_id = i.billing_id
 		  WHERE i.state IN ('received', 'parked')
 		  GROUP BY i.billing_id, mandate HAVING (min(coalesce(i.next_attempt, '')) <= ?1 OR min(i.next_attempt) > ?3)
@@ -88,9 +90,11 @@ func (l *Ledger) OpenDeliveries(ctx context.Context, gap time.Duration, limit in
 	var out []OpenDelivery
 	for rows.Next() {
 		var d OpenDelivery
-		if err := rows.Scan(&d.BillingID, &d.MandateID, &d.UpTo, &d.Key, &d.Attempts, &d.Known); err != nil {
+		var since sql.NullString
+		if err := rows.Scan(&d.BillingID, &d.MandateID, &d.UpTo, &d.Key, &d.Attempts, &d.Known, &since); err != nil {
 			return nil, fmt.Errorf("read the inbox: %w", err)
 		}
+		d.Since, _ = parseTime(since) // one that cannot be read keeps nothing from being reflected
 		out = append(out, d)
 	}
 	return out, rows.Err()

@@ -104,7 +104,7 @@ func TestDeliveriesOfOneCustomerAreOneTask(t *testing.T) {
 	quarantined := delivery("evt-9", "")
 	quarantined.State, quarantined.Detail = connector.InboxQuarantined, "The body is not JSON."
 	d.receive(quarantined)
-	want := []OpenDelivery{{BillingID: "b2", UpTo: 3, Key: "evt-2"}, {BillingID: "b1", UpTo: 5, Key: "evt-4", Known: true}}
+	want := []OpenDelivery{{BillingID: "b2", UpTo: 3, Key: "evt-2", Since: d.Now()}, {BillingID: "b1", UpTo: 5, Key: "evt-4", Known: true, Since: d.Now()}}
 	if diff := cmp.Diff(want, d.waiting()); diff != "" {
 		t.Errorf("waiting (-want +got):\n%s", diff)
 	}
@@ -130,11 +130,11 @@ func TestClosingCoversWhatTheReadCoveredAndNoMore(t *testing.T) {
 	d.receive(delivery("evt-1", "b1"))
 	d.receive(delivery("evt-2", "b1"))
 	d.receive(delivery("evt-3", "b2"))
-	covered := d.waiting()[0]
+	covered, began := d.waiting()[0], d.Now()
 	d.receive(delivery("evt-4", "b1")) // arrives while the read is under way
 	d.clock.move(time.Second)
 	d.do(func(tx *Tx) error { return tx.CloseDeliveries(covered, connector.InboxReflected, "") })
-	want := []OpenDelivery{{BillingID: "b2", UpTo: 3, Key: "evt-3"}, {BillingID: "b1", UpTo: 4, Key: "evt-4"}}
+	want := []OpenDelivery{{BillingID: "b2", UpTo: 3, Key: "evt-3", Since: began}, {BillingID: "b1", UpTo: 4, Key: "evt-4", Since: began}}
 	if diff := cmp.Diff(want, d.waiting()); diff != "" {
 		t.Errorf("still waiting (-want +got):\n%s", diff)
 	}

@@ -55,6 +55,10 @@ type Options struct {
 	// the key.
 	Keyless bool
 
+	// Committing is told when a commit begins; what it returns is told when it is durable,
+	// or why it is not. nil for nobody.
+	Committing func() (ended func(error))
+
 	// Commit is for tests that place crashes and full disks: it is asked before
 	// (done is false) and after every commit. An error before stands for one that
 	// SQLite gave, and nothing is kept; an error after stands for a process that
@@ -76,6 +80,7 @@ type Ledger struct {
 	opened   map[string]os.FileInfo // what SQLite has open
 	now      func() time.Time
 	asked    func(done bool) error // Options.Commit
+	watched  func() func(error)    // Options.Committing
 
 	queue   chan *write
 	closing chan struct{}
@@ -113,7 +118,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
-		path: path, folder: folder, seal: seal, now: opts.Now, asked: opts.Commit, stmts: map[string]*sql.Stmt{}, reads: map[string]*sql.Stmt{},
+		path: path, folder: folder, seal: seal, now: opts.Now, asked: opts.Commit, watched: opts.Committing, stmts: map[string]*sql.Stmt{}, reads: map[string]*sql.Stmt{},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {
@@ -121,6 +126,9 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	}
 	if l.asked == nil {
 		l.asked = func(bool) error { return nil }
+	}
+	if l.watched == nil {
+		l.watched = func() func(error) { return func(error) {} }
 	}
 	if err := l.connect(ctx, path); err != nil {
 		return nil, errors.Join(ofDisk(err), l.disconnect())

@@ -111,7 +111,9 @@ func (l *Ledger) gather(first *write) []*write {
 // commit runs the batch in one transaction, each write behind a savepoint of its
 // own, and answers every caller after the commit.
 func (l *Ledger) commit(batch []*write) {
+	ended := l.watched()
 	results, err := l.runBatch(batch)
+	ended(err)
 	for i, w := range batch {
 		if err != nil {
 			w.done <- err

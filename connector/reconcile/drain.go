@@ -93,6 +93,9 @@ func (r *Reconciler) reflect(ctx context.Context, d state.OpenDelivery, res *Dra
 	}
 	res.Superseded += count(seen.Stale)
 	res.Reflected += count(!seen.Stale)
+	if !seen.Stale && !d.Since.IsZero() && r.Reflected != nil {
+		r.Reflected(max(0, r.Ledger.Now().Sub(d.Since)))
+	}
 	res.Moved += count(seen.Moved)
 	return nil
 }

@@ -34,6 +34,10 @@ type Reconciler struct {
 	Ledger  *state.Ledger
 	Billing Billing
 	Lookup  Lookup
+
+	// Reflected is told of each customer that Drain has reflected how long the first of its
+	// deliveries had waited. nil for nobody.
+	Reflected func(waited time.Duration)
 }
 
 // PassResult is what a list pass found.

@@ -1,0 +1,324 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"payersync/connector"
+)
+
+// Numbers is what a ledger holds and has done, in numbers, for whoever watches it. None
+// of it is a personal value. Lists are in no order.
+type Numbers struct {
+	Runs         []RunCount        // that have ended
+	LastEnded    []RunSpan         // the newest run of each connection that has ended; plans are not looked at
+	LastComplete []RunSpan         // the newest that was complete
+	OpenRuns     []RunSpan         // those under way
+	Sent         []SentCount       // requests that change something, of which the end is known
+	Unanswered   []UnansweredCount // those that may still take effect
+	Payers       []PayerCount
+	Mandates     map[string]int // by status, as the service spells it
+	Attention    []AttentionCount
+	Waiting      map[string]int // webhooks that are not settled, by state
+	OldestWaits  time.Time      // when the oldest came that waits to be reflected; zero for none
+	Size, WAL    int64          // of the ledger's file and of its log, in bytes
+}
+
+// RunCount is how many runs of a kind a connection had that ended in one way.
+type RunCount struct {
+	Connection, Kind, Outcome string
+	N                         int
+}
+
+// RunSpan is one run in time.
+type RunSpan struct {
+	Connection, Outcome   string
+	StartedAt, FinishedAt time.Time
+}
+
+// SentCount is how many requests for an action of a connection ended in one way.
+type SentCount struct {
+	Connection string
+	Action     connector.Action
+	End        AttemptEnd
+	N          int
+}
+
+// UnansweredCount is how many requests for an action of a connection may still take effect,
+// because nobody knows what became of them and their time is not over, and since when the
+// first.
+type UnansweredCount struct {
+	Connection string
+	Action     connector.Action
+	N          int
+	Since      time.Time
+}
+
+// PayerCount is how many payers of a connection are linked in one way.
+type PayerCount struct {
+	Connection, State string
+	N                 int
+}
+
+// AttentionCount is how many records of a connection need a person for one reason.
+type AttentionCount struct {
+	Connection, Reason string
+	N                  int
+}
+
+// Counter counts what a ledger holds, again and again: of what only grows, what has ended is
+// counted once. It is safe for concurrent use.
+type Counter struct {
+	ledger *Ledger
+
+	mu   sync.Mutex
+	runs settled
+	sent settled
+}
+
+// NewCounter returns a counter for the ledger.
+func (l *Ledger) NewCounter() *Counter { return &Counter{ledger: l} }
+
+// settled is what was counted of a table up to a row, and which rows before it had not
+// ended then. What has ended never changes.
+type settled struct {
+	upTo   int64
+	groups map[group]tally
+	open   []int64
+}
+
+// group is what rows are counted by.
+type group [3]string
+
+type tally struct {
+	n    int
+	last int64 // the newest row
+}
+
+// Count counts. Rows that are removed while the process lives stay counted.
+func (c *Counter) Count(ctx context.Context) (n Numbers, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	runs, err := c.runs.count(ctx, c.ledger, runsByEnd)
+	if err != nil {
+		return n, err
+	}
+	sent, err := c.sent.count(ctx, c.ledger, sentByEnd)
+	if err != nil {
+		return n, err
+	}
+	for g, t := range runs {
+		n.Runs = append(n.Runs, RunCount{g[0], g[1], g[2], t.n})
+	}
+	for g, t := range sent {
+		n.Sent = append(n.Sent, SentCount{g[0], connector.Action(g[1]), AttemptEnd(g[2]), t.n})
+	}
+	for _, step := range []func(context.Context, *Numbers) error{
+		func(ctx context.Context, n *Numbers) error { return c.ledger.spans(ctx, runs, n) },
+		c.ledger.countUnanswered, c.ledger.countPayers, c.ledger.countWaiting, c.ledger.measure,
+	} {
+		if err := step(ctx, &n); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// counted is how a table is counted: the rows behind ?1, and those of the ids ?1 that have
+// ended since. Both give groups, whether they have ended, how many rows they have, the
+// newest of them, and the ids of what has not ended.
+type counted struct{ behind, since string }
+
+var (
+	runsByEnd = counted{
+		`SELECT connection, kind, outcome, finished_at IS NOT NULL, count(*), max(run_id), json_group_array(run_id) FILTER (WHERE finished_at IS NULL)
+			FROM runs WHERE run_id > ?1 GROUP BY 1, 2, 3, 4`,
+		`SELECT connection, kind, outcome, 1, 1, run_id, '[]' FROM runs WHERE run_id IN (SELECT value FROM json_each(?1)) AND finished_at IS NOT NULL`,
+	}
+	sentByEnd = counted{
+		`SELECT connection, action, ended, ended <> '', count(*), max(attempt_id), json_group_array(attempt_id) FILTER (WHERE ended = '')
+			FROM attempts WHERE attempt_id > ?1 GROUP BY 1, 2, 3`,
+		`SELECT connection, action, ended, 1, 1, attempt_id, '[]' FROM attempts WHERE attempt_id IN (SELECT value FROM json_each(?1)) AND ended <> ''`,
+	}
+)
+
+// count returns what has ended in each group. Each query sees the table at one moment, so
+// that no row is met twice or never.
+func (s *settled) count(ctx context.Context, l *Ledger, c counted) (map[group]tally, error) {
+	type row struct {
+		group
+		ended bool
+		tally
+		open string
+	}
+	ids, err := json.Marshal(s.open)
+	if err != nil {
+		return nil, err
+	}
+	next := settled{upTo: s.upTo, groups: maps.Clone(s.groups), open: slices.Clone(s.open)}
+	if next.groups == nil {
+		next.groups = map[group]tally{}
+	}
+	for _, q := range []struct {
+		query string
+		from  any
+	}{{c.since, string(ids)}, {c.behind, s.upTo}} {
+		rows, err := list(ctx, l, q.query, []any{q.from}, func(r *row) []any {
+			return []any{&r.group[0], &r.group[1], &r.group[2], &r.ended, &r.n, &r.last, &r.open}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("count the ledger: %w", err)
+		}
+		for _, r := range rows {
+			next.upTo = max(next.upTo, r.last)
+			if !r.ended {
+				var more []int64
+				if err := json.Unmarshal([]byte(r.open), &more); err != nil {
+					return nil, fmt.Errorf("count the ledger: %w", err)
+				}
+				next.open = append(next.open, more...)
+				continue
+			}
+			if q.query == c.since {
+				next.open = slices.DeleteFunc(next.open, func(id int64) bool { return id == r.last })
+			}
+			next.groups[r.group] = tally{next.groups[r.group].n + r.n, max(next.groups[r.group].last, r.last)}
+		}
+	}
+	*s = next
+	return next.groups, nil
+}
+
+// spans looks up the newest runs of each connection, by what was counted.
+func (l *Ledger) spans(ctx context.Context, runs map[group]tally, n *Numbers) error {
+	ended, complete := map[string]int64{}, map[string]int64{}
+	for g, t := range runs {
+		if g[1] == string(connector.RunPlan) {
+			continue
+		}
+		ended[g[0]] = max(ended[g[0]], t.last)
+		if g[2] == string(connector.RunComplete) {
+			complete[g[0]] = max(complete[g[0]], t.last)
+		}
+	}
+	var err error
+	if n.LastEnded, err = l.runSpans(ctx, ended); err != nil {
+		return err
+	}
+	if n.LastComplete, err = l.runSpans(ctx, complete); err != nil {
+		return err
+	}
+	n.OpenRuns, err = l.listSpans(ctx, "WHERE finished_at IS NULL")
+	return err
+}
+
+func (l *Ledger) runSpans(ctx context.Context, newest map[string]int64) (out []RunSpan, err error) {
+	for id := range maps.Values(newest) {
+		found, err := l.listSpans(ctx, "WHERE run_id = ?", id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func (l *Ledger) listSpans(ctx context.Context, where string, args ...any) ([]RunSpan, error) {
+	type row struct {
+		RunSpan
+		started, finished sql.NullString
+	}
+	rows, err := list(ctx, l, "SELECT connection, outcome, started_at, finished_at FROM runs "+where, args, func(r *row) []any {
+		return []any{&r.Connection, &r.Outcome, &r.started, &r.finished}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the newest runs: %w", err)
+	}
+	out := make([]RunSpan, 0, len(rows))
+	for _, r := range rows {
+		if err := parseTimes(map[*time.Time]sql.NullString{&r.StartedAt: r.started, &r.FinishedAt: r.finished}); err != nil {
+			return nil, err
+		}
+		out = append(out, r.RunSpan)
+	}
+	return out, nil
+}
+
+func (l *Ledger) countUnanswered(ctx context.Context, n *Numbers) error {
+	type row struct {
+		UnansweredCount
+		since sql.NullString
+	}
+	rows, err := list(ctx, l, "SELECT connection, action, count(*), min(sent_at) FROM attempts WHERE ended = '' AND over = 0 GROUP BY 1, 2", nil, func(r *row) []any {
+		return []any{&r.Connection, &r.Action, &r.N, &r.since}
+	})
+	for _, r := range rows {
+		if r.Since, err = parseTime(r.since); err != nil {
+			break
+		}
+		n.Unanswered = append(n.Unanswered, r.UnansweredCount)
+	}
+	if err != nil {
+		return fmt.Errorf("count requests without an answer: %w", err)
+	}
+	return nil
+}
+
+func (l *Ledger) countPayers(ctx context.Context, n *Numbers) (err error) {
+	if n.Payers, err = list(ctx, l, "SELECT connection, link_state, count(*) FROM payers GROUP BY 1, 2", nil, func(r *PayerCount) []any {
+		return []any{&r.Connection, &r.State, &r.N}
+	}); err != nil {
+		return fmt.Errorf("count the payers: %w", err)
+	}
+	if n.Mandates, err = l.counts(ctx, "SELECT status, count(*) FROM mandates GROUP BY status"); err != nil {
+		return fmt.Errorf("count the mandates: %w", err)
+	}
+	if n.Attention, err = list(ctx, l, "SELECT connection, reason, count(*) FROM v_attention GROUP BY 1, 2", nil, func(r *AttentionCount) []any {
+		return []any{&r.Connection, &r.Reason, &r.N}
+	}); err != nil {
+		return fmt.Errorf("count what needs a person: %w", err)
+	}
+	return nil
+}
+
+// countWaiting counts the webhooks that are not settled. Those in quarantine were counted
+// with what needs a person: only the others have an index.
+func (l *Ledger) countWaiting(ctx context.Context, n *Numbers) (err error) {
+	if n.Waiting, err = l.counts(ctx, "SELECT state, count(*) FROM inbox WHERE state IN ('received', 'parked') GROUP BY state"); err != nil {
+		return fmt.Errorf("count the inbox: %w", err)
+	}
+	for _, a := range n.Attention {
+		if a.Reason == string(connector.ReasonEventNotUnderstood) {
+			n.Waiting[string(connector.InboxQuarantined)] += a.N
+		}
+	}
+	n.OldestWaits, err = l.time(ctx, "SELECT min(received_at) FROM inbox WHERE state IN ('received', 'parked')")
+	return err
+}
+
+// measure looks at the size of the files, and opens neither (fault F66).
+func (l *Ledger) measure(_ context.Context, n *Numbers) error {
+	for _, f := range []struct {
+		name string
+		into *int64
+	}{{l.path, &n.Size}, {l.path + "-wal", &n.WAL}} {
+		info, err := os.Lstat(f.name)
+		if errors.Is(err, fs.ErrNotExist) && f.into == &n.WAL {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look at the ledger's files: %w", err)
+		}
+		*f.into = info.Size()
+	}
+	return nil
+}
