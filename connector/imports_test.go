@@ -40,6 +40,7 @@ var arrows = []arrow{
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
 	{"connector/match", "connector", ""},
+	{"connector/metrics", "connector connector/reconcile connector/server connector/transport state", "state/statetest"},
 	{"connector/protocol", "connector", ""},
 	{"connector/reconcile", "connector state", "connector/billing connector/transport state/statetest"},
 	{"connector/report", "connector mapping state connector/match connector/syncer connector/reconcile", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
@@ -61,7 +62,7 @@ var arrows = []arrow{
 		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
 		"connector/syncer connector/transport connector/worker mapping/strict state state/files", "configs"},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
-		"connector/billing connector/credentials connector/reconcile connector/syncer connector/transport mapping mapping/strict state", ""},
+		"connector/billing connector/credentials connector/metrics connector/reconcile connector/syncer connector/transport mapping mapping/strict state", ""},
 	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/syncer", ""},
 	{"cmd/payersync", "*", ""},
 }
@@ -82,6 +83,7 @@ var guards = []guard{
 	{"github.com/go-sql-driver/mysql", "connector/accounting/sqltable"},
 	{"github.com/pressly/goose", "state"},
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
+	{"github.com/prometheus", "connector/metrics"}, // one place says what is shown, and how it is called
 	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
 	{"github.com/coreos/go-systemd", "cmd/payersync"},
 	{"C", "nobody"}, // the product is built without cgo

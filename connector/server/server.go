@@ -21,8 +21,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -87,6 +89,9 @@ var statuses = map[Outcome]int{
 	TooLarge: http.StatusRequestEntityTooLarge, BrokenOff: http.StatusBadRequest, SignatureFailed: http.StatusUnauthorized,
 	Busy: http.StatusServiceUnavailable, NotStored: http.StatusServiceUnavailable, Panicked: http.StatusInternalServerError, NotReady: http.StatusServiceUnavailable,
 }
+
+// Outcomes returns every outcome there is.
+func Outcomes() []Outcome { return slices.Sorted(maps.Keys(statuses)) }
 
 // Event is what the server reports of one request. It holds nothing of the body
 // or the headers beyond what a delivery that was stored is called.

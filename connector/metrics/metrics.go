@@ -1,0 +1,217 @@
+// Package metrics shows to Prometheus what payersync does and what its ledger holds.
+// It decides nothing and stores nothing:
+//
+//	requests, commits, webhooks, sweeps ─ told as they happen ─▶ live  ─┐
+//	the ledger, the configuration ─ asked for, at most so often ─▶ facts ┴─▶ /metrics
+//
+// What the ledger knows is computed from it, so that it survives a restart and is true
+// for what other processes did, too. The live part is that of this process alone.
+//
+// The page asks for no password. So every value of a label is one of a bounded set: a
+// name that the operator chose for a connection, a word of ours, or, cleaned and bounded
+// in number, a status that the billing service made up. No id, address, name of a payer
+// or other personal value is among them. What a number means for anybody, and who is
+// told, is left to the rules that read the page.
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"payersync/connector/reconcile"
+	"payersync/connector/server"
+	"payersync/connector/transport"
+)
+
+// Path is where Handler shows the metrics.
+const Path = "/metrics"
+
+// The systems that requests go to.
+const (
+	Billing = "billing"
+	Source  = "source"
+)
+
+const (
+	maxOperations = 64      // that are told apart; no system has as many
+	other         = "other" // what is beyond a bound
+	maxScrapes    = 4       // answered at a time
+)
+
+// Metrics counts what happens in one process, and shows it with what the ledger holds.
+// It is safe for concurrent use. A nil *Metrics counts nothing.
+type Metrics struct {
+	registry  *prometheus.Registry
+	requests  *prometheus.HistogramVec
+	webhooks  *prometheus.CounterVec
+	reflected prometheus.Histogram
+	commits   prometheus.Histogram
+	failed    prometheus.Counter
+	repaired  prometheus.Counter
+	drifted   prometheus.Counter
+	found     *prometheus.GaugeVec
+
+	mu         sync.Mutex
+	operations map[string]bool
+}
+
+// New returns metrics of a process that has done nothing yet. version and commit are
+// those of the program.
+func New(version, commit string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(), operations: map[string]bool{},
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "payersync_request_duration_seconds",
+			Help: "How long requests took, each attempt by itself; by the class of the answer's status, 429 apart, or why none came. Waits before a request leaves are not counted.",
+
+			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"system", "connection", "operation", "status"}),
+		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payersync_webhook_requests_total", Help: "Requests to the webhook endpoint, by how they ended; only accepted and repeated were taken in.",
+		}, []string{"outcome"}),
+		reflected: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "payersync_webhook_reflect_duration_seconds", Help: "Time from the receipt of a webhook until the ledger showed what the service then said; of several for one customer the longest.",
+
+			Buckets: []float64{1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21600},
+		}),
+		commits: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "payersync_ledger_commit_duration_seconds", Help: "How long it took until a commit to the ledger was durable on the disk.",
+
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
+		}),
+		failed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payersync_ledger_commit_failures_total", Help: "Commits that the ledger did not take, so that nothing of them was kept.",
+		}),
+		repaired: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payersync_sweep_repaired_total", Help: "Mandates whose status a sweep of this process found changed, without a webhook that had told.",
+		}),
+		drifted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payersync_sweep_drifted_total", Help: "Customers that a sweep of this process found changed by somebody else in the billing service.",
+		}),
+		found: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "payersync_sweep_found", Help: "What the last sweep of this process found amiss: linked customers that no longer exist (missing), customers that exist and are not listed (unlisted), payers whose key several customers carry (doubled).",
+		}, []string{"finding"}),
+	}
+	built := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "payersync_build_info", Help: "Always 1; the labels say what is running.",
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "goversion": runtime.Version()},
+	})
+	built.Set(1)
+	m.registry.MustRegister(m.requests, m.webhooks, m.reflected, m.commits, m.failed, m.repaired, m.drifted, m.found, built,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, o := range server.Outcomes() {
+		m.webhooks.WithLabelValues(string(o)) // what has not happened yet is a 0, or its first time could not be seen as an increase
+	}
+	return m
+}
+
+// Follow shows from now on what read finds, too: see [Facts].
+func (m *Metrics) Follow(read func(context.Context) (Facts, error)) {
+	if m != nil {
+		m.registry.MustRegister(newFollower(read, time.Now))
+	}
+}
+
+// Handler returns what answers at Path, and at nothing else.
+func (m *Metrics) Handler() http.Handler {
+	page := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != Path:
+			w.WriteHeader(http.StatusNotFound)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			w.Header().Set("Allow", "GET, HEAD")
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		default:
+			page.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Gatherer gives what Handler shows, for tests.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// Requests returns what is to be told of every attempt to send a request to a system, for
+// a connection if it is a source's. operation is what an attempt is for that does not say.
+func (m *Metrics) Requests(system, connection, operation string) func(transport.Attempt) {
+	if m == nil {
+		return nil
+	}
+	return func(a transport.Attempt) {
+		if a.Operation == "" {
+			a.Operation = operation
+		}
+		m.requests.WithLabelValues(system, connection, m.bounded(a.Operation), statusOf(a)).Observe(a.Took.Seconds())
+	}
+}
+
+// bounded keeps the number of operations small, whoever names them.
+func (m *Metrics) bounded(operation string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if operation == "" || !m.operations[operation] && len(m.operations) >= maxOperations {
+		return other
+	}
+	m.operations[operation] = true
+	return operation
+}
+
+// statusOf returns the class of an answer, or why there is none.
+func statusOf(a transport.Attempt) string {
+	switch class := a.Status / 100; {
+	case a.Reason != "":
+		return string(a.Reason)
+	case a.Status == http.StatusTooManyRequests:
+		return strconv.Itoa(a.Status)
+	case class >= 1 && class <= 5:
+		return strconv.Itoa(class) + "xx"
+	}
+	return other
+}
+
+// Webhook counts a request to the webhook endpoint.
+func (m *Metrics) Webhook(o server.Outcome) {
+	if m != nil {
+		m.webhooks.WithLabelValues(string(o)).Inc()
+	}
+}
+
+// Reflected counts a customer whose webhooks were reflected, the first of them after so
+// long.
+func (m *Metrics) Reflected(waited time.Duration) {
+	if m != nil {
+		m.reflected.Observe(waited.Seconds())
+	}
+}
+
+// Swept counts what a sweep found.
+func (m *Metrics) Swept(r reconcile.SweepResult) {
+	if m == nil {
+		return
+	}
+	m.repaired.Add(float64(r.Repaired))
+	m.drifted.Add(float64(r.Drifted))
+	for finding, n := range map[string]int{"missing": r.Missing, "unlisted": r.Unlisted, "doubled": r.Doubled} {
+		m.found.WithLabelValues(finding).Set(float64(n))
+	}
+}
+
+// Committing is told when a commit begins; what it returns is told how it ended.
+func (m *Metrics) Committing() (ended func(error)) {
+	began := time.Now()
+	return func(err error) {
+		if err != nil {
+			m.failed.Inc()
+			return
+		}
+		m.commits.Observe(time.Since(began).Seconds())
+	}
+}
