@@ -32,6 +32,7 @@ func (svc *service) listen(ctx context.Context) (*listeners, error) {
 		opened.open(ctx, "health", c.Health, func(w http.ResponseWriter, r *http.Request) {
 			svc.inForce.Load().endpoint.HealthHandler().ServeHTTP(w, r)
 		}),
+		opened.open(ctx, "metrics", c.Metrics, svc.metricsHandler()),
 	); err != nil {
 		return nil, errors.Join(err, opened.close())
 	}
@@ -92,7 +93,7 @@ func (l *listeners) close() (err error) {
 func (svc *service) endpoint(s *session.Session) (*server.Server, error) {
 	c := s.Config.Server
 	cfg := server.Config{
-		Ledger: s.Ledger, Nudge: func() { svc.worker.Nudge() }, Now: svc.now, Report: svc.deliveries.report,
+		Ledger: s.Ledger, Nudge: func() { svc.worker.Nudge() }, Now: svc.now, Report: func(e server.Event) { s.Metrics.Webhook(e.Outcome); svc.deliveries.report(e) },
 		Jobs: func(ctx context.Context) ([]server.Job, error) {
 			rows, err := svc.jobRows(ctx, s)
 			return publicJobs(rows), err

@@ -124,6 +124,7 @@ func sweepNow(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
+	s.Metrics.Swept(res)
 	level := logrus.InfoLevel
 	if res.Missing+res.Unlisted+res.Doubled > 0 {
 		level = logrus.WarnLevel

@@ -187,8 +187,10 @@ func (w *world) showRuns() (shown []showing) {
 func (w *world) showOthers() (shown []showing) {
 	w.t.Helper()
 	shown = append(shown, w.show(exitDone, "webhooks", "subscribe"), w.show(exitDone, "webhooks", "subscribe", "--output", "json"))
+	address := w.measured()
 	serve := w.serve()
 	w.deliverCanaries()
+	shown = append(shown, shownMetrics(w.t, address))
 	for _, args := range [][]string{
 		{"sweep"}, {"status"}, {"status", "--output", "json"}, {"payers", "list"}, {"payers", "list", "--output", "json"},
 		{"payers", "list", "--search", canaryName, "--output", "json"}, {"payers", "list", "--search", canaryEmail, "--output", "csv"},

@@ -18,6 +18,7 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/metrics"
 	"payersync/connector/server"
 	"payersync/connector/worker"
 	"payersync/state"
@@ -45,7 +46,9 @@ Under systemd it tells when it is ready, and that it is alive (Type=notify or
 notify-reload, WatchdogSec=).
 SIGTERM lets requests in flight finish, 20 s at most. The log goes to standard error.
 Health: GET /healthz (alive) and /readyz (the ledger can be written to), at
-server.health if that is set, else beside the webhook endpoint.`,
+server.health if that is set, else beside the webhook endpoint.
+Metrics for Prometheus: GET /metrics at server.metrics, off by default; nothing personal
+is in them, and they ask for no password.`,
 		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,10 +69,12 @@ func (a *app) openAndServe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := session.Open(ctx, cfg, state.Options{Now: a.now})
+	counted := metrics.New(version, commit())
+	s, err := session.Open(ctx, cfg, state.Options{Now: a.now, Committing: counted.Committing})
 	if err != nil {
 		return err
 	}
+	s.Metrics = counted
 	if err := s.OpenBilling(ctx, a.ErrOut, s.Config.Log, true); err != nil {
 		return err
 	}

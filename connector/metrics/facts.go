@@ -23,8 +23,15 @@ type Facts struct {
 	Sources     []state.SourceRow
 	Mappings    []state.MappingProblem
 	Consents    []state.ConsentRow
-	Jobs        []state.JobRow
+	Jobs        []Job
+	Serving     state.Serving
 	Budgets     []Budget
+}
+
+// Job is a job of payersync serve, and when it comes next.
+type Job struct {
+	state.JobRow
+	NextAt time.Time
 }
 
 // Budget is what of its source's request limits a connection has left.
@@ -117,6 +124,9 @@ var (
 	descJobBegun  = desc("job_last_begun_timestamp_seconds", "When a job of payersync serve last began.", "job")
 	descJobEnded  = desc("job_last_ended_timestamp_seconds", "When a job of payersync serve last ended.", "job")
 	descJobDone   = desc("job_last_success_timestamp_seconds", "When a job of payersync serve last ended well.", "job")
+	descJobNext   = desc("job_next_timestamp_seconds", "When a job of payersync serve comes next, or was to come.", "job")
+	descConfig    = desc("configuration_wrong", "1 when the configuration file cannot be used, so that the one before stays in force.")
+	descRestart   = desc("configuration_restart_needed", "How many changed settings wait for a restart.")
 	descJobResult = desc("job_last_outcome", "1 for how a job of payersync serve last ended.", "job", "outcome")
 )
 
@@ -127,7 +137,7 @@ func (f *follower) Describe(out chan<- *prometheus.Desc) {
 		descRuns, descOpen, descOutcome, descEnded, descComplete, descSpan, descSent, descOpenSent, descOldest, descPlans, descPlanSince,
 		descPayers, descMandates, descAttention,
 		descInbox, descInboxOld, descPass, descSource, descLeft, descParked, descLapses, descBroken, descMapping,
-		descJobBegun, descJobEnded, descJobDone, descJobResult,
+		descJobBegun, descJobEnded, descJobDone, descJobResult, descJobNext, descConfig, descRestart,
 	} {
 		out <- d
 	}
@@ -379,7 +389,10 @@ func (p page) sources(f Facts) {
 }
 
 func (p page) jobs(f Facts) {
+	p.flag(descConfig, f.Serving.Problem != "")
+	p.gauge(descRestart, float64(len(f.Serving.Restart)))
 	for _, j := range f.Jobs {
+		p.at(descJobNext, j.NextAt, j.Name)
 		p.at(descJobBegun, j.BegunAt, j.Name)
 		p.at(descJobEnded, j.EndedAt, j.Name)
 		p.at(descJobDone, j.DoneAt, j.Name)

@@ -59,8 +59,12 @@ func whole() Facts {
 		Sources:     []state.SourceRow{{Connection: "acme", State: "parked"}, {Connection: "gone", State: "active"}},
 		Mappings:    []state.MappingProblem{{Connection: "bravo", Problem: "a mistake"}},
 		Consents:    []state.ConsentRow{{Connection: "bravo", ReconnectBy: began.AddDate(0, 0, 60), Broken: "refused"}},
-		Jobs:        []state.JobRow{{Name: "sweep", BegunAt: began, EndedAt: began.Add(time.Second), DoneAt: began.Add(time.Second), Outcome: "done"}, {Name: "sync acme", BegunAt: began}},
-		Budgets:     []Budget{{Connection: "bravo", Left: state.Left{Minute: number(12), Day: number(900), ParkedUntil: began.Add(time.Hour)}}, {Connection: "acme"}},
+		Serving:     state.Serving{Problem: "a mistake", Restart: []string{"server.webhooks", "server.health"}},
+		Jobs: []Job{
+			{state.JobRow{Name: "sweep", BegunAt: began, EndedAt: began.Add(time.Second), DoneAt: began.Add(time.Second), Outcome: "done"}, began.Add(time.Hour)},
+			{JobRow: state.JobRow{Name: "sync acme", BegunAt: began}},
+		},
+		Budgets: []Budget{{Connection: "bravo", Left: state.Left{Minute: number(12), Day: number(900), ParkedUntil: began.Add(time.Hour)}}, {Connection: "acme"}},
 	}
 }
 
@@ -136,6 +140,7 @@ func TestWhatIsShownIsWhatHappened(t *testing.T) {
 		`mapping_wrong{connection="bravo"}`: 1, `mapping_wrong{connection="acme"}`: 0,
 		`sweep_last_complete_timestamp_seconds{}`: at, `sweep_repaired_total{}`: 2, `sweep_drifted_total{}`: 1, `sweep_found{finding="doubled"}`: 5,
 		`job_last_success_timestamp_seconds{job="sweep"}`: at + 1, `job_last_outcome{job="sweep",outcome="done"}`: 1, `job_last_outcome{job="sweep",outcome="failed"}`: 0,
+		`job_next_timestamp_seconds{job="sweep"}`: at + 3600, `configuration_wrong{}`: 1, `configuration_restart_needed{}`: 2,
 		`job_last_begun_timestamp_seconds{job="sync acme"}`: at,
 	}
 	for line, value := range want {

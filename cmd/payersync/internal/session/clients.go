@@ -18,6 +18,7 @@ import (
 	"payersync/connector/accounting"
 	"payersync/connector/billing"
 	"payersync/connector/credentials"
+	"payersync/connector/metrics"
 	"payersync/connector/transport"
 	"payersync/state"
 )
@@ -59,7 +60,21 @@ func (s *Session) TokenClient(name string) *http.Client { return s.clients.token
 // Budget is the request budget of an organisation, shared by every connection
 // that reads it; of the connection alone where no organisation is known.
 func (s *Session) Budget(c config.Connection, tenant string) *accounting.Budget {
-	return accounting.NewBudget(s.Ledger, c.Source.Kind+" "+cmp.Or(tenant, c.Name), c.Source.Limits(), s.Ledger.Now)
+	return accounting.NewBudget(s.Ledger, budgetScope(c, tenant), c.Source.Limits(), s.Ledger.Now)
+}
+
+func budgetScope(c config.Connection, tenant string) string {
+	return c.Source.Kind + " " + cmp.Or(tenant, c.Name)
+}
+
+// BudgetLeft returns what of its source's limits a connection has left, as its last run knew
+// the organisation.
+func (s *Session) BudgetLeft(ctx context.Context, c config.Connection) (state.Left, error) {
+	info, err := s.Ledger.SourceInfo(ctx, c.Name)
+	if err != nil {
+		return state.Left{}, err
+	}
+	return s.Ledger.BudgetLeft(ctx, budgetScope(c, cmp.Or(*c.Source.Tenant(), info.Tenant)), c.Source.Limits())
 }
 
 // pinTenant takes the organisation from the consent, and refuses a configuration
@@ -94,8 +109,9 @@ func (s *Session) remindTenant(ctx context.Context, name string, tenant *string)
 // clients are the ways to the accounting systems and the consents of a session,
 // one for each connection, so that its runs share limits and tokens.
 type clients struct {
-	ledger *state.Ledger
-	log    *logrus.Logger // nil for silence
+	ledger  *state.Ledger
+	log     *logrus.Logger   // nil for silence
+	metrics *metrics.Metrics // nil where nobody counts
 
 	mu       sync.Mutex
 	http     map[string]*transport.Client
@@ -112,7 +128,7 @@ func newClients(ledger *state.Ledger) *clients {
 func (c *clients) source(name string) *transport.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.client(name, transport.Options{})
+	return c.client(name, transport.Options{Observe: c.metrics.Requests(metrics.Source, name, "")})
 }
 
 // tokenClient returns the client of a connection's token endpoint. It repeats
@@ -125,7 +141,11 @@ func (c *clients) tokenClient(name string) *http.Client {
 }
 
 func (c *clients) tokens(name string) *http.Client {
-	return c.client(name+" tokens", transport.Options{MaxRetryAfter: tokenPatience, MaxInFlight: 1}).HTTPClient(transport.IfNoEffect)
+	observe := c.metrics.Requests(metrics.Source, name, billing.TokenOperation)
+	if name == config.BillingConsent {
+		observe = c.metrics.Requests(metrics.Billing, "", billing.TokenOperation)
+	}
+	return c.client(name+" tokens", transport.Options{MaxRetryAfter: tokenPatience, MaxInFlight: 1, Observe: observe}).HTTPClient(transport.IfNoEffect)
 }
 
 func (c *clients) client(key string, o transport.Options) *transport.Client {

@@ -15,6 +15,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/billing"
+	"payersync/connector/metrics"
 	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
 	"payersync/connector/transport"
@@ -26,6 +27,7 @@ type Session struct {
 	Config     *config.Config
 	Log        *logrus.Logger
 	Ledger     *state.Ledger
+	Metrics    *metrics.Metrics // counts requests from OpenBilling on; nil where nobody counts
 	clients    *clients
 	HTTP       *transport.Client // nil where only the ledger is open, as are those below
 	Billing    *billing.Client
@@ -79,13 +81,14 @@ func (s *Session) OpenAnyBilling(log io.Writer, how config.Log) (err error) {
 // openWays opens the ways to the billing service and the accounting systems. What limits
 // requests to the service is that of before, where both are limited alike.
 func (s *Session) openWays(before *Session) (err error) {
-	s.clients.log = s.Log
+	s.clients.log, s.clients.metrics = s.Log, s.Metrics
 	b := s.Config.Billing
 	if before != nil && before.Config.Billing.BaseURL == b.BaseURL && before.Config.Billing.RatePerSecond == b.RatePerSecond && before.Config.Billing.MaxInFlight == b.MaxInFlight {
 		s.HTTP = before.HTTP
 	} else {
 		s.HTTP = transport.New(transport.Options{
 			RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Now: s.now, Logger: logrus.NewEntry(s.Log),
+			Observe: s.Metrics.Requests(metrics.Billing, "", ""),
 		})
 	}
 	if s.Billing, err = s.newBilling(s.billingTokens()); err != nil {
@@ -93,7 +96,7 @@ func (s *Session) openWays(before *Session) (err error) {
 	}
 	s.Reconciler = &reconcile.Reconciler{
 		Ledger: s.Ledger, Billing: s.Billing,
-		Lookup: s.Config.LookupLimits(),
+		Lookup: s.Config.LookupLimits(), Reflected: s.Metrics.Reflected,
 	}
 	s.Syncer = &syncer.Syncer{Ledger: s.Ledger, Billing: s.Billing, Reconciler: s.Reconciler, Account: s.Config.Account(), Settings: s.Config.RunSettings()}
 	return nil
@@ -103,7 +106,7 @@ func (s *Session) openWays(before *Session) (err error) {
 // way with s goes on, so it must be the same account of the billing service, by what the
 // ledger knows of it. Only one of the two may be closed.
 func (s *Session) Reopen(ctx context.Context, cfg *config.Config) (*Session, error) {
-	again := &Session{Config: cfg, Log: s.Log, Ledger: s.Ledger, clients: newClients(s.Ledger), now: s.now, mask: s.mask}
+	again := &Session{Config: cfg, Log: s.Log, Ledger: s.Ledger, Metrics: s.Metrics, clients: newClients(s.Ledger), now: s.now, mask: s.mask}
 	again.mask.add(cfg.Secrets())
 	err := again.openWays(s)
 	if err == nil {

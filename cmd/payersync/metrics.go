@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+
+	"github.com/sirupsen/logrus"
+
+	"payersync/connector"
+	"payersync/connector/metrics"
+	"payersync/state"
+)
+
+// metricsHandler returns what answers at server.metrics: what happened since the process
+// began, and what its ledger and the configuration that is in force say.
+func (svc *service) metricsHandler() http.HandlerFunc {
+	s := svc.inForce.Load()
+	warnOfMetrics(svc.log, s.Config.Server.Metrics)
+	counter := s.Ledger.NewCounter()
+	s.Metrics.Follow(func(ctx context.Context) (metrics.Facts, error) { return svc.metricsFacts(ctx, counter) })
+	return s.Metrics.Handler().ServeHTTP
+}
+
+// warnOfMetrics tells of an address that other machines may reach: whoever does can read it.
+func warnOfMetrics(log *logrus.Logger, address string) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || connector.IsLoopback(host) {
+		return
+	}
+	log.WithField("address", address).Warn("other machines may reach the metrics, which ask for no password: they show the names of connections, how many payers there are and how things go, and nothing personal; let only the monitoring system reach them")
+}
+
+// metricsFacts reads what the metrics show of the ledger. What status leaves out, because
+// its connection is no longer configured, is left out here, too.
+func (svc *service) metricsFacts(ctx context.Context, counter *state.Counter) (f metrics.Facts, err error) {
+	s := svc.inForce.Load().Session
+	if f.Numbers, err = counter.Count(ctx); err != nil {
+		return f, err
+	}
+	if f.LastPass, err = s.Ledger.LastPass(ctx); err != nil {
+		return f, err
+	}
+	if f.Plans, err = s.Ledger.WaitingPlans(ctx); err != nil {
+		return f, err
+	}
+	if f.Sources, err = s.Ledger.Sources(ctx); err != nil {
+		return f, err
+	}
+	if f.Mappings, err = s.Ledger.MappingProblems(ctx); err != nil {
+		return f, err
+	}
+	if f.Serving, err = s.Ledger.Serving(ctx); err != nil {
+		return f, err
+	}
+	if f.Consents, err = s.ConsentRows(ctx); err != nil {
+		return f, err
+	}
+	jobs, err := svc.jobRows(ctx, s)
+	if err != nil {
+		return f, err
+	}
+	for _, j := range jobs {
+		f.Jobs = append(f.Jobs, metrics.Job{JobRow: j.JobRow, NextAt: j.NextAt})
+	}
+	for _, c := range s.Config.Connections {
+		f.Connections = append(f.Connections, c.Name)
+		left, err := s.BudgetLeft(ctx, c)
+		if err != nil {
+			return f, err
+		}
+		f.Budgets = append(f.Budgets, metrics.Budget{Connection: c.Name, Left: left})
+	}
+	return f, nil
+}
