@@ -175,7 +175,7 @@ func keysThatDiffer(t *testing.T, name, text string) (out []string) {
 	return out
 }
 
-var fileSecret = regexp.MustCompile(`file:/[\w./]+`)
+var fileSecret = regexp.MustCompile(`file:[\w./]+`)
 
 func parseShipped(doc *yaml.Node) (*config.Config, error) {
 	text, err := yaml.Marshal(doc)

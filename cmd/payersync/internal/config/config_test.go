@@ -262,8 +262,8 @@ func TestTheShippedConfigurationsLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		yaml := strings.NewReplacer(
-			"file:/run/credentials/payersync.service/billing_client_secret", "env:BILLING_CLIENT_SECRET",
-			"file:/run/credentials/payersync.service/webhook_secret", "env:WEBHOOK_SECRET").Replace(string(data))
+			"file:billing_client_secret", "env:BILLING_CLIENT_SECRET",
+			"file:webhook_secret", "env:WEBHOOK_SECRET").Replace(string(data))
 		if _, err := Parse(file, []byte(yaml), 0, environment); err != nil {
 			t.Errorf("%s:\n%v", file, err)
 		}
