@@ -11,7 +11,12 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/payersync ./cmd/payersync
+# No history is copied, so the build is told what it builds:
+#
+#   docker build --build-arg VERSION="$(git describe --tags --always)" --build-arg REVISION="$(git rev-parse HEAD)" -t payersync .
+ARG VERSION=development
+ARG REVISION=
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" -o /out/payersync ./cmd/payersync
 # scratch has no command that could make the ledger's folder.
 RUN install -d -m 0700 /out/lib/payersync
 
@@ -26,8 +31,16 @@ RUN install -d -m 0700 /out/lib/payersync
 # In production.yaml, ledger.key_file is /etc/payersync/payersync.key, and ledger.path lies below /var/lib/payersync, on a named
 # volume: on a folder shared from another system the write-ahead log can be
 # corrupted. server.webhooks listens on 0.0.0.0:8080, or the published port
-# leads nowhere.
+# leads nowhere. /tmp is for check and demo alone: nothing of a ledger is ever put there.
+#
+# configs/deploy/compose.yaml and configs/deploy/kubernetes do the same, with secrets as files.
 FROM scratch
+ARG VERSION=development
+ARG REVISION=
+LABEL org.opencontainers.image.title="payersync" \
+      org.opencontainers.image.description="Keeps a billing service's customers and direct debit mandates in step with an accounting system" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /usr/local/go/lib/time/zoneinfo.zip /usr/share/zoneinfo.zip
 # The folder above is copied, so that this one arrives with its mode and owner.

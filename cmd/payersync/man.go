@@ -3,10 +3,14 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"payersync/cmd/payersync/internal/usage"
 )
 
 func (a *app) manCmd() *cobra.Command {
@@ -14,7 +18,8 @@ func (a *app) manCmd() *cobra.Command {
 		Use:   "man DIR",
 		Short: "Write a manual page for every command into a folder",
 		Long: `Writes payersync.1 and a page for each command below it into DIR, which is made if it
-is not there. Pages that are there are replaced.`,
+is not there. Pages that are there are replaced. They bear the day of SOURCE_DATE_EPOCH
+(seconds since 1970) if that is set, so that those of a release are always the same.`,
 		Example: "  payersync man /usr/local/share/man/man1 && man payersync-backfill",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -23,6 +28,13 @@ is not there. Pages that are there are replaced.`,
 				return fmt.Errorf("cannot write manual pages: %w; choose another folder", err)
 			}
 			built := a.now()
+			if epoch, _ := a.getenv("SOURCE_DATE_EPOCH"); epoch != "" {
+				seconds, err := strconv.ParseInt(epoch, 10, 64)
+				if err != nil {
+					return usage.Errorf("SOURCE_DATE_EPOCH is %q, which is no number of seconds; write one, or unset it", epoch)
+				}
+				built = time.Unix(seconds, 0).UTC()
+			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true
 			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &built, Source: "payersync " + version, Manual: "payersync"}, args[0]); err != nil {

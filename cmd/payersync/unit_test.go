@@ -69,7 +69,7 @@ func TestTheUnitsInstallLinesPutEveryFileInItsPlace(t *testing.T) {
 	if err := errors.Join(err, os.WriteFile(books, customers, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	setTheLinesOfTheUnit(t, unit, root+"/etc/payersync/books/payersync.yaml", books, below)
+	setTheLinesOf(t, unit, root+"/etc/payersync/books/payersync.yaml", books, below)
 	passed := filepath.Join(root, "credentials")
 	if err := os.Mkdir(passed, 0o700); err != nil {
 		t.Fatal(err)
@@ -105,16 +105,17 @@ func TestTheUnitsInstallLinesPutEveryFileInItsPlace(t *testing.T) {
 	}
 }
 
-// setTheLinesOfTheUnit puts the lines that the unit says to write into a configuration that init
-// has made, and the whole path of an export.
-func setTheLinesOfTheUnit(t *testing.T, unit, file, books string, below func(string) string) {
+// setTheLinesOf puts the lines that a file of configs/deploy says to write into a configuration
+// that init has made, and the whole path of an export.
+func setTheLinesOf(t *testing.T, says, file, books string, below func(string) string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := strings.Replace(string(data), "path: books.csv", "path: "+books, 1)
-	for _, m := range regexp.MustCompile(`[{ ](path|key_file|client_id|client_secret): ([^ ,}]+)[,}]`).FindAllStringSubmatch(unit, -1) {
+	says = strings.Join(regexp.MustCompile(`(?m)^#   (ledger|billing): .*$`).FindAllString(says, -1), "\n")
+	for _, m := range regexp.MustCompile(`[{ ](path|key_file|client_id|client_secret): ([^ ,}]+)[,}]`).FindAllStringSubmatch(says, -1) {
 		key, value := m[1], below(m[2])
 		line := regexp.MustCompile(`(?m)^  ` + key + `: \S+`)
 		if !line.MatchString(text) {
@@ -122,8 +123,8 @@ func setTheLinesOfTheUnit(t *testing.T, unit, file, books string, below func(str
 		}
 		text = line.ReplaceAllString(text, "  "+key+": "+value)
 	}
-	if !strings.Contains(text, "path: "+below("/var/lib/payersync/books/payersync.db")) || !strings.Contains(text, "file:billing_client_secret") {
-		t.Fatalf("the unit does not say what to write into payersync.yaml:\n%s", text)
+	if !strings.Contains(text, "path: "+below("/var/lib/payersync/")) || strings.Contains(text, "env:BILLING") {
+		t.Fatalf("it does not say what to write into payersync.yaml:\n%s", text)
 	}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

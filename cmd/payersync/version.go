@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -10,8 +11,12 @@ import (
 	"payersync/cmd/payersync/internal/show"
 )
 
-// version is set when a release is built.
-var version = "development"
+// What a build is told of itself: version by a release, revision, which is a commit, where the
+// history is not there to be asked, as in a container's build.
+var (
+	version  = "development"
+	revision = ""
+)
 
 func (a *app) versionCmd() *cobra.Command {
 	return &cobra.Command{
@@ -39,16 +44,23 @@ func versionLine() string {
 	return fmt.Sprintf("payersync %s (%s, %s)", version, commit(), runtime.Version())
 }
 
-// commit returns the commit that the binary was built from, as far as it says.
+// commit returns the commit that the binary was built from, as far as it says, and
+// whether its files had changed since.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown commit"
+		info = &debug.BuildInfo{}
 	}
+	built := map[string]string{}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
+		built[s.Key] = s.Value
 	}
-	return "unknown commit"
+	at := cmp.Or(built["vcs.revision"], revision)
+	switch {
+	case at == "":
+		return "unknown commit"
+	case built["vcs.modified"] == "true":
+		return at + ", changed since"
+	}
+	return at
 }
