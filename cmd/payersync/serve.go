@@ -39,7 +39,7 @@ An edited mapping is used from the next run on; one with a mistake is not used a
 all: the version before stays in force, and status shows the mistake.
 A ledger is served by one process at a time; commands may run beside it.
 A changed configuration, or secret that it names, is used from the next run on, within
-some seconds, or at once after SIGHUP (kill -HUP, systemctl reload payersync): runs at
+some seconds, or at once after SIGHUP (kill -HUP): runs at
 work end as they began. One with a mistake is not used: the one before stays in force,
 and status shows the mistake, and what waits for a restart, as addresses do.
 Under systemd it tells when it is ready, and that it is alive (Type=notify or
