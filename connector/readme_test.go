@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // equal to the one in the code.
 func TestREADMEListsEveryReasonCode(t *testing.T) {
 	t.Parallel()
-	const file, head = "README.md", "| code | what is the matter | what to do |\n|---|---|---|\n"
+	const file, head = "README.md", "| code | what is the matter | what to do | ways out |\n|---|---|---|---|\n"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,11 @@ func TestREADMEListsEveryReasonCode(t *testing.T) {
 	var table strings.Builder
 	table.WriteString(head)
 	for _, r := range slices.Sorted(maps.Keys(connector.Reasons)) {
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", r, r.Sentence(), r.Next())
+		var ways []string
+		for _, w := range r.Ways() {
+			ways = append(ways, fmt.Sprintf("`%s`", strings.TrimPrefix(w.Command, "payersync ")))
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r, r.Sentence(), r.Next(), strings.Join(ways, "; "))
 	}
 	before, _, _ := strings.Cut(string(text), head)
 	if want := before + table.String(); want != string(text) {
@@ -45,6 +49,11 @@ func TestEveryReasonSaysWhatIsTheMatterAndWhatToDo(t *testing.T) {
 		for _, sentence := range []string{e.Sentence, e.Next} {
 			if len(sentence) < 10 || !strings.HasSuffix(sentence, ".") {
 				t.Errorf("%s: %q is no sentence", r, sentence)
+			}
+		}
+		for _, w := range e.Ways {
+			if !strings.HasPrefix(w.Command, "payersync ") || len(w.Does) < 10 || !strings.HasSuffix(w.Does, ".") || w.Sends == "" {
+				t.Errorf("%s: %+v is no way out", r, w)
 			}
 		}
 	}

@@ -4,7 +4,7 @@ package connector
 // it. Codes are a public interface: views, JSON output and exit lines use them.
 type Reason string
 
-// The reason codes. Reasons holds each one's sentence and next step.
+// The reason codes. Reasons holds each one's sentence, next step and ways out.
 const (
 	ReasonRecordUnreadable   Reason = "record_unreadable"
 	ReasonMappingFailed      Reason = "mapping_failed"
@@ -39,49 +39,124 @@ const (
 	ReasonEventNotUnderstood Reason = "event_not_understood"
 
 	ReasonSubscriptionChanged Reason = "subscription_changed"
+	ReasonGivenUpChanged      Reason = "given_up_changed"
 )
 
 // Explanation is what a person is told about a reason.
 type Explanation struct {
 	Sentence string // what is the matter
-	Next     string // what to do about it
+	Next     string // what to do about it, in short
+	Ways     []Way  // the commands that end it, the one that most want first
 }
 
-// Reasons explains every reason code.
-var Reasons = map[Reason]Explanation{
-	ReasonRecordUnreadable:   {"The accounting record could not be read.", "Correct the record or the export; the next run takes it up."},
-	ReasonMappingFailed:      {"The mapping could not be applied to this record.", "Correct the record, or the named line of the mapping."},
-	ReasonKeyBlank:           {"The record has no value for the key that identifies it.", "Fill in the key field in the accounting system."},
-	ReasonKeyShared:          {"Two records have the same key, so neither is sent.", "Give each record its own key in the accounting system."},
-	ReasonKeyChanged:         {"The key of a linked record has changed.", "Restore the old key in the accounting system, or let the customer come to carry the new one: payersync payers rekey."},
-	ReasonNameMissing:        {"The customer has no name.", "Enter the name in the accounting system."},
-	ReasonEmailMalformed:     {"An e-mail address is not well formed.", "Correct the e-mail address in the accounting system."},
-	ReasonTooManyAddresses:   {"The customer has more than one address.", "Map one address only, or remove the others."},
-	ReasonIllegalText:        {"A field holds characters that cannot be sent.", "Retype the field in the accounting system."},
-	ReasonLikeness:           {"A customer that looks like this one exists in the billing service without our key.", "Compare the two with payersync payers match, then accept the pair to link them, or reject it to create a new customer."},
-	ReasonRenumbered:         {"A payer of ours that looks like this record has left the books, so this may be the same payer under a new number.", "If it is, let it take the customer and its mandate over: payersync payers rekey RECORD --from OLD. If it is not, or the old mandate is to be replaced, payersync payers match reject RECORD CUSTOMER lets a new customer be made."},
-	ReasonEnteredTwice:       {"Another record of the same books has the same name and e-mail address, so nothing is sent for this one.", "Remove one of the two in the accounting system. If they are two payers, say so: payersync payers match reject RECORD --record OTHER."},
-	ReasonKeyDoubled:         {"Two customers in the billing service carry this key.", "Decide which one is right and remove the key from the other."},
-	ReasonKeyRemoved:         {"The linked customer no longer carries our key.", "Put the key back on the customer in the billing service."},
-	ReasonOtherKey:           {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service."},
-	ReasonKeyDisputed:        {"The customer that carries this record's key looks like somebody else, so it was not taken over.", "Compare the two: payersync payers adopt shows both sides, and takes the customer over if you say that it is the record's. If it is not, correct the key of one of them."},
-	ReasonUnlinked:           {"A person said that the customer which this record had is not its own.", "Say who it is: payersync payers match accept links it to another customer, payersync payers match reject with the old customer lets a new one be made."},
-	ReasonAnswerMismatch:     {"The billing service answered with another record's customer when this one was to be created.", "Ask the billing service; then use payersync attention retry."},
-	ReasonKeyUnsettled:       {"The list of customers shows this record's key, but its customer was not found.", "Nothing: the list is read again. If it stays, look for the key in the billing service."},
-	ReasonKeyUnderWay:        {"A request to create a customer with this key was sent for another record, and may still arrive.", "Nothing: this record waits until that request must have arrived, and is then looked at again."},
-	ReasonCustomerMissing:    {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself."},
-	ReasonRejected:           {"The billing service refused the customer.", "Correct the record; it is sent again when it changes. If the reason was none of the record's, use payersync attention retry --reason rejected."},
-	ReasonOutcomeUnknown:     {"It is not known whether the last request took effect.", "Nothing: the next run finds out by itself. If it stays, check the customer in the billing service."},
-	ReasonForeignChange:      {"Somebody else changed the customer in the billing service.", "See both sides with payersync payers drift; then take theirs, send ours, or leave the field to the billing service."},
-	ReasonLinkLost:           {"A mandate exists, but the answer with its signing link was lost.", "Fetch it again with payersync mandates request, or all that are lost with payersync mandates links --lost."},
-	ReasonLinkRefused:        {"The billing service refused to make a signing link.", "Check the customer in the billing service, then use payersync mandates request."},
-	ReasonMandateCancelled:   {"The mandate was cancelled by the payer, the bank or a colleague.", "Agree a new mandate with the payer, then use payersync mandates request with a reason."},
-	ReasonStatusUnknown:      {"The mandate has a status that is not documented.", "Treat it as not collectable and ask the billing service what it means."},
-	ReasonRecordGone:         {"The record was archived, deleted or merged in the accounting system; nothing is removed in the billing service.", "Nothing, when that is meant: payersync attention close with a reason takes it off the list. Otherwise put the record back."},
-	ReasonLeftWithMandate:    {"The record is no payer any more, and its mandate, or the signing link for one, still holds.", "Cancel it with payersync mandates cancel, or put the record back. If both are meant: payersync attention close with a reason."},
-	ReasonEventNotUnderstood: {"A correctly signed webhook could not be understood; it was kept.", "Look at it with payersync webhooks show; then replay or close it. The sweep repairs what it meant."},
+// Way is a command by which a person ends what is told. In its words, RECORD, OTHER, OLD,
+// CUSTOMER, ANOTHER and DELIVERY stand for what the telling is about, and TEXT and PART for
+// what the person has to say.
+type Way struct {
+	Command string
+	Does    string // in one sentence
+	Sends   Sends
+}
 
-	ReasonSubscriptionChanged: {"The webhook subscription was replaced, disabled or deleted in the billing service.", "Find out who did it; payersync webhooks subscribe subscribes again. Until then the sweep alone finds changes."},
+// Sends says when a way sends something to the billing service.
+type Sends string
+
+// When something is sent.
+const (
+	SendsNothing  Sends = "nothing"   // the command notes a word
+	SendsNextSync Sends = "next_sync" // the next sync does, if its plan says so, within the limits
+	SendsNow      Sends = "now"       // the command itself does
+)
+
+// Sentence says when something is sent.
+func (s Sends) Sentence() string {
+	switch s {
+	case SendsNothing:
+		return "Nothing is sent."
+	case SendsNextSync:
+		return "Nothing is sent before the next sync, whose plan shows it and keeps within the limits."
+	}
+	return "It is sent at once."
+}
+
+// The ways out that several reasons have.
+var (
+	giveUp = Way{"payersync attention give-up RECORD --reason TEXT", "Leaves the record out on your word, with the customer and the mandate that it may have as they are; " +
+		"a request that may still arrive stays known, and you are told when the record becomes another. --undo takes it back.", SendsNothing}
+	giveUpOne    = Way{giveUp.Command, giveUp.Does + " The other record is then decided on by the next sync.", SendsNextSync}
+	cancel       = Way{"payersync mandates cancel RECORD --reason TEXT", "Cancels the mandate now. A new one needs the payer's signature.", SendsNow}
+	retry        = Way{"payersync attention retry RECORD", "Lets the next sync try the same once more.", SendsNextSync}
+	unlink       = Way{"payersync payers unlink RECORD --reason TEXT", "Says that the customer is not the record's: the next sync takes our key off it, and you then say whose the record is.", SendsNextSync}
+	letBe        = Way{"payersync attention close RECORD --reason TEXT", "Says that nothing is to be done about the mandate as it is; you are told when it, its status, or a request for its link is another.", SendsNothing}
+	request      = Way{"payersync mandates request RECORD", "Asks for a signing link now, after a look at the customer.", SendsNow}
+	requestAfter = Way{"payersync mandates request RECORD --reason TEXT", "Asks for a new mandate to sign now, on the payer's new authority.", SendsNow}
+	letStay      = Way{"payersync attention close RECORD --reason TEXT", "Says that the payer may stay with the mandate that it has; you are told when the record returns and leaves again, or another mandate appears.", SendsNothing}
+	merge        = Way{"payersync payers merge RECORD --into OTHER --reason TEXT", "Says that the two records are one payer: this one is left out, and the other stands for both.", SendsNextSync}
+	accept       = Way{"payersync payers match accept RECORD CUSTOMER", "Says that the customer is the record's: the next sync adopts it.", SendsNextSync}
+	reject       = Way{"payersync payers match reject RECORD CUSTOMER", "Says that the customer is not the record's: the next sync makes a new one.", SendsNextSync}
+)
+
+// Reasons explains every reason code, and names the commands that end it. Everything that
+// tells people what to do reads it here.
+var Reasons = map[Reason]Explanation{
+	ReasonRecordUnreadable: {"The accounting record could not be read.", "Correct the record or the export; the next run takes it up.", []Way{giveUp}},
+	ReasonMappingFailed:    {"The mapping could not be applied to this record.", "Correct the record, or the named line of the mapping.", []Way{giveUp}},
+	ReasonKeyBlank:         {"The record has no value for the key that identifies it.", "Fill in the key field in the accounting system.", []Way{giveUp}},
+	ReasonKeyShared:        {"Two records have the same key, so neither is sent.", "Give each record its own key in the accounting system.", []Way{merge, giveUpOne}},
+	ReasonKeyChanged: {"The key of a linked record has changed.", "Restore the old key in the accounting system, or let the customer come to carry the new one: payersync payers rekey.", []Way{
+		{"payersync payers rekey RECORD --reason TEXT", "Lets the customer come to carry the record's new key.", SendsNextSync}, unlink, giveUp,
+	}},
+	ReasonNameMissing:      {"The customer has no name.", "Enter the name in the accounting system.", []Way{giveUp}},
+	ReasonEmailMalformed:   {"An e-mail address is not well formed.", "Correct the e-mail address in the accounting system.", []Way{giveUp}},
+	ReasonTooManyAddresses: {"The customer has more than one address.", "Map one address only, or remove the others.", []Way{giveUp}},
+	ReasonIllegalText:      {"A field holds characters that cannot be sent.", "Retype the field in the accounting system.", []Way{giveUp}},
+	ReasonLikeness:         {"A customer that looks like this one exists in the billing service without our key.", "Compare the two with payersync payers match, then accept the pair to link them, or reject it to create a new customer.", []Way{accept, reject, giveUp}},
+	ReasonRenumbered: {"A payer of ours that looks like this record has left the books, so this may be the same payer under a new number.", "If it is, let it take the customer and its mandate over: payersync payers rekey RECORD --from OLD. If it is not, or the old mandate is to be replaced, payersync payers match reject RECORD CUSTOMER lets a new customer be made.", []Way{
+		{"payersync payers rekey RECORD --from OLD --reason TEXT", "Says that the two are one payer: the record takes over the customer with its mandate.", SendsNextSync}, reject, giveUp,
+	}},
+	ReasonEnteredTwice: {"Another record of the same books has the same name and e-mail address, so nothing is sent for this one.", "Remove one of the two in the accounting system. If they are two payers, say so: payersync payers match reject RECORD --record OTHER.", []Way{
+		{"payersync payers match reject RECORD --record OTHER", "Says that they are two payers: the next sync makes a customer of its own.", SendsNextSync}, merge, giveUp,
+	}},
+	ReasonKeyDoubled: {"Two customers in the billing service carry this key.", "Decide which one is right and remove the key from the other.", []Way{giveUp}},
+	ReasonKeyRemoved: {"The linked customer no longer carries our key.", "Put the key back on the customer in the billing service.", []Way{unlink, giveUp}},
+	ReasonOtherKey:   {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service.", []Way{giveUp}},
+	ReasonKeyDisputed: {"The customer that carries this record's key looks like somebody else, so it was not taken over.", "Compare the two: payersync payers adopt shows both sides, and takes the customer over if you say that it is the record's. If it is not, correct the key of one of them.", []Way{
+		{"payersync payers adopt RECORD --reason TEXT", "Shows both sides, and takes the customer over with the next sync if you say that it is the record's.", SendsNextSync}, giveUp,
+	}},
+	ReasonUnlinked: {"A person said that the customer which this record had is not its own.", "Say who it is: payersync payers match accept links it to another customer, payersync payers match reject with the old customer lets a new one be made.", []Way{
+		reject, {"payersync payers match accept RECORD ANOTHER", "Says that another customer is the record's: the next sync adopts it.", SendsNextSync}, giveUp,
+	}},
+	ReasonAnswerMismatch:  {"The billing service answered with another record's customer when this one was to be created.", "Ask the billing service; then use payersync attention retry.", []Way{retry, giveUp}},
+	ReasonKeyUnsettled:    {"The list of customers shows this record's key, but its customer was not found.", "Nothing: the list is read again. If it stays, look for the key in the billing service.", []Way{giveUp}},
+	ReasonKeyUnderWay:     {"A request to create a customer with this key was sent for another record, and may still arrive.", "Nothing: this record waits until that request must have arrived, and is then looked at again.", []Way{giveUp}},
+	ReasonCustomerMissing: {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself.", []Way{unlink, giveUp}},
+	ReasonRejected:        {"The billing service refused the customer.", "Correct the record; it is sent again when it changes. If the reason was none of the record's, use payersync attention retry --reason rejected.", []Way{retry, giveUp}},
+	ReasonOutcomeUnknown:  {"It is not known whether the last request took effect.", "Nothing: the next run finds out by itself. If it stays, check the customer in the billing service.", []Way{retry, giveUp}},
+	ReasonForeignChange: {"Somebody else changed the customer in the billing service.", "See both sides with payersync payers drift; then take theirs, send ours, or leave the field to the billing service.", []Way{
+		{"payersync payers drift take RECORD --reason TEXT", "Keeps what the customer has, until our value changes.", SendsNothing},
+		{"payersync payers drift send RECORD --reason TEXT", "Lets the next sync write our value again.", SendsNextSync},
+		{"payersync payers drift ignore RECORD --part PART --reason TEXT", "Leaves a part of the customer to the billing service, whatever the record says.", SendsNothing},
+		giveUp,
+	}},
+	ReasonLinkLost:         {"A mandate exists, but the answer with its signing link was lost.", "Fetch it again with payersync mandates request, or all that are lost with payersync mandates links --lost.", []Way{request, letBe}},
+	ReasonLinkRefused:      {"The billing service refused to make a signing link.", "Check the customer in the billing service, then use payersync mandates request.", []Way{request, retry, letBe}},
+	ReasonMandateCancelled: {"The mandate was cancelled by the payer, the bank or a colleague.", "Agree a new mandate with the payer, then use payersync mandates request with a reason.", []Way{requestAfter, letBe}},
+	ReasonStatusUnknown:    {"The mandate has a status that is not documented.", "Treat it as not collectable and ask the billing service what it means.", []Way{letBe, cancel}},
+	ReasonRecordGone:       {"The record was archived, deleted or merged in the accounting system; nothing is removed in the billing service.", "Nothing, when that is meant: payersync attention close with a reason takes it off the list. Otherwise put the record back.", []Way{letStay}},
+	ReasonLeftWithMandate: {"The record is no payer any more, and its mandate, or the signing link for one, still holds.", "Cancel it with payersync mandates cancel, or put the record back. If both are meant: payersync attention close with a reason.", []Way{
+		cancel, letStay,
+	}},
+	ReasonEventNotUnderstood: {"A correctly signed webhook could not be understood; it was kept.", "Look at it with payersync webhooks show; then replay or close it. The sweep repairs what it meant.", []Way{
+		{"payersync webhooks replay DELIVERY", "Reads it anew by the present billing.webhook.event_paths, and looks at its customer.", SendsNothing},
+		{"payersync webhooks close DELIVERY --reason TEXT", "Gives it up with a note; the sweep repairs what it meant.", SendsNothing},
+	}},
+	ReasonSubscriptionChanged: {"The webhook subscription was replaced, disabled or deleted in the billing service.", "Find out who did it; payersync webhooks subscribe subscribes again. Until then the sweep alone finds changes.", []Way{
+		{"payersync webhooks subscribe", "Subscribes again.", SendsNow},
+		{"payersync attention close webhooks --reason TEXT", "Says that it is known; you are told when something else becomes of it. Until it is back the sweep alone finds changes.", SendsNothing},
+	}},
+	ReasonGivenUpChanged: {"A person gave this record up, and the mapping makes something else of it by now. Still nothing is sent for it.", "If it is to be connected after all: payersync attention give-up --undo. If not, give it up once more as it is now: payersync attention give-up.", []Way{
+		{"payersync attention give-up RECORD --undo --reason TEXT", "Takes the word back: the next sync decides on the record like on any other.", SendsNextSync}, giveUp,
+	}},
 }
 
 // Sentence returns what is the matter, in plain words.
@@ -100,3 +175,6 @@ func (r Reason) RestsOnOthers() bool {
 
 // Next returns what to do about it.
 func (r Reason) Next() string { return Reasons[r].Next }
+
+// Ways returns the commands that end it.
+func (r Reason) Ways() []Way { return Reasons[r].Ways }
