@@ -16,6 +16,7 @@ const (
 	left
 	gone
 	excluded
+	anew
 	notShown
 	unfit
 	rekeyed
@@ -76,6 +77,7 @@ const (
 	hasLink
 	wished
 	asked
+	letBe
 	inOrder
 	asking
 	askOver
@@ -94,6 +96,7 @@ var words = []struct {
 	{left, "the record is excluded, gone or shown no more", "the record is there and not excluded"},
 	{gone, "the record is gone", "the record is there"},
 	{excluded, "the record is excluded", "the record is not excluded"},
+	{anew, "a person left the record out when it was another", "no person left it out, or it is as it was then"},
 	{notShown, "the record is shown no more", "the record is shown"},
 	{unfit, "the record is unfit", "the record is fit"},
 	{rekeyed, "the record has another key by now", "the record has the same key"},
@@ -141,6 +144,7 @@ var words = []struct {
 	{hasLink, "its link is kept", "its link was never seen"},
 	{wished, "the record wants a mandate", "the record wants no mandate"},
 	{asked, "a person has asked since", "no person has asked since"},
+	{letBe, "a person said that nothing is to be done about it as it is", "no person said to let it be as it is"},
 	{inOrder, "the customer is linked, read, alone with its key and nobody else's", "the customer is not in order"},
 	{asking, "an open request for a link, or a restore in doubt", "no open request for a link"},
 	{askOver, "their time is over", "they may still arrive"},
@@ -207,6 +211,7 @@ func (f *Facts) ofRecord() conditions {
 	moved := claims && f.Record.Key != "" && f.Record.Key != f.Key
 	return left.when(!claims) |
 		excluded.when(f.Record.Standing == Excluded) |
+		anew.when(f.Record.Standing == Excluded && f.Record.Anew) |
 		gone.when(f.Record.Standing == Gone) |
 		notShown.when(f.Record.Standing == NotShown) |
 		mayStay.when(f.Words.Leave != 0) |
@@ -292,6 +297,7 @@ func (f *Facts) ofMandate() conditions {
 		hasLink.when(m.Link) |
 		wished.when(f.Record.Mandate && f.Record.Standing == Included && f.Record.Key == f.Key && f.Rival == NoRival) |
 		asked.when(f.Words.Ask > m.Seq && f.Words.Ask > m.Asked) |
+		letBe.when(f.Words.LetBe != 0) |
 		inOrder.when(f.Link.Customer != "" && read && f.Holders != Several && f.Holders != Another) |
 		same.when(m.Again == AgainSame) |
 		askRefused.when(m.Refused != 0 && f.Words.Retry <= m.Refused) |

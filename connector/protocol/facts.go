@@ -94,7 +94,7 @@ type Standing uint8
 // The standings. Excluded is the zero value: a record that nobody has planned lays
 // no claim to anything.
 const (
-	Excluded Standing = iota // the mapping leaves it out, or no plan has looked at it
+	Excluded Standing = iota // the mapping or a person leaves it out, or no plan has looked at it
 	Included                 // it is mapped, and the service would accept it
 	Unfit                    // it cannot be read, mapped or sent as it is; it claims its key all the same
 	Gone                     // archived, deleted or merged in its system
@@ -109,6 +109,7 @@ type Record struct {
 	Key      string           // the key the mapping gives it, as name=value; "" when that is not known
 	Hash     string           // of the rendered customer, what is wanted
 	Mandate  bool             // the mapping wants a mandate for it
+	Anew     bool             // a person has left it out, and the mapping makes something else of it by now; it stays left out
 }
 
 // Rival is a claim that another payer lays to a key.
@@ -151,6 +152,23 @@ const (
 	OtherKey              // it carries another value under the name of Key
 	NoKey                 // it carries nothing under that name
 )
+
+// String says what a read showed, as what is said of the customer.
+func (s Shows) String() string {
+	switch s {
+	case NotYet:
+		return "did not show its key yet, and was made just before"
+	case Missing:
+		return "does not exist, by the newest read"
+	case Ours:
+		return "carries the record's key, by the newest read"
+	case OtherKey:
+		return "carries another key, by the newest read"
+	case NoKey:
+		return "carries no key of ours, by the newest read"
+	}
+	return "has not been read yet"
+}
 
 // Look is one read of one customer.
 type Look struct {
@@ -265,6 +283,7 @@ type Words struct {
 	Retry  int64 // what was refused or given up may be tried again
 	Ask    int64 // ask for a mandate, whatever became of the one before
 	Unlink int64 // the linked customer is not the record's
+	LetBe  int64 // nothing is to be done about the mandate as it is; it lapses when that, its status or the last request for its link is another
 	Leave  int64 // the record has left, and its customer with this very mandate may stay; it lapses when the record returns
 }
 

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +60,7 @@ func records(mandate bool) dimension {
 		Record{Standing: Unfit, Key: "K", Reason: connector.ReasonNameMissing},
 		Record{Standing: Unfit, Reason: connector.ReasonRecordUnreadable},
 		Record{Standing: Excluded},
+		Record{Standing: Excluded, Anew: true},
 		Record{Standing: Gone},
 		Record{Standing: NotShown})
 }
@@ -206,6 +208,8 @@ func domains() map[string][]dimension {
 				func(*Facts) {}, func(f *Facts) { f.Mandate.Seq, f.Words.Ask = early, early-1 }, func(f *Facts) { f.Mandate.Seq, f.Words.Ask = early, early+1 },
 				func(f *Facts) { f.Mandate.Seq, f.Words.Ask, f.Mandate.Asked = early, early+1, early+2 },
 				func(f *Facts) { f.Words.Leave = early },
+				func(f *Facts) { f.Words.LetBe = early },
+				func(f *Facts) { f.Mandate.Seq, f.Words.LetBe, f.Words.Ask = early, early, early+1 },
 			},
 			{func(*Facts) {}, func(f *Facts) { f.Mandate.Refused = early }, func(f *Facts) { f.Mandate.Worn = early }, func(f *Facts) { f.Mandate.Refused, f.Words.Retry = early, early+1 }},
 			each(func(f *Facts) *bool { return &f.Mandate.Approved }, false, true),
@@ -312,7 +316,23 @@ func unlawful(f *Facts, d decision) string {
 	if (customer.Do == Tell || mandate.Do == Tell) && len(told) == 0 {
 		return "a person is not told"
 	}
-	return leaves(f, told)
+	return cmp.Or(leaves(f, told), closes(f, d, told))
+}
+
+// closes says which law of what a person has ended is broken: nothing is sent or told of a
+// mandate that is let be, unless a person asks or a request may arrive, and of a record that
+// was given up a person is told, and nothing else is done, when it is another by now.
+func closes(f *Facts, d decision, told []Notice) string {
+	if f.Words.LetBe != 0 && f.Link.Customer != "" && d.holding&(asked|asking) == 0 {
+		if d.mandate.Do != Nothing || slices.ContainsFunc(told, func(n Notice) bool { return n.Lane == LaneMandate }) {
+			return "of a mandate that is let be, something is done or told"
+		}
+	}
+	open := f.Link.Customer == "" && d.holding&creating != 0
+	if f.Record.Anew && !open && (len(told) == 0 || d.customer.Do != Tell) {
+		return "a record that was given up is another by now, and nobody is told"
+	}
+	return ""
 }
 
 // releases says which law of customers that are let go is broken: nothing else is sent, and

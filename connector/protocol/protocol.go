@@ -202,7 +202,7 @@ func Reasons(f Facts) []Notice {
 	case d.holding&(unfit|linked) == unfit && customer != f.Record.Reason: // while its create is waited for
 		out = append(out, Notice{LaneRecord, f.Record.Reason})
 	case d.holding&linked != 0 && customer != "" && LaneOf(customer) == LaneRecord:
-		if beside := pick(customers, d.holding&^(left|gone|unfit|rekeyed|rival)).reason; beside != "" && d.holding&(missing|several|otherKey|noKey) != 0 {
+		if beside := pick(customers, d.holding&^(left|gone|anew|unfit|rekeyed|rival)).reason; beside != "" && d.holding&(missing|several|otherKey|noKey) != 0 {
 			out = append(out, Notice{LaneCustomer, beside})
 		}
 	}

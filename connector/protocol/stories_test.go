@@ -207,6 +207,44 @@ func TestTheAnswerToACreateIsNotDisputed(t *testing.T) {
 	})
 }
 
+func TestAMandateThatAPersonLetsBeIsNotToldOfBeforeItIsAnother(t *testing.T) {
+	t.Parallel()
+	f := included()
+	f.Link, f.Holders, f.Holder, f.Record.Mandate = Link{Customer: "c1"}, Own, "c1", true
+	f.Look = Look{Seq: 12, Shows: Ours, Holds: "wanted", Now: true}
+	f.Mandate.Status = connector.MandateCancelled
+	for _, c := range []struct {
+		name   string
+		what   func(*Facts)
+		do     Do
+		line   string
+		reason connector.Reason
+	}{
+		{"it is cancelled", func(*Facts) {}, Tell, "cancelled", connector.ReasonMandateCancelled},
+		{"a person says that no new one is wanted", func(f *Facts) { f.Words.LetBe = 13 }, Nothing, "let be", ""},
+		{"an earlier request for a link is found without an end", func(f *Facts) { f.Attempts = []Attempt{{Seq: 9, Action: connector.ActionLink}} }, Tell, "cancelled", connector.ReasonMandateCancelled},
+		{"a person asks for one after all", func(f *Facts) { f.Attempts, f.Words.Ask = nil, 14 }, AskLink, "a person asks", ""},
+		{"its status is another, of which nobody has said anything", func(f *Facts) { f.Words = Words{}; f.Mandate.Status = "PAUSED" }, Tell, "status not documented", connector.ReasonStatusUnknown},
+	} {
+		c.what(&f)
+		if s := Asking(f); s.Do != c.do || s.Line != c.line || s.Reason != c.reason {
+			t.Errorf("%s: %s by %q, told %q; want %s by %q, %q", c.name, s.Do, s.Line, s.Reason, c.do, c.line, c.reason)
+		}
+	}
+}
+
+func TestARecordThatAPersonGaveUpIsToldOfWhenItIsAnother(t *testing.T) {
+	t.Parallel()
+	f := included()
+	f.Attempts = []Attempt{create}
+	play(t, f, []chapter{
+		{"a person gives it up while its create may arrive", func(f *Facts) { f.Record = Record{} }, Wait, "create left behind", connector.ReasonOutcomeUnknown, true},
+		{"it changes meanwhile", func(f *Facts) { f.Record.Anew = true }, Wait, "create left behind", connector.ReasonOutcomeUnknown, true},
+		{"the create can arrive no more", func(f *Facts) { f.Attempts = nil }, Tell, "left out, and another by now", connector.ReasonGivenUpChanged, false},
+		{"a person says that it stays given up", func(f *Facts) { f.Record.Anew = false }, Nothing, "record excluded", "", false},
+	})
+}
+
 func TestAPayerThatLeavesWithAMandateIsToldOnce(t *testing.T) {
 	t.Parallel()
 	f := included()

@@ -28,6 +28,7 @@ var customers = []line{
 	// The record.
 	{"record left, mandate lives", left | linked | lives, missing | mayStay, Tell, connector.ReasonLeftWithMandate, 0},
 	{"record gone, customer left", gone | linked, mayStay, Tell, connector.ReasonRecordGone, 0},
+	{"left out, and another by now", excluded | anew, 0, Tell, connector.ReasonGivenUpChanged, 0},
 	{"record excluded", excluded, 0, Nothing, "", 0},
 	{"record shown no more", notShown, 0, Nothing, "", 0},
 	{"record gone", gone, 0, Nothing, "", 0},
@@ -74,6 +75,7 @@ var customers = []line{
 var mandates = []line{
 	{"no customer", 0, linked, Nothing, "", 0},
 	{"customer let go", unlinking, 0, Nothing, "", 0},
+	{"let be", letBe, asked | asking, Nothing, "", 0},
 	{"status not documented", statusUnknown, asked, Tell, connector.ReasonStatusUnknown, 0},
 	{"cancelled", cancelled, asked | left, Tell, connector.ReasonMandateCancelled, 0},
 	{"signed", signed, 0, Nothing, "", 0},
