@@ -139,6 +139,20 @@ func (l *Ledger) CreatesUnderWay(ctx context.Context, key connector.Key) ([]Crea
 	return out, nil
 }
 
+// OpenRequest is a request of a payer whose end is not known.
+type OpenRequest struct {
+	Action    connector.Action `json:"action"`
+	BillingID string           `json:"billing_id,omitempty"` // the customer that it is for; "" for a create
+	SentAt    string           `json:"sent_at"`
+	Over      bool             `json:"over"` // it can arrive no more, and nobody has looked yet what became of it
+}
+
+// OpenRequests returns the requests of a record's payer whose end is not known, oldest first.
+func (l *Ledger) OpenRequests(ctx context.Context, connection, sourceID string) ([]OpenRequest, error) {
+	return list(ctx, l, "SELECT action, billing_id, sent_at, over <> 0 FROM attempts WHERE connection = ? AND source_id = ? AND ended = '' ORDER BY attempt_id",
+		[]any{connection, sourceID}, func(r *OpenRequest) []any { return []any{&r.Action, &r.BillingID, &r.SentAt, &r.Over} })
+}
+
 // ErrKeyUnderWay means that another request which may still arrive makes a customer
 // with the key.
 var ErrKeyUnderWay = errors.New("a create with the same key may still arrive")

@@ -208,11 +208,15 @@ func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attem
 	return tx.beginAttempt(c)
 }
 
+// ErrNotOpen means that a change is not to be sent any more: a person has said otherwise since
+// it was planned, or it was carried out.
+var ErrNotOpen = errors.New("it is not open any more")
+
 func notPending(n int64, id int64) error {
 	if n > 0 {
 		return nil
 	}
-	return fmt.Errorf("change %d is not open any more", id)
+	return fmt.Errorf("change %d: %w", id, ErrNotOpen)
 }
 
 // keyIsFree fails when another payer is being created with the key of p, or was linked

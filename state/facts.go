@@ -20,7 +20,7 @@ const (
 	(SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
 	EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
 	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at, m.status, m.link IS NOT NULL, ml.state, ml.ended_at,
-	p.stays_at, p.stays_with,
+	p.stays_at, p.stays_with, r.given_up, coalesce(p.let_be, 0), ` + letBe + `,
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger),
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN 0 ELSE doubt_over END FROM ledger),
 	(SELECT min(o.source_id) FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND ` + rivals + `)`
@@ -53,14 +53,14 @@ const (
 // stands says in one text what reads have shown of the customer of a record's payer, and
 // what a person said: a decision that was made by another one is not stored. factRow.stands
 // says the same of a row.
-const stands = `(SELECT r.retried_at || ' ' || coalesce(p.billing_id || ' ' || p.shows || ' ' || p.shown_at || ' ' || p.confirmed_at || ' ' || p.answered_at
-	|| ' ' || p.stays_at || ' ' || p.unlink_at || ' ' || coalesce((SELECT h.mandate_id || ' ' || h.status FROM mandates h WHERE h.mandate_id = p.mandate_id), '-')
+const stands = `(SELECT r.retried_at || ' ' || r.given_up || ' ' || coalesce(p.billing_id || ' ' || p.shows || ' ' || p.shown_at || ' ' || p.confirmed_at || ' ' || p.answered_at
+	|| ' ' || p.stays_at || ' ' || p.let_be || ' ' || p.unlink_at || ' ' || coalesce((SELECT h.mandate_id || ' ' || h.status FROM mandates h WHERE h.mandate_id = p.mandate_id), '-')
 	|| ' ' || coalesce((SELECT g.digest FROM remote_customers g WHERE g.billing_id = p.billing_id), '-')
 	|| ' ' || (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value), ''))`
 
 func (r *factRow) stands(p payerRow) string {
 	if !p.billingID.Valid {
-		return fmt.Sprint(r.retried, " ")
+		return fmt.Sprintf("%d %d ", r.retried, r.givenUp)
 	}
 	digest := "-"
 	if r.digest.Valid {
@@ -70,8 +70,8 @@ func (r *factRow) stands(p payerRow) string {
 	if r.mandate.Valid {
 		mandate = p.mandateID.String + " " + r.mandate.String
 	}
-	return fmt.Sprintf("%d %s %s %d %d %d %d %d %s %s %d", r.retried, p.billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
-		r.staysAt.Int64, p.unlinkAt.Int64, mandate, digest, r.holders)
+	return fmt.Sprintf("%d %d %s %s %d %d %d %d %d %d %s %s %d", r.retried, r.givenUp, p.billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
+		r.staysAt.Int64, r.letBe, p.unlinkAt.Int64, mandate, digest, r.holders)
 }
 
 // factRow is a row of factColumns.
@@ -84,12 +84,13 @@ type factRow struct {
 	shown, confirmed, answered, ticket, ended   sql.NullInt64
 	carries, open                               bool
 	holders                                     int
-	retried, doubt, doubtOver                   int64
+	retried, doubt, doubtOver, givenUp, letBe   int64
+	isLetBe                                     bool
 }
 
 func (r *factRow) dest() []any {
 	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.staysAt, &r.staysWith, &r.doubt, &r.doubtOver, &r.rival}
+		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.staysAt, &r.staysWith, &r.givenUp, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
 }
 
 // facts returns what is known of a payer's link, its customer and its last change.
@@ -111,6 +112,9 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 	f.Words.Unlink = p.Unlink.At
 	if r.staysWith.String == p.MandateID {
 		f.Words.Leave = r.staysAt.Int64
+	}
+	if r.isLetBe {
+		f.Words.LetBe = r.letBe
 	}
 	f.Link = protocol.Link{Customer: p.BillingID, AnsweredAt: r.answered.Int64}
 	if r.confirmed.Int64 > r.answered.Int64 { // what was answered since may be there instead

@@ -72,13 +72,17 @@ var ErrOtherMandate = errors.New("the payer has another mandate by now; look at 
 // LetStay notes a person's word that the payer, whose record has left, may stay with the
 // mandate that it has, and takes back what was told of its leaving. It fails with
 // ErrOtherMandate when it has another by now.
-func (tx *Tx) LetStay(p Payer) error {
+func (tx *Tx) LetStay(p Payer, word Entry) error {
+	seq, err := tx.said(word)
+	if err != nil {
+		return err
+	}
 	ticket, err := tx.Ticket()
 	if err != nil {
 		return err
 	}
-	n, err := tx.count("UPDATE payers SET stays_at = ?, stays_with = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND coalesce(mandate_id, '') = ?",
-		ticket, p.MandateID, stamp(tx.now), p.Connection, p.SourceID, p.MandateID)
+	n, err := tx.count("UPDATE payers SET stays_at = ?, stays_with = ?, stays_word = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND coalesce(mandate_id, '') = ?",
+		ticket, p.MandateID, seq, stamp(tx.now), p.Connection, p.SourceID, p.MandateID)
 	if err != nil {
 		return fmt.Errorf("let payer %s stay: %w", p.SourceID, err)
 	}
@@ -90,5 +94,5 @@ func (tx *Tx) LetStay(p Payer) error {
 
 // returned forgets a word that a payer may stay: its record is there again.
 func (tx *Tx) returned(connection, sourceID string) error {
-	return tx.exec("UPDATE payers SET stays_at = 0, stays_with = '' WHERE connection = ? AND source_id = ? AND stays_at <> 0", connection, sourceID)
+	return tx.exec("UPDATE payers SET stays_at = 0, stays_with = '', stays_word = 0 WHERE connection = ? AND source_id = ? AND stays_at <> 0", connection, sourceID)
 }

@@ -14,6 +14,7 @@ import (
 // linked, and the class of a record. Nothing decides by it, but for what is said here.
 var readers = map[string]string{
 	"clearAttention": "takes a telling back",
+	"GiveUp":         "takes tellings back",
 	"CloseConfirmed": "takes tellings back",
 	"DropUnseen":     "takes back what was told of records that are gone",
 	"SetAttention":   "keeps since when a telling stays",

@@ -78,6 +78,8 @@ type Candidate struct {
 	Record      connector.Record
 	ContentHash string
 	Merged      bool           // a person said that it is Record.MergedInto
+	GivenUp     bool           // a person said that it is not to be connected
+	GivenUpOf   string         // what the mapping made of it then
 	Payer       *Payer         // nil when the record was never included
 	Facts       protocol.Facts // what is known of the payer, but for its record, its rivals, and the key of one without a customer
 	Rival       string         // another record that has the payer's key; "" for none
@@ -103,7 +105,7 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)`, after, seenBy, mapping, limit)
 }
 
-const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as,
+const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as, r.given_up_of,
 	coalesce((SELECT b.mapping FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id), '')`
 
 // candidates returns the records for which the condition where holds, in order; ?1 is the
@@ -152,10 +154,10 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 	var box []byte
 	var p payerRow
 	var f factRow
-	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
+	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.GivenUpOf, &c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
-	c.Stands = f.stands(p)
+	c.Stands, c.GivenUp = f.stands(p), f.givenUp != 0
 	var err error
 	if c.Record, err = l.openRecord(connection, id, box); err != nil {
 		return c, err
@@ -273,4 +275,14 @@ func (tx *Tx) RetryRecord(connection, sourceID string) (bool, error) {
 	}
 	n, err := tx.count("UPDATE source_records SET replan = 1, retried_at = ? WHERE connection = ? AND source_id = ?", ticket, connection, sourceID)
 	return n > 0, err
+}
+
+// IsRetried reports whether a person has said that the record may be tried again, and nothing
+// has been done about that yet.
+func (tx *Tx) IsRetried(connection, sourceID string) (waits bool, err error) {
+	err = tx.row([]any{&waits}, `SELECT count(*) > 0 FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+		WHERE r.connection = ?1 AND r.source_id = ?2 AND r.replan = 1
+		AND r.retried_at > max(coalesce(p.shown_at, 0), coalesce(p.confirmed_at, 0), coalesce(p.answered_at, 0),
+		  (SELECT coalesce(max(c.ended_at), 0) FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id))`, connection, sourceID)
+	return waits, err
 }

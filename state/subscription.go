@@ -37,15 +37,19 @@ type SubscriptionFacts struct {
 	Problem  SubscriptionProblem `json:"problem"`           // "" for none that is known
 	Detail   string              `json:"detail"`            // the problem, in plain words
 	Since    time.Time           `json:"since,omitzero"`    // when the problem was found
+	KnownOf  string              `json:"-"`                 // the problem in the words that a person has closed; "" for none
 }
+
+// Closed reports whether a person has said that the problem is known.
+func (f SubscriptionFacts) Closed() bool { return f.Problem != "" && f.KnownOf == f.Detail }
 
 // Subscription returns what the ledger knows of the webhook subscription.
 func (l *Ledger) Subscription(ctx context.Context) (f SubscriptionFacts, err error) {
 	var expected, shown string
 	var at, since sql.NullString
 	f.Shown = []Subscription{}
-	err = l.queryRow(ctx, "SELECT expected, shown, shown_at, problem, detail, problem_since FROM subscription").
-		Scan(&expected, &shown, &at, &f.Problem, &f.Detail, &since)
+	err = l.queryRow(ctx, "SELECT expected, shown, shown_at, problem, detail, problem_since, known_of FROM subscription").
+		Scan(&expected, &shown, &at, &f.Problem, &f.Detail, &since, &f.KnownOf)
 	if err == nil && expected != "" {
 		err = json.Unmarshal([]byte(expected), &f.Expected)
 	}
@@ -82,7 +86,7 @@ func (tx *Tx) SaveSubscription(f SubscriptionFacts) (news bool, err error) {
 	if err := tx.row([]any{&before}, "SELECT problem FROM subscription"); err != nil {
 		return false, fmt.Errorf("save the webhook subscription: %w", err)
 	}
-	err = tx.exec(`UPDATE subscription SET expected = ?, shown = ?, shown_at = ?, detail = ?,
+	err = tx.exec(`UPDATE subscription SET expected = ?, shown = ?, shown_at = ?, detail = ?, known = CASE known_of WHEN ?4 THEN known ELSE 0 END, known_of = CASE known_of WHEN ?4 THEN known_of ELSE '' END,
 		problem_since = CASE WHEN ?5 = '' THEN NULL WHEN problem = ?5 THEN problem_since ELSE ?6 END, problem = ?5`,
 		string(expected), string(shown), stamp(f.ShownAt), f.Detail, f.Problem, stamp(tx.now))
 	if err != nil {

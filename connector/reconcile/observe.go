@@ -294,9 +294,15 @@ func lookAtLeaver(tx *state.Tx, p state.Payer) error {
 }
 
 // explainMandate says on the payer what a person should know of the mandate. That the
-// mandate of one whose record has left is cancelled is what is left to be wished for.
+// mandate of one whose record has left is cancelled is what is left to be wished for, and of
+// one that a person lets be as it is nothing is told.
 func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
+	known, err := tx.IsLetBe(p)
 	switch {
+	case err != nil:
+		return err
+	case known && m.ID != "":
+		return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate)
 	case m.Status == connector.MandateCancelled:
 		left, err := tx.HasLeft(p)
 		if err != nil {

@@ -156,15 +156,21 @@ func (r *Reconciler) Sweep(ctx context.Context) (SweepResult, error) {
 }
 
 // holdDoubled holds the writes of every payer whose key several customers carry;
-// which of them is right is for a person to say (fault F49).
+// which of them is right is for a person to say (fault F49). Payers that a person has given up
+// are not counted.
 func holdDoubled(tx *state.Tx) (n int, err error) {
 	doubled, err := tx.DoubledKeys()
 	for _, p := range doubled {
 		if err := conflict(tx, p, connector.ReasonKeyDoubled); err != nil {
 			return 0, err
 		}
+		givenUp, err := tx.IsGivenUp(p)
+		if err != nil {
+			return 0, err
+		}
+		n += count(!givenUp)
 	}
-	return len(doubled), err
+	return n, err
 }
 
 // Check reads one customer and observes it. It reports false when the service

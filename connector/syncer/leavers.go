@@ -84,7 +84,7 @@ func (s *Syncer) LetStay(ctx context.Context, p state.Payer, by Operator) error 
 		return ErrNothingToClose
 	}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return errors.Join(tx.LetStay(p), tx.Audit(state.Entry{Actor: by.Name, Action: "let payer stay", Subject: p.SourceID + " " + p.BillingID, Reason: by.Reason}))
+		return tx.LetStay(p, state.Entry{Actor: by.Name, Action: "let payer stay", Subject: p.SourceID + " " + p.BillingID, Reason: by.Reason})
 	})
 }
 

@@ -1,0 +1,182 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+	"payersync/connector/protocol"
+)
+
+// said appends a person's word to the audit log and returns its number there: what holds
+// because of the word names it.
+func (tx *Tx) said(e Entry) (seq int64, err error) {
+	if err := tx.Audit(e); err != nil {
+		return 0, err
+	}
+	return seq, tx.row([]any{&seq}, "SELECT max(seq) FROM audit")
+}
+
+// GiveUp notes a person's word that a record is not to be connected: from now on it is left
+// out, with the customer and the mandate that it may have, and nothing that was planned for it
+// is sent. What has left and has no answer stays known. of says what the mapping makes of the
+// record now: when that changes, a person is told. It reports false when the very same was
+// said before, and fails with ErrNoRecord.
+func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) {
+	var known, same bool
+	if err := tx.row([]any{&known, &same}, `SELECT count(*) > 0, coalesce(max(given_up <> 0 AND given_up_of = ?3), 0) FROM source_records WHERE connection = ?1 AND source_id = ?2`,
+		id.Connection, id.SourceID, of); err != nil || same {
+		return false, err
+	}
+	if !known {
+		return false, ErrNoRecord
+	}
+	seq, err := tx.said(word)
+	if err != nil {
+		return false, err
+	}
+	ticket, err := tx.Ticket()
+	if err != nil {
+		return false, err
+	}
+	// It is no loss that a plan has to ask about: a person has said it.
+	if err := tx.exec("UPDATE source_records SET given_up = ?, given_up_of = ?, replan = 1, decision = 'excluded', let_go = 1, class = ? WHERE connection = ? AND source_id = ?",
+		seq, of, protocol.Out, id.Connection, id.SourceID); err != nil {
+		return false, fmt.Errorf("give record %s up: %w", id.SourceID, err)
+	}
+	if err := tx.exec("UPDATE payers SET stays_at = ?, stays_with = coalesce(mandate_id, ''), stays_word = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND billing_id IS NOT NULL",
+		ticket, seq, stamp(tx.now), id.Connection, id.SourceID); err != nil {
+		return false, fmt.Errorf("give payer %s up: %w", id.SourceID, err)
+	}
+	if err := tx.dropPlanned(id.Connection, id.SourceID, LaneCustomer, LaneMandate); err != nil {
+		return false, err
+	}
+	// That a request has no answer is told whatever a person says; the next plan knows more.
+	return true, tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND reason <> ?", id.Connection, id.SourceID, connector.ReasonOutcomeUnknown)
+}
+
+// TakeUp takes back what GiveUp noted: the next plan decides on the record again. It reports
+// false when the record is not given up.
+func (tx *Tx) TakeUp(id RecordID, word Entry) (news bool, err error) {
+	n, err := tx.count("UPDATE source_records SET given_up = 0, given_up_of = '', replan = 1 WHERE connection = ? AND source_id = ? AND given_up <> 0", id.Connection, id.SourceID)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, errors.Join(tx.Audit(word),
+		tx.ClearAttention(id.Connection, id.SourceID, TopicRecord, connector.ReasonGivenUpChanged))
+}
+
+// IsGivenUp reports whether a person has said that the payer's record is not to be connected.
+func (tx *Tx) IsGivenUp(p Payer) (said bool, err error) {
+	err = tx.row([]any{&said}, "SELECT count(*) > 0 FROM source_records WHERE connection = ? AND source_id = ? AND given_up <> 0", p.Connection, p.SourceID)
+	return said, err
+}
+
+const (
+	// mandateNow says in one text how the mandate of payer p came to stand as it does, and its
+	// last request: a status that comes back is another one.
+	mandateNow = `(coalesce(p.mandate_id, '') || ' ' || (SELECT coalesce(max(h.seq), 0) FROM mandate_history h WHERE h.billing_id = p.billing_id) || ' ' ||
+		coalesce((SELECT n.change_id || ' ' || n.ended_at FROM changes n WHERE n.connection = p.connection AND n.source_id = p.source_id AND n.lane = 'mandate'
+			AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0) ORDER BY n.change_id DESC LIMIT 1), ''))`
+	// letBe: a person said that nothing is to be done about the mandate of payer p as it is.
+	letBe = "(CASE coalesce(p.let_be, 0) WHEN 0 THEN 0 ELSE p.let_be_of = " + mandateNow + " END)"
+)
+
+// LetBe notes a person's word that nothing is to be done about the payer's mandate as it is,
+// and takes back what was told of it. It holds until the mandate, its status, or the last
+// request for its link is another. It reports false when the very same was said before, and
+// fails with ErrOtherMandate when the payer has another mandate by now.
+func (tx *Tx) LetBe(p Payer, word Entry) (news bool, err error) {
+	same, err := tx.IsLetBe(p)
+	if err != nil || same {
+		return false, err
+	}
+	seq, err := tx.said(word)
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.count("UPDATE payers AS p SET let_be = ?, let_be_of = "+mandateNow+", updated_at = ? WHERE p.connection = ? AND p.source_id = ? AND coalesce(p.mandate_id, '') = ?",
+		seq, stamp(tx.now), p.Connection, p.SourceID, p.MandateID)
+	if err != nil {
+		return false, fmt.Errorf("let the mandate of payer %s be: %w", p.SourceID, err)
+	}
+	if n == 0 {
+		return false, ErrOtherMandate
+	}
+	return true, errors.Join(tx.dropPlanned(p.Connection, p.SourceID, LaneMandate), tx.LookNext(p), tx.ClearAttention(p.Connection, p.SourceID, TopicMandate))
+}
+
+// IsLetBe reports whether a person has said that nothing is to be done about the payer's
+// mandate as it is.
+func (tx *Tx) IsLetBe(p Payer) (said bool, err error) {
+	err = tx.row([]any{&said}, "SELECT count(*) > 0 FROM payers p WHERE p.connection = ? AND p.source_id = ? AND "+letBe, p.Connection, p.SourceID)
+	return said, err
+}
+
+// ErrNoProblem means that nothing is told of the webhook subscription.
+var ErrNoProblem = errors.New("nothing is the matter with the webhook subscription, for all that is known")
+
+// CloseSubscription notes a person's word that the problem of the webhook subscription is
+// known: it is told of again when it becomes another. It reports false when the same was said
+// before, and fails with ErrNoProblem.
+func (tx *Tx) CloseSubscription(word Entry) (news bool, err error) {
+	var problem, same bool
+	if err := tx.row([]any{&problem, &same}, "SELECT problem <> '', known <> 0 AND known_of = detail FROM subscription"); err != nil {
+		return false, err
+	}
+	switch {
+	case !problem:
+		return false, ErrNoProblem
+	case same:
+		return false, nil
+	}
+	seq, err := tx.said(word)
+	if err != nil {
+		return false, err
+	}
+	return true, tx.exec("UPDATE subscription SET known = ?, known_of = detail", seq)
+}
+
+// ClosedKind says what a person's word has ended.
+type ClosedKind string
+
+// What a word ends.
+const (
+	ClosedGivenUp      ClosedKind = "given_up"     // the record is left out
+	ClosedStays        ClosedKind = "stays"        // a payer whose record has left stays as it is
+	ClosedMandate      ClosedKind = "mandate"      // nothing is to be done about the mandate
+	ClosedSubscription ClosedKind = "subscription" // the webhook subscription's problem is known
+)
+
+// ClosedRow is one person's word that holds.
+type ClosedRow struct {
+	Kind       ClosedKind `json:"kind"`
+	Connection string     `json:"connection"` // blank for the webhook subscription
+	SourceID   string     `json:"source_id"`
+	At         string     `json:"at"` // blank for what was said before the ledger kept it here
+	By         string     `json:"by"`
+	Why        string     `json:"why"`
+}
+
+// closedWords are the words that hold, with their entries of the audit log.
+const closedWords = `SELECT 'given_up' AS kind, r.connection, r.source_id, r.given_up AS word FROM source_records r WHERE r.given_up <> 0
+	UNION ALL SELECT 'stays', p.connection, p.source_id, p.stays_word FROM payers p JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id AND r.given_up = 0
+		WHERE p.stays_at <> 0 AND p.stays_with = coalesce(p.mandate_id, '')
+	UNION ALL SELECT 'mandate', p.connection, p.source_id, p.let_be FROM payers p WHERE ` + letBe + `
+	UNION ALL SELECT 'subscription', '', 'webhooks', known FROM subscription WHERE problem <> '' AND known <> 0 AND known_of = detail`
+
+const closedRows = `SELECT w.kind, w.connection, w.source_id, coalesce(a.at, ''), coalesce(a.actor, ''), coalesce(a.reason, '') FROM (` + closedWords + `) w
+	LEFT JOIN audit a ON a.seq = w.word WHERE (w.connection = ?1 OR ?1 = '') AND (w.source_id = ?2 OR ?2 = '')`
+
+// Closed returns what a person has said that still holds, newest first: of one connection or
+// all, and of one record or all.
+func (l *Ledger) Closed(ctx context.Context, of RecordID, limit int) ([]ClosedRow, error) {
+	query, args := closedRows+" ORDER BY w.word DESC, w.connection, w.source_id, w.kind", []any{of.Connection, of.SourceID}
+	if limit > 0 {
+		query, args = query+limitTo, append(args, limit)
+	}
+	return list(ctx, l, query, args, func(r *ClosedRow) []any {
+		return []any{&r.Kind, &r.Connection, &r.SourceID, &r.At, &r.By, &r.Why}
+	})
+}
