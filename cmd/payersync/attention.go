@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,35 +15,46 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/syncer"
 	"payersync/state"
 )
 
 func (a *app) attentionCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "attention",
-		Short:   "Show the records that need a person, try them again, or close what is known",
-		Example: "  payersync attention list\n  payersync attention retry C0001 && payersync sync\n  payersync attention close C0002 --reason 'it pays until March'",
+		Short:   "Show the records that need a person, and every way out of what is the matter",
+		Example: "  payersync attention list\n  payersync attention show C0001\n  payersync attention retry C0001 && payersync sync\n  payersync attention close C0002 --reason 'it pays until March'\n  payersync attention give-up C0003 --reason 'a test record'",
 	}
-	return subcommands(c, a.attentionListCmd(), a.attentionRetryCmd(), a.attentionCloseCmd())
+	return subcommands(c, a.attentionListCmd(), a.attentionShowCmd(), a.attentionRetryCmd(), a.attentionCloseCmd(), a.attentionGiveUpCmd())
 }
 
 func (a *app) attentionListCmd() *cobra.Command {
 	var f state.Filter
+	var closed bool
 	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List what is the matter with which record, and what to do",
-		Example: "  payersync attention list --reason email_malformed --output json",
+		Use:   "list",
+		Short: "List what is the matter with which record, and what to do",
+		Long: `Lists what is the matter with which record, and what to do in short; payersync
+attention show names every way out of one of them. With --closed it lists what persons
+have said instead and still holds: which records were given up, which payers may stay,
+and of which mandates nothing is to be done, with who said so, when and why.`,
+		Example: "  payersync attention list --reason email_malformed --output json\n  payersync attention list --closed",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if closed && f.State != "" {
+				return usage.Errorf("--closed lists what persons have said, which has no reason code; leave --reason out")
+			}
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 				f.Limit = a.limitOf(cmd)
+				if closed {
+					return a.listClosed(cmd.Context(), s, f)
+				}
 				return a.listAttention(cmd.Context(), s, f)
 			})
 		},
 	}
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&f.State, "reason", "", "only this reason code")
+	c.Flags().BoolVar(&closed, "closed", false, "what persons have closed or given up instead")
 	limitFlag(c)
 	return c
 }
@@ -78,6 +90,9 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 		rows = append(rows, []string{r.Connection, r.SourceID, name, r.Detail, connector.Reason(r.Reason).Next()})
 	}
 	a.Rows(named([]string{"Connection", "Record", "Name", "What is the matter", "What to do"}, rows))
+	if len(rows) > 0 {
+		a.Say("Every way out of one of them, and what it would do: payersync attention show RECORD")
+	}
 	return nil
 }
 
@@ -85,13 +100,14 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 func reasons() []connector.Reason { return slices.Sorted(maps.Keys(connector.Reasons)) }
 
 func (a *app) attentionRetryCmd() *cobra.Command {
-	var connection, reason string
+	var connection, reason, note string
 	c := &cobra.Command{
 		Use:   "retry [ID]",
 		Short: "Let the next sync try records again although they did not change",
 		Long: `Lets the next sync plan a record again by its source id, for example after a refusal
 of the billing service was put right there; with --reason, every record that needs
-a person for that reason. Nothing is sent before that sync.`,
+a person for that reason. Nothing is sent before that sync, and its plan keeps within
+the limits. The audit log keeps who said so, with the note if there is one.`,
 		Example: "  payersync attention retry C0001 && payersync sync\n  payersync attention retry --reason rejected && payersync sync",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,7 +119,7 @@ a person for that reason. Nothing is sent before that sync.`,
 					return err
 				}
 				if reason != "" {
-					return a.retryReason(cmd.Context(), s, state.Filter{Connection: connection, State: reason})
+					return a.retryReason(cmd.Context(), s, state.Filter{Connection: connection, State: reason}, note)
 				}
 				names, err := s.Config.Named(nil)
 				if connection != "" {
@@ -112,25 +128,34 @@ a person for that reason. Nothing is sent before that sync.`,
 				if err != nil {
 					return err
 				}
-				return a.retry(cmd.Context(), s, names, args[0])
+				return a.retry(cmd.Context(), s, names, args[0], note)
 			})
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the records' connection; all of them when left out")
 	c.Flags().StringVar(&reason, "reason", "", "every record that needs a person for this reason code")
+	c.Flags().StringVar(&note, "note", "", "why, for the audit log")
 	return c
 }
 
 // retryReason lets the next sync try every record again that the filter finds.
-func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filter) error {
+func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filter, note string) error {
 	found, err := s.Ledger.Attention(ctx, f)
 	if err != nil {
 		return err
 	}
-	marked := 0
+	marked, before := 0, 0
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		marked = 0
+		marked, before = 0, 0
 		for _, r := range found {
+			waits, err := tx.IsRetried(r.Connection, r.SourceID)
+			if err != nil {
+				return err
+			}
+			if waits {
+				before++
+				continue
+			}
 			again, err := tx.RetryRecord(r.Connection, r.SourceID)
 			if err != nil {
 				return err
@@ -139,80 +164,78 @@ func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filte
 				marked++
 			}
 		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "retry records", Subject: connector.Plural(marked, "record"), Reason: f.State})
+		if marked == 0 && before > 0 {
+			return nil
+		}
+		return tx.Audit(state.Entry{Actor: actor(), Action: "retry records", Subject: connector.Plural(marked, "record"), Reason: reasonAnd(f.State, note)})
 	}); err != nil {
 		return err
 	}
 	a.Say("The next sync tries %s again.", connector.Plural(marked, "record"))
+	if before > 0 {
+		a.Say("Of %s it was said before.", connector.Plural(before, "record"))
+	}
 	return a.Result(map[string]any{"reason": f.State, "records": marked})
 }
 
-func (a *app) retry(ctx context.Context, s *session.Session, connections []config.Connection, sourceID string) error {
-	found := false
+// reasonAnd is what the audit log keeps of why records are tried again.
+func reasonAnd(codes, note string) string {
+	if codes != "" && note != "" {
+		return codes + ": " + note
+	}
+	return codes + note
+}
+
+func (a *app) retry(ctx context.Context, s *session.Session, connections []config.Connection, sourceID, note string) error {
+	found, before := false, true
+	var codes []string
+	for _, c := range connections {
+		told, err := s.Ledger.AttentionOf(ctx, c.Name, sourceID)
+		if err != nil {
+			return err
+		}
+		for _, t := range told {
+			codes = append(codes, t.Reason)
+		}
+		closed, err := s.Ledger.Closed(ctx, state.RecordID{Connection: c.Name, SourceID: sourceID}, 0)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(closed, func(w state.ClosedRow) bool { return w.Kind == state.ClosedGivenUp }) {
+			return fmt.Errorf("cannot retry %s: it was given up; payersync attention give-up %[1]s --undo takes that back", show.Visible(sourceID))
+		}
+	}
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		found, before = false, true
 		for _, c := range connections {
+			again, err := tx.IsRetried(c.Name, sourceID)
+			if err != nil {
+				return err
+			}
+			if again {
+				found = true
+				continue
+			}
 			marked, err := tx.RetryRecord(c.Name, sourceID)
 			if err != nil {
 				return err
 			}
-			found = found || marked
+			found, before = found || marked, before && !marked
 		}
-		if !found {
+		if !found || before {
 			return nil
 		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "retry record", Subject: sourceID})
+		return tx.Audit(state.Entry{Actor: actor(), Action: "retry record", Subject: sourceID, Reason: reasonAnd(strings.Join(codes, " "), note)})
 	}); err != nil {
 		return err
 	}
-	if !found {
+	switch {
+	case !found:
 		return fmt.Errorf("cannot retry %q: no record has this source id; payersync attention list shows them", sourceID)
+	case before:
+		a.Say("The next sync tries record %s again already.", show.Visible(sourceID))
+	default:
+		a.Say("The next sync tries record %s again.", show.Visible(sourceID))
 	}
-	a.Say("The next sync tries record %s again.", show.Visible(sourceID))
 	return a.Result(map[string]string{"source_id": sourceID})
-}
-
-func (a *app) attentionCloseCmd() *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use:   "close ID… --reason TEXT",
-		Short: "Say that payers whose records have left may stay as they are",
-		Long: `Closes what is told of payers whose records have left, by source id, key value,
-billing id or mandate id: left_with_mandate and record_gone. Nothing is sent, and
-the mandates still hold. A payer is told of again when its record returns and leaves
-once more, or when another mandate appears. The audit log keeps who closed it and why.
-Anything else that needs a person is over when it is put right.`,
-		Example: "  payersync attention close C0002 C0003 --reason 'they pay until March'",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if reason == "" {
-				return usage.Errorf("closing takes a reason: --reason 'it pays until March'")
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				for _, id := range args {
-					p, err := onePayer(cmd.Context(), s, id)
-					if err != nil {
-						return err
-					}
-					if err := a.letStay(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
-	}
-	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
-	return c
-}
-
-func (a *app) letStay(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator) error {
-	if err := (&syncer.Syncer{Ledger: s.Ledger}).LetStay(ctx, p, by); err != nil {
-		return fmt.Errorf("cannot close what is told of %s: %w", show.Visible(p.SourceID), err)
-	}
-	mandate := "It has no mandate."
-	if p.MandateID != "" {
-		mandate = fmt.Sprintf("Its mandate %s stays as it is.", show.Visible(p.MandateID))
-	}
-	a.Say("Closed for record %s. %s", show.Visible(p.SourceID), mandate)
-	return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
 }

@@ -67,6 +67,7 @@ func (a *app) completions(root *cobra.Command) {
 		"mandates list --state":   words(mandateStatuses...),
 		"webhooks list --state":   words("received", "reflected", "superseded", "parked", "quarantined", "ignored"),
 		"attention list --reason": reasonCodes, "attention retry --reason": reasonCodes,
+		"attention close --reason-code": explained(closable()), "attention give-up --reason-code": explained(givenUpFor()),
 	}
 	for _, c := range append(commandsBelow(root), root) {
 		placeholders := strings.Fields(c.Use)[1:]
@@ -124,11 +125,15 @@ func words[T ~string](known ...T) completer {
 	return func(context.Context) []cobra.Completion { return slices.Clone(out) }
 }
 
-func reasonCodes(context.Context) (out []cobra.Completion) {
-	for _, r := range reasons() {
-		out = append(out, cobra.CompletionWithDesc(string(r), r.Sentence()))
+func reasonCodes(ctx context.Context) []cobra.Completion { return explained(reasons())(ctx) }
+
+func explained(codes []connector.Reason) completer {
+	return func(context.Context) (out []cobra.Completion) {
+		for _, r := range codes {
+			out = append(out, cobra.CompletionWithDesc(string(r), r.Sentence()))
+		}
+		return out
 	}
-	return out
 }
 
 // connectionNames are the configured connections. A configuration that cannot be read

@@ -139,6 +139,9 @@ func subscriptionTexts(f state.SubscriptionFacts) []string {
 	if !f.Since.IsZero() {
 		text += " Found on " + show.Time(f.Since) + "."
 	}
+	if f.Closed() {
+		text += " A person has said that this is known."
+	}
 	return []string{text + " payersync webhooks subscribe subscribes again."}
 }
 

@@ -38,7 +38,7 @@ The service is one for all connections, so names only have to be known.`,
 					return err
 				}
 				subscription, _, lookErr := followSubscription(cmd.Context(), s)
-				looks := swept.Missing+swept.Unlisted+swept.Doubled > 0 || subscription.Problem != ""
+				looks := swept.Missing+swept.Unlisted+swept.Doubled > 0 || subscription.Problem != "" && !subscription.Closed()
 				if looks || !a.Quiet {
 					if err := a.showSweep(drained, swept, subscription); err != nil {
 						return err

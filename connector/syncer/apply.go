@@ -213,7 +213,7 @@ func (w *walker) finish(err error) {
 	w.progress(w.stage, w.done, w.total)
 	var refused refusal
 	switch fault := connector.FaultOf(err); {
-	case err == nil:
+	case err == nil, errors.Is(err, state.ErrNotOpen): // a person has said otherwise meanwhile
 		w.silent, w.alike = 0, nil
 	case errors.As(err, &refused):
 		w.silent = 0
@@ -550,7 +550,7 @@ func (r *run) gatherLinked(ctx context.Context, c state.Change) (protocol.Facts,
 	if err != nil {
 		return protocol.Facts{}, err
 	}
-	m, err := r.render(stored.Record)
+	m, err := r.render(stored.Candidate)
 	if err != nil {
 		return protocol.Facts{}, err
 	}

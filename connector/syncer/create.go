@@ -139,7 +139,7 @@ func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error
 	if err != nil {
 		return keyKnown{}, err
 	}
-	m, err := r.render(stored.Record)
+	m, err := r.render(stored.Candidate)
 	if err != nil {
 		return keyKnown{}, err
 	}

@@ -49,7 +49,7 @@ func (s *Syncer) DriftOf(ctx context.Context, conn Connection, p state.Payer) (D
 		return d, err
 	}
 	r := &run{Syncer: s, conn: conn}
-	m, err := r.render(stored.Record)
+	m, err := r.render(stored.Candidate)
 	switch {
 	case err != nil:
 		return d, err

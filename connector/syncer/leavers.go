@@ -2,9 +2,7 @@ package syncer
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"payersync/connector"
 	"payersync/connector/protocol"
@@ -64,30 +62,4 @@ func gone(c state.Candidate) string {
 		return fmt.Sprintf("The record was merged into %s in the accounting system", c.Record.MergedInto)
 	}
 	return fmt.Sprintf("The record is %s in the accounting system", c.Record.State)
-}
-
-// ErrNothingToClose means that nobody is told that the payer has left.
-var ErrNothingToClose = errors.New("only what is told of a payer whose record has left can be closed; anything else is over when it is put right")
-
-// LetStay notes that an operator knows that a payer's record has left, and that the
-// customer with the mandate it has now may stay. Nobody is told of it again before the
-// record returns and leaves again, or another mandate appears.
-func (s *Syncer) LetStay(ctx context.Context, p state.Payer, by Operator) error {
-	if by.Reason == "" {
-		return fmt.Errorf("close what is told of a payer: %w", ErrReasonNeeded)
-	}
-	told, err := s.Ledger.AttentionOf(ctx, p.Connection, p.SourceID)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(told, func(a state.AttentionRow) bool { return closable(connector.Reason(a.Reason)) }) {
-		return ErrNothingToClose
-	}
-	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.LetStay(p, state.Entry{Actor: by.Name, Action: "let payer stay", Subject: p.SourceID + " " + p.BillingID, Reason: by.Reason})
-	})
-}
-
-func closable(r connector.Reason) bool {
-	return r == connector.ReasonLeftWithMandate || r == connector.ReasonRecordGone
 }

@@ -71,8 +71,8 @@ func (w *world) told(want connector.Reason, when string) {
 
 func (w *world) letStay() {
 	w.t.Helper()
-	if err := w.syncer.LetStay(w.t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann", Reason: "it pays until March"}); err != nil {
-		w.t.Fatal(err)
+	if news, err := w.syncer.Close(w.t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann", Reason: "it pays until March"}); err != nil || !news {
+		w.t.Fatalf("closed: %t, %v", news, err)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestAPayerThatLeavesWithAMandateIsShownOnceAndCanBeClosed(t *testing.T) {
 			w.sign(connector.MandatePending)
 			w.sign(connector.MandateActive)
 			w.told(connector.ReasonLeftWithMandate, "after the payer has signed")
-			if err := w.syncer.LetStay(t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann"}); !errors.Is(err, syncer.ErrReasonNeeded) {
+			if _, err := w.syncer.Close(t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann"}); !errors.Is(err, syncer.ErrReasonNeeded) {
 				t.Errorf("closed without a reason: %v", err)
 			}
 			w.letStay()
@@ -99,8 +99,8 @@ func TestAPayerThatLeavesWithAMandateIsShownOnceAndCanBeClosed(t *testing.T) {
 				w.complete(w.run())
 			}
 			w.told("", "after it was closed")
-			if err := w.syncer.LetStay(t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann", Reason: "again"}); !errors.Is(err, syncer.ErrNothingToClose) {
-				t.Errorf("what is closed was closed again: %v", err)
+			if news, err := w.syncer.Close(t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann", Reason: "again"}); err != nil || news {
+				t.Errorf("what is closed was closed again: %t, %v", news, err)
 			}
 			w.returns()
 			w.told("", "after it has returned")
@@ -132,7 +132,7 @@ func TestAnotherMandateOfAPayerThatHasLeftIsShown(t *testing.T) {
 			}
 			w.complete(w.run())
 			w.told(connector.ReasonLeftWithMandate, "of the other mandate")
-			if err := w.syncer.LetStay(t.Context(), first, syncer.Operator{Name: "Ann", Reason: "as before"}); !errors.Is(err, state.ErrOtherMandate) {
+			if _, err := w.syncer.Close(t.Context(), first, syncer.Operator{Name: "Ann", Reason: "as before"}); !errors.Is(err, state.ErrOtherMandate) {
 				t.Errorf("a word about the mandate before was taken for one about this: %v", err)
 			}
 		})

@@ -41,7 +41,7 @@ func (s *Syncer) MoveOf(ctx context.Context, conn Connection, from state.Payer, 
 		return m, err
 	}
 	r := &run{Syncer: s, conn: conn}
-	made, err := r.render(stored.Record)
+	made, err := r.render(stored.Candidate)
 	if err != nil {
 		return m, err
 	}

@@ -146,7 +146,7 @@ func (s *Syncer) HolderOf(ctx context.Context, conn Connection, p state.Payer) (
 		return h, err
 	}
 	r := &run{Syncer: s, conn: conn}
-	m, err := r.render(stored.Record)
+	m, err := r.render(stored.Candidate)
 	if err != nil || m.Standing != protocol.Included || p.BillingID != "" || m.Record.Key != p.Key.ID() {
 		return h, errors.Join(err, ErrNoHolder)
 	}
@@ -188,7 +188,7 @@ func (s *Syncer) PairOf(ctx context.Context, conn Connection, sourceID, customer
 		return h, err
 	}
 	r := &run{Syncer: s, conn: conn}
-	m, err := r.render(stored.Record)
+	m, err := r.render(stored.Candidate)
 	switch {
 	case err != nil:
 		return h, err

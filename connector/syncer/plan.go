@@ -3,6 +3,8 @@ package syncer
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -280,8 +282,28 @@ type rendered struct {
 	problem        string // why it is unfit, in words
 }
 
-// render maps a record.
-func (r *run) render(c connector.Record) (rendered, error) {
+// render is mapped for a record of the ledger: one that a person gave up is left out, whatever
+// the mapping makes of it.
+func (r *run) render(c state.Candidate) (rendered, error) {
+	m, err := r.mapped(c.Record)
+	if err != nil || !c.GivenUp || m.Standing != protocol.Included && m.Standing != protocol.Unfit {
+		return m, err
+	}
+	return rendered{Record: protocol.Record{Standing: protocol.Excluded, Anew: m.digest(c.ContentHash) != c.GivenUpOf}}, nil
+}
+
+// digest says in one word what the mapping makes of a record, by which a person gives it up.
+// One that cannot be mapped is taken as its system has it.
+func (m rendered) digest(content string) string {
+	if m.Result.Included {
+		content = m.Customer.Hash()
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(m.Record.Reason), m.Record.Key, content}, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// mapped maps a record.
+func (r *run) mapped(c connector.Record) (rendered, error) {
 	switch {
 	case c.Problem != "":
 		return unfit(connector.ReasonRecordUnreadable, c.Problem), nil
@@ -326,7 +348,7 @@ func unfit(reason connector.Reason, problem string) rendered {
 // adopt or update; nil where there was none.
 func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state.Decision, error) {
 	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord}
-	m, err := r.render(c.Record)
+	m, err := r.render(c)
 	if err != nil {
 		return d, err
 	}
@@ -344,7 +366,7 @@ func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state
 	switch m.Standing {
 	case protocol.Excluded, protocol.Gone:
 		d.Verdict = state.Excluded
-		return d, nil
+		return d.Because(protocol.Customer(protocol.Facts{Record: m.Record}).Reason, ""), nil
 	case protocol.Unfit:
 		return d.Because(m.Reason, m.problem), nil
 	}

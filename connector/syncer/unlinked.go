@@ -25,7 +25,7 @@ func (s *Syncer) Unlinked(ctx context.Context, conn Connection) (out []Unlinked,
 			if stored.InFlight || stored.Payer != nil && stored.Payer.BillingID != "" {
 				continue
 			}
-			m, err := r.render(stored.Record)
+			m, err := r.render(stored.Candidate)
 			if err != nil {
 				return err
 			}

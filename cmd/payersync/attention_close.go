@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// lastWord is what the commands take by which a person ends what is told of records.
+type lastWord struct {
+	decision
+	code       string // all that need a person for this reason
+	connection string
+}
+
+func (w *lastWord) flags(c *cobra.Command) {
+	c.Flags().StringVar(&w.reason, "reason", "", "why, for the audit log")
+	c.Flags().StringVar(&w.code, "reason-code", "", "every record that needs a person for this reason code; asks before")
+	c.Flags().StringVar(&w.connection, "connection", "", "the records' connection; needed where several have a record of that name")
+	c.Flags().BoolVar(&w.yes, "yes", false, "ask no question")
+}
+
+// check says what is wrong with how a command was called. codes are the reasons that it ends.
+func (w *lastWord) check(args []string, name string, codes []connector.Reason) error {
+	switch {
+	case strings.TrimSpace(w.reason) == "":
+		doing := map[string]string{"close": "closing", "give-up": "giving up"}[name]
+		return usage.Errorf("%s takes a reason: --reason 'it pays until March'", doing)
+	case (len(args) > 0) == (w.code != ""):
+		return usage.Errorf("name records, or one reason code: payersync attention %s C0002 C0003, or payersync attention %[1]s --reason-code %s", name, codes[0])
+	}
+	return oneOf("reason-code", w.code, codes...)
+}
+
+// records returns those that a command is for, and whether a person wants it for all of them:
+// who names none is shown them and asked.
+func (a *app) records(ctx context.Context, s *session.Session, w lastWord, args []string, does string) ([]state.RecordID, bool, error) {
+	if err := s.Config.Has(w.connection); err != nil {
+		return nil, false, err
+	}
+	var found []state.RecordID
+	if w.code == "" {
+		for _, id := range args {
+			r, err := oneRecord(ctx, s, id, w.connection)
+			if err != nil {
+				return nil, false, err
+			}
+			found = append(found, r)
+		}
+		return found, true, nil
+	}
+	told, err := s.Ledger.Attention(ctx, state.Filter{Connection: w.connection, State: w.code})
+	if err != nil {
+		return nil, false, err
+	}
+	for _, t := range told {
+		found = append(found, state.RecordID{Connection: t.Connection, SourceID: t.SourceID})
+	}
+	if len(found) == 0 {
+		return nil, true, nil
+	}
+	if err := a.sayRecords(ctx, s, found); err != nil {
+		return nil, false, err
+	}
+	sure, err := a.Confirms(ctx, w.yes, fmt.Sprintf("cannot %s %s without a yes, so nothing was noted", does, connector.Plural(len(found), "record")),
+		fmt.Sprintf("%s%s all %s?", strings.ToUpper(does[:1]), does[1:], connector.Plural(len(found), "record")))
+	if err == nil && !sure {
+		a.Say("Nothing was noted.")
+	}
+	return found, sure, err
+}
+
+// mostShown is how many records are named before a question about all of them.
+const mostShown = 50
+
+// sayRecords names records, with their names where these can be read.
+func (a *app) sayRecords(ctx context.Context, s *session.Session, all []state.RecordID) error {
+	first := all[:min(mostShown, len(all))]
+	known, err := s.Ledger.LabelsOf(ctx, first)
+	if err != nil {
+		return err
+	}
+	for _, id := range first {
+		a.Say("  %s", show.Visible(strings.TrimSpace(id.Connection+" "+id.SourceID+" "+known[id].Name)))
+	}
+	if more := len(all) - len(first); more > 0 {
+		a.Say("  … and %d more", more)
+	}
+	return nil
+}
+
+// wordReport is what the commands print for each record that a person's word is about.
+type wordReport struct {
+	Connection string `json:"connection"`
+	SourceID   string `json:"source_id"`
+	MandateID  string `json:"mandate_id"`
+	Before     bool   `json:"said_before"`
+}
+
+func (a *app) attentionCloseCmd() *cobra.Command {
+	var w lastWord
+	c := &cobra.Command{
+		Use:   "close ID… --reason TEXT",
+		Short: "Say that what is told of a payer is known, and may stay as it is",
+		Long: `Closes what is told of payers, by source id, key value, billing id or mandate id.
+
+Of one whose record has left (left_with_mandate, record_gone) it says that the payer may
+stay with the mandate that it has. It is told of again when its record returns and leaves
+once more, or when another mandate appears.
+
+Of a mandate (mandate_cancelled, status_unknown, link_lost, link_refused) it says that
+nothing is to be done about it as it is, for example because no new one is wanted. It is
+told of again when the mandate, its status, or the last request for its link is another.
+
+Of the webhook subscription, called webhooks, it says that the problem is known.
+
+Nothing is sent, and the mandates stay as they are. The audit log keeps who closed it and
+why; payersync attention list --closed shows what is closed. With --reason-code all that
+need a person for that reason are listed and closed, after a question. For a record that
+is not to be connected at all: payersync attention give-up. Anything else that needs a
+person is over when it is put right: payersync attention show names the ways.`,
+		Example: "  payersync attention close C0002 C0003 --reason 'they pay until March'\n  payersync attention close --reason-code mandate_cancelled --reason 'they pay by card now'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := w.check(args, "close", closable()); err != nil {
+				return err
+			}
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				if slices.Equal(args, []string{webhooksMatter}) {
+					return a.closeSubscription(cmd.Context(), s, w.reason)
+				}
+				found, sure, err := a.records(cmd.Context(), s, w, args, "close")
+				if err != nil || !sure {
+					return err
+				}
+				for _, id := range found {
+					if err := a.closeOne(cmd.Context(), s, id, syncer.Operator{Name: actor(), Reason: w.reason}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	w.flags(c)
+	return c
+}
+
+// webhooksMatter is what the webhook subscription is called where records have their ids.
+const webhooksMatter = "webhooks"
+
+// closable are the reasons that a word on a payer ends.
+func closable() []connector.Reason {
+	return slices.DeleteFunc(reasons(), func(r connector.Reason) bool { return !syncer.Closable(r) })
+}
+
+func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordID, by syncer.Operator) error {
+	p, err := s.Ledger.Payer(ctx, id.Connection, id.SourceID)
+	news := false
+	if err == nil {
+		news, err = (&syncer.Syncer{Ledger: s.Ledger}).Close(ctx, p, by)
+	}
+	switch {
+	case errors.Is(err, syncer.ErrNothingToClose), errors.Is(err, state.ErrNoPayer):
+		return fmt.Errorf("cannot close what is told of %s: %w; payersync attention show %[1]s names the ways out", show.Visible(id.SourceID), syncer.ErrNothingToClose)
+	case err != nil:
+		return fmt.Errorf("cannot close what is told of %s: %w", show.Visible(id.SourceID), err)
+	}
+	mandate := "It has no mandate."
+	if p.MandateID != "" {
+		mandate = fmt.Sprintf("Its mandate %s stays as it is.", show.Visible(p.MandateID))
+	}
+	if news {
+		a.Say("Closed for record %s. %s", show.Visible(id.SourceID), mandate)
+	} else {
+		a.Say("Closed for record %s before. %s", show.Visible(id.SourceID), mandate)
+	}
+	return a.Result(wordReport{id.Connection, id.SourceID, p.MandateID, !news})
+}
+
+func (a *app) closeSubscription(ctx context.Context, s *session.Session, reason string) error {
+	news := false
+	err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		news, err = tx.CloseSubscription(state.Entry{Actor: actor(), Action: "close subscription", Subject: webhooksMatter, Reason: reason})
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot close what is told of the webhook subscription: %w", err)
+	case news:
+		a.Say("Closed for the webhook subscription. Until it is back, the sweep alone finds changes.")
+	default:
+		a.Say("Closed for the webhook subscription before.")
+	}
+	return a.Result(wordReport{SourceID: webhooksMatter, Before: !news})
+}
+
+func (a *app) attentionGiveUpCmd() *cobra.Command {
+	var w lastWord
+	undo := false
+	c := &cobra.Command{
+		Use:   "give-up ID… --reason TEXT",
+		Short: "Say that records are not to be connected; they are left out",
+		Long: `Says that records are not to be connected, by source id, key value, billing id or
+mandate id: they are left out from now on, like records that the mapping leaves out. What
+was planned for them is dropped, and nothing more is sent. Nothing is removed: a customer
+and a mandate stay as they are, and a request that may still arrive stays known. Whoever
+has the same key, or looked like one of them, is decided on anew.
+
+A record that becomes another, so that the mapping makes something else of it, is told of
+(given_up_changed), and still nothing is sent: give it up once more, or take the word back
+with --undo. The audit log keeps who said so and why; payersync attention list --closed
+shows the records. With --reason-code all that need a person for that reason are listed
+and given up, after a question.`,
+		Example: "  payersync attention give-up C0003 --reason 'a test record'\n  payersync attention give-up --reason-code email_malformed --reason 'they pay in cash'\n  payersync attention give-up C0003 --undo --reason 'it pays after all'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := w.check(args, "give-up", givenUpFor()); err != nil {
+				return err
+			}
+			if undo && w.code != "" && w.code != string(connector.ReasonGivenUpChanged) {
+				return usage.Errorf("with --undo the reason code is %s: that is what is told of records that were given up", connector.ReasonGivenUpChanged)
+			}
+			return a.with(cmd.Context(), a.mappingSession, func(s *session.Session) error {
+				does := "give up"
+				if undo {
+					does = "take up again"
+				}
+				found, sure, err := a.records(cmd.Context(), s, w, args, does)
+				if err != nil || !sure {
+					return err
+				}
+				return a.giveUp(cmd.Context(), s, found, undo, syncer.Operator{Name: actor(), Reason: w.reason})
+			})
+		},
+	}
+	w.flags(c)
+	c.Flags().BoolVar(&undo, "undo", false, "take the word back: the next sync decides on the record again")
+	return c
+}
+
+// givenUpFor are the reasons that giving a record up ends.
+func givenUpFor() []connector.Reason {
+	return slices.DeleteFunc(reasons(), func(r connector.Reason) bool {
+		return !slices.ContainsFunc(r.Ways(), func(w connector.Way) bool { return strings.HasPrefix(w.Command, "payersync attention give-up ") })
+	})
+}
+
+func (a *app) giveUp(ctx context.Context, s *session.Session, records []state.RecordID, undo bool, by syncer.Operator) error {
+	conns := map[string]syncer.Connection{}
+	for _, id := range records {
+		news, err := false, error(nil)
+		if undo {
+			news, err = s.Syncer.TakeUp(ctx, id, by)
+		} else {
+			conn, known := conns[id.Connection]
+			if !known {
+				if conn, err = a.storedAs(ctx, s, id.Connection); err != nil {
+					return err
+				}
+				conns[id.Connection] = conn
+			}
+			news, err = s.Syncer.GiveUp(ctx, conn, id, by)
+		}
+		switch {
+		case errors.Is(err, syncer.ErrLeftOut):
+			return fmt.Errorf("cannot give up %s: %w; payersync attention close ends what is told of it", show.Visible(id.SourceID), err)
+		case err != nil:
+			return fmt.Errorf("cannot give up %s: %w", show.Visible(id.SourceID), err)
+		case undo && news:
+			a.Say("Record %s is no longer given up. The next sync decides on it.", show.Visible(id.SourceID))
+		case undo:
+			a.Say("Record %s is not given up.", show.Visible(id.SourceID))
+		case news:
+			a.Say("Record %s is given up. Nothing more is sent for it.", show.Visible(id.SourceID))
+		default:
+			a.Say("Record %s was given up before.", show.Visible(id.SourceID))
+		}
+		mandate := ""
+		if p, err := s.Ledger.Payer(ctx, id.Connection, id.SourceID); err == nil {
+			mandate = p.MandateID
+		} else if !errors.Is(err, state.ErrNoPayer) {
+			return err
+		}
+		if mandate != "" && news && !undo {
+			a.Say("  Its mandate %s stays as it is.", show.Visible(mandate))
+		}
+		if err := a.Result(wordReport{id.Connection, id.SourceID, mandate, !news}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) listClosed(ctx context.Context, s *session.Session, f state.Filter) error {
+	if err := s.Config.Has(f.Connection); err != nil {
+		return err
+	}
+	rows, err := s.Ledger.Closed(ctx, state.RecordID{Connection: f.Connection}, oneMore(f.Limit))
+	if err != nil {
+		return err
+	}
+	rows, more := upTo(rows, f.Limit)
+	defer a.tellMore(more, f.Limit)
+	if a.JSON() {
+		return show.Lines(a.Out, rows)
+	}
+	var records []state.RecordID
+	for _, r := range rows {
+		if r.Connection != "" {
+			records = append(records, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})
+		}
+	}
+	known, err := a.labelsOf(ctx, s, records)
+	if err != nil {
+		return err
+	}
+	var cells [][]string
+	for _, r := range rows {
+		name := known[state.RecordID{Connection: r.Connection, SourceID: r.SourceID}].Name
+		cells = append(cells, []string{r.Connection, r.SourceID, name, closedMeaning[r.Kind], show.Stored(r.At), r.By, r.Why})
+	}
+	a.Rows(named([]string{"Connection", "Record", "Name", "What holds", "Since", "By", "Why"}, cells))
+	return nil
+}
+
+// closedMeaning says what a person's word means.
+var closedMeaning = map[state.ClosedKind]string{
+	state.ClosedGivenUp:      "given up: it is left out",
+	state.ClosedStays:        "its record has left, and it may stay as it is",
+	state.ClosedMandate:      "nothing is to be done about its mandate",
+	state.ClosedSubscription: "the problem of the webhook subscription is known",
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector/report"
+	"payersync/state"
+)
+
+func (a *app) attentionShowCmd() *cobra.Command {
+	connection := ""
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Tell what is the matter with one record, and what each way out would do",
+		Long: `Tells what is the matter with one record, by source id, key value, billing id or mandate
+id; with one delivery, by its key; or with the webhook subscription, called webhooks: since
+when, what the ledger has to show for it, and every way out, as the command to type and
+what it does. Reads the ledger, and sends nothing.`,
+		Example: "  payersync attention show C0001\n  payersync attention show webhooks --output json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), a.mappingSession, func(s *session.Session) error {
+				if err := s.Config.Has(connection); err != nil {
+					return err
+				}
+				matters, err := a.mattersOf(cmd.Context(), s, args[0], connection)
+				if err != nil {
+					return err
+				}
+				for i, m := range matters {
+					if len(matters) > 1 {
+						inConnection(cmd.Root(), &m)
+					}
+					if a.JSON() {
+						if err := show.JSON(a.Out, m); err != nil {
+							return err
+						}
+						continue
+					}
+					if i > 0 {
+						fmt.Fprintln(a.Out)
+					}
+					a.printMatter(m)
+				}
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "the record's connection; all of them when left out")
+	return c
+}
+
+// mattersOf returns what is the matter with whatever id names.
+func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection string) (out []report.Matter, err error) {
+	found, err := s.Ledger.FindRecords(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range found {
+		if connection != "" && r.Connection != connection {
+			continue
+		}
+		m, _ := a.mappingOf(ctx, s, r.Connection) // what it would tell is left out, and its own commands say why
+		matter, err := report.MatterOf(ctx, s.Ledger, r, report.Explainer{Mapping: m})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, matter)
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	if id == webhooksMatter {
+		m, err := report.MatterOfSubscription(ctx, s.Ledger)
+		return []report.Matter{m}, err
+	}
+	d, err := s.Ledger.DeliveryNamed(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return nil, fmt.Errorf("cannot show %q: no record%s has it as source id, key value, billing id or mandate id, and no delivery as its key; payersync attention list shows what needs a person", id, of(connection))
+	}
+	return []report.Matter{report.MatterOfDelivery(*d)}, nil
+}
+
+// inConnection adds the connection to the commands for a record whose id another one has too,
+// where they take it.
+func inConnection(root *cobra.Command, m *report.Matter) {
+	for _, t := range m.Told {
+		for i := range t.Ways {
+			c, _, err := root.Find(strings.Fields(t.Ways[i].Command)[1:])
+			if err == nil && (c.Flags().Lookup("connection") != nil || c.InheritedFlags().Lookup("connection") != nil) {
+				t.Ways[i].Command += " --connection " + m.Connection
+			}
+		}
+	}
+}
+
+func (a *app) printMatter(m report.Matter) {
+	title := "Delivery " + m.SourceID
+	switch {
+	case m.Connection != "":
+		title = fmt.Sprintf("%s, record %s", m.Connection, strings.TrimSpace(m.SourceID+" "+m.Name))
+	case m.SourceID == webhooksMatter:
+		title = "The webhook subscription"
+	}
+	fmt.Fprintln(a.Out, show.Visible(title))
+	if len(m.Told) == 0 {
+		fmt.Fprintln(a.Out, "  Nothing is told of it.")
+	}
+	for _, t := range m.Told {
+		fmt.Fprintf(a.Out, "\n! %s (%s, since %s)\n  %s\n", show.Visible(t.Detail), t.Reason, show.Stored(t.Since), t.Next)
+		for _, w := range t.Ways {
+			fmt.Fprintf(a.Out, "\n  %s\n      %s %s\n", show.Visible(w.Command), w.Does, w.Sends.Sentence())
+		}
+	}
+	if len(m.Evidence) > 0 {
+		fmt.Fprintln(a.Out, "\nWhat the ledger has to show")
+	}
+	for _, e := range m.Evidence {
+		fmt.Fprintf(a.Out, "  %s\n", show.Visible(e))
+	}
+	if len(m.Closed) > 0 {
+		fmt.Fprintln(a.Out, "\nWhat a person has said")
+	}
+	for _, c := range m.Closed {
+		fmt.Fprintf(a.Out, "  %s\n", show.Visible(closedLine(c)))
+	}
+}
+
+// closedLine says who ended what, when and why.
+func closedLine(c state.ClosedRow) string {
+	text := closedMeaning[c.Kind]
+	if c.At != "" {
+		text += fmt.Sprintf(", said by %s on %s: %s", c.By, show.Stored(c.At), c.Why)
+	}
+	return text
+}

@@ -1,0 +1,119 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+	"payersync/connector/protocol"
+	"payersync/state"
+)
+
+// Why nothing is closed or given up.
+var (
+	// ErrNothingToClose means that nothing is told of the payer that a word can end.
+	ErrNothingToClose = errors.New("nothing is told of it that can be closed")
+	// ErrLeftOut means that the record has left the books, or the mapping leaves it out.
+	ErrLeftOut = errors.New("nothing would be sent for the record in any case: it has left the books, or the mapping leaves it out")
+	// ErrNotGivenUp means that nobody has given the record up.
+	ErrNotGivenUp = errors.New("nobody has given the record up")
+)
+
+// Close notes an operator's word on what is told of a payer, and reports false when it was
+// said before. That its record has left: it may stay with the mandate that it has, until the
+// record returns and leaves again, or another mandate appears. What is told of its mandate:
+// nothing is to be done about that as it is. Nothing is sent. It fails with ErrNothingToClose
+// for anything else.
+func (s *Syncer) Close(ctx context.Context, p state.Payer, by Operator) (news bool, err error) {
+	if by.Reason == "" {
+		return false, fmt.Errorf("close what is told of a payer: %w", ErrReasonNeeded)
+	}
+	told, err := s.Ledger.AttentionOf(ctx, p.Connection, p.SourceID)
+	if err != nil {
+		return false, err
+	}
+	word := state.Entry{Actor: by.Name, Subject: p.SourceID + " " + p.BillingID, Reason: by.Reason}
+	for _, a := range told {
+		say := lastWord(connector.Reason(a.Reason))
+		if say == nil {
+			continue
+		}
+		if err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+			news, err = say(tx, p, word)
+			return err
+		}); err != nil {
+			return false, err
+		}
+	}
+	if news {
+		return true, nil
+	}
+	closed, err := s.Ledger.Closed(ctx, state.RecordID{Connection: p.Connection, SourceID: p.SourceID}, 0)
+	if err == nil && len(closed) == 0 {
+		err = ErrNothingToClose
+	}
+	return false, err
+}
+
+// Closable reports whether Close ends what is told for a reason.
+func Closable(r connector.Reason) bool { return lastWord(r) != nil }
+
+// lastWord is how a word is noted that ends what is told for a reason; nil where none does.
+func lastWord(r connector.Reason) func(*state.Tx, state.Payer, state.Entry) (bool, error) {
+	switch r {
+	case connector.ReasonLeftWithMandate, connector.ReasonRecordGone:
+		return func(tx *state.Tx, p state.Payer, word state.Entry) (bool, error) {
+			word.Action = "let payer stay"
+			return true, tx.LetStay(p, word)
+		}
+	case connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonLinkLost, connector.ReasonLinkRefused:
+		return func(tx *state.Tx, p state.Payer, word state.Entry) (bool, error) {
+			word.Action = "let mandate be"
+			return tx.LetBe(p, word)
+		}
+	}
+	return nil
+}
+
+// GiveUp notes an operator's word that a record is not to be connected, as the mapping makes
+// it now, and reports false when that was said before. From then on it is left out: nothing is
+// sent for it, and its customer and mandate stay as they are. A request that has left and may
+// still arrive stays known, and is looked for until it is over. It fails with ErrLeftOut.
+func (s *Syncer) GiveUp(ctx context.Context, conn Connection, id state.RecordID, by Operator) (news bool, err error) {
+	if by.Reason == "" {
+		return false, fmt.Errorf("give a record up: %w", ErrReasonNeeded)
+	}
+	stored, err := s.Ledger.StoredRecord(ctx, id.Connection, id.SourceID, conn.Mapping.Version())
+	if err != nil {
+		return false, err
+	}
+	m, err := (&run{Syncer: s, conn: conn}).mapped(stored.Record)
+	if err != nil {
+		return false, err
+	}
+	if m.Standing != protocol.Included && m.Standing != protocol.Unfit {
+		if !stored.GivenUp {
+			err = ErrLeftOut
+		}
+		return false, err
+	}
+	err = s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		news, err = tx.GiveUp(id, m.digest(stored.ContentHash), state.Entry{Actor: by.Name, Action: "give record up", Subject: id.SourceID, Reason: by.Reason})
+		return err
+	})
+	return news, err
+}
+
+// TakeUp takes back what GiveUp noted, and reports false when the record is not given up. The
+// next plan decides on it like on any other.
+func (s *Syncer) TakeUp(ctx context.Context, id state.RecordID, by Operator) (news bool, err error) {
+	if by.Reason == "" {
+		return false, fmt.Errorf("take a record up again: %w", ErrReasonNeeded)
+	}
+	err = s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		news, err = tx.TakeUp(id, state.Entry{Actor: by.Name, Action: "take record up again", Subject: id.SourceID, Reason: by.Reason})
+		return err
+	})
+	return news, err
+}
