@@ -92,6 +92,10 @@ func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, i
 		return err
 	}
 	m, err := s.Syncer.MergeOf(ctx, conn, r.SourceID, into)
+	if errors.Is(err, syncer.ErrSaidBefore) {
+		a.Say("Record %s is left out already, and %s stands for both.", show.Visible(r.SourceID), show.Visible(into))
+		return a.Result(mergeReport{SourceID: r.SourceID, Into: into, Diff: []connector.FieldChange{}, Accepted: true})
+	}
 	if err != nil {
 		return notMerged(r.SourceID, err)
 	}

@@ -42,7 +42,19 @@ that sync.`,
 			if from != "" {
 				holder = from
 			}
-			return a.withPayer(cmd.Context(), holder, func(s *session.Session, p state.Payer) error {
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				before, err := movedBefore(cmd.Context(), s, args[0], from)
+				if err != nil {
+					return err
+				}
+				if before != nil {
+					a.Say("Record %s has customer %s already. The next sync writes its key there.", show.Visible(before.SourceID), show.Visible(before.BillingID))
+					return a.Result(before)
+				}
+				p, err := onePayer(cmd.Context(), s, holder)
+				if err != nil {
+					return err
+				}
 				record, err := recordNamed(cmd.Context(), s, args[0], p, from != "")
 				if err != nil {
 					return err
@@ -55,6 +67,33 @@ that sync.`,
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
+}
+
+// movedBefore returns what was said before, when a record has the customer of the one that
+// left already, and is to have its key written there; nil for anything else.
+func movedBefore(ctx context.Context, s *session.Session, id, from string) (*rekeyReport, error) {
+	records, err := s.Ledger.FindRecords(ctx, id)
+	if err != nil || from == "" || len(records) != 1 {
+		return nil, err
+	}
+	r := records[0]
+	p, err := s.Ledger.Payer(ctx, r.Connection, r.SourceID)
+	if err != nil || p.BillingID == "" || p.Moves.Value == "" {
+		return nil, ignoring(err, state.ErrNoPayer)
+	}
+	old, err := s.Ledger.Payer(ctx, r.Connection, from)
+	if err != nil || old.BillingID != "" || old.Key != p.Key {
+		return nil, ignoring(err, state.ErrNoPayer)
+	}
+	return &rekeyReport{SourceID: r.SourceID, From: from, BillingID: p.BillingID, OldKey: p.Key, NewKey: p.Moves, Diff: []connector.FieldChange{}, Accepted: true}, nil
+}
+
+// ignoring returns an error unless it is one that says nothing here.
+func ignoring(err, known error) error {
+	if errors.Is(err, known) {
+		return nil
+	}
+	return err
 }
 
 // recordNamed returns the record that is to have a payer's customer: its own, or the one that

@@ -212,14 +212,21 @@ end of a delivery's key may be left out.`,
 	return c
 }
 
+// closedByPerson is what is said of a delivery that a person gave up.
+const closedByPerson = "It was closed by a person; the audit log has the reason."
+
 func (a *app) closeDelivery(ctx context.Context, s *session.Session, name, reason string) error {
 	d, _, err := deliveryNamed(ctx, s, name)
 	if err != nil {
 		return fmt.Errorf("cannot close: %w", err)
 	}
+	if d.State == string(connector.InboxIgnored) && d.Detail == closedByPerson {
+		a.Say("Delivery %s was closed before.", show.Visible(d.DeliveryKey))
+		return a.Result(map[string]string{"delivery_key": d.DeliveryKey})
+	}
 	closed := false
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		if closed, err = tx.DismissDelivery(d.DeliveryKey, "It was closed by a person; the audit log has the reason."); err != nil || !closed {
+		if closed, err = tx.DismissDelivery(d.DeliveryKey, closedByPerson); err != nil || !closed {
 			return err
 		}
 		return tx.Audit(state.Entry{Actor: actor(), Action: "close delivery", Subject: d.DeliveryKey, Reason: reason})

@@ -92,7 +92,10 @@ func (s *Syncer) differing(d *Drift, customer connector.RemoteCustomer, last *co
 // that differ when none are named: it counts as confirmed, and is overwritten only when
 // ours changes.
 func (s *Syncer) TakeTheirs(ctx context.Context, d Drift, paths []string, by Operator) error {
-	if len(d.Fields) == 0 {
+	switch {
+	case len(d.Fields) == 0 && len(d.Payer.Accepted) > 0: // it was said before
+		return nil
+	case len(d.Fields) == 0:
 		return ErrNothingDiffers
 	}
 	for _, path := range paths {
@@ -147,7 +150,12 @@ func (s *Syncer) IgnoreParts(ctx context.Context, d Drift, parts []string, by Op
 		if !slices.Contains(d.own, part) {
 			return fmt.Errorf("%s: the mapping owns %s", part, strings.Join(d.own, ", "))
 		}
-		ignored = append(ignored, connector.Accepted{Path: part, Ignored: true})
+		if a := (connector.Accepted{Path: part, Ignored: true}); !slices.Contains(d.Payer.Accepted, a) { // else it was said before
+			ignored = append(ignored, a)
+		}
+	}
+	if len(ignored) == 0 {
+		return nil
 	}
 	return s.accept(ctx, d, ignored, by, "ignore drift")
 }
@@ -221,6 +229,9 @@ func (s *Syncer) SendOurs(ctx context.Context, d Drift, by Operator) error {
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		p, err := tx.PayerByBillingID(d.Payer.BillingID)
 		if err != nil {
+			return err
+		}
+		if before, err := tx.IsRetried(p.Connection, p.SourceID); err != nil || before && len(p.Accepted) == 0 {
 			return err
 		}
 		if err := tx.Accept(p, nil); err != nil {

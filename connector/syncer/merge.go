@@ -18,6 +18,9 @@ type Merge struct {
 	Move    *Move                   // set when its customer comes to be the other record's, which has none
 }
 
+// ErrSaidBefore means that an operator has said the very same before, and it holds.
+var ErrSaidBefore = errors.New("it was said before, and holds")
+
 // MergeOf says what merging a record into another one of the same connection would do. Where
 // only the first has a customer, the customer moves. Nothing is noted.
 func (s *Syncer) MergeOf(ctx context.Context, conn Connection, sourceID, into string) (Merge, error) {
@@ -33,7 +36,10 @@ func (s *Syncer) MergeOf(ctx context.Context, conn Connection, sourceID, into st
 	if err != nil {
 		return m, fmt.Errorf("%s: %w", into, err)
 	}
-	if first.Merged || other.Merged {
+	switch {
+	case first.Merged && first.Record.MergedInto == into:
+		return m, ErrSaidBefore
+	case first.Merged, other.Merged:
 		return m, state.ErrMerged
 	}
 	m.Payer, m.Mandate = first.Payer, first.Facts.Mandate.Status

@@ -84,7 +84,10 @@ func (s *Syncer) SayMove(ctx context.Context, m Move, by Operator) error {
 	}
 	own := m.Record == state.RecordID{Connection: m.From.Connection, SourceID: m.From.SourceID}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		var err error
+		p, err := tx.PayerByBillingID(m.From.BillingID)
+		if err != nil || own && p.Moves == m.Key { // it was said before
+			return err
+		}
 		if own {
 			err = tx.MoveKey(m.From, m.Key)
 		} else {

@@ -225,7 +225,7 @@ func (s *Syncer) Accept(ctx context.Context, h Holder, by Operator) error {
 		return fmt.Errorf("take a customer over: %w", ErrReasonNeeded)
 	}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if _, err := tx.SaveWord(h.Payer.Connection, h.Payer.SourceID, h.Customer, state.WordAccept); err != nil {
+		if news, err := tx.SaveWord(h.Payer.Connection, h.Payer.SourceID, h.Customer, state.WordAccept); err != nil || !news {
 			return err
 		}
 		_, err := tx.RetryRecord(h.Payer.Connection, h.Payer.SourceID)

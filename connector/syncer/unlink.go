@@ -187,6 +187,9 @@ func (s *Syncer) SayUnlink(ctx context.Context, u Unlink, by Operator) error {
 		return fmt.Errorf("unlink a customer: %w", ErrReasonNeeded)
 	}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if p, err := tx.PayerByBillingID(u.Payer.BillingID); err != nil || p.Unlink.At != 0 && p.Unlink.From == u.From { // it was said before
+			return err
+		}
 		return errors.Join(tx.SayUnlink(u.Payer, u.From), tx.Audit(state.Entry{
 			Actor: by.Name, Action: "unlink customer", Subject: fmt.Sprintf("%s %s %d", u.Payer.SourceID, u.Payer.BillingID, u.From), Reason: by.Reason,
 		}))
