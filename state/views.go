@@ -215,6 +215,7 @@ type Funnel struct {
 	Mandates  map[string]int `json:"mandates"`  // by status
 	Attention map[string]int `json:"attention"` // by reason
 	Inbox     map[string]int `json:"inbox"`     // by state
+	Closed    map[string]int `json:"closed"`    // what persons have said instead, by ClosedKind
 }
 
 // Funnel counts payers, mandates, what needs attention and the inbox.
@@ -226,6 +227,7 @@ func (l *Ledger) Funnel(ctx context.Context) (f Funnel, err error) {
 		{&f.Payers, "SELECT link_state, count(*) FROM payers GROUP BY link_state"},
 		{&f.Mandates, "SELECT status, count(*) FROM mandates GROUP BY status"},
 		{&f.Attention, "SELECT reason, count(*) FROM v_attention GROUP BY reason"},
+		{&f.Closed, "SELECT kind, count(*) FROM (" + closedWords + ") GROUP BY kind"},
 		{&f.Inbox, "SELECT state, count(*) FROM inbox GROUP BY state"},
 	} {
 		if *c.into, err = l.counts(ctx, c.query); err != nil {

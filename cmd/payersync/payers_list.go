@@ -60,8 +60,18 @@ var payerColumns = []payerColumn{
 	{name: "customer", title: "Customer", cell: func(r state.RecordRow) string { return show.Value(r.BillingID) }},
 	{name: "mandate", title: "Mandate", cell: func(r state.RecordRow) string { return show.Value(r.MandateStatus) }},
 	timed("since", "Since", func(r state.RecordRow) string { return r.MandateSince }),
-	{name: "attention", title: "Attention", cell: func(r state.RecordRow) string { return show.Value(r.AttentionReason) }},
-	{name: "decision", title: "Decision", cell: func(r state.RecordRow) string { return r.Decision }},
+	{name: "attention", title: "Attention", cell: func(r state.RecordRow) string {
+		if r.GivenUp && r.AttentionReason == nil {
+			return "given up"
+		}
+		return show.Value(r.AttentionReason)
+	}},
+	{name: "decision", title: "Decision", cell: func(r state.RecordRow) string {
+		if r.GivenUp {
+			return "given up"
+		}
+		return r.Decision
+	}},
 	{name: "state", title: "In the books", cell: func(r state.RecordRow) string { return r.RecordState }},
 	timed("changed", "Changed", func(r state.RecordRow) string { return r.ChangedAt }),
 }

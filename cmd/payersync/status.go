@@ -120,6 +120,13 @@ func (a *app) printStatus(r statusReport) {
 		}
 		show.Table(a.Out, []string{"Records", "What is the matter", "What to do"}, rows)
 	}
+	if len(r.Closed) > 0 {
+		fmt.Fprintln(a.Out)
+		for _, kind := range slices.Sorted(maps.Keys(r.Closed)) {
+			fmt.Fprintf(a.Out, "Closed by a person, %d: %s.\n", r.Closed[kind], closedMeaning[state.ClosedKind(kind)])
+		}
+		fmt.Fprintln(a.Out, "  payersync attention list --closed")
+	}
 	for _, text := range slices.Concat(putBackTexts(r.PutBack), closedSources(r.Sources, a.now()), consentTexts(r.Consents, a.now()), silenceTexts(r.Silence), subscriptionTexts(r.Subscription)) {
 		fmt.Fprintf(a.Out, "\n%s\n", show.Visible(text))
 	}

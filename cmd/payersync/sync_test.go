@@ -221,7 +221,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitAttention, "sync", "--output", "json"), runKeys)
 	expectKeys(t, w.expect(exitDone, "payers", "list", "--output", "json"), []string{
 		"connection", "source_id", "key_name", "key_value", "billing_id", "link_state", "mandate_id", "mandate_status", "attention_reason", "updated_at", "key_scope",
-		"record_state", "decision", "mandate_since", "changed_at",
+		"record_state", "decision", "given_up", "mandate_since", "changed_at",
 	})
 	expectKeys(t, w.expect(exitDone, "payers", "show", "A00001", "--output", "json"), []string{
 		"connection", "source_id", "key", "link_state", "billing_id", "mandate_id", "applied", "history", "attention",
@@ -240,6 +240,15 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "history", "--output", "json"), []string{"connection", "file", "file_hash", "versions"})
 	expectKeys(t, w.expect(exitDone, "attention", "list", "--output", "json"), []string{"connection", "source_id", "reason", "detail", "since"})
+	matter := w.expect(exitDone, "attention", "show", "B1", "--output", "json")
+	expectKeys(t, matter, []string{"connection", "source_id", "told", "evidence", "closed"})
+	told := decode[struct{ Told []map[string]any }](t, matter).Told
+	expectSameKeys(t, "told", told[0], []string{"reason", "detail", "since", "next", "ways"})
+	way, isObject := told[0]["ways"].([]any)[0].(map[string]any)
+	if !isObject {
+		t.Fatalf("the ways are %v", told[0]["ways"])
+	}
+	expectSameKeys(t, "ways", way, []string{"command", "does", "sends"})
 	expectKeys(t, w.expect(exitDone, "sweep", "--output", "json"), []string{
 		"customers", "repaired", "drifted", "missing", "unlisted", "doubled", "drained", "subscription",
 	})
@@ -248,12 +257,15 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		expectKeys(t, w.expect(exitDone, "mandates", listed, "--output", "json"), mandate)
 	}
 	expectKeys(t, w.expect(exitDone, "attention", "retry", "A00001", "--output", "json"), []string{"source_id"})
+	word := []string{"connection", "source_id", "mandate_id", "said_before"}
+	expectKeys(t, w.expect(exitDone, "attention", "give-up", "B1", "--reason", "a test", "--output", "json"), word)
+	expectKeys(t, w.expect(exitDone, "attention", "list", "--closed", "--output", "json"), []string{"kind", "connection", "source_id", "at", "by", "why"})
 	expectKeys(t, w.expect(exitDone, "mandates", "cancel", "A00001", "--reason", "asked to", "--output", "json"), []string{"source_id", "mandate_id"})
 	expectKeys(t, w.expect(exitDone, "version", "--output", "json"), []string{"version", "commit", "go"})
 	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "warning", "detail", "next"})
 
 	status := w.expect(exitDone, "status", "--output", "json")
-	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "config", "jobs"})
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "config", "jobs"})
 	var runs struct{ Runs []map[string]any }
 	if err := json.Unmarshal([]byte(status.out), &runs); err != nil || len(runs.Runs) != 1 {
 		t.Fatalf("%d runs, want the last of the one connection (%v)", len(runs.Runs), err)
