@@ -20,8 +20,10 @@ const (
 var needs = map[string]struct{ args, what string }{
 	"payersync approve":             {"1", needsKey},
 	"payersync attention close":     {"A00002 --reason test", needsKey},
+	"payersync attention give-up":   {"A00002 --reason test", needsKey},
 	"payersync attention list":      {"", needsNothing},
 	"payersync attention retry":     {"A00002", needsKey},
+	"payersync attention show":      {"A00002", needsKey},
 	"payersync backfill":            {"", needsSecrets},
 	"payersync check":               {"", needsSecrets},
 	"payersync completion":          {"", ""}, // it has no configuration

@@ -1,0 +1,517 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/connector/report"
+	"payersync/connector/sandbox"
+	"payersync/state"
+)
+
+// stage is an installation whose commands are called in this process, by a clock that is set.
+type stage struct {
+	*world
+	mu    sync.Mutex
+	clock time.Time
+
+	another string // a customer that is nobody's
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{clock: time.Now().UTC()}
+	s.world = newWorld(t, nil, func(o *sandbox.Options) { o.Now = s.now })
+	return s
+}
+
+func (s *stage) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock
+}
+
+func (s *stage) wait(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock = s.clock.Add(d)
+}
+
+// call runs a command to its end.
+func (s *stage) call(args ...string) result {
+	var out, errOut bytes.Buffer
+	a := &app{program: program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, getenv: func(name string) (string, bool) {
+		v, ok := s.env[name]
+		return v, ok
+	}}, now: s.now}
+	root := a.root()
+	root.SetArgs(append(args, "--config", s.path("payersync.yaml")))
+	root.SetOut(&out)
+	root.SetErr(&errOut)
+	err := root.ExecuteContext(s.t.Context())
+	a.report(err)
+	return result{exitCode(err), out.String(), errOut.String()}
+}
+
+// do is call for a command that has to end with one of these codes.
+func (s *stage) do(args []string, codes ...int) result {
+	s.t.Helper()
+	r := s.call(args...)
+	if !slices.Contains(codes, r.code) {
+		s.t.Fatalf("payersync %s ended with %d, want one of %v\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.code, codes, r.out, r.errOut)
+	}
+	return r
+}
+
+// sync makes a run, which may leave something to a person.
+func (s *stage) sync() result { return s.do([]string{"sync", "--yes"}, exitDone, exitAttention) }
+
+// told returns the reasons that the list gives for a record or a delivery.
+func (s *stage) told(id string) (codes []string) {
+	s.t.Helper()
+	for _, a := range decodeLines[state.AttentionRow](s.t, s.do([]string{"attention", "list", "--output", "json"}, exitDone)) {
+		if a.SourceID == id {
+			codes = append(codes, a.Reason)
+		}
+	}
+	return codes
+}
+
+// customer returns the sandbox's customer of a record, by its name there.
+func (s *stage) customer(name string) sandbox.Customer {
+	s.t.Helper()
+	for _, c := range s.box.Customers() {
+		if c.Name == name {
+			return c
+		}
+	}
+	s.t.Fatalf("the service has no customer called %q", name)
+	return sandbox.Customer{}
+}
+
+func (s *stage) edited(name string, change func(map[string]any)) {
+	s.t.Helper()
+	c := s.customer(name)
+	var fields map[string]any
+	s.must(json.Unmarshal(c.Raw, &fields))
+	change(fields)
+	raw, err := json.Marshal(fields)
+	s.must(err)
+	s.must(s.box.Edit(c.ID, raw))
+}
+
+func (s *stage) added(format string, args ...any) string {
+	s.t.Helper()
+	id, err := s.box.Add(json.RawMessage(fmt.Sprintf(format, args...)))
+	s.must(err)
+	return id
+}
+
+// keyed makes the mapping read the key of a record from its second street.
+func (s *stage) keyed() {
+	s.edit("mapping.yaml", "accountNumber: AccountNumber", "accountNumber: Depot")
+	s.edit("mapping.yaml", `, {line1: Depot, city: "Hull"}`, "")
+}
+
+// The payer that is the matter, and another one that nobody may touch.
+var (
+	matterRow = row{ID: "M1", Name: "Matter Ltd", Email: "matter@example.org", Street: "1 Row", Depot: ""}
+	otherRow  = row{ID: "A00009", Name: "Other Ltd", Email: "other@example.org", Street: "9 Row", Depot: ""}
+)
+
+// customersPath is the address of the service's customers.
+const customersPath = "/api/customers"
+
+// situations brings about, for each reason, what it tells of record M1, and returns what it
+// is told of. They are as real as the program can make them: records that come in, and a
+// service that answers.
+var situations = map[connector.Reason]func(*stage) string{
+	connector.ReasonRecordUnreadable: func(s *stage) string {
+		return s.reads(matterRow, row{ID: "M1", Name: "Twin"}, otherRow)
+	},
+	connector.ReasonMappingFailed: func(s *stage) string {
+		s.edit("mapping.yaml", "name: trim(Name)", `name: 'number(Phone) > 0 ? trim(Name) : ""'`)
+		m, other := matterRow, otherRow
+		m.Phone, other.Phone = "one", "1"
+		return s.reads(m, other)
+	},
+	connector.ReasonKeyBlank: func(s *stage) string {
+		s.keyed()
+		return s.reads(matterRow, with(otherRow, "K9"))
+	},
+	connector.ReasonKeyShared: func(s *stage) string {
+		s.keyed()
+		return s.reads(with(matterRow, "K1"), row{ID: "M2", Name: "Second", Email: "second@example.org", Street: "3 Row", Depot: "K1"}, with(otherRow, "K9"))
+	},
+	connector.ReasonKeyChanged: func(s *stage) string {
+		s.keyed()
+		s.reads(with(matterRow, "K1"), with(otherRow, "K9"))
+		return s.reads(with(matterRow, "K2"), with(otherRow, "K9"))
+	},
+	connector.ReasonNameMissing: func(s *stage) string {
+		return s.reads(row{ID: "M1", Email: "matter@example.org", Street: "1 Row"}, otherRow)
+	},
+	connector.ReasonEmailMalformed: func(s *stage) string {
+		return s.reads(row{ID: "M1", Name: "Matter Ltd", Email: "matter(at)example.org"}, otherRow)
+	},
+	connector.ReasonTooManyAddresses: func(s *stage) string {
+		return s.reads(with(matterRow, "2 Quay"), otherRow)
+	},
+	connector.ReasonIllegalText: func(s *stage) string {
+		return s.reads(row{ID: "M1", Name: "Mat\x01ter", Email: "matter@example.org"}, otherRow)
+	},
+	connector.ReasonLikeness: func(s *stage) string {
+		s.added(`{"name":"Matter Ltd","people":[{"name":"Matter Ltd","email":"matter@example.org"}]}`)
+		return s.reads(matterRow, otherRow)
+	},
+	connector.ReasonRenumbered: func(s *stage) string {
+		old := matterRow
+		old.ID = "M0"
+		s.reads(old, otherRow)
+		return s.reads(matterRow, otherRow)
+	},
+	connector.ReasonEnteredTwice: func(s *stage) string {
+		first := matterRow
+		first.ID = "M0"
+		s.reads(first, otherRow)
+		return s.reads(first, matterRow, otherRow)
+	},
+	connector.ReasonKeyDoubled: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		s.added(`{"name":"Double","externalData":{"accountNumber":"M1"}}`)
+		return s.swept()
+	},
+	connector.ReasonKeyRemoved: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		s.edited("Matter Ltd", func(f map[string]any) { f["externalData"] = map[string]string{"note": "x"} })
+		return s.swept()
+	},
+	connector.ReasonOtherKey: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		s.edited("Matter Ltd", func(f map[string]any) { f["externalData"] = map[string]string{"accountNumber": "Z7"} })
+		return s.swept()
+	},
+	connector.ReasonKeyDisputed: func(s *stage) string {
+		s.added(`{"name":"Somebody Else Entirely","people":[{"name":"Nobody","email":"nobody@elsewhere.example"}],"externalData":{"accountNumber":"M1"}}`)
+		return s.reads(matterRow, otherRow)
+	},
+	connector.ReasonUnlinked: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		s.do([]string{"payers", "unlink", "M1", "--reason", "matched by mistake", "--yes"}, exitDone)
+		return s.again()
+	},
+	connector.ReasonAnswerMismatch: func(s *stage) string {
+		answer := func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPost || r.URL.Path != customersPath {
+				return false
+			}
+			rw.Header().Set("Content-Type", "application/json")
+			rw.WriteHeader(http.StatusCreated)
+			fmt.Fprint(rw, `{"id":"0c9f3a52-4b8e-4a26-9f0e-5a1f6c7d8e90","name":"Third","externalData":{"accountNumber":"T3"}}`)
+			return true
+		}
+		s.reads(otherRow)
+		s.front.Store(&answer)
+		defer s.front.Store(nil)
+		return s.reads(matterRow, otherRow)
+	},
+	connector.ReasonKeyUnsettled: func(s *stage) string {
+		s.reads(otherRow)
+		id := s.added(`{"name":"Matter Ltd","externalData":{"accountNumber":"M1"}}`)
+		s.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusNotFound, Method: http.MethodGet, Path: customersPath + "/" + id})
+		return s.reads(matterRow, otherRow)
+	},
+	connector.ReasonKeyUnderWay: func(s *stage) string {
+		s.keyed()
+		s.reads(with(otherRow, "K9"))
+		s.box.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: customersPath})
+		first := with(matterRow, "K1")
+		first.ID = "M0"
+		s.reads(first, with(otherRow, "K9"))
+		s.do([]string{"attention", "give-up", "M0", "--reason", "a test record"}, exitDone) // and its request may arrive all the same
+		second := with(matterRow, "K1")
+		second.Name, second.Email = "Second", "second@example.org"
+		return s.reads(first, second, with(otherRow, "K9"))
+	},
+	connector.ReasonCustomerMissing: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		s.wait(time.Hour)
+		s.must(s.box.Delete(s.customer("Matter Ltd").ID))
+		return s.swept()
+	},
+	connector.ReasonRejected: func(s *stage) string {
+		s.reads(otherRow)
+		s.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPost, Path: customersPath})
+		return s.reads(matterRow, otherRow)
+	},
+	connector.ReasonOutcomeUnknown: func(s *stage) string {
+		s.reads(otherRow)
+		s.box.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: customersPath})
+		s.reads(matterRow, otherRow)
+		for range 12 {
+			s.wait(time.Hour)
+			s.sync()
+		}
+		return "M1"
+	},
+	connector.ReasonForeignChange: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		s.edited("Matter Ltd", func(f map[string]any) { f["name"] = "Renamed By Hand" })
+		return s.swept()
+	},
+	connector.ReasonLinkLost: func(s *stage) string {
+		s.reads(otherRow)
+		s.box.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: linkCalls})
+		s.reads(matterRow, otherRow)
+		s.sync()
+		return s.again()
+	},
+	connector.ReasonLinkRefused: func(s *stage) string {
+		s.reads(otherRow)
+		s.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPut, Path: linkCalls})
+		return s.reads(matterRow, otherRow)
+	},
+	connector.ReasonMandateCancelled: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		s.must(s.box.PayerCancel(s.mandateOf("M1").ID))
+		return s.swept()
+	},
+	connector.ReasonStatusUnknown: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		s.must(s.box.SetStatus(s.mandateOf("M1").ID, "PAUSED"))
+		return s.swept()
+	},
+	connector.ReasonRecordGone: func(s *stage) string {
+		s.reads(matterRow, row{ID: "M2", Name: "Second", Email: "second@example.org", Street: "3 Row"}, otherRow)
+		s.must(s.box.PayerCancel(s.mandateOf("M1").ID))
+		s.swept()
+		s.do([]string{"payers", "merge", "M1", "--into", "M2", "--reason", "one payer", "--yes"}, exitDone)
+		return s.again()
+	},
+	connector.ReasonLeftWithMandate: func(s *stage) string {
+		s.edit("mapping.yaml", "customer:\n", "include: Depot != \"left\"\ncustomer:\n")
+		s.edit("mapping.yaml", `, {line1: Depot, city: "Hull"}`, "")
+		s.reads(matterRow, otherRow)
+		return s.reads(with(matterRow, "left"), otherRow)
+	},
+	connector.ReasonEventNotUnderstood: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		const key = "event:not-understood"
+		s.stored(func(tx *state.Tx) error {
+			_, err := tx.Receive(state.Delivery{Key: key, Type: "dd-mandate", Body: fmt.Appendf(nil, `{"about":{"who":%q}}`, s.customer("Matter Ltd").ID), State: connector.InboxQuarantined, Detail: "It names no customer."})
+			return err
+		})
+		return key
+	},
+	connector.ReasonSubscriptionChanged: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		s.do([]string{"webhooks", "subscribe"}, exitDone)
+		s.do([]string{"sweep"}, exitDone)
+		s.must(s.box.DeleteSubscription())
+		s.do([]string{"sweep"}, exitAttention)
+		return webhooksMatter
+	},
+	connector.ReasonGivenUpChanged: func(s *stage) string {
+		s.reads(row{ID: "M1", Name: "Matter Ltd", Email: "matter(at)example.org"}, otherRow)
+		s.do([]string{"attention", "give-up", "M1", "--reason", "nobody mends it"}, exitDone)
+		s.again()
+		return s.reads(matterRow, otherRow)
+	},
+}
+
+// beforehand is what a person does in the service, or in the configuration, before a way is
+// taken: what was in the way is put right.
+var beforehand = map[string]func(*stage){
+	"payersync attention retry RECORD":  func(s *stage) { s.box.ClearFaults() },
+	"payersync mandates request RECORD": func(s *stage) { s.box.ClearFaults() },
+	"payersync webhooks replay DELIVERY": func(s *stage) {
+		s.edit("payersync.yaml", "    signature:", "    event_paths: {customer_id: [about.who]}\n    signature:")
+	},
+}
+
+func with(r row, depot string) row { r.Depot = depot; return r }
+
+// reads syncs these rows, and returns the id of the one that is the matter.
+func (s *stage) reads(rows ...row) string {
+	s.t.Helper()
+	s.export(rows...)
+	return s.again()
+}
+
+func (s *stage) again() string {
+	s.t.Helper()
+	s.do([]string{"sync", "--yes"}, exitDone, exitAttention)
+	return "M1"
+}
+
+// swept looks at the whole service, and syncs.
+func (s *stage) swept() string {
+	s.t.Helper()
+	s.do([]string{"sweep"}, exitDone, exitAttention)
+	return s.again()
+}
+
+// stored writes to the ledger, as a webhook would.
+func (s *stage) stored(do func(*state.Tx) error) {
+	s.t.Helper()
+	l, err := state.Open(s.t.Context(), state.Options{Path: s.path("payersync.db"), KeyFile: s.path("payersync.key"), Now: s.now})
+	s.must(err)
+	s.must(l.Do(s.t.Context(), do))
+	s.must(l.Close())
+}
+
+// shellWords splits a command as a shell would, where a word in quotes holds no quote.
+func shellWords(command string) (words []string) {
+	for i, part := range strings.Split(command, "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+			continue
+		}
+		words = append(words, strings.Fields(part)...)
+	}
+	return words
+}
+
+// untouched is what nobody but its own record may change.
+func (s *stage) untouched() string {
+	s.t.Helper()
+	c := s.customer("Other Ltd")
+	var told []string
+	for _, r := range decodeLines[map[string]any](s.t, s.do([]string{"payers", "list", "--output", "json"}, exitDone)) {
+		if r["source_id"] == otherRow.ID {
+			told = append(told, fmt.Sprint(r["link_state"], r["billing_id"], r["mandate_id"], r["mandate_status"], r["attention_reason"], r["decision"]))
+		}
+	}
+	return string(c.Raw) + strings.Join(told, " ")
+}
+
+// TestEveryReasonHasAWayOut walks the table of reasons. For each it brings the situation
+// about, takes each of its ways as attention show prints it, and looks that this settles it.
+func TestEveryReasonHasAWayOut(t *testing.T) {
+	t.Parallel()
+	for _, reason := range slices.Sorted(maps.Keys(connector.Reasons)) {
+		if situations[reason] == nil {
+			t.Errorf("nobody brings %s about here", reason)
+			continue
+		}
+		if len(reason.Ways()) == 0 {
+			t.Errorf("%s has no way out", reason)
+		}
+		for i, way := range reason.Ways() {
+			t.Run(fmt.Sprintf("%s/%d", reason, i), func(t *testing.T) {
+				t.Parallel()
+				settles(t, reason, i, way)
+			})
+		}
+	}
+}
+
+func settles(t *testing.T, reason connector.Reason, at int, way connector.Way) {
+	s := newStage(t)
+	id := situations[reason](s)
+	if told := s.told(id); !slices.Contains(told, string(reason)) {
+		t.Fatalf("%s is told %v, want %s", id, told, reason)
+	}
+	matter := decode[report.Matter](t, s.do([]string{"attention", "show", id, "--output", "json"}, exitDone))
+	var out *report.WayOut
+	for _, told := range matter.Told {
+		if told.Reason == reason {
+			out = &told.Ways[at]
+		}
+	}
+	if out == nil || out.Does != way.Does || out.Sends != way.Sends {
+		t.Fatalf("attention show does not name the way %q: %+v", way.Command, matter.Told)
+	}
+	if before := beforehand[way.Command]; before != nil {
+		before(s)
+	}
+	other := s.untouched()
+	why, again := fmt.Sprintf("settled by way %d of %s", at, reason), fmt.Sprintf("once more by way %d of %s", at, reason)
+	if strings.Contains(out.Command, "ANOTHER") {
+		s.another = s.added(`{"name":"Matter Ltd","people":[{"name":"Matter Ltd","email":"matter@example.org"}]}`)
+	}
+	args := s.line(t, out.Command, why)
+	t.Logf("payersync %s", strings.Join(args, " "))
+	writes := s.box.Writes()
+	s.do(args, exitDone)
+	if n := s.box.Writes() - writes; n > 0 && way.Sends != connector.SendsNow {
+		t.Errorf("the command sent %d requests", n)
+	}
+	if !s.audited(why) && slices.Contains(args, why) {
+		t.Errorf("the audit log does not say %q", why)
+	}
+	if way.Sends != connector.SendsNow {
+		s.do(s.line(t, out.Command, again), exitDone)
+		if s.audited(again) {
+			t.Error("the same word was noted twice")
+		}
+	}
+	s.settle(t, reason, id)
+	if n := s.box.Writes() - writes; n > 0 && way.Sends == connector.SendsNothing {
+		t.Errorf("%d requests were sent after a word that sends nothing", n)
+	}
+	if now := s.untouched(); now != other {
+		t.Errorf("the other record was touched:\n%s\nwas\n%s", now, other)
+	}
+}
+
+// line is a command that attention show printed, with what its person has to say.
+func (s *stage) line(t *testing.T, command, why string) []string {
+	t.Helper()
+	words := shellWords(command)
+	for i, w := range words {
+		switch w {
+		case "why":
+			words[i] = why
+		case "PART":
+			words[i] = "name"
+		case "ANOTHER":
+			words[i] = s.another
+		}
+	}
+	a := &app{program: program{Console: &show.Console{}, getenv: func(string) (string, bool) { return "", false }}}
+	c, rest, err := a.root().Find(words[1:])
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	for flag, value := range map[string]string{"yes": "", "note": why, "reason": why} {
+		f := c.Flags().Lookup(flag)
+		switch {
+		case f == nil, slices.Contains(rest, "--"+flag), flag == "reason" && c.Flags().Lookup("note") != nil:
+		case value == "":
+			words = append(words, "--"+flag)
+		default:
+			words = append(words, "--"+flag, value)
+		}
+	}
+	return words[1:]
+}
+
+// settle syncs until everything has come to rest, and fails when the reason is still told.
+func (s *stage) settle(t *testing.T, reason connector.Reason, id string) {
+	t.Helper()
+	s.sync()
+	if reason == connector.ReasonOutcomeUnknown || reason == connector.ReasonKeyUnderWay {
+		for range 3 { // what has no answer may arrive, whatever a person says
+			s.wait(time.Hour)
+			s.sync()
+		}
+	}
+	swept, synced := s.do([]string{"sweep"}, exitDone, exitAttention), s.sync()
+	if told := s.told(id); slices.Contains(told, string(reason)) {
+		t.Errorf("after it was settled %s is told %v", id, told)
+	}
+	if all := s.do([]string{"attention", "list", "--output", "json"}, exitDone).out; all == "" && (swept.code != exitDone || synced.code != exitDone) {
+		t.Errorf("nothing needs a person, and sweep ends with %d and sync with %d:\n%s%s%s", swept.code, synced.code, swept.out, swept.errOut, synced.out)
+	}
+}
