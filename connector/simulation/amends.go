@@ -21,10 +21,11 @@ const (
 	leaves    = "all leave" // the record of a doubled key leaves with them, and another takes its key
 	moves     = "moves"     // a record is renumbered, or leaves and comes back as another one, and a person says that its customer is to carry the new key
 	parts     = "parts"     // a person says that a record's customer is not its own, takes that back, says who it is, or wants an update undone
+	givesUp   = "gives up"  // a person says that a record is not to be connected, or takes that back
 	passedOn  = "passed on" // a record leaves whose create is under way, doubled meanwhile or not, and another takes its key
 )
 
-var amendKinds = []string{keyBack, undoubled, leaves, passedOn, moves, parts}
+var amendKinds = []string{keyBack, undoubled, leaves, passedOn, moves, parts, givesUp}
 
 // mostRecords is how many records the books have before no key is passed on any more.
 const mostRecords = 12
@@ -86,7 +87,7 @@ func (p plan) moving() plan {
 func (p plan) parting() plan {
 	r := rand.New(rand.NewPCG(p.seed, 12))
 	if r.IntN(2) == 0 {
-		return p
+		return p.givingUp()
 	}
 	p.amends = map[int]string{}
 	for n := range p.steps {
@@ -95,6 +96,18 @@ func (p plan) parting() plan {
 		}
 	}
 	p.weights["foreign double"] = 2
+	return p
+}
+
+// givingUp lets a person give a record up before one step in four, or take that back.
+func (p plan) givingUp() plan {
+	r := rand.New(rand.NewPCG(p.seed, 13))
+	p.amends = map[int]string{}
+	for n := range p.steps {
+		if r.IntN(4) == 0 {
+			p.amends[n] = givesUp
+		}
+	}
 	return p
 }
 
@@ -116,6 +129,8 @@ func (w *world) amend(n int) error {
 		return w.moveOn()
 	case parts:
 		return w.part()
+	case givesUp:
+		return w.giveUp()
 	}
 	key, err := w.undouble()
 	if err != nil || key == "" {
@@ -303,6 +318,56 @@ func (w *world) part() error {
 		}
 		return nil
 	})
+}
+
+// giveUp lets a person say to a process that a record is not to be connected, or take that
+// back.
+func (w *world) giveUp() error {
+	b, p := w.anyBooks(), w.anyProcess()
+	if len(b.records) == 0 {
+		return nil
+	}
+	id := state.RecordID{Connection: b.connection, SourceID: pick(w.minds, b.records...).SourceID}
+	back := w.minds.IntN(3) == 0
+	return w.as(p, func() error {
+		if back {
+			w.takeUp(p, id)
+			return nil
+		}
+		payer, unknown := p.ledger.Payer(context.Background(), id.Connection, id.SourceID)
+		news, err := p.syncer.GiveUp(context.Background(), w.connection(b), id, operator)
+		w.logf("%s is told to give %s of %s up: %t, %v", p.name, id.SourceID, id.Connection, news, err)
+		if err != nil || !news {
+			return nil
+		}
+		w.reach("amends: " + givesUp)
+		w.oracle.left[b.fields(id.SourceID).No] = time.Now()
+		if unknown == nil {
+			w.oracle.left[payer.Key.Value] = time.Now()
+			w.oracle.givenUp[id] = wordSaid{time.Now(), payer.BillingID, payer.Key.Value}
+		}
+		return nil
+	})
+}
+
+func (w *world) takeUp(p *process, id state.RecordID) {
+	delete(w.oracle.givenUp, id)
+	news, err := p.syncer.TakeUp(context.Background(), id, operator)
+	w.logf("%s is told to take %s of %s up again: %t, %v", p.name, id.SourceID, id.Connection, news, err)
+	if news {
+		w.reach("amends: taken up again")
+	}
+}
+
+// takeAllUp takes all words back that records are not to be connected.
+func (w *world) takeAllUp(p *process) error {
+	closed, err := p.ledger.Closed(context.Background(), state.RecordID{}, 0)
+	for _, c := range closed {
+		if c.Kind == state.ClosedGivenUp {
+			w.takeUp(p, state.RecordID{Connection: c.Connection, SourceID: c.SourceID})
+		}
+	}
+	return err
 }
 
 var operator = syncer.Operator{Name: "Ann", Reason: "she knows"}

@@ -13,7 +13,7 @@
 //
 // # What is judged
 //
-// Safety, at every request and after every step that could write: S1 to S11, S13, S15 to S18, V2
+// Safety, at every request and after every step that could write: S1 to S11, S13, S15 to S19, V2
 // and V3 of connector/FAULTS.md, that nothing is asked for again before a look at
 // it (F58), and that a cancelled mandate is not replaced by itself. Liveness, after
 // the healing: L1 to L4, L6, V5 and S6, and L5 through a record that the service

@@ -35,6 +35,9 @@ func (w *world) heal() error {
 		}
 	}
 	p, quiet := w.procs[0], 0
+	if err := w.takeAllUp(p); err != nil {
+		return err
+	}
 	for range maxRounds {
 		if err := w.settleInbox(p); err != nil {
 			return err

@@ -45,6 +45,7 @@ type oracle struct {
 	known         map[string]bool                   // customers that the ledger has been shown, and no read has said to be gone
 	learnt        map[*process]int                  // the newest list pass whose customers are among them
 	left          map[string]time.Time              // by key: when its record was last excluded or archived
+	givenUp       map[state.RecordID]wordSaid       // records that a person has given up, and nobody has taken up again
 	unmeasured    map[string]time.Time              // by key that was passed on because a clock was put ahead: until when creates with it may arrive
 	misled        map[string]bool                   // customers that a read did not find for longer than it may lag unnoticed
 	lag           time.Duration                     // the longest by which a read by id has lagged
@@ -56,6 +57,13 @@ type oracle struct {
 		sync.Mutex
 		texts []string // what nobody may be told
 	}
+}
+
+// wordSaid is a person's word that a record is not to be connected, with the customer and the
+// key that its payer had.
+type wordSaid struct {
+	at            time.Time
+	customer, key string
 }
 
 // intent is the last create sent for a key.
@@ -132,7 +140,7 @@ func newOracle(w *world) *oracle {
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
 		looks:  map[*process]map[string]time.Time{},
 		passes: map[int]map[int]pageSeen{}, links: map[string]time.Time{}, run: map[*process]*runSeen{},
-		departed: map[*process][]time.Time{}, known: map[string]bool{}, learnt: map[*process]int{}, misled: map[string]bool{}, unmeasured: map[string]time.Time{}, left: map[string]time.Time{}, lied: map[int]bool{},
+		departed: map[*process][]time.Time{}, known: map[string]bool{}, learnt: map[*process]int{}, misled: map[string]bool{}, unmeasured: map[string]time.Time{}, left: map[string]time.Time{}, givenUp: map[state.RecordID]wordSaid{}, lied: map[int]bool{},
 	}
 	o.secrets.texts = []string{"sandbox-secret", "@payer.test", "/sign/", "LS1 4AP", "DECEASED"}
 	return o
@@ -235,15 +243,48 @@ func (o *oracle) restored(b *backup) {
 	o.accepted, o.known, o.sentBefore = cloneSet(b.accepted), cloneSet(b.known), b.sent
 	o.restoredAt, o.restoredTruly = o.w.now(), time.Now()
 	o.intents, o.links, o.shown = map[string]*intent{}, map[string]time.Time{}, map[string]keyShown{}
-	o.complete = nil
+	o.complete, o.givenUp = nil, map[state.RecordID]wordSaid{}
 	o.passes = map[int]map[int]pageSeen{}
 }
 
 // watched is the truth before a request took effect.
 type watched struct{ customers []sandbox.Customer }
 
+// judgeGivenUp checks S19: nothing leaves for a record after a person has given it up. A key
+// that another record has by now is that one's.
+func (o *oracle) judgeGivenUp(c call) {
+	if c.asked || o.isLate(c) {
+		return
+	}
+	for id, word := range o.givenUp {
+		if c.at.Before(word.at) {
+			continue
+		}
+		switch {
+		case (c.op == "update" || c.op == "link") && word.customer != "" && c.id == word.customer:
+		case c.op == "create" && c.id == word.key && o.alone(id, word.key):
+		default:
+			continue
+		}
+		o.w.violate("S19", "a request (%s) left for record %s, which a person had given up", c.op, id.SourceID)
+	}
+}
+
+// alone reports whether no record but one has a key.
+func (o *oracle) alone(id state.RecordID, key string) bool {
+	for _, b := range o.w.allBooks() {
+		for _, r := range b.records {
+			if b.fields(r.SourceID).No == key && (b.connection != id.Connection || r.SourceID != id.SourceID) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // before judges a request that is about to take effect.
 func (o *oracle) before(c call) (b watched) {
+	o.judgeGivenUp(c)
 	switch c.op {
 	case "create":
 		b.customers = o.w.service.Customers()

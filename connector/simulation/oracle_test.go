@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -139,6 +140,14 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 			w.oracle.answered(create, faultNone, http.StatusUnauthorized, nil, true)
 			w.do(w.wait(time.Hour))
 			w.oracle.judgeCreate(create)
+		}},
+		{"an update for a payer that was given up", "S19", func(w *world) {
+			w.payers(2)
+			w.syncs()
+			payer, err := w.procs[0].ledger.Payer(context.Background(), w.books.connection, w.books.records[0].SourceID)
+			w.do(err)
+			w.oracle.givenUp[state.RecordID{Connection: payer.Connection, SourceID: payer.SourceID}] = wordSaid{time.Now(), payer.BillingID, payer.Key.Value}
+			w.oracle.judgeGivenUp(call{p: w.procs[0], op: "update", id: payer.BillingID, at: time.Now()})
 		}},
 		{"too many requests in a second", "S18", func(w *world) {
 			w.plan.rate = 5

@@ -197,7 +197,7 @@ var rareTroubles = []string{
 
 // rareAmends are those that only seeds with amends reach.
 var rareAmends = []string{"amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves, "amends: " + passedOn, "amends: passed on to other books", "amends: " + moves,
-	"amends: " + parts, "amends: an adoption undone", "amends: an update undone", "amends: who it is, accept", "amends: who it is, reject"}
+	"amends: " + parts, "amends: an adoption undone", "amends: an update undone", "amends: who it is, accept", "amends: who it is, reject", "amends: " + givesUp, "amends: taken up again"}
 
 // enoughSeeds is from how many seeds on every rare state must be reached.
 const enoughSeeds = 3000

@@ -67,6 +67,8 @@ func TestARequestOfARecordThatWasGivenUpStaysKnown(t *testing.T) {
 }
 
 // A record that was given up stays given up when it changes, and a person is told.
+//
+// covers S19
 func TestARecordThatWasGivenUpIsNeverSentByItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
