@@ -45,8 +45,6 @@ func (e *keyAwayError) Unwrap() error { return e.OpenError }
 // CreateKey makes a key file with a new random key, mode 0600. It never
 // replaces an existing file.
 func CreateKey(path string) error {
-	key := make([]byte, keyBytes)
-	_, _ = rand.Read(key) // never fails (crypto/rand)
 	folder, err := files.OpenFolder(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("make the key file: %w", err)
@@ -55,8 +53,15 @@ func CreateKey(path string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("make the key file: %w", err), folder.Close())
 	}
-	_, err = f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n")
+	_, err = f.WriteString(base64.StdEncoding.EncodeToString(newKey()) + "\n")
 	return errors.Join(err, f.Sync(), f.Close(), folder.Sync(), folder.Close())
+}
+
+// newKey returns a new random key.
+func newKey() []byte {
+	key := make([]byte, keyBytes)
+	_, _ = rand.Read(key) // never fails (crypto/rand)
+	return key
 }
 
 func loadKey(path string) (*sealer, error) {
@@ -134,7 +139,7 @@ func (s *sealer) open(box, place []byte) ([]byte, error) {
 		return nil, errors.New("open a sealed value: it is cut short")
 	}
 	if [4]byte(box[:4]) != s.id {
-		return nil, errors.New("open a sealed value: it was sealed with another key; put back the key file this ledger was made with")
+		return nil, errOtherKey
 	}
 	plain, err := s.aead.Open([]byte{}, nil, box[4:], place) // an empty value stays a value
 	if err != nil {
@@ -143,10 +148,16 @@ func (s *sealer) open(box, place []byte) ([]byte, error) {
 	return plain, nil
 }
 
+// errOtherKey means that a box was sealed with another key.
+var errOtherKey = errors.New("open a sealed value: it was sealed with another key; put back the key file this ledger was made with")
+
 // likeness returns a keyed hash of text for comparing without keeping it: case
 // and spaces are folded away first.
 func (s *sealer) likeness(text string) string {
 	m := hmac.New(sha256.New, s.mac)
-	m.Write([]byte(strings.Join(strings.Fields(strings.ToLower(text)), " ")))
+	m.Write([]byte(folded(text)))
 	return hex.EncodeToString(m.Sum(nil)[:16])
 }
+
+// folded returns text as it is compared: without regard to case and spaces.
+func folded(text string) string { return strings.Join(strings.Fields(strings.ToLower(text)), " ") }

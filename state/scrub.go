@@ -1,0 +1,120 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// What is erased is overwritten in its place (secure_delete), but SQLite may have moved it
+// about in its file before, and the write-ahead log holds the pages as they were. A sealed
+// value is found there by its beginning, the id of its key and its random nonce: without the
+// nonce nothing opens the rest.
+const boxHead = 4 + 12
+
+// scrub makes the ledger's files free of boxes that were erased, and reports whether they
+// are: a process that reads an older state keeps the log as it is. The whole file is written
+// anew only when one of them is found in it, or where boxes is nil: a write of another
+// process waits that long.
+func (l *Ledger) scrub(ctx context.Context, boxes [][]byte) (clean bool, err error) {
+	heads := map[[boxHead]byte]bool{}
+	for _, b := range boxes {
+		if len(b) >= boxHead {
+			heads[[boxHead]byte(b[:boxHead])] = true
+		}
+	}
+	db, err := l.cleaner(inFiles)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = db.Close() }()
+	l.reader.SetMaxIdleConns(0) // a reader at rest holds no state of the ledger, but is in doubt
+	defer l.reader.SetMaxIdleConns(4)
+	empty := func() (bool, error) {
+		var busy, log, moved int
+		if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &moved); err != nil {
+			return false, fmt.Errorf("empty the ledger's log: %w", err)
+		}
+		return busy == 0, nil
+	}
+	if clean, err = empty(); err != nil {
+		return false, err
+	}
+	if boxes != nil {
+		found, err := l.contains(ctx, db, heads)
+		if err != nil || !found {
+			return clean, err
+		}
+	}
+	if err := l.vacuum(ctx, db); err != nil {
+		return false, fmt.Errorf("write the ledger's file anew: %w", ofDisk(err))
+	}
+	if clean, err = empty(); err != nil || boxes == nil {
+		return clean, err
+	}
+	found, err := l.contains(ctx, db, heads)
+	return clean && !found, err
+}
+
+// Where SQLite keeps what it writes on the way.
+const (
+	inFiles  = 1 // in a folder for temporary files, without a name
+	inMemory = 2
+)
+
+// cleaner opens the ledger once more, for what is no write of its own.
+func (l *Ledger) cleaner(store int) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: l.path}).String()+fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=temp_store(%d)", busyTimeout.Milliseconds(), store)+
+		"&mode=rw&_pragma=trusted_schema(0)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)")
+	if err != nil {
+		return nil, fmt.Errorf("clean the ledger's files: %w", err)
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
+}
+
+// vacuum writes the ledger's file anew. On the way it makes a copy, sealed like the ledger, of
+// which memory may not have enough; where there is no folder for temporary files, it must.
+func (l *Ledger) vacuum(ctx context.Context, db *sql.DB) error {
+	_, err := db.ExecContext(ctx, "VACUUM")
+	if primaryCode(err) != sqlite3.SQLITE_CANTOPEN {
+		return err
+	}
+	db, err = l.cleaner(inMemory)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "VACUUM")
+	return errors.Join(err, db.Close())
+}
+
+// contains reports whether a box with one of these heads lies in a page of the ledger. The
+// pages are asked of SQLite: to open its file beside it would drop its locks (fault F66).
+func (l *Ledger) contains(ctx context.Context, db *sql.DB, heads map[[boxHead]byte]bool) (bool, error) {
+	rows, err := db.QueryContext(ctx, "SELECT data FROM sqlite_dbpage")
+	if err != nil {
+		return false, fmt.Errorf("look through the ledger's pages: %w", err)
+	}
+	defer rows.Close()
+	var page sql.RawBytes
+	for rows.Next() {
+		if err := rows.Scan(&page); err != nil {
+			return false, fmt.Errorf("look through the ledger's pages: %w", err)
+		}
+		for rest := []byte(page); ; rest = rest[1:] {
+			i := bytes.Index(rest, l.seal.id[:])
+			if i < 0 || i+boxHead > len(rest) {
+				break
+			}
+			if rest = rest[i:]; heads[[boxHead]byte(rest)] {
+				return true, nil
+			}
+		}
+	}
+	return false, rows.Err()
+}
