@@ -344,7 +344,9 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 // CloseDone closes a customer's change as done: what it wanted is now what the
 // customer holds of us.
 func (tx *Tx) CloseDone(run int64, c Change) error {
-	return errors.Join(tx.CloseWith(run, c, connector.ChangeDone, "", ""), tx.setApplied(c.Payer, c.Wanted, c.Action == connector.ActionCreate))
+	closing := tx.CloseWith(run, c, connector.ChangeDone, "", "")
+	_, err := tx.setApplied(c.Payer, c.Wanted, c.Action == connector.ActionCreate)
+	return errors.Join(closing, err)
 }
 
 // CloseConfirmed closes an update that a read has confirmed. foreign are the fields

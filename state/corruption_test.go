@@ -35,6 +35,7 @@ var unchecked = []string{
 	"changes.attempts", "changes.frozen_at", "changes.reason", "changes.detail", "changes.updated_at",
 	"attempts.key_name", "attempts.key_value", "attempts.ticket", "attempts.sent_at", "attempts.over", "attempts.end_ticket", // in an index while a create is open
 	"apart.said_at", "labels.number", "labels.mapping", "labels.digest",
+	"tombstones.marks", "tombstones.said_at",
 	"passes.started_at", "passes.finished_at", "passes.ids", "passes.ids_hash",
 	"remote_customers.key_values", "remote_customers.digest", "remote_customers.listed_at", "remote_customers.ticket",
 	"mandates.status_since", "mandates.service_time", "mandates.first_seen_at", "mandates.last_seen_at", "mandates.link_at",

@@ -26,7 +26,8 @@ type Delivery struct {
 // The caller goes on with RepeatDelivery then.
 func (tx *Tx) Receive(d Delivery) (fresh bool, err error) {
 	n, err := tx.count(`INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, mandate_id, body, state, detail)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (delivery_key) DO NOTHING`,
+		VALUES (?1, ?2, ?3, ?4, ?5, CASE WHEN `+fmt.Sprintf(ofForgotten, "?4")+" OR ?4 = '' AND "+fmt.Sprintf(ofForgotten, "(SELECT billing_id FROM mandates WHERE mandate_id = ?5)")+`
+		  THEN x'' ELSE ?6 END, ?7, ?8) ON CONFLICT (delivery_key) DO NOTHING`,
 		d.Key, stamp(tx.now), d.Type, d.BillingID, d.MandateID, tx.l.seal.box(d.Body, place("inbox", "body", d.Key)), d.State, d.Detail)
 	if err != nil {
 		return false, fmt.Errorf("store a webhook delivery: %w", err)
@@ -112,7 +113,8 @@ func (tx *Tx) BeginDrain(d OpenDelivery) (ticket int64, err error) {
 // NameDeliveries gives the waiting deliveries of a mandate the customer that the
 // ledger knows it to be of, and reports false when it knows none.
 func (tx *Tx) NameDeliveries(d OpenDelivery) (named bool, err error) {
-	n, err := tx.count(`UPDATE inbox SET billing_id = m.billing_id, state = 'received', attempts = 0, next_attempt = NULL
+	n, err := tx.count(`UPDATE inbox SET billing_id = m.billing_id, state = 'received', attempts = 0, next_attempt = NULL,
+		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "m.billing_id")+` THEN x'' ELSE body END
 		FROM mandates m WHERE m.mandate_id = ? AND inbox.mandate_id = m.mandate_id AND inbox.billing_id = ''
 		AND inbox.state IN ('received', 'parked')`, d.MandateID)
 	if err != nil {
@@ -177,7 +179,8 @@ func (tx *Tx) ReplayDelivery(key string) (bool, error) {
 // RereadDelivery writes what a quarantined delivery is understood to say now. A
 // type that only a header had named is kept.
 func (tx *Tx) RereadDelivery(d Delivery) error {
-	return tx.exec(`UPDATE inbox SET event_type = CASE WHEN ?1 = '' THEN event_type ELSE ?1 END, billing_id = ?2, mandate_id = ?3, state = ?4, detail = ?5
+	return tx.exec(`UPDATE inbox SET event_type = CASE WHEN ?1 = '' THEN event_type ELSE ?1 END, billing_id = ?2, mandate_id = ?3, state = ?4, detail = ?5,
+		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "?2")+` THEN x'' ELSE body END
 		WHERE delivery_key = ?6 AND state = 'quarantined'`, d.Type, d.BillingID, d.MandateID, d.State, d.Detail, d.Key)
 }
 
@@ -189,7 +192,11 @@ func (tx *Tx) DismissDelivery(key, detail string) (bool, error) {
 	return n > 0, err
 }
 
-// DeliveryBody returns the stored bytes of a delivery; nil when there is none.
+// ErrBodyErased means that the bytes of a delivery are not kept any more.
+var ErrBodyErased = errors.New("its body is not kept any more")
+
+// DeliveryBody returns the stored bytes of a delivery; nil when there is none. It fails with
+// ErrBodyErased where its time is over, or its payer was forgotten.
 func (l *Ledger) DeliveryBody(ctx context.Context, key string) ([]byte, error) {
 	var box []byte
 	err := l.queryRow(ctx, "SELECT body FROM inbox WHERE delivery_key = ?", key).Scan(&box)
@@ -198,6 +205,9 @@ func (l *Ledger) DeliveryBody(ctx context.Context, key string) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read a webhook delivery: %w", err)
+	}
+	if len(box) == 0 {
+		return nil, ErrBodyErased
 	}
 	return l.seal.open(box, place("inbox", "body", key))
 }

@@ -77,6 +77,7 @@ type Ledger struct {
 	mark     *os.File // how far the ledger has come; see mark.go
 	identity string   // which ledger the mark is of
 	found    Finding
+	heeded   int // payers that were forgotten again
 	opened   map[string]os.FileInfo // what SQLite has open
 	now      func() time.Time
 	asked    func(done bool) error // Options.Commit
@@ -118,7 +119,8 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
-		path: path, folder: folder, seal: seal, now: opts.Now, asked: opts.Commit, watched: opts.Committing, stmts: map[string]*sql.Stmt{}, reads: map[string]*sql.Stmt{},
+		path: path, folder: folder, seal: seal, now: opts.Now, asked: opts.Commit, watched: opts.Committing,
+		stmts: map[string]*sql.Stmt{}, reads: map[string]*sql.Stmt{},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {
@@ -265,7 +267,10 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	if l.conn, err = l.writer.Conn(ctx); err != nil {
 		return fmt.Errorf("open the ledger for writing: %w", err)
 	}
-	return l.noteFiles()
+	if err := l.noteFiles(); err != nil {
+		return err
+	}
+	return l.heedTombstones(ctx)
 }
 
 // checkFile refuses what must not be written to: a damaged file, or another

@@ -56,7 +56,7 @@ func (tx *Tx) saveSealed(m connector.Mandate, moved bool) error {
 	if err := tx.SaveLink(m); err != nil || m.FailureReason.IsZero() {
 		return err
 	}
-	return tx.exec("UPDATE mandates SET failure_reason = ? WHERE mandate_id = ? AND (? OR failure_reason IS NULL)",
+	return tx.exec("UPDATE mandates SET failure_reason = ? WHERE mandate_id = ? AND (? OR failure_reason IS NULL) AND NOT "+fmt.Sprintf(ofForgotten, "mandates.billing_id"),
 		tx.l.seal.box([]byte(m.FailureReason.Expose()), place("mandates", "failure_reason", m.ID)), m.ID, moved)
 }
 
@@ -66,7 +66,7 @@ func (tx *Tx) SaveLink(m connector.Mandate) error {
 	if m.URL == "" {
 		return nil
 	}
-	return tx.exec("UPDATE mandates SET link = ?, link_at = ? WHERE mandate_id = ?",
+	return tx.exec("UPDATE mandates SET link = ?, link_at = ? WHERE mandate_id = ? AND NOT "+fmt.Sprintf(ofForgotten, "mandates.billing_id"),
 		tx.l.seal.box([]byte(m.URL), place("mandates", "link", m.ID)), stamp(tx.now), m.ID)
 }
 

@@ -27,6 +27,7 @@ var readers = map[string]string{
 	"HandOver":       "writes",
 	"closeCreate":    "writes",
 	"emptyPayer":     "writes",
+	"erase":          "writes",
 	"WakeTwins":      "says who is decided on once more, by facts",
 	"countRecords":   "counts",
 	"undone":         "says whether a run is complete",

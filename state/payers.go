@@ -251,20 +251,26 @@ func (tx *Tx) SetMandate(connection, sourceID, id string) error {
 
 // SetApplied records what the customer holds of us, as a read has shown.
 func (tx *Tx) SetApplied(p Payer, applied connector.Customer) error {
-	return tx.setApplied(p, applied, false)
+	_, err := tx.setApplied(p, applied, false)
+	return err
 }
 
+// isForgotten is the condition that nothing but the id is kept of a row of payers.
+const isForgotten = "EXISTS (SELECT 1 FROM source_records f WHERE f.connection = payers.connection AND f.source_id = payers.source_id AND f.forgotten <> '')"
+
 // setApplied is SetApplied; answered says that it was the answer to a create that said so,
-// and that no read has.
-func (tx *Tx) setApplied(p Payer, applied connector.Customer, answered bool) error {
+// and that no read has. It reports false for a payer that was forgotten, of which nothing is
+// kept.
+func (tx *Tx) setApplied(p Payer, applied connector.Customer, answered bool) (kept bool, err error) {
 	plain, err := json.Marshal(applied)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return tx.exec(`UPDATE payers SET applied = ?1, applied_hash = ?2, shows = ?2, updated_at = ?3,
+	n, err := tx.count(`UPDATE payers SET applied = ?1, applied_hash = ?2, shows = ?2, updated_at = ?3,
 		shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger), answered_at = CASE WHEN ?6 THEN (SELECT ticket FROM ledger) ELSE answered_at END
-		WHERE connection = ?4 AND source_id = ?5`,
+		WHERE connection = ?4 AND source_id = ?5 AND NOT `+isForgotten,
 		tx.l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), applied.Hash(), stamp(tx.now), p.Connection, p.SourceID, answered)
+	return n > 0, err
 }
 
 // SetHeld records that a read showed the customer to hold this of us, and SetShown whether
@@ -273,7 +279,11 @@ func (tx *Tx) SetHeld(p Payer, held connector.Customer) error {
 	if p.AppliedHash == held.Hash() {
 		return tx.SetShown(p, true)
 	}
-	return errors.Join(tx.SetApplied(p, held), tx.lookAgain(p))
+	kept, err := tx.setApplied(p, held, false)
+	if err != nil || !kept {
+		return err
+	}
+	return tx.lookAgain(p)
 }
 
 // SetShown is described at SetHeld.
@@ -363,7 +373,7 @@ func (tx *Tx) Accept(p Payer, accepted []connector.Accepted) error {
 		}
 		box = tx.l.seal.box(plain, place("payers", "accepted", p.Connection, p.SourceID))
 	}
-	if err := tx.exec("UPDATE payers SET accepted = ?, updated_at = ? WHERE connection = ? AND source_id = ?", box, stamp(tx.now), p.Connection, p.SourceID); err != nil {
+	if err := tx.exec("UPDATE payers SET accepted = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND NOT "+isForgotten, box, stamp(tx.now), p.Connection, p.SourceID); err != nil {
 		return fmt.Errorf("keep what was accepted of payer %s: %w", p.SourceID, err)
 	}
 	if err := tx.dropPlanned(p.Connection, p.SourceID, LaneCustomer); err != nil {

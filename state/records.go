@@ -42,7 +42,8 @@ func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
 		  state = excluded.state, unreadable = excluded.unreadable, source_time = excluded.source_time, origin = excluded.origin,
-		  last_seen_run = excluded.last_seen_run, unseen = 0, updated_at = excluded.updated_at`,
+		  last_seen_run = excluded.last_seen_run, unseen = 0, updated_at = excluded.updated_at
+		WHERE source_records.forgotten = ''`,
 		connection, r.SourceID, hash, tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
 		r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, run, stamp(tx.now))
 }
@@ -80,6 +81,7 @@ type Candidate struct {
 	Merged      bool           // a person said that it is Record.MergedInto
 	GivenUp     bool           // a person said that it is not to be connected
 	GivenUpOf   string         // what the mapping made of it then
+	Forgotten   Forgotten      // why nothing but the record's id is kept
 	Payer       *Payer         // nil when the record was never included
 	Facts       protocol.Facts // what is known of the payer, but for its record, its rivals, and the key of one without a customer
 	Rival       string         // another record that has the payer's key; "" for none
@@ -105,7 +107,7 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)`, after, seenBy, mapping, limit)
 }
 
-const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as, r.given_up_of,
+const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as, r.given_up_of, r.forgotten,
 	coalesce((SELECT b.mapping FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id), '')`
 
 // candidates returns the records for which the condition where holds, in order; ?1 is the
@@ -154,7 +156,7 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 	var box []byte
 	var p payerRow
 	var f factRow
-	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.GivenUpOf, &c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
+	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.GivenUpOf, &c.Forgotten, &c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
 	c.Stands, c.GivenUp = f.stands(p), f.givenUp != 0

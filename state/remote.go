@@ -171,6 +171,15 @@ func (tx *Tx) saveTraits(billingID string, traits []trait) error {
 	if err := tx.row([]any{&linked}, "SELECT EXISTS (SELECT 1 FROM payers WHERE billing_id = ?)", billingID); err != nil {
 		return fmt.Errorf("save a customer to the index: %w", err)
 	}
+	for _, t := range traits { // one that a forgotten payer may yet be found to have
+		if linked || t.kind != "key" {
+			continue
+		}
+		if err := tx.row([]any{&linked}, `SELECT EXISTS (SELECT 1 FROM source_records r INDEXED BY source_records_forgotten JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+			WHERE r.forgotten <> '' AND p.key_name || '=' || p.key_value = ?)`, t.value); err != nil {
+			return fmt.Errorf("save a customer to the index: %w", err)
+		}
+	}
 	if linked {
 		traits = slices.DeleteFunc(traits, func(t trait) bool { return t.kind != "key" })
 	}

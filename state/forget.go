@@ -1,0 +1,413 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"payersync/connector"
+	"payersync/connector/protocol"
+)
+
+// Forgotten says why nothing but the id of a record is kept.
+type Forgotten string
+
+// Why a record is kept by its id alone.
+const (
+	ForgottenNot   Forgotten = ""      // all of it is kept
+	ForgottenPayer Forgotten = "payer" // a person had its payer forgotten
+	ForgottenOther Forgotten = "other" // so it was, and the record looks like somebody else by now
+	ForgottenAlike Forgotten = "alike" // it is new, and has the number, or the name and the e-mail address, of a payer that was
+)
+
+// RecordForgotten is what lists show as the state of a record of which nothing but the id is
+// kept.
+const RecordForgotten connector.RecordState = "forgotten"
+
+// blank is a record of which nothing but its id is kept: for every plan it is gone.
+func blank(sourceID string) connector.Record {
+	return connector.Record{SourceID: sourceID, State: connector.RecordDeleted, Data: json.RawMessage("{}")}
+}
+
+// Barred returns those records of a page of which nothing but the id is to be kept, and
+// why; with ForgottenNot those that were kept so till now, and need not be any more. label
+// says what a record is known by.
+func (l *Ledger) Barred(ctx context.Context, connection string, records []connector.Record, label func(connector.Record) connector.Label) (map[string]Forgotten, error) {
+	said, err := l.storedTombstones(ctx)
+	if err != nil || len(said.stone) == 0 {
+		return nil, err
+	}
+	marked := map[string]bool{}
+	for _, t := range said.stone {
+		for _, m := range t.marks {
+			marked[m] = t.holds
+		}
+	}
+	ids := make([]string, len(records))
+	for i, r := range records {
+		ids[i] = r.SourceID
+	}
+	asked, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	type row struct {
+		id  string
+		how Forgotten
+	}
+	rows, err := list(ctx, l, "SELECT r.source_id, r.forgotten FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value",
+		[]any{connection, string(asked)}, func(r *row) []any { return []any{&r.id, &r.how} })
+	if err != nil {
+		return nil, fmt.Errorf("look who was forgotten: %w", err)
+	}
+	known := make(map[string]Forgotten, len(rows))
+	for _, r := range rows {
+		known[r.id] = r.how
+	}
+	out := map[string]Forgotten{}
+	for _, r := range records {
+		was, stored := known[r.SourceID]
+		how := said.barred(RecordID{connection, r.SourceID}, stored && was == ForgottenNot, marked, func() connector.Label { return label(r) })
+		if how != ForgottenNot || was != ForgottenNot {
+			out[r.SourceID] = how
+		}
+	}
+	return out, nil
+}
+
+// barred says why nothing of a record is to be kept. One that was kept all along is told by
+// its id alone: a payer that shares a number, or a name and an address, with one that was
+// forgotten was there beside it.
+func (s tombstones) barred(id RecordID, kept bool, marked map[string]bool, label func() connector.Label) Forgotten {
+	var of connector.Label
+	asked := false
+	for _, k := range s.keys {
+		t, known := s.stone[k.ofRecord(id)]
+		switch {
+		case known && !t.holds:
+			return ForgottenNot
+		case known:
+			if of, asked = label(), true; looksOther(t.marks, k.personMark(of), k.numberMark(id.Connection, of)) {
+				return ForgottenOther
+			}
+			return ForgottenPayer
+		}
+	}
+	if kept {
+		return ForgottenNot
+	}
+	if !asked {
+		of = label()
+	}
+	for _, k := range s.keys {
+		for _, m := range k.marks(id.Connection, of) {
+			if marked[m] {
+				return ForgottenAlike
+			}
+		}
+	}
+	return ForgottenNot
+}
+
+// looksOther reports whether a record says who it is, and that is not who was forgotten. A
+// payer of whom only the number was known cannot be told from another.
+func looksOther(marks []string, person, number string) bool {
+	known := slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == number })
+	return person != "" && len(known) > 0 && !slices.Contains(known, person)
+}
+
+// Bar keeps of a record nothing but its id from now on, and with ForgottenNot ends that.
+func (tx *Tx) Bar(run int64, connection, sourceID string, how Forgotten) error {
+	id := RecordID{connection, sourceID}
+	if how == ForgottenNot {
+		return tx.unerase(id)
+	}
+	var was Forgotten
+	err := tx.row([]any{&was}, "SELECT forgotten FROM source_records WHERE connection = ? AND source_id = ?", connection, sourceID)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		if err := tx.saveRecord(run, connection, blank(sourceID)); err != nil {
+			return err
+		}
+	case err != nil:
+		return fmt.Errorf("look whether record %s was forgotten: %w", sourceID, err)
+	}
+	err = nil
+	if was == ForgottenNot {
+		err = tx.erase(id, how)
+	}
+	return errors.Join(err, tx.exec(`UPDATE source_records SET last_seen_run = ?1, unseen = 0, replan = CASE forgotten WHEN ?2 THEN replan ELSE 1 END, forgotten = ?2
+		WHERE connection = ?3 AND source_id = ?4`, run, how, connection, sourceID))
+}
+
+// customersOf are the customers of record ?1, ?2: the one that it has, and those that it had
+// or asked for and that are nobody else's.
+const customersOf = `(SELECT p.billing_id FROM payers p WHERE p.connection = ?1 AND p.source_id = ?2 AND p.billing_id IS NOT NULL
+	UNION SELECT a.billing_id FROM attempts a WHERE a.connection = ?1 AND a.source_id = ?2 AND a.billing_id <> ''
+	  AND NOT EXISTS (SELECT 1 FROM payers o WHERE o.billing_id = a.billing_id AND (o.connection <> ?1 OR o.source_id <> ?2)))`
+
+// aboutThem is the condition that delivery i is about one of the customers.
+const aboutThem = "(i.billing_id IN " + customersOf + " OR i.billing_id = '' AND i.mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " + customersOf + "))"
+
+// ofForgotten is the condition that customer %s is one of a record of which nothing is kept.
+const ofForgotten = `EXISTS (SELECT 1 FROM payers fp JOIN source_records fr ON fr.connection = fp.connection AND fr.source_id = fp.source_id AND fr.forgotten <> ''
+	WHERE fp.billing_id = %s)`
+
+// erase removes every personal value of a record's payer from the ledger. What is left are
+// ids, statuses, times, and what was said and sent as such. A request that may still arrive
+// stays known: its change ends, and it does not.
+func (tx *Tx) erase(id RecordID, how Forgotten) error {
+	plain, err := json.Marshal(blank(id.SourceID))
+	if err != nil {
+		return err
+	}
+	if err := tx.dropPlanned(id.Connection, id.SourceID, LaneCustomer, LaneMandate); err != nil {
+		return err
+	}
+	record := tx.l.seal.box(plain, place("source_records", "record", id.Connection, id.SourceID))
+	for _, step := range []struct {
+		query string
+		args  []any
+	}{
+		{`UPDATE source_records SET forgotten = ?3, record = ?4, content_hash = ?5, state = ?6, unreadable = 0, source_time = NULL, origin = '', planned_hash = '', planned_mapping = '',
+			decision = 'excluded', class = ?7, replan = 1, rests = 0, contested = 0, let_go = 1, lost_by = NULL, updated_at = ?8 WHERE connection = ?1 AND source_id = ?2`,
+			[]any{how, record, blank(id.SourceID).Hash(), connector.RecordDeleted, protocol.Out, stamp(tx.now)}},
+		{"UPDATE labels SET number = (SELECT max(number) + 1 FROM labels), mapping = '', digest = '', label = ?3 WHERE connection = ?1 AND source_id = ?2", []any{tx.l.seal.box([]byte("{}"), placeOfLabel(id))}},
+		{"DELETE FROM likenesses WHERE connection = ?1 AND source_id = ?2", nil},
+		{"DELETE FROM attention WHERE connection = ?1 AND source_id = ?2", nil},
+		{`UPDATE changes SET state = CASE WHEN state = 'frozen' OR state = 'unknown' THEN 'void' ELSE state END, wanted = NULL, wanted_hash = '', change_hash = '', diff = NULL,
+			body = NULL, body_sha256 = '', pre_image = NULL, detail = '' WHERE connection = ?1 AND source_id = ?2`, nil},
+		{"UPDATE inbox AS i SET body = x'', detail = '' WHERE " + aboutThem, nil},
+		{"UPDATE mandates SET link = NULL, link_at = NULL, failure_reason = NULL WHERE billing_id IN " + customersOf, nil},
+		{"DELETE FROM remote_traits WHERE kind <> 'key' AND billing_id IN " + customersOf, nil},
+		{`UPDATE payers SET applied = NULL, applied_hash = '', accepted = NULL, shows = '', shown_at = 0, confirmed_at = 0, likeness = '', moves_name = '', moves_value = '',
+			unlink_at = 0, unlink_from = 0, updated_at = ?3 WHERE connection = ?1 AND source_id = ?2`, []any{stamp(tx.now)}},
+		// Whoever had it forgotten knows that its customer stays, with the mandate that it has.
+		{`UPDATE payers SET stays_at = (SELECT max(ticket, 1) FROM ledger), stays_with = coalesce(mandate_id, '') WHERE connection = ?1 AND source_id = ?2 AND billing_id IS NOT NULL`, nil},
+	} {
+		if err := tx.exec(step.query, append([]any{id.Connection, id.SourceID}, step.args...)...); err != nil {
+			return fmt.Errorf("forget the payer of record %s: %w", id.SourceID, err)
+		}
+	}
+	return nil
+}
+
+// unerase lets a record be kept again; it comes back when it is read the next time, and the
+// next run reads everything.
+func (tx *Tx) unerase(id RecordID) error {
+	n, err := tx.count("UPDATE source_records SET forgotten = '', content_hash = '', replan = 1 WHERE connection = ? AND source_id = ? AND forgotten <> ''", id.Connection, id.SourceID)
+	if err == nil && n > 0 {
+		err = errors.Join(tx.returned(id.Connection, id.SourceID), tx.exec("DELETE FROM cursors WHERE connection = ?", id.Connection))
+	}
+	if err != nil {
+		return fmt.Errorf("let record %s be kept again: %w", id.SourceID, err)
+	}
+	return nil
+}
+
+// Why a payer cannot be forgotten, or is not.
+var (
+	ErrRunning      = errors.New("a run of its connection is at work")
+	ErrForgotten    = errors.New("the payer is forgotten already")
+	ErrNotForgotten = errors.New("nobody had the payer forgotten")
+)
+
+// mayForget fails while something that was sent for a payer may still arrive, or a person's
+// word on its customer is not carried out.
+func (tx *Tx) mayForget(id RecordID) error {
+	var how Forgotten
+	var unlinking bool
+	err := tx.row([]any{&how, &unlinking}, `SELECT r.forgotten, coalesce(p.unlink_at, 0) > 0 FROM source_records r
+		LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id WHERE r.connection = ? AND r.source_id = ?`, id.Connection, id.SourceID)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return ErrNoRecord
+	case err != nil:
+		return err
+	case how == ForgottenPayer:
+		return ErrForgotten
+	case unlinking:
+		return ErrUnlinking
+	}
+	return tx.nothingUnderWay(id.Connection, id.SourceID)
+}
+
+// MayForget says why a payer cannot be forgotten now; nil when it can.
+func (l *Ledger) MayForget(ctx context.Context, id RecordID) error {
+	return l.Do(ctx, func(tx *Tx) error { return tx.mayForget(id) })
+}
+
+// Forget removes every personal value of a record's payer from the ledger and its files, and
+// keeps what knows it again, so that the next reading does not bring it back. It fails with
+// ErrRunning, ErrNoRecord, ErrForgotten, ErrUnlinking or ErrUnderWay. by is for the audit log.
+//
+// left reports that the erased values may still lie in free places of the files, because
+// another process was reading: they are made free when the ledger is next opened.
+func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, err error) {
+	hold, err := l.TryLock(id.Connection)
+	if err != nil {
+		return false, err
+	}
+	if hold == nil {
+		return false, ErrRunning
+	}
+	defer func() { _ = hold.Release() }()
+	if err := l.MayForget(ctx, id); err != nil {
+		return false, err
+	}
+	labels, err := l.LabelsOf(ctx, []RecordID{id})
+	if err != nil {
+		return false, err
+	}
+	boxes, loose, err := l.heldOf(ctx, id, labels[id])
+	if err != nil {
+		return false, err
+	}
+	var t tombstone
+	if err := l.say(ctx, id, true, labels[id], func(k forgetKey, said tombstone) error {
+		t = said
+		return l.Do(ctx, func(tx *Tx) error {
+			for _, key := range loose {
+				if err := tx.exec("UPDATE inbox SET body = x'' WHERE delivery_key = ?", key); err != nil {
+					return err
+				}
+			}
+			return errors.Join(tx.saveTombstone(k, said), tx.erase(id, ForgottenPayer), tx.Audit(by))
+		})
+	}); err != nil {
+		return false, err
+	}
+	clean, err := l.scrub(ctx, boxes)
+	if err != nil || !clean {
+		return true, err
+	}
+	return false, l.Do(ctx, func(tx *Tx) error { return tx.exec("UPDATE tombstones SET scrubbed = 1 WHERE record = ?", t.record) })
+}
+
+// Unforget lets a payer be kept again that was forgotten, or a record that looks like one:
+// it comes back with the next reading of everything, which the next run is. It fails with
+// ErrNotForgotten, ErrNoRecord or ErrRunning.
+func (l *Ledger) Unforget(ctx context.Context, id RecordID, by Entry) error {
+	hold, err := l.TryLock(id.Connection)
+	if err != nil {
+		return err
+	}
+	if hold == nil {
+		return ErrRunning
+	}
+	defer func() { _ = hold.Release() }()
+	how, err := l.ForgottenAs(ctx, id)
+	if err != nil {
+		return err
+	}
+	if how == ForgottenNot {
+		return ErrNotForgotten
+	}
+	return l.say(ctx, id, false, connector.Label{}, func(k forgetKey, said tombstone) error {
+		return l.Do(ctx, func(tx *Tx) error {
+			return errors.Join(tx.saveTombstone(k, said), tx.unerase(id), tx.Audit(by))
+		})
+	})
+}
+
+// ForgottenAs returns why nothing but the id of a record is kept; ErrNoRecord when there is
+// no such record.
+func (l *Ledger) ForgottenAs(ctx context.Context, id RecordID) (how Forgotten, err error) {
+	err = l.queryRow(ctx, "SELECT forgotten FROM source_records WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&how)
+	if errors.Is(err, sql.ErrNoRows) {
+		return how, ErrNoRecord
+	}
+	return how, err
+}
+
+// say writes what a person said of a payer to the file, and then has it carried out.
+func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.Label, then func(forgetKey, tombstone) error) error {
+	f, err := l.openTombstones(ctx, l.seal, true)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	stored, err := l.storedTombstones(ctx)
+	if err != nil {
+		return err
+	}
+	for key, k := range f.said.keys { // of a process that died before it told the ledger
+		stored.keys[key] = k
+	}
+	k := stored.anyKey()
+	var lines []string
+	if _, known := f.said.keys[k.id]; !known {
+		lines = append(lines, l.seal.keyLine(k))
+	}
+	t := tombstone{record: k.ofRecord(id), key: k.id, holds: holds, at: l.Now()}
+	if holds {
+		if of.Number == "" {
+			if p, err := l.Payer(ctx, id.Connection, id.SourceID); err == nil {
+				of.Number = p.Key.Value
+			}
+		}
+		t.marks = k.marks(id.Connection, of)
+	}
+	for _, other := range stored.keys { // what was said with another key is said anew with this one
+		if old := other.ofRecord(id); old != t.record {
+			if s, known := stored.stone[old]; known {
+				s.holds, s.marks, s.at, s.key = holds, nil, t.at, other.id
+				lines = append(lines, s.line(other))
+			}
+		}
+	}
+	if err := l.writeTombstones(f, append(lines, t.line(k))...); err != nil {
+		return err
+	}
+	return then(k, t)
+}
+
+// heldOf returns what is sealed of a payer, so that it can be looked for in the files, and
+// the webhook bodies that name no customer and speak of it all the same.
+func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (boxes [][]byte, loose []string, err error) {
+	for _, query := range []string{
+		"SELECT record FROM source_records WHERE connection = ?1 AND source_id = ?2",
+		"SELECT label FROM labels WHERE connection = ?1 AND source_id = ?2",
+		"SELECT applied FROM payers WHERE connection = ?1 AND source_id = ?2 AND applied IS NOT NULL",
+		"SELECT accepted FROM payers WHERE connection = ?1 AND source_id = ?2 AND accepted IS NOT NULL",
+		"SELECT wanted FROM changes WHERE connection = ?1 AND source_id = ?2 AND wanted IS NOT NULL",
+		"SELECT diff FROM changes WHERE connection = ?1 AND source_id = ?2 AND diff IS NOT NULL",
+		"SELECT body FROM changes WHERE connection = ?1 AND source_id = ?2 AND body IS NOT NULL",
+		"SELECT pre_image FROM changes WHERE connection = ?1 AND source_id = ?2 AND pre_image IS NOT NULL",
+		"SELECT i.body FROM inbox i WHERE i.body <> x'' AND " + aboutThem,
+		"SELECT link FROM mandates WHERE link IS NOT NULL AND billing_id IN " + customersOf,
+		"SELECT failure_reason FROM mandates WHERE failure_reason IS NOT NULL AND billing_id IN " + customersOf,
+	} {
+		found, err := list(ctx, l, query, []any{id.Connection, id.SourceID}, func(b *[]byte) []any { return []any{b} })
+		if err != nil {
+			return nil, nil, err
+		}
+		boxes = append(boxes, found...)
+	}
+	names, err := l.ids(ctx, "SELECT billing_id FROM "+customersOf+" UNION SELECT mandate_id FROM mandates WHERE billing_id IN "+customersOf, id.Connection, id.SourceID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if of.Email != "" {
+		names = append(names, of.Email)
+	}
+	type row struct {
+		key string
+		box []byte
+	}
+	err = each(ctx, l, "SELECT delivery_key, body FROM inbox WHERE billing_id = '' AND body <> x''", nil, func(r *row) []any { return []any{&r.key, &r.box} }, func(r row) error {
+		body, err := l.seal.open(r.box, place("inbox", "body", r.key))
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return bytes.Contains(body, []byte(name)) }) {
+			boxes, loose = append(boxes, r.box), append(loose, r.key)
+		}
+		return nil
+	})
+	return boxes, loose, err
+}
