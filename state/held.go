@@ -1,0 +1,325 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// Holding is everything that the ledger holds about one payer, opened, for the payer to be
+// given. What it leaves out is said in LeftOut.
+type Holding struct {
+	Connection string          `json:"connection"`
+	SourceID   string          `json:"source_id"`
+	Forgotten  bool            `json:"forgotten"` // nothing but ids, statuses and times is kept
+	Record     HeldRecord      `json:"record"`
+	Label      connector.Label `json:"label"`
+
+	Payer      *HeldPayer     `json:"payer"` // null while the record never was a payer
+	Attention  []AttentionRow `json:"attention"`
+	Changes    []HeldChange   `json:"changes"`
+	Requests   []HeldRequest  `json:"requests"`
+	Mandates   []HeldMandate  `json:"mandates"`
+	Deliveries []HeldDelivery `json:"deliveries"`
+	Index      []HeldCustomer `json:"index"`        // what is known of its customers, to tell them from others
+	Words      []HeldWord     `json:"words"`        // what people said of whose customer it is
+	Hashes     int            `json:"keyed_hashes"` // by which it is compared with others
+	Audit      []HeldEntry    `json:"audit"`
+	LeftOut    []string       `json:"left_out"`
+}
+
+// HeldRecord is the record as it was read last.
+type HeldRecord struct {
+	State     connector.RecordState `json:"state"`
+	UpdatedAt time.Time             `json:"updated_at,omitzero"` // in its own system
+	Origin    string                `json:"origin,omitempty"`
+	Data      json.RawMessage       `json:"data"`
+}
+
+// HeldPayer is how the record relates to the billing service.
+type HeldPayer struct {
+	Key       string               `json:"key"`
+	BillingID string               `json:"billing_id,omitempty"`
+	Applied   *connector.Customer  `json:"applied"` // what its customer holds of us
+	Accepted  []connector.Accepted `json:"accepted"`
+}
+
+// HeldChange is one change with what it was to write, and the customer before.
+type HeldChange struct {
+	PastChange
+	Wanted *connector.Customer `json:"wanted,omitempty"`
+	Sent   string              `json:"sent,omitempty"`   // the very bytes
+	Before string              `json:"before,omitempty"` // the customer as it was read
+}
+
+// HeldRequest is one time that something was sent for the payer.
+type HeldRequest struct {
+	SentAt string `json:"sent_at"`
+	Action string `json:"action"`
+	Ended  string `json:"ended,omitempty"`
+}
+
+// HeldMandate is a mandate with how its status moved.
+type HeldMandate struct {
+	MandateRow
+	History []HistoryRow `json:"history"`
+}
+
+// HeldDelivery is a webhook about the payer.
+type HeldDelivery struct {
+	InboxRow
+	Body string `json:"body,omitempty"`
+}
+
+// HeldCustomer is a customer as the index of the service's customers has it.
+type HeldCustomer struct {
+	BillingID    string          `json:"billing_id"`
+	ExternalData json.RawMessage `json:"external_data"`
+	SeenAt       string          `json:"seen_at"`
+}
+
+// HeldWord is what a person said of the record and a customer.
+type HeldWord struct {
+	BillingID string `json:"billing_id"`
+	Word      string `json:"word"`
+	SaidAt    string `json:"said_at"`
+}
+
+// HeldEntry is what a person did about the payer.
+type HeldEntry struct {
+	At     string `json:"at"`
+	Actor  string `json:"actor"`
+	Action string `json:"action"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// What is never part of what is held about a payer.
+const (
+	leftLink    = "The signing link: whoever has it can give the mandate. The billing service shows it to the payer."
+	leftFailure = "The bank's code for why a mandate failed: it is kept for questions to the billing service alone, which can say what it means. payersync mandates show says how it is seen, and notes who did."
+	leftOthers  = "What a customer held that this record was parted from: it is somebody else's."
+)
+
+// Held returns everything that the ledger holds about a record's payer; ErrNoRecord when
+// there is no such record.
+func (l *Ledger) Held(ctx context.Context, id RecordID) (Holding, error) {
+	h := Holding{Connection: id.Connection, SourceID: id.SourceID, LeftOut: []string{}}
+	var box []byte
+	var how Forgotten
+	err := l.queryRow(ctx, "SELECT record, forgotten FROM source_records WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&box, &how)
+	if errors.Is(err, sql.ErrNoRows) {
+		return h, ErrNoRecord
+	}
+	if err != nil {
+		return h, fmt.Errorf("read record %s: %w", id.SourceID, err)
+	}
+	record, err := l.openRecord(id.Connection, id.SourceID, box)
+	if err != nil {
+		return h, err
+	}
+	h.Record = HeldRecord{record.State, record.UpdatedAt, record.Origin, record.Data}
+	if h.Forgotten = how != ForgottenNot; h.Forgotten {
+		h.Record.State = RecordForgotten
+	}
+	labels, err := l.LabelsOf(ctx, []RecordID{id})
+	if err != nil {
+		return h, err
+	}
+	h.Label = labels[id]
+	if h.Attention, err = l.AttentionOf(ctx, id.Connection, id.SourceID); err != nil {
+		return h, err
+	}
+	for _, part := range []func(context.Context, RecordID, *Holding) error{l.heldPayer, l.heldChanges, l.heldMandates, l.heldDeliveries, l.heldIndex, l.heldEntries} {
+		if err := part(ctx, id, &h); err != nil {
+			return h, fmt.Errorf("gather what is held about record %s: %w", id.SourceID, err)
+		}
+	}
+	return h, nil
+}
+
+func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *Holding) error {
+	p, err := l.Payer(ctx, id.Connection, id.SourceID)
+	if errors.Is(err, ErrNoPayer) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	h.Payer = &HeldPayer{Key: p.Key.String(), BillingID: p.BillingID, Applied: p.Applied, Accepted: append([]connector.Accepted{}, p.Accepted...)}
+	return l.queryRow(ctx, "SELECT count(*) FROM likenesses WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&h.Hashes)
+}
+
+func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *Holding) error {
+	past, err := l.ChangesOf(ctx, id.Connection, id.SourceID)
+	if err != nil {
+		return err
+	}
+	var parted int64
+	if err := l.queryRow(ctx, "SELECT coalesce(max(parted), 0) FROM payers WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&parted); err != nil {
+		return err
+	}
+	h.Changes = make([]HeldChange, len(past))
+	others := false
+	for i, c := range past {
+		h.Changes[i].PastChange = c
+		var wanted, body, pre []byte
+		if err := l.queryRow(ctx, "SELECT wanted, body, pre_image FROM changes WHERE change_id = ?", c.ID).Scan(&wanted, &body, &pre); err != nil {
+			return err
+		}
+		if wanted != nil {
+			h.Changes[i].Wanted = new(connector.Customer)
+		}
+		sent, errSent := l.seal.open(body, changePlace("body", c.ID))
+		before, errBefore := l.seal.open(pre, changePlace("pre_image", c.ID))
+		if err := errors.Join(l.openJSON(wanted, changePlace("wanted", c.ID), h.Changes[i].Wanted), errSent, errBefore); err != nil {
+			return err
+		}
+		if c.ID <= parted && c.Action != connector.ActionCreate { // of a customer that was somebody else's
+			h.Changes[i].Diff, others = nil, true
+			continue
+		}
+		h.Changes[i].Sent, h.Changes[i].Before = string(sent), string(before)
+	}
+	if others {
+		h.LeftOut = append(h.LeftOut, leftOthers)
+	}
+	h.Requests, err = list(ctx, l, "SELECT sent_at, action, ended FROM attempts WHERE connection = ? AND source_id = ? ORDER BY attempt_id", []any{id.Connection, id.SourceID},
+		func(r *HeldRequest) []any { return []any{&r.SentAt, &r.Action, &r.Ended} })
+	return err
+}
+
+func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *Holding) error {
+	type row struct {
+		MandateRow
+		link, failure bool
+	}
+	rows, err := list(ctx, l, "SELECT "+mandateColumns+", (SELECT m.link IS NOT NULL FROM mandates m WHERE m.mandate_id = v.mandate_id), (SELECT m.failure_reason IS NOT NULL FROM mandates m WHERE m.mandate_id = v.mandate_id) FROM v_mandates v WHERE v.billing_id IN "+customersOf+" ORDER BY first_seen_at, mandate_id",
+		[]any{id.Connection, id.SourceID}, func(r *row) []any { return append(r.dest(), &r.link, &r.failure) })
+	if err != nil {
+		return err
+	}
+	h.Mandates = []HeldMandate{}
+	link, failure := false, false
+	for _, r := range rows {
+		link, failure = link || r.link, failure || r.failure
+		all, err := l.History(ctx, r.BillingID)
+		if err != nil {
+			return err
+		}
+		m := HeldMandate{MandateRow: r.MandateRow, History: []HistoryRow{}}
+		for _, moved := range all {
+			if moved.MandateID == r.MandateID {
+				m.History = append(m.History, moved)
+			}
+		}
+		h.Mandates = append(h.Mandates, m)
+	}
+	for _, left := range []struct {
+		held bool
+		said string
+	}{{link, leftLink}, {failure, leftFailure}} {
+		if left.held {
+			h.LeftOut = append(h.LeftOut, left.said)
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) heldDeliveries(ctx context.Context, id RecordID, h *Holding) error {
+	type row struct {
+		InboxRow
+		box []byte
+	}
+	rows, err := list(ctx, l, "SELECT "+inboxColumns+", body FROM inbox i WHERE "+aboutThem+" ORDER BY inbox_id", []any{id.Connection, id.SourceID},
+		func(r *row) []any { return append(r.dest(), &r.box) })
+	if err != nil {
+		return err
+	}
+	h.Deliveries = make([]HeldDelivery, len(rows))
+	for i, r := range rows {
+		h.Deliveries[i].InboxRow = r.InboxRow
+		if len(r.box) == 0 {
+			continue
+		}
+		body, err := l.seal.open(r.box, place("inbox", "body", r.DeliveryKey))
+		if err != nil {
+			return err
+		}
+		h.Deliveries[i].Body = string(body)
+	}
+	return nil
+}
+
+func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err error) {
+	type row struct {
+		HeldCustomer
+		pairs string
+	}
+	rows, err := list(ctx, l, "SELECT billing_id, key_values, listed_at FROM remote_customers WHERE billing_id IN "+customersOf+" ORDER BY billing_id", []any{id.Connection, id.SourceID},
+		func(r *row) []any { return []any{&r.BillingID, &r.pairs, &r.SeenAt} })
+	if err != nil {
+		return err
+	}
+	h.Index = make([]HeldCustomer, len(rows))
+	for i, r := range rows {
+		h.Index[i] = r.HeldCustomer
+		h.Index[i].ExternalData = json.RawMessage(r.pairs)
+	}
+	h.Words, err = list(ctx, l, "SELECT billing_id, word, said_at FROM words WHERE connection = ? AND source_id = ? ORDER BY said_at", []any{id.Connection, id.SourceID},
+		func(w *HeldWord) []any { return []any{&w.BillingID, &w.Word, &w.SaidAt} })
+	return err
+}
+
+// heldEntries adds what people did: an entry names the record, its customer, or a mandate,
+// as one word of its subject.
+func (l *Ledger) heldEntries(ctx context.Context, id RecordID, h *Holding) (err error) {
+	h.Audit, err = list(ctx, l, `SELECT at, actor, action, reason FROM audit WHERE EXISTS (
+		SELECT 1 FROM (SELECT ?2 AS name UNION SELECT ?1 || '/' || ?2 UNION SELECT billing_id FROM `+customersOf+`
+		  UNION SELECT mandate_id FROM mandates WHERE billing_id IN `+customersOf+`) n
+		WHERE n.name <> '' AND instr(' ' || replace(subject, '/', ' ') || ' ', ' ' || replace(n.name, '/', ' ') || ' ') > 0) ORDER BY seq`,
+		[]any{id.Connection, id.SourceID}, func(e *HeldEntry) []any { return []any{&e.At, &e.Actor, &e.Action, &e.Reason} })
+	return err
+}
+
+// Quotes returns where free texts, which people wrote and nothing erases, hold one of these
+// values: how many lines of the audit log, and how many saved mapping files.
+func (l *Ledger) Quotes(ctx context.Context, of connector.Label) (entries, mappings int, err error) {
+	for _, value := range []string{of.Name, of.Email} {
+		if len(value) < 4 {
+			continue // too short to mean anything
+		}
+		var n int
+		if err := l.queryRow(ctx, "SELECT count(*) FROM audit WHERE instr(lower(reason), lower(?)) > 0", value).Scan(&n); err != nil {
+			return 0, 0, fmt.Errorf("look through the audit log: %w", err)
+		}
+		entries = max(entries, n)
+	}
+	type row struct {
+		hash string
+		body []byte
+	}
+	err = each(ctx, l, "SELECT hash, body FROM mapping_versions", nil, func(r *row) []any { return []any{&r.hash, &r.body} }, func(r row) error {
+		text, err := l.seal.open(r.body, placeOfMapping(r.hash))
+		if err != nil {
+			return err
+		}
+		for _, value := range []string{of.Name, of.Email} {
+			if len(value) >= 4 && containsFolded(text, value) {
+				mappings++
+				break
+			}
+		}
+		return nil
+	})
+	return entries, mappings, err
+}
+
+func containsFolded(text []byte, value string) bool {
+	return strings.Contains(strings.ToLower(string(text)), strings.ToLower(value))
+}
