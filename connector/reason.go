@@ -36,6 +36,7 @@ const (
 	ReasonStatusUnknown      Reason = "status_unknown"
 	ReasonRecordGone         Reason = "record_gone"
 	ReasonLeftWithMandate    Reason = "left_with_mandate"
+	ReasonForgotten          Reason = "forgotten"
 	ReasonEventNotUnderstood Reason = "event_not_understood"
 
 	ReasonSubscriptionChanged Reason = "subscription_changed"
@@ -153,6 +154,10 @@ var Reasons = map[Reason]Explanation{
 	ReasonSubscriptionChanged: {"The webhook subscription was replaced, disabled or deleted in the billing service.", "Find out who did it; payersync webhooks subscribe subscribes again. Until then the sweep alone finds changes.", []Way{
 		{"payersync webhooks subscribe", "Subscribes again.", SendsNow},
 		{"payersync attention close webhooks --reason TEXT", "Says that it is known; you are told when something else becomes of it. Until it is back the sweep alone finds changes.", SendsNothing},
+	}},
+	ReasonForgotten: {"The record may be that of a payer that was forgotten, so nothing of it is kept and nothing is sent for it.", "If it is somebody else, or the payer is back: payersync ledger unforget RECORD. If it is the same payer: payersync ledger forget RECORD.", []Way{
+		{"payersync ledger unforget RECORD --reason TEXT", "Says that it is somebody else, or that the payer is back: the next sync reads the record like any other.", SendsNextSync},
+		{"payersync ledger forget RECORD --reason TEXT --yes", "Says that it is the payer that was forgotten: the record is left out, and nothing of it is kept.", SendsNothing},
 	}},
 	ReasonGivenUpChanged: {"A person gave this record up, and the mapping makes something else of it by now. Still nothing is sent for it.", "If it is to be connected after all: payersync attention give-up --undo. If not, give it up once more as it is now: payersync attention give-up.", []Way{
 		{"payersync attention give-up RECORD --undo --reason TEXT", "Takes the word back: the next sync decides on the record like on any other.", SendsNextSync}, giveUp,

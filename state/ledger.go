@@ -77,7 +77,7 @@ type Ledger struct {
 	mark     *os.File // how far the ledger has come; see mark.go
 	identity string   // which ledger the mark is of
 	found    Finding
-	heeded   int // payers that were forgotten again
+	heeded   int                    // payers that were forgotten again
 	opened   map[string]os.FileInfo // what SQLite has open
 	now      func() time.Time
 	asked    func(done bool) error // Options.Commit

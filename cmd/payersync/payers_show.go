@@ -135,7 +135,7 @@ func orElse(s, otherwise string) string {
 }
 
 func (a *app) printRecord(r report.Record) {
-	fmt.Fprintf(a.Out, "\nThe record: %s, %s\n", r.State, show.Visible(r.Origin))
+	fmt.Fprintf(a.Out, "\nThe record: %s\n", strings.TrimSuffix(string(r.State)+", "+show.Visible(r.Origin), ", "))
 	if r.Problem != "" {
 		fmt.Fprintf(a.Out, "  %s\n", show.Visible(r.Problem))
 	}

@@ -38,7 +38,7 @@ type Payer struct {
 
 // Record is a record as it was read last.
 type Record struct {
-	State   connector.RecordState `json:"state"`
+	State   connector.RecordState `json:"state"` // of a forgotten payer's record, "forgotten"
 	Origin  string                `json:"origin"`
 	Problem string                `json:"problem,omitempty"`
 	Decided state.Verdict         `json:"decided,omitempty"` // by the last plan
@@ -145,6 +145,8 @@ func standing(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands
 		return fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action), "Run payersync sync, or wait for the schedule."
 	case stored.Facts.Words.Unlink != 0:
 		return "A person said that its customer is not its own.", "Run payersync sync, which takes the record's key off it; payersync payers unlink --keep takes the word back."
+	case stored.Forgotten != state.ForgottenNot:
+		return "Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.", "Nothing; payersync ledger unforget takes that back."
 	case stored.Merged:
 		return fmt.Sprintf("A person said that it is the same payer as %s, which stands for both.", stored.Record.MergedInto), "Nothing; payersync payers merge --separate takes that back."
 	case stored.GivenUp:

@@ -121,6 +121,9 @@ func (p Privacy) block(value any) any {
 
 func (p Privacy) record(r state.StoredRecord) Record {
 	out := Record{State: r.Record.State, Origin: r.Record.Origin, Problem: r.Record.Problem, Decided: r.Verdict, Fields: []Field{}}
+	if r.Forgotten != state.ForgottenNot {
+		out.State = state.RecordForgotten
+	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(r.Record.Data, &fields) != nil {
 		return out // an unreadable record has none; its problem says so

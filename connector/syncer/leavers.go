@@ -56,6 +56,8 @@ func leftDetail(c state.Candidate, f protocol.Facts) string {
 // gone says what became of a record that is no active one.
 func gone(c state.Candidate) string {
 	switch {
+	case c.Forgotten != state.ForgottenNot:
+		return "The payer was forgotten"
 	case c.Merged:
 		return fmt.Sprintf("A person said that the record is the same payer as %s", c.Record.MergedInto)
 	case c.Record.MergedInto != "":

@@ -361,16 +361,33 @@ func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state
 		d.Likeness = &known
 	}
 	if c.Payer != nil && c.Payer.BillingID != "" {
-		return r.decideLinked(ctx, d, c, m, seen)
+		d, err := r.decideLinked(ctx, d, c, m, seen)
+		return tellForgotten(d, c), err
 	}
 	switch m.Standing {
 	case protocol.Excluded, protocol.Gone:
 		d.Verdict = state.Excluded
-		return d.Because(protocol.Customer(protocol.Facts{Record: m.Record}).Reason, ""), nil
+		return tellForgotten(d.Because(protocol.Customer(protocol.Facts{Record: m.Record}).Reason, ""), c), nil
 	case protocol.Unfit:
 		return d.Because(m.Reason, m.problem), nil
 	}
 	return r.decideNew(ctx, d, c, m.Result, seen)
+}
+
+// tellForgotten says of a record of which nothing is kept that a person should look, where it
+// may be somebody else than the payer that was forgotten.
+func tellForgotten(d state.Decision, c state.Candidate) state.Decision {
+	if d.Reason != "" {
+		return d
+	}
+	switch d.Topic = state.TopicRecord; c.Forgotten {
+	case state.ForgottenAlike:
+		d.Verdict = state.Held
+		return d.Because(connector.ReasonForgotten, "The record is new, and has the number, or the name and the e-mail address, of a payer that was forgotten. Nothing of it is kept, and nothing is sent for it.")
+	case state.ForgottenOther:
+		return d.Because(connector.ReasonForgotten, "The payer of this record was forgotten, and the record looks like somebody else by now. Nothing of it is kept, and nothing is sent for it.")
+	}
+	return d
 }
 
 func sentences(problems []connector.Problem) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,6 +101,13 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
+	barred, err := r.Ledger.Barred(ctx, r.conn.Name, records, r.conn.Mapping.Label)
+	if err != nil {
+		return err
+	}
+	if len(barred) > 0 {
+		records = slices.DeleteFunc(slices.Clone(records), func(c connector.Record) bool { return barred[c.SourceID] != state.ForgottenNot })
+	}
 	unlabelled, err := r.Ledger.Unlabelled(ctx, r.conn.Name, r.conn.Mapping.Version(), records)
 	if err != nil {
 		return err
@@ -109,6 +117,11 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 		labels[i] = r.label(record)
 	}
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for id, how := range barred {
+			if err := tx.Bar(r.id, r.conn.Name, id, how); err != nil {
+				return err
+			}
+		}
 		if err := tx.SavePage(r.id, r.conn.Name, records); err != nil {
 			return err
 		}
