@@ -64,6 +64,8 @@ type Options struct {
 	// SQLite gave, and nothing is kept; an error after stands for a process that
 	// died with the commit on disk. nil for nobody.
 	Commit func(done bool) error
+
+	rekeying bool // the list of forgotten payers may be sealed with another key just now
 }
 
 // Ledger is an open ledger. It is safe for concurrent use.
@@ -77,7 +79,9 @@ type Ledger struct {
 	mark     *os.File // how far the ledger has come; see mark.go
 	identity string   // which ledger the mark is of
 	found    Finding
-	heeded   int                    // payers that were forgotten again
+	heeded   int // payers that were forgotten again
+	keyFile  string
+	rekeying bool
 	opened   map[string]os.FileInfo // what SQLite has open
 	now      func() time.Time
 	asked    func(done bool) error // Options.Commit
@@ -119,7 +123,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
-		path: path, folder: folder, seal: seal, now: opts.Now, asked: opts.Commit, watched: opts.Committing,
+		path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, now: opts.Now, asked: opts.Commit, watched: opts.Committing,
 		stmts: map[string]*sql.Stmt{}, reads: map[string]*sql.Stmt{},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -270,6 +274,9 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	if err := l.noteFiles(); err != nil {
 		return err
 	}
+	if l.rekeying {
+		return nil
+	}
 	return l.heedTombstones(ctx)
 }
 
@@ -373,7 +380,7 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 		return fmt.Errorf("read the ledger's key check: %w", err)
 	}
 	if _, err := l.seal.open(box, at); err != nil {
-		return &OpenError{Path: l.path, Why: "it was sealed with another key", Next: "Put back the key file this ledger was made with."}
+		return l.otherKey(ctx, db, l.keyFile)
 	}
 	return nil
 }
@@ -509,7 +516,11 @@ func (l *Ledger) verifyReferences(ctx context.Context) error {
 }
 
 // OpenError says why a ledger was refused. It is meant for people.
-type OpenError struct{ Path, Why, Next string }
+type OpenError struct {
+	Path, Why, Next string
+
+	otherKey bool // it was sealed with another key
+}
 
 // Error returns what could not be done, why, and what to do next.
 func (e *OpenError) Error() string {

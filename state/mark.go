@@ -186,8 +186,12 @@ func (l *Ledger) raiseMark(commits int64) error {
 // step counts the commit that is about to be made. It holds the ledger's write
 // lock, so that no other process can be further than the ledger says.
 func (tx *Tx) step() (commits int64, err error) {
-	if err := tx.row([]any{&commits}, "UPDATE ledger SET commits = commits + 1 RETURNING commits"); err != nil {
+	var key []byte
+	if err := tx.row([]any{&commits, &key}, "UPDATE ledger SET commits = commits + 1 RETURNING commits, substr(key_check, 1, 4)"); err != nil {
 		return 0, fmt.Errorf("count a ledger write: %w", err)
+	}
+	if err := tx.l.sameKey(key); err != nil {
+		return 0, err
 	}
 	said, known, err := tx.l.readMark()
 	if err == nil && known && said.ledger == tx.l.identity && said.commits >= commits {
