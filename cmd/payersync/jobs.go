@@ -28,6 +28,13 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 		Last: func(context.Context) (time.Time, error) { return time.Time{}, nil },
 		Run:  func(ctx context.Context, _ string) error { return keepAlive(ctx, s) },
 	}}
+	if schedule := s.Config.Schedules.Retention; schedule != "" {
+		jobs = append(jobs, worker.Job{
+			Name: retentionJob, Schedule: schedule,
+			Last: func(ctx context.Context) (time.Time, error) { return lastDone(ctx, s, retentionJob) },
+			Run:  func(ctx context.Context, _ string) error { return retainNow(ctx, s) },
+		})
+	}
 	for _, c := range s.Config.Connections {
 		if c.Schedule == "" {
 			continue
@@ -108,6 +115,28 @@ func keepAlive(ctx context.Context, s *session.Session) error {
 		problems = append(problems, source.KeepAlive(ctx, keepAliveAfter))
 	}
 	return errors.Join(problems...)
+}
+
+// retentionJob is the name of the job that keeps no longer what is old.
+const retentionJob = "retention"
+
+// lastDone returns when a job last ended well, zero for never.
+func lastDone(ctx context.Context, s *session.Session, name string) (time.Time, error) {
+	jobs, err := s.Ledger.Jobs(ctx)
+	for _, j := range jobs {
+		if j.Name == name {
+			return j.DoneAt, err
+		}
+	}
+	return time.Time{}, err
+}
+
+func retainNow(ctx context.Context, s *session.Session) error {
+	done, err := s.Ledger.Retain(ctx, s.Config.Retention.Limits())
+	if err == nil {
+		s.Log.WithFields(logrus.Fields{"webhook_bodies": done.Bodies, "change_details": done.Details}).Info("what is old is kept no longer")
+	}
+	return err
 }
 
 // reportJob keeps when a job began and how it ended, and logs what became of it where

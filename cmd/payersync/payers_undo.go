@@ -200,7 +200,7 @@ func notUndone(doing string, err error) error {
 	switch {
 	case errors.Is(err, state.ErrNoChange), errors.Is(err, state.ErrNoPayer):
 		next = "payersync payers show names the changes of a record"
-	case errors.Is(err, syncer.ErrNothingBefore), errors.Is(err, syncer.ErrNeverSent):
+	case errors.Is(err, syncer.ErrNothingBefore), errors.Is(err, syncer.ErrNeverSent), errors.Is(err, syncer.ErrNotKept):
 		next = "payersync payers unlink takes the record's key off its customer"
 	case errors.Is(err, state.ErrNotMovable), errors.Is(err, syncer.ErrNotItsCustomer), errors.Is(err, syncer.ErrNothingToUndo),
 		errors.Is(err, state.ErrNotUnlinking), errors.Is(err, syncer.ErrNothingToCompare):

@@ -17,6 +17,8 @@ var (
 	ErrNothingBefore = errors.New("there was nothing before it that could be put back")
 	// ErrNeverSent means that nothing of the change has left.
 	ErrNeverSent = errors.New("nothing of it was sent")
+	// ErrNotKept means that what the change wrote was kept for its time only.
+	ErrNotKept = errors.New("what it wrote, and what was there before, is not kept any more")
 	// ErrNotItsCustomer means that the record has another customer by now, or none.
 	ErrNotItsCustomer = errors.New("its record has another customer by now, or none")
 	// ErrNothingToUndo means that nothing of what the change wrote would be wanted any more.
@@ -45,6 +47,8 @@ func (s *Syncer) UndoOf(ctx context.Context, conn Connection, p state.Payer, cha
 	switch {
 	case sent.Action == connector.ActionCreate, sent.Action == connector.ActionLink, sent.Action == connector.ActionUnlink:
 		return u, ErrNothingBefore
+	case sent.Written.Sent == nil && !sent.FrozenAt.IsZero() && sent.State != connector.ChangePending:
+		return u, ErrNotKept
 	case sent.Written.Sent == nil || sent.State == connector.ChangePending:
 		return u, ErrNeverSent
 	case sent.State == connector.ChangeFrozen, sent.State == connector.ChangeUnknown:

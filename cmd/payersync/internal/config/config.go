@@ -17,6 +17,7 @@ import (
 
 	"payersync/connector/billing"
 	"payersync/mapping/strict"
+	"payersync/state"
 	"payersync/state/files"
 )
 
@@ -30,6 +31,7 @@ type Config struct {
 	Lookup      Lookup       `yaml:"lookup" jsonschema_description:"How far the list of the service's customers is trusted."`
 	Guards      Guards       `yaml:"guards" jsonschema_description:"Limits above which a plan waits for approval."`
 	Schedules   Schedules    `yaml:"schedules" jsonschema_description:"When serve does its chores, as cron schedules."`
+	Retention   Retention    `yaml:"retention" jsonschema_description:"For how long the ledger keeps what is personal and decides nothing any more."`
 	Server      Server       `yaml:"server" jsonschema_description:"Addresses that serve listens on, as host:port. A blank one is off."`
 	Log         Log          `yaml:"log" jsonschema_description:"The log on standard error."`
 }
@@ -140,8 +142,15 @@ type Guards struct {
 type Schedules struct {
 	Sweep     string `yaml:"sweep" jsonschema_description:"When the service is compared with the ledger, for what webhooks missed. Default 7 * * * *."`
 	Backup    string `yaml:"backup" jsonschema_description:"Without effect in this version."`
-	Retention string `yaml:"retention" jsonschema_description:"Without effect in this version."`
+	Retention string `yaml:"retention" jsonschema_description:"When the ledger keeps no longer what is older than retention says. Default 40 3 * * *; blank keeps everything."`
 	KeepAlive string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse; when serve starts, too. Default 15 4 * * *."`
+}
+
+// Retention says for how many days the ledger keeps what is personal and decides nothing any
+// more.
+type Retention struct {
+	WebhookBodies int `yaml:"webhook_bodies" jsonschema:"minimum=7" jsonschema_description:"Days for which the bodies of webhooks are kept that are done with; one that was not understood is kept until it is closed, and so long after. Default 30."`
+	ChangeDetails int `yaml:"change_details" jsonschema:"minimum=90" jsonschema_description:"Days for which it is kept what settled changes wrote, and what was there before; after that they cannot be undone. Of each payer the newest stays. Default 400."`
 }
 
 // Server says where serve listens, and what it lets strangers take.
@@ -174,8 +183,7 @@ func (c Server) Proxies() (out []netip.Prefix) {
 // nobody relies on backups that are not made.
 func (c *Config) Idle() (keys []string) {
 	for _, setting := range []struct{ key, value string }{
-		{"schedules.backup", c.Schedules.Backup}, {"schedules.retention", c.Schedules.Retention},
-		{"server.admin", c.Server.Admin},
+		{"schedules.backup", c.Schedules.Backup}, {"server.admin", c.Server.Admin},
 	} {
 		if setting.value != "" {
 			keys = append(keys, setting.key)
@@ -190,6 +198,12 @@ type Log struct {
 	Format string `yaml:"format" jsonschema:"enum=json,enum=text"`
 }
 
+// Limits returns the retention as the ledger takes it.
+func (r Retention) Limits() state.Retention {
+	const day = 24 * time.Hour
+	return state.Retention{Bodies: time.Duration(r.WebhookBodies) * day, Details: time.Duration(r.ChangeDetails) * day}
+}
+
 // defaults holds what the file may leave out; the dialect's defaults are
 // its profile's.
 func defaults() Config {
@@ -199,7 +213,8 @@ func defaults() Config {
 		Adoption:  "propose",
 		Lookup:    Lookup{MaxAge: Duration(24 * time.Hour), Quarantine: Duration(15 * time.Minute)},
 		Guards:    Guards{MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},
-		Schedules: Schedules{Sweep: "7 * * * *", KeepAlive: "15 4 * * *"},
+		Schedules: Schedules{Sweep: "7 * * * *", Retention: "40 3 * * *", KeepAlive: "15 4 * * *"},
+		Retention: Retention{WebhookBodies: 30, ChangeDetails: 400},
 		Server: Server{
 			Webhooks:       "127.0.0.1:8080",
 			TrustedProxies: []Network{Network(netip.MustParsePrefix("127.0.0.0/8")), Network(netip.MustParsePrefix("::1/128"))},

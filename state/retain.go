@@ -1,0 +1,98 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Retention says how long what is personal and decides nothing any more is kept. Ids,
+// statuses, times and counts stay, and so do the history of mandates and the audit log.
+type Retention struct {
+	Bodies  time.Duration // of webhooks that are done with
+	Details time.Duration // of settled changes: what they were to write, what left, and what was there before
+}
+
+// Retained is what is not kept any more, or would not be.
+type Retained struct {
+	Bodies  int `json:"webhook_bodies"`
+	Details int `json:"change_details"`
+}
+
+// retainBatch is how many rows one commit changes: no other write waits long.
+const retainBatch = 100
+
+// A webhook that was not understood, or whose customer is not known yet, keeps its body until
+// it is closed, and for the time after that.
+const oldBodies = `FROM inbox i INDEXED BY inbox_bodies WHERE i.body <> x'' AND (i.state = 'reflected' OR i.state = 'superseded' OR i.state = 'ignored')
+	AND coalesce(i.processed_at, i.received_at) <= ?1`
+
+// Of a settled change nothing is read any more when a newer one of its payer's lane is as
+// old as that: the newest of before says what was written when a later one is undone, or
+// refused. Never left out is what an open request wrote, what a customer was made with while
+// no read has shown it, what a person has said is to be taken back, and the newest update of a
+// customer.
+const oldDetails = `FROM changes c INDEXED BY changes_details WHERE (c.wanted IS NOT NULL OR c.diff IS NOT NULL OR c.body IS NOT NULL OR c.pre_image IS NOT NULL)
+	AND (c.state = 'done' OR c.state = 'failed' OR c.state = 'held' OR c.state = 'void') AND c.updated_at <= ?1
+	AND EXISTS (SELECT 1 FROM changes n WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = c.lane AND n.change_id > c.change_id
+	  AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.body IS NOT NULL AND n.unlinks = 0 AND n.updated_at <= ?1)
+	AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.change_id = c.change_id AND (a.ended = '' OR a.billing_id <> '' AND a.attempt_id = (
+	  SELECT max(o.attempt_id) FROM attempts o WHERE o.billing_id = a.billing_id AND (o.action = 'adopt' OR o.action = 'update'))))
+	AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
+	  AND (p.unlink_at > 0 OR p.applied IS NULL AND c.action = 'create' AND c.state = 'done'))`
+
+// Retain keeps what is older than that no longer. It writes a little at a time, and stops
+// between two writes when ctx ends; what it did until then is told.
+func (l *Ledger) Retain(ctx context.Context, r Retention) (out Retained, err error) {
+	for _, part := range []struct {
+		n     *int
+		erase func(*Tx, string) (int64, error)
+		older time.Duration
+	}{{&out.Bodies, (*Tx).eraseBodies, r.Bodies}, {&out.Details, (*Tx).eraseDetails, r.Details}} {
+		cut := l.before(part.older)
+		for {
+			var n int64
+			if err := l.Do(ctx, func(tx *Tx) (err error) {
+				n, err = part.erase(tx, cut)
+				return err
+			}); err != nil {
+				return out, fmt.Errorf("keep no longer what is old: %w", err)
+			}
+			if *part.n += int(n); n < retainBatch {
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// WouldRetain returns what Retain would keep no longer.
+func (l *Ledger) WouldRetain(ctx context.Context, r Retention) (out Retained, err error) {
+	for _, part := range []struct {
+		n     *int
+		rows  string
+		older time.Duration
+	}{{&out.Bodies, oldBodies, r.Bodies}, {&out.Details, oldDetails, r.Details}} {
+		if err := l.queryRow(ctx, "SELECT count(*) "+part.rows, l.before(part.older)).Scan(part.n); err != nil {
+			return out, fmt.Errorf("look what is old: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// before returns the moment so long ago, as the ledger stores it.
+func (l *Ledger) before(age time.Duration) string { return l.Now().Add(-age).Format(layout) }
+
+func (tx *Tx) eraseBodies(cut string) (int64, error) {
+	return tx.count("UPDATE inbox SET body = x'' WHERE inbox_id IN (SELECT i.inbox_id "+oldBodies+" LIMIT ?2 + 0)", cut, retainBatch)
+}
+
+// eraseDetails erases the details of some changes. What moved beside an update is counted
+// among the updates whose bytes are known, so it goes with them.
+func (tx *Tx) eraseDetails(cut string) (int64, error) {
+	const some = "(SELECT c.change_id " + oldDetails + " ORDER BY c.updated_at, c.change_id LIMIT ?2 + 0)"
+	if err := tx.exec("DELETE FROM foreign_moves WHERE change_id IN "+some, cut, retainBatch); err != nil {
+		return 0, err
+	}
+	return tx.count("UPDATE changes SET wanted = NULL, diff = NULL, body = NULL, body_sha256 = '', pre_image = NULL WHERE change_id IN "+some, cut, retainBatch)
+}
