@@ -49,7 +49,7 @@ func exitCode(err error) int {
 		return int(code)
 	case errors.As(err, &wrong), errors.As(err, &config), errors.As(err, &other), errors.As(err, &account):
 		return exitUsage
-	case errors.As(err, &open):
+	case errors.As(err, &open), errors.Is(err, state.ErrRunning):
 		return exitHeld
 	case errors.As(err, &stands), errors.As(err, &short) && short.Standstill():
 		return exitStandstill

@@ -32,6 +32,11 @@ var needs = map[string]struct{ args, what string }{
 	"payersync demo":                {"", ""}, // it has an installation of its own
 	"payersync healthcheck":         {"", needsNothing},
 	"payersync init":                {"", ""}, // it makes what is needed
+	"payersync ledger export":       {"A00001 --output json", needsKey},
+	"payersync ledger forget":       {"A00001 --mandate-stays --reason test --yes", needsKey},
+	"payersync ledger rekey":        {"--yes", needsKey},
+	"payersync ledger retain":       {"", needsKey},
+	"payersync ledger unforget":     {"A00001 --reason test", needsKey},
 	"payersync mandates cancel":     {"A00001 --reason test", needsSecrets},
 	"payersync mandates export":     {"", needsNothing},
 	"payersync mandates links":      {"--lost", needsSecrets},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -23,6 +24,7 @@ type deliveryReport struct {
 	state.StoredDelivery
 	Members []billing.EventMember `json:"members"`        // what it consists of, without values
 	Body    string                `json:"body,omitempty"` // only with --body
+	Erased  bool                  `json:"body_erased"`    // its bytes are not kept any more
 }
 
 func (a *app) webhooksShowCmd() *cobra.Command {
@@ -51,7 +53,7 @@ func (a *app) showDelivery(ctx context.Context, s *session.Session, name string,
 	if err != nil {
 		return err
 	}
-	r := deliveryReport{StoredDelivery: d}
+	r := deliveryReport{StoredDelivery: d, Erased: len(body) == 0}
 	r.Members, _ = billing.EventMembers(body) // what is no object has none, and its detail says so
 	if whole {
 		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
@@ -72,6 +74,9 @@ func (a *app) printDelivery(r deliveryReport) {
 	rows := [][]string{
 		{"Delivery", r.DeliveryKey}, {"Received", r.ReceivedAt}, {"Type", r.EventType}, {"Customer", r.BillingID}, {"Mandate", r.MandateID},
 		{"State", r.State}, {"Why", r.Detail}, {"Came again", fmt.Sprint(r.Repeats)},
+	}
+	if r.Erased {
+		rows = append(rows, []string{"Body", "not kept any more: its time is over, or its payer was forgotten"})
 	}
 	for _, row := range rows {
 		if row[1] != "" {
@@ -101,6 +106,9 @@ func deliveryNamed(ctx context.Context, s *session.Session, name string) (state.
 		return state.StoredDelivery{}, nil, fmt.Errorf("no delivery has the key %q, or several begin with it; payersync webhooks list shows the keys", name)
 	}
 	body, err := s.Ledger.DeliveryBody(ctx, d.DeliveryKey)
+	if errors.Is(err, state.ErrBodyErased) {
+		err = nil // what it is about is known all the same
+	}
 	return *d, body, err
 }
 

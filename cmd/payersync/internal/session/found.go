@@ -2,16 +2,27 @@ package session
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	"payersync/connector"
 	"payersync/state"
 )
 
 // tellOfRestore is what marks a ledger as restored by hand.
 const tellOfRestore = `sqlite3 %s "UPDATE ledger SET restored_at = strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ')"`
 
-// FoundText says what the ledger's mark told when it was opened; "" for nothing.
+// FoundText says what was found about the ledger when it was opened; "" for nothing.
 func (s *Session) FoundText() string {
+	text := s.markText()
+	if n := s.Ledger.Heeded(); n > 0 {
+		text = strings.TrimSpace(fmt.Sprintf("%s %s that had been forgotten was in this copy of the ledger, and was forgotten again.", text, connector.Plural(n, "payer")))
+	}
+	return text
+}
+
+// markText says what the ledger's mark told; "" for nothing.
+func (s *Session) markText() string {
 	path := s.Config.Ledger.Path
 	cannotTell := fmt.Sprintf("so it cannot be told whether the ledger is an older copy. If it is one, say so before anything else: "+tellOfRestore, path)
 	switch s.Ledger.Found() {

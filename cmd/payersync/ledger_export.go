@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/state"
+)
+
+func (a *app) ledgerExportCmd() *cobra.Command {
+	var connection, file string
+	c := &cobra.Command{
+		Use:   "export RECORD [--file FILE]",
+		Short: "Hand out everything that the ledger holds about one payer",
+		Long: `Writes everything that the ledger holds about one payer as JSON, for a request of that
+person: the record as it was read, what was sent and when, mandates with their history,
+webhooks about them with their bodies, what people did. The record is found by source
+id, key value, billing id or mandate id. The audit log keeps who exported it.
+
+Left out, and named as such, are the signing link, which is an authority; the bank's code
+for a failed mandate, which is for questions to the billing service alone; and what
+belongs to other people. With --file it is written to a new file that only you can read.`,
+		Example: "  payersync ledger export C0001 --file C0001.json\n  payersync ledger export C0001 --output json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" && !a.JSON() {
+				return usage.Errorf("name a new file to write it to, --file C0001.json, or print it with --output json")
+			}
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				id, err := oneRecord(cmd.Context(), s, args[0], connection)
+				if err != nil {
+					return err
+				}
+				return a.exportPayer(cmd.Context(), s, id, file)
+			})
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "the connection, where several have a record of that name")
+	c.Flags().StringVarP(&file, "file", "o", "", "write it to this new `FILE`")
+	return c
+}
+
+// payerExport is what `ledger export` writes.
+type payerExport struct {
+	ExportedAt time.Time `json:"exported_at"`
+	state.Holding
+}
+
+func (a *app) exportPayer(ctx context.Context, s *session.Session, id state.RecordID, file string) (err error) {
+	held, err := s.Ledger.Held(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: actor(), Action: "export payer", Subject: id.Connection + "/" + id.SourceID})
+	}); err != nil {
+		return err
+	}
+	out := payerExport{a.now().UTC().Truncate(time.Second), held}
+	if file == "" {
+		return show.JSON(a.Out, out)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the person at the keyboard names it
+	if errors.Is(err, os.ErrExist) {
+		return usage.Errorf("%s exists already; name a new file", file)
+	}
+	if err != nil {
+		return fmt.Errorf("write what is held about %s: %w", show.Visible(id.SourceID), err)
+	}
+	if err := errors.Join(show.JSON(f, out), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write what is held about %s: %w", show.Visible(id.SourceID), err)
+	}
+	a.Say("What is held about record %s of %s was written to %s, which only you can read: %s, %s, %s.", show.Visible(id.SourceID), id.Connection, show.Visible(file),
+		connector.Plural(len(held.Changes), "change"), connector.Plural(len(held.Mandates), "mandate"), connector.Plural(len(held.Deliveries), "delivery"))
+	for _, left := range held.LeftOut {
+		a.Say("Left out: %s", left)
+	}
+	return a.Result(map[string]any{"file": file, "source_id": id.SourceID, "left_out": held.LeftOut})
+}
