@@ -224,6 +224,50 @@ func TestAnOlderCopyForgetsAgainWhomItsListNames(t *testing.T) {
 	}
 }
 
+// Whatever is learnt of a forgotten payer's customer later, nothing personal of it is kept.
+func TestNothingPersonalIsKeptOfAForgottenPayersCustomer(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fill(8)
+	d.over()
+	d.forget("c000")
+	p, err := d.Payer(t.Context(), acme, "c000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := one[int64](t, d.Ledger, "SELECT max(run_id) FROM runs")
+	d.do(func(tx *Tx) error {
+		m := connector.Mandate{ID: "m000", CustomerID: "b000", Status: connector.MandateCancelled, URL: canaryLink, FailureReason: connector.NewSecret(canaryReason)}
+		_, mandate := tx.SaveMandate(m, connector.CauseWebhook, "evt")
+		_, named := tx.Receive(Delivery{Key: "later", Type: "dd-mandate", BillingID: "b000", State: connector.InboxReceived, Body: []byte(canaryName)})
+		_, byMandate := tx.Receive(Delivery{Key: "later still", Type: "dd-mandate", MandateID: "m000", State: connector.InboxReceived, Body: []byte(canaryName)})
+		_, unknown := tx.Receive(Delivery{Key: "odd", Type: "?", State: connector.InboxQuarantined, Body: []byte(canaryName)})
+		return errors.Join(mandate, named, byMandate, unknown, tx.SetApplied(p, personalCustomer("c000")), tx.Accept(p, []connector.Accepted{{Path: "name"}}),
+			tx.SavePage(run, acme, []connector.Record{personalRecord("c000")}),
+			tx.RereadDelivery(Delivery{Key: "odd", Type: "customer", BillingID: "b000", State: connector.InboxReceived}))
+	})
+	pass, ticket := d.beginPass()
+	d.saveRemote(connector.RemoteCustomer{ID: "b000", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, ticket, pass)
+	d.saveRemote(connector.RemoteCustomer{ID: "made by a late request", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, ticket, pass)
+	for query, want := range map[string]int{
+		"SELECT count(*) FROM mandates WHERE mandate_id = 'm000' AND status = 'CANCELLED' AND link IS NULL AND failure_reason IS NULL": 1,
+		"SELECT count(*) FROM inbox WHERE delivery_key IN ('later', 'later still', 'odd') AND body = x''":                              3,
+		"SELECT count(*) FROM payers WHERE source_id = 'c000' AND applied IS NULL AND accepted IS NULL AND applied_hash = ''":          1,
+		"SELECT count(*) FROM remote_traits WHERE kind <> 'key' AND billing_id IN ('b000', 'made by a late request')":                  0,
+		"SELECT count(*) FROM remote_traits WHERE kind = 'key' AND billing_id IN ('b000', 'made by a late request')":                   2,
+	} {
+		if n := one[int](t, d.Ledger, query); n != want {
+			t.Errorf("%s: %d, want %d", query, n, want)
+		}
+	}
+	if held, err := d.Held(t.Context(), RecordID{acme, "c000"}); err != nil || string(held.Record.Data) != "{}" {
+		t.Errorf("of the record is kept %s, %v", held.Record.Data, err)
+	}
+	if err := d.Integrity(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A process that dies between the list and the ledger has forgotten the payer all the same:
 // the next one goes on.
 func TestForgettingThatWasCutOffGoesOn(t *testing.T) {
