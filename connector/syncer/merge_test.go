@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -49,7 +50,7 @@ func TestTwoRecordsOfOnePayerAreMerged(t *testing.T) {
 			w.plan()
 			before := w.byKey()
 			w.does(w.merge("A1", "A2"))
-			if err := w.merge("A1", "A2"); !errors.Is(err, state.ErrMerged) {
+			if err := w.merge("A1", "A2"); !errors.Is(err, syncer.ErrSaidBefore) {
 				t.Errorf("merged twice: %v", err)
 			}
 			w.complete(w.run())
