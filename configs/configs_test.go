@@ -165,3 +165,35 @@ func TestReadmeNamesEveryShippedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// That each has the labels it is asked for, and that all can be parsed, is looked at in
+// .ci/promql, with Prometheus' own parsers.
+func TestRulesAndDashboardNameMetricsThatThereAre(t *testing.T) {
+	t.Parallel()
+	table, err := os.ReadFile("prometheus/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (\\w+)").FindAllStringSubmatch(string(table), -1) {
+		shown[m[1]] = true
+		if m[2] == "histogram" {
+			shown[m[1]+"_bucket"], shown[m[1]+"_count"], shown[m[1]+"_sum"] = true, true, true
+		}
+	}
+	for _, file := range []string{"prometheus/payersync.rules.yaml", "grafana/payersync.json"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := regexp.MustCompile(`\bpayersync_\w+`).FindAllString(string(text), -1)
+		for _, name := range names {
+			if !shown[name] {
+				t.Errorf("%s: there is no metric %s", file, name)
+			}
+		}
+		if len(names) < 25 {
+			t.Errorf("%s: %d metrics were looked at", file, len(names))
+		}
+	}
+}

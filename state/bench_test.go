@@ -225,3 +225,49 @@ func BenchmarkCandidatesUnchanged(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*benchRecords)/b.Elapsed().Seconds(), "records/s")
 }
+
+// BenchmarkCount counts a ledger of 100,000 payers with three requests and webhooks for each,
+// and 50,000 runs: for the first time in a process, and once more.
+func BenchmarkCount(b *testing.B) {
+	d := newDesk(b)
+	run := d.run(acme)
+	db := d.writerPool(b)
+	for _, fill := range []struct {
+		rows int
+		as   string
+	}{
+		{benchRecords, `INSERT INTO source_records (connection, source_id, content_hash, record, state, last_seen_run, updated_at)
+			SELECT 'acme', 'c-' || n, hex(randomblob(32)), randomblob(900), 'active', ?2, ?3 FROM s`},
+		{benchRecords, `INSERT INTO payers (connection, source_id, key_name, key_value, billing_id, link_state, applied, mandate_id, updated_at, seen_at)
+			SELECT 'acme', 'c-' || n, 'acct', 'A' || n, 'cust-' || n, 'linked', randomblob(600), 'm-' || n, ?3, ?2 FROM s`},
+		{benchRecords, `INSERT INTO mandates (mandate_id, billing_id, status, status_since, first_seen_at, last_seen_at, link)
+			SELECT 'm-' || n, 'cust-' || n, CASE n % 3 WHEN 0 THEN 'CREATED' ELSE 'ACTIVE' END, ?3, ?3, ?3, randomblob(200 * ?2) FROM s`},
+		{3 * benchRecords, `INSERT INTO attempts (action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at, ended)
+			SELECT CASE n % 2 WHEN 0 THEN 'link' ELSE 'create' END, 'acme', 'c-' || n, 'acct', 'A' || n, 'cust-' || n, ?2, ?3, CASE n % 1000 WHEN 0 THEN '' ELSE 'answered' END FROM s`},
+		{3 * benchRecords, `INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, body, state)
+			SELECT 'event:' || n, ?3, 'dd-mandate', 'cust-' || n, randomblob(300 * ?2), CASE n % 1000 WHEN 0 THEN 'received' ELSE 'reflected' END FROM s`},
+		{benchRecords / 2, `INSERT INTO runs (connection, kind, trigger, mapping_version, holder, lease_until, started_at, finished_at, outcome)
+			SELECT connection, kind, trigger, mapping_version, holder, ?3, ?3, ?3, 'complete' FROM runs JOIN s WHERE run_id = ?2`},
+	} {
+		if _, err := db.ExecContext(b.Context(), "WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < ?1) "+fill.as, fill.rows, run, stamp(d.Now())); err != nil {
+			b.Fatal(err)
+		}
+	}
+	again := d.NewCounter()
+	for _, bench := range []struct {
+		name    string
+		counter func() *Counter
+	}{{"first", d.NewCounter}, {"again", func() *Counter { return again }}} {
+		if _, err := again.Count(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(bench.name, func(b *testing.B) {
+			for b.Loop() {
+				n, err := bench.counter().Count(b.Context())
+				if err != nil || len(n.Payers) != 1 || n.Payers[0].N != benchRecords || n.Waiting["received"] != 3*benchRecords/1000 {
+					b.Fatalf("%+v, %v", n.Payers, err)
+				}
+			}
+		})
+	}
+}

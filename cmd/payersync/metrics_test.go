@@ -102,7 +102,7 @@ func TestTheMetricsSayTheSameAsTheStatus(t *testing.T) {
 	var got map[string]float64
 	eventually(t, "a job and the drain to be shown", func() bool {
 		text, got = scrape(t, address)
-		return got[`job_last_outcome{job="keep-alive",outcome="done"}`] == 1 && got[`inbox{state="parked"}`] == 1
+		return got[`job_last_outcome{name="keep-alive",outcome="done"}`] == 1 && got[`inbox{state="parked"}`] == 1
 	})
 	status := decode[statusReport](t, w.expect(exitDone, "status", "--output", "json"))
 

@@ -88,7 +88,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("payersync_"+name, help, labels, nil)
 }
 
-// What is computed from the ledger. Times are points in time and not ages, so that an age
+// What is computed from the ledger. A label is never called job or instance: Prometheus
+// sets these. Times are points in time and not ages, so that an age
 // is right whenever it is looked at; of what is not there, there is no line.
 var (
 	descUp      = desc("ledger_up", "1 when the ledger could be read for this page; at 0 nothing is shown that is computed from it.")
@@ -121,13 +122,13 @@ var (
 	descLapses    = desc("consent_lapses_timestamp_seconds", "When a consent lapses unless it is used.", "connection")
 	descBroken    = desc("consent_broken", "1 when a consent no longer works and a person must give it anew.", "connection")
 	descMapping   = desc("mapping_wrong", "1 when the connection's mapping file has a mistake, so that an earlier version is in force.", "connection")
-	descJobBegun  = desc("job_last_begun_timestamp_seconds", "When a job of payersync serve last began.", "job")
-	descJobEnded  = desc("job_last_ended_timestamp_seconds", "When a job of payersync serve last ended.", "job")
-	descJobDone   = desc("job_last_success_timestamp_seconds", "When a job of payersync serve last ended well.", "job")
-	descJobNext   = desc("job_next_timestamp_seconds", "When a job of payersync serve comes next, or was to come.", "job")
+	descJobBegun  = desc("job_last_begun_timestamp_seconds", "When a job of payersync serve last began.", "name")
+	descJobEnded  = desc("job_last_ended_timestamp_seconds", "When a job of payersync serve last ended.", "name")
+	descJobDone   = desc("job_last_success_timestamp_seconds", "When a job of payersync serve last ended well.", "name")
+	descJobNext   = desc("job_next_timestamp_seconds", "When a job of payersync serve comes next, or was to come.", "name")
 	descConfig    = desc("configuration_wrong", "1 when the configuration file cannot be used, so that the one before stays in force.")
 	descRestart   = desc("configuration_restart_needed", "How many changed settings wait for a restart.")
-	descJobResult = desc("job_last_outcome", "1 for how a job of payersync serve last ended.", "job", "outcome")
+	descJobResult = desc("job_last_outcome", "1 for how a job of payersync serve last ended.", "name", "outcome")
 )
 
 // Describe implements prometheus.Collector.

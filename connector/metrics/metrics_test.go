@@ -139,9 +139,9 @@ func TestWhatIsShownIsWhatHappened(t *testing.T) {
 		`source_state{connection="acme",state="parked"}`: 1, `source_state{connection="acme",state="active"}`: 0,
 		`mapping_wrong{connection="bravo"}`: 1, `mapping_wrong{connection="acme"}`: 0,
 		`sweep_last_complete_timestamp_seconds{}`: at, `sweep_repaired_total{}`: 2, `sweep_drifted_total{}`: 1, `sweep_found{finding="doubled"}`: 5,
-		`job_last_success_timestamp_seconds{job="sweep"}`: at + 1, `job_last_outcome{job="sweep",outcome="done"}`: 1, `job_last_outcome{job="sweep",outcome="failed"}`: 0,
-		`job_next_timestamp_seconds{job="sweep"}`: at + 3600, `configuration_wrong{}`: 1, `configuration_restart_needed{}`: 2,
-		`job_last_begun_timestamp_seconds{job="sync acme"}`: at,
+		`job_last_success_timestamp_seconds{name="sweep"}`: at + 1, `job_last_outcome{name="sweep",outcome="done"}`: 1, `job_last_outcome{name="sweep",outcome="failed"}`: 0,
+		`job_next_timestamp_seconds{name="sweep"}`: at + 3600, `configuration_wrong{}`: 1, `configuration_restart_needed{}`: 2,
+		`job_last_begun_timestamp_seconds{name="sync acme"}`: at,
 	}
 	for line, value := range want {
 		if have, ok := got[line]; !ok || have != value {
@@ -149,7 +149,7 @@ func TestWhatIsShownIsWhatHappened(t *testing.T) {
 		}
 	}
 	for line := range got {
-		for _, text := range []string{`"gone"`, `"lost"`, `job_last_success_timestamp_seconds{job="sync acme"}`, `budget_left{connection="acme"`, `run_open_since_timestamp_seconds{connection="acme"`} {
+		for _, text := range []string{`"gone"`, `"lost"`, `job_last_success_timestamp_seconds{name="sync acme"}`, `budget_left{connection="acme"`, `run_open_since_timestamp_seconds{connection="acme"`} {
 			if strings.Contains(line, text) {
 				t.Errorf("%s should not be there", line)
 			}
@@ -163,6 +163,15 @@ func TestNamesAndHelpsAreAsPrometheusAsks(t *testing.T) {
 	for _, f := range gather(t, busy()) {
 		if strings.HasPrefix(f.GetName(), "payersync_") {
 			own = append(own, f)
+		}
+	}
+	for _, f := range own {
+		for _, one := range f.GetMetric() {
+			for _, l := range one.GetLabel() {
+				if l.GetName() == "job" || l.GetName() == "instance" {
+					t.Errorf("%s has the label %s, which Prometheus sets itself", f.GetName(), l.GetName())
+				}
+			}
 		}
 	}
 	problems, err := promlint.NewWithMetricFamilies(own).Lint()
