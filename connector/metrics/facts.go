@@ -46,11 +46,13 @@ type Budget struct {
 const Unconfigured = "(not configured)"
 
 // How often the ledger is counted. Whoever asks for the page, and however many do, it
-// takes no more than a twentieth of one processor's time, whatever the ledger's size.
+// takes no more than a twentieth of one processor's time, and an eighth where it is so large,
+// or the machine so busy, that it takes longer than 3 s.
 const (
-	freshFor   = 5 * time.Second
-	restFactor = 20
-	readWithin = 8 * time.Second // a scrape is given up after 10 s
+	freshFor    = 5 * time.Second
+	restFactor  = 20
+	longestRest = time.Minute
+	readWithin  = 8 * time.Second // a scrape is given up after 10 s
 )
 
 // follower is a collector of what a read gives. One read answers all scrapes for a while.
@@ -73,7 +75,7 @@ func newFollower(read func(context.Context) (Facts, error), now func() time.Time
 func (f *follower) latest() (facts Facts, took time.Duration, ended time.Time, err error) {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
-	if age := f.now().Sub(f.ended); f.ended.IsZero() || age < 0 || age >= max(freshFor, restFactor*f.took) {
+	if age := f.now().Sub(f.ended); f.ended.IsZero() || age < 0 || age >= min(max(freshFor, restFactor*f.took), longestRest) {
 		ctx, cancel := context.WithTimeout(context.Background(), readWithin)
 		defer cancel()
 		began := f.now()
@@ -89,11 +91,11 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 // What is computed from the ledger. A label is never called job or instance: Prometheus
-// sets these. Times are points in time and not ages, so that an age
-// is right whenever it is looked at; of what is not there, there is no line.
+// sets these. Times are points in time and not ages, so that an age is right whenever it is
+// looked at; of what is not there, there is no line.
 var (
 	descUp      = desc("ledger_up", "1 when the ledger could be read for this page; at 0 nothing is shown that is computed from it.")
-	descTook    = desc("ledger_count_duration_seconds", "How long it took to count the ledger for this page. It is counted again after 5 s, or twenty times as long as it takes.")
+	descTook    = desc("ledger_count_duration_seconds", "How long it took to count the ledger for this page. It is counted again after 5 s, or twenty times as long as it takes, a minute at most.")
 	descCounted = desc("ledger_counted_timestamp_seconds", "When the ledger was counted for this page.")
 	descSize    = desc("ledger_size_bytes", "Size of the ledger file, and of the log of commits that are not in it yet (wal).", "file")
 

@@ -354,12 +354,12 @@ func TestTheLedgerIsCountedOnceForManyScrapes(t *testing.T) {
 			t.Errorf("a read that hangs ended after %s with %v", time.Since(began), err)
 		}
 		expect("after 40 s", 3)
-		time.Sleep(time.Minute)
+		time.Sleep(longestRest - time.Millisecond)
 		takes = 0
 		if _, _, _, err := f.latest(); err == nil {
-			t.Error("a ledger that took 8 s to no end is read again within 160 s")
+			t.Error("a ledger that took 8 s to no end is read again within a minute")
 		}
-		time.Sleep(2 * time.Minute)
+		time.Sleep(time.Millisecond)
 		if _, _, _, err := f.latest(); err != nil {
 			t.Errorf("the ledger that works again: %v", err)
 		}
