@@ -111,7 +111,6 @@ func TestNumbersSayWhatWaitsAndHowLarge(t *testing.T) {
 	}
 }
 
-// covers S18
 func TestWhatIsLeftOfABudgetIsWhatTheNextTurnGoesBy(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

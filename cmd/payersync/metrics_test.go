@@ -247,7 +247,6 @@ func TestTheMetricsAreReadWhileABackfillWrites(t *testing.T) {
 	serve.stop()
 }
 
-// covers F80
 func TestTheMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

@@ -286,7 +286,6 @@ func TestOperationsAndStatusesOfRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// covers F62
 func TestALedgerThatCannotBeReadLeavesTheLiveMetrics(t *testing.T) {
 	t.Parallel()
 	m := New("", "")

@@ -860,7 +860,6 @@ func TestHTTPClientLeavesTheRequestAsItWas(t *testing.T) {
 	}
 }
 
-// covers F16
 func TestEveryAttemptIsToldByWhatItIsForAndHowItEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
