@@ -67,14 +67,18 @@ func budgetScope(c config.Connection, tenant string) string {
 	return c.Source.Kind + " " + cmp.Or(tenant, c.Name)
 }
 
-// BudgetLeft returns what of its source's limits a connection has left, as its last run knew
-// the organisation.
+// BudgetLeft returns what of its source's limits a connection has left. The organisation that
+// a consent named is the one that the connection's runs are pinned to.
 func (s *Session) BudgetLeft(ctx context.Context, c config.Connection) (state.Left, error) {
-	info, err := s.Ledger.SourceInfo(ctx, c.Name)
-	if err != nil {
-		return state.Left{}, err
+	tenant := *c.Source.Tenant()
+	if c.Source.Consents() {
+		info, err := s.Ledger.SourceInfo(ctx, c.Name)
+		if err != nil {
+			return state.Left{}, err
+		}
+		tenant = cmp.Or(info.Tenant, tenant)
 	}
-	return s.Ledger.BudgetLeft(ctx, budgetScope(c, cmp.Or(*c.Source.Tenant(), info.Tenant)), c.Source.Limits())
+	return s.Ledger.BudgetLeft(ctx, budgetScope(c, tenant), c.Source.Limits())
 }
 
 // pinTenant takes the organisation from the consent, and refuses a configuration
