@@ -199,6 +199,12 @@ func judge(t *testing.T, opts Options, want map[string][]string) (how string, wr
 		return "refused", nil
 	}
 	defer func() { _ = l.Close() }()
+	if l.Sound(t.Context()) != nil {
+		if err := l.Ping(t.Context()); err == nil {
+			t.Error("a damaged ledger was written to")
+		}
+		return "refused", nil
+	}
 	if err := l.Integrity(t.Context()); err != nil {
 		return "reported", nil
 	}

@@ -65,6 +65,10 @@ type Options struct {
 	// died with the commit on disk. nil for nobody.
 	Commit func(done bool) error
 
+	// Look is for tests that place slow disks: the file is looked through when it
+	// returns. nil for nobody.
+	Look func(context.Context)
+
 	rekeying bool // the list of forgotten payers may be sealed with another key just now
 }
 
@@ -82,10 +86,13 @@ type Ledger struct {
 	heeded   int // payers that were forgotten again
 	keyFile  string
 	rekeying bool
+	place    os.FileInfo            // of the ledger file, as it was before SQLite opened it
 	opened   map[string]os.FileInfo // what SQLite has open
+	sound    *verdict               // of the look through the whole file; see sound.go
 	now      func() time.Time
 	asked    func(done bool) error // Options.Commit
 	watched  func() func(error)    // Options.Committing
+	look     func(context.Context) // Options.Look
 
 	queue   chan *write
 	closing chan struct{}
@@ -101,6 +108,9 @@ type Ledger struct {
 // brings its schema up to date. It refuses a file on a network file system, a
 // file that is not a ledger, one written by a newer payersync, a corrupt one
 // and one whose key file is missing, wrong or readable by others.
+//
+// The whole of a large file is looked through while the ledger is read already: see
+// [Ledger.Sound]. Nothing is written before.
 func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	seal, err := loadKey(opts.KeyFile)
 	var away *keyAwayError
@@ -123,7 +133,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
-		path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, now: opts.Now, asked: opts.Commit, watched: opts.Committing,
+		path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
 		stmts: map[string]*sql.Stmt{}, reads: map[string]*sql.Stmt{},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -136,8 +146,11 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	if l.watched == nil {
 		l.watched = func() func(error) { return func(error) {} }
 	}
+	if l.look == nil {
+		l.look = func(context.Context) {}
+	}
 	if err := l.connect(ctx, path); err != nil {
-		return nil, errors.Join(ofDisk(err), l.disconnect())
+		return nil, errors.Join(l.ofDamage(ctx, ofDisk(err)), l.disconnect())
 	}
 	l.close = sync.OnceValue(l.shut)
 	go l.writeLoop()
@@ -234,10 +247,20 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	common := fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) + "&mode=rw&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)"
 	file := (&url.URL{Scheme: "file", Path: path}).String()
 	readOnly := file + common + "&_pragma=query_only(1)"
-	if err := checkFile(ctx, readOnly, path); err != nil {
+	var err error
+	if l.place, err = os.Lstat(path); err != nil {
+		return fmt.Errorf("look at the ledger's files: %w", err)
+	}
+	fresh, err := checkFile(ctx, readOnly, path)
+	if err != nil {
 		return err
 	}
-	var err error
+	l.sound = lookThrough(readOnly, path, l.look)
+	if fresh { // it is made, or put into the form that is written to
+		if err := l.Sound(ctx); err != nil {
+			return err
+		}
+	}
 	if l.writer, err = sql.Open("sqlite", file+common+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=cache_size(-16000)&_pragma=wal_autocheckpoint(8000)&_txlock=immediate"); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
@@ -280,33 +303,30 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	return l.heedTombstones(ctx)
 }
 
-// checkFile refuses what must not be written to: a damaged file, or another
-// program's. It reads through a connection of its own, because a writer's
-// settings alone would change the file.
-func checkFile(ctx context.Context, readOnly, path string) error {
+// checkFile refuses what is no ledger, and reports whether the first connection that
+// may write would change the file: a new one, or one that is no write-ahead log's yet.
+// It reads through a connection of its own, because a writer's settings alone would
+// change the file.
+func checkFile(ctx context.Context, readOnly, path string) (fresh bool, err error) {
 	db, err := sql.Open("sqlite", readOnly)
 	if err != nil {
-		return fmt.Errorf("open the ledger: %w", err)
+		return false, fmt.Errorf("open the ledger: %w", err)
 	}
 	defer func() { _ = db.Close() }()
-	var verdict string
-	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
-		return unreadable(ctx, path, err)
-	}
-	if verdict != "ok" {
-		return damaged(path, verdict)
-	}
 	var tables, id int
-	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
-		return fmt.Errorf("read the ledger's schema: %w", err)
-	}
-	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
-		return fmt.Errorf("read the ledger's mark: %w", err)
+	var journal string
+	for _, look := range []struct {
+		query string
+		into  any
+	}{{"SELECT count(*) FROM sqlite_master", &tables}, {"PRAGMA application_id", &id}, {"PRAGMA journal_mode", &journal}} {
+		if err := db.QueryRowContext(ctx, look.query).Scan(look.into); err != nil {
+			return false, unreadable(ctx, path, err)
+		}
 	}
 	if tables > 0 && id != applicationID {
-		return &OpenError{Path: path, Why: "it is a database of another program", Next: "Give ledger.path a file of its own."}
+		return false, &OpenError{Path: path, Why: "it is a database of another program", Next: "Give ledger.path a file of its own."}
 	}
-	return nil
+	return tables == 0 || id != applicationID || journal != "wal", nil
 }
 
 func damaged(path, how string) error {
@@ -372,12 +392,17 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 		return nil // nothing is opened or sealed
 	}
 	at := place("ledger", "key_check")
-	if _, err := db.ExecContext(ctx, "UPDATE ledger SET key_check = ? WHERE key_check IS NULL", l.seal.box([]byte("payersync"), at)); err != nil {
-		return fmt.Errorf("bind the ledger to its key: %w", err)
-	}
 	var box []byte
 	if err := db.QueryRowContext(ctx, "SELECT key_check FROM ledger").Scan(&box); err != nil {
 		return fmt.Errorf("read the ledger's key check: %w", err)
+	}
+	if box == nil {
+		if err := l.Sound(ctx); err != nil {
+			return err
+		}
+		if err := db.QueryRowContext(ctx, "UPDATE ledger SET key_check = coalesce(key_check, ?) RETURNING key_check", l.seal.box([]byte("payersync"), at)).Scan(&box); err != nil {
+			return fmt.Errorf("bind the ledger to its key: %w", err)
+		}
 	}
 	if _, err := l.seal.open(box, at); err != nil {
 		return l.otherKey(ctx, db, l.keyFile)
@@ -421,6 +446,9 @@ func (l *Ledger) shut() error {
 
 func (l *Ledger) disconnect() error {
 	var errs []error
+	if l.sound != nil {
+		l.sound.giveUp()
+	}
 	for _, s := range slices.Concat(slices.Collect(maps.Values(l.stmts)), slices.Collect(maps.Values(l.reads))) {
 		errs = append(errs, s.Close())
 	}

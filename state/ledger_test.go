@@ -202,8 +202,10 @@ func refused(t *testing.T, opts Options, wants ...string) {
 	t.Helper()
 	l, err := Open(t.Context(), opts)
 	if err == nil {
+		if err = l.Ping(t.Context()); err == nil {
+			t.Error("the ledger was opened, and written to")
+		}
 		_ = l.Close()
-		t.Fatal("the ledger was opened")
 	}
 	var refusal *OpenError
 	if !errors.As(err, &refusal) {

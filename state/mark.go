@@ -69,6 +69,13 @@ func (l *Ledger) checkMark(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	switch inStep, err := l.inStep(ctx, said, known); {
+	case err != nil || inStep:
+		return err
+	}
+	if err := l.Sound(ctx); err != nil {
+		return err
+	}
 	tx, err := l.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("compare the ledger with its mark: %w", err)
@@ -84,6 +91,17 @@ func (l *Ledger) checkMark(ctx context.Context) error {
 		return err
 	}
 	return l.folder.Sync()
+}
+
+// inStep reports whether the mark is the ledger's and not ahead of it, so that nothing
+// has to be written. One that is behind is raised by the next commit, before anybody
+// learns of that or anything leaves for the service.
+func (l *Ledger) inStep(ctx context.Context, said mark, known bool) (bool, error) {
+	var commits int64
+	if err := l.reader.QueryRowContext(ctx, "SELECT identity, commits FROM ledger").Scan(&l.identity, &commits); err != nil {
+		return false, fmt.Errorf("compare the ledger with its mark: %w", err)
+	}
+	return known && l.identity != "" && said.ledger == l.identity && said.commits <= commits, nil
 }
 
 // refuseShared refuses a mark that others may write: they could make an old ledger

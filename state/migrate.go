@@ -35,8 +35,13 @@ func (l *Ledger) migrate(ctx context.Context) error {
 			Next: "Use the payersync that wrote it, or a newer one.",
 		}
 	}
-	if current < target && l.seal.away != nil { // what is made new may be sealed
-		return l.seal.away
+	if current < target {
+		if l.seal.away != nil { // what is made new may be sealed
+			return l.seal.away
+		}
+		if err := l.Sound(ctx); err != nil {
+			return err
+		}
 	}
 	for current < target {
 		before := current

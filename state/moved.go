@@ -22,7 +22,7 @@ func (l *Ledger) noteFiles() error {
 		}
 		l.opened[l.path+ending] = info
 	}
-	if !l.folder.Has(filepath.Base(l.path), l.opened[l.path]) {
+	if !l.folder.Has(filepath.Base(l.path), l.opened[l.path]) || !os.SameFile(l.place, l.opened[l.path]) {
 		return ErrMoved
 	}
 	return nil

@@ -39,7 +39,7 @@ func (tx *Tx) Now() time.Time { return tx.now }
 // Do runs fn as one atomic write and returns when it is durable. When fn returns
 // an error nothing of it is kept and Do returns that error. Writes of several
 // goroutines share a transaction, so fn must be quick and must not call the
-// ledger itself. A write that was handed over is waited for even when ctx ends:
+// ledger itself. Nothing is written before the whole file was found sound. A write that was handed over is waited for even when ctx ends:
 // its caller always learns whether it happened.
 func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
 	if l.seal.away != nil {
@@ -52,6 +52,9 @@ func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	default:
+	}
+	if err := l.Sound(ctx); err != nil {
+		return err
 	}
 	select {
 	case <-l.closing:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
@@ -67,6 +68,10 @@ func (a *app) openWhole(ctx context.Context, cfg *config.Config, note bool) (*se
 	if err != nil {
 		return nil, err
 	}
+	if err := s.Ledger.Sound(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
 	return s, s.OpenBilling(ctx, a.ErrOut, a.watched(), note)
 }
 
@@ -79,6 +84,10 @@ func (a *app) openAny(ctx context.Context) (*session.Session, error) {
 	}
 	s, err := a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Ledger.Sound(ctx); err != nil {
+		s.Close()
 		return nil, err
 	}
 	return s, s.OpenAnyBilling(a.ErrOut, a.watched())
@@ -100,5 +109,12 @@ func (a *app) with(ctx context.Context, open func(context.Context) (*session.Ses
 		return err
 	}
 	defer s.Close()
-	return do(s)
+	return errors.Join(do(s), damage(s))
+}
+
+// damage returns what was found meanwhile of a ledger that is damaged: what was shown may
+// be wrong.
+func damage(s *session.Session) error {
+	_, err := s.Ledger.Verdict()
+	return err
 }

@@ -135,12 +135,27 @@ func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Sig
 	following.Go(func() { svc.newReloader(s.Config).run(ctx, asked) })
 	go svc.attend(ctx, s.Ledger) // which a ledger that hangs must not keep from ending
 	context.AfterFunc(ctx, svc.manager.stopping)
-	worked := svc.worker.Run(ctx)
+	worked := whenSound(ctx, s, svc.worker.Run)
 	stop()
 	following.Wait()
 	err = errors.Join(worked, <-served)
 	svc.log.Info("payersync stops")
 	return err
+}
+
+// whenSound runs work once the whole ledger was found sound: deliveries wait for that in
+// the endpoint, and nothing is read from others or sent to them before.
+func whenSound(ctx context.Context, s *session.Session, work func(context.Context) error) error {
+	err := s.Ledger.Sound(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		s.Log.WithError(err).Error("the ledger is not written to, and payersync stops")
+		return err
+	}
+	s.Log.Debug("the ledger was found sound")
+	return work(ctx)
 }
 
 // install makes an installation of a session.

@@ -20,7 +20,7 @@ const readyFor = time.Second
 // readiness is what ReadyPath answers. It names no connection: the listener may
 // be public.
 type readiness struct {
-	State       string   `json:"state"`            // ok, degraded or failing
+	State       string   `json:"state"`            // ok, degraded, checking or failing
 	Reason      string   `json:"reason,omitempty"` // why it is failing, in plain words
 	Degraded    []string `json:"degraded"`
 	SweepAge    *int64   `json:"sweep_age_seconds"`    // since the last complete reading of the service began; null for never
@@ -37,6 +37,12 @@ type Job struct {
 	Outcome string    `json:"outcome"`          // of its last end; "" while it never ended
 	NextAt  time.Time `json:"next_at"`
 }
+
+// The states in which nothing is taken in.
+const (
+	failed   = "failing"
+	checking = "checking" // the ledger is still looked through after the start, and deliveries wait for that
+)
 
 // What readiness calls degraded: the endpoint works, but somebody should look.
 const (
@@ -57,7 +63,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	ready := s.readiness(r.Context())
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	if ready.State == "failing" {
+	if ready.State == failed || ready.State == checking {
 		w.WriteHeader(statuses[NotReady])
 	}
 	_ = json.NewEncoder(w).Encode(ready) // a caller that has gone has nobody left to tell
@@ -67,13 +73,16 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 func (s *Server) readiness(ctx context.Context) readiness {
 	s.checking.Lock()
 	defer s.checking.Unlock()
+	if known, _ := s.cfg.Ledger.Verdict(); !known {
+		return readiness{State: checking, Reason: "the ledger is looked through before anything is written to it", Degraded: []string{}, Jobs: []Job{}}
+	}
 	now := s.cfg.Now()
 	if age := now.Sub(s.checked); !s.checked.IsZero() && age >= 0 && age < readyFor {
 		return s.ready
 	}
 	ready, err := s.inspect(context.WithoutCancel(ctx), now)
 	if err != nil {
-		ready = readiness{State: "failing", Reason: failing(err), Degraded: []string{}, Jobs: []Job{}}
+		ready = readiness{State: failed, Reason: failing(err), Degraded: []string{}, Jobs: []Job{}}
 		s.cfg.Report(Event{Outcome: NotReady, Err: err})
 	}
 	s.ready, s.checked = ready, now
@@ -82,8 +91,12 @@ func (s *Server) readiness(ctx context.Context) readiness {
 
 // failing says in plain words, and with no path, why the ledger takes nothing in.
 func failing(err error) string {
-	if errors.Is(err, state.ErrMoved) {
+	var refused *state.OpenError
+	switch {
+	case errors.Is(err, state.ErrMoved):
 		return "the ledger's file was moved, replaced or deleted while payersync ran"
+	case errors.As(err, &refused):
+		return "the ledger is damaged, or could not be looked through: nothing is written to it; the log says more"
 	}
 	return "the ledger cannot be written to: its disk may be full or failing; the log says more"
 }
@@ -123,9 +136,9 @@ func (s *Server) inspectRuns(ctx context.Context, now time.Time, ready *readines
 	if err != nil {
 		return err
 	}
-	failed := false
+	anyFailed := false
 	for i, run := range runs {
-		failed = failed || run.Outcome == string(connector.RunFailed)
+		anyFailed = anyFailed || run.Outcome == string(connector.RunFailed)
 		last, err := s.cfg.Ledger.LastFinished(ctx, run.Connection)
 		if err != nil {
 			return err
@@ -134,7 +147,7 @@ func (s *Server) inspectRuns(ctx context.Context, now time.Time, ready *readines
 			ready.RunAge = a
 		}
 	}
-	if failed {
+	if anyFailed {
 		ready.Degraded = append(ready.Degraded, runFailed)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -233,4 +234,74 @@ func TestALedgerThatWasMovedAwayIsNotReadyAndTakesNoDelivery(t *testing.T) {
 		t.Errorf("reported %+v with %v, want not_stored with its cause, to be sent again", got, w.Header())
 	}
 	e.expectNudges(nudges)
+}
+
+// looking lets the endpoint's ledger be looked through, as at a start, until the returned
+// function is called.
+func (e *endpoint) looking() (done func()) {
+	e.t.Helper()
+	if err := e.ledger.Close(); err != nil {
+		e.t.Fatal(err)
+	}
+	looked := make(chan struct{})
+	e.files.Look = func(ctx context.Context) {
+		select {
+		case <-looked:
+		case <-ctx.Done():
+		}
+	}
+	e.ledger = e.open()
+	e.cfg.Ledger = e.ledger
+	return func() { close(looked) }
+}
+
+// covers F63, F39
+func TestADeliveryWaitsUntilTheLedgerWasLookedThrough(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	done := e.looking()
+	for range 2 {
+		if status, got := e.getReady(); status != 503 || got.State != checking {
+			t.Errorf("before: %d, %s", status, got.State)
+		}
+	}
+	hurried, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	e.expect(503, delivery(sampleBody).WithContext(hurried))
+	answered := make(chan int)
+	go func() { answered <- e.serve(delivery(sampleBody)).Code }()
+	done()
+	if status := <-answered; status != 200 {
+		t.Errorf("a delivery that waited is answered %d", status)
+	}
+	if status, got := e.getReady(); status != 200 || got.State != "degraded" {
+		t.Errorf("afterwards: %d, %s", status, got.State)
+	}
+}
+
+// covers F63
+func TestADamagedLedgerTakesNoDelivery(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, bodyOnly())
+	if err := e.ledger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(e.files.Path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xA5}, 4096), info.Size()-4096)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	e.ledger = e.open()
+	e.cfg.Ledger = e.ledger
+	e.expect(503, delivery(sampleBody))
+	if status, got := e.getReady(); status != 503 || got.State != failed || !strings.Contains(got.Reason, "damaged") {
+		t.Errorf("%d, %s: %s", status, got.State, got.Reason)
+	}
 }

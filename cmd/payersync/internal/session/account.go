@@ -88,6 +88,9 @@ func (s *Session) SameAccountBy(ctx context.Context, tokens oauth2.TokenSource) 
 // sameAccount looks whether r reaches, as want, the account that the ledger belongs to, and
 // refuses with *state.ErrOtherAccount when that cannot be seen.
 func sameAccount(ctx context.Context, r *reconcile.Reconciler, have, want state.Account) error {
+	if err := r.Ledger.Sound(ctx); err != nil {
+		return err
+	}
 	found, err := r.Evidence(ctx)
 	switch {
 	case err != nil:

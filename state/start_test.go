@@ -1,0 +1,91 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"payersync/connector"
+)
+
+// benchLedger is a ledger that serves 100,000 payers, each with its record, its label,
+// its customer, a mandate that was signed, and the webhook that said so.
+func benchLedger(b testing.TB) *desk {
+	b.Helper()
+	d := newDesk(b)
+	run := d.run(acme)
+	pass, ticket := d.beginPass()
+	var listed []string
+	for from := 0; from < benchRecords; from += benchPage {
+		d.do(func(tx *Tx) error {
+			for i := from; i < from+benchPage; i++ {
+				listed = append(listed, fmt.Sprintf("customer-%06d", i))
+				if err := benchPayer(tx, run, pass, ticket, i, listed[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	d.do(func(tx *Tx) error { return tx.FinishPass(pass, listed) })
+	return d
+}
+
+func benchPayer(tx *Tx, run, pass, ticket int64, i int, customer string) error {
+	r := benchRecord(i)
+	key := connector.Key{Name: "acct", Value: r.SourceID}
+	p := Payer{Connection: acme, SourceID: r.SourceID, Key: key}
+	wanted := personalCustomer(r.SourceID)
+	m := connector.Mandate{ID: "mandate-" + customer, CustomerID: customer, Status: connector.MandateCreated, URL: canaryLink}
+	signed := m
+	signed.Status = connector.MandateActive
+	delivery := benchDelivery(int64(i))
+	steps := []func() error{
+		func() error { return tx.SavePage(run, acme, []connector.Record{r}) },
+		func() error { return tx.SaveLabels(acme, mapping, []NewLabel{called(r.SourceID, "Customer Limited")}) },
+		func() error {
+			return tx.SaveDecision(run, acme, mapping, Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: key})
+		},
+		func() error { return tx.LinkPayer(p, customer, true) },
+		func() error { return tx.SetApplied(p, wanted) },
+		func() error {
+			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: customer, Name: wanted.Name, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": r.SourceID}}, ticket, pass)
+			return err
+		},
+		func() error { _, err := tx.SaveMandate(m, connector.CauseLink, "run 1"); return err },
+		func() error { _, err := tx.SaveMandate(signed, connector.CauseWebhook, delivery.Key); return err },
+		func() error { return tx.SetMandate(acme, r.SourceID, m.ID) },
+		func() error { _, err := tx.Receive(delivery); return err },
+		func() error {
+			return tx.Audit(Entry{Actor: "ada", Action: "show link", Subject: m.ID, Reason: "asked by phone"})
+		},
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BenchmarkOpen opens a ledger of 100,000 payers as far as it can be read, and, as every
+// start did once, until the whole file was looked through.
+func BenchmarkOpen(b *testing.B) {
+	d := benchLedger(b)
+	if err := d.Close(); err != nil {
+		b.Fatal(err)
+	}
+	open := func(b *testing.B, until func(*Ledger) error) {
+		for b.Loop() {
+			l, err := Open(b.Context(), d.opts)
+			if err == nil {
+				_, err = l.Funnel(b.Context())
+			}
+			if err := errors.Join(err, until(l), l.Close()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("reads", func(b *testing.B) { open(b, func(*Ledger) error { return nil }) })
+	b.Run("writes", func(b *testing.B) { open(b, func(l *Ledger) error { return l.Ping(b.Context()) }) })
+}
