@@ -1,7 +1,6 @@
 package state
 
 import (
-	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -81,67 +80,4 @@ func (tx *Tx) appendHistory(t transition) error {
 		(mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause, cause_id, prev_hash, hash)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.mandate, t.customer, t.from, t.to, t.serviceTime, at, t.cause, t.causeID, prev, hash)
-}
-
-func (l *Ledger) verifyAudit(ctx context.Context) error {
-	return l.verifyChain(ctx, "audit log", "SELECT seq, prev_hash, hash, at, actor, action, subject, reason FROM audit ORDER BY seq")
-}
-
-func (l *Ledger) verifyHistory(ctx context.Context) error {
-	return l.verifyChain(ctx, "mandate history", `SELECT seq, prev_hash, hash,
-		mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause, cause_id
-		FROM mandate_history ORDER BY seq`)
-}
-
-// verifyMandates compares each mandate's status with the last one of its history.
-func (l *Ledger) verifyMandates(ctx context.Context) error {
-	var id string
-	err := l.queryRow(ctx, `SELECT m.mandate_id FROM mandates m LEFT JOIN (
-		SELECT mandate_id, to_status FROM mandate_history WHERE seq IN (SELECT max(seq) FROM mandate_history GROUP BY mandate_id)
-		) h ON h.mandate_id = m.mandate_id
-		WHERE m.status IS DISTINCT FROM h.to_status ORDER BY m.mandate_id LIMIT 1`).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("compare the mandates with their history: %w", err)
-	}
-	return fmt.Errorf("the status of mandate %s is not the last one of its history", id)
-}
-
-// verifyChain walks a chain whose query gives seq, prev_hash, hash and then the
-// hashed values.
-func (l *Ledger) verifyChain(ctx context.Context, name, query string) error {
-	rows, err := l.query(ctx, query)
-	if err != nil {
-		return fmt.Errorf("read the %s: %w", name, err)
-	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return fmt.Errorf("read the %s: %w", name, err)
-	}
-	head := ""
-	for rows.Next() {
-		seq, prev, hash, values := int64(0), "", "", make([]string, len(columns)-3)
-		dest, hashed := []any{&seq, &prev, &hash}, make([]any, len(values))
-		for i := range values {
-			dest = append(dest, &values[i])
-		}
-		if err := rows.Scan(dest...); err != nil {
-			return fmt.Errorf("read the %s: %w", name, err)
-		}
-		for i, v := range values {
-			hashed[i] = v
-		}
-		want, err := link(head, hashed...)
-		if err != nil {
-			return err
-		}
-		if prev != head || hash != want {
-			return fmt.Errorf("the %s was altered at entry %d", name, seq)
-		}
-		head = hash
-	}
-	return rows.Err()
 }

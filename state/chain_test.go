@@ -115,7 +115,7 @@ func (h *history) audit(t *rapid.T) {
 
 // check compares the chains with the model.
 func (h *history) check(t *rapid.T) {
-	if err := errors.Join(h.verifyAudit(context.Background()), h.verifyHistory(context.Background()), h.verifyMandates(context.Background())); err != nil {
+	if err := h.Integrity(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := h.History(context.Background(), h.customer)

@@ -517,32 +517,6 @@ func (l *Ledger) Ping(ctx context.Context) error {
 	return l.Do(ctx, func(*Tx) error { return nil })
 }
 
-// Integrity runs SQLite's full integrity check, looks for rows whose other half
-// is gone, verifies both hash chains and compares every mandate with its history.
-func (l *Ledger) Integrity(ctx context.Context) error {
-	var verdict string
-	if err := l.queryRow(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
-		return fmt.Errorf("check the ledger: %w", err)
-	}
-	if verdict != "ok" {
-		return fmt.Errorf("check the ledger: %s", verdict)
-	}
-	return errors.Join(l.verifyReferences(ctx), l.verifyHistory(ctx), l.verifyMandates(ctx), l.verifyAudit(ctx))
-}
-
-// verifyReferences reports a row that refers to one that is not there.
-func (l *Ledger) verifyReferences(ctx context.Context) error {
-	var table, parent string
-	err := l.queryRow(ctx, `SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1`).Scan(&table, &parent)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("check the ledger's references: %w", err)
-	}
-	return fmt.Errorf("check the ledger: a row of %s refers to a row of %s that is gone", table, parent)
-}
-
 // OpenError says why a ledger was refused. It is meant for people.
 type OpenError struct {
 	Path, Why, Next string

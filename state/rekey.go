@@ -30,32 +30,7 @@ const (
 	oldEnding = ".old"
 )
 
-// sealedColumn is a column that holds boxes; the place of each is the table, the column and
-// the row's key.
-type sealedColumn struct {
-	table, column string
-	key           []string
-}
-
-var sealedColumns = []sealedColumn{
-	{"ledger", "key_check", nil},
-	{"mapping_versions", "body", []string{"hash"}},
-	{"source_records", "record", []string{"connection", "source_id"}},
-	{"labels", "label", []string{"connection", "source_id"}},
-	{"payers", "applied", []string{"connection", "source_id"}},
-	{"payers", "accepted", []string{"connection", "source_id"}},
-	{"changes", "wanted", []string{"change_id"}},
-	{"changes", "diff", []string{"change_id"}},
-	{"changes", "body", []string{"change_id"}},
-	{"changes", "pre_image", []string{"change_id"}},
-	{"mandates", "link", []string{"mandate_id"}},
-	{"mandates", "failure_reason", []string{"mandate_id"}},
-	{"inbox", "body", []string{"delivery_key"}},
-	{"tokens", "token", []string{"connection"}},
-	{"forget_keys", "key", []string{"key_id"}},
-}
-
-// box is one sealed value of a column.
+// sealedBox is one sealed value of a column.
 type sealedBox struct {
 	row   int64
 	box   []byte
@@ -77,8 +52,8 @@ func (tx *Tx) reading(query string, args ...any) (*sql.Rows, error) {
 func (c sealedColumn) next(from reading, after int64) ([]sealedBox, error) {
 	const some = 500
 	key := "''"
-	if len(c.key) > 0 {
-		key = strings.Join(c.key, " || char(0) || ")
+	if len(c.keys) > 0 {
+		key = strings.Join(c.keys, " || char(0) || ")
 	}
 	rows, err := from(fmt.Sprintf("SELECT rowid, %[1]s, %[2]s FROM %[3]s WHERE rowid > ? AND length(%[2]s) > 0 ORDER BY rowid LIMIT %[4]d", key, c.column, c.table, some), after)
 	if err != nil {
@@ -93,7 +68,7 @@ func (c sealedColumn) next(from reading, after int64) ([]sealedBox, error) {
 			return nil, err
 		}
 		b.place = place(c.table, c.column)
-		if len(c.key) > 0 {
+		if len(c.keys) > 0 {
 			b.place = place(c.table, c.column, key)
 		}
 		out = append(out, b)
