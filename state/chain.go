@@ -54,9 +54,10 @@ func (tx *Tx) Audit(e Entry) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec("INSERT INTO audit (at, actor, action, subject, reason, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		at, e.Actor, e.Action, e.Subject, e.Reason, prev, hash)
+	return tx.exec(insertAudit, at, e.Actor, e.Action, e.Subject, e.Reason, prev, hash)
 }
+
+const insertAudit = "INSERT INTO audit (at, actor, action, subject, reason, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 // transition is one row of the mandate history.
 type transition struct {

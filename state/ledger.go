@@ -79,6 +79,7 @@ type Ledger struct {
 	writer   *sql.DB       // a pool of one
 	conn     *sql.Conn     // that one, used by the writing goroutine only
 	reader   *sql.DB       // query only
+	readOnly string        // how a reader opens the file
 	seal     *sealer
 	mark     *os.File // how far the ledger has come; see mark.go
 	identity string   // which ledger the mark is of
@@ -129,7 +130,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	}
 	name := filepath.Base(opts.Path)
 	path := filepath.Join(folder.Path(), name)
-	if err := prepareFile(folder, name); err != nil {
+	if err := prepare(folder, name); err != nil {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
@@ -160,6 +161,14 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 // making keeps two ledgers of one process from making the same file: closing a
 // plain file handle would drop the locks SQLite holds on it (fault F66).
 var making sync.Mutex
+
+// prepare brings a restore to its end that was interrupted, and looks at the file.
+func prepare(folder *files.Folder, name string) error {
+	if _, err := finishRestore(folder, name, func(string) error { return nil }); err != nil {
+		return err
+	}
+	return prepareFile(folder, name)
+}
 
 // prepareFile makes an absent ledger file with mode 0600 and looks at an existing
 // one, which it never opens (fault F66).
@@ -247,6 +256,7 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	common := fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) + "&mode=rw&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)"
 	file := (&url.URL{Scheme: "file", Path: path}).String()
 	readOnly := file + common + "&_pragma=query_only(1)"
+	l.readOnly = readOnly
 	var err error
 	if l.place, err = os.Lstat(path); err != nil {
 		return fmt.Errorf("look at the ledger's files: %w", err)
@@ -506,6 +516,9 @@ func (l *Ledger) preparedRead(ctx context.Context, query string) (*sql.Stmt, err
 	l.reads[query] = s
 	return s, nil
 }
+
+// Path returns where the ledger lies, with no link in it, and its file as it was opened.
+func (l *Ledger) Path() (path string, file os.FileInfo) { return l.path, l.opened[l.path] }
 
 // Now returns the ledger's clock, cut to the milliseconds that it stores.
 func (l *Ledger) Now() time.Time { return l.now().UTC().Truncate(time.Millisecond) }

@@ -20,7 +20,7 @@ type Lock struct{ file *os.File }
 // when another run on this machine holds it. Holding it proves that a run the
 // ledger still shows as open is dead.
 func (l *Ledger) TryLock(connection string) (*Lock, error) {
-	k, err := l.tryLock(fmt.Sprintf("-%s.lock", url.PathEscape(connection)))
+	k, err := l.tryLock(fmt.Sprintf("-%s%s", url.PathEscape(connection), lockEnding))
 	if err != nil {
 		return nil, fmt.Errorf("lock connection %s: %w", connection, err)
 	}
@@ -31,18 +31,28 @@ func (l *Ledger) TryLock(connection string) (*Lock, error) {
 // its schedules and its endpoint (fault F62). It returns nil when another process
 // on this machine holds it.
 func (l *Ledger) TryServe() (*Lock, error) {
-	k, err := l.tryLock(".serve.lock")
+	k, err := l.tryLock(serveLock)
 	if err != nil {
 		return nil, fmt.Errorf("lock the ledger for serving: %w", err)
 	}
 	return k, nil
 }
 
-// tryLock locks the file beside the ledger whose name ends so, and returns nil
-// when somebody else holds it.
+// How the names of lock files end.
+const (
+	lockEnding = ".lock"
+	serveLock  = ".serve" + lockEnding
+)
+
 func (l *Ledger) tryLock(ending string) (*Lock, error) {
 	name := filepath.Base(l.path)
-	f, err := l.folder.OpenOrCreateFor(name+ending, name)
+	return tryLock(l.folder, name, ending, name)
+}
+
+// tryLock locks the file beside the ledger of this name whose name ends so, and returns nil
+// when somebody else holds it. A new one belongs with its neighbour.
+func tryLock(folder *files.Folder, name, ending, neighbour string) (*Lock, error) {
+	f, err := folder.OpenOrCreateFor(name+ending, neighbour)
 	if errors.Is(err, files.ErrPlanted) {
 		return nil, fmt.Errorf("%w; find out how it came there, and move it away", err)
 	}

@@ -154,9 +154,13 @@ func (l *Ledger) readMark() (m mark, known bool, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return m, false, fmt.Errorf("read the ledger's mark: %w", err)
 	}
-	text := string(buf[:n])
-	_, err = fmt.Sscanf(text, markText, &m.ledger, &m.commits)
-	return m, err == nil && text == m.String(), nil
+	m, known = parseMark(string(buf[:n]))
+	return m, known, nil
+}
+
+func parseMark(text string) (m mark, known bool) {
+	_, err := fmt.Sscanf(text, markText, &m.ledger, &m.commits)
+	return m, err == nil && text == m.String()
 }
 
 // String returns the mark as its file holds it.

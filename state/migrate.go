@@ -58,6 +58,22 @@ func (l *Ledger) migrate(ctx context.Context) error {
 	return nil
 }
 
+// newestSchema returns the version that this payersync brings a ledger to.
+func newestSchema() (newest int64, err error) {
+	scripts, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return 0, fmt.Errorf("read the migrations: %w", err)
+	}
+	for _, s := range scripts {
+		version, err := goose.NumericComponent(s.Name())
+		if err != nil {
+			return 0, fmt.Errorf("read the migrations: %w", err)
+		}
+		newest = max(newest, version)
+	}
+	return newest, nil
+}
+
 // sealMappings is migration 6. It is no script, because only this program can seal:
 // a mapping's text holds what somebody wrote into it, examples of real customers
 // above all. The key is looked at first, so that nothing is sealed with another.

@@ -34,6 +34,8 @@ var roles = map[string]func(opts Options, arg string) error{
 	"umask": umaskChild,
 	"write": writeChild,
 	"start": startChild,
+
+	"restore": restoreChild,
 }
 
 func TestMain(m *testing.M) {

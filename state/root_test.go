@@ -147,3 +147,29 @@ func TestAPipeInTheLocksPlaceStopsNobody(t *testing.T) {
 		t.Errorf("got %v; want the pipe refused", lock)
 	}
 }
+
+// covers F88
+func TestRootRestoresALedgerForTheServiceAndFollowsNoLink(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	s.Ledger = s.another()
+	backup := s.snapshot()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, ending := range []string{restoringEnding, beforeMiddle} {
+		if err := os.Symlink(s.secret, s.opts.Path+ending); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Restore(t.Context(), s.restoring(backup)); err != nil {
+		t.Fatal(err)
+	}
+	if got := owner(t, s.opts.Path); got != somebody {
+		t.Errorf("the ledger belongs to account %d", got)
+	}
+	s.keepsItsOwner(s.secret)
+	if got := readFile(t, s.secret); string(got) != "root's own\n" {
+		t.Errorf("root's file says %q", got)
+	}
+}

@@ -105,7 +105,7 @@ func TestADamagedLedgerIsNeitherMigratedNorMarked(t *testing.T) {
 	}
 }
 
-func remove(t *testing.T, path string) {
+func remove(t testing.TB, path string) {
 	t.Helper()
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -195,8 +196,8 @@ func (d *Folder) Create(name string) (*os.File, error) {
 }
 
 // CreateFor makes a file as Create does. Where root makes it beside a file of
-// somebody else, unless neighbour is "", it belongs to that file's owner, as SQLite
-// does with its own: a command of an administrator must not shut out the service.
+// somebody else, unless neighbour is "", it belongs to that file's owner (to the folder's,
+// where it is "."), as SQLite does with its own: a command of an administrator must not shut out the service.
 func (d *Folder) CreateFor(name, neighbour string) (*os.File, error) {
 	f, err := d.Create(name)
 	if err != nil || neighbour == "" || os.Geteuid() != 0 {
@@ -320,6 +321,73 @@ func (d *Folder) Replace(name string, data []byte, neighbour string) (err error)
 		return errors.Join(&fs.PathError{Op: "rename", Path: filepath.Join(d.path, name), Err: err}, unix.Unlinkat(d.fd(), temporary, 0))
 	}
 	return d.Sync()
+}
+
+// Exists reports whether anything has the name.
+func (d *Folder) Exists(name string) (bool, error) {
+	_, err := d.stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// OpenFor opens an ordinary file for reading and writing, as Open does for reading.
+func (d *Folder) OpenFor(name string) (*os.File, error) { return d.open(name, unix.O_RDWR) }
+
+// Open opens an ordinary file for reading. What is none, or has a second name somewhere
+// else, is ErrPlanted.
+func (d *Folder) Open(name string) (*os.File, error) { return d.open(name, unix.O_RDONLY) }
+
+// Names returns what lies in the folder, in order.
+func (d *Folder) Names() ([]string, error) {
+	f, err := openAt(d.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY, d.path)
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, errors.Join(err, f.Close())
+}
+
+// Remove takes a name away, and the file that has no other. To be absent is no mistake.
+func (d *Folder) Remove(name string) error {
+	if err := unix.Unlinkat(d.fd(), name, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &fs.PathError{Op: "remove", Path: filepath.Join(d.path, name), Err: err}
+	}
+	return nil
+}
+
+// Rename gives a file another name, and the place of whatever had it.
+func (d *Folder) Rename(from, to string) error {
+	if err := unix.Renameat(d.fd(), from, d.fd(), to); err != nil {
+		return &fs.PathError{Op: "rename", Path: filepath.Join(d.path, from), Err: err}
+	}
+	return nil
+}
+
+// Publish gives a file another name that nothing has; fs.ErrExist when something has it.
+func (d *Folder) Publish(from, to string) error {
+	err := unix.Linkat(d.fd(), from, d.fd(), to, 0)
+	switch {
+	case err == nil:
+		return d.Remove(from)
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.ENOSYS): // no second names on this file system
+		if _, err := d.stat(to); err == nil {
+			return &fs.PathError{Op: "rename", Path: filepath.Join(d.path, to), Err: fs.ErrExist}
+		}
+		return d.Rename(from, to)
+	}
+	return &fs.PathError{Op: "rename", Path: filepath.Join(d.path, to), Err: err}
+}
+
+// Owner returns the user and the group that the folder belongs to.
+func (d *Folder) Owner() (uid, gid int, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(d.fd(), &st); err != nil {
+		return 0, 0, &fs.PathError{Op: "stat", Path: d.path, Err: err}
+	}
+	return int(st.Uid), int(st.Gid), nil
 }
 
 // Sync makes the names of new files durable.

@@ -1,0 +1,447 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"payersync/state/files"
+)
+
+// A restore puts another file in the ledger's place. The new one is written beside it, under
+// a name that says it is not whole yet, and made ready to the last byte. Giving it its second
+// name is the one step that decides: whoever opens the ledger after that, be it because the
+// restore died there, first brings the exchange to its end. Before that nothing has happened.
+const (
+	restoringEnding = ".restoring" // being written; worth nothing once its process is gone
+	restoredEnding  = ".restored"  // ready to take the ledger's place
+	beforeMiddle    = ".before-"   // what was in its place, and when it was exchanged
+)
+
+// beforeLayout is how names of ledgers that were replaced tell when that was.
+const beforeLayout = "20060102T150405.000Z"
+
+// The stages of a restore, for tests.
+const (
+	stageBegun    = "begun"    // the new file is there, with nothing in it
+	stageCopied   = "copied"   // it holds the backup
+	stageReady    = "ready"    // it is noted as restored, and on the disk
+	stageDecided  = "decided"  // it has its second name
+	stageMoved    = "moved"    // the old ledger has gone from its place; its log has not
+	stageSetAside = "aside"    // all of the old one has
+	stageInPlace  = "in_place" // the new one is the ledger
+)
+
+// Restoring says what is to be restored, and where.
+type Restoring struct {
+	Path, KeyFile string      // of the ledger
+	Name          string      // of the backup, for people
+	From          io.ReaderAt // its bytes
+	Size          int64
+	Another       bool // it may be another ledger than the one that is there
+	DryRun        bool // look, and change nothing
+	Actor, Reason string
+	Now           func() time.Time
+	Watch         func(Looked)             // learns how far the look through the backup is; nil for nobody
+	Step          func(stage string) error // asked when a stage was reached, for tests that place crashes; nil for nobody
+}
+
+// Restored is what a restore did, or would do.
+type Restored struct {
+	Facts               // of the backup
+	There      string   `json:"there"`                 // the identity of the ledger that is there; "" where there is none, or it cannot be told
+	Lost       int64    `json:"lost_commits"`          // how many commits fewer than it the backup has made; 0 where that cannot be told
+	Kept       []string `json:"kept"`                  // the files of the ledger that was there, where they are now
+	RestoredAt string   `json:"restored_at,omitempty"` // what is older counts no more where it would have something created
+	Finished   bool     `json:"finished"`              // an earlier restore that was interrupted was brought to its end, and nothing else was done
+}
+
+// ErrAnotherLedger means that a backup is not of the ledger that is there, or that this
+// cannot be told.
+var ErrAnotherLedger = errors.New("the backup is not of the ledger that is there, as far as that can be told")
+
+// ErrInUse means that a process works on the ledger.
+var ErrInUse = errors.New("a process works on the ledger")
+
+// Restore looks through a backup and puts it in the ledger's place. The ledger counts as
+// restored from that moment. What was there is kept beside it, as one set; the mark, which
+// tells how far it had come, stays. It refuses a backup that is damaged, of a newer
+// payersync, sealed with another key or of another ledger, and a ledger that any process
+// has open.
+func Restore(ctx context.Context, o Restoring) (res Restored, err error) {
+	if o.Step == nil {
+		o.Step = func(string) error { return nil }
+	}
+	folder, err := files.OpenFolder(filepath.Dir(o.Path))
+	if err != nil {
+		return res, refuseFolder(filepath.Dir(o.Path), err)
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	r := &restore{Restoring: o, folder: folder, name: filepath.Base(o.Path)}
+	if err := errors.Join(refuseNetworkFS(folder.Path()), refuseWithoutLedger(folder, r.name)); err != nil {
+		return res, err
+	}
+	free, err := r.alone()
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, free()) }()
+	if res.Kept, err = finishRestore(folder, r.name, o.Step); err != nil || len(res.Kept) > 0 {
+		res.Finished = err == nil
+		return res, err
+	}
+	if err := r.look(ctx, &res); err != nil || o.DryRun {
+		return res, err
+	}
+	return res, r.put(ctx, &res)
+}
+
+// refuseWithoutLedger refuses what is in the ledger's place and is no file.
+func refuseWithoutLedger(folder *files.Folder, name string) error {
+	f, err := folder.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &OpenError{Path: filepath.Join(folder.Path(), name), Why: err.Error(), Next: "Find out how it came there, and move it away."}
+	}
+	return f.Close()
+}
+
+// restore is one that is being made.
+type restore struct {
+	Restoring
+	folder *files.Folder
+	name   string // of the ledger in its folder
+}
+
+// alone keeps serve and every run away until free is called.
+func (r *restore) alone() (free func() error, err error) {
+	var locks []*Lock
+	free = func() (err error) {
+		for _, k := range locks {
+			err = errors.Join(err, k.Release())
+		}
+		return err
+	}
+	names, err := r.folder.Names()
+	if err != nil {
+		return nil, err
+	}
+	endings := []string{serveLock}
+	for _, n := range names {
+		if rest, ours := strings.CutPrefix(n, r.name); ours && strings.HasPrefix(rest, "-") && strings.HasSuffix(rest, lockEnding) {
+			endings = append(endings, rest)
+		}
+	}
+	for _, ending := range endings {
+		k, err := tryLock(r.folder, r.name, ending, r.neighbour())
+		if err != nil {
+			return nil, errors.Join(err, free())
+		}
+		if k == nil {
+			who := "payersync serve works on it; stop that first"
+			if run, ok := strings.CutSuffix(ending, lockEnding); ok && ending != serveLock {
+				connection, _ := url.PathUnescape(strings.TrimPrefix(run, "-"))
+				who = fmt.Sprintf("a run of %s works on it; let it end first", connection)
+			}
+			return nil, errors.Join(fmt.Errorf("%w: %s", ErrInUse, who), free())
+		}
+		locks = append(locks, k)
+	}
+	return free, nil
+}
+
+// The bytes by which SQLite's processes keep out of each other's way: whoever has the ledger
+// open holds one of them for reading.
+const (
+	sqliteLockByte  = 0x40000000
+	sqliteLockBytes = 512
+)
+
+// exclude keeps every process from the ledger's file until release is called, and fails with
+// ErrInUse while one has it open. This process must not have it open: to close the handle
+// would drop SQLite's locks (fault F66).
+func (r *restore) exclude() (release func() error, err error) {
+	f, err := r.folder.OpenFor(r.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() error { return nil }, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: sqliteLockByte, Len: sqliteLockBytes}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lock); err != nil {
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+			err = fmt.Errorf("%w: another program has it open; end that first", ErrInUse)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f.Close, nil
+}
+
+// look looks through the backup, and compares it with the ledger that is there.
+func (r *restore) look(ctx context.Context, res *Restored) error {
+	release, err := r.exclude()
+	if err != nil {
+		return err
+	}
+	if err := release(); err != nil {
+		return err
+	}
+	c, err := OpenCopy(ctx, r.Name, r.From, r.Size, r.KeyFile, false)
+	if err != nil {
+		return err
+	}
+	found, err := c.Verify(ctx, r.Watch)
+	var factsErr error
+	res.Facts, factsErr = c.Facts(ctx)
+	if err := errors.Join(err, factsErr, c.Close()); err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return &OpenError{Path: r.Name, Why: fmt.Sprintf("it is damaged: %v", found[0]), Next: "Use another backup; payersync ledger verify shows all that is wrong."}
+	}
+	return r.compare(res)
+}
+
+// compare tells whether the backup is of the ledger that is there, as its mark says: a
+// ledger that is damaged says nothing that could be relied on.
+func (r *restore) compare(res *Restored) error {
+	there, err := r.folder.Exists(r.name)
+	if err != nil {
+		return err
+	}
+	said, known, err := r.mark()
+	if err != nil {
+		return err
+	}
+	if known {
+		res.There = said.ledger
+		if said.ledger == res.Ledger {
+			res.Lost = max(0, said.commits-res.Commits)
+		}
+	}
+	if !r.Another && (known || there) && (said.ledger != res.Ledger || res.Ledger == "") {
+		return ErrAnotherLedger
+	}
+	return nil
+}
+
+func (r *restore) mark() (said mark, known bool, err error) {
+	text, err := r.folder.Read(r.name+markEnding, 1<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return said, false, nil
+	}
+	said, known = parseMark(string(text))
+	return said, known, err
+}
+
+// put makes the new file ready and exchanges it for the ledger.
+func (r *restore) put(ctx context.Context, res *Restored) (err error) {
+	f, err := r.begin()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }() // with its lock
+	ready, err := r.ready(ctx, f, res)
+	if err != nil {
+		return errors.Join(ofDisk(err), r.folder.Remove(r.name+restoringEnding))
+	}
+	release, err := r.exclude()
+	if err != nil {
+		return errors.Join(err, r.folder.Remove(r.name+restoringEnding))
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if err := errors.Join(r.folder.Rename(r.name+restoringEnding, r.name+restoredEnding), r.folder.Sync(), r.Step(stageDecided)); err != nil {
+		return err
+	}
+	if res.Kept, err = exchange(r.folder, r.name, f, r.Step); err != nil {
+		return fmt.Errorf("the exchange was begun and is not at its end: %w; the next command that opens the ledger goes on with it", err)
+	}
+	if ready.ledger == "" {
+		return nil // of a version without identity: the next start gives it one
+	}
+	return r.folder.Replace(r.name+markEnding, []byte(ready.String()), r.name)
+}
+
+// begin makes the file of the new ledger, and holds its lock. It belongs to the owner of the
+// ledger that is there, or else of its folder.
+func (r *restore) begin() (*os.File, error) {
+	name := r.name + restoringEnding
+	if err := r.folder.Remove(name); err != nil { // of one that died: serve's lock is ours
+		return nil, err
+	}
+	f, err := r.folder.CreateFor(name, r.neighbour())
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err := errors.Join(err, r.Step(stageBegun)); err != nil {
+		return nil, errors.Join(err, r.folder.Remove(name), f.Close())
+	}
+	return f, nil
+}
+
+// neighbour returns what new files are to belong with: the ledger, or else the folder.
+func (r *restore) neighbour() string {
+	if there, err := r.folder.Exists(r.name); err == nil && there {
+		return r.name
+	}
+	return "."
+}
+
+// ready writes the backup into the file and notes in it that it was restored. It returns the
+// mark of the ledger that it is from now on.
+func (r *restore) ready(ctx context.Context, f *os.File, res *Restored) (ready mark, err error) {
+	if _, err := io.Copy(f, io.NewSectionReader(logless{r.From}, 0, r.Size)); err != nil {
+		return ready, fmt.Errorf("copy the backup: %w", err)
+	}
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Sync(), r.Step(stageCopied)); err != nil {
+		return ready, err
+	}
+	if ready, err = r.note(ctx, f.Name(), res); err != nil {
+		return ready, fmt.Errorf("note the restore: %w", err)
+	}
+	if !r.folder.Has(r.name+restoringEnding, info) {
+		return ready, fmt.Errorf("the new ledger was exchanged under its name: %w", files.ErrPlanted)
+	}
+	return ready, errors.Join(f.Sync(), r.folder.Sync(), r.Step(stageReady))
+}
+
+// note writes into the file at path that it was restored, by whom and why. It keeps no
+// journal on the disk: when this dies, the whole file is made anew.
+func (r *restore) note(ctx context.Context, path string, res *Restored) (ready mark, err error) {
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path}).String()+
+		"?mode=rw&_pragma=journal_mode(MEMORY)&_pragma=synchronous(FULL)&_pragma=trusted_schema(0)&_pragma=secure_delete(1)&_pragma=temp_store(2)")
+	if err != nil {
+		return ready, err
+	}
+	db.SetMaxOpenConns(1)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return ready, err
+	}
+	if ready, err = r.noteIn(ctx, tx, res); err != nil {
+		return ready, errors.Join(err, tx.Rollback())
+	}
+	return ready, tx.Commit()
+}
+
+func (r *restore) noteIn(ctx context.Context, tx *sql.Tx, res *Restored) (ready mark, err error) {
+	now := r.Now().UTC().Format(layout)
+	res.RestoredAt = now
+	if _, err := tx.ExecContext(ctx, "UPDATE ledger SET restored_at = ?", now); err != nil {
+		return ready, err
+	}
+	if res.Schema >= identitySince {
+		said, known, err := r.mark()
+		if err != nil {
+			return ready, err
+		}
+		ready = mark{res.Ledger, res.Commits + 1}
+		if known && said.ledger == res.Ledger { // it is as far as the one that it replaces, and no put-back that nobody told of
+			ready.commits = max(said.commits, res.Commits) + 1
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE ledger SET commits = ?, put_back_at = ?", ready.commits, now); err != nil {
+			return ready, err
+		}
+	}
+	var prev string
+	if err := tx.QueryRowContext(ctx, "SELECT hash FROM audit ORDER BY seq DESC LIMIT 1").Scan(&prev); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return ready, err
+	}
+	subject := "from " + filepath.Base(r.Name)
+	hash, err := link(prev, now, r.Actor, restoreAction, subject, r.Reason)
+	if err != nil {
+		return ready, err
+	}
+	_, err = tx.ExecContext(ctx, insertAudit, now, r.Actor, restoreAction, subject, r.Reason, prev, hash)
+	return ready, err
+}
+
+// restoreAction is what a restore is called in the audit log.
+const restoreAction = "restore ledger"
+
+// exchange moves the ledger's files aside and puts the one that is ready, and opened, in
+// their place. It can be cut off anywhere and made again.
+func exchange(folder *files.Folder, name string, ready *os.File, step func(string) error) (kept []string, err error) {
+	info, err := ready.Stat()
+	if err != nil {
+		return nil, err
+	}
+	// The same at every try: the file is written to no more.
+	before := name + beforeMiddle + info.ModTime().UTC().Format(beforeLayout)
+	for _, ending := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := folder.Rename(name+ending, before+ending); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if ending == "" {
+			if err := errors.Join(folder.Sync(), step(stageMoved)); err != nil {
+				return nil, err
+			}
+		}
+		if there, err := folder.Exists(before + ending); err != nil {
+			return nil, err
+		} else if there {
+			kept = append(kept, filepath.Join(folder.Path(), before+ending))
+		}
+	}
+	if err := errors.Join(folder.Sync(), step(stageSetAside)); err != nil {
+		return nil, err
+	}
+	return kept, errors.Join(folder.Rename(name+restoredEnding, name), folder.Sync(), step(stageInPlace))
+}
+
+// finishRestore brings a restore to its end that was cut off after it had been decided, and
+// clears away one that was not. It returns where the files are that were replaced.
+func finishRestore(folder *files.Folder, name string, step func(string) error) (kept []string, err error) {
+	if err := clearRestoring(folder, name); err != nil {
+		return nil, err
+	}
+	ready, err := folder.OpenFor(name + restoredEnding)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, &OpenError{Path: filepath.Join(folder.Path(), name), Why: "a restore of it is not at its end: " + err.Error(), Next: "Run the command as the user that restored it, or as root."}
+	}
+	defer func() { err = errors.Join(err, ready.Close()) }()
+	if err := syscall.Flock(int(ready.Fd()), syscall.LOCK_EX); err != nil { // another start, or the restore itself, is at it
+		return nil, err
+	}
+	if info, err := ready.Stat(); err != nil || !folder.Has(name+restoredEnding, info) {
+		return nil, err
+	}
+	if kept, err = exchange(folder, name, ready, step); err != nil {
+		return nil, &OpenError{Path: filepath.Join(folder.Path(), name), Why: "a restore of it cannot be brought to its end: " + err.Error(), Next: "Look at the folder and its disk, and try again."}
+	}
+	return kept, nil
+}
+
+// clearRestoring removes what a restore left that died before it was decided.
+func clearRestoring(folder *files.Folder, name string) error {
+	f, err := folder.Open(name + restoringEnding)
+	if err != nil {
+		return nil //nolint:nilerr // there is none, or it is none of ours: the next restore tells
+	}
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if info, statErr := f.Stat(); statErr == nil && folder.Has(name+restoringEnding, info) {
+			err = folder.Remove(name + restoringEnding)
+		}
+	}
+	return errors.Join(err, f.Close())
+}

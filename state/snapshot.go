@@ -1,0 +1,97 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Snapshot is the ledger as it was at one moment, while others go on writing. Until it is
+// closed the write-ahead log cannot be begun anew, so it is not to be kept for long.
+type Snapshot struct {
+	db   *sql.DB
+	tx   *sql.Tx
+	seal *sealer
+}
+
+// Snapshot returns the ledger as it is now.
+func (l *Ledger) Snapshot(ctx context.Context) (*Snapshot, error) {
+	db, err := sql.Open("sqlite", l.readOnly)
+	if err != nil {
+		return nil, fmt.Errorf("take a snapshot of the ledger: %w", err)
+	}
+	db.SetMaxOpenConns(1)
+	s := &Snapshot{db: db, seal: l.seal}
+	if s.tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err == nil {
+		_, err = readFacts(ctx, s.tx) // the first read decides which moment it is
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("take a snapshot of the ledger: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// Facts returns what the ledger said of itself at that moment.
+func (s *Snapshot) Facts(ctx context.Context) (Facts, error) { return readFacts(ctx, s.tx) }
+
+// Verify looks through the snapshot as [Ledger.Verify] does.
+func (s *Snapshot) Verify(ctx context.Context, watch func(Looked)) ([]Damage, error) {
+	return verify(ctx, s.tx, s.seal, watch)
+}
+
+// Where the header of a SQLite file says how it is written and read: 2 with a write-ahead
+// log, 1 without.
+const (
+	writeVersion = 18
+	readVersion  = 19
+)
+
+// WriteTo writes the snapshot as a SQLite file of its own, page by page: no other file is
+// made, and what follows the pages of the log is in their places. It needs no log beside it.
+// watch, unless it is nil, learns how many bytes were written and how many there are.
+func (s *Snapshot) WriteTo(ctx context.Context, w io.Writer, watch func(done, total int64)) error {
+	var size int64
+	if err := s.tx.QueryRowContext(ctx, "SELECT p.page_count * s.page_size FROM pragma_page_count p, pragma_page_size s").Scan(&size); err != nil {
+		return fmt.Errorf("copy the ledger: %w", err)
+	}
+	rows, err := s.tx.QueryContext(ctx, "SELECT data FROM sqlite_dbpage('main')")
+	if err != nil {
+		return fmt.Errorf("copy the ledger: %w", err)
+	}
+	defer rows.Close()
+	var done int64
+	var page sql.RawBytes
+	for rows.Next() {
+		if err := rows.Scan(&page); err != nil {
+			return fmt.Errorf("copy the ledger: %w", err)
+		}
+		if done == 0 && len(page) > readVersion {
+			page = append(sql.RawBytes(nil), page...)
+			page[writeVersion], page[readVersion] = 1, 1
+		}
+		if _, err := w.Write(page); err != nil {
+			return err // the caller knows where to
+		}
+		if done += int64(len(page)); watch != nil {
+			watch(done, size)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("copy the ledger: %w", err)
+	}
+	if done != size {
+		return fmt.Errorf("copy the ledger: %d of %d bytes were read", done, size)
+	}
+	return nil
+}
+
+// Close lets the snapshot go.
+func (s *Snapshot) Close() error {
+	var err error
+	if s.tx != nil {
+		err = s.tx.Rollback()
+	}
+	return errors.Join(err, s.db.Close())
+}
