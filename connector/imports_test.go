@@ -54,13 +54,14 @@ var arrows = []arrow{
 	{"mapping/propose", "connector mapping", "connector/accounting/csvfile"},
 	{"mapping/strict", "connector", ""},
 	{"state", "connector connector/protocol state/files", ""},
+	{"state/backups", "connector state state/files", "state/statetest"},
 	{"state/files", "", ""},
 	{"state/statetest", "connector state", ""},
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
 	{"cmd/payersync/internal/usage", "", ""},
 	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
 		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
-		"connector/syncer connector/transport connector/worker mapping/strict state state/files", "configs"},
+		"connector/syncer connector/transport connector/worker mapping/strict state state/backups state/files", "configs"},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
 		"connector/billing connector/credentials connector/metrics connector/reconcile connector/syncer connector/transport mapping mapping/strict state", ""},
 	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/syncer", ""},
@@ -82,6 +83,7 @@ var guards = []guard{
 	{"github.com/jackc/pgx", "connector/accounting/sqltable"},
 	{"github.com/go-sql-driver/mysql", "connector/accounting/sqltable"},
 	{"github.com/pressly/goose", "state"},
+	{"filippo.io/age", "state/backups"},
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
 	{"github.com/prometheus", "connector/metrics"}, // one place says what is shown, and how it is called
 	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
