@@ -83,7 +83,7 @@ var guards = []guard{
 	{"github.com/jackc/pgx", "connector/accounting/sqltable"},
 	{"github.com/go-sql-driver/mysql", "connector/accounting/sqltable"},
 	{"github.com/pressly/goose", "state"},
-	{"filippo.io/age", "state/backups"},
+	{"filippo.io/age", "state/backups cmd/payersync"}, // whose tests make keys
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
 	{"github.com/prometheus", "connector/metrics"}, // one place says what is shown, and how it is called
 	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},

@@ -16,7 +16,7 @@ import (
 	"payersync/state"
 )
 
-// jobs returns what the schedules run: each connection's sync, and the sweep.
+// jobs returns what the schedules run: each connection's sync, the sweep, and other chores.
 func (a *app) jobs(s *session.Session) []worker.Job {
 	jobs := []worker.Job{{
 		Name: "sweep", Schedule: s.Config.Schedules.Sweep, Last: s.Ledger.LastPass,
@@ -33,6 +33,13 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 			Name: retentionJob, Schedule: schedule,
 			Last: func(ctx context.Context) (time.Time, error) { return lastDone(ctx, s, retentionJob) },
 			Run:  func(ctx context.Context, _ string) error { return retainNow(ctx, s) },
+		})
+	}
+	if s.Config.Backup.Folder != "" && s.Config.Schedules.Backup != "" {
+		jobs = append(jobs, worker.Job{
+			Name: backupJob, Schedule: s.Config.Schedules.Backup,
+			Last: func(ctx context.Context) (time.Time, error) { return lastDone(ctx, s, backupJob) },
+			Run:  func(ctx context.Context, _ string) error { return a.backupNow(ctx, s) },
 		})
 	}
 	for _, c := range s.Config.Connections {
@@ -103,6 +110,17 @@ func publicJobs(rows []jobRow) (out []server.Job) {
 	return out
 }
 
+// lastDone returns when a job last ended well, by serve or by hand.
+func lastDone(ctx context.Context, s *session.Session, name string) (time.Time, error) {
+	rows, err := s.Ledger.Jobs(ctx)
+	for _, row := range rows {
+		if row.Name == name {
+			return row.DoneAt, err
+		}
+	}
+	return time.Time{}, err
+}
+
 // keepAliveAfter is how long a consent may go unused before it is renewed for its
 // own sake (fault F29).
 const keepAliveAfter = 7 * 24 * time.Hour
@@ -119,17 +137,6 @@ func keepAlive(ctx context.Context, s *session.Session) error {
 
 // retentionJob is the name of the job that keeps no longer what is old.
 const retentionJob = "retention"
-
-// lastDone returns when a job last ended well, zero for never.
-func lastDone(ctx context.Context, s *session.Session, name string) (time.Time, error) {
-	jobs, err := s.Ledger.Jobs(ctx)
-	for _, j := range jobs {
-		if j.Name == name {
-			return j.DoneAt, err
-		}
-	}
-	return time.Time{}, err
-}
 
 func retainNow(ctx context.Context, s *session.Session) error {
 	done, err := s.Ledger.Retain(ctx, s.Config.Retention.Limits())

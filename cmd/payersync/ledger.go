@@ -1,15 +1,428 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/connector/worker"
+	"payersync/state"
+	"payersync/state/backups"
+)
 
 func (a *app) ledgerCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ledger",
-		Short: "Care for the ledger: forget a payer, hand out what is held, a new sealing key",
-		Long: `What a ledger needs over the years: to forget a payer who asks for it, to hand out what
-it holds about one, to keep what is old no longer, and a new sealing key. None of these
-asks another system.`,
-		Example: "  payersync ledger export C0001 --file C0001.json\n  payersync ledger forget C0001 --reason 'ticket 88'\n  payersync ledger retain --dry-run",
+		Short: "Care for the ledger: backups, a look through it, who is forgotten, a new key",
+		Long: `The ledger is one file that holds what payersync knows, plans and did. Here is what it
+needs over the years: backups, which are made while everything goes on, and putting one
+back; a look whether it is whole; to forget a payer who asks for it, and to hand out what
+it holds about one; to keep what is old no longer; and a new sealing key. None of these
+asks another system. A backup holds no sealing key, which has to be kept elsewhere.`,
+		Example: "  payersync ledger backup /mnt/backups\n  payersync ledger verify\n  payersync ledger export C0001 --file C0001.json\n  payersync ledger forget C0001 --reason 'ticket 88'",
 	}
-	return subcommands(c, a.ledgerForgetCmd(), a.ledgerUnforgetCmd(), a.ledgerExportCmd(), a.ledgerRekeyCmd(), a.ledgerRetainCmd())
+	return subcommands(c, a.ledgerBackupCmd(), a.ledgerRestoreCmd(), a.ledgerVerifyCmd(), a.ledgerForgetCmd(), a.ledgerUnforgetCmd(), a.ledgerExportCmd(), a.ledgerRekeyCmd(), a.ledgerRetainCmd())
+}
+
+// backupJob is what a backup is called among the jobs of serve, by whomever it is made.
+const backupJob = "backup"
+
+// backupReport is what `ledger backup --output json` prints.
+type backupReport struct {
+	backups.Result
+	KeyFile string `json:"key_file"` // which is not in the backup
+}
+
+func (a *app) ledgerBackupCmd() *cobra.Command {
+	var recipients []string
+	var recipientsFile string
+	keep := -1
+	c := &cobra.Command{
+		Use:   "backup [FILE|FOLDER]",
+		Short: "Make a backup of the ledger while others write to it",
+		Long: `Writes the ledger as it is at one moment to a file, for this user alone, looks through
+what was written, and only then gives it its name. In a folder (backup.folder, unless
+one is named here) the name tells which ledger it is and when, in UTC; the oldest beyond
+--keep are removed. Nothing is ever overwritten.
+
+With recipients it is encrypted with age (https://age-encryption.org) as it is written:
+nothing lies anywhere in the clear meanwhile. Without, what is sealed in the ledger is
+sealed in the backup, and ids, keys, statuses and times are not.
+
+The sealing key is not in the backup. Without it nothing sealed can be read again: keep
+a copy of the key, and not beside the backups.`,
+		Example: "  payersync ledger backup\n  payersync ledger backup /mnt/backups --keep 30\n  payersync ledger backup --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			readers, err := readRecipients(recipients, recipientsFile)
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("keep") && keep < 0 {
+				return usage.Errorf("--keep is how many backups are kept; 0 keeps all")
+			}
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				o, err := a.backupOptions(s)
+				if err != nil {
+					return err
+				}
+				if len(args) > 0 {
+					o.Target = args[0]
+				}
+				if o.Target == "" {
+					return usage.Errorf("there is no place for a backup; name a folder or a file, or set backup.folder in the configuration")
+				}
+				if len(readers) > 0 {
+					o.Recipients = readers
+				}
+				if keep >= 0 {
+					o.Keep = keep
+				}
+				return a.backup(cmd.Context(), s, o)
+			})
+		},
+	}
+	c.Flags().IntVar(&keep, "keep", keep, "how many backups of this ledger are kept in the folder, 0 for all (default backup.keep)")
+	c.Flags().Lookup("keep").DefValue = "" // the configuration's
+	c.Flags().StringArrayVar(&recipients, "recipient", nil, "encrypt for this public `KEY` of age or ssh; may be given again (default backup.recipients)")
+	c.Flags().StringVar(&recipientsFile, "recipients-file", "", "encrypt for the public keys in this `FILE`, one in a line")
+	return c
+}
+
+func readRecipients(texts []string, file string) (out []backups.Recipient, err error) {
+	for _, text := range texts {
+		r, err := backups.ParseRecipient(text)
+		if err != nil {
+			return nil, usage.Errorf("--recipient: %w", err)
+		}
+		out = append(out, r)
+	}
+	if file == "" {
+		return out, nil
+	}
+	data, err := os.ReadFile(file) //nolint:gosec // the operator names it; what is no public key is refused
+	if err != nil {
+		return nil, usage.Errorf("the file of recipients cannot be read: %w; name it with --recipients-file", err)
+	}
+	more, err := backups.ParseRecipients(data)
+	if err != nil {
+		return nil, usage.Errorf("%s cannot be used: %w", file, err)
+	}
+	return append(out, more...), nil
+}
+
+// backupOptions are those of the configuration.
+func (a *app) backupOptions(s *session.Session) (backups.Options, error) {
+	b := s.Config.Backup
+	readers, err := b.Readers()
+	return backups.Options{Target: b.Folder, Keep: b.Keep, Recipients: readers, KeyFile: s.Config.Ledger.KeyFile, Now: a.now}, err
+}
+
+// backup makes a backup for a person, and keeps that and when it was made where serve keeps
+// it, too.
+func (a *app) backup(ctx context.Context, s *session.Session, o backups.Options) error {
+	progress := show.NewProgress(a.ErrOut, a.now)
+	o.Watch = func(at backups.Progress) {
+		progress.Show(syncer.Progress{Stage: at.Stage, Done: at.Done, Total: at.Total})
+	}
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.BeginJob(backupJob) }); err != nil {
+		return fmt.Errorf("cannot back up the ledger: %w", err)
+	}
+	res, err := backups.Make(ctx, s.Ledger, o)
+	progress.End()
+	if err := errors.Join(err, noteBackup(ctx, s, err)); err != nil {
+		return err
+	}
+	encrypted := "not encrypted as a whole"
+	if res.Encrypted {
+		encrypted = "encrypted for " + connector.Plural(len(o.Recipients), "key")
+	}
+	a.Say("Backed up to %s: %s, %s.", res.Path, humanize.IBytes(uint64(res.Bytes)), encrypted) //nolint:gosec // a file's size is not negative
+	a.Say("It holds %s, and is whole.", res.Facts)
+	if len(res.Removed) > 0 {
+		a.Say("Removed %s of before, to keep %d.", connector.Plural(len(res.Removed), "backup"), o.Keep)
+	}
+	a.Say("The sealing key %s is not in it. Without that key nothing sealed can be read again: keep a copy of it elsewhere.", s.Config.Ledger.KeyFile)
+	for _, w := range res.Warnings {
+		a.Say("Warning: %s", w)
+	}
+	return a.Result(backupReport{res, s.Config.Ledger.KeyFile})
+}
+
+// noteBackup keeps how a backup ended. One that was called off is noted all the same.
+func noteBackup(ctx context.Context, s *session.Session, failed error) error {
+	end := state.JobEnd{Outcome: string(worker.Done)}
+	if failed != nil {
+		end = state.JobEnd{Outcome: string(worker.Failed), Problem: failed.Error()}
+		if ctx.Err() != nil {
+			end.Outcome = string(worker.Interrupted)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.EndJob(backupJob, end) })
+}
+
+// backupNow makes the backup of a schedule.
+func (a *app) backupNow(ctx context.Context, s *session.Session) error {
+	o, err := a.backupOptions(s)
+	if err != nil {
+		return err
+	}
+	res, err := backups.Make(ctx, s.Ledger, o)
+	if err != nil {
+		return err
+	}
+	s.Log.WithFields(logrus.Fields{"file": res.Path, "bytes": res.Bytes, "encrypted": res.Encrypted, "payers": res.Payers, "removed": len(res.Removed)}).Info("backup made")
+	for _, w := range res.Warnings {
+		s.Log.Warn(w)
+	}
+	return nil
+}
+
+// openBackup opens a backup for reading.
+func openBackup(path, identity string) (*backups.File, error) {
+	var ids []backups.Identity
+	if identity != "" {
+		var err error
+		if ids, err = backups.ReadIdentities(identity); err != nil {
+			return nil, usage.Error{Err: err}
+		}
+	}
+	return backups.OpenFile(path, ids)
+}
+
+// verifyReport is what `ledger verify --output json` prints.
+type verifyReport struct {
+	File      string `json:"file"`
+	Encrypted bool   `json:"encrypted"`
+	OK        bool   `json:"ok"`
+	state.Facts
+	Damage []state.Damage `json:"damage"`
+}
+
+func (a *app) ledgerVerifyCmd() *cobra.Command {
+	var identity string
+	c := &cobra.Command{
+		Use:   "verify [FILE]",
+		Short: "Look through the ledger, or a backup, and tell all that is wrong",
+		Long: `Runs SQLite's integrity check, looks for rows whose other half is gone, follows the
+chains of the audit log and the mandate history, compares every mandate with its
+history, and opens everything that is sealed. It names rows by their ids and shows no
+personal value. Nothing is changed, and a backup that is encrypted is decrypted as it
+is read, never onto a disk.
+
+Exit status 1 means damage: keep the file as it is, and restore the last good backup.`,
+		Example: "  payersync ledger verify\n  payersync ledger verify /mnt/backups/payersync-k3v7q2ab-20261123T033000Z.db.age --identity key.txt",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error { return a.verifyLedger(cmd.Context(), s) })
+			}
+			return a.verifyBackup(cmd.Context(), args[0], identity)
+		},
+	}
+	c.Flags().StringVar(&identity, "identity", "", "the secret key of age or ssh in this `FILE`, for a backup that is encrypted")
+	return c
+}
+
+func (a *app) verifyLedger(ctx context.Context, s *session.Session) error {
+	path, _ := s.Ledger.Path()
+	return a.verify(ctx, verifyReport{File: path}, s.Ledger)
+}
+
+func (a *app) verifyBackup(ctx context.Context, path, identity string) error {
+	cfg, err := a.loadLocal()
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err == nil { // SQLite must not be opened beside by any other way (fault F66)
+		if own, err := os.Stat(cfg.Ledger.Path); err == nil && os.SameFile(info, own) {
+			return a.with(ctx, a.openLedger, func(s *session.Session) error { return a.verifyLedger(ctx, s) })
+		}
+	}
+	f, err := openBackup(path, identity)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	c, err := state.OpenCopy(ctx, path, f, f.Size, cfg.Ledger.KeyFile, false)
+	if err != nil {
+		return err
+	}
+	return errors.Join(a.verify(ctx, verifyReport{File: path, Encrypted: f.Encrypted}, c), c.Close())
+}
+
+// ledgerFile is a ledger or a copy of one.
+type ledgerFile interface {
+	Verify(ctx context.Context, watch func(state.Looked)) ([]state.Damage, error)
+	Facts(ctx context.Context) (state.Facts, error)
+}
+
+func (a *app) verify(ctx context.Context, r verifyReport, of ledgerFile) (err error) {
+	if r.Damage, err = of.Verify(ctx, a.looked()); err != nil {
+		return err
+	}
+	if r.Facts, err = of.Facts(ctx); err != nil && len(r.Damage) == 0 {
+		return err
+	}
+	r.OK = len(r.Damage) == 0
+	if a.JSON() {
+		if r.OK {
+			r.Damage = []state.Damage{}
+		}
+		err = show.JSON(a.Out, r)
+	} else {
+		a.showVerified(r)
+	}
+	if err == nil && !r.OK {
+		return exitError(exitFailed)
+	}
+	return err
+}
+
+func (a *app) showVerified(r verifyReport) {
+	if r.OK {
+		fmt.Fprintf(a.Out, "%s is whole: %s; both hash chains hold, and everything sealed opens.\n", r.File, r.Facts)
+		return
+	}
+	fmt.Fprintf(a.Out, "%s is damaged:\n", r.File)
+	var rows [][]string
+	for _, d := range r.Damage {
+		rows = append(rows, []string{d.Check, d.Row, d.Problem})
+	}
+	show.Table(a.Out, []string{"Check", "Row", "What is wrong"}, rows)
+	fmt.Fprintln(a.Out, "\nKeep the file as it is, and restore the last good backup: payersync ledger restore FILE")
+}
+
+// looked shows how far a look through a ledger is.
+func (a *app) looked() func(state.Looked) {
+	progress := show.NewProgress(a.ErrOut, a.now)
+	return func(at state.Looked) {
+		progress.Show(syncer.Progress{Stage: at.Check, Done: at.Done, Total: at.Total})
+		if at.Total > 0 && at.Done == at.Total {
+			progress.End()
+		}
+	}
+}
+
+// restoreReport is what `ledger restore --output json` prints.
+type restoreReport struct {
+	File   string `json:"file"`
+	Path   string `json:"path"` // of the ledger
+	DryRun bool   `json:"dry_run"`
+	Done   bool   `json:"done"`
+	state.Restored
+}
+
+func (a *app) ledgerRestoreCmd() *cobra.Command {
+	var identity, reason string
+	var another, dryRun, yes bool
+	c := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Put a backup in the ledger's place",
+		Long: `Looks through the backup first: that it is whole, opens with the sealing key, is of this
+ledger, and of no newer payersync. Then it is put in the ledger's place in one step;
+what was there is kept beside it, as one set of files whose name is told, and nothing of
+it is changed. A restore that is cut off has not begun, or the next command finishes it.
+
+It is refused while payersync serve, a run, or any other program has the ledger open.
+The ledger counts as restored from then on: nothing is created before the service's list
+has been read anew, and for a while more (lookup.quarantine), because requests of before
+are not in it. The audit log keeps who restored it and why.`,
+		Example: "  payersync ledger restore /mnt/backups/payersync-k3v7q2ab-20261123T033000Z.db --dry-run\n" +
+			"  payersync ledger restore backup.db.age --identity key.txt --reason 'the disk failed'",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.loadLocal()
+			if err != nil {
+				return err
+			}
+			f, err := openBackup(args[0], identity)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = f.Close() }()
+			return a.restore(cmd.Context(), time.Duration(cfg.Lookup.Quarantine), state.Restoring{
+				Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Name: args[0], From: f, Size: f.Size, Another: another,
+				DryRun: dryRun, Actor: actor(), Reason: reason, Now: a.now, Watch: a.looked(),
+			}, yes)
+		},
+	}
+	c.Flags().StringVar(&identity, "identity", "", "the secret key of age or ssh in this `FILE`, for a backup that is encrypted")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&another, "another", false, "the backup may be of another ledger than the one that is there")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "look through the backup, say what would be done, and change nothing")
+	c.Flags().BoolVar(&yes, "yes", false, "restore it without a question")
+	return c
+}
+
+func (a *app) restore(ctx context.Context, quarantine time.Duration, r state.Restoring, yes bool) error {
+	report := restoreReport{File: r.Name, Path: r.Path, DryRun: r.DryRun}
+	look := r
+	look.DryRun = true
+	var err error
+	if report.Restored, err = state.Restore(ctx, look); err != nil {
+		return explainRestore(err)
+	}
+	if report.Finished {
+		report.Done = true
+		a.Say("A restore that had been interrupted was brought to its end, and nothing else was done. What was there is kept in %s.", strings.Join(report.Kept, ", "))
+		return a.Result(report)
+	}
+	a.Say("%s is whole and holds %s.", r.Name, report.Facts)
+	if report.Lost > 0 {
+		a.Say("The ledger that is there has been written to %s since: what they say would be gone.", connector.Plural(int(report.Lost), "time"))
+	}
+	if r.DryRun {
+		a.Say("Nothing was changed.")
+		return a.Result(report)
+	}
+	if ok, err := a.Confirms(ctx, yes, "The ledger was not restored", fmt.Sprintf("Put it in the place of %s?", r.Path)); err != nil {
+		return err
+	} else if !ok {
+		a.Say("Nothing was changed.")
+		return a.Result(report)
+	}
+	if report.Restored, err = state.Restore(ctx, r); err != nil {
+		return explainRestore(err)
+	}
+	report.Done = true
+	a.Say("Restored %s. Nothing is created before the service's list has been read anew, and for %s more; payersync sweep looks up what was sent since the backup.", r.Path, quarantine)
+	if len(report.Kept) > 0 {
+		a.Say("What was there is kept in %s; remove it when nobody needs it any more.", strings.Join(report.Kept, ", "))
+	}
+	if err := a.opens(ctx); err != nil { // brings it to the newest schema, too
+		return fmt.Errorf("the backup is in its place and cannot be used: %w", err)
+	}
+	return a.Result(report)
+}
+
+// opens reports whether the ledger can be written to.
+func (a *app) opens(ctx context.Context) error {
+	return a.with(ctx, a.openLedger, func(s *session.Session) error { return s.Ledger.Ping(ctx) })
+}
+
+// explainRestore says what to do about a restore that was refused.
+func explainRestore(err error) error {
+	next := ""
+	switch {
+	case errors.Is(err, state.ErrAnotherLedger):
+		next = "; see that it is the right file, and if it is meant, add --another"
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return fmt.Errorf("cannot restore the ledger: %w%s", err, next)
 }

@@ -37,6 +37,9 @@ var needs = map[string]struct{ args, what string }{
 	"payersync ledger rekey":        {"--yes", needsKey},
 	"payersync ledger retain":       {"", needsKey},
 	"payersync ledger unforget":     {"A00001 --reason test", needsKey},
+	"payersync ledger backup":       {"BACKUPS", needsKey},
+	"payersync ledger restore":      {"", ""}, // it reads a backup before anything else
+	"payersync ledger verify":       {"", needsKey},
 	"payersync mandates cancel":     {"A00001 --reason test", needsSecrets},
 	"payersync mandates export":     {"", needsNothing},
 	"payersync mandates links":      {"--lost", needsSecrets},
@@ -99,6 +102,7 @@ func TestLocalCommandsNeedNoSecret(t *testing.T) {
 	w.edit("payersync.yaml", "env:BILLING_CLIENT_SECRET", "file:no-secret")
 	w.remove("webhook.secret")
 	w.write("review.csv", "record_id,customer_id,decision,check\n")
+	backups := t.TempDir()
 
 	a := &app{program: program{Console: &show.Console{}, getenv: os.LookupEnv}}
 	for _, c := range commandsBelow(a.root()) {
@@ -110,7 +114,7 @@ func TestLocalCommandsNeedNoSecret(t *testing.T) {
 		case need.what == "": // it only holds others, or stands for itself
 			continue
 		}
-		args := append(strings.Fields(c.CommandPath())[1:], strings.Fields(strings.NewReplacer("MANDATE", mandate, "VERSION", version, "REVIEW", w.path("review.csv")).Replace(need.args))...)
+		args := append(strings.Fields(c.CommandPath())[1:], strings.Fields(strings.NewReplacer("MANDATE", mandate, "VERSION", version, "REVIEW", w.path("review.csv"), "BACKUPS", backups).Replace(need.args))...)
 		r := w.run(args...)
 		missing := strings.Contains(r.errOut, "NO_ID is not set") && strings.Contains(r.errOut, "no-secret cannot be read")
 		switch {

@@ -671,11 +671,11 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
 	w.edit("payersync.yaml", `admin: ""`, `admin: "127.0.0.1:0"`)
-	w.edit("payersync.yaml", "guards:", "schedules: {backup: \"30 3 * * *\"}\nguards:")
-	if checked := w.expect(exitDone, "check"); !strings.Contains(checked.out, "without effect in this version: schedules.backup, server.admin\n") {
+	w.edit("payersync.yaml", "guards:", "schedules: {retention: \"30 3 * * *\"}\nguards:")
+	if checked := w.expect(exitDone, "check"); !strings.Contains(checked.out, "without effect in this version: schedules.retention, server.admin\n") {
 		t.Errorf("check says:\n%s", checked.out)
 	}
-	if log := w.serve().stop().errOut; !strings.Contains(log, "no effect") || !strings.Contains(log, "schedules.backup, server.admin") {
+	if log := w.serve().stop().errOut; !strings.Contains(log, "no effect") || !strings.Contains(log, "schedules.retention, server.admin") {
 		t.Errorf("serve logs:\n%s", log)
 	}
 }

@@ -19,6 +19,8 @@ import (
 // differs lists what shipped examples set to something else than the program
 // does by itself, each with the reason. Whoever copies an example copies this.
 var differs = map[string]string{
+	"backup.folder":                          "no default: only an operator knows where backups are safe",
+	"backup.recipients":                      "no default: only an operator knows who may read them",
 	"billing.authorize_url":                  "no default: shown for services that want a person's consent",
 	"billing.scopes":                         "no default: shown for services that want a person's consent",
 	"billing.profile":                        "the quick start speaks to the sandbox",

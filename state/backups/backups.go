@@ -31,10 +31,10 @@ import (
 
 // Options say where a backup goes and how many are kept.
 type Options struct {
-	Target     string          // a folder, where it gets a name of its own, or the file to be made
-	Keep       int             // how many of the ledger are kept in that folder; 0 for all. Of a named file nothing is counted
-	Recipients []age.Recipient // who may read it; nobody in particular where there are none
-	KeyFile    string          // of the ledger
+	Target     string      // a folder, where it gets a name of its own, or the file to be made
+	Keep       int         // how many of the ledger are kept in that folder; 0 for all. Of a named file nothing is counted
+	Recipients []Recipient // who may read it; nobody in particular where there are none
+	KeyFile    string      // of the ledger
 	Now        func() time.Time
 	Watch      func(Progress)           // learns how far it is; nil for nobody
 	Step       func(stage string) error // for tests that place crashes: asked when a stage was reached; nil for nobody
@@ -200,7 +200,7 @@ func (m *maker) begin() (f *os.File, name string, err error) {
 			return nil, "", errors.Join(err, f.Close())
 		}
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && m.folder.Has(name, info) {
-			return f, name, m.Step(stageMade)
+			return f, name, nil
 		}
 		if err := f.Close(); err != nil {
 			return nil, "", err
@@ -232,6 +232,9 @@ func (m *maker) create(name string) (*os.File, error) {
 
 // fill writes the ledger into the file and looks through what was written.
 func (m *maker) fill(ctx context.Context, f *os.File) error {
+	if err := m.Step(stageMade); err != nil {
+		return err
+	}
 	sum, err := m.write(ctx, f)
 	if err != nil {
 		return err

@@ -14,9 +14,15 @@ import (
 	"payersync/state/files"
 )
 
+// Recipient is who may read a backup, and Identity the secret that proves it.
+type (
+	Recipient = age.Recipient
+	Identity  = age.Identity
+)
+
 // ParseRecipient reads who may open a backup: a public key of age, or of ssh
 // (ssh-ed25519 or ssh-rsa).
-func ParseRecipient(text string) (age.Recipient, error) {
+func ParseRecipient(text string) (Recipient, error) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "ssh-") {
 		r, err := agessh.ParseRecipient(text)
@@ -37,7 +43,7 @@ func ParseRecipient(text string) (age.Recipient, error) {
 
 // ParseRecipients reads a file of recipients: one in a line, blank lines and those that
 // begin with # aside.
-func ParseRecipients(data []byte) (out []age.Recipient, err error) {
+func ParseRecipients(data []byte) (out []Recipient, err error) {
 	for line := range strings.Lines(string(data)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
@@ -59,7 +65,7 @@ const maxIdentity = 1 << 20
 
 // ReadIdentities reads the secret keys of a file: of age, or one of ssh without a
 // passphrase.
-func ReadIdentities(path string) ([]age.Identity, error) {
+func ReadIdentities(path string) ([]Identity, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names it; what it holds is never shown
 	if err != nil {
 		return nil, fmt.Errorf("the secret key cannot be read: %w; name its file with --identity", err)
@@ -77,7 +83,7 @@ func ReadIdentities(path string) ([]age.Identity, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s is no secret key of ssh that can be used here: %w; one with a passphrase cannot be, so use one of age", path, err)
 		}
-		return []age.Identity{id}, nil
+		return []Identity{id}, nil
 	}
 	ids, err := age.ParseIdentities(bytes.NewReader(data))
 	if err != nil { // which may repeat a line of the file
@@ -104,7 +110,7 @@ const ageIntro = "age-encryption.org/v1\n"
 
 // OpenFile opens a backup. An encrypted one is decrypted as it is read, and never written
 // anywhere in clear.
-func OpenFile(path string, identities []age.Identity) (*File, error) {
+func OpenFile(path string, identities []Identity) (*File, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names it; it is only read
 	if err != nil {
 		return nil, fmt.Errorf("the backup cannot be read: %w; look at the path and its permissions", err)
@@ -116,7 +122,7 @@ func OpenFile(path string, identities []age.Identity) (*File, error) {
 	return b, nil
 }
 
-func openFile(f *os.File, identities []age.Identity) (*File, error) {
+func openFile(f *os.File, identities []Identity) (*File, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

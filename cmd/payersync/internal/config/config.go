@@ -18,6 +18,7 @@ import (
 	"payersync/connector/billing"
 	"payersync/mapping/strict"
 	"payersync/state"
+	"payersync/state/backups"
 	"payersync/state/files"
 )
 
@@ -32,6 +33,7 @@ type Config struct {
 	Guards      Guards       `yaml:"guards" jsonschema_description:"Limits above which a plan waits for approval."`
 	Schedules   Schedules    `yaml:"schedules" jsonschema_description:"When serve does its chores, as cron schedules."`
 	Retention   Retention    `yaml:"retention" jsonschema_description:"For how long the ledger keeps what is personal and decides nothing any more."`
+	Backup      Backup       `yaml:"backup" jsonschema_description:"Backups of the ledger, by payersync ledger backup and by schedules.backup."`
 	Server      Server       `yaml:"server" jsonschema_description:"Addresses that serve listens on, as host:port. A blank one is off."`
 	Log         Log          `yaml:"log" jsonschema_description:"The log on standard error."`
 }
@@ -141,7 +143,7 @@ type Guards struct {
 // Schedules say when serve does its chores.
 type Schedules struct {
 	Sweep     string `yaml:"sweep" jsonschema_description:"When the service is compared with the ledger, for what webhooks missed. Default 7 * * * *."`
-	Backup    string `yaml:"backup" jsonschema_description:"Without effect in this version."`
+	Backup    string `yaml:"backup" jsonschema_description:"When a backup is made, if backup.folder names a place. Default 30 3 * * *; blank for never."`
 	Retention string `yaml:"retention" jsonschema_description:"When the ledger keeps no longer what is older than retention says. Default 40 3 * * *; blank keeps everything."`
 	KeepAlive string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse; when serve starts, too. Default 15 4 * * *."`
 }
@@ -151,6 +153,25 @@ type Schedules struct {
 type Retention struct {
 	WebhookBodies int `yaml:"webhook_bodies" jsonschema:"minimum=7" jsonschema_description:"Days for which the bodies of webhooks are kept that are done with; one that was not understood is kept until it is closed, and so long after. Default 30."`
 	ChangeDetails int `yaml:"change_details" jsonschema:"minimum=90" jsonschema_description:"Days for which it is kept what settled changes wrote, and what was there before; after that they cannot be undone. Of each payer the newest stays. Default 400."`
+}
+
+// Backup says where backups of the ledger go, and who may read them.
+type Backup struct {
+	Folder     string   `yaml:"folder" jsonschema_description:"Where backups go: a folder that is there, best on another disk. Left out, none are made by schedule."`
+	Keep       int      `yaml:"keep" jsonschema:"minimum=0" jsonschema_description:"How many backups of this ledger are kept in the folder; 0 keeps all. Default 14."`
+	Recipients []string `yaml:"recipients" jsonschema_description:"Public keys of age (age1…) or ssh: only these can read the backups. Left out, backups are not encrypted as a whole."`
+}
+
+// Readers returns who may read a backup, for its encryption.
+func (b Backup) Readers() (out []backups.Recipient, err error) {
+	for _, text := range b.Recipients {
+		r, err := backups.ParseRecipient(text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
 }
 
 // Server says where serve listens, and what it lets strangers take.
@@ -180,10 +201,10 @@ func (c Server) Proxies() (out []netip.Prefix) {
 }
 
 // Idle returns the settings that this version takes and does nothing with, so that
-// nobody relies on backups that are not made.
+// nobody relies on what is not done.
 func (c *Config) Idle() (keys []string) {
 	for _, setting := range []struct{ key, value string }{
-		{"schedules.backup", c.Schedules.Backup}, {"server.admin", c.Server.Admin},
+		{"server.admin", c.Server.Admin},
 	} {
 		if setting.value != "" {
 			keys = append(keys, setting.key)
@@ -213,8 +234,9 @@ func defaults() Config {
 		Adoption:  "propose",
 		Lookup:    Lookup{MaxAge: Duration(24 * time.Hour), Quarantine: Duration(15 * time.Minute)},
 		Guards:    Guards{MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},
-		Schedules: Schedules{Sweep: "7 * * * *", Retention: "40 3 * * *", KeepAlive: "15 4 * * *"},
+		Schedules: Schedules{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "40 3 * * *", KeepAlive: "15 4 * * *"},
 		Retention: Retention{WebhookBodies: 30, ChangeDetails: 400},
+		Backup:    Backup{Keep: 14},
 		Server: Server{
 			Webhooks:       "127.0.0.1:8080",
 			TrustedProxies: []Network{Network(netip.MustParsePrefix("127.0.0.0/8")), Network(netip.MustParsePrefix("::1/128"))},
@@ -263,6 +285,7 @@ func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 	c.billing()
 	c.connections()
 	c.schedules()
+	c.backup()
 	c.server()
 	c.paths()
 	if err := strict.NewError(c.problems); err != nil {

@@ -321,3 +321,26 @@ func FuzzParseConfig(f *testing.F) {
 		}
 	})
 }
+
+func TestBackupsNeedAFolderAndRecipientsThatCanRead(t *testing.T) {
+	t.Parallel()
+	const secret = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX"
+	for text, want := range map[string]string{
+		"schedules: {backup: \"30 3 * * *\"}\n":               "schedules.backup has no folder to put a backup into; name one in backup.folder",
+		"backup: {folder: b, recipients: [nobody]}\n":         `backup.recipients[0]: "nobody" is no public key`,
+		"backup: {folder: b, recipients: [" + secret + "]}\n": "this is a secret key; name the public one",
+		"backup: {keep: -1}\n":                                "backup.keep",
+	} {
+		_, err := Parse("payersync.yaml", []byte(minimal+text), 0, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	cfg, err := Parse("/etc/payersync/payersync.yaml", []byte(minimal+"backup: {folder: backups}\n"), 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Backup.Folder != "/etc/payersync/backups" || cfg.Schedules.Backup == "" || cfg.Backup.Keep != 14 {
+		t.Errorf("it is %+v with the schedule %q", cfg.Backup, cfg.Schedules.Backup)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"payersync/connector/billing"
 	"payersync/connector/worker"
 	"payersync/mapping/strict"
+	"payersync/state/backups"
 )
 
 // check completes a configuration and collects what is wrong with it.
@@ -176,6 +177,24 @@ func (c *check) schedules() {
 	}
 	if s.Retention != "" {
 		c.schedule(strict.Path{"schedules", "retention"}, s.Retention)
+	}
+}
+
+// backup refuses who can read no backup, and a schedule that has nowhere to put one.
+func (c *check) backup() {
+	b := &c.config.Backup
+	at := strict.Path{"backup"}
+	for i, text := range b.Recipients {
+		if _, err := backups.ParseRecipient(text); err != nil {
+			c.report(at.Key("recipients").Index(i), "%s: %v", at.Key("recipients").Index(i), err)
+		}
+	}
+	scheduled := strict.Path{"schedules", "backup"}
+	if b.Folder == "" && c.config.Schedules.Backup != "" && c.doc.Node(scheduled) != nil {
+		c.report(scheduled, "schedules.backup has no folder to put a backup into; name one in backup.folder")
+	}
+	if b.Folder != "" {
+		b.Folder = c.path(b.Folder)
 	}
 }
 

@@ -16,6 +16,8 @@ const progressEvery = 5 * time.Second
 
 var stageNames = map[string]string{
 	"pull": "reading the accounting system", "list": "reading the billing service", "plan": "planning",
+	"copy": "copying the ledger, in MiB", "file": "looking through the file", "references": "looking for what is gone", "history": "following the mandate history",
+	"mandates": "comparing mandates with their history", "audit": "following the audit log", "sealed": "opening what is sealed",
 	"send": "sending customers", "verify": "reading back new customers", "links": "asking for signing links",
 }
 
