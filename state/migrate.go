@@ -14,16 +14,25 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate brings the schema up to date.
-func (l *Ledger) migrate(ctx context.Context) error {
+// steps returns the migrations, each one transaction.
+func (l *Ledger) steps() (*goose.Provider, error) {
 	scripts, err := fs.Sub(migrations, "migrations")
 	if err != nil {
-		return fmt.Errorf("read the migrations: %w", err)
+		return nil, fmt.Errorf("read the migrations: %w", err)
 	}
 	p, err := goose.NewProvider(goose.DialectSQLite3, l.writer, scripts, goose.WithDisableGlobalRegistry(true),
 		goose.WithGoMigrations(goose.NewGoMigration(6, &goose.GoFunc{RunTx: l.sealMappings}, nil)))
 	if err != nil {
-		return fmt.Errorf("prepare the migrations: %w", err)
+		return nil, fmt.Errorf("prepare the migrations: %w", err)
+	}
+	return p, nil
+}
+
+// migrate brings the schema up to date.
+func (l *Ledger) migrate(ctx context.Context) error {
+	p, err := l.steps()
+	if err != nil {
+		return err
 	}
 	current, target, err := p.GetVersions(ctx)
 	if err != nil {
