@@ -97,10 +97,12 @@ func Restore(ctx context.Context, o Restoring) (res Restored, err error) {
 		return res, err
 	}
 	defer func() { err = errors.Join(err, free()) }()
-	if res.Kept, err = finishRestore(folder, r.name, o.Step); err != nil || len(res.Kept) > 0 {
-		res.Finished = err == nil
+	finished, err := finishRestore(folder, r.name, o.Step)
+	if err != nil || finished != nil {
+		res.Kept, res.Finished = finished, err == nil
 		return res, err
 	}
+	res.Kept = []string{}
 	if err := r.look(ctx, &res); err != nil || o.DryRun {
 		return res, err
 	}
@@ -379,6 +381,7 @@ const restoreAction = "restore ledger"
 // exchange moves the ledger's files aside and puts the one that is ready, and opened, in
 // their place. It can be cut off anywhere and made again.
 func exchange(folder *files.Folder, name string, ready *os.File, step func(string) error) (kept []string, err error) {
+	kept = []string{}
 	info, err := ready.Stat()
 	if err != nil {
 		return nil, err
@@ -407,7 +410,8 @@ func exchange(folder *files.Folder, name string, ready *os.File, step func(strin
 }
 
 // finishRestore brings a restore to its end that was cut off after it had been decided, and
-// clears away one that was not. It returns where the files are that were replaced.
+// clears away one that was not. It returns where the files are that were replaced; nil where
+// there was nothing to finish.
 func finishRestore(folder *files.Folder, name string, step func(string) error) (kept []string, err error) {
 	if err := clearRestoring(folder, name); err != nil {
 		return nil, err

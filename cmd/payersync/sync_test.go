@@ -273,6 +273,13 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "version", "--output", "json"), []string{"version", "commit", "go"})
 	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "warning", "detail", "next"})
 
+	facts := []string{"ledger", "commits", "schema", "records", "payers", "mandates", "deliveries", "acts", "audit_hash"}
+	backup := w.expect(exitDone, "ledger", "backup", t.TempDir(), "--output", "json")
+	expectKeys(t, backup, append(facts, "path", "bytes", "encrypted", "removed", "warnings", "key_file"))
+	expectKeys(t, w.expect(exitDone, "ledger", "verify", "--output", "json"), append(facts, "file", "encrypted", "ok", "damage"))
+	expectKeys(t, w.expect(exitDone, "ledger", "restore", decode[backupReport](t, backup).Path, "--dry-run", "--output", "json"),
+		append(facts, "file", "path", "dry_run", "done", "there", "lost_commits", "kept", "finished"))
+
 	status := w.expect(exitDone, "status", "--output", "json")
 	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "config", "jobs"})
 	var runs struct{ Runs []map[string]any }
