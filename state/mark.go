@@ -69,8 +69,7 @@ func (l *Ledger) checkMark(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch inStep, err := l.inStep(ctx, said, known); {
-	case err != nil || inStep:
+	if inStep, err := l.inStep(ctx, said, known); err != nil || inStep {
 		return err
 	}
 	if err := l.Sound(ctx); err != nil {

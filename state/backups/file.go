@@ -14,11 +14,11 @@ import (
 	"payersync/state/files"
 )
 
-// Recipient is who may read a backup, and Identity the secret that proves it.
-type (
-	Recipient = age.Recipient
-	Identity  = age.Identity
-)
+// Recipient is who may read a backup.
+type Recipient = age.Recipient
+
+// Identity is the secret key of a Recipient.
+type Identity = age.Identity
 
 // ParseRecipient reads who may open a backup: a public key of age, or of ssh
 // (ssh-ed25519 or ssh-rsa).
