@@ -30,6 +30,7 @@ var readers = map[string]string{
 	"erase":          "writes",
 	"WakeTwins":      "says who is decided on once more, by facts",
 	"countRecords":   "counts",
+	"countPayers":    "counts for people",
 	"undone":         "says whether a run is complete",
 	"weighPlan":      "counts for people",
 	"RaisedSince":    "counts for people",
