@@ -280,6 +280,7 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	}
 	l.reader.SetMaxOpenConns(4)
 	l.reader.SetMaxIdleConns(4)
+	l.reader.SetConnMaxIdleTime(restAfter)
 	switch err := l.enterWAL(ctx); {
 	case primaryCode(err) == sqlite3.SQLITE_BUSY:
 		return unreadable(ctx, path, err)

@@ -14,6 +14,9 @@ import (
 // maxBatch is how many writes share one transaction at most.
 const maxBatch = 256
 
+// restAfter is how long the writer, and each reader, keeps in memory what nobody asks for.
+const restAfter = 30 * time.Second
+
 // ErrClosed is returned for a write that came after Close.
 var ErrClosed = errors.New("the ledger is closed")
 
@@ -80,10 +83,15 @@ func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
 // only user of the writing connection.
 func (l *Ledger) writeLoop() {
 	defer close(l.stopped)
+	rest := time.NewTimer(restAfter)
+	defer rest.Stop()
 	for {
 		select {
 		case w := <-l.queue:
 			l.commit(l.gather(w))
+			rest.Reset(restAfter)
+		case <-rest.C:
+			l.shrink()
 		case <-l.closing:
 			for {
 				select {
@@ -95,6 +103,12 @@ func (l *Ledger) writeLoop() {
 			}
 		}
 	}
+}
+
+// shrink gives up what a run of many records left in the writer's cache, which nobody asks
+// for in hours. It is of no account when it stays.
+func (l *Ledger) shrink() {
+	_, _ = l.conn.ExecContext(context.Background(), "PRAGMA shrink_memory")
 }
 
 // gather takes what else is already queued, without waiting for more.

@@ -22,10 +22,11 @@ func NewHTTPServer(h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	srv := &http.Server{
-		Handler:        h,
-		IdleTimeout:    60 * time.Second,
-		MaxHeaderBytes: 16 << 10,
-		Protocols:      protocols,
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		Protocols:         protocols,
 	}
 	ArriveWithin(srv, defaultArrive)
 	return srv
@@ -33,7 +34,7 @@ func NewHTTPServer(h http.Handler) *http.Server {
 
 // ArriveWithin gives each request to srv so long to arrive whole, before it serves.
 func ArriveWithin(srv *http.Server, d time.Duration) {
-	srv.ReadHeaderTimeout, srv.ReadTimeout = min(5*time.Second, d), d
+	srv.ReadHeaderTimeout, srv.ReadTimeout = min(srv.ReadHeaderTimeout, d), d
 	srv.WriteTimeout = d + storeWait // what arrived last has its turn in the ledger, too
 }
 
