@@ -1,0 +1,148 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+)
+
+// LostMandate is a payer's mandate that was cancelled, or has a status that is not
+// documented, and that a person should see to.
+type LostMandate struct {
+	MandateID string
+	RecordID
+	Status connector.MandateStatus
+	Moved  bool      // while it was known; false when it was so when it was first seen
+	At     time.Time // when that was observed
+}
+
+// LostMandates returns the mandates that payers have lost and somebody should see to, oldest
+// first. Those that a person cancelled with us are none of them.
+func (l *Ledger) LostMandates(ctx context.Context) ([]LostMandate, error) {
+	type row struct {
+		LostMandate
+		at sql.NullString
+	}
+	rows, err := list(ctx, l, `SELECT m.mandate_id, p.connection, p.source_id, m.status, h.from_status <> '', h.observed_at
+		FROM attention a JOIN payers p ON p.connection = a.connection AND p.source_id = a.source_id
+		JOIN mandates m ON m.mandate_id = p.mandate_id
+		JOIN mandate_history h ON h.seq = (SELECT max(n.seq) FROM mandate_history n WHERE n.mandate_id = m.mandate_id)
+		WHERE a.topic = 'mandate' AND a.reason IN ('mandate_cancelled', 'status_unknown') AND m.status NOT IN ('CREATED', 'PENDING', 'ACTIVE') AND h.cause <> 'cancel'
+		ORDER BY h.seq`, nil, func(r *row) []any {
+		return []any{&r.MandateID, &r.Connection, &r.SourceID, &r.Status, &r.Moved, &r.at}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for mandates that were lost: %w", err)
+	}
+	out := make([]LostMandate, len(rows))
+	for i, r := range rows {
+		out[i] = r.LostMandate
+		if out[i].At, err = parseTime(r.at); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ReasonCount is how many records need a person for a reason.
+type ReasonCount struct {
+	Reason connector.Reason
+	Count  int
+	Oldest time.Time
+	Newest time.Time
+}
+
+// ReasonCounts returns what needs a person, by reason.
+func (l *Ledger) ReasonCounts(ctx context.Context) ([]ReasonCount, error) {
+	type row struct {
+		ReasonCount
+		oldest, newest sql.NullString
+	}
+	rows, err := list(ctx, l, "SELECT reason, count(*), min(since), max(since) FROM v_attention GROUP BY reason ORDER BY reason", nil,
+		func(r *row) []any { return []any{&r.Reason, &r.Count, &r.oldest, &r.newest} })
+	if err != nil {
+		return nil, fmt.Errorf("count what needs a person: %w", err)
+	}
+	out := make([]ReasonCount, len(rows))
+	for i, r := range rows {
+		out[i] = r.ReasonCount
+		if err := parseTimes(map[*time.Time]sql.NullString{&out[i].Oldest: r.oldest, &out[i].Newest: r.newest}); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// RunEnd is how the newest run of a connection that has ended did so, runs that only plan
+// left aside.
+type RunEnd struct {
+	Connection string
+	RunID      int64
+	Outcome    connector.RunOutcome
+	Problem    string    // why it did not come to its end, in words
+	Since      time.Time // when the first of the unbroken row of runs with this outcome ended
+}
+
+// RunEnds returns how the connections' newest runs ended, by connection.
+func (l *Ledger) RunEnds(ctx context.Context) ([]RunEnd, error) {
+	type row struct {
+		RunEnd
+		since sql.NullString
+	}
+	rows, err := list(ctx, l, `SELECT r.connection, r.run_id, r.outcome, r.error,
+		  (SELECT min(f.finished_at) FROM runs f WHERE f.connection = r.connection AND f.kind <> 'plan' AND f.run_id > coalesce(
+		    (SELECT max(g.run_id) FROM runs g WHERE g.connection = r.connection AND g.kind <> 'plan' AND g.finished_at IS NOT NULL AND g.outcome <> r.outcome), 0))
+		FROM connections c JOIN runs r ON r.run_id = (SELECT max(n.run_id) FROM runs n WHERE n.connection = c.name AND n.kind <> 'plan' AND n.finished_at IS NOT NULL)
+		ORDER BY r.connection`, nil, func(r *row) []any { return []any{&r.Connection, &r.RunID, &r.Outcome, &r.Problem, &r.since} })
+	if err != nil {
+		return nil, fmt.Errorf("look how runs ended: %w", err)
+	}
+	out := make([]RunEnd, len(rows))
+	for i, r := range rows {
+		out[i] = r.RunEnd
+		if out[i].Since, err = parseTime(r.since); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// WaitingSince returns with which plan the wait for a connection's approval began: the first
+// of those that were replaced by newer ones before anybody had decided on them.
+func (l *Ledger) WaitingSince(ctx context.Context, p Plan) (first int64, at time.Time, err error) {
+	var since sql.NullString
+	err = l.queryRow(ctx, `SELECT plan_id, created_at FROM plans WHERE connection = ?1 AND plan_id <= ?2 AND limits <> '' AND plan_id > coalesce(
+		  (SELECT max(d.plan_id) FROM plans d WHERE d.connection = ?1 AND d.plan_id < ?2
+		   AND (d.limits = '' OR d.approved_at IS NOT NULL OR d.rejected_at IS NOT NULL OR (d.missing + d.lost > 0) <> ?3)), 0)
+		ORDER BY plan_id LIMIT 1`, p.Connection, p.ID, p.Standstill()).Scan(&first, &since)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p.ID, p.CreatedAt, nil
+	}
+	if err == nil {
+		at, err = parseTime(since)
+	}
+	if err != nil {
+		return 0, at, fmt.Errorf("look since when a plan waits: %w", err)
+	}
+	return first, at, nil
+}
+
+// Unanswered returns how many requests that may have changed something left before a time and
+// have no answer, nor a look that shows what became of them, and when the first of them left.
+func (l *Ledger) Unanswered(ctx context.Context, before time.Time) (n int, first time.Time, err error) {
+	var at sql.NullString
+	if err := l.queryRow(ctx, "SELECT count(*), min(sent_at) FROM attempts WHERE ended = '' AND sent_at < ?", stamp(before)).Scan(&n, &at); err != nil {
+		return 0, first, fmt.Errorf("look for requests without an answer: %w", err)
+	}
+	first, err = parseTime(at)
+	return n, first, err
+}
+
+// Began returns when the first run of the ledger began; the zero time for never.
+func (l *Ledger) Began(ctx context.Context) (time.Time, error) {
+	return l.time(ctx, "SELECT min(started_at) FROM runs")
+}
