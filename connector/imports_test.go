@@ -37,6 +37,7 @@ var arrows = []arrow{
 	{"connector/accounting/*", "connector connector/accounting connector/transport", ""},
 	{"connector/accounting/*/*test", "connector", ""}, // models of the systems
 	{"connector/billing", "connector connector/transport", ""},
+	{"connector/condition", "connector connector/syncer connector/worker state", "state/statetest"},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
 	{"connector/match", "connector", ""},
@@ -45,7 +46,7 @@ var arrows = []arrow{
 	{"connector/reconcile", "connector state", "connector/billing connector/transport state/statetest"},
 	{"connector/report", "connector mapping state connector/match connector/syncer connector/reconcile", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
 	{"connector/sandbox", "connector", ""},
-	{"connector/server", "connector state mapping connector/reconcile connector/billing", "connector/transport state/statetest"},
+	{"connector/server", "connector state mapping connector/reconcile connector/billing connector/condition connector/worker", "connector/transport state/statetest"},
 	{"connector/simulation", "*", ""},
 	{"connector/syncer", "connector mapping state connector/match connector/protocol connector/reconcile connector/accounting", "connector/billing connector/transport state/statetest"},
 	{"connector/transport", "connector", ""},

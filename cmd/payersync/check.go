@@ -20,6 +20,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting"
 	"payersync/connector/billing"
+	"payersync/connector/condition"
 	"payersync/connector/syncer"
 	"payersync/state/files"
 )
@@ -255,8 +256,12 @@ func checkConsents(ctx context.Context, s *session.Session) []finding {
 	}
 	var out []finding
 	for _, c := range consents {
-		now := s.Ledger.Now()
-		out = append(out, finding{Check: "consent " + c.Connection, OK: c.Broken == "" && !halfGone(c, now), Detail: consentText(c, now)})
+		detail := consentText(c)
+		found, bad := condition.Consent(c, s.Ledger.Now())
+		if bad {
+			detail = found.Text()
+		}
+		out = append(out, finding{Check: "consent " + c.Connection, OK: !bad, Detail: detail})
 	}
 	return out
 }

@@ -98,7 +98,7 @@ func (svc *service) endpoint(s *session.Session) (*server.Server, error) {
 			rows, err := svc.jobRows(ctx, s)
 			return publicJobs(rows), err
 		},
-		MaxBody: c.Limits.MaxBody, Refused: c.Limits.RefusedPerClient, TrustedProxies: c.Proxies(), HealthApart: c.Health != "",
+		MaxBody: c.Limits.MaxBody, Refused: c.Limits.RefusedPerClient, TrustedProxies: c.Proxies(), HealthApart: c.Health != "", Expected: svc.expected(s),
 	}
 	if hook := s.Config.Billing.Webhook; hook != nil {
 		verifier, err := billing.NewVerifier(hook.Signature.Signature)

@@ -9,6 +9,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/connector"
+	"payersync/connector/condition"
 	"payersync/connector/syncer"
 	"payersync/mapping"
 	"payersync/mapping/strict"
@@ -132,9 +133,9 @@ func sweepNow(ctx context.Context, s *session.Session) error {
 	s.Log.WithFields(logrus.Fields{
 		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing, "unlisted": res.Unlisted, "doubled": res.Doubled,
 	}).Log(level, "sweep ended")
-	silence, err := silence(ctx, s)
-	for _, text := range silenceTexts(silence) {
-		s.Log.Warn(text)
+	silent, err := condition.Look(ctx, s.Ledger, condition.Expected{Webhooks: s.Config.Billing.Webhook != nil}, condition.WebhooksSilent)
+	for _, c := range silent {
+		s.Log.Warn(c.Text())
 	}
 	return errors.Join(err, tellOfSubscription(ctx, s))
 }

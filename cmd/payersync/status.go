@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/syncer"
+	"payersync/connector/condition"
 	"payersync/state"
 )
 
@@ -44,6 +43,8 @@ type statusReport struct {
 	Config    state.Serving          `json:"config"`   // what serve made of its configuration
 	Jobs      []jobRow               `json:"jobs"`     // when serve was last at work on what, and is next
 	Silence   state.Silence          `json:"silence"`  // what sweeps found since the last webhook came
+
+	Conditions []condition.Condition `json:"conditions"` // all that is the matter, what the keys above say among it
 
 	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
@@ -84,14 +85,21 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	if r.Jobs, err = a.jobRows(cmd.Context(), s); err != nil {
 		return err
 	}
-	if r.Silence, err = silence(cmd.Context(), s); err != nil {
-		return err
+	if s.Config.Billing.Webhook != nil {
+		if r.Silence, err = s.Ledger.Silence(cmd.Context()); err != nil {
+			return err
+		}
 	}
 	if r.Subscription, err = s.Ledger.Subscription(cmd.Context()); err != nil {
 		return err
 	}
-	if r.PutBack, err = a.putBack(cmd.Context(), s); err != nil {
+	if r.Conditions, err = condition.Look(cmd.Context(), s.Ledger, a.expected(s)); err != nil {
 		return err
+	}
+	for _, c := range r.Conditions {
+		if c.Code == condition.PutBack {
+			r.PutBack = c.Since
+		}
 	}
 	if a.JSON() {
 		return show.JSON(a.Out, r)
@@ -127,109 +135,42 @@ func (a *app) printStatus(r statusReport) {
 		}
 		fmt.Fprintln(a.Out, "  payersync attention list --closed")
 	}
-	for _, text := range slices.Concat(putBackTexts(r.PutBack), closedSources(r.Sources, a.now()), consentTexts(r.Consents, a.now()), silenceTexts(r.Silence), subscriptionTexts(r.Subscription)) {
-		fmt.Fprintf(a.Out, "\n%s\n", show.Visible(text))
-	}
-	for _, p := range r.Problems {
-		if !saidBelow(r, p) {
-			fmt.Fprintf(a.Out, "\nThe last run of %s did not come to its end: %s\n", p.Connection, show.Visible(p.Problem))
+	for _, c := range r.Consents {
+		if _, bad := condition.Consent(c, a.now()); !bad {
+			fmt.Fprintf(a.Out, "\n%s\n", show.Visible(consentText(c)))
 		}
 	}
-	if r.Config.Problem != "" {
-		fmt.Fprintf(a.Out, "\nThe configuration of payersync serve cannot be used since %s; the one before stays in force.\n%s\n", show.Time(r.Config.Since), show.Visible(r.Config.Problem))
-	}
-	if len(r.Config.Restart) > 0 {
-		fmt.Fprintf(a.Out, "\nRestart needed: %s. The values that payersync serve began with are in force.\n", strings.Join(r.Config.Restart, ", "))
-	}
-	for _, m := range r.Mappings {
-		fmt.Fprintf(a.Out, "\nThe mapping of %s has a mistake since %s; the version before stays in force.\n%s\n  payersync mapping check %[1]s\n",
-			m.Connection, show.Time(m.Since), shownLines(m.Problem))
-	}
-	for _, p := range r.Approvals {
-		if p.Missing > 0 {
-			fmt.Fprintf(a.Out, "\n%s is at a standstill since %s: %s\nIf they are meant to be gone, let them go:\n  payersync approve %d\n",
-				p.Connection, show.Time(p.CreatedAt), p.Limits, p.ID)
-			continue
-		}
-		if p.Lost > 0 {
-			fmt.Fprintf(a.Out, "\n%s is at a standstill since %s: %s\nSee whom and why, and put the mapping or the records right; or if it is meant, let them go:\n  payersync plans show %d\n  payersync approve %[4]d\n",
-				p.Connection, show.Time(p.CreatedAt), p.Limits, p.ID)
-			continue
-		}
-		fmt.Fprintf(a.Out, "\nPlan %d of %s waits for approval: %s\n  payersync plans show %[1]d\n  payersync approve %[1]d\n", p.ID, p.Connection, p.Limits)
-	}
-	for _, p := range r.Rejected {
-		fmt.Fprintf(a.Out, "\n%s: %s\n", p.Connection, show.Visible(syncer.Rejected(p)))
-	}
-}
-
-// saidBelow reports whether status tells of what ended a run beside its way out.
-func saidBelow(r statusReport, p state.RunProblem) bool {
-	return slices.ContainsFunc(r.Approvals, func(w state.Plan) bool { return w.Connection == p.Connection && w.Standstill() }) ||
-		slices.ContainsFunc(r.Rejected, func(w state.Plan) bool { return p.Problem == syncer.Rejected(w) })
-}
-
-// silence returns what sweeps found since the last webhook came; nothing where
-// none is expected.
-func silence(ctx context.Context, s *session.Session) (state.Silence, error) {
-	if s.Config.Billing.Webhook == nil {
-		return state.Silence{}, nil
-	}
-	return s.Ledger.Silence(ctx)
-}
-
-// silenceTexts says that webhooks seem to have stopped (fault F33). One sweep may
-// come before a webhook that is on its way; the next does not.
-func silenceTexts(s state.Silence) []string {
-	if s.Sweeps < 2 {
-		return nil
-	}
-	since := "No webhook has ever come"
-	if s.Since != "" {
-		since = "No webhook has come since " + s.Since
-	}
-	return []string{fmt.Sprintf("%s, while %d sweeps found %s of mandates. See payersync webhooks list; payersync webhooks subscribe subscribes again.",
-		since, s.Sweeps, connector.Plural(s.Changes, "change"))}
-}
-
-// closedSources says which sources cannot be read just now.
-func closedSources(sources []state.SourceRow, now time.Time) (out []string) {
-	for _, s := range sources {
-		switch {
-		case s.State == state.SourceParked && s.ParkedUntil.After(now):
-			out = append(out, fmt.Sprintf("The source of %s has used up its request limit and is not asked before %s.", s.Connection, show.Time(s.ParkedUntil)))
-		case s.State == state.SourceDisconnected:
-			out = append(out, fmt.Sprintf("The source of %s does not let payersync in. See payersync check, which says why and what to do.", s.Connection))
+	for _, c := range r.Conditions {
+		if c.Code != condition.Attention && c.Code != condition.MandateCancelled && c.Code != condition.MandateUnknown { // which are counted above
+			a.printCondition(c)
 		}
 	}
-	return out
 }
 
-func consentTexts(consents []state.ConsentRow, now time.Time) (out []string) {
-	for _, c := range consents {
-		out = append(out, consentText(c, now))
+// printCondition prints what is the matter, and what to do about it.
+func (a *app) printCondition(c condition.Condition) {
+	text := c.Sentence
+	switch {
+	case c.Detail != "":
+		text += "\n" + c.Detail
+	case len(c.Commands) == 0:
+		text = c.Text()
+	case c.Next != "":
+		text += "\n" + c.Next
 	}
-	return out
+	fmt.Fprintf(a.Out, "\n%s\n", shownLines(text))
+	for _, command := range c.Commands {
+		fmt.Fprintf(a.Out, "  %s\n", show.Visible(command))
+	}
 }
 
-// consentText says until when a consent holds, or what to do about it.
-func consentText(c state.ConsentRow, now time.Time) string {
-	if c.Broken != "" {
-		return fmt.Sprintf("The consent for %s no longer works: %s. Give it anew: payersync connect %[1]s", c.Connection, c.Broken)
-	}
+// consentText says until when a consent holds.
+func consentText(c state.ConsentRow) string {
 	text := fmt.Sprintf("The consent for %s was renewed on %s", c.Connection, c.RefreshedAt.Format(time.DateOnly))
 	if !c.ReconnectBy.IsZero() {
 		text += "; unused, it lapses on " + c.ReconnectBy.Format(time.DateOnly)
 	}
-	if halfGone(c, now) {
-		text += fmt.Sprintf(". Nothing has used it for long: let payersync serve run, or give it anew with payersync connect %s", c.Connection)
-	}
 	return text + "."
-}
-
-// halfGone reports whether half of the time that a consent lasts unused is over.
-func halfGone(c state.ConsentRow, now time.Time) bool {
-	return !c.ReconnectBy.IsZero() && now.Sub(c.RefreshedAt) > c.ReconnectBy.Sub(c.RefreshedAt)/2
 }
 
 // shownLines returns text for a terminal, line by line.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"payersync/cmd/payersync/internal/session"
-	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/billing"
 	"payersync/state"
 )
@@ -128,21 +127,6 @@ func plainAddress(address string) string {
 		more = "?…"
 	}
 	return u.Scheme + "://" + u.Host + u.EscapedPath() + more
-}
-
-// subscriptionTexts says what is the matter with the webhook subscription.
-func subscriptionTexts(f state.SubscriptionFacts) []string {
-	if f.Problem == "" {
-		return nil
-	}
-	text := f.Detail
-	if !f.Since.IsZero() {
-		text += " Found on " + show.Time(f.Since) + "."
-	}
-	if f.Closed() {
-		text += " A person has said that this is known."
-	}
-	return []string{text + " payersync webhooks subscribe subscribes again."}
 }
 
 // checkSubscription looks at the subscription and keeps nothing.

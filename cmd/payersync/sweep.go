@@ -8,6 +8,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/condition"
 	"payersync/connector/reconcile"
 	"payersync/state"
 )
@@ -66,8 +67,8 @@ func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResu
 			Subscription state.SubscriptionFacts `json:"subscription"`
 		}{swept, drained, subscription})
 	}
-	for _, text := range subscriptionTexts(subscription) {
-		a.Say("%s", show.Visible(text))
+	if c, changed := condition.Subscription(subscription, show.Time); changed {
+		a.Say("%s", show.Visible(c.Text()))
 	}
 	_, err := fmt.Fprintf(a.Out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key\n",
 		connector.Plural(swept.Customers, "customer"), connector.Plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Unlisted, swept.Doubled)

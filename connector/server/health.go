@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"payersync/connector"
+	"payersync/connector/condition"
 	"payersync/state"
 )
 
@@ -106,7 +106,7 @@ func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) 
 	if err := s.cfg.Ledger.Ping(ctx); err != nil {
 		return ready, fmt.Errorf("commit to the ledger: %w", err)
 	}
-	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectMappings, s.inspectConfig, s.inspectPlans, s.inspectInbox, s.inspectSubscription, s.inspectJobs} {
+	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectInbox, s.inspectConditions, s.inspectJobs} {
 		if err := look(ctx, now, &ready); err != nil {
 			return ready, err
 		}
@@ -117,28 +117,53 @@ func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) 
 	return ready, nil
 }
 
-func (s *Server) inspectSweep(ctx context.Context, now time.Time, ready *readiness) error {
-	last, err := s.cfg.Ledger.LastPass(ctx)
-	switch {
-	case err != nil:
-		return err
-	case last.IsZero():
-		ready.Degraded = append(ready.Degraded, sweepNever)
-	case now.Sub(last) > s.cfg.SweepOverdue:
-		ready.Degraded = append(ready.Degraded, sweepOverdue)
-	}
-	ready.SweepAge = age(now, last)
-	return nil
+// shown are the conditions that readiness is degraded by, and what it calls them.
+var shown = []struct {
+	code     condition.Code
+	subject  string // "" for any
+	degraded string
+}{
+	{condition.JobOverdue, "sweep", sweepOverdue},
+	{condition.RunFailed, "", runFailed},
+	{condition.MappingWrong, "", mappingWrong},
+	{condition.ConfigWrong, "", configWrong},
+	{condition.Standstill, "", standstill},
+	{condition.SubscriptionChanged, "", subscriptionChanged},
 }
 
+func (s *Server) inspectConditions(ctx context.Context, _ time.Time, ready *readiness) error {
+	var codes []condition.Code
+	for _, d := range shown {
+		codes = append(codes, d.code)
+	}
+	found, err := condition.Look(ctx, s.cfg.Ledger, s.cfg.Expected, codes...)
+	for _, d := range shown {
+		holds := slices.ContainsFunc(found, func(c condition.Condition) bool {
+			return c.Code == d.code && (d.subject == "" || c.Subject == d.subject)
+		})
+		if never := slices.Contains(ready.Degraded, sweepNever); holds && !(never && d.degraded == sweepOverdue) {
+			ready.Degraded = append(ready.Degraded, d.degraded)
+		}
+	}
+	return err
+}
+
+func (s *Server) inspectSweep(ctx context.Context, now time.Time, ready *readiness) error {
+	last, err := s.cfg.Ledger.LastPass(ctx)
+	if err == nil && last.IsZero() {
+		ready.Degraded = append(ready.Degraded, sweepNever)
+	}
+	ready.SweepAge = age(now, last)
+	return err
+}
+
+// inspectRuns finds the connection that waits longest for a run.
 func (s *Server) inspectRuns(ctx context.Context, now time.Time, ready *readiness) error {
 	runs, err := s.cfg.Ledger.LatestRuns(ctx)
 	if err != nil {
 		return err
 	}
-	anyFailed := false
 	for i, run := range runs {
-		anyFailed = anyFailed || run.Outcome == string(connector.RunFailed)
 		last, err := s.cfg.Ledger.LastFinished(ctx, run.Connection)
 		if err != nil {
 			return err
@@ -147,40 +172,13 @@ func (s *Server) inspectRuns(ctx context.Context, now time.Time, ready *readines
 			ready.RunAge = a
 		}
 	}
-	if anyFailed {
-		ready.Degraded = append(ready.Degraded, runFailed)
-	}
 	return nil
-}
-
-func (s *Server) inspectMappings(ctx context.Context, _ time.Time, ready *readiness) error {
-	wrong, err := s.cfg.Ledger.MappingProblems(ctx)
-	if err == nil && len(wrong) > 0 {
-		ready.Degraded = append(ready.Degraded, mappingWrong)
-	}
-	return err
-}
-
-func (s *Server) inspectConfig(ctx context.Context, _ time.Time, ready *readiness) error {
-	serving, err := s.cfg.Ledger.Serving(ctx)
-	if err == nil && serving.Problem != "" {
-		ready.Degraded = append(ready.Degraded, configWrong)
-	}
-	return err
 }
 
 func (s *Server) inspectJobs(ctx context.Context, _ time.Time, ready *readiness) error {
 	jobs, err := s.cfg.Jobs(ctx)
 	if err == nil {
 		ready.Jobs = append(ready.Jobs, jobs...)
-	}
-	return err
-}
-
-func (s *Server) inspectPlans(ctx context.Context, _ time.Time, ready *readiness) error {
-	waiting, err := s.cfg.Ledger.WaitingPlans(ctx)
-	if err == nil && slices.ContainsFunc(waiting, state.Plan.Standstill) {
-		ready.Degraded = append(ready.Degraded, standstill)
 	}
 	return err
 }
@@ -192,14 +190,6 @@ func (s *Server) inspectInbox(ctx context.Context, now time.Time, ready *readine
 	}
 	at, err := time.Parse(time.RFC3339, newest[0].ReceivedAt)
 	ready.DeliveryAge = age(now, at)
-	return err
-}
-
-func (s *Server) inspectSubscription(ctx context.Context, _ time.Time, ready *readiness) error {
-	f, err := s.cfg.Ledger.Subscription(ctx)
-	if err == nil && f.Problem != "" {
-		ready.Degraded = append(ready.Degraded, subscriptionChanged)
-	}
 	return err
 }
 

@@ -33,6 +33,8 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/billing"
+	"payersync/connector/condition"
+	"payersync/connector/worker"
 	"payersync/state"
 )
 
@@ -55,11 +57,11 @@ type Config struct {
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	HealthApart    bool           // the health pages are served by HealthHandler alone
 
-	Jobs         func(context.Context) ([]Job, error) // for ReadyPath; nil for none
-	Nudge        func()                               // called after a commit that left something to drain; must not block; nil for nobody
-	Report       func(Event)                          // is told of every request to the webhook, by several goroutines at once; nil for nobody
-	Now          func() time.Time                     // the clock of signature tolerances and ages; nil means the system's
-	SweepOverdue time.Duration                        // the age of the last sweep from which readiness is degraded; default 3 h
+	Jobs     func(context.Context) ([]Job, error) // for ReadyPath; nil for none
+	Nudge    func()                               // called after a commit that left something to drain; must not block; nil for nobody
+	Report   func(Event)                          // is told of every request to the webhook, by several goroutines at once; nil for nobody
+	Now      func() time.Time                     // the clock of signature tolerances and ages; nil means the system's
+	Expected condition.Expected                   // what readiness is judged by; by default an hourly sweep
 }
 
 // Outcome says how one request to the webhook ended.
@@ -116,10 +118,7 @@ type Server struct {
 	ready    readiness
 }
 
-const (
-	defaultRefused      = 500
-	defaultSweepOverdue = 3 * time.Hour
-)
+const defaultRefused = 500
 
 // New returns a server. It refuses to make one without a ledger, and a webhook
 // without a verifier or a path of its own.
@@ -134,10 +133,13 @@ func New(cfg Config) (*Server, error) {
 	}
 	setDefault(&cfg.MaxBody, maxBody)
 	setDefault(&cfg.Refused, defaultRefused)
-	setDefault(&cfg.SweepOverdue, defaultSweepOverdue)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Expected.Jobs == nil {
+		cfg.Expected.Jobs = []worker.Job{{Name: "sweep", Schedule: "@hourly", Last: cfg.Ledger.LastPass}}
+	}
+	cfg.Expected.Now = cfg.Now
 	if cfg.Nudge == nil {
 		cfg.Nudge = func() {}
 	}

@@ -1,0 +1,73 @@
+package condition
+
+import "payersync/connector"
+
+// Code says what kind of thing is the matter. Codes are a public interface: the
+// configuration, JSON output and outgoing webhooks use them.
+type Code string
+
+// The codes, in the order in which people are shown what holds.
+const (
+	LedgerUnwritable    Code = "ledger_unwritable"
+	PutBack             Code = "ledger_put_back"
+	WayFailed           Code = "alert_way_failed"
+	SourceDisconnected  Code = "source_disconnected"
+	SourceParked        Code = "source_parked"
+	ConsentBroken       Code = "consent_broken"
+	ConsentLapsing      Code = "consent_lapsing"
+	WebhooksSilent      Code = "webhooks_silent"
+	SubscriptionChanged Code = "subscription_changed"
+	RunFailed           Code = "run_failed"
+	RunIncomplete       Code = "run_incomplete"
+	JobFailed           Code = "job_failed"
+	JobOverdue          Code = "job_overdue"
+	ConfigWrong         Code = "config_wrong"
+	RestartNeeded       Code = "restart_needed"
+	MappingWrong        Code = "mapping_wrong"
+	Standstill          Code = "standstill"
+	PlanWaits           Code = "plan_waits"
+	PlanRejected        Code = "plan_rejected"
+	MandateCancelled    Code = "mandate_cancelled"
+	MandateUnknown      Code = "mandate_status_unknown"
+	RequestsUnanswered  Code = "requests_unanswered"
+	Attention           Code = "attention"
+)
+
+// Codes are all codes, in the order in which people are shown what holds.
+var Codes = []Code{
+	LedgerUnwritable, PutBack, WayFailed, SourceDisconnected, SourceParked, ConsentBroken, ConsentLapsing, WebhooksSilent, SubscriptionChanged,
+	RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, PlanRejected, MandateCancelled, MandateUnknown, RequestsUnanswered, Attention,
+}
+
+// titles are what the codes are called at the head of a message.
+var titles = map[Code]string{
+	LedgerUnwritable:    "The ledger cannot be written",
+	PutBack:             "The ledger was put back",
+	WayFailed:           "A way of telling does not work",
+	SourceDisconnected:  "An accounting system lets nobody in",
+	SourceParked:        "An accounting system is not asked for a while",
+	ConsentBroken:       "A consent must be given again",
+	ConsentLapsing:      "A consent is about to lapse",
+	WebhooksSilent:      "Webhooks do not come",
+	SubscriptionChanged: "The webhook subscription is not ours",
+	RunFailed:           "A run failed",
+	RunIncomplete:       "A run did not come to its end",
+	JobFailed:           "A job failed",
+	JobOverdue:          "A job did not happen",
+	ConfigWrong:         "The configuration has a mistake",
+	RestartNeeded:       "A restart is needed",
+	MappingWrong:        "A mapping file has a mistake",
+	Standstill:          "A connection stands still",
+	PlanWaits:           "A plan waits for approval",
+	PlanRejected:        "A plan was rejected",
+	MandateCancelled:    "A mandate was cancelled",
+	MandateUnknown:      "A mandate has an unknown status",
+	RequestsUnanswered:  "Requests have no answer",
+	Attention:           "Records need a person",
+}
+
+// Title returns what the code is called at the head of a message.
+func (c Code) Title() string { return titles[c] }
+
+// toldApart are the reasons that have codes of their own.
+var toldApart = []connector.Reason{connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonSubscriptionChanged}

@@ -1,0 +1,353 @@
+// Package condition says what is the matter with an installation, since when, and what to do
+// about it. It computes that from the ledger and from what the configuration expects, asks no
+// other system, and stores nothing: status, readiness and alarms show what it finds, so that
+// they never disagree.
+//
+//	ledger ──────────────┐
+//	                     ├─▶ Look ─▶ conditions ─▶ status · /readyz · alarms
+//	what is expected ────┘
+//
+// A condition is known by its code and its subject. Who is told of it, and when, is left to
+// package alarm; how it looks, to whoever shows it.
+package condition
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/connector/worker"
+	"payersync/state"
+)
+
+// Condition is something that is the matter now.
+type Condition struct {
+	Code       Code             `json:"code"`
+	Subject    string           `json:"subject"`            // what it is about; with the code it says which condition it is
+	Connection string           `json:"connection"`         // "" where it is of none, or of all
+	Since      time.Time        `json:"since,omitzero"`     // zero where that is not known
+	Urgent     bool             `json:"urgent"`             // else it can wait for a digest
+	Sentence   string           `json:"sentence"`           // what is the matter, without a name of a payer
+	Next       string           `json:"next,omitempty"`     // what to do about it
+	Commands   []string         `json:"commands,omitempty"` // that do it, or show more
+	Detail     string           `json:"detail,omitempty"`   // more, for who is at the machine; it may quote a record
+	Records    []state.RecordID `json:"-"`                  // that it is about; none where they are too many
+	Count      int              `json:"count,omitempty"`    // of records, where it counts them
+	Grown      time.Time        `json:"grown_at,omitzero"`  // when it last came to be about more; zero where it cannot
+}
+
+// Text returns what is the matter and what to do, in one line.
+func (c Condition) Text() string { return strings.TrimSpace(c.Sentence + " " + c.Next) }
+
+// Expected is what the configuration expects to be the case.
+type Expected struct {
+	Jobs     []worker.Job           // what serve runs
+	From     time.Time              // since when this process runs them; zero for one that does not
+	Has      func(string) bool      // whether a connection is configured; nil for every one
+	ReliesOn func(string) bool      // whether a consent is needed for anything; nil for every one
+	Webhooks bool                   // webhooks are to come
+	Ways     []string               // by which alarms are told
+	Time     func(time.Time) string // how a time is written; nil for UTC
+	Now      func() time.Time       // nil for the ledger's clock
+}
+
+// What is told of only when it lasts.
+const (
+	silentSweeps    = 2              // one sweep may come before a webhook that is on its way
+	unansweredAfter = 24 * time.Hour // a request can arrive no more by then, and a look was due
+	restartable     = 3 * time.Hour  // for how long a run that came to no end is nothing urgent: the next takes it up
+	wayDownAfter    = 15 * time.Minute
+	putBackShown    = 7 * 24 * time.Hour // what is ours is brought in line with the books until a day after a restore
+)
+
+// look is one look at the ledger.
+type look struct {
+	Expected
+	ledger *state.Ledger
+	now    time.Time
+	found  []Condition
+}
+
+// looks are the ways to find conditions, each with the codes that it finds.
+var looks = []struct {
+	codes []Code
+	at    func(*look, context.Context) error
+}{
+	{[]Code{PutBack}, (*look).putBack},
+	{[]Code{WayFailed}, (*look).ways},
+	{[]Code{SourceDisconnected, SourceParked}, (*look).sources},
+	{[]Code{ConsentBroken, ConsentLapsing}, (*look).consents},
+	{[]Code{WebhooksSilent}, (*look).silence},
+	{[]Code{SubscriptionChanged}, (*look).subscription},
+	{[]Code{RunFailed, RunIncomplete}, (*look).runs},
+	{[]Code{JobFailed, JobOverdue}, (*look).jobs},
+	{[]Code{ConfigWrong, RestartNeeded}, (*look).serving},
+	{[]Code{MappingWrong}, (*look).mappings},
+	{[]Code{Standstill, PlanWaits}, (*look).plans},
+	{[]Code{PlanRejected}, (*look).rejected},
+	{[]Code{MandateCancelled, MandateUnknown}, (*look).mandates},
+	{[]Code{RequestsUnanswered}, (*look).unanswered},
+	{[]Code{Attention}, (*look).attention},
+}
+
+// Look returns what is the matter now, of these codes or of all, in the order of Codes. That
+// the ledger cannot be written is known to the process alone that tried.
+func Look(ctx context.Context, ledger *state.Ledger, e Expected, codes ...Code) ([]Condition, error) {
+	l := &look{Expected: e, ledger: ledger}
+	setDefault(&l.Has, func(string) bool { return true })
+	setDefault(&l.ReliesOn, func(string) bool { return true })
+	setDefault(&l.Time, func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") })
+	if l.Now == nil {
+		l.Now = ledger.Now
+	}
+	l.now = l.Now()
+	for _, way := range looks {
+		if len(codes) > 0 && !slices.ContainsFunc(way.codes, func(c Code) bool { return slices.Contains(codes, c) }) {
+			continue
+		}
+		if err := way.at(l, ctx); err != nil {
+			return nil, fmt.Errorf("look what is the matter: %w", err)
+		}
+	}
+	found := slices.DeleteFunc(l.found, func(c Condition) bool { return len(codes) > 0 && !slices.Contains(codes, c.Code) })
+	slices.SortStableFunc(found, func(a, b Condition) int {
+		return cmp.Compare(slices.Index(Codes, a.Code), slices.Index(Codes, b.Code))
+	})
+	return found, nil
+}
+
+func setDefault[F func(string) bool | func(time.Time) string](f *F, to F) {
+	if *f == nil {
+		*f = to
+	}
+}
+
+func (l *look) add(c Condition) { l.found = append(l.found, c) }
+
+func (l *look) putBack(ctx context.Context) error {
+	at, err := l.ledger.PutBack(ctx)
+	if err != nil || at.IsZero() || l.now.Sub(at) > putBackShown {
+		return err
+	}
+	l.add(Condition{Code: PutBack, Since: at, Urgent: true,
+		Sentence: fmt.Sprintf("On %s the ledger was found to be an older copy that had been put back.", l.Time(at)),
+		Next:     "It counts as restored since then; payersync sweep looks up what was sent meanwhile."})
+	return nil
+}
+
+func (l *look) sources(ctx context.Context) error {
+	rows, err := l.ledger.Sources(ctx)
+	for _, s := range rows {
+		switch {
+		case !l.Has(s.Connection):
+		case s.State == state.SourceParked && s.ParkedUntil.After(l.now):
+			l.add(Condition{Code: SourceParked, Subject: s.Connection, Connection: s.Connection,
+				Sentence: fmt.Sprintf("The source of %s has used up its request limit and is not asked before %s.", s.Connection, l.Time(s.ParkedUntil))})
+		case s.State == state.SourceDisconnected:
+			l.add(Condition{Code: SourceDisconnected, Subject: s.Connection, Connection: s.Connection, Urgent: true,
+				Sentence: fmt.Sprintf("The source of %s does not let payersync in.", s.Connection),
+				Next:     "See payersync check, which says why and what to do."})
+		}
+	}
+	return err
+}
+
+func (l *look) consents(ctx context.Context) error {
+	rows, err := l.ledger.Consents(ctx)
+	for _, c := range rows {
+		if found, bad := Consent(c, l.now); bad && l.ReliesOn(c.Connection) {
+			l.add(found)
+		}
+	}
+	return err
+}
+
+// Consent says what is the matter with a consent; false for nothing.
+func Consent(c state.ConsentRow, now time.Time) (Condition, bool) {
+	again := fmt.Sprintf("payersync connect %s", c.Connection)
+	switch {
+	case c.Broken != "":
+		return Condition{Code: ConsentBroken, Subject: c.Connection, Connection: c.Connection, Urgent: true,
+			Sentence: fmt.Sprintf("The consent for %s no longer works: %s.", c.Connection, c.Broken), Next: "Give it anew: " + again}, true
+	case !c.ReconnectBy.IsZero() && now.Sub(c.RefreshedAt) > c.ReconnectBy.Sub(c.RefreshedAt)/2:
+		return Condition{Code: ConsentLapsing, Subject: c.Connection, Connection: c.Connection, Urgent: true,
+			Since: c.RefreshedAt.Add(c.ReconnectBy.Sub(c.RefreshedAt) / 2),
+			Sentence: fmt.Sprintf("The consent for %s was renewed on %s; unused, it lapses on %s.", c.Connection,
+				c.RefreshedAt.Format(time.DateOnly), c.ReconnectBy.Format(time.DateOnly)),
+			Next: "Nothing has used it for long: let payersync serve run, or give it anew with " + again + "."}, true
+	}
+	return Condition{}, false
+}
+
+func (l *look) silence(ctx context.Context) error {
+	if !l.Webhooks {
+		return nil
+	}
+	s, err := l.ledger.Silence(ctx)
+	if c, silent := Silence(s); silent && err == nil {
+		l.add(c)
+	}
+	return err
+}
+
+// Silence says that webhooks seem to have stopped (fault F33); false for nothing.
+func Silence(s state.Silence) (Condition, bool) {
+	since, _ := time.Parse(time.RFC3339, s.Since) // the zero time for never
+	last := "No webhook has ever come"
+	if s.Since != "" {
+		last = "No webhook has come since " + s.Since
+	}
+	return Condition{Code: WebhooksSilent, Since: since, Urgent: true,
+		Sentence: fmt.Sprintf("%s, while %d sweeps found %s of mandates.", last, s.Sweeps, connector.Plural(s.Changes, "change")),
+		Next:     "See payersync webhooks list; payersync webhooks subscribe subscribes again."}, s.Sweeps >= silentSweeps
+}
+
+func (l *look) subscription(ctx context.Context) error {
+	f, err := l.ledger.Subscription(ctx)
+	if c, changed := Subscription(f, l.Time); changed && err == nil {
+		l.add(c)
+	}
+	return err
+}
+
+// Subscription says what is the matter with the webhook subscription; false for nothing, or
+// for what a person has said is known.
+func Subscription(f state.SubscriptionFacts, format func(time.Time) string) (Condition, bool) {
+	found := ""
+	if !f.Since.IsZero() {
+		found = " Found on " + format(f.Since) + "."
+	}
+	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found, Next: "payersync webhooks subscribe subscribes again."}, f.Problem != "" && !f.Closed()
+}
+
+// serving finds what serve could not take over of its configuration.
+func (l *look) serving(ctx context.Context) error {
+	s, err := l.ledger.Serving(ctx)
+	if s.Problem != "" {
+		l.add(Condition{Code: ConfigWrong, Since: s.Since, Detail: s.Problem,
+			Sentence: fmt.Sprintf("The configuration of payersync serve cannot be used since %s; the one before stays in force.", l.Time(s.Since)),
+			Next:     "Put the file right; payersync status shows what is wrong, and serve takes it over by itself."})
+	}
+	if len(s.Restart) > 0 {
+		l.add(Condition{Code: RestartNeeded,
+			Sentence: fmt.Sprintf("Restart needed: %s.", strings.Join(s.Restart, ", ")), Next: "The values that payersync serve began with are in force."})
+	}
+	return err
+}
+
+func (l *look) mappings(ctx context.Context) error {
+	rows, err := l.ledger.MappingProblems(ctx)
+	for _, m := range rows {
+		l.add(Condition{Code: MappingWrong, Subject: m.Connection, Connection: m.Connection, Since: m.Since,
+			Sentence: fmt.Sprintf("The mapping of %s has a mistake since %s; the version before stays in force.", m.Connection, l.Time(m.Since)), Commands: []string{"payersync mapping check " + m.Connection}, Detail: m.Problem})
+	}
+	return err
+}
+
+func (l *look) plans(ctx context.Context) error {
+	rows, err := l.ledger.WaitingPlans(ctx)
+	for _, p := range rows {
+		if !l.Has(p.Connection) {
+			continue
+		}
+		first, since, err := l.ledger.WaitingSince(ctx, p)
+		if err != nil {
+			return err
+		}
+		l.add(waiting(p, fmt.Sprintf("plan %d", first), since, l.Time))
+	}
+	return err
+}
+
+// waiting says of a plan that it waits for a person. The subject is the plan with which the
+// wait began: newer facts replace a plan at every run.
+func waiting(p state.Plan, subject string, since time.Time, format func(time.Time) string) Condition {
+	c := Condition{Code: Standstill, Subject: subject, Connection: p.Connection, Since: since, Urgent: true,
+		Sentence: fmt.Sprintf("%s is at a standstill since %s: %s", p.Connection, format(p.CreatedAt), p.Limits)}
+	show, approve := fmt.Sprintf("payersync plans show %d", p.ID), fmt.Sprintf("payersync approve %d", p.ID)
+	switch {
+	case p.Missing > 0:
+		c.Next, c.Commands = "If they are meant to be gone, let them go:", []string{approve}
+	case p.Lost > 0:
+		c.Next, c.Commands = "See whom and why, and put the mapping or the records right; or if it is meant, let them go:", []string{show, approve}
+	default:
+		c.Code, c.Sentence, c.Commands = PlanWaits, fmt.Sprintf("Plan %d of %s waits for approval: %s", p.ID, p.Connection, p.Limits), []string{show, approve}
+	}
+	return c
+}
+
+func (l *look) rejected(ctx context.Context) error {
+	rows, err := l.ledger.RejectedPlans(ctx)
+	for _, p := range rows {
+		l.add(Condition{Code: PlanRejected, Subject: fmt.Sprintf("plan %d", p.ID), Connection: p.Connection, Since: p.RejectedAt,
+			Sentence: p.Connection + ": " + syncer.Rejected(p)})
+	}
+	return err
+}
+
+func (l *look) mandates(ctx context.Context) error {
+	rows, err := l.ledger.LostMandates(ctx)
+	for _, m := range rows {
+		if !l.Has(m.Connection) {
+			continue
+		}
+		c := Condition{Code: MandateCancelled, Subject: m.MandateID, Connection: m.Connection, Since: m.At, Urgent: m.Moved, Records: []state.RecordID{m.RecordID},
+			Sentence: fmt.Sprintf("The mandate %s of record %s of %s was cancelled by the payer, the bank or a colleague.", m.MandateID, m.SourceID, m.Connection),
+			Next:     connector.ReasonMandateCancelled.Next()}
+		if m.Status != connector.MandateCancelled {
+			c.Code, c.Next = MandateUnknown, connector.ReasonStatusUnknown.Next()
+			c.Sentence = fmt.Sprintf("The mandate %s of record %s of %s has the status %q, which is not documented.", m.MandateID, m.SourceID, m.Connection, string(m.Status))
+		}
+		c.Commands = []string{"payersync payers show " + m.SourceID}
+		l.add(c)
+	}
+	return err
+}
+
+func (l *look) unanswered(ctx context.Context) error {
+	n, first, err := l.ledger.Unanswered(ctx, l.now.Add(-unansweredAfter))
+	if err != nil || n == 0 {
+		return err
+	}
+	l.add(Condition{Code: RequestsUnanswered, Since: first, Count: n,
+		Sentence: fmt.Sprintf("It is not known whether %s to the billing service took effect; the first left on %s.", connector.Plural(n, "request"), l.Time(first)),
+		Next:     "The next runs find out by themselves. If it stays, see payersync attention list --reason outcome_unknown."})
+	return nil
+}
+
+func (l *look) attention(ctx context.Context) error {
+	rows, err := l.ledger.ReasonCounts(ctx)
+	for _, r := range rows {
+		if slices.Contains(toldApart, r.Reason) {
+			continue
+		}
+		l.add(Condition{Code: Attention, Subject: string(r.Reason), Since: r.Oldest, Grown: r.Newest, Count: r.Count,
+			Sentence: fmt.Sprintf("%s: %s", connector.Plural(r.Count, "record"), r.Reason.Sentence()), Next: r.Reason.Next(),
+			Commands: []string{"payersync attention list --reason " + string(r.Reason)}})
+	}
+	return err
+}
+
+// ways finds the ways of telling that do not work, so that the others tell of it.
+func (l *look) ways(ctx context.Context) error {
+	rows, err := l.ledger.LastMessages(ctx)
+	for _, m := range rows {
+		late := l.now.Sub(m.MadeAt) > wayDownAfter
+		if !slices.Contains(l.Ways, m.Way) || !m.SentAt.IsZero() || m.Problem == "" || !m.Refused && !late {
+			continue
+		}
+		how := "could not be told anything"
+		if m.Refused {
+			how = "was refused"
+		}
+		l.add(Condition{Code: WayFailed, Subject: m.Way, Since: m.MadeAt, Urgent: true,
+			Sentence: fmt.Sprintf("The alert way %s %s since %s: %s.", m.Way, how, l.Time(m.MadeAt), m.Problem),
+			Next:     "What it is to tell is kept. Put it right in the configuration or at its server, then try it:", Commands: []string{"payersync alerts test " + m.Way}})
+	}
+	return err
+}

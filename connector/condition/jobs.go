@@ -1,0 +1,157 @@
+package condition
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/connector/worker"
+	"payersync/state"
+)
+
+// The outcomes of jobs, as the ledger has them, after which a job happened.
+var happened = []string{string(worker.Done), string(worker.Failed), string(worker.Panicked)}
+
+// How late a job may be before that is told.
+const (
+	leastGrace = 10 * time.Minute
+	mostGrace  = 2 * time.Hour
+	atWorkFor  = 6 * time.Hour // a job that has begun; a first reading of everything takes its time
+)
+
+// runs finds the runs that did not come to their end. A run under way changes nothing yet.
+func (l *look) runs(ctx context.Context) error {
+	rows, err := l.ledger.RunEnds(ctx)
+	if err != nil {
+		return err
+	}
+	waiting, err := l.ledger.WaitingPlans(ctx)
+	if err != nil {
+		return err
+	}
+	rejected, err := l.ledger.RejectedPlans(ctx)
+	for _, r := range rows {
+		if r.Outcome != connector.RunFailed && (r.Outcome != connector.RunIncomplete || r.Problem == "") || !l.Has(r.Connection) || explained(r, waiting, rejected) {
+			continue
+		}
+		c := Condition{Code: RunFailed, Subject: r.Connection, Connection: r.Connection, Since: r.Since, Urgent: true,
+			Sentence: fmt.Sprintf("The last run of %s did not come to its end: %s", r.Connection, r.Problem)}
+		if r.Outcome == connector.RunIncomplete {
+			c.Code, c.Urgent = RunIncomplete, l.now.Sub(r.Since) > restartable
+		}
+		l.add(c)
+	}
+	return err
+}
+
+// explained reports whether another condition tells of what ended a run, beside its way out.
+func explained(r state.RunEnd, waiting, rejected []state.Plan) bool {
+	return slices.ContainsFunc(waiting, func(p state.Plan) bool { return p.Connection == r.Connection && p.Standstill() }) ||
+		slices.ContainsFunc(rejected, func(p state.Plan) bool { return p.Connection == r.Connection && r.Problem == syncer.Rejected(p) })
+}
+
+// jobs finds the jobs of serve that failed, or did not happen when they were due.
+func (l *look) jobs(ctx context.Context) error {
+	rows, err := l.ledger.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	began, err := l.ledger.Began(ctx)
+	if err != nil {
+		return err
+	}
+	for _, j := range l.Jobs {
+		row, from := state.JobRow{Name: j.Name}, l.From
+		if i := slices.IndexFunc(rows, func(row state.JobRow) bool { return row.Name == j.Name }); i >= 0 {
+			row = rows[i]
+		}
+		if j.Name == sweep && (from.IsZero() || len(rows) == 0) {
+			from = began
+		}
+		if err := l.job(ctx, j, row, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep is the job that everybody needs, also where a timer runs the commands and never serve.
+const sweep = "sweep"
+
+// job looks at one job; from is since when it is expected, if it never happened.
+func (l *look) job(ctx context.Context, j worker.Job, row state.JobRow, from time.Time) error {
+	connection, isSync := strings.CutPrefix(j.Name, "sync ")
+	if !isSync {
+		connection = ""
+	}
+	told := slices.ContainsFunc(l.found, func(c Condition) bool { return c.Code == RunFailed && c.Subject == connection })
+	if bad := row.Outcome == string(worker.Failed) || row.Outcome == string(worker.Panicked); bad && !(isSync && told) {
+		last := "It never went well before."
+		if !row.DoneAt.IsZero() {
+			last = "It last went well on " + l.Time(row.DoneAt) + "."
+		}
+		l.add(Condition{Code: JobFailed, Subject: j.Name, Connection: connection, Since: row.DoneAt, Urgent: true,
+			Sentence: fmt.Sprintf("The job %s failed: %s. %s", j.Name, strings.TrimSuffix(row.Problem, "."), last),
+			Next:     "It is tried again by its schedule; payersync check looks at all that it needs."})
+	}
+	last, err := lastOf(ctx, j, row)
+	if err != nil {
+		return err
+	}
+	due, late, err := dueAfter(j.Schedule, last, from)
+	if err != nil || late.IsZero() || !l.now.After(late) || row.ParkedUntil.After(l.now) {
+		return err
+	}
+	c := Condition{Code: JobOverdue, Subject: j.Name, Connection: connection, Since: due, Urgent: true,
+		Next: "Look whether payersync serve runs, and what it logs."}
+	switch atWork := row.BegunAt.After(row.EndedAt); {
+	case atWork && l.now.Sub(row.BegunAt) <= atWorkFor:
+		return nil
+	case atWork:
+		c.Sentence = fmt.Sprintf("The job %s began on %s and has not ended.", j.Name, l.Time(row.BegunAt))
+	case last.IsZero():
+		c.Sentence = fmt.Sprintf("The job %s has never happened; it was due on %s.", j.Name, l.Time(due))
+	default:
+		c.Sentence = fmt.Sprintf("The job %s did not happen: it was due on %s, and last happened on %s.", j.Name, l.Time(due), l.Time(last))
+	}
+	l.add(c)
+	return nil
+}
+
+// lastOf returns when a job last happened, whether by serve or by a command.
+func lastOf(ctx context.Context, j worker.Job, row state.JobRow) (last time.Time, err error) {
+	if j.Last != nil {
+		last, err = j.Last(ctx)
+	}
+	if slices.Contains(happened, row.Outcome) && row.EndedAt.After(last) {
+		last = row.EndedAt
+	}
+	if row.DoneAt.After(last) {
+		last = row.DoneAt
+	}
+	return last, err
+}
+
+// dueAfter returns when a job that last happened then was due, and from when on it is late; zero
+// times where nothing says since when it is expected.
+func dueAfter(spec string, last, from time.Time) (due, late time.Time, err error) {
+	if last.IsZero() {
+		last = from
+	}
+	if last.IsZero() {
+		return due, late, nil
+	}
+	schedule, err := worker.ParseSchedule(spec)
+	if err != nil {
+		return due, late, err
+	}
+	due = schedule.Next(last)
+	if due.IsZero() {
+		return due, late, nil
+	}
+	return due, due.Add(min(max(schedule.Next(due).Sub(due), leastGrace), mostGrace)), nil
+}
