@@ -37,6 +37,7 @@ var arrows = []arrow{
 	{"connector/accounting/*", "connector connector/accounting connector/transport", ""},
 	{"connector/accounting/*/*test", "connector", ""}, // models of the systems
 	{"connector/billing", "connector connector/transport", ""},
+	{"connector/alarm", "connector connector/condition connector/transport state", "connector/worker state/statetest"},
 	{"connector/condition", "connector connector/syncer connector/worker state", "state/statetest"},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
@@ -87,6 +88,7 @@ var guards = []guard{
 	{"filippo.io/age", "state/backups cmd/payersync"}, // whose tests make keys
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
 	{"github.com/prometheus", "connector/metrics"}, // one place says what is shown, and how it is called
+	{"github.com/wneessen/go-mail", "connector/alarm"},
 	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
 	{"github.com/coreos/go-systemd", "cmd/payersync"},
 	{"C", "nobody"}, // the product is built without cgo
@@ -95,7 +97,7 @@ var guards = []guard{
 // testLibraries are linked into tests alone.
 var testLibraries = []string{
 	"testing", "net/http/httptest", "github.com/getkin/kin-openapi", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal/testscript",
-	"go.uber.org/goleak", "pgregory.net/rapid",
+	"go.uber.org/goleak", "pgregory.net/rapid", "github.com/emersion/go-smtp", "github.com/emersion/go-sasl",
 }
 
 // environment are the calls by which a program reads or changes its

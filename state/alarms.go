@@ -27,6 +27,7 @@ type Alarm struct {
 	Code       string
 	Subject    string
 	Connection string    // "" where it is of none, or of all
+	Urgent     bool      // as it was when it was noticed
 	Since      time.Time // when it began; zero where that is not known
 	NoticedAt  time.Time
 	Text       string    // what is the matter, without a name
@@ -50,7 +51,7 @@ type AlarmMessage struct {
 	SentAt      time.Time `json:"sent_at,omitzero"`
 }
 
-const alarmColumns = `a.alarm_id, a.way, a.code, a.subject, a.connection, a.since, a.noticed_at, a.text, a.over_at, coalesce(a.told, ''), m.made_at, m.sent_at
+const alarmColumns = `a.alarm_id, a.way, a.code, a.subject, a.connection, a.urgent, a.since, a.noticed_at, a.text, a.over_at, coalesce(a.told, ''), m.made_at, m.sent_at
 	FROM alarms a LEFT JOIN alarm_messages m ON m.message_id = a.told`
 
 // OpenAlarms returns every alarm whose end was not told yet, in the order in which they were
@@ -61,7 +62,7 @@ func (l *Ledger) OpenAlarms(ctx context.Context) ([]Alarm, error) {
 		since, noticed, over, made, sent sql.NullString
 	}
 	rows, err := list(ctx, l, "SELECT "+alarmColumns+" WHERE a.over_told IS NULL ORDER BY a.alarm_id", nil, func(r *row) []any {
-		return []any{&r.ID, &r.Way, &r.Code, &r.Subject, &r.Connection, &r.since, &r.noticed, &r.Text, &r.over, &r.Told, &r.made, &r.sent}
+		return []any{&r.ID, &r.Way, &r.Code, &r.Subject, &r.Connection, &r.Urgent, &r.since, &r.noticed, &r.Text, &r.over, &r.Told, &r.made, &r.sent}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the alarms: %w", err)
@@ -146,8 +147,8 @@ func (l *Ledger) messages(ctx context.Context, query string, args ...any) ([]Ala
 
 // NoticeAlarm keeps a condition that a way is to be told of.
 func (tx *Tx) NoticeAlarm(a Alarm) error {
-	err := tx.exec("INSERT INTO alarms (way, code, subject, connection, since, noticed_at, text, over_at, told) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		a.Way, a.Code, a.Subject, a.Connection, stamp(a.Since), stamp(a.NoticedAt), a.Text, stamp(a.OverAt), sql.NullString{String: a.Told, Valid: a.Told != ""})
+	err := tx.exec("INSERT INTO alarms (way, code, subject, connection, urgent, since, noticed_at, text, over_at, told) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		a.Way, a.Code, a.Subject, a.Connection, a.Urgent, stamp(a.Since), stamp(a.NoticedAt), a.Text, stamp(a.OverAt), sql.NullString{String: a.Told, Valid: a.Told != ""})
 	if err != nil {
 		return fmt.Errorf("note an alarm: %w", err)
 	}

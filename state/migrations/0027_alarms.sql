@@ -27,6 +27,7 @@ CREATE TABLE alarms (
   code       TEXT NOT NULL CHECK (code <> ''),
   subject    TEXT NOT NULL,
   connection TEXT NOT NULL,
+  urgent     INTEGER NOT NULL CHECK (urgent IN (0, 1)),
   since      TEXT,                                     -- when it began, as far as that is known
   noticed_at TEXT NOT NULL,
   text       TEXT NOT NULL,                            -- the sentence that tells it, without a name

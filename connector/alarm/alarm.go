@@ -1,0 +1,544 @@
+// Package alarm tells people what package condition finds: each condition once when it begins
+// and once when it is over, by every way that wants to know of it, and never in a storm.
+//
+//	conditions ─▶ notice ─▶ alarms (ledger) ─▶ freeze ─▶ send ─▶ sent
+//	                 │                            │        │
+//	        one row for each way      bytes, id, commit    └─ failed: later, the same bytes
+//
+// What is new in one look is one message. While a message waits for its way, whatever else
+// begins waits with it, so that a way that comes back gets two messages and not two hundred. A
+// message is frozen in the ledger before it leaves and has one id for ever: when it is not known
+// whether it was taken, because the answer was lost, it is sent again as it was, and the mail
+// system or the receiver of the webhook can tell that it is the same.
+//
+// An end is told when a condition has stayed away for a while, the longer the more often it was
+// told on the same day. One that comes and goes is therefore one long alarm.
+//
+// Logging, and what is told of a failed way, is left to the caller; that a way failed is a
+// condition too, and the other ways tell it.
+package alarm
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"payersync/connector/condition"
+	"payersync/state"
+)
+
+// Tells says what a way is told, and when.
+type Tells string
+
+// What ways are told: TellAll what is urgent at once and the rest once a day, TellUrgent what is
+// urgent and nothing else, TellDigest all of it once a day.
+const (
+	TellAll    Tells = "all"
+	TellUrgent Tells = "urgent"
+	TellDigest Tells = "digest"
+)
+
+// Way is one way of telling somebody.
+type Way struct {
+	Name        string
+	Sender      Sender
+	Tells       Tells
+	Codes       []condition.Code // none for all
+	Connections []string         // none for all; what is of no connection is told in any case
+	Names       bool             // who reads it may see the names of payers
+}
+
+// Sender takes messages to a recipient.
+type Sender interface {
+	// Freeze returns the bytes of a message, as it leaves however often it does.
+	Freeze(m Message) ([]byte, error)
+	// Send sends frozen bytes, and returns what the other side said. Where it will not take
+	// them another time either, the error is a *RefusedError.
+	Send(ctx context.Context, id string, body []byte) (answer string, err error)
+}
+
+// RefusedError means that the other side will not take a message another time either.
+type RefusedError struct{ Err error }
+
+// Error returns why.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// ErrBusy means that another process tells of alarms just now.
+var ErrBusy = errors.New("another payersync tells of alarms just now")
+
+// Event is what became of one message.
+type Event struct {
+	Way     string
+	Message string
+	Begun   int       // conditions whose beginning it tells
+	Over    int       // conditions whose end it tells
+	Answer  string    // what the other side said when it took it
+	Err     error     // why it was not taken
+	Next    time.Time // when it is tried again
+}
+
+// Teller tells. Its fields are set before its first use; it is used by one goroutine at a time.
+type Teller struct {
+	Ledger       *state.Ledger
+	Look         func(context.Context) ([]condition.Condition, error)
+	Ways         []Way
+	Digest       interface{ Next(time.Time) time.Time } // when the digests come
+	Settle       time.Duration                          // for how long a condition is gone before its end is told
+	Installation string                                 // what messages call this installation
+	Time         func(time.Time) string                 // how messages write a time
+	Clean        func(text string, names bool) string   // masks what must not leave; with names, what payers are called may
+	Report       func(Event)                            // is told of each attempt, by several goroutines at once
+
+	mu        sync.Mutex
+	taken     map[string]bool       // messages of which the ledger did not note that they were taken
+	unwritten map[string]*unwritten // what was told while the ledger could not be written, by way
+}
+
+// How often a message is tried again, and for how long what was told is kept.
+const (
+	firstWait   = time.Minute
+	longestWait = time.Hour
+	refusedWait = 6 * time.Hour
+	latestRetry = 25 * time.Hour // a later one was noted by a clock that was ahead
+	longestCalm = 24 * time.Hour
+	keptFor     = 400 * 24 * time.Hour
+)
+
+// Tell looks once what is the matter, and tells every way what is new to it. Its error says what
+// kept it from that; that a way took nothing is told by Report. ErrBusy means that another
+// process is at it.
+func (t *Teller) Tell(ctx context.Context) error {
+	lock, err := t.Ledger.TryAlarms()
+	if err != nil {
+		return err
+	}
+	if lock == nil {
+		return ErrBusy
+	}
+	return errors.Join(t.tell(ctx), lock.Release())
+}
+
+func (t *Teller) tell(ctx context.Context) error {
+	found, err := t.look(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return errors.Join(err, t.tellUnwritten(ctx, err))
+	}
+	if err := t.recover(ctx); err != nil {
+		return err
+	}
+	open, err := t.notice(ctx, found)
+	if err != nil {
+		return err
+	}
+	told, err := t.Ledger.AlarmsTold(ctx, t.Ledger.Now().Add(-longestCalm))
+	if err != nil {
+		return err
+	}
+	return t.each(func(w Way) error { return t.tellWay(ctx, w, open, found, told) })
+}
+
+// look returns what is the matter, if the ledger can be written to and read. Another process
+// may hold it for a while, so that it is asked twice.
+func (t *Teller) look(ctx context.Context) ([]condition.Condition, error) {
+	err := t.Ledger.Ping(ctx)
+	if err != nil && ctx.Err() == nil {
+		err = t.Ledger.Ping(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("commit to the ledger: %w", err)
+	}
+	return t.Look(ctx)
+}
+
+// each does something for every way at once, so that none waits for another.
+func (t *Teller) each(do func(Way) error) error {
+	errs := make([]error, len(t.Ways))
+	var wg sync.WaitGroup
+	for i, w := range t.Ways {
+		wg.Go(func() {
+			if err := do(w); err != nil {
+				errs[i] = fmt.Errorf("tell the way %s: %w", w.Name, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// admits reports whether a way is to be told of a condition at all.
+func (w Way) admits(code condition.Code, subject, connection string) bool {
+	return (len(w.Codes) == 0 || slices.Contains(w.Codes, code)) &&
+		(len(w.Connections) == 0 || connection == "" || slices.Contains(w.Connections, connection)) &&
+		(code != condition.WayFailed || subject != w.Name) // who cannot be told of it
+}
+
+// atOnce reports whether a way is told of it as soon as it can be.
+func (w Way) atOnce(urgent bool) bool { return urgent && w.Tells != TellDigest }
+
+func nameOf(a state.Alarm) state.AlarmName {
+	return state.AlarmName{Way: a.Way, Code: a.Code, Subject: a.Subject}
+}
+
+// notice keeps what began and what is gone since the last look, in one commit, and returns the
+// alarms that are open.
+func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]state.Alarm, error) {
+	open, err := t.Ledger.OpenAlarms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[state.AlarmName]state.Alarm, len(open))
+	for _, a := range open {
+		known[nameOf(a)] = a
+	}
+	now := t.Ledger.Now()
+	var writes []func(*state.Tx) error
+	for _, w := range t.Ways {
+		holds := map[state.AlarmName]bool{}
+		for _, c := range found {
+			name := state.AlarmName{Way: w.Name, Code: string(c.Code), Subject: c.Subject}
+			a, is := known[name]
+			if !w.admits(c.Code, c.Subject, c.Connection) || !is && w.Tells == TellUrgent && !c.Urgent || holds[name] {
+				continue
+			}
+			holds[name] = true
+			switch {
+			case !is:
+				a = state.Alarm{Way: w.Name, Code: string(c.Code), Subject: c.Subject, Connection: c.Connection, Urgent: c.Urgent, Since: c.Since, NoticedAt: now, Text: c.Sentence}
+				writes = append(writes, func(tx *state.Tx) error { return tx.NoticeAlarm(a) })
+			case !a.OverAt.IsZero(): // it is back before anybody was told that it was gone
+				writes = append(writes, func(tx *state.Tx) error { return tx.SetAlarmOver(a.ID, time.Time{}) })
+			}
+		}
+		for _, a := range open {
+			if a.Way != w.Name || holds[nameOf(a)] {
+				continue
+			}
+			switch admitted := w.admits(condition.Code(a.Code), a.Subject, a.Connection); {
+			case !admitted, a.Told == "" && !a.Urgent: // nobody was told, and nobody needs to be
+				writes = append(writes, func(tx *state.Tx) error { return tx.DropAlarm(a.ID) })
+			case a.OverAt.IsZero():
+				writes = append(writes, func(tx *state.Tx) error { return tx.SetAlarmOver(a.ID, now) })
+			}
+		}
+	}
+	if len(writes) == 0 {
+		return open, nil
+	}
+	err = t.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for _, write := range writes {
+			if err := write(tx); err != nil {
+				return err
+			}
+		}
+		return tx.DropOldAlarms(now.Add(-keptFor))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t.Ledger.OpenAlarms(ctx)
+}
+
+// item is something to tell one way.
+type item struct {
+	alarm state.Alarm
+	holds *condition.Condition // nil where it is over
+	over  bool
+}
+
+// tellWay sends the message that waits for a way, if its time has come, and then what is new.
+func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found []condition.Condition, told map[state.AlarmName]int) error {
+	waiting, err := t.Ledger.WaitingMessage(ctx, w.Name)
+	if err != nil {
+		return err
+	}
+	if waiting != nil {
+		sent, err := t.again(ctx, w, *waiting)
+		if err != nil || !sent {
+			return err
+		}
+	}
+	items, digest := t.due(w, open, found, told)
+	if len(items) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	return t.first(ctx, w, items, digest, found)
+}
+
+// again sends a message that waits once more, and reports whether it was taken.
+func (t *Teller) again(ctx context.Context, w Way, m state.AlarmMessage) (sent bool, err error) {
+	now := t.Ledger.Now()
+	switch {
+	case t.wasTaken(m.ID):
+		return true, t.noteSent(ctx, m.ID)
+	case m.NextAttempt.After(now) && m.NextAttempt.Before(now.Add(latestRetry)):
+		return false, nil
+	}
+	m.Attempts++
+	m.NextAttempt = now.Add(wait(m.Attempts))
+	if err := t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.TryMessage(m.ID, m.NextAttempt) }); err != nil {
+		return false, err
+	}
+	return t.send(ctx, w, m, Event{Way: w.Name, Message: m.ID})
+}
+
+// first freezes a message that tells of these, and sends it.
+func (t *Teller) first(ctx context.Context, w Way, items []item, digest bool, found []condition.Condition) error {
+	m, err := t.compose(ctx, w, items, digest, found)
+	if err != nil {
+		return err
+	}
+	body, err := w.Sender.Freeze(m)
+	if err != nil {
+		return fmt.Errorf("write a message: %w", err)
+	}
+	e := Event{Way: w.Name, Message: m.ID}
+	tellings := make([]state.Telling, len(items))
+	for i, it := range items {
+		tellings[i] = state.Telling{Alarm: it.alarm.ID, Text: it.alarm.Text, Over: it.over}
+		if it.holds != nil {
+			tellings[i].Text = it.holds.Sentence
+		}
+		if it.over {
+			e.Over++
+		} else {
+			e.Begun++
+		}
+	}
+	frozen := state.AlarmMessage{ID: m.ID, Way: w.Name, MadeAt: m.At, Body: body, Attempts: 1, NextAttempt: m.At.Add(wait(1))}
+	if err := t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FreezeMessage(frozen, tellings) }); err != nil {
+		return err
+	}
+	_, err = t.send(ctx, w, frozen, e)
+	return err
+}
+
+// send sends a frozen message whose attempt is noted, and notes what became of it. Interrupted
+// before an answer came, it is sent again by the next process: nobody knows whether it arrived.
+func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, e Event) (sent bool, err error) {
+	e.Answer, e.Err = w.Sender.Send(ctx, m.ID, m.Body)
+	after, done := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	defer done()
+	if e.Err == nil {
+		t.report(e)
+		t.setTaken(m.ID, true)
+		return true, t.noteSent(after, m.ID)
+	}
+	var refused *RefusedError
+	var later interface{ RetryAt() time.Time }
+	e.Next = m.NextAttempt
+	switch {
+	case errors.As(e.Err, &refused):
+		e.Next = t.Ledger.Now().Add(refusedWait)
+	case errors.As(e.Err, &later) && later.RetryAt().After(e.Next):
+		e.Next = later.RetryAt()
+	}
+	t.report(e)
+	return false, t.Ledger.Do(after, func(tx *state.Tx) error { return tx.MessageFailed(m.ID, plain(e.Err.Error()), refused != nil, e.Next) })
+}
+
+func (t *Teller) report(e Event) {
+	if t.Report != nil {
+		t.Report(e)
+	}
+}
+
+// noteSent notes that a message was taken. While the ledger cannot be written to, this process
+// remembers it, and sends nothing twice.
+func (t *Teller) noteSent(ctx context.Context, id string) error {
+	err := t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MessageSent(id) })
+	if err == nil {
+		t.setTaken(id, false)
+	}
+	return err
+}
+
+func (t *Teller) wasTaken(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.taken[id]
+}
+
+func (t *Teller) setTaken(id string, taken bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken == nil {
+		t.taken = map[string]bool{}
+	}
+	if delete(t.taken, id); taken {
+		t.taken[id] = true
+	}
+}
+
+// wait returns how long a message that was tried so often waits for its next attempt.
+func wait(attempts int) time.Duration {
+	return min(firstWait<<min(attempts-1, 10), longestWait)
+}
+
+// due returns what a way is to be told now, and whether its digest is among it.
+func (t *Teller) due(w Way, open []state.Alarm, found []condition.Condition, told map[state.AlarmName]int) (items []item, digest bool) {
+	holds := make(map[state.AlarmName]*condition.Condition, len(found))
+	for i, c := range found {
+		holds[state.AlarmName{Way: w.Name, Code: string(c.Code), Subject: c.Subject}] = &found[i]
+	}
+	now := t.Ledger.Now()
+	var later []item // for the digest
+	for _, a := range open {
+		if a.Way != w.Name {
+			continue
+		}
+		it, since := item{alarm: a, over: !a.OverAt.IsZero()}, a.NoticedAt
+		if !it.over {
+			it.holds = holds[nameOf(a)]
+		}
+		grown := it.holds != nil && it.holds.Grown.After(a.MadeAt) && w.Tells != TellUrgent
+		switch {
+		case it.over && a.Told != "":
+			if since = a.OverAt; now.Before(since.Add(calm(t.Settle, told[nameOf(a)]))) {
+				continue
+			}
+		case it.over, a.Told == "":
+		case grown:
+			since = it.holds.Grown
+		default:
+			continue
+		}
+		urgent := a.Urgent || it.holds != nil && it.holds.Urgent
+		if w.atOnce(urgent) {
+			items = append(items, it)
+			continue
+		}
+		later = append(later, it)
+		digest = digest || !t.Digest.Next(since).After(now)
+	}
+	if digest {
+		items = append(items, later...)
+	}
+	return items, digest
+}
+
+// calm returns for how long a condition has to be gone until its end is told, when its beginning
+// was told so often within a day.
+func calm(settle time.Duration, told int) time.Duration {
+	return min(settle<<min(max(told-1, 0), 10), max(settle, longestCalm))
+}
+
+// Try sends a test message to a way, and returns what the other side said. What waits for a way
+// that took it is due at once.
+func (t *Teller) Try(ctx context.Context, w Way) (answer string, err error) {
+	m := Message{ID: rand.Text(), Kind: KindTest, At: t.Ledger.Now(), Installation: t.Installation}
+	m.when = t.Time
+	body, err := w.Sender.Freeze(m)
+	if err != nil {
+		return "", err
+	}
+	if answer, err = w.Sender.Send(ctx, m.ID, body); err != nil {
+		return "", err
+	}
+	return answer, t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.HurryMessages(w.Name) })
+}
+
+// unwritten is what one way is told of while the ledger cannot be written to.
+type unwritten struct {
+	message  state.AlarmMessage
+	text     string
+	known    bool // it was told before, and not yet that it was over
+	noticed  time.Time
+	silently bool // it is told later: in a digest, or not at all
+}
+
+// tellUnwritten tells that the ledger cannot be written to. Nothing can be noted of it, so it is
+// told once by each process and way while it lasts.
+func (t *Teller) tellUnwritten(ctx context.Context, cause error) error {
+	if t.unwritten == nil {
+		t.unwritten = map[string]*unwritten{}
+	}
+	c := Unwritable(cause)
+	open, _ := t.Ledger.OpenAlarms(ctx) // who can be told nothing by the ledger is told once more
+	now := t.Ledger.Now()
+	for _, w := range t.Ways {
+		if t.unwritten[w.Name] != nil || !w.admits(c.Code, c.Subject, c.Connection) {
+			continue
+		}
+		u := &unwritten{text: c.Sentence, noticed: now, silently: w.Tells == TellDigest}
+		u.known = slices.ContainsFunc(open, func(a state.Alarm) bool { return a.Way == w.Name && a.Code == string(c.Code) && a.Told != "" })
+		day := sha256.Sum256([]byte(t.Installation + "\x00" + w.Name + "\x00" + now.UTC().Format(time.DateOnly)))
+		m := Message{ID: "ledger-" + hex.EncodeToString(day[:12]), Kind: KindAlarms, At: now, Installation: t.Installation, Begun: []Told{t.told(w, item{holds: &c}, nil)}, when: t.Time}
+		body, err := w.Sender.Freeze(m)
+		if err != nil {
+			return err
+		}
+		u.message = state.AlarmMessage{ID: m.ID, Way: w.Name, MadeAt: now, Body: body}
+		t.unwritten[w.Name] = u
+	}
+	return t.each(func(w Way) error {
+		u := t.unwritten[w.Name]
+		if u == nil || u.known || u.silently || !u.message.SentAt.IsZero() || u.message.NextAttempt.After(now) {
+			return nil
+		}
+		u.message.Attempts++
+		e := Event{Way: w.Name, Message: u.message.ID, Begun: 1}
+		if e.Answer, e.Err = w.Sender.Send(ctx, u.message.ID, u.message.Body); e.Err == nil {
+			u.message.SentAt = now
+		}
+		u.message.NextAttempt = now.Add(wait(u.message.Attempts))
+		e.Next = u.message.NextAttempt
+		t.report(e)
+		return nil
+	})
+}
+
+// Unwritable says that the ledger cannot be written to.
+func Unwritable(cause error) condition.Condition {
+	return condition.Condition{Code: condition.LedgerUnwritable, Urgent: true,
+		Sentence: "The ledger cannot be written to, or not be read: " + cause.Error() + ". No run can begin, and webhooks are answered 503.",
+		Next:     "Look at the disk: whether it is full, whether it fails, whether the ledger's file is in its place. Writing resumes by itself; nothing is lost."}
+}
+
+// recover notes what was told while the ledger could not be written to, now that it can, so that
+// its end is told as any other.
+func (t *Teller) recover(ctx context.Context) error {
+	if len(t.unwritten) == 0 {
+		return nil
+	}
+	open, err := t.Ledger.OpenAlarms(ctx)
+	if err != nil {
+		return err
+	}
+	now := t.Ledger.Now()
+	err = t.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for way, u := range t.unwritten {
+			a := state.Alarm{Way: way, Code: string(condition.LedgerUnwritable), Urgent: true, Since: u.noticed, NoticedAt: u.noticed, Text: u.text, OverAt: now}
+			i := slices.IndexFunc(open, func(o state.Alarm) bool { return nameOf(o) == nameOf(a) })
+			var err error
+			switch {
+			case i >= 0:
+				err = tx.SetAlarmOver(open[i].ID, now)
+			case !u.message.SentAt.IsZero():
+				a.Told = u.message.ID
+				err = errors.Join(tx.NoteSent(u.message), tx.NoticeAlarm(a))
+			default:
+				err = tx.NoticeAlarm(a)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		t.unwritten = nil
+	}
+	return err
+}

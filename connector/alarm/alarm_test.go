@@ -1,0 +1,621 @@
+package alarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"payersync/connector"
+	"payersync/connector/condition"
+	"payersync/connector/transport"
+	"payersync/connector/worker"
+	"payersync/state"
+	"payersync/state/statetest"
+)
+
+// desk is an installation whose clock the test moves, and where it says what is the matter.
+type desk struct {
+	t      *testing.T
+	files  state.Options
+	ledger *state.Ledger
+	teller *Teller
+	holds  []condition.Condition
+
+	mu     sync.Mutex
+	at     time.Time
+	commit func(done bool) error
+	events []Event
+}
+
+func newDesk(t *testing.T, ways ...Way) *desk {
+	t.Helper()
+	d := &desk{t: t, at: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
+	path := filepath.Join(t.TempDir(), "payersync.db")
+	statetest.New(t, path)
+	d.files = state.Options{Path: path, KeyFile: path + ".key", Now: d.now, Commit: func(done bool) error {
+		d.mu.Lock()
+		commit := d.commit
+		d.mu.Unlock()
+		if commit == nil {
+			return nil
+		}
+		return commit(done)
+	}}
+	d.start(ways...)
+	return d
+}
+
+// start opens the ledger as a new process would.
+func (d *desk) start(ways ...Way) {
+	d.t.Helper()
+	if d.ledger != nil {
+		if err := d.ledger.Close(); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	var err error
+	if d.ledger, err = state.Open(context.Background(), d.files); err != nil {
+		d.t.Fatal(err)
+	}
+	l := d.ledger
+	d.t.Cleanup(func() { _ = l.Close() })
+	morning, err := worker.ParseSchedule("0 7 * * *")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.teller = &Teller{
+		Ledger: d.ledger, Ways: ways, Digest: morning, Settle: 30 * time.Minute, Installation: "test",
+		Look: func(context.Context) ([]condition.Condition, error) { return slices.Clone(d.holds), nil },
+		Time: func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") },
+		Clean: func(s string, names bool) string {
+			if names {
+				return s
+			}
+			return strings.ReplaceAll(s, "jane@example.org", "[redacted]")
+		},
+		Report: func(e Event) { d.mu.Lock(); d.events = append(d.events, e); d.mu.Unlock() },
+	}
+}
+
+func (d *desk) now() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.at
+}
+
+func (d *desk) pass(span time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at = d.at.Add(span)
+}
+
+func (d *desk) commits(f func(done bool) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.commit = f
+}
+
+func (d *desk) tell() {
+	d.t.Helper()
+	if err := d.teller.Tell(d.t.Context()); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// minutes looks once a minute for so long.
+func (d *desk) minutes(n int) {
+	d.t.Helper()
+	for range n {
+		d.pass(time.Minute)
+		d.tell()
+	}
+}
+
+func failedRun(connection string) condition.Condition {
+	return condition.Condition{Code: condition.RunFailed, Subject: connection, Connection: connection, Urgent: true, Sentence: "The last run of " + connection + " failed.", Next: "Look at it."}
+}
+
+func lost(n int) condition.Condition {
+	return condition.Condition{Code: condition.MandateCancelled, Subject: fmt.Sprintf("m%04d", n), Connection: "acme", Urgent: true, Sentence: fmt.Sprintf("The mandate m%04d was cancelled.", n),
+		Next: "Agree a new mandate.", Records: []state.RecordID{{Connection: "acme", SourceID: fmt.Sprintf("A%04d", n)}}}
+}
+
+var waits = condition.Condition{Code: condition.Attention, Subject: "rejected", Sentence: "3 records: refused.", Count: 3}
+
+func (b *mailbox) named(name string, tells Tells) Way {
+	return Way{Name: name, Sender: b.way(NoTLS), Tells: tells}
+}
+
+// subjects are those of the mails that came, and with it how many there are.
+func (b *mailbox) subjects() (out []string) {
+	b.t.Helper()
+	for _, m := range b.read() {
+		out = append(out, m.subject)
+	}
+	return out
+}
+
+func (b *mailbox) expect(want ...string) {
+	b.t.Helper()
+	if got := b.subjects(); !slices.Equal(got, want) {
+		b.t.Errorf("the mails are %q, want %q", got, want)
+	}
+}
+
+const (
+	failedSubject = "payersync test: A run failed, acme"
+	overSubject   = "payersync test: over: A run failed, acme"
+)
+
+func TestAConditionIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, NoTLS)
+	d := newDesk(t, box.named("office", TellAll))
+	d.minutes(3)
+	box.expect()
+	d.holds = []condition.Condition{failedRun("acme")}
+	d.minutes(10)
+	box.expect(failedSubject)
+	d.start(d.teller.Ways...) // another process goes on
+	d.minutes(10)
+	box.expect(failedSubject)
+	d.holds = nil
+	d.minutes(60)
+	box.expect(failedSubject, overSubject)
+	d.holds = []condition.Condition{failedRun("acme")} // later it begins anew
+	d.minutes(2)
+	box.expect(failedSubject, overSubject, failedSubject)
+	if text := box.read()[1].text; !strings.Contains(text, "It began on 2026-03-02 09:04 UTC and was over on 2026-03-02 09:24 UTC.") {
+		t.Errorf("the end reads:\n%s", text)
+	}
+}
+
+func TestAThousandFailuresAreOneMail(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, NoTLS)
+	d := newDesk(t, box.named("office", TellAll))
+	for n := range 1000 {
+		d.holds = append(d.holds, lost(n))
+	}
+	d.minutes(5)
+	box.expect("payersync test: A mandate was cancelled, acme (1000 times)")
+	text := box.read()[0].text
+	for _, want := range []string{"A mandate was cancelled: 1000 times", "m0000 was", "m0019 was", "and 980 more like these", "What to do: Agree a new mandate."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the mail does not say %q:\n%s", want, text)
+		}
+	}
+	d.holds = nil
+	d.minutes(40)
+	if got := box.subjects(); len(got) != 2 {
+		t.Errorf("the end of a thousand is told by %q", got)
+	}
+}
+
+func TestWhatComesAndGoesIsOneLongAlarm(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, NoTLS)
+	d := newDesk(t, box.named("office", TellAll))
+	for minute := range 24 * 60 { // it fails every other time of a quarter-hourly run
+		d.holds = nil
+		if minute/15%2 == 0 {
+			d.holds = []condition.Condition{failedRun("acme")}
+		}
+		d.minutes(1)
+	}
+	box.expect(failedSubject)
+}
+
+func TestWhatComesAndGoesSlowlyIsToldLessAndLess(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, NoTLS)
+	d := newDesk(t, box.named("office", TellAll))
+	for minute := range 24 * 60 {
+		d.holds = nil
+		if minute/60%2 == 0 {
+			d.holds = []condition.Condition{failedRun("acme")}
+		}
+		d.minutes(1)
+	}
+	if got := box.subjects(); len(got) < 2 || len(got) > 5 {
+		t.Errorf("a day of it is told by %d mails: %q", len(got), got)
+	}
+}
+
+// What is not urgent comes in the morning, once, and only when there is something.
+func TestTheRestComesInADigest(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, NoTLS)
+	d := newDesk(t, box.named("office", TellAll))
+	night := func() {
+		for range 24 {
+			d.pass(time.Hour)
+			d.tell()
+		}
+	}
+	night()
+	box.expect()
+	d.holds = []condition.Condition{waits}
+	d.tell()
+	box.expect()
+	night()
+	night()
+	box.expect("payersync test: digest, 1 new, 0 over")
+	more := waits
+	more.Count, more.Sentence, more.Grown = 4, "4 records: refused.", d.now()
+	d.holds = []condition.Condition{more, failedRun("acme")}
+	night()
+	night()
+	box.expect("payersync test: digest, 1 new, 0 over", failedSubject, "payersync test: digest, 1 new, 0 over")
+	if text := box.read()[2].text; !strings.Contains(text, "4 records: refused.") || !strings.Contains(text, "This still holds, and you were told before\n\nA run failed") {
+		t.Errorf("the digest reads:\n%s", text)
+	}
+	d.holds = nil
+	night()
+	night()
+	if got := box.subjects(); len(got) != 5 || got[4] != "payersync test: digest, 0 new, 1 over" {
+		t.Errorf("when it is over: %q", got)
+	}
+	d.holds = []condition.Condition{waits} // gone before anybody was told
+	d.tell()
+	d.holds = nil
+	night()
+	if got := box.subjects(); len(got) != 5 {
+		t.Errorf("what came and went between two digests is told: %q", got)
+	}
+}
+
+func TestEveryWayIsToldWhatItWantsToKnow(t *testing.T) {
+	t.Parallel()
+	all, urgent, digest, one := newMailbox(t, NoTLS), newMailbox(t, NoTLS), newMailbox(t, NoTLS), newMailbox(t, NoTLS)
+	filtered := one.named("one", TellAll)
+	filtered.Connections, filtered.Codes = []string{"books"}, []condition.Code{condition.RunFailed, condition.JobOverdue}
+	d := newDesk(t, all.named("all", TellAll), urgent.named("urgent", TellUrgent), digest.named("digest", TellDigest), filtered)
+	d.holds = []condition.Condition{failedRun("acme"), failedRun("books"), waits, lost(1)}
+	for range 30 {
+		d.pass(time.Hour)
+		d.tell()
+	}
+	both := "payersync test: A run failed, acme; A run failed, books; A mandate was cancelled, acme"
+	all.expect(both, "payersync test: digest, 1 new, 0 over")
+	urgent.expect(both)
+	digest.expect("payersync test: digest, 4 new, 0 over")
+	one.expect("payersync test: A run failed, books")
+}
+
+func TestAWayThatIsDownLosesNothingAndIsToldNothingTwice(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []struct {
+		step string
+		err  error
+	}{{atMail, errCut}, {atMail, refusal(451, "later")}, {atRcpt, errCut}, {atRcpt, refusal(450, "later")}, {atData, errCut}, {atData, refusal(452, "later")}} {
+		t.Run(fmt.Sprint(fault.step, " ", fault.err), func(t *testing.T) {
+			t.Parallel()
+			down, up := newMailbox(t, NoTLS), newMailbox(t, NoTLS)
+			d := newDesk(t, down.named("down", TellAll), up.named("up", TellAll))
+			down.fails(fault.step, fault.err)
+			var want []string
+			for n := range 60 { // each minute another
+				d.holds = append(d.holds, lost(n))
+				want = append(want, fmt.Sprintf("m%04d", n))
+				d.minutes(1)
+			}
+			if n := down.conversations(); n > 8 {
+				t.Errorf("a server that is down is asked %d times in an hour", n)
+			}
+			d.start(d.teller.Ways...)
+			down.fails(fault.step, nil)
+			d.minutes(70)
+			if got := down.subjects(); len(got) != 2 {
+				t.Errorf("a server that came back gets %d mails: %q", len(got), got)
+			}
+			told := told(t, d, "down")
+			if !slices.Equal(told, want) {
+				t.Errorf("%d of %d are told, or some twice", len(told), len(want))
+			}
+			failedWay := "payersync test: A way of telling does not work"
+			if got := up.subjects(); len(got) != 60 || slices.Contains(got, failedWay) {
+				t.Errorf("the other way was held up: %d mails", len(got))
+			}
+		})
+	}
+}
+
+// told returns the subjects of the alarms whose beginning a way has taken.
+func told(t *testing.T, d *desk, way string) (out []string) {
+	t.Helper()
+	open, err := d.ledger.OpenAlarms(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range open {
+		if a.Way == way && !a.SentAt.IsZero() {
+			out = append(out, a.Subject)
+		}
+	}
+	return out
+}
+
+// The mail was taken, and the answer to the final dot was lost: nobody knows. It is sent again,
+// byte for byte and under the same id, by which a mail system tells that it is the same.
+func TestWhenTheAnswerWasLostTheSameMailIsSentAgain(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, NoTLS)
+	d := newDesk(t, box.named("office", TellAll))
+	box.fails(atAnswer, errCut)
+	d.holds = []condition.Condition{failedRun("acme")}
+	d.tell()
+	d.start(d.teller.Ways...)
+	box.fails(atAnswer, nil)
+	d.holds = nil // what it tells was true when it was frozen
+	d.minutes(3)
+	got := box.received()
+	if len(got) != 2 || got[0] != got[1] {
+		t.Errorf("the mail came %d times, and not the same", len(got))
+	}
+}
+
+// A process that dies between any two commits of a look tells everything and nothing twice, but
+// for a mail whose taking nobody noted: that comes again as it was.
+//
+// covers F01
+func TestAProcessThatDiesWhileItTellsLosesNothing(t *testing.T) {
+	t.Parallel()
+	for dies := 1; ; dies++ {
+		box := newMailbox(t, NoTLS)
+		d := newDesk(t, box.named("office", TellAll))
+		d.holds = []condition.Condition{failedRun("acme"), lost(1)}
+		commits, died := 0, errors.New("the process died")
+		d.commits(func(done bool) error {
+			if !done {
+				if commits++; commits >= dies {
+					return died
+				}
+			}
+			return nil
+		})
+		err := d.teller.Tell(t.Context())
+		d.commits(nil)
+		if err == nil {
+			if dies < 4 {
+				t.Errorf("a look that tells makes %d commits", dies-1)
+			}
+			return
+		}
+		d.start(d.teller.Ways...)
+		d.minutes(5)
+		got := box.received()
+		if len(got) == 0 || len(got) > 2 || len(got) == 2 && parse(t, got[0]).id == parse(t, got[1]).id && got[0] != got[1] {
+			t.Errorf("died at commit %d: %q", dies, box.subjects())
+		}
+		if names := told(t, d, "office"); len(names) != 2 {
+			t.Errorf("died at commit %d: told are %q", dies, names)
+		}
+	}
+}
+
+func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
+	t.Parallel()
+	refused, other := newMailbox(t, NoTLS), newMailbox(t, NoTLS)
+	d := newDesk(t, refused.named("office", TellAll), other.named("pager", TellAll))
+	mine := []condition.Condition{failedRun("acme")}
+	d.teller.Look = func(ctx context.Context) ([]condition.Condition, error) {
+		found, err := condition.Look(ctx, d.ledger, condition.Expected{Ways: []string{"office", "pager"}}, condition.WayFailed)
+		return append(found, mine...), err
+	}
+	refused.fails(atRcpt, refusal(550, "no such user"))
+	d.minutes(3)
+	other.expect(failedSubject, "payersync test: A way of telling does not work")
+	if text := other.read()[1].text; !strings.Contains(text, "The alert way office was refused") || !strings.Contains(text, "550 no such user") || !strings.Contains(text, "payersync alerts test office") {
+		t.Errorf("it is told as\n%s", text)
+	}
+	d.minutes(300)
+	if n := refused.conversations(); n > 2 {
+		t.Errorf("a server that refuses is asked %d times in five hours", n)
+	}
+	refused.fails(atRcpt, nil)
+	if _, err := d.teller.Try(t.Context(), d.teller.Ways[0]); err != nil {
+		t.Fatal(err)
+	}
+	d.minutes(1)
+	refused.expect("payersync test: test message", failedSubject)
+	d.minutes(40)
+	if got := other.subjects(); len(got) != 3 || got[2] != "payersync test: over: A way of telling does not work" {
+		t.Errorf("that it works again is told by %q", got)
+	}
+}
+
+func TestTwoProcessesNeverBothTell(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, NoTLS)
+	d := newDesk(t, box.named("office", TellAll))
+	d.holds = []condition.Condition{failedRun("acme")}
+	second, err := state.Open(t.Context(), state.Options{Path: d.files.Path, KeyFile: d.files.KeyFile, Now: d.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	other := &Teller{Ledger: second, Look: d.teller.Look, Ways: d.teller.Ways, Digest: d.teller.Digest, Settle: d.teller.Settle, Installation: "test", Time: d.teller.Time, Clean: d.teller.Clean}
+	var both sync.WaitGroup
+	for _, teller := range []*Teller{d.teller, other} {
+		both.Go(func() {
+			for range 10 {
+				if err := teller.Tell(t.Context()); err != nil && !errors.Is(err, ErrBusy) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	both.Wait()
+	box.expect(failedSubject)
+}
+
+// covers F59
+func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
+	t.Parallel()
+	box, down, digest := newMailbox(t, NoTLS), newMailbox(t, NoTLS), newMailbox(t, NoTLS)
+	d := newDesk(t, box.named("office", TellAll), down.named("down", TellAll), digest.named("digest", TellDigest))
+	full := errors.New("the disk is full")
+	look := func() {
+		t.Helper()
+		d.pass(time.Minute)
+		if err := d.teller.Tell(t.Context()); !errors.Is(err, full) {
+			t.Fatalf("Tell says %v", err)
+		}
+	}
+	down.fails(atRcpt, errCut)
+	d.commits(func(done bool) error {
+		if done {
+			return nil
+		}
+		return full
+	})
+	for range 30 {
+		look()
+	}
+	unwritable := "payersync test: The ledger cannot be written"
+	box.expect(unwritable)
+	down.expect()
+	down.fails(atRcpt, nil)
+	d.commits(nil)
+	d.minutes(1)
+	d.commits(func(done bool) error { // for a moment only
+		if done {
+			return nil
+		}
+		return full
+	})
+	look()
+	d.commits(nil)
+	d.minutes(60)
+	box.expect(unwritable, "payersync test: over: The ledger cannot be written")
+	down.expect("payersync test: over: The ledger cannot be written", unwritable)
+	if text := down.read()[0].text; !strings.Contains(text, "It began on") || !strings.Contains(text, "the disk is full") {
+		t.Errorf("who could not be told meanwhile reads:\n%s", text)
+	}
+}
+
+// A mail that was taken is not sent twice by the process that could not note it.
+func TestWhatWasTakenAndNotNotedIsNotSentTwice(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, NoTLS)
+	d := newDesk(t, box.named("office", TellAll))
+	d.holds = []condition.Condition{failedRun("acme")}
+	commits := 0
+	d.commits(func(done bool) error {
+		if !done {
+			if commits++; commits == 4 { // after the ping, what was noticed, and what was frozen
+				return errors.New("the disk is full")
+			}
+		}
+		return nil
+	})
+	if err := d.teller.Tell(t.Context()); err == nil {
+		t.Fatal("nothing kept it from noting that the mail was taken")
+	}
+	d.minutes(5)
+	box.expect(failedSubject)
+}
+
+func TestNamesAndAddressesLeaveOnlyWhereThatIsWanted(t *testing.T) {
+	t.Parallel()
+	plainBox, named := newMailbox(t, NoTLS), newMailbox(t, NoTLS)
+	trusted := named.named("office", TellAll)
+	trusted.Names = true
+	d := newDesk(t, plainBox.named("pager", TellAll), trusted)
+	if err := d.ledger.Do(t.Context(), func(tx *state.Tx) error {
+		if err := tx.PinConnection(state.Connection{Name: "acme", Info: connector.SourceInfo{Kind: "csv"}}); err != nil {
+			return err
+		}
+		if err := tx.SaveMapping("v1", "version: 1", "test"); err != nil {
+			return err
+		}
+		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "v1", Holder: "test"})
+		if err != nil {
+			return err
+		}
+		id := "jane@example.org"
+		if err := tx.SavePage(run, "acme", []connector.Record{{SourceID: id, State: connector.RecordActive, Data: []byte("{}")}}); err != nil {
+			return err
+		}
+		return tx.SaveLabels("acme", "v1", []state.NewLabel{{SourceID: id, Label: connector.Label{Name: "Jane Canary"}}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c := lost(1)
+	c.Sentence, c.Records = "The mandate m1 of record jane@example.org was cancelled.", []state.RecordID{{Connection: "acme", SourceID: "jane@example.org"}}
+	d.holds = []condition.Condition{c}
+	d.minutes(1)
+	if raw := plainBox.received()[0]; strings.Contains(raw, "Canary") || strings.Contains(raw, "jane@") {
+		t.Errorf("a name left by a way that is not for names:\n%s", raw)
+	}
+	got := named.read()[0]
+	if !strings.Contains(got.text, "Record jane@example.org is Jane Canary.") || strings.Contains(got.subject, "Jane") {
+		t.Errorf("the way that is for names reads:\n%s", got.text)
+	}
+}
+
+func TestAWebhookIsSignedAndItsIDStays(t *testing.T) {
+	t.Parallel()
+	const secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	verifier, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var ids, bodies []string
+	answers := []int{503, 429, 200}
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		if err := verifier.VerifyIgnoringTimestamp(body, r.Header); err != nil {
+			t.Errorf("the signature does not hold: %v", err)
+		}
+		ids, bodies = append(ids, r.Header.Get("webhook-id")), append(bodies, string(body))
+		w.WriteHeader(answers[min(len(ids), len(answers))-1])
+	}))
+	defer receiver.Close()
+	client := transport.New(transport.Options{Retries: -1})
+	defer client.Close()
+	hook := &Webhook{URL: receiver.URL, Secret: connector.NewSecret(secret), HTTP: client}
+	d := newDesk(t, Way{Name: "pager", Sender: hook, Tells: TellAll})
+	hook.Now = d.now
+	d.holds = []condition.Condition{lost(1)}
+	d.minutes(30)
+	if len(ids) != 3 || ids[0] != ids[2] || bodies[0] != bodies[2] {
+		t.Fatalf("the webhook came %d times: %q", len(ids), ids)
+	}
+	for _, want := range []string{`"type":"payersync.alarms"`, `"code":"mandate_cancelled"`, `"subject":"m0001"`, `"source_id":"A0001"`, `"over":[]`, `"id":"` + ids[0]} {
+		if !strings.Contains(bodies[0], want) {
+			t.Errorf("the body does not hold %s:\n%s", want, bodies[0])
+		}
+	}
+}
+
+func TestAWebhookThatIsRefusedSaysSo(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]bool{404: true, 410: true, 302: true, 408: false, 500: false, 503: false} {
+		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+		client := transport.New(transport.Options{Retries: -1})
+		hook := &Webhook{URL: receiver.URL, Secret: connector.NewSecret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="), HTTP: client, Now: time.Now}
+		_, err := hook.Send(t.Context(), "id", []byte("{}"))
+		var refused *RefusedError
+		if err == nil || errors.As(err, &refused) != want {
+			t.Errorf("%d is told as %v", code, err)
+		}
+		client.Close()
+		receiver.Close()
+	}
+}

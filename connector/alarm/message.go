@@ -1,0 +1,250 @@
+package alarm
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"payersync/connector"
+	"payersync/connector/condition"
+	"payersync/state"
+)
+
+// Kind says what a message is for.
+type Kind string
+
+// The kinds of messages.
+const (
+	KindAlarms Kind = "alarms"
+	KindDigest Kind = "digest"
+	KindTest   Kind = "test"
+)
+
+// Message is what one way is told at once. Its JSON is the body of an outgoing webhook, and its
+// keys are public.
+type Message struct {
+	ID           string    `json:"id"`
+	Kind         Kind      `json:"kind"`
+	At           time.Time `json:"at"`
+	Installation string    `json:"installation"`
+	Begun        []Told    `json:"begun"`
+	Over         []Told    `json:"over"`
+	Holding      []Told    `json:"holding"` // that was told before; in a digest only
+
+	when func(time.Time) string
+}
+
+// Told is a condition as a message tells it.
+type Told struct {
+	Code       condition.Code `json:"code"`
+	Subject    string         `json:"subject"`
+	Connection string         `json:"connection"`
+	Urgent     bool           `json:"urgent"`
+	Since      time.Time      `json:"since,omitzero"`
+	OverAt     time.Time      `json:"over_at,omitzero"`
+	Sentence   string         `json:"sentence"`
+	Next       string         `json:"next,omitempty"`
+	Commands   []string       `json:"commands,omitempty"`
+	Records    []Record       `json:"records,omitempty"`
+}
+
+// Record is a record that a condition is about.
+type Record struct {
+	Connection string `json:"connection"`
+	SourceID   string `json:"source_id"`
+	Name       string `json:"name,omitempty"` // for ways that may see it
+}
+
+// compose writes a message to one way.
+func (t *Teller) compose(ctx context.Context, w Way, items []item, digest bool, found []condition.Condition) (Message, error) {
+	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time}
+	var holding []item
+	if digest {
+		m.Kind = KindDigest
+		for i, c := range found {
+			told := slices.ContainsFunc(items, func(it item) bool { return it.alarm.Code == string(c.Code) && it.alarm.Subject == c.Subject })
+			if !told && w.admits(c.Code, c.Subject, c.Connection) {
+				holding = append(holding, item{holds: &found[i]})
+			}
+		}
+	}
+	var names map[state.RecordID]connector.Label
+	if w.Names {
+		var asked []state.RecordID
+		for _, it := range slices.Concat(items, holding) {
+			if it.holds != nil {
+				asked = append(asked, it.holds.Records...)
+			}
+		}
+		var err error
+		if names, err = t.Ledger.LabelsOf(ctx, asked); err != nil {
+			return m, err
+		}
+	}
+	for _, it := range items {
+		if it.over {
+			m.Over = append(m.Over, t.told(w, it, names))
+		} else {
+			m.Begun = append(m.Begun, t.told(w, it, names))
+		}
+	}
+	for _, it := range holding {
+		m.Holding = append(m.Holding, t.told(w, it, names))
+	}
+	return m, nil
+}
+
+// told returns a condition as a way is told of it.
+func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) Told {
+	clean := func(s string) string { return plain(t.Clean(s, w.Names)) }
+	a := it.alarm
+	out := Told{Code: condition.Code(a.Code), Subject: clean(a.Subject), Connection: a.Connection, Urgent: a.Urgent, Since: a.Since, OverAt: a.OverAt, Sentence: clean(a.Text)}
+	if c := it.holds; c != nil {
+		out.Code, out.Subject, out.Connection, out.Urgent = c.Code, clean(c.Subject), c.Connection, c.Urgent
+		out.Since, out.Sentence, out.Next = c.Since, clean(c.Sentence), clean(c.Next)
+		for _, command := range c.Commands {
+			out.Commands = append(out.Commands, clean(command))
+		}
+		for _, r := range c.Records {
+			out.Records = append(out.Records, Record{r.Connection, clean(r.SourceID), clean(names[r].Name)})
+		}
+	}
+	if out.Since.IsZero() {
+		out.Since = a.NoticedAt
+	}
+	return out
+}
+
+// plain returns a text in one line, without a character that could end a header or steer a
+// terminal.
+func plain(s string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), unicode.IsControl(r):
+			return ' '
+		case unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)), " ")
+}
+
+// Subject returns what a message is called: how many of what, and of which connections. It names
+// no record and no payer.
+func (m Message) Subject() string {
+	lead := strings.TrimSpace("payersync " + plain(m.Installation))
+	switch {
+	case m.Kind == KindTest:
+		return lead + ": test message"
+	case m.Kind == KindDigest:
+		return fmt.Sprintf("%s: digest, %d new, %d over", lead, len(m.Begun), len(m.Over))
+	case len(m.Begun) == 0:
+		return lead + ": over: " + summary(m.Over)
+	}
+	return lead + ": " + summary(m.Begun)
+}
+
+// summary says in a few words what is told: the kinds, how many, and where.
+func summary(told []Told) string {
+	const most = 3
+	var parts []string
+	groups := grouped(told, func(a, b Told) bool { return a.Code == b.Code && a.Connection == b.Connection })
+	for _, g := range groups[:min(most, len(groups))] {
+		part := g[0].Code.Title()
+		if g[0].Connection != "" {
+			part += ", " + plain(g[0].Connection)
+		}
+		if len(g) > 1 {
+			part += fmt.Sprintf(" (%d times)", len(g))
+		}
+		parts = append(parts, part)
+	}
+	if more := len(groups) - most; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// grouped brings together what is alike, in the order of what comes first.
+func grouped(told []Told, alike func(a, b Told) bool) (groups [][]Told) {
+	for _, one := range told {
+		i := slices.IndexFunc(groups, func(g []Told) bool { return alike(g[0], one) })
+		if i < 0 {
+			groups = append(groups, []Told{one})
+			continue
+		}
+		groups[i] = append(groups[i], one)
+	}
+	return groups
+}
+
+// mostOfAKind is how many of one kind a mail lists; the rest is counted.
+const mostOfAKind = 20
+
+// Text returns a message for people, line by line and readable aloud.
+func (m Message) Text() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("This is %s, on %s.", strings.TrimSpace("payersync "+plain(m.Installation)), m.when(m.At))
+	if m.Kind == KindTest {
+		line("\nThis is a test message. Alarms reach you this way; there is nothing to do.")
+		return b.String()
+	}
+	for _, part := range []struct {
+		heading string
+		told    []Told
+		over    bool
+	}{{"This has begun", m.Begun, false}, {"This is over", m.Over, true}, {"This still holds, and you were told before", m.Holding, false}} {
+		if len(part.told) == 0 {
+			continue
+		}
+		line("\n%s", part.heading)
+		for _, g := range grouped(part.told, func(a, b Told) bool { return a.Code == b.Code && a.Connection == b.Connection && a.Next == b.Next }) {
+			m.group(line, g, part.over)
+		}
+	}
+	line("\nYou are told of each of these once when it begins and once when it is over.")
+	line("What holds now: payersync alerts list")
+	return b.String()
+}
+
+func (m Message) group(line func(string, ...any), g []Told, over bool) {
+	count := ""
+	if len(g) > 1 {
+		count = fmt.Sprintf(": %d times", len(g))
+	}
+	line("\n%s%s", g[0].Code.Title(), count)
+	for _, one := range g[:min(mostOfAKind, len(g))] {
+		line("- %s", one.Sentence)
+		for _, r := range one.Records {
+			if r.Name != "" {
+				line("  Record %s is %s.", r.SourceID, r.Name)
+			}
+		}
+		switch {
+		case over:
+			line("  It began on %s and was over on %s.", m.when(one.Since), m.when(one.OverAt))
+		case !one.Since.IsZero():
+			line("  Since %s.", m.when(one.Since))
+		}
+	}
+	if more := len(g) - mostOfAKind; more > 0 {
+		line("- and %d more like these: payersync alerts list", more)
+	}
+	if over {
+		return
+	}
+	if g[0].Next != "" || len(g[0].Commands) > 0 {
+		line("  What to do: %s", cmp.Or(g[0].Next, "look at it with"))
+	}
+	if len(g) == 1 {
+		for _, command := range g[0].Commands {
+			line("    %s", command)
+		}
+	}
+}

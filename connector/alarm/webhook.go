@@ -1,0 +1,97 @@
+package alarm
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"payersync/connector"
+	"payersync/connector/transport"
+)
+
+// Webhook tells another system by a signed POST, as https://www.standardwebhooks.com has it:
+// HMAC-SHA256 over id, timestamp and body.
+type Webhook struct {
+	URL    string
+	Secret connector.Secret // whsec_ and base64
+	HTTP   *transport.Client
+	Now    func() time.Time
+}
+
+// CheckSecret refuses a secret that cannot be signed with, or could be guessed.
+func CheckSecret(secret connector.Secret) error {
+	const least = 24
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret.Expose(), "whsec_"))
+	switch {
+	case err != nil:
+		return errors.New("it is not base64, with or without whsec_ in front")
+	case len(key) < least:
+		return fmt.Errorf("it has %d bytes; use one of at least %d, as openssl rand -base64 32 makes it", len(key), least)
+	}
+	return nil
+}
+
+// Freeze returns the body of the request.
+func (h *Webhook) Freeze(m Message) ([]byte, error) {
+	for _, list := range []*[]Told{&m.Begun, &m.Over, &m.Holding} {
+		if *list == nil {
+			*list = []Told{}
+		}
+	}
+	return json.Marshal(struct {
+		Type string    `json:"type"`
+		Time time.Time `json:"timestamp"`
+		Data Message   `json:"data"`
+	}{"payersync." + string(m.Kind), m.At, m})
+}
+
+// Send posts a body. The signature covers the time of sending, so it is made for each attempt;
+// the id and the body stay.
+func (h *Webhook) Send(ctx context.Context, id string, body []byte) (answer string, err error) {
+	signer, err := standardwebhooks.NewWebhook(h.Secret.Expose())
+	if err != nil {
+		return "", errors.New("the secret of the webhook cannot be used: it is not base64")
+	}
+	now := h.Now()
+	signature, err := signer.Sign(id, now, body)
+	if err != nil {
+		return "", fmt.Errorf("sign the webhook: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
+	if err != nil {
+		return "", fmt.Errorf("the address of the webhook cannot be used: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(standardwebhooks.HeaderWebhookID, id)
+	req.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
+	req.Header.Set(standardwebhooks.HeaderWebhookSignature, signature)
+	resp, err := h.HTTP.Do(req, transport.Never) // the ledger knows when to try again
+	if err != nil {
+		return "", fmt.Errorf("the webhook was not taken: %w", err)
+	}
+	switch code := resp.StatusCode; {
+	case code >= 200 && code < 300:
+		return resp.Status, nil
+	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
+		return "", &laterError{fmt.Errorf("the webhook was answered %s", plain(resp.Status)), transport.RetryAfter(resp, now)}
+	}
+	return "", &RefusedError{fmt.Errorf("the webhook was answered %s", plain(resp.Status))}
+}
+
+// laterError is an answer that asks to be tried again, not before a time.
+type laterError struct {
+	error
+	at time.Time
+}
+
+// RetryAt returns the time; zero for any.
+func (e *laterError) RetryAt() time.Time { return e.at }
