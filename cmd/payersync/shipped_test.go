@@ -19,6 +19,11 @@ import (
 // differs lists what shipped examples set to something else than the program
 // does by itself, each with the reason. Whoever copies an example copies this.
 var differs = map[string]string{
+	"alerts.name":                            "no default: the name of the computer it runs on",
+	"alerts.ways[].codes":                    "left out, a way is told everything; the example shows every key",
+	"alerts.ways[].connections":              "left out, a way is told of all; the example shows every key",
+	"alerts.ways[].names":                    "whether names may leave is for the operator to say",
+	"alerts.ways[].tells":                    "the second way of the example is one that wakes somebody",
 	"backup.folder":                          "no default: only an operator knows where backups are safe",
 	"backup.recipients":                      "no default: only an operator knows who may read them",
 	"billing.authorize_url":                  "no default: shown for services that want a person's consent",

@@ -22,7 +22,7 @@ import (
 // HMAC-SHA256 over id, timestamp and body.
 type Webhook struct {
 	URL    string
-	Secret connector.Secret // whsec_ and base64
+	Secret connector.Secret // see CheckSecret
 	HTTP   *transport.Client
 	Now    func() time.Time
 }
@@ -30,14 +30,25 @@ type Webhook struct {
 // CheckSecret refuses a secret that cannot be signed with, or could be guessed.
 func CheckSecret(secret connector.Secret) error {
 	const least = 24
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret.Expose(), "whsec_"))
-	switch {
-	case err != nil:
-		return errors.New("it is not base64, with or without whsec_ in front")
-	case len(key) < least:
-		return fmt.Errorf("it has %d bytes; use one of at least %d, as openssl rand -base64 32 makes it", len(key), least)
+	key, err := keyOf(secret)
+	if err == nil && len(key) < least {
+		err = fmt.Errorf("it has %d bytes; use one of at least %d, as openssl rand -base64 32 makes it", len(key), least)
 	}
-	return nil
+	return err
+}
+
+// keyOf returns the key that a secret stands for: base64 behind whsec_, as Standard Webhooks
+// writes it, or the text itself.
+func keyOf(secret connector.Secret) ([]byte, error) {
+	encoded, standard := strings.CutPrefix(secret.Expose(), "whsec_")
+	if !standard {
+		return []byte(encoded), nil
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, errors.New("what follows whsec_ is not base64")
+	}
+	return key, nil
 }
 
 // Freeze returns the body of the request.
@@ -57,9 +68,13 @@ func (h *Webhook) Freeze(m Message) ([]byte, error) {
 // Send posts a body. The signature covers the time of sending, so it is made for each attempt;
 // the id and the body stay.
 func (h *Webhook) Send(ctx context.Context, id string, body []byte) (answer string, err error) {
-	signer, err := standardwebhooks.NewWebhook(h.Secret.Expose())
+	key, err := keyOf(h.Secret)
 	if err != nil {
-		return "", errors.New("the secret of the webhook cannot be used: it is not base64")
+		return "", fmt.Errorf("the secret of the webhook cannot be used: %w", err)
+	}
+	signer, err := standardwebhooks.NewWebhookRaw(key)
+	if err != nil {
+		return "", fmt.Errorf("the secret of the webhook cannot be used: %w", err)
 	}
 	now := h.Now()
 	signature, err := signer.Sign(id, now, body)

@@ -35,6 +35,7 @@ type Config struct {
 	Retention   Retention    `yaml:"retention" jsonschema_description:"For how long the ledger keeps what is personal and decides nothing any more."`
 	Backup      Backup       `yaml:"backup" jsonschema_description:"Backups of the ledger, by payersync ledger backup and by schedules.backup."`
 	Server      Server       `yaml:"server" jsonschema_description:"Addresses that serve listens on, as host:port. A blank one is off."`
+	Alerts      Alerts       `yaml:"alerts" jsonschema_description:"Who is told when something is the matter, and how."`
 	Log         Log          `yaml:"log" jsonschema_description:"The log on standard error."`
 }
 
@@ -242,7 +243,8 @@ func defaults() Config {
 			TrustedProxies: []Network{Network(netip.MustParsePrefix("127.0.0.0/8")), Network(netip.MustParsePrefix("::1/128"))},
 			Limits:         ServerLimits{Connections: 2048, RefusedPerClient: 500, MaxBody: 256 << 10, ReadTimeout: Duration(10 * time.Second)},
 		},
-		Log: Log{Level: "info", Format: "json"},
+		Alerts: Alerts{Digest: "0 7 * * *", Settle: Duration(30 * time.Minute)},
+		Log:    Log{Level: "info", Format: "json"},
 	}
 }
 
@@ -287,6 +289,7 @@ func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 	c.schedules()
 	c.backup()
 	c.server()
+	c.alerts()
 	c.paths()
 	if err := strict.NewError(c.problems); err != nil {
 		return nil, err

@@ -263,6 +263,8 @@ func TestTheShippedConfigurationsLoad(t *testing.T) {
 		}
 		yaml := strings.NewReplacer(
 			"file:billing_client_secret", "env:BILLING_CLIENT_SECRET",
+			"file:smtp_password", "env:BILLING_CLIENT_SECRET",
+			"file:alert_webhook_secret", "env:WEBHOOK_SECRET",
 			"file:webhook_secret", "env:WEBHOOK_SECRET").Replace(string(data))
 		if _, err := Parse(file, []byte(yaml), 0, environment); err != nil {
 			t.Errorf("%s:\n%v", file, err)

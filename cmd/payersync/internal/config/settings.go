@@ -66,6 +66,14 @@ func (c *Config) Secrets() []connector.Secret {
 	for i := range c.Connections {
 		out = append(out, c.Connections[i].Source.secrets()...)
 	}
+	for _, w := range c.Alerts.Ways {
+		switch {
+		case w.Email != nil:
+			out = append(out, w.Email.Password.Secret)
+		case w.Webhook != nil:
+			out = append(out, w.Webhook.Secret.Secret)
+		}
+	}
 	return out
 }
 
