@@ -1,15 +1,464 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/alarm"
 	"payersync/connector/condition"
+	"payersync/connector/transport"
+	"payersync/connector/worker"
+	"payersync/state"
 )
+
+func (a *app) alertsCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "alerts",
+		Short:   "See what is the matter and who was told, try the ways of telling",
+		Example: "  payersync alerts list\n  payersync alerts test office",
+	}
+	return subcommands(c, a.alertsListCmd(), a.alertsTestCmd(), a.alertsSendCmd())
+}
 
 // expected is what the configuration expects to be the case.
 func (a *app) expected(s *session.Session) condition.Expected {
-	return condition.Expected{
+	e := condition.Expected{
 		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Time: show.Time, Now: a.now,
 		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn,
 	}
+	for _, w := range s.Config.Alerts.Ways {
+		e.Ways = append(e.Ways, w.Name)
+	}
+	return e
+}
+
+// toldRow is what a way was told of a condition.
+type toldRow struct {
+	Way       string    `json:"way"`
+	NoticedAt time.Time `json:"noticed_at"`
+	ToldAt    time.Time `json:"told_at,omitzero"` // when the message was made; zero while it is to be told
+	SentAt    time.Time `json:"sent_at,omitzero"` // when it was taken; zero while it waits
+}
+
+// alertRow is what `alerts list --output json` prints of a condition; its keys are public.
+type alertRow struct {
+	condition.Condition
+	Told []toldRow `json:"told"`
+}
+
+func (a *app) alertsListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List what is the matter now, since when, and who was told",
+		Long: `Lists every condition that holds, whether or not anybody is told of it, and by which
+of the ways in alerts.ways it was told.`,
+		Example: "  payersync alerts list\n  payersync alerts list --output json | jq 'select(.urgent)'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				rows, err := a.alertRows(cmd.Context(), s)
+				if err != nil {
+					return err
+				}
+				if a.JSON() {
+					return show.Lines(a.Out, rows)
+				}
+				a.printAlerts(rows)
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) alertRows(ctx context.Context, s *session.Session) ([]alertRow, error) {
+	found, err := condition.Look(ctx, s.Ledger, a.expected(s))
+	if err != nil {
+		return nil, err
+	}
+	open, err := s.Ledger.OpenAlarms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	told := map[[2]string][]toldRow{}
+	for _, o := range open {
+		if o.OverAt.IsZero() {
+			told[[2]string{o.Code, o.Subject}] = append(told[[2]string{o.Code, o.Subject}], toldRow{o.Way, o.NoticedAt, o.MadeAt, o.SentAt})
+		}
+	}
+	rows := make([]alertRow, len(found))
+	for i, c := range found {
+		rows[i] = alertRow{c, told[[2]string{string(c.Code), c.Subject}]}
+		if rows[i].Told == nil {
+			rows[i].Told = []toldRow{}
+		}
+	}
+	return rows, nil
+}
+
+func (a *app) printAlerts(rows []alertRow) {
+	if len(rows) == 0 {
+		a.Say("Nothing is the matter.")
+	}
+	for i, r := range rows {
+		if i > 0 {
+			fmt.Fprintln(a.Out)
+		}
+		lead := string(r.Code)
+		if r.Urgent {
+			lead = a.Toned(show.Bad, lead)
+		}
+		fmt.Fprintf(a.Out, "%s  %s\n", lead, show.Visible(r.Sentence))
+		if !r.Since.IsZero() {
+			fmt.Fprintf(a.Out, "  since    %s\n", show.Time(r.Since))
+		}
+		if next := strings.TrimSpace(r.Next + " " + strings.Join(r.Commands, " · ")); next != "" {
+			fmt.Fprintf(a.Out, "  to do    %s\n", show.Visible(next))
+		}
+		for _, t := range r.Told {
+			how := "is to be told"
+			switch {
+			case !t.SentAt.IsZero():
+				how = "told on " + show.Time(t.SentAt)
+			case !t.ToldAt.IsZero():
+				how = "not taken yet; the message was made on " + show.Time(t.ToldAt)
+			}
+			fmt.Fprintf(a.Out, "  %-8s %s\n", show.Visible(t.Way), how)
+		}
+	}
+}
+
+func (a *app) alertsTestCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "test [WAY]",
+		Short: "Send a test message by one way of telling, or by all",
+		Long: `Sends a test message by the ways in alerts.ways and says what the other side answered.
+A message that waits for a way which has just worked is sent with the next look.`,
+		Example: "  payersync alerts test\n  payersync alerts test office",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withAlerts(cmd.Context(), func(t *alarm.Teller) error {
+				names := wayNames(t.Ways)
+				if len(args) == 1 && !slices.Contains(names, args[0]) {
+					return usage.Errorf("there is no alert way %q%s; the configuration has %s", args[0], didYouMean(args[0], names), strings.Join(names, ", "))
+				}
+				return a.tryWays(cmd.Context(), t, args)
+			})
+		},
+	}
+}
+
+func wayNames(ways []alarm.Way) (names []string) {
+	for _, w := range ways {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+func (a *app) tryWays(ctx context.Context, t *alarm.Teller, only []string) error {
+	report := checkReport{app: a}
+	for _, w := range t.Ways {
+		if len(only) > 0 && w.Name != only[0] {
+			continue
+		}
+		answer, err := t.Try(ctx, w)
+		found := tell("alerts "+w.Name, "the test message was taken: "+show.Visible(answer), err)
+		if err != nil {
+			found.Next = "put alerts.ways right, or its server, and try again: payersync alerts test " + w.Name
+		}
+		report.add(found)
+	}
+	if report.err == nil && report.failed {
+		return exitError(exitFailed)
+	}
+	return report.err
+}
+
+// checkAlerts says of each way of telling whether what was told last was taken. It tells
+// nobody anything: payersync alerts test does.
+func (a *app) checkAlerts(ctx context.Context, s *session.Session) []finding {
+	if len(s.Config.Alerts.Ways) == 0 {
+		return []finding{{Check: "alerts", OK: true, Warning: true, Detail: "nobody is told when something is the matter",
+			Next: "say in alerts.ways who is to be told, by e-mail or by webhook; then try it with payersync alerts test"}}
+	}
+	failed, err := condition.Look(ctx, s.Ledger, a.expected(s), condition.WayFailed)
+	if err != nil {
+		return []finding{tell("alerts", "", err)}
+	}
+	last, err := s.Ledger.LastMessages(ctx)
+	if err != nil {
+		return []finding{tell("alerts", "", err)}
+	}
+	var out []finding
+	for _, w := range s.Config.Alerts.Ways {
+		detail := "nothing had to be told yet; payersync alerts test " + w.Name + " tries it"
+		if i := slices.IndexFunc(last, func(m state.AlarmMessage) bool { return m.Way == w.Name && !m.SentAt.IsZero() }); i >= 0 {
+			detail = "took the last message on " + show.Time(last[i].SentAt)
+		}
+		found := tell("alerts "+w.Name, detail, nil)
+		if i := slices.IndexFunc(failed, func(c condition.Condition) bool { return c.Subject == w.Name }); i >= 0 {
+			found = finding{Check: found.Check, Detail: failed[i].Sentence, Next: "put alerts.ways right, or its server, then payersync alerts test " + w.Name}
+		}
+		out = append(out, found)
+	}
+	return out
+}
+
+// sentRow is what `alerts send --output json` prints of a message; its keys are public.
+type sentRow struct {
+	Way     string    `json:"way"`
+	Message string    `json:"message_id"`
+	OK      bool      `json:"ok"`
+	Begun   int       `json:"begun"`
+	Over    int       `json:"over"`
+	Detail  string    `json:"detail"`
+	NextAt  time.Time `json:"next_at,omitzero"`
+}
+
+func (a *app) alertsSendCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "send",
+		Short: "Look once what is the matter, and tell who is to be told",
+		Long: `Looks what began and what is over since the last look, and tells it by the ways in
+alerts.ways. payersync serve does this every minute; this is for timers that run sync and
+sweep without it. Two of them never tell the same. That the ledger cannot be opened or
+written is told by each call.`,
+		Example: "  payersync sync; payersync alerts send",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withAlerts(cmd.Context(), func(t *alarm.Teller) error { return a.sendAlerts(cmd.Context(), t) })
+		},
+	}
+}
+
+func (a *app) sendAlerts(ctx context.Context, t *alarm.Teller) error {
+	events := make(chan alarm.Event, 2*len(t.Ways)) // a message that waited, and one that is new
+	t.Report = func(e alarm.Event) { events <- e }
+	err := t.Tell(ctx)
+	close(events)
+	failed, lines := false, 0
+	for e := range events {
+		lines++
+		failed = failed || e.Err != nil
+		if err := a.printSent(e); err != nil {
+			return err
+		}
+	}
+	switch {
+	case errors.Is(err, alarm.ErrBusy):
+		a.Say("Another payersync tells of alarms just now; there is nothing left to do.")
+		return nil
+	case err != nil:
+		return err
+	case failed:
+		return exitError(exitFailed)
+	case lines == 0:
+		a.Say("There is nothing new to tell.")
+	}
+	return nil
+}
+
+func (a *app) printSent(e alarm.Event) error {
+	row := sentRow{e.Way, e.Message, e.Err == nil, e.Begun, e.Over, e.Answer, e.Next}
+	if e.Err != nil {
+		row.Detail = e.Err.Error()
+	}
+	if a.JSON() {
+		return show.JSON(a.Out, row)
+	}
+	what := fmt.Sprintf("%d new, %d over", e.Begun, e.Over)
+	if e.Begun+e.Over == 0 {
+		what = "what waited for it"
+	}
+	if e.Err != nil {
+		_, err := fmt.Fprintf(a.Out, "%s was not told %s: %s. It is tried again on %s.\n", e.Way, what, show.Visible(row.Detail), show.Time(e.Next))
+		return err
+	}
+	_, err := fmt.Fprintf(a.Out, "%s was told %s: %s\n", e.Way, what, show.Visible(e.Answer))
+	return err
+}
+
+// withAlerts opens the ledger and the ways of telling. Where the ledger cannot be opened, that
+// is told, because nobody may look at what a timer says.
+func (a *app) withAlerts(ctx context.Context, do func(*alarm.Teller) error) error {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	if len(cfg.Alerts.Ways) == 0 {
+		return usage.Errorf("nobody is told of anything: the configuration has no alerts.ways; add one, as configs/payersync.example.yaml shows")
+	}
+	s, err := a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
+	if err != nil {
+		t, done, wrong := a.teller(cfg, nil)
+		if wrong != nil || ctx.Err() != nil {
+			return errors.Join(err, wrong)
+		}
+		defer done()
+		return errors.Join(err, t.TellUnwritable(ctx, err))
+	}
+	defer s.Close()
+	t, done, err := a.teller(cfg, s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return do(t)
+}
+
+// teller returns what tells of alarms, as the configuration says; without a session it knows
+// no ledger. The function gives up its connections.
+func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, func(), error) {
+	digest, err := worker.ParseSchedule(cfg.Alerts.Digest)
+	if err != nil {
+		return nil, nil, usage.Error{Err: err}
+	}
+	host, _ := os.Hostname() // messages do without one
+	t := &alarm.Teller{
+		Now: a.now, Digest: digest, Settle: time.Duration(cfg.Alerts.Settle), Installation: cmp.Or(cfg.Alerts.Name, host),
+		Time: show.Time, Clean: session.NewMask(cfg.Secrets()),
+	}
+	if s != nil {
+		t.Ledger = s.Ledger
+		t.Look = func(ctx context.Context) ([]condition.Condition, error) {
+			return condition.Look(ctx, s.Ledger, a.expected(s))
+		}
+	}
+	var clients []*transport.Client
+	for _, w := range cfg.Alerts.Ways {
+		way := alarm.Way{Name: w.Name, Tells: alarm.Tells(w.Tells), Connections: w.Connections, Names: w.Names}
+		for _, code := range w.Codes {
+			way.Codes = append(way.Codes, condition.Code(code))
+		}
+		switch {
+		case w.Email != nil:
+			e := w.Email
+			way.Sender = &alarm.Email{To: e.To, From: e.From, Server: e.Server, TLS: alarm.Encryption(e.TLS), Username: e.Username, Password: e.Password.Secret, HelloName: host}
+		case w.Webhook != nil:
+			client := transport.New(transport.Options{Retries: -1, Now: a.now})
+			clients = append(clients, client)
+			way.Sender = &alarm.Webhook{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret, HTTP: client, Now: a.now}
+		}
+		t.Ways = append(t.Ways, way)
+	}
+	return t, func() {
+		for _, c := range clients {
+			c.Close()
+		}
+	}, nil
+}
+
+const (
+	alarmsEvery = time.Minute     // how often serve looks what is the matter
+	alarmsAfter = 3 * time.Second // how soon after a job has ended; others end with it
+)
+
+// alarms tells of alarms while serve runs.
+type alarms struct {
+	svc    *service
+	ended  chan struct{} // a job has ended
+	of     *installation // that the teller is of
+	teller *alarm.Teller // the same for all configurations: it remembers what no ledger could
+	done   func()
+	failed string // why the last look failed, as it was logged
+}
+
+func newAlarms(svc *service) *alarms {
+	return &alarms{svc: svc, ended: make(chan struct{}, 1), done: func() {}}
+}
+
+// heard is told of every job.
+func (t *alarms) heard(e worker.Event) {
+	if e.Job == worker.DrainName || e.Outcome == worker.Begun || e.Outcome == worker.Skipped {
+		return
+	}
+	select {
+	case t.ended <- struct{}{}:
+	default:
+	}
+}
+
+// run looks every minute, and soon after a job has ended, until ctx ends. The first look comes
+// late enough for what was missed while serve was down to have begun.
+func (t *alarms) run(ctx context.Context) {
+	defer func() { t.done() }()
+	tick, soon := time.NewTicker(alarmsEvery), time.NewTimer(alarmsEvery) // the second waits for a job
+	soon.Stop()
+	defer tick.Stop()
+	defer soon.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.ended:
+			soon.Reset(alarmsAfter)
+			continue
+		case <-soon.C:
+		case <-tick.C:
+		}
+		t.look(ctx)
+	}
+}
+
+// look looks once, by the configuration in force.
+func (t *alarms) look(ctx context.Context) {
+	if now := t.svc.inForce.Load(); now != t.of {
+		if err := t.follow(now); err != nil {
+			t.svc.log.WithError(err).Error("nobody is told of alarms")
+			return
+		}
+	}
+	if len(t.teller.Ways) == 0 {
+		return
+	}
+	err := t.teller.Tell(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err == nil || errors.Is(err, alarm.ErrBusy):
+		t.failed = ""
+	case err.Error() != t.failed:
+		t.failed = err.Error()
+		t.svc.log.WithError(err).Error("not everybody could be told of alarms")
+	}
+}
+
+// follow makes the teller tell as another configuration says.
+func (t *alarms) follow(now *installation) error {
+	next, done, err := t.svc.teller(now.Config, now.Session)
+	if err != nil {
+		return err
+	}
+	from := t.svc.now()
+	next.Look = func(ctx context.Context) ([]condition.Condition, error) {
+		e := t.svc.expected(now.Session)
+		e.From = from
+		return condition.Look(ctx, now.Ledger, e)
+	}
+	next.Report = t.logged
+	next.Remember(t.teller)
+	t.done()
+	t.teller, t.done, t.of = next, done, now
+	return nil
+}
+
+// logged logs what became of a message, once for each attempt.
+func (t *alarms) logged(e alarm.Event) {
+	entry := t.svc.log.WithFields(logrus.Fields{"way": e.Way, "message": e.Message, "begun": e.Begun, "over": e.Over})
+	if e.Err != nil {
+		entry.WithField("next", e.Next).WithError(e.Err).Warn("alarms could not be told")
+		return
+	}
+	entry.Info("alarms told")
 }

@@ -111,6 +111,7 @@ func (a *app) check(ctx context.Context, s *session.Session, machine []finding, 
 		report.add(checkConnection(ctx, s, c)...)
 	}
 	report.add(checkConsents(ctx, s)...)
+	report.add(a.checkAlerts(ctx, s)...)
 	report.add(inPatience(ctx, "billing service", func(ctx context.Context) []finding { return []finding{checkBilling(ctx, s)} })...)
 	report.add(checkClock(s)...)
 	report.add(a.checkWebhook(ctx, s)...)

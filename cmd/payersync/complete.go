@@ -51,7 +51,7 @@ type completer func(context.Context) []cobra.Completion
 func (a *app) completions(root *cobra.Command) {
 	arguments := map[string]completer{
 		"NAME": a.connectionNames, "[NAME…]": a.connectionNames, "[CONNECTION]": a.connectionNames,
-		"PLAN": a.planNumbers, "SHELL": words("bash", "fish", "powershell", "zsh"), "HASH": a.versionHashes, "A": a.versionHashes, "[B]": a.versionHashes,
+		"[WAY]": a.alertWays, "PLAN": a.planNumbers, "SHELL": words("bash", "fish", "powershell", "zsh"), "HASH": a.versionHashes, "A": a.versionHashes, "[B]": a.versionHashes,
 	}
 	flags := map[string]completer{
 		"connection": a.connectionNames,
@@ -145,6 +145,17 @@ func (a *app) connectionNames(context.Context) (out []cobra.Completion) {
 	}
 	for _, c := range cfg.Connections {
 		out = append(out, cobra.CompletionWithDesc(c.Name, "a source of kind "+c.Source.Kind))
+	}
+	return out
+}
+
+func (a *app) alertWays(context.Context) (out []cobra.Completion) {
+	cfg, err := a.loadLocal()
+	if err != nil {
+		return nil
+	}
+	for _, w := range cfg.Alerts.Ways {
+		out = append(out, w.Name)
 	}
 	return out
 }

@@ -18,6 +18,9 @@ const (
 
 // needs says of every command how it is called and what it needs.
 var needs = map[string]struct{ args, what string }{
+	"payersync alerts list":         {"", needsNothing},
+	"payersync alerts send":         {"", needsSecrets},
+	"payersync alerts test":         {"", needsSecrets},
 	"payersync approve":             {"1", needsKey},
 	"payersync attention close":     {"A00002 --reason test", needsKey},
 	"payersync attention give-up":   {"A00002 --reason test", needsKey},

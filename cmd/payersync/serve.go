@@ -99,6 +99,7 @@ type service struct {
 	worker     *worker.Worker
 	deliveries *deliveryLog
 	manager    *manager
+	alarms     *alarms
 	inForce    atomic.Pointer[installation]
 }
 
@@ -111,6 +112,7 @@ type installation struct {
 
 func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Signal) error {
 	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log), manager: &manager{log: s.Log}}
+	svc.alarms = newAlarms(svc)
 	first, err := svc.install(s)
 	if err != nil {
 		return err
@@ -133,6 +135,7 @@ func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Sig
 	svc.log.WithField("connections", len(s.Config.Connections)).Info("payersync serves")
 	var following sync.WaitGroup
 	following.Go(func() { svc.newReloader(s.Config).run(ctx, asked) })
+	following.Go(func() { svc.alarms.run(ctx) })
 	go svc.attend(ctx, s.Ledger) // which a ledger that hangs must not keep from ending
 	context.AfterFunc(ctx, svc.manager.stopping)
 	worked := whenSound(ctx, s, svc.worker.Run)
@@ -174,6 +177,6 @@ func (svc *service) newWorker() (*worker.Worker, error) {
 	return worker.New(worker.Config{
 		Jobs: svc.jobs(svc.inForce.Load().Session), Drain: func(ctx context.Context) error { return drainInbox(ctx, svc.inForce.Load().Session) },
 		DrainEvery: drainEvery, Jitter: scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
-		Now: svc.now, Report: func(e worker.Event) { reportJob(svc.inForce.Load().Session, e) },
+		Now: svc.now, Report: func(e worker.Event) { reportJob(svc.inForce.Load().Session, e); svc.alarms.heard(e) },
 	})
 }

@@ -89,6 +89,7 @@ type Event struct {
 // Teller tells. Its fields are set before its first use; it is used by one goroutine at a time.
 type Teller struct {
 	Ledger       *state.Ledger
+	Now          func() time.Time // the clock; that of the ledger where there is one
 	Look         func(context.Context) ([]condition.Condition, error)
 	Ways         []Way
 	Digest       interface{ Next(time.Time) time.Time } // when the digests come
@@ -101,6 +102,13 @@ type Teller struct {
 	mu        sync.Mutex
 	taken     map[string]bool       // messages of which the ledger did not note that they were taken
 	unwritten map[string]*unwritten // what was told while the ledger could not be written, by way
+}
+
+// Remember takes over what another teller of the same ledger knows and no ledger could be told.
+func (t *Teller) Remember(before *Teller) {
+	if before != nil {
+		t.taken, t.unwritten = before.taken, before.unwritten
+	}
 }
 
 // How often a message is tried again, and for how long what was told is kept.
@@ -133,7 +141,7 @@ func (t *Teller) tell(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return errors.Join(err, t.tellUnwritten(ctx, err))
+		return errors.Join(err, t.TellUnwritable(ctx, err))
 	}
 	if err := t.recover(ctx); err != nil {
 		return err
@@ -142,7 +150,7 @@ func (t *Teller) tell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	told, err := t.Ledger.AlarmsTold(ctx, t.Ledger.Now().Add(-longestCalm))
+	told, err := t.Ledger.AlarmsTold(ctx, t.Now().Add(-longestCalm))
 	if err != nil {
 		return err
 	}
@@ -202,7 +210,7 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 	for _, a := range open {
 		known[nameOf(a)] = a
 	}
-	now := t.Ledger.Now()
+	now := t.Now()
 	var writes []func(*state.Tx) error
 	for _, w := range t.Ways {
 		holds := map[state.AlarmName]bool{}
@@ -278,7 +286,7 @@ func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found [
 
 // again sends a message that waits once more, and reports whether it was taken.
 func (t *Teller) again(ctx context.Context, w Way, m state.AlarmMessage) (sent bool, err error) {
-	now := t.Ledger.Now()
+	now := t.Now()
 	switch {
 	case t.wasTaken(m.ID):
 		return true, t.noteSent(ctx, m.ID)
@@ -340,7 +348,7 @@ func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, e Event)
 	e.Next = m.NextAttempt
 	switch {
 	case errors.As(e.Err, &refused):
-		e.Next = t.Ledger.Now().Add(refusedWait)
+		e.Next = t.Now().Add(refusedWait)
 	case errors.As(e.Err, &later) && later.RetryAt().After(e.Next):
 		e.Next = later.RetryAt()
 	}
@@ -392,7 +400,7 @@ func (t *Teller) due(w Way, open []state.Alarm, found []condition.Condition, tol
 	for i, c := range found {
 		holds[state.AlarmName{Way: w.Name, Code: string(c.Code), Subject: c.Subject}] = &found[i]
 	}
-	now := t.Ledger.Now()
+	now := t.Now()
 	var later []item // for the digest
 	for _, a := range open {
 		if a.Way != w.Name {
@@ -437,7 +445,7 @@ func calm(settle time.Duration, told int) time.Duration {
 // Try sends a test message to a way, and returns what the other side said. What waits for a way
 // that took it is due at once.
 func (t *Teller) Try(ctx context.Context, w Way) (answer string, err error) {
-	m := Message{ID: rand.Text(), Kind: KindTest, At: t.Ledger.Now(), Installation: t.Installation}
+	m := Message{ID: rand.Text(), Kind: KindTest, At: t.Now(), Installation: t.Installation}
 	m.when = t.Time
 	body, err := w.Sender.Freeze(m)
 	if err != nil {
@@ -458,15 +466,18 @@ type unwritten struct {
 	silently bool // it is told later: in a digest, or not at all
 }
 
-// tellUnwritten tells that the ledger cannot be written to. Nothing can be noted of it, so it is
-// told once by each process and way while it lasts.
-func (t *Teller) tellUnwritten(ctx context.Context, cause error) error {
+// TellUnwritable tells that the ledger cannot be written to, or not even be opened: then Ledger is
+// nil. Nothing can be noted of it, so it is told once by each process and way while it lasts.
+func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 	if t.unwritten == nil {
 		t.unwritten = map[string]*unwritten{}
 	}
 	c := Unwritable(cause)
-	open, _ := t.Ledger.OpenAlarms(ctx) // who can be told nothing by the ledger is told once more
-	now := t.Ledger.Now()
+	var open []state.Alarm
+	if t.Ledger != nil {
+		open, _ = t.Ledger.OpenAlarms(ctx) // what cannot be read is told once more
+	}
+	now := t.Now()
 	for _, w := range t.Ways {
 		if t.unwritten[w.Name] != nil || !w.admits(c.Code, c.Subject, c.Connection) {
 			continue
@@ -516,7 +527,7 @@ func (t *Teller) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := t.Ledger.Now()
+	now := t.Now()
 	err = t.Ledger.Do(ctx, func(tx *state.Tx) error {
 		for way, u := range t.unwritten {
 			a := state.Alarm{Way: way, Code: string(condition.LedgerUnwritable), Urgent: true, Since: u.noticed, NoticedAt: u.noticed, Text: u.text, OverAt: now}

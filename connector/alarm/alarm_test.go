@@ -75,7 +75,7 @@ func (d *desk) start(ways ...Way) {
 		d.t.Fatal(err)
 	}
 	d.teller = &Teller{
-		Ledger: d.ledger, Ways: ways, Digest: morning, Settle: 30 * time.Minute, Installation: "test",
+		Ledger: d.ledger, Now: d.now, Ways: ways, Digest: morning, Settle: 30 * time.Minute, Installation: "test",
 		Look: func(context.Context) ([]condition.Condition, error) { return slices.Clone(d.holds), nil },
 		Time: func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") },
 		Clean: func(s string, names bool) string {
@@ -446,7 +446,7 @@ func TestTwoProcessesNeverBothTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	other := &Teller{Ledger: second, Look: d.teller.Look, Ways: d.teller.Ways, Digest: d.teller.Digest, Settle: d.teller.Settle, Installation: "test", Time: d.teller.Time, Clean: d.teller.Clean}
+	other := &Teller{Ledger: second, Now: d.now, Look: d.teller.Look, Ways: d.teller.Ways, Digest: d.teller.Digest, Settle: d.teller.Settle, Installation: "test", Time: d.teller.Time, Clean: d.teller.Clean}
 	var both sync.WaitGroup
 	for _, teller := range []*Teller{d.teller, other} {
 		both.Go(func() {

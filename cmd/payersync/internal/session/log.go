@@ -87,6 +87,20 @@ func (m *mask) add(secrets []connector.Secret) {
 	m.secrets.Store(strings.NewReplacer(m.pairs...))
 }
 
+// NewMask returns what masks a text that leaves by another way than the log: the secrets, and
+// unless names may be seen, all that looks as if a payer could be recognised or charged by it.
+func NewMask(secrets []connector.Secret) func(text string, names bool) string {
+	m := new(mask)
+	m.add(secrets)
+	return func(text string, names bool) string {
+		text = m.secrets.Load().Replace(text)
+		if !names {
+			text = personal.ReplaceAllString(text, masked)
+		}
+		return text
+	}
+}
+
 // Levels returns all levels.
 func (*mask) Levels() []logrus.Level { return logrus.AllLevels }
 
