@@ -84,7 +84,7 @@ type RunEnd struct {
 	RunID      int64
 	Outcome    connector.RunOutcome
 	Problem    string    // why it did not come to its end, in words
-	Since      time.Time // when the first of the unbroken row of runs with this outcome ended
+	Since      time.Time // when the first of the unbroken row of runs with this outcome ended; zero for a good one
 }
 
 // RunEnds returns how the connections' newest runs ended, by connection.
@@ -94,8 +94,8 @@ func (l *Ledger) RunEnds(ctx context.Context) ([]RunEnd, error) {
 		since sql.NullString
 	}
 	rows, err := list(ctx, l, `SELECT r.connection, r.run_id, r.outcome, r.error,
-		  (SELECT min(f.finished_at) FROM runs f WHERE f.connection = r.connection AND f.kind <> 'plan' AND f.run_id > coalesce(
-		    (SELECT max(g.run_id) FROM runs g WHERE g.connection = r.connection AND g.kind <> 'plan' AND g.finished_at IS NOT NULL AND g.outcome <> r.outcome), 0))
+		  CASE WHEN r.outcome IN ('failed', 'incomplete') THEN (SELECT min(f.finished_at) FROM runs f WHERE f.connection = r.connection AND f.kind <> 'plan' AND f.run_id > coalesce(
+		    (SELECT max(g.run_id) FROM runs g WHERE g.connection = r.connection AND g.kind <> 'plan' AND g.finished_at IS NOT NULL AND g.outcome <> r.outcome), 0)) END
 		FROM connections c JOIN runs r ON r.run_id = (SELECT max(n.run_id) FROM runs n WHERE n.connection = c.name AND n.kind <> 'plan' AND n.finished_at IS NOT NULL)
 		ORDER BY r.connection`, nil, func(r *row) []any { return []any{&r.Connection, &r.RunID, &r.Outcome, &r.Problem, &r.since} })
 	if err != nil {

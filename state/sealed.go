@@ -26,6 +26,7 @@ var sealedColumns = []sealedColumn{
 	{"inbox", "body", []string{"delivery_key"}},
 	{"tokens", "token", []string{"connection"}},
 	{"forget_keys", "key", []string{"key_id"}},
+	{"alarm_messages", "body", []string{"message_id"}},
 }
 
 // String names the column to people.

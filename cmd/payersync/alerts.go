@@ -394,20 +394,22 @@ func (t *alarms) heard(e worker.Event) {
 // late enough for what was missed while serve was down to have begun.
 func (t *alarms) run(ctx context.Context) {
 	defer func() { t.done() }()
-	tick, soon := time.NewTicker(alarmsEvery), time.NewTimer(alarmsEvery) // the second waits for a job
-	soon.Stop()
+	tick := time.NewTicker(alarmsEvery)
 	defer tick.Stop()
-	defer soon.Stop()
+	var soon <-chan time.Time // while a job has ended since the last look
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.ended:
-			soon.Reset(alarmsAfter)
+			if soon == nil {
+				soon = time.After(alarmsAfter)
+			}
 			continue
-		case <-soon.C:
+		case <-soon:
 		case <-tick.C:
 		}
+		soon = nil
 		t.look(ctx)
 	}
 }

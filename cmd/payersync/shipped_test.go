@@ -141,6 +141,8 @@ func completed(snippet string) (text string, ok bool) {
 		return snippet + "connections:" + connections, true
 	case strings.HasPrefix(snippet, "connections:"):
 		return billing + snippet, true
+	case strings.HasPrefix(snippet, "alerts:"):
+		return minimalConfig + snippet, true
 	case strings.HasPrefix(snippet, "source: {"):
 		return billing + "connections:\n  - name: a\n    " + strings.ReplaceAll(strings.TrimSpace(snippet), "\n", "\n    ") + "\n", true
 	case strings.HasPrefix(snippet, "- name:"):

@@ -28,17 +28,17 @@ import (
 // Condition is something that is the matter now.
 type Condition struct {
 	Code       Code             `json:"code"`
-	Subject    string           `json:"subject"`            // what it is about; with the code it says which condition it is
-	Connection string           `json:"connection"`         // "" where it is of none, or of all
-	Since      time.Time        `json:"since,omitzero"`     // zero where that is not known
-	Urgent     bool             `json:"urgent"`             // else it can wait for a digest
-	Sentence   string           `json:"sentence"`           // what is the matter, without a name of a payer
-	Next       string           `json:"next,omitempty"`     // what to do about it
-	Commands   []string         `json:"commands,omitempty"` // that do it, or show more
-	Detail     string           `json:"detail,omitempty"`   // more, for who is at the machine; it may quote a record
-	Records    []state.RecordID `json:"-"`                  // that it is about; none where they are too many
-	Count      int              `json:"count,omitempty"`    // of records, where it counts them
-	Grown      time.Time        `json:"grown_at,omitzero"`  // when it last came to be about more; zero where it cannot
+	Subject    string           `json:"subject"`           // what it is about; with the code it says which condition it is
+	Connection string           `json:"connection"`        // "" where it is of none, or of all
+	Since      time.Time        `json:"since,omitzero"`    // zero where that is not known
+	Urgent     bool             `json:"urgent"`            // else it can wait for a digest
+	Sentence   string           `json:"sentence"`          // what is the matter, without a name of a payer
+	Next       string           `json:"next"`              // what to do about it
+	Commands   []string         `json:"commands"`          // that do it, or show more
+	Detail     string           `json:"detail,omitempty"`  // more, for who is at the machine; it may quote a record
+	Records    []state.RecordID `json:"-"`                 // that it is about; none where they are too many
+	Count      int              `json:"count,omitempty"`   // of records, where it counts them
+	Grown      time.Time        `json:"grown_at,omitzero"` // when it last came to be about more; zero where it cannot
 }
 
 // Text returns what is the matter and what to do, in one line.
@@ -98,7 +98,7 @@ var looks = []struct {
 // Look returns what is the matter now, of these codes or of all, in the order of Codes. That
 // the ledger cannot be written is known to the process alone that tried.
 func Look(ctx context.Context, ledger *state.Ledger, e Expected, codes ...Code) ([]Condition, error) {
-	l := &look{Expected: e, ledger: ledger}
+	l := &look{Expected: e, ledger: ledger, found: []Condition{}}
 	setDefault(&l.Has, func(string) bool { return true })
 	setDefault(&l.ReliesOn, func(string) bool { return true })
 	setDefault(&l.Time, func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") })
@@ -127,7 +127,12 @@ func setDefault[F func(string) bool | func(time.Time) string](f *F, to F) {
 	}
 }
 
-func (l *look) add(c Condition) { l.found = append(l.found, c) }
+func (l *look) add(c Condition) {
+	if c.Commands == nil {
+		c.Commands = []string{}
+	}
+	l.found = append(l.found, c)
+}
 
 func (l *look) putBack(ctx context.Context) error {
 	at, err := l.ledger.PutBack(ctx)
