@@ -34,7 +34,6 @@ var readers = map[string]string{
 	"undone":         "says whether a run is complete",
 	"weighPlan":      "counts for people",
 	"RaisedSince":    "counts for people",
-	"countPayers":    "counts for people",
 	"ReasonCounts":   "counts for people",
 	"LostMandates":   "is a list for people",
 	"Funnel":         "counts for people",
