@@ -88,7 +88,7 @@ func filledForRekey(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	d.do(func(tx *Tx) error {
-		return errors.Join(tx.Accept(p, []connector.Accepted{{Path: "name"}}), tx.SaveLikeness(acme, "c000", Likeness{Name: canaryName, Emails: []string{canaryEmail}}),
+		return errors.Join(tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.clock.now(), Body: []byte("about " + canaryName)}, nil), tx.Accept(p, []connector.Accepted{{Path: "name"}}), tx.SaveLikeness(acme, "c000", Likeness{Name: canaryName, Emails: []string{canaryEmail}}),
 			tx.exec("INSERT INTO tokens (connection, token, generation) VALUES (?, ?, 1)", acme, tx.l.seal.box([]byte("token"), place("tokens", "token", acme))))
 	})
 	for _, c := range sealedColumns {

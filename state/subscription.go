@@ -41,7 +41,9 @@ type SubscriptionFacts struct {
 }
 
 // Closed reports whether a person has said that the problem is known.
-func (f SubscriptionFacts) Closed() bool { return f.Problem != "" && f.KnownOf == f.Detail }
+func (f SubscriptionFacts) Closed() bool {
+	return f.Problem != "" && f.KnownOf != "" && f.KnownOf == f.Detail
+}
 
 // Subscription returns what the ledger knows of the webhook subscription.
 func (l *Ledger) Subscription(ctx context.Context) (f SubscriptionFacts, err error) {

@@ -70,6 +70,7 @@ type forgetReport struct {
 	Alike      []state.Lookalike `json:"alike"`     // other records that may be the same person, and stay
 	Elsewhere  []string          `json:"elsewhere"` // what remains where
 	Forgotten  bool              `json:"forgotten"`
+	SaidBefore bool              `json:"said_before"` // so that nothing was done now
 	FilesLater bool              `json:"files_later"` // another process was reading: the files are cleaned at the next start
 }
 
@@ -82,7 +83,11 @@ type forgetCounts struct {
 
 func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID, stays bool, d decision) error {
 	name := show.Visible(id.SourceID)
-	if err := s.Ledger.MayForget(ctx, id); err != nil {
+	switch err := s.Ledger.MayForget(ctx, id); {
+	case errors.Is(err, state.ErrForgotten):
+		a.Say("The payer of record %s was forgotten before, and nothing is left to erase; payersync ledger unforget takes it back.", name)
+		return a.Result(forgetReport{Connection: id.Connection, SourceID: id.SourceID, Alike: []state.Lookalike{}, Elsewhere: []string{}, Forgotten: true, SaidBefore: true})
+	case err != nil:
 		return notForgotten(name, err)
 	}
 	held, err := s.Ledger.Held(ctx, id)
@@ -181,8 +186,6 @@ func notForgotten(name string, err error) error {
 		next = fmt.Sprintf("let payersync sync bring it to its end, or wait %s and sync then", state.Arrival)
 	case errors.Is(err, state.ErrUnlinking):
 		next = "let payersync sync carry that out, or take it back: payersync payers unlink --keep"
-	case errors.Is(err, state.ErrForgotten):
-		next = "payersync ledger unforget takes it back"
 	}
 	if next == "" {
 		return fmt.Errorf("cannot forget %s: %w", name, err)
@@ -211,11 +214,16 @@ record as it is there. The word is kept with its reason in the audit log.`,
 					return err
 				}
 				err = s.Ledger.Unforget(cmd.Context(), id, state.Entry{Actor: actor(), Action: "unforget payer", Subject: id.Connection + "/" + id.SourceID, Reason: reason})
-				if err != nil {
+				before := errors.Is(err, state.ErrNotForgotten)
+				switch {
+				case before:
+					a.Say("Record %s is not forgotten: there is nothing to take back.", show.Visible(id.SourceID))
+				case err != nil:
 					return fmt.Errorf("cannot let %s be kept again: %w", show.Visible(id.SourceID), err)
+				default:
+					a.Say("Record %s is kept again: the next sync reads the books whole.", show.Visible(id.SourceID))
 				}
-				a.Say("Record %s is kept again: the next sync reads the books whole.", show.Visible(id.SourceID))
-				return a.Result(map[string]any{"connection": id.Connection, "source_id": id.SourceID})
+				return a.Result(map[string]any{"connection": id.Connection, "source_id": id.SourceID, "said_before": before})
 			})
 		},
 	}

@@ -24,7 +24,6 @@ var differs = map[string]string{
 	"alerts.ways[].connections":              "left out, a way is told of all; the example shows every key",
 	"alerts.ways[].names":                    "whether names may leave is for the operator to say",
 	"alerts.ways[].tells":                    "the second way of the example is one that wakes somebody",
-	"backup.folder":                          "no default: only an operator knows where backups are safe",
 	"backup.recipients":                      "no default: only an operator knows who may read them",
 	"billing.authorize_url":                  "no default: shown for services that want a person's consent",
 	"billing.scopes":                         "no default: shown for services that want a person's consent",

@@ -266,9 +266,9 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	}
 	expectKeys(t, w.expect(exitDone, "ledger", "export", "A00002", "--output", "json"), held)
 	expectKeys(t, w.expect(exitDone, "ledger", "retain", "--dry-run", "--output", "json"), []string{"webhook_bodies", "change_details", "webhook_bodies_days", "change_details_days", "dry_run"})
-	forgotten := []string{"connection", "source_id", "billing_id", "mandate_id", "mandate_status", "erases", "alike", "elsewhere", "forgotten", "files_later"}
+	forgotten := []string{"connection", "source_id", "billing_id", "mandate_id", "mandate_status", "erases", "alike", "elsewhere", "forgotten", "files_later", "said_before"}
 	expectKeys(t, w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--reason", "ticket 88", "--yes", "--output", "json"), forgotten)
-	expectKeys(t, w.expect(exitDone, "ledger", "unforget", "A00002", "--reason", "a mistake", "--output", "json"), []string{"connection", "source_id"})
+	expectKeys(t, w.expect(exitDone, "ledger", "unforget", "A00002", "--reason", "a mistake", "--output", "json"), []string{"connection", "source_id", "said_before"})
 	expectKeys(t, w.expect(exitDone, "ledger", "rekey", "--yes", "--output", "json"), []string{"sealed_values", "resumed", "key_file", "old_key_file", "rekeyed"})
 	expectKeys(t, w.expect(exitDone, "version", "--output", "json"), []string{"version", "commit", "go"})
 	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "warning", "detail", "next"})

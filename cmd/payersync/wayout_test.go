@@ -321,6 +321,13 @@ var situations = map[connector.Reason]func(*stage) string{
 		s.do([]string{"sweep"}, exitAttention)
 		return webhooksMatter
 	},
+	connector.ReasonForgotten: func(s *stage) string {
+		old := matterRow
+		old.ID = "M0"
+		s.reads(old, otherRow)
+		s.do([]string{"ledger", "forget", "M0", "--mandate-stays", "--yes", "--reason", "ticket 88"}, exitDone)
+		return s.reads(matterRow, otherRow)
+	},
 	connector.ReasonGivenUpChanged: func(s *stage) string {
 		s.reads(row{ID: "M1", Name: "Matter Ltd", Email: "matter(at)example.org"}, otherRow)
 		s.do([]string{"attention", "give-up", "M1", "--reason", "nobody mends it"}, exitDone)

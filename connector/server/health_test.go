@@ -251,7 +251,7 @@ func (e *endpoint) looking() (done func()) {
 		}
 	}
 	e.ledger = e.open()
-	e.cfg.Ledger = e.ledger
+	e.cfg.Ledger, e.cfg.Expected.Jobs[0].Last = e.ledger, e.ledger.LastPass
 	return func() { close(looked) }
 }
 
