@@ -83,15 +83,13 @@ func (l *Ledger) Barred(ctx context.Context, connection string, records []connec
 // its id alone: a payer that shares a number, or a name and an address, with one that was
 // forgotten was there beside it.
 func (s tombstones) barred(id RecordID, kept bool, marked map[string]bool, label func() connector.Label) Forgotten {
-	var of connector.Label
-	asked := false
 	for _, k := range s.keys {
 		t, known := s.stone[k.ofRecord(id)]
 		switch {
 		case known && !t.holds:
 			return ForgottenNot
 		case known:
-			if of, asked = label(), true; looksOther(t.marks, k.personMark(of), k.numberMark(id.Connection, of)) {
+			if of := label(); looksOther(t.marks, k.personMark(of), k.numberMark(id.Connection, of)) {
 				return ForgottenOther
 			}
 			return ForgottenPayer
@@ -100,9 +98,7 @@ func (s tombstones) barred(id RecordID, kept bool, marked map[string]bool, label
 	if kept {
 		return ForgottenNot
 	}
-	if !asked {
-		of = label()
-	}
+	of := label()
 	for _, k := range s.keys {
 		for _, m := range k.marks(id.Connection, of) {
 			if marked[m] {
