@@ -17,8 +17,8 @@ COPY . .
 ARG VERSION=development
 ARG REVISION=
 RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" -o /out/payersync ./cmd/payersync
-# scratch has no command that could make the ledger's folder.
-RUN install -d -m 0700 /out/lib/payersync
+# scratch has no command that could make the folders of the ledger and of its backups.
+RUN install -d -m 0700 /out/lib/payersync /out/lib/payersync-backups
 
 # Run: one static binary, the certificates and time zones it asks for, one user
 # who is not root. It needs no writable root, no capability and no privilege:
@@ -31,7 +31,8 @@ RUN install -d -m 0700 /out/lib/payersync
 # In production.yaml, ledger.key_file is /etc/payersync/payersync.key, and ledger.path lies below /var/lib/payersync, on a named
 # volume: on a folder shared from another system the write-ahead log can be
 # corrupted. server.webhooks listens on 0.0.0.0:8080, or the published port
-# leads nowhere. /tmp is for check and demo alone: nothing of a ledger is ever put there.
+# leads nowhere. A second volume at /var/lib/payersync-backups, named in backup.folder, takes
+# the backups. /tmp is for check and demo alone: nothing of a ledger is ever put there.
 #
 # configs/deploy/compose.yaml and configs/deploy/kubernetes do the same, with secrets as files.
 FROM scratch
@@ -43,7 +44,7 @@ LABEL org.opencontainers.image.title="payersync" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /usr/local/go/lib/time/zoneinfo.zip /usr/share/zoneinfo.zip
-# The folder above is copied, so that this one arrives with its mode and owner.
+# The folder above them is copied, so that they arrive with their modes and owner.
 COPY --from=build --chown=65532:65532 /out/lib/ /var/lib/
 COPY --from=build /out/payersync /usr/local/bin/payersync
 
@@ -54,7 +55,7 @@ ENV GOMEMLIMIT=400MiB \
     ZONEINFO=/usr/share/zoneinfo.zip
 USER 65532:65532
 WORKDIR /var/lib/payersync
-VOLUME ["/var/lib/payersync"]
+VOLUME ["/var/lib/payersync", "/var/lib/payersync-backups"]
 EXPOSE 8080
 
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
