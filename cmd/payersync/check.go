@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
@@ -22,7 +22,6 @@ import (
 	"payersync/connector/billing"
 	"payersync/connector/condition"
 	"payersync/connector/syncer"
-	"payersync/state/files"
 )
 
 func (a *app) checkCmd() *cobra.Command {
@@ -69,22 +68,17 @@ func (a *app) openAndCheck(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.Close()
-	ledger := tell("ledger", "whole, both hash chains hold", s.Ledger.Integrity(ctx))
 	if !exists {
-		ledger = tell("ledger", "there is none yet; the first run makes "+path, mayMake(path))
+		return a.check(ctx, s, append(machine, tell("ledger", "there is none yet; the first run makes "+path, mayMake(path))))
 	}
-	return a.check(ctx, s, machine, ledger)
+	ledger := tell("ledger", "whole, both hash chains hold", s.Ledger.Integrity(ctx))
+	return a.check(ctx, s, slices.Concat(machine, []finding{ledger}, a.checkBackups(ctx, s)))
 }
 
 // mayMake reports what would keep a run from making a file.
 func mayMake(path string) error {
-	folder, err := files.OpenFolder(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("there is none yet, and it cannot be made: %w; name another place in ledger.path", err)
-	}
-	defer func() { _ = folder.Close() }() // nothing was written
-	if err := unix.Access(folder.Path(), unix.W_OK|unix.X_OK); err != nil {
-		return fmt.Errorf("there is none yet, and this user may not make one in %s: %w; give the folder to the user that payersync runs as, or name another place in ledger.path", folder.Path(), err)
+	if err := mayMakeIn(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("there is none yet, and it cannot be made: %w; give the folder to the user that payersync runs as, or name another place in ledger.path", err)
 	}
 	return nil
 }
@@ -98,7 +92,7 @@ type finding struct {
 	Next    string `json:"next"` // what to do, unless all is well
 }
 
-func (a *app) check(ctx context.Context, s *session.Session, machine []finding, ledger finding) error {
+func (a *app) check(ctx context.Context, s *session.Session, machine []finding) error {
 	configured := fmt.Sprintf("%s, %s", a.config, connector.Plural(len(s.Config.Connections), "connection"))
 	if idle := s.Config.Idle(); len(idle) > 0 {
 		configured += "; without effect in this version: " + strings.Join(idle, ", ")
@@ -106,7 +100,6 @@ func (a *app) check(ctx context.Context, s *session.Session, machine []finding, 
 	report := checkReport{app: a}
 	report.add(tell("configuration", configured, nil))
 	report.add(machine...)
-	report.add(ledger)
 	for _, c := range s.Config.Connections {
 		report.add(checkConnection(ctx, s, c)...)
 	}

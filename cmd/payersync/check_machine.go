@@ -2,15 +2,22 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
 	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector/condition"
+	"payersync/state/files"
 )
 
 // checkSecrets says that no other user reads what must stay secret: a configuration or a
@@ -31,6 +38,50 @@ func sameFolder(a, b string) bool {
 	one, oneErr := os.Stat(a)
 	other, otherErr := os.Stat(b)
 	return oneErr == nil && otherErr == nil && os.SameFile(one, other)
+}
+
+// backupAge is how old the last backup may be where no schedule says when the next is due.
+const backupAge = 7 * 24 * time.Hour
+
+// checkBackups says when the last backup was made, and whether the next can be.
+func (a *app) checkBackups(ctx context.Context, s *session.Session) []finding {
+	const check = "backup"
+	last, err := lastDone(ctx, s, backupJob)
+	if err != nil {
+		return []finding{tell(check, "", err)}
+	}
+	made := finding{Check: check, OK: true, Detail: "the last was made on " + show.Time(last)}
+	if last.IsZero() {
+		made.Detail = "none was ever made"
+	}
+	folder := s.Config.Backup.Folder
+	if folder == "" || s.Config.Schedules.Backup == "" {
+		if made.Warning = a.now().Sub(last) > backupAge; made.Warning {
+			made.Next = "name a folder on another disk in backup.folder, for one each night while payersync serve runs; or make them with payersync ledger backup FOLDER"
+		}
+		return []finding{made}
+	}
+	late, err := condition.Look(ctx, s.Ledger, a.expected(s), condition.JobFailed, condition.JobOverdue)
+	if err != nil {
+		return []finding{tell(check, "", err)}
+	}
+	if i := slices.IndexFunc(late, func(c condition.Condition) bool { return c.Subject == backupJob }); i >= 0 {
+		made.OK, made.Detail, made.Next = false, late[i].Sentence, late[i].Next
+	}
+	if err := mayMakeIn(folder); err != nil {
+		return []finding{made, tell("backup.folder", "", fmt.Errorf("no backup can be made in %s: %w", folder, err))}
+	}
+	return []finding{made}
+}
+
+// mayMakeIn reports whether this user may make files in a folder.
+func mayMakeIn(path string) error {
+	folder, err := files.OpenFolder(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }() // nothing was written
+	return unix.Access(folder.Path(), unix.W_OK|unix.X_OK)
 }
 
 // What must be free beside the ledger: enough for its log in the worst hour of a backfill,
@@ -65,7 +116,9 @@ func judgeSpace(folder string, free, size uint64) finding {
 
 // whatToDo is said of a check that failed where the failure itself does not say it.
 var whatToDo = map[string]string{
-	"ledger":               "stop payersync, keep the file as it is, and put the last backup back",
+	"backup":               "see payersync status, and make one by hand: payersync ledger backup",
+	"backup.folder":        "make the folder, give it to the user that payersync runs as, or name another in backup.folder",
+	"ledger":               "stop payersync, keep the file as it is, see payersync ledger verify, and put the last backup back with payersync ledger restore",
 	"source":               "look at the connection's source in the configuration, and whether this machine reaches it",
 	"connection":           "mend what is named: the run uses no mapping with a mistake",
 	"mapping":              "mend the line that is named, and see payersync mapping check",

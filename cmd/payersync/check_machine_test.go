@@ -66,3 +66,30 @@ func TestEveryLineOfACheckThatFailsSaysWhatToDo(t *testing.T) {
 		t.Errorf("%d lines failed, want the mapping and the billing service", failed)
 	}
 }
+
+func TestACheckSaysHowOldTheLastBackupIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "sync")
+	says := func(code int, want ...string) {
+		t.Helper()
+		r := w.expect(code, "check")
+		for _, text := range want {
+			if !strings.Contains(r.out, text) {
+				t.Errorf("it does not say %q:\n%s", text, r.out)
+			}
+		}
+	}
+	says(exitDone, "warn  backup                 none was ever made", "To do: name a folder on another disk in backup.folder")
+	if err := os.Mkdir(w.path("copies"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(exitDone, "ledger", "backup", w.path("copies"))
+	says(exitDone, "ok    backup                 the last was made on 20")
+	w.edit("payersync.yaml", "guards:", "backup: {folder: away}\nguards:")
+	says(exitFailed, "FAIL  backup.folder", "no backup can be made in "+w.path("away"), "To do: make the folder")
+	if r := w.expect(exitFailed, "ledger", "backup"); !strings.Contains(r.errOut, "away") {
+		t.Errorf("a backup that failed says: %s", r.errOut)
+	}
+	says(exitFailed, "FAIL  backup  ")
+}

@@ -127,7 +127,11 @@ func readRecipients(texts []string, file string) (out []backups.Recipient, err e
 func (a *app) backupOptions(s *session.Session) (backups.Options, error) {
 	b := s.Config.Backup
 	readers, err := b.Readers()
-	return backups.Options{Target: b.Folder, Keep: b.Keep, Recipients: readers, KeyFile: s.Config.Ledger.KeyFile, Now: a.now}, err
+	target := b.Folder
+	if target != "" {
+		target += "/" // a folder that is not there is no file to be made: its disk may not be mounted
+	}
+	return backups.Options{Target: target, Keep: b.Keep, Recipients: readers, KeyFile: s.Config.Ledger.KeyFile, Now: a.now}, err
 }
 
 // backup makes a backup for a person, and keeps that and when it was made where serve keeps

@@ -31,7 +31,7 @@ import (
 
 // Options say where a backup goes and how many are kept.
 type Options struct {
-	Target     string      // a folder, where it gets a name of its own, or the file to be made
+	Target     string      // a folder, where it gets a name of its own, or the file to be made; a slash at its end says that it is a folder
 	Keep       int         // how many of the ledger are kept in that folder; 0 for all. Of a named file nothing is counted
 	Recipients []Recipient // who may read it; nobody in particular where there are none
 	KeyFile    string      // of the ledger
