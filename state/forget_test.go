@@ -319,9 +319,14 @@ func TestTheListOfForgottenPayersIsMadeAnewAndNeverTakenInPart(t *testing.T) {
 	}
 	list := d.opts.Path + tombstonesEnding
 	whole := readFile(t, list)
-	for _, canary := range append(canaries, "canary", "c000", "b000") {
+	for _, canary := range append(canaries, "canary") {
 		if bytes.Contains(bytes.ToLower(whole), bytes.ToLower([]byte(canary))) {
 			t.Errorf("the list holds %q", canary)
+		}
+	}
+	for _, word := range strings.FieldsFunc(string(whole), func(r rune) bool { return strings.ContainsRune(" ,:/\n", r) }) {
+		if word == "c000" || word == "b000" { // within a hash it means nothing
+			t.Errorf("the list holds %q", word)
 		}
 	}
 	open := func() *Ledger {
