@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -238,6 +239,30 @@ func (tx *Tx) touchMessage(query string, args ...any) error {
 		return fmt.Errorf("note what became of a message: %w", err)
 	}
 	return nil
+}
+
+// voidMessages give up every message that was not taken yet. What it told is told anew, in
+// the words of the day.
+var voidMessages = []string{
+	"UPDATE alarms SET over_told = NULL WHERE over_told IN (SELECT message_id FROM alarm_messages WHERE sent_at IS NULL)",
+	"UPDATE alarms SET told = NULL WHERE told IN (SELECT message_id FROM alarm_messages WHERE sent_at IS NULL)",
+	"DELETE FROM alarm_messages WHERE sent_at IS NULL",
+}
+
+// alarmsSince is the first schema that knows alarms.
+const alarmsSince = 27
+
+// KeepWays forgets what was to be told by ways that are none of these: their messages reach
+// nobody any more.
+func (tx *Tx) KeepWays(names []string) error {
+	ways, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	const gone = " WHERE way NOT IN (SELECT value FROM json_each(?))"
+	return errors.Join(
+		tx.exec("DELETE FROM alarms"+gone, string(ways)),
+		tx.exec("DELETE FROM alarm_messages"+gone+" AND sent_at IS NULL", string(ways)))
 }
 
 // DropOldAlarms forgets what was told, and told to be over, before a time.

@@ -182,3 +182,43 @@ func TestAPlanWaitsSinceTheFirstThatNobodyDecidedOn(t *testing.T) {
 }
 
 func itoa(n int) string { return string(rune('0' + n)) }
+
+// waits freezes a message to a way that tells of a new alarm.
+func (d *desk) waits(way, text string) {
+	d.t.Helper()
+	a := d.noticed(Alarm{Way: way, Code: "mandate_cancelled", Subject: "m-" + way, Connection: acme, Text: "A mandate was cancelled."})
+	d.do(func(tx *Tx) error {
+		return tx.FreezeMessage(AlarmMessage{ID: "to " + way, Way: way, MadeAt: d.now(), Body: []byte(text)}, []Telling{{Alarm: a.ID, Text: a.Text}})
+	})
+}
+
+// What a message says is frozen, and with it a name; whoever is forgotten is named no more.
+func TestNoMessageThatWaitsOutlivesAPayerThatIsForgotten(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fill(8)
+	d.over()
+	d.waits("office", "The mandate of "+canaryName+" was cancelled.")
+	d.forget("c000")
+	if m := d.waitingFor("office"); m != nil {
+		t.Errorf("it waits still: %+v", m)
+	}
+	if open := d.alarms(); len(open) != 1 || open[0].Told != "" {
+		t.Errorf("the alarm is to be told anew, and it is %+v", open)
+	}
+}
+
+func TestWhatWasToBeToldByAWayThatIsGoneIsDropped(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.waits("office", "one")
+	d.waits("pager", "two")
+	d.do(func(tx *Tx) error { return tx.KeepWays([]string{"pager"}) })
+	if open := d.alarms(); len(open) != 1 || open[0].Way != "pager" || d.waitingFor("office") != nil || d.waitingFor("pager") == nil {
+		t.Errorf("open are %+v", open)
+	}
+	d.do(func(tx *Tx) error { return tx.KeepWays([]string{}) })
+	if open := d.alarms(); len(open) != 0 {
+		t.Errorf("without any way open are %+v", open)
+	}
+}

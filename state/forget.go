@@ -165,6 +165,11 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		return err
 	}
 	record := tx.l.seal.box(plain, place("source_records", "record", id.Connection, id.SourceID))
+	for _, query := range voidMessages { // they are frozen, and may name the payer
+		if err := tx.exec(query); err != nil {
+			return fmt.Errorf("forget the payer of record %s: %w", id.SourceID, err)
+		}
+	}
 	for _, step := range []struct {
 		query string
 		args  []any
@@ -366,6 +371,7 @@ func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.
 // the webhook bodies that name no customer and speak of it all the same.
 func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (boxes [][]byte, loose []string, err error) {
 	for _, query := range []string{
+		"SELECT m.body FROM alarm_messages m, (SELECT ?1, ?2) WHERE m.sent_at IS NULL", // whomever they name
 		"SELECT record FROM source_records WHERE connection = ?1 AND source_id = ?2",
 		"SELECT label FROM labels WHERE connection = ?1 AND source_id = ?2",
 		"SELECT applied FROM payers WHERE connection = ?1 AND source_id = ?2 AND applied IS NOT NULL",

@@ -26,6 +26,9 @@ type JobEnd struct {
 	Problem string    // why, unless it is done
 }
 
+// jobsSince is the first schema that knows jobs.
+const jobsSince = 26
+
 // jobDone is the outcome of a job that ended well.
 const jobDone = "done"
 

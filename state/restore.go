@@ -71,6 +71,10 @@ type Restored struct {
 // cannot be told.
 var ErrAnotherLedger = errors.New("the backup is not of the ledger that is there, as far as that can be told")
 
+// ErrUnfinished means that an earlier restore was decided and not brought to its end, which a
+// dry run leaves as it is.
+var ErrUnfinished = errors.New("an earlier restore was interrupted after it had been decided, and whatever opens the ledger next finishes it")
+
 // ErrInUse means that a process works on the ledger.
 var ErrInUse = errors.New("a process works on the ledger")
 
@@ -97,6 +101,9 @@ func Restore(ctx context.Context, o Restoring) (res Restored, err error) {
 		return res, err
 	}
 	defer func() { err = errors.Join(err, free()) }()
+	if pending, err := folder.Exists(r.name + restoredEnding); err != nil || pending && o.DryRun {
+		return res, errors.Join(err, ErrUnfinished)
+	}
 	finished, err := finishRestore(folder, r.name, o.Step)
 	if err != nil || finished != nil {
 		res.Kept, res.Finished = finished, err == nil
@@ -235,10 +242,25 @@ func (r *restore) compare(res *Restored) error {
 			res.Lost = max(0, said.commits-res.Commits)
 		}
 	}
-	if !r.Another && (known || there) && (said.ledger != res.Ledger || res.Ledger == "") {
-		return ErrAnotherLedger
+	if (known || there) && (said.ledger != res.Ledger || res.Ledger == "") {
+		if !r.Another {
+			return ErrAnotherLedger
+		}
+		return r.refuseList()
 	}
 	return nil
+}
+
+// refuseList refuses another ledger where the list of forgotten payers lies that belongs to
+// the one that is there: it would be applied to records that only have the same ids.
+func (r *restore) refuseList() error {
+	there, err := r.folder.Exists(r.name + tombstonesEnding)
+	if err != nil || !there {
+		return err
+	}
+	list := filepath.Join(r.folder.Path(), r.name+tombstonesEnding)
+	return &OpenError{Path: r.Path, Why: "the list of forgotten payers " + list + " belongs to the ledger that is there, and not to the backup",
+		Next: "Move the list away, and keep it with that ledger; or restore the backup under another ledger.path."}
 }
 
 func (r *restore) mark() (said mark, known bool, err error) {
@@ -359,6 +381,18 @@ func (r *restore) noteIn(ctx context.Context, tx *sql.Tx, res *Restored) (ready 
 			ready.commits = max(said.commits, res.Commits) + 1
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE ledger SET commits = ?, put_back_at = ?", ready.commits, now); err != nil {
+			return ready, err
+		}
+	}
+	var stale []string
+	if res.Schema >= jobsSince { // nothing of then is at work
+		stale = append(stale, "UPDATE jobs SET ended_at = begun_at, outcome = 'interrupted', problem = 'the ledger is a backup of that time' WHERE begun_at > coalesce(ended_at, '')")
+	}
+	if res.Schema >= alarmsSince { // what waited then may have been told since
+		stale = append(stale, voidMessages...)
+	}
+	for _, query := range stale {
+		if _, err := tx.ExecContext(ctx, query); err != nil {
 			return ready, err
 		}
 	}

@@ -297,3 +297,78 @@ func TestARestoreIsRefusedWhileAnotherProcessHasTheLedgerOpen(t *testing.T) {
 		t.Errorf("after the process it ends with %v", err)
 	}
 }
+
+// What waited or was at work when a backup was made was told, or ended, since.
+func TestARestoredLedgerSendsNoMessageOfThenAndHasNoJobAtWork(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fill(2)
+	d.waits("office", "about then")
+	d.do(func(tx *Tx) error { return tx.BeginJob("backup") })
+	backup := d.snapshot()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(t.Context(), d.restoring(backup)); err != nil {
+		t.Fatal(err)
+	}
+	d.Ledger = d.opens(FoundInStep)
+	if m := d.waitingFor("office"); m != nil || d.alarms()[0].Told != "" {
+		t.Errorf("%+v waits, of %+v", m, d.alarms())
+	}
+	jobs, err := d.Jobs(t.Context())
+	if err != nil || len(jobs) != 1 || jobs[0].Outcome != "interrupted" || jobs[0].EndedAt.IsZero() {
+		t.Errorf("the jobs are %+v, %v", jobs, err)
+	}
+}
+
+func TestTheListOfForgottenPayersIsNotAppliedToAnotherLedger(t *testing.T) {
+	t.Parallel()
+	d, backup := backedUp(t)
+	opts := newOptions(t, d.clock)
+	opts.KeyFile = d.opts.KeyFile
+	another, err := Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := another.Close(); err != nil {
+		t.Fatal(err)
+	}
+	list := opts.Path + tombstonesEnding
+	writeFile(t, list, []byte(tombstonesHead+"\n"))
+	o := d.restoring(backup)
+	o.Path, o.Another = opts.Path, true
+	var refused *OpenError
+	if _, err := Restore(t.Context(), o); !errors.As(err, &refused) || !strings.Contains(refused.Next, "Move the list away") {
+		t.Errorf("it is refused with %v", err)
+	}
+	remove(t, list)
+	if _, err := Restore(t.Context(), o); err != nil {
+		t.Errorf("without the list: %v", err)
+	}
+}
+
+func TestADryRunLeavesARestoreThatWasCutOffAsItIs(t *testing.T) {
+	t.Parallel()
+	d, backup := backedUp(t)
+	o := d.restoring(backup)
+	o.Step = func(stage string) error {
+		if stage == stageDecided {
+			return errors.New("cut off")
+		}
+		return nil
+	}
+	if _, err := Restore(t.Context(), o); err == nil {
+		t.Fatal("it was not cut off")
+	}
+	dry := d.restoring(backup)
+	dry.DryRun = true
+	for range 2 {
+		if _, err := Restore(t.Context(), dry); !errors.Is(err, ErrUnfinished) {
+			t.Errorf("a dry run says %v", err)
+		}
+	}
+	if res, err := Restore(t.Context(), d.restoring(backup)); err != nil || !res.Finished {
+		t.Errorf("the next says %+v, %v", res, err)
+	}
+}

@@ -212,7 +212,9 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 	}
 	now := t.Now()
 	var writes []func(*state.Tx) error
-	for _, w := range t.Ways {
+	names := make([]string, len(t.Ways))
+	for i, w := range t.Ways {
+		names[i] = w.Name
 		holds := map[state.AlarmName]bool{}
 		for _, c := range found {
 			name := state.AlarmName{Way: w.Name, Code: string(c.Code), Subject: c.Subject}
@@ -250,7 +252,7 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 				return err
 			}
 		}
-		return tx.DropOldAlarms(now.Add(-keptFor))
+		return errors.Join(tx.KeepWays(names), tx.DropOldAlarms(now.Add(-keptFor)))
 	})
 	if err != nil {
 		return nil, err
