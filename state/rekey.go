@@ -332,6 +332,9 @@ func openKeys(path, from string) (_ *keyFiles, err error) {
 		}
 	}
 	if _, err := os.Lstat(k.path(newEnding)); errors.Is(err, fs.ErrNotExist) {
+		if err := k.keepsOld(); err != nil { // before anything is begun
+			return nil, err
+		}
 		if err := k.makeNew(from); err != nil {
 			return nil, err
 		}

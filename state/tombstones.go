@@ -175,7 +175,7 @@ func (l *Ledger) openTombstones(ctx context.Context, seal *sealer, make bool) (*
 	name := filepath.Base(l.path)
 	path := l.path + tombstonesEnding
 	refuse := func(why string) error {
-		return &OpenError{Path: l.path, Why: "the list of forgotten payers " + path + " " + why, Next: "Put the file back as it was: without it, payers that were forgotten come back."}
+		return &OpenError{Path: l.path, Why: "the list of forgotten payers " + path + " " + why, Next: "Put the file back as it was. Where the ledger is no older copy it knows them all: then move the file away, and it is made anew."}
 	}
 	if !make {
 		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
@@ -200,9 +200,12 @@ func (l *Ledger) openTombstones(ctx context.Context, seal *sealer, make bool) (*
 	}); err != nil {
 		return fail(refuse("is held by another process: " + err.Error()))
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxTombstones))
+	text, err := io.ReadAll(io.LimitReader(f, maxTombstones+1))
 	if err != nil {
 		return fail(refuse("cannot be read: " + plain(err)))
+	}
+	if len(text) > maxTombstones {
+		return fail(refuse("is too large to be one"))
 	}
 	end := bytes.LastIndexByte(text, '\n') + 1
 	for i, line := range strings.Split(strings.TrimSuffix(string(text[:end]), "\n"), "\n") {

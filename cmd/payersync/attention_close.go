@@ -35,8 +35,9 @@ func (w *lastWord) flags(c *cobra.Command) {
 func (w *lastWord) check(args []string, name string, codes []connector.Reason) error {
 	switch {
 	case strings.TrimSpace(w.reason) == "":
-		doing := map[string]string{"close": "closing", "give-up": "giving up"}[name]
-		return usage.Errorf("%s takes a reason: --reason 'it pays until March'", doing)
+		doing := map[string]string{"close": "closing takes a reason: --reason 'it pays until March'", "give-up": "giving up takes a reason: --reason 'a test record'",
+			"give-up --undo": "taking it back takes a reason: --reason 'it pays after all'"}[name]
+		return usage.Errorf("%s", doing)
 	case (len(args) > 0) == (w.code != ""):
 		return usage.Errorf("name records, or one reason code: payersync attention %s C0002 C0003, or payersync attention %[1]s --reason-code %s", name, codes[0])
 	}
@@ -224,7 +225,11 @@ shows the records. With --reason-code all that need a person for that reason are
 and given up, after a question.`,
 		Example: "  payersync attention give-up C0003 --reason 'a test record'\n  payersync attention give-up --reason-code email_malformed --reason 'they pay in cash'\n  payersync attention give-up C0003 --undo --reason 'it pays after all'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := w.check(args, "give-up", givenUpFor()); err != nil {
+			name := "give-up"
+			if undo {
+				name += " --undo"
+			}
+			if err := w.check(args, name, givenUpFor()); err != nil {
 				return err
 			}
 			if undo && w.code != "" && w.code != string(connector.ReasonGivenUpChanged) {

@@ -40,7 +40,7 @@ func sameFolder(a, b string) bool {
 	return oneErr == nil && otherErr == nil && os.SameFile(one, other)
 }
 
-// backupAge is how old the last backup may be where no schedule says when the next is due.
+// backupAge is how old the last backup may be, whatever schedule there is.
 const backupAge = 7 * 24 * time.Hour
 
 // checkBackups says when the last backup was made, and whether the next can be.
@@ -55,8 +55,11 @@ func (a *app) checkBackups(ctx context.Context, s *session.Session) []finding {
 		made.Detail = "none was ever made"
 	}
 	folder := s.Config.Backup.Folder
+	if made.Warning = a.now().Sub(last) > backupAge; made.Warning {
+		made.Next = "payersync serve makes one by schedules.backup; payersync ledger backup makes one now"
+	}
 	if folder == "" || s.Config.Schedules.Backup == "" {
-		if made.Warning = a.now().Sub(last) > backupAge; made.Warning {
+		if made.Warning {
 			made.Next = "name a folder on another disk in backup.folder, for one each night while payersync serve runs; or make them with payersync ledger backup FOLDER"
 		}
 		return []finding{made}
@@ -66,7 +69,7 @@ func (a *app) checkBackups(ctx context.Context, s *session.Session) []finding {
 		return []finding{tell(check, "", err)}
 	}
 	if i := slices.IndexFunc(late, func(c condition.Condition) bool { return c.Subject == backupJob }); i >= 0 {
-		made.OK, made.Detail, made.Next = false, late[i].Sentence, late[i].Next
+		made.OK, made.Warning, made.Detail, made.Next = false, false, late[i].Sentence, late[i].Next
 	}
 	if err := mayMakeIn(folder); err != nil {
 		return []finding{made, tell("backup.folder", "", fmt.Errorf("no backup can be made in %s: %w", folder, err))}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -81,6 +82,9 @@ a copy of the key, and not beside the backups.`,
 				if len(args) > 0 {
 					o.Target = args[0]
 				}
+				if info, err := os.Stat(o.Target); keep >= 0 && (err != nil || !info.IsDir()) {
+					return usage.Errorf("--keep counts the backups in a folder, and %s is none", o.Target)
+				}
 				if o.Target == "" {
 					return usage.Errorf("there is no place for a backup; name a folder or a file, or set backup.folder in the configuration")
 				}
@@ -134,19 +138,18 @@ func (a *app) backupOptions(s *session.Session) (backups.Options, error) {
 	return backups.Options{Target: target, Keep: b.Keep, Recipients: readers, KeyFile: s.Config.Ledger.KeyFile, Now: a.now}, err
 }
 
-// backup makes a backup for a person, and keeps that and when it was made where serve keeps
-// it, too.
+// backup makes a backup for a person.
 func (a *app) backup(ctx context.Context, s *session.Session, o backups.Options) error {
 	progress := show.NewProgress(a.ErrOut, a.now)
 	o.Watch = func(at backups.Progress) {
 		progress.Show(syncer.Progress{Stage: at.Stage, Done: at.Done, Total: at.Total})
 	}
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.BeginJob(backupJob) }); err != nil {
-		return fmt.Errorf("cannot back up the ledger: %w", err)
-	}
 	res, err := backups.Make(ctx, s.Ledger, o)
 	progress.End()
-	if err := errors.Join(err, noteBackup(ctx, s, err)); err != nil {
+	if err == nil && (s.Config.Backup.Folder == "" || filepath.Dir(res.Path) == filepath.Clean(s.Config.Backup.Folder)) {
+		err = noteBackup(ctx, s)
+	}
+	if err != nil {
 		return err
 	}
 	encrypted := "not encrypted as a whole"
@@ -159,24 +162,26 @@ func (a *app) backup(ctx context.Context, s *session.Session, o backups.Options)
 		a.Say("Removed %s of before, to keep %d.", connector.Plural(len(res.Removed), "backup"), o.Keep)
 	}
 	a.Say("The sealing key %s is not in it. Without that key nothing sealed can be read again: keep a copy of it elsewhere.", s.Config.Ledger.KeyFile)
+	if list := s.Config.Ledger.Path + ".forgotten"; there(list) {
+		a.Say("Nor is %s: without it an older copy brings back who was forgotten since. Keep a copy of it, too.", list)
+	}
 	for _, w := range res.Warnings {
 		a.Say("Warning: %s", w)
 	}
 	return a.Result(backupReport{res, s.Config.Ledger.KeyFile})
 }
 
-// noteBackup keeps how a backup ended. One that was called off is noted all the same.
-func noteBackup(ctx context.Context, s *session.Session, failed error) error {
-	end := state.JobEnd{Outcome: string(worker.Done)}
-	if failed != nil {
-		end = state.JobEnd{Outcome: string(worker.Failed), Problem: failed.Error()}
-		if ctx.Err() != nil {
-			end.Outcome = string(worker.Interrupted)
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
-	defer cancel()
-	return s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.EndJob(backupJob, end) })
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// noteBackup keeps that a person made a backup where those of serve go, so that it counts
+// like them. One that failed was told to that person, and is no matter of the schedule's.
+func noteBackup(ctx context.Context, s *session.Session) error {
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return errors.Join(tx.BeginJob(backupJob), tx.EndJob(backupJob, state.JobEnd{Outcome: string(worker.Done)}))
+	})
 }
 
 // backupNow makes the backup of a schedule.
@@ -378,7 +383,11 @@ func (a *app) restore(ctx context.Context, quarantine time.Duration, r state.Res
 	look := r
 	look.DryRun = true
 	var err error
-	if report.Restored, err = state.Restore(ctx, look); err != nil {
+	report.Restored, err = state.Restore(ctx, look)
+	if errors.Is(err, state.ErrUnfinished) && !r.DryRun {
+		report.Restored, err = state.Restore(ctx, r)
+	}
+	if err != nil {
 		return explainRestore(err)
 	}
 	if report.Finished {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -151,6 +152,9 @@ func (a *app) wouldForget(ctx context.Context, s *session.Session, id state.Reco
 		fmt.Sprintf("The accounting system keeps record %s of %s as it is, and so do exports of it.", id.SourceID, id.Connection),
 		"Backups of the ledger from before hold it, sealed. Put back, they forget it again when they are opened with the list of forgotten payers beside them.",
 		"Logs hold ids alone. What was printed or saved with --show-values, payersync ledger export or payersync mandates links is where you put it.")
+	if kept, err := filepath.Glob(s.Config.Ledger.Path + ".before-*[0-9Z]"); err == nil && len(kept) > 0 {
+		r.Elsewhere = append(r.Elsewhere, fmt.Sprintf("Ledgers that a restore has replaced hold it, sealed, until you remove them: %s.", strings.Join(kept, ", ")))
+	}
 	if held.Payer != nil && strings.Contains(id.SourceID+held.Payer.Key, "@") {
 		r.Elsewhere = append(r.Elsewhere, "The record's id or key looks like an e-mail address. Ids and keys stay, here and at the billing service: choose others for the mapping.")
 	}

@@ -140,7 +140,7 @@ func (l *look) putBack(ctx context.Context) error {
 		return err
 	}
 	l.add(Condition{Code: PutBack, Since: at, Urgent: true,
-		Sentence: fmt.Sprintf("On %s the ledger was found to be an older copy that had been put back.", l.Time(at)),
+		Sentence: fmt.Sprintf("On %s an older copy of the ledger was put back.", l.Time(at)),
 		Next:     "It counts as restored since then; payersync sweep looks up what was sent meanwhile."})
 	return nil
 }

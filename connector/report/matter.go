@@ -170,7 +170,11 @@ func (w *witness) fill(r connector.Reason, placeholder string, found []string) {
 }
 
 func (w *witness) gather(ctx context.Context, by Explainer) error {
-	w.say("The record is %s in the accounting system.", w.stored.Record.State)
+	if w.stored.Forgotten == state.ForgottenNot {
+		w.say("The record is %s in the accounting system.", w.stored.Record.State)
+	} else {
+		w.say("The payer of this record was forgotten, or may be one that was: nothing but its id is kept.")
+	}
 	customer, key := connector.Customer{}, connector.Key{}
 	if by.Mapping != nil && w.stored.Record.State == connector.RecordActive && w.stored.Record.Problem == "" {
 		if x := by.Mapping.Explain(w.stored.Record); x.Err == nil && x.Result.Included {

@@ -146,11 +146,11 @@ func standing(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands
 	case stored.Facts.Words.Unlink != 0:
 		return "A person said that its customer is not its own.", "Run payersync sync, which takes the record's key off it; payersync payers unlink --keep takes the word back."
 	case stored.Forgotten != state.ForgottenNot:
-		return "Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.", "Nothing; payersync ledger unforget takes that back."
+		return "Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.", "payersync ledger unforget takes that back."
 	case stored.Merged:
-		return fmt.Sprintf("A person said that it is the same payer as %s, which stands for both.", stored.Record.MergedInto), "Nothing; payersync payers merge --separate takes that back."
+		return fmt.Sprintf("A person said that it is the same payer as %s, which stands for both.", stored.Record.MergedInto), "payersync payers merge --separate takes that back."
 	case stored.GivenUp:
-		return "A person gave it up: it is left out, and nothing is sent for it.", "Nothing; payersync attention give-up --undo takes that back."
+		return "A person gave it up: it is left out, and nothing is sent for it.", "payersync attention give-up --undo takes that back."
 	case stored.Facts.Words.Leave != 0:
 		return "Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate."
 	case stored.Verdict == state.Excluded:

@@ -16,8 +16,6 @@ var (
 	ErrNothingToClose = errors.New("nothing is told of it that can be closed")
 	// ErrLeftOut means that the record has left the books, or the mapping leaves it out.
 	ErrLeftOut = errors.New("nothing would be sent for the record in any case: it has left the books, or the mapping leaves it out")
-	// ErrNotGivenUp means that nobody has given the record up.
-	ErrNotGivenUp = errors.New("nobody has given the record up")
 )
 
 // Close notes an operator's word on what is told of a payer, and reports false when it was
