@@ -1,7 +1,7 @@
 // Package condition says what is the matter with an installation, since when, and what to do
 // about it. It computes that from the ledger and from what the configuration expects, asks no
-// other system, and stores nothing: status, readiness and alarms show what it finds, so that
-// they never disagree.
+// other system, and stores nothing: status and alarms show what it finds, and readiness the
+// part that is for strangers, so that they never disagree.
 //
 //	ledger ──────────────┐
 //	                     ├─▶ Look ─▶ conditions ─▶ status · /readyz · alarms
