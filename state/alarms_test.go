@@ -193,6 +193,8 @@ func (d *desk) waits(way, text string) {
 }
 
 // What a message says is frozen, and with it a name; whoever is forgotten is named no more.
+//
+// covers F123
 func TestNoMessageThatWaitsOutlivesAPayerThatIsForgotten(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

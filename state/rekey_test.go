@@ -153,6 +153,8 @@ func expectRekeyed(t *testing.T, d *desk, want map[string]string, old []byte) {
 
 // A process that is killed at any stage, or at any moment, leaves a ledger that opens with
 // one key, or says how to finish; the same call goes on.
+//
+// covers F124
 func TestKilledProcessLeavesANewKeyThatIsTakenUp(t *testing.T) {
 	t.Parallel()
 	for i, stage := range append(stages, "", "", "") {

@@ -57,6 +57,8 @@ func (w *world) expectNobody(when string) {
 
 // The story: a payer is forgotten, the books are read again, an older backup is put back, the
 // books are read again. She does not come back, and nobody else notices.
+//
+// covers F123
 func TestAPayerWhoWasForgottenDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	rows := people(5)

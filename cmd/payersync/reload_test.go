@@ -139,6 +139,8 @@ func (w *world) jobs() map[string]jobRow {
 
 // Each mistake is made in a file that was in force, told once with its place, shown until it
 // is mended, and changes nothing.
+//
+// covers F125
 func TestAFileWithAMistakeNeverReplacesAGoodOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(2))
@@ -264,6 +266,8 @@ func TestWhatNeedsARestartIsNamedAndTheRestTakesEffect(t *testing.T) {
 // any, nothing could tell another account from it.
 //
 // covers F77
+//
+// covers F125
 func TestAReloadNeverMovesTheLedgerToAnotherAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(2))
