@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,10 +95,16 @@ func (d *desk) writerPool(t testing.TB) *sql.DB {
 	return db
 }
 
-const (
-	benchRecords = 100_000
-	benchPage    = 500
-)
+const benchPage = 500
+
+// benchRecords is how many records a benchmark's ledger has; PAYERSYNC_STATE_RECORDS sets it
+// to less, where only that they run is looked at.
+var benchRecords = func() int {
+	if n, err := strconv.Atoi(os.Getenv("PAYERSYNC_STATE_RECORDS")); err == nil && n >= 2*benchPage {
+		return n
+	}
+	return 100_000
+}()
 
 // benchBook is a ledger that holds 100,000 planned records, and those records
 // in pages as a source gives them.
