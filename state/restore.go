@@ -443,6 +443,16 @@ func exchange(folder *files.Folder, name string, ready *os.File, step func(strin
 	return kept, errors.Join(folder.Rename(name+restoredEnding, name), folder.Sync(), step(stageInPlace))
 }
 
+// ReplacedLedgers returns the ledgers that restores have replaced at path and kept, without
+// SQLite's own files beside them.
+func ReplacedLedgers(path string) ([]string, error) {
+	found, err := filepath.Glob(path + beforeMiddle + "*Z")
+	if err != nil {
+		return nil, fmt.Errorf("look for ledgers that were replaced: %w", err)
+	}
+	return found, nil
+}
+
 // finishRestore brings a restore to its end that was cut off after it had been decided, and
 // clears away one that was not. It returns where the files are that were replaced; nil where
 // there was nothing to finish.

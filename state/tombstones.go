@@ -161,6 +161,10 @@ func (s *sealer) keyLine(k forgetKey) string {
 	return fmt.Sprintf("key %s %s\n", k.id, base64.StdEncoding.EncodeToString(s.box(k.key, placeOfForgetKey(k.id))))
 }
 
+// ForgottenList returns where the list of forgotten payers of the ledger at path lies, once
+// there is one.
+func ForgottenList(path string) string { return path + tombstonesEnding }
+
 // tombstonesFile is the open file; its lock is held.
 type tombstonesFile struct {
 	*os.File

@@ -102,5 +102,5 @@ func (a *app) deliverTest(ctx context.Context, cfg *config.Config, local bool) (
 	if err != nil {
 		return sentTest{}, err
 	}
-	return sentTest{plainAddress(req.URL.String()), resp.StatusCode, resp.Status, key}, errors.Join(resp.Body.Close())
+	return sentTest{plainAddress(req.URL.String()), resp.StatusCode, resp.Status, key}, resp.Body.Close()
 }

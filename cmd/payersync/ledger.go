@@ -146,7 +146,7 @@ func (a *app) backup(ctx context.Context, s *session.Session, o backups.Options)
 	}
 	res, err := backups.Make(ctx, s.Ledger, o)
 	progress.End()
-	if err == nil && (s.Config.Backup.Folder == "" || filepath.Dir(res.Path) == filepath.Clean(s.Config.Backup.Folder)) {
+	if err == nil && (s.Config.Backup.Folder == "" || sameFolder(filepath.Dir(res.Path), s.Config.Backup.Folder)) {
 		err = noteBackup(ctx, s)
 	}
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *app) backup(ctx context.Context, s *session.Session, o backups.Options)
 		a.Say("Removed %s of before, to keep %d.", connector.Plural(len(res.Removed), "backup"), o.Keep)
 	}
 	a.Say("The sealing key %s is not in it. Without that key nothing sealed can be read again: keep a copy of it elsewhere.", s.Config.Ledger.KeyFile)
-	if list := s.Config.Ledger.Path + ".forgotten"; there(list) {
+	if list := state.ForgottenList(s.Config.Ledger.Path); there(list) {
 		a.Say("Nor is %s: without it an older copy brings back who was forgotten since. Keep a copy of it, too.", list)
 	}
 	for _, w := range res.Warnings {
