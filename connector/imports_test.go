@@ -45,7 +45,7 @@ var arrows = []arrow{
 	{"connector/metrics", "connector connector/reconcile connector/server connector/transport state", "state/statetest"},
 	{"connector/protocol", "connector", ""},
 	{"connector/reconcile", "connector state", "connector/billing connector/transport state/statetest"},
-	{"connector/report", "connector mapping state connector/match connector/syncer connector/reconcile", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
+	{"connector/office", "connector mapping state connector/match connector/syncer connector/reconcile", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
 	{"connector/sandbox", "connector", ""},
 	{"connector/server", "connector state mapping connector/reconcile connector/billing connector/condition connector/worker", "connector/transport state/statetest"},
 	{"connector/simulation", "*", ""},

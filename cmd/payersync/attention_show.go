@@ -9,7 +9,7 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
-	"payersync/connector/report"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -57,7 +57,7 @@ what it does. Reads the ledger, and sends nothing.`,
 }
 
 // mattersOf returns what is the matter with whatever id names.
-func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection string) (out []report.Matter, err error) {
+func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection string) (out []office.Matter, err error) {
 	found, err := s.Ledger.FindRecords(ctx, id)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection 
 			continue
 		}
 		m, _ := a.mappingOf(ctx, s, r.Connection) // what it would tell is left out, and its own commands say why
-		matter, err := report.MatterOf(ctx, s.Ledger, r, report.Explainer{Mapping: m})
+		matter, err := office.MatterOf(ctx, s.Ledger, r, office.Explainer{Mapping: m})
 		if err != nil {
 			return nil, err
 		}
@@ -77,8 +77,8 @@ func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection 
 		return out, nil
 	}
 	if id == webhooksMatter {
-		m, err := report.MatterOfSubscription(ctx, s.Ledger)
-		return []report.Matter{m}, err
+		m, err := office.MatterOfSubscription(ctx, s.Ledger)
+		return []office.Matter{m}, err
 	}
 	d, err := s.Ledger.DeliveryNamed(ctx, id)
 	if err != nil {
@@ -87,12 +87,12 @@ func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection 
 	if d == nil {
 		return nil, fmt.Errorf("cannot show %q: no record%s has it as source id, key value, billing id or mandate id, and no delivery as its key; payersync attention list shows what needs a person", id, of(connection))
 	}
-	return []report.Matter{report.MatterOfDelivery(*d)}, nil
+	return []office.Matter{office.MatterOfDelivery(*d)}, nil
 }
 
 // inConnection adds the connection to the commands for a record whose id another one has too,
 // where they take it.
-func inConnection(root *cobra.Command, m *report.Matter) {
+func inConnection(root *cobra.Command, m *office.Matter) {
 	for _, t := range m.Told {
 		for i := range t.Ways {
 			c, _, err := root.Find(strings.Fields(t.Ways[i].Command)[1:])
@@ -103,7 +103,7 @@ func inConnection(root *cobra.Command, m *report.Matter) {
 	}
 }
 
-func (a *app) printMatter(m report.Matter) {
+func (a *app) printMatter(m office.Matter) {
 	title := "Delivery " + m.SourceID
 	switch {
 	case m.Connection != "":

@@ -16,7 +16,7 @@ import (
 	"payersync/configs"
 	"payersync/connector"
 	"payersync/connector/accounting/csvfile"
-	"payersync/connector/report"
+	"payersync/connector/office"
 	"payersync/mapping"
 	"payersync/mapping/propose"
 )
@@ -279,7 +279,7 @@ func (s *csvSetup) written() string {
 
 // samples returns the first different values of a column, of bank details none.
 func (s *csvSetup) samples(at int) (values []string, filled int) {
-	secret := report.IsBankField(s.found.Columns[at]) || propose.Bank(s.found.Columns[at])
+	secret := office.IsBankField(s.found.Columns[at]) || propose.Bank(s.found.Columns[at])
 	for _, row := range s.found.Rows {
 		cell := strings.TrimSpace(row[at])
 		if cell == "" {
@@ -292,7 +292,7 @@ func (s *csvSetup) samples(at int) (values []string, filled int) {
 		secret = secret || propose.IsIBAN(cell)
 	}
 	if secret && filled > 0 {
-		values = []string{report.NotShown}
+		values = []string{office.NotShown}
 	}
 	return values, filled
 }

@@ -13,8 +13,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting/quickbooks"
 	"payersync/connector/accounting/xero"
+	"payersync/connector/office"
 	"payersync/connector/reconcile"
-	"payersync/connector/report"
 	"payersync/connector/syncer"
 )
 
@@ -123,7 +123,7 @@ func (a *app) nothingStored(c config.Connection) {
 }
 
 // privacy says how personal values are shown in a terminal.
-type privacy struct{ report.Privacy }
+type privacy struct{ office.Privacy }
 
 func (p *privacy) flag(c *cobra.Command) {
 	p.Clean = show.Visible
@@ -144,7 +144,7 @@ func (p privacy) quoted(path, value string) string {
 	switch {
 	case value == "":
 		return "blank"
-	case p.Whole && text != report.NotShown:
+	case p.Whole && text != office.NotShown:
 		return fmt.Sprintf("%q", text)
 	}
 	return text

@@ -16,7 +16,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/report"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -269,7 +269,7 @@ func TestBankDetailsInTheExternalDataAreNotShown(t *testing.T) {
 		w.expect(exitDone, "sync")
 		for _, output := range []string{"table", "json"} {
 			told := w.expect(exitDone, "payers", "show", "A1", "--show-values", "--output", output).out
-			if !strings.Contains(told, report.NotShown) || !strings.Contains(told, "ann@example.org") || strings.Contains(told, "NWBK") || strings.Contains(told, "BARC") {
+			if !strings.Contains(told, office.NotShown) || !strings.Contains(told, "ann@example.org") || strings.Contains(told, "NWBK") || strings.Contains(told, "BARC") {
 				t.Errorf("told as %s:\n%s", output, told)
 			}
 		}

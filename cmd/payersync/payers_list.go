@@ -14,7 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/report"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -79,11 +79,11 @@ var payerColumns = []payerColumn{
 // usualColumns are the columns of a list when nobody says.
 var usualColumns = []string{"connection", "record", "name", "key", "link", "customer", "mandate", "attention"}
 
-var payerSorts = []state.RecordSort{state.ByRecord, report.ByName, state.ByKey, state.ByLink, state.ByMandate, state.BySince, state.ByChanged}
+var payerSorts = []state.RecordSort{state.ByRecord, office.ByName, state.ByKey, state.ByLink, state.ByMandate, state.BySince, state.ByChanged}
 
 // payerListing is what payers list was asked for.
 type payerListing struct {
-	report.Query
+	office.Query
 	all          bool
 	columns      []string
 	since, until string
@@ -197,9 +197,9 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 	if err := s.Config.Has(l.Connection); err != nil {
 		return err
 	}
-	lists := &report.Lists{Ledger: s.Ledger}
+	lists := &office.Lists{Ledger: s.Ledger}
 	page, err := lists.Page(ctx, l.Query)
-	if errors.Is(err, report.ErrSealed) {
+	if errors.Is(err, office.ErrSealed) {
 		return fmt.Errorf("cannot search or sort by name: the names are sealed, and the sealing key %s cannot be read here; put it back, or look for one record by its id with payersync payers show", s.Config.Ledger.KeyFile)
 	}
 	if err != nil {
@@ -244,7 +244,7 @@ func payerReports(rows []state.RecordRow, columns []string) []payerRow {
 	return out
 }
 
-func (a *app) printPayers(page report.Page, l payerListing) error {
+func (a *app) printPayers(page office.Page, l payerListing) error {
 	names := l.columns
 	if len(names) == 0 {
 		names = usualColumns
@@ -295,10 +295,10 @@ func (a *app) printPayers(page report.Page, l payerListing) error {
 var firstToGo = []string{"Customer", "Key", "Connection"}
 
 // tellPage says what the list does not show.
-func (a *app) tellPage(ctx context.Context, s *session.Session, page report.Page, l payerListing) {
+func (a *app) tellPage(ctx context.Context, s *session.Session, page office.Page, l payerListing) {
 	switch {
 	case page.Cut:
-		a.Say("There are more: a search gives %d at most. Narrow it with another word.", report.MostFound)
+		a.Say("There are more: a search gives %d at most. Narrow it with another word.", office.MostFound)
 	case page.More && l.Text != "":
 		a.Say("There are more: these are the first %d. Narrow the search with another word, or list more with --limit.", l.Limit)
 	case page.More:

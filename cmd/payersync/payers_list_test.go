@@ -13,7 +13,7 @@ import (
 	"unicode"
 
 	"payersync/connector"
-	"payersync/connector/report"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -92,7 +92,7 @@ func TestEveryRecordThatWasReadIsListedOnce(t *testing.T) {
 			if n := len(w.listed()); n != payers {
 				t.Errorf("seed %d, round %d: %d payers are listed, and %d in the list of all", seed, round, n, payers)
 			}
-			for _, sort := range []state.RecordSort{report.ByName, state.ByChanged} {
+			for _, sort := range []state.RecordSort{office.ByName, state.ByChanged} {
 				if n := len(w.listed("--all", "--sort", string(sort))); n != len(all) {
 					t.Errorf("seed %d, round %d: by %s %d records are listed, want %d", seed, round, sort, n, len(all))
 				}

@@ -11,7 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/report"
+	"payersync/connector/office"
 	"payersync/mapping"
 	"payersync/state"
 )
@@ -82,7 +82,7 @@ func (a *app) mappingOf(ctx context.Context, s *session.Session, connection stri
 
 func (a *app) showPayer(ctx context.Context, s *session.Session, id state.RecordID, p privacy) error {
 	m, whyNot := a.mappingOf(ctx, s, id.Connection)
-	r, err := report.PayerOf(ctx, s.Ledger, id, report.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, p.Privacy)
+	r, err := office.PayerOf(ctx, s.Ledger, id, office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, p.Privacy)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (a *app) showPayer(ctx context.Context, s *session.Session, id state.Record
 	return nil
 }
 
-func (a *app) printPayer(r report.Payer, whyNot error) {
+func (a *app) printPayer(r office.Payer, whyNot error) {
 	fmt.Fprintf(a.Out, "%s, record %s", r.Connection, show.Visible(r.SourceID))
 	if r.Key.Value != "" {
 		fmt.Fprintf(a.Out, " (%s)", show.Visible(r.Key.String()))
@@ -134,7 +134,7 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-func (a *app) printRecord(r report.Record) {
+func (a *app) printRecord(r office.Record) {
 	fmt.Fprintf(a.Out, "\nThe record: %s\n", strings.TrimSuffix(string(r.State)+", "+show.Visible(r.Origin), ", "))
 	if r.Problem != "" {
 		fmt.Fprintf(a.Out, "  %s\n", show.Visible(r.Problem))
@@ -144,7 +144,7 @@ func (a *app) printRecord(r report.Record) {
 	}
 }
 
-func (a *app) printRules(r report.Payer, whyNot error) {
+func (a *app) printRules(r office.Payer, whyNot error) {
 	if whyNot != nil {
 		fmt.Fprintf(a.Out, "\nThe mapping cannot be tried on it:\n%s\n", shownLines(whyNot.Error()))
 		return

@@ -14,7 +14,7 @@ import (
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/report"
+	"payersync/connector/office"
 	"payersync/connector/sandbox"
 	"payersync/state"
 )
@@ -429,8 +429,8 @@ func settles(t *testing.T, reason connector.Reason, at int, way connector.Way) {
 	if told := s.told(id); !slices.Contains(told, string(reason)) {
 		t.Fatalf("%s is told %v, want %s", id, told, reason)
 	}
-	matter := decode[report.Matter](t, s.do([]string{"attention", "show", id, "--output", "json"}, exitDone))
-	var out *report.WayOut
+	matter := decode[office.Matter](t, s.do([]string{"attention", "show", id, "--output", "json"}, exitDone))
+	var out *office.WayOut
 	for _, told := range matter.Told {
 		if told.Reason == reason {
 			out = &told.Ways[at]

@@ -1,4 +1,4 @@
-package report_test
+package office_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"payersync/connector"
-	"payersync/connector/report"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -23,9 +23,9 @@ func BenchmarkSearch(b *testing.B) {
 		}
 		w.read("acme", some)
 	}
-	rare := report.Query{Text: "limited 99998"}
-	often := report.Query{Text: "limited", RecordFilter: state.RecordFilter{Limit: 50}}
-	search := func(b *testing.B, lists *report.Lists, q report.Query) {
+	rare := office.Query{Text: "limited 99998"}
+	often := office.Query{Text: "limited", RecordFilter: state.RecordFilter{Limit: 50}}
+	search := func(b *testing.B, lists *office.Lists, q office.Query) {
 		if p, err := lists.Page(context.Background(), q); err != nil || len(p.Rows) == 0 {
 			b.Fatalf("%d rows, %v", len(p.Rows), err)
 		}
@@ -49,12 +49,12 @@ func BenchmarkSearch(b *testing.B) {
 	})
 	b.Run("opened each time", func(b *testing.B) {
 		for b.Loop() {
-			search(b, &report.Lists{Ledger: w.ledger}, rare)
+			search(b, &office.Lists{Ledger: w.ledger}, rare)
 		}
 	})
 	b.Run("everybody by name", func(b *testing.B) {
 		for b.Loop() {
-			search(b, w.lists, report.Query{RecordFilter: state.RecordFilter{Sort: report.ByName, Limit: 50}})
+			search(b, w.lists, office.Query{RecordFilter: state.RecordFilter{Sort: office.ByName, Limit: 50}})
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package report_test
+package office_test
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/match"
-	"payersync/connector/report"
+	"payersync/connector/office"
 	"payersync/state"
 	"payersync/state/statetest"
 )
@@ -24,7 +24,7 @@ type world struct {
 	t      testing.TB
 	path   string
 	ledger *state.Ledger
-	lists  *report.Lists
+	lists  *office.Lists
 	runs   map[string]int64
 	now    time.Time
 }
@@ -34,7 +34,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, path: filepath.Join(t.TempDir(), "payersync.db"), runs: map[string]int64{}, now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
 	statetest.New(t, w.path)
 	w.ledger = w.open(state.Options{KeyFile: w.path + ".key"})
-	w.lists = &report.Lists{Ledger: w.ledger}
+	w.lists = &office.Lists{Ledger: w.ledger}
 	return w
 }
 
@@ -93,7 +93,7 @@ func (w *world) read(connection string, labels map[string]*connector.Label) {
 }
 
 // page returns what is listed, as "connection/id name".
-func (w *world) page(q report.Query) (rows []string, p report.Page) {
+func (w *world) page(q office.Query) (rows []string, p office.Page) {
 	w.t.Helper()
 	p, err := w.lists.Page(context.Background(), q)
 	if err != nil {
@@ -114,7 +114,7 @@ func (w *world) told(r state.RecordRow) string {
 
 func (w *world) wantFound(text string, want ...string) {
 	w.t.Helper()
-	if got, _ := w.page(report.Query{Text: text}); !slices.Equal(got, want) {
+	if got, _ := w.page(office.Query{Text: text}); !slices.Equal(got, want) {
 		w.t.Errorf("searched for %q and found %q, want %q", text, got, want)
 	}
 }
@@ -144,7 +144,7 @@ func TestASearchFindsAnyPartOfWhatPeopleKnow(t *testing.T) {
 	w.wantFound("علي", "acme/A6 محمد علي")
 	w.wantFound("grossmann nobody")
 	w.wantFound("%")
-	if got, _ := w.page(report.Query{Text: "grossmann", RecordFilter: state.RecordFilter{Connection: "beta"}}); !slices.Equal(got, []string{"beta/A1 Anna Großmann"}) {
+	if got, _ := w.page(office.Query{Text: "grossmann", RecordFilter: state.RecordFilter{Connection: "beta"}}); !slices.Equal(got, []string{"beta/A1 Anna Großmann"}) {
 		t.Errorf("in one connection: %q", got)
 	}
 }
@@ -191,19 +191,19 @@ func TestASearchGivesNoMoreThanAPersonReads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	many := map[string]*connector.Label{}
-	for n := range report.MostFound + 2 {
+	for n := range office.MostFound + 2 {
 		many[fmt.Sprintf("A%04d", n)] = named("Bakery")
 	}
 	w.read("acme", many)
 	for _, c := range []struct {
 		limit, rows int
 		more, cut   bool
-	}{{0, report.MostFound, true, true}, {10_000, report.MostFound, true, true}, {10, 10, true, false}} {
-		if got, p := w.page(report.Query{Text: "bake", RecordFilter: state.RecordFilter{Limit: c.limit}}); len(got) != c.rows || p.More != c.more || p.Cut != c.cut {
+	}{{0, office.MostFound, true, true}, {10_000, office.MostFound, true, true}, {10, 10, true, false}} {
+		if got, p := w.page(office.Query{Text: "bake", RecordFilter: state.RecordFilter{Limit: c.limit}}); len(got) != c.rows || p.More != c.more || p.Cut != c.cut {
 			t.Errorf("with limit %d: %d rows, more %v, cut %v; want %+v", c.limit, len(got), p.More, p.Cut, c)
 		}
 	}
-	if got, p := w.page(report.Query{Text: "bake a0001"}); len(got) != 1 || p.More {
+	if got, p := w.page(office.Query{Text: "bake a0001"}); len(got) != 1 || p.More {
 		t.Errorf("narrowed: %q, more %v", got, p.More)
 	}
 }
@@ -213,12 +213,12 @@ func TestWithoutTheKeyListsHaveNoNames(t *testing.T) {
 	w := newWorld(t)
 	w.read("acme", map[string]*connector.Label{"A1": named("Ada")})
 	w.lists.Ledger = w.open(state.Options{KeyFile: w.path + ".away", Keyless: true})
-	got, p := w.page(report.Query{})
+	got, p := w.page(office.Query{})
 	if !slices.Equal(got, []string{"acme/A1 –"}) || !p.Sealed || p.Bare != 0 {
 		t.Errorf("listed %q, %+v", got, p)
 	}
-	for _, q := range []report.Query{{Text: "ada"}, {RecordFilter: state.RecordFilter{Sort: report.ByName}}} {
-		if _, err := w.lists.Page(t.Context(), q); !errors.Is(err, report.ErrSealed) {
+	for _, q := range []office.Query{{Text: "ada"}, {RecordFilter: state.RecordFilter{Sort: office.ByName}}} {
+		if _, err := w.lists.Page(t.Context(), q); !errors.Is(err, office.ErrSealed) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
@@ -230,9 +230,9 @@ func TestWhoHasNoNameYetIsCounted(t *testing.T) {
 	w.read("acme", map[string]*connector.Label{"A1": named("Ada"), "A2": nil, "A3": {}})
 	w.read("beta", map[string]*connector.Label{"A1": nil})
 	for _, c := range []struct {
-		q    report.Query
+		q    office.Query
 		want int
-	}{{report.Query{}, 2}, {report.Query{RecordFilter: state.RecordFilter{Connection: "acme"}}, 1}, {report.Query{RecordFilter: state.RecordFilter{Limit: 1}}, 0}, {report.Query{Text: "ada"}, 2}, {report.Query{Text: "nobody"}, 2}} {
+	}{{office.Query{}, 2}, {office.Query{RecordFilter: state.RecordFilter{Connection: "acme"}}, 1}, {office.Query{RecordFilter: state.RecordFilter{Limit: 1}}, 0}, {office.Query{Text: "ada"}, 2}, {office.Query{Text: "nobody"}, 2}} {
 		if _, p := w.page(c.q); p.Bare != c.want {
 			t.Errorf("%+v: %d without a name, want %d", c.q, p.Bare, c.want)
 		}
@@ -283,9 +283,9 @@ func (w *world) wantWhole(seed uint64, kept map[state.RecordID]*connector.Label,
 		want = append(want, w.told(state.RecordRow{PayerRow: state.PayerRow{Connection: id.Connection, SourceID: id.SourceID}, Label: label}))
 	}
 	slices.Sort(want)
-	for _, sort := range []state.RecordSort{state.ByRecord, state.ByChanged, report.ByName} {
+	for _, sort := range []state.RecordSort{state.ByRecord, state.ByChanged, office.ByName} {
 		var all []state.RecordRow
-		q := report.Query{RecordFilter: state.RecordFilter{Sort: sort, Limit: limit}}
+		q := office.Query{RecordFilter: state.RecordFilter{Sort: sort, Limit: limit}}
 		for {
 			_, p := w.page(q)
 			all = append(all, p.Rows...)
@@ -298,7 +298,7 @@ func (w *world) wantWhole(seed uint64, kept map[state.RecordID]*connector.Label,
 		for _, r := range all {
 			got = append(got, w.told(r))
 		}
-		if sort == report.ByName && !slices.IsSortedFunc(all, func(a, b state.RecordRow) int { return cmp.Compare(rank(a), rank(b)) }) {
+		if sort == office.ByName && !slices.IsSortedFunc(all, func(a, b state.RecordRow) int { return cmp.Compare(rank(a), rank(b)) }) {
 			w.t.Errorf("seed %d: the names are in no order: %q", seed, got)
 		}
 		slices.Sort(got)
@@ -337,7 +337,7 @@ func (w *world) wantPicked(seed uint64, kept map[state.RecordID]*connector.Label
 		}
 	}
 	slices.Sort(want)
-	got, _ := w.page(report.Query{Text: text})
+	got, _ := w.page(office.Query{Text: text})
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		w.t.Errorf("seed %d: searched for %q and found %q, want %q", seed, text, got, want)
