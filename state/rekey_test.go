@@ -87,8 +87,11 @@ func filledForRekey(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mandate := one[string](t, d.Ledger, "SELECT min(mandate_id) FROM mandates")
+	letter := Letter{MandateID: mandate, Kind: "invitation", RecordID: RecordID{acme, "c000"}, Recipient: "r", MessageID: "l1", Body: []byte("to " + canaryName), LookedAt: d.now(), FrozenAt: d.now()}
 	d.do(func(tx *Tx) error {
-		return errors.Join(tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.clock.now(), Body: []byte("about " + canaryName)}, nil), tx.Accept(p, []connector.Accepted{{Path: "name"}}), tx.SaveLikeness(acme, "c000", Likeness{Name: canaryName, Emails: []string{canaryEmail}}),
+		return errors.Join(tx.FreezeLetter(letter),
+			tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.clock.now(), Body: []byte("about " + canaryName)}, nil), tx.Accept(p, []connector.Accepted{{Path: "name"}}), tx.SaveLikeness(acme, "c000", Likeness{Name: canaryName, Emails: []string{canaryEmail}}),
 			tx.exec("INSERT INTO tokens (connection, token, generation) VALUES (?, ?, 1)", acme, tx.l.seal.box([]byte("token"), place("tokens", "token", acme))))
 	})
 	for _, c := range sealedColumns {

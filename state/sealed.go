@@ -27,6 +27,7 @@ var sealedColumns = []sealedColumn{
 	{"tokens", "token", []string{"connection"}},
 	{"forget_keys", "key", []string{"key_id"}},
 	{"alarm_messages", "body", []string{"message_id"}},
+	{"letters", "body", []string{"message_id"}},
 }
 
 // String names the column to people.
