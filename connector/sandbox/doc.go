@@ -18,6 +18,9 @@
 //	POST /sandbox/mandates/{id}/{sign|approve|cancel}
 //	GET  /sandbox/customers, GET /sandbox/requests
 //	GET, POST /sandbox/view         what readers are shown, see View
+//	/letters                        with Options.Letters, what its mail server was sent
+//	GET  /sandbox/letters?to=…, POST /sandbox/letters/clear
+//	GET, POST /sandbox/letters/faults, POST /sandbox/letters/faults/clear
 //
 // # Readers that see less than the truth
 //

@@ -37,6 +37,7 @@ func (s *Sandbox) routeWeb() {
 	human.HandleFunc("GET /sandbox/style.css", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFileFS(w, r, webFiles, "web/style.css")
 	})
+	s.routeLetters(human)
 	all := http.NewServeMux()
 	all.HandleFunc(apiPrefix, s.serveAPI)
 	all.Handle("/", guarded(http.NewCrossOriginProtection().Handler(human)))
@@ -61,11 +62,14 @@ func (s *Sandbox) named(next http.Handler) http.Handler {
 	})
 }
 
+// pagePolicy is what pages may fetch. There is no form-action: a signed form leads on
+// to the platform's own address.
+const pagePolicy = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'"
+
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		// No form-action: a signed form leads on to the platform's own address.
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Content-Security-Policy", pagePolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
@@ -80,6 +84,10 @@ func (s *Sandbox) operatorPage(w http.ResponseWriter, _ *http.Request) {
 		Customer
 		CanSign, CanApprove, CanCancel bool
 		Latest                         *Mandate
+	}
+	var letters *int
+	if s.opt.Letters != nil {
+		letters = new(s.opt.Letters.Received())
 	}
 	customers, total := s.newest(shownCustomers)
 	rows := make([]row, len(customers))
@@ -97,8 +105,9 @@ func (s *Sandbox) operatorPage(w http.ResponseWriter, _ *http.Request) {
 	render(w, "operator.html", struct {
 		Rows           []row
 		Total, Pending int
+		Letters        *int // nil without a mail server
 		View           shownView
-	}{rows, total, s.Pending(), s.View().shown()})
+	}{rows, total, s.Pending(), letters, s.View().shown()})
 }
 
 // newest returns up to n customers, newest first, and how many there are.
