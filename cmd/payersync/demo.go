@@ -105,7 +105,7 @@ func (d *demo) prepare(ctx context.Context) (net.Listener, error) {
 	if err := free.Close(); err != nil { // serve opens it again
 		return nil, errors.Join(err, listener.Close())
 	}
-	d.model = newSandbox(listener, connector.NewSecret(quickStartSecret), 0)
+	d.model = newSandbox(listener, connector.NewSecret(quickStartSecret), sandbox.Options{})
 	quiet := &app{program: program{Console: &show.Console{In: d.In, Out: io.Discard, ErrOut: io.Discard, Output: "table"}, getenv: d.getenv}}
 	if err := quiet.initialise(d.dir, ""); err != nil {
 		return nil, errors.Join(err, listener.Close())
