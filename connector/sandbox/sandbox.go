@@ -50,6 +50,7 @@ type Sandbox struct {
 	readers   readers
 	created   map[[sha256.Size]byte]creation
 	mandates  map[string]*Mandate // those of deleted customers too
+	renewed   map[string]*Mandate // by the later links of each, whose first is its id
 	auth      tokens
 	hooks     hooks
 	queue     []*Delivery
@@ -74,6 +75,7 @@ func New(opt Options) *Sandbox {
 		customers: map[string]*customer{},
 		created:   map[[sha256.Size]byte]creation{},
 		mandates:  map[string]*Mandate{},
+		renewed:   map[string]*Mandate{},
 		auth:      newTokens(),
 		wake:      make(chan struct{}, 1),
 	}
