@@ -44,6 +44,7 @@ nothing, status. Nothing leaves this machine.`,
 type demo struct {
 	*app
 	dir     string
+	clock   *demoClock
 	model   *sandbox.Sandbox
 	hooks   string // where serve takes webhooks
 	step    int
@@ -61,7 +62,7 @@ func (a *app) demo(ctx context.Context, keep bool) error {
 	if !keep {
 		defer func() { _ = os.RemoveAll(dir) }() // what is left is a temporary folder
 	}
-	d := &demo{app: a, dir: dir, broken: make(chan error, 2)}
+	d := &demo{app: a, dir: dir, clock: newDemoClock(), broken: make(chan error, 2)}
 	listener, err := d.prepare(ctx)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func (d *demo) prepare(ctx context.Context) (net.Listener, error) {
 	if err := free.Close(); err != nil { // serve opens it again
 		return nil, errors.Join(err, listener.Close())
 	}
-	d.model = newSandbox(listener, connector.NewSecret(quickStartSecret), sandbox.Options{})
+	d.model = newSandbox(listener, connector.NewSecret(quickStartSecret), sandbox.Options{Now: d.clock.now})
 	quiet := &app{program: program{Console: &show.Console{In: d.In, Out: io.Discard, ErrOut: io.Discard, Output: "table"}, getenv: d.getenv}}
 	if err := quiet.initialise(d.dir, ""); err != nil {
 		return nil, errors.Join(err, listener.Close())
@@ -133,7 +134,7 @@ func (d *demo) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.getenv}, d.args("serve"))
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.getenv, clock: d.clock.now}, d.args("serve"))
 	if err := log.Close(); err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (d *demo) title(text string) {
 // with the exit code that belongs there.
 func (d *demo) command(ctx context.Context, want int, args ...string) error {
 	fmt.Fprintf(d.Out, "\n$ payersync %s\n", strings.Join(args, " "))
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: d.Out, ErrOut: d.Out}, getenv: d.getenv}, d.args(args...))
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: d.Out, ErrOut: d.Out}, getenv: d.getenv, clock: d.clock.now}, d.args(args...))
 	if code != want {
 		return fmt.Errorf("payersync %s ended with exit status %d, not %d", args[0], code, want)
 	}
@@ -307,7 +308,7 @@ func (d *demo) until(ctx context.Context, what string, done func() bool) error {
 
 func (d *demo) report(ctx context.Context) (r statusReport, err error) {
 	var out bytes.Buffer
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}, getenv: d.getenv}, d.args("status", "--output", "json"))
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}, getenv: d.getenv, clock: d.clock.now}, d.args("status", "--output", "json"))
 	if code != exitDone {
 		return r, fmt.Errorf("status ended with exit status %d", code)
 	}
@@ -317,7 +318,7 @@ func (d *demo) report(ctx context.Context) (r statusReport, err error) {
 // compare fails unless the ledger shows the four mandates as the service has them.
 func (d *demo) compare(ctx context.Context, who []string) error {
 	var out bytes.Buffer
-	run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}, getenv: d.getenv}, d.args("mandates", "list", "--output", "json"))
+	run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}, getenv: d.getenv, clock: d.clock.now}, d.args("mandates", "list", "--output", "json"))
 	for dec := json.NewDecoder(&out); ; {
 		var m mandateReport
 		if err := dec.Decode(&m); errors.Is(err, io.EOF) {

@@ -27,7 +27,10 @@ type app struct {
 // run carries out one command line and returns its exit code. It is the whole
 // program but for the process around it, so that tests and the demo call it too.
 func run(ctx context.Context, p program, args []string) int {
-	a := &app{program: p, now: time.Now}
+	a := &app{program: p, now: p.clock}
+	if a.now == nil {
+		a.now = time.Now
+	}
 	a.Plain = a.plain()
 	root := a.root()
 	root.SetArgs(args)
