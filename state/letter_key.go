@@ -41,7 +41,11 @@ func (tx *Tx) keepLetterKey() error {
 
 // LetterHash returns a keyed hash that stays the same for the ledger's life: when it is put
 // back, and when it gets another sealing key. kind keeps hashes of different things apart.
+// It is "" for a ledger without its key.
 func (l *Ledger) LetterHash(kind string, texts ...string) string {
+	if l.Sealed() {
+		return ""
+	}
 	m := hmac.New(sha256.New, l.letterKey)
 	for _, text := range append([]string{kind}, texts...) {
 		fmt.Fprintf(m, "%d ", len(text))
