@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -31,4 +32,13 @@ func (tx *Tx) FreezeLetter(l Letter) error {
 		return fmt.Errorf("freeze the letter of step %d for mandate %s: %w", l.Step, l.MandateID, err)
 	}
 	return nil
+}
+
+// RecipientHash returns the keyed hash by which letters and stops know an e-mail address,
+// whatever its case and the spaces around it; "" for a ledger without its key.
+func (l *Ledger) RecipientHash(address string) string {
+	if l.Sealed() {
+		return ""
+	}
+	return l.seal.digest([]byte(strings.ToLower(strings.TrimSpace(address))), place("letters", "recipient"))
 }
