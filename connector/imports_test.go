@@ -42,6 +42,7 @@ var arrows = []arrow{
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
 	{"connector/letters", "connector connector/letters/templates connector/mail connector/reconcile connector/standing state", "connector/billing connector/mail/mailtest connector/transport state/statetest"},
+	{"connector/letters/templates", "connector connector/letters connector/mail mapping/strict", ""},
 	{"connector/mail", "connector", ""},
 	{"connector/mail/mailtest", "connector connector/mail", ""},
 	{"connector/match", "connector", ""},
@@ -91,7 +92,7 @@ var guards = []guard{
 	{"filippo.io/age", "state/backups cmd/payersync"}, // whose tests make keys
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
 	{"github.com/prometheus", "connector/metrics"}, // one place says what is shown, and how it is called
-	{"github.com/wneessen/go-mail", "connector/alarm connector/mail"},
+	{"github.com/wneessen/go-mail", "connector/alarm connector/letters/templates connector/mail"},
 	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
 	{"github.com/coreos/go-systemd", "cmd/payersync"},
 	{"C", "nobody"}, // the product is built without cgo
