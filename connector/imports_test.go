@@ -66,7 +66,7 @@ var arrows = []arrow{
 	{"state/statetest", "connector state", ""},
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
 	{"cmd/payersync/internal/usage", "", ""},
-	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/alarm connector/condition connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
+	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
 		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
 		"connector/syncer connector/transport connector/worker mapping/strict state state/backups state/files", "configs"},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
