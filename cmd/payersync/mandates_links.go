@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,7 @@ again: it goes on with those that are still lost. The audit log keeps who asked.
 				if err := s.Config.Has(connection); err != nil {
 					return err
 				}
-				payers, err := s.Ledger.LostLinks(cmd.Context(), connection)
+				payers, err := s.Ledger.LostLinks(cmd.Context(), connection, time.Time{})
 				if err != nil {
 					return err
 				}
