@@ -41,6 +41,7 @@ var arrows = []arrow{
 	{"connector/condition", "connector connector/syncer connector/worker state", "state/statetest"},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
+	{"connector/letters", "connector connector/letters/templates connector/mail connector/reconcile connector/standing state", "connector/billing connector/mail/mailtest connector/transport state/statetest"},
 	{"connector/match", "connector", ""},
 	{"connector/metrics", "connector connector/reconcile connector/server connector/transport state", "state/statetest"},
 	{"connector/protocol", "connector", ""},
