@@ -11,3 +11,6 @@ CREATE UNIQUE INDEX mandates_one_link ON mandates (billing_id) WHERE link IS NOT
 -- The ticket at which the billing service refused to give the link again; 0 when it gave one
 -- since. A link that was refused is not kept.
 ALTER TABLE mandates ADD COLUMN link_refused INTEGER NOT NULL DEFAULT 0;
+
+-- By which another payer with the same address is found.
+CREATE INDEX letter_addresses_recipient ON letter_addresses (recipient);
