@@ -78,7 +78,7 @@ type OptingOut struct {
 const optedOut = `FROM (
 	  SELECT 'payer' AS scope, t.connection, t.source_id, '' AS recipient FROM letters t WHERE t.mandate_id = ?1
 	  UNION SELECT 'payer', p.connection, p.source_id, '' FROM mandates m JOIN payers p ON p.billing_id = m.billing_id WHERE m.mandate_id = ?1
-	  UNION SELECT 'address', '', '', t.recipient FROM letters t WHERE t.mandate_id = ?1) o
+	  UNION SELECT 'address', '', '', t.recipient FROM letters t WHERE t.mandate_id = ?1 AND t.recipient <> 'forgotten') o
 	WHERE NOT EXISTS (SELECT 1 FROM letter_stops s WHERE s.scope = o.scope AND s.connection = o.connection AND s.source_id = o.source_id
 	  AND s.recipient = o.recipient AND s.why = 'opted_out' AND s.ended_at IS NULL AND s.until_on IS NULL)`
 

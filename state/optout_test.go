@@ -11,8 +11,8 @@ import (
 	"payersync/connector"
 )
 
-// letter freezes a letter about a mandate of a payer to an address.
-func (d *desk) letter(mandate, payer, address string, step int) {
+// letterTo freezes a letter about a mandate of a payer to an address.
+func (d *desk) letterTo(mandate, payer, address string, step int) {
 	d.t.Helper()
 	d.do(func(tx *Tx) error {
 		return tx.FreezeLetter(Letter{
@@ -52,7 +52,7 @@ func TestARecipientStopsLettersOnce(t *testing.T) {
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
 	d.see("c1", signing("m1", "b1", "https://sign.example/1"))
-	d.letter("m1", "c1", "Ada@bakery.example", 0)
+	d.letterTo("m1", "c1", "Ada@bakery.example", 0)
 	token := d.stopToken("m1")
 	for _, want := range []OptingOut{{Known: true, News: true}, {Known: true}} {
 		if got := d.optOut(token); got != want {
@@ -115,7 +115,7 @@ func TestAnOptOutOutlivesThePayer(t *testing.T) {
 	d.planLinkedPayer("c1", "b1")
 	d.label(acme, "m1", NewLabel{SourceID: "c1", Label: connector.Label{Number: "1", Name: "Ada", Email: "ada@bakery.example"}})
 	d.see("c1", signing("m1", "b1", "https://sign.example/1"))
-	d.letter("m1", "c1", "ada@bakery.example", 0)
+	d.letterTo("m1", "c1", "ada@bakery.example", 0)
 	d.optOut(d.stopToken("m1"))
 	later := d.stopToken("m1") // in a letter that is read after the payer was forgotten
 	before := d.stops()
