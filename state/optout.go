@@ -33,17 +33,17 @@ func (l *Ledger) stopCipher() (cipher.AEAD, error) {
 
 // StopToken returns the token by which whoever gets a letter about a mandate can say that they
 // want no more. It names nobody. It is "" for a ledger without its key.
-func (l *Ledger) StopToken(mandateID string) (string, error) {
+func (l *Ledger) StopToken(mandateID string) string {
 	if l.Sealed() || len(mandateID) > longToken/2 {
-		return "", nil
+		return ""
 	}
 	aead, err := l.stopCipher()
-	if err != nil {
-		return "", err
+	if err != nil { // it never is: the key is as long as it has to be
+		return ""
 	}
 	plain := append(binary.BigEndian.AppendUint16(nil, uint16(len(mandateID))), mandateID...) //nolint:gosec // it is no longer than longToken
 	plain = append(plain, make([]byte, (stopBlock-len(plain)%stopBlock)%stopBlock)...)
-	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, nil)), nil
+	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, nil))
 }
 
 // mandateOfToken returns the mandate that a token is about; "" when it is none of ours.
@@ -114,24 +114,4 @@ func (l *Ledger) OptOut(ctx context.Context, token string) (out OptingOut, err e
 		}
 		return nil
 	})
-}
-
-// AlsoWrittenTo returns the other payers who have the same e-mail address, by its keyed hash,
-// and a mandate that waits for its signature with a link, or one that lives: a letter to the
-// address may be a second one to the same person.
-func (l *Ledger) AlsoWrittenTo(ctx context.Context, of RecordID, recipient string) ([]RecordID, error) {
-	if recipient == "" {
-		return nil, nil
-	}
-	out, err := list(ctx, l, `SELECT a.connection, a.source_id FROM letter_addresses a
-		JOIN payers p ON p.connection = a.connection AND p.source_id = a.source_id
-		JOIN mandates m ON m.mandate_id = p.mandate_id
-		WHERE a.recipient = ?3 AND (a.connection <> ?1 OR a.source_id <> ?2)
-		  AND (m.status = 'CREATED' AND m.link IS NOT NULL OR m.status = 'PENDING' OR m.status = 'ACTIVE')
-		ORDER BY a.connection, a.source_id`, []any{of.Connection, of.SourceID, recipient},
-		func(id *RecordID) []any { return []any{&id.Connection, &id.SourceID} })
-	if err != nil {
-		return nil, fmt.Errorf("look who else has the address of record %s: %w", of.SourceID, err)
-	}
-	return out, nil
 }
