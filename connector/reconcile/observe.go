@@ -271,6 +271,9 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 		return false, err
 	}
 	if before != m.Status || p.MandateID != m.ID {
+		if err := tx.VoidLetters(p.Connection, p.SourceID); err != nil { // before anything else is known of it
+			return false, err
+		}
 		if err := lookAtLeaver(tx, p); err != nil {
 			return true, err
 		}

@@ -151,7 +151,7 @@ func HoldsLink(m state.StandingMandate) bool {
 // CanBeInvited reports whether the payer may be sent its signing link, by whatever way: it is
 // in the class Awaiting, and nothing is in doubt. Whether somebody stopped it is said by Step.
 func CanBeInvited(f state.Standing) bool {
-	return IsPayer(f) && HoldsLink(f.Mandate) && f.LinkState == connector.LinkLinked && conflictOf(f).Reason == ""
+	return IsPayer(f) && HoldsLink(f.Mandate) && !f.LetBe && f.LinkState == connector.LinkLinked && conflictOf(f).Reason == ""
 }
 
 // Of returns where a record stands now.
@@ -356,8 +356,8 @@ func FirstSent(f state.Standing) time.Time {
 
 // StopOf returns the stop by which the payer is not written to; nil for none. That the
 // address does not exist comes first.
-func StopOf(f state.Standing) *state.StopRow {
-	if f.Barred != nil && f.Barred.Why == "bounced" {
+func StopOf(f state.Standing) *state.LetterStop {
+	if f.Barred != nil && f.Barred.Why == state.StopBounced {
 		return f.Barred
 	}
 	return cmp.Or(f.Stop, f.Barred)
@@ -370,10 +370,13 @@ func awaiting(f state.Standing) Standing {
 	case !HoldsLink(f.Mandate):
 		s.Step, s.Who, s.Sentence, s.Cure = LinkLost, You, connector.ReasonLinkLost.Sentence(), connector.ReasonLinkLost.Next()
 		return unless(f.LetBe, s)
-	case stop != nil && stop.Why == "bounced":
+	case stop != nil && stop.Why == state.StopBounced:
 		s.Step, s.Who, s.Sentence, s.Cure = Bounced, Books, "The e-mail address does not exist, or takes no letters.", "Correct it in the books."
 	case !IsPayer(f):
 		s.Step, s.Who, s.Sentence, s.Cure = stoppedBy(f)
+	case f.LetBe:
+		s.Step, s.Sentence = Stopped, "Nobody is to do anything about it for now."
+		return unless(true, s)
 	case stop != nil:
 		s.Step, s.Who, s.Sentence, s.Cure = Stopped, You, stopWords(*stop), "Call them, or let letters go on."
 	case times > 0:
@@ -399,13 +402,13 @@ func stoppedBy(f state.Standing) (Step, Who, string, string) {
 	return Stopped, Nobody, "Whose the customer is was not confirmed lately.", "Nothing: the next sync looks at it."
 }
 
-func stopWords(s state.StopRow) string {
+func stopWords(s state.LetterStop) string {
 	text := "A person stopped letters to the payer"
-	if s.Why == "opted_out" {
+	if s.Why == state.StopOptedOut {
 		text = "The payer wants no more letters"
 	}
-	if s.Until != "" {
-		text += " until " + s.Until
+	if s.UntilOn != "" {
+		text += " until " + s.UntilOn
 	}
 	return text + "."
 }
