@@ -65,6 +65,7 @@ func (a *app) completions(root *cobra.Command) {
 		"payers list --sort":      words(payerSorts...),
 		"payers list --columns":   words(columnNames()...),
 		"mandates list --state":   words(mandateStatuses...),
+		"mandates handover --for": words(spreadsheets...),
 		"webhooks list --state":   words("received", "reflected", "superseded", "parked", "quarantined", "ignored"),
 		"attention list --reason": reasonCodes, "attention retry --reason": reasonCodes,
 		"attention close --reason-code": explained(closable()), "attention give-up --reason-code": explained(givenUpFor()),

@@ -21,10 +21,10 @@ import (
 func (a *app) mandatesCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "mandates",
-		Short:   "List, show, ask for, cancel and export direct debit mandates",
+		Short:   "List, show, ask for, hand over and cancel direct debit mandates",
 		Example: "  payersync mandates list --state CREATED --links\n  payersync mandates request C0001 --reason 'new bank account'",
 	}
-	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesExportCmd())
+	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd())
 }
 
 // mandateReport is a mandate as `mandates list` prints it; its link only on demand.
