@@ -18,6 +18,7 @@ package standing
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -99,6 +100,31 @@ func (c Class) Steps() []Step {
 	return nil
 }
 
+// Title returns the step in a few words.
+func (s Step) Title() string {
+	switch s {
+	case LinkLost:
+		return "link lost"
+	case Bounced:
+		return "bounced"
+	case Stopped:
+		return "stopped"
+	case Sent:
+		return "sent"
+	case NotSent:
+		return "not sent"
+	case NoPayer:
+		return "no payer"
+	case NotWished:
+		return "not wished for"
+	case UnderWay:
+		return "being asked for"
+	case Refused:
+		return "request refused"
+	}
+	return string(s)
+}
+
 // Who is who must act.
 type Who string
 
@@ -128,8 +154,9 @@ type Standing struct {
 	Since    time.Time `json:"since"` // from when the age counts
 	Sentence string    `json:"sentence"`
 	Cure     string    `json:"cure"`
-	Note     string    `json:"note,omitempty"` // what else is to be known
-	Late     bool      `json:"late,omitempty"` // it takes longer than it should
+	Note     string    `json:"note,omitempty"`    // what else is to be known
+	Late     bool      `json:"late,omitempty"`    // it takes longer than it should
+	Dormant  bool      `json:"dormant,omitempty"` // active for so long without news that a bank may drop the instruction
 }
 
 // Days returns how many whole days it has stood there.
@@ -180,7 +207,7 @@ func place(f state.Standing, now time.Time) Standing {
 		return Standing{Class: Unlooked, Who: Operator, Since: m.LastSeen, Sentence: "The mandate was active when it was last seen, and nobody has looked since.",
 			Cure: "Let payersync serve run, or run payersync sweep."}
 	case m.Status == connector.MandateActive:
-		return Standing{Class: Debitable, Who: Nobody, Since: m.Since, Sentence: "Can be debited.", Cure: "Nothing.", Note: noteOf(f, now)}
+		return debitable(f, now)
 	case m.Status == connector.MandatePending:
 		return signed(m, now)
 	case m.Status == connector.MandateCreated:
@@ -438,15 +465,15 @@ func unless(letBe bool, s Standing) Standing {
 	return s
 }
 
-// noteOf says what is to be known of somebody who can be debited.
-func noteOf(f state.Standing, now time.Time) string {
+func debitable(f state.Standing, now time.Time) Standing {
+	s := Standing{Class: Debitable, Who: Nobody, Since: f.Mandate.Since, Sentence: "Can be debited.", Cure: "Nothing."}
+	if s.Dormant = !s.Since.AddDate(0, DormantAfter, 0).After(now); s.Dormant {
+		s.Note = fmt.Sprintf("No news for %d months or more: banks drop instructions that are not used.", DormantAfter)
+	}
 	for _, told := range f.Told[:2] {
 		if told.Reason != "" {
-			return told.Reason.Sentence()
+			s.Note = strings.TrimSpace(s.Note + " " + told.Reason.Sentence())
 		}
 	}
-	if !f.Mandate.Since.AddDate(0, DormantAfter, 0).After(now) {
-		return fmt.Sprintf("No news for %d months or more: banks drop instructions that are not used.", DormantAfter)
-	}
-	return ""
+	return s
 }

@@ -201,14 +201,19 @@ func TestEveryFactIsInOneClassAndSaysWhoMustAct(t *testing.T) {
 	})
 }
 
-func TestEveryClassHasATitle(t *testing.T) {
+func TestEveryClassAndStepHasATitle(t *testing.T) {
 	t.Parallel()
 	for _, c := range standing.Classes {
 		if len(c.Title()) < 3 {
 			t.Errorf("class %s has no title", c)
 		}
+		for _, step := range c.Steps() {
+			if title := step.Title(); title == "" || strings.Contains(title, "_") {
+				t.Errorf("step %s of class %s is called %q", step, c, title)
+			}
+		}
 	}
-	if got := standing.Class("Z").Title(); got != "Z" {
-		t.Errorf("an unknown class is called %q", got)
+	if got := standing.Class("Z").Title() + standing.Step("z").Title(); got != "Zz" {
+		t.Errorf("unknown ones are called %q", got)
 	}
 }
