@@ -82,6 +82,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync plans list":          {"", needsNothing},
 	"payersync plans reject":        {"1 --yes", needsKey},
 	"payersync plans show":          {"1", needsKey},
+	"payersync report":              {"", needsNothing},
 	"payersync sandbox":             {"", ""}, // it has no configuration
 	"payersync serve":               {"", needsSecrets},
 	"payersync status":              {"", needsNothing},
