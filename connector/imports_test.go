@@ -37,17 +37,22 @@ var arrows = []arrow{
 	{"connector/accounting/*", "connector connector/accounting connector/transport", ""},
 	{"connector/accounting/*/*test", "connector", ""}, // models of the systems
 	{"connector/billing", "connector connector/transport", ""},
-	{"connector/alarm", "connector connector/condition connector/transport state", "connector/worker state/statetest"},
+	{"connector/alarm", "connector connector/condition connector/mail connector/transport state", "connector/worker state/statetest"},
 	{"connector/condition", "connector connector/syncer connector/worker state", "state/statetest"},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
+	{"connector/letters", "connector connector/mail connector/reconcile connector/standing state", "connector/accounting connector/billing connector/letters/templates connector/mail/mailtest connector/sandbox connector/syncer connector/transport mapping state/statetest"},
+	{"connector/letters/templates", "connector connector/letters connector/mail mapping/strict", ""},
+	{"connector/mail", "connector", ""},
+	{"connector/mail/mailtest", "connector connector/mail", ""},
 	{"connector/match", "connector", ""},
 	{"connector/metrics", "connector connector/reconcile connector/server connector/transport state", "state/statetest"},
 	{"connector/protocol", "connector", ""},
 	{"connector/reconcile", "connector state", "connector/billing connector/transport state/statetest"},
-	{"connector/office", "connector mapping state connector/match connector/syncer connector/reconcile", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
+	{"connector/office", "connector mapping state connector/match connector/standing connector/syncer connector/reconcile", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
 	{"connector/sandbox", "connector connector/sandbox/catcher", ""},
 	{"connector/sandbox/catcher", "", ""},
+	{"connector/standing", "connector state", ""},
 	{"connector/server", "connector state mapping connector/reconcile connector/billing connector/condition connector/worker", "connector/transport state/statetest"},
 	{"connector/simulation", "*", ""},
 	{"connector/syncer", "connector mapping state connector/match connector/protocol connector/reconcile connector/accounting", "connector/billing connector/transport state/statetest"},
@@ -62,7 +67,7 @@ var arrows = []arrow{
 	{"state/statetest", "connector state", ""},
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
 	{"cmd/payersync/internal/usage", "", ""},
-	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/alarm connector/condition connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
+	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
 		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
 		"connector/syncer connector/transport connector/worker mapping/strict state state/backups state/files", "configs"},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
@@ -89,7 +94,7 @@ var guards = []guard{
 	{"filippo.io/age", "state/backups cmd/payersync"}, // whose tests make keys
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
 	{"github.com/prometheus", "connector/metrics"}, // one place says what is shown, and how it is called
-	{"github.com/wneessen/go-mail", "connector/alarm"},
+	{"github.com/wneessen/go-mail", "connector/alarm connector/letters/templates connector/mail"},
 	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
 	{"github.com/coreos/go-systemd", "cmd/payersync"},
 	{"C", "nobody"}, // the product is built without cgo

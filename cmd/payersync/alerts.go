@@ -19,6 +19,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/alarm"
 	"payersync/connector/condition"
+	"payersync/connector/mail"
 	"payersync/connector/transport"
 	"payersync/connector/worker"
 	"payersync/state"
@@ -345,7 +346,9 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 		switch {
 		case w.Email != nil:
 			e := w.Email
-			way.Sender = &alarm.Email{To: e.To, From: e.From, Server: e.Server, TLS: alarm.Encryption(e.TLS), Username: e.Username, Password: e.Password.Secret, HelloName: host}
+			way.Sender = &alarm.Email{To: e.To, From: e.From, Server: mail.Server{
+				Addr: e.Server, TLS: mail.Encryption(e.TLS), Username: e.Username, Password: e.Password.Secret, HelloName: host,
+			}}
 		case w.Webhook != nil:
 			client := transport.New(transport.Options{Retries: -1, Now: a.now})
 			clients = append(clients, client)

@@ -141,7 +141,7 @@ const retentionJob = "retention"
 func retainNow(ctx context.Context, s *session.Session) error {
 	done, err := s.Ledger.Retain(ctx, s.Config.Retention.Limits())
 	if err == nil {
-		s.Log.WithFields(logrus.Fields{"webhook_bodies": done.Bodies, "change_details": done.Details}).Info("what is old is kept no longer")
+		s.Log.WithFields(logrus.Fields{"webhook_bodies": done.Bodies, "change_details": done.Details, "letter_texts": done.Letters, "letters": done.Sent}).Info("what is old is kept no longer")
 	}
 	return err
 }
