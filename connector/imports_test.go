@@ -41,7 +41,7 @@ var arrows = []arrow{
 	{"connector/condition", "connector connector/syncer connector/worker state", "state/statetest"},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
-	{"connector/letters", "connector connector/letters/templates connector/mail connector/reconcile connector/standing state", "connector/billing connector/mail/mailtest connector/transport state/statetest"},
+	{"connector/letters", "connector connector/mail connector/reconcile connector/standing state", "connector/accounting connector/billing connector/letters/templates connector/mail/mailtest connector/sandbox connector/syncer connector/transport mapping state/statetest"},
 	{"connector/letters/templates", "connector connector/letters connector/mail mapping/strict", ""},
 	{"connector/mail", "connector", ""},
 	{"connector/mail/mailtest", "connector connector/mail", ""},

@@ -255,7 +255,7 @@ func TestForgettingAPayerErasesWhatLettersSayOfIt(t *testing.T) {
 	address := d.RecipientHash("ada@bakery.example")
 	d.do(func(tx *Tx) error {
 		return errors.Join(tx.FreezeLetter(l), tx.NoteLetterAddress(l.RecordID, address),
-			tx.ApproveLetters("s", "b", []ApprovedLetter{{"m1", 0, address}}, Entry{Actor: "ada"}),
+			tx.ApproveLetters("s", "b", true, []ApprovedLetter{{MandateID: "m1", Recipient: address}}, Entry{Actor: "ada"}),
 			tx.AddLetterStop(LetterStop{Scope: StopPayer, RecordID: l.RecordID, Why: StopPerson, Note: "about " + canaryName, Actor: "ada"}),
 			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: address, Why: StopOptedOut, Actor: "payer"}))
 	})

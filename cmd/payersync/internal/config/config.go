@@ -57,6 +57,7 @@ type Billing struct {
 	AuthorizeURL  string   `yaml:"authorize_url" jsonschema_description:"The page where a person gives consent; for dialect.api_auth authorization_code."`
 	Scopes        []string `yaml:"scopes" jsonschema_description:"What the consent asks for; for dialect.api_auth authorization_code."`
 	RedirectURL   string   `yaml:"redirect_url" jsonschema:"required" jsonschema_description:"The page that payers return to after signing."`
+	LinkValid     Days     `yaml:"link_valid" jsonschema_description:"For how many days a signing link works after the service gave it, where it says so, for example 30d. A link that is older counts as lost. Default blank: not known."`
 	RatePerSecond float64  `yaml:"rate_per_second" jsonschema:"exclusiveMinimum=0" jsonschema_description:"Requests per second. Default 5."`
 	MaxInFlight   int      `yaml:"max_in_flight" jsonschema:"minimum=1,maximum=64" jsonschema_description:"Requests at a time. Default 8."`
 	Webhook       *Webhook `yaml:"webhook" jsonschema_description:"The webhook endpoint. Without it the sweep alone finds changes."`
