@@ -30,9 +30,9 @@ the records, and says who must act:
 A table shows how long records have stood where they are, and below it those for which
 somebody must act, the longest first; with --class, all of that class. CSV and JSON have
 every record, in the order of connections and ids. Times are local in tables, and UTC in
-JSON and CSV. JSON is one object: at, connection, rows, totals (by class and step, with
-ages of up to 7, 14, 30, 60 and more days), signing (days from the link to the signature,
-in groups of ten or more), notes.
+JSON and CSV. JSON is one object: at, connection, rows (without names, as it goes into
+logs), totals (by class and step, with ages of up to 7, 14, 30, 60 and more days), signing
+(days from the link to the signature, in groups of ten or more), notes.
 
 That somebody can be debited says that a bank has approved the mandate, not that anything
 was collected.`,

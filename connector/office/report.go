@@ -13,7 +13,7 @@ import (
 type ReportRow struct {
 	standing.Standing
 	Number     string                  `json:"number"` // or its id, where it has none
-	Name       string                  `json:"name"`
+	Name       string                  `json:"-"`      // JSON goes into logs
 	Mandate    connector.MandateStatus `json:"mandate"` // "" for none
 	Days       int                     `json:"days"`
 	Letters    int                     `json:"letters"` // how often the link was sent, by whomever
