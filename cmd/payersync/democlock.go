@@ -6,7 +6,7 @@ import (
 )
 
 // demoClock is the clock of the demo, its ledger and its sandbox. It runs behind the
-// machine's, which it leaves alone, and is put forward by days until it has caught up:
+// machine's, which it leaves alone, and is put forward until it has caught up:
 // what the demo leaves behind is not from the future.
 type demoClock struct {
 	behind atomic.Int64 // a time.Duration
@@ -23,11 +23,10 @@ func newDemoClock() *demoClock {
 
 func (c *demoClock) now() time.Time { return time.Now().Add(-time.Duration(c.behind.Load())) }
 
-// pass puts the clock forward by a day, or to the machine's time when that is nearer. It
-// reports whether a whole day has passed.
-func (c *demoClock) pass() bool {
-	const day = 24 * time.Hour
-	left := time.Duration(c.behind.Load()) - day
+// pass puts the clock forward, or to the machine's time when that is nearer. It reports
+// whether all of the time has passed.
+func (c *demoClock) pass(d time.Duration) bool {
+	left := time.Duration(c.behind.Load()) - d
 	c.behind.Store(int64(max(0, left)))
 	return left >= 0
 }
@@ -36,9 +35,10 @@ func (c *demoClock) pass() bool {
 const demoDays = 9
 
 // demoBegins returns the moment at which the demo begins, so that it is over now: nine in
-// the morning of a Monday, with two weeks behind it in which no holidays keep letters back.
+// the morning of a Monday, by UTC, with no holidays soon that keep letters back.
 func demoBegins(now time.Time) time.Time {
-	day := time.Date(now.Year(), now.Month(), now.Day()-demoDays, 9, 0, 0, 0, now.Location())
+	now = now.UTC()
+	day := time.Date(now.Year(), now.Month(), now.Day()-demoDays, 9, 0, 0, 0, time.UTC)
 	for day.Weekday() != time.Monday || nearHolidays(day) {
 		day = day.AddDate(0, 0, -1)
 	}
