@@ -52,18 +52,18 @@ func (s *Sandbox) answerLetters(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, s.opt.Letters.Faults())
 }
 
-// lettersPage lists the letters that came, of one recipient when the query names one.
+// lettersPage lists the letters that came, those with the words that the query names.
 func (s *Sandbox) lettersPage(w http.ResponseWriter, r *http.Request) {
-	to := strings.TrimSpace(r.URL.Query().Get("to"))
-	found := s.opt.Letters.Letters(to)
+	find := strings.TrimSpace(r.URL.Query().Get("find"))
+	found := s.opt.Letters.Search(find)
 	shown := found[:min(len(found), shownLetters)]
 	render(w, "letters.html", struct {
-		To              string
+		Find            string
 		Letters         []catcher.Letter
 		Found, Received int
 		Faults          []catcher.Fault
 		Kinds           []catcher.FaultKind
-	}{to, shown, len(found), s.opt.Letters.Received(), s.opt.Letters.Faults(), catcher.FaultKinds()})
+	}{find, shown, len(found), s.opt.Letters.Received(), s.opt.Letters.Faults(), catcher.FaultKinds()})
 }
 
 // withLetter looks up the letter that the path names.

@@ -109,10 +109,10 @@ func TestLettersAreListedSearchedAndRead(t *testing.T) {
 			t.Errorf("the list lacks %q: %s", part, all)
 		}
 	}
-	if got := w.want(200, "GET", "/letters?to=BEN", "").body; !strings.Contains(got, "second") || strings.Contains(got, "ada@payer.example") {
+	if got := w.want(200, "GET", "/letters?find=BEN", "").body; !strings.Contains(got, "second") || strings.Contains(got, "ada@payer.example") {
 		t.Errorf("letters to ben: %s", got)
 	}
-	if got := w.want(200, "GET", "/letters?to=%3Cb%3E", "").body; !strings.Contains(got, "“<bdi>&lt;b&gt;</bdi>”") {
+	if got := w.want(200, "GET", "/letters?find=%3Cb%3E", "").body; !strings.Contains(got, "“<bdi>&lt;b&gt;</bdi>”") {
 		t.Errorf("letters to nobody: %s", got)
 	}
 	letter := w.want(200, "GET", "/letters/1", "").body

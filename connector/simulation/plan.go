@@ -71,7 +71,6 @@ func draw(seed uint64) plan {
 		p.weather.odds[faultLate] = 0.1 + 0.2*r.Float64()
 	}
 	p.switches = drawSwitches(r)
-	p.drawLinks(rand.New(rand.NewPCG(seed, 14)))
 	p.drawNet(rand.New(rand.NewPCG(seed, 5)))
 	p.drawTroubles(named(troubles))
 	return p
@@ -131,12 +130,6 @@ func drawSwitches(r *rand.Rand) sandbox.Switches {
 	sw.MandateTimes = pick(r, "exact", "coarse", "missing")
 	sw.CreateLink = pick(r, "url", "url", "none")
 	return sw
-}
-
-// drawLinks draws what becomes of links that nobody used.
-func (p *plan) drawLinks(r *rand.Rand) {
-	p.switches.LinkLife = pick(r, 0, 0, time.Hour, 24*time.Hour, 30*24*time.Hour)
-	p.switches.ReplacedMandate = pick(r, "open", "cancelled")
 }
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }

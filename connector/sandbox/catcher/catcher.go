@@ -59,11 +59,22 @@ func New(opt Options) *Catcher {
 // Letters returns the letters that are kept, newest first: those of which an
 // address they went to contains recipient, whatever its case; "" is all.
 func (c *Catcher) Letters(recipient string) []Letter {
+	return c.those(func(l Letter) bool { return l.wentTo(recipient) })
+}
+
+// Search returns the letters of which an address they went to, the subject or the text
+// contains part, newest first, whatever its case. Where all letters go to one address
+// this tells apart whom they are for.
+func (c *Catcher) Search(part string) []Letter {
+	return c.those(func(l Letter) bool { return l.wentTo(part) || contains(l.Subject, part) || contains(l.Text, part) })
+}
+
+func (c *Catcher) those(wanted func(Letter) bool) []Letter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := []Letter{}
 	for _, l := range slices.Backward(c.kept) {
-		if recipient == "" || l.wentTo(recipient) {
+		if wanted(l) {
 			out = append(out, l)
 		}
 	}
@@ -112,7 +123,9 @@ func (c *Catcher) keep(sender string, recipients []string, source []byte) {
 }
 
 func (l Letter) wentTo(part string) bool {
-	return slices.ContainsFunc(l.Recipients, func(address string) bool {
-		return strings.Contains(strings.ToLower(address), strings.ToLower(part))
-	})
+	return slices.ContainsFunc(l.Recipients, func(address string) bool { return contains(address, part) })
+}
+
+func contains(text, part string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }

@@ -137,6 +137,24 @@ func TestLettersAreFoundByRecipient(t *testing.T) {
 	}
 }
 
+func TestLettersAreFoundByWhatTheySay(t *testing.T) {
+	t.Parallel()
+	b := serve(t, Options{})
+	b.must(german, "test@harbour.example")
+	b.must(plain("Reminder"), "test@harbour.example")
+	for part, want := range map[string][]int{
+		"": {2, 1}, "GRÜSSE": {}, "grüße": {1}, "reminder": {2}, "TEST@": {2, 1}, "good morning": {2}, "sign/abc": {1}, "nothing": {},
+	} {
+		got := []int{}
+		for _, l := range b.Search(part) {
+			got = append(got, l.Number)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("letters with %q (-want +got)\n%s", part, diff)
+		}
+	}
+}
+
 // covers F151
 func TestCatcherKeepsTheNewestWithinItsBounds(t *testing.T) {
 	t.Parallel()
