@@ -46,9 +46,6 @@ func BenchmarkLook(b *testing.B) {
 		})
 	}
 	do(func(tx *state.Tx) error { return tx.RecordRead(run, true, connector.Proof{}) })
-	if _, err := w.syncer.Reconciler.Sweep(ctx); err != nil {
-		b.Fatal(err)
-	}
 	for b.Loop() {
 		p, err := w.desk.Look(ctx)
 		if err != nil {
