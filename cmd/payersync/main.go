@@ -33,7 +33,8 @@ func main() {
 type program struct {
 	*show.Console
 	getenv func(string) (string, bool)
-	clock  func() time.Time // nil is time.Now
+	clock  func() time.Time                                         // nil is time.Now
+	texts  func(ctx context.Context, name string) ([]string, error) // of a name in the DNS; nil asks the system's resolver
 }
 
 // interruptible returns a context that ends with the first SIGINT or SIGTERM; a

@@ -48,6 +48,8 @@ var differs = map[string]string{
 	"letters.holidays":                       "no default: holidays are those of a place",
 	"letters.journal":                        "left out it means the same; the example shows every key",
 	"letters.legal":                          "no default: only an operator knows who writes",
+	"letters.languages":                      "only an operator knows what payers read",
+	"letters.time_zone":                      "no default: only an operator knows where payers are",
 	"letters.link_hosts":                     "no default: they are the billing service's",
 	"letters.stop_url":                       "no default: it is the address of the proxy",
 	"letters.test_to":                        "no default: letters of a sandbox go nowhere",
