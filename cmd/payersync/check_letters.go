@@ -47,6 +47,9 @@ func (a *app) checkLetters(ctx context.Context, cfg *config.Config) []finding {
 		found.Next = "give the folder to the user that payersync runs as, or name another place in letters.journal"
 		out = append(out, found)
 	}
+	if settings.Test && settings.TestTo != "" && connector.IsLoopback(l.SMTP.Host) {
+		return out // a mail server on this machine does not ask whose domain it is
+	}
 	_, domain, _ := strings.Cut(settings.Address, "@")
 	return append(out, a.checkDomain(ctx, domain, l.DKIMSelector, settings.ReplyTo)...)
 }

@@ -212,3 +212,18 @@ func TestACheckSaysWhoWritesToPayers(t *testing.T) {
 		}
 	}
 }
+
+func TestACheckAsksNobodyOfADomainWhoseLettersStayOnThisMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.letters("127.0.0.1:2525", "  sender: payersync\n  test_to: me@harbour.example")
+	s := w.served(nil)
+	defer s.Close()
+	a := &app{program: program{texts: func(_ context.Context, name string) ([]string, error) {
+		t.Errorf("it asks the DNS about %s", name)
+		return nil, nil
+	}}}
+	if found := a.checkLetters(t.Context(), s.Config); len(found) == 0 {
+		t.Error("it finds nothing")
+	}
+}
