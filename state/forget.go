@@ -184,6 +184,11 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 			body = NULL, body_sha256 = '', pre_image = NULL, detail = '' WHERE connection = ?1 AND source_id = ?2`, nil},
 		{"UPDATE inbox AS i SET body = x'', detail = '' WHERE " + aboutThem, nil},
 		{"UPDATE mandates SET link = NULL, link_at = NULL, failure_reason = NULL WHERE billing_id IN " + customersOf, nil},
+		{`UPDATE letters SET body = NULL, digest = '', recipient = 'forgotten', language = '', answer = '', state = CASE WHEN state = 'frozen' OR state = 'deferred' THEN 'void' ELSE state END
+			WHERE connection = ?1 AND source_id = ?2`, nil},
+		{"DELETE FROM letter_approved WHERE mandate_id IN (SELECT mandate_id FROM letters WHERE connection = ?1 AND source_id = ?2) OR mandate_id IN (SELECT mandate_id FROM mandates WHERE billing_id IN " + customersOf + ")", nil},
+		{"DELETE FROM letter_addresses WHERE connection = ?1 AND source_id = ?2", nil},
+		{"UPDATE letter_stops SET note = '' WHERE scope = 'payer' AND connection = ?1 AND source_id = ?2", nil},
 		{"DELETE FROM remote_traits WHERE kind <> 'key' AND billing_id IN " + customersOf, nil},
 		{`UPDATE payers SET applied = NULL, applied_hash = '', accepted = NULL, shows = '', shown_at = 0, confirmed_at = 0, likeness = '', moves_name = '', moves_value = '',
 			unlink_at = 0, unlink_from = 0, updated_at = ?3 WHERE connection = ?1 AND source_id = ?2`, []any{stamp(tx.now)}},
@@ -382,6 +387,7 @@ func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (b
 		"SELECT pre_image FROM changes WHERE connection = ?1 AND source_id = ?2 AND pre_image IS NOT NULL",
 		"SELECT i.body FROM inbox i WHERE i.body <> x'' AND " + aboutThem,
 		"SELECT link FROM mandates WHERE link IS NOT NULL AND billing_id IN " + customersOf,
+		"SELECT body FROM letters WHERE connection = ?1 AND source_id = ?2 AND body IS NOT NULL",
 		"SELECT failure_reason FROM mandates WHERE failure_reason IS NOT NULL AND billing_id IN " + customersOf,
 	} {
 		found, err := list(ctx, l, query, []any{id.Connection, id.SourceID}, func(b *[]byte) []any { return []any{b} })

@@ -74,26 +74,27 @@ type Options struct {
 
 // Ledger is an open ledger. It is safe for concurrent use.
 type Ledger struct {
-	path     string        // of the ledger file, with no link in it
-	folder   *files.Folder // that it lies in
-	writer   *sql.DB       // a pool of one
-	conn     *sql.Conn     // that one, used by the writing goroutine only
-	reader   *sql.DB       // query only
-	readOnly string        // how a reader opens the file
-	seal     *sealer
-	mark     *os.File // how far the ledger has come; see mark.go
-	identity string   // which ledger the mark is of
-	found    Finding
-	heeded   int // payers that were forgotten again
-	keyFile  string
-	rekeying bool
-	place    os.FileInfo            // of the ledger file, as it was before SQLite opened it
-	opened   map[string]os.FileInfo // what SQLite has open
-	sound    *verdict               // of the look through the whole file; see sound.go
-	now      func() time.Time
-	asked    func(done bool) error // Options.Commit
-	watched  func() func(error)    // Options.Committing
-	look     func(context.Context) // Options.Look
+	path      string        // of the ledger file, with no link in it
+	folder    *files.Folder // that it lies in
+	writer    *sql.DB       // a pool of one
+	conn      *sql.Conn     // that one, used by the writing goroutine only
+	reader    *sql.DB       // query only
+	readOnly  string        // how a reader opens the file
+	seal      *sealer
+	mark      *os.File // how far the ledger has come; see mark.go
+	identity  string   // which ledger the mark is of
+	found     Finding
+	heeded    int // payers that were forgotten again
+	keyFile   string
+	rekeying  bool
+	letterKey []byte                 // see letter_key.go
+	place     os.FileInfo            // of the ledger file, as it was before SQLite opened it
+	opened    map[string]os.FileInfo // what SQLite has open
+	sound     *verdict               // of the look through the whole file; see sound.go
+	now       func() time.Time
+	asked     func(done bool) error // Options.Commit
+	watched   func() func(error)    // Options.Committing
+	look      func(context.Context) // Options.Look
 
 	queue   chan *write
 	closing chan struct{}
@@ -297,6 +298,9 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 		return err
 	}
 	if err := l.checkKey(ctx, l.writer); err != nil {
+		return err
+	}
+	if err := l.loadLetterKey(ctx, l.reader); err != nil {
 		return err
 	}
 	if err := l.checkMark(ctx); err != nil {

@@ -98,6 +98,9 @@ func (c sealedColumn) each(from reading, do func(sealedBox) error) error {
 // whole list, before which nothing is concluded from it.
 func (tx *Tx) reseal(to *sealer) (boxes int, err error) {
 	from := tx.l.seal
+	if err := tx.keepLetterKey(); err != nil {
+		return 0, err
+	}
 	for _, c := range sealedColumns {
 		update := fmt.Sprintf("UPDATE %s SET %s = ? WHERE rowid = ?", c.table, c.column)
 		if err := c.each(tx.reading, func(b sealedBox) error {

@@ -90,7 +90,7 @@ func filledForRekey(t *testing.T) *desk {
 	mandate := one[string](t, d.Ledger, "SELECT min(mandate_id) FROM mandates")
 	letter := Letter{MandateID: mandate, Kind: "invitation", RecordID: RecordID{acme, "c000"}, Recipient: "r", MessageID: "l1", Body: []byte("to " + canaryName), LookedAt: d.now(), FrozenAt: d.now()}
 	d.do(func(tx *Tx) error {
-		return errors.Join(tx.FreezeLetter(letter),
+		return errors.Join(tx.FreezeLetter(letter), tx.keepLetterKey(),
 			tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.clock.now(), Body: []byte("about " + canaryName)}, nil), tx.Accept(p, []connector.Accepted{{Path: "name"}}), tx.SaveLikeness(acme, "c000", Likeness{Name: canaryName, Emails: []string{canaryEmail}}),
 			tx.exec("INSERT INTO tokens (connection, token, generation) VALUES (?, ?, 1)", acme, tx.l.seal.box([]byte("token"), place("tokens", "token", acme))))
 	})
@@ -151,6 +151,35 @@ func expectRekeyed(t *testing.T, d *desk, want map[string]string, old []byte) {
 	refused(t, older, "another key")
 	if _, err := os.Lstat(d.opts.KeyFile + newEnding); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the new key still lies beside: %v", err)
+	}
+}
+
+// Hashes of addresses and letters are compared with what was written down years before, also
+// outside the ledger.
+func TestHashesOfLettersOutliveTheSealingKey(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	recipient, letter := d.RecipientHash("ada@bakery.example"), d.LetterHash("letter", "m1", "0")
+	if d.RecipientHash(" Ada@Bakery.EXAMPLE ") != recipient {
+		t.Error("capitals and spaces make another recipient")
+	}
+	if letter == d.LetterHash("letter", "m1", "1") || letter == d.LetterHash("other", "m1", "0") || letter == d.LetterHash("letter", "m10", "") {
+		t.Error("different things have one hash")
+	}
+	for range 2 {
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (Rekey{By: Entry{Actor: "ada", Action: "new sealing key"}}).Rekey(t.Context(), d.opts); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(d.opts.KeyFile + oldEnding); err != nil {
+			t.Fatal(err)
+		}
+		d.Ledger = d.another()
+		if d.RecipientHash("ada@bakery.example") != recipient || d.LetterHash("letter", "m1", "0") != letter {
+			t.Error("the new sealing key has changed the hashes")
+		}
 	}
 }
 

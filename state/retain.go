@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -11,12 +12,22 @@ import (
 type Retention struct {
 	Bodies  time.Duration // of webhooks that are done with
 	Details time.Duration // of settled changes: what they were to write, what left, and what was there before
+	Letters time.Duration // of letters to payers: their text; 0 for LettersKept
 }
+
+// LettersKept is for how long the text of letters is kept, and LettersKnown for how long that
+// they were sent, where nothing goes by it any more.
+const (
+	LettersKept  = 90 * 24 * time.Hour
+	LettersKnown = 730 * 24 * time.Hour
+)
 
 // Retained is what is not kept any more, or would not be.
 type Retained struct {
 	Bodies  int `json:"webhook_bodies"`
 	Details int `json:"change_details"`
+	Letters int `json:"letter_texts"`
+	Sent    int `json:"letters"`
 }
 
 // retainBatch is how many rows one commit changes: no other write waits long.
@@ -41,14 +52,33 @@ const oldDetails = `FROM changes c INDEXED BY changes_details WHERE (c.wanted IS
 	AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
 	  AND (p.unlink_at > 0 OR p.applied IS NULL AND c.action = 'create' AND c.state = 'done'))`
 
+// The text of a letter that is still to be sent stays.
+const oldLetters = `FROM letters t WHERE t.body IS NOT NULL AND t.ended_at <= ?1 AND t.state <> 'frozen' AND t.state <> 'sending'`
+
+// That a letter was sent is known for as long as its mandate is its payer's: the next one goes
+// by it.
+const oldSent = `FROM letters t WHERE t.ended_at <= ?1 AND t.body IS NULL AND t.state <> 'frozen' AND t.state <> 'sending' AND NOT EXISTS (
+	SELECT 1 FROM payers p WHERE p.connection = t.connection AND p.source_id = t.source_id AND p.mandate_id = t.mandate_id)`
+
+// part is something that is kept for a time only.
+type part struct {
+	n     *int
+	rows  string
+	erase func(*Tx, string) (int64, error)
+	older time.Duration
+}
+
+func (r Retention) parts(out *Retained) []part {
+	return []part{
+		{&out.Bodies, oldBodies, (*Tx).eraseBodies, r.Bodies}, {&out.Details, oldDetails, (*Tx).eraseDetails, r.Details},
+		{&out.Letters, oldLetters, (*Tx).eraseLetters, cmp.Or(r.Letters, LettersKept)}, {&out.Sent, oldSent, (*Tx).eraseSent, LettersKnown},
+	}
+}
+
 // Retain keeps what is older than that no longer. It writes a little at a time, and stops
 // between two writes when ctx ends; what it did until then is told.
 func (l *Ledger) Retain(ctx context.Context, r Retention) (out Retained, err error) {
-	for _, part := range []struct {
-		n     *int
-		erase func(*Tx, string) (int64, error)
-		older time.Duration
-	}{{&out.Bodies, (*Tx).eraseBodies, r.Bodies}, {&out.Details, (*Tx).eraseDetails, r.Details}} {
+	for _, part := range r.parts(&out) {
 		cut := l.before(part.older)
 		for {
 			var n int64
@@ -68,11 +98,7 @@ func (l *Ledger) Retain(ctx context.Context, r Retention) (out Retained, err err
 
 // WouldRetain returns what Retain would keep no longer.
 func (l *Ledger) WouldRetain(ctx context.Context, r Retention) (out Retained, err error) {
-	for _, part := range []struct {
-		n     *int
-		rows  string
-		older time.Duration
-	}{{&out.Bodies, oldBodies, r.Bodies}, {&out.Details, oldDetails, r.Details}} {
+	for _, part := range r.parts(&out) {
 		if err := l.queryRow(ctx, "SELECT count(*) "+part.rows, l.before(part.older)).Scan(part.n); err != nil {
 			return out, fmt.Errorf("look what is old: %w", err)
 		}
@@ -95,4 +121,12 @@ func (tx *Tx) eraseDetails(cut string) (int64, error) {
 		return 0, err
 	}
 	return tx.count("UPDATE changes SET wanted = NULL, diff = NULL, body = NULL, body_sha256 = '', pre_image = NULL WHERE change_id IN "+some, cut, retainBatch)
+}
+
+func (tx *Tx) eraseLetters(cut string) (int64, error) {
+	return tx.count("UPDATE letters SET body = NULL, answer = '' WHERE letter_id IN (SELECT t.letter_id "+oldLetters+" LIMIT ?2 + 0)", cut, retainBatch)
+}
+
+func (tx *Tx) eraseSent(cut string) (int64, error) {
+	return tx.count("DELETE FROM letters WHERE letter_id IN (SELECT t.letter_id "+oldSent+" LIMIT ?2 + 0)", cut, retainBatch)
 }

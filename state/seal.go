@@ -30,10 +30,11 @@ const maxKey = 4 << 10
 // table and the row's key, so that a sealed body cannot be moved to another row.
 // A box is: 4 bytes key id, 12 bytes random nonce, ciphertext with its tag.
 type sealer struct {
-	id   [4]byte
-	aead cipher.AEAD
-	mac  []byte
-	away error // why there is no key, so that nothing is opened; nil where there is one
+	id      [4]byte
+	aead    cipher.AEAD
+	mac     []byte
+	letters []byte // from which the key of letters is made
+	away    error  // why there is no key, so that nothing is opened; nil where there is one
 }
 
 // keyAwayError means that a key file is not there for this user.
@@ -100,6 +101,10 @@ func newSealer(master []byte) (*sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("derive the likeness key: %w", err)
 	}
+	letters, err := hkdf.Key(sha256.New, master, nil, "payersync letters", keyBytes)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key of letters: %w", err)
+	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, fmt.Errorf("set up the sealing key: %w", err)
@@ -108,7 +113,7 @@ func newSealer(master []byte) (*sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the sealing key: %w", err)
 	}
-	s := &sealer{aead: aead, mac: mac}
+	s := &sealer{aead: aead, mac: mac, letters: letters}
 	sum := sha256.Sum256(key)
 	copy(s.id[:], sum[:])
 	return s, nil

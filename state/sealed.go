@@ -12,6 +12,7 @@ type sealedColumn struct {
 // sealedColumns are all that there are, in the newest schema. An earlier one lacks some.
 var sealedColumns = []sealedColumn{
 	{"ledger", "key_check", nil},
+	{"ledger", "letter_key", nil},
 	{"mapping_versions", "body", []string{"hash"}},
 	{"source_records", "record", []string{"connection", "source_id"}},
 	{"labels", "label", []string{"connection", "source_id"}},

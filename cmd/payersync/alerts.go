@@ -19,6 +19,8 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/alarm"
 	"payersync/connector/condition"
+	"payersync/connector/letters"
+	"payersync/connector/mail"
 	"payersync/connector/transport"
 	"payersync/connector/worker"
 	"payersync/state"
@@ -36,7 +38,7 @@ func (a *app) alertsCmd() *cobra.Command {
 // expected is what the configuration expects to be the case.
 func (a *app) expected(s *session.Session) condition.Expected {
 	e := condition.Expected{
-		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Time: show.Time, Now: a.now,
+		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time, Now: a.now,
 		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn,
 	}
 	for _, w := range s.Config.Alerts.Ways {
@@ -345,7 +347,9 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 		switch {
 		case w.Email != nil:
 			e := w.Email
-			way.Sender = &alarm.Email{To: e.To, From: e.From, Server: e.Server, TLS: alarm.Encryption(e.TLS), Username: e.Username, Password: e.Password.Secret, HelloName: host}
+			way.Sender = &alarm.Email{To: e.To, From: e.From, Server: mail.Server{
+				Addr: e.Server, TLS: mail.Encryption(e.TLS), Username: e.Username, Password: e.Password.Secret, HelloName: host,
+			}}
 		case w.Webhook != nil:
 			client := transport.New(transport.Options{Retries: -1, Now: a.now})
 			clients = append(clients, client)

@@ -20,6 +20,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/connector/sandbox/catcher"
 	"payersync/connector/server"
 )
 
@@ -31,7 +32,9 @@ func (a *app) demoCmd() *cobra.Command {
 		Long: `Starts a model of the billing service on this machine, writes a first set-up into a
 temporary folder, and runs the real commands over it: plan, backfill, signing links,
 webhooks (one twice, one out of order, one lost), sweep, a second run that sends
-nothing, status. Nothing leaves this machine.`,
+nothing, letters to who has not signed, a reminder three days later, a report of who
+can be debited, status. The days pass on a clock of its own. Nothing leaves this machine:
+the letters are caught.`,
 		Example: "  payersync demo\n  payersync demo --keep    # leaves the ledger and the servers up to look around",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
@@ -44,7 +47,9 @@ nothing, status. Nothing leaves this machine.`,
 type demo struct {
 	*app
 	dir     string
+	clock   *demoClock
 	model   *sandbox.Sandbox
+	letters *catcher.Catcher
 	hooks   string // where serve takes webhooks
 	step    int
 	servers sync.WaitGroup
@@ -61,13 +66,17 @@ func (a *app) demo(ctx context.Context, keep bool) error {
 	if !keep {
 		defer func() { _ = os.RemoveAll(dir) }() // what is left is a temporary folder
 	}
-	d := &demo{app: a, dir: dir, broken: make(chan error, 2)}
-	listener, err := d.prepare(ctx)
+	d := &demo{app: a, dir: dir, clock: newDemoClock(), broken: make(chan error, 2)}
+	listener, mail, err := d.prepare(ctx)
 	if err != nil {
 		return err
 	}
+	d.inBackground(func() error { return d.letters.Serve(ctx, mail) })
 	d.inBackground(func() error { return server.Serve(ctx, listener, server.NewHTTPServer(d.model)) })
 	err = d.play(ctx)
+	if err == nil && keep {
+		err = d.catchUp(ctx)
+	}
 	if err == nil && keep {
 		d.inviteToLook(listener.Addr())
 		err = d.model.Run(ctx) // from here on webhooks go by themselves
@@ -90,40 +99,46 @@ func (d *demo) inBackground(serve func() error) {
 	})
 }
 
-// prepare writes the set-up and opens the sandbox's door.
-func (d *demo) prepare(ctx context.Context) (net.Listener, error) {
-	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("open a port for the sandbox: %w", err)
+// prepare writes the set-up and opens the doors of the sandbox and of its mail server.
+func (d *demo) prepare(ctx context.Context) (service, mail net.Listener, err error) {
+	var doors [3]net.Listener
+	for i := range doors {
+		if doors[i], err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("open a port for the demo: %w", err), closeAll(doors[:i]...))
+		}
 	}
-	free, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("find a port for webhooks: %w", err), listener.Close())
+	service, mail = doors[0], doors[1]
+	d.hooks = doors[2].Addr().String()
+	if err := doors[2].Close(); err != nil { // serve opens it again
+		return nil, nil, errors.Join(err, closeAll(service, mail))
 	}
-	d.hooks = free.Addr().String()
-	if err := free.Close(); err != nil { // serve opens it again
-		return nil, errors.Join(err, listener.Close())
-	}
-	d.model = newSandbox(listener, connector.NewSecret(quickStartSecret), 0)
+	d.letters = catcher.New(catcher.Options{Now: d.clock.now})
+	d.model = newSandbox(service, connector.NewSecret(quickStartSecret), sandbox.Options{Now: d.clock.now, Letters: d.letters})
 	quiet := &app{program: program{Console: &show.Console{In: d.In, Out: io.Discard, ErrOut: io.Discard, Output: "table"}, getenv: d.getenv}}
 	if err := quiet.initialise(d.dir, ""); err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, nil, errors.Join(err, closeAll(service, mail))
 	}
-	return listener, d.pointConfig(listener.Addr().String())
+	return service, mail, d.pointConfig(service.Addr().String(), mail.Addr().(*net.TCPAddr).Port)
 }
 
-// pointConfig makes the shipped set-up speak to the demo's own servers, and
-// leaves the runs to the demo: no schedule may come in between.
-func (d *demo) pointConfig(service string) error {
+func closeAll(doors ...net.Listener) (err error) {
+	for _, door := range doors {
+		err = errors.Join(err, door.Close())
+	}
+	return err
+}
+
+// pointConfig makes the shipped set-up speak to the demo's own servers, and leaves the
+// runs and the letters to the demo: no schedule may come in between.
+func (d *demo) pointConfig(service string, mail int) error {
 	path := filepath.Join(d.dir, "payersync.yaml")
 	data, err := os.ReadFile(path) //nolint:gosec // the demo wrote it, in a folder of its own
 	if err != nil {
 		return err
 	}
-	text := strings.NewReplacer("127.0.0.1:8090", service, "127.0.0.1:8080", d.hooks,
-		"  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n",
-		"    schedule:", "    # schedule:").Replace(string(data)) + "schedules: {sweep: \"@yearly\"}\n"
+	text := strings.NewReplacer("127.0.0.1:8090", service, "127.0.0.1:8080", d.hooks, "port: 2525", fmt.Sprintf("port: %d", mail),
+		"  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n", "  sender: payersync ", "  per_minute: 600\n  sender: payersync ",
+		"    schedule:", "    # schedule:").Replace(string(data)) + "schedules: {sweep: \"@yearly\", letters: \"@yearly\", retention: \"@yearly\", keep_alive: \"@yearly\"}\n"
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
@@ -133,7 +148,7 @@ func (d *demo) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.getenv}, d.args("serve"))
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.getenv, clock: d.clock.now}, d.args("serve"))
 	if err := log.Close(); err != nil {
 		return err
 	}
@@ -150,7 +165,7 @@ func (d *demo) args(args ...string) []string {
 // play walks through the demonstration.
 func (d *demo) play(ctx context.Context) error {
 	for _, act := range []func(context.Context) error{
-		d.showPlan, d.backfill, d.links, d.mandates, d.secondRun, d.end,
+		d.showPlan, d.backfill, d.links, d.mandates, d.secondRun, d.invite, d.remind, d.whoCanBeDebited, d.end,
 	} {
 		if err := act(ctx); err != nil {
 			return fmt.Errorf("demo, step %d: %w", d.step, err)
@@ -168,12 +183,21 @@ func (d *demo) title(text string) {
 // command runs a command as a person would type it, and fails unless it ends
 // with the exit code that belongs there.
 func (d *demo) command(ctx context.Context, want int, args ...string) error {
+	return d.run(ctx, d.Out, d.Out, want, args...)
+}
+
+// run is command, with its results and its narration apart.
+func (d *demo) run(ctx context.Context, out, errOut io.Writer, want int, args ...string) error {
 	fmt.Fprintf(d.Out, "\n$ payersync %s\n", strings.Join(args, " "))
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: d.Out, ErrOut: d.Out}, getenv: d.getenv}, d.args(args...))
-	if code != want {
+	if code := d.try(ctx, out, errOut, args); code != want {
 		return fmt.Errorf("payersync %s ended with exit status %d, not %d", args[0], code, want)
 	}
 	return nil
+}
+
+// try runs a command and returns its exit code.
+func (d *demo) try(ctx context.Context, out, errOut io.Writer, args []string) int {
+	return run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: out, ErrOut: errOut}, getenv: d.getenv, clock: d.clock.now}, d.args(args...))
 }
 
 func (d *demo) showPlan(ctx context.Context) error {
@@ -202,7 +226,7 @@ func (d *demo) links(ctx context.Context) error {
 // by webhook: one delivery twice, one out of order, one never.
 func (d *demo) mandates(ctx context.Context) error {
 	d.title("Payers sign and the bank decides; webhooks arrive signed, over HTTP.")
-	who, err := d.firstMandates(4)
+	who, err := d.someMandates(4)
 	if err != nil {
 		return err
 	}
@@ -235,10 +259,14 @@ func (d *demo) mandates(ctx context.Context) error {
 	return d.compare(ctx, who)
 }
 
-// firstMandates returns the first n mandates that wait for a signature.
-func (d *demo) firstMandates(n int) ([]string, error) {
+// someMandates returns n mandates that wait for a signature: not those of payers whose
+// letters are shown later.
+func (d *demo) someMandates(n int) ([]string, error) {
 	var ids []string
 	for _, c := range d.model.Customers() {
+		if slices.Contains(readers, c.ExternalData["accountNumber"]) {
+			continue
+		}
 		for _, m := range c.Mandates {
 			if ids = append(ids, m.ID); len(ids) == n {
 				return ids, nil
@@ -307,7 +335,7 @@ func (d *demo) until(ctx context.Context, what string, done func() bool) error {
 
 func (d *demo) report(ctx context.Context) (r statusReport, err error) {
 	var out bytes.Buffer
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}, getenv: d.getenv}, d.args("status", "--output", "json"))
+	code := d.try(ctx, &out, io.Discard, []string{"status", "--output", "json"})
 	if code != exitDone {
 		return r, fmt.Errorf("status ended with exit status %d", code)
 	}
@@ -317,7 +345,7 @@ func (d *demo) report(ctx context.Context) (r statusReport, err error) {
 // compare fails unless the ledger shows the four mandates as the service has them.
 func (d *demo) compare(ctx context.Context, who []string) error {
 	var out bytes.Buffer
-	run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}, getenv: d.getenv}, d.args("mandates", "list", "--output", "json"))
+	d.try(ctx, &out, io.Discard, []string{"mandates", "list", "--output", "json"})
 	for dec := json.NewDecoder(&out); ; {
 		var m mandateReport
 		if err := dec.Decode(&m); errors.Is(err, io.EOF) {
@@ -360,8 +388,9 @@ func (d *demo) inviteToLook(service net.Addr) {
 The servers stay up until Ctrl-C; the ledger stays in
   %s
 Sign, approve and cancel mandates in a browser: http://%s
+Read the letters, and follow their links:       http://%s/letters
 Look around in another terminal:
   payersync status --config %s
   payersync payers show HB001 --config %s
-`, d.dir, service, config, config)
+`, d.dir, service, service, config, config)
 }

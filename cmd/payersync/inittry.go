@@ -14,6 +14,7 @@ import (
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/sandbox"
 	"payersync/connector/server"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -58,7 +59,7 @@ func (s *csvSetup) try(ctx context.Context) (t trial, err error) {
 		return t, errors.Join(err, listener.Close())
 	}
 	served := make(chan error, 1)
-	model := newSandbox(listener, connector.NewSecret(quickStartSecret), 0)
+	model := newSandbox(listener, connector.NewSecret(quickStartSecret), sandbox.Options{})
 	go func() { served <- server.Serve(ctx, listener, server.NewHTTPServer(model)) }()
 	t, err = s.plan(ctx, dir)
 	stop()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 	_ "time/tzdata" // schedules name time zones, and not every machine knows them
 
 	"payersync/cmd/payersync/internal/show"
@@ -28,10 +29,12 @@ func main() {
 	os.Exit(code)
 }
 
-// program is what a command may touch of the outside: streams and environment.
+// program is what a command may touch of the outside: streams, environment and clock.
 type program struct {
 	*show.Console
 	getenv func(string) (string, bool)
+	clock  func() time.Time                                         // nil is time.Now
+	texts  func(ctx context.Context, name string) ([]string, error) // of a name in the DNS; nil asks the system's resolver
 }
 
 // interruptible returns a context that ends with the first SIGINT or SIGTERM; a

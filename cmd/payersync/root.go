@@ -27,7 +27,10 @@ type app struct {
 // run carries out one command line and returns its exit code. It is the whole
 // program but for the process around it, so that tests and the demo call it too.
 func run(ctx context.Context, p program, args []string) int {
-	a := &app{program: p, now: time.Now}
+	a := &app{program: p, now: p.clock}
+	if a.now == nil {
+		a.now = time.Now
+	}
 	a.Plain = a.plain()
 	root := a.root()
 	root.SetArgs(args)
@@ -112,7 +115,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.plansCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(), a.environmentCmd(),
-		a.statusCmd(), a.alertsCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.ledgerCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd(),
+		a.statusCmd(), a.reportCmd(), a.alertsCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.ledgerCmd(), a.attentionCmd(), a.webhooksCmd(), a.sandboxCmd(), a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd(),
 	)
 	a.completions(root)
 	for _, c := range root.Commands() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,8 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/connector/sandbox/catcher"
 	"payersync/connector/server"
 )
 
@@ -20,45 +23,93 @@ import (
 // It protects nothing: the sandbox holds no real payer.
 const quickStartSecret = "quick-start-only-this-is-no-secret"
 
+// sandboxFlags are how sandbox was called.
+type sandboxFlags struct {
+	listen  string
+	smtp    string // "" for no mail server
+	secret  string
+	hosts   []string
+	latency time.Duration
+}
+
 func (a *app) sandboxCmd() *cobra.Command {
-	var listen, secret string
-	var hosts []string
-	var latency time.Duration
+	var f sandboxFlags
 	c := &cobra.Command{
 		Use:   "sandbox",
 		Short: "Serve a model of the billing service for your own tests",
 		Long: `Serves a model of the billing service on this machine: customers, mandates, signing
 pages and signed webhooks, in memory, gone when it stops. Its page lists customers
-and mandates with buttons to sign, approve and cancel. The configuration that
-payersync init writes speaks to it.`,
+and mandates with buttons to sign, approve and cancel. A mail server beside it
+catches letters to payers: it delivers nothing, and the page shows them. The
+configuration that payersync init writes speaks to both.`,
 		Example: "  payersync sandbox\n  payersync init quickstart && payersync backfill --config quickstart/payersync.yaml --yes",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", listen)
-			if err != nil {
-				return fmt.Errorf("cannot serve the sandbox on %s: %w; choose another address with --listen", listen, err)
-			}
-			model := newSandbox(listener, connector.NewSecret(secret), latency, hosts...)
-			a.Say("The sandbox is at http://%s (API below /api, client sandbox, secret sandbox-secret). Ctrl-C stops it.", listener.Addr())
-			return serveSandbox(cmd.Context(), listener, model)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.sandbox(cmd.Context(), f) },
 	}
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8090", "`ADDRESS` to serve on")
-	c.Flags().StringSliceVar(&hosts, "host", nil, "further `NAME` that it answers to, beside localhost and addresses")
-	c.Flags().StringVar(&secret, "webhook-secret", quickStartSecret, "what webhooks are signed with")
-	c.Flags().DurationVar(&latency, "latency", 0, "how long every API request takes")
+	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8090", "`ADDRESS` to serve on")
+	c.Flags().StringVar(&f.smtp, "smtp", "127.0.0.1:2525", "`ADDRESS` on this machine to catch letters on; none when empty")
+	c.Flags().StringSliceVar(&f.hosts, "host", nil, "further `NAME` that it answers to, beside localhost and addresses")
+	c.Flags().StringVar(&f.secret, "webhook-secret", quickStartSecret, "what webhooks are signed with")
+	c.Flags().DurationVar(&f.latency, "latency", 0, "how long every API request takes")
 	return c
 }
 
-// newSandbox makes a sandbox that is reached through listener.
-func newSandbox(listener net.Listener, secret connector.Secret, latency time.Duration, hosts ...string) *sandbox.Sandbox {
+func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
+	mail, err := a.openMail(ctx, f.smtp)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		if mail != nil {
+			_ = mail.Close() // nobody was told of it yet
+		}
+		return fmt.Errorf("cannot serve the sandbox on %s: %w; choose another address with --listen", f.listen, err)
+	}
+	opt := sandbox.Options{Hosts: f.hosts, Latency: f.latency}
+	if mail != nil {
+		opt.Letters = catcher.New(catcher.Options{})
+	}
+	model := newSandbox(listener, connector.NewSecret(f.secret), opt)
+	a.Say("The sandbox is at http://%s (API below /api, client sandbox, secret sandbox-secret). Ctrl-C stops it.", listener.Addr())
+	if mail == nil {
+		return serveSandbox(ctx, listener, model)
+	}
+	a.Say("Its mail server is at %s; letters are on the page http://%s/letters.", mail.Addr(), listener.Addr())
+	ctx, stop := context.WithCancel(ctx)
+	caught := make(chan error, 1)
+	go func() { caught <- opt.Letters.Serve(ctx, mail) }()
+	err = serveSandbox(ctx, listener, model)
+	stop()
+	return errors.Join(err, <-caught)
+}
+
+// openMail opens the port that letters are caught on. One that is taken is told of,
+// and the sandbox has no mail server then; nor has it without an address.
+func (a *app) openMail(ctx context.Context, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || !connector.IsLoopback(host) {
+		return nil, usage.Errorf("--smtp is %q: letters are caught on this machine only; write it as 127.0.0.1:PORT", address)
+	}
+	mail, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		a.Say("Warning: no letters are caught: %v; choose another port with --smtp, or none with --smtp \"\".", err)
+		return nil, nil
+	}
+	return mail, nil
+}
+
+// newSandbox makes a sandbox that is reached through listener, as opt says beyond that.
+func newSandbox(listener net.Listener, secret connector.Secret, opt sandbox.Options) *sandbox.Sandbox {
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails (crypto/rand)
-	return sandbox.New(sandbox.Options{
-		PublicURL: "http://" + listener.Addr().String(), Hosts: hosts, Now: time.Now, Seed: binary.LittleEndian.Uint64(seed[:]), Latency: latency,
-		Deliver:  &http.Client{Timeout: 10 * time.Second},
-		Switches: sandbox.Switches{Signature: sandbox.Signature{Header: "x-signature", Encoding: "hex", Signed: "{body}", Secret: secret}},
-	})
+	opt.PublicURL, opt.Seed = "http://"+listener.Addr().String(), binary.LittleEndian.Uint64(seed[:])
+	opt.Deliver = &http.Client{Timeout: 10 * time.Second}
+	opt.Switches.Signature = sandbox.Signature{Header: "x-signature", Encoding: "hex", Signed: "{body}", Secret: secret}
+	return sandbox.New(opt)
 }
 
 // serveSandbox serves the model and sends its webhooks until ctx ends.

@@ -18,6 +18,8 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/condition"
+	smtp "payersync/connector/mail"
+	"payersync/connector/mail/mailtest"
 	"payersync/connector/transport"
 	"payersync/connector/worker"
 	"payersync/state"
@@ -134,7 +136,7 @@ func lost(n int) condition.Condition {
 var waits = condition.Condition{Code: condition.Attention, Subject: "rejected", Sentence: "3 records: refused.", Count: 3}
 
 func (b *mailbox) named(name string, tells Tells) Way {
-	return Way{Name: name, Sender: b.way(NoTLS), Tells: tells}
+	return Way{Name: name, Sender: b.way(smtp.NoTLS), Tells: tells}
 }
 
 // subjects are those of the mails that came, and with it how many there are.
@@ -160,7 +162,7 @@ const (
 
 func TestAConditionIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, NoTLS)
+	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", TellAll))
 	d.minutes(3)
 	box.expect()
@@ -183,7 +185,7 @@ func TestAConditionIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
 
 func TestAThousandFailuresAreOneMail(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, NoTLS)
+	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", TellAll))
 	for n := range 1000 {
 		d.holds = append(d.holds, lost(n))
@@ -205,7 +207,7 @@ func TestAThousandFailuresAreOneMail(t *testing.T) {
 
 func TestWhatComesAndGoesIsOneLongAlarm(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, NoTLS)
+	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", TellAll))
 	for minute := range 24 * 60 { // it fails every other time of a quarter-hourly run
 		d.holds = nil
@@ -219,7 +221,7 @@ func TestWhatComesAndGoesIsOneLongAlarm(t *testing.T) {
 
 func TestWhatComesAndGoesSlowlyIsToldLessAndLess(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, NoTLS)
+	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", TellAll))
 	for minute := range 24 * 60 {
 		d.holds = nil
@@ -236,7 +238,7 @@ func TestWhatComesAndGoesSlowlyIsToldLessAndLess(t *testing.T) {
 // What is not urgent comes in the morning, once, and only when there is something.
 func TestTheRestComesInADigest(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, NoTLS)
+	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", TellAll))
 	night := func() {
 		for range 24 {
@@ -278,7 +280,7 @@ func TestTheRestComesInADigest(t *testing.T) {
 
 func TestEveryWayIsToldWhatItWantsToKnow(t *testing.T) {
 	t.Parallel()
-	all, urgent, digest, one := newMailbox(t, NoTLS), newMailbox(t, NoTLS), newMailbox(t, NoTLS), newMailbox(t, NoTLS)
+	all, urgent, digest, one := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
 	filtered := one.named("one", TellAll)
 	filtered.Connections, filtered.Codes = []string{"books"}, []condition.Code{condition.RunFailed, condition.JobOverdue}
 	d := newDesk(t, all.named("all", TellAll), urgent.named("urgent", TellUrgent), digest.named("digest", TellDigest), filtered)
@@ -297,25 +299,25 @@ func TestEveryWayIsToldWhatItWantsToKnow(t *testing.T) {
 func TestAWayThatIsDownLosesNothingAndIsToldNothingTwice(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []struct {
-		step string
+		step mailtest.Step
 		err  error
-	}{{atMail, errCut}, {atMail, refusal(451, "later")}, {atRcpt, errCut}, {atRcpt, refusal(450, "later")}, {atData, errCut}, {atData, refusal(452, "later")}} {
+	}{{mailtest.AtMail, mailtest.ErrCut}, {mailtest.AtMail, mailtest.Refusal(451, "later")}, {mailtest.AtRcpt, mailtest.ErrCut}, {mailtest.AtRcpt, mailtest.Refusal(450, "later")}, {mailtest.AtData, mailtest.ErrCut}, {mailtest.AtData, mailtest.Refusal(452, "later")}} {
 		t.Run(fmt.Sprint(fault.step, " ", fault.err), func(t *testing.T) {
 			t.Parallel()
-			down, up := newMailbox(t, NoTLS), newMailbox(t, NoTLS)
+			down, up := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
 			d := newDesk(t, down.named("down", TellAll), up.named("up", TellAll))
-			down.fails(fault.step, fault.err)
+			down.Fail(fault.step, fault.err)
 			var want []string
 			for n := range 60 { // each minute another
 				d.holds = append(d.holds, lost(n))
 				want = append(want, fmt.Sprintf("m%04d", n))
 				d.minutes(1)
 			}
-			if n := down.conversations(); n > 8 {
+			if n := down.Talks(); n > 8 {
 				t.Errorf("a server that is down is asked %d times in an hour", n)
 			}
 			d.start(d.teller.Ways...)
-			down.fails(fault.step, nil)
+			down.Fail(fault.step, nil)
 			d.minutes(70)
 			if got := down.subjects(); len(got) != 2 {
 				t.Errorf("a server that came back gets %d mails: %q", len(got), got)
@@ -351,13 +353,13 @@ func told(t *testing.T, d *desk, way string) (out []string) {
 // byte for byte and under the same id, by which a mail system tells that it is the same.
 func TestWhenTheAnswerWasLostTheSameMailIsSentAgain(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, NoTLS)
+	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", TellAll))
-	box.fails(atAnswer, errCut)
+	box.Fail(mailtest.AtAnswer, mailtest.ErrCut)
 	d.holds = []condition.Condition{failedRun("acme")}
 	d.tell()
 	d.start(d.teller.Ways...)
-	box.fails(atAnswer, nil)
+	box.Fail(mailtest.AtAnswer, nil)
 	d.holds = nil // what it tells was true when it was frozen
 	d.minutes(3)
 	got := box.received()
@@ -373,7 +375,7 @@ func TestWhenTheAnswerWasLostTheSameMailIsSentAgain(t *testing.T) {
 func TestAProcessThatDiesWhileItTellsLosesNothing(t *testing.T) {
 	t.Parallel()
 	for dies := 1; ; dies++ {
-		box := newMailbox(t, NoTLS)
+		box := newMailbox(t, smtp.NoTLS)
 		d := newDesk(t, box.named("office", TellAll))
 		d.holds = []condition.Condition{failedRun("acme"), lost(1)}
 		commits, died := 0, errors.New("the process died")
@@ -407,24 +409,24 @@ func TestAProcessThatDiesWhileItTellsLosesNothing(t *testing.T) {
 
 func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 	t.Parallel()
-	refused, other := newMailbox(t, NoTLS), newMailbox(t, NoTLS)
+	refused, other := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, refused.named("office", TellAll), other.named("pager", TellAll))
 	mine := []condition.Condition{failedRun("acme")}
 	d.teller.Look = func(ctx context.Context) ([]condition.Condition, error) {
 		found, err := condition.Look(ctx, d.ledger, condition.Expected{Ways: []string{"office", "pager"}}, condition.WayFailed)
 		return append(found, mine...), err
 	}
-	refused.fails(atRcpt, refusal(550, "no such user"))
+	refused.Fail(mailtest.AtRcpt, mailtest.Refusal(550, "no such user"))
 	d.minutes(3)
 	other.expect(failedSubject, "payersync test: A way of telling does not work")
 	if text := other.read()[1].text; !strings.Contains(text, "The alert way office was refused") || !strings.Contains(text, "550 no such user") || !strings.Contains(text, "payersync alerts test office") {
 		t.Errorf("it is told as\n%s", text)
 	}
 	d.minutes(300)
-	if n := refused.conversations(); n > 2 {
+	if n := refused.Talks(); n > 2 {
 		t.Errorf("a server that refuses is asked %d times in five hours", n)
 	}
-	refused.fails(atRcpt, nil)
+	refused.Fail(mailtest.AtRcpt, nil)
 	if _, err := d.teller.Try(t.Context(), d.teller.Ways[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +440,7 @@ func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 
 func TestTwoProcessesNeverBothTell(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, NoTLS)
+	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", TellAll))
 	d.holds = []condition.Condition{failedRun("acme")}
 	second, err := state.Open(t.Context(), state.Options{Path: d.files.Path, KeyFile: d.files.KeyFile, Now: d.now})
@@ -464,7 +466,7 @@ func TestTwoProcessesNeverBothTell(t *testing.T) {
 // covers F59
 func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 	t.Parallel()
-	box, down, digest := newMailbox(t, NoTLS), newMailbox(t, NoTLS), newMailbox(t, NoTLS)
+	box, down, digest := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", TellAll), down.named("down", TellAll), digest.named("digest", TellDigest))
 	full := errors.New("the disk is full")
 	look := func() {
@@ -474,7 +476,7 @@ func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 			t.Fatalf("Tell says %v", err)
 		}
 	}
-	down.fails(atRcpt, errCut)
+	down.Fail(mailtest.AtRcpt, mailtest.ErrCut)
 	d.commits(func(done bool) error {
 		if done {
 			return nil
@@ -487,7 +489,7 @@ func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 	unwritable := "payersync test: The ledger cannot be written"
 	box.expect(unwritable)
 	down.expect()
-	down.fails(atRcpt, nil)
+	down.Fail(mailtest.AtRcpt, nil)
 	d.commits(nil)
 	d.minutes(1)
 	d.commits(func(done bool) error { // for a moment only
@@ -509,7 +511,7 @@ func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 // A mail that was taken is not sent twice by the process that could not note it.
 func TestWhatWasTakenAndNotNotedIsNotSentTwice(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, NoTLS)
+	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", TellAll))
 	d.holds = []condition.Condition{failedRun("acme")}
 	commits := 0
@@ -530,7 +532,7 @@ func TestWhatWasTakenAndNotNotedIsNotSentTwice(t *testing.T) {
 
 func TestNamesAndAddressesLeaveOnlyWhereThatIsWanted(t *testing.T) {
 	t.Parallel()
-	plainBox, named := newMailbox(t, NoTLS), newMailbox(t, NoTLS)
+	plainBox, named := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
 	trusted := named.named("office", TellAll)
 	trusted.Names = true
 	d := newDesk(t, plainBox.named("pager", TellAll), trusted)

@@ -119,7 +119,9 @@ func saveOvertakenLink(tx *state.Tx, o Observation) error {
 	if o.Mandate == nil {
 		return nil
 	}
-	return tx.SaveLink(*o.Mandate)
+	m := *o.Mandate
+	m.CustomerID = o.CustomerID
+	return tx.SaveLink(m)
 }
 
 func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {
@@ -271,6 +273,9 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 		return false, err
 	}
 	if before != m.Status || p.MandateID != m.ID {
+		if err := tx.VoidLetters(p.Connection, p.SourceID); err != nil { // before anything else is known of it
+			return false, err
+		}
 		if err := lookAtLeaver(tx, p); err != nil {
 			return true, err
 		}

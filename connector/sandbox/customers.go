@@ -26,6 +26,7 @@ type customer struct {
 	financial        string
 	created, updated time.Time
 	mandates         []*Mandate // oldest first
+	noLinks          bool       // link calls are refused
 }
 
 func (c *customer) latest() *Mandate {

@@ -15,9 +15,12 @@
 //	/api/…                          the service, /api/oauth2/token for tokens
 //	/sign/{mandateId}               the page on which a payer signs
 //	/                               the operator's page, with forms to /sandbox/…
-//	POST /sandbox/mandates/{id}/{sign|approve|cancel}
+//	POST /sandbox/mandates/{id}/{sign|approve|cancel|reinstate|bank}
 //	GET  /sandbox/customers, GET /sandbox/requests
 //	GET, POST /sandbox/view         what readers are shown, see View
+//	/letters                        with Options.Letters, what its mail server was sent
+//	GET  /sandbox/letters?to=…, POST /sandbox/letters/clear
+//	GET, POST /sandbox/letters/faults, POST /sandbox/letters/faults/clear
 //
 // # Readers that see less than the truth
 //
@@ -33,10 +36,12 @@
 //
 //	(none) ──link──▶ CREATED ──[Sign]──▶ PENDING ──[Approve]──▶ ACTIVE
 //	                    │                   │                     │
-//	                    └──── cancel call, [PayerCancel], [BankCancel] ────▶ CANCELLED
+//	                    └──── cancel call, [PayerCancel], [BankCancel] ────▶ CANCELLED ──[Reinstate]──▶ ACTIVE
 //
 // A link call in PENDING or ACTIVE answers the mandate that exists; in
-// CANCELLED it makes a new one; in CREATED the switch LinkWhenCreated decides.
+// CANCELLED it makes a new one; in CREATED the switch LinkWhenCreated decides. A link
+// is open until another takes its place or LinkLife is over; then its page says that
+// it has expired. [ChangeBank] makes a new mandate without any call.
 // [Migrate] brings in a mandate in MIGRATING, which Approve makes ACTIVE.
 //
 // # Webhooks

@@ -25,7 +25,8 @@ type Mandate struct {
 	ID            string                  `json:"id"`
 	CustomerID    string                  `json:"customerId"`
 	Status        connector.MandateStatus `json:"status"`
-	URL           string                  `json:"url"`
+	URL           string                  `json:"url"` // its newest link
+	LinkedAt      time.Time               `json:"linkedAt"`
 	RedirectURL   string                  `json:"redirectUrl,omitempty"`
 	FailureReason string                  `json:"failureReason,omitempty"`
 	CreatedAt     time.Time               `json:"createdAt"`
@@ -121,7 +122,7 @@ func (s *Sandbox) openMandate(c *customer, status connector.MandateStatus, redir
 	now := s.opt.Now()
 	id := newToken(s.ids, 18)
 	m := &Mandate{
-		ID: id, CustomerID: c.id, Status: status, URL: s.signingURL(id), RedirectURL: redirectURL,
+		ID: id, CustomerID: c.id, Status: status, URL: s.signingURL(id), LinkedAt: now, RedirectURL: redirectURL,
 		CreatedAt: now, History: []Step{{status, now}},
 	}
 	s.mandates[id] = m
@@ -140,18 +141,57 @@ func (s *Sandbox) move(m *Mandate, to connector.MandateStatus) {
 
 // link is mandate creation (billing/README.md#mandates).
 func (s *Sandbox) link(c *customer, redirectURL string) *Mandate {
-	m := c.latest()
+	sw, m := &s.opt.Switches, c.latest()
 	switch {
 	case m == nil, m.Status == connector.MandateCancelled:
 		return s.openMandate(c, connector.MandateCreated, redirectURL)
 	case m.Status != connector.MandateCreated:
 		return m
-	case s.opt.Switches.LinkWhenCreated == "new":
-		return s.openMandate(c, connector.MandateCreated, redirectURL)
-	case redirectURL != "":
+	case sw.LinkWhenCreated == "new":
+		return s.replace(c, m, redirectURL)
+	case sw.LinkWhenCreated == "renewed", s.expired(m):
+		s.renew(m)
+	}
+	if redirectURL != "" {
 		m.RedirectURL = redirectURL
 	}
 	return m
+}
+
+// replace opens a mandate in the place of one that waits for its signature.
+func (s *Sandbox) replace(c *customer, old *Mandate, redirectURL string) *Mandate {
+	m := s.openMandate(c, connector.MandateCreated, redirectURL)
+	if s.opt.Switches.ReplacedMandate == "cancelled" {
+		s.move(old, connector.MandateCancelled)
+	}
+	return m
+}
+
+// renew gives a mandate another link; the earlier one cannot be opened any more.
+func (s *Sandbox) renew(m *Mandate) {
+	s.changing(m.CustomerID)
+	token := newToken(s.ids, 18)
+	s.renewed[token] = m
+	m.URL, m.LinkedAt = s.signingURL(token), s.opt.Now()
+}
+
+// expired reports whether the newest link of m cannot be opened any more.
+func (s *Sandbox) expired(m *Mandate) bool {
+	life := s.opt.Switches.LinkLife
+	return life > 0 && s.opt.Now().Sub(m.LinkedAt) >= life
+}
+
+// linked returns the mandate that a link leads to, nil for none, and whether the link
+// is one that can be opened: the newest, and in time.
+func (s *Sandbox) linked(token string) (m *Mandate, open bool) {
+	m = s.mandates[token]
+	if m == nil {
+		m = s.renewed[token]
+	}
+	if m == nil || s.customers[m.CustomerID] == nil {
+		return nil, false
+	}
+	return m, m.URL == s.signingURL(token) && !s.expired(m)
 }
 
 // getLink is GET /customers/{id}/directdebitmandates with a body.
@@ -203,6 +243,10 @@ func (s *Sandbox) replyLink(c *call, r *http.Request, id string) {
 	found, ok := s.customers[id]
 	if !ok {
 		c.refuseUnknown()
+		return
+	}
+	if m := found.latest(); found.noLinks || m != nil && slices.Contains(s.opt.Switches.LinkRefused, m.Status) {
+		c.refuse(http.StatusBadRequest, "NOT_LINKABLE", "No link can be given for this customer.")
 		return
 	}
 	c.reply(http.StatusOK, s.mandateJSON(s.link(found, redirectURL)))

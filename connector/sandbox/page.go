@@ -37,6 +37,7 @@ func (s *Sandbox) routeWeb() {
 	human.HandleFunc("GET /sandbox/style.css", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFileFS(w, r, webFiles, "web/style.css")
 	})
+	s.routeLetters(human)
 	all := http.NewServeMux()
 	all.HandleFunc(apiPrefix, s.serveAPI)
 	all.Handle("/", guarded(http.NewCrossOriginProtection().Handler(human)))
@@ -61,11 +62,14 @@ func (s *Sandbox) named(next http.Handler) http.Handler {
 	})
 }
 
+// pagePolicy is what pages may fetch. There is no form-action: a signed form leads on
+// to the platform's own address.
+const pagePolicy = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'"
+
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		// No form-action: a signed form leads on to the platform's own address.
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Content-Security-Policy", pagePolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
@@ -78,8 +82,13 @@ func guarded(next http.Handler) http.Handler {
 func (s *Sandbox) operatorPage(w http.ResponseWriter, _ *http.Request) {
 	type row struct {
 		Customer
-		CanSign, CanApprove, CanCancel bool
-		Latest                         *Mandate
+		CanSign, CanApprove, CanCancel, CanReinstate, CanChangeBank bool
+		Latest                                                      *Mandate
+		Link                                                        string // of the mandate, on this server
+	}
+	var letters *int
+	if s.opt.Letters != nil {
+		letters = new(s.opt.Letters.Received())
 	}
 	customers, total := s.newest(shownCustomers)
 	rows := make([]row, len(customers))
@@ -89,16 +98,19 @@ func (s *Sandbox) operatorPage(w http.ResponseWriter, _ *http.Request) {
 			continue
 		}
 		m := &c.Mandates[len(c.Mandates)-1]
-		rows[i].Latest = m
+		rows[i].Latest, rows[i].Link = m, strings.TrimPrefix(m.URL, s.opt.PublicURL)
 		rows[i].CanSign = m.Status == connector.MandateCreated
 		rows[i].CanApprove = m.Status == connector.MandatePending || m.Status == MandateMigrating
 		rows[i].CanCancel = slices.Contains(uncancelled, m.Status)
+		rows[i].CanReinstate = m.Status == connector.MandateCancelled
+		rows[i].CanChangeBank = m.Status == connector.MandatePending || m.Status == connector.MandateActive
 	}
 	render(w, "operator.html", struct {
 		Rows           []row
 		Total, Pending int
+		Letters        *int // nil without a mail server
 		View           shownView
-	}{rows, total, s.Pending(), s.View().shown()})
+	}{rows, total, s.Pending(), letters, s.View().shown()})
 }
 
 // newest returns up to n customers, newest first, and how many there are.
@@ -114,38 +126,51 @@ func (s *Sandbox) newest(n int) ([]Customer, int) {
 	return out, len(s.order)
 }
 
+// invitation is what a payer sees at a signing address.
+type invitation struct {
+	Sender, Name, Status string
+	CanSign, Expired     bool
+}
+
 // signPage is what the payer sees at a signing link.
 func (s *Sandbox) signPage(w http.ResponseWriter, r *http.Request) {
-	name, status, err := s.invitation(r.PathValue("id"))
+	seen, err := s.invitation(r.PathValue("id"))
 	if err != nil {
 		http.Error(w, "There is no mandate at this address.", http.StatusNotFound)
 		return
 	}
-	render(w, "sign.html", struct {
-		Sender, Name, Status string
-		CanSign              bool
-	}{sender, name, status.Label(), status == "" || status == connector.MandateCreated})
+	status := http.StatusOK
+	if seen.Expired {
+		status = http.StatusGone
+	}
+	renderStatus(w, status, "sign.html", seen)
 }
 
-// invitation returns whom a signing address speaks to, and the status of the
-// mandate; blank when the address is a customer's who has none yet.
-func (s *Sandbox) invitation(id string) (name string, status connector.MandateStatus, err error) {
+// invitation returns whom a signing address speaks to, and what can be done there. The
+// status is blank when the address is a customer's who has no mandate yet.
+func (s *Sandbox) invitation(id string) (invitation, error) {
 	defer s.lock()()
-	if m, ok := s.mandates[id]; ok && s.customers[m.CustomerID] != nil {
-		return s.customers[m.CustomerID].name, m.Status, nil
+	if m, open := s.linked(id); m != nil {
+		waits := m.Status == connector.MandateCreated
+		return invitation{sender, s.customers[m.CustomerID].name, m.Status.Label(), waits && open, waits && !open}, nil
 	}
 	c, ok := s.customers[id]
 	if !ok {
-		return "", "", ErrUnknown
+		return invitation{}, ErrUnknown
 	}
+	var status connector.MandateStatus
 	if m := c.latest(); m != nil {
 		status = m.Status
 	}
-	return c.name, status, nil
+	return invitation{sender, c.name, status.Label(), status == "" || status == connector.MandateCreated, false}, nil
 }
 
 // signForm signs, and sends the payer back to the platform.
 func (s *Sandbox) signForm(w http.ResponseWriter, r *http.Request) {
+	if seen, err := s.invitation(r.PathValue("id")); err == nil && seen.Expired {
+		s.signPage(w, r)
+		return
+	}
 	id := s.signable(r.PathValue("id"))
 	if err := s.Sign(id); err != nil {
 		writeError(w, err)
@@ -163,6 +188,9 @@ func (s *Sandbox) signForm(w http.ResponseWriter, r *http.Request) {
 // is made when there is none.
 func (s *Sandbox) signable(id string) string {
 	defer s.lock()()
+	if m, _ := s.linked(id); m != nil {
+		return m.ID
+	}
 	c, ok := s.customers[id]
 	if !ok {
 		return id
@@ -173,16 +201,21 @@ func (s *Sandbox) signable(id string) string {
 	return s.openMandate(c, connector.MandateCreated, "").ID
 }
 
-// control is POST /sandbox/mandates/{id}/{sign|approve|cancel}. Cancel is the
-// bank's; the form field reason names the failureReason. Browsers are led back
+// control is POST /sandbox/mandates/{id}/{sign|approve|cancel|reinstate|bank}. Cancel
+// is the bank's; the form field reason names the failureReason. Browsers are led back
 // to the operator's page, programs get the mandate as JSON.
 func (s *Sandbox) control(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	id := r.PathValue("id")
 	acts := map[string]func() error{
-		"sign":    func() error { return s.Sign(id) },
-		"approve": func() error { return s.Approve(id) },
-		"cancel":  func() error { return s.BankCancel(id, bankReason(r)) },
+		"sign":      func() error { return s.Sign(id) },
+		"approve":   func() error { return s.Approve(id) },
+		"cancel":    func() error { return s.BankCancel(id, bankReason(r)) },
+		"reinstate": func() error { return s.Reinstate(id) },
+		"bank": func() (err error) {
+			id, err = s.ChangeBank(id)
+			return err
+		},
 	}
 	act, ok := acts[r.PathValue("act")]
 	if !ok {
@@ -244,12 +277,17 @@ func bankReason(r *http.Request) string {
 }
 
 func render(w http.ResponseWriter, page string, data any) {
+	renderStatus(w, http.StatusOK, page, data)
+}
+
+func renderStatus(w http.ResponseWriter, status int, page string, data any) {
 	var out strings.Builder
 	if err := pages.ExecuteTemplate(&out, page, data); err != nil {
 		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
 	_, _ = w.Write([]byte(out.String())) // a browser that has gone is no matter of ours
 }
 

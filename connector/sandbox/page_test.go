@@ -32,7 +32,7 @@ func TestOperatorPageOffersWhatIsPossible(t *testing.T) {
 	}
 	id := w.openLink(w.create(`{"name":"Northwind","externalData":{"k":"1"}}`))
 	buttons := map[connector.MandateStatus][]string{
-		"CREATED": {"sign", "cancel"}, "PENDING": {"approve", "cancel"}, "ACTIVE": {"cancel"}, "CANCELLED": {}, "MIGRATING": {"approve", "cancel"},
+		"CREATED": {"sign", "cancel"}, "PENDING": {"approve", "cancel", "bank"}, "ACTIVE": {"cancel", "bank"}, "CANCELLED": {"reinstate"}, "MIGRATING": {"approve", "cancel"},
 	}
 	for status, want := range buttons {
 		must(t, w.SetStatus(id, status))
@@ -40,7 +40,7 @@ func TestOperatorPageOffersWhatIsPossible(t *testing.T) {
 		if !strings.Contains(page, "Northwind") || !strings.Contains(page, string(status)) {
 			t.Errorf("%s: got %s", status, page)
 		}
-		for _, act := range []string{"sign", "approve", "cancel"} {
+		for _, act := range []string{"sign", "approve", "cancel", "reinstate", "bank"} {
 			offered := strings.Contains(page, `action="/sandbox/mandates/`+id+"/"+act+`"`)
 			if offered != strings.Contains(strings.Join(want, " "), act) {
 				t.Errorf("%s: %s offered %v", status, act, offered)
@@ -132,6 +132,7 @@ func TestControlEndpointsActAsPayerAndBank(t *testing.T) {
 		values url.Values
 		want   string
 	}{{"sign", nil, "PENDING"}, {"approve", nil, "ACTIVE"}, {"cancel", url.Values{"reason": {"ACCOUNT_CLOSED"}}, "CANCELLED"}}
+	again := []struct{ act, want string }{{"reinstate", "ACTIVE"}, {"bank", "PENDING"}}
 	for _, step := range steps {
 		got := w.form("/sandbox/mandates/"+id+"/"+step.act, http.Header{}, step.values)
 		if got.status != 200 || text(t, got.body, "status") != step.want {
@@ -141,7 +142,13 @@ func TestControlEndpointsActAsPayerAndBank(t *testing.T) {
 	if m, _ := w.Mandate(id); m.FailureReason != "ACCOUNT_CLOSED" {
 		t.Errorf("got reason %q", m.FailureReason)
 	}
-	for path, want := range map[string]int{"/" + id + "/sign": 409, "/unknown/sign": 404, "/" + id + "/frame": 404} {
+	for _, step := range again {
+		got := w.form("/sandbox/mandates/"+id+"/"+step.act, http.Header{}, nil)
+		if got.status != 200 || text(t, got.body, "status") != step.want {
+			t.Errorf("%s: got %d %s", step.act, got.status, got.body)
+		}
+	}
+	for path, want := range map[string]int{"/" + id + "/sign": 409, "/" + id + "/bank": 409, "/unknown/sign": 404, "/" + id + "/frame": 404} {
 		if got := w.form("/sandbox/mandates"+path, http.Header{}, nil); got.status != want {
 			t.Errorf("%s: got %d, want %d", path, got.status, want)
 		}

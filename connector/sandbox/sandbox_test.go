@@ -277,13 +277,13 @@ func TestStandardAndAdfinAreValid(t *testing.T) {
 func TestValidateNamesEveryWrongSwitchAtOnce(t *testing.T) {
 	t.Parallel()
 	err := Switches{
-		Update: "sideways", ValidationStatus: 200, List: List{FirstPage: 2, MaxSize: -1},
+		Update: "sideways", BankChange: "never", LinkLife: -1, ValidationStatus: 200, List: List{FirstPage: 2, MaxSize: -1},
 		Signature: Signature{Key: "hex", Secret: connector.NewSecret("no hex")},
 	}.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"update", "validation_status", "first_page", "max_size", "signature.secret"} {
+	for _, want := range []string{"update", "bank_change", "link_life", "validation_status", "first_page", "max_size", "signature.secret"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not named in %v", want, err)
 		}

@@ -40,7 +40,11 @@ type Switches struct {
 	FailureReason           string                    `yaml:"failure_reason"`             // who shows why a bank cancelled: mandate (the full answer alone) | summary (the customer's directDebitMandate too)
 	MandateTimes            string                    `yaml:"mandate_times"`              // lastUpdatedTime of mandate summaries: exact | coarse (whole minutes, so that times tie) | missing
 	MandateLink             string                    `yaml:"mandate_link"`               // methods of the link call: both | put | get (with body) | put_list (GET lists the customer's mandates)
-	LinkWhenCreated         string                    `yaml:"link_when_created"`          // link call in CREATED: same | new (the old mandate stays as it is)
+	LinkWhenCreated         string                    `yaml:"link_when_created"`          // link call in CREATED: same | renewed (the same mandate, a link of its own for each call; the earlier ones expire) | new (another mandate)
+	ReplacedMandate         string                    `yaml:"replaced_mandate"`           // the mandate in CREATED that a new one takes the place of: open (it stays as it is, and can be signed) | cancelled
+	LinkLife                time.Duration             `yaml:"link_life"`                  // how long a link can be opened, then a call in CREATED renews it; 0 is for ever
+	LinkRefused             []connector.MandateStatus `yaml:"link_refused"`               // statuses of the latest mandate in which a link call is refused with 400
+	BankChange              string                    `yaml:"bank_change"`                // what ChangeBank leads to: new (a mandate in PENDING, the old one CANCELLED) | sign (the same in CREATED) | same (the same mandate, PENDING again)
 	Cancel                  string                    `yaml:"cancel"`                     // spelling of the cancel call: colon | slash | query | body
 	CancelRefused           []connector.MandateStatus `yaml:"cancel_refused"`             // statuses from which a cancel call is refused with 400
 	Migrating               bool                      `yaml:"migrating"`                  // mandates in MIGRATING exist: Migrate may be used
@@ -117,6 +121,9 @@ func (sw Switches) Validate() error {
 	if sw.List.DefaultSize < 1 || sw.List.MaxSize < 1 {
 		errs = append(errs, errors.New("sandbox switches list.default_size and list.max_size: use numbers above 0"))
 	}
+	if sw.LinkLife < 0 {
+		errs = append(errs, fmt.Errorf("sandbox switch link_life is %v: use 0 or more", sw.LinkLife))
+	}
 	return errors.Join(append(errs, sw.Signature.check())...)
 }
 
@@ -143,7 +150,9 @@ func (sw *Switches) words() []setting[string] {
 		{"failure_reason", &sw.FailureReason, []string{"mandate", "summary"}},
 		{"mandate_times", &sw.MandateTimes, []string{"exact", "coarse", "missing"}},
 		{"mandate_link", &sw.MandateLink, []string{"both", "put", "get", "put_list"}},
-		{"link_when_created", &sw.LinkWhenCreated, []string{"same", "new"}},
+		{"link_when_created", &sw.LinkWhenCreated, []string{"same", "renewed", "new"}},
+		{"replaced_mandate", &sw.ReplacedMandate, []string{"open", "cancelled"}},
+		{"bank_change", &sw.BankChange, []string{"new", "sign", "same"}},
 		{"cancel", &sw.Cancel, []string{"colon", "slash", "query", "body"}},
 		{"webhook_read", &sw.WebhookRead, []string{"list", "none"}},
 		{"webhook_setup", &sw.WebhookSetup, []string{"subscribe", "digest_auth_subscribe"}},

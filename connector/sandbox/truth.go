@@ -158,6 +158,52 @@ func (s *Sandbox) BankCancel(mandateID, reason string) error {
 	})
 }
 
+// Reinstate is the bank taking its cancellation back: CANCELLED becomes ACTIVE again,
+// under the same id.
+func (s *Sandbox) Reinstate(mandateID string) error {
+	return s.withMandate(mandateID, func(m *Mandate) error {
+		if err := s.step("reinstate", m, connector.MandateActive, connector.MandateCancelled); err != nil {
+			return err
+		}
+		m.FailureReason = ""
+		return nil
+	})
+}
+
+// ChangeBank is the payer naming another bank account: from PENDING or ACTIVE it leads
+// to what the switch BankChange says, without any call of the client. It returns the
+// mandate that counts from then on.
+func (s *Sandbox) ChangeBank(mandateID string) (latestID string, err error) {
+	err = s.withMandate(mandateID, func(m *Mandate) error {
+		if m.Status != connector.MandatePending && m.Status != connector.MandateActive {
+			return fmt.Errorf("change the bank of mandate %s: it is %s: %w", m.ID, m.Status, ErrStatus)
+		}
+		latestID = s.changeBank(m).ID
+		return nil
+	})
+	return latestID, err
+}
+
+func (s *Sandbox) changeBank(m *Mandate) *Mandate {
+	status := connector.MandatePending
+	switch s.opt.Switches.BankChange {
+	case "same":
+		s.move(m, status)
+		return m
+	case "sign":
+		status = connector.MandateCreated
+	}
+	next := s.openMandate(s.customers[m.CustomerID], status, m.RedirectURL)
+	s.move(m, connector.MandateCancelled)
+	return next
+}
+
+// RefuseLinks makes every link call for a customer be refused with 400, or answered
+// again.
+func (s *Sandbox) RefuseLinks(customerID string, refused bool) error {
+	return s.withCustomer(customerID, func(c *customer) { c.noLinks = refused })
+}
+
 // SetStatus gives a mandate any status, documented or not, without asking
 // whether the step is possible.
 func (s *Sandbox) SetStatus(mandateID string, status connector.MandateStatus) error {

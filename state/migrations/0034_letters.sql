@@ -18,7 +18,8 @@ CREATE TABLE letters (
   looked_at  TEXT NOT NULL,                            -- when the customer was read before it
   frozen_at  TEXT NOT NULL,
   state      TEXT NOT NULL CHECK (state = 'frozen' OR state = 'sending' OR state = 'sent' OR state = 'refused' OR state = 'deferred' OR state = 'unclear' OR state = 'void'),
-  attempts   INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+  attempts   INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),   -- how often its first byte was about to leave
+  deferrals  INTEGER NOT NULL DEFAULT 0 CHECK (deferrals >= 0),  -- how often the mail server said not now
   sending_at TEXT,                                     -- when the last attempt began
   ended_at   TEXT,                                     -- when its outcome was known
   answer     TEXT NOT NULL DEFAULT '',                 -- what the mail server said, without addresses
@@ -66,9 +67,56 @@ CREATE TABLE letter_approvals (
   approval_id INTEGER PRIMARY KEY,
   setup       TEXT NOT NULL CHECK (setup <> ''),
   batch       TEXT NOT NULL CHECK (batch <> ''),       -- hash of the letters that were shown: mandate, step, recipient
+  whole       INTEGER NOT NULL CHECK (whole IN (0, 1)), -- the setup itself, and not single letters of it
   letters     INTEGER NOT NULL CHECK (letters >= 0),
   actor       TEXT NOT NULL,
   reason      TEXT NOT NULL DEFAULT '',
   at          TEXT NOT NULL
 ) STRICT;
 CREATE INDEX letter_approvals_setup ON letter_approvals (setup);
+
+-- The letters that were shown to whoever approved them, and no others.
+CREATE TABLE letter_approved (
+  approval_id INTEGER NOT NULL REFERENCES letter_approvals (approval_id),
+  mandate_id  TEXT NOT NULL,
+  step        INTEGER NOT NULL,
+  recipient   TEXT NOT NULL,
+  PRIMARY KEY (mandate_id, step, recipient, approval_id)
+) STRICT, WITHOUT ROWID;
+
+-- To which address payers were last written to, or would have been: how many changed is what
+-- a batch waits for.
+CREATE TABLE letter_addresses (
+  connection TEXT NOT NULL,
+  source_id  TEXT NOT NULL,
+  recipient  TEXT NOT NULL,
+  changed_at TEXT,                                     -- when it came to be another one; NULL for never
+  PRIMARY KEY (connection, source_id),
+  FOREIGN KEY (connection, source_id) REFERENCES source_records (connection, source_id)
+) STRICT, WITHOUT ROWID;
+
+-- Letters of which the journal beside the ledger tells, and the ledger knew nothing: it was put
+-- back to a time before them.
+CREATE TABLE letter_journal (
+  message_id TEXT NOT NULL,
+  recipient  TEXT NOT NULL,
+  at         TEXT NOT NULL,
+  PRIMARY KEY (message_id, at)
+) STRICT, WITHOUT ROWID;
+
+-- The desk that letters leave from; one row at most.
+CREATE TABLE letter_desk (
+  only_row  INTEGER PRIMARY KEY CHECK (only_row = 1),
+  journal   TEXT NOT NULL DEFAULT '',                  -- the id of the journal; '' while there is none
+  restored  TEXT,                                      -- the restore after which a person said to go on
+  looked_at TEXT,                                      -- when letters were last looked for, by a clock that could be right
+  waiting   INTEGER NOT NULL DEFAULT 0,                -- letters that waited for a person then
+  waits_since TEXT,
+  brake     TEXT NOT NULL DEFAULT '',                  -- why nothing left then; '' for nothing
+  brake_since TEXT
+) STRICT;
+INSERT INTO letter_desk (only_row) VALUES (1);
+
+-- The key of what outlives the sealing key: hashes of addresses and letters. NULL while it is
+-- made from the sealing key.
+ALTER TABLE ledger ADD COLUMN letter_key BLOB;

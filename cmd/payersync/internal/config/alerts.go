@@ -2,7 +2,6 @@ package config
 
 import (
 	"net"
-	"net/mail"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/alarm"
 	"payersync/connector/condition"
+	"payersync/connector/mail"
 	"payersync/mapping/strict"
 )
 
@@ -106,15 +106,13 @@ func (c *check) alerts() {
 
 func (c *check) alertEmail(at strict.Path, e *AlertEmail) {
 	for key, address := range map[string]*string{"to": &e.To, "from": &e.From} {
-		parsed, err := mail.ParseAddress(*address)
-		if err != nil || parsed.Address != strings.TrimSpace(*address) || strings.ContainsFunc(parsed.Address, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		*address = strings.TrimSpace(*address)
+		if mail.CheckAddress(*address) != nil {
 			c.report(at.Key(key), "%s is one bare address, for example ops@example.com", at.Key(key))
-			continue
 		}
-		*address = parsed.Address
 	}
 	if e.TLS == "" {
-		e.TLS = string(alarm.StartTLS)
+		e.TLS = string(mail.StartTLS)
 	}
 	host, port, err := net.SplitHostPort(e.Server)
 	n, notNumber := strconv.ParseUint(port, 10, 16)
@@ -122,9 +120,9 @@ func (c *check) alertEmail(at strict.Path, e *AlertEmail) {
 	switch {
 	case err != nil || notNumber != nil || host == "" || n == 0:
 		c.report(at.Key("server"), "%s must be a host and a port, for example smtp.example.com:587", at.Key("server"))
-	case e.TLS == string(alarm.NoTLS) && !connector.IsLoopback(host):
+	case e.TLS == string(mail.NoTLS) && !connector.IsLoopback(host):
 		c.report(at.Key("tls"), "%s can be none for a server on this machine only; use starttls or implicit", at.Key("tls"))
-	case e.TLS == string(alarm.NoTLS) && e.Username != "":
+	case e.TLS == string(mail.NoTLS) && e.Username != "":
 		c.report(at.Key("tls"), "%s is none, so a password would go in the clear; use starttls or implicit, or remove username and password", at.Key("tls"))
 	case (e.Username == "") != e.Password.IsZero() && c.doc.Node(at.Key("password")) == nil:
 		c.report(at, "%s has a username and no password; add the key password, or remove username", at)

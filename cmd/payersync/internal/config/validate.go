@@ -172,6 +172,7 @@ func (c *check) schedules() {
 	s := c.config.Schedules
 	c.schedule(strict.Path{"schedules", "sweep"}, s.Sweep)
 	c.schedule(strict.Path{"schedules", "keep_alive"}, s.KeepAlive)
+	c.schedule(strict.Path{"schedules", "letters"}, s.Letters)
 	if s.Backup != "" {
 		c.schedule(strict.Path{"schedules", "backup"}, s.Backup)
 	}
@@ -298,7 +299,7 @@ func (c *check) resolve(at strict.Path, s *Secret) {
 			return
 		}
 	default:
-		if c.exposed != 0 && ref != "" && at[len(at)-1] != "client_id" { // which is no secret
+		if c.exposed != 0 && ref != "" && !slices.Contains([]string{"client_id", "user"}, at[len(at)-1]) { // which are no secrets
 			c.report(at, "%s is a secret, and other users of this machine may read this file (mode %04o); run chmod 600 %s, or use env:NAME or file:PATH", at, c.exposed, c.file)
 			return
 		}

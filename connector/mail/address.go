@@ -1,0 +1,78 @@
+package mail
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// Plain addresses: a local part without quotes, and the name of a host. Percent signs and
+// exclamation marks are left out, by which some servers still pass mail on to a third place.
+var plainAddress = regexp.MustCompile("^[A-Za-z0-9#$&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9#$&'*+/=?^_`{|}~-]+)*" +
+	`@[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+
+// The reasons why an address is not written to. None of them repeats the address.
+var (
+	ErrNoAddress      = errors.New("there is no address")
+	ErrManyAddresses  = errors.New("it is more than one address")
+	ErrNamedAddress   = errors.New("it is a name and an address; the address alone is wanted")
+	ErrForeignLetters = errors.New("it has letters that mail servers do not take in an address; a domain can be written with xn--")
+	ErrNotPlain       = errors.New("it is no plain address such as accounts@example.com")
+)
+
+// CheckAddress returns why a text is not exactly one plain address, nil when it is one.
+func CheckAddress(s string) error {
+	const longest, longestLocal = 254, 64
+	local, _, _ := strings.Cut(s, "@")
+	switch {
+	case strings.TrimSpace(s) == "":
+		return ErrNoAddress
+	case strings.Count(s, "@") > 1 || strings.ContainsAny(s, ",;"):
+		return ErrManyAddresses
+	case strings.ContainsAny(s, "<>"):
+		return ErrNamedAddress
+	case strings.ContainsFunc(s, func(r rune) bool { return r > '~' }):
+		return ErrForeignLetters
+	case len(s) > longest || len(local) > longestLocal || !plainAddress.MatchString(s):
+		return ErrNotPlain
+	}
+	return nil
+}
+
+var (
+	// anyAddress is whatever could be one, rather too much than too little.
+	anyAddress = regexp.MustCompile(`"[^"]*"@[^\s<>()"',;]*|[^\s<>()"',;:]*@[^\s<>()"',;:]*`)
+	enhanced   = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
+)
+
+// cleaned returns what a server said in one line, without addresses and without the parts of the
+// one we know of.
+func cleaned(said, address string) string {
+	const longest = 300
+	s := anyAddress.ReplaceAllString(inOneLine(said), "<address>")
+	local, domain, _ := strings.Cut(address, "@")
+	for _, part := range []string{domain, local} {
+		word := regexp.MustCompile(`(?i)(^|[^a-z0-9]|[=%]40)` + regexp.QuoteMeta(part) + `($|[^a-z0-9])`)
+		for range 2 { // two that stand side by side share what is between them
+			s = word.ReplaceAllString(s, "${1}…${2}")
+		}
+	}
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	return s
+}
+
+// inOneLine returns a text without a character that could end a line or steer a terminal.
+func inOneLine(s string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), unicode.IsControl(r):
+			return ' '
+		case unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�"))), " ")
+}

@@ -1,0 +1,107 @@
+package mail
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Stage is how far a conversation came.
+type Stage string
+
+// The stages. What a server says before AtRecipient is about us, and it would say it of every
+// message; from there on it is about this one.
+const (
+	AtConnection Stage = "the connection"
+	AtGreeting   Stage = "the greeting"
+	AtEncryption Stage = "the encryption"
+	AtSignIn     Stage = "user name and password"
+	AtSender     Stage = "the sender"
+	AtRecipient  Stage = "the recipient"
+	AtMessage    Stage = "the mail"
+)
+
+// OfThisMessage reports whether an answer at that stage is about one message and its recipient,
+// and not about every message of ours.
+func (s Stage) OfThisMessage() bool { return s == AtRecipient || s == AtMessage }
+
+// Answer is what a mail server said, in one line and without addresses.
+type Answer struct {
+	Code     int    // 0 where it did not offer what we need
+	Enhanced string // for example 5.1.1; "" where it gave none
+	Text     string
+}
+
+// String returns the answer as a server gives it.
+func (a Answer) String() string {
+	if a.Code == 0 {
+		return a.Text
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", a.Code, a.Text))
+}
+
+// RefusedError means that the server did not take a message and will not another time either.
+type RefusedError struct {
+	Stage  Stage
+	Answer Answer
+}
+
+// Error returns what was refused and in which words.
+func (e *RefusedError) Error() string { return notTaken(e.Stage, e.Answer) }
+
+// DeferredError means that the server did not take a message, and may later.
+type DeferredError struct {
+	Stage  Stage
+	Answer Answer
+}
+
+// Error returns what was not taken and in which words.
+func (e *DeferredError) Error() string { return notTaken(e.Stage, e.Answer) }
+
+func notTaken(at Stage, a Answer) string {
+	if a.Code == 0 {
+		return fmt.Sprintf("the mail server cannot be used, since %s", a)
+	}
+	return fmt.Sprintf("the mail server did not take %s: %s", at, a)
+}
+
+// NotSentError means that there was no answer, and that nothing of the message had left.
+type NotSentError struct {
+	Stage Stage
+	Err   error
+}
+
+// Error returns why.
+func (e *NotSentError) Error() string { return "nothing was sent: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *NotSentError) Unwrap() error { return e.Err }
+
+// UnclearError means that the message, or a part of it, had left and no answer came: it may have
+// been taken.
+type UnclearError struct{ Err error }
+
+// Error returns what is known.
+func (e *UnclearError) Error() string {
+	return "it is not known whether the mail was taken: " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *UnclearError) Unwrap() error { return e.Err }
+
+// silence is the error of a server that did not answer, or in no words of SMTP.
+type silence struct {
+	stage Stage
+	text  string // of err, as it may be shown
+	err   error
+}
+
+func (e *silence) Error() string {
+	return fmt.Sprintf("the mail server took %s with no answer: %s", e.stage, e.text)
+}
+
+func (e *silence) Unwrap() error { return e.err }
+
+// termsError means that a server does not offer what we need.
+type termsError struct{ why string }
+
+func (e *termsError) Error() string { return e.why }

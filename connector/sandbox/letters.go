@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"payersync/connector/sandbox/catcher"
+)
+
+// shownLetters is how many letters the page lists, newest first.
+const shownLetters = 200
+
+// errNoLetter means that a letter never came, or came too long ago.
+var errNoLetter = fmt.Errorf("letter: %w", ErrUnknown)
+
+// routeLetters sets up the pages of a mail catcher.
+func (s *Sandbox) routeLetters(human *http.ServeMux) {
+	if s.opt.Letters == nil {
+		return
+	}
+	human.HandleFunc("GET /letters", s.lettersPage)
+	human.HandleFunc("GET /letters/{number}", s.withLetter(showLetter))
+	human.HandleFunc("GET /letters/{number}/html", s.withLetter(showHTML))
+	human.HandleFunc("GET /letters/{number}/source", s.withLetter(showSource))
+	human.HandleFunc("GET /sandbox/letters", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, s.opt.Letters.Letters(r.URL.Query().Get("to")))
+	})
+	human.HandleFunc("POST /sandbox/letters/clear", func(w http.ResponseWriter, r *http.Request) {
+		s.opt.Letters.Clear()
+		s.answerLetters(w, r)
+	})
+	human.HandleFunc("GET /sandbox/letters/faults", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.opt.Letters.Faults()) })
+	human.HandleFunc("POST /sandbox/letters/faults", s.letterFault)
+	human.HandleFunc("POST /sandbox/letters/faults/clear", func(w http.ResponseWriter, r *http.Request) {
+		s.opt.Letters.ClearFaults()
+		s.answerLetters(w, r)
+	})
+}
+
+// answerLetters leads browsers back to the page after an act; programs are told
+// which faults are in force.
+func (s *Sandbox) answerLetters(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, "/letters", http.StatusSeeOther)
+		return
+	}
+	writeJSON(w, s.opt.Letters.Faults())
+}
+
+// lettersPage lists the letters that came, those with the words that the query names.
+func (s *Sandbox) lettersPage(w http.ResponseWriter, r *http.Request) {
+	find := strings.TrimSpace(r.URL.Query().Get("find"))
+	found := s.opt.Letters.Search(find)
+	shown := found[:min(len(found), shownLetters)]
+	render(w, "letters.html", struct {
+		Find            string
+		Letters         []catcher.Letter
+		Found, Received int
+		Faults          []catcher.Fault
+		Kinds           []catcher.FaultKind
+	}{find, shown, len(found), s.opt.Letters.Received(), s.opt.Letters.Faults(), catcher.FaultKinds()})
+}
+
+// withLetter looks up the letter that the path names.
+func (s *Sandbox) withLetter(show func(http.ResponseWriter, catcher.Letter)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		number, _ := strconv.Atoi(r.PathValue("number")) // 0 is no letter
+		l, ok := s.opt.Letters.Letter(number)
+		if !ok {
+			writeError(w, errNoLetter)
+			return
+		}
+		show(w, l)
+	}
+}
+
+func showLetter(w http.ResponseWriter, l catcher.Letter) {
+	w.Header().Set("Content-Security-Policy", pagePolicy+"; frame-src 'self'")
+	render(w, "letter.html", l)
+}
+
+// letterPolicy lets a letter's HTML do nothing but look as it was meant to and open
+// its links: it has no origin, so that neither the pages around it nor their forms
+// are within its reach, and it fetches nothing.
+const letterPolicy = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; " +
+	"form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
+
+func showHTML(w http.ResponseWriter, l catcher.Letter) {
+	w.Header().Set("Content-Security-Policy", letterPolicy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte(opensElsewhere(l.HTML))) // a browser that has gone is no matter of ours
+}
+
+// opensElsewhere makes the links of a letter open beside the frame it is shown in,
+// which no other page lets itself be put into. What stands before a document type
+// would change how the letter looks.
+func opensElsewhere(html string) string {
+	const links = `<base target="_blank">`
+	if start := strings.TrimLeft(html, " \r\n\t"); len(start) > 9 && strings.EqualFold(start[:9], "<!doctype") {
+		if head, rest, ok := strings.Cut(start, ">"); ok {
+			return head + ">" + links + rest
+		}
+	}
+	return links + html
+}
+
+func showSource(w http.ResponseWriter, l catcher.Letter) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(l.Source) // as above
+}
+
+// letterFault is POST /sandbox/letters/faults: it adds the fault that the form's
+// fields name.
+func (s *Sandbox) letterFault(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if err := r.ParseForm(); err != nil {
+		writeStatus(w, http.StatusBadRequest, err)
+		return
+	}
+	f, err := letterFaultOf(r.PostForm)
+	if err != nil {
+		writeStatus(w, http.StatusBadRequest, err)
+		return
+	}
+	s.opt.Letters.Inject(f)
+	s.answerLetters(w, r)
+}
+
+// letterFaultOf reads a fault from a form.
+func letterFaultOf(form url.Values) (catcher.Fault, error) {
+	f := catcher.Fault{Kind: catcher.FaultKind(form.Get("kind")), Recipient: strings.TrimSpace(form.Get("recipient"))}
+	var errs []error
+	for name, into := range map[string]*int{"skip": &f.Skip, "every": &f.Every, "count": &f.Count, "code": &f.Code} {
+		if text := form.Get(name); text != "" {
+			n, err := strconv.Atoi(text)
+			*into, errs = n, append(errs, err)
+		}
+	}
+	if text := form.Get("delay"); text != "" {
+		d, err := time.ParseDuration(text)
+		f.Delay, errs = d, append(errs, err)
+	}
+	return f, errors.Join(append(errs, f.Validate())...)
+}

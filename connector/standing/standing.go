@@ -1,0 +1,479 @@
+// Package standing says of every record of the books where it stands on its way to a mandate
+// that can be collected under, since when, and who must act. Each record is in exactly one
+// class, the first that fits:
+//
+//	left the books, or the mapping leaves it out ──▶ J while its mandate lives, else F
+//	not linked, or in conflict ────────────────────▶ H in conflict, else G
+//	linked ──▶ mandate ──┬─ ACTIVE ───▶ A, or B when nobody has looked lately
+//	                     ├─ PENDING ──▶ C
+//	                     ├─ CREATED ──▶ D: link lost, bounced, stopped, sent, not sent
+//	                     ├─ CANCELLED ▶ E
+//	                     ├─ another ──▶ I
+//	                     └─ none ─────▶ F
+//
+// It is one pure function over the facts of package state. Reports, letters and hand-over
+// files ask it, so that they never disagree; what is sent because of it is left to them.
+package standing
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// Class is where a record stands.
+type Class string
+
+// The classes.
+const (
+	Debitable  Class = "A" // linked, its mandate is active and was seen so lately
+	Unlooked   Class = "B" // was active when it was seen last
+	Signed     Class = "C" // the bank decides
+	Awaiting   Class = "D" // of a signature
+	Cancelled  Class = "E"
+	Unasked    Class = "F" // nobody asked for a mandate
+	Absent     Class = "G" // not in the billing service
+	Conflict   Class = "H" // it is not certain which customer is the record's
+	Unknown    Class = "I" // the mandate has a status that is not documented
+	LeftBehind Class = "J" // left the books or the mapping, and its mandate, or the link for one, still holds
+)
+
+// Classes are all classes in the order of a report: what must not wait comes first.
+var Classes = []Class{LeftBehind, Debitable, Unlooked, Signed, Awaiting, Cancelled, Unasked, Absent, Conflict, Unknown}
+
+// Title returns the class in a few words.
+func (c Class) Title() string {
+	switch c {
+	case Debitable:
+		return "can be debited"
+	case Unlooked:
+		return "was active when last seen"
+	case Signed:
+		return "signed, the bank decides"
+	case Awaiting:
+		return "awaiting signature"
+	case Cancelled:
+		return "cancelled"
+	case Unasked:
+		return "no mandate asked for"
+	case Absent:
+		return "not in the billing service"
+	case Conflict:
+		return "in conflict"
+	case Unknown:
+		return "unknown status"
+	case LeftBehind:
+		return "left the books, mandate still live"
+	}
+	return string(c)
+}
+
+// Step is how far a record of a class has come; most classes have none.
+type Step string
+
+// The steps of Awaiting, and after them those of Unasked.
+const (
+	LinkLost Step = "link_lost" // nobody has the link, or it is older than its mandate
+	Bounced  Step = "bounced"   // the e-mail address does not exist
+	Stopped  Step = "stopped"   // a person, the payer or what is the matter with the record stopped letters
+	Sent     Step = "sent"
+	NotSent  Step = "not_sent"
+
+	NoPayer   Step = "no_payer"  // the record is left out or gone
+	NotWished Step = "not_asked" // the mapping asks for none
+	UnderWay  Step = "under_way" // a request for a link is planned, or has no answer
+	Refused   Step = "refused"   // a request for a link was refused, or given up
+)
+
+// Steps are the steps of a class in the order of a report; nil where it has none.
+func (c Class) Steps() []Step {
+	switch c {
+	case Awaiting:
+		return []Step{NotSent, Sent, Stopped, Bounced, LinkLost}
+	case Unasked:
+		return []Step{NotWished, UnderWay, Refused, NoPayer}
+	}
+	return nil
+}
+
+// Title returns the step in a few words.
+func (s Step) Title() string {
+	switch s {
+	case LinkLost:
+		return "link lost"
+	case Bounced:
+		return "bounced"
+	case Stopped:
+		return "stopped"
+	case Sent:
+		return "sent"
+	case NotSent:
+		return "not sent"
+	case NoPayer:
+		return "no payer"
+	case NotWished:
+		return "not wished for"
+	case UnderWay:
+		return "being asked for"
+	case Refused:
+		return "request refused"
+	}
+	return string(s)
+}
+
+// Who is who must act.
+type Who string
+
+// Who there is. Books means whoever keeps the accounting records, Operator whoever runs
+// payersync, and You whoever looks after the mandates.
+const (
+	Nobody   Who = "nobody"
+	Operator Who = "operator"
+	Bank     Who = "bank"
+	Payer    Who = "payer"
+	You      Who = "you"
+	Books    Who = "books"
+)
+
+// How long is too long.
+const (
+	LookEvery    = 26 * time.Hour // by when a sweep must have seen an active mandate again
+	BankDays     = 5              // working days that a bank usually needs
+	DormantAfter = 23             // months without news after which banks may drop an instruction
+)
+
+// Standing is where a record stands.
+type Standing struct {
+	Class    Class     `json:"class"`
+	Step     Step      `json:"step,omitempty"`
+	Who      Who       `json:"who"`
+	Since    time.Time `json:"since"` // from when the age counts
+	Sentence string    `json:"sentence"`
+	Cure     string    `json:"cure"`
+	Note     string    `json:"note,omitempty"`    // what else is to be known
+	Late     bool      `json:"late,omitempty"`    // it takes longer than it should
+	Dormant  bool      `json:"dormant,omitempty"` // active for so long without news that a bank may drop the instruction
+}
+
+// Days returns how many whole days it has stood there.
+func (s Standing) Days(now time.Time) int { return max(0, int(now.Sub(s.Since)/(24*time.Hour))) }
+
+// IsPayer reports whether the record is a payer's now, whose customer is certain: the newest
+// plan includes it as it is, and reads have shown the customer with its key and nobody else's.
+// Only who is one is written to, or handed over.
+func IsPayer(f state.Standing) bool {
+	return !f.Left && f.Decision == state.Included && !f.Contested && !f.Unlinking && f.InOrder && !f.Missing
+}
+
+// HoldsLink reports whether the mandate waits for a signature and its link is here. A link
+// that is older than its mandate's present wait was for another.
+func HoldsLink(m state.StandingMandate) bool {
+	return m.Status == connector.MandateCreated && m.HasLink && !m.LinkAt.Before(m.Since)
+}
+
+// CanBeInvited reports whether the payer may be sent its signing link, by whatever way: it is
+// in the class Awaiting, and nothing is in doubt. Whether somebody stopped it is said by Step.
+func CanBeInvited(f state.Standing) bool {
+	return IsPayer(f) && HoldsLink(f.Mandate) && !f.LetBe && f.LinkState == connector.LinkLinked && conflictOf(f).Reason == ""
+}
+
+// Of returns where a record stands now.
+func Of(f state.Standing, now time.Time) Standing {
+	s := place(f, now)
+	if s.Since.IsZero() {
+		s.Since = f.ChangedAt
+	}
+	return s
+}
+
+func place(f state.Standing, now time.Time) Standing {
+	m := f.Mandate
+	switch told := conflictOf(f); {
+	case f.Left && lives(m) && !f.Missing:
+		return leftBehind(f)
+	case f.Left:
+		return noPayer(f)
+	case told.Reason != "":
+		return Standing{Class: Conflict, Who: You, Since: told.Since, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
+	case f.BillingID == "" || f.LinkState != connector.LinkLinked:
+		return absent(f)
+	case m.ID == "":
+		return unasked(f)
+	case m.Status == connector.MandateActive && now.Sub(m.LastSeen) > LookEvery:
+		return Standing{Class: Unlooked, Who: Operator, Since: m.LastSeen, Sentence: "The mandate was active when it was last seen, and nobody has looked since.",
+			Cure: "Let payersync serve run, or run payersync sweep."}
+	case m.Status == connector.MandateActive:
+		return debitable(f, now)
+	case m.Status == connector.MandatePending:
+		return signed(m, now)
+	case m.Status == connector.MandateCreated:
+		return awaiting(f)
+	case m.Status == connector.MandateCancelled:
+		return cancelled(f)
+	}
+	return unless(f.LetBe, Standing{Class: Unknown, Who: Operator, Since: m.Since, Sentence: connector.ReasonStatusUnknown.Sentence(), Cure: connector.ReasonStatusUnknown.Next()})
+}
+
+// lives reports whether a mandate can be collected under, or can come to be: it waits for a
+// signature, is signed, active, or has a status that nobody knows.
+func lives(m state.StandingMandate) bool { return m.ID != "" && m.Status != connector.MandateCancelled }
+
+// conflicts are the reasons by which it is not certain which customer is the record's.
+var conflicts = map[connector.Reason]bool{
+	connector.ReasonCustomerMissing: true, connector.ReasonKeyDoubled: true, connector.ReasonKeyRemoved: true, connector.ReasonOtherKey: true,
+	connector.ReasonKeyChanged: true, connector.ReasonKeyShared: true, connector.ReasonKeyDisputed: true, connector.ReasonLikeness: true,
+	connector.ReasonRenumbered: true, connector.ReasonEnteredTwice: true, connector.ReasonUnlinked: true, connector.ReasonAnswerMismatch: true,
+}
+
+// conflictOf returns the conflict that a record is in; that of its customer comes before that
+// of its record.
+func conflictOf(f state.Standing) state.Told {
+	for _, told := range []state.Told{f.Told[1], f.Told[0]} {
+		if conflicts[told.Reason] {
+			return told
+		}
+	}
+	switch {
+	case f.BillingID != "" && (f.Missing || f.LinkState == connector.LinkMissing):
+		return state.Told{Reason: connector.ReasonCustomerMissing}
+	case f.Unlinking:
+		return state.Told{Reason: connector.ReasonUnlinked}
+	case f.Contested:
+		return state.Told{Reason: connector.ReasonKeyShared}
+	case f.LinkState == connector.LinkConflict:
+		return state.Told{Reason: connector.ReasonOtherKey}
+	}
+	return state.Told{}
+}
+
+// leaving returns when the record left, as far as it was told.
+func leaving(f state.Standing) time.Time {
+	if r := f.Told[0].Reason; r == connector.ReasonLeftWithMandate || r == connector.ReasonRecordGone {
+		return f.Told[0].Since
+	}
+	return f.ChangedAt
+}
+
+func leftBehind(f state.Standing) Standing {
+	r := connector.ReasonLeftWithMandate
+	s := Standing{Class: LeftBehind, Who: You, Since: leaving(f), Sentence: r.Sentence(), Cure: r.Next()}
+	s.Note = fmt.Sprintf("Its mandate is %s.", f.Mandate.Status.Label())
+	if f.Stays {
+		s.Who, s.Cure = Nobody, "Nothing: a person said that it may stay. It is told again when the record returns and leaves once more."
+	}
+	return s
+}
+
+func noPayer(f state.Standing) Standing {
+	s := Standing{Class: Unasked, Step: NoPayer, Who: Nobody, Since: leaving(f), Cure: "Nothing."}
+	switch {
+	case f.State == state.RecordForgotten:
+		s.Sentence = "Its payer was forgotten."
+	case f.MergedTo != "":
+		s.Sentence = fmt.Sprintf("A person said that it is the same payer as %s, which stands for both.", f.MergedTo)
+	case f.GivenUp:
+		s.Sentence = "A person gave it up."
+	case f.State != connector.RecordActive:
+		s.Sentence = fmt.Sprintf("It is %s in the books.", f.State)
+	case f.Decision == state.Excluded:
+		s.Sentence = "The mapping leaves it out: it is no payer."
+	default:
+		s.Sentence = "The books show it no more."
+	}
+	return s
+}
+
+// absent says why the billing service does not have a record's customer, and who can help.
+func absent(f state.Standing) Standing {
+	for i, told := range f.Told[:2] {
+		if told.Reason != "" {
+			return Standing{Class: Absent, Who: helps(i, told.Reason), Since: told.Since, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
+		}
+	}
+	s := Standing{Class: Absent, Who: Operator}
+	switch {
+	case f.Decision == "":
+		s.Sentence, s.Cure = "It is not planned yet.", "Run payersync sync."
+	case f.Sending == connector.ChangePending:
+		s.Sentence, s.Cure = "It is planned, and not sent yet.", "Run payersync sync; if the plan is above the limits, payersync status names it."
+	case f.Sending != "":
+		s.Sentence, s.Cure = "A request was sent and its outcome is not known yet.", "Nothing: the next sync finds out by itself."
+	case f.BillingID != "":
+		s.Sentence, s.Cure = "Its customer was not confirmed yet.", "Nothing: the next sync looks at it."
+	default:
+		s.Sentence, s.Cure = "It has no customer yet.", "Run payersync sync."
+	}
+	return s
+}
+
+// helps says who can do something about a reason of the record, or else of the link.
+func helps(topic int, r connector.Reason) Who {
+	switch r {
+	case connector.ReasonMappingFailed:
+		return Operator
+	case connector.ReasonKeyUnderWay, connector.ReasonKeyUnsettled, connector.ReasonOutcomeUnknown:
+		return Nobody
+	case connector.ReasonRejected:
+		return You
+	}
+	if topic == 0 {
+		return Books
+	}
+	return You
+}
+
+func unasked(f state.Standing) Standing {
+	told := f.Told[2]
+	switch {
+	case told.Reason == connector.ReasonOutcomeUnknown || f.Asking != "":
+		return Standing{Class: Unasked, Step: UnderWay, Who: Nobody, Since: told.Since, Sentence: "A mandate is being asked for.", Cure: "Nothing: the next sync goes on with it."}
+	case told.Reason != "":
+		return Standing{Class: Unasked, Step: Refused, Who: You, Since: told.Since, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
+	}
+	return Standing{Class: Unasked, Step: NotWished, Who: Books, Sentence: "The mapping asks for no mandate, usually because there is no e-mail address.",
+		Cure: "Enter an e-mail address in the accounting system, or ask for a mandate with payersync mandates request."}
+}
+
+func signed(m state.StandingMandate, now time.Time) Standing {
+	s := Standing{Class: Signed, Who: Bank, Since: m.Since, Sentence: "The payer has signed, and the bank decides.", Cure: "Nothing."}
+	if workingDays(m.Since, now) > BankDays {
+		s.Late = true
+		s.Sentence = fmt.Sprintf("The payer has signed, and the bank has not decided for more than %d working days.", BankDays)
+		s.Cure = "Ask the billing service what it waits for."
+	}
+	return s
+}
+
+// workingDays counts the days from Monday to Friday that have begun since the day of from.
+func workingDays(from, to time.Time) int {
+	days := int(to.UTC().Truncate(24*time.Hour).Sub(from.UTC().Truncate(24*time.Hour)) / (24 * time.Hour))
+	n := days / 7 * 5
+	for i := range days % 7 {
+		switch to.UTC().AddDate(0, 0, -i).Weekday() {
+		case time.Saturday, time.Sunday:
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// Times returns how often the link was sent for the mandate, by whomever.
+func Times(f state.Standing) int { return f.Letters.Sent + f.Handed.Times }
+
+// LastSent returns when the link was sent for the mandate last; zero for never.
+func LastSent(f state.Standing) time.Time {
+	if f.Letters.Last.After(f.Handed.Last) {
+		return f.Letters.Last
+	}
+	return f.Handed.Last
+}
+
+// FirstSent returns when the link was sent for the mandate first; zero for never.
+func FirstSent(f state.Standing) time.Time {
+	if a, b := f.Letters.First, f.Handed.First; b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return f.Handed.First
+}
+
+// StopOf returns the stop by which the payer is not written to; nil for none. That the
+// address does not exist comes first.
+func StopOf(f state.Standing) *state.LetterStop {
+	if f.Barred != nil && f.Barred.Why == state.StopBounced {
+		return f.Barred
+	}
+	return cmp.Or(f.Stop, f.Barred)
+}
+
+func awaiting(f state.Standing) Standing {
+	s := Standing{Class: Awaiting, Since: f.Mandate.Since}
+	times, stop := Times(f), StopOf(f)
+	switch {
+	case !HoldsLink(f.Mandate):
+		s.Step, s.Who, s.Sentence, s.Cure = LinkLost, You, connector.ReasonLinkLost.Sentence(), connector.ReasonLinkLost.Next()
+		return unless(f.LetBe, s)
+	case stop != nil && stop.Why == state.StopBounced:
+		s.Step, s.Who, s.Sentence, s.Cure = Bounced, Books, "The e-mail address does not exist, or takes no letters.", "Correct it in the books."
+	case !IsPayer(f):
+		s.Step, s.Who, s.Sentence, s.Cure = stoppedBy(f)
+	case f.LetBe:
+		s.Step, s.Sentence = Stopped, "Nobody is to do anything about it for now."
+		return unless(true, s)
+	case stop != nil:
+		s.Step, s.Who, s.Sentence, s.Cure = Stopped, You, stopWords(*stop), "Call them, or let letters go on."
+	case times > 0:
+		s.Step, s.Who, s.Cure = Sent, Payer, "Wait, or call them."
+		s.Sentence = fmt.Sprintf("The link was sent %s, and the payer has not signed.", connector.Plural(times, "time"))
+	default:
+		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the link to the payer.", "Send it: payersync mandates handover writes a list for it."
+	}
+	if f.Letters.Unclear > 0 {
+		s.Note = fmt.Sprintf("Of %s nobody knows whether it arrived.", connector.Plural(f.Letters.Unclear, "letter"))
+	}
+	return s
+}
+
+// stoppedBy says why somebody who waits for nothing but a signature is not written to all the
+// same: the record cannot be sent as it is, or a read has yet to confirm whose the customer is.
+func stoppedBy(f state.Standing) (Step, Who, string, string) {
+	for i, told := range f.Told[:2] {
+		if told.Reason != "" {
+			return Stopped, helps(i, told.Reason), told.Reason.Sentence(), told.Reason.Next()
+		}
+	}
+	return Stopped, Nobody, "Whose the customer is was not confirmed lately.", "Nothing: the next sync looks at it."
+}
+
+func stopWords(s state.LetterStop) string {
+	text := "A person stopped letters to the payer"
+	if s.Why == state.StopOptedOut {
+		text = "The payer wants no more letters"
+	}
+	if s.UntilOn != "" {
+		text += " until " + s.UntilOn
+	}
+	return text + "."
+}
+
+func cancelled(f state.Standing) Standing {
+	r, m := connector.ReasonMandateCancelled, f.Mandate
+	s := Standing{Class: Cancelled, Who: You, Since: m.Since, Sentence: r.Sentence(), Cure: r.Next()}
+	if m.Ended.Cause == connector.CauseCancel {
+		s.Sentence = "We cancelled the mandate"
+		if m.Ended.Actor != "" {
+			s.Sentence += ": " + m.Ended.Actor
+		}
+		if m.Ended.Why != "" {
+			s.Sentence += fmt.Sprintf(", %q", m.Ended.Why)
+		}
+		s.Sentence += "."
+	}
+	return unless(f.LetBe, s)
+}
+
+// unless returns where a record stands of whose mandate a person may have said that nothing
+// is to be done about it as it is.
+func unless(letBe bool, s Standing) Standing {
+	if letBe {
+		s.Who, s.Cure = Nobody, "Nothing: a person said to let it be as it is."
+	}
+	return s
+}
+
+func debitable(f state.Standing, now time.Time) Standing {
+	s := Standing{Class: Debitable, Who: Nobody, Since: f.Mandate.Since, Sentence: "Can be debited.", Cure: "Nothing."}
+	if s.Dormant = !s.Since.AddDate(0, DormantAfter, 0).After(now); s.Dormant {
+		s.Note = fmt.Sprintf("No news for %d months or more: banks drop instructions that are not used.", DormantAfter)
+	}
+	for _, told := range f.Told[:2] {
+		if told.Reason != "" {
+			s.Note = strings.TrimSpace(s.Note + " " + told.Reason.Sentence())
+		}
+	}
+	return s
+}

@@ -1,0 +1,219 @@
+package standing_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"payersync/connector"
+	"payersync/connector/standing"
+	"payersync/state"
+)
+
+// now is a Friday.
+var now = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+func ago(days float64) time.Time { return now.Add(-time.Duration(days * 24 * float64(time.Hour))) }
+
+// active is a payer who can be debited.
+func active() state.Standing {
+	return state.Standing{
+		RecordID: state.RecordID{Connection: "acme", SourceID: "A1"}, State: connector.RecordActive, Decision: state.Included, ChangedAt: ago(90),
+		LinkState: connector.LinkLinked, BillingID: "b1", InOrder: true,
+		Mandate: state.StandingMandate{ID: "m1", Status: connector.MandateActive, Since: ago(40), FirstSeen: ago(80), LastSeen: ago(0.1), HasLink: true, LinkAt: ago(80)},
+	}
+}
+
+// waiting is a payer whose link is here and was sent by nobody.
+func waiting() state.Standing {
+	f := active()
+	f.Mandate.Status, f.Mandate.Since, f.Mandate.LinkAt = connector.MandateCreated, ago(5), ago(5)
+	return f
+}
+
+func told(topic int, r connector.Reason) func(*state.Standing) {
+	return func(f *state.Standing) { f.Told[topic] = state.Told{Reason: r, Since: ago(3)} }
+}
+
+func status(s connector.MandateStatus, days float64) func(*state.Standing) {
+	return func(f *state.Standing) { f.Mandate.Status, f.Mandate.Since = s, ago(days) }
+}
+
+func left(f *state.Standing)    { f.Left, f.Decision = true, state.Excluded }
+func without(f *state.Standing) { f.Mandate = state.StandingMandate{} }
+func away(f *state.Standing) {
+	f.Mandate, f.BillingID, f.InOrder, f.LinkState = state.StandingMandate{}, "", false, connector.LinkNew
+}
+
+func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
+	t.Parallel()
+	type changes []func(*state.Standing)
+	for _, c := range []struct {
+		name  string
+		from  func() state.Standing
+		with  changes
+		class standing.Class
+		step  standing.Step
+		who   standing.Who
+		days  int
+		says  string // part of the sentence, or of the note
+	}{
+		{"active, seen lately", active, nil, "A", "", standing.Nobody, 40, "Can be debited"},
+		{"active, and its record cannot be sent as it is", active, changes{told(0, connector.ReasonEmailMalformed), func(f *state.Standing) { f.Decision = state.Held }}, "A", "", standing.Nobody, 40, "not well formed"},
+		{"active for 23 months", active, changes{func(f *state.Standing) { f.Mandate.Since = now.AddDate(0, -23, 0) }}, "A", "", standing.Nobody, 700, "banks drop"},
+		{"active for a day less", active, changes{func(f *state.Standing) { f.Mandate.Since = now.AddDate(0, -23, 1) }}, "A", "", standing.Nobody, 699, ""},
+		{"seen 26 hours ago", active, changes{func(f *state.Standing) { f.Mandate.LastSeen = now.Add(-26 * time.Hour) }}, "A", "", standing.Nobody, 40, "Can be"},
+		{"not seen for longer", active, changes{func(f *state.Standing) { f.Mandate.LastSeen = now.Add(-26*time.Hour - time.Second) }}, "B", "", standing.Operator, 1, "nobody has looked"},
+		{"signed last Friday", active, changes{status(connector.MandatePending, 7)}, "C", "", standing.Bank, 7, "the bank decides"},
+		{"signed the Thursday before", active, changes{status(connector.MandatePending, 8)}, "C", "", standing.Bank, 8, "more than 5 working days"},
+		{"not sent", waiting, nil, "D", standing.NotSent, standing.You, 5, "Nobody has sent"},
+		{"sent twice", waiting, changes{func(f *state.Standing) { f.Letters.Sent, f.Handed.Times = 1, 1 }}, "D", standing.Sent, standing.Payer, 5, "2 times"},
+		{"a letter that may have arrived", waiting, changes{func(f *state.Standing) { f.Letters.Unclear = 1 }}, "D", standing.NotSent, standing.You, 5, "nobody knows"},
+		{"stopped by a person", waiting, changes{func(f *state.Standing) { f.Stop = &state.LetterStop{Why: "person", UntilOn: "2026-12-01"} }}, "D", standing.Stopped, standing.You, 5, "until 2026-12-01"},
+		{"opted out", waiting, changes{func(f *state.Standing) { f.Barred = &state.LetterStop{Why: "opted_out"} }}, "D", standing.Stopped, standing.You, 5, "wants no more letters"},
+		{"bounced, and stopped", waiting, changes{func(f *state.Standing) {
+			f.Stop, f.Barred = &state.LetterStop{Why: "person"}, &state.LetterStop{Why: "bounced"}
+		}}, "D", standing.Bounced, standing.Books, 5, "does not exist"},
+		{"its record cannot be sent as it is", waiting, changes{told(0, connector.ReasonNameMissing), func(f *state.Standing) { f.Decision = state.Held }}, "D", standing.Stopped, standing.Books, 5, "no name"},
+		{"its customer is not in order", waiting, changes{func(f *state.Standing) { f.InOrder = false }}, "D", standing.Stopped, standing.Nobody, 5, "not confirmed"},
+		{"no link", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink = false }}, "D", standing.LinkLost, standing.You, 5, "was lost"},
+		{"no link, and a person lets it be", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", standing.LinkLost, standing.Nobody, 5, "was lost"},
+		{"its payer is let be", waiting, changes{func(f *state.Standing) { f.LetBe = true }}, "D", standing.Stopped, standing.Nobody, 5, "for now"},
+		{"a link from before", waiting, changes{func(f *state.Standing) { f.Mandate.LinkAt = ago(6) }}, "D", standing.LinkLost, standing.You, 5, "was lost"},
+		{"cancelled by others", active, changes{status(connector.MandateCancelled, 2)}, "E", "", standing.You, 2, "by the payer, the bank or a colleague"},
+		{"cancelled by us", active, changes{status(connector.MandateCancelled, 2), func(f *state.Standing) {
+			f.Mandate.Ended = state.Ended{Cause: connector.CauseCancel, Actor: "ada", Why: "moved away"}
+		}}, "E", "", standing.You, 2, `We cancelled the mandate: ada, "moved away".`},
+		{"cancelled, and a person lets it be", active, changes{status(connector.MandateCancelled, 2), func(f *state.Standing) { f.LetBe = true }}, "E", "", standing.Nobody, 2, "cancelled"},
+		{"no mandate wished for", active, changes{without}, "F", standing.NotWished, standing.Books, 90, "asks for no mandate"},
+		{"a request is planned", active, changes{without, func(f *state.Standing) { f.Asking = connector.ChangePending }}, "F", standing.UnderWay, standing.Nobody, 90, "being asked for"},
+		{"a request was refused", active, changes{without, told(2, connector.ReasonLinkRefused)}, "F", standing.Refused, standing.You, 3, "refused to make a signing link"},
+		{"left out", active, changes{left, away}, "F", standing.NoPayer, standing.Nobody, 90, "The mapping leaves it out"},
+		{"archived", active, changes{left, away, func(f *state.Standing) { f.State = connector.RecordArchived }, told(0, connector.ReasonRecordGone)}, "F", standing.NoPayer, standing.Nobody, 3, "archived in the books"},
+		{"shown no more", active, changes{away, func(f *state.Standing) { f.Left = true }}, "F", standing.NoPayer, standing.Nobody, 90, "show it no more"},
+		{"given up", active, changes{left, away, func(f *state.Standing) { f.GivenUp = true }}, "F", standing.NoPayer, standing.Nobody, 90, "gave it up"},
+		{"merged", active, changes{left, away, func(f *state.Standing) { f.MergedTo = "A2" }}, "F", standing.NoPayer, standing.Nobody, 90, "same payer as A2"},
+		{"forgotten", active, changes{left, away, func(f *state.Standing) { f.State = state.RecordForgotten }}, "F", standing.NoPayer, standing.Nobody, 90, "forgotten"},
+		{"left with a cancelled mandate", active, changes{left, status(connector.MandateCancelled, 2)}, "F", standing.NoPayer, standing.Nobody, 90, "leaves it out"},
+		{"left, and the customer is gone too", active, changes{left, func(f *state.Standing) { f.Missing = true }}, "F", standing.NoPayer, standing.Nobody, 90, "leaves it out"},
+		{"not planned", active, changes{away, func(f *state.Standing) { f.Decision = "" }}, "G", "", standing.Operator, 90, "not planned yet"},
+		{"planned", active, changes{away, func(f *state.Standing) { f.Sending = connector.ChangePending }}, "G", "", standing.Operator, 90, "not sent yet"},
+		{"sent, without an answer", active, changes{away, func(f *state.Standing) { f.Sending = connector.ChangeUnknown }}, "G", "", standing.Operator, 90, "outcome is not known"},
+		{"nothing planned", active, changes{away}, "G", "", standing.Operator, 90, "no customer yet"},
+		{"not confirmed", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkCreating }}, "G", "", standing.Operator, 90, "not confirmed"},
+		{"no name", active, changes{away, told(0, connector.ReasonNameMissing)}, "G", "", standing.Books, 3, "no name"},
+		{"a rule of the mapping fails", active, changes{away, told(0, connector.ReasonMappingFailed)}, "G", "", standing.Operator, 3, "mapping"},
+		{"refused", active, changes{away, told(1, connector.ReasonRejected)}, "G", "", standing.You, 3, "refused the customer"},
+		{"somebody has its key", active, changes{func(f *state.Standing) { f.Contested = true }}, "H", "", standing.You, 90, "same key"},
+		{"the key changed", active, changes{told(0, connector.ReasonKeyChanged)}, "H", "", standing.You, 3, "key of a linked record"},
+		{"a likeness", active, changes{away, told(1, connector.ReasonLikeness)}, "H", "", standing.You, 3, "looks like this one"},
+		{"missing there", active, changes{func(f *state.Standing) { f.Missing, f.LinkState = true, connector.LinkMissing }}, "H", "", standing.You, 90, "no longer exists"},
+		{"let go of", active, changes{func(f *state.Standing) { f.Unlinking = true }}, "H", "", standing.You, 90, "not its own"},
+		{"conflict", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkConflict }}, "H", "", standing.You, 90, "another record's key"},
+		{"unknown status", active, changes{status("DORMANT", 1)}, "I", "", standing.Operator, 1, "not documented"},
+		{"left with a mandate", active, changes{left, told(0, connector.ReasonLeftWithMandate)}, "J", "", standing.You, 3, "still holds"},
+		{"left with an open link", waiting, changes{left}, "J", "", standing.You, 90, "awaiting signature"},
+		{"left with an unknown status", active, changes{left, status("DORMANT", 1)}, "J", "", standing.You, 90, "DORMANT"},
+		{"left, and may stay", active, changes{left, func(f *state.Standing) { f.Stays = true }}, "J", "", standing.Nobody, 90, "still holds"},
+	} {
+		f := c.from()
+		for _, change := range c.with {
+			change(&f)
+		}
+		got := standing.Of(f, now)
+		if got.Class != c.class || got.Step != c.step || got.Who != c.who || got.Days(now) != c.days || !strings.Contains(got.Sentence+" "+got.Note, c.says) || got.Cure == "" {
+			t.Errorf("%s: got %+v (%d days)\nwant class %s, step %q, %s must act, %d days, %q", c.name, got, got.Days(now), c.class, c.step, c.who, c.days, c.says)
+		}
+		if invited, want := standing.CanBeInvited(f), c.class == "D" && c.step != standing.LinkLost && !strings.HasPrefix(c.name, "its "); invited != want {
+			t.Errorf("%s: may be invited: %v, want %v", c.name, invited, want)
+		}
+	}
+}
+
+// drawn returns facts of any kind, also such as no ledger should hold.
+func drawn(t *rapid.T) state.Standing {
+	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
+	at := func(name string) time.Time { return ago(float64(rapid.IntRange(0, 800).Draw(t, name))) }
+	reasons := []connector.Reason{""}
+	for r := range connector.Reasons {
+		reasons = append(reasons, r)
+	}
+	slices.Sort(reasons)
+	why := func(name string) state.Told {
+		return state.Told{Reason: rapid.SampledFrom(reasons).Draw(t, name), Since: at(name + " since")}
+	}
+	stop := func(name string) *state.LetterStop {
+		return rapid.SampledFrom([]*state.LetterStop{nil, nil, {Why: "person"}, {Why: "opted_out"}, {Why: "bounced"}}).Draw(t, name)
+	}
+	f := state.Standing{
+		State:     rapid.SampledFrom([]connector.RecordState{connector.RecordActive, connector.RecordArchived, connector.RecordUnknown, state.RecordForgotten}).Draw(t, "state"),
+		Decision:  rapid.SampledFrom([]state.Verdict{"", state.Included, state.Held, state.Excluded}).Draw(t, "decision"),
+		ChangedAt: at("changed"), Left: flag("left"), GivenUp: flag("given up"), Stays: flag("stays"), LetBe: flag("let be"), Unlinking: flag("unlinking"), Contested: flag("contested"),
+		Told:      [3]state.Told{why("record"), why("link"), why("mandate")},
+		LinkState: rapid.SampledFrom([]connector.LinkState{"", connector.LinkNew, connector.LinkCreating, connector.LinkLinked, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict, connector.LinkHeld}).Draw(t, "link"),
+		InOrder:   flag("in order"), Missing: flag("missing"), Stop: stop("stop"), Barred: stop("barred"),
+	}
+	if flag("has a customer") {
+		f.BillingID = "b1"
+	}
+	if flag("has a mandate") {
+		f.Mandate = state.StandingMandate{ID: "m1", Status: rapid.SampledFrom([]connector.MandateStatus{"CREATED", "PENDING", "ACTIVE", "CANCELLED", "DORMANT"}).Draw(t, "status"),
+			Since: at("since"), LastSeen: at("seen"), HasLink: flag("link"), LinkAt: at("link at")}
+		f.Letters.Sent, f.Handed.Times = rapid.IntRange(0, 3).Draw(t, "letters"), rapid.IntRange(0, 2).Draw(t, "handed")
+	}
+	return f
+}
+
+func TestEveryFactIsInOneClassAndSaysWhoMustAct(t *testing.T) {
+	t.Parallel()
+	everybody := []standing.Who{standing.Nobody, standing.Operator, standing.Bank, standing.Payer, standing.You, standing.Books}
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawn(t)
+		s := standing.Of(f, now)
+		switch {
+		case !slices.Contains(standing.Classes, s.Class):
+			t.Fatalf("class %q is none of the ten", s.Class)
+		case s.Class.Steps() == nil && s.Step != "", s.Class.Steps() != nil && !slices.Contains(s.Class.Steps(), s.Step):
+			t.Fatalf("class %s has no step %q", s.Class, s.Step)
+		case !slices.Contains(everybody, s.Who):
+			t.Fatalf("%q must act", s.Who)
+		case s.Sentence == "" || s.Cure == "" || s.Since.IsZero():
+			t.Fatalf("something is left out: %+v", s)
+		case s != standing.Of(f, now):
+			t.Fatal("asked twice, it says two things")
+		}
+		lives := f.Mandate.ID != "" && f.Mandate.Status != connector.MandateCancelled && !f.Missing
+		if (s.Class == standing.LeftBehind) != (f.Left && lives) {
+			t.Fatalf("left: %v, its mandate lives: %v, and it is in class %s", f.Left, lives, s.Class)
+		}
+		if s.Class == standing.Debitable && (f.Left || f.Contested || f.Missing || f.LinkState != connector.LinkLinked || f.Mandate.Status != connector.MandateActive || now.Sub(f.Mandate.LastSeen) > standing.LookEvery) {
+			t.Fatalf("said to be debitable: %+v", f)
+		}
+		if standing.CanBeInvited(f) && (s.Class != standing.Awaiting || s.Step == standing.LinkLost) {
+			t.Fatalf("may be invited, and is in class %s, step %q", s.Class, s.Step)
+		}
+		if standing.CanBeInvited(f) && f.Mandate.LinkAt.Before(f.Mandate.Since) {
+			t.Fatal("an older mandate's link is handed over")
+		}
+	})
+}
+
+func TestEveryClassAndStepHasATitle(t *testing.T) {
+	t.Parallel()
+	for _, c := range standing.Classes {
+		if len(c.Title()) < 3 {
+			t.Errorf("class %s has no title", c)
+		}
+		for _, step := range c.Steps() {
+			if title := step.Title(); title == "" || strings.Contains(title, "_") {
+				t.Errorf("step %s of class %s is called %q", step, c, title)
+			}
+		}
+	}
+	if got := standing.Class("Z").Title() + standing.Step("z").Title(); got != "Zz" {
+		t.Errorf("unknown ones are called %q", got)
+	}
+}

@@ -1,0 +1,312 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// LetterStop keeps letters from some, or from all.
+type LetterStop struct {
+	ID        int64
+	Scope     string // payer, address, connection or all
+	RecordID         // the connection alone for a connection; zero for all and for an address
+	Recipient string // keyed hash of an address
+	Why       string // person, opted_out, bounced, pause or brake
+	UntilOn   string // the first day on which it holds no more, as YYYY-MM-DD; "" for ever
+	Note      string
+	Actor     string
+	Since     time.Time
+}
+
+// The scopes of a stop.
+const (
+	StopPayer      = "payer"
+	StopAddress    = "address"
+	StopConnection = "connection"
+	StopAll        = "all"
+)
+
+// Why letters are stopped.
+const (
+	StopPerson   = "person"
+	StopOptedOut = "opted_out"
+	StopBounced  = "bounced"
+	StopPause    = "pause"
+	StopBrake    = "brake"
+)
+
+// AddLetterStop keeps a stop; the same one that holds already is not kept twice.
+func (tx *Tx) AddLetterStop(s LetterStop) error {
+	until := sql.NullString{String: s.UntilOn, Valid: s.UntilOn != ""}
+	err := tx.exec(`INSERT INTO letter_stops (scope, connection, source_id, recipient, why, until_on, note, actor, since)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM letter_stops
+		  WHERE ended_at IS NULL AND scope = ?1 AND connection = ?2 AND source_id = ?3 AND recipient = ?4 AND why = ?5 AND until_on IS ?6)`,
+		s.Scope, s.Connection, s.SourceID, s.Recipient, s.Why, until, s.Note, s.Actor, stamp(tx.now))
+	if err != nil {
+		return fmt.Errorf("stop letters: %w", err)
+	}
+	return nil
+}
+
+// EndLetterStop takes a stop back.
+func (tx *Tx) EndLetterStop(id int64) error {
+	if err := tx.exec("UPDATE letter_stops SET ended_at = ? WHERE stop_id = ? AND ended_at IS NULL", stamp(tx.now), id); err != nil {
+		return fmt.Errorf("take a stop of letters back: %w", err)
+	}
+	return nil
+}
+
+// LetterStops returns the stops that nobody took back, in the order in which they were made.
+// One whose day has come holds no more: see [LetterStop.Holds].
+func (l *Ledger) LetterStops(ctx context.Context) ([]LetterStop, error) {
+	type row struct {
+		LetterStop
+		until, since sql.NullString
+	}
+	rows, err := list(ctx, l, "SELECT stop_id, scope, connection, source_id, recipient, why, until_on, note, actor, since FROM letter_stops WHERE ended_at IS NULL ORDER BY stop_id", nil, func(r *row) []any {
+		return []any{&r.ID, &r.Scope, &r.Connection, &r.SourceID, &r.Recipient, &r.Why, &r.until, &r.Note, &r.Actor, &r.since}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read who is not to be written to: %w", err)
+	}
+	out := make([]LetterStop, len(rows))
+	for i, r := range rows {
+		out[i], out[i].UntilOn = r.LetterStop, r.until.String
+		if out[i].Since, err = parseTime(r.since); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Holds reports whether the stop holds on a day, written as YYYY-MM-DD.
+func (s LetterStop) Holds(day string) bool { return s.UntilOn == "" || s.UntilOn > day }
+
+// BouncedSince returns how many addresses were found not to exist since a time, and since the
+// last brake was taken back, if that was later.
+func (l *Ledger) BouncedSince(ctx context.Context, since time.Time) (n int, err error) {
+	err = l.queryRow(ctx, `SELECT count(*) FROM letter_stops WHERE why = 'bounced' AND since > ?1
+		AND since > coalesce((SELECT max(ended_at) FROM letter_stops WHERE why = 'brake'), '')`, stamp(since)).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the letters that came back: %w", err)
+	}
+	return n, nil
+}
+
+// ApprovedLetter is a letter that a person has let go.
+type ApprovedLetter struct {
+	Setup     string
+	MandateID string
+	Step      int
+	Recipient string
+}
+
+// ApproveLetters notes that a person has let letters of a setup go: these and, where it is whole,
+// from the next day on those that come. batch is the hash of what was shown.
+func (tx *Tx) ApproveLetters(setup, batch string, whole bool, letters []ApprovedLetter, by Entry) error {
+	var id int64
+	if err := tx.row([]any{&id}, "INSERT INTO letter_approvals (setup, batch, whole, letters, actor, reason, at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING approval_id",
+		setup, batch, whole, len(letters), by.Actor, by.Reason, stamp(tx.now)); err != nil {
+		return fmt.Errorf("approve letters: %w", err)
+	}
+	for _, t := range letters {
+		if err := tx.exec("INSERT INTO letter_approved (approval_id, mandate_id, step, recipient) VALUES (?, ?, ?, ?)", id, t.MandateID, t.Step, t.Recipient); err != nil {
+			return fmt.Errorf("approve letters: %w", err)
+		}
+	}
+	return nil
+}
+
+// LetterApprovals is what people have let go.
+type LetterApprovals struct {
+	Setups  map[string]time.Time         // when letters of a setup were first approved
+	Letters map[ApprovedLetter]time.Time // when a letter was last approved
+}
+
+// LetterApprovals returns what people have let go.
+func (l *Ledger) LetterApprovals(ctx context.Context) (out LetterApprovals, err error) {
+	out = LetterApprovals{map[string]time.Time{}, map[ApprovedLetter]time.Time{}}
+	type setup struct {
+		setup string
+		at    sql.NullString
+	}
+	if err := each(ctx, l, "SELECT setup, min(at) FROM letter_approvals WHERE whole = 1 GROUP BY setup", nil, func(r *setup) []any { return []any{&r.setup, &r.at} }, func(r setup) (err error) {
+		out.Setups[r.setup], err = parseTime(r.at)
+		return err
+	}); err != nil {
+		return out, err
+	}
+	type letter struct {
+		ApprovedLetter
+		at sql.NullString
+	}
+	err = each(ctx, l, `SELECT b.setup, a.mandate_id, a.step, a.recipient, max(b.at) FROM letter_approved a JOIN letter_approvals b ON b.approval_id = a.approval_id
+		GROUP BY b.setup, a.mandate_id, a.step, a.recipient`, nil, func(r *letter) []any { return []any{&r.Setup, &r.MandateID, &r.Step, &r.Recipient, &r.at} }, func(r letter) (err error) {
+		out.Letters[r.ApprovedLetter], err = parseTime(r.at)
+		return err
+	})
+	return out, err
+}
+
+// LetterAddress is the address at which a payer was last written to, or would have been.
+type LetterAddress struct {
+	RecordID
+	Recipient string
+	ChangedAt time.Time // when it came to be another one; zero for never
+}
+
+// LetterAddresses returns the addresses that were noted, by payer.
+func (l *Ledger) LetterAddresses(ctx context.Context) (map[RecordID]LetterAddress, error) {
+	type row struct {
+		LetterAddress
+		at sql.NullString
+	}
+	out := map[RecordID]LetterAddress{}
+	err := each(ctx, l, "SELECT connection, source_id, recipient, changed_at FROM letter_addresses", nil, func(r *row) []any {
+		return []any{&r.Connection, &r.SourceID, &r.Recipient, &r.at}
+	}, func(r row) (err error) {
+		r.ChangedAt, err = parseTime(r.at)
+		out[r.RecordID] = r.LetterAddress
+		return err
+	})
+	return out, err
+}
+
+// NoteLetterAddress notes the address at which a payer is written to from now on.
+func (tx *Tx) NoteLetterAddress(id RecordID, recipient string) error {
+	err := tx.exec(`INSERT INTO letter_addresses AS a (connection, source_id, recipient) VALUES (?1, ?2, ?3)
+		ON CONFLICT (connection, source_id) DO UPDATE SET recipient = excluded.recipient, changed_at = ?4 WHERE a.recipient <> excluded.recipient`,
+		id.Connection, id.SourceID, recipient, stamp(tx.now))
+	if err != nil {
+		return fmt.Errorf("note where a payer is written to: %w", err)
+	}
+	return nil
+}
+
+// ToldLetter is a letter of which the journal beside the ledger tells.
+type ToldLetter struct {
+	MessageID string
+	Recipient string
+	At        time.Time
+}
+
+// ToldLetters returns the letters of which the journal alone told.
+func (l *Ledger) ToldLetters(ctx context.Context) ([]ToldLetter, error) {
+	type row struct {
+		ToldLetter
+		at sql.NullString
+	}
+	rows, err := list(ctx, l, "SELECT message_id, recipient, at FROM letter_journal ORDER BY at, message_id", nil, func(r *row) []any { return []any{&r.MessageID, &r.Recipient, &r.at} })
+	if err != nil {
+		return nil, err
+	}
+	out := make([]ToldLetter, len(rows))
+	for i, r := range rows {
+		out[i] = r.ToldLetter
+		if out[i].At, err = parseTime(r.at); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// NoteTold keeps a letter of which the journal told.
+func (tx *Tx) NoteTold(t ToldLetter) error {
+	if err := tx.exec("INSERT INTO letter_journal (message_id, recipient, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", t.MessageID, t.Recipient, stamp(t.At)); err != nil {
+		return fmt.Errorf("note a letter of the journal: %w", err)
+	}
+	return nil
+}
+
+// LetterDesk is where letters leave from.
+type LetterDesk struct {
+	Ledger     string    // the ledger's identity
+	Journal    string    // the id of the journal; "" while there is none
+	RestoredAt time.Time // when the ledger was last restored, or found to be put back; zero for never
+	GoneOn     time.Time // the restore after which a person said to go on; zero for none
+	LookedAt   time.Time // when letters were last looked for, by a clock that could be right
+	Waiting    int       // letters that waited for a person then
+	WaitsSince time.Time
+	Brake      string // why nothing left then; "" for nothing
+	BrakeSince time.Time
+}
+
+// LetterDesk returns what is known of it.
+func (l *Ledger) LetterDesk(ctx context.Context) (d LetterDesk, err error) {
+	var restored, gone, looked, waits, brake sql.NullString
+	if err := l.queryRow(ctx, `SELECT g.identity, d.journal, g.restored_at, d.restored, d.looked_at, d.waiting, d.waits_since, d.brake, d.brake_since FROM letter_desk d, ledger g`).
+		Scan(&d.Ledger, &d.Journal, &restored, &gone, &looked, &d.Waiting, &waits, &d.Brake, &brake); err != nil {
+		return d, fmt.Errorf("read what is known of letters: %w", err)
+	}
+	return d, parseTimes(map[*time.Time]sql.NullString{&d.RestoredAt: restored, &d.GoneOn: gone, &d.LookedAt: looked, &d.WaitsSince: waits, &d.BrakeSince: brake})
+}
+
+// NoteLetterLook notes what a look for letters found: how many wait for a person, and why
+// nothing leaves. clock is whether the clock could be right.
+func (tx *Tx) NoteLetterLook(waiting int, brake string, clock bool) error {
+	err := tx.exec(`UPDATE letter_desk SET looked_at = CASE WHEN ?1 THEN ?2 ELSE looked_at END,
+		waits_since = CASE WHEN ?3 = 0 THEN NULL WHEN waiting = 0 THEN ?2 ELSE waits_since END, waiting = ?3,
+		brake_since = CASE WHEN ?4 = '' THEN NULL WHEN brake = '' THEN ?2 ELSE brake_since END, brake = ?4`, clock, stamp(tx.now), waiting, brake)
+	if err != nil {
+		return fmt.Errorf("note what a look for letters found: %w", err)
+	}
+	return nil
+}
+
+// NoteLetterClock notes that nothing was looked for, because it is no time for letters, and that
+// the clock could be right.
+func (tx *Tx) NoteLetterClock() error {
+	if err := tx.exec("UPDATE letter_desk SET looked_at = ?", stamp(tx.now)); err != nil {
+		return fmt.Errorf("note the time of a look for letters: %w", err)
+	}
+	return nil
+}
+
+// GoOnWithLetters notes that a person has said to go on: with this journal, after the restore of
+// which the ledger knows, by the clock as it is.
+func (tx *Tx) GoOnWithLetters(journal string) error {
+	if err := tx.exec("UPDATE letter_desk SET journal = ?, restored = (SELECT restored_at FROM ledger), looked_at = ?", journal, stamp(tx.now)); err != nil {
+		return fmt.Errorf("note that letters go on: %w", err)
+	}
+	return nil
+}
+
+// SetLetterJournal notes which journal was begun.
+func (tx *Tx) SetLetterJournal(id string) error {
+	if err := tx.exec("UPDATE letter_desk SET journal = ?", id); err != nil {
+		return fmt.Errorf("note the journal of letters: %w", err)
+	}
+	return nil
+}
+
+// LetterSources is when a connection's books were last read to their end, and of which source.
+type LetterSources struct {
+	ReadAt  time.Time // zero for never
+	Mapping string    // the mapping version of that run
+	Source  string    // what the connection is bound to
+	State   string    // active, disconnected or parked
+	Problem string    // of its mapping file; "" for none
+}
+
+// LetterSources returns the connections.
+func (l *Ledger) LetterSources(ctx context.Context) (map[string]LetterSources, error) {
+	type row struct {
+		LetterSources
+		name string
+		at   sql.NullString
+	}
+	out := map[string]LetterSources{}
+	err := each(ctx, l, `SELECT c.name, c.state, c.source_kind || ' ' || c.tenant_id, n.finished_at, coalesce(n.mapping_version, ''), coalesce(c.mapping_problem, '') FROM connections c
+		LEFT JOIN runs n ON n.run_id = (SELECT max(x.run_id) FROM runs x WHERE x.connection = c.name AND x.kind <> 'plan' AND x.finished_at IS NOT NULL AND x.read_kind <> '' AND x.outcome <> 'failed')`,
+		nil, func(r *row) []any { return []any{&r.name, &r.State, &r.Source, &r.at, &r.Mapping, &r.Problem} }, func(r row) (err error) {
+			r.ReadAt, err = parseTime(r.at)
+			out[r.name] = r.LetterSources
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read when the books were last read: %w", err)
+	}
+	return out, nil
+}

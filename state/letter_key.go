@@ -1,0 +1,61 @@
+package state
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// loadLetterKey reads the key of what outlives the sealing key. It is made from that one, so
+// that a ledger which was put back to before the first letter has it too, and kept, sealed,
+// once the ledger gets another.
+func (l *Ledger) loadLetterKey(ctx context.Context, db executor) error {
+	if l.seal.away != nil {
+		return nil
+	}
+	var box []byte
+	if err := db.QueryRowContext(ctx, "SELECT letter_key FROM ledger").Scan(&box); err != nil {
+		return fmt.Errorf("read the ledger's key of letters: %w", err)
+	}
+	if box == nil {
+		l.letterKey = l.seal.letters
+		return nil
+	}
+	var err error
+	if l.letterKey, err = l.seal.open(box, placeOfLetterKey); err != nil {
+		return fmt.Errorf("read the ledger's key of letters: %w", err)
+	}
+	return nil
+}
+
+var placeOfLetterKey = place("ledger", "letter_key")
+
+// keepLetterKey keeps the key of letters, sealed with the key that it was made from, so that it
+// is not made from the next one.
+func (tx *Tx) keepLetterKey() error {
+	return tx.exec("UPDATE ledger SET letter_key = ? WHERE letter_key IS NULL", tx.l.seal.box(tx.l.letterKey, placeOfLetterKey))
+}
+
+// LetterHash returns a keyed hash that stays the same for the ledger's life: when it is put
+// back, and when it gets another sealing key. kind keeps hashes of different things apart.
+// It is "" for a ledger without its key.
+func (l *Ledger) LetterHash(kind string, texts ...string) string {
+	if l.Sealed() {
+		return ""
+	}
+	m := hmac.New(sha256.New, l.letterKey)
+	for _, text := range append([]string{kind}, texts...) {
+		fmt.Fprintf(m, "%d ", len(text))
+		m.Write([]byte(text))
+	}
+	return hex.EncodeToString(m.Sum(nil)[:16])
+}
+
+// RecipientHash returns what the ledger knows an e-mail address by: the same for all ways in
+// which it can be written in capitals and small letters.
+func (l *Ledger) RecipientHash(address string) string {
+	return l.LetterHash("recipient", strings.ToLower(strings.TrimSpace(address)))
+}

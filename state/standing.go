@@ -1,0 +1,221 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+)
+
+// Standing is all that says where one record of the books stands on its way to a mandate that
+// can be collected under. Package standing puts it into words.
+type Standing struct {
+	RecordID
+	Label     *connector.Label      // nil where none was made yet, or the ledger has no key
+	State     connector.RecordState // in its books, or RecordForgotten
+	Decision  Verdict               // of the newest plan; "" before the first
+	ChangedAt time.Time             // when the record, or what was planned of it, changed last
+
+	Left      bool // the mapping leaves it out, the books show it no more, or a person said that it is another or no payer
+	GivenUp   bool // by a person
+	MergedTo  string
+	Stays     bool // a person said that it may stay with the mandate that it has
+	LetBe     bool // a person said that nothing is to be done about the mandate as it is
+	Unlinking bool // a person said that the customer is not its own
+	Contested bool // another record has its key
+
+	Told [3]Told // what people are told, of the record, the link and the mandate
+
+	Key       connector.Key
+	LinkState connector.LinkState
+	BillingID string
+	InOrder   bool                  // reads have shown the customer with its key, and nobody else with it
+	Missing   bool                  // the newest read said that the customer does not exist
+	Sending   connector.ChangeState // of the open change of its customer; "" for none
+	Asking    connector.ChangeState // of the open request for a link; "" for none
+
+	Mandate StandingMandate
+	Letters SentLetters // about this mandate
+	Handed  Handed      // about this mandate
+	Stop    *LetterStop // of the payer, that holds
+	Barred  *LetterStop // of the first e-mail address, that holds; nil too where the ledger has no key
+}
+
+// Told is a reason that people are told, and since when.
+type Told struct {
+	Reason connector.Reason // "" for none
+	Since  time.Time
+}
+
+// StandingMandate is the payer's current mandate; zero where it has none.
+type StandingMandate struct {
+	ID        string
+	Status    connector.MandateStatus
+	Since     time.Time // of the status
+	FirstSeen time.Time
+	LastSeen  time.Time // by a sweep or any other read
+	HasLink   bool
+	LinkAt    time.Time // when the link was given to us
+	Ended     Ended     // of a cancelled one
+}
+
+// Ended is how a mandate came to be cancelled, as far as it is known.
+type Ended struct {
+	Cause connector.Cause // by which it was observed; CauseCancel for our own act
+	Actor string          // whose act it was; "" for others
+	Why   string          // in the actor's words
+}
+
+// SentLetters counts the letters about a mandate.
+type SentLetters struct {
+	Sent        int
+	First, Last time.Time // zero where none was sent
+	Unclear     int       // of which nobody knows whether they arrived
+}
+
+// Handed counts what others sent for a mandate.
+type Handed struct {
+	Times       int
+	First, Last time.Time // days
+}
+
+const standingColumns = `SELECT r.connection, r.source_id, CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
+	(` + hasLeft + ` OR r.forgotten <> '' OR r.given_up <> 0), r.given_up <> 0, r.same_as, coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, ''), ` + letBe + `,
+	coalesce(p.unlink_at, 0) <> 0, r.contested,
+	coalesce(ar.reason, ''), ar.since, coalesce(al.reason, ''), al.since, coalesce(am.reason, ''), am.since,
+	coalesce(p.key_name, ''), coalesce(p.key_value, ''), coalesce(p.link_state, ''), coalesce(p.billing_id, ''), p.billing_id IS NOT NULL AND ` + inOrder + `, p.billing_id IS NOT NULL AND ` + isMissing + `,
+	coalesce(cc.state, ''), coalesce(cm.state, ''),
+	coalesce(m.mandate_id, ''), coalesce(m.status, ''), m.status_since, m.first_seen_at, m.last_seen_at, m.link IS NOT NULL, m.link_at,
+	coalesce((SELECT h.cause FROM mandate_history h WHERE m.status = 'CANCELLED' AND h.mandate_id = m.mandate_id ORDER BY h.seq DESC LIMIT 1), ''),
+	coalesce(t.sent, 0), t.first, t.last, coalesce(t.unclear, 0), coalesce(o.times, 0), o.first, o.last,
+	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id)
+	FROM source_records r
+	LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+	LEFT JOIN attention ar ON ar.connection = r.connection AND ar.source_id = r.source_id AND ar.topic = 'record'
+	LEFT JOIN attention al ON al.connection = r.connection AND al.source_id = r.source_id AND al.topic = 'link'
+	LEFT JOIN attention am ON am.connection = r.connection AND am.source_id = r.source_id AND am.topic = 'mandate'
+	LEFT JOIN changes cc ON cc.connection = r.connection AND cc.source_id = r.source_id AND cc.lane = 'customer' AND (cc.state = 'pending' OR cc.state = 'frozen' OR cc.state = 'unknown')
+	LEFT JOIN changes cm ON cm.connection = r.connection AND cm.source_id = r.source_id AND cm.lane = 'mandate' AND (cm.state = 'pending' OR cm.state = 'frozen' OR cm.state = 'unknown')
+	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
+	LEFT JOIN (SELECT mandate_id, sum(state = 'sent') AS sent, sum(state = 'unclear') AS unclear,
+		min(CASE state WHEN 'sent' THEN ended_at END) AS first, max(CASE state WHEN 'sent' THEN ended_at END) AS last FROM letters GROUP BY mandate_id) t ON t.mandate_id = m.mandate_id
+	LEFT JOIN (SELECT mandate_id, count(*) AS times, min(sent_on) AS first, max(sent_on) AS last FROM handovers GROUP BY mandate_id) o ON o.mandate_id = m.mandate_id`
+
+// EachStanding hands over where each record stands, of one connection or of all for "", in
+// the order of connections and ids. It reads as it goes.
+func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(Standing) error) error {
+	return l.eachStanding(ctx, " WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id", []any{connection}, do)
+}
+
+// StandingOf returns where one record stands; nil when there is none.
+func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, err error) {
+	err = l.eachStanding(ctx, " WHERE r.connection = ? AND r.source_id = ?", []any{id.Connection, id.SourceID}, func(s Standing) error { out = &s; return nil })
+	return out, err
+}
+
+func (l *Ledger) eachStanding(ctx context.Context, which string, args []any, do func(Standing) error) error {
+	stops, err := l.holdingStops(ctx)
+	if err != nil {
+		return err
+	}
+	acts, err := l.cancellations(ctx)
+	if err != nil {
+		return err
+	}
+	return each(ctx, l, standingColumns+which, args, (*standingRow).dest, func(r standingRow) (err error) {
+		if err := r.times(); err != nil {
+			return err
+		}
+		s := &r.Standing
+		s.Key = connector.ParseKey(s.Key.Name, s.Key.Value)
+		if s.Label, err = l.openLabel(s.RecordID, r.box); err != nil {
+			return err
+		}
+		s.Stop = stops.payers[s.RecordID]
+		if s.Label != nil && s.Label.Email != "" && len(stops.addresses) > 0 {
+			s.Barred = stops.addresses[l.RecipientHash(s.Label.Email)]
+		}
+		if s.Mandate.Ended.Cause == connector.CauseCancel {
+			act := acts[s.Mandate.ID]
+			s.Mandate.Ended.Actor, s.Mandate.Ended.Why = act.Actor, act.Why
+		}
+		return do(*s)
+	})
+}
+
+// standingRow is a row of standingColumns.
+type standingRow struct {
+	Standing
+	box  []byte
+	text [12]sql.NullString // times, in the order of the columns
+}
+
+func (r *standingRow) dest() []any {
+	s, m, t := &r.Standing, &r.Mandate, &r.text
+	return []any{&s.Connection, &s.SourceID, &s.State, &s.Decision, &t[0], &s.Left, &s.GivenUp, &s.MergedTo, &s.Stays, &s.LetBe, &s.Unlinking, &s.Contested,
+		&s.Told[0].Reason, &t[1], &s.Told[1].Reason, &t[2], &s.Told[2].Reason, &t[3],
+		&s.Key.Name, &s.Key.Value, &s.LinkState, &s.BillingID, &s.InOrder, &s.Missing, &s.Sending, &s.Asking,
+		&m.ID, &m.Status, &t[4], &t[5], &t[6], &m.HasLink, &t[7], &m.Ended.Cause,
+		&s.Letters.Sent, &t[8], &t[9], &s.Letters.Unclear, &s.Handed.Times, &t[10], &t[11], &r.box}
+}
+
+// times reads the times of a row.
+func (r *standingRow) times() error {
+	s, m := &r.Standing, &r.Mandate
+	for i, to := range []*time.Time{&s.ChangedAt, &s.Told[0].Since, &s.Told[1].Since, &s.Told[2].Since, &m.Since, &m.FirstSeen, &m.LastSeen, &m.LinkAt,
+		&s.Letters.First, &s.Letters.Last} {
+		var err error
+		if *to, err = parseTime(r.text[i]); err != nil {
+			return err
+		}
+	}
+	for i, to := range []*time.Time{&s.Handed.First, &s.Handed.Last} {
+		if text := r.text[10+i]; text.Valid {
+			var err error
+			if *to, err = time.Parse(time.DateOnly, text.String); err != nil {
+				return fmt.Errorf("read a day of the ledger: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// stops are those that hold now, of payers and of addresses.
+type stops struct {
+	payers    map[RecordID]*LetterStop
+	addresses map[string]*LetterStop
+}
+
+// holdingStops returns the stops of payers and addresses that hold. Of several the newest is
+// told, but that an address does not exist comes before all else.
+func (l *Ledger) holdingStops(ctx context.Context) (stops, error) {
+	out := stops{map[RecordID]*LetterStop{}, map[string]*LetterStop{}}
+	all, err := l.LetterStops(ctx)
+	today := l.Now().Format(time.DateOnly)
+	for i := range all {
+		s := &all[i]
+		switch {
+		case !s.Holds(today):
+		case s.Scope == StopPayer:
+			out.payers[s.RecordID] = s
+		case s.Scope == StopAddress && (out.addresses[s.Recipient] == nil || out.addresses[s.Recipient].Why != StopBounced):
+			out.addresses[s.Recipient] = s
+		}
+	}
+	return out, err
+}
+
+// cancellations returns who cancelled which mandate with us and why, the newest word of each.
+func (l *Ledger) cancellations(ctx context.Context) (map[string]Ended, error) {
+	out := map[string]Ended{}
+	type row struct {
+		Ended
+		mandate string
+	}
+	err := each(ctx, l, "SELECT subject, actor, reason FROM audit WHERE action = 'cancel mandate' ORDER BY seq", nil,
+		func(r *row) []any { return []any{&r.mandate, &r.Actor, &r.Why} },
+		func(r row) error { out[r.mandate] = r.Ended; return nil })
+	return out, err
+}
