@@ -85,7 +85,7 @@ func TestAKilledProcessSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	const payers = 6
 	points := []letters.Point{letters.Looked, letters.Frozen, letters.Sending, letters.Journaled, letters.Posted, letters.Ended, ""}
-	random := rand.New(rand.NewPCG(1, uint64(*kills))) //nolint:gosec // a test
+	random := rand.New(rand.NewPCG(1, uint64(*kills)))
 	for n := range *kills {
 		at := points[n%len(points)]
 		t.Run(fmt.Sprintf("%d %s", n, at), func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAKilledProcessSendsNothingTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command(exe) //nolint:gosec // this test
+			cmd := exec.Command(exe)
 			cmd.Env = append(os.Environ(), killed+"="+strings.Join([]string{w.path, w.box.Address, w.clock().Format(time.RFC3339), string(at)}, "|"))
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)

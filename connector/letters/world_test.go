@@ -357,7 +357,7 @@ func remove(path string) error { return os.Remove(path) }
 func write(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
 
 func read(path string) string {
-	text, err := os.ReadFile(path) //nolint:gosec // of the test
+	text, err := os.ReadFile(path)
 	if err != nil {
 		panic(err)
 	}
