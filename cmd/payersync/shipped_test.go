@@ -27,6 +27,7 @@ var differs = map[string]string{
 	"backup.recipients":                      "no default: only an operator knows who may read them",
 	"billing.authorize_url":                  "no default: shown for services that want a person's consent",
 	"billing.scopes":                         "no default: shown for services that want a person's consent",
+	"billing.link_valid":                     "no default: only the service says how long its links work",
 	"billing.profile":                        "the quick start speaks to the sandbox",
 	"billing.webhook.signature.key":          "left out it means the same; the example shows every key",
 	"billing.webhook.signature.tolerance":    "left out it means the same; the example shows every key",
