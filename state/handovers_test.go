@@ -43,13 +43,13 @@ func TestASigningBeginsAndEndsAsItWasObserved(t *testing.T) {
 	move("m2", connector.MandateCreated)
 	move("m3", connector.MandateActive) // it was signed when it was first seen
 	d.clock.move(time.Hour)
-	d.letter("m1", 0, "sent")
+	d.wasSent("m1", 0, "sent")
 	d.clock.move(24 * time.Hour)
 	move("m1", connector.MandatePending)
 	d.clock.move(time.Hour)
 	move("m1", connector.MandateActive)
-	d.letter("m1", 1, "sent")
-	d.letter("m2", 0, "refused")
+	d.wasSent("m1", 1, "sent")
+	d.wasSent("m2", 0, "refused")
 	d.do(func(tx *Tx) error { _, err := tx.NoteHandover("m2", start.AddDate(0, 0, 1), "ada"); return err })
 
 	got := map[string]Signing{}

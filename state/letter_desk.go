@@ -298,7 +298,7 @@ func (l *Ledger) LetterSources(ctx context.Context) (map[string]LetterSources, e
 		at   sql.NullString
 	}
 	out := map[string]LetterSources{}
-	err := each(ctx, l, `SELECT c.name, c.state, c.source_kind || ' ' || c.tenant_id || ' ' || c.fingerprint, n.finished_at, coalesce(n.mapping_version, ''), coalesce(c.mapping_problem, '') FROM connections c
+	err := each(ctx, l, `SELECT c.name, c.state, c.source_kind || ' ' || c.tenant_id, n.finished_at, coalesce(n.mapping_version, ''), coalesce(c.mapping_problem, '') FROM connections c
 		LEFT JOIN runs n ON n.run_id = (SELECT max(x.run_id) FROM runs x WHERE x.connection = c.name AND x.kind <> 'plan' AND x.finished_at IS NOT NULL AND x.read_kind <> '' AND x.outcome <> 'failed')`,
 		nil, func(r *row) []any { return []any{&r.name, &r.State, &r.Source, &r.at, &r.Mapping, &r.Problem} }, func(r row) (err error) {
 			r.ReadAt, err = parseTime(r.at)

@@ -39,8 +39,8 @@ type Standing struct {
 	Mandate StandingMandate
 	Letters SentLetters // about this mandate
 	Handed  Handed      // about this mandate
-	Stop    *StopRow    // of the payer, that holds
-	Barred  *StopRow    // of the first e-mail address, that holds; nil too where the ledger has no key
+	Stop    *LetterStop // of the payer, that holds
+	Barred  *LetterStop // of the first e-mail address, that holds; nil too where the ledger has no key
 }
 
 // Told is a reason that people are told, and since when.
@@ -79,14 +79,6 @@ type SentLetters struct {
 type Handed struct {
 	Times       int
 	First, Last time.Time // days
-}
-
-// StopRow is a stop of letters.
-type StopRow struct {
-	Why   string    `json:"why"`
-	Until string    `json:"until,omitempty"` // the first day on which it holds no more; "" for ever
-	Since time.Time `json:"since"`
-	Note  string    `json:"note,omitempty"`
 }
 
 const standingColumns = `SELECT r.connection, r.source_id, CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
@@ -192,35 +184,26 @@ func (r *standingRow) times() error {
 
 // stops are those that hold now, of payers and of addresses.
 type stops struct {
-	payers    map[RecordID]*StopRow
-	addresses map[string]*StopRow
+	payers    map[RecordID]*LetterStop
+	addresses map[string]*LetterStop
 }
 
 // holdingStops returns the stops of payers and addresses that hold. Of several the newest is
 // told, but that an address does not exist comes before all else.
 func (l *Ledger) holdingStops(ctx context.Context) (stops, error) {
-	out := stops{map[RecordID]*StopRow{}, map[string]*StopRow{}}
-	type row struct {
-		StopRow
-		RecordID
-		scope, recipient string
-		since            sql.NullString
+	out := stops{map[RecordID]*LetterStop{}, map[string]*LetterStop{}}
+	all, err := l.LetterStops(ctx)
+	today := l.Now().Format(time.DateOnly)
+	for i := range all {
+		s := &all[i]
+		switch {
+		case !s.Holds(today):
+		case s.Scope == StopPayer:
+			out.payers[s.RecordID] = s
+		case s.Scope == StopAddress && (out.addresses[s.Recipient] == nil || out.addresses[s.Recipient].Why != StopBounced):
+			out.addresses[s.Recipient] = s
+		}
 	}
-	err := each(ctx, l, `SELECT scope, connection, source_id, recipient, why, coalesce(until_on, ''), note, since FROM letter_stops
-		WHERE ended_at IS NULL AND (until_on IS NULL OR until_on > ?) AND (scope = 'payer' OR scope = 'address') ORDER BY why = 'bounced', since, stop_id`,
-		[]any{l.Now().Format(time.DateOnly)}, func(r *row) []any {
-			return []any{&r.scope, &r.Connection, &r.SourceID, &r.recipient, &r.Why, &r.Until, &r.Note, &r.since}
-		}, func(r row) (err error) {
-			if r.Since, err = parseTime(r.since); err != nil {
-				return err
-			}
-			if r.scope == "payer" {
-				out.payers[r.RecordID] = &r.StopRow
-			} else {
-				out.addresses[r.recipient] = &r.StopRow
-			}
-			return nil
-		})
 	return out, err
 }
 

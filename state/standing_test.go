@@ -62,30 +62,32 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 		d.mandate(connector.Mandate{ID: id, Status: connector.MandateCreated, URL: "https://pay.example/" + id}, connector.CauseLink)
 		d.do(func(tx *Tx) error { return tx.SetMandate(acme, "c1", id) })
 		for step := range 2 + i {
-			d.letter(id, step, "sent")
+			d.wasSent(id, step, "sent")
 			d.do(func(tx *Tx) error {
 				return tx.exec("INSERT INTO handovers VALUES (?, ?, ?, 'ada')", id, fmt.Sprintf("2026-03-0%d", 3+step+i), stamp(tx.now))
 			})
 		}
-		d.letter(id, 3, "unclear")
-		d.letter(id, 4, "refused")
+		d.wasSent(id, 3, "unclear")
+		d.wasSent(id, 4, "refused")
 	}
 	recipient := d.RecipientHash(label.Email)
-	for _, stop := range []struct{ scope, source, recipient, why, until, ended string }{
-		{"payer", "c1", "", "person", "2026-03-02", ""}, // it holds till yesterday
-		{"payer", "c1", "", "person", "", "2026-03-01T00:00:00.000Z"},
-		{"payer", "c2", "", "person", "", ""},
-		{"payer", "c1", "", "person", "2026-04-01", ""},
-		{"address", "", recipient, "bounced", "", ""},
-		{"address", "", recipient, "opted_out", "", ""},
-		{"connection", "", "", "pause", "", ""},
-	} {
-		d.do(func(tx *Tx) error {
-			return tx.exec(`INSERT INTO letter_stops (scope, connection, source_id, recipient, why, until_on, note, actor, since, ended_at)
-				VALUES (?1, CASE ?1 WHEN 'address' THEN '' ELSE 'acme' END, ?2, ?3, ?4, nullif(?5, ''), 'asked by telephone', 'ada', ?6, nullif(?7, ''))`,
-				stop.scope, stop.source, stop.recipient, stop.why, stop.until, stamp(tx.now), stop.ended)
-		})
-	}
+	ada := RecordID{acme, "c1"}
+	d.do(func(tx *Tx) error {
+		for _, stop := range []LetterStop{
+			{Scope: StopPayer, RecordID: ada, Why: StopPerson, UntilOn: "2026-03-02"}, // it held till yesterday
+			{Scope: StopPayer, RecordID: RecordID{acme, "c2"}, Why: StopPerson},
+			{Scope: StopPayer, RecordID: ada, Why: StopPerson, UntilOn: "2026-04-01", Note: "asked by telephone"},
+			{Scope: StopAddress, Recipient: recipient, Why: StopBounced},
+			{Scope: StopAddress, Recipient: recipient, Why: StopOptedOut},
+			{Scope: StopConnection, RecordID: RecordID{Connection: acme}, Why: StopPause},
+			{Scope: StopPayer, RecordID: ada, Why: StopOptedOut},
+		} {
+			if err := tx.AddLetterStop(stop); err != nil {
+				return err
+			}
+		}
+		return tx.EndLetterStop(7)
+	})
 	got := standings(t, d.Ledger, acme)[0]
 	day := func(n int) time.Time { return time.Date(2026, 3, n, 0, 0, 0, 0, time.UTC) }
 	now := d.Now()
@@ -101,16 +103,16 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 	if got.Label == nil || got.Label.Name != "Ada" || !got.InOrder || got.LinkState != connector.LinkLinked || got.Key != key("c1") {
 		t.Errorf("the payer: %+v", got)
 	}
-	if got.Stop == nil || got.Stop.Until != "2026-04-01" || got.Stop.Note != "asked by telephone" {
+	if got.Stop == nil || got.Stop.UntilOn != "2026-04-01" || got.Stop.Note != "asked by telephone" {
 		t.Errorf("the payer's stop: %+v", got.Stop)
 	}
-	if got.Barred == nil || got.Barred.Why != "bounced" {
+	if got.Barred == nil || got.Barred.Why != StopBounced {
 		t.Errorf("the address's stop: %+v", got.Barred)
 	}
 }
 
-// letter keeps a letter of payer c1 in a state, as its sending leaves it.
-func (d *desk) letter(mandate string, step int, in string) {
+// wasSent keeps a letter of payer c1 in a state, as its sending leaves it.
+func (d *desk) wasSent(mandate string, step int, in string) {
 	d.t.Helper()
 	d.do(func(tx *Tx) error {
 		if err := tx.FreezeLetter(Letter{MandateID: mandate, Step: step, Kind: "invitation", RecordID: RecordID{acme, "c1"}, Recipient: "r", Setup: "s",

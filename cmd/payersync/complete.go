@@ -15,6 +15,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/standing"
 	"payersync/state"
 )
 
@@ -65,6 +66,8 @@ func (a *app) completions(root *cobra.Command) {
 		"payers list --sort":      words(payerSorts...),
 		"payers list --columns":   words(columnNames()...),
 		"mandates list --state":   words(mandateStatuses...),
+		"mandates handover --for": words(spreadsheets...),
+		"report --class":          words(standing.Classes...),
 		"webhooks list --state":   words("received", "reflected", "superseded", "parked", "quarantined", "ignored"),
 		"attention list --reason": reasonCodes, "attention retry --reason": reasonCodes,
 		"attention close --reason-code": explained(closable()), "attention give-up --reason-code": explained(givenUpFor()),

@@ -22,10 +22,10 @@ import (
 func (a *app) mandatesCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "mandates",
-		Short:   "List, show, ask for, cancel and export direct debit mandates",
+		Short:   "List, show, ask for, hand over and cancel direct debit mandates",
 		Example: "  payersync mandates list --state CREATED --links\n  payersync mandates request C0001 --reason 'new bank account'",
 	}
-	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesExportCmd(), a.lettersCmd())
+	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd(), a.lettersCmd())
 }
 
 // mandatesOf returns what people do about mandates.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -27,7 +28,7 @@ import (
 //	customers FILE           puts customers into the service, one JSON object a line
 //	theirs OLD NEW           replaces a text in the one customer of the service that holds it
 //
-// and $SERVICE, the address of a sandbox of their own. What they expect to be
+// and $SERVICE, the address of a sandbox of their own, and $TODAY in UTC. What they expect to be
 // printed is rewritten by
 //
 //	go test ./cmd/payersync -run Scripts -update
@@ -49,6 +50,7 @@ func serveSandboxTo(env *testscript.Env) error {
 	service.Start()
 	env.Defer(service.Close)
 	env.Setenv("SERVICE", service.Listener.Addr().String())
+	env.Setenv("TODAY", time.Now().UTC().Format(time.DateOnly))
 	return nil
 }
 

@@ -211,18 +211,17 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 	}
 	slices.SortStableFunc(due, func(a, b Next) int { return a.Step - b.Step })
 	res.Left = len(due)
-	left := p.within
+	left := p.sent
 	for i, x := range due {
+		if i > 0 && d.wait(ctx, time.Minute/time.Duration(max(1, d.Settings.PerMinute))) != nil {
+			return nil // told to stop, it stops in order
+		}
 		now := d.Ledger.Now()
 		switch {
 		case ctx.Err() != nil, left >= d.Settings.PerDay, now.Sub(p.At) >= planGood, now.Before(p.At):
 			return nil
 		case !d.Settings.isOpen(x.Connection, now):
 			continue
-		case i > 0:
-			if err := d.wait(ctx, time.Minute/time.Duration(max(1, d.Settings.PerMinute))); err != nil {
-				return nil //nolint:nilerr // told to stop, it stops in order
-			}
 		}
 		e, err := d.send(ctx, p, x)
 		res.Left--

@@ -94,7 +94,7 @@ type Verdict struct {
 // their order; the first that has something to say decides.
 func (s *Settings) due(f *facts, today Day) Verdict {
 	for _, rule := range []func(*Settings, *facts, Day) (Verdict, bool){
-		sendable, stopped, linked, addressed, ladder, distance, alone,
+		sendable, stopped, addressed, ladder, linked, distance, alone,
 	} {
 		if v, decided := rule(s, f, today); decided {
 			return v

@@ -29,7 +29,9 @@ func TestWhatIsDoneAboutTheNextLetter(t *testing.T) {
 		return &state.Letter{State: s, SendingAt: on(n), Deferrals: deferrals, Recipient: "ada"}
 	}
 	stop := func(why, until string) func(*facts) {
-		return func(f *facts) { f.Stops = append(f.Stops, state.LetterStop{Scope: state.StopPayer, Why: why, UntilOn: until}) }
+		return func(f *facts) {
+			f.Stops = append(f.Stops, state.LetterStop{Scope: state.StopPayer, Why: why, UntilOn: until})
+		}
 	}
 	begun := func(first, last int, letters map[int]*state.Letter) func(*facts) {
 		return func(f *facts) { f.First, f.Last, f.LastThere, f.Steps = day(first), day(last), day(last), letters }

@@ -80,7 +80,7 @@ type Plan struct {
 	setups  map[string]string     // by connection
 	moved   []state.LetterAddress // payers with another address than before
 	met     []state.LetterAddress // payers whose address was not noted before
-	within  int                   // letters that left within a day
+	sent    int                   // letters that left today
 	journal *journal
 }
 
@@ -273,7 +273,7 @@ func (d *Desk) books(ctx context.Context, now time.Time, p *Plan) (*books, error
 		return nil, err
 	}
 	b.count(h, now)
-	p.within = h.within
+	p.sent = h.today
 	if err := d.payers(ctx, now, p, b, h); err != nil {
 		return nil, err
 	}
@@ -303,7 +303,7 @@ type history struct {
 	toldTimes map[string]int                   // how often
 	toldAll   []state.ToldLetter
 	sent      []*state.Letter
-	within    int // that left within a day
+	today     int // that left today
 }
 
 // reached notes that a letter reached a payer on a day, or may have.
@@ -334,8 +334,8 @@ func (d *Desk) history(ctx context.Context, p *Plan) (*history, error) {
 		h.letters[l.MandateID][l.Step] = &l
 		if l.Attempts > 0 {
 			h.sent = append(h.sent, &l)
-			if l.SendingAt.After(p.At.Add(-24 * time.Hour)) {
-				h.within++
+			if zone := d.Settings.zone(l.Connection); DayOf(l.SendingAt.In(zone)) == DayOf(p.At.In(zone)) {
+				h.today++
 			}
 		}
 		if l.Reached() {
@@ -536,7 +536,7 @@ func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history, sou
 	case ahead < 0:
 		add(HoldClock, "", true, "By the clock it is earlier than when letters were last looked for.")
 	default:
-		add(HoldClock, "", true, "By the clock letters were not looked for in %s.", connector.Plural(int(ahead.Hours()/24), "day"))
+		add(HoldClock, "", true, "By the clock letters were not looked for in %d hours.", int(ahead.Hours()))
 	}
 	if b.unclear >= mostUnclear {
 		add(HoldUnclear, "", false, "Of %d letters of the last days nobody knows whether they arrived.", b.unclear)

@@ -96,7 +96,7 @@ func PayerOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by Ex
 	if err := r.addHistory(ctx, ledger, stored, p); err != nil {
 		return Payer{}, err
 	}
-	r.Stands, r.Next = standing(stored, r, x)
+	r.Stands, r.Next = whereItStands(stored, r, x)
 	return r, nil
 }
 
@@ -128,9 +128,9 @@ func (r *Payer) addHistory(ctx context.Context, ledger *state.Ledger, stored sta
 	return errors.Join(err, mandates, attention)
 }
 
-// standing says in two sentences where a record stands and what to do next. What
+// whereItStands says in two sentences where a record stands and what to do next. What
 // needs a person comes first.
-func standing(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands, next string) {
+func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands, next string) {
 	if len(r.Attention) > 0 {
 		first := r.Attention[0]
 		return first.Detail, connector.Reason(first.Reason).Next()
@@ -161,7 +161,7 @@ func standing(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands
 	return standingOfMandate(r, x)
 }
 
-// standingOfMandate is standing for a payer of whom nothing is left to be sent.
+// standingOfMandate is whereItStands for a payer of whom nothing is left to be sent.
 func standingOfMandate(r Payer, x mapping.Explanation) (stands, next string) {
 	if r.LinkState != connector.LinkLinked {
 		return fmt.Sprintf("Its link is %s.", r.LinkState), "Run payersync sync."

@@ -18,6 +18,7 @@ package standing
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -99,6 +100,31 @@ func (c Class) Steps() []Step {
 	return nil
 }
 
+// Title returns the step in a few words.
+func (s Step) Title() string {
+	switch s {
+	case LinkLost:
+		return "link lost"
+	case Bounced:
+		return "bounced"
+	case Stopped:
+		return "stopped"
+	case Sent:
+		return "sent"
+	case NotSent:
+		return "not sent"
+	case NoPayer:
+		return "no payer"
+	case NotWished:
+		return "not wished for"
+	case UnderWay:
+		return "being asked for"
+	case Refused:
+		return "request refused"
+	}
+	return string(s)
+}
+
 // Who is who must act.
 type Who string
 
@@ -128,8 +154,9 @@ type Standing struct {
 	Since    time.Time `json:"since"` // from when the age counts
 	Sentence string    `json:"sentence"`
 	Cure     string    `json:"cure"`
-	Note     string    `json:"note,omitempty"` // what else is to be known
-	Late     bool      `json:"late,omitempty"` // it takes longer than it should
+	Note     string    `json:"note,omitempty"`    // what else is to be known
+	Late     bool      `json:"late,omitempty"`    // it takes longer than it should
+	Dormant  bool      `json:"dormant,omitempty"` // active for so long without news that a bank may drop the instruction
 }
 
 // Days returns how many whole days it has stood there.
@@ -151,7 +178,7 @@ func HoldsLink(m state.StandingMandate) bool {
 // CanBeInvited reports whether the payer may be sent its signing link, by whatever way: it is
 // in the class Awaiting, and nothing is in doubt. Whether somebody stopped it is said by Step.
 func CanBeInvited(f state.Standing) bool {
-	return IsPayer(f) && HoldsLink(f.Mandate) && f.LinkState == connector.LinkLinked && conflictOf(f).Reason == ""
+	return IsPayer(f) && HoldsLink(f.Mandate) && !f.LetBe && f.LinkState == connector.LinkLinked && conflictOf(f).Reason == ""
 }
 
 // Of returns where a record stands now.
@@ -180,7 +207,7 @@ func place(f state.Standing, now time.Time) Standing {
 		return Standing{Class: Unlooked, Who: Operator, Since: m.LastSeen, Sentence: "The mandate was active when it was last seen, and nobody has looked since.",
 			Cure: "Let payersync serve run, or run payersync sweep."}
 	case m.Status == connector.MandateActive:
-		return Standing{Class: Debitable, Who: Nobody, Since: m.Since, Sentence: "Can be debited.", Cure: "Nothing.", Note: noteOf(f, now)}
+		return debitable(f, now)
 	case m.Status == connector.MandatePending:
 		return signed(m, now)
 	case m.Status == connector.MandateCreated:
@@ -356,8 +383,8 @@ func FirstSent(f state.Standing) time.Time {
 
 // StopOf returns the stop by which the payer is not written to; nil for none. That the
 // address does not exist comes first.
-func StopOf(f state.Standing) *state.StopRow {
-	if f.Barred != nil && f.Barred.Why == "bounced" {
+func StopOf(f state.Standing) *state.LetterStop {
+	if f.Barred != nil && f.Barred.Why == state.StopBounced {
 		return f.Barred
 	}
 	return cmp.Or(f.Stop, f.Barred)
@@ -370,10 +397,13 @@ func awaiting(f state.Standing) Standing {
 	case !HoldsLink(f.Mandate):
 		s.Step, s.Who, s.Sentence, s.Cure = LinkLost, You, connector.ReasonLinkLost.Sentence(), connector.ReasonLinkLost.Next()
 		return unless(f.LetBe, s)
-	case stop != nil && stop.Why == "bounced":
+	case stop != nil && stop.Why == state.StopBounced:
 		s.Step, s.Who, s.Sentence, s.Cure = Bounced, Books, "The e-mail address does not exist, or takes no letters.", "Correct it in the books."
 	case !IsPayer(f):
 		s.Step, s.Who, s.Sentence, s.Cure = stoppedBy(f)
+	case f.LetBe:
+		s.Step, s.Sentence = Stopped, "Nobody is to do anything about it for now."
+		return unless(true, s)
 	case stop != nil:
 		s.Step, s.Who, s.Sentence, s.Cure = Stopped, You, stopWords(*stop), "Call them, or let letters go on."
 	case times > 0:
@@ -399,13 +429,13 @@ func stoppedBy(f state.Standing) (Step, Who, string, string) {
 	return Stopped, Nobody, "Whose the customer is was not confirmed lately.", "Nothing: the next sync looks at it."
 }
 
-func stopWords(s state.StopRow) string {
+func stopWords(s state.LetterStop) string {
 	text := "A person stopped letters to the payer"
-	if s.Why == "opted_out" {
+	if s.Why == state.StopOptedOut {
 		text = "The payer wants no more letters"
 	}
-	if s.Until != "" {
-		text += " until " + s.Until
+	if s.UntilOn != "" {
+		text += " until " + s.UntilOn
 	}
 	return text + "."
 }
@@ -435,15 +465,15 @@ func unless(letBe bool, s Standing) Standing {
 	return s
 }
 
-// noteOf says what is to be known of somebody who can be debited.
-func noteOf(f state.Standing, now time.Time) string {
+func debitable(f state.Standing, now time.Time) Standing {
+	s := Standing{Class: Debitable, Who: Nobody, Since: f.Mandate.Since, Sentence: "Can be debited.", Cure: "Nothing."}
+	if s.Dormant = !s.Since.AddDate(0, DormantAfter, 0).After(now); s.Dormant {
+		s.Note = fmt.Sprintf("No news for %d months or more: banks drop instructions that are not used.", DormantAfter)
+	}
 	for _, told := range f.Told[:2] {
 		if told.Reason != "" {
-			return told.Reason.Sentence()
+			s.Note = strings.TrimSpace(s.Note + " " + told.Reason.Sentence())
 		}
 	}
-	if !f.Mandate.Since.AddDate(0, DormantAfter, 0).After(now) {
-		return fmt.Sprintf("No news for %d months or more: banks drop instructions that are not used.", DormantAfter)
-	}
-	return ""
+	return s
 }

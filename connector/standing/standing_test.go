@@ -72,15 +72,16 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		{"not sent", waiting, nil, "D", standing.NotSent, standing.You, 5, "Nobody has sent"},
 		{"sent twice", waiting, changes{func(f *state.Standing) { f.Letters.Sent, f.Handed.Times = 1, 1 }}, "D", standing.Sent, standing.Payer, 5, "2 times"},
 		{"a letter that may have arrived", waiting, changes{func(f *state.Standing) { f.Letters.Unclear = 1 }}, "D", standing.NotSent, standing.You, 5, "nobody knows"},
-		{"stopped by a person", waiting, changes{func(f *state.Standing) { f.Stop = &state.StopRow{Why: "person", Until: "2026-12-01"} }}, "D", standing.Stopped, standing.You, 5, "until 2026-12-01"},
-		{"opted out", waiting, changes{func(f *state.Standing) { f.Barred = &state.StopRow{Why: "opted_out"} }}, "D", standing.Stopped, standing.You, 5, "wants no more letters"},
+		{"stopped by a person", waiting, changes{func(f *state.Standing) { f.Stop = &state.LetterStop{Why: "person", UntilOn: "2026-12-01"} }}, "D", standing.Stopped, standing.You, 5, "until 2026-12-01"},
+		{"opted out", waiting, changes{func(f *state.Standing) { f.Barred = &state.LetterStop{Why: "opted_out"} }}, "D", standing.Stopped, standing.You, 5, "wants no more letters"},
 		{"bounced, and stopped", waiting, changes{func(f *state.Standing) {
-			f.Stop, f.Barred = &state.StopRow{Why: "person"}, &state.StopRow{Why: "bounced"}
+			f.Stop, f.Barred = &state.LetterStop{Why: "person"}, &state.LetterStop{Why: "bounced"}
 		}}, "D", standing.Bounced, standing.Books, 5, "does not exist"},
 		{"its record cannot be sent as it is", waiting, changes{told(0, connector.ReasonNameMissing), func(f *state.Standing) { f.Decision = state.Held }}, "D", standing.Stopped, standing.Books, 5, "no name"},
 		{"its customer is not in order", waiting, changes{func(f *state.Standing) { f.InOrder = false }}, "D", standing.Stopped, standing.Nobody, 5, "not confirmed"},
 		{"no link", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink = false }}, "D", standing.LinkLost, standing.You, 5, "was lost"},
 		{"no link, and a person lets it be", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", standing.LinkLost, standing.Nobody, 5, "was lost"},
+		{"its payer is let be", waiting, changes{func(f *state.Standing) { f.LetBe = true }}, "D", standing.Stopped, standing.Nobody, 5, "for now"},
 		{"a link from before", waiting, changes{func(f *state.Standing) { f.Mandate.LinkAt = ago(6) }}, "D", standing.LinkLost, standing.You, 5, "was lost"},
 		{"cancelled by others", active, changes{status(connector.MandateCancelled, 2)}, "E", "", standing.You, 2, "by the payer, the bank or a colleague"},
 		{"cancelled by us", active, changes{status(connector.MandateCancelled, 2), func(f *state.Standing) {
@@ -144,8 +145,8 @@ func drawn(t *rapid.T) state.Standing {
 	why := func(name string) state.Told {
 		return state.Told{Reason: rapid.SampledFrom(reasons).Draw(t, name), Since: at(name + " since")}
 	}
-	stop := func(name string) *state.StopRow {
-		return rapid.SampledFrom([]*state.StopRow{nil, nil, {Why: "person"}, {Why: "opted_out"}, {Why: "bounced"}}).Draw(t, name)
+	stop := func(name string) *state.LetterStop {
+		return rapid.SampledFrom([]*state.LetterStop{nil, nil, {Why: "person"}, {Why: "opted_out"}, {Why: "bounced"}}).Draw(t, name)
 	}
 	f := state.Standing{
 		State:     rapid.SampledFrom([]connector.RecordState{connector.RecordActive, connector.RecordArchived, connector.RecordUnknown, state.RecordForgotten}).Draw(t, "state"),
@@ -200,14 +201,19 @@ func TestEveryFactIsInOneClassAndSaysWhoMustAct(t *testing.T) {
 	})
 }
 
-func TestEveryClassHasATitle(t *testing.T) {
+func TestEveryClassAndStepHasATitle(t *testing.T) {
 	t.Parallel()
 	for _, c := range standing.Classes {
 		if len(c.Title()) < 3 {
 			t.Errorf("class %s has no title", c)
 		}
+		for _, step := range c.Steps() {
+			if title := step.Title(); title == "" || strings.Contains(title, "_") {
+				t.Errorf("step %s of class %s is called %q", step, c, title)
+			}
+		}
 	}
-	if got := standing.Class("Z").Title(); got != "Z" {
-		t.Errorf("an unknown class is called %q", got)
+	if got := standing.Class("Z").Title() + standing.Step("z").Title(); got != "Zz" {
+		t.Errorf("unknown ones are called %q", got)
 	}
 }

@@ -10,24 +10,56 @@ import (
 // CSV writes rows for a spreadsheet. Cells that it would take for a formula get a leading
 // apostrophe (fault F52).
 func CSV(w io.Writer, header []string, rows [][]string) error {
-	out := csv.NewWriter(w)
-	if err := out.Write(header); err != nil {
-		return err
-	}
-	for _, row := range rows {
-		safe := make([]string, len(row))
-		for i, cell := range row {
-			safe[i] = noFormula(cell)
-			if IsTerminal(w) {
-				safe[i] = Visible(safe[i])
-			}
-		}
-		if err := out.Write(safe); err != nil {
+	return writeSheet(NewSheet(w), header, rows)
+}
+
+// CSVFor writes rows like CSV for a spreadsheet that is opened by a click: with the mark by
+// which it knows UTF-8, and with the separator that it expects.
+func CSVFor(w io.Writer, separator rune, header []string, rows [][]string) error {
+	if !IsTerminal(w) {
+		if _, err := io.WriteString(w, "\ufeff"); err != nil {
 			return err
 		}
 	}
-	out.Flush()
-	return out.Error()
+	s := NewSheet(w)
+	s.out.Comma = separator
+	return writeSheet(s, header, rows)
+}
+
+func writeSheet(s *Sheet, header []string, rows [][]string) error {
+	for _, row := range append([][]string{header}, rows...) {
+		if err := s.Row(row); err != nil {
+			return err
+		}
+	}
+	return s.Close()
+}
+
+// Sheet writes CSV row by row.
+type Sheet struct {
+	out      *csv.Writer
+	terminal bool
+}
+
+// NewSheet returns a Sheet that is written to w.
+func NewSheet(w io.Writer) *Sheet { return &Sheet{csv.NewWriter(w), IsTerminal(w)} }
+
+// Row writes a row.
+func (s *Sheet) Row(cells []string) error {
+	safe := make([]string, len(cells))
+	for i, cell := range cells {
+		safe[i] = noFormula(cell)
+		if s.terminal {
+			safe[i] = Visible(safe[i])
+		}
+	}
+	return s.out.Write(safe)
+}
+
+// Close writes what is left, and returns what went wrong.
+func (s *Sheet) Close() error {
+	s.out.Flush()
+	return s.out.Error()
 }
 
 func noFormula(cell string) string {

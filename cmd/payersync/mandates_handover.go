@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/office"
+)
+
+// spreadsheet is a program that opens a file, and what it expects between the columns.
+type spreadsheet string
+
+const (
+	anySheet spreadsheet = "any"
+	excelDE  spreadsheet = "excel-de" // and wherever the decimal point is a comma
+)
+
+var spreadsheets = []spreadsheet{anySheet, excelDE}
+
+func (s spreadsheet) separator() rune {
+	if s == excelDE {
+		return ';'
+	}
+	return ','
+}
+
+func (a *app) mandatesHandoverCmd() *cobra.Command {
+	var h office.Handover
+	var older, sheet string
+	c := &cobra.Command{
+		Use:   "handover",
+		Short: "Write a list of who has to sign, with the links: for mail merge, the post, the telephone",
+		Long: `Writes one line as CSV for every payer whose mandate waits for a signature and whose
+link is here: whom it goes to, the link, since when, how often it was sent, and what is
+next. Who is no payer any more, or whose customer is not certain, is left out. With
+--lost it lists instead those whose link nobody has.
+
+A link lets whoever has it sign. The audit log keeps who wrote the file, for whom and
+how many. Say what was sent with payersync mandates sent, so that nobody is invited
+twice. Cells that a spreadsheet would take for a formula get a leading apostrophe;
+--output json writes them as they are.`,
+		Example: "  payersync mandates handover > links.csv\n  payersync mandates handover --not-sent --for excel-de > links.csv\n  payersync mandates handover --older 14d --connection acme > call.csv",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if h.NotSent && older != "" || h.Lost && (h.NotSent || older != "") {
+				return usage.Errorf("--not-sent, --older and --lost are three lists; name one of them")
+			}
+			since, err := moment("older", older, a.now())
+			if err := errors.Join(err, oneOf("for", sheet, spreadsheets...)); err != nil {
+				return err
+			}
+			if older != "" {
+				h.Older = a.now().Sub(since)
+			}
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				return a.handOver(cmd.Context(), s, h, spreadsheet(sheet))
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&h.Connection, "connection", "", "only this connection")
+	f.BoolVar(&h.NotSent, "not-sent", false, "only whom nobody has sent the link to")
+	f.StringVar(&older, "older", "", "only who has not signed for so long, or since a `DATE`: 14d, 2026-11-20")
+	f.BoolVar(&h.Lost, "lost", false, "those whose link nobody has, with what to do")
+	f.StringVar(&sheet, "for", string(anySheet), "for which spreadsheet: "+joined(spreadsheets)+"; excel-de expects semicolons")
+	f.IntVar(&h.Limit, "limit", 0, "at most so many; 0 for all")
+	c.Annotations = map[string]string{takesCSV: ""}
+	return c
+}
+
+func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handover, sheet spreadsheet) error {
+	if err := s.Config.Has(h.Connection); err != nil {
+		return err
+	}
+	rows, more, err := office.HandoverFile(ctx, s.Ledger, h, actor())
+	if err != nil {
+		return err
+	}
+	defer a.tellMore(more, h.Limit)
+	if a.JSON() {
+		return show.Lines(a.Out, rows)
+	}
+	if err := show.CSVFor(a.Out, sheet.separator(), handoverHeader, handoverCells(rows)); err != nil {
+		return err
+	}
+	switch {
+	case len(rows) == 0:
+		a.Say("Nobody is on the list. payersync report shows where everybody stands.")
+	case h.Lost:
+		a.Say("The links of %s are lost. payersync mandates links --lost fetches them again.", connector.Plural(len(rows), "payer"))
+	default:
+		a.Say("%s. When they are sent: payersync mandates sent FILE --on DATE", connector.Plural(len(rows), "link"))
+	}
+	return nil
+}
+
+var handoverHeader = []string{"number", "name", "contact", "e-mail", "phone", "language", "status", "link", "link_since", "days", "sent", "reminded", "next", "note", "connection", "mandate_id"}
+
+func handoverCells(rows []office.HandoverRow) [][]string {
+	out := make([][]string, len(rows))
+	for i, r := range rows {
+		out[i] = []string{r.Number, r.Name, r.Contact, r.Email, r.Phone, r.Language, string(r.Status), r.Link, dayOf(r.LinkSince), fmt.Sprint(r.Days),
+			dayOf(r.Sent), dayOf(r.Reminded), r.Next, r.Note, r.Connection, r.MandateID}
+	}
+	return out
+}
+
+// dayOf returns the day of a time where we are; blank for the zero time. A date alone, at
+// midnight in UTC, stays the day that it is.
+func dayOf(at time.Time) string {
+	switch {
+	case at.IsZero():
+		return ""
+	case at.Equal(at.UTC().Truncate(24 * time.Hour)):
+		return at.UTC().Format(time.DateOnly)
+	}
+	return at.Local().Format(time.DateOnly)
+}
+
+func (a *app) mandatesSentCmd() *cobra.Command {
+	var on, reason string
+	c := &cobra.Command{
+		Use:   "sent FILE|ID…",
+		Short: "Say that links were sent by somebody else, so that nobody is invited twice",
+		Long: `Notes that the links of some payers were sent on a day, by post, by mail merge or by
+telephone. FILE is the file of payersync mandates handover, or any CSV with a column
+number, and a column date where the days differ; the separator is a comma or a
+semicolon. ID is a number, source id, billing id or mandate id.
+
+What was noted before is not noted twice. A row that names nobody, a day in the future
+or one before the mandate was there is told with its file and line, and the others are
+noted all the same. The audit log keeps who said so, with the reason.`,
+		Example: "  payersync mandates sent links.csv --on 2026-11-20\n  payersync mandates sent HB-017 HB-018 --on 2026-11-20 --reason 'by post'",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var day time.Time
+			if on != "" {
+				var err error
+				if day, err = time.Parse(time.DateOnly, on); err != nil {
+					return usage.Errorf("--on is no date: %q; write it as 2026-11-20", on)
+				}
+			}
+			sendings, problems, err := sendingsOf(args, day)
+			if err != nil {
+				return err
+			}
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				return a.noteSent(cmd.Context(), s, sendings, problems, reason)
+			})
+		},
+	}
+	c.Flags().StringVar(&on, "on", "", "the `DATE` on which they were sent, for rows without a date of their own")
+	c.Flags().StringVar(&reason, "reason", "", "how or why, for the audit log")
+	return c
+}
+
+// sendingsOf returns what the arguments of mandates sent name: a file, or payers.
+func sendingsOf(args []string, on time.Time) (sendings []office.Sending, problems []error, err error) {
+	if len(args) == 1 {
+		f, err := os.Open(args[0])
+		switch {
+		case err == nil:
+			defer f.Close()
+			return office.ReadSendings(filepath.Base(args[0]), f, on)
+		case !errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(args[0], ".csv") || strings.ContainsRune(args[0], filepath.Separator):
+			return nil, nil, fmt.Errorf("cannot read %s: %w; name the file of payersync mandates handover, or payers by their numbers", show.Visible(args[0]), errors.Unwrap(err))
+		}
+	}
+	if on.IsZero() {
+		return nil, nil, usage.Errorf("say on which day they were sent: --on 2026-11-20")
+	}
+	for _, id := range args {
+		sendings = append(sendings, office.Sending{Number: id, On: on})
+	}
+	return sendings, nil, nil
+}
+
+func (a *app) noteSent(ctx context.Context, s *session.Session, sendings []office.Sending, problems []error, reason string) error {
+	r, err := office.NoteSent(ctx, s.Ledger, sendings, actor(), reason)
+	if err != nil {
+		return err
+	}
+	r.Errors, r.Failed = append(problems, r.Errors...), r.Failed+len(problems)
+	for _, err := range r.Errors {
+		a.report(errors.New(show.Visible(err.Error())))
+	}
+	a.Say("%s noted as sent, %d of them before. %d could not be noted.", connector.Plural(r.Noted+r.Before, "mandate"), r.Before, r.Failed)
+	if err := a.Result(r); err != nil {
+		return err
+	}
+	if r.Failed > 0 {
+		return exitError(exitAttention)
+	}
+	return nil
+}

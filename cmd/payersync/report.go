@@ -1,0 +1,321 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/standing"
+)
+
+func (a *app) reportCmd() *cobra.Command {
+	var connection, class string
+	c := &cobra.Command{
+		Use:   "report",
+		Short: "Who can be debited, who cannot yet, why, since when, and who must act",
+		Long: `Puts every record of the books into exactly one class, so that the totals add up to
+the records, and says who must act:
+
+` + classLines() + `
+A table shows how long records have stood where they are, and below it those for which
+somebody must act, the longest first; with --class, all of that class. CSV and JSON have
+every record, in the order of connections and ids. Times are local in tables, and UTC in
+JSON and CSV. JSON is one object: at, connection, rows, totals (by class and step, with
+ages of up to 7, 14, 30, 60 and more days), signing (days from the link to the signature,
+in groups of ten or more), notes.
+
+That somebody can be debited says that a bank has approved the mandate, not that anything
+was collected.`,
+		Example: "  payersync report\n  payersync report --class D --connection acme\n  payersync report --output csv > report.csv",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			class = strings.ToUpper(class)
+			if err := oneOf("class", class, standing.Classes...); err != nil {
+				return err
+			}
+			r := reporting{connection: connection, class: standing.Class(class), limit: a.limitOf(cmd)}
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error { return a.printReport(cmd.Context(), s, &r) })
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "only this connection")
+	c.Flags().StringVar(&class, "class", "", "only the records of this class: "+joined(standing.Classes))
+	limitFlag(c)
+	c.Annotations = map[string]string{takesCSV: ""}
+	return c
+}
+
+// classLines lists the classes for people.
+func classLines() string {
+	var out strings.Builder
+	for _, c := range standing.Classes {
+		fmt.Fprintf(&out, "  %s  %s\n", c, c.Title())
+	}
+	return out.String()
+}
+
+// reporting is a report as it was asked for, and what of it is kept.
+type reporting struct {
+	connection string
+	class      standing.Class
+	limit      int // 0 for none
+
+	kept []office.ReportRow // of a table
+	more bool
+}
+
+// lists reports whether a row is among those that are listed.
+func (r *reporting) lists(row office.ReportRow, table bool) bool {
+	if r.class != "" || !table {
+		return r.class == "" || row.Class == r.class
+	}
+	return row.Who != standing.Nobody || row.Class == standing.LeftBehind
+}
+
+func (a *app) printReport(ctx context.Context, s *session.Session, r *reporting) error {
+	if err := s.Config.Has(r.connection); err != nil {
+		return err
+	}
+	var whole office.Report
+	var err error
+	switch {
+	case a.JSON():
+		whole, err = a.reportJSON(ctx, s, r)
+	case a.CSV():
+		whole, err = a.reportCSV(ctx, s, r)
+	default:
+		whole, err = office.MakeReport(ctx, s.Ledger, r.connection, r.keep)
+		if err == nil {
+			a.showReport(whole, r)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	a.tellMore(r.more, r.limit)
+	a.tellNameless(s, whole.Sealed, whole.Bare)
+	return nil
+}
+
+// upToLimit hands over the rows that are listed, up to the limit.
+func (r *reporting) upToLimit(do func(office.ReportRow) error) func(office.ReportRow) error {
+	n := 0
+	return func(row office.ReportRow) error {
+		if !r.lists(row, false) {
+			return nil
+		}
+		if r.limit > 0 && n == r.limit {
+			r.more = true
+			return nil
+		}
+		n++
+		return do(row)
+	}
+}
+
+// keep keeps the rows of a table: what has left comes first, and then what has stood longest.
+// No more are held in memory than twice the limit.
+func (r *reporting) keep(row office.ReportRow) error {
+	if r.lists(row, true) {
+		r.kept = append(r.kept, row)
+	}
+	if r.limit > 0 && len(r.kept) > 2*r.limit {
+		r.cut()
+	}
+	return nil
+}
+
+func (r *reporting) cut() {
+	slices.SortStableFunc(r.kept, func(a, b office.ReportRow) int {
+		if left, other := a.Class == standing.LeftBehind, b.Class == standing.LeftBehind; left != other {
+			if left {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.Days, a.Days)
+	})
+	if r.limit > 0 && len(r.kept) > r.limit {
+		r.kept, r.more = r.kept[:r.limit], true
+	}
+}
+
+// noteOfReport counts records of which something is to be known; its keys are public.
+type noteOfReport struct {
+	Note    string `json:"note"`
+	Records int    `json:"records"`
+}
+
+func notesOf(whole office.Report) (out []noteOfReport) {
+	for _, n := range []noteOfReport{
+		{"left the books or the mapping, with a mandate that still holds", whole.Left},
+		{fmt.Sprintf("waiting for the bank for more than %d working days", standing.BankDays), whole.Late},
+		{fmt.Sprintf("can be debited, with no news for %d months or more: banks drop instructions that are not used", standing.DormantAfter), whole.Dormant},
+	} {
+		if n.Records > 0 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (a *app) reportJSON(ctx context.Context, s *session.Session, r *reporting) (whole office.Report, err error) {
+	out := show.NewList(a.Out)
+	out.Open(struct {
+		At         time.Time `json:"at"`
+		Connection string    `json:"connection"`
+	}{s.Ledger.Now(), r.connection})
+	out.List("rows", func() (err error) {
+		whole, err = office.MakeReport(ctx, s.Ledger, r.connection, r.upToLimit(func(row office.ReportRow) error { return out.Element(row) }))
+		return err
+	})
+	listOf(out, "totals", whole.Totals)
+	listOf(out, "signing", whole.Signing)
+	listOf(out, "notes", notesOf(whole))
+	return whole, out.Close()
+}
+
+func listOf[T any](out *show.List, key string, all []T) {
+	out.List(key, func() error {
+		for _, v := range all {
+			if err := out.Element(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (office.Report, error) {
+	out := show.NewSheet(a.Out)
+	if err := out.Row([]string{"class", "step", "number", "name", "mandate", "since", "days", "who_must_act", "sentence", "cure", "letters", "last_letter", "connection", "record", "note"}); err != nil {
+		return office.Report{}, err
+	}
+	whole, err := office.MakeReport(ctx, s.Ledger, r.connection, r.upToLimit(func(row office.ReportRow) error {
+		return out.Row([]string{string(row.Class), string(row.Step), row.Number, row.Name, string(row.Mandate), utc(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
+			fmt.Sprint(row.Letters), utc(row.LastLetter), row.Connection, row.SourceID, row.Note})
+	}))
+	if err != nil {
+		return whole, err
+	}
+	return whole, out.Close()
+}
+
+// utc returns a time for other programs; blank for the zero time.
+func utc(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+func (a *app) showReport(whole office.Report, r *reporting) {
+	fmt.Fprintf(a.Out, "Where %s of the books stand, %s\n", connector.Plural(whole.Records, "record"), show.Time(whole.At))
+	for i, n := range notesOf(whole) {
+		line := fmt.Sprintf("%s: %s.", connector.Plural(n.Records, "record"), n.Note)
+		if i == 0 && whole.Left > 0 {
+			line = a.Toned(show.Bad, line)
+		}
+		fmt.Fprintln(a.Out, line)
+	}
+	fmt.Fprintln(a.Out)
+	show.Table(a.Out, append([]string{"Class", "", "Records"}, ageTitles()...), totalCells(whole))
+	fmt.Fprintf(a.Out, "\nWho must act: %s\n", actsLine(whole))
+	if len(whole.Signing) > 0 {
+		fmt.Fprintln(a.Out, "\nDays from the link to the signature, and how many had signed so many days after it was first sent")
+		show.Table(a.Out, []string{"Mandates", "", "Of them signed", "Half of those by day", "Nine of ten by", "Day 1", "3", "7", "14", "30"}, signingCells(whole.Signing))
+	}
+	r.cut()
+	if len(r.kept) == 0 {
+		a.Say("Nobody has to act on any of them.")
+		return
+	}
+	fmt.Fprintln(a.Out)
+	header, rows := reportCells(r.kept)
+	header, rows = named(header, rows)
+	for _, title := range []string{"Connection", "Last letter", "Letters", "Mandate", "Since", "What to do"} {
+		if show.Fits(a.Out, header, rows) {
+			break
+		}
+		header, rows = withoutColumn(title, header, rows)
+	}
+	a.Rows(header, rows)
+}
+
+func ageTitles() []string {
+	from, out := 0, []string{}
+	for _, to := range office.Ages {
+		out = append(out, fmt.Sprintf("%d–%d days", from, to))
+		from = to + 1
+	}
+	return append(out, fmt.Sprintf("over %d", from-1))
+}
+
+// totalCells returns the totals that are not zero, and their sum.
+func totalCells(whole office.Report) (rows [][]string) {
+	sum := office.Total{Title: "together"}
+	for _, t := range append(slices.Clone(whole.Totals), sum) {
+		if t.Class == "" {
+			t = sum
+		}
+		if t.Records == 0 && t.Class != "" {
+			continue
+		}
+		row := []string{string(t.Class), t.Title, fmt.Sprint(t.Records)}
+		for i, n := range t.Ages {
+			row = append(row, fmt.Sprint(n))
+			sum.Ages[i] += n
+		}
+		sum.Records += t.Records
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// actsLine says how many records wait for whom, the most first.
+func actsLine(whole office.Report) string {
+	waits := map[standing.Who]int{}
+	for _, t := range whole.Totals {
+		for who, n := range t.Who {
+			waits[who] += n
+		}
+	}
+	var parts []string
+	for _, who := range slices.SortedFunc(maps.Keys(waits), func(a, b standing.Who) int { return cmp.Or(waits[b]-waits[a], cmp.Compare(a, b)) }) {
+		parts = append(parts, fmt.Sprintf("%s %d", who, waits[who]))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "nobody")
+}
+
+func signingCells(all []office.Signing) (rows [][]string) {
+	for _, s := range all {
+		row := []string{s.By, s.Group, fmt.Sprintf("%d of %d", s.Signed, s.Mandates), fmt.Sprintf("%.1f", s.Median), fmt.Sprintf("%.1f", s.P90)}
+		shares := map[int]string{}
+		for _, share := range s.Shares {
+			shares[share.Day] = fmt.Sprintf("%d %%", share.Percent())
+		}
+		for _, day := range []int{1, 3, 7, 14, 30} {
+			row = append(row, shares[day])
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func reportCells(all []office.ReportRow) (header []string, rows [][]string) {
+	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "What is the matter", "What to do", "Letters", "Last letter", "Connection"}
+	for _, row := range all {
+		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), dayOf(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
+			fmt.Sprint(row.Letters), dayOf(row.LastLetter), row.Connection})
+	}
+	return header, rows
+}

@@ -1,0 +1,171 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/standing"
+	"payersync/state"
+)
+
+// Handover says whom a hand-over file is to hold: everybody whose link is here, or a part.
+type Handover struct {
+	Connection string
+	NotSent    bool          // only whom nobody has sent it to
+	Older      time.Duration // only who has had it to sign for so long; 0 for all
+	Lost       bool          // instead, those whose link nobody has
+	Limit      int           // 0 for no limit
+}
+
+// String says what was chosen, for the audit log.
+func (h Handover) String() string {
+	var parts []string
+	if h.Connection != "" {
+		parts = append(parts, "connection "+h.Connection)
+	}
+	if h.NotSent {
+		parts = append(parts, "not sent")
+	}
+	if h.Older > 0 {
+		parts = append(parts, fmt.Sprintf("older than %d days", int(h.Older/(24*time.Hour))))
+	}
+	if h.Lost {
+		parts = append(parts, "link lost")
+	}
+	if parts == nil {
+		return "all"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// HandoverRow is a row of a hand-over file: a payer who has to sign, and the link for it.
+type HandoverRow struct {
+	Number     string                  `json:"number"`
+	Name       string                  `json:"name"`
+	Contact    string                  `json:"contact"`
+	Email      string                  `json:"email"`
+	Phone      string                  `json:"phone"`
+	Language   string                  `json:"language"`
+	Status     connector.MandateStatus `json:"status"`
+	Link       string                  `json:"link"` // blank where it is lost
+	LinkSince  time.Time               `json:"link_since,omitzero"`
+	Days       int                     `json:"days"`              // that the mandate has waited
+	Sent       time.Time               `json:"sent,omitzero"`     // when the link was sent first
+	Reminded   time.Time               `json:"reminded,omitzero"` // when it was sent last, if more than once
+	Next       string                  `json:"next"`
+	Note       string                  `json:"note"`
+	Connection string                  `json:"connection"`
+	MandateID  string                  `json:"mandate_id"`
+
+	source string // the record's id
+}
+
+// HandoverFile returns the rows of a hand-over file, and whether there are more. It is written
+// to the audit log by whose word they were made, before anybody sees a link.
+func HandoverFile(ctx context.Context, ledger *state.Ledger, h Handover, actor string) (rows []HandoverRow, more bool, err error) {
+	now := ledger.Now()
+	err = ledger.EachStanding(ctx, h.Connection, func(f state.Standing) error {
+		s := standing.Of(f, now)
+		if !h.takes(f, s, now) {
+			return nil
+		}
+		if h.Limit > 0 && len(rows) == h.Limit {
+			more = true
+			return errEnough
+		}
+		rows = append(rows, handoverRow(f, s, now))
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, false, err
+	}
+	err = ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: actor, Action: "write hand-over file", Subject: connector.Plural(len(rows), "mandate"), Reason: h.String()})
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	for i := range rows {
+		if err := rows[i].complete(ctx, ledger, h.Lost); err != nil {
+			return nil, false, err
+		}
+	}
+	return rows, more, nil
+}
+
+// errEnough ends a reading early.
+var errEnough = errors.New("enough was read")
+
+func (h Handover) takes(f state.Standing, s standing.Standing, now time.Time) bool {
+	switch {
+	case h.Lost:
+		return s.Step == standing.LinkLost && standing.IsPayer(f)
+	case !standing.CanBeInvited(f):
+		return false
+	}
+	return (!h.NotSent || s.Step == standing.NotSent) && now.Sub(s.Since) >= h.Older
+}
+
+func handoverRow(f state.Standing, s standing.Standing, now time.Time) HandoverRow {
+	r := HandoverRow{Number: f.Key.Value, Status: f.Mandate.Status, Days: s.Days(now), Sent: standing.FirstSent(f), Next: next(s), Note: note(s),
+		Connection: f.Connection, MandateID: f.Mandate.ID, source: f.SourceID}
+	if f.Label != nil {
+		r.Name, r.Email, r.Language = f.Label.Name, f.Label.Email, f.Label.Language
+	}
+	if s.Step != standing.LinkLost {
+		r.LinkSince = f.Mandate.LinkAt
+	}
+	if standing.Times(f) > 1 {
+		r.Reminded = standing.LastSent(f)
+	}
+	return r
+}
+
+// next says in a few words what is to be done with a row.
+func next(s standing.Standing) string {
+	switch s.Step {
+	case standing.NotSent:
+		return "Send the link."
+	case standing.LinkLost:
+		return "Fetch the link again."
+	}
+	return s.Cure
+}
+
+func note(s standing.Standing) string {
+	switch s.Step {
+	case standing.LinkLost:
+		return s.Sentence + " " + s.Cure
+	case standing.Bounced, standing.Stopped:
+		return strings.TrimSpace(s.Sentence + " " + s.Note)
+	}
+	return s.Note
+}
+
+// complete adds the link, and the contact that the customer holds of us.
+func (r *HandoverRow) complete(ctx context.Context, ledger *state.Ledger, lost bool) (err error) {
+	if !lost {
+		if r.Link, err = ledger.SigningLink(ctx, r.MandateID); err != nil {
+			return err
+		}
+	}
+	p, err := ledger.Payer(ctx, r.Connection, r.source)
+	if err != nil || p.Applied == nil {
+		return err
+	}
+	for _, person := range p.Applied.People {
+		if r.Email != "" && !strings.EqualFold(person.Email, r.Email) {
+			continue
+		}
+		r.Contact, r.Phone = person.Name, person.Phone
+		if r.Contact == "" {
+			r.Contact = strings.TrimSpace(person.FirstName + " " + person.LastName)
+		}
+		break
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package office
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/standing"
+	"payersync/state"
+)
+
+// Sending is what somebody says to have sent: the link of one payer, on a day.
+type Sending struct {
+	Place      string // where it is said, for example "links.csv line 7: "; "" for nowhere
+	MandateID  string // or, where it is blank,
+	Number     string // of the payer, or its source id, billing id or mandate id
+	Connection string // of the number; "" for all
+	On         time.Time
+}
+
+// What is read of a file of sendings.
+const (
+	sentLines = 1_000_000
+	sentBytes = 256 << 20
+)
+
+// numberColumns and dayColumns are how the columns of a file of sendings may be called.
+var (
+	numberColumns = []string{"number", "record", "id"}
+	dayColumns    = []string{"date", "on", "sent_on"}
+)
+
+// ReadSendings reads a file of sendings: a hand-over file, or any CSV with a column number,
+// and a column date where the days differ. The separator is a comma or a semicolon. on is the
+// day of rows that have none. What is wrong with single rows is told beside the others.
+func ReadSendings(name string, r io.Reader, on time.Time) (out []Sending, problems []error, err error) {
+	text, err := io.ReadAll(io.LimitReader(r, sentBytes))
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	in := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(text), "\ufeff")))
+	in.Comma = separatorOf(string(text))
+	header, err := in.Read()
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read %s: it has no line with the names of its columns; the file of payersync mandates handover has one, and a line \"number,date\" will do", name)
+	}
+	number, mandate := columnOf(header, numberColumns...), columnOf(header, "mandate_id")
+	connection, day := columnOf(header, "connection"), columnOf(header, dayColumns...)
+	if number < 0 && mandate < 0 {
+		return nil, nil, fmt.Errorf("cannot read %s: it has no column \"number\" and none \"mandate_id\"; take the file of payersync mandates handover, or one with the columns number and date", name)
+	}
+	in.FieldsPerRecord = len(header)
+	for {
+		row, err := in.Read()
+		switch {
+		case errors.Is(err, io.EOF):
+			return out, problems, nil
+		case err != nil:
+			return nil, nil, fmt.Errorf("cannot read %s: %w; save it as CSV again", name, unquoted(err))
+		case len(out) == sentLines:
+			return nil, nil, fmt.Errorf("cannot read %s: it has more than %d rows; divide it", name, sentLines)
+		}
+		line, _ := in.FieldPos(0)
+		s := Sending{Place: fmt.Sprintf("%s line %d: ", name, line), MandateID: cell(row, mandate), Number: cell(row, number), Connection: cell(row, connection), On: on}
+		if text := cell(row, day); text != "" {
+			if s.On, err = time.Parse(time.DateOnly, text); err != nil {
+				problems = append(problems, fmt.Errorf("%sthe date of %s is not one; write it as 2026-11-20", s.Place, orNobody(s.Number)))
+				continue
+			}
+		}
+		switch {
+		case s.MandateID == "" && s.Number == "":
+			problems = append(problems, fmt.Errorf("%sit names nobody: fill in the number", s.Place))
+		case s.On.IsZero():
+			problems = append(problems, fmt.Errorf("%s%s has no date; give the day with --on, or a column date", s.Place, orNobody(s.Number)))
+		default:
+			out = append(out, s)
+		}
+	}
+}
+
+func orNobody(number string) string {
+	if number == "" {
+		return "this row"
+	}
+	return "number " + number
+}
+
+// unquoted takes off a parser's error what it quotes of a line, which may be personal.
+func unquoted(err error) error {
+	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
+		return fmt.Errorf("line %d: %w", parse.StartLine, parse.Err)
+	}
+	return err
+}
+
+// separatorOf returns what stands between the columns, by the first line.
+func separatorOf(text string) rune {
+	first, _, _ := strings.Cut(text, "\n")
+	if strings.Count(first, ";") > strings.Count(first, ",") {
+		return ';'
+	}
+	return ','
+}
+
+func columnOf(header []string, names ...string) int {
+	for _, name := range names {
+		for i, h := range header {
+			if strings.EqualFold(strings.TrimSpace(h), name) {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// cell returns a cell as it was before it was made safe for spreadsheets.
+func cell(row []string, at int) string {
+	if at < 0 {
+		return ""
+	}
+	text := strings.TrimSpace(row[at])
+	if bare, quoted := strings.CutPrefix(text, "'"); quoted && strings.IndexAny(bare, "=+-@＝＋－＠\t\r\n") == 0 {
+		return bare
+	}
+	return text
+}
+
+// SentResult is what became of sendings.
+type SentResult struct {
+	Noted  int     `json:"noted"`
+	Before int     `json:"noted_before"` // the same was noted before
+	Failed int     `json:"failed"`
+	Errors []error `json:"-"`
+}
+
+// NoteSent notes what somebody else sent. What cannot be noted is told, and keeps nothing
+// else from being noted.
+func NoteSent(ctx context.Context, ledger *state.Ledger, sendings []Sending, actor, reason string) (r SentResult, err error) {
+	by, err := indexed(ctx, ledger)
+	if err != nil {
+		return r, err
+	}
+	today := day(ledger.Now())
+	type noted struct {
+		mandate string
+		on      time.Time
+	}
+	var notes []noted
+	for _, s := range sendings {
+		m, err := by.find(s, today)
+		if err != nil {
+			r.Failed, r.Errors = r.Failed+1, append(r.Errors, err)
+			continue
+		}
+		notes = append(notes, noted{m.ID, s.On})
+	}
+	if len(notes) == 0 {
+		return r, nil
+	}
+	err = ledger.Do(ctx, func(tx *state.Tx) error {
+		r.Noted, r.Before = 0, 0
+		for _, n := range notes {
+			news, err := tx.NoteHandover(n.mandate, n.on, actor)
+			if err != nil {
+				return err
+			}
+			if news {
+				r.Noted++
+			} else {
+				r.Before++
+			}
+		}
+		if r.Noted == 0 {
+			return nil
+		}
+		return tx.Audit(state.Entry{Actor: actor, Action: "note sent links", Subject: connector.Plural(r.Noted, "mandate"), Reason: reason})
+	})
+	return r, err
+}
+
+// day returns the day of a moment where we are, as a date alone.
+func day(at time.Time) time.Time {
+	at = at.Local()
+	return time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
+}
+
+// payersBy are the payers that have a mandate, by what they may be named by.
+type payersBy map[string][]state.Standing
+
+func indexed(ctx context.Context, ledger *state.Ledger) (payersBy, error) {
+	by := payersBy{}
+	err := ledger.EachStanding(ctx, "", func(f state.Standing) error {
+		if f.Mandate.ID == "" {
+			return nil
+		}
+		f.Label = nil // who it is plays no part
+		known := map[string]bool{}
+		for _, name := range []string{f.Key.Value, f.SourceID, f.BillingID, f.Mandate.ID} {
+			if !known[name] {
+				by[name] = append(by[name], f)
+			}
+			known[name] = true
+		}
+		return nil
+	})
+	return by, err
+}
+
+// find returns the mandate whose link was sent, or why that cannot be noted.
+func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, error) {
+	refuse := func(why string, args ...any) (state.StandingMandate, error) {
+		return state.StandingMandate{}, fmt.Errorf("%scannot note %s: %s", s.Place, orNobody(s.Number), fmt.Sprintf(why, args...))
+	}
+	name := s.Number
+	if s.MandateID != "" {
+		name = s.MandateID
+	}
+	var found []state.Standing
+	for _, f := range by[name] {
+		if (s.Connection == "" || f.Connection == s.Connection) && (s.MandateID == "" || f.Mandate.ID == s.MandateID) {
+			found = append(found, f)
+		}
+	}
+	switch {
+	case len(found) == 0 && s.MandateID != "":
+		return refuse("no payer has the mandate %s now; its link is no more of use: write a new file with payersync mandates handover", s.MandateID)
+	case len(found) == 0:
+		return refuse("no payer with a mandate has this number; payersync payers list --search finds it")
+	case len(found) > 1:
+		return refuse("%d payers have this number; add a column connection, or name the mandate's id", len(found))
+	}
+	m := found[0].Mandate
+	switch {
+	case s.On.After(today):
+		return refuse("%s is in the future; note it when it is sent", s.On.Format(time.DateOnly))
+	case s.On.Before(day(m.FirstSeen)):
+		return refuse("%s is before its mandate was there, on %s; check the date", s.On.Format(time.DateOnly), day(m.FirstSeen).Format(time.DateOnly))
+	case m.Status == connector.MandateCreated && !standing.HoldsLink(m):
+		return refuse("its link is lost, so it cannot have been sent from here; payersync mandates request fetches it again")
+	}
+	return m, nil
+}
