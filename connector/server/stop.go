@@ -75,7 +75,7 @@ func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {
 		h.Del("Content-Type")
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(page)
+	_, _ = w.Write(page) //nolint:gosec // one of two pages that are always the same
 	s.cfg.StopReport(event)
 }
 
