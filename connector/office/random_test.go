@@ -122,7 +122,7 @@ func (w *world) letter(tx *state.Tx, r *rand.Rand, id state.RecordID, mandate st
 // randomWorld returns a ledger in which anything has happened.
 func randomWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	r := rand.New(rand.NewPCG(seed, 130)) //nolint:gosec // seeded on purpose: a failure is repeated by its number
+	r := rand.New(rand.NewPCG(seed, 130)) // a failure is repeated by its number
 	w := newWorld(t)
 	w.now = w.now.Add(-time.Duration(r.IntN(900)) * 24 * time.Hour)
 	for _, connection := range []string{"acme", "beta"} {
@@ -143,7 +143,7 @@ func randomWorld(t *testing.T, seed uint64) *world {
 func TestRandomLedgersAreReportedOnWhole(t *testing.T) {
 	t.Parallel()
 	met := map[standing.Class]int{}
-	for seed := range uint64(*randomLedgers) { //nolint:gosec // it is positive
+	for seed := range uint64(*randomLedgers) {
 		w := randomWorld(t, seed)
 		w.checkReport(seed, met)
 		w.checkInvited(seed)

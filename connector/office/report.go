@@ -12,8 +12,8 @@ import (
 // ReportRow is where one record of the books stands.
 type ReportRow struct {
 	standing.Standing
-	Number     string                  `json:"number"` // or its id, where it has none
-	Name       string                  `json:"-"`      // JSON goes into logs
+	Number     string                  `json:"number"`  // or its id, where it has none
+	Name       string                  `json:"-"`       // JSON goes into logs
 	Mandate    connector.MandateStatus `json:"mandate"` // "" for none
 	Days       int                     `json:"days"`
 	Letters    int                     `json:"letters"` // how often the link was sent, by whomever
