@@ -41,7 +41,8 @@ var arrows = []arrow{
 	{"connector/condition", "connector connector/syncer connector/worker state", "state/statetest"},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
-	{"connector/letters", "connector connector/letters/templates connector/mail connector/reconcile connector/standing state", "connector/billing connector/mail/mailtest connector/transport state/statetest"},
+	{"connector/letters", "connector connector/mail connector/reconcile connector/standing state", "connector/accounting connector/billing connector/letters/templates connector/mail/mailtest connector/sandbox connector/syncer connector/transport mapping state/statetest"},
+	{"connector/letters/templates", "connector connector/letters connector/mail mapping/strict", ""},
 	{"connector/mail", "connector", ""},
 	{"connector/mail/mailtest", "connector connector/mail", ""},
 	{"connector/match", "connector", ""},
@@ -65,7 +66,7 @@ var arrows = []arrow{
 	{"state/statetest", "connector state", ""},
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
 	{"cmd/payersync/internal/usage", "", ""},
-	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/alarm connector/condition connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
+	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
 		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
 		"connector/syncer connector/transport connector/worker mapping/strict state state/backups state/files", "configs"},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
@@ -92,7 +93,7 @@ var guards = []guard{
 	{"filippo.io/age", "state/backups cmd/payersync"}, // whose tests make keys
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
 	{"github.com/prometheus", "connector/metrics"}, // one place says what is shown, and how it is called
-	{"github.com/wneessen/go-mail", "connector/alarm connector/mail"},
+	{"github.com/wneessen/go-mail", "connector/alarm connector/letters/templates connector/mail"},
 	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
 	{"github.com/coreos/go-systemd", "cmd/payersync"},
 	{"C", "nobody"}, // the product is built without cgo

@@ -19,7 +19,7 @@ const (
 	EXISTS (SELECT 1 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id = p.billing_id),
 	(SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
 	EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
-	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at, m.status, m.link IS NOT NULL, ml.state, ml.ended_at,
+	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at, m.status, m.link IS NOT NULL, coalesce(m.link_refused, 0), ml.state, ml.ended_at,
 	p.stays_at, p.stays_with, r.given_up, coalesce(p.let_be, 0), ` + letBe + `,
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger),
 	(SELECT CASE WHEN restored_at IS NOT doubt_of THEN 0 ELSE doubt_over END FROM ledger),
@@ -85,12 +85,13 @@ type factRow struct {
 	carries, open                               bool
 	holders                                     int
 	retried, doubt, doubtOver, givenUp, letBe   int64
+	linkRefused                                 int64
 	isLetBe                                     bool
 }
 
 func (r *factRow) dest() []any {
 	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.asked, &r.askEnded, &r.staysAt, &r.staysWith, &r.givenUp, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
+		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.linkRefused, &r.asked, &r.askEnded, &r.staysAt, &r.staysWith, &r.givenUp, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
 }
 
 // facts returns what is known of a payer's link, its customer and its last change.
@@ -135,9 +136,10 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 	if r.asked.Valid {
 		f.Mandate.Asked = max(r.askEnded.Int64, 1)
 	}
+	f.Mandate.Refused = r.linkRefused
 	switch connector.ChangeState(r.asked.String) {
 	case connector.ChangeFailed:
-		f.Mandate.Refused = f.Mandate.Asked
+		f.Mandate.Refused = max(f.Mandate.Asked, r.linkRefused)
 	case connector.ChangeHeld:
 		f.Mandate.Worn = f.Mandate.Asked
 	case connector.ChangeDone:

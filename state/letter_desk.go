@@ -97,17 +97,18 @@ func (l *Ledger) BouncedSince(ctx context.Context, since time.Time) (n int, err 
 
 // ApprovedLetter is a letter that a person has let go.
 type ApprovedLetter struct {
+	Setup     string
 	MandateID string
 	Step      int
 	Recipient string
 }
 
-// ApproveLetters notes that a person has let letters of a setup go, these and, from the next
-// day on, those that come.
-func (tx *Tx) ApproveLetters(setup, batch string, letters []ApprovedLetter, by Entry) error {
+// ApproveLetters notes that a person has let letters of a setup go: these and, where it is whole,
+// from the next day on those that come. batch is the hash of what was shown.
+func (tx *Tx) ApproveLetters(setup, batch string, whole bool, letters []ApprovedLetter, by Entry) error {
 	var id int64
-	if err := tx.row([]any{&id}, "INSERT INTO letter_approvals (setup, batch, letters, actor, reason, at) VALUES (?, ?, ?, ?, ?, ?) RETURNING approval_id",
-		setup, batch, len(letters), by.Actor, by.Reason, stamp(tx.now)); err != nil {
+	if err := tx.row([]any{&id}, "INSERT INTO letter_approvals (setup, batch, whole, letters, actor, reason, at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING approval_id",
+		setup, batch, whole, len(letters), by.Actor, by.Reason, stamp(tx.now)); err != nil {
 		return fmt.Errorf("approve letters: %w", err)
 	}
 	for _, t := range letters {
@@ -131,7 +132,7 @@ func (l *Ledger) LetterApprovals(ctx context.Context) (out LetterApprovals, err 
 		setup string
 		at    sql.NullString
 	}
-	if err := each(ctx, l, "SELECT setup, min(at) FROM letter_approvals GROUP BY setup", nil, func(r *setup) []any { return []any{&r.setup, &r.at} }, func(r setup) (err error) {
+	if err := each(ctx, l, "SELECT setup, min(at) FROM letter_approvals WHERE whole = 1 GROUP BY setup", nil, func(r *setup) []any { return []any{&r.setup, &r.at} }, func(r setup) (err error) {
 		out.Setups[r.setup], err = parseTime(r.at)
 		return err
 	}); err != nil {
@@ -141,8 +142,8 @@ func (l *Ledger) LetterApprovals(ctx context.Context) (out LetterApprovals, err 
 		ApprovedLetter
 		at sql.NullString
 	}
-	err = each(ctx, l, `SELECT a.mandate_id, a.step, a.recipient, max(b.at) FROM letter_approved a JOIN letter_approvals b ON b.approval_id = a.approval_id
-		GROUP BY a.mandate_id, a.step, a.recipient`, nil, func(r *letter) []any { return []any{&r.MandateID, &r.Step, &r.Recipient, &r.at} }, func(r letter) (err error) {
+	err = each(ctx, l, `SELECT b.setup, a.mandate_id, a.step, a.recipient, max(b.at) FROM letter_approved a JOIN letter_approvals b ON b.approval_id = a.approval_id
+		GROUP BY b.setup, a.mandate_id, a.step, a.recipient`, nil, func(r *letter) []any { return []any{&r.Setup, &r.MandateID, &r.Step, &r.Recipient, &r.at} }, func(r letter) (err error) {
 		out.Letters[r.ApprovedLetter], err = parseTime(r.at)
 		return err
 	})
@@ -254,6 +255,15 @@ func (tx *Tx) NoteLetterLook(waiting int, brake string, clock bool) error {
 	return nil
 }
 
+// NoteLetterClock notes that nothing was looked for, because it is no time for letters, and that
+// the clock could be right.
+func (tx *Tx) NoteLetterClock() error {
+	if err := tx.exec("UPDATE letter_desk SET looked_at = ?", stamp(tx.now)); err != nil {
+		return fmt.Errorf("note the time of a look for letters: %w", err)
+	}
+	return nil
+}
+
 // GoOnWithLetters notes that a person has said to go on: with this journal, after the restore of
 // which the ledger knows, by the clock as it is.
 func (tx *Tx) GoOnWithLetters(journal string) error {
@@ -288,7 +298,7 @@ func (l *Ledger) LetterSources(ctx context.Context) (map[string]LetterSources, e
 		at   sql.NullString
 	}
 	out := map[string]LetterSources{}
-	err := each(ctx, l, `SELECT c.name, c.state, c.source_kind || ' ' || c.tenant_id || ' ' || c.fingerprint, n.finished_at, coalesce(n.mapping_version, ''), coalesce(c.mapping_problem, '') FROM connections c
+	err := each(ctx, l, `SELECT c.name, c.state, c.source_kind || ' ' || c.tenant_id, n.finished_at, coalesce(n.mapping_version, ''), coalesce(c.mapping_problem, '') FROM connections c
 		LEFT JOIN runs n ON n.run_id = (SELECT max(x.run_id) FROM runs x WHERE x.connection = c.name AND x.kind <> 'plan' AND x.finished_at IS NOT NULL AND x.read_kind <> '' AND x.outcome <> 'failed')`,
 		nil, func(r *row) []any { return []any{&r.name, &r.State, &r.Source, &r.at, &r.Mapping, &r.Problem} }, func(r row) (err error) {
 			r.ReadAt, err = parseTime(r.at)

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"payersync/connector"
 )
 
 // TryLetters takes the lock of the one process that sends letters just now. It returns nil when
@@ -265,57 +263,4 @@ func (l *Ledger) HandOvers(ctx context.Context) ([]HandOver, error) {
 	return list(ctx, l, `SELECT h.mandate_id, p.connection, p.source_id, h.sent_on FROM handovers h
 		JOIN mandates m ON m.mandate_id = h.mandate_id JOIN payers p ON p.billing_id = m.billing_id ORDER BY h.sent_on, h.mandate_id`, nil,
 		func(r *HandOver) []any { return []any{&r.MandateID, &r.Connection, &r.SourceID, &r.On} })
-}
-
-// LetterPayer is a payer whose mandate waits for a signature, as far as letters are concerned.
-type LetterPayer struct {
-	RecordID
-	MandateID string
-	BillingID string
-	LinkAt    time.Time        // when the link was seen last; zero without one
-	Sendable  bool             // it is a payer now, and reads have shown its customer with its key and nobody else with it
-	Before    bool             // something was sent for another mandate of its customer
-	Label     *connector.Label // nil where none was made yet
-}
-
-// EachLetterPayer hands over the payers whose mandate waits for a signature, in the order of
-// connections and ids.
-func (l *Ledger) EachLetterPayer(ctx context.Context, do func(LetterPayer) error) error {
-	return l.eachLetterPayer(ctx, "ORDER BY p.connection, p.source_id", nil, do)
-}
-
-// LetterPayerOf returns one of them; nil when it is none.
-func (l *Ledger) LetterPayerOf(ctx context.Context, id RecordID) (out *LetterPayer, err error) {
-	err = l.eachLetterPayer(ctx, "AND p.connection = ? AND p.source_id = ?", []any{id.Connection, id.SourceID}, func(p LetterPayer) error { out = &p; return nil })
-	return out, err
-}
-
-func (l *Ledger) eachLetterPayer(ctx context.Context, which string, args []any, do func(LetterPayer) error) error {
-	type row struct {
-		LetterPayer
-		linkAt sql.NullString
-		link   bool
-		box    []byte
-	}
-	return each(ctx, l, `SELECT p.connection, p.source_id, m.mandate_id, p.billing_id, m.link IS NOT NULL, m.link_at,
-		r.decision = 'included' AND r.forgotten = '' AND r.given_up = 0 AND r.contested = 0 AND p.unlink_at = 0 AND NOT `+letBe+` AND NOT `+hasLeft+` AND `+inOrder+` AND NOT `+isMissing+`,
-		EXISTS (SELECT 1 FROM mandates o WHERE o.billing_id = m.billing_id AND o.mandate_id <> m.mandate_id AND (
-		  EXISTS (SELECT 1 FROM letters t WHERE t.mandate_id = o.mandate_id AND t.attempts > 0) OR EXISTS (SELECT 1 FROM handovers h WHERE h.mandate_id = o.mandate_id))),
-		(SELECT b.label FROM labels b WHERE b.connection = p.connection AND b.source_id = p.source_id)
-		FROM payers p JOIN mandates m ON m.mandate_id = p.mandate_id JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id
-		WHERE m.status = 'CREATED' AND p.billing_id IS NOT NULL `+which, args,
-		func(r *row) []any {
-			return []any{&r.Connection, &r.SourceID, &r.MandateID, &r.BillingID, &r.link, &r.linkAt, &r.Sendable, &r.Before, &r.box}
-		},
-		func(r row) (err error) {
-			if r.link {
-				if r.LinkAt, err = parseTime(r.linkAt); err != nil {
-					return err
-				}
-			}
-			if r.Label, err = l.openLabel(r.RecordID, r.box); err != nil {
-				return err
-			}
-			return do(r.LetterPayer)
-		})
 }

@@ -20,7 +20,7 @@ func waitingPayer(t *testing.T) *desk {
 	return d
 }
 
-func (d *desk) letter(step int, body string) Letter {
+func (d *desk) draft(step int, body string) Letter {
 	return Letter{MandateID: "m1", Step: step, Kind: "invitation", RecordID: RecordID{acme, "c1"}, Recipient: d.RecipientHash("ada@bakery.example"), Setup: "s", Language: "en",
 		MessageID: d.LetterHash("letter", "m1", string(rune('0'+step))), Body: []byte(body), LookedAt: d.Now(), FrozenAt: d.Now()}
 }
@@ -47,7 +47,7 @@ func TestALetterIsSentOnceForAStep(t *testing.T) {
 	t.Parallel()
 	for _, end := range []LetterState{LetterSent, LetterUnclear} {
 		d := waitingPayer(t)
-		l := d.letter(0, "to Ada")
+		l := d.draft(0, "to Ada")
 		d.do(func(tx *Tx) error { return tx.FreezeLetter(l) })
 		body, may := d.begin(l)
 		if !may || string(body) != "to Ada" {
@@ -70,17 +70,17 @@ func TestALetterThatWasCertainlyNotTakenIsFrozenAnewThreeTimesAtMost(t *testing.
 	t.Parallel()
 	d := waitingPayer(t)
 	for n := range MostDeferrals {
-		l := d.letter(0, strings.Repeat("x", n+1))
+		l := d.draft(0, strings.Repeat("x", n+1))
 		d.do(func(tx *Tx) error { return tx.FreezeLetter(l) })
 		if body, may := d.begin(l); !may || len(body) != n+1 {
 			t.Fatalf("try %d: may it leave: %v, with %d bytes", n, may, len(body))
 		}
 		d.do(func(tx *Tx) error { return tx.EndLetter(l.MessageID, LetterDeferred, true, "450 later") })
 	}
-	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.FreezeLetter(d.letter(0, "once more")) }); !errors.Is(err, ErrLetterTaken) {
+	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.FreezeLetter(d.draft(0, "once more")) }); !errors.Is(err, ErrLetterTaken) {
 		t.Errorf("a fourth time: %v", err)
 	}
-	refused := d.letter(1, "refused")
+	refused := d.draft(1, "refused")
 	d.do(func(tx *Tx) error { return tx.FreezeLetter(refused) })
 	d.begin(refused)
 	d.do(func(tx *Tx) error { return tx.EndLetter(refused.MessageID, LetterRefused, false, "550 no such user") })
@@ -107,10 +107,12 @@ func TestAFrozenLetterDoesNotLeaveWhenThingsHaveChanged(t *testing.T) {
 		return func(d *desk) error { d.mandate(connector.Mandate{Status: s}, connector.CauseWebhook); return nil }
 	}
 	for name, change := range map[string]func(*desk) error{
-		"signed":             status(connector.MandatePending),
-		"cancelled":          status(connector.MandateCancelled),
-		"an unknown status":  status("HALF_SIGNED"),
-		"another mandate":    func(d *desk) error { return d.Do(d.t.Context(), func(tx *Tx) error { return tx.SetMandate(acme, "c1", "m2") }) },
+		"signed":            status(connector.MandatePending),
+		"cancelled":         status(connector.MandateCancelled),
+		"an unknown status": status("HALF_SIGNED"),
+		"another mandate": func(d *desk) error {
+			return d.Do(d.t.Context(), func(tx *Tx) error { return tx.SetMandate(acme, "c1", "m2") })
+		},
 		"the payer stopped":  stop(LetterStop{Scope: StopPayer, RecordID: RecordID{acme, "c1"}, Why: StopPerson}),
 		"opted out":          stop(LetterStop{Scope: StopAddress, Why: StopOptedOut}),
 		"everything paused":  stop(LetterStop{Scope: StopAll, Why: StopPause, UntilOn: "9999-01-01"}),
@@ -121,7 +123,7 @@ func TestAFrozenLetterDoesNotLeaveWhenThingsHaveChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := waitingPayer(t)
-			l := d.letter(0, "to Ada")
+			l := d.draft(0, "to Ada")
 			d.do(func(tx *Tx) error { return tx.FreezeLetter(l) })
 			if err := change(d); err != nil {
 				t.Fatal(err)
@@ -152,7 +154,7 @@ func TestAFrozenLetterDoesNotLeaveWhenThingsHaveChanged(t *testing.T) {
 			d.do(func(tx *Tx) error { return tx.EndLetterStop(s.ID) })
 		}
 	}
-	l := d.letter(0, "to Ada")
+	l := d.draft(0, "to Ada")
 	d.do(func(tx *Tx) error { return tx.FreezeLetter(l) })
 	if _, may := d.begin(l); !may {
 		t.Error("stops of others, one that was taken back and one whose day has come keep it from leaving")
@@ -162,7 +164,7 @@ func TestAFrozenLetterDoesNotLeaveWhenThingsHaveChanged(t *testing.T) {
 func TestALetterThatADeadProcessWasSendingIsUnclear(t *testing.T) {
 	t.Parallel()
 	d := waitingPayer(t)
-	l := d.letter(0, "to Ada")
+	l := d.draft(0, "to Ada")
 	d.do(func(tx *Tx) error { return tx.FreezeLetter(l) })
 	d.begin(l)
 	var n int64
@@ -189,7 +191,7 @@ func TestALetterThatADeadProcessWasSendingIsUnclear(t *testing.T) {
 func TestASignatureVoidsLettersThatHaveNotLeft(t *testing.T) {
 	t.Parallel()
 	d := waitingPayer(t)
-	l := d.letter(0, "to Ada")
+	l := d.draft(0, "to Ada")
 	d.do(func(tx *Tx) error { return tx.FreezeLetter(l) })
 	d.do(func(tx *Tx) error { return tx.VoidLetters(acme, "c1") })
 	if got := d.letters()[0].State; got != LetterFrozen {
@@ -221,12 +223,12 @@ func TestTheTextOfALetterIsKeptForATimeAndThatItWasSentLonger(t *testing.T) {
 	t.Parallel()
 	d := waitingPayer(t)
 	for step := range 2 {
-		l := d.letter(step, "to Ada")
+		l := d.draft(step, "to Ada")
 		d.do(func(tx *Tx) error { return tx.FreezeLetter(l) })
 		d.begin(l)
 		d.do(func(tx *Tx) error { return tx.EndLetter(l.MessageID, LetterSent, false, "250 ok") })
 	}
-	kept := d.letter(2, "still to be sent")
+	kept := d.draft(2, "still to be sent")
 	d.do(func(tx *Tx) error { return tx.FreezeLetter(kept) })
 	limits := Retention{Bodies: 1000 * day, Details: 1000 * day}
 	retain := func(age time.Duration, want Retained) {
@@ -249,11 +251,11 @@ func TestTheTextOfALetterIsKeptForATimeAndThatItWasSentLonger(t *testing.T) {
 func TestForgettingAPayerErasesWhatLettersSayOfIt(t *testing.T) {
 	t.Parallel()
 	d := waitingPayer(t)
-	l := d.letter(0, "to "+canaryName)
+	l := d.draft(0, "to "+canaryName)
 	address := d.RecipientHash("ada@bakery.example")
 	d.do(func(tx *Tx) error {
 		return errors.Join(tx.FreezeLetter(l), tx.NoteLetterAddress(l.RecordID, address),
-			tx.ApproveLetters("s", "b", []ApprovedLetter{{"m1", 0, address}}, Entry{Actor: "ada"}),
+			tx.ApproveLetters("s", "b", true, []ApprovedLetter{{MandateID: "m1", Recipient: address}}, Entry{Actor: "ada"}),
 			tx.AddLetterStop(LetterStop{Scope: StopPayer, RecordID: l.RecordID, Why: StopPerson, Note: "about " + canaryName, Actor: "ada"}),
 			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: address, Why: StopOptedOut, Actor: "payer"}))
 	})

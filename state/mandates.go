@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"payersync/connector"
 )
@@ -53,21 +54,53 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 // saveSealed keeps what nobody may read in the file: the link, and the reason of a
 // failure. A reason stays with the status that it came with.
 func (tx *Tx) saveSealed(m connector.Mandate, moved bool) error {
-	if err := tx.SaveLink(m); err != nil || m.FailureReason.IsZero() {
+	if err := tx.voidLinks(m); err != nil {
+		return err
+	}
+	if err := tx.keepLink(m, ""); err != nil || m.FailureReason.IsZero() {
 		return err
 	}
 	return tx.exec("UPDATE mandates SET failure_reason = ? WHERE mandate_id = ? AND (? OR failure_reason IS NULL) AND NOT "+fmt.Sprintf(ofForgotten, "mandates.billing_id"),
 		tx.l.seal.box([]byte(m.FailureReason.Expose()), place("mandates", "failure_reason", m.ID)), m.ID, moved)
 }
 
-// SaveLink seals a mandate's signing link when the answer had one. Unlike a
-// status it cannot be overtaken by a newer read.
+// voidLinks drops the links of a customer's other mandates: m is its latest, and a customer
+// has one link at most.
+func (tx *Tx) voidLinks(m connector.Mandate) error {
+	err := tx.exec(`UPDATE mandates SET link = NULL, link_at = NULL, link_refused = 0 WHERE link IS NOT NULL AND mandate_id <> ?1
+		AND billing_id = (SELECT n.billing_id FROM mandates n WHERE n.mandate_id = ?1)`, m.ID)
+	if err != nil {
+		return fmt.Errorf("drop the links that mandate %s replaces: %w", m.ID, err)
+	}
+	return nil
+}
+
+// SaveLink seals the signing link of an answer that a newer read has overtaken: unlike a
+// status it may be news all the same. The link of a mandate that is the payer's latest no
+// more is void, and is not kept.
 func (tx *Tx) SaveLink(m connector.Mandate) error {
+	return tx.keepLink(m, "AND EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = mandates.billing_id AND p.mandate_id = mandates.mandate_id)")
+}
+
+// keepLink seals a mandate's signing link when the answer had one. A mandate that is known
+// as another customer's keeps none: it is not certain whose it is.
+func (tx *Tx) keepLink(m connector.Mandate, where string) error {
 	if m.URL == "" {
 		return nil
 	}
-	return tx.exec("UPDATE mandates SET link = ?, link_at = ? WHERE mandate_id = ? AND NOT "+fmt.Sprintf(ofForgotten, "mandates.billing_id"),
-		tx.l.seal.box([]byte(m.URL), place("mandates", "link", m.ID)), stamp(tx.now), m.ID)
+	return tx.exec("UPDATE mandates SET link = ?, link_at = ?, link_refused = 0 WHERE mandate_id = ? AND billing_id = ? AND NOT "+fmt.Sprintf(ofForgotten, "mandates.billing_id")+" "+where,
+		tx.l.seal.box([]byte(m.URL), place("mandates", "link", m.ID)), stamp(tx.now), m.ID, m.CustomerID)
+}
+
+// RefuseLink notes that the billing service has refused to give the link of a payer's mandate
+// again. The one that was kept is handed to nobody any more.
+func (tx *Tx) RefuseLink(p Payer) error {
+	n, err := tx.count(`UPDATE mandates SET link = NULL, link_at = NULL, link_refused = (SELECT max(ticket, 1) FROM ledger)
+		WHERE mandate_id = ? AND billing_id = ? AND status = 'CREATED'`, p.MandateID, p.BillingID)
+	if err != nil || n == 0 {
+		return err
+	}
+	return errors.Join(tx.SetAttention(p.Connection, p.SourceID, TopicMandate, connector.ReasonLinkRefused, ""), tx.LookNext(p))
 }
 
 // SigningLink returns the signing link of a mandate; "" when none is kept. Every
@@ -106,13 +139,44 @@ func (l *Ledger) Mandate(ctx context.Context, id string) (*MandateRow, error) {
 	return &rows[0], nil
 }
 
-// lostLink is the condition that the current mandate of payer p waits for a
-// signature, and that its link was never seen.
-const lostLink = "EXISTS (SELECT 1 FROM mandates lost WHERE lost.mandate_id = p.mandate_id AND lost.status = 'CREATED' AND lost.link IS NULL)"
+const (
+	// isUnsigned joins the current mandate of payer p where it waits for a signature.
+	isUnsigned = " JOIN mandates m ON m.mandate_id = p.mandate_id AND m.status = 'CREATED' "
+	// lostLink is the condition that the current mandate of payer p waits for a signature, and
+	// that its link is not kept.
+	lostLink = "EXISTS (SELECT 1 FROM mandates lost WHERE lost.mandate_id = p.mandate_id AND lost.status = 'CREATED' AND lost.link IS NULL)"
+)
 
 // LostLinks returns the linked payers of a connection, of all of them for "", whose
-// mandate waits for a signature and whose signing link was never seen.
-func (l *Ledger) LostLinks(ctx context.Context, connection string) ([]Payer, error) {
-	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
-		WHERE (p.connection = ?1 OR ?1 = '') AND `+inOrder+` AND `+lostLink+" ORDER BY p.connection, p.source_id", connection)
+// mandate waits for a signature and whose signing link nobody has: it was never seen, was
+// refused, or was last given before expired, where links expire.
+func (l *Ledger) LostLinks(ctx context.Context, connection string, expired time.Time) ([]Payer, error) {
+	return l.payers(ctx, "SELECT "+payerColumns+" FROM payers p"+isUnsigned+`
+		WHERE (p.connection = ?1 OR ?1 = '') AND `+inOrder+" AND (m.link IS NULL OR m.link_at <= ?2) ORDER BY p.connection, p.source_id", connection, orEver(expired))
+}
+
+// OldLinks returns the linked payers of a connection, of all of them for "", whose mandate
+// waits for a signature and whose signing link was last given before a moment.
+func (l *Ledger) OldLinks(ctx context.Context, connection string, before time.Time) ([]Payer, error) {
+	return l.payers(ctx, "SELECT "+payerColumns+" FROM payers p"+isUnsigned+`
+		WHERE (p.connection = ?1 OR ?1 = '') AND `+inOrder+" AND m.link IS NOT NULL AND m.link_at <= ?2 ORDER BY p.connection, p.source_id", connection, stamp(before))
+}
+
+// orEver returns a moment as the ledger stores it; "", before all of them, for none.
+func orEver(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(layout)
+}
+
+// LinkGiven returns when the billing service last gave the signing link of a mandate that is
+// kept; the zero time when none is.
+func (l *Ledger) LinkGiven(ctx context.Context, mandateID string) (time.Time, error) {
+	var at sql.NullString
+	err := l.queryRow(ctx, "SELECT link_at FROM mandates WHERE mandate_id = ? AND link IS NOT NULL", mandateID).Scan(&at)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, fmt.Errorf("read when the link of mandate %s was given: %w", mandateID, err)
+	}
+	return parseTime(at)
 }

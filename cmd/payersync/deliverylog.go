@@ -60,6 +60,23 @@ func (l *deliveryLog) report(e server.Event) {
 	l.count(what, e.Err)
 }
 
+// reportStop takes note of one request of a recipient of letters. That one wants no more is
+// in the ledger; here it is said without naming anybody.
+func (l *deliveryLog) reportStop(e server.StopEvent) {
+	switch e.Outcome {
+	case server.StopShown, server.StoppedBefore:
+		return
+	case server.LettersStopped:
+		l.log.WithField("outcome", e.Outcome).Info("a recipient wants no more letters")
+		return
+	}
+	what := tallied{outcome: server.Outcome(e.Outcome)}
+	if e.Client.IsValid() {
+		what.from = e.Client.String()
+	}
+	l.count(what, e.Err)
+}
+
 // Write takes what the HTTP server says of broken connections, which anybody can
 // cause.
 func (l *deliveryLog) Write(line []byte) (int, error) {
@@ -140,6 +157,10 @@ func (l *deliveryLog) line(what tallied, count int, why error) {
 		entry.Info("webhook taken in")
 	case server.Busy, server.NotStored, server.Panicked, server.NotReady:
 		entry.Error("webhook not stored")
+	case server.Outcome(server.StopNotStored), server.Outcome(server.StopPanicked):
+		entry.Error("a recipient's word was not stored")
+	case server.Outcome(server.StopUnknown), server.Outcome(server.StopRefused):
+		entry.Warn("a request to stop letters was refused")
 	case brokenConnection:
 		entry.Debug("a connection broke")
 	default:

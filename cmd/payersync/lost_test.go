@@ -64,6 +64,50 @@ func TestALostLinkOfACancelledMandateIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
+// A process that fetches lost links is killed; the next one goes on. No mandate is made anew,
+// and each has its link in the end.
+//
+// covers F01, F58, F132
+func TestKillNineWhileLinksAreFetchedMakesNoSecondMandate(t *testing.T) {
+	t.Parallel()
+	rows := people(60)
+	w := newWorld(t, rows)
+	w.box.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: linkCalls})
+	w.run("backfill", "--yes")
+	w.run("sync", "--yes")
+	w.box.ClearFaults()
+	inside := 0
+	for range 2 {
+		until := w.seen.Load() + 40
+		if w.killDuring(func() bool { return w.seen.Load() > until }, "mandates", "links", "--lost", "--yes") {
+			inside++
+		}
+	}
+	if inside == 0 {
+		t.Error("no kill came inside a run")
+	}
+	w.expect(exitDone, "mandates", "links", "--lost", "--yes")
+	if r := w.run("mandates", "links", "--lost", "--yes", "--output", "json"); !strings.Contains(r.out, `"asked":0`) {
+		t.Errorf("some are lost still:\n%s%s", r.out, r.errOut)
+	}
+	if r := w.run("mandates", "list", "--links", "--limit", "1000", "--output", "json"); strings.Count(r.out, `"link":`) != len(rows) {
+		t.Errorf("%d links are shown, want %d", strings.Count(r.out, `"link":`), len(rows))
+	}
+	w.expectOneMandateEach()
+	w.expectOnePerRow(rows)
+	w.expectWholeLedger()
+}
+
+func TestOlderTakesANumberOfDays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	for _, args := range [][]string{{"--older", "30"}, {"--older", "0d"}, {"--older", "1.5d"}, {"--older", "9999d"}, {}, {"--lost", "--older", "30d"}} {
+		if r := w.run(append([]string{"mandates", "links"}, args...)...); r.code != exitUsage {
+			t.Errorf("%q ended with %d:\n%s", args, r.code, r.errOut)
+		}
+	}
+}
+
 // covers F107
 func TestRecordsAreRetriedByReason(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -27,10 +28,17 @@ func (a *app) mandatesCmd() *cobra.Command {
 	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd())
 }
 
+// mandatesOf returns what people do about mandates.
+func mandatesOf(s *session.Session) *office.Mandates {
+	b := s.Config.Billing
+	return &office.Mandates{Ledger: s.Ledger, Syncer: s.Syncer, Billing: s.Billing, WhenCreated: b.Dialect.LinkWhenCreated, Valid: b.LinkValid.Length()}
+}
+
 // mandateReport is a mandate as `mandates list` prints it; its link only on demand.
 type mandateReport struct {
 	state.MandateRow
-	Link string `json:"link,omitempty"`
+	Link    string `json:"link,omitempty"`
+	Expired bool   `json:"link_expired,omitempty"` // so that it is not shown
 }
 
 func (a *app) mandatesListCmd() *cobra.Command {
@@ -41,7 +49,8 @@ func (a *app) mandatesListCmd() *cobra.Command {
 		Short: "List mandates; with --links the signing links of those that wait for a signature",
 		Long: `Lists the mandates that payersync follows. A signing link lets whoever has it sign:
 --links shows the links of mandates that wait for a signature, and the audit log
-says who looked.`,
+says who looked. A link that a newer mandate replaced, or that has expired by
+billing.link_valid, is shown to nobody.`,
 		Example: "  payersync mandates list --state CREATED --links --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -102,6 +111,12 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do f
 		if !links || r.Status != string(connector.MandateCreated) {
 			continue
 		}
+		if out[i].Expired, err = mandatesOf(s).Expired(ctx, r.MandateID); err != nil {
+			return err
+		}
+		if out[i].Expired {
+			continue
+		}
 		if out[i].Link, err = s.Ledger.SigningLink(ctx, r.MandateID); err != nil {
 			return err
 		}
@@ -141,7 +156,10 @@ func (a *app) printMandates(ctx context.Context, s *session.Session, mandates []
 	for _, m := range mandates {
 		row := []string{m.MandateID, show.Value(m.Connection), show.Value(m.SourceID),
 			known[state.RecordID{Connection: show.Value(m.Connection), SourceID: show.Value(m.SourceID)}].Name, connector.MandateStatus(m.Status).Label(), show.Stored(m.StatusSince)}
-		if links {
+		switch {
+		case links && m.Expired:
+			row = append(row, "expired: payersync mandates links --lost")
+		case links:
 			row = append(row, m.Link)
 		}
 		rows = append(rows, row)
@@ -212,7 +230,7 @@ a new mandate takes the payer's new authority. The audit log keeps who asked.`,
 }
 
 func (a *app) requestLink(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator) error {
-	m, err := s.Syncer.RequestLink(ctx, p, by)
+	m, err := mandatesOf(s).Request(ctx, p, by)
 	switch {
 	case errors.Is(err, syncer.ErrReasonNeeded):
 		return usage.Errorf("the payer's mandate was cancelled; a new one takes a reason: --reason 'changed bank'")
@@ -241,10 +259,10 @@ cancelled and why.`,
 				return usage.Errorf("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
-				if p.MandateID == "" {
+				switch err := mandatesOf(s).Cancel(cmd.Context(), p, syncer.Operator{Name: actor(), Reason: reason}); {
+				case errors.Is(err, office.ErrNoMandate):
 					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows who has", p.SourceID)
-				}
-				if err := s.Syncer.CancelMandate(cmd.Context(), s.Billing, p, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
+				case err != nil:
 					return fmt.Errorf("cannot cancel the mandate of %s: %w", p.SourceID, err)
 				}
 				a.Say("The mandate %s is cancelled.", show.Visible(p.MandateID))

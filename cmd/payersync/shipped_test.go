@@ -40,6 +40,17 @@ var differs = map[string]string{
 	"connections[].source.host":              "the snippet is about a server elsewhere",
 	"connections[].source.password":          "no default: servers on the same machine may want none",
 	"ledger.path":                            "the quick start's ledger is the sandbox's alone",
+	"connections[].letters.holidays":         "no default: holidays are those of a place",
+	"connections[].letters.language":         "left out it means the same; the example shows every key",
+	"connections[].letters.time_zone":        "no default: only an operator knows where payers are",
+	"letters.dkim_selector":                  "no default: it is the mail server's",
+	"letters.from":                           "no default: only an operator knows who writes",
+	"letters.holidays":                       "no default: holidays are those of a place",
+	"letters.journal":                        "left out it means the same; the example shows every key",
+	"letters.legal":                          "no default: only an operator knows who writes",
+	"letters.link_hosts":                     "no default: they are the billing service's",
+	"letters.stop_url":                       "no default: it is the address of the proxy",
+	"letters.test_to":                        "no default: letters of a sandbox go nowhere",
 	"log.format":                             "the quick start is watched by a person at a terminal",
 }
 
@@ -140,7 +151,7 @@ func completed(snippet string) (text string, ok bool) {
 		return snippet + "connections:" + connections, true
 	case strings.HasPrefix(snippet, "connections:"):
 		return billing + snippet, true
-	case strings.HasPrefix(snippet, "alerts:"):
+	case strings.HasPrefix(snippet, "alerts:"), strings.HasPrefix(snippet, "letters:"):
 		return minimalConfig + snippet, true
 	case strings.HasPrefix(snippet, "source: {"):
 		return billing + "connections:\n  - name: a\n    " + strings.ReplaceAll(strings.TrimSpace(snippet), "\n", "\n    ") + "\n", true

@@ -67,9 +67,10 @@ type Settings struct {
 	ReplyTo string
 	Legal   string // who the sender is, as the law wants it
 
-	LinkHosts []string // a link elsewhere is never mailed
-	Languages []string // the first is the fall-back
-	Steps     []int    // days after the first letter, in order; the first is 0
+	LinkHosts []string          // a link elsewhere is never mailed
+	Languages []string          // the first is the fall-back
+	Language  map[string]string // of connections whose payers have another fall-back
+	Steps     []int             // days after the first letter, in order; the first is 0
 	Window    Window
 	Zones     map[string]*time.Location // of connections; UTC for one that is not here
 	Holidays  map[string][]Day          // of connections, with those of all under ""

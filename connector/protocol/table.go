@@ -87,8 +87,8 @@ var mandates = []line{
 	{"request awaited", asking, askOver, Wait, connector.ReasonOutcomeUnknown, 0},
 	{"a person asks", asked, asking, AskLink, "", look},
 	{"link lost, same mandate", unsigned | same, asking | hasLink | askRefused | askWorn, AskLink, "", approval | look},
-	{"link lost", unsigned, hasLink, Tell, connector.ReasonLinkLost, 0},
 	{"request refused", askRefused, 0, Tell, connector.ReasonLinkRefused, 0},
+	{"link lost", unsigned, hasLink, Tell, connector.ReasonLinkLost, 0},
 	{"request given up", askWorn, 0, Tell, connector.ReasonOutcomeUnknown, 0},
 	{"ask", wished | inOrder, unsigned | cancelled | signed | statusUnknown | asking, AskLink, "", approval | look},
 }

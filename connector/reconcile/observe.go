@@ -119,7 +119,9 @@ func saveOvertakenLink(tx *state.Tx, o Observation) error {
 	if o.Mandate == nil {
 		return nil
 	}
-	return tx.SaveLink(*o.Mandate)
+	m := *o.Mandate
+	m.CustomerID = o.CustomerID
+	return tx.SaveLink(m)
 }
 
 func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {

@@ -368,6 +368,82 @@ func TestAReplacedMandateKeepsTheHistoryOfBoth(t *testing.T) {
 	}
 }
 
+// A mandate that a bank takes up again is the same mandate.
+//
+// covers F57
+func TestAMandateThatComesBackEndsWhatWasToldOfItsCancellation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	for _, m := range []struct {
+		status connector.MandateStatus
+		told   string
+	}{{connector.MandateActive, ""}, {connector.MandateCancelled, string(connector.ReasonMandateCancelled)}, {connector.MandateActive, ""}} {
+		w.billing.put("c1", "A1", "m1", m.status)
+		if _, err := w.rec.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.reasons()["A1"]; got != m.told {
+			t.Errorf("while it is %s it is told of %q, want %q", m.status, got, m.told)
+		}
+	}
+	want := []string{">ACTIVE", "ACTIVE>CANCELLED", "CANCELLED>ACTIVE"}
+	if diff := cmp.Diff(want, w.moves()); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+}
+
+// Two answers, each with a link, arrive in any order, and a read in between: the latest
+// mandate alone has one.
+//
+// covers F132
+func TestTheLinkOfAMandateThatWasReplacedIsNeverHandedOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	var tickets [4]int64
+	w.do(func(tx *state.Tx) (err error) {
+		for i := range tickets {
+			if tickets[i], err = tx.Ticket(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	answer := func(ticket int64, id, url string) {
+		w.do(func(tx *state.Tx) error {
+			_, err := reconcile.Observe(tx, reconcile.Observation{
+				CustomerID: "c1", Mandate: &connector.Mandate{ID: id, Status: connector.MandateCreated, URL: url}, Ticket: ticket, Cause: connector.CauseLink, CauseID: "test",
+			})
+			return err
+		})
+	}
+	links := func() (out [2]string) {
+		for i, id := range []string{"m1", "m2"} {
+			var err error
+			if out[i], err = w.ledger.SigningLink(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return out
+	}
+	for _, step := range []struct {
+		ticket  int64
+		id, url string
+		want    [2]string
+	}{
+		{tickets[0], "m1", "https://sign.example/1", [2]string{"https://sign.example/1", ""}},
+		{tickets[2], "m2", "", [2]string{}},                                                   // a look shows another mandate
+		{tickets[1], "m1", "https://sign.example/1b", [2]string{}},                            // which overtook this answer
+		{tickets[1], "m2", "https://sign.example/2", [2]string{"", "https://sign.example/2"}}, // and this one, with the link of the latest
+		{tickets[3], "m2", "", [2]string{"", "https://sign.example/2"}},
+	} {
+		if answer(step.ticket, step.id, step.url); links() != step.want {
+			t.Errorf("after %s %q with ticket %d the links are %q, want %q", step.id, step.url, step.ticket, links(), step.want)
+		}
+	}
+}
+
 // covers F42, L3
 func TestADeliveryForAnUnknownCustomerIsParkedAndThenLeftToTheSweep(t *testing.T) {
 	t.Parallel()

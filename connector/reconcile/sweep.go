@@ -215,3 +215,10 @@ func noteMissing(tx *state.Tx, billingID string, ticket int64) error {
 	}
 	return Missing(tx, p, ticket)
 }
+
+// Look reads one customer, observes it, and returns it; nil when the service says that it does
+// not exist. It fails with ErrNotYet when it was made too recently to believe that.
+func (r *Reconciler) Look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, error) {
+	c, _, err := r.look(ctx, billingID, cause, causeID)
+	return c, err
+}

@@ -62,7 +62,7 @@ func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, by Operator) (c
 		if !known {
 			return nil // a read ends it
 		}
-		if err := tx.EndAttempt(left, end); err != nil || end != state.AttemptAnswered {
+		if err := errors.Join(tx.EndAttempt(left, end), refuseLink(tx, p, err)); err != nil || end != state.AttemptAnswered {
 			return err
 		}
 		_, err := reconcile.Observe(tx, reconcile.Observation{
@@ -70,6 +70,20 @@ func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, by Operator) (c
 		})
 		return err
 	}), s.lookAgain(ctx, p, err, connector.CauseLink))
+}
+
+// refuseLink notes that the link of an open mandate was refused, by an answer that is about
+// this customer.
+func refuseLink(tx *state.Tx, p state.Payer, err error) error {
+	fault := connector.FaultOf(err)
+	if errors.Is(err, connector.ErrWrongWay) || fault != connector.FaultRejected && fault != connector.FaultNotFound || refusedAlike(state.Change{Payer: p}, err) != nil {
+		return nil
+	}
+	now, err := tx.PayerByBillingID(p.BillingID) // the look before may have shown another mandate
+	if err != nil {
+		return err
+	}
+	return tx.RefuseLink(now)
 }
 
 // statusNow reads the customer and returns the status of its latest mandate; ""

@@ -67,6 +67,7 @@ CREATE TABLE letter_approvals (
   approval_id INTEGER PRIMARY KEY,
   setup       TEXT NOT NULL CHECK (setup <> ''),
   batch       TEXT NOT NULL CHECK (batch <> ''),       -- hash of the letters that were shown: mandate, step, recipient
+  whole       INTEGER NOT NULL CHECK (whole IN (0, 1)), -- the setup itself, and not single letters of it
   letters     INTEGER NOT NULL CHECK (letters >= 0),
   actor       TEXT NOT NULL,
   reason      TEXT NOT NULL DEFAULT '',

@@ -36,6 +36,7 @@ type Config struct {
 	Backup      Backup       `yaml:"backup" jsonschema_description:"Backups of the ledger, by payersync ledger backup and by schedules.backup."`
 	Server      Server       `yaml:"server" jsonschema_description:"Addresses that serve listens on, as host:port. A blank one is off."`
 	Alerts      Alerts       `yaml:"alerts" jsonschema_description:"Who is told when something is the matter, and how."`
+	Letters     Letters      `yaml:"letters" jsonschema_description:"Who writes to payers who have not signed their mandates yet, and how."`
 	Log         Log          `yaml:"log" jsonschema_description:"The log on standard error."`
 }
 
@@ -56,6 +57,7 @@ type Billing struct {
 	AuthorizeURL  string   `yaml:"authorize_url" jsonschema_description:"The page where a person gives consent; for dialect.api_auth authorization_code."`
 	Scopes        []string `yaml:"scopes" jsonschema_description:"What the consent asks for; for dialect.api_auth authorization_code."`
 	RedirectURL   string   `yaml:"redirect_url" jsonschema:"required" jsonschema_description:"The page that payers return to after signing."`
+	LinkValid     Days     `yaml:"link_valid" jsonschema_description:"For how many days a signing link works after the service gave it, where it says so, for example 30d. A link that is older counts as lost. Default blank: not known."`
 	RatePerSecond float64  `yaml:"rate_per_second" jsonschema:"exclusiveMinimum=0" jsonschema_description:"Requests per second. Default 5."`
 	MaxInFlight   int      `yaml:"max_in_flight" jsonschema:"minimum=1,maximum=64" jsonschema_description:"Requests at a time. Default 8."`
 	Webhook       *Webhook `yaml:"webhook" jsonschema_description:"The webhook endpoint. Without it the sweep alone finds changes."`
@@ -121,6 +123,8 @@ type Connection struct {
 	Mapping      string `yaml:"mapping" jsonschema:"required" jsonschema_description:"The mapping file."`
 	Organisation string `yaml:"organisation" jsonschema_description:"Whose books these are, for mappings that write it beside the key; customers of two organisations with equal numbers are told apart by it. It never changes. Default what the accounting system says; a CSV file says nothing."`
 	Schedule     string `yaml:"schedule" jsonschema_description:"When serve syncs it, as a cron schedule; CRON_TZ= may stand in front. Without it serve does not."`
+
+	Letters ConnectionLetters `yaml:"letters" jsonschema_description:"What differs for letters to these payers."`
 }
 
 // Lookup says how far the list of the service's customers is trusted.
@@ -243,8 +247,9 @@ func defaults() Config {
 			TrustedProxies: []Network{Network(netip.MustParsePrefix("127.0.0.0/8")), Network(netip.MustParsePrefix("::1/128"))},
 			Limits:         ServerLimits{Connections: 2048, RefusedPerClient: 500, MaxBody: 256 << 10, ReadTimeout: Duration(10 * time.Second)},
 		},
-		Alerts: Alerts{Digest: "0 7 * * *", Settle: Duration(30 * time.Minute)},
-		Log:    Log{Level: "info", Format: "json"},
+		Alerts:  Alerts{Digest: "0 7 * * *", Settle: Duration(30 * time.Minute)},
+		Letters: defaultLetters(),
+		Log:     Log{Level: "info", Format: "json"},
 	}
 }
 
@@ -291,6 +296,7 @@ func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 	c.server()
 	c.alerts()
 	c.paths()
+	c.letters()
 	if err := strict.NewError(c.problems); err != nil {
 		return nil, err
 	}

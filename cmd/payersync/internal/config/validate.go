@@ -298,7 +298,7 @@ func (c *check) resolve(at strict.Path, s *Secret) {
 			return
 		}
 	default:
-		if c.exposed != 0 && ref != "" && at[len(at)-1] != "client_id" { // which is no secret
+		if c.exposed != 0 && ref != "" && !slices.Contains([]string{"client_id", "user"}, at[len(at)-1]) { // which are no secrets
 			c.report(at, "%s is a secret, and other users of this machine may read this file (mode %04o); run chmod 600 %s, or use env:NAME or file:PATH", at, c.exposed, c.file)
 			return
 		}

@@ -80,6 +80,35 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Days is a number of days, written as in 30d; 0 where it is left out.
+type Days int
+
+// mostDays is more than anything is kept or waited for: ten years.
+const mostDays = 3660
+
+// UnmarshalText reads a number of days.
+func (d *Days) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*d = 0
+		return nil
+	}
+	number, ok := strings.CutSuffix(string(text), "d")
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil || n < 1 || n > mostDays {
+		return fmt.Errorf("%q is no number of days; write it as in 30d", text)
+	}
+	*d = Days(n)
+	return nil
+}
+
+// Length returns how long that is.
+func (d Days) Length() time.Duration { return time.Duration(d) * 24 * time.Hour }
+
+// JSONSchema describes a number of days to editors.
+func (Days) JSONSchema() *generate.Schema {
+	return &generate.Schema{Type: "string", Title: "a number of days such as 30d", Pattern: "^([1-9][0-9]{0,3}d)?$"}
+}
+
 // Network is an address, or all that begin alike, as in 10.0.0.0/8.
 type Network netip.Prefix
 

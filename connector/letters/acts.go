@@ -1,0 +1,262 @@
+package letters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"slices"
+
+	"payersync/connector/standing"
+	"payersync/state"
+)
+
+// ErrChanged means that the letters are not those any more that were shown.
+var ErrChanged = errors.New("the letters that wait are not those any more that were shown; look at them again")
+
+// ErrNothing means that there is nothing to approve.
+var ErrNothing = errors.New("no letter waits for approval")
+
+// Approve lets the letters go that wait together, and no others: shown is the hash of what a
+// person has seen. It returns how many those are, and fails with ErrNothing or ErrChanged.
+func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, error) {
+	p, err := d.Look(ctx)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case len(p.Batch.Letters) == 0:
+		return 0, ErrNothing
+	case p.Batch.Hash != shown:
+		return 0, ErrChanged
+	}
+	if err := d.approve(ctx, p.Batch, true, by); err != nil {
+		return 0, err
+	}
+	return len(p.Batch.Letters), d.noteAddresses(ctx, p)
+}
+
+// ApproveAlone lets the letters to these payers go, whatever each of them waits for, and
+// nothing besides. It fails with ErrNothing when none of them waits.
+func (d *Desk) ApproveAlone(ctx context.Context, records []state.RecordID, by state.Entry) ([]Next, error) {
+	p, err := d.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := Batch{}
+	for _, x := range p.Next {
+		if x.What == Waits && slices.Contains(records, x.RecordID) {
+			b.Letters = append(b.Letters, x)
+		}
+	}
+	if len(b.Letters) == 0 {
+		return nil, ErrNothing
+	}
+	b.Hash = hashOf(b.Letters)
+	return b.Letters, d.approve(ctx, b, false, by)
+}
+
+func (d *Desk) approve(ctx context.Context, b Batch, whole bool, by state.Entry) error {
+	of := map[string][]state.ApprovedLetter{}
+	for _, x := range b.Letters {
+		of[x.Setup] = append(of[x.Setup], state.ApprovedLetter{Setup: x.Setup, MandateID: x.MandateID, Step: x.Step, Recipient: x.Recipient})
+	}
+	return d.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for setup, letters := range of {
+			if err := tx.ApproveLetters(setup, b.Hash, whole, letters, by); err != nil {
+				return err
+			}
+		}
+		return tx.Audit(by)
+	})
+}
+
+// Example returns a letter as it would leave, but for its link, of which the host alone is
+// shown. Nobody is asked, and nothing is kept.
+func (d *Desk) Example(ctx context.Context, x Next) ([]byte, error) {
+	now, err := d.Ledger.StandingOf(ctx, x.RecordID)
+	if err != nil {
+		return nil, err
+	}
+	if now == nil || now.Label == nil || !standing.CanBeInvited(*now) {
+		return nil, &keptError{"its payer is not to be written to any more"}
+	}
+	link, err := d.Ledger.SigningLink(ctx, x.MandateID)
+	if err != nil {
+		return nil, err
+	}
+	draft := d.draft(x, now, "", d.messageID(x.MandateID, x.Step))
+	if u, err := url.Parse(link); err == nil {
+		draft.Link = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/…"}).String()
+	}
+	if d.Settings.Test && d.Settings.TestTo != "" {
+		draft.To = d.Settings.TestTo
+	}
+	return d.Settings.Templates.Write(draft)
+}
+
+// Pause stops all letters, or those of a connection, until a day; a zero day is for ever.
+func (d *Desk) Pause(ctx context.Context, connection string, until Day, by state.Entry) error {
+	stop := state.LetterStop{Scope: state.StopAll, Why: state.StopPause, Note: by.Reason, Actor: by.Actor}
+	if connection != "" {
+		stop.Scope, stop.Connection = state.StopConnection, connection
+	}
+	if until != (Day{}) {
+		stop.UntilOn = until.String()
+	}
+	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return errors.Join(tx.AddLetterStop(stop), tx.Audit(by)) })
+}
+
+// Resume takes back the pauses of all letters, or of a connection, and what the brakes stopped.
+// It returns how many it took back.
+func (d *Desk) Resume(ctx context.Context, connection string, by state.Entry) (n int, err error) {
+	return d.takeBack(ctx, by, func(s state.LetterStop) bool {
+		return (s.Why == state.StopPause || s.Why == state.StopBrake) && (s.Scope == state.StopAll && connection == "" || s.Scope == state.StopConnection && s.Connection == connection)
+	})
+}
+
+// Stop stops the letters to a payer, or with an address those to that, until a day; a zero day
+// is for ever.
+func (d *Desk) Stop(ctx context.Context, id state.RecordID, address string, until Day, by state.Entry) error {
+	stop := state.LetterStop{Scope: state.StopPayer, RecordID: id, Why: state.StopPerson, Note: by.Reason, Actor: by.Actor}
+	if address != "" {
+		stop.Scope, stop.RecordID, stop.Recipient = state.StopAddress, state.RecordID{}, d.Ledger.RecipientHash(address)
+	}
+	if until != (Day{}) {
+		stop.UntilOn = until.String()
+	}
+	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return errors.Join(tx.AddLetterStop(stop), tx.Audit(by)) })
+}
+
+// Unstop takes back what stops the letters to a payer, or to an address, whoever said so. It
+// returns how many stops that were.
+func (d *Desk) Unstop(ctx context.Context, id state.RecordID, address string, by state.Entry) (n int, err error) {
+	recipient := d.Ledger.RecipientHash(address)
+	return d.takeBack(ctx, by, func(s state.LetterStop) bool {
+		return address == "" && s.Scope == state.StopPayer && s.RecordID == id || address != "" && s.Scope == state.StopAddress && s.Recipient == recipient
+	})
+}
+
+func (d *Desk) takeBack(ctx context.Context, by state.Entry, which func(state.LetterStop) bool) (n int, err error) {
+	stops, err := d.Ledger.LetterStops(ctx)
+	if err != nil {
+		return 0, err
+	}
+	stops = slices.DeleteFunc(stops, func(s state.LetterStop) bool { return !which(s) })
+	if len(stops) == 0 {
+		return 0, nil
+	}
+	return len(stops), d.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for _, s := range stops {
+			if err := tx.EndLetterStop(s.ID); err != nil {
+				return err
+			}
+		}
+		return tx.Audit(by)
+	})
+}
+
+// Say notes what a person says of an unclear letter: state.WordArrived or state.WordAgain. It
+// fails with state.ErrNotUnclear.
+func (d *Desk) Say(ctx context.Context, letter int64, word string, by state.Entry) error {
+	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SayOfLetter(letter, word, by) })
+}
+
+// Continue goes on after a restore, with the journal as it is, and by the clock as it is. What
+// the journal alone tells counts as sent from now on; what it lacks is added to it. It returns
+// how many letters the ledger has learnt of, and fails with ErrBusy.
+func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err error) {
+	lock, err := d.Ledger.TryLetters()
+	if err != nil {
+		return 0, err
+	}
+	if lock == nil {
+		return 0, ErrBusy
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error { _, err := tx.AbandonSending(); return err }); err != nil {
+		return 0, err
+	}
+	desk, err := d.Ledger.LetterDesk(ctx)
+	if err != nil {
+		return 0, err
+	}
+	h, err := d.history(ctx, &Plan{At: d.Ledger.Now()})
+	if err != nil {
+		return 0, err
+	}
+	j, err := readJournal(d.Settings.Journal, desk.Ledger)
+	var other *otherJournalError
+	switch {
+	case errors.As(err, &other):
+		if err := os.Rename(d.Settings.Journal, d.Settings.Journal+".before-"+d.Ledger.Now().Format("20060102T150405Z")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, fmt.Errorf("move the journal of letters aside: %w", err)
+		}
+	case err != nil && !errors.Is(err, errNoJournal):
+		return 0, err
+	}
+	told := h.unknownIn(j)
+	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for _, t := range told {
+			if err := tx.NoteTold(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	if other != nil || j == nil { // there is none that can be added to
+		if j, err = beginJournal(d.Settings.Journal, desk.Ledger); err != nil {
+			return 0, err
+		}
+	}
+	if missing := h.missingIn(j, told); len(missing) > 0 {
+		if err := j.append(missing...); err != nil {
+			return 0, err
+		}
+	}
+	return len(told), d.Ledger.Do(ctx, func(tx *state.Tx) error { return errors.Join(tx.GoOnWithLetters(j.id), tx.Audit(by)) })
+}
+
+// unknownIn returns the lines of a journal of which the ledger does not know.
+func (h *history) unknownIn(j *journal) (out []state.ToldLetter) {
+	if j == nil {
+		return nil
+	}
+	known := map[string]int{}
+	for _, l := range h.sent {
+		known[l.MessageID] += l.Attempts
+	}
+	for id, n := range h.toldTimes {
+		known[id] += n
+	}
+	for _, t := range j.lines {
+		if known[t.MessageID]--; known[t.MessageID] < 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// missingIn returns lines for what the ledger knows to have left, or has just learnt, and the
+// journal does not say.
+func (h *history) missingIn(j *journal, learnt []state.ToldLetter) (out []state.ToldLetter) {
+	lines := map[string]int{}
+	for _, t := range j.lines {
+		lines[t.MessageID]++
+	}
+	for _, l := range h.sent {
+		if lines[l.MessageID] == 0 {
+			out = append(out, state.ToldLetter{MessageID: l.MessageID, Recipient: l.Recipient, At: l.SendingAt})
+		}
+	}
+	for _, t := range slices.Concat(h.toldAll, learnt) {
+		if lines[t.MessageID] == 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}

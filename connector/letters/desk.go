@@ -1,0 +1,548 @@
+package letters
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/mail"
+	"payersync/connector/standing"
+	"payersync/state"
+)
+
+// Reader reads customers of the billing service; a reconcile.Reconciler is one. What a read
+// shows is in the ledger when it returns.
+type Reader interface {
+	// Look returns a customer; nil when the service says that it does not exist.
+	Look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, error)
+}
+
+// Desk is where letters leave from. Its fields are set before its first use. The clock is that
+// of the ledger.
+type Desk struct {
+	Ledger   *state.Ledger
+	Reader   Reader
+	Settings Settings
+
+	Wait   func(ctx context.Context, d time.Duration) error // between two letters; nil for a timer
+	Report func(Event)                                      // is told what became of each letter; nil for nobody
+	Step   func(Point) error                                // for tests that place crashes: an error is a process that died there; nil for nobody
+}
+
+// Point is a place between two steps of sending a letter.
+type Point string
+
+// The points, in their order.
+const (
+	Looked    Point = "looked"
+	Frozen    Point = "frozen"
+	Sending   Point = "sending"
+	Journaled Point = "journaled"
+	Posted    Point = "posted" // the outcome is known to this process alone
+	Ended     Point = "ended"
+)
+
+// Event is what became of a letter.
+type Event struct {
+	state.RecordID
+	MandateID string
+	MessageID string
+	Step      int
+	Kind      Kind
+	State     state.LetterState // "" for one that was looked at and not sent
+	Answer    string            // what the mail server said, or why it was not sent
+}
+
+// Result counts what one run did.
+type Result struct {
+	Sent, Refused, Deferred, Unclear int
+	Kept                             int // looked at and not sent
+	Waiting                          int // for a person
+	Left                             int // due, and not sent in this run
+	Abandoned                        int // letters of a process that died
+	Holds                            []Hold
+	Closed                           bool // it was no time for letters
+}
+
+// ErrBusy means that another process sends letters just now.
+var ErrBusy = errors.New("another payersync sends letters just now")
+
+// How long one look is good for, and one plan.
+const (
+	lookGood  = 15 * time.Minute
+	planGood  = 5 * time.Minute
+	lastWords = 15 * time.Second
+)
+
+// Run sends what is due, once: what cannot leave in a few minutes is left to the next run. It
+// fails with ErrBusy while another process is at it, and with what kept it from going on: that
+// the billing service or the mail server does not answer, or the ledger cannot be written.
+func (d *Desk) Run(ctx context.Context) (res Result, err error) {
+	lock, err := d.Ledger.TryLetters()
+	if err != nil {
+		return res, err
+	}
+	if lock == nil {
+		return res, ErrBusy
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	err = d.Ledger.Do(ctx, func(tx *state.Tx) error {
+		n, err := tx.AbandonSending()
+		res.Abandoned = int(n)
+		return err
+	})
+	if err != nil {
+		return res, err
+	}
+	if _, err := d.brakeOnBounces(ctx); err != nil { // reports of them come at any time
+		return res, err
+	}
+	if closed, err := d.closed(ctx); closed || err != nil {
+		res.Closed = closed
+		return res, err
+	}
+	p, err := d.Look(ctx)
+	if err != nil {
+		return res, err
+	}
+	if err := d.note(ctx, p); err != nil {
+		return res, err
+	}
+	res.Waiting, res.Holds = p.Count(Waits, ""), p.Holds
+	return res, d.sendAll(ctx, p, &res)
+}
+
+// closed reports whether it is no time for letters to anybody, and notes that the clock went on.
+func (d *Desk) closed(ctx context.Context) (bool, error) {
+	now := d.Ledger.Now()
+	sources, err := d.Ledger.LetterSources(ctx)
+	if err != nil {
+		return false, err
+	}
+	for name := range sources {
+		if d.Settings.isOpen(name, now) {
+			return false, nil
+		}
+	}
+	desk, err := d.Ledger.LetterDesk(ctx)
+	if err != nil || clockSet(now, desk.LookedAt) {
+		return true, err
+	}
+	return true, d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.NoteLetterClock() })
+}
+
+// clockSet reports whether the time since the last look cannot have gone by while payersync
+// looked every few minutes.
+func clockSet(now, looked time.Time) bool {
+	return !looked.IsZero() && (now.Sub(looked) < -clockBack || now.Sub(looked) > clockForward)
+}
+
+// noteBatch is how many addresses one commit notes.
+const noteBatch = 500
+
+// note keeps what a look found, begins the journal where there is none, and notes the addresses
+// unless too many of them changed.
+func (d *Desk) note(ctx context.Context, p *Plan) error {
+	var texts []string
+	clock := true
+	for _, h := range p.Holds {
+		if h.Connection == "" && h.Code != HoldSender {
+			texts = append(texts, h.Text)
+		}
+		clock = clock && h.Code != HoldClock
+	}
+	err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.NoteLetterLook(len(p.Batch.Letters), strings.Join(texts, " "), clock)
+	})
+	if err != nil || p.holds("") {
+		return err
+	}
+	if p.journal == nil {
+		if err := d.beginJournal(ctx, p); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(p.Batch.Why, func(b Brake) bool { return b.Why == WhyChanged }) {
+		return nil
+	}
+	return d.noteAddresses(ctx, p)
+}
+
+func (d *Desk) beginJournal(ctx context.Context, p *Plan) error {
+	desk, err := d.Ledger.LetterDesk(ctx)
+	if err != nil {
+		return err
+	}
+	if p.journal, err = beginJournal(d.Settings.Journal, desk.Ledger); err != nil {
+		return err
+	}
+	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SetLetterJournal(p.journal.id) })
+}
+
+func (d *Desk) noteAddresses(ctx context.Context, p *Plan) error {
+	for some := range slices.Chunk(slices.Concat(p.moved, p.met), noteBatch) {
+		if err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
+			for _, a := range some {
+				if err := tx.NoteLetterAddress(a.RecordID, a.Recipient); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendAll sends what is due in the order of its steps, the first letters first.
+func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
+	due := []Next{}
+	for _, x := range p.Next {
+		if x.What == Due && !p.holds(x.Connection) {
+			due = append(due, x)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b Next) int { return a.Step - b.Step })
+	res.Left = len(due)
+	left := p.sent
+	for i, x := range due {
+		if i > 0 && d.wait(ctx, time.Minute/time.Duration(max(1, d.Settings.PerMinute))) != nil {
+			return nil // told to stop, it stops in order
+		}
+		now := d.Ledger.Now()
+		switch {
+		case ctx.Err() != nil, left >= d.Settings.PerDay, now.Sub(p.At) >= planGood, now.Before(p.At):
+			return nil
+		case !d.Settings.isOpen(x.Connection, now):
+			continue
+		}
+		e, err := d.send(ctx, p, x)
+		res.Left--
+		if e.State == state.LetterSent || e.State == state.LetterUnclear || e.State == state.LetterRefused {
+			left++
+		}
+		res.count(e)
+		if err == nil && d.Report != nil {
+			d.Report(e)
+		}
+		if err != nil {
+			return err
+		}
+		if e.State == state.LetterRefused {
+			if braked, err := d.brakeOnBounces(ctx); braked || err != nil {
+				return err
+			}
+		}
+		if res.Unclear >= mostUnclear {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (r *Result) count(e Event) {
+	switch e.State {
+	case state.LetterSent:
+		r.Sent++
+	case state.LetterRefused:
+		r.Refused++
+	case state.LetterDeferred:
+		r.Deferred++
+	case state.LetterUnclear:
+		r.Unclear++
+	default:
+		r.Kept++
+	}
+}
+
+func (d *Desk) wait(ctx context.Context, t time.Duration) error {
+	if d.Wait != nil {
+		return d.Wait(ctx, t)
+	}
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (d *Desk) step(at Point) error {
+	if d.Step == nil {
+		return nil
+	}
+	return d.Step(at)
+}
+
+// keptError says why a letter that was due is not sent, and that nothing is wrong but that.
+type keptError struct{ why string }
+
+func (e *keptError) Error() string { return e.why }
+
+// send sends one letter: it looks at the customer, freezes the letter, notes that it leaves, in
+// the ledger and in the journal, hands it to the mail server, and notes what became of it.
+func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
+	e := Event{RecordID: x.RecordID, MandateID: x.MandateID, MessageID: d.messageID(x.MandateID, x.Step), Step: x.Step, Kind: x.Kind}
+	to, err := d.freeze(ctx, p, x, e.MessageID)
+	var kept *keptError
+	if errors.As(err, &kept) {
+		e.Answer = kept.why
+		return e, nil
+	}
+	if err != nil {
+		return e, err
+	}
+	if err := d.step(Frozen); err != nil {
+		return e, err
+	}
+	today := DayOf(d.Ledger.Now().In(d.Settings.zone(x.Connection))).String()
+	var body []byte
+	var may bool
+	if err := d.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		body, may, err = tx.BeginSending(e.MessageID, tx.Now().Add(-lookGood), today)
+		return err
+	}); err != nil {
+		return e, err
+	}
+	if !may {
+		e.Answer = "things had changed when it was about to leave"
+		return e, nil
+	}
+	if err := d.step(Sending); err != nil {
+		return e, err
+	}
+	sealed, message, whole := bytes.Cut(body, []byte("\n"))
+	if !whole || string(sealed) != to {
+		return e, d.end(ctx, &e, state.LetterDeferred, false, "nothing was sent", errors.New("the frozen letter is to somebody else"))
+	}
+	if err := p.journal.append(state.ToldLetter{MessageID: e.MessageID, Recipient: x.Recipient, At: d.Ledger.Now()}); err != nil {
+		return e, d.end(ctx, &e, state.LetterDeferred, false, "nothing was sent: the journal could not be written", err)
+	}
+	if err := d.step(Journaled); err != nil {
+		return e, err
+	}
+	answer, err := d.Settings.Post.Send(ctx, d.Settings.Address, to, message)
+	if err := d.step(Posted); err != nil {
+		return e, err
+	}
+	return e, errors.Join(d.outcome(ctx, &e, x, answer, err), d.step(Ended))
+}
+
+// outcome notes what the mail server made of a letter. What it says of all our letters, and not
+// of this one, is an error: there is no use in the next.
+func (d *Desk) outcome(ctx context.Context, e *Event, x Next, answer string, err error) error {
+	var refused *mail.RefusedError
+	var deferred *mail.DeferredError
+	var notSent *mail.NotSentError
+	switch {
+	case err == nil:
+		return d.end(ctx, e, state.LetterSent, false, answer, nil)
+	case errors.As(err, &refused) && refused.Stage.OfThisMessage():
+		if err := d.end(ctx, e, state.LetterRefused, false, refused.Answer.String(), nil); err != nil || !isHard(refused) {
+			return err
+		}
+		return d.after(ctx, func(tx *state.Tx) error {
+			return tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: x.Recipient, Why: state.StopBounced, Note: refused.Answer.String(), Actor: "mail server"})
+		})
+	case errors.As(err, &deferred) && deferred.Stage.OfThisMessage():
+		return d.end(ctx, e, state.LetterDeferred, true, deferred.Answer.String(), nil)
+	case errors.As(err, &refused), errors.As(err, &deferred), errors.As(err, &notSent):
+		return d.end(ctx, e, state.LetterDeferred, false, "nothing was sent: "+err.Error(), err)
+	}
+	return d.end(ctx, e, state.LetterUnclear, false, err.Error(), nil) // of what is not understood, too
+}
+
+// isHard reports whether an answer says that the address does not exist.
+func isHard(e *mail.RefusedError) bool {
+	if strings.HasPrefix(e.Answer.Enhanced, "5.1.") {
+		return true
+	}
+	return e.Answer.Enhanced == "" && e.Stage == mail.AtRecipient && (e.Answer.Code == 550 || e.Answer.Code == 551 || e.Answer.Code == 553)
+}
+
+// end notes what became of a letter, also when the process was told to stop meanwhile.
+func (d *Desk) end(ctx context.Context, e *Event, to state.LetterState, put bool, answer string, cause error) error {
+	e.State, e.Answer = to, answer
+	return errors.Join(cause, d.after(ctx, func(tx *state.Tx) error { return tx.EndLetter(e.MessageID, to, put, answer) }))
+}
+
+func (d *Desk) after(ctx context.Context, fn func(*state.Tx) error) error {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer done()
+	return d.Ledger.Do(ctx, fn)
+}
+
+// freeze looks at the payer and its customer once more, writes the letter, and keeps it. It
+// returns the address that it goes to.
+func (d *Desk) freeze(ctx context.Context, p *Plan, x Next, messageID string) (to string, err error) {
+	before, err := d.Ledger.StandingOf(ctx, x.RecordID)
+	if err != nil {
+		return "", err
+	}
+	if before == nil || before.Mandate.ID != x.MandateID || before.BillingID == "" {
+		return "", &keptError{"its payer has another mandate by now"}
+	}
+	looked := d.Ledger.Now()
+	customer, err := d.Reader.Look(ctx, before.BillingID, connector.CauseSweep, "letters")
+	if err != nil {
+		return "", fmt.Errorf("look at customer %s before its letter: %w", before.BillingID, err)
+	}
+	if err := d.step(Looked); err != nil {
+		return "", err
+	}
+	now, err := d.Ledger.StandingOf(ctx, x.RecordID) // what the look showed is in it
+	if err != nil {
+		return "", err
+	}
+	link, err := d.Ledger.SigningLink(ctx, x.MandateID)
+	if err != nil {
+		return "", err
+	}
+	if why := d.differs(x, now, customer, link); why != "" {
+		return "", &keptError{why}
+	}
+	to = strings.TrimSpace(now.Label.Email)
+	if d.Settings.Test {
+		to = d.Settings.TestTo
+	}
+	draft := d.draft(x, now, link, messageID)
+	draft.To = to
+	message, err := d.Settings.Templates.Write(draft)
+	if err != nil {
+		return "", fmt.Errorf("write the letter of step %d for mandate %s: %w", x.Step, x.MandateID, err)
+	}
+	err = d.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.FreezeLetter(state.Letter{
+			MandateID: x.MandateID, Step: x.Step, Kind: string(x.Kind), RecordID: x.RecordID, Recipient: x.Recipient, Setup: x.Setup, Language: draft.Language,
+			MessageID: messageID, Body: slices.Concat([]byte(to+"\n"), message), LookedAt: looked, FrozenAt: tx.Now(),
+		})
+	})
+	if errors.Is(err, state.ErrLetterTaken) {
+		return "", &keptError{err.Error()}
+	}
+	return to, err
+}
+
+// differs says in what the customer, as the look showed it, the books and the letter do not say
+// the same; "" when they do.
+func (d *Desk) differs(x Next, now *state.Standing, customer *connector.RemoteCustomer, link string) string {
+	switch {
+	case customer == nil:
+		return "the billing service says that the customer does not exist"
+	case now == nil || now.Label == nil || now.BillingID != customer.ID || !standing.CanBeInvited(*now) || now.LetBe:
+		return "its payer is not to be written to any more"
+	case now.Mandate.ID != x.MandateID:
+		return "its payer has another mandate by now"
+	case customer.Mandate == nil || customer.Mandate.ID != x.MandateID:
+		return "the billing service shows another mandate"
+	case customer.Mandate.Status != connector.MandateCreated:
+		return "the mandate waits for no signature any more"
+	case connector.KeyIn(customer.ExternalData, now.Key.Name) != now.Key:
+		return "the customer does not carry the payer's key"
+	}
+	address := strings.TrimSpace(now.Label.Email)
+	switch {
+	case mail.CheckAddress(address) != nil || d.Ledger.RecipientHash(address) != x.Recipient:
+		return "the books have another e-mail address by now"
+	case !slices.ContainsFunc(customer.Emails, func(shown string) bool { return strings.EqualFold(strings.TrimSpace(shown), address) }):
+		return "the billing service has another e-mail address than the books"
+	case customer.Mandate.URL != "" && customer.Mandate.URL != link:
+		return "the billing service shows another link"
+	}
+	return d.refusesLink(link)
+}
+
+// refusesLink says why a link is not mailed; "" when it is.
+func (d *Desk) refusesLink(link string) string {
+	u, err := url.Parse(link)
+	switch {
+	case link == "":
+		return "its link is not here"
+	case err != nil || u.Host == "" || u.User != nil:
+		return "its link is none"
+	case u.Scheme != "https" && !(u.Scheme == "http" && connector.IsLoopback(u.Hostname())):
+		return "its link is not https"
+	case !slices.ContainsFunc(d.Settings.LinkHosts, func(host string) bool {
+		return strings.EqualFold(host, u.Host) || strings.EqualFold(host, u.Hostname())
+	}):
+		return "its link leads to a host that is not in letters.link_hosts"
+	}
+	return ""
+}
+
+// draft returns what a letter says.
+func (d *Desk) draft(x Next, now *state.Standing, link, messageID string) Draft {
+	return Draft{
+		Kind: x.Kind, Language: d.language(now.Label.Language), To: strings.TrimSpace(now.Label.Email), MessageID: messageID + "@" + d.domain(), Date: d.Ledger.Now().In(d.Settings.zone(x.Connection)),
+		Stop: d.Ledger.LetterHash("stop", x.Recipient), Name: now.Label.Name, Number: now.Label.Number, Link: link, Days: x.Days,
+	}
+}
+
+// language returns the language of ours that is nearest to the payer's.
+func (d *Desk) language(wanted string) string {
+	base, _, _ := strings.Cut(strings.ToLower(wanted), "-")
+	for _, test := range []string{wanted, base} {
+		for _, have := range d.Settings.Languages {
+			if test != "" && strings.EqualFold(have, test) {
+				return have
+			}
+		}
+	}
+	if len(d.Settings.Languages) == 0 {
+		return "en"
+	}
+	return d.Settings.Languages[0]
+}
+
+func (d *Desk) domain() string {
+	_, domain, _ := strings.Cut(d.Settings.Address, "@")
+	return domain
+}
+
+// messageID returns the keyed hash of a mandate and a step: the same letter is the same message
+// everywhere.
+func (d *Desk) messageID(mandate string, step int) string {
+	return d.Ledger.LetterHash("letter", mandate, fmt.Sprint(step))
+}
+
+// The brake on letters that come back.
+const (
+	mostBounces  = 10
+	shareBounces = 20 // one of so many letters of a day
+	leastBounces = 3
+)
+
+// brakeOnBounces stops all letters when too many of the last day were to addresses that do not
+// exist.
+func (d *Desk) brakeOnBounces(ctx context.Context) (bool, error) {
+	since := d.Ledger.Now().Add(-24 * time.Hour)
+	bounced, err := d.Ledger.BouncedSince(ctx, since)
+	if err != nil || bounced < leastBounces {
+		return false, err
+	}
+	sent := 0
+	if err := d.Ledger.EachLetter(ctx, "", func(l state.Letter) error {
+		if l.SendingAt.After(since) {
+			sent++
+		}
+		return nil
+	}); err != nil {
+		return false, err
+	}
+	if bounced < mostBounces && bounced*shareBounces <= sent {
+		return false, nil
+	}
+	return true, d.after(ctx, func(tx *state.Tx) error {
+		return tx.AddLetterStop(state.LetterStop{Scope: state.StopAll, Why: state.StopBrake, Actor: "payersync",
+			Note: fmt.Sprintf("%d of the %d letters of a day were to addresses that do not exist.", bounced, sent)})
+	})
+}

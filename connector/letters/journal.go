@@ -1,0 +1,198 @@
+package letters
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"payersync/state"
+)
+
+// The journal is a file outside the ledger, with a line for every letter whose first byte is
+// about to leave. A ledger that was put back to a time before does not know of those letters;
+// the journal does. It holds keyed hashes and times, and is only ever added to.
+//
+//	payersync letters 1 LEDGER ID
+//	2026-11-23T08:30:00.000Z MESSAGE RECIPIENT
+//
+// The line is on the disk before the byte leaves, and after the ledger has noted the same: so a
+// ledger in its place knows every line, whatever the process died of.
+type journal struct {
+	path  string
+	id    string
+	lines []state.ToldLetter
+	file  os.FileInfo
+}
+
+const (
+	journalHead = "payersync letters 1 "
+	journalTime = "2006-01-02T15:04:05.000Z"
+)
+
+// errNoJournal means that there is no file, or one without anything in it.
+var errNoJournal = errors.New("there is no journal of letters")
+
+// otherJournalError means that a file is no journal of this ledger.
+type otherJournalError struct{ why string }
+
+func (e *otherJournalError) Error() string { return e.why }
+
+// readJournal reads the journal of a ledger.
+func readJournal(path, ledger string) (*journal, error) {
+	f, err := openJournal(path, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errNoJournal
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read the journal of letters: %w", err)
+	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("read the journal of letters: %w", err)
+	}
+	if strings.TrimSpace(string(text)) == "" {
+		return nil, errNoJournal
+	}
+	j := &journal{path: path, file: info}
+	return j, j.parse(string(text), ledger)
+}
+
+// parse reads what the journal says. What stands behind the last end of a line is what a process
+// left that died while it wrote: that letter never left.
+func (j *journal) parse(text, ledger string) error {
+	head, rest, whole := strings.Cut(text, "\n")
+	words := strings.Fields(strings.TrimPrefix(head, journalHead))
+	switch {
+	case !whole && strings.HasPrefix(journalHead, head[:min(len(head), len(journalHead))]):
+		return errNoJournal // cut off when it was begun
+	case !strings.HasPrefix(head, journalHead), len(words) != 2:
+		return &otherJournalError{"the file is no journal of letters"}
+	case words[0] != ledger:
+		return &otherJournalError{"it is the journal of another ledger"}
+	}
+	j.id = words[1]
+	var damaged error
+	for {
+		line, after, whole := strings.Cut(rest, "\n")
+		if !whole {
+			return damaged
+		}
+		rest = after
+		t, ok := parseLine(line)
+		if !ok {
+			damaged = &otherJournalError{"a line of it cannot be read"}
+			continue
+		}
+		j.lines = append(j.lines, t)
+	}
+}
+
+func parseLine(line string) (t state.ToldLetter, ok bool) {
+	words := strings.Fields(line)
+	if len(words) != 3 {
+		return t, false
+	}
+	at, err := time.Parse(journalTime, words[0])
+	return state.ToldLetter{MessageID: words[1], Recipient: words[2], At: at}, err == nil
+}
+
+// beginJournal makes a journal for a ledger, or ends one that was cut off when it was begun.
+func beginJournal(path, ledger string) (*journal, error) {
+	f, err := openJournal(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return nil, err
+	}
+	id := rand.Text()
+	_, err = f.WriteString(journalHead + ledger + " " + id + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return nil, fmt.Errorf("begin the journal of letters: %w", err)
+	}
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("begin the journal of letters: %w", err)
+	}
+	return readJournal(path, ledger)
+}
+
+// append adds lines, and returns when they are on the disk. It fails when the file is not the
+// one that was read.
+func (j *journal) append(lines ...state.ToldLetter) (err error) {
+	f, err := openJournal(j.path, os.O_RDWR|os.O_APPEND)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = fmt.Errorf("add to the journal of letters: %w", err)
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(info, j.file) {
+		return errors.New("another file lies in its place")
+	}
+	if err := cutFragment(f, info.Size()); err != nil {
+		return err
+	}
+	text := ""
+	for _, t := range lines {
+		text += t.At.UTC().Format(journalTime) + " " + t.MessageID + " " + t.Recipient + "\n"
+	}
+	if _, err := f.WriteString(text); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// cutFragment cuts off what stands behind the last end of a line.
+func cutFragment(f *os.File, size int64) error {
+	const longest = 64 << 10 // more than any append
+	from := max(0, size-longest)
+	tail := make([]byte, size-from)
+	if _, err := f.ReadAt(tail, from); err != nil {
+		return err
+	}
+	end := from + int64(bytes.LastIndexByte(tail, '\n')) + 1
+	if end == size {
+		return nil
+	}
+	return f.Truncate(end)
+}
+
+// openJournal opens the file itself, through no link, for this user alone.
+func openJournal(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600) //nolint:gosec // the configuration names it
+	if err != nil {
+		return nil, fmt.Errorf("open the journal of letters: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no ordinary file")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the journal of letters %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+func syncFolder(path string) error {
+	f, err := os.Open(path) //nolint:gosec // the folder of the journal
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,589 @@
+package letters_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/letters"
+	"payersync/connector/mail/mailtest"
+	"payersync/state"
+)
+
+func TestALadderOverDays(t *testing.T) {
+	t.Parallel()
+	w := begun(t, 1)
+	w.days(45)
+	w.wantGot("11-23 payer0@bakery0.io invitation", "11-26 payer0@bakery0.io reminder", "11-30 payer0@bakery0.io reminder", "12-07 payer0@bakery0.io reminder", "12-23 payer0@bakery0.io last_reminder")
+	if got := w.look().Next[0]; got.What != letters.Finished || got.Why != letters.WhyOver || got.Sent != 5 {
+		t.Errorf("at the end it stands %+v", got)
+	}
+}
+
+func TestNobodyGetsALetterBeforeAPersonHasReadTheFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.payers(3)
+	if res := w.send(); res.Waiting != 3 || res.Sent != 0 {
+		t.Errorf("a new installation sends %+v", res)
+	}
+	shown := w.look().Batch
+	w.books.put("late", "Late", "late@latebakery.io")
+	w.sync()
+	if _, err := w.desk.Approve(t.Context(), shown.Hash, byAda); !errors.Is(err, letters.ErrChanged) {
+		t.Errorf("approved although there is one letter more: %v", err)
+	}
+	if got := w.approve(); got != 4 {
+		t.Errorf("approved %d", got)
+	}
+	w.books.put("later", "Later", "later@laterbakery.io")
+	w.sync()
+	if res := w.send(); res.Sent != 4 || res.Waiting != 1 {
+		t.Errorf("exactly those that were shown are sent: %+v", res)
+	}
+	w.days(1)
+	if n := len(w.box.Received()); n != 5 {
+		t.Errorf("%d letters came by the next day, want all 5", n)
+	}
+	w.desk.Settings.Templates = plain{"2"}
+	w.books.put("new", "New", "new@newbakery.io")
+	w.days(1)
+	if n := len(w.box.Received()); n != 5 {
+		t.Error("a letter by new templates left unseen")
+	}
+}
+
+func TestWhatStopsALadder(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	id := state.RecordID{Connection: "acme", SourceID: "c000"}
+	for name, stop := range map[string]func(*world) error{
+		"signed, told by the look alone": func(w *world) error { return w.service.Sign(w.mandate("c000")) },
+		"signed and active": func(w *world) error {
+			return errors.Join(w.service.Sign(w.mandate("c000")), w.service.Approve(w.mandate("c000")))
+		},
+		"cancelled":            func(w *world) error { return w.service.PayerCancel(w.mandate("c000")) },
+		"an unknown status":    func(w *world) error { return w.service.SetStatus(w.mandate("c000"), "HALF_SIGNED") },
+		"the customer deleted": func(w *world) error { return w.service.Delete(w.service.Customers()[0].ID) },
+		"stopped by a person":  func(w *world) error { return w.desk.Stop(ctx, id, "", letters.Day{}, byAda) },
+		"the address stopped": func(w *world) error {
+			return w.desk.Stop(ctx, state.RecordID{}, "Payer0@bakery0.io", letters.Day{}, byAda)
+		},
+		"everything paused":      func(w *world) error { return w.desk.Pause(ctx, "", letters.Day{}, byAda) },
+		"the connection paused":  func(w *world) error { return w.desk.Pause(ctx, "acme", letters.Day{}, byAda) },
+		"gone from the books":    func(w *world) error { w.books.records = nil; return nil },
+		"no address any more":    func(w *world) error { w.books.put("c000", "Payer 0", ""); return nil },
+		"nobody writes any more": func(w *world) error { w.desk.Settings.Sender = letters.SenderNobody; return nil },
+		"a test installation":    func(w *world) error { w.desk.Settings.Test = true; return nil },
+		"another link host":      func(w *world) error { w.desk.Settings.LinkHosts = []string{"pay.example.com"}; return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := begun(t, 1)
+			if err := stop(w); err != nil {
+				t.Fatal(err)
+			}
+			w.advance(3 * 24 * time.Hour) // no webhook and no sweep tells: the look does
+			w.send()
+			w.days(5)
+			w.wantGot("11-23 payer0@bakery0.io invitation")
+		})
+	}
+}
+
+// The books, the service and the letter have the same address, or nothing is sent.
+func TestALetterGoesOnlyWhereBooksAndServiceAgree(t *testing.T) {
+	t.Parallel()
+	w := begun(t, 1)
+	w.days(2)
+	w.advance(24 * time.Hour)
+	w.sync()
+	c := w.service.Customers()[0]
+	if err := w.service.Edit(c.ID, []byte(strings.ReplaceAll(string(c.Raw), "payer0@", "somebody@"))); err != nil {
+		t.Fatal(err)
+	}
+	w.events = nil
+	res := w.send()
+	if res.Sent != 0 || res.Kept != 1 || !strings.Contains(w.events[0].Answer, "another e-mail address") {
+		t.Errorf("%+v, %+v", res, w.events)
+	}
+	w.wantGot("11-23 payer0@bakery0.io invitation")
+}
+
+func TestAPersonEndsAPauseAndNothingPilesUp(t *testing.T) {
+	t.Parallel()
+	w := begun(t, 1)
+	if err := w.desk.Pause(t.Context(), "", letters.Day{}, byAda); err != nil {
+		t.Fatal(err)
+	}
+	w.days(15)
+	if n, err := w.desk.Resume(t.Context(), "", byAda); n != 1 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	w.days(4)
+	w.wantGot("11-23 payer0@bakery0.io invitation", "12-09 payer0@bakery0.io reminder")
+}
+
+func TestAnswersOfTheMailServer(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		step  mailtest.Step
+		err   error
+		want  state.LetterState
+		fails bool // the run, because it is about all letters
+		came  int  // once the server is mended, by the next day
+	}{
+		{"put off at the recipient", mailtest.AtRcpt, mailtest.Refusal(450, "greylisted"), state.LetterDeferred, false, 1},
+		{"put off after the mail", mailtest.AtData, mailtest.Refusal(451, "later"), state.LetterDeferred, false, 1},
+		{"no such recipient", mailtest.AtRcpt, mailtest.Refusal(550, "no such user"), state.LetterRefused, false, 0},
+		{"refused after the mail", mailtest.AtData, mailtest.Refusal(554, "spam"), state.LetterRefused, false, 0},
+		{"the sender is refused", mailtest.AtMail, mailtest.Refusal(550, "who are you"), state.LetterDeferred, true, 1},
+		{"cut at the greeting", mailtest.AtHello, mailtest.ErrCut, state.LetterDeferred, true, 1},
+		{"cut at the recipient", mailtest.AtRcpt, mailtest.ErrCut, state.LetterDeferred, true, 1},
+		{"cut while the mail was read", mailtest.AtData, mailtest.ErrCut, state.LetterUnclear, false, 0},
+		{"cut after it was taken", mailtest.AtAnswer, mailtest.ErrCut, state.LetterUnclear, false, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.payers(1)
+			w.send()
+			w.approve()
+			w.box.Fail(tt.step, tt.err)
+			if _, err := w.desk.Run(t.Context()); (err != nil) != tt.fails {
+				t.Errorf("the run: %v", err)
+			}
+			if got := w.letter("c000"); len(got) != 1 || got[0].State != tt.want || strings.Contains(got[0].Answer, "@") {
+				t.Errorf("the letter is %+v", got)
+			}
+			w.box.Fail(tt.step, nil)
+			w.restart()
+			w.days(1)
+			if n := len(w.box.Received()); n != tt.came {
+				t.Errorf("%d letters came by the next day, want %d", n, tt.came)
+			}
+		})
+	}
+}
+
+// Whoever dies between two steps leaves a letter that was sent once, or never, or that is shown
+// to people as unclear.
+func TestAProcessThatDiesAtAnyStepSendsNothingTwice(t *testing.T) {
+	t.Parallel()
+	died := errors.New("the process died")
+	for _, at := range []letters.Point{letters.Looked, letters.Frozen, letters.Sending, letters.Journaled, letters.Posted, letters.Ended} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.payers(2)
+			w.send()
+			w.approve()
+			w.desk.Step = func(p letters.Point) error {
+				if p == at {
+					return died
+				}
+				return nil
+			}
+			if _, err := w.desk.Run(t.Context()); !errors.Is(err, died) {
+				t.Fatalf("the run: %v", err)
+			}
+			w.restart()
+			w.days(1)
+			w.noDoubles()
+			unclear := at == letters.Sending || at == letters.Journaled || at == letters.Posted
+			if got := w.letter("c000")[0].State; unclear != (got == state.LetterUnclear) || !unclear && got != state.LetterSent {
+				t.Errorf("the letter is %s", got)
+			}
+			if got := w.letter("c001")[0].State; got != state.LetterSent {
+				t.Errorf("the other letter is %s", got)
+			}
+		})
+	}
+}
+
+// noDoubles fails when a letter came twice.
+func (w *world) noDoubles() {
+	w.t.Helper()
+	seen := map[string]bool{}
+	for _, m := range w.box.Received() {
+		_, after, _ := strings.Cut(m.Raw, "Message-ID: <")
+		id, _, _ := strings.Cut(after, ">")
+		if seen[id] {
+			w.t.Errorf("the letter %s came twice", id)
+		}
+		seen[id] = true
+	}
+}
+
+func TestACommitThatFailsOrIsTheLastThingAProcessDoesSendsNothingTwice(t *testing.T) {
+	t.Parallel()
+	died := errors.New("the process died")
+	for _, done := range []bool{false, true} {
+		for n := range 12 {
+			t.Run(fmt.Sprintf("commit %d, done %v", n, done), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.payers(1)
+				w.send()
+				w.approve()
+				count := 0
+				w.commit = func(after bool) error {
+					if after == done {
+						if count++; count > n {
+							return died
+						}
+					}
+					return nil
+				}
+				_, err := w.desk.Run(context.Background())
+				w.commit = nil
+				w.restart()
+				w.days(2)
+				w.noDoubles()
+				got := w.letter("c000")
+				if len(got) != 1 || got[0].State != state.LetterSent && got[0].State != state.LetterUnclear {
+					t.Errorf("after %v the letter is %+v", err, got)
+				}
+				if len(w.box.Received()) == 0 && got[0].State != state.LetterUnclear {
+					t.Errorf("nothing came, and the letter is %s", got[0].State)
+				}
+			})
+		}
+	}
+}
+
+func TestAnUnclearLetterIsAPersonsToDecide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.payers(1)
+	w.send()
+	w.approve()
+	w.box.Fail(mailtest.AtData, mailtest.ErrCut)
+	w.send()
+	w.box.Fail(mailtest.AtData, nil)
+	unclear := w.letter("c000")[0]
+	w.days(1)
+	w.wantGot()
+	if err := w.desk.Say(t.Context(), unclear.ID, state.WordAgain, byAda); err != nil {
+		t.Fatal(err)
+	}
+	w.days(1)
+	w.wantGot("11-25 payer0@bakery0.io invitation")
+}
+
+// covers F140
+func TestALedgerThatWasPutBackSendsNothingBeforeAPersonSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, mark := range []bool{true, false} {
+		t.Run(fmt.Sprintf("with the mark %v", mark), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.payers(3)
+			w.send()
+			w.approve()
+			old := w.backup()
+			w.send()
+			if n := len(w.box.Received()); n != 3 {
+				t.Fatalf("%d letters came", n)
+			}
+			w.putBack(old, mark)
+			w.wantHeld(map[bool]letters.HoldCode{true: letters.HoldRestored, false: letters.HoldJournal}[mark])
+			w.days(3)
+			if n, err := w.desk.Continue(t.Context(), byAda); n != 3 || err != nil {
+				t.Fatalf("learnt of %d letters, %v", n, err)
+			}
+			w.send()
+			if w.look().Batch.Hash != "" {
+				w.approve()
+			}
+			w.send()
+			w.days(1)
+			w.noDoubles()
+			for _, came := range w.got()[3:] {
+				if strings.Contains(came, "invitation") {
+					t.Errorf("a second invitation: %s", came)
+				}
+			}
+			if n := len(w.box.Received()); n != 6 {
+				t.Errorf("%d letters came, want a reminder to each", n)
+			}
+		})
+	}
+}
+
+func TestAJournalThatIsGoneHoldsEverything(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(*world) error{
+		"deleted": func(w *world) error { return remove(w.desk.Settings.Journal) },
+		"emptied": func(w *world) error { return write(w.desk.Settings.Journal, "") },
+		"damaged": func(w *world) error {
+			return write(w.desk.Settings.Journal, strings.Replace(read(w.desk.Settings.Journal), "2026", "x", 1))
+		},
+		"cut short": func(w *world) error {
+			return write(w.desk.Settings.Journal, strings.SplitAfter(read(w.desk.Settings.Journal), "\n")[0])
+		},
+		"of another ledger": func(w *world) error { return write(w.desk.Settings.Journal, "payersync letters 1 OTHER ID\n") },
+		"no journal at all": func(w *world) error { return write(w.desk.Settings.Journal, "hello\n") },
+		"another in its way": func(w *world) error {
+			return write(w.desk.Settings.Journal, strings.Replace(read(w.desk.Settings.Journal), "\n", "X\n", 1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := begun(t, 2)
+			if err := harm(w); err != nil {
+				t.Fatal(err)
+			}
+			w.advance(time.Hour)
+			w.wantHeld(letters.HoldJournal)
+			w.days(3)
+			w.wantHeld(letters.HoldJournal)
+			if _, err := w.desk.Continue(t.Context(), byAda); err != nil {
+				t.Fatal(err)
+			}
+			if holds := w.look().Holds; len(holds) > 0 {
+				t.Errorf("still %+v", holds)
+			}
+			w.days(1)
+			w.noDoubles()
+			if n := len(w.box.Received()); n != 4 {
+				t.Errorf("%d letters came", n)
+			}
+		})
+	}
+	w := begun(t, 1) // a fragment of a line is of a letter that never left
+	if err := write(w.desk.Settings.Journal, read(w.desk.Settings.Journal)+"2026-11-2"); err != nil {
+		t.Fatal(err)
+	}
+	w.days(3)
+	if n := len(w.box.Received()); n != 2 {
+		t.Errorf("%d letters came, with a line that was cut off", n)
+	}
+	if got := read(w.desk.Settings.Journal); strings.Count(got, "\n") != 3 || strings.Contains(got, "2026-11-22") {
+		t.Errorf("the journal is\n%s", got)
+	}
+}
+
+// covers F141
+func TestAClockThatIsSetSendsNothing(t *testing.T) {
+	t.Parallel()
+	const year = 365 * 24 * time.Hour
+	for _, by := range []time.Duration{year, -year, 25 * time.Hour, -time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			t.Parallel()
+			w := begun(t, 2)
+			w.days(2)
+			w.advance(3 * time.Hour)
+			w.send()
+			w.advance(by)
+			w.wantHeld(letters.HoldClock)
+			w.advance(-by) // it is put right: nobody has to say anything
+			w.days(1)
+			if n := len(w.box.Received()); n != 4 {
+				t.Errorf("%d letters came, want a reminder to each", n)
+			}
+		})
+	}
+}
+
+func TestFourteenDaysDown(t *testing.T) {
+	t.Parallel()
+	w := begun(t, 8)
+	w.desk.Settings.PerDay = 5
+	w.advance(14 * 24 * time.Hour)
+	w.sync()
+	w.wantHeld(letters.HoldClock)
+	if _, err := w.desk.Continue(t.Context(), byAda); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		w.send()
+	}
+	if n := len(w.box.Received()) - 8; n != 5 {
+		t.Errorf("%d letters came on the first day, want no more than letters.per_day", n)
+	}
+	w.days(1)
+	w.noDoubles()
+	to := map[string]int{}
+	for _, m := range w.box.Received() {
+		to[m.To[0]]++
+	}
+	for address, n := range to {
+		if n != 2 {
+			t.Errorf("%d letters to %s", n, address)
+		}
+	}
+}
+
+// covers F139
+func TestAMappingErrorThatMovesAddressesSendsNothing(t *testing.T) {
+	t.Parallel()
+	for _, share := range []int{1, 50} { // all, or one of fifty
+		t.Run(fmt.Sprintf("one of %d", share), func(t *testing.T) {
+			t.Parallel()
+			w := begun(t, 100)
+			w.days(2)
+			before := len(w.box.Received())
+			for i := 0; i < 100; i += share {
+				w.books.put(fmt.Sprintf("c%03d", i), fmt.Sprintf("Payer %d", i), fmt.Sprintf("payer%d@bakery%d.io", (i+1)%100, (i+1)%100))
+			}
+			w.mapping = "# edited\n" + w.mapping
+			w.days(1)
+			if n := len(w.box.Received()) - before; n != 0 {
+				t.Errorf("%d letters left", n)
+			}
+			if share == 1 {
+				if why := w.look().Batch.Why; !slices.ContainsFunc(why, func(b letters.Brake) bool {
+					return b.Why == letters.WhyChanged && strings.Contains(b.Text, "100 of 100")
+				}) {
+					t.Errorf("it waits because of %+v", why)
+				}
+			}
+		})
+	}
+}
+
+func TestManyMoreLettersThanTheDayBeforeWait(t *testing.T) {
+	t.Parallel()
+	w := begun(t, 15)
+	for i := range 40 {
+		w.books.put(fmt.Sprintf("n%03d", i), fmt.Sprintf("New %d", i), fmt.Sprintf("new%d@shop%d.io", i, i))
+	}
+	w.days(1)
+	if n := len(w.box.Received()); n != 15 {
+		t.Errorf("%d letters came, want no more than the first", n)
+	}
+	if got := w.approve(); got != 40 {
+		t.Errorf("approved %d", got)
+	}
+	for range 3 {
+		w.send()
+	}
+	if n := len(w.box.Received()); n != 55 {
+		t.Errorf("%d letters came after the approval", n)
+	}
+}
+
+func TestTooManyLettersThatComeBackStopAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.payers(12)
+	w.send()
+	w.approve()
+	w.box.Fail(mailtest.AtRcpt, mailtest.Refusal(550, "no such user"))
+	if res := w.send(); res.Refused != 3 {
+		t.Errorf("%+v", res)
+	}
+	w.box.Fail(mailtest.AtRcpt, nil)
+	if res := w.send(); res.Sent != 0 || w.look().Count(letters.Paused, letters.WhyBrake) != 9 {
+		t.Errorf("it goes on: %+v", res)
+	}
+	w.advance(time.Minute)
+	if n, err := w.desk.Resume(t.Context(), "", byAda); n != 1 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if res := w.send(); res.Sent != 9 {
+		t.Errorf("after a person has said so: %+v", res)
+	}
+}
+
+// covers F143
+func TestATestInstallationWritesToNobodyButWhoIsNamedForIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.desk.Settings.Test, w.desk.Settings.TestTo = true, "me@harbour.io"
+	w.payers(3)
+	w.send()
+	w.approve()
+	w.send()
+	w.days(3)
+	if n := len(w.box.Received()); n != 6 {
+		t.Errorf("%d letters came", n)
+	}
+	for _, m := range w.box.Received() {
+		if !slices.Equal(m.To, []string{"me@harbour.io"}) {
+			t.Errorf("a letter to %v", m.To)
+		}
+	}
+}
+
+func TestPayersWithOneAddressWaitForAPerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("a", "Ada", "ada@bakery.io")
+	w.books.put("b", "Ada again", "ADA@bakery.io")
+	w.books.put("c", "Bob", "bob@bakery.io")
+	w.sync()
+	w.send()
+	if got := w.approve(); got != 1 {
+		t.Errorf("approved %d letters together", got)
+	}
+	w.send()
+	w.wantGot("11-23 bob@bakery.io invitation")
+	a := state.RecordID{Connection: "acme", SourceID: "a"}
+	if got, err := w.desk.ApproveAlone(t.Context(), []state.RecordID{a}, byAda); len(got) != 1 || err != nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	w.send()
+	w.days(1)
+	w.wantGot("11-23 bob@bakery.io invitation", "11-23 ada@bakery.io invitation")
+	if _, err := w.desk.ApproveAlone(t.Context(), []state.RecordID{a}, byAda); !errors.Is(err, letters.ErrNothing) {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+func TestAMandateInThePlaceOfAnotherBeginsByHand(t *testing.T) {
+	t.Parallel()
+	w := begun(t, 1)
+	if _, err := w.service.Migrate(w.service.Customers()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.service.SetStatus(w.mandate("c000"), connector.MandateCreated); err != nil {
+		t.Fatal(err)
+	}
+	w.days(10)
+	w.wantGot("11-23 payer0@bakery0.io invitation")
+}
+
+func TestLettersLeaveOneAfterAnotherInTheirWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.payers(30)
+	w.send()
+	w.approve()
+	w.desk.Settings.PerMinute = 4
+	if res := w.send(); res.Sent != 20 || res.Left != 10 {
+		t.Errorf("in five minutes: %+v", res)
+	}
+	w.advance(16*time.Hour - w.clock().Sub(w.clock().Truncate(24*time.Hour)) + 57*time.Minute)
+	w.send()
+	for _, m := range w.got() {
+		if !strings.HasPrefix(m, "11-23") {
+			t.Errorf("it came on another day: %s", m)
+		}
+	}
+	if now := w.clock(); now.Hour() > 17 || now.Hour() == 17 && now.Minute() > 1 {
+		t.Errorf("it sent until %s", now)
+	}
+	w.advance(time.Hour)
+	if res := w.send(); !res.Closed || res.Sent != 0 {
+		t.Errorf("in the evening: %+v", res)
+	}
+}
+
+func TestBooksOrServiceThatWereNotReadHoldLetters(t *testing.T) {
+	t.Parallel()
+	w := begun(t, 1)
+	for range 2 {
+		w.advance(24*time.Hour - time.Minute)
+		w.send()
+	}
+	w.wantHeld(letters.HoldSource)
+	w.wantHeld(letters.HoldSweep)
+}

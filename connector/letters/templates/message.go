@@ -1,0 +1,118 @@
+package templates
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	netmail "net/mail"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"payersync/connector"
+	"payersync/connector/letters"
+	"payersync/connector/mail"
+)
+
+// Envelope is what stands around a letter.
+type Envelope struct {
+	To        string // the address alone
+	MessageID string // without brackets
+	Date      time.Time
+	Stop      string // the token by which reminders end
+}
+
+// The reasons why a letter is not written. None of them tells a link or an address.
+var (
+	ErrLink     = errors.New("the signing link is no https address that people can be given")
+	ErrLinkHost = errors.New("the signing link leads to a host that is not in letters.link_hosts")
+	ErrTooLarge = fmt.Errorf("the letter is larger than %d bytes", MaxSize)
+)
+
+// longestLink is how long a signing link may be.
+const longestLink = 2000
+
+// The forms that are given by us; anything else is a mistake of the caller.
+var (
+	messageID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}@[A-Za-z0-9.-]{1,253}$`)
+	stopToken = regexp.MustCompile(`^[A-Za-z0-9_-]{0,128}$`)
+	linkChars = regexp.MustCompile(`^[A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]+$`)
+)
+
+// Write returns a letter as it leaves. The same draft gives the same bytes.
+func (s *Set) Write(d letters.Draft) ([]byte, error) {
+	l, err := s.Render(d.Kind, d.Language, Fields{Name: d.Name, Contact: d.Contact, Number: d.Number, Link: d.Link, Days: d.Days, Stop: d.Stop})
+	if err != nil {
+		return nil, err
+	}
+	return s.Message(l, Envelope{To: d.To, MessageID: d.MessageID, Date: d.Date, Stop: d.Stop})
+}
+
+// Message returns the bytes of a message with a letter, for one recipient.
+func (s *Set) Message(l Letter, e Envelope) ([]byte, error) {
+	if err := mail.CheckAddress(e.To); err != nil {
+		return nil, fmt.Errorf("the address of the payer: %w", err)
+	}
+	if !messageID.MatchString(e.MessageID) || !stopToken.MatchString(e.Stop) {
+		return nil, errors.New("the letter has no id, or one that ends its line")
+	}
+	boundary := sha256.Sum256([]byte("boundary of " + e.MessageID))
+	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithBoundary(hex.EncodeToString(boundary[:20])))
+	from := s.options.From
+	from.Name = inOneLine(from.Name)
+	msg.FromMailAddress(&from)
+	msg.ToMailAddress(&netmail.Address{Address: e.To})
+	msg.ReplyToMailAddress(&netmail.Address{Address: s.options.fill(values{}).ReplyTo})
+	msg.Subject(inOneLine(l.Subject))
+	msg.SetMessageIDWithValue(e.MessageID)
+	msg.SetDateWithValue(e.Date)
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // nobody answers that they are on holiday
+	s.unsubscribe(msg, e.Stop)
+	msg.SetBodyString(gomail.TypeTextPlain, l.Text)
+	msg.AddAlternativeString(gomail.TypeTextHTML, l.HTML)
+	var out bytes.Buffer
+	if _, err := msg.WriteTo(&out); err != nil {
+		return nil, fmt.Errorf("write the letter: %w", err)
+	}
+	if out.Len() > MaxSize {
+		return nil, ErrTooLarge
+	}
+	return out.Bytes(), nil
+}
+
+// unsubscribe says how reminders end, for mail programs with a button. Of several headers that
+// are given as they are, go-mail changes the order from one message to the next.
+func (s *Set) unsubscribe(msg *gomail.Msg, token string) {
+	uris := []string{"<mailto:" + s.options.fill(values{}).ReplyTo + "?subject=" + url.PathEscape(strings.TrimSpace("stop "+token)) + ">"}
+	if s.options.StopURL != "" && token != "" {
+		uris = append([]string{"<" + s.options.stopLink(token) + ">"}, uris...)
+		msg.SetGenHeader(gomail.HeaderListUnsubscribePost, "List-Unsubscribe=One-Click")
+	}
+	msg.SetGenHeaderPreformatted(gomail.HeaderListUnsubscribe, strings.Join(uris, ",\r\n "))
+}
+
+func (o *Options) stopLink(token string) string {
+	return strings.TrimSuffix(o.StopURL, "/") + "/" + token
+}
+
+// CheckLink returns why a signing link is not mailed: it must be encrypted and lead to a host
+// of the list. On this machine it may be plain.
+func CheckLink(raw string, hosts []string) error {
+	u, err := url.Parse(raw)
+	if err != nil || len(raw) > longestLink || !linkChars.MatchString(raw) || u.Hostname() == "" || u.User != nil {
+		return ErrLink
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !connector.IsLoopback(u.Hostname())) {
+		return ErrLink
+	}
+	if !slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) || strings.EqualFold(h, u.Host) }) {
+		return ErrLinkHost
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Mandates is what people do about mandates and their signing links. Each act is in the audit
+// log before anything is sent.
+type Mandates struct {
+	Ledger  *state.Ledger
+	Syncer  *syncer.Syncer
+	Billing syncer.Canceller
+
+	WhenCreated string        // billing.dialect.link_when_created: what asking again for an open mandate gives
+	Valid       time.Duration // for how long a link works after it was given; 0 where that is not known
+}
+
+// ErrNoMandate means that a payer has no mandate that could be cancelled.
+var ErrNoMandate = errors.New("the record has no mandate")
+
+// Request asks for one payer's signing link, and returns its mandate. After a cancellation it
+// fails with syncer.ErrReasonNeeded where by gives none.
+func (m *Mandates) Request(ctx context.Context, p state.Payer, by syncer.Operator) (connector.Mandate, error) {
+	return m.Syncer.RequestLink(ctx, p, by)
+}
+
+// Cancel cancels the current mandate of one payer.
+func (m *Mandates) Cancel(ctx context.Context, p state.Payer, by syncer.Operator) error {
+	if p.MandateID == "" {
+		return ErrNoMandate
+	}
+	return m.Syncer.CancelMandate(ctx, m.Billing, p, by)
+}
+
+// Links names the signing links that are fetched again.
+type Links struct {
+	Connection string        // "" for all
+	Older      time.Duration // those that were last given so long ago; 0 for those that nobody has
+}
+
+// Find returns the payers whose links are meant. A link that has expired counts as one that
+// nobody has.
+func (m *Mandates) Find(ctx context.Context, which Links) ([]state.Payer, error) {
+	if which.Older > 0 {
+		return m.Ledger.OldLinks(ctx, which.Connection, m.Ledger.Now().Add(-which.Older))
+	}
+	return m.Ledger.LostLinks(ctx, which.Connection, m.validSince())
+}
+
+// validSince returns the moment after which a link must have been given to work still; the
+// zero time where they do not expire, for all that is known.
+func (m *Mandates) validSince() time.Time {
+	if m.Valid == 0 {
+		return time.Time{}
+	}
+	return m.Ledger.Now().Add(-m.Valid)
+}
+
+// Expired reports whether the link of a mandate that is kept works no more.
+func (m *Mandates) Expired(ctx context.Context, mandateID string) (bool, error) {
+	if m.Valid == 0 {
+		return false, nil
+	}
+	given, err := m.Ledger.LinkGiven(ctx, mandateID)
+	return err == nil && !given.IsZero() && !given.After(m.validSince()), err
+}
+
+// mostLinks is how many links are fetched again without a person's word.
+const mostLinks = 200
+
+// Asking says how a person is asked before links are fetched again.
+type Asking int
+
+// How a person is asked.
+const (
+	AskNothing Asking = iota
+	AskOnce           // about all of them
+	AskEach           // about each, because it may replace a mandate that waits for its signature
+)
+
+// Asks says how a person is asked before so many links are fetched again.
+func (m *Mandates) Asks(links int) Asking {
+	switch {
+	case links == 0, m.WhenCreated == "same" && links <= mostLinks:
+		return AskNothing
+	case m.WhenCreated == "new":
+		return AskEach
+	}
+	return AskOnce
+}
+
+// Fetched is what became of links that were to be fetched again.
+type Fetched struct {
+	Asked   int `json:"asked"`
+	Fetched int `json:"fetched"`
+	Failed  int `json:"failed"`
+}
+
+// errNoLink means that the billing service answered without a link.
+var errNoLink = errors.New("the billing service gave no link")
+
+// ErrNotAsked means that a person has not said yes to what only a person lets go.
+var ErrNotAsked = errors.New("a person has to say yes first")
+
+// Fetching is links that are to be fetched again.
+type Fetching struct {
+	Payers []state.Payer
+	Said   bool // a person has said yes to these, as Asks wants it
+	By     syncer.Operator
+
+	Progress func(syncer.Progress)            // told before each; nil for nobody
+	Failed   func(sourceID string, err error) // told of each that failed; nil for nobody
+}
+
+// Fetch asks for the links one after the other. One payer's refusal keeps no other from its
+// turn; a service that does not answer, or takes no such request, ends it. Stopped half way, it
+// goes on where it stopped when Find is asked again.
+func (m *Mandates) Fetch(ctx context.Context, f Fetching) (out Fetched, err error) {
+	if m.Asks(len(f.Payers)) != AskNothing && !f.Said {
+		return out, ErrNotAsked
+	}
+	out.Asked = len(f.Payers)
+	if out.Asked == 0 {
+		return out, nil
+	}
+	ids := make([]string, len(f.Payers))
+	for i, p := range f.Payers {
+		ids[i] = p.Connection + "/" + p.SourceID
+	}
+	if err := m.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: f.By.Name, Action: "fetch lost signing links", Subject: connector.Plural(len(ids), "payer"), Reason: strings.Join(ids, ", ")})
+	}); err != nil {
+		return out, err
+	}
+	for i, p := range f.Payers {
+		if f.Progress != nil {
+			f.Progress(syncer.Progress{Stage: "links", Done: i, Total: len(f.Payers)})
+		}
+		err := m.fetch(ctx, p, f.By)
+		switch {
+		case err == nil:
+			out.Fetched++
+		case ctx.Err() != nil, endsFetching(err):
+			return out, err
+		default:
+			out.Failed++
+			if f.Failed != nil {
+				f.Failed(p.SourceID, err)
+			}
+		}
+	}
+	return out, nil
+}
+
+// fetch asks for one link. That the payer has signed meanwhile is as good.
+func (m *Mandates) fetch(ctx context.Context, p state.Payer, by syncer.Operator) error {
+	got, err := m.Syncer.RequestLink(ctx, p, by)
+	switch {
+	case errors.Is(err, syncer.ErrHasMandate):
+		return nil
+	case err == nil && got.URL == "" && got.Status == connector.MandateCreated:
+		return errNoLink
+	}
+	return err
+}
+
+// endsFetching reports whether an error says that the next link would fare no better.
+func endsFetching(err error) bool {
+	switch connector.FaultOf(err) {
+	case connector.FaultThrottled, connector.FaultUnavailable, connector.FaultUnauthorized:
+		return true
+	}
+	return errors.Is(err, connector.ErrWrongWay)
+}

@@ -1,0 +1,117 @@
+package state
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+)
+
+// A token of a letter holds the id of its mandate, encrypted with a key that outlives the
+// sealing key: nobody can read it or make one, and nothing has to be kept to know it again.
+const (
+	stopBlock = 64   // ids are filled up to this, so that the length of a token says nothing
+	longToken = 2048 // characters; longer is no token of ours
+)
+
+// stopCipher returns what tokens are encrypted with.
+func (l *Ledger) stopCipher() (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, l.letterKey, nil, "payersync letter stop", keyBytes)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key of stop tokens: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("set up the key of stop tokens: %w", err)
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// StopToken returns the token by which whoever gets a letter about a mandate can say that they
+// want no more. It names nobody. It is "" for a ledger without its key.
+func (l *Ledger) StopToken(mandateID string) string {
+	if l.Sealed() || len(mandateID) > longToken/2 {
+		return ""
+	}
+	aead, err := l.stopCipher()
+	if err != nil { // it never is: the key is as long as it has to be
+		return ""
+	}
+	plain := append(binary.BigEndian.AppendUint16(nil, uint16(len(mandateID))), mandateID...) //nolint:gosec // it is no longer than longToken
+	plain = append(plain, make([]byte, (stopBlock-len(plain)%stopBlock)%stopBlock)...)
+	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, nil))
+}
+
+// mandateOfToken returns the mandate that a token is about; "" when it is none of ours.
+func (l *Ledger) mandateOfToken(token string) (string, error) {
+	aead, err := l.stopCipher()
+	if err != nil || len(token) > longToken {
+		return "", err
+	}
+	box, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil {
+		return "", nil //nolint:nilerr // what is no token is nobody's
+	}
+	plain, err := aead.Open(nil, nil, box, nil)
+	if err != nil || len(plain) < 2 {
+		return "", nil //nolint:nilerr // what is no token is nobody's
+	}
+	n := int(binary.BigEndian.Uint16(plain))
+	if n > len(plain)-2 {
+		return "", nil
+	}
+	return string(plain[2 : 2+n]), nil
+}
+
+// OptingOut is what became of a recipient's word that they want no more letters.
+type OptingOut struct {
+	Known bool // the token is one of ours
+	News  bool // it was not said before
+}
+
+// optedOut are the payers and addresses to whom letters about mandate ?1 went, or would have
+// gone, and who have not said that they want no more.
+const optedOut = `FROM (
+	  SELECT 'payer' AS scope, t.connection, t.source_id, '' AS recipient FROM letters t WHERE t.mandate_id = ?1
+	  UNION SELECT 'payer', p.connection, p.source_id, '' FROM mandates m JOIN payers p ON p.billing_id = m.billing_id WHERE m.mandate_id = ?1
+	  UNION SELECT 'address', '', '', t.recipient FROM letters t WHERE t.mandate_id = ?1 AND t.recipient <> 'forgotten') o
+	WHERE NOT EXISTS (SELECT 1 FROM letter_stops s WHERE s.scope = o.scope AND s.connection = o.connection AND s.source_id = o.source_id
+	  AND s.recipient = o.recipient AND s.why = 'opted_out' AND s.ended_at IS NULL AND s.until_on IS NULL)`
+
+// byRecipient is who said a stop that came by a token.
+const byRecipient = "the recipient"
+
+// OptOut notes, durably, the word of whoever got a letter with this token that they want no
+// more: of the payer, and of the addresses that letters about the mandate went to, so that it
+// holds also when the payer is forgotten or has another number. What was said before, and what
+// no letter of ours said, writes nothing.
+func (l *Ledger) OptOut(ctx context.Context, token string) (out OptingOut, err error) {
+	if l.Sealed() {
+		return out, l.seal.away
+	}
+	mandate, err := l.mandateOfToken(token)
+	if err != nil {
+		return out, err
+	}
+	out.Known = mandate != ""
+	var open int // asked for a token of nobody too, so that both take as long
+	if err := l.queryRow(ctx, "SELECT count(*) "+optedOut, mandate).Scan(&open); err != nil {
+		return out, fmt.Errorf("look who wants no more letters: %w", err)
+	}
+	if open == 0 {
+		return out, nil
+	}
+	return out, l.Do(ctx, func(tx *Tx) error {
+		n, err := tx.count(`INSERT INTO letter_stops (scope, connection, source_id, recipient, why, actor, since)
+			SELECT o.scope, o.connection, o.source_id, o.recipient, 'opted_out', ?2, ?3 `+optedOut, mandate, byRecipient, stamp(tx.now))
+		out.News = n > 0
+		if err != nil {
+			return fmt.Errorf("note who wants no more letters: %w", err)
+		}
+		return nil
+	})
+}
