@@ -1,6 +1,7 @@
 package office
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,7 +115,7 @@ func handoverRow(f state.Standing, s standing.Standing, now time.Time) HandoverR
 	r := HandoverRow{Number: f.Key.Value, Status: f.Mandate.Status, Days: s.Days(now), Sent: standing.FirstSent(f), Next: next(s), Note: note(s),
 		Connection: f.Connection, MandateID: f.Mandate.ID, source: f.SourceID}
 	if f.Label != nil {
-		r.Name, r.Email, r.Language = f.Label.Name, f.Label.Email, f.Label.Language
+		r.Name, r.Contact, r.Email, r.Language = f.Label.Name, f.Label.Contact, f.Label.Email, f.Label.Language
 	}
 	if s.Step != standing.LinkLost {
 		r.LinkSince = f.Mandate.LinkAt
@@ -146,7 +147,8 @@ func note(s standing.Standing) string {
 	return s.Note
 }
 
-// complete adds the link, and the contact that the customer holds of us.
+// complete adds the link, and what the customer holds of us of the person at the address: the
+// telephone, and the name where the label has none.
 func (r *HandoverRow) complete(ctx context.Context, ledger *state.Ledger, lost bool) (err error) {
 	if !lost {
 		if r.Link, err = ledger.SigningLink(ctx, r.MandateID); err != nil {
@@ -161,10 +163,8 @@ func (r *HandoverRow) complete(ctx context.Context, ledger *state.Ledger, lost b
 		if r.Email != "" && !strings.EqualFold(person.Email, r.Email) {
 			continue
 		}
-		r.Contact, r.Phone = person.Name, person.Phone
-		if r.Contact == "" {
-			r.Contact = strings.TrimSpace(person.FirstName + " " + person.LastName)
-		}
+		r.Phone = person.Phone
+		r.Contact = cmp.Or(r.Contact, person.Name, strings.TrimSpace(person.FirstName+" "+person.LastName))
 		break
 	}
 	return nil
