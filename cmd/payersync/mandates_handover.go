@@ -84,6 +84,7 @@ func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handove
 	if err := s.Config.Has(h.Connection); err != nil {
 		return err
 	}
+	h.Valid = s.Config.Billing.LinkValid.Length()
 	rows, more, err := office.HandoverFile(ctx, s.Ledger, h, actor())
 	if err != nil {
 		return err

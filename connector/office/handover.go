@@ -20,6 +20,7 @@ type Handover struct {
 	Older      time.Duration // only who has had it to sign for so long; 0 for all
 	Lost       bool          // instead, those whose link nobody has
 	Limit      int           // 0 for no limit
+	Valid      time.Duration // for how long a link works after it was given; 0 where nobody knows
 }
 
 // String says what was chosen, for the audit log.
@@ -70,6 +71,7 @@ type HandoverRow struct {
 func HandoverFile(ctx context.Context, ledger *state.Ledger, h Handover, actor string) (rows []HandoverRow, more bool, err error) {
 	now := ledger.Now()
 	err = ledger.EachStanding(ctx, h.Connection, func(f state.Standing) error {
+		f = standing.WithoutExpired(f, now, h.Valid)
 		s := standing.Of(f, now)
 		if !h.takes(f, s, now) {
 			return nil

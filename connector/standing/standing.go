@@ -175,6 +175,15 @@ func HoldsLink(m state.StandingMandate) bool {
 	return m.Status == connector.MandateCreated && m.HasLink && !m.LinkAt.Before(m.Since)
 }
 
+// WithoutExpired returns the facts without a link that works no more: it counts as lost. valid
+// is for how long one works after it was given, 0 where nobody knows.
+func WithoutExpired(f state.Standing, now time.Time, valid time.Duration) state.Standing {
+	if valid > 0 && f.Mandate.HasLink && now.Sub(f.Mandate.LinkAt) >= valid {
+		f.Mandate.HasLink, f.Mandate.LinkAt = false, time.Time{}
+	}
+	return f
+}
+
 // CanBeInvited reports whether the payer may be sent its signing link, by whatever way: it is
 // in the class Awaiting, and nothing is in doubt. Whether somebody stopped it is said by Step.
 func CanBeInvited(f state.Standing) bool {
