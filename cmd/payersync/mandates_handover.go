@@ -173,7 +173,7 @@ func sendingsOf(args []string, on time.Time) (sendings []office.Sending, problem
 		f, err := os.Open(args[0])
 		switch {
 		case err == nil:
-			defer f.Close()
+			defer func() { err = errors.Join(err, f.Close()) }()
 			return office.ReadSendings(filepath.Base(args[0]), f, on)
 		case !errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(args[0], ".csv") || strings.ContainsRune(args[0], filepath.Separator):
 			return nil, nil, fmt.Errorf("cannot read %s: %w; name the file of payersync mandates handover, or payers by their numbers", show.Visible(args[0]), errors.Unwrap(err))
