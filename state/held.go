@@ -199,7 +199,7 @@ func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *Holding) erro
 		MandateRow
 		link, failure bool
 	}
-	rows, err := list(ctx, l, "SELECT "+mandateColumns+", (SELECT m.link IS NOT NULL FROM mandates m WHERE m.mandate_id = v.mandate_id), (SELECT m.failure_reason IS NOT NULL FROM mandates m WHERE m.mandate_id = v.mandate_id) FROM v_mandates v WHERE v.billing_id IN "+customersOf+" ORDER BY first_seen_at, mandate_id",
+	rows, err := list(ctx, l, "SELECT "+mandateColumns+", (SELECT m.link IS NOT NULL FROM mandates m WHERE m.mandate_id = v.mandate_id), EXISTS (SELECT 1 FROM failure_reasons f WHERE f.mandate_id = v.mandate_id) FROM v_mandates v WHERE v.billing_id IN "+customersOf+" ORDER BY first_seen_at, mandate_id",
 		[]any{id.Connection, id.SourceID}, func(r *row) []any { return append(r.dest(), &r.link, &r.failure) })
 	if err != nil {
 		return err

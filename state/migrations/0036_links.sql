@@ -30,3 +30,14 @@ CREATE VIEW v_attention (connection, source_id, reason, detail, since) AS
   JOIN payers p ON p.connection = a.connection AND p.source_id = a.source_id
   JOIN mandates m ON m.mandate_id = p.mandate_id AND m.status = 'CREATED'
   WHERE s.scope = 'address' AND s.why = 'bounced' AND s.ended_at IS NULL AND s.recipient <> '' GROUP BY a.connection, a.source_id;
+
+-- Why a mandate came to its status, in the service's code, sealed: for questions to the service
+-- alone. It lies beside the line of the history that it came with, which never changes.
+CREATE TABLE failure_reasons (
+  seq        INTEGER PRIMARY KEY REFERENCES mandate_history (seq),
+  mandate_id TEXT NOT NULL REFERENCES mandates (mandate_id),
+  reason     BLOB NOT NULL,                            -- sealed
+  kept_at    TEXT NOT NULL
+) STRICT;
+CREATE INDEX failure_reasons_mandate ON failure_reasons (mandate_id);
+CREATE INDEX failure_reasons_kept ON failure_reasons (kept_at);
