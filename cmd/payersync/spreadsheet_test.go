@@ -44,7 +44,7 @@ func TestASpreadsheetOpensTheHandoverFile(t *testing.T) {
 		defer cancel()
 		// 76 is UTF-8, and the last word makes a formula of what looks like one, as a click on the file does
 		filter := "CSV:" + separator + ",34,76,1,,1033,false,true,false,false,false,0,true"
-		run := exec.CommandContext(ctx, soffice, "--headless", "-env:UserInstallation=file://"+folder+"/profile", "--infilter="+filter, "--convert-to", "fods", "--outdir", folder, file) //nolint:gosec // a program of this machine, on a file of this test
+		run := exec.CommandContext(ctx, soffice, "--headless", "-env:UserInstallation=file://"+folder+"/profile", "--infilter="+filter, "--convert-to", "fods", "--outdir", folder, file)
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -86,7 +86,7 @@ func TestASpreadsheetOpensTheHandoverFile(t *testing.T) {
 // formulas.
 func readSheet(t *testing.T, path string) (cells [][]string, formulas []string) {
 	t.Helper()
-	f, err := os.Open(path) //nolint:gosec // a file of this test
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

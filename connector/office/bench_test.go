@@ -89,7 +89,7 @@ func BenchmarkReport(b *testing.B) {
 		n, most := 0, uint64(0)
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		r, err := office.MakeReport(context.Background(), w.ledger, "", func(office.ReportRow) error {
+		r, err := office.MakeReport(context.Background(), w.ledger, office.ReportOn{}, func(office.ReportRow) error {
 			if n++; n%(records/10) == 0 {
 				runtime.ReadMemStats(&after)
 				most = max(most, after.HeapAlloc)
