@@ -11,6 +11,7 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/connector"
+	"payersync/connector/letters"
 	"payersync/connector/server"
 	"payersync/connector/worker"
 	"payersync/state"
@@ -40,6 +41,12 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 			Name: backupJob, Schedule: s.Config.Schedules.Backup,
 			Last: func(ctx context.Context) (time.Time, error) { return lastDone(ctx, s, backupJob) },
 			Run:  func(ctx context.Context, _ string) error { return a.backupNow(ctx, s) },
+		})
+	}
+	if s.Config.Letters.Sender == string(letters.SenderPayersync) {
+		jobs = append(jobs, worker.Job{
+			Name: lettersJob, Schedule: s.Config.Schedules.Letters,
+			Run: func(ctx context.Context, _ string) error { return sendLetters(ctx, s) },
 		})
 	}
 	for _, c := range s.Config.Connections {

@@ -25,7 +25,7 @@ func (a *app) mandatesCmd() *cobra.Command {
 		Short:   "List, show, ask for, hand over and cancel direct debit mandates",
 		Example: "  payersync mandates list --state CREATED --links\n  payersync mandates request C0001 --reason 'new bank account'",
 	}
-	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd())
+	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd(), a.lettersCmd())
 }
 
 // mandatesOf returns what people do about mandates.

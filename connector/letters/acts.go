@@ -89,7 +89,7 @@ func (d *Desk) Example(ctx context.Context, x Next) ([]byte, error) {
 	}
 	draft := d.draft(x, now, "", d.messageID(x.MandateID, x.Step))
 	if u, err := url.Parse(link); err == nil {
-		draft.Link = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/…"}).String()
+		draft.Link = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/..."}).String()
 	}
 	if d.Settings.Test && d.Settings.TestTo != "" {
 		draft.To = d.Settings.TestTo

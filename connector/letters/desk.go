@@ -482,15 +482,16 @@ func (d *Desk) refusesLink(link string) string {
 // draft returns what a letter says.
 func (d *Desk) draft(x Next, now *state.Standing, link, messageID string) Draft {
 	return Draft{
-		Kind: x.Kind, Language: d.language(now.Label.Language), To: strings.TrimSpace(now.Label.Email), MessageID: messageID + "@" + d.domain(), Date: d.Ledger.Now().In(d.Settings.zone(x.Connection)),
-		Stop: d.Ledger.LetterHash("stop", x.Recipient), Name: now.Label.Name, Number: now.Label.Number, Link: link, Days: x.Days,
+		Kind: x.Kind, Language: d.language(now.Label.Language, d.Settings.Language[x.Connection]), To: strings.TrimSpace(now.Label.Email), MessageID: messageID + "@" + d.domain(), Date: d.Ledger.Now().In(d.Settings.zone(x.Connection)),
+		Stop: d.Ledger.StopToken(x.MandateID), Name: now.Label.Name, Number: now.Label.Number, Link: link, Days: x.Days,
 	}
 }
 
-// language returns the language of ours that is nearest to the payer's.
-func (d *Desk) language(wanted string) string {
-	base, _, _ := strings.Cut(strings.ToLower(wanted), "-")
-	for _, test := range []string{wanted, base} {
+// language returns the language of ours that is nearest to the payer's, or else to that of its
+// connection.
+func (d *Desk) language(wanted, otherwise string) string {
+	base, _, _ := strings.Cut(wanted, "-")
+	for _, test := range []string{wanted, base, otherwise} {
 		for _, have := range d.Settings.Languages {
 			if test != "" && strings.EqualFold(have, test) {
 				return have

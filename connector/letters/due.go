@@ -137,7 +137,11 @@ func stopped(_ *Settings, f *facts, today Day) (Verdict, bool) {
 }
 
 func linked(s *Settings, f *facts, today Day) (Verdict, bool) {
-	return Verdict{What: Stopped, Why: WhyOldLink}, today.Since(DayOf(f.LinkAt.In(s.zone(f.Connection)))) > oldLink
+	most := oldLink
+	if s.LinkValid > 0 {
+		most = min(most, int(s.LinkValid/(24*time.Hour))-1)
+	}
+	return Verdict{What: Stopped, Why: WhyOldLink}, today.Since(DayOf(f.LinkAt.In(s.zone(f.Connection)))) > most
 }
 
 func addressed(_ *Settings, f *facts, _ Day) (Verdict, bool) {

@@ -71,6 +71,7 @@ type Settings struct {
 	Languages []string          // the first is the fall-back
 	Language  map[string]string // of connections whose payers have another fall-back
 	Steps     []int             // days after the first letter, in order; the first is 0
+	LinkValid time.Duration     // for how long a link works after it was given; 0 where that is not known
 	Window    Window
 	Zones     map[string]*time.Location // of connections; UTC for one that is not here
 	Holidays  map[string][]Day          // of connections, with those of all under ""

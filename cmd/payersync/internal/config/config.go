@@ -151,6 +151,7 @@ type Schedules struct {
 	Backup    string `yaml:"backup" jsonschema_description:"When a backup is made, if backup.folder names a place. Default 30 3 * * *; blank for never."`
 	Retention string `yaml:"retention" jsonschema_description:"When the ledger keeps no longer what is older than retention says. Default 40 3 * * *; blank keeps everything."`
 	KeepAlive string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse; when serve starts, too. Default 15 4 * * *."`
+	Letters   string `yaml:"letters" jsonschema_description:"When letters are looked for that are due, where letters.sender is payersync: every few minutes, also while letters.window is closed. Default */5 * * * *."`
 }
 
 // Retention says for how many days the ledger keeps what is personal and decides nothing any
@@ -239,7 +240,7 @@ func defaults() Config {
 		Adoption:  "propose",
 		Lookup:    Lookup{MaxAge: Duration(24 * time.Hour), Quarantine: Duration(15 * time.Minute)},
 		Guards:    Guards{MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},
-		Schedules: Schedules{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "40 3 * * *", KeepAlive: "15 4 * * *"},
+		Schedules: Schedules{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "40 3 * * *", KeepAlive: "15 4 * * *", Letters: "*/5 * * * *"},
 		Retention: Retention{WebhookBodies: 30, ChangeDetails: 400},
 		Backup:    Backup{Keep: 14},
 		Server: Server{

@@ -172,6 +172,7 @@ func (c *check) schedules() {
 	s := c.config.Schedules
 	c.schedule(strict.Path{"schedules", "sweep"}, s.Sweep)
 	c.schedule(strict.Path{"schedules", "keep_alive"}, s.KeepAlive)
+	c.schedule(strict.Path{"schedules", "letters"}, s.Letters)
 	if s.Backup != "" {
 		c.schedule(strict.Path{"schedules", "backup"}, s.Backup)
 	}

@@ -1,0 +1,869 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/letters"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) lettersCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "letters",
+		Short: "Write to payers who have not signed: what is due, what waits, who is not written to",
+		Long: `Letters are sent by payersync serve where letters.sender is payersync: an invitation,
+then reminders by letters.steps, each once. The first letters wait for a person.`,
+		Example: "  payersync mandates letters plan\n  payersync mandates letters approve",
+	}
+	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(), a.lettersSendCmd(), a.lettersPauseCmd(), a.lettersResumeCmd(), a.lettersStopCmd(),
+		a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(), a.lettersArrivedCmd(), a.lettersAgainCmd())
+}
+
+// deskOf returns where letters leave from, as the configuration says.
+func deskOf(s *session.Session) (*letters.Desk, error) {
+	host, _ := os.Hostname() // mail servers do without one
+	settings, err := s.Config.LetterSettings(host)
+	if err != nil {
+		return nil, usage.Error{Err: err}
+	}
+	if valid := s.Config.Billing.LinkValid.Length(); valid > 0 {
+		settings.LinkValid = valid
+	}
+	d := &letters.Desk{Ledger: s.Ledger, Settings: *settings}
+	if s.Reconciler != nil {
+		d.Reader = s.Reconciler
+	}
+	return d, nil
+}
+
+// withDesk opens what a command of letters works with.
+func (a *app) withDesk(ctx context.Context, open func(context.Context) (*session.Session, error), do func(*session.Session, *letters.Desk) error) error {
+	return a.with(ctx, open, func(s *session.Session) error {
+		d, err := deskOf(s)
+		if err != nil {
+			return err
+		}
+		return do(s, d)
+	})
+}
+
+// letterRow is a payer with its next letter as `letters plan` prints it; its keys are public.
+type letterRow struct {
+	Connection string       `json:"connection"`
+	SourceID   string       `json:"source_id"`
+	Number     string       `json:"number"`
+	Name       string       `json:"name"`
+	MandateID  string       `json:"mandate_id"`
+	What       letters.What `json:"what"`
+	Why        letters.Why  `json:"why"`
+	Sentence   string       `json:"sentence"`
+	Step       int          `json:"step"`
+	Kind       letters.Kind `json:"kind"`
+	On         string       `json:"on"`
+	Sent       int          `json:"sent"`
+	LastAt     time.Time    `json:"last_at,omitzero"`
+}
+
+// letterPlan is what `letters plan --output json` prints; its keys are public.
+type letterPlan struct {
+	At    time.Time            `json:"at"`
+	Holds []letterHold         `json:"holds"`
+	Waits letterBatch          `json:"waits_together"`
+	Count map[letters.What]int `json:"count"`
+	Why   map[letters.Why]int  `json:"why"`
+	Rows  []letterRow          `json:"letters"`
+}
+
+type letterHold struct {
+	Code       letters.HoldCode `json:"code"`
+	Connection string           `json:"connection"`
+	Sentence   string           `json:"sentence"`
+	Continue   bool             `json:"continue"` // a person has to say payersync mandates letters continue
+}
+
+type letterBatch struct {
+	Hash    string   `json:"hash"`
+	Letters int      `json:"letters"`
+	Why     []string `json:"why"`
+}
+
+func (a *app) letterPlanOf(ctx context.Context, s *session.Session, p *letters.Plan, which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
+	out = letterPlan{At: p.At, Holds: []letterHold{}, Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{}, Why: map[letters.Why]int{}, Rows: []letterRow{}}
+	for _, h := range p.Holds {
+		out.Holds = append(out.Holds, letterHold{h.Code, h.Connection, h.Text, h.Person})
+	}
+	for _, b := range p.Batch.Why {
+		out.Waits.Why = append(out.Waits.Why, b.Text)
+	}
+	for _, x := range p.Next {
+		out.Count[x.What]++
+		if x.Why != "" {
+			out.Why[x.Why]++
+		}
+	}
+	shown := slices.DeleteFunc(slices.Clone(p.Next), func(x letters.Next) bool { return !which(x) })
+	if more = limit > 0 && len(shown) > limit; more {
+		shown = shown[:limit]
+	}
+	out.Rows, err = letterRows(ctx, s, shown)
+	return out, more, err
+}
+
+func letterRows(ctx context.Context, s *session.Session, shown []letters.Next) ([]letterRow, error) {
+	ids := make([]state.RecordID, len(shown))
+	for i, x := range shown {
+		ids[i] = x.RecordID
+	}
+	labels, err := s.Ledger.LabelsOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]letterRow, len(shown))
+	for i, x := range shown {
+		l := labels[x.RecordID]
+		rows[i] = letterRow{x.Connection, x.SourceID, l.Number, l.Name, x.MandateID, x.What, x.Why, x.Why.Sentence(), x.Step, x.Kind, "", x.Sent, x.LastAt}
+		if x.On != (letters.Day{}) {
+			rows[i].On = x.On.String()
+		}
+	}
+	return rows, nil
+}
+
+func (a *app) lettersPlanCmd() *cobra.Command {
+	var connection string
+	var all bool
+	var limit int
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Show which letters are due, which wait for a person, and why others do not leave",
+		Long: `Shows the letters that are due today and those that wait for a person, with what keeps
+letters from leaving. --all lists every payer whose mandate waits for a signature, with
+why its next letter is not due. Nothing is asked, changed or sent.`,
+		Example: "  payersync mandates letters plan\n  payersync mandates letters plan --all --output json | jq '.why'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+				if err := s.Config.Has(connection); err != nil {
+					return err
+				}
+				p, err := d.Look(cmd.Context())
+				if err != nil {
+					return err
+				}
+				plan, more, err := a.letterPlanOf(cmd.Context(), s, p, func(x letters.Next) bool {
+					return (connection == "" || x.Connection == connection) && (all || x.What == letters.Due || x.What == letters.Waits)
+				}, a.limitOf(cmd))
+				if err != nil {
+					return err
+				}
+				defer a.tellMore(more, a.limitOf(cmd))
+				if a.JSON() {
+					return show.JSON(a.Out, plan)
+				}
+				return a.printLetterPlan(plan)
+			})
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "only this connection")
+	c.Flags().BoolVar(&all, "all", false, "every payer whose mandate waits for a signature")
+	c.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 for all")
+	return c
+}
+
+func (a *app) printLetterPlan(p letterPlan) error {
+	if err := a.printLetterRows(p.Rows); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Out, "%s due, %d wait for a person, %d paused, %d later, %d stopped, %d finished.\n", connector.Plural(p.Count[letters.Due], "letter"),
+		p.Count[letters.Waits], p.Count[letters.Paused], p.Count[letters.Later], p.Count[letters.Stopped], p.Count[letters.Finished])
+	for _, h := range p.Holds {
+		line := "Nothing leaves: " + h.Sentence
+		if h.Continue {
+			line += " To go on: payersync mandates letters continue --reason TEXT"
+		}
+		fmt.Fprintln(a.Out, show.Visible(line))
+	}
+	if p.Waits.Letters > 0 {
+		fmt.Fprintf(a.Out, "%s together: %s To see and approve them: payersync mandates letters approve\n", waitTogether(p.Waits.Letters), strings.Join(p.Waits.Why, " "))
+	}
+	return nil
+}
+
+func waitTogether(n int) string {
+	if n == 1 {
+		return "1 letter waits"
+	}
+	return fmt.Sprintf("%d letters wait", n)
+}
+
+func (a *app) printLetterRows(rows []letterRow) error {
+	for _, r := range rows {
+		name := strings.TrimSpace(r.Number + " " + r.Name)
+		line := fmt.Sprintf("%-8s %-13s %s/%s  %s", r.What, r.Kind, r.Connection, r.SourceID, name)
+		if r.What != letters.Due {
+			line += "  (" + r.Sentence + ")"
+		}
+		if _, err := fmt.Fprintln(a.Out, show.Visible(strings.TrimRight(line, " "))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exampleLetters is how many letters are shown in full before they are approved.
+const exampleLetters = 3
+
+// approvedReport is what `letters approve --output json` prints; its keys are public.
+type approvedReport struct {
+	Batch    string `json:"batch"`
+	Approved int    `json:"approved"`
+}
+
+func (a *app) lettersApproveCmd() *cobra.Command {
+	var batch, reason string
+	var records []string
+	var yes bool
+	c := &cobra.Command{
+		Use:   "approve",
+		Short: "See the letters that wait, and let exactly these go",
+		Long: `Lists the letters that wait together, with why they do and three of them in full, and
+lets exactly these go: when one more comes, or an address changes meanwhile, they are to
+be looked at again. From the next day on, letters of the same templates, sender, mapping
+and books leave without a question, unless a brake is on.
+
+A letter that waits by itself, because it could be to the wrong person or begins anew
+about another mandate, is let go with --record alone.`,
+		Example: "  payersync mandates letters approve\n  payersync mandates letters approve --batch 1f0c66a9f3a1b2c4 --yes\n  payersync mandates letters approve --record C0001 --reason 'two shops, one owner'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+				by := state.Entry{Actor: actor(), Reason: reason}
+				if len(records) > 0 {
+					return a.approveAlone(cmd.Context(), s, d, records, yes, by)
+				}
+				return a.approveLetters(cmd.Context(), s, d, batch, yes, by)
+			})
+		},
+	}
+	c.Flags().StringVar(&batch, "batch", "", "the `HASH` of the letters that were shown; without it those that are shown now")
+	c.Flags().StringSliceVar(&records, "record", nil, "only the letters to these `RECORD`s, whatever they wait for")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
+	return c
+}
+
+func (a *app) approveLetters(ctx context.Context, s *session.Session, d *letters.Desk, batch string, yes bool, by state.Entry) error {
+	p, err := d.Look(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(p.Batch.Letters) == 0:
+		a.Say("No letter waits for approval. payersync mandates letters plan shows what is due, and what waits by itself.")
+		return a.Result(approvedReport{})
+	case batch != "" && batch != p.Batch.Hash:
+		return fmt.Errorf("the letters that wait are not those of %s any more: run payersync mandates letters approve, and look at them again", show.Visible(batch))
+	}
+	if !a.JSON() {
+		if err := a.printBatch(ctx, s, d, p.Batch.Letters); err != nil {
+			return err
+		}
+		for _, b := range p.Batch.Why {
+			fmt.Fprintln(a.Out, show.Visible(b.Text))
+		}
+	}
+	n := connector.Plural(len(p.Batch.Letters), "letter")
+	sure, err := a.Confirms(ctx, yes, n+" would be let go", fmt.Sprintf("Let these %s go (%s)?", n, p.Batch.Hash))
+	if err != nil || !sure {
+		return err
+	}
+	by.Action, by.Subject = "approve letters", fmt.Sprintf("%s, batch %s", n, p.Batch.Hash)
+	approved, err := d.Approve(ctx, p.Batch.Hash, by)
+	if errors.Is(err, letters.ErrChanged) {
+		return fmt.Errorf("the letters have changed while you looked at them, and none was let go: run payersync mandates letters approve again")
+	}
+	if err != nil {
+		return err
+	}
+	a.Say("%s may leave, in the window and at the pace of the configuration.", connector.Plural(approved, "letter"))
+	return a.Result(approvedReport{p.Batch.Hash, approved})
+}
+
+// printBatch prints letters, and the first of them in full: one of each kind first.
+func (a *app) printBatch(ctx context.Context, s *session.Session, d *letters.Desk, batch []letters.Next) error {
+	rows, err := letterRows(ctx, s, batch)
+	if err != nil {
+		return err
+	}
+	if err := a.printLetterRows(rows); err != nil || d.Settings.Templates == nil {
+		return err
+	}
+	for _, x := range examplesOf(batch) {
+		text, err := d.Example(ctx, x)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Out, "\n--- %s to %s/%s ---\n%s\n", x.Kind, show.Visible(x.Connection), show.Visible(x.SourceID), inLines(letters.Readable(text)))
+	}
+	return nil
+}
+
+// inLines returns a text of several lines as it may be shown.
+func inLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = show.Visible(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// examplesOf returns letters that are shown in full, of as many kinds as there are.
+func examplesOf(batch []letters.Next) (out []letters.Next) {
+	kinds := map[letters.Kind]bool{}
+	for _, again := range []bool{false, true} {
+		for _, x := range batch {
+			if len(out) < exampleLetters && kinds[x.Kind] == again && !slices.Contains(out, x) {
+				kinds[x.Kind] = true
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+func (a *app) approveAlone(ctx context.Context, s *session.Session, d *letters.Desk, names []string, yes bool, by state.Entry) error {
+	p, err := d.Look(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []state.RecordID
+	var waiting []letters.Next
+	for _, name := range names {
+		id, err := oneRecord(ctx, s, name, "")
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(p.Next, func(x letters.Next) bool { return x.RecordID == id && x.What == letters.Waits })
+		if i < 0 {
+			return fmt.Errorf("no letter to %s waits for a person; payersync mandates letters plan --all shows why", show.Visible(name))
+		}
+		ids, waiting = append(ids, id), append(waiting, p.Next[i])
+	}
+	if !a.JSON() {
+		if err := a.printBatch(ctx, s, d, waiting); err != nil {
+			return err
+		}
+	}
+	n := connector.Plural(len(waiting), "letter")
+	sure, err := a.Confirms(ctx, yes, n+" would be let go", fmt.Sprintf("Let %s go?", n))
+	if err != nil || !sure {
+		return err
+	}
+	by.Action, by.Subject = "approve letters", "to "+strings.Join(names, ", ")
+	approved, err := d.ApproveAlone(ctx, ids, by)
+	if err != nil {
+		return err
+	}
+	a.Say("%s may leave.", connector.Plural(len(approved), "letter"))
+	return a.Result(approvedReport{Approved: len(approved)})
+}
+
+// sentReport is what `letters send --output json` prints; its keys are public.
+type sentLetters struct {
+	Sent      int          `json:"sent"`
+	Refused   int          `json:"refused"`
+	Deferred  int          `json:"deferred"`
+	Unclear   int          `json:"unclear"`
+	Kept      int          `json:"kept"`
+	Waiting   int          `json:"waiting"`
+	Left      int          `json:"left"`
+	Abandoned int          `json:"abandoned"`
+	Closed    bool         `json:"closed"`
+	Holds     []letterHold `json:"holds"`
+}
+
+func (a *app) lettersSendCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "send",
+		Short: "Send the letters that are due, once",
+		Long: `Sends the letters that are due and may leave, as payersync serve does every few
+minutes: each after a look at its customer, in the window, at the pace of the
+configuration. What does not leave within five minutes is left to the next call. Two
+processes never send at once.`,
+		Example: "  payersync mandates letters send",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withDesk(cmd.Context(), a.open, func(s *session.Session, d *letters.Desk) error {
+				d.Report = func(e letters.Event) {
+					a.Say("%s/%s: %s %s", show.Visible(e.Connection), show.Visible(e.SourceID), e.Kind, show.Visible(outcomeOf(e)))
+				}
+				res, err := d.Run(cmd.Context())
+				if errors.Is(err, letters.ErrBusy) {
+					a.Say("Another payersync sends letters just now; there is nothing left to do.")
+					return nil
+				}
+				return errors.Join(a.showSent(res), err)
+			})
+		},
+	}
+}
+
+func outcomeOf(e letters.Event) string {
+	if e.State == "" {
+		return "was not sent: " + e.Answer
+	}
+	return fmt.Sprintf("%s: %s", e.State, e.Answer)
+}
+
+func (a *app) showSent(r letters.Result) error {
+	if a.JSON() {
+		out := sentLetters{r.Sent, r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left, r.Abandoned, r.Closed, []letterHold{}}
+		for _, h := range r.Holds {
+			out.Holds = append(out.Holds, letterHold{h.Code, h.Connection, h.Text, h.Person})
+		}
+		return show.JSON(a.Out, out)
+	}
+	if r.Closed {
+		_, err := fmt.Fprintln(a.Out, "It is no time for letters: letters.window is closed.")
+		return err
+	}
+	_, err := fmt.Fprintf(a.Out, "%s sent, %d refused, %d put off, %d unclear, %d looked at and not sent; %d wait for a person, %d are left.\n",
+		connector.Plural(r.Sent, "letter"), r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left)
+	for _, h := range r.Holds {
+		fmt.Fprintln(a.Out, show.Visible("Nothing leaves: "+h.Text))
+	}
+	return err
+}
+
+func dayFlag(name, text string) (letters.Day, error) {
+	if text == "" {
+		return letters.Day{}, nil
+	}
+	day, err := letters.ParseDay(text)
+	if err != nil {
+		return day, usage.Errorf("--%s: %v", name, err)
+	}
+	return day, nil
+}
+
+func (a *app) lettersPauseCmd() *cobra.Command {
+	var until, connection, reason string
+	c := &cobra.Command{
+		Use:   "pause",
+		Short: "Pause all letters, or those of a connection",
+		Long: `From this moment on no letter leaves, until the day of --until or until somebody says
+payersync mandates letters resume. Nothing piles up: a step that is missed is skipped.`,
+		Example: "  payersync mandates letters pause\n  payersync mandates letters pause --until 2027-01-04 --connection acme --reason 'price change'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			day, err := dayFlag("until", until)
+			if err != nil {
+				return err
+			}
+			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+				if err := s.Config.Has(connection); err != nil {
+					return err
+				}
+				if err := d.Pause(cmd.Context(), connection, day, state.Entry{Actor: actor(), Action: "pause letters", Subject: allOr(connection), Reason: reason}); err != nil {
+					return err
+				}
+				a.Say("Letters %s are paused%s. To go on: payersync mandates letters resume", ofConnection(connection), untilDay(day))
+				return a.Result(map[string]string{"connection": connection, "until": dayText(day)})
+			})
+		},
+	}
+	c.Flags().StringVar(&until, "until", "", "the first `DATE` on which they leave again; without it until they are resumed")
+	c.Flags().StringVar(&connection, "connection", "", "only this connection")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	return c
+}
+
+func allOr(connection string) string {
+	if connection == "" {
+		return "all"
+	}
+	return connection
+}
+
+func ofConnection(connection string) string {
+	if connection == "" {
+		return "to everybody"
+	}
+	return "of " + show.Visible(connection)
+}
+
+func untilDay(d letters.Day) string {
+	if d == (letters.Day{}) {
+		return ""
+	}
+	return " until " + d.String()
+}
+
+func dayText(d letters.Day) string {
+	if d == (letters.Day{}) {
+		return ""
+	}
+	return d.String()
+}
+
+func (a *app) lettersResumeCmd() *cobra.Command {
+	var connection, reason string
+	c := &cobra.Command{
+		Use:     "resume",
+		Short:   "Let letters leave again that were paused, or that a brake holds",
+		Example: "  payersync mandates letters resume\n  payersync mandates letters resume --connection acme",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+				if err := s.Config.Has(connection); err != nil {
+					return err
+				}
+				n, err := d.Resume(cmd.Context(), connection, state.Entry{Actor: actor(), Action: "resume letters", Subject: allOr(connection), Reason: reason})
+				if err != nil {
+					return err
+				}
+				if n == 0 {
+					a.Say("Letters %s were not paused.", ofConnection(connection))
+				} else {
+					a.Say("Letters %s leave again. What was missed is not made up for.", ofConnection(connection))
+				}
+				return a.Result(map[string]int{"resumed": n})
+			})
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "the pause of this connection; without it that of all")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	return c
+}
+
+func (a *app) lettersStopCmd() *cobra.Command {
+	var until, note, connection string
+	var undo bool
+	c := &cobra.Command{
+		Use:   "stop RECORD",
+		Short: "Stop the letters to one payer, or to one e-mail address",
+		Long: `No letter goes to the payer any more, or with an address instead of a record to that
+address, until the day of --until or for ever. --undo takes back what stops them,
+whoever said so: also that a recipient wants no letters, or that an address was found
+not to exist. The audit log keeps who stopped them; an address is kept as a hash.`,
+		Example: "  payersync mandates letters stop C0001 --note 'asked on the telephone'\n  payersync mandates letters stop jo@shop.example --until 2027-01-04\n  payersync mandates letters stop C0001 --undo",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			day, err := dayFlag("until", until)
+			if err != nil {
+				return err
+			}
+			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+				id, address, subject := state.RecordID{}, "", "an address"
+				if strings.Contains(args[0], "@") {
+					address = args[0]
+				} else if id, err = oneRecord(cmd.Context(), s, args[0], connection); err != nil {
+					return err
+				} else {
+					subject = id.Connection + "/" + id.SourceID
+				}
+				if undo {
+					n, err := d.Unstop(cmd.Context(), id, address, state.Entry{Actor: actor(), Action: "let letters go again", Subject: subject, Reason: note})
+					if err != nil {
+						return err
+					}
+					a.Say("%s taken back.", connector.Plural(n, "stop"))
+					return a.Result(map[string]int{"taken_back": n})
+				}
+				if err := d.Stop(cmd.Context(), id, address, day, state.Entry{Actor: actor(), Action: "stop letters", Subject: subject, Reason: note}); err != nil {
+					return err
+				}
+				a.Say("No letter goes there any more%s. --undo takes that back.", untilDay(day))
+				return a.Result(map[string]string{"until": dayText(day)})
+			})
+		},
+	}
+	c.Flags().StringVar(&until, "until", "", "the first `DATE` on which letters leave again; without it never")
+	c.Flags().StringVar(&note, "note", "", "why, for colleagues and the audit log")
+	c.Flags().StringVar(&connection, "connection", "", "the connection of the record, where two have one of this name")
+	c.Flags().BoolVar(&undo, "undo", false, "take back what stops the letters")
+	return c
+}
+
+func (a *app) lettersContinueCmd() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "continue --reason TEXT",
+		Short: "Go on with letters after a restore, a lost journal or a clock that was set",
+		Long: `After the ledger was put back, while the journal of letters is not there or not in step
+with it, and after a jump of the clock, no letter leaves until a person says so. Look
+first what payersync mandates letters plan says. What the journal tells and the ledger
+does not know counts as sent from then on. The next letters are to be approved.`,
+		Example: "  payersync mandates letters continue --reason 'restored after the disk failed'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if reason == "" {
+				return usage.Errorf("going on takes a reason: --reason 'restored after the disk failed'")
+			}
+			return a.withDesk(cmd.Context(), a.openLedger, func(_ *session.Session, d *letters.Desk) error {
+				n, err := d.Continue(cmd.Context(), state.Entry{Actor: actor(), Action: "continue letters", Subject: "all", Reason: reason})
+				if errors.Is(err, letters.ErrBusy) {
+					return errors.New("another payersync sends letters just now; try again in a few minutes")
+				}
+				if err != nil {
+					return err
+				}
+				a.Say("Letters go on. The journal told of %s that the ledger did not know.", connector.Plural(n, "letter"))
+				return a.Result(map[string]int{"learnt": n})
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	return c
+}
+
+// keptLetter is a letter as `letters list` prints it; its keys are public.
+type keptLetter struct {
+	ID         int64             `json:"letter"`
+	Connection string            `json:"connection"`
+	SourceID   string            `json:"source_id"`
+	MandateID  string            `json:"mandate_id"`
+	Step       int               `json:"step"`
+	Kind       string            `json:"kind"`
+	State      state.LetterState `json:"state"`
+	MessageID  string            `json:"message_id"`
+	Attempts   int               `json:"attempts"`
+	SendingAt  time.Time         `json:"sending_at,omitzero"`
+	EndedAt    time.Time         `json:"ended_at,omitzero"`
+	Answer     string            `json:"answer"`
+	Word       string            `json:"word"`
+}
+
+func keptOf(l state.Letter) keptLetter {
+	return keptLetter{l.ID, l.Connection, l.SourceID, l.MandateID, l.Step, l.Kind, l.State, l.MessageID, l.Attempts, l.SendingAt, l.EndedAt, l.Answer, l.Word}
+}
+
+var letterStates = []state.LetterState{state.LetterFrozen, state.LetterSending, state.LetterSent, state.LetterRefused, state.LetterDeferred, state.LetterUnclear, state.LetterVoid}
+
+func (a *app) lettersListCmd() *cobra.Command {
+	var in, connection string
+	var limit int
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the letters that were made, the newest first",
+		Long: `Lists the letters with what became of them. Of an unclear one nobody knows whether it
+arrived, and it is never sent again by itself: say what you found out with payersync
+mandates letters arrived, or have it sent once more with again.`,
+		Example: "  payersync mandates letters list --state unclear\n  payersync mandates letters list --output json | jq 'select(.state == \"refused\")'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if in != "" {
+				if err := oneOf("state", in, letterStates...); err != nil {
+					return err
+				}
+			}
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				if err := s.Config.Has(connection); err != nil {
+					return err
+				}
+				var rows []keptLetter
+				if err := s.Ledger.EachLetter(cmd.Context(), state.LetterState(in), func(l state.Letter) error {
+					if connection == "" || l.Connection == connection {
+						rows = append(rows, keptOf(l))
+					}
+					return nil
+				}); err != nil {
+					return err
+				}
+				slices.Reverse(rows)
+				most := a.limitOf(cmd)
+				defer a.tellMore(most > 0 && len(rows) > most, most)
+				if most > 0 && len(rows) > most {
+					rows = rows[:most]
+				}
+				if a.JSON() {
+					return show.Lines(a.Out, rows)
+				}
+				return a.printKept(rows)
+			})
+		},
+	}
+	c.Flags().StringVar(&in, "state", "", "only these: "+joined(letterStates))
+	c.Flags().StringVar(&connection, "connection", "", "only this connection")
+	c.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 for all")
+	return c
+}
+
+func (a *app) printKept(rows []keptLetter) error {
+	if len(rows) == 0 {
+		a.Say("There is no such letter.")
+	}
+	for _, r := range rows {
+		at := r.EndedAt
+		if at.IsZero() {
+			at = r.SendingAt
+		}
+		when := "not sent"
+		if !at.IsZero() {
+			when = show.Time(at)
+		}
+		if _, err := fmt.Fprintln(a.Out, show.Visible(strings.TrimRight(fmt.Sprintf("%-5d %-9s %-13s %s/%s  %s  %s", r.ID, r.State, r.Kind, r.Connection, r.SourceID, when, r.Answer), " "))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneLetter returns the letter that an argument names.
+func oneLetter(ctx context.Context, s *session.Session, text string) (*state.Letter, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, usage.Errorf("%q is no number of a letter; payersync mandates letters list shows them", text)
+	}
+	l, err := s.Ledger.LetterByID(ctx, id)
+	if err == nil && l == nil {
+		err = fmt.Errorf("there is no letter %d; payersync mandates letters list shows them", id)
+	}
+	return l, err
+}
+
+func (a *app) lettersShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show LETTER",
+		Short: "Show one letter as it left, with what became of it",
+		Long: `Shows a letter by its number. Its text has the signing link, which lets whoever has it
+sign: the audit log keeps who looked. The text is kept for 90 days.`,
+		Example: "  payersync mandates letters show 12",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				l, err := oneLetter(cmd.Context(), s, args[0])
+				if err != nil {
+					return err
+				}
+				if err := s.Ledger.Do(cmd.Context(), func(tx *state.Tx) error {
+					return tx.Audit(state.Entry{Actor: actor(), Action: "show letter", Subject: fmt.Sprint(l.ID)})
+				}); err != nil {
+					return err
+				}
+				_, message, _ := strings.Cut(string(l.Body), "\n")
+				if a.JSON() {
+					return show.JSON(a.Out, struct {
+						keptLetter
+						Text string `json:"text"`
+					}{keptOf(*l), message})
+				}
+				if err := a.printKept([]keptLetter{keptOf(*l)}); err != nil {
+					return err
+				}
+				if message == "" {
+					a.Say("Its text is kept no longer.")
+					return nil
+				}
+				_, err = fmt.Fprintf(a.Out, "\n%s\n", inLines(letters.Readable([]byte(message))))
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) lettersArrivedCmd() *cobra.Command {
+	return a.lettersWordCmd("arrived LETTER", "Say that an unclear letter has arrived", state.WordArrived,
+		"Says of a letter of which nobody knew whether it arrived that it did: the payer said so, or\nthe log of the mail server.", "It counts as sent.")
+}
+
+func (a *app) lettersAgainCmd() *cobra.Command {
+	return a.lettersWordCmd("again LETTER", "Have an unclear letter sent once more", state.WordAgain,
+		"Has a letter sent once more of which nobody knows whether it arrived, or which the mail\nserver put off too often. The payer may get it twice. It leaves as any other does, after a\nlook at the customer.", "It is sent once more when its turn comes.")
+}
+
+func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Long: long + " The audit log keeps who said so.", Example: "  payersync mandates letters list --state unclear\n  payersync mandates letters " + word + " 12",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+				l, err := oneLetter(cmd.Context(), s, args[0])
+				if err != nil {
+					return err
+				}
+				err = d.Say(cmd.Context(), l.ID, word, state.Entry{Actor: actor(), Action: "letter " + word, Subject: fmt.Sprint(l.ID)})
+				if errors.Is(err, state.ErrNotUnclear) {
+					return fmt.Errorf("letter %d is %s, and nobody has to decide about it; payersync mandates letters list --state unclear shows those that are", l.ID, l.State)
+				}
+				if err != nil {
+					return err
+				}
+				a.Say("%s", done)
+				return a.Result(map[string]string{"letter": fmt.Sprint(l.ID), "word": word})
+			})
+		},
+	}
+}
+
+// lettersJob is the name of the job that sends letters.
+const lettersJob = "letters"
+
+// sendLetters fetches the links again that are too old for the letters that are due, sends what
+// is due, and logs what came of it.
+func sendLetters(ctx context.Context, s *session.Session) error {
+	d, err := deskOf(s)
+	if err != nil {
+		return err
+	}
+	d.Report = func(e letters.Event) {
+		s.Log.WithFields(logrus.Fields{"connection": e.Connection, "mandate": e.MandateID, "kind": e.Kind, "state": e.State, "answer": e.Answer}).Info("letter")
+	}
+	if err := renewLinks(ctx, s, d); err != nil {
+		s.Log.WithError(err).Warn("old signing links were not fetched again; their letters wait")
+	}
+	res, err := d.Run(ctx)
+	if errors.Is(err, letters.ErrBusy) {
+		return nil
+	}
+	level := logrus.DebugLevel
+	if res.Sent+res.Refused+res.Deferred+res.Unclear+res.Kept+res.Abandoned > 0 {
+		level = logrus.InfoLevel
+	}
+	s.Log.WithFields(logrus.Fields{"sent": res.Sent, "refused": res.Refused, "deferred": res.Deferred, "unclear": res.Unclear, "kept": res.Kept, "waiting": res.Waiting, "left": res.Left}).Log(level, "letters looked for")
+	return err
+}
+
+// renewLinks fetches the links again that are too old to be mailed, as far as nobody has to be
+// asked.
+func renewLinks(ctx context.Context, s *session.Session, d *letters.Desk) error {
+	p, err := d.Look(ctx)
+	if err != nil {
+		return err
+	}
+	var payers []state.Payer
+	for _, x := range p.Next {
+		if x.Why != letters.WhyOldLink || len(p.Holds) > 0 {
+			continue
+		}
+		payer, err := s.Ledger.Payer(ctx, x.Connection, x.SourceID)
+		if err != nil {
+			return err
+		}
+		payers = append(payers, payer)
+	}
+	if len(payers) == 0 {
+		return nil
+	}
+	_, err = mandatesOf(s).Fetch(ctx, office.Fetching{Payers: payers, By: syncer.Operator{Name: "schedule", Reason: "their links are too old for the next letter"}})
+	if errors.Is(err, office.ErrNotAsked) {
+		return nil // letters plan tells what to do
+	}
+	return err
+}
