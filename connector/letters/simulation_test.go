@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	netmail "net/mail"
 	"os"
@@ -68,15 +69,15 @@ type older struct {
 	ledger   []byte
 	journal  []byte
 	took     int
-	approved bool
+	approved map[string]bool
 	paused   bool
 }
 
 // trust is what a person has said, and what was lost for which no desk can answer.
 type trust struct {
-	approved bool // since the last thing after which letters are to be read by a person
-	restored bool // put back, and nobody said to go on
-	reset    bool // the clock was set, and nobody said to go on
+	approved map[string]bool // setups of which a person has read the first letters
+	restored bool            // put back, and nobody said to go on
+	reset    bool            // the clock was set, and nobody said to go on
 	paused   bool
 	lost     map[string]bool // messages that neither the ledger nor the journal can know of
 }
@@ -84,21 +85,21 @@ type trust struct {
 // taken is a letter that the mail server took.
 type taken struct {
 	message, to, link, name string
-	at                      time.Time // true
+	at, clock               time.Time // the true time, and that of the clock
 }
 
 // truth is what the service had of a customer from a moment on.
 type truth struct {
 	from            time.Time
 	no, mandate     string
-	email, link     string
+	emails, link    string
 	status          connector.MandateStatus
 	customerIsThere bool
 }
 
 func newSimulation(t testing.TB, seed uint64, v variant) *simulation {
 	s := &simulation{world: newWorld(t), seed: seed, drawn: rand.New(rand.NewPCG(seed, 7)), variant: v, dies: -1, again: map[string]int{}, counts: map[string]int{}}
-	s.trust.lost = map[string]bool{}
+	s.trust.lost, s.trust.approved = map[string]bool{}, map[string]bool{}
 	s.commit = func(done bool) error { return s.passes(fmt.Sprintf("commit, done %v", done)) }
 	s.arm()
 	return s
@@ -197,7 +198,7 @@ func (s *simulation) takes(to string, message []byte) {
 		return
 	}
 	words := strings.Split(strings.TrimSpace(text.String()), ", ")
-	got := taken{message: m.Header.Get("Message-Id"), to: to, name: words[0], link: words[len(words)-1], at: s.true()}
+	got := taken{message: m.Header.Get("Message-Id"), to: to, name: words[0], link: words[len(words)-1], at: s.true(), clock: s.clock()}
 	s.tell("a letter to %s about %s, %s", got.to, got.link, m.Header.Get("Subject"))
 	s.judge(got)
 	s.took = append(s.took, got)
@@ -215,10 +216,20 @@ func readAll(m *netmail.Message) string {
 	}
 }
 
+// setup names that of which a person reads the first letters: the mapping, and the ledger as it
+// was put back.
+func (s *simulation) setup() string {
+	desk, err := s.ledger.LetterDesk(context.Background())
+	if err != nil {
+		return "" // the process died
+	}
+	return fmt.Sprint(s.wrong, desk.RestoredAt)
+}
+
 const lookIsGood = 15 * time.Minute
 
 func (s *simulation) judge(got taken) {
-	if !s.trust.approved {
+	if !s.trust.approved[s.setup()] {
 		s.fault("nobody has read letters like it")
 	}
 	if s.trust.restored || s.trust.reset || s.trust.paused {
@@ -232,7 +243,8 @@ func (s *simulation) judge(got taken) {
 		if got.at.Sub(t.at) < 24*time.Hour {
 			today++
 		}
-		if days := got.at.Truncate(24*time.Hour).Sub(t.at.Truncate(24*time.Hour)) / (24 * time.Hour); t.to == got.to && t.message != got.message && days < 3 && !s.trust.lost[t.message] {
+		days := max(daysBetween(t.at, got.at), daysBetween(t.clock, got.clock)) // a clock that a person has said to go on by counts
+		if t.to == got.to && t.message != got.message && days < 3 && !s.trust.lost[t.message] {
 			s.fault("the address had one %d days before", days)
 		}
 	}
@@ -244,10 +256,14 @@ func (s *simulation) judge(got taken) {
 	}
 	s.record()
 	if !slices.ContainsFunc(s.truths, func(t truth) bool {
-		return t.link == got.link && strings.EqualFold(t.email, got.to) && t.status == connector.MandateCreated && t.customerIsThere && s.until(t).After(got.at.Add(-lookIsGood))
+		return t.link == got.link && strings.Contains(t.emails, " "+got.to+" ") && t.status == connector.MandateCreated && t.customerIsThere && s.until(t).After(got.at.Add(-lookIsGood))
 	}) {
 		s.fault("within %s the service had no open mandate with this link and the address %s", lookIsGood, got.to)
 	}
+}
+
+func daysBetween(a, b time.Time) int {
+	return int(b.Truncate(24*time.Hour).Sub(a.Truncate(24*time.Hour)) / (24 * time.Hour))
 }
 
 // until returns when a truth was over.
@@ -267,8 +283,10 @@ func (s *simulation) record() {
 		var raw struct {
 			People []struct{ Email string } `json:"people"`
 		}
-		if json.Unmarshal(c.Raw, &raw) == nil && len(raw.People) > 0 {
-			now.email = raw.People[0].Email
+		if json.Unmarshal(c.Raw, &raw) == nil {
+			for _, person := range raw.People {
+				now.emails += " " + strings.ToLower(person.Email) + " "
+			}
 		}
 		if n := len(c.Mandates); n > 0 {
 			m := c.Mandates[n-1]
@@ -445,7 +463,6 @@ func (s *simulation) next() {
 		s.counts["mappings edited"]++
 		s.tell("the mapping is wrong: %v", s.wrong)
 		s.read()
-		s.trust.approved = false
 	case roll < 93:
 		s.backs()
 	case roll < 95:
@@ -515,17 +532,17 @@ func (s *simulation) approves() {
 	}
 	if n, err := s.desk.Approve(ctx, p.Batch.Hash, byAda); err == nil {
 		s.tell("%d letters are approved", n)
-		s.trust.approved = true
+		s.trust.approved[s.setup()] = true
 	} else if some, err := s.desk.ApproveAlone(ctx, alone, byAda); err == nil {
 		s.tell("%d letters are approved by themselves", len(some))
-		s.trust.approved = true
+		s.trust.approved[s.setup()] = true
 	}
 }
 
 // backs makes a backup.
 func (s *simulation) backs() {
 	journal, _ := os.ReadFile(s.desk.Settings.Journal) // none is as good
-	s.old = &older{ledger: s.backup(), journal: journal, took: len(s.took), approved: s.trust.approved, paused: s.trust.paused}
+	s.old = &older{ledger: s.backup(), journal: journal, took: len(s.took), approved: maps.Clone(s.trust.approved), paused: s.trust.paused}
 	s.tell("a backup is made")
 }
 
@@ -545,7 +562,7 @@ func (s *simulation) restores() {
 		s.tell("and the journal with it")
 	}
 	s.arm()
-	s.trust.paused, s.trust.approved = s.old.paused, s.trust.approved && s.old.approved && !mark
+	s.trust.paused, s.trust.approved = s.old.paused, maps.Clone(s.old.approved)
 	if mark || len(s.took) > s.old.took {
 		s.trust.restored = true
 	}
