@@ -77,7 +77,8 @@ type older struct {
 type trust struct {
 	approved map[string]bool // setups of which a person has read the first letters
 	restored bool            // put back, and nobody said to go on
-	reset    bool            // the clock was set, and nobody said to go on
+	reset    bool            // the clock was set forward, and nobody said to go on
+	caughtUp time.Time       // until when by the clock it is earlier than it was
 	paused   bool
 	lost     map[string]bool // messages that neither the ledger nor the journal can know of
 }
@@ -232,7 +233,7 @@ func (s *simulation) judge(got taken) {
 	if !s.trust.approved[s.setup()] {
 		s.fault("nobody has read letters like it")
 	}
-	if s.trust.restored || s.trust.reset || s.trust.paused {
+	if s.trust.restored || s.trust.reset || s.trust.paused || s.clock().Before(s.trust.caughtUp) {
 		s.fault("it left although letters wait for a person: put back %v, clock set %v, paused %v", s.trust.restored, s.trust.reset, s.trust.paused)
 	}
 	same, today := 0, 0
@@ -244,7 +245,7 @@ func (s *simulation) judge(got taken) {
 			today++
 		}
 		days := max(daysBetween(t.at, got.at), daysBetween(t.clock, got.clock)) // a clock that a person has said to go on by counts
-		if t.to == got.to && t.message != got.message && days < 3 && !s.trust.lost[t.message] {
+		if t.to == got.to && t.message != got.message && days < 3 && !s.trust.lost[t.message] && s.again[t.message] == 0 {
 			s.fault("the address had one %d days before", days)
 		}
 	}
@@ -506,13 +507,13 @@ func (s *simulation) approves() {
 	if s.wrong {
 		return
 	}
-	if s.trust.restored || s.trust.reset {
+	if s.trust.restored || s.trust.reset || s.clock().Before(s.trust.caughtUp) {
 		if _, err := s.desk.Continue(ctx, byAda); err != nil {
 			s.tell("letters do not go on: %v", err)
 			return
 		}
 		s.tell("letters go on")
-		s.trust.restored, s.trust.reset = false, false
+		s.trust.restored, s.trust.reset, s.trust.caughtUp = false, false, time.Time{}
 	}
 	p, err := s.desk.Look(ctx)
 	if err != nil {
@@ -521,6 +522,7 @@ func (s *simulation) approves() {
 	if slices.ContainsFunc(p.Holds, func(h letters.Hold) bool { return h.Person }) {
 		if _, err := s.desk.Continue(ctx, byAda); err == nil {
 			s.tell("letters go on")
+			s.trust.restored, s.trust.reset, s.trust.caughtUp = false, false, time.Time{}
 		}
 		return
 	}
@@ -563,7 +565,7 @@ func (s *simulation) restores() {
 	}
 	s.arm()
 	s.trust.paused, s.trust.approved = s.old.paused, maps.Clone(s.old.approved)
-	if mark || len(s.took) > s.old.took {
+	if len(s.took) > s.old.took {
 		s.trust.restored = true
 	}
 	if _, err := os.Stat(s.desk.Settings.Journal); err != nil {
@@ -590,9 +592,12 @@ func (s *simulation) sets() {
 	}
 	s.counts["clocks set"]++
 	s.tell("the clock is set by %s", by)
+	if before := s.clock(); by < 0 && before.After(s.trust.caughtUp) {
+		s.trust.caughtUp = before
+	}
 	s.skew += by
 	s.advance(by)
-	s.trust.reset = true
+	s.trust.reset = s.trust.reset || by > 0
 }
 
 // words is a person who finds out what became of an unclear letter.
