@@ -138,7 +138,7 @@ func TestATokenOutlivesTheSealingKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.do(func(tx *Tx) error { _, err := tx.reseal(to); return err })
+	d.do(func(tx *Tx) error { err := tx.reseal(to); return err })
 	d.seal = to
 	if err := d.loadLetterKey(t.Context(), d.reader); err != nil {
 		t.Fatal(err)

@@ -96,10 +96,10 @@ func (c sealedColumn) each(from reading, do func(sealedBox) error) error {
 // made from it cannot be hashed anew without what it was made of: who looks like whom is
 // learnt again with the next plan, and the index of customers with the next reading of the
 // whole list, before which nothing is concluded from it.
-func (tx *Tx) reseal(to *sealer) (boxes int, err error) {
+func (tx *Tx) reseal(to *sealer) error {
 	from := tx.l.seal
 	if err := tx.keepLetterKey(); err != nil {
-		return 0, err
+		return err
 	}
 	for _, c := range sealedColumns {
 		update := fmt.Sprintf("UPDATE %s SET %s = ? WHERE rowid = ?", c.table, c.column)
@@ -108,10 +108,9 @@ func (tx *Tx) reseal(to *sealer) (boxes int, err error) {
 			if err != nil {
 				return err
 			}
-			boxes++
 			return tx.exec(update, to.box(plain, b.place), b.row)
 		}); err != nil {
-			return boxes, err
+			return err
 		}
 	}
 	labels := sealedColumns[slices.IndexFunc(sealedColumns, func(c sealedColumn) bool { return c.table == "labels" })]
@@ -122,7 +121,7 @@ func (tx *Tx) reseal(to *sealer) (boxes int, err error) {
 		}
 		return tx.exec("UPDATE labels SET digest = ? WHERE number = ? AND digest <> ''", to.digest(plain, b.place), b.row)
 	}); err != nil {
-		return boxes, err
+		return err
 	}
 	for _, query := range []string{
 		"DELETE FROM likenesses", "UPDATE payers SET likeness = ''",
@@ -131,10 +130,10 @@ func (tx *Tx) reseal(to *sealer) (boxes int, err error) {
 		"UPDATE passes SET lacking = NULL",
 	} {
 		if err := tx.exec(query); err != nil {
-			return boxes, err
+			return err
 		}
 	}
-	return boxes, nil
+	return nil
 }
 
 // Rekey says how a ledger comes to have a new sealing key.
@@ -200,7 +199,7 @@ func (r Rekey) Rekey(ctx context.Context, opts Options) (out Rekeyed, err error)
 	}
 	if !out.Resumed {
 		if err := l.Do(ctx, func(tx *Tx) error {
-			if _, err := tx.reseal(keys.next); err != nil {
+			if err := tx.reseal(keys.next); err != nil {
 				return fmt.Errorf("seal the ledger anew: %w", err)
 			}
 			return tx.Audit(r.By)
