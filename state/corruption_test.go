@@ -24,7 +24,7 @@ var unchecked = []string{
 	"connections.source_kind", "connections.tenant_id", "connections.tenant_name", "connections.parked_until", "connections.updated_at", "connections.described",
 	"mapping_versions.author", "mapping_versions.saved_at",
 	"runs.mapping_version", "runs.holder", "runs.lease_until", "runs.started_at", "runs.finished_at", "runs.error",
-	"runs.pulled", "runs.unchanged", "runs.excluded", "runs.created", "runs.adopted", "runs.updated", "runs.links_requested", "runs.held", "runs.failed", "runs.waiting",
+	"runs.pulled", "runs.unchanged", "runs.excluded", "runs.created", "runs.adopted", "runs.updated", "runs.links_requested", "runs.held", "runs.failed", "runs.waiting", "runs.echoes",
 	"cursors.value",
 	"source_records.content_hash", "source_records.origin", "source_records.planned_hash", "source_records.planned_mapping", "source_records.updated_at", "source_records.source_time",
 	"payers.applied_hash", "payers.mandate_id", "payers.updated_at", "payers.drained_at", "payers.likeness",
