@@ -20,6 +20,7 @@ import (
 	"payersync/connector/alarm"
 	"payersync/connector/condition"
 	"payersync/connector/transport"
+	"payersync/connector/webhook"
 	"payersync/connector/worker"
 	"payersync/state"
 )
@@ -349,7 +350,7 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 		case w.Webhook != nil:
 			client := transport.New(transport.Options{Retries: -1, Now: a.now})
 			clients = append(clients, client)
-			way.Sender = &alarm.Webhook{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret, HTTP: client, Now: a.now}
+			way.Sender = &alarm.Webhook{Receiver: webhook.Receiver{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret, HTTP: client, Now: a.now}}
 		}
 		t.Ways = append(t.Ways, way)
 	}

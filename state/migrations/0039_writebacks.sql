@@ -29,7 +29,7 @@ CREATE TABLE writebacks (
   FOREIGN KEY (connection, source_id) REFERENCES source_records (connection, source_id),
   CHECK ((request IS NULL) = (wanted = '')),
   CHECK (sent_at IS NULL OR request IS NOT NULL)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX writebacks_echo ON writebacks (connection, source_id) WHERE echo = 1;
 
 -- What a person let go: writes of one setup, the first batch of it by its hash.
