@@ -30,6 +30,23 @@ func (r Record) Hash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// Without returns the record without some of its fields, which say nothing that counts.
+func (r Record) Without(fields []string) Record {
+	var data map[string]json.RawMessage
+	if len(fields) == 0 || json.Unmarshal(r.Data, &data) != nil || data == nil {
+		return r
+	}
+	had := len(data)
+	for _, name := range fields {
+		delete(data, name)
+	}
+	if len(data) == had {
+		return r
+	}
+	r.Data, _ = json.Marshal(data) // of what was JSON
+	return r
+}
+
 // RecordState says where a record stands in its accounting system.
 type RecordState string
 
@@ -71,6 +88,10 @@ type SourceInfo struct {
 	Snapshot     bool    // each read is the whole truth of that moment, without ids of what is gone
 	Partial      bool    // a read of everything leaves out records that it gives when they change
 	Fields       []Field // what Record.Data may hold
+
+	// Written are the fields that we write back into the books, or that change with them. They
+	// are taken out of a record when it is read, and no mapping may read them.
+	Written []string `json:",omitempty"`
 }
 
 // Scope returns what tells the keys of the organisation from those of others; "" when nobody

@@ -128,7 +128,7 @@ func (r *resolver) name(node *ast.Node, n *ast.IdentifierNode) {
 	case n.Value == varCustomer:
 		r.fail(n.Location(), "customer, the finished customer, is known in mandate.request only")
 	case isField:
-		r.readField(node, n.Value)
+		r.readField(node, n.Value, n.Location())
 	case isFunction(n.Value):
 		r.fail(n.Location(), "%s is a function: write %s(…)", n.Value, n.Value)
 	default:
@@ -137,7 +137,11 @@ func (r *resolver) name(node *ast.Node, n *ast.IdentifierNode) {
 }
 
 // readField puts a field's variable in the place of its name.
-func (r *resolver) readField(node *ast.Node, field string) {
+func (r *resolver) readField(node *ast.Node, field string, at file.Location) {
+	if slices.Contains(r.written, field) {
+		r.fail(at, "%s is what payersync itself writes back into the books, so that each write would come back as a change; read another field, or take writeback out of the connection", field)
+		return
+	}
 	r.used[field] = true
 	r.read(varName(field))
 	ast.Patch(node, &ast.IdentifierNode{Value: varName(field)})
@@ -164,7 +168,7 @@ func (r *resolver) field(node *ast.Node, call *ast.CallNode) {
 		r.fail(name.Location(), "unknown field %q; %s", name.Value, r.suggestField(name.Value))
 		return
 	}
-	r.readField(node, name.Value)
+	r.readField(node, name.Value, name.Location())
 }
 
 func (r *resolver) unknownFunction(name string, at file.Location) {

@@ -59,15 +59,20 @@ type books struct {
 	mu      sync.Mutex
 	records []connector.Record
 	broken  error // reported after the first page
+	written []string
 }
 
 func (b *books) info() connector.SourceInfo {
 	text := func(name string) connector.Field {
 		return connector.Field{Name: name, Type: connector.TypeText}
 	}
-	return connector.SourceInfo{Kind: "books", Snapshot: true, Fields: []connector.Field{
+	info := connector.SourceInfo{Kind: "books", Snapshot: true, Written: b.written, Fields: []connector.Field{
 		text("No"), text("Name"), text("Email"), text("Postcode"), text("Group"),
 	}}
+	for _, name := range b.written {
+		info.Fields = append(info.Fields, text(name))
+	}
+	return info
 }
 
 func (b *books) put(no, name, email string) {
