@@ -38,7 +38,7 @@ func (a *app) alertsCmd() *cobra.Command {
 func (a *app) expected(s *session.Session) condition.Expected {
 	e := condition.Expected{
 		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Time: show.Time, Now: a.now,
-		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn,
+		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn, Writes: s.Config.WritesTo,
 	}
 	for _, w := range s.Config.Alerts.Ways {
 		e.Ways = append(e.Ways, w.Name)

@@ -129,7 +129,7 @@ func (r *Run) settleOne(ctx context.Context, i Item) error {
 	if err != nil {
 		return fmt.Errorf("read back record %s: %w", i.SourceID, err)
 	}
-	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.setup())
+	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.SetupHash())
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (r *Run) read(ctx context.Context, items []Item) (map[string]connector.Writ
 
 // write writes to one record, once more where it was edited since it was read.
 func (r *Run) write(ctx context.Context, i Item, held map[string]connector.WrittenField, again bool) error {
-	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.setup())
+	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.SetupHash())
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 		case found.Value == value:
 			field.Holds, field.Foreign = &value, nil
 			r.result.Already++
-			return r.note(ctx, func(tx *state.Tx) error { return tx.FieldSays(i.RecordID, r.setup(), i.To, field) })
+			return r.note(ctx, func(tx *state.Tx) error { return tx.FieldSays(i.RecordID, r.SetupHash(), i.To, field) })
 		case field.Holds != nil && found.Value != *field.Holds:
 			return r.yield(ctx, i, field, found.Value)
 		}
@@ -242,7 +242,7 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 	if err != nil {
 		return fmt.Errorf("prepare the write to record %s: %w", i.SourceID, err)
 	}
-	frozen := state.FrozenWrite{RecordID: i.RecordID, Setup: r.setup(), ID: w.ID, Wanted: i.To, Field: field, Body: body}
+	frozen := state.FrozenWrite{RecordID: i.RecordID, Setup: r.SetupHash(), ID: w.ID, Wanted: i.To, Field: field, Body: body}
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FreezeWrite(frozen) }); err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func (r *Run) send(ctx context.Context, i Item, to connector.Standing, body []by
 // single records.
 func (r *Run) refuse(ctx context.Context, i Item, why string) error {
 	r.result.Refused++
-	err := r.note(ctx, func(tx *state.Tx) error { return tx.WriteRefused(i.RecordID, r.setup(), i.To, why) })
+	err := r.note(ctx, func(tx *state.Tx) error { return tx.WriteRefused(i.RecordID, r.SetupHash(), i.To, why) })
 	if r.refusals++; err == nil && r.refusals >= tellLimit {
 		err = fmt.Errorf("%d records were refused one after the other, the last because: %s", r.refusals, why)
 	}
@@ -303,5 +303,5 @@ func (r *Run) refuse(ctx context.Context, i Item, why string) error {
 func (r *Run) yield(ctx context.Context, i Item, field state.WritebackField, theirs string) error {
 	field.Foreign = &theirs
 	r.result.Theirs++
-	return r.note(ctx, func(tx *state.Tx) error { return tx.FieldIsTheirs(i.RecordID, r.setup(), field) })
+	return r.note(ctx, func(tx *state.Tx) error { return tx.FieldIsTheirs(i.RecordID, r.SetupHash(), field) })
 }

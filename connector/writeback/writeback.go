@@ -69,8 +69,8 @@ type Connection struct {
 	Writer Writer
 }
 
-// setup returns the hash by which the ledger knows the field.
-func (c Connection) setup() string { return hashOf(c.Writer.Setup()) }
+// SetupHash returns the hash by which the ledger knows the field.
+func (c Connection) SetupHash() string { return hashOf(c.Writer.Setup()) }
 
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
@@ -148,7 +148,7 @@ func (p Plan) Stuck() (n int) {
 func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection) (Plan, error) {
 	p := Plan{Connection: c.Name}
 	now, says := ledger.Now(), c.Writer.Says()
-	err := ledger.EachWriteback(ctx, c.Name, c.setup(), func(payer state.WritebackPayer) error {
+	err := ledger.EachWriteback(ctx, c.Name, c.SetupHash(), func(payer state.WritebackPayer) error {
 		p.Payers++
 		if item, is := itemOf(payer, says, now); is {
 			p.Items = append(p.Items, item)
@@ -158,7 +158,7 @@ func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection) (Plan, er
 	if err != nil {
 		return p, err
 	}
-	ever, err := ledger.WritebackApproved(ctx, c.Name, c.setup())
+	ever, err := ledger.WritebackApproved(ctx, c.Name, c.SetupHash())
 	if err != nil {
 		return p, err
 	}
@@ -248,7 +248,7 @@ func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, act
 	if p.Batch == "" || p.Batch != batch {
 		return 0, ErrOtherBatch
 	}
-	a := state.WritebackApproval{Connection: c.Name, Setup: c.setup(), Batch: batch, Writes: map[string]connector.Standing{}, Reason: reason}
+	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch, Writes: map[string]connector.Standing{}, Reason: reason}
 	for _, i := range p.Items {
 		if i.Doing == Waits {
 			a.Writes[i.SourceID] = i.To
@@ -262,7 +262,7 @@ func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, act
 func Take(ctx context.Context, ledger *state.Ledger, c Connection, sourceID, actor, reason string) (took bool, err error) {
 	id := state.RecordID{Connection: c.Name, SourceID: sourceID}
 	err = ledger.Do(ctx, func(tx *state.Tx) error {
-		if took, err = tx.TakeField(id, c.setup()); err != nil || !took {
+		if took, err = tx.TakeField(id, c.SetupHash()); err != nil || !took {
 			return err
 		}
 		return tx.Audit(state.Entry{Actor: actor, Action: "take field", Subject: sourceID + " of " + c.Name, Reason: reason})
