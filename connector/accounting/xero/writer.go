@@ -105,7 +105,9 @@ func (w *Writer) find(ctx context.Context) (guid, error) {
 	if err != nil {
 		return guid{}, err
 	}
-	var said struct{ ContactGroups []struct{ ContactGroupID, Name, Status string } }
+	var said struct {
+		ContactGroups []struct{ ContactGroupID, Name, Status string }
+	}
 	if err := json.Unmarshal(a.Body, &said); err != nil {
 		return guid{}, a.unusable(errors.New("it has another form than documented"))
 	}
@@ -154,7 +156,9 @@ func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]conne
 	if err != nil {
 		return nil, err
 	}
-	var contacts struct{ Contacts []struct{ ContactID, ContactStatus string } }
+	var contacts struct {
+		Contacts []struct{ ContactID, ContactStatus string }
+	}
 	if err := json.Unmarshal(a.Body, &contacts); err != nil {
 		return nil, a.unusable(errors.New("it has another form than documented"))
 	}
