@@ -1,13 +1,16 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/accounting/quickbooks"
 	"payersync/connector/accounting/sqltable"
 	"payersync/connector/accounting/tryton"
+	"payersync/connector/accounting/xero"
 	"payersync/connector/transport"
 	"payersync/connector/webhook"
 	"payersync/connector/writeback"
@@ -20,7 +23,11 @@ type Writeback struct {
 	Webhook *AlertWebhook       `yaml:"webhook" jsonschema_description:"Tell another system by a signed POST; for every kind of source."`
 	SQL     *SQLWriteback       `yaml:"sql" jsonschema_description:"Set one column of one row; for kind sql."`
 	Tryton  *tryton.WriteConfig `yaml:"tryton" jsonschema_description:"Put the party into a category; for kind tryton."`
-	Fields  []string            `yaml:"fields" jsonschema_description:"Further fields of the source that come to hold what is written, or change with it. They count as no change of a record, and no mapping may read them."`
+
+	Xero       *xero.WriteConfig       `yaml:"xero" jsonschema_description:"Put the contact into a contact group; for kind xero. It needs a wider consent."`
+	QuickBooks *quickbooks.WriteConfig `yaml:"quickbooks" jsonschema_description:"Set the preferred payment method; for kind quickbooks."`
+
+	Fields []string `yaml:"fields" jsonschema_description:"Further fields of the source that come to hold what is written, or change with it. They count as no change of a record, and no mapping may read them."`
 }
 
 // SQLWriteback says which column is written, and as whom.
@@ -41,16 +48,18 @@ func (c *check) writeback(at strict.Path, conn *Connection) {
 	if w == nil {
 		return
 	}
-	kinds := map[string]bool{"webhook": w.Webhook != nil, KindSQL: w.SQL != nil, KindTryton: w.Tryton != nil}
 	var given []string
-	for _, name := range []string{"webhook", KindSQL, KindTryton} {
-		if kinds[name] {
-			given = append(given, name)
+	for _, way := range []struct {
+		name string
+		is   bool
+	}{{"webhook", w.Webhook != nil}, {KindSQL, w.SQL != nil}, {KindTryton, w.Tryton != nil}, {KindXero, w.Xero != nil}, {KindQuickBooks, w.QuickBooks != nil}} {
+		if way.is {
+			given = append(given, way.name)
 		}
 	}
 	switch {
 	case len(given) != 1:
-		c.report(at, "%s writes in one way; give one of the keys webhook, sql and tryton", at)
+		c.report(at, "%s writes in one way; give one of the keys webhook, sql, tryton, xero and quickbooks", at)
 		return
 	case given[0] != "webhook" && given[0] != conn.Source.Kind:
 		c.report(at.Key(given[0]), "%s is for sources of kind %s, and this one is of kind %s; use webhook, or leave writeback out", at.Key(given[0]), given[0], conn.Source.Kind)
@@ -68,7 +77,9 @@ func (c *check) writeback(at strict.Path, conn *Connection) {
 		c.alertWebhook(at.Key("webhook"), w.Webhook)
 		return
 	}
+	conn.Source.Xero.Writes = w.Xero != nil
 	blank := *conn
+	blank.Source.QuickBooks.Company = cmp.Or(conn.Source.QuickBooks.Company, "0") // connecting tells it
 	if _, err := blank.OpenWriter(SourceDeps{HTTP: transport.New(transport.Options{}), Now: time.Now}); err != nil {
 		key, what, _ := strings.Cut(err.Error(), ": ")
 		c.report(at.Key(given[0]).Key(key), "%s: %s", at.Key(given[0]).Key(key), what)
@@ -92,6 +103,10 @@ func (c *Connection) Written() []string {
 		}
 	case w.Tryton != nil:
 		out = append(out, (*tryton.Writer)(nil).Written()...)
+	case w.Xero != nil:
+		out = append(out, (*xero.Writer)(nil).Written()...)
+	case w.QuickBooks != nil:
+		out = append(out, (*quickbooks.Writer)(nil).Written()...)
 	}
 	return out
 }
@@ -106,6 +121,10 @@ func (c *Connection) OpenWriter(d SourceDeps) (writeback.Writer, error) {
 		return sqltable.NewWriter(c.Source.SQL, w.SQL.config())
 	case w.Tryton != nil:
 		return tryton.NewWriter(c.Source.Tryton, *w.Tryton, tryton.Deps{HTTP: d.HTTP, Limiter: d.Limiter, Now: d.Now})
+	case w.Xero != nil:
+		return xero.NewWriter(c.Source.Xero, *w.Xero, xero.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
+	case w.QuickBooks != nil:
+		return quickbooks.NewWriter(c.Source.QuickBooks, *w.QuickBooks, quickbooks.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
 	default:
 		return &writeback.Webhook{Receiver: webhook.Receiver{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret, HTTP: d.HTTP, Now: d.Now}}, nil
 	}
