@@ -39,8 +39,17 @@ var differs = map[string]string{
 	"connections[].source.preset":            "left out it means the same; the example shows every key",
 	"connections[].source.host":              "the snippet is about a server elsewhere",
 	"connections[].source.password":          "no default: servers on the same machine may want none",
-	"ledger.path":                            "the quick start's ledger is the sandbox's alone",
-	"log.format":                             "the quick start is watched by a person at a terminal",
+	"connections[].writeback.fields":         "no default: names columns of the books in question",
+	"connections[].writeback.sql.password":   "no default: servers on the same machine may want none",
+	"connections[].writeback.tryton.asked":   "no default: names a category of the books in question, as the next three",
+	"connections[].writeback.tryton.signed":  "as the one before",
+	"connections[].writeback.tryton.active":  "as the one before",
+
+	"connections[].writeback.tryton.cancelled":     "as the one before",
+	"connections[].writeback.quickbooks.otherwise": "no default: names a payment method of the books in question",
+
+	"ledger.path": "the quick start's ledger is the sandbox's alone",
+	"log.format":  "the quick start is watched by a person at a terminal",
 }
 
 // Where a C compiler is installed, go build links with the system's library unless it is told
