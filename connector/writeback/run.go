@@ -59,7 +59,10 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 }
 
 func (r *Run) run(ctx context.Context) error {
-	end := r.settle(ctx)
+	end := r.stale(ctx)
+	if end == nil {
+		end = r.settle(ctx)
+	}
 	p, err := MakePlan(ctx, r.Ledger, r.Connection)
 	if err != nil {
 		return err
@@ -98,6 +101,20 @@ func (r *Run) note(ctx context.Context, write func(*state.Tx) error) error {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer done()
 	return r.Ledger.Do(ctx, write)
+}
+
+// stale fails after a restore until a sweep has read how the mandates stand: what the ledger
+// knows of them is old.
+func (r *Run) stale(ctx context.Context) error {
+	index, err := r.Ledger.Index(ctx, 0)
+	if err != nil || index.Doubted().IsZero() {
+		return err
+	}
+	swept, err := r.Ledger.LastPass(ctx)
+	if err == nil && !swept.After(index.Doubted()) {
+		err = errors.New("the ledger was put back or restored, and how mandates stand was not read since: payersync sweep reads it")
+	}
+	return err
 }
 
 // settle finds out how writes ended whose end is not known.

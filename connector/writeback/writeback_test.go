@@ -726,3 +726,28 @@ func TestASystemThatCannotBeReadIsToldTheSameAgain(t *testing.T) {
 		t.Errorf("when it is back it was told %v", to.sent)
 	}
 }
+
+// A ledger that was put back knows what mandates were once. Nothing of that is written before a
+// sweep has read what they are; what was written meanwhile is found in the field.
+//
+// covers F149
+func TestARestoredLedgerWritesNothingBeforeASweep(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, 3)
+	d.settled(connector.MandateCreated, 0, 1, 2)
+	d.do((*state.Tx).MarkRestored)
+	d.books.edit("C0000", "dd active") // which the lost part of the ledger knew
+	d.observed(connector.MandatePending, 0, 1)
+	if r := d.run(); r.Written != 0 || r.Later != 2 || !strings.Contains(r.Problem, "payersync sweep") || d.books.field["C0001"] != "dd asked" {
+		t.Errorf("before a sweep: %+v, %v", r, d.books.field)
+	}
+	d.now = d.now.Add(time.Minute)
+	d.observed(connector.MandateActive, 0)
+	d.do(func(tx *state.Tx) error {
+		pass, _, err := tx.BeginPass()
+		return errors.Join(err, tx.FinishPass(pass, nil))
+	})
+	if r := d.run(); r.Written != 1 || r.Already != 1 || r.Theirs != 0 || d.books.field["C0001"] != "dd signed" {
+		t.Errorf("behind the sweep: %+v, %v", r, d.books.field)
+	}
+}

@@ -281,19 +281,24 @@ func (w *Writer) within(ctx context.Context, do func(*sql.Tx) error, write bool)
 // transaction that is rolled back.
 func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	err := w.within(ctx, func(tx *sql.Tx) error {
-		stmt, err := tx.PrepareContext(ctx, w.update)
-		if err != nil {
-			return w.source.failure(ctx, err)
+		for _, statement := range []string{w.update, w.read} {
+			if err := w.prepares(ctx, tx, statement); err != nil {
+				return err
+			}
 		}
-		_ = stmt.Close() // nothing depends on it
-		read, err := tx.PrepareContext(ctx, w.read)
-		if err != nil {
-			return w.source.failure(ctx, err)
-		}
-		return read.Close()
+		return nil
 	}, false)
 	if err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}
 	}
 	return accounting.Probe{Name: "write-back", OK: true, Detail: "the statement can be prepared; it sets " + w.column}
+}
+
+func (w *Writer) prepares(ctx context.Context, tx *sql.Tx, statement string) error {
+	stmt, err := tx.PrepareContext(ctx, statement)
+	if err != nil {
+		return w.source.failure(ctx, err)
+	}
+	defer func() { _ = stmt.Close() }() // nothing depends on it
+	return nil
 }

@@ -153,6 +153,9 @@ func TestOneColumnOfOneRowIsWritten(t *testing.T) {
 			}
 			got[no] = name + " " + dd
 		}
+		if err := found.Err(); err != nil {
+			t.Fatal(err)
+		}
 		if diff := cmp.Diff(map[string]string{"1": "Saltmarsh active", "2": "Old Mill signed", "3": "Quay "}, got); diff != "" {
 			t.Errorf("the table (-want +got):\n%s", diff)
 		}
