@@ -64,6 +64,10 @@ func TestAWriteIsFrozenSentAndNoted(t *testing.T) {
 	if diff := cmp.Diff(WritebackField{Earlier: text("cash"), Holds: text("debit")}, got); diff != "" || err != nil {
 		t.Errorf("the field (-want +got):\n%s%v", diff, err)
 	}
+	held, err := d.Held(t.Context(), field)
+	if err != nil || held.WrittenBack == nil || held.WrittenBack.Says != connector.StandingActive || *held.WrittenBack.Holds != "debit" {
+		t.Errorf("held about the payer: %+v, %v", held.WrittenBack, err)
+	}
 	if p := d.written("another setup"); p.Applied != connector.StandingNone {
 		t.Errorf("what one setup wrote counts for another: %+v", p)
 	}
@@ -192,5 +196,20 @@ func TestRunsOfWriteBackKeepSinceWhenTheyWait(t *testing.T) {
 			t.Errorf("with %d waiting: %+v, %v", waiting, runs, err)
 		}
 		d.clock.move(time.Hour)
+	}
+}
+
+func TestAForgottenPayersFieldIsForgotten(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("c1", "b1")
+	d.freezeWrite("w1", connector.StandingActive)
+	d.over()
+	d.forget("c1")
+	if p := d.written("s"); p.Open || p.Wanted != "" {
+		t.Errorf("it is %+v", p)
+	}
+	if n := one[int](t, d.Ledger, "SELECT count(*) FROM writebacks WHERE field IS NOT NULL OR request IS NOT NULL"); n != 0 {
+		t.Errorf("%d rows hold something", n)
 	}
 }
