@@ -57,7 +57,7 @@ type compiling struct {
 	columns []string                // the fields in the order of the source
 	types   map[string]reflect.Type // of the fields
 	region  string                  // the mapping's, for phone numbers; "" when it has none
-	written []string                // fields that nothing may read, because we write them
+	written []connector.WrittenPart // what nothing may read, because we write it
 	used    map[string]bool         // fields that some expression reads
 	count   int
 

@@ -16,7 +16,7 @@ import (
 func TestOurOwnWritesIntoTheBooksAreNoChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.books.written = []string{"Status"}
+	w.books.written = []connector.WrittenPart{{Field: "Status"}}
 	numbers := []string{"C1", "C2", "C3", "C4"}
 	put := func(no, name, status string) {
 		w.books.putAs(no, map[string]string{"No": no, "Name": name, "Email": no + "@example.com", "Postcode": "LS1 4AP", "Group": "payer", "Status": status})

@@ -59,7 +59,7 @@ type books struct {
 	mu      sync.Mutex
 	records []connector.Record
 	broken  error // reported after the first page
-	written []string
+	written []connector.WrittenPart
 }
 
 func (b *books) info() connector.SourceInfo {
@@ -69,8 +69,8 @@ func (b *books) info() connector.SourceInfo {
 	info := connector.SourceInfo{Kind: "books", Snapshot: true, Written: b.written, Fields: []connector.Field{
 		text("No"), text("Name"), text("Email"), text("Postcode"), text("Group"),
 	}}
-	for _, name := range b.written {
-		info.Fields = append(info.Fields, text(name))
+	for _, w := range b.written {
+		info.Fields = append(info.Fields, text(w.Field))
 	}
 	return info
 }

@@ -57,7 +57,9 @@ func (w *Writer) Setup() string {
 }
 
 // Written are the fields of a record that change with it.
-func (w *Writer) Written() []string { return []string{"PaymentMethodRef", "SyncToken"} }
+func (w *Writer) Written() []connector.WrittenPart {
+	return []connector.WrittenPart{{Field: "PaymentMethodRef"}, {Field: "SyncToken"}}
+}
 
 // Says is active: a customer has the method or has another.
 func (w *Writer) Says() []connector.Standing {

@@ -85,7 +85,7 @@ func NewWriter(c Config, w WriteConfig) (*Writer, error) {
 		read += " FOR UPDATE"
 	}
 	out.update, out.read = d.positional(statement, "status", "id"), d.positional(read, "id")
-	c.User, c.Password, c.writes = w.User, w.Password, true
+	c.User, c.Password, c.Writes = w.User, w.Password, true
 	c.Table, c.Query, c.QueryFile, c.Preset, c.Incremental, c.UpdatedAt, c.TimeZone, c.Active, c.ID = "none", "", "", "", false, "", "", "", []string{"none"} // nothing is read as a source
 	source, err := New(c)
 	if err != nil {
@@ -142,8 +142,10 @@ func (w *Writer) Setup() string {
 	return fmt.Sprintf("sql %s %s %s %s", w.source.config.Driver, w.source.place(), w.source.config.Database, plainStatement(w.config.Statement))
 }
 
-// Written are the fields of a source's records that the statement writes.
-func (w *Writer) Written() []string { return []string{w.column} }
+// Written is the field of a record that the statement writes.
+func (w *Writer) Written() []connector.WrittenPart {
+	return []connector.WrittenPart{{Field: w.column}}
+}
 
 // Says are all standings.
 func (w *Writer) Says() []connector.Standing { return connector.Standings }

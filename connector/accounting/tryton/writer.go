@@ -75,8 +75,14 @@ func (w *Writer) Setup() string {
 	return text
 }
 
-// Written are the fields of a record that change with it.
-func (w *Writer) Written() []string { return []string{"categories"} }
+// Written is what of a record changes with it: our categories, and none of others.
+func (w *Writer) Written() []connector.WrittenPart {
+	part := connector.WrittenPart{Field: "categories"}
+	for _, standing := range w.Says() {
+		part.Values = append(part.Values, w.config.of()[standing])
+	}
+	return []connector.WrittenPart{part}
+}
 
 // Says are the standings that have a category.
 func (w *Writer) Says() (out []connector.Standing) {

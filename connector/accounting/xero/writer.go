@@ -55,8 +55,10 @@ func (w *Writer) Setup() string {
 	return fmt.Sprintf("xero %s group %q", w.source.config.Tenant, w.group)
 }
 
-// Written are the fields of a record that change with it.
-func (w *Writer) Written() []string { return []string{"ContactGroups"} }
+// Written is what of a record changes with it: our group, and none of others.
+func (w *Writer) Written() []connector.WrittenPart {
+	return []connector.WrittenPart{{Field: "ContactGroups", Values: []string{w.group}}}
+}
 
 // Says is active: a contact is in the group or is not.
 func (w *Writer) Says() []connector.Standing {

@@ -11,7 +11,6 @@ import (
 	"payersync/connector/accounting/sqltable"
 	"payersync/connector/accounting/tryton"
 	"payersync/connector/accounting/xero"
-	"payersync/connector/transport"
 	"payersync/connector/webhook"
 	"payersync/connector/writeback"
 	"payersync/mapping/strict"
@@ -77,36 +76,33 @@ func (c *check) writeback(at strict.Path, conn *Connection) {
 		c.alertWebhook(at.Key("webhook"), w.Webhook)
 		return
 	}
-	conn.Source.Xero.Writes = w.Xero != nil
+	conn.Source.Xero.Writes = w.Xero != nil // another consent
 	blank := *conn
 	blank.Source.QuickBooks.Company = cmp.Or(conn.Source.QuickBooks.Company, "0") // connecting tells it
-	if _, err := blank.OpenWriter(SourceDeps{HTTP: transport.New(transport.Options{}), Now: time.Now}); err != nil {
+	if _, err := blank.OpenWriter(SourceDeps{Now: time.Now}); err != nil {
 		key, what, _ := strings.Cut(err.Error(), ": ")
 		c.report(at.Key(given[0]).Key(key), "%s: %s", at.Key(given[0]).Key(key), what)
 	}
 }
 
-// Written are the fields of the source's records that write-back writes, or that change with
-// them.
-func (c *Connection) Written() []string {
+// Written is what of the source's records write-back writes, or what changes with it.
+func (c *Connection) Written() (out []connector.WrittenPart) {
 	if c.Writeback == nil {
 		return nil
 	}
-	out := slices.Clone(c.Writeback.Fields)
-	switch w := c.Writeback; {
-	case w.SQL != nil:
-		if writer, err := sqltable.NewWriter(c.Source.SQL, w.SQL.config()); err == nil { // what is wrong was reported
-			out = append(out, writer.Written()...)
-		}
-		if at := c.Source.SQL.UpdatedAt; at != "" { // a trigger may move it
-			out = append(out, at)
-		}
-	case w.Tryton != nil:
-		out = append(out, (*tryton.Writer)(nil).Written()...)
-	case w.Xero != nil:
-		out = append(out, (*xero.Writer)(nil).Written()...)
-	case w.QuickBooks != nil:
-		out = append(out, (*quickbooks.Writer)(nil).Written()...)
+	for _, name := range c.Writeback.Fields {
+		out = append(out, connector.WrittenPart{Field: name})
+	}
+	blank := *c
+	blank.Source.QuickBooks.Company = cmp.Or(c.Source.QuickBooks.Company, "0") // connecting tells it
+	writer, err := blank.OpenWriter(SourceDeps{Now: time.Now})
+	if own, is := writer.(interface {
+		Written() []connector.WrittenPart
+	}); is && err == nil { // what is wrong was reported
+		out = append(out, own.Written()...)
+	}
+	if at := c.Source.SQL.UpdatedAt; c.Writeback.SQL != nil && at != "" { // a trigger may move it
+		out = append(out, connector.WrittenPart{Field: at})
 	}
 	return out
 }
