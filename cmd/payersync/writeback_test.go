@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,17 +17,16 @@ import (
 	"payersync/state"
 )
 
-// books are another system that is told how mandates stand, and that writes it into the export
+// toldBooks are another system that is told how mandates stand, and that writes it into the export
 // which payersync reads.
 type toldBooks struct {
 	t    *testing.T
 	mu   sync.Mutex
 	ids  []string
 	says map[string]connector.Standing
-	down bool
 }
 
-func (b *toldBooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (b *toldBooks) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
@@ -43,10 +43,6 @@ func (b *toldBooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.t.Errorf("the body is %s", body)
 	}
 	b.ids = append(b.ids, e.ID)
-	if b.down {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
 	b.says[e.SourceID] = e.To
 }
 
@@ -108,6 +104,10 @@ func TestStatusesGoBackIntoTheBooksAndNothingComesOfIt(t *testing.T) {
 	w.expect(exitDone, "sweep")
 	if r := decode[writeback.Result](t, w.expect(exitDone, "writeback", "run", "--output", "json")); r.Later != 1 || len(b.ids) != 6 {
 		t.Errorf("a moment after the first write: %+v", r)
+	}
+
+	if jobs := decode[statusReport](t, w.expect(exitDone, "status", "--output", "json")).Jobs; !slices.ContainsFunc(jobs, func(j jobRow) bool { return j.Name == writebackJob }) {
+		t.Errorf("serve does not write back: %+v", jobs)
 	}
 
 	w.edit("mapping.yaml", "mandate:\n", "include: Status != \"active\"\nmandate:\n")
