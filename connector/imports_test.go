@@ -37,7 +37,7 @@ var arrows = []arrow{
 	{"connector/accounting/*", "connector connector/accounting connector/transport", ""},
 	{"connector/accounting/*/*test", "connector", ""}, // models of the systems
 	{"connector/billing", "connector connector/transport", ""},
-	{"connector/alarm", "connector connector/condition connector/mail connector/transport state", "connector/worker state/statetest"},
+	{"connector/alarm", "connector connector/condition connector/mail connector/webhook state", "connector/transport connector/worker state/statetest"},
 	{"connector/condition", "connector connector/syncer connector/worker state", "state/statetest"},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
@@ -58,6 +58,8 @@ var arrows = []arrow{
 	{"connector/simulation", "*", ""},
 	{"connector/syncer", "connector mapping state connector/match connector/protocol connector/reconcile connector/accounting", "connector/billing connector/transport state/statetest"},
 	{"connector/transport", "connector", ""},
+	{"connector/webhook", "connector connector/transport", ""},
+	{"connector/writeback", "connector connector/webhook state", "connector/transport state/statetest"},
 	{"connector/worker", "connector connector/syncer connector/reconcile state", "mapping connector/accounting"},
 	{"mapping", "connector mapping/strict", ""},
 	{"mapping/propose", "connector mapping", "connector/accounting/csvfile"},
@@ -70,9 +72,9 @@ var arrows = []arrow{
 	{"cmd/payersync/internal/usage", "", ""},
 	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
 		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
-		"connector/syncer connector/transport connector/worker mapping/strict state state/backups state/files", "configs"},
+		"connector/syncer connector/transport connector/webhook connector/worker connector/writeback mapping/strict state state/backups state/files", "configs"},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
-		"connector/billing connector/credentials connector/metrics connector/reconcile connector/syncer connector/transport mapping mapping/strict state", ""},
+		"connector/billing connector/credentials connector/metrics connector/reconcile connector/syncer connector/transport connector/writeback mapping mapping/strict state", ""},
 	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/syncer", ""},
 	{"cmd/payersync", "*", ""},
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -28,6 +29,59 @@ func (r Record) Hash() string {
 		_ = json.NewEncoder(h).Encode(part)
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Without returns the record without some of its parts, which say nothing that counts. What is
+// left is written alike whether or not they were there.
+func (r Record) Without(parts []WrittenPart) Record {
+	var data map[string]json.RawMessage
+	if len(parts) == 0 || json.Unmarshal(r.Data, &data) != nil || data == nil {
+		return r
+	}
+	for _, p := range parts {
+		rest := withoutElements(data[p.Field], p.Values)
+		if rest == nil {
+			delete(data, p.Field)
+			continue
+		}
+		data[p.Field] = rest
+	}
+	r.Data, _ = json.Marshal(data) // of what was JSON
+	return r
+}
+
+// withoutElements returns a list without the elements that are, or hold, one of these texts; nil
+// where nothing is left, or all of it is to go.
+func withoutElements(text json.RawMessage, values []string) json.RawMessage {
+	var elements []json.RawMessage
+	if len(values) == 0 || text == nil {
+		return nil
+	}
+	if json.Unmarshal(text, &elements) != nil {
+		return text
+	}
+	elements = slices.DeleteFunc(elements, func(element json.RawMessage) bool {
+		var one string
+		var several map[string]any
+		if json.Unmarshal(element, &one) == nil {
+			return slices.Contains(values, one)
+		}
+		_ = json.Unmarshal(element, &several) // what is neither holds nothing
+		for _, v := range several {
+			if word, is := v.(string); is && word != "" && slices.Contains(values, word) {
+				return true
+			}
+		}
+		return false
+	})
+	if len(elements) == 0 {
+		return nil
+	}
+	out, err := json.Marshal(elements)
+	if err != nil {
+		return text
+	}
+	return out
 }
 
 // RecordState says where a record stands in its accounting system.
@@ -71,6 +125,16 @@ type SourceInfo struct {
 	Snapshot     bool    // each read is the whole truth of that moment, without ids of what is gone
 	Partial      bool    // a read of everything leaves out records that it gives when they change
 	Fields       []Field // what Record.Data may hold
+
+	// Written is what we write back into the books, or what changes with it. It is taken out
+	// of a record when it is read, and no mapping may read it.
+	Written []WrittenPart `json:",omitempty"`
+}
+
+// WrittenPart is a part of a record that we write ourselves.
+type WrittenPart struct {
+	Field  string
+	Values []string `json:",omitempty"` // of a list only the elements that are one of these, or hold one; none for the whole field
 }
 
 // Scope returns what tells the keys of the organisation from those of others; "" when nobody

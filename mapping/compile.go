@@ -57,6 +57,7 @@ type compiling struct {
 	columns []string                // the fields in the order of the source
 	types   map[string]reflect.Type // of the fields
 	region  string                  // the mapping's, for phone numbers; "" when it has none
+	written []connector.WrittenPart // what nothing may read, because we write it
 	used    map[string]bool         // fields that some expression reads
 	count   int
 
@@ -65,7 +66,7 @@ type compiling struct {
 }
 
 func newCompiling(doc *strict.Doc, region string, src connector.SourceInfo) *compiling {
-	c := &compiling{doc: doc, kind: src.Kind, region: region, types: map[string]reflect.Type{}, used: map[string]bool{}}
+	c := &compiling{doc: doc, kind: src.Kind, region: region, written: src.Written, types: map[string]reflect.Type{}, used: map[string]bool{}}
 	for _, f := range src.Fields {
 		c.types[f.Name] = goType(f)
 		c.columns = append(c.columns, f.Name)

@@ -68,6 +68,21 @@ func (e *expression) resolve(root *ast.Node) {
 	r := &resolver{expression: e, callees: map[*ast.IdentifierNode]bool{}, lets: map[string]bool{}}
 	ast.Walk(root, visit(r.collect))
 	ast.Walk(root, visit(r.judge))
+	ast.Walk(root, visit(r.ours))
+}
+
+// ours refuses a text that names what we write ourselves into a field that the expression reads:
+// it is taken out of every record, so that nothing would ever have it.
+func (r *resolver) ours(node *ast.Node) {
+	text, is := (*node).(*ast.StringNode)
+	if !is {
+		return
+	}
+	for _, w := range r.written {
+		if slices.Contains(w.Values, text.Value) && slices.Contains(r.reads, varName(w.Field)) {
+			r.fail(text.Location(), "%q is what payersync itself writes back into %s, and is taken out of each record that is read; ask for something else, or take writeback out of the connection", text.Value, w.Field)
+		}
+	}
 }
 
 type resolver struct {
@@ -128,7 +143,7 @@ func (r *resolver) name(node *ast.Node, n *ast.IdentifierNode) {
 	case n.Value == varCustomer:
 		r.fail(n.Location(), "customer, the finished customer, is known in mandate.request only")
 	case isField:
-		r.readField(node, n.Value)
+		r.readField(node, n.Value, n.Location())
 	case isFunction(n.Value):
 		r.fail(n.Location(), "%s is a function: write %s(…)", n.Value, n.Value)
 	default:
@@ -137,7 +152,13 @@ func (r *resolver) name(node *ast.Node, n *ast.IdentifierNode) {
 }
 
 // readField puts a field's variable in the place of its name.
-func (r *resolver) readField(node *ast.Node, field string) {
+func (r *resolver) readField(node *ast.Node, field string, at file.Location) {
+	for _, w := range r.written {
+		if w.Field == field && len(w.Values) == 0 {
+			r.fail(at, "%s is what payersync itself writes back into the books, so that each write would come back as a change; read another field, or take writeback out of the connection", field)
+			return
+		}
+	}
 	r.used[field] = true
 	r.read(varName(field))
 	ast.Patch(node, &ast.IdentifierNode{Value: varName(field)})
@@ -164,7 +185,7 @@ func (r *resolver) field(node *ast.Node, call *ast.CallNode) {
 		r.fail(name.Location(), "unknown field %q; %s", name.Value, r.suggestField(name.Value))
 		return
 	}
-	r.readField(node, name.Value)
+	r.readField(node, name.Value, name.Location())
 }
 
 func (r *resolver) unknownFunction(name string, at file.Location) {

@@ -126,7 +126,7 @@ func (tx *Tx) Bar(run int64, connection, sourceID string, how Forgotten) error {
 	err := tx.row([]any{&was}, "SELECT forgotten FROM source_records WHERE connection = ? AND source_id = ?", connection, sourceID)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		if err := tx.saveRecord(run, connection, blank(sourceID)); err != nil {
+		if _, err := tx.saveRecord(run, connection, blank(sourceID)); err != nil {
 			return err
 		}
 	case err != nil:
@@ -183,6 +183,7 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		{`UPDATE changes SET state = CASE WHEN state = 'frozen' OR state = 'unknown' THEN 'void' ELSE state END, wanted = NULL, wanted_hash = '', change_hash = '', diff = NULL,
 			body = NULL, body_sha256 = '', pre_image = NULL, detail = '' WHERE connection = ?1 AND source_id = ?2`, nil},
 		{"UPDATE inbox AS i SET body = x'', detail = '' WHERE " + aboutThem, nil},
+		{"UPDATE writebacks SET field = NULL, problem = '', " + closedWrite + " WHERE connection = ?1 AND source_id = ?2", nil},
 		{"UPDATE mandates SET link = NULL, link_at = NULL WHERE billing_id IN " + customersOf, nil},
 		{"DELETE FROM failure_reasons WHERE mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " + customersOf + ")", nil},
 		{`UPDATE letters SET body = NULL, digest = '', recipient = 'forgotten', language = '', answer = '', state = CASE WHEN state = 'frozen' OR state = 'deferred' THEN 'void' ELSE state END
@@ -386,6 +387,8 @@ func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (b
 		"SELECT diff FROM changes WHERE connection = ?1 AND source_id = ?2 AND diff IS NOT NULL",
 		"SELECT body FROM changes WHERE connection = ?1 AND source_id = ?2 AND body IS NOT NULL",
 		"SELECT pre_image FROM changes WHERE connection = ?1 AND source_id = ?2 AND pre_image IS NOT NULL",
+		"SELECT field FROM writebacks WHERE connection = ?1 AND source_id = ?2 AND field IS NOT NULL",
+		"SELECT request FROM writebacks WHERE connection = ?1 AND source_id = ?2 AND request IS NOT NULL",
 		"SELECT i.body FROM inbox i WHERE i.body <> x'' AND " + aboutThem,
 		"SELECT link FROM mandates WHERE link IS NOT NULL AND billing_id IN " + customersOf,
 		"SELECT body FROM letters WHERE connection = ?1 AND source_id = ?2 AND body IS NOT NULL",

@@ -34,6 +34,8 @@ type Holding struct {
 	Hashes     int            `json:"keyed_hashes"` // by which it is compared with others
 	Audit      []HeldEntry    `json:"audit"`
 	LeftOut    []string       `json:"left_out"`
+
+	WrittenBack *HeldField `json:"written_back,omitempty"` // into the books
 }
 
 // HeldRecord is the record as it was read last.
@@ -120,6 +122,13 @@ type HeldEntry struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// HeldField is what is known of the field of the books that its status is written into.
+type HeldField struct {
+	Says connector.Standing `json:"says"`
+	At   string             `json:"since,omitempty"`
+	WritebackField
+}
+
 // What is never part of what is held about a payer.
 const (
 	leftLink    = "The signing link, and the text of letters, which holds it: whoever has it can give the mandate. The billing service shows it to the payer."
@@ -156,7 +165,7 @@ func (l *Ledger) Held(ctx context.Context, id RecordID) (Holding, error) {
 	if h.Attention, err = l.AttentionOf(ctx, id.Connection, id.SourceID); err != nil {
 		return h, err
 	}
-	for _, part := range []func(context.Context, RecordID, *Holding) error{l.heldPayer, l.heldChanges, l.heldMandates, l.heldLetters, l.heldDeliveries, l.heldIndex, l.heldEntries} {
+	for _, part := range []func(context.Context, RecordID, *Holding) error{l.heldPayer, l.heldChanges, l.heldMandates, l.heldLetters, l.heldDeliveries, l.heldIndex, l.heldEntries, l.heldField} {
 		if err := part(ctx, id, &h); err != nil {
 			return h, fmt.Errorf("gather what is held about record %s: %w", id.SourceID, err)
 		}
@@ -174,6 +183,20 @@ func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *Holding) error {
 	}
 	h.Payer = &HeldPayer{Key: p.Key.String(), BillingID: p.BillingID, Applied: p.Applied, Accepted: append([]connector.Accepted{}, p.Accepted...)}
 	return l.queryRow(ctx, "SELECT count(*) FROM likenesses WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&h.Hashes)
+}
+
+func (l *Ledger) heldField(ctx context.Context, id RecordID, h *Holding) error {
+	var f HeldField
+	var setup string
+	err := l.queryRow(ctx, "SELECT setup, applied, coalesce(applied_at, '') FROM writebacks WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&setup, &f.Says, &f.At)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil {
+		f.WritebackField, err = l.WritebackField(ctx, id, setup)
+	}
+	h.WrittenBack = &f
+	return err
 }
 
 func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *Holding) error {

@@ -18,26 +18,30 @@ func (tx *Tx) SavePage(run int64, connection string, records []connector.Record)
 	if err := tx.holds(run); err != nil {
 		return err
 	}
+	unchanged := make(map[string]bool, len(records))
 	for _, r := range records {
-		if err := tx.saveRecord(run, connection, r); err != nil {
+		same, err := tx.saveRecord(run, connection, r)
+		if err != nil {
 			return fmt.Errorf("save record %s: %w", r.SourceID, err)
 		}
+		unchanged[r.SourceID] = same
 	}
-	return nil
+	return tx.noteEchoes(run, connection, unchanged)
 }
 
-func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) error {
+// saveRecord reports whether the record is as the ledger holds it.
+func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) (same bool, err error) {
 	hash := r.Hash()
 	n, err := tx.count("UPDATE source_records SET last_seen_run = ?, unseen = 0, origin = ?, unreadable = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
 		run, r.Origin, r.Problem != "", connection, r.SourceID, hash)
 	if err != nil || n > 0 {
-		return err
+		return n > 0, err
 	}
 	plain, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return tx.exec(`INSERT INTO source_records
+	return false, tx.exec(`INSERT INTO source_records
 		(connection, source_id, content_hash, record, state, unreadable, source_time, origin, last_seen_run, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,

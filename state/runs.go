@@ -174,6 +174,8 @@ type Counts struct {
 	Held           int `json:"held"`
 	Failed         int `json:"failed"`
 	Waiting        int `json:"waiting"` // planned and not done: approval, an outage or an interruption is in between
+
+	OwnEchoes int `json:"own_echoes,omitempty"` // of the others: nothing but what we wrote back ourselves had changed
 }
 
 // countRecords sorts every record that the run read, or took up from an earlier
@@ -283,8 +285,8 @@ func (tx *Tx) countRun(run int64, connection string) (Counts, error) {
 	if err := rows.Err(); err != nil {
 		return c, err
 	}
-	return c, tx.row([]any{&c.LinksRequested},
-		"SELECT count(*) FROM changes WHERE run_id = ? AND action = 'link' AND state = 'done' AND reason = ''", run)
+	return c, tx.row([]any{&c.LinksRequested, &c.OwnEchoes},
+		"SELECT (SELECT count(*) FROM changes WHERE run_id = ?1 AND action = 'link' AND state = 'done' AND reason = ''), (SELECT echoes FROM runs WHERE run_id = ?1)", run)
 }
 
 // Cursor returns the reading position of a connection's stream; "" when there is

@@ -29,6 +29,8 @@ var sealedColumns = []sealedColumn{
 	{"forget_keys", "key", []string{"key_id"}},
 	{"alarm_messages", "body", []string{"message_id"}},
 	{"letters", "body", []string{"message_id"}},
+	{"writebacks", "field", []string{"connection", "source_id"}},
+	{"writebacks", "request", []string{"connection", "source_id"}},
 }
 
 // String names the column to people.

@@ -22,6 +22,7 @@ import (
 	"payersync/connector/letters"
 	"payersync/connector/mail"
 	"payersync/connector/transport"
+	"payersync/connector/webhook"
 	"payersync/connector/worker"
 	"payersync/state"
 )
@@ -39,7 +40,7 @@ func (a *app) alertsCmd() *cobra.Command {
 func (a *app) expected(s *session.Session) condition.Expected {
 	e := condition.Expected{
 		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time, Now: a.now,
-		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn,
+		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn, Writes: s.Config.WritesTo,
 	}
 	for _, w := range s.Config.Alerts.Ways {
 		e.Ways = append(e.Ways, w.Name)
@@ -353,7 +354,7 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 		case w.Webhook != nil:
 			client := transport.New(transport.Options{Retries: -1, Now: a.now})
 			clients = append(clients, client)
-			way.Sender = &alarm.Webhook{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret, HTTP: client, Now: a.now}
+			way.Sender = &alarm.Webhook{Receiver: webhook.Receiver{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret, HTTP: client, Now: a.now}}
 		}
 		t.Ways = append(t.Ways, way)
 	}

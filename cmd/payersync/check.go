@@ -103,6 +103,7 @@ func (a *app) check(ctx context.Context, s *session.Session, machine []finding) 
 	report.add(machine...)
 	for _, c := range s.Config.Connections {
 		report.add(checkConnection(ctx, s, c)...)
+		report.add(checkWriteback(ctx, s, c)...)
 	}
 	report.add(checkConsents(ctx, s)...)
 	report.add(a.checkAlerts(ctx, s)...)

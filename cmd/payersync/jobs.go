@@ -36,6 +36,13 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 			Run:  func(ctx context.Context, _ string) error { return retainNow(ctx, s) },
 		})
 	}
+	if schedule := s.Config.Schedules.Writeback; schedule != "" && s.Config.WritesBack() {
+		jobs = append(jobs, worker.Job{
+			Name: writebackJob, Schedule: schedule,
+			Last: func(ctx context.Context) (time.Time, error) { return lastDone(ctx, s, writebackJob) },
+			Run:  func(ctx context.Context, _ string) error { return writeBackNow(ctx, s) },
+		})
+	}
 	if s.Config.Backup.Folder != "" && s.Config.Schedules.Backup != "" {
 		jobs = append(jobs, worker.Job{
 			Name: backupJob, Schedule: s.Config.Schedules.Backup,

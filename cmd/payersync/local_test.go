@@ -109,6 +109,11 @@ var needs = map[string]struct{ args, what string }{
 	"payersync webhooks send-test":        {"", needsSecrets},
 	"payersync webhooks show":             {"D1", needsKey},
 	"payersync webhooks subscribe":        {"", needsSecrets},
+	"payersync writeback approve":         {"abc", needsKey},
+	"payersync writeback plan":            {"", needsSecrets},
+	"payersync writeback run":             {"", needsSecrets},
+	"payersync writeback status":          {"", needsKey},
+	"payersync writeback take":            {"A00001 --reason test", needsKey},
 }
 
 // Whoever looks at the ledger has no need of what the service is asked with.

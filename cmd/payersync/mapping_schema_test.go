@@ -66,6 +66,7 @@ var beyondConfigSchema = map[string]string{
 	"values-of-sources":                  acrossKeys,
 	"variable-not-set":                   inEnvironment,
 	"webhook-secret-too-short":           inEnvironment,
+	"writeback-ways":                     acrossKeys,
 	"webhook-without-path":               inText,
 }
 

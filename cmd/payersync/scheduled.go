@@ -39,7 +39,7 @@ func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigg
 		"run": res.RunID, "connection": res.Connection, "outcome": res.Outcome, "pulled": res.Counts.Pulled, "created": res.Counts.Created,
 		"adopted": res.Counts.Adopted, "updated": res.Counts.Updated, "links": res.Counts.LinksRequested,
 		"held": res.Counts.Held, "failed": res.Counts.Failed, "waiting": res.Counts.Waiting, "attention": res.Attention,
-		"pages": res.Proof.Pages, "passes": res.Proof.Passes,
+		"pages": res.Proof.Pages, "passes": res.Proof.Passes, "own_echoes": res.Counts.OwnEchoes,
 	}).Log(level, "run ended")
 	if res.Note != "" {
 		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection}).Warn(res.Note)

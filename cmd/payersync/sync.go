@@ -185,6 +185,9 @@ func (a *app) showResult(r syncer.Result) error {
 		counts += fmt.Sprintf(", %d still to do", c.Waiting)
 	}
 	a.Hanging("  ", fmt.Sprintf("%s; %s asked for", counts, connector.Plural(c.LinksRequested, "signing link")))
+	if c.OwnEchoes > 0 {
+		a.Hanging("  ", fmt.Sprintf("Of %s nothing but what payersync wrote back itself had changed (own echo).", connector.Plural(c.OwnEchoes, "record")))
+	}
 	if r.Note != "" {
 		a.Hanging("  ", r.Note)
 	}

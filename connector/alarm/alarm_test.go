@@ -21,6 +21,7 @@ import (
 	smtp "payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
 	"payersync/connector/transport"
+	"payersync/connector/webhook"
 	"payersync/connector/worker"
 	"payersync/state"
 	"payersync/state/statetest"
@@ -591,7 +592,7 @@ func TestAWebhookIsSignedAndItsIDStays(t *testing.T) {
 	defer receiver.Close()
 	client := transport.New(transport.Options{Retries: -1})
 	defer client.Close()
-	hook := &Webhook{URL: receiver.URL, Secret: connector.NewSecret(secret), HTTP: client}
+	hook := &Webhook{webhook.Receiver{URL: receiver.URL, Secret: connector.NewSecret(secret), HTTP: client}}
 	d := newDesk(t, Way{Name: "pager", Sender: hook, Tells: TellAll})
 	hook.Now = d.now
 	d.holds = []condition.Condition{lost(1)}
@@ -611,7 +612,7 @@ func TestAWebhookThatIsRefusedSaysSo(t *testing.T) {
 	for code, want := range map[int]bool{404: true, 410: true, 302: true, 408: false, 500: false, 503: false} {
 		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
 		client := transport.New(transport.Options{Retries: -1})
-		hook := &Webhook{URL: receiver.URL, Secret: connector.NewSecret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="), HTTP: client, Now: time.Now}
+		hook := &Webhook{webhook.Receiver{URL: receiver.URL, Secret: connector.NewSecret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="), HTTP: client, Now: time.Now}}
 		_, err := hook.Send(t.Context(), "id", []byte("{}"))
 		var refused *RefusedError
 		if err == nil || errors.As(err, &refused) != want {

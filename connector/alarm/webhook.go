@@ -1,55 +1,16 @@
 package alarm
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
-	"payersync/connector"
-	"payersync/connector/transport"
+	"payersync/connector/webhook"
 )
 
-// Webhook tells another system by a signed POST, as https://www.standardwebhooks.com has it:
-// HMAC-SHA256 over id, timestamp and body.
-type Webhook struct {
-	URL    string
-	Secret connector.Secret // see CheckSecret
-	HTTP   *transport.Client
-	Now    func() time.Time
-}
-
-// CheckSecret refuses a secret that cannot be signed with, or could be guessed.
-func CheckSecret(secret connector.Secret) error {
-	const least = 24
-	key, err := keyOf(secret)
-	if err == nil && len(key) < least {
-		err = fmt.Errorf("it has %d bytes; use one of at least %d, as openssl rand -base64 32 makes it", len(key), least)
-	}
-	return err
-}
-
-// keyOf returns the key that a secret stands for: base64 behind whsec_, as Standard Webhooks
-// writes it, or the text itself.
-func keyOf(secret connector.Secret) ([]byte, error) {
-	encoded, standard := strings.CutPrefix(secret.Expose(), "whsec_")
-	if !standard {
-		return []byte(encoded), nil
-	}
-	key, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return nil, errors.New("what follows whsec_ is not base64")
-	}
-	return key, nil
-}
+// Webhook tells another system by a signed POST.
+type Webhook struct{ webhook.Receiver }
 
 // Freeze returns the body of the request.
 func (h *Webhook) Freeze(m Message) ([]byte, error) {
@@ -65,48 +26,12 @@ func (h *Webhook) Freeze(m Message) ([]byte, error) {
 	}{"payersync." + string(m.Kind), m.At, m})
 }
 
-// Send posts a body. The signature covers the time of sending, so it is made for each attempt;
-// the id and the body stay.
+// Send posts a body.
 func (h *Webhook) Send(ctx context.Context, id string, body []byte) (answer string, err error) {
-	key, err := keyOf(h.Secret)
-	if err != nil {
-		return "", fmt.Errorf("the secret of the webhook cannot be used: %w", err)
+	answer, err = h.Receiver.Send(ctx, id, body)
+	var refused *webhook.RefusedError
+	if errors.As(err, &refused) {
+		err = &RefusedError{err}
 	}
-	signer, err := standardwebhooks.NewWebhookRaw(key)
-	if err != nil {
-		return "", fmt.Errorf("the secret of the webhook cannot be used: %w", err)
-	}
-	now := h.Now()
-	signature, err := signer.Sign(id, now, body)
-	if err != nil {
-		return "", fmt.Errorf("sign the webhook: %w", err)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
-	if err != nil {
-		return "", fmt.Errorf("the address of the webhook cannot be used: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(standardwebhooks.HeaderWebhookID, id)
-	req.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
-	req.Header.Set(standardwebhooks.HeaderWebhookSignature, signature)
-	resp, err := h.HTTP.Do(req, transport.Never) // the ledger knows when to try again
-	if err != nil {
-		return "", fmt.Errorf("the webhook was not taken: %w", err)
-	}
-	switch code := resp.StatusCode; {
-	case code >= 200 && code < 300:
-		return resp.Status, nil
-	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
-		return "", &laterError{fmt.Errorf("the webhook was answered %s", plain(resp.Status)), transport.RetryAfter(resp, now)}
-	}
-	return "", &RefusedError{fmt.Errorf("the webhook was answered %s", plain(resp.Status))}
+	return answer, err
 }
-
-// laterError is an answer that asks to be tried again, not before a time.
-type laterError struct {
-	error
-	at time.Time
-}
-
-// RetryAt returns the time; zero for any.
-func (e *laterError) RetryAt() time.Time { return e.at }

@@ -27,6 +27,8 @@ const (
 	Standstill          Code = "standstill"
 	PlanWaits           Code = "plan_waits"
 	PlanRejected        Code = "plan_rejected"
+	WritebackWaits      Code = "writeback_waits"
+	WritebackStuck      Code = "writeback_stuck"
 	MandateCancelled    Code = "mandate_cancelled"
 	MandateUnknown      Code = "mandate_status_unknown"
 	LettersHeld         Code = "letters_held"
@@ -39,7 +41,7 @@ const (
 // Codes are all codes, in the order in which people are shown what holds.
 var Codes = []Code{
 	LedgerUnwritable, PutBack, WayFailed, SourceDisconnected, SourceParked, ConsentBroken, ConsentLapsing, WebhooksSilent, SubscriptionChanged,
-	RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, PlanRejected, MandateCancelled, MandateUnknown,
+	RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, PlanRejected, WritebackWaits, WritebackStuck, MandateCancelled, MandateUnknown,
 	LettersHeld, LettersWait, LettersUnclear, RequestsUnanswered, Attention,
 }
 
@@ -64,6 +66,8 @@ var titles = map[Code]string{
 	Standstill:          "A connection stands still",
 	PlanWaits:           "A plan waits for approval",
 	PlanRejected:        "A plan was rejected",
+	WritebackWaits:      "Writes into the books wait for approval",
+	WritebackStuck:      "Writes into the books need a person",
 	MandateCancelled:    "A mandate was cancelled",
 	MandateUnknown:      "A mandate has an unknown status",
 	LettersHeld:         "No letter leaves",

@@ -50,6 +50,7 @@ type Expected struct {
 	From     time.Time              // since when this process runs them; zero for one that does not
 	Has      func(string) bool      // whether a connection is configured; nil for every one
 	ReliesOn func(string) bool      // whether a consent is needed for anything; nil for every one
+	Writes   func(string) bool      // whether a connection writes back; nil for every one
 	Webhooks bool                   // webhooks are to come
 	Letters  bool                   // payersync writes to payers
 	Ways     []string               // by which alarms are told
@@ -91,6 +92,7 @@ var looks = []struct {
 	{[]Code{MappingWrong}, (*look).mappings},
 	{[]Code{Standstill, PlanWaits}, (*look).plans},
 	{[]Code{PlanRejected}, (*look).rejected},
+	{[]Code{WritebackWaits, WritebackStuck}, (*look).writebacks},
 	{[]Code{MandateCancelled, MandateUnknown}, (*look).mandates},
 	{[]Code{LettersHeld, LettersWait, LettersUnclear}, (*look).letters},
 	{[]Code{RequestsUnanswered}, (*look).unanswered},
@@ -103,6 +105,7 @@ func Look(ctx context.Context, ledger *state.Ledger, e Expected, codes ...Code) 
 	l := &look{Expected: e, ledger: ledger, found: []Condition{}}
 	setDefault(&l.Has, func(string) bool { return true })
 	setDefault(&l.ReliesOn, func(string) bool { return true })
+	setDefault(&l.Writes, func(string) bool { return true })
 	setDefault(&l.Time, func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") })
 	if l.Now == nil {
 		l.Now = ledger.Now
@@ -293,6 +296,28 @@ func (l *look) rejected(ctx context.Context) error {
 	for _, p := range rows {
 		l.add(Condition{Code: PlanRejected, Subject: fmt.Sprintf("plan %d", p.ID), Connection: p.Connection, Since: p.RejectedAt,
 			Sentence: p.Connection + ": " + syncer.Rejected(p)})
+	}
+	return err
+}
+
+// writebacks finds what the newest run of each connection could not write. That it ended early
+// is told of its job.
+func (l *look) writebacks(ctx context.Context) error {
+	runs, err := l.ledger.WritebackRuns(ctx)
+	for _, r := range runs {
+		if !l.Writes(r.Connection) {
+			continue
+		}
+		if r.Waiting > 0 {
+			l.add(Condition{Code: WritebackWaits, Subject: r.Connection, Connection: r.Connection, Since: r.WaitsAt, Count: r.Waiting,
+				Sentence: fmt.Sprintf("The statuses of %s of %s are to be written back, and wait for approval.", connector.Plural(r.Waiting, "payer"), r.Connection),
+				Next:     "See what would be written, and let it go.", Commands: []string{"payersync writeback plan --connection " + r.Connection}})
+		}
+		if r.Stuck > 0 {
+			l.add(Condition{Code: WritebackStuck, Subject: r.Connection, Connection: r.Connection, Since: r.StuckAt, Count: r.Stuck,
+				Sentence: fmt.Sprintf("The statuses of %s of %s are not written back: somebody else changed the field, the system refuses it, it was written too often, or the status is not documented.", connector.Plural(r.Stuck, "payer"), r.Connection),
+				Next:     "See which, and why.", Commands: []string{"payersync writeback status --connection " + r.Connection}})
+		}
 	}
 	return err
 }

@@ -295,3 +295,22 @@ func TestEveryCodeHasATitle(t *testing.T) {
 		}
 	}
 }
+
+func TestWritesIntoTheBooksThatWaitOrAreStuckAreTold(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	note := func(waiting, stuck int) {
+		d.do(func(tx *state.Tx) error {
+			return tx.NoteWriteback(state.WritebackRun{Connection: "acme", Waiting: waiting, Stuck: stuck})
+		})
+	}
+	note(0, 0)
+	d.expect("after a run that wrote everything", d.look(Expected{}))
+	note(12, 3)
+	found := d.look(Expected{})
+	d.expect("after one that could not", found, "writeback_waits acme", "writeback_stuck acme")
+	if c := found[0]; c.Count != 12 || !c.Since.Equal(d.at) || c.Urgent {
+		t.Errorf("it is told as %+v", c)
+	}
+	d.expect("of a connection that writes nothing any more", d.look(Expected{Writes: func(string) bool { return false }}))
+}

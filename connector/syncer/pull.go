@@ -101,6 +101,12 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
+	if len(r.conn.Info.Written) > 0 {
+		records = slices.Clone(records)
+		for i := range records { // so that what we wrote ourselves is no change
+			records[i] = records[i].Without(r.conn.Info.Written)
+		}
+	}
 	barred, err := r.Ledger.Barred(ctx, r.conn.Name, records, r.conn.Mapping.Label)
 	if err != nil {
 		return err

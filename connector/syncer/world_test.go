@@ -59,15 +59,20 @@ type books struct {
 	mu      sync.Mutex
 	records []connector.Record
 	broken  error // reported after the first page
+	written []connector.WrittenPart
 }
 
 func (b *books) info() connector.SourceInfo {
 	text := func(name string) connector.Field {
 		return connector.Field{Name: name, Type: connector.TypeText}
 	}
-	return connector.SourceInfo{Kind: "books", Snapshot: true, Fields: []connector.Field{
+	info := connector.SourceInfo{Kind: "books", Snapshot: true, Written: b.written, Fields: []connector.Field{
 		text("No"), text("Name"), text("Email"), text("Postcode"), text("Group"),
 	}}
+	for _, w := range b.written {
+		info.Fields = append(info.Fields, text(w.Field))
+	}
+	return info
 }
 
 func (b *books) put(no, name, email string) {

@@ -118,6 +118,7 @@ type Source struct {
 	config Config
 	base   *url.URL // of the company
 	caller accounting.Caller
+	writes accounting.Caller // of a Writer: it repeats nothing
 	now    func() time.Time
 	fields []connector.Field
 }

@@ -62,13 +62,17 @@ func (d dialect) name(parts ...string) string {
 	return strings.Join(quoted, ".")
 }
 
-// connectSQLite opens a file that it can only read; a writer is waited for.
+// connectSQLite opens a file that it can only read, unless it is a Writer's; another writer is
+// waited for.
 func connectSQLite(c Config) (*sql.DB, error) {
 	path, err := filepath.Abs(c.Path)
 	if err != nil {
 		return nil, err
 	}
 	options := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(5000)", "query_only(1)", "trusted_schema(0)"}}
+	if c.Writes {
+		options = url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": {"busy_timeout(5000)", "trusted_schema(0)"}}
+	}
 	return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+options.Encode())
 }
 
@@ -120,6 +124,7 @@ func connectMySQL(c Config) (*sql.DB, error) {
 	config.Timeout, config.ParseTime, config.Loc = patience, true, time.UTC
 	config.Params = map[string]string{"time_zone": "'+00:00'"}
 	config.Logger = &mysql.NopLogger{}
+	config.ClientFoundRows = c.Writes // a row that holds the value already counts as touched
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, err

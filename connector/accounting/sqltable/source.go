@@ -71,6 +71,9 @@ type Config struct {
 	UpdatedAt   string `yaml:"updated_at,omitempty" jsonschema_description:"The column with the time of the last edit."`
 	Incremental bool   `yaml:"incremental,omitempty" jsonschema_description:"Read only rows that updated_at says changed. Only where every change sets it."`
 	TimeZone    string `yaml:"time_zone,omitempty" jsonschema_description:"The zone of times in updated_at that name none, for example Europe/London. Default UTC."`
+
+	// Writes says that it is a Writer that connects, who may change what is there.
+	Writes bool `yaml:"-" json:"-"`
 }
 
 // Source is a table or query as an accounting source. It holds no connection

@@ -68,6 +68,9 @@ type Config struct {
 	PerDay     int `yaml:"per_day,omitempty" jsonschema:"minimum=1" jsonschema_description:"Requests per day. Default 5000; the Starter tier has 1000."`
 	Concurrent int `yaml:"concurrent,omitempty" jsonschema:"minimum=1" jsonschema_description:"Requests at a time. Default 5."`
 
+	// Writes says that contacts are put into a group, which needs another scope.
+	Writes bool `yaml:"-" json:"-"`
+
 	// BaseURL is where the API is; "" is Xero itself.
 	BaseURL string `yaml:"base_url,omitempty" jsonschema_description:"Where the API is. Default https://api.xero.com."`
 }
@@ -94,14 +97,18 @@ func Endpoint() oauth2.Endpoint {
 	}
 }
 
-// Scopes returns the scopes that c needs: reading contacts, and for a Custom
-// Connection the settings, since its token says of which organisation it is only
+// Scopes returns the scopes that c needs: reading contacts, or writing them too, and for a
+// Custom Connection the settings, since its token says of which organisation it is only
 // there.
 func (c Config) Scopes() []string {
-	if c.CustomConnection {
-		return []string{"accounting.contacts.read", "accounting.settings.read"}
+	contacts := "accounting.contacts.read"
+	if c.Writes {
+		contacts = "accounting.contacts"
 	}
-	return []string{"offline_access", "accounting.contacts.read"}
+	if c.CustomConnection {
+		return []string{contacts, "accounting.settings.read"}
+	}
+	return []string{"offline_access", contacts}
 }
 
 // Deps is what a Source works with. All of it is needed.
@@ -118,6 +125,7 @@ type Source struct {
 	config Config
 	base   *url.URL
 	caller accounting.Caller
+	writes accounting.Caller // of a Writer: it repeats nothing
 	now    func() time.Time
 	fields []connector.Field
 }

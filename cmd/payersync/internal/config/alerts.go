@@ -13,6 +13,7 @@ import (
 	"payersync/connector/alarm"
 	"payersync/connector/condition"
 	"payersync/connector/mail"
+	"payersync/connector/webhook"
 	"payersync/mapping/strict"
 )
 
@@ -137,7 +138,7 @@ func (c *check) alertWebhook(at strict.Path, w *AlertWebhook) {
 	if c.getenv == nil || w.Secret.IsZero() { // a reference that stays, or one that was reported
 		return
 	}
-	if err := alarm.CheckSecret(w.Secret.Secret); err != nil {
+	if err := webhook.CheckSecret(w.Secret.Secret); err != nil {
 		c.report(at.Key("secret"), "%s: %v", at.Key("secret"), err)
 	}
 }

@@ -124,7 +124,8 @@ type Connection struct {
 	Organisation string `yaml:"organisation" jsonschema_description:"Whose books these are, for mappings that write it beside the key; customers of two organisations with equal numbers are told apart by it. It never changes. Default what the accounting system says; a CSV file says nothing."`
 	Schedule     string `yaml:"schedule" jsonschema_description:"When serve syncs it, as a cron schedule; CRON_TZ= may stand in front. Without it serve does not."`
 
-	Letters ConnectionLetters `yaml:"letters" jsonschema_description:"What differs for letters to these payers."`
+	Letters   ConnectionLetters `yaml:"letters" jsonschema_description:"What differs for letters to these payers."`
+	Writeback *Writeback        `yaml:"writeback" jsonschema_description:"Writes the status of mandates back into one field of the books, or tells it to another system. Left out, nothing is written there."`
 }
 
 // Lookup says how far the list of the service's customers is trusted.
@@ -150,6 +151,7 @@ type Schedules struct {
 	Sweep     string `yaml:"sweep" jsonschema_description:"When the service is compared with the ledger, for what webhooks missed. Default 7 * * * *."`
 	Backup    string `yaml:"backup" jsonschema_description:"When a backup is made, if backup.folder names a place. Default 30 3 * * *; blank for never."`
 	Retention string `yaml:"retention" jsonschema_description:"When the ledger keeps no longer what is older than retention says. Default 40 3 * * *; blank keeps everything."`
+	Writeback string `yaml:"writeback" jsonschema_description:"When statuses are written back, if a connection has writeback. Default 12,42 * * * *; blank for never."`
 	KeepAlive string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse; when serve starts, too. Default 15 4 * * *."`
 	Letters   string `yaml:"letters" jsonschema_description:"When letters are looked for that are due, where letters.sender is payersync: every few minutes, also while letters.window is closed. Default */5 * * * *."`
 }
@@ -240,7 +242,7 @@ func defaults() Config {
 		Adoption:  "propose",
 		Lookup:    Lookup{MaxAge: Duration(24 * time.Hour), Quarantine: Duration(15 * time.Minute)},
 		Guards:    Guards{MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},
-		Schedules: Schedules{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "40 3 * * *", KeepAlive: "15 4 * * *", Letters: "*/5 * * * *"},
+		Schedules: Schedules{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "40 3 * * *", Writeback: "12,42 * * * *", KeepAlive: "15 4 * * *", Letters: "*/5 * * * *"},
 		Retention: Retention{WebhookBodies: 30, ChangeDetails: 400},
 		Backup:    Backup{Keep: 14},
 		Server: Server{

@@ -29,6 +29,7 @@ func environment(name string) (string, bool) {
 		"XERO_CLIENT_SECRET":    "hunter2-xero",
 		"BILLING_CLIENT_SECRET": "hunter2-secret",
 		"WEBHOOK_SECRET":        "hunter2-webhook-secret-of-32-bytes",
+		"WRITEBACK_SECRET":      "hunter2-writeback-secret-of-32-bytes",
 		"BLANK":                 " \n",
 	}[name]
 	return value, ok

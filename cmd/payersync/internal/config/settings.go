@@ -65,6 +65,7 @@ func (c *Config) Secrets() []connector.Secret {
 	}
 	for i := range c.Connections {
 		out = append(out, c.Connections[i].Source.secrets()...)
+		out = append(out, c.Connections[i].Writeback.secrets()...)
 	}
 	for _, w := range c.Alerts.Ways {
 		switch {

@@ -165,6 +165,7 @@ func (c *check) connections() {
 		if conn.Schedule != "" {
 			c.schedule(at.Key("schedule"), conn.Schedule)
 		}
+		c.writeback(at.Key("writeback"), conn)
 	}
 }
 
@@ -178,6 +179,9 @@ func (c *check) schedules() {
 	}
 	if s.Retention != "" {
 		c.schedule(strict.Path{"schedules", "retention"}, s.Retention)
+	}
+	if s.Writeback != "" {
+		c.schedule(strict.Path{"schedules", "writeback"}, s.Writeback)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"payersync/connector/credentials"
 	"payersync/connector/metrics"
 	"payersync/connector/transport"
+	"payersync/connector/writeback"
 	"payersync/state"
 )
 
@@ -30,18 +31,8 @@ const tokenPatience = 20 * time.Second
 // say. It sends nothing.
 func (s *Session) OpenSource(ctx context.Context, c config.Connection) (accounting.Source, error) {
 	from := c.Source // a copy: the consent completes it
-	d := config.SourceDeps{HTTP: s.clients.source(c.Name), Now: s.Ledger.Now}
-	switch {
-	case from.Consents():
-		if err := s.pinTenant(ctx, c.Name, from.Tenant()); err != nil {
-			return nil, err
-		}
-		d.Token = s.clients.consent(c.Name, from.Provider())
-	case from.Kind == config.KindXero:
-		d.Token = s.clients.app(c.Name, from.Provider())
-	}
-	d.Limiter = s.Budget(c, *from.Tenant())
-	if err := s.remindTenant(ctx, c.Name, from.Tenant()); err != nil {
+	d, err := s.deps(ctx, c, &from)
+	if err != nil {
 		return nil, err
 	}
 	source, err := from.Open(d)
@@ -49,6 +40,45 @@ func (s *Session) OpenSource(ctx context.Context, c config.Connection) (accounti
 		return nil, usage.Error{Err: err}
 	}
 	return source, nil
+}
+
+// OpenWriter opens what writes a connection's statuses back; its Writer is nil for a connection
+// that does not. It sends nothing.
+func (s *Session) OpenWriter(ctx context.Context, c config.Connection) (writeback.Connection, error) {
+	out := writeback.Connection{Name: c.Name}
+	if c.Writeback == nil {
+		return out, nil
+	}
+	d := config.SourceDeps{HTTP: s.clients.source(c.Name), Now: s.Ledger.Now}
+	if c.Writeback.Webhook != nil {
+		d.HTTP = s.clients.writeback(c.Name)
+	} else {
+		var err error
+		if d, err = s.deps(ctx, c, &c.Source); err != nil { // of this copy of the connection
+			return out, err
+		}
+	}
+	var err error
+	if out.Writer, err = c.OpenWriter(d); err != nil {
+		return out, usage.Errorf("the connection %s cannot write back: %w; look at its key writeback", c.Name, err)
+	}
+	return out, nil
+}
+
+// deps returns what a source is opened with, and completes from by its consent.
+func (s *Session) deps(ctx context.Context, c config.Connection, from *config.Source) (config.SourceDeps, error) {
+	d := config.SourceDeps{HTTP: s.clients.source(c.Name), Now: s.Ledger.Now}
+	switch {
+	case from.Consents():
+		if err := s.pinTenant(ctx, c.Name, from.Tenant()); err != nil {
+			return d, err
+		}
+		d.Token = s.clients.consent(c.Name, from.Provider())
+	case from.Kind == config.KindXero:
+		d.Token = s.clients.app(c.Name, from.Provider())
+	}
+	d.Limiter = s.Budget(c, *from.Tenant())
+	return d, s.remindTenant(ctx, c.Name, from.Tenant())
 }
 
 // SourceClient returns the client that a connection's accounting system is spoken to with.
@@ -133,6 +163,13 @@ func (c *clients) source(name string) *transport.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.client(name, transport.Options{Observe: c.metrics.Requests(metrics.Source, name, "")})
+}
+
+// writeback returns the client that another system is told with of a connection's statuses.
+func (c *clients) writeback(name string) *transport.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.client(name+" writeback", transport.Options{Retries: -1})
 }
 
 // tokenClient returns the client of a connection's token endpoint. It repeats

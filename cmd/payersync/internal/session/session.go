@@ -162,7 +162,7 @@ func (s *Session) Source(ctx context.Context, c config.Connection) (syncer.Conne
 		return syncer.Connection{}, err
 	}
 	info, err := source.Describe(ctx)
-	info.Organisation = c.Organisation
+	info.Organisation, info.Written = c.Organisation, c.Written()
 	if info.Tenant != "" && (closed(err) || connector.FaultOf(err) == connector.FaultUnavailable) {
 		err = nil // a run meets the same trouble when it reads, and still finishes what an earlier one began
 	}

@@ -36,6 +36,7 @@ type Customer struct {
 	BillAddr         *Address  `json:"BillAddr,omitempty"`
 	CurrencyRef      *Ref      `json:"CurrencyRef,omitempty"`
 	ParentRef        *Ref      `json:"ParentRef,omitempty"`
+	PaymentMethodRef *Ref      `json:"PaymentMethodRef,omitempty"`
 	Job              bool      `json:"Job"`
 	IsProject        bool      `json:"IsProject"`
 	Balance          float64   `json:"Balance"`
@@ -106,6 +107,10 @@ type Server struct {
 	from      int // requests about customers that are answered before the fault begins
 	hook      func()
 	requests  []*http.Request
+
+	methods    []string // payment methods, whose ids are 101 and so on
+	posts      int
+	beforePost func(*Customer)
 }
 
 // New returns a model with one company and no customers.
@@ -266,7 +271,7 @@ func (s *Server) answer(r *http.Request) (answer, func()) {
 		return refusal("3200", "AUTHENTICATION", http.StatusUnauthorized), nil
 	case !ours:
 		return refusal("3100", "AuthorizationFault", http.StatusForbidden), nil
-	case r.Method != http.MethodGet:
+	case r.Method != http.MethodGet && (r.Method != http.MethodPost || path != "customer"):
 		return text(http.StatusMethodNotAllowed, "text/html", "<html></html>"), nil
 	case path == "companyinfo/"+s.Realm:
 		return ok(map[string]any{"CompanyInfo": map[string]any{"Id": "1", "CompanyName": "Northwind Holdings", "Country": "GB"}}), nil
@@ -282,6 +287,10 @@ func (s *Server) answer(r *http.Request) (answer, func()) {
 func (s *Server) serve(path string, r *http.Request) (answer, func()) {
 	id, single := strings.CutPrefix(path, "customer/")
 	switch {
+	case r.Method == http.MethodPost:
+		return s.post(r), nil
+	case path == "query" && strings.HasPrefix(r.URL.Query().Get("query"), "SELECT * FROM PaymentMethod"):
+		return s.paymentMethods(), nil
 	case path == "query":
 		return s.query(r.URL.Query().Get("query")), s.hook
 	case path == "cdc":

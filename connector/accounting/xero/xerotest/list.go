@@ -18,6 +18,7 @@ type query struct {
 	archived, buyers bool
 	summary          bool
 	order            func(a, b *Contact) int
+	ids              []string // these alone; none for all
 	since            time.Time
 }
 
@@ -56,7 +57,7 @@ func (s *Server) list(r *http.Request) answer {
 
 func (q query) matches(c *Contact) bool {
 	switch {
-	case c.ContactStatus != "ACTIVE" && !q.archived, q.buyers && !c.IsCustomer:
+	case c.ContactStatus != "ACTIVE" && !q.archived, q.buyers && !c.IsCustomer, len(q.ids) > 0 && !slices.Contains(q.ids, c.ContactID):
 		return false
 	}
 	return q.since.IsZero() || !c.Updated.Truncate(time.Second).Before(q.since)
@@ -144,6 +145,8 @@ func (q *query) set(name, value string) (err error) {
 		}
 	case "includeArchived":
 		q.archived, err = strconv.ParseBool(value)
+	case "IDs":
+		q.ids = strings.Split(value, ",")
 	case "summaryOnly":
 		q.summary, err = strconv.ParseBool(value)
 	case "where":

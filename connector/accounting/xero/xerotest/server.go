@@ -108,6 +108,8 @@ type Server struct {
 	wait     int // seconds of Retry-After
 	hook     func()
 	requests []*http.Request
+	groups   []Group
+	emptied  bool // all contacts were taken out of a group at once
 }
 
 // New returns a model with one organisation and no contacts.
@@ -305,7 +307,8 @@ func (s *Server) answer(r *http.Request) (answer, func()) {
 	if refusal, ok := s.refuse(r); !ok {
 		return refusal, nil
 	}
-	if isList && s.fault != Healthy {
+	isGroup := strings.HasPrefix(r.URL.Path, groupsPath)
+	if (isList || isGroup) && s.fault != Healthy {
 		if s.from--; s.from < 0 {
 			if a, ok := s.suffer(r); ok {
 				return a, nil
@@ -313,6 +316,8 @@ func (s *Server) answer(r *http.Request) (answer, func()) {
 		}
 	}
 	switch {
+	case isGroup:
+		return s.group(r), nil
 	case r.Method != http.MethodGet:
 		return text(http.StatusMethodNotAllowed, "application/json", `{}`), nil
 	case isList:

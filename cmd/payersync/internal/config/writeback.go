@@ -1,0 +1,148 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/accounting/quickbooks"
+	"payersync/connector/accounting/sqltable"
+	"payersync/connector/accounting/tryton"
+	"payersync/connector/accounting/xero"
+	"payersync/connector/webhook"
+	"payersync/connector/writeback"
+	"payersync/mapping/strict"
+)
+
+// Writeback says into which one field of the books the status of a mandate is written. Without
+// it nothing is ever written there.
+type Writeback struct {
+	Webhook *AlertWebhook       `yaml:"webhook" jsonschema_description:"Tell another system by a signed POST; for every kind of source."`
+	SQL     *SQLWriteback       `yaml:"sql" jsonschema_description:"Set one column of one row; for kind sql."`
+	Tryton  *tryton.WriteConfig `yaml:"tryton" jsonschema_description:"Put the party into a category; for kind tryton."`
+
+	Xero       *xero.WriteConfig       `yaml:"xero" jsonschema_description:"Put the contact into a contact group; for kind xero. It needs a wider consent."`
+	QuickBooks *quickbooks.WriteConfig `yaml:"quickbooks" jsonschema_description:"Set the preferred payment method; for kind quickbooks."`
+
+	Fields []string `yaml:"fields" jsonschema_description:"Further fields of the source that come to hold what is written, or change with it. They count as no change of a record, and no mapping may read them."`
+}
+
+// SQLWriteback says which column is written, and as whom.
+type SQLWriteback struct {
+	User      string `yaml:"user" jsonschema_description:"For servers: a user of its own who may read and change that column and nothing else."`
+	Password  Secret `yaml:"password" jsonschema_description:"env:NAME or file:PATH."`
+	Statement string `yaml:"statement" jsonschema:"required" jsonschema_description:"One UPDATE that sets one column of one row, for example UPDATE customers SET dd_status = :status WHERE customer_no = :id."`
+	Read      string `yaml:"read" jsonschema_description:"One SELECT of that column, with :id. Default what statement writes."`
+}
+
+func (w SQLWriteback) config() sqltable.WriteConfig {
+	return sqltable.WriteConfig{User: w.User, Password: w.Password.Secret, Statement: w.Statement, Read: w.Read}
+}
+
+// writeback checks what a connection writes back, and resolves its secrets.
+func (c *check) writeback(at strict.Path, conn *Connection) {
+	w := conn.Writeback
+	if w == nil {
+		return
+	}
+	var given []string
+	for _, way := range []struct {
+		name string
+		is   bool
+	}{{"webhook", w.Webhook != nil}, {KindSQL, w.SQL != nil}, {KindTryton, w.Tryton != nil}, {KindXero, w.Xero != nil}, {KindQuickBooks, w.QuickBooks != nil}} {
+		if way.is {
+			given = append(given, way.name)
+		}
+	}
+	switch {
+	case len(given) != 1:
+		c.report(at, "%s writes in one way; give one of the keys webhook, sql, tryton, xero and quickbooks", at)
+		return
+	case given[0] != "webhook" && given[0] != conn.Source.Kind:
+		c.report(at.Key(given[0]), "%s is for sources of kind %s, and this one is of kind %s; use webhook, or leave writeback out", at.Key(given[0]), given[0], conn.Source.Kind)
+		return
+	}
+	for i, name := range w.Fields {
+		if strings.TrimSpace(name) == "" {
+			c.report(at.Key("fields").Index(i), "%s is blank; name a field of the source, or remove the entry", at.Key("fields").Index(i))
+		}
+	}
+	if w.SQL != nil {
+		c.resolve(at.Key(KindSQL).Key("password"), &w.SQL.Password)
+	}
+	if w.Webhook != nil {
+		c.alertWebhook(at.Key("webhook"), w.Webhook)
+		return
+	}
+	conn.Source.Xero.Writes = w.Xero != nil // another consent
+	blank := *conn
+	blank.Source.QuickBooks.Company = cmp.Or(conn.Source.QuickBooks.Company, "0") // connecting tells it
+	if _, err := blank.OpenWriter(SourceDeps{Now: time.Now}); err != nil {
+		key, what, _ := strings.Cut(err.Error(), ": ")
+		c.report(at.Key(given[0]).Key(key), "%s: %s", at.Key(given[0]).Key(key), what)
+	}
+}
+
+// Written is what of the source's records write-back writes, or what changes with it.
+func (c *Connection) Written() (out []connector.WrittenPart) {
+	if c.Writeback == nil {
+		return nil
+	}
+	for _, name := range c.Writeback.Fields {
+		out = append(out, connector.WrittenPart{Field: name})
+	}
+	blank := *c
+	blank.Source.QuickBooks.Company = cmp.Or(c.Source.QuickBooks.Company, "0") // connecting tells it
+	writer, err := blank.OpenWriter(SourceDeps{Now: time.Now})
+	if own, is := writer.(interface {
+		Written() []connector.WrittenPart
+	}); is && err == nil { // what is wrong was reported
+		out = append(out, own.Written()...)
+	}
+	if at := c.Source.SQL.UpdatedAt; c.Writeback.SQL != nil && at != "" { // a trigger may move it
+		out = append(out, connector.WrittenPart{Field: at})
+	}
+	return out
+}
+
+// OpenWriter returns the writer of a connection that writes back; nil for one that does not. It
+// sends nothing. The error begins with the key that is wrong.
+func (c *Connection) OpenWriter(d SourceDeps) (writeback.Writer, error) {
+	switch w := c.Writeback; {
+	case w == nil:
+		return nil, nil
+	case w.SQL != nil:
+		return sqltable.NewWriter(c.Source.SQL, w.SQL.config())
+	case w.Tryton != nil:
+		return tryton.NewWriter(c.Source.Tryton, *w.Tryton, tryton.Deps{HTTP: d.HTTP, Limiter: d.Limiter, Now: d.Now})
+	case w.Xero != nil:
+		return xero.NewWriter(c.Source.Xero, *w.Xero, xero.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
+	case w.QuickBooks != nil:
+		return quickbooks.NewWriter(c.Source.QuickBooks, *w.QuickBooks, quickbooks.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
+	default:
+		return &writeback.Webhook{Receiver: webhook.Receiver{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret, HTTP: d.HTTP, Now: d.Now}}, nil
+	}
+}
+
+func (w *Writeback) secrets() (out []connector.Secret) {
+	switch {
+	case w == nil:
+	case w.SQL != nil:
+		out = append(out, w.SQL.Password.Secret)
+	case w.Webhook != nil:
+		out = append(out, w.Webhook.Secret.Secret)
+	}
+	return out
+}
+
+// WritesTo reports whether a connection writes back.
+func (c *Config) WritesTo(name string) bool {
+	return slices.ContainsFunc(c.Connections, func(conn Connection) bool { return conn.Name == name && conn.Writeback != nil })
+}
+
+// WritesBack reports whether any connection writes back.
+func (c *Config) WritesBack() bool {
+	return slices.ContainsFunc(c.Connections, func(conn Connection) bool { return conn.Writeback != nil })
+}

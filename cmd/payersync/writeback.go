@@ -1,0 +1,540 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/accounting"
+	"payersync/connector/syncer"
+	"payersync/connector/writeback"
+	"payersync/state"
+)
+
+func (a *app) writebackCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "writeback",
+		Short: "Write the status of mandates back into one field of the books",
+		Long: `Writes none, asked, signed, active or cancelled into the one field that a connection's
+key writeback names, or tells it to another system. It goes one way, and is off where that
+key is left out.`,
+		Example: "  payersync writeback plan\n  payersync writeback approve 3f2a91c07be4d512\n  payersync writeback run",
+	}
+	return subcommands(c, a.writebackPlanCmd(), a.writebackStatusCmd(), a.writebackApproveCmd(), a.writebackRunCmd(), a.writebackTakeCmd())
+}
+
+// writers opens the writers of the connections that write back: of one by its name, or of all.
+func writers(ctx context.Context, s *session.Session, name string) ([]writeback.Connection, error) {
+	if name != "" {
+		if err := s.Config.Has(name); err != nil {
+			return nil, err
+		}
+	}
+	var out []writeback.Connection
+	for _, c := range s.Config.Connections {
+		switch {
+		case name != "" && c.Name != name:
+		case c.Writeback != nil:
+			w, err := s.OpenWriter(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, w)
+		case name != "":
+			return nil, usage.Errorf("the connection %s writes nothing back: it has no key writeback; add one, as configs/README.md shows", name)
+		}
+	}
+	return out, nil
+}
+
+// eachWriter does something for every connection that writes back, and says so where none does.
+func (a *app) eachWriter(ctx context.Context, s *session.Session, name string, do func(writeback.Connection) error) error {
+	all, err := writers(ctx, s, name)
+	if err == nil && len(all) == 0 {
+		a.Say("No connection writes back: none has the key writeback.")
+	}
+	for _, w := range all {
+		if err := do(w); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// shownWrites is how many payers a plan shows, and reads the fields of.
+const shownWrites = 50
+
+// writeRow is a payer in what `writeback plan` prints; its keys are public.
+type writeRow struct {
+	Connection string             `json:"connection"`
+	SourceID   string             `json:"source_id"`
+	Key        string             `json:"key"`
+	MandateID  string             `json:"mandate_id"`
+	From       connector.Standing `json:"from"`
+	To         connector.Standing `json:"to"`
+	Doing      writeback.Doing    `json:"doing"`
+	Why        string             `json:"why"`
+	Holds      *string            `json:"holds"` // what the field holds now; null where it was not read
+	Becomes    *string            `json:"becomes"`
+}
+
+// writePlan is what `writeback plan` prints of a connection; its keys are public.
+type writePlan struct {
+	Connection string     `json:"connection"`
+	Setup      string     `json:"setup"`
+	Payers     int        `json:"payers"`
+	Due        int        `json:"due"`
+	Waiting    int        `json:"waiting"`
+	Stuck      int        `json:"stuck"`
+	Why        string     `json:"why"`
+	Batch      string     `json:"batch"`
+	Writes     []writeRow `json:"writes"`
+}
+
+func (a *app) writebackPlanCmd() *cobra.Command {
+	connection := ""
+	c := &cobra.Command{
+		Use:   "plan [--connection NAME]",
+		Short: "Show what would be written, before and after, and write nothing",
+		Long: fmt.Sprintf(`Shows for every payer whose field does not say what it should what it would say, and why
+nothing is written where nothing is. Of the first %d the field is read, where the system can
+be read. What waits for a person is let go with the hash that stands below it.`, shownWrites),
+		Example: "  payersync writeback plan\n  payersync writeback plan --connection acme --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				return a.eachWriter(cmd.Context(), s, connection, func(w writeback.Connection) error { return a.showWritePlan(cmd.Context(), s, w) })
+			})
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "only the connection with this `NAME`")
+	return c
+}
+
+func (a *app) showWritePlan(ctx context.Context, s *session.Session, w writeback.Connection) error {
+	p, err := writeback.MakePlan(ctx, s.Ledger, w)
+	if err != nil {
+		return err
+	}
+	out := writePlan{p.Connection, w.Writer.Setup(), p.Payers, p.Count(writeback.Due), p.Count(writeback.Waits), p.Stuck(), p.Why, p.Batch, []writeRow{}}
+	for _, i := range p.Items {
+		out.Writes = append(out.Writes, writeRow{Connection: i.Connection, SourceID: i.SourceID, Key: i.Key.Value, MandateID: i.MandateID, From: i.Applied, To: i.To, Doing: i.Doing, Why: i.Why})
+	}
+	if err := readWrites(ctx, s, w, p, out.Writes); err != nil {
+		return fmt.Errorf("cannot read what the fields of %s hold: %w; payersync check tells more", w.Name, err)
+	}
+	if a.JSON() {
+		return show.JSON(a.Out, out)
+	}
+	return a.printWritePlan(out)
+}
+
+// readWrites adds what the first of the fields hold, and would hold.
+func readWrites(ctx context.Context, s *session.Session, w writeback.Connection, p writeback.Plan, rows []writeRow) error {
+	reader, can := w.Writer.(writeback.Reader)
+	if !can {
+		return nil
+	}
+	var ids []string
+	for i := range rows[:min(shownWrites, len(rows))] {
+		ids = append(ids, rows[i].SourceID)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	held, err := reader.Read(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for n := range ids {
+		found, is := held[rows[n].SourceID]
+		if !is {
+			continue
+		}
+		known, err := s.Ledger.WritebackField(ctx, p.Items[n].RecordID, w.SetupHash())
+		if err != nil {
+			return err
+		}
+		rows[n].Holds = &found.Value
+		if rows[n].To != "" {
+			becomes := w.Writer.Value(rows[n].To, *cmp.Or(known.Earlier, &found.Value))
+			rows[n].Becomes = &becomes
+		}
+	}
+	return nil
+}
+
+func (a *app) printWritePlan(p writePlan) error {
+	fmt.Fprintf(a.Out, "%s  %s\n", p.Connection, show.Visible(p.Setup))
+	if len(p.Writes) == 0 {
+		fmt.Fprintf(a.Out, "  Every field says what it should, of %s.\n", connector.Plural(p.Payers, "payer"))
+		return nil
+	}
+	rows := [][]string{}
+	for _, r := range p.Writes[:min(shownWrites, len(p.Writes))] {
+		holds, becomes := "", string(r.To)
+		if r.Holds != nil {
+			holds = fmt.Sprintf("%q", *r.Holds)
+		}
+		if r.Becomes != nil {
+			becomes = fmt.Sprintf("%q", *r.Becomes)
+		}
+		if r.Doing.Stuck() {
+			becomes = ""
+		}
+		rows = append(rows, []string{show.Visible(r.SourceID), show.Visible(r.Key), string(r.From), string(r.To), show.Visible(holds), show.Visible(becomes), strings.TrimSpace(string(r.Doing) + " " + show.Visible(r.Why))})
+	}
+	a.Rows([]string{"record", "key", "written", "status", "field holds", "becomes", "what is done"}, rows)
+	if more := len(p.Writes) - len(rows); more > 0 {
+		fmt.Fprintf(a.Out, "… and %d more; --output json has all of them.\n", more)
+	}
+	if p.Due > 0 {
+		fmt.Fprintf(a.Out, "The next run writes to %s: payersync writeback run --connection %s\n", connector.Plural(p.Due, "payer"), p.Connection)
+	}
+	if p.Batch != "" {
+		fmt.Fprintf(a.Out, "%s %s. Let exactly these go: payersync writeback approve %s\n", p.Why, waitFor(p.Waiting), p.Batch)
+	}
+	return nil
+}
+
+func waitFor(n int) string {
+	if n == 1 {
+		return "1 payer waits"
+	}
+	return fmt.Sprintf("%d payers wait", n)
+}
+
+func (a *app) writebackApproveCmd() *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use:   "approve BATCH [--reason TEXT]",
+		Short: "Let go what waits, exactly what a plan showed",
+		Long: `Lets the writes go that payersync writeback plan shows as waiting, by the hash that it
+prints below them. When they are no longer the same, nothing is let go.`,
+		Example: "  payersync writeback plan\n  payersync writeback approve 3f2a91c07be4d512 --reason \"looked at ten of them\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error { return a.approveWrites(cmd.Context(), s, args[0], reason) })
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "`TEXT` for the audit log")
+	return c
+}
+
+func (a *app) approveWrites(ctx context.Context, s *session.Session, batch, reason string) error {
+	all, err := writers(ctx, s, "")
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		n, err := writeback.Approve(ctx, s.Ledger, w, batch, actor(), reason)
+		if errors.Is(err, writeback.ErrOtherBatch) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		a.Say("%s may be written to. The next run does: payersync writeback run --connection %s", connector.Plural(n, "payer"), w.Name)
+		return a.Result(map[string]any{"connection": w.Name, "batch": batch, "payers": n})
+	}
+	return fmt.Errorf("cannot approve %s: %w, or nothing waits; payersync writeback plan shows what does", show.Visible(batch), writeback.ErrOtherBatch)
+}
+
+func (a *app) writebackRunCmd() *cobra.Command {
+	connection := ""
+	c := &cobra.Command{
+		Use:   "run [--connection NAME]",
+		Short: "Write what is due, and find out how earlier writes ended",
+		Long: `Writes the statuses that are due. The field is read right before, where the system can be
+read; a value that somebody else put there stays. First writes, and many of them, wait until
+a person lets them go.
+
+payersync serve does it by schedules.writeback; this is for those who run commands by cron.
+Exit status: 3 when a person should look at a payer, 4 when writes wait for approval.`,
+		Example: "  payersync writeback run\n  payersync sweep; payersync writeback run --connection acme",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				code := exitDone
+				err := a.eachWriter(cmd.Context(), s, connection, func(w writeback.Connection) error {
+					one, err := a.writeBack(cmd.Context(), s, w)
+					code = worse(code, one)
+					return err
+				})
+				if err == nil && code != exitDone {
+					return exitError(code)
+				}
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "only the connection with this `NAME`")
+	return c
+}
+
+// writeBack makes one run that a person watches, and returns its exit code.
+func (a *app) writeBack(ctx context.Context, s *session.Session, w writeback.Connection) (int, error) {
+	progress := show.NewProgress(a.ErrOut, a.now)
+	run := writeback.Run{Connection: w, Ledger: s.Ledger, Progress: func(done, of int) { progress.Show(syncer.Progress{Stage: "writes", Done: done, Total: of}) }}
+	r, err := run.Do(ctx)
+	progress.End()
+	if errors.Is(err, writeback.ErrBusy) {
+		a.Say("%s: %s; there is nothing left to do.", w.Name, err)
+		return exitDone, nil
+	}
+	if err != nil {
+		return exitFailed, err
+	}
+	if a.JSON() {
+		err = show.JSON(a.Out, r)
+	} else {
+		a.printWritten(r)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return exitInterrupted, err
+	case r.Err != nil:
+		return exitFailed, err
+	case r.Waiting > 0:
+		return exitApproval, err
+	case r.Stuck > 0:
+		return exitAttention, err
+	}
+	return exitDone, err
+}
+
+func (a *app) printWritten(r writeback.Result) {
+	line := fmt.Sprintf("%s written", connector.Plural(r.Written, "status"))
+	for _, part := range []struct {
+		n    int
+		text string
+	}{{r.Already, "%d said so already"}, {r.Theirs, "%d left to whoever changed it"}, {r.Refused, "%d refused"}, {r.Later, "%d later"}} {
+		if part.n > 0 {
+			line += ", " + fmt.Sprintf(part.text, part.n)
+		}
+	}
+	a.Hanging(r.Connection+"  ", line+".")
+	if r.Waiting > 0 {
+		a.Hanging("  ", fmt.Sprintf("%s %s: payersync writeback plan --connection %s", r.Why, waitFor(r.Waiting), r.Connection))
+	}
+	if r.Stuck > 0 {
+		a.Hanging("  ", fmt.Sprintf("Of %s a person should look: payersync writeback status --connection %s", connector.Plural(r.Stuck, "payer"), r.Connection))
+	}
+	if r.Problem != "" {
+		a.Hanging("  ", "It ended early: "+show.Visible(r.Problem)+".")
+	}
+}
+
+// writeStatus is what `writeback status` prints of a connection; its keys are public.
+type writeStatus struct {
+	state.WritebackRun
+	Payers int            `json:"payers"`
+	Says   map[string]int `json:"says"` // payers by what their field says
+	Echoes int            `json:"own_echoes"`
+	Look   []writeRow     `json:"look"` // payers that a person should look at
+}
+
+func (a *app) writebackStatusCmd() *cobra.Command {
+	connection := ""
+	c := &cobra.Command{
+		Use:   "status [--connection NAME]",
+		Short: "Show how the last run ended, what the fields say, and whom to look at",
+		Long: `Shows from the ledger what was written, how the last run ended, and the payers that a
+person should look at: whose field somebody else changed, who were refused, or written to
+too often. It asks no other system.`,
+		Example: "  payersync writeback status\n  payersync writeback status --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				return a.eachWriter(cmd.Context(), s, connection, func(w writeback.Connection) error { return a.showWritten(cmd.Context(), s, w) })
+			})
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "only the connection with this `NAME`")
+	return c
+}
+
+func (a *app) showWritten(ctx context.Context, s *session.Session, w writeback.Connection) error {
+	out := writeStatus{WritebackRun: state.WritebackRun{Connection: w.Name}, Says: map[string]int{}, Look: []writeRow{}}
+	runs, err := s.Ledger.WritebackRuns(ctx)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(runs, func(r state.WritebackRun) bool { return r.Connection == w.Name }); i >= 0 {
+		out.WritebackRun = runs[i]
+	}
+	if err := s.Ledger.EachWriteback(ctx, w.Name, w.SetupHash(), func(p state.WritebackPayer) error {
+		out.Payers++
+		out.Says[string(p.Applied)]++
+		out.Echoes += p.Echoes
+		return nil
+	}); err != nil {
+		return err
+	}
+	p, err := writeback.MakePlan(ctx, s.Ledger, w)
+	if err != nil {
+		return err
+	}
+	for _, i := range p.Items {
+		if i.Doing.Stuck() || i.Doing == writeback.Unclear {
+			out.Look = append(out.Look, writeRow{Connection: w.Name, SourceID: i.SourceID, Key: i.Key.Value, MandateID: i.MandateID, From: i.Applied, To: i.To, Doing: i.Doing, Why: i.Why})
+		}
+	}
+	if a.JSON() {
+		return show.JSON(a.Out, out)
+	}
+	a.printWriteStatus(out)
+	return nil
+}
+
+func (a *app) printWriteStatus(r writeStatus) {
+	line := "nothing was written yet"
+	if !r.At.IsZero() {
+		line = fmt.Sprintf("last run %s: %s written, %d waiting", show.Time(r.At), connector.Plural(r.Written, "status"), r.Waiting)
+	}
+	a.Hanging(r.Connection+"  ", line)
+	var says []string
+	for _, standing := range connector.Standings {
+		if n := r.Says[string(standing)]; n > 0 {
+			says = append(says, fmt.Sprintf("%d %s", n, standing))
+		}
+	}
+	if len(says) > 0 {
+		a.Hanging("  ", "the fields say "+strings.Join(says, ", "))
+	}
+	if r.Echoes > 0 {
+		a.Hanging("  ", fmt.Sprintf("%s read back and taken for no change", connector.Plural(r.Echoes, "own echo")))
+	}
+	if r.Problem != "" {
+		a.Hanging("  ", "it ended early: "+show.Visible(r.Problem))
+	}
+	rows := [][]string{}
+	for _, i := range r.Look {
+		rows = append(rows, []string{show.Visible(i.SourceID), show.Visible(i.Key), string(i.From), string(i.To), string(i.Doing), show.Visible(i.Why)})
+	}
+	if len(rows) > 0 {
+		a.Rows([]string{"record", "key", "written", "status", "what", "why"}, rows)
+		a.Say("payersync writeback take RECORD --connection %s --reason TEXT gives a field back to payersync.", r.Connection)
+	}
+}
+
+func (a *app) writebackTakeCmd() *cobra.Command {
+	connection, reason := "", ""
+	c := &cobra.Command{
+		Use:   "take RECORD --reason TEXT [--connection NAME]",
+		Short: "Give the field of a record back to payersync, that somebody else changed",
+		Long: `Says that what somebody else wrote into the field of a record no longer counts, or that
+what was refused may be tried again. The next plan shows what would be written.`,
+		Example: "  payersync writeback take C0001 --reason \"a slip of the pen\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(reason) == "" {
+				return usage.Errorf("--reason is missing: say for the audit log why the field is payersync's again")
+			}
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				all, err := writers(cmd.Context(), s, connection)
+				switch {
+				case err != nil:
+					return err
+				case len(all) > 1:
+					return usage.Errorf("several connections write back; name one with --connection")
+				}
+				for _, w := range all {
+					took, err := writeback.Take(cmd.Context(), s.Ledger, w, args[0], actor(), reason)
+					if err != nil {
+						return err
+					}
+					if took {
+						a.Say("The field of record %s is payersync's again. See payersync writeback plan --connection %s", show.Visible(args[0]), w.Name)
+						return a.Result(map[string]any{"connection": w.Name, "source_id": args[0], "taken": true})
+					}
+				}
+				return fmt.Errorf("cannot take the field of record %s: nobody else changed it, and nothing was refused; payersync writeback status shows whose field is", show.Visible(args[0]))
+			})
+		},
+	}
+	c.Flags().StringVar(&connection, "connection", "", "the connection with this `NAME`, where there are several")
+	c.Flags().StringVar(&reason, "reason", "", "`TEXT` for the audit log")
+	return c
+}
+
+// writebackJob is the name of the job that writes back.
+const writebackJob = "writeback"
+
+// writeBackNow makes a run of every connection that writes back, and logs how each ended.
+func writeBackNow(ctx context.Context, s *session.Session) error {
+	var problems []error
+	for _, c := range s.Config.Connections {
+		if c.Writeback == nil {
+			continue
+		}
+		problems = append(problems, writeBackOne(ctx, s, c))
+	}
+	return errors.Join(problems...)
+}
+
+func writeBackOne(ctx context.Context, s *session.Session, c config.Connection) error {
+	w, err := s.OpenWriter(ctx, c)
+	if err != nil {
+		return err
+	}
+	r, err := (&writeback.Run{Connection: w, Ledger: s.Ledger}).Do(ctx)
+	if errors.Is(err, writeback.ErrBusy) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	level := logrus.InfoLevel
+	if r.Waiting+r.Stuck > 0 {
+		level = logrus.WarnLevel
+	}
+	s.Log.WithFields(logrus.Fields{"connection": r.Connection, "written": r.Written, "already": r.Already, "theirs": r.Theirs, "refused": r.Refused, "waiting": r.Waiting, "later": r.Later, "stuck": r.Stuck}).Log(level, "write-back ended")
+	return r.Err
+}
+
+// writeProber is a writer that can try what it needs, and writes nothing by it.
+type writeProber interface {
+	Probe(ctx context.Context) accounting.Probe
+}
+
+// checkWriteback says of each connection that writes back whether it could.
+func checkWriteback(ctx context.Context, s *session.Session, c config.Connection) []finding {
+	if c.Writeback == nil {
+		return nil
+	}
+	ctx, done := context.WithTimeout(ctx, checkPatience)
+	defer done()
+	name := "write-back " + c.Name
+	w, err := s.OpenWriter(ctx, c)
+	if err != nil {
+		return []finding{tell(name, "", err)}
+	}
+	p, err := writeback.MakePlan(ctx, s.Ledger, w)
+	if err != nil {
+		return []finding{tell(name, "", err)}
+	}
+	found := tell(name, w.Writer.Setup(), nil)
+	if prober, can := w.Writer.(writeProber); can {
+		probe := prober.Probe(ctx)
+		found = finding{Check: name, OK: probe.OK, Detail: probe.Detail}
+		if !probe.OK {
+			found.Next = "put the connection's key writeback right, or the rights of its user, then payersync writeback plan --connection " + c.Name
+		}
+	}
+	if n := p.Count(writeback.Waits); found.OK && n > 0 {
+		found.Warning, found.Next = true, fmt.Sprintf("%s for approval: payersync writeback plan --connection %s", waitFor(n), c.Name)
+	}
+	return []finding{found}
+}

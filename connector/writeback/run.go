@@ -1,0 +1,324 @@
+package writeback
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// ErrBusy means that another process writes back just now.
+var ErrBusy = errors.New("another payersync writes back just now")
+
+// Result is what a run did.
+type Result struct {
+	Connection string `json:"connection"`
+	Written    int    `json:"written"`
+	Already    int    `json:"already"` // the field said so already
+	Theirs     int    `json:"theirs"`  // found to be somebody else's
+	Refused    int    `json:"refused"` // by the system
+	Waiting    int    `json:"waiting"` // for a person's approval
+	Later      int    `json:"later"`   // written a moment ago, or not reached
+	Stuck      int    `json:"stuck"`   // in all, that a person should look at
+	Why        string `json:"why"`     // those that wait do
+	Batch      string `json:"batch"`   // of them
+	Problem    string `json:"problem"` // why the run ended early
+	Err        error  `json:"-"`       // the same
+}
+
+// Run is one run of a connection's write-back.
+type Run struct {
+	Connection
+	Ledger   *state.Ledger
+	Progress func(done, of int)
+
+	refusals int // one after the other
+	result   Result
+}
+
+// chunk is how many records are read before they are written to, one by one.
+const chunk = 20
+
+// Do writes what is due. Its error says why the run could not be made, or not be noted; that
+// it ended early is in the result.
+func (r *Run) Do(ctx context.Context) (Result, error) {
+	r.result = Result{Connection: r.Name}
+	lock, err := r.Ledger.TryWriteback()
+	if err != nil {
+		return r.result, err
+	}
+	if lock == nil {
+		return r.result, ErrBusy
+	}
+	err = r.run(ctx)
+	return r.result, errors.Join(err, lock.Release())
+}
+
+func (r *Run) run(ctx context.Context) error {
+	end := r.stale(ctx)
+	if end == nil {
+		end = r.settle(ctx)
+	}
+	p, err := MakePlan(ctx, r.Ledger, r.Connection)
+	if err != nil {
+		return err
+	}
+	var due []Item
+	for _, i := range p.Items {
+		if i.Doing == Due {
+			due = append(due, i)
+		}
+	}
+	for n := 0; n < len(due) && end == nil; n += chunk {
+		end = r.chunk(ctx, due[n:min(n+chunk, len(due))])
+		if r.Progress != nil {
+			r.Progress(min(n+chunk, len(due)), len(due))
+		}
+	}
+	after := context.WithoutCancel(ctx)
+	if p, err = MakePlan(after, r.Ledger, r.Connection); err != nil {
+		return errors.Join(end, err)
+	}
+	r.result.Waiting, r.result.Why, r.result.Batch, r.result.Stuck = p.Count(Waits), p.Why, p.Batch, p.Stuck()
+	r.result.Later = p.Count(Later) + p.Count(Due) + p.Count(Unclear)
+	if r.result.Err = end; end != nil {
+		r.result.Problem = end.Error()
+	}
+	return r.note(after, func(tx *state.Tx) error {
+		return tx.NoteWriteback(state.WritebackRun{Connection: r.Name, Written: r.result.Written, Waiting: r.result.Waiting, Stuck: r.result.Stuck, Problem: r.result.Problem})
+	})
+}
+
+// noteTimeout is how long a note may wait for the ledger when the run was told to stop, too.
+const noteTimeout = 15 * time.Second
+
+// note writes to the ledger what is true whether or not the run was told to stop.
+func (r *Run) note(ctx context.Context, write func(*state.Tx) error) error {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer done()
+	return r.Ledger.Do(ctx, write)
+}
+
+// stale fails after a restore until a sweep has read how the mandates stand: what the ledger
+// knows of them is old.
+func (r *Run) stale(ctx context.Context) error {
+	index, err := r.Ledger.Index(ctx, 0)
+	if err != nil || index.Doubted().IsZero() {
+		return err
+	}
+	swept, err := r.Ledger.LastPass(ctx)
+	if err == nil && !swept.After(index.Doubted()) {
+		err = errors.New("the ledger was put back or restored, and how mandates stand was not read since: payersync sweep reads it")
+	}
+	return err
+}
+
+// settle finds out how writes ended whose end is not known.
+func (r *Run) settle(ctx context.Context) error {
+	p, err := MakePlan(ctx, r.Ledger, r.Connection)
+	if err != nil {
+		return err
+	}
+	for _, i := range p.Items {
+		if i.Doing != Unclear {
+			continue
+		}
+		if err := r.settleOne(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Run) settleOne(ctx context.Context, i Item) error {
+	if i.SentAt.IsZero() { // it never left
+		return r.note(ctx, func(tx *state.Tx) error { return tx.WriteDropped(i.RecordID, i.WriteID, true) })
+	}
+	reader, can := r.Writer.(Reader)
+	if !can {
+		return r.again(ctx, i)
+	}
+	held, err := reader.Read(ctx, []string{i.SourceID})
+	if err != nil {
+		return fmt.Errorf("read back record %s: %w", i.SourceID, err)
+	}
+	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.SetupHash())
+	if err != nil {
+		return err
+	}
+	now := held[i.SourceID].Value
+	wrote, before := r.Writer.Value(i.Wanted, deref(field.Earlier)), deref(field.Earlier)
+	if field.Holds != nil {
+		before = *field.Holds
+	}
+	switch now {
+	case wrote:
+		field.Holds = &now
+		r.result.Written++
+		return r.note(ctx, func(tx *state.Tx) error { return tx.WriteApplied(i.RecordID, i.WriteID, field) })
+	case before: // it was not made, or is under way: a later write sets the same field
+		return r.note(ctx, func(tx *state.Tx) error { return tx.WriteDropped(i.RecordID, i.WriteID, false) })
+	}
+	return r.yield(ctx, i, field, now)
+}
+
+// again sends the same bytes once more to a system that cannot be read.
+func (r *Run) again(ctx context.Context, i Item) error {
+	wait := min(apart<<min(max(i.Attempts-1, 0), 8), longestWait)
+	if since := r.Ledger.Now().Sub(i.SentAt); since >= 0 && since < wait {
+		return nil
+	}
+	body, err := r.Ledger.WritebackRequest(ctx, i.RecordID)
+	if err != nil {
+		return err
+	}
+	return r.send(ctx, i, i.Wanted, body, state.WritebackField{})
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// chunk writes to some records. They were read right before, where that can be.
+func (r *Run) chunk(ctx context.Context, items []Item) error {
+	held, err := r.read(ctx, items)
+	if err != nil {
+		return err
+	}
+	for _, i := range items {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := r.write(ctx, i, held, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns what the fields hold; nil where they cannot be read.
+func (r *Run) read(ctx context.Context, items []Item) (map[string]connector.WrittenField, error) {
+	reader, can := r.Writer.(Reader)
+	if !can {
+		return nil, nil
+	}
+	ids := make([]string, len(items))
+	for n, i := range items {
+		ids[n] = i.SourceID
+	}
+	held, err := reader.Read(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read before writing: %w", err)
+	}
+	if held == nil {
+		held = map[string]connector.WrittenField{}
+	}
+	return held, nil
+}
+
+// write writes to one record, once more where it was edited since it was read.
+func (r *Run) write(ctx context.Context, i Item, held map[string]connector.WrittenField, again bool) error {
+	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.SetupHash())
+	if err != nil {
+		return err
+	}
+	w := connector.Write{
+		ID: rand.Text(), Connection: i.Connection, SourceID: i.SourceID, Key: i.Key.Value, BillingID: i.BillingID, MandateID: i.MandateID,
+		From: i.Applied, To: i.To,
+	}
+	if held != nil {
+		found, is := held[i.SourceID]
+		switch {
+		case !is:
+			return r.refuse(ctx, i, "The record is not there any more.")
+		case found.Closed != "":
+			return r.refuse(ctx, i, "The record cannot be written to: "+found.Closed+".")
+		case field.Earlier == nil, i.Applied == connector.StandingNone && field.Holds != nil && *field.Holds == *field.Earlier: // nothing of ours is in it
+			field.Earlier, field.Holds = &found.Value, nil
+		}
+		value := r.Writer.Value(i.To, *field.Earlier)
+		switch {
+		case found.Value == value:
+			field.Holds, field.Foreign = &value, nil
+			r.result.Already++
+			return r.note(ctx, func(tx *state.Tx) error { return tx.FieldSays(i.RecordID, r.SetupHash(), i.To, field) })
+		case field.Holds != nil && found.Value != *field.Holds:
+			return r.yield(ctx, i, field, found.Value)
+		}
+		w.Field = found
+	}
+	w.Value = r.Writer.Value(i.To, deref(field.Earlier))
+	body, err := r.Writer.Freeze(w)
+	if err != nil {
+		return fmt.Errorf("prepare the write to record %s: %w", i.SourceID, err)
+	}
+	frozen := state.FrozenWrite{RecordID: i.RecordID, Setup: r.SetupHash(), ID: w.ID, Wanted: i.To, Field: field, Body: body}
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FreezeWrite(frozen) }); err != nil {
+		return err
+	}
+	i.WriteID = w.ID
+	if held != nil {
+		field.Holds = &w.Value
+	}
+	err = r.send(ctx, i, i.To, body, field)
+	if !errors.Is(err, connector.ErrStale) {
+		return err
+	}
+	if !again {
+		return r.refuse(ctx, i, "The record is edited all the time.")
+	}
+	if held, err = r.read(ctx, []Item{i}); err != nil {
+		return err
+	}
+	return r.write(ctx, i, held, false)
+}
+
+// send sends frozen bytes and notes what became of them. Interrupted before an answer came, the
+// next run finds out. Its error ends the run, but for ErrStale.
+func (r *Run) send(ctx context.Context, i Item, to connector.Standing, body []byte, field state.WritebackField) error {
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SendWrite(i.RecordID, i.WriteID) }); err != nil {
+		return err
+	}
+	err := r.Writer.Send(ctx, i.WriteID, body)
+	var refused *connector.WriteRefusedError
+	switch {
+	case err == nil:
+		r.refusals = 0
+		r.result.Written++
+		return r.note(ctx, func(tx *state.Tx) error { return tx.WriteApplied(i.RecordID, i.WriteID, field) })
+	case errors.As(err, &refused):
+		i.To = to
+		return r.refuse(ctx, i, refused.Why)
+	case errors.Is(err, connector.ErrStale), errors.Is(err, connector.ErrNotWritten):
+		return errors.Join(err, r.note(ctx, func(tx *state.Tx) error { return tx.WriteDropped(i.RecordID, i.WriteID, true) }))
+	}
+	return errors.Join(fmt.Errorf("it is not known whether record %s was written to: %w", i.SourceID, err),
+		r.note(ctx, func(tx *state.Tx) error {
+			return tx.WriteUnclear(i.RecordID, i.WriteID, "The answer did not come, or said nothing of it.")
+		}))
+}
+
+// refuse notes that a record is not written to. Many one after the other are no matter of
+// single records.
+func (r *Run) refuse(ctx context.Context, i Item, why string) error {
+	r.result.Refused++
+	err := r.note(ctx, func(tx *state.Tx) error { return tx.WriteRefused(i.RecordID, r.SetupHash(), i.To, why) })
+	if r.refusals++; err == nil && r.refusals >= tellLimit {
+		err = fmt.Errorf("%d records were refused one after the other, the last because: %s", r.refusals, why)
+	}
+	return err
+}
+
+// yield leaves the field to whoever changed it.
+func (r *Run) yield(ctx context.Context, i Item, field state.WritebackField, theirs string) error {
+	field.Foreign = &theirs
+	r.result.Theirs++
+	return r.note(ctx, func(tx *state.Tx) error { return tx.FieldIsTheirs(i.RecordID, r.SetupHash(), field) })
+}

@@ -1,0 +1,271 @@
+// Package writeback writes how the mandate of a payer stands into one field of its record in
+// the books, or tells it to another system. It goes one way: nothing is ever read from that
+// field, and what is written is what reads of the billing service have shown, never what a
+// webhook said.
+//
+//	mandates as reads showed them ─▶ wanted ─┐
+//	                                         ├─▶ plan ─▶ approved? ─▶ read ─▶ freeze ─▶ send ─▶ noted
+//	what was written last ─────────▶ applied ┘             │           │                 │
+//	                                                     waits    somebody else's      unclear:
+//	                                                              value stays          read back first
+//
+// What is wanted is computed, what was written is a fact of the ledger. A write is frozen
+// before it leaves. It sets a field to a value, so that one whose end is not known may be made
+// again, but not before the field was read where it can be.
+//
+// # Whose field it is
+//
+// The field is ours while it holds what we left in it. Somebody else's value stays, and is
+// shown, until a person gives the field back.
+//
+// # Against storms
+//
+// The first writes of a setup wait for a person, and so does a run that would write to many.
+// Two writes to one record are ten minutes apart and six a day at most. A run ends with the
+// first answer that is not about the record it was for.
+//
+// What the systems are told, and how, is their writers' business.
+package writeback
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// Writer writes one field of records in one system.
+type Writer interface {
+	// Setup says in words which field of which system it writes; other words are another
+	// field, which is approved anew.
+	Setup() string
+	// Says are the standings that the field tells apart. The others are none to it.
+	Says() []connector.Standing
+	// Value returns what the field holds for a standing. earlier is what it held before our
+	// first write.
+	Value(to connector.Standing, earlier string) string
+	// Freeze returns the bytes of a write, as they leave however often they do.
+	Freeze(w connector.Write) ([]byte, error)
+	// Send sends frozen bytes. Its errors are ErrStale, ErrNotWritten and WriteRefusedError
+	// of package connector; any other means that nobody knows.
+	Send(ctx context.Context, id string, frozen []byte) error
+}
+
+// Reader is a writer of a system in which the field can be read.
+type Reader interface {
+	// Read returns what the field of these records holds. One that is left out is not there.
+	Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error)
+}
+
+// Connection is a connection with a writer.
+type Connection struct {
+	Name   string
+	Writer Writer
+}
+
+// SetupHash returns the hash by which the ledger knows the field.
+func (c Connection) SetupHash() string { return hashOf(c.Writer.Setup()) }
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// The limits of write-back.
+const (
+	apart        = 10 * time.Minute // between two writes to one record
+	perDay       = 6                // writes to one record
+	alwaysLet    = 5                // so many writes never wait, once a setup was approved
+	neverLet     = 50               // more always do
+	letPercent   = 2                // and more than so many of the payers
+	refusedAgain = 24 * time.Hour   // after which what was refused is tried again
+	longestWait  = 6 * time.Hour    // between two attempts to tell a system that cannot be read
+	tellLimit    = 10               // refusals one after the other that end a run
+)
+
+// Doing is what is to be done about a payer.
+type Doing string
+
+// What is to be done.
+const (
+	Due     Doing = "due"     // is written with the next run
+	Waits   Doing = "waits"   // for a person's approval
+	Later   Doing = "later"   // it was written a moment ago
+	Unclear Doing = "unclear" // whether the last write was made is found out by the next run
+	Limit   Doing = "limit"   // written too often today
+	Theirs  Doing = "theirs"  // somebody else changed the field
+	Refused Doing = "refused" // the system does not write it
+	Unknown Doing = "unknown" // the mandate has a status that is not documented: nothing is written
+)
+
+// Stuck reports whether a person should look at it.
+func (d Doing) Stuck() bool { return d == Limit || d == Theirs || d == Refused || d == Unknown }
+
+// Item is a payer whose field does not say what it should, or is not ours.
+type Item struct {
+	state.WritebackPayer
+	To    connector.Standing // "" for an unknown status
+	Doing Doing
+	Why   string // a sentence; "" where Doing says it all
+}
+
+// Plan is what a connection's write-back is to do.
+type Plan struct {
+	Connection string
+	Payers     int    // of the connection
+	Items      []Item // in the order of their source ids
+	Why        string // why those that wait do; "" for none
+	Batch      string // hash of those that wait; "" for none
+}
+
+// Count returns how many items are to be done so.
+func (p Plan) Count(d Doing) (n int) {
+	for _, i := range p.Items {
+		if i.Doing == d {
+			n++
+		}
+	}
+	return n
+}
+
+// Stuck returns how many items a person should look at.
+func (p Plan) Stuck() (n int) {
+	for _, i := range p.Items {
+		if i.Doing.Stuck() {
+			n++
+		}
+	}
+	return n
+}
+
+// MakePlan computes what is to be done. It asks nobody and writes nothing.
+func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection) (Plan, error) {
+	p := Plan{Connection: c.Name}
+	now, says := ledger.Now(), c.Writer.Says()
+	err := ledger.EachWriteback(ctx, c.Name, c.SetupHash(), func(payer state.WritebackPayer) error {
+		p.Payers++
+		if item, is := itemOf(payer, says, now); is {
+			p.Items = append(p.Items, item)
+		}
+		return nil
+	})
+	if err != nil {
+		return p, err
+	}
+	ever, err := ledger.WritebackApproved(ctx, c.Name, c.SetupHash())
+	if err != nil {
+		return p, err
+	}
+	p.hold(ever)
+	return p, nil
+}
+
+// wanted returns what the field is to say; "" for an unknown status.
+func wanted(status connector.MandateStatus, says []connector.Standing) connector.Standing {
+	to, known := status.Standing()
+	if known && !slices.Contains(says, to) {
+		to = connector.StandingNone
+	}
+	return to
+}
+
+// itemOf says what is to be done about a payer; false for nothing.
+func itemOf(p state.WritebackPayer, says []connector.Standing, now time.Time) (Item, bool) {
+	i := Item{WritebackPayer: p, To: wanted(p.Status, says)}
+	since := now.Sub(p.FrozenAt)
+	switch {
+	case p.Wanted != "":
+		i.Doing, i.Why = Unclear, p.Problem
+	case !p.Open:
+		return i, false
+	case i.To == "":
+		i.Doing, i.Why = Unknown, fmt.Sprintf("The status %q is not documented, so nothing is written.", string(p.Status))
+	case !p.ForeignAt.IsZero():
+		i.Doing, i.Why = Theirs, "Somebody else changed the field; it is left to them."
+	case p.Applied == i.To:
+		return i, false
+	case p.Refused == i.To && now.Sub(p.ProblemAt) < refusedAgain && !p.ProblemAt.After(now):
+		i.Doing, i.Why = Refused, p.Problem
+	case p.Day == now.UTC().Format(time.DateOnly) && p.DayWrites >= perDay:
+		i.Doing, i.Why = Limit, fmt.Sprintf("It was written %d times today: something changes it to and fro.", p.DayWrites)
+	case since >= 0 && since < apart:
+		i.Doing = Later
+	default:
+		i.Doing = Due
+	}
+	return i, true
+}
+
+// hold makes those wait that a person has to let go. ever says that one let writes of this
+// setup go before.
+func (p *Plan) hold(ever bool) {
+	fresh := 0
+	for _, i := range p.Items {
+		if i.fresh() {
+			fresh++
+		}
+	}
+	limit := min(neverLet, max(alwaysLet, p.Payers*letPercent/100))
+	switch {
+	case fresh == 0:
+		return
+	case !ever:
+		p.Why = "Nothing was written to this field before, so a person looks at the first writes."
+	case fresh > limit:
+		p.Why = fmt.Sprintf("%d payers would be written to, which is more than %d.", fresh, limit)
+	default:
+		return
+	}
+	text := ""
+	for n, i := range p.Items {
+		if i.fresh() {
+			p.Items[n].Doing = Waits
+			text += fmt.Sprintf("%s\x00%s\x00%s\n", i.SourceID, i.Applied, i.To)
+		}
+	}
+	p.Batch = hashOf(text)
+}
+
+// fresh reports whether nobody has let it go yet.
+func (i Item) fresh() bool { return i.Doing == Due && i.Approved != i.To }
+
+// ErrOtherBatch means that what waits is not what a person has seen.
+var ErrOtherBatch = errors.New("what waits is no longer what was shown")
+
+// Approve lets go what waits, if it is the batch that a person has seen, and returns how many
+// writes that are.
+func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, actor, reason string) (int, error) {
+	p, err := MakePlan(ctx, ledger, c)
+	if err != nil {
+		return 0, err
+	}
+	if p.Batch == "" || p.Batch != batch {
+		return 0, ErrOtherBatch
+	}
+	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch, Writes: map[string]connector.Standing{}, Reason: reason}
+	for _, i := range p.Items {
+		if i.Doing == Waits {
+			a.Writes[i.SourceID] = i.To
+		}
+	}
+	return len(a.Writes), ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveWriteback(a, actor) })
+}
+
+// Take gives the field of a record back to write-back, on a person's word: what somebody else
+// wrote there, or the system refused, no longer counts. It reports false for nothing to take.
+func Take(ctx context.Context, ledger *state.Ledger, c Connection, sourceID, actor, reason string) (took bool, err error) {
+	id := state.RecordID{Connection: c.Name, SourceID: sourceID}
+	err = ledger.Do(ctx, func(tx *state.Tx) error {
+		if took, err = tx.TakeField(id, c.SetupHash()); err != nil || !took {
+			return err
+		}
+		return tx.Audit(state.Entry{Actor: actor, Action: "take field", Subject: sourceID + " of " + c.Name, Reason: reason})
+	})
+	return took, err
+}
