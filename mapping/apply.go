@@ -78,8 +78,36 @@ func (m *Mapping) render(e *evaluation) (Result, error) {
 	if out.RequestMandate, err = e.flag(m.request, false); err != nil {
 		return out, err
 	}
+	if out.To, err = e.to(m.to, out.Customer); err != nil {
+		return out, err
+	}
 	out.Language, err = e.language(m.language)
 	return out, err
+}
+
+// to evaluates the rule that gives the address of letters. It is one that the billing service
+// has too: nobody else is written to about a customer's mandate.
+func (e *evaluation) to(r *rule, customer connector.Customer) (string, error) {
+	if r == nil {
+		for _, p := range customer.People {
+			if !blank(p.Email) {
+				return p.Email, nil
+			}
+		}
+		return "", nil
+	}
+	return evaluate(e, r, func(v any) (string, error) {
+		s, err := textForm(v)
+		if err != nil || blank(s) {
+			return "", err
+		}
+		for _, p := range customer.People {
+			if strings.EqualFold(strings.TrimSpace(p.Email), strings.TrimSpace(s)) {
+				return p.Email, nil
+			}
+		}
+		return "", sentence("it gives an address that is none of the customer's people")
+	})
 }
 
 // language evaluates the rule that gives a language; without a rule it is not known.

@@ -58,7 +58,7 @@ func (c *comparison) compare(got Result, want wantFile) {
 	if want.Include != nil && *want.Include != got.Included {
 		c.differ(strict.Path{"include"}, got.Included, *want.Include)
 	}
-	if !got.Included && (want.Name != nil || want.People != nil || want.Addresses != nil || want.ExternalData != nil || want.Request != nil || want.Language != nil) {
+	if !got.Included && (want.Name != nil || want.People != nil || want.Addresses != nil || want.ExternalData != nil || want.Request != nil || want.To != nil || want.Language != nil) {
 		c.problems = append(c.problems, c.doc.KeyProblem(c.path, "example %d: the record is not included, so it has no customer", c.example))
 		return
 	}
@@ -74,6 +74,9 @@ func (c *comparison) compare(got Result, want wantFile) {
 	c.texts(strict.Path{"externalData"}, got.Customer.ExternalData, want.ExternalData)
 	if want.Request != nil && *want.Request != got.RequestMandate {
 		c.differ(strict.Path{"request"}, got.RequestMandate, *want.Request)
+	}
+	if want.To != nil && *want.To != got.To {
+		c.differ(strict.Path{"to"}, quoted(got.To), quoted(*want.To))
 	}
 	if want.Language != nil && *want.Language != got.Language {
 		c.differ(strict.Path{"language"}, quoted(got.Language), quoted(*want.Language))

@@ -86,6 +86,7 @@ func (a addressFile[T]) fields() map[string]*T {
 
 type mandateFile struct {
 	Request  *formula `yaml:"request" jsonschema_description:"True for payers that are to be asked for a mandate. The finished customer is known here as customer. Without it nobody is asked."`
+	To       *formula `yaml:"to" jsonschema_description:"The e-mail address that letters about the mandate go to: one of those of the customer's people. Blank where nobody is written to. Without it the first of them."`
 	Language *formula `yaml:"language" jsonschema_description:"The language in which the payer is written to, as a code: en, de-AT. Blank where it is not known."`
 }
 
@@ -101,6 +102,7 @@ type wantFile struct {
 	Addresses    *[]addressFile[wanted] `yaml:"addresses"`
 	ExternalData map[string]wanted      `yaml:"externalData"`
 	Request      *bool                  `yaml:"request"`
+	To           *string                `yaml:"to"`
 	Language     *string                `yaml:"language"`
 }
 

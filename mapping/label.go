@@ -35,35 +35,59 @@ func (m *Mapping) Label(r connector.Record) connector.Label {
 		e.env[in.variable] = v
 	}
 	e.env[varTenant] = m.tenant
-	out := connector.Label{Number: m.labelText(e, m.key), Name: m.labelText(e, m.name), Email: m.labelEmail(e)}
+	out := connector.Label{Number: m.labelText(e, m.key), Name: m.labelText(e, m.name)}
+	out.Email, out.Contact = m.labelPerson(e, out.Name)
 	e.env[varMeter] = &meter{left: maxSteps}
 	out.Language, _ = e.language(m.language) // a rule that fails gives nothing
 	return out
 }
 
-// labelEmail returns the first e-mail address of the contacts.
-func (m *Mapping) labelEmail(e *evaluation) string {
+// labelPerson returns the address that letters go to, and who is addressed there: the person
+// who has it. One that is called as the customer is may be a company, and is not addressed.
+func (m *Mapping) labelPerson(e *evaluation, customer string) (email, contact string) {
+	wanted := ""
+	if m.to != nil {
+		if wanted = m.labelText(e, m.to); wanted == "" {
+			return "", ""
+		}
+	}
+	for _, person := range m.labelPeople(e) {
+		email := person("email")
+		if email == "" || wanted != "" && !strings.EqualFold(email, wanted) {
+			continue
+		}
+		contact := labelled(person("firstName") + " " + person("lastName"))
+		if contact == "" {
+			contact = person("name")
+		}
+		if strings.EqualFold(contact, customer) {
+			contact = ""
+		}
+		return email, contact
+	}
+	return "", ""
+}
+
+// labelPeople returns the people as what gives their fields; a rule that fails gives nothing.
+func (m *Mapping) labelPeople(e *evaluation) (people []func(field string) string) {
 	for _, block := range m.people.blocks {
-		for _, p := range block {
-			if p.name != "email" {
-				continue
+		people = append(people, func(field string) string {
+			for _, p := range block {
+				if p.name == field {
+					return m.labelText(e, p.value)
+				}
 			}
-			if found := m.labelText(e, p.value); found != "" {
-				return found
-			}
+			return ""
+		})
+	}
+	if m.people.whole != nil {
+		e.env[varMeter] = &meter{left: maxSteps}
+		found, _ := e.elements(m.people)
+		for _, person := range found {
+			people = append(people, func(field string) string { return labelled(person[field]) })
 		}
 	}
-	if m.people.whole == nil {
-		return ""
-	}
-	e.env[varMeter] = &meter{left: maxSteps}
-	people, _ := e.elements(m.people) // a rule that fails gives nobody
-	for _, person := range people {
-		if found := labelled(person["email"]); found != "" {
-			return found
-		}
-	}
-	return ""
+	return people
 }
 
 // labelText returns what a rule gives; nothing when it fails.

@@ -55,6 +55,7 @@ type Mapping struct {
 	addresses group
 	external  []pair
 	request   *rule // nil: nobody is asked
+	to        *rule // nil: the first address of the people
 	language  *rule // nil: it is not known of anybody
 	own       []string
 
@@ -80,6 +81,7 @@ type Result struct {
 	Key            connector.Key      // identifies the payer; never blank
 	Customer       connector.Customer // externalData holds the key pair and the further pairs
 	RequestMandate bool               // the mapping wants this payer to be asked for a mandate
+	To             string             // the address that letters go to; "" for nobody
 	Language       string             // in which the payer is written to, BCP 47; "" when it is not known
 }
 
@@ -188,6 +190,9 @@ func (m *Mapping) compile(c *compiling) {
 	if f.Mandate.Request != nil {
 		m.request = c.compile(strict.Path{"mandate", "request"}, string(*f.Mandate.Request), wantFlag, true)
 	}
+	if f.Mandate.To != nil {
+		m.to = c.compile(strict.Path{"mandate", "to"}, string(*f.Mandate.To), wantText, false)
+	}
 	if f.Mandate.Language != nil {
 		m.language = c.compile(strict.Path{"mandate", "language"}, string(*f.Mandate.Language), wantText, false)
 	}
@@ -223,7 +228,7 @@ func (m *Mapping) rules() []*rule {
 		}
 	}
 	out = append(out, rulesOf(m.external)...)
-	out = append(out, m.request, m.language)
+	out = append(out, m.request, m.to, m.language)
 	return slices.DeleteFunc(out, func(r *rule) bool { return r == nil })
 }
 

@@ -103,7 +103,7 @@ func TestTheReadmesMappingMapsAContact(t *testing.T) {
 			Addresses:    []connector.Address{{Line1: "1 High Street", City: "Leeds", PostCode: "LS1 1AA"}},
 			ExternalData: map[string]string{"xeroContactId": "c1", "xeroTenantId": "tenant-1"},
 		},
-		RequestMandate: true,
+		RequestMandate: true, To: "accounts@northwind.example",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Apply differs (-want +got):\n%s", diff)
@@ -337,6 +337,25 @@ mandate: {request: 'len(customer.addresses) == 1 && customer.addresses[0].line1 
 	got, err = m.Apply(record(t, `{"ContactID": "c1", "Name": "N", "Post Code": "LS1", "LastName": "Leeds"}`))
 	if err != nil || len(got.Customer.Addresses) != 2 || got.RequestMandate {
 		t.Errorf("two addresses give %+v, %v; want both, and no request", got, err)
+	}
+}
+
+// The rule chooses among the people, and brings in nobody else.
+func TestLettersGoToOneOfThePeople(t *testing.T) {
+	t.Parallel()
+	const file = "version: 1\nsource: xero\nkey: {id: ContactID}\ncustomer:\n  name: Name\n  people: [{email: EmailAddress}, {name: FirstName, email: LastName}]\n"
+	whole := record(t, `{"ContactID": "c1", "Name": "N", "EmailAddress": "a@example.com", "FirstName": "B", "LastName": "b@example.com"}`)
+	for rule, want := range map[string]string{
+		"": "a@example.com", "mandate: {to: LastName}\n": "b@example.com", "mandate: {to: upper(LastName)}\n": "b@example.com", "mandate: {to: '\"\"'}\n": "",
+	} {
+		got, err := load(t, file+rule).Apply(whole)
+		if err != nil || got.To != want {
+			t.Errorf("by %q letters go to %q, %v; want %q", rule, got.To, err, want)
+		}
+	}
+	_, err := load(t, file+"mandate: {to: '\"c@\" + Name'}\n").Apply(whole)
+	if err == nil || !strings.Contains(err.Error(), "mandate.to (line 7)") || !strings.Contains(err.Error(), "it gives an address that is none of the customer's people") || strings.Contains(err.Error(), "c@") {
+		t.Errorf("an address of nobody's is told as %v", err)
 	}
 }
 

@@ -24,6 +24,10 @@ type RecordID struct {
 	SourceID   string
 }
 
+// labelForm stands before the mapping that made a label. It changes when labels tell more, so
+// that those of before are made anew with the next reading.
+const labelForm = "2 "
+
 // Unlabelled returns those of the records whose label is to be made by this mapping: the
 // ledger does not hold them as they are, or its label of them was made by another one.
 func (l *Ledger) Unlabelled(ctx context.Context, connection, mapping string, records []connector.Record) ([]connector.Record, error) {
@@ -37,7 +41,7 @@ func (l *Ledger) Unlabelled(ctx context.Context, connection, mapping string, rec
 	}
 	found, err := l.ids(ctx, `SELECT j.key FROM json_each(?2) j
 		CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.key AND r.content_hash = j.value
-		CROSS JOIN labels b ON b.connection = ?1 AND b.source_id = j.key AND b.mapping = ?3`, connection, string(asked), mapping)
+		CROSS JOIN labels b ON b.connection = ?1 AND b.source_id = j.key AND b.mapping = ?3`, connection, string(asked), labelForm+mapping)
 	if err != nil {
 		return nil, fmt.Errorf("look for labels: %w", err)
 	}
@@ -68,7 +72,7 @@ func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 			  number = CASE WHEN b.digest = excluded.digest THEN b.number ELSE (SELECT max(number) + 1 FROM labels) END,
 			  label = CASE WHEN b.digest = excluded.digest THEN b.label ELSE excluded.label END
 			WHERE NOT ?6 AND (b.mapping <> excluded.mapping OR b.digest <> excluded.digest)`,
-			connection, n.SourceID, mapping, tx.l.seal.digest(plain, at), tx.l.seal.box(plain, at), n.Keep); err != nil {
+			connection, n.SourceID, labelForm+mapping, tx.l.seal.digest(plain, at), tx.l.seal.box(plain, at), n.Keep); err != nil {
 			return fmt.Errorf("save the label of record %s: %w", n.SourceID, err)
 		}
 	}

@@ -173,3 +173,19 @@ func TestWithoutTheKeyThereAreNoLabels(t *testing.T) {
 		t.Errorf("found %v, %v", found, err)
 	}
 }
+
+// What labels tell grows from one version of payersync to the next.
+func TestLabelsOfAnEarlierFormAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	r := record("c1", canaryName)
+	d.save(d.run(acme), acme, r)
+	d.label(acme, "m1", called("c1", canaryName))
+	if found, err := d.Unlabelled(t.Context(), acme, "m1", []connector.Record{r}); err != nil || len(found) != 0 {
+		t.Errorf("a label of today is made anew: %v, %v", found, err)
+	}
+	d.do(func(tx *Tx) error { return tx.exec("UPDATE labels SET mapping = 'm1'") })
+	if found, err := d.Unlabelled(t.Context(), acme, "m1", []connector.Record{r}); err != nil || len(found) != 1 {
+		t.Errorf("a label of before is kept: %v, %v", found, err)
+	}
+}

@@ -108,7 +108,8 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, see
 }
 
 const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as, r.given_up_of, r.forgotten,
-	coalesce((SELECT b.mapping FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id), '')`
+	coalesce((SELECT substr(b.mapping, length('` + labelForm + `') + 1) FROM labels b
+	  WHERE b.connection = r.connection AND b.source_id = r.source_id AND substr(b.mapping, 1, length('` + labelForm + `')) = '` + labelForm + `'), '')`
 
 // candidates returns the records for which the condition where holds, in order; ?1 is the
 // connection, and the last of args how many at most.

@@ -32,11 +32,12 @@ func (a *app) checkCmd() *cobra.Command {
 the key lies, how much is free on the disk, the ledger, each source and its mapping with
 the mapping's examples, the billing service's credentials, its list of customers, this
 computer's clock against the service's, the webhook signature, and whether the webhook
-subscription is still there, where the service shows it. While payersync serve runs on
-this machine, a signed test delivery is sent through the public address, and must come
-to this ledger. Nothing else is sent or changed. Every check is made, also after one has
-failed, and whatever is not well says what to do. It fails when anything does; a warning
-is no failure.`,
+subscription is still there, where the service shows it. Where payersync writes to payers,
+the DNS is asked what the sender's domain says of its mail: SPF, DKIM and DMARC. While
+payersync serve runs on this machine, a signed test delivery is sent through the public
+address, and must come to this ledger. Nothing else is sent or changed. Every check is
+made, also after one has failed, and whatever is not well says what to do. It fails when
+anything does; a warning is no failure.`,
 		Example: "  payersync check && payersync plan",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -105,6 +106,7 @@ func (a *app) check(ctx context.Context, s *session.Session, machine []finding) 
 	}
 	report.add(checkConsents(ctx, s)...)
 	report.add(a.checkAlerts(ctx, s)...)
+	report.add(a.checkLetters(ctx, s.Config)...)
 	report.add(inPatience(ctx, "billing service", func(ctx context.Context) []finding { return []finding{checkBilling(ctx, s)} })...)
 	report.add(checkClock(s)...)
 	report.add(a.checkWebhook(ctx, s)...)

@@ -15,6 +15,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/letters/templates"
 	"payersync/connector/standing"
 	"payersync/state"
 )
@@ -60,17 +61,18 @@ func (a *app) completions(root *cobra.Command) {
 		"only":       words(connector.ActionCreate, connector.ActionAdopt, connector.ActionUpdate, connector.ActionLink),
 		"source":     words(sourceKinds()...),
 
-		"payers list --state":           words(linkStates...),
-		"payers list --mandate":         words(append(slices.Clone(mandateStatuses), state.NoMandate)...),
-		"payers list --reason":          reasonCodes,
-		"payers list --sort":            words(payerSorts...),
-		"payers list --columns":         words(columnNames()...),
-		"mandates list --state":         words(mandateStatuses...),
-		"mandates handover --for":       words(spreadsheets...),
-		"mandates letters list --state": words(letterStates...),
-		"report --class":                words(standing.Classes...),
-		"webhooks list --state":         words("received", "reflected", "superseded", "parked", "quarantined", "ignored"),
-		"attention list --reason":       reasonCodes, "attention retry --reason": reasonCodes,
+		"payers list --state":             words(linkStates...),
+		"payers list --mandate":           words(append(slices.Clone(mandateStatuses), state.NoMandate)...),
+		"payers list --reason":            reasonCodes,
+		"payers list --sort":              words(payerSorts...),
+		"payers list --columns":           words(columnNames()...),
+		"mandates list --state":           words(mandateStatuses...),
+		"mandates handover --for":         words(spreadsheets...),
+		"mandates letters list --state":   words(letterStates...),
+		"mandates letters preview --kind": words(templates.Kinds...), "mandates letters test --kind": words(templates.Kinds...),
+		"report --class":          words(standing.Classes...),
+		"webhooks list --state":   words("received", "reflected", "superseded", "parked", "quarantined", "ignored"),
+		"attention list --reason": reasonCodes, "attention retry --reason": reasonCodes,
 		"attention close --reason-code": explained(closable()), "attention give-up --reason-code": explained(givenUpFor()),
 	}
 	for _, c := range append(commandsBelow(root), root) {

@@ -29,10 +29,10 @@ func (a *app) lettersCmd() *cobra.Command {
 		Short: "Write to payers who have not signed: what is due, what waits, who is not written to",
 		Long: `Letters are sent by payersync serve where letters.sender is payersync: an invitation,
 then reminders by letters.steps, each once. The first letters wait for a person.`,
-		Example: "  payersync mandates letters plan\n  payersync mandates letters approve",
+		Example: "  payersync mandates letters test --to me@harbour.example\n  payersync mandates letters plan\n  payersync mandates letters approve",
 	}
 	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(), a.lettersSendCmd(), a.lettersPauseCmd(), a.lettersResumeCmd(), a.lettersStopCmd(),
-		a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(), a.lettersArrivedCmd(), a.lettersAgainCmd())
+		a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(), a.lettersArrivedCmd(), a.lettersAgainCmd(), a.lettersPreviewCmd(), a.lettersTestCmd())
 }
 
 // deskOf returns where letters leave from, as the configuration says.

@@ -32,6 +32,7 @@ func main() {
 type program struct {
 	*show.Console
 	getenv func(string) (string, bool)
+	texts  func(ctx context.Context, name string) ([]string, error) // of a name in the DNS; nil asks the system's resolver
 }
 
 // interruptible returns a context that ends with the first SIGINT or SIGTERM; a

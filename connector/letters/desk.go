@@ -483,7 +483,7 @@ func (d *Desk) refusesLink(link string) string {
 func (d *Desk) draft(x Next, now *state.Standing, link, messageID string) Draft {
 	return Draft{
 		Kind: x.Kind, Language: d.language(now.Label.Language, d.Settings.Language[x.Connection]), To: strings.TrimSpace(now.Label.Email), MessageID: messageID + "@" + d.domain(), Date: d.Ledger.Now().In(d.Settings.zone(x.Connection)),
-		Stop: d.Ledger.StopToken(x.MandateID), Name: now.Label.Name, Number: now.Label.Number, Link: link, Days: x.Days,
+		Stop: d.Ledger.StopToken(x.MandateID), Name: now.Label.Name, Contact: now.Label.Contact, Number: now.Label.Number, Link: link, Days: x.Days,
 	}
 }
 

@@ -103,7 +103,10 @@ func Load(o Options) (*Set, error) {
 func (s *Set) Version() string { return s.version }
 
 // source is the text of a template, and what messages call its file.
-type source struct{ name, text string }
+type source struct {
+	name, text string
+	known      bool // it comes with payersync: its words were looked at when that was built
+}
 
 // source finds the template of a kind in a language: an own one, or the one that comes with
 // payersync, of the language itself or of the one that it is a form of. A sentence says what is
@@ -116,13 +119,13 @@ func (o *Options) source(kind letters.Kind, code string) (found source, missing 
 	}
 	for _, c := range []string{code, base} {
 		if data, err := o.own(fileName(kind, c)); err == nil {
-			return source{o.path(fileName(kind, c)), string(data)}, ""
+			return source{name: o.path(fileName(kind, c)), text: string(data)}, ""
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return source{name: o.path(fileName(kind, c))}, fmt.Sprintf("it cannot be read: %v; mend that, or remove it to use the one that comes with payersync", err)
 		}
 	}
 	if data, err := shipped.ReadFile("shipped/" + fileName(kind, base)); err == nil {
-		return source{"shipped/" + fileName(kind, base), string(data)}, ""
+		return source{"shipped/" + fileName(kind, base), string(data), true}, ""
 	}
 	return source{name: o.path(fileName(kind, code))}, fmt.Sprintf("there is no template of the %s in the language %s; write this file, or take %s from letters.languages (payersync comes with %s)", title(kind), code, code, strings.Join(Shipped, ", "))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"mime"
 	"mime/multipart"
@@ -488,6 +489,20 @@ func TestWrongTemplatesAreToldWithPlaceAndCure(t *testing.T) {
 	}
 }
 
+// What comes with payersync is not looked at again wherever it runs.
+func TestTheLettersOfPayersyncKeepTheRulesOfOthers(t *testing.T) {
+	t.Parallel()
+	o := options()
+	own, err := fs.Sub(shipped, "shipped")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Own = own
+	if _, err := Load(o); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestGoodWordsAreTaken(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -498,6 +513,15 @@ func TestGoodWordsAreTaken(t *testing.T) {
 		o.Own = fstest.MapFS{"invitation.de.txt": {Data: []byte(strings.Replace(good, "hier ist der Link:", text, 1))}}
 		if _, err := Load(o); err != nil {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// The configuration is read every few seconds, and the templates with it.
+func BenchmarkLoad(b *testing.B) {
+	for b.Loop() {
+		if _, err := Load(options()); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -43,6 +43,9 @@ var action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 
 // words looks for what no letter says.
 func (r *reader) words() {
+	if r.known {
+		return
+	}
 	for _, m := range guessed.FindAllStringSubmatchIndex(r.text, -1) {
 		r.problem(m[2], m[3]-m[2], "payersync does not know how people wish to be addressed; write the name alone, without %s", r.text[m[2]:m[3]])
 	}
@@ -52,6 +55,9 @@ func (r *reader) words() {
 
 // match tells what the rules find in a text of which each byte stands somewhere in the file.
 func (r *reader) match(text string, where func(int) int) {
+	if r.known { // the configuration is read every few seconds
+		return
+	}
 	taken := make([]bool, len(text))
 	for _, rule := range rules {
 		for _, m := range rule.words.FindAllStringIndex(text, -1) {

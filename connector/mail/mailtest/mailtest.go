@@ -79,7 +79,7 @@ func New(t testing.TB, how mail.Encryption) *Box {
 	t.Helper()
 	certificate, roots := Certify(t)
 	b := &Box{Roots: roots, fail: map[Step]func() error{}}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

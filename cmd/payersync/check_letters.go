@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/connector"
+	"payersync/connector/letters"
+)
+
+// checkLetters says who writes to payers, and whether what payersync writes would be taken.
+func (a *app) checkLetters(ctx context.Context, cfg *config.Config) []finding {
+	l := cfg.Letters
+	switch letters.Sender(l.Sender) {
+	case letters.SenderService:
+		return []finding{tell("letters", "the billing service writes to payers; payersync sends them nothing", nil)}
+	case letters.SenderPayersync:
+	default:
+		return []finding{tell("letters", "payersync writes to nobody; payersync mandates handover lists who has to sign, with the links", nil)}
+	}
+	settings, err := cfg.LetterSettings("")
+	if err != nil {
+		return []finding{tell("letters", "", err)}
+	}
+	out := []finding{tell("letters", fmt.Sprintf("payersync writes to payers as %s, in %s", settings.Address, strings.Join(l.Languages, ", ")), nil)}
+	if !l.ServiceChasingOff {
+		out = append(out, warning("letters chasing", "nobody has said that the billing service does not write to payers too, so that some may be asked twice",
+			"switch its e-mails and reminders off for these customers, and then set letters.service_chasing_off: true"))
+	}
+	if settings.Test {
+		found := warning("letters test_to", "the billing service is one for trying, so that payers get nothing", "name in letters.test_to who gets their letters")
+		if settings.TestTo != "" {
+			found = tell("letters test_to", "the billing service is one for trying, so that letters.test_to gets all letters, and payers nothing", nil)
+		}
+		out = append(out, found)
+	}
+	if err := mayMakeIn(filepath.Dir(settings.Journal)); err != nil {
+		found := tell("letters journal", "", fmt.Errorf("the journal of letters cannot be written in %s: %w", filepath.Dir(settings.Journal), err))
+		found.Next = "give the folder to the user that payersync runs as, or name another place in letters.journal"
+		out = append(out, found)
+	}
+	_, domain, _ := strings.Cut(settings.Address, "@")
+	return append(out, a.checkDomain(ctx, domain, l.DKIMSelector, settings.ReplyTo)...)
+}
+
+func warning(check, detail, next string) finding {
+	return finding{Check: check, OK: true, Warning: true, Detail: detail, Next: next}
+}
+
+// namePatience is how long the DNS may take to tell of a domain.
+const namePatience = 10 * time.Second
+
+// checkDomain looks whether the domain of the sender says who may send mail for it: mail of
+// domains that do not is often taken for spam.
+func (a *app) checkDomain(ctx context.Context, domain, selector, reports string) []finding {
+	ctx, done := context.WithTimeout(ctx, namePatience)
+	defer done()
+	texts := a.texts
+	if texts == nil {
+		texts = net.DefaultResolver.LookupTXT
+	}
+	d := domainCheck{ctx: ctx, texts: texts, domain: domain}
+	return []finding{d.spf(), d.dkim(selector), d.dmarc(reports)}
+}
+
+// domainCheck asks for what a domain publishes of its mail.
+type domainCheck struct {
+	ctx    context.Context
+	texts  func(context.Context, string) ([]string, error)
+	domain string
+}
+
+// published returns the records of a name that begin with a word; none is no error.
+func (d domainCheck) published(name, begin string) (found []string, err error) {
+	all, err := d.texts(d.ctx, name)
+	var none *net.DNSError
+	if errors.As(err, &none) && none.IsNotFound {
+		return nil, nil
+	}
+	for _, text := range all {
+		if fields := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ';' || r == '\t' }); begin == "" || len(fields) > 0 && strings.EqualFold(fields[0], begin) {
+			found = append(found, strings.TrimSpace(text))
+		}
+	}
+	return found, err
+}
+
+// unasked is said where the DNS gave no answer.
+func unasked(check, name string, err error) finding {
+	why := "it gave no answer"
+	var failed *net.DNSError
+	if errors.As(err, &failed) && !failed.IsTimeout {
+		why = failed.Err
+	}
+	return warning(check, fmt.Sprintf("the DNS could not be asked for %s: %s", name, why), "run payersync check again where the internet can be reached")
+}
+
+// spf says which servers may send mail for a domain.
+func (d domainCheck) spf() finding {
+	const check = "letters SPF"
+	found, err := d.published(d.domain, "v=spf1")
+	switch {
+	case err != nil:
+		return unasked(check, d.domain, err)
+	case len(found) == 0:
+		return warning(check, d.domain+" does not say which servers may send its mail",
+			"publish a TXT record at "+d.domain+" such as v=spf1 include:YOUR-MAIL-PROVIDER -all; your provider names what to include")
+	case len(found) > 1:
+		return warning(check, fmt.Sprintf("%s has %d SPF records, and receivers then go by none", d.domain, len(found)), "make one record of them, with one v=spf1 and all that they include")
+	case strings.Contains(found[0]+" ", " +all ") || strings.Contains(found[0]+" ", " all "):
+		return warning(check, d.domain+" lets every server in the world send its mail", "end the record with -all in place of all")
+	}
+	return tell(check, d.domain+" says which servers may send its mail", nil)
+}
+
+// dkim says by which key the mail of a domain is signed.
+func (d domainCheck) dkim(selector string) finding {
+	const check = "letters DKIM"
+	if selector == "" {
+		return warning(check, "the selector of the key with which your mail server signs is not known, so that nothing was looked for", "name it in letters.dkim_selector; your mail provider shows it")
+	}
+	name := selector + "._domainkey." + d.domain
+	found, err := d.published(name, "")
+	if err != nil {
+		return unasked(check, name, err)
+	}
+	revoked := false
+	for _, text := range found {
+		for tag := range strings.SplitSeq(text, ";") {
+			key, value, _ := strings.Cut(tag, "=")
+			if strings.TrimSpace(key) != "p" {
+				continue
+			}
+			if strings.TrimSpace(value) != "" {
+				return tell(check, "the key of "+name+" is published", nil)
+			}
+			revoked = true
+		}
+	}
+	if revoked {
+		return warning(check, "the key at "+name+" was taken back", "name the selector that your mail server signs with now in letters.dkim_selector")
+	}
+	return warning(check, "there is no key at "+name, "publish the TXT record that your mail provider gives you for it, v=DKIM1; p=…, or put letters.dkim_selector right")
+}
+
+// dmarc says what becomes of mail that is neither of those servers nor signed. A domain above
+// may say it for those below.
+func (d domainCheck) dmarc(reports string) finding {
+	const check = "letters DMARC"
+	for name := d.domain; strings.Contains(name, "."); _, name, _ = strings.Cut(name, ".") {
+		found, err := d.published("_dmarc."+name, "v=DMARC1")
+		switch {
+		case err != nil:
+			return unasked(check, "_dmarc."+name, err)
+		case len(found) > 1:
+			return warning(check, fmt.Sprintf("_dmarc.%s has %s, and receivers then go by none", name, connector.Plural(len(found), "record")), "remove all but one")
+		case len(found) == 1:
+			policies := []string{"none", "quarantine", "reject"}
+			for tag := range strings.SplitSeq(found[0], ";") {
+				if key, value, _ := strings.Cut(tag, "="); strings.TrimSpace(key) == "p" && slices.Contains(policies, strings.TrimSpace(value)) {
+					return tell(check, fmt.Sprintf("_dmarc.%s says what becomes of mail that is not yours: %s", name, strings.TrimSpace(value)), nil)
+				}
+			}
+			return warning(check, "the record at _dmarc."+name+" says nothing that receivers know", "publish v=DMARC1; p=none, and later p=quarantine")
+		}
+	}
+	return warning(check, d.domain+" does not say what becomes of mail in its name that is not yours",
+		fmt.Sprintf("publish a TXT record at _dmarc.%s: v=DMARC1; p=none; rua=mailto:%s", d.domain, cmp.Or(reports, "postmaster@"+d.domain)))
+}
