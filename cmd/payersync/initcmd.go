@@ -110,14 +110,6 @@ var firstSources = map[string]firstSource{
 // productionBlock is what the shipped production.yaml says of its source.
 const productionBlock = "{kind: csv, path: books.csv, id: [AccountNumber]}"
 
-// Who the letters of the sample company are from, and those of one that nobody has named yet.
-const (
-	sampleFrom  = "from: Harbour Bakery accounts <accounts@harbour.example>"
-	ownFrom     = "from: Accounts <accounts@yours.example>"
-	sampleLegal = "legal: Harbour Bakery Ltd, 1 Quay Street, Whitby; registered in England 01234567"
-	ownLegal    = "legal: Your company, its address and where it is registered"
-)
-
 // sourceKinds returns what --source may be.
 func sourceKinds() []string { return slices.Sorted(maps.Keys(firstSources)) }
 
@@ -154,7 +146,8 @@ func firstFiles(kind string) ([]firstFile, error) {
 		}
 		text := f.line + string(data)
 		if known && (f.name == configFile || f.name == productionFile) {
-			text = strings.NewReplacer(firstSources["csv-generic"].block, source.block, productionBlock, source.block, sampleFrom, ownFrom, sampleLegal, ownLegal).Replace(text)
+			text = strings.NewReplacer(firstSources["csv-generic"].block, source.block, productionBlock, source.block).Replace(text)
+			text = sampleLetters.ReplaceAllString(text, "")
 			if !strings.Contains(source.block, "kind: csv") { // the system says whose books they are
 				text = organisationLine.ReplaceAllString(text, "")
 			}
@@ -170,6 +163,10 @@ func firstFiles(kind string) ([]firstFile, error) {
 	}
 	return append(shipped, firstFile{source.query, query}), nil
 }
+
+// sampleLetters are the letters of the sample company. Who writes to the payers of other
+// books, and as whom, is for a person to say.
+var sampleLetters = regexp.MustCompile(`(?s)\n# Letters to payers .*\nletters:\n.*$`)
 
 var organisationLine = regexp.MustCompile(`(?m)^    organisation: .*\n`)
 
