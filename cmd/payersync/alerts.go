@@ -19,6 +19,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/alarm"
 	"payersync/connector/condition"
+	"payersync/connector/letters"
 	"payersync/connector/mail"
 	"payersync/connector/transport"
 	"payersync/connector/worker"
@@ -37,7 +38,7 @@ func (a *app) alertsCmd() *cobra.Command {
 // expected is what the configuration expects to be the case.
 func (a *app) expected(s *session.Session) condition.Expected {
 	e := condition.Expected{
-		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Time: show.Time, Now: a.now,
+		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time, Now: a.now,
 		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn,
 	}
 	for _, w := range s.Config.Alerts.Ways {

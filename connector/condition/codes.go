@@ -29,6 +29,9 @@ const (
 	PlanRejected        Code = "plan_rejected"
 	MandateCancelled    Code = "mandate_cancelled"
 	MandateUnknown      Code = "mandate_status_unknown"
+	LettersHeld         Code = "letters_held"
+	LettersWait         Code = "letters_wait"
+	LettersUnclear      Code = "letters_unclear"
 	RequestsUnanswered  Code = "requests_unanswered"
 	Attention           Code = "attention"
 )
@@ -36,7 +39,8 @@ const (
 // Codes are all codes, in the order in which people are shown what holds.
 var Codes = []Code{
 	LedgerUnwritable, PutBack, WayFailed, SourceDisconnected, SourceParked, ConsentBroken, ConsentLapsing, WebhooksSilent, SubscriptionChanged,
-	RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, PlanRejected, MandateCancelled, MandateUnknown, RequestsUnanswered, Attention,
+	RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, PlanRejected, MandateCancelled, MandateUnknown,
+	LettersHeld, LettersWait, LettersUnclear, RequestsUnanswered, Attention,
 }
 
 // titles are what the codes are called at the head of a message.
@@ -62,6 +66,9 @@ var titles = map[Code]string{
 	PlanRejected:        "A plan was rejected",
 	MandateCancelled:    "A mandate was cancelled",
 	MandateUnknown:      "A mandate has an unknown status",
+	LettersHeld:         "No letter leaves",
+	LettersWait:         "Letters wait for approval",
+	LettersUnclear:      "Letters may not have arrived",
 	RequestsUnanswered:  "Requests have no answer",
 	Attention:           "Records need a person",
 }

@@ -51,6 +51,7 @@ type Expected struct {
 	Has      func(string) bool      // whether a connection is configured; nil for every one
 	ReliesOn func(string) bool      // whether a consent is needed for anything; nil for every one
 	Webhooks bool                   // webhooks are to come
+	Letters  bool                   // payersync writes to payers
 	Ways     []string               // by which alarms are told
 	Time     func(time.Time) string // how a time is written; nil for UTC
 	Now      func() time.Time       // nil for the ledger's clock
@@ -91,6 +92,7 @@ var looks = []struct {
 	{[]Code{Standstill, PlanWaits}, (*look).plans},
 	{[]Code{PlanRejected}, (*look).rejected},
 	{[]Code{MandateCancelled, MandateUnknown}, (*look).mandates},
+	{[]Code{LettersHeld, LettersWait, LettersUnclear}, (*look).letters},
 	{[]Code{RequestsUnanswered}, (*look).unanswered},
 	{[]Code{Attention}, (*look).attention},
 }
@@ -312,6 +314,57 @@ func (l *look) mandates(ctx context.Context) error {
 		l.add(c)
 	}
 	return err
+}
+
+// letters finds what keeps letters from leaving, and those of which nobody knows whether they
+// arrived. What the last look for letters found is in the ledger.
+func (l *look) letters(ctx context.Context) error {
+	unclear, first := 0, time.Time{}
+	if err := l.ledger.EachLetter(ctx, state.LetterUnclear, func(t state.Letter) error {
+		if unclear++; first.IsZero() || t.SendingAt.Before(first) {
+			first = t.SendingAt
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if l.Letters {
+		if err := l.lettersHeld(ctx); err != nil {
+			return err
+		}
+	}
+	if unclear > 0 {
+		l.add(Condition{Code: LettersUnclear, Since: first, Count: unclear,
+			Sentence: fmt.Sprintf("It is not known whether %s arrived; none is sent again by itself.", connector.Plural(unclear, "letter")),
+			Next:     "Find out, and say so with arrived, or have it sent once more with again.", Commands: []string{"payersync mandates letters list --state unclear"}})
+	}
+	return nil
+}
+
+func (l *look) lettersHeld(ctx context.Context) error {
+	desk, err := l.ledger.LetterDesk(ctx)
+	if err != nil {
+		return err
+	}
+	if desk.Brake != "" {
+		l.add(Condition{Code: LettersHeld, Subject: "hold", Since: desk.BrakeSince, Urgent: true, Sentence: "No letter to payers leaves. " + desk.Brake,
+			Next: "The plan says what has to be done.", Commands: []string{"payersync mandates letters plan"}})
+	}
+	stops, err := l.ledger.LetterStops(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range stops {
+		if s.Why == state.StopBrake {
+			l.add(Condition{Code: LettersHeld, Subject: fmt.Sprintf("stop %d", s.ID), Since: s.Since, Urgent: true, Sentence: "No letter to payers leaves. " + s.Note,
+				Next: "Find out why, and then let them leave again.", Commands: []string{"payersync mandates letters resume"}})
+		}
+	}
+	if desk.Waiting > 0 {
+		l.add(Condition{Code: LettersWait, Since: desk.WaitsSince, Count: desk.Waiting, Sentence: fmt.Sprintf("%s to payers to be approved.", connector.Plural(desk.Waiting, "letter")),
+			Next: "See them, and let them go:", Commands: []string{"payersync mandates letters approve"}})
+	}
+	return nil
 }
 
 func (l *look) unanswered(ctx context.Context) error {

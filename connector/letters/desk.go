@@ -292,7 +292,7 @@ func (e *keptError) Error() string { return e.why }
 // the ledger and in the journal, hands it to the mail server, and notes what became of it.
 func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
 	e := Event{RecordID: x.RecordID, MandateID: x.MandateID, MessageID: d.messageID(x.MandateID, x.Step), Step: x.Step, Kind: x.Kind}
-	to, err := d.freeze(ctx, p, x, e.MessageID)
+	to, err := d.freeze(ctx, x, e.MessageID)
 	var kept *keptError
 	if errors.As(err, &kept) {
 		e.Answer = kept.why
@@ -383,7 +383,7 @@ func (d *Desk) after(ctx context.Context, fn func(*state.Tx) error) error {
 
 // freeze looks at the payer and its customer once more, writes the letter, and keeps it. It
 // returns the address that it goes to.
-func (d *Desk) freeze(ctx context.Context, p *Plan, x Next, messageID string) (to string, err error) {
+func (d *Desk) freeze(ctx context.Context, x Next, messageID string) (to string, err error) {
 	before, err := d.Ledger.StandingOf(ctx, x.RecordID)
 	if err != nil {
 		return "", err

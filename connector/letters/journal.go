@@ -116,7 +116,10 @@ func beginJournal(path, ledger string) (*journal, error) {
 		return nil, err
 	}
 	id := rand.Text()
-	_, err = f.WriteString(journalHead + ledger + " " + id + "\n")
+	err = giveToFolder(f)
+	if err == nil {
+		_, err = f.WriteString(journalHead + ledger + " " + id + "\n")
+	}
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return nil, fmt.Errorf("begin the journal of letters: %w", err)
 	}
@@ -187,6 +190,22 @@ func openJournal(path string, flags int) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("open the journal of letters %s: %w", path, err), f.Close())
 	}
 	return f, nil
+}
+
+// giveToFolder gives a file that root has made to the owner of its folder, whose service adds to
+// it.
+func giveToFolder(f *os.File) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(filepath.Dir(f.Name()))
+	if err != nil {
+		return err
+	}
+	if of, known := info.Sys().(*syscall.Stat_t); known {
+		return f.Chown(int(of.Uid), int(of.Gid))
+	}
+	return nil
 }
 
 func syncFolder(path string) error {

@@ -25,6 +25,7 @@ func TestALadderOverDays(t *testing.T) {
 	}
 }
 
+// covers F144
 func TestNobodyGetsALetterBeforeAPersonHasReadTheFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,6 +59,7 @@ func TestNobodyGetsALetterBeforeAPersonHasReadTheFirst(t *testing.T) {
 	}
 }
 
+// covers F138
 func TestWhatStopsALadder(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -174,6 +176,8 @@ func TestAnswersOfTheMailServer(t *testing.T) {
 
 // Whoever dies between two steps leaves a letter that was sent once, or never, or that is shown
 // to people as unclear.
+//
+// covers F137
 func TestAProcessThatDiesAtAnyStepSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	died := errors.New("the process died")
@@ -317,6 +321,7 @@ func TestALedgerThatWasPutBackSendsNothingBeforeAPersonSaysSo(t *testing.T) {
 	}
 }
 
+// covers F142
 func TestAJournalThatIsGoneHoldsEverything(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(*world) error{
@@ -470,6 +475,7 @@ func TestManyMoreLettersThanTheDayBeforeWait(t *testing.T) {
 	}
 }
 
+// covers F145
 func TestTooManyLettersThatComeBackStopAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -79,16 +79,3 @@ func (s *Settings) isOpen(connection string, now time.Time) bool {
 	minute := local.Hour()*60 + local.Minute()
 	return !s.isQuiet(connection, DayOf(local)) && minute >= s.Window.From && minute < s.Window.To
 }
-
-// furthest is how many days ahead an open day is looked for.
-const furthest = 366
-
-// opens returns the first day from this one on that is not quiet; false where there is none.
-func (s *Settings) opens(connection string, from Day) (Day, bool) {
-	for n := range furthest {
-		if d := from.Plus(n); !s.isQuiet(connection, d) {
-			return d, true
-		}
-	}
-	return from, false
-}

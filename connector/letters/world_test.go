@@ -141,21 +141,26 @@ func (w *world) open() {
 		Workers: 4, ProbeAfter: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
 		Guards: syncer.Guards{MaxChanges: syncer.Limit{Percent: 100}, MaxChangesFloor: 10000, MaxCreates: 10000, MaxIdentity: syncer.Limit{Percent: 100}, MaxMissing: syncer.Limit{Percent: 100}, MaxHolds: syncer.Limit{Percent: 100}},
 	}}
-	window, err := letters.ParseWindow("Mon-Fri 08:30-17:00")
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	server := w.box.Server(post.NoTLS)
-	settings := letters.Settings{
-		Sender: letters.SenderPayersync, From: "Harbour Bakery <accounts@harbour.io>", Address: "accounts@harbour.io", LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"},
-		Steps: []int{0, 3, 7, 14, 30}, Window: window, PerMinute: 20, PerDay: 500, Own: []string{"harbour.io"}, Journal: w.path + ".letters", Templates: plain{"1"}, Post: &server,
-	}
+	settings := letterSettings(w.path, &server)
 	if w.desk != nil {
 		settings = w.desk.Settings
 	}
 	w.desk = &letters.Desk{Ledger: w.ledger, Reader: rec, Settings: settings,
 		Wait:   func(_ context.Context, d time.Duration) error { w.advance(d); return nil },
 		Report: func(e letters.Event) { w.events = append(w.events, e) }}
+}
+
+// letterSettings are what letters go by in tests.
+func letterSettings(path string, server *post.Server) letters.Settings {
+	window, err := letters.ParseWindow("Mon-Fri 08:30-17:00")
+	if err != nil {
+		panic(err)
+	}
+	return letters.Settings{
+		Sender: letters.SenderPayersync, From: "Harbour Bakery <accounts@harbour.io>", Address: "accounts@harbour.io", LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"},
+		Steps: []int{0, 3, 7, 14, 30}, Window: window, PerMinute: 20, PerDay: 500, Own: []string{"harbour.io"}, Journal: path + ".letters", Templates: plain{"1"}, Post: server,
+	}
 }
 
 // restart opens the ledger anew, as after a crash.
@@ -352,7 +357,7 @@ func remove(path string) error { return os.Remove(path) }
 func write(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
 
 func read(path string) string {
-	text, err := os.ReadFile(path) //nolint:gosec // of the test
+	text, err := os.ReadFile(path)
 	if err != nil {
 		panic(err)
 	}
