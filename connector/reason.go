@@ -37,6 +37,7 @@ const (
 	ReasonRecordGone         Reason = "record_gone"
 	ReasonLeftWithMandate    Reason = "left_with_mandate"
 	ReasonForgotten          Reason = "forgotten"
+	ReasonAddressBounced     Reason = "address_bounced"
 	ReasonEventNotUnderstood Reason = "event_not_understood"
 
 	ReasonSubscriptionChanged Reason = "subscription_changed"
@@ -146,6 +147,9 @@ var Reasons = map[Reason]Explanation{
 	ReasonRecordGone:       {"The record was archived, deleted or merged in the accounting system; nothing is removed in the billing service.", "Nothing, when that is meant: payersync attention close with a reason takes it off the list. Otherwise put the record back.", []Way{letStay}},
 	ReasonLeftWithMandate: {"The record is no payer any more, and its mandate, or the signing link for one, still holds.", "Cancel it with payersync mandates cancel, or put the record back. If both are meant: payersync attention close with a reason.", []Way{
 		cancel, letStay,
+	}},
+	ReasonAddressBounced: {"A letter to the payer's e-mail address came back: the address does not exist, or takes no mail.", "Correct the address in the books: letters to another one go out by themselves. If it works after all: payersync mandates letters bounced RECORD --undo.", []Way{
+		{"payersync mandates letters bounced RECORD --undo --reason TEXT", "Says that the address works after all: the next letter goes there again.", SendsNothing},
 	}},
 	ReasonEventNotUnderstood: {"A correctly signed webhook could not be understood; it was kept.", "Look at it with payersync webhooks show; then replay or close it. The sweep repairs what it meant.", []Way{
 		{"payersync webhooks replay DELIVERY", "Reads it anew by the present billing.webhook.event_paths, and looks at its customer.", SendsNothing},

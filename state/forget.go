@@ -183,7 +183,8 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		{`UPDATE changes SET state = CASE WHEN state = 'frozen' OR state = 'unknown' THEN 'void' ELSE state END, wanted = NULL, wanted_hash = '', change_hash = '', diff = NULL,
 			body = NULL, body_sha256 = '', pre_image = NULL, detail = '' WHERE connection = ?1 AND source_id = ?2`, nil},
 		{"UPDATE inbox AS i SET body = x'', detail = '' WHERE " + aboutThem, nil},
-		{"UPDATE mandates SET link = NULL, link_at = NULL, failure_reason = NULL WHERE billing_id IN " + customersOf, nil},
+		{"UPDATE mandates SET link = NULL, link_at = NULL WHERE billing_id IN " + customersOf, nil},
+		{"DELETE FROM failure_reasons WHERE mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " + customersOf + ")", nil},
 		{`UPDATE letters SET body = NULL, digest = '', recipient = 'forgotten', language = '', answer = '', state = CASE WHEN state = 'frozen' OR state = 'deferred' THEN 'void' ELSE state END
 			WHERE connection = ?1 AND source_id = ?2`, nil},
 		{"DELETE FROM letter_approved WHERE mandate_id IN (SELECT mandate_id FROM letters WHERE connection = ?1 AND source_id = ?2) OR mandate_id IN (SELECT mandate_id FROM mandates WHERE billing_id IN " + customersOf + ")", nil},
@@ -388,7 +389,7 @@ func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (b
 		"SELECT i.body FROM inbox i WHERE i.body <> x'' AND " + aboutThem,
 		"SELECT link FROM mandates WHERE link IS NOT NULL AND billing_id IN " + customersOf,
 		"SELECT body FROM letters WHERE connection = ?1 AND source_id = ?2 AND body IS NOT NULL",
-		"SELECT failure_reason FROM mandates WHERE failure_reason IS NOT NULL AND billing_id IN " + customersOf,
+		"SELECT f.reason FROM failure_reasons f JOIN mandates m ON m.mandate_id = f.mandate_id WHERE m.billing_id IN " + customersOf,
 	} {
 		found, err := list(ctx, l, query, []any{id.Connection, id.SourceID}, func(b *[]byte) []any { return []any{b} })
 		if err != nil {

@@ -250,11 +250,12 @@ func TestNothingPersonalIsKeptOfAForgottenPayersCustomer(t *testing.T) {
 	d.saveRemote(connector.RemoteCustomer{ID: "b000", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, ticket, pass)
 	d.saveRemote(connector.RemoteCustomer{ID: "made by a late request", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, ticket, pass)
 	for query, want := range map[string]int{
-		"SELECT count(*) FROM mandates WHERE mandate_id = 'm000' AND status = 'CANCELLED' AND link IS NULL AND failure_reason IS NULL": 1,
-		"SELECT count(*) FROM inbox WHERE delivery_key IN ('later', 'later still', 'odd') AND body = x''":                              3,
-		"SELECT count(*) FROM payers WHERE source_id = 'c000' AND applied IS NULL AND accepted IS NULL AND applied_hash = ''":          1,
-		"SELECT count(*) FROM remote_traits WHERE kind <> 'key' AND billing_id IN ('b000', 'made by a late request')":                  0,
-		"SELECT count(*) FROM remote_traits WHERE kind = 'key' AND billing_id IN ('b000', 'made by a late request')":                   2,
+		"SELECT count(*) FROM mandates WHERE mandate_id = 'm000' AND status = 'CANCELLED' AND link IS NULL":                   1,
+		"SELECT count(*) FROM failure_reasons WHERE mandate_id = 'm000'":                                                      0,
+		"SELECT count(*) FROM inbox WHERE delivery_key IN ('later', 'later still', 'odd') AND body = x''":                     3,
+		"SELECT count(*) FROM payers WHERE source_id = 'c000' AND applied IS NULL AND accepted IS NULL AND applied_hash = ''": 1,
+		"SELECT count(*) FROM remote_traits WHERE kind <> 'key' AND billing_id IN ('b000', 'made by a late request')":         0,
+		"SELECT count(*) FROM remote_traits WHERE kind = 'key' AND billing_id IN ('b000', 'made by a late request')":          2,
 	} {
 		if n := one[int](t, d.Ledger, query); n != want {
 			t.Errorf("%s: %d, want %d", query, n, want)

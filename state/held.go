@@ -26,6 +26,8 @@ type Holding struct {
 	Changes    []HeldChange   `json:"changes"`
 	Requests   []HeldRequest  `json:"requests"`
 	Mandates   []HeldMandate  `json:"mandates"`
+	Letters    []HeldLetter   `json:"letters"` // to the payer, and what others sent
+	Stops      []HeldStop     `json:"letter_stops"`
 	Deliveries []HeldDelivery `json:"deliveries"`
 	Index      []HeldCustomer `json:"index"`        // what is known of its customers, to tell them from others
 	Words      []HeldWord     `json:"words"`        // what people said of whose customer it is
@@ -71,6 +73,25 @@ type HeldMandate struct {
 	History []HistoryRow `json:"history"`
 }
 
+// HeldLetter is a letter to the payer, or that somebody else sent one.
+type HeldLetter struct {
+	MandateID string `json:"mandate_id"`
+	Kind      string `json:"kind"` // which template, or "handed over"
+	Language  string `json:"language,omitempty"`
+	State     string `json:"state"`
+	At        string `json:"at"` // when it ended or was made, or the day on which others sent it
+	Actor     string `json:"actor,omitempty"`
+}
+
+// HeldStop is a stop of letters to the payer.
+type HeldStop struct {
+	Why     string `json:"why"`
+	Note    string `json:"note,omitempty"`
+	Actor   string `json:"actor"`
+	Since   string `json:"since"`
+	EndedAt string `json:"ended_at,omitempty"`
+}
+
 // HeldDelivery is a webhook about the payer.
 type HeldDelivery struct {
 	InboxRow
@@ -101,7 +122,7 @@ type HeldEntry struct {
 
 // What is never part of what is held about a payer.
 const (
-	leftLink    = "The signing link: whoever has it can give the mandate. The billing service shows it to the payer."
+	leftLink    = "The signing link, and the text of letters, which holds it: whoever has it can give the mandate. The billing service shows it to the payer."
 	leftFailure = "The bank's code for why a mandate failed: it is kept for questions to the billing service alone, which can say what it means. payersync mandates show says how it is seen, and notes who did."
 	leftOthers  = "What a customer held that this record was parted from: it is somebody else's."
 )
@@ -135,7 +156,7 @@ func (l *Ledger) Held(ctx context.Context, id RecordID) (Holding, error) {
 	if h.Attention, err = l.AttentionOf(ctx, id.Connection, id.SourceID); err != nil {
 		return h, err
 	}
-	for _, part := range []func(context.Context, RecordID, *Holding) error{l.heldPayer, l.heldChanges, l.heldMandates, l.heldDeliveries, l.heldIndex, l.heldEntries} {
+	for _, part := range []func(context.Context, RecordID, *Holding) error{l.heldPayer, l.heldChanges, l.heldMandates, l.heldLetters, l.heldDeliveries, l.heldIndex, l.heldEntries} {
 		if err := part(ctx, id, &h); err != nil {
 			return h, fmt.Errorf("gather what is held about record %s: %w", id.SourceID, err)
 		}
@@ -194,12 +215,25 @@ func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *Holding) error
 	return err
 }
 
+// heldLetters adds the letters to the payer. Their text holds the signing link, and is left out.
+func (l *Ledger) heldLetters(ctx context.Context, id RecordID, h *Holding) (err error) {
+	h.Letters, err = list(ctx, l, `SELECT mandate_id, kind, language, state, coalesce(ended_at, frozen_at) AS at, '' FROM letters WHERE connection = ?1 AND source_id = ?2
+		UNION ALL SELECT o.mandate_id, 'handed over', '', 'sent', o.sent_on, o.actor FROM handovers o JOIN mandates m ON m.mandate_id = o.mandate_id WHERE m.billing_id IN `+customersOf+" ORDER BY at, mandate_id",
+		[]any{id.Connection, id.SourceID}, func(r *HeldLetter) []any { return []any{&r.MandateID, &r.Kind, &r.Language, &r.State, &r.At, &r.Actor} })
+	if err != nil {
+		return err
+	}
+	h.Stops, err = list(ctx, l, "SELECT why, note, actor, since, coalesce(ended_at, '') FROM letter_stops WHERE scope = 'payer' AND connection = ?1 AND source_id = ?2 ORDER BY stop_id",
+		[]any{id.Connection, id.SourceID}, func(r *HeldStop) []any { return []any{&r.Why, &r.Note, &r.Actor, &r.Since, &r.EndedAt} })
+	return err
+}
+
 func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *Holding) error {
 	type row struct {
 		MandateRow
 		link, failure bool
 	}
-	rows, err := list(ctx, l, "SELECT "+mandateColumns+", (SELECT m.link IS NOT NULL FROM mandates m WHERE m.mandate_id = v.mandate_id), (SELECT m.failure_reason IS NOT NULL FROM mandates m WHERE m.mandate_id = v.mandate_id) FROM v_mandates v WHERE v.billing_id IN "+customersOf+" ORDER BY first_seen_at, mandate_id",
+	rows, err := list(ctx, l, "SELECT "+mandateColumns+", (SELECT m.link IS NOT NULL FROM mandates m WHERE m.mandate_id = v.mandate_id), EXISTS (SELECT 1 FROM failure_reasons f WHERE f.mandate_id = v.mandate_id) FROM v_mandates v WHERE v.billing_id IN "+customersOf+" ORDER BY first_seen_at, mandate_id",
 		[]any{id.Connection, id.SourceID}, func(r *row) []any { return append(r.dest(), &r.link, &r.failure) })
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 		if err != nil {
 			return before, fmt.Errorf("save mandate %s: %w", m.ID, err)
 		}
-		return before, tx.saveSealed(m, false)
+		return before, tx.saveSealed(m)
 	}
 	if err := tx.exec(`INSERT INTO mandates (mandate_id, billing_id, status, status_since, service_time, first_seen_at, last_seen_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -48,20 +48,18 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 	}); err != nil {
 		return before, fmt.Errorf("save the history of mandate %s: %w", m.ID, err)
 	}
-	return before, tx.saveSealed(m, true)
+	return before, tx.saveSealed(m)
 }
 
 // saveSealed keeps what nobody may read in the file: the link, and the reason of a
 // failure. A reason stays with the status that it came with.
-func (tx *Tx) saveSealed(m connector.Mandate, moved bool) error {
-	if err := tx.voidLinks(m); err != nil {
-		return err
+func (tx *Tx) saveSealed(m connector.Mandate) error {
+	for _, keep := range []func(connector.Mandate) error{tx.voidLinks, tx.keepLatestLink, tx.keepReason} {
+		if err := keep(m); err != nil {
+			return err
+		}
 	}
-	if err := tx.keepLink(m, ""); err != nil || m.FailureReason.IsZero() {
-		return err
-	}
-	return tx.exec("UPDATE mandates SET failure_reason = ? WHERE mandate_id = ? AND (? OR failure_reason IS NULL) AND NOT "+fmt.Sprintf(ofForgotten, "mandates.billing_id"),
-		tx.l.seal.box([]byte(m.FailureReason.Expose()), place("mandates", "failure_reason", m.ID)), m.ID, moved)
+	return nil
 }
 
 // voidLinks drops the links of a customer's other mandates: m is its latest, and a customer
@@ -81,6 +79,8 @@ func (tx *Tx) voidLinks(m connector.Mandate) error {
 func (tx *Tx) SaveLink(m connector.Mandate) error {
 	return tx.keepLink(m, "AND EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = mandates.billing_id AND p.mandate_id = mandates.mandate_id)")
 }
+
+func (tx *Tx) keepLatestLink(m connector.Mandate) error { return tx.keepLink(m, "") }
 
 // keepLink seals a mandate's signing link when the answer had one. A mandate that is known
 // as another customer's keeps none: it is not certain whose it is.
@@ -106,27 +106,15 @@ func (tx *Tx) RefuseLink(p Payer) error {
 // SigningLink returns the signing link of a mandate; "" when none is kept. Every
 // caller that shows it to a person says so in the audit log.
 func (l *Ledger) SigningLink(ctx context.Context, mandateID string) (string, error) {
-	return l.openOfMandate(ctx, "link", mandateID)
-}
-
-// FailureReason returns the code by which the service said why a bank cancelled a
-// mandate; "" when none is kept. It is for debugging with the service; every
-// caller that shows it to a person says so in the audit log.
-func (l *Ledger) FailureReason(ctx context.Context, mandateID string) (string, error) {
-	return l.openOfMandate(ctx, "failure_reason", mandateID)
-}
-
-// openOfMandate opens a sealed column of a mandate.
-func (l *Ledger) openOfMandate(ctx context.Context, column, mandateID string) (string, error) {
 	var box []byte
-	err := l.queryRow(ctx, "SELECT "+column+" FROM mandates WHERE mandate_id = ?", mandateID).Scan(&box)
+	err := l.queryRow(ctx, "SELECT link FROM mandates WHERE mandate_id = ?", mandateID).Scan(&box)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read what is sealed of mandate %s: %w", mandateID, err)
+		return "", fmt.Errorf("read the link of mandate %s: %w", mandateID, err)
 	}
-	text, err := l.seal.open(box, place("mandates", column, mandateID))
+	text, err := l.seal.open(box, place("mandates", "link", mandateID))
 	return string(text), err
 }
 

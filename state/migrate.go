@@ -14,6 +14,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// newestInGo is the newest migration that is no script.
+const newestInGo = 37
+
 // steps returns the migrations, each one transaction.
 func (l *Ledger) steps() (*goose.Provider, error) {
 	scripts, err := fs.Sub(migrations, "migrations")
@@ -21,7 +24,7 @@ func (l *Ledger) steps() (*goose.Provider, error) {
 		return nil, fmt.Errorf("read the migrations: %w", err)
 	}
 	p, err := goose.NewProvider(goose.DialectSQLite3, l.writer, scripts, goose.WithDisableGlobalRegistry(true),
-		goose.WithGoMigrations(goose.NewGoMigration(6, &goose.GoFunc{RunTx: l.sealMappings}, nil)))
+		goose.WithGoMigrations(goose.NewGoMigration(6, &goose.GoFunc{RunTx: l.sealMappings}, nil), goose.NewGoMigration(newestInGo, &goose.GoFunc{RunTx: l.moveReasons}, nil)))
 	if err != nil {
 		return nil, fmt.Errorf("prepare the migrations: %w", err)
 	}
@@ -73,6 +76,7 @@ func newestSchema() (newest int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the migrations: %w", err)
 	}
+	newest = newestInGo
 	for _, s := range scripts {
 		version, err := goose.NumericComponent(s.Name())
 		if err != nil {

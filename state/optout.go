@@ -7,15 +7,14 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 )
 
 // A token of a letter holds the id of its mandate, encrypted with a key that outlives the
 // sealing key: nobody can read it or make one, and nothing has to be kept to know it again.
 const (
-	stopBlock = 64   // ids are filled up to this, so that the length of a token says nothing
-	longToken = 2048 // characters; longer is no token of ours
+	stopBlock = 64  // ids are filled up to this, so that the length of a token says nothing
+	longToken = 128 // characters; longer is no token of ours
 )
 
 // stopCipher returns what tokens are encrypted with.
@@ -32,17 +31,19 @@ func (l *Ledger) stopCipher() (cipher.AEAD, error) {
 }
 
 // StopToken returns the token by which whoever gets a letter about a mandate can say that they
-// want no more. It names nobody. It is "" for a ledger without its key.
+// want no more. It names nobody. It is "" for a ledger without its key, and for an id that is
+// longer than any that the service has been seen to give.
 func (l *Ledger) StopToken(mandateID string) string {
-	if l.Sealed() || len(mandateID) > longToken/2 {
+	if l.Sealed() || len(mandateID) > stopBlock-2 {
 		return ""
 	}
 	aead, err := l.stopCipher()
 	if err != nil { // it never is: the key is as long as it has to be
 		return ""
 	}
-	plain := append(binary.BigEndian.AppendUint16(nil, uint16(len(mandateID))), mandateID...) //nolint:gosec // it is no longer than longToken
-	plain = append(plain, make([]byte, (stopBlock-len(plain)%stopBlock)%stopBlock)...)
+	plain := make([]byte, stopBlock)
+	plain[0] = byte(len(mandateID))
+	copy(plain[1:], mandateID)
 	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, nil))
 }
 
@@ -57,14 +58,10 @@ func (l *Ledger) mandateOfToken(token string) (string, error) {
 		return "", nil //nolint:nilerr // what is no token is nobody's
 	}
 	plain, err := aead.Open(nil, nil, box, nil)
-	if err != nil || len(plain) < 2 {
+	if err != nil || len(plain) != stopBlock || int(plain[0]) >= stopBlock {
 		return "", nil //nolint:nilerr // what is no token is nobody's
 	}
-	n := int(binary.BigEndian.Uint16(plain))
-	if n > len(plain)-2 {
-		return "", nil
-	}
-	return string(plain[2 : 2+n]), nil
+	return string(plain[1 : 1+int(plain[0])]), nil
 }
 
 // OptingOut is what became of a recipient's word that they want no more letters.

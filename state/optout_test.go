@@ -70,6 +70,9 @@ func TestATokenNamesNobodyAndIsMadeByNobodyElse(t *testing.T) {
 	if token == d.StopToken("m1") || len(token) != len(long) || strings.Contains(token, "m1") {
 		t.Errorf("tokens tell of their mandates: %s, %s", token, long)
 	}
+	if got := d.StopToken(strings.Repeat("m", 63)); got != "" {
+		t.Errorf("an id that is too long has the token %q", got)
+	}
 	other := newDesk(t)
 	other.letterKey = newKey()
 	for _, forged := range []string{"", "m1", other.StopToken("m1"), token[:len(token)-1], token + "A", strings.ToLower(token), altered(token), strings.Repeat("A", len(token)), strings.Repeat("A", 3000)} {

@@ -22,12 +22,17 @@ const (
 	LettersKnown = 730 * 24 * time.Hour
 )
 
+// ReasonsKept is for how long it is kept why mandates ended: thirteen months, as long as a payer
+// may ask for a direct debit back.
+const ReasonsKept = 396 * 24 * time.Hour
+
 // Retained is what is not kept any more, or would not be.
 type Retained struct {
 	Bodies  int `json:"webhook_bodies"`
 	Details int `json:"change_details"`
 	Letters int `json:"letter_texts"`
 	Sent    int `json:"letters"`
+	Reasons int `json:"failure_reasons"`
 }
 
 // retainBatch is how many rows one commit changes: no other write waits long.
@@ -60,6 +65,8 @@ const oldLetters = `FROM letters t WHERE t.body IS NOT NULL AND t.ended_at <= ?1
 const oldSent = `FROM letters t WHERE t.ended_at <= ?1 AND t.body IS NULL AND t.state <> 'frozen' AND t.state <> 'sending' AND NOT EXISTS (
 	SELECT 1 FROM payers p WHERE p.connection = t.connection AND p.source_id = t.source_id AND p.mandate_id = t.mandate_id)`
 
+const oldReasons = `FROM failure_reasons f WHERE f.kept_at <= ?1`
+
 // part is something that is kept for a time only.
 type part struct {
 	n     *int
@@ -72,6 +79,7 @@ func (r Retention) parts(out *Retained) []part {
 	return []part{
 		{&out.Bodies, oldBodies, (*Tx).eraseBodies, r.Bodies}, {&out.Details, oldDetails, (*Tx).eraseDetails, r.Details},
 		{&out.Letters, oldLetters, (*Tx).eraseLetters, cmp.Or(r.Letters, LettersKept)}, {&out.Sent, oldSent, (*Tx).eraseSent, LettersKnown},
+		{&out.Reasons, oldReasons, (*Tx).eraseReasons, ReasonsKept},
 	}
 }
 
@@ -129,4 +137,8 @@ func (tx *Tx) eraseLetters(cut string) (int64, error) {
 
 func (tx *Tx) eraseSent(cut string) (int64, error) {
 	return tx.count("DELETE FROM letters WHERE letter_id IN (SELECT t.letter_id "+oldSent+" LIMIT ?2 + 0)", cut, retainBatch)
+}
+
+func (tx *Tx) eraseReasons(cut string) (int64, error) {
+	return tx.count("DELETE FROM failure_reasons WHERE seq IN (SELECT f.seq "+oldReasons+" LIMIT ?2 + 0)", cut, retainBatch)
 }

@@ -183,8 +183,8 @@ func TestMovedAndAlteredBoxesAreRefused(t *testing.T) {
 			func(d *desk) error { _, err := d.DeliveryBody(ctx, "evt-000"); return err }},
 		{"signing link", "mandates", "link", "mandate_id = 'm000'", "mandate_id = 'm001'",
 			func(d *desk) error { _, err := d.SigningLink(ctx, "m000"); return err }},
-		{"failure reason", "mandates", "failure_reason", "mandate_id = 'm000'", "mandate_id = 'm001'",
-			func(d *desk) error { _, err := d.FailureReason(ctx, "m000"); return err }},
+		{"failure reason", "failure_reasons", "reason", "mandate_id = 'm000'", "mandate_id = 'm001'",
+			func(d *desk) error { _, err := d.FailureReasons(ctx, "m000"); return err }},
 	}
 	d := newDesk(t)
 	d.fill(8)

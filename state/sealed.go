@@ -23,7 +23,7 @@ var sealedColumns = []sealedColumn{
 	{"changes", "body", []string{"change_id"}},
 	{"changes", "pre_image", []string{"change_id"}},
 	{"mandates", "link", []string{"mandate_id"}},
-	{"mandates", "failure_reason", []string{"mandate_id"}},
+	{"failure_reasons", "reason", []string{"seq"}},
 	{"inbox", "body", []string{"delivery_key"}},
 	{"tokens", "token", []string{"connection"}},
 	{"forget_keys", "key", []string{"key_id"}},

@@ -159,3 +159,32 @@ func TestARecipientIsKnownByAKeyedHashWhateverItsCase(t *testing.T) {
 		t.Error("another key gives the same hash")
 	}
 }
+
+func TestWhatIsHeldAboutAPayerNamesItsLetters(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinked(d.run(acme), "c1", "b1", connector.ActionUpdate)
+	d.do(func(tx *Tx) error { return tx.SetMandate(acme, "c1", "m1") })
+	d.mandate(connector.Mandate{Status: connector.MandateCreated}, connector.CauseLink)
+	d.wasSent("m1", 0, "sent")
+	stop := LetterStop{Scope: StopPayer, RecordID: RecordID{acme, "c1"}, Why: StopPerson, Note: "asked by telephone", Actor: "ada"}
+	d.do(func(tx *Tx) error {
+		if err := tx.AddLetterStop(stop); err != nil {
+			return err
+		}
+		_, err := tx.NoteHandover("m1", d.Now().AddDate(0, 0, 1), "ada")
+		return err
+	})
+	held, err := d.Held(t.Context(), RecordID{acme, "c1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := stamp(d.Now()).(string)
+	want := []HeldLetter{{"m1", "invitation", "en", "sent", now, ""}, {"m1", "handed over", "", "sent", d.Now().AddDate(0, 0, 1).Format(time.DateOnly), "ada"}}
+	if diff := cmp.Diff(want, held.Letters); diff != "" {
+		t.Errorf("letters (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]HeldStop{{StopPerson, "asked by telephone", "ada", now, ""}}, held.Stops); diff != "" {
+		t.Errorf("stops (-want +got):\n%s", diff)
+	}
+}

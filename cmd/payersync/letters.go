@@ -32,7 +32,7 @@ then reminders by letters.steps, each once. The first letters wait for a person.
 		Example: "  payersync mandates letters test --to me@harbour.example\n  payersync mandates letters plan\n  payersync mandates letters approve",
 	}
 	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(), a.lettersSendCmd(), a.lettersPauseCmd(), a.lettersResumeCmd(), a.lettersStopCmd(),
-		a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(), a.lettersArrivedCmd(), a.lettersAgainCmd(), a.lettersPreviewCmd(), a.lettersTestCmd())
+		a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(), a.lettersArrivedCmd(), a.lettersAgainCmd(), a.lettersPreviewCmd(), a.lettersTestCmd(), a.lettersBouncedCmd())
 }
 
 // deskOf returns where letters leave from, as the configuration says.

@@ -94,7 +94,7 @@ func (svc *service) endpoint(s *session.Session) (*server.Server, error) {
 	c := s.Config.Server
 	cfg := server.Config{
 		Ledger: s.Ledger, Nudge: func() { svc.worker.Nudge() }, Now: svc.now, Report: func(e server.Event) { s.Metrics.Webhook(e.Outcome); svc.deliveries.report(e) },
-		StopReport: svc.deliveries.reportStop,
+		StopPath: s.Config.StopPath(), StopReport: svc.deliveries.reportStop,
 		Jobs: func(ctx context.Context) ([]server.Job, error) {
 			rows, err := svc.jobRows(ctx, s)
 			return publicJobs(rows), err
@@ -111,7 +111,6 @@ func (svc *service) endpoint(s *session.Session) (*server.Server, error) {
 			return nil, usage.Errorf("billing.webhook.public_url: %w", err)
 		}
 		cfg.Verifier, cfg.Events, cfg.Path = verifier, hook.EventPaths, public.Path
-		cfg.Stops = true // also while no letters are sent: some were, perhaps
 	}
 	return server.New(cfg)
 }

@@ -59,6 +59,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync mandates letters stop":     {"A00001 --note test", needsKey},
 	"payersync mandates letters preview":  {"", needsNothing},
 	"payersync mandates letters test":     {"--to me@harbour.example", needsSecrets},
+	"payersync mandates letters bounced":  {"ada@example.org", needsKey},
 	"payersync mandates links":            {"--lost", needsSecrets},
 	"payersync mandates list":             {"", needsNothing},
 	"payersync mandates request":          {"A00001", needsSecrets},

@@ -84,6 +84,7 @@ func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handove
 	if err := s.Config.Has(h.Connection); err != nil {
 		return err
 	}
+	h.Valid = s.Config.Billing.LinkValid.Length()
 	rows, more, err := office.HandoverFile(ctx, s.Ledger, h, actor())
 	if err != nil {
 		return err
@@ -172,7 +173,7 @@ func sendingsOf(args []string, on time.Time) (sendings []office.Sending, problem
 		f, err := os.Open(args[0])
 		switch {
 		case err == nil:
-			defer f.Close()
+			defer func() { err = errors.Join(err, f.Close()) }()
 			return office.ReadSendings(filepath.Base(args[0]), f, on)
 		case !errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(args[0], ".csv") || strings.ContainsRune(args[0], filepath.Separator):
 			return nil, nil, fmt.Errorf("cannot read %s: %w; name the file of payersync mandates handover, or payers by their numbers", show.Visible(args[0]), errors.Unwrap(err))

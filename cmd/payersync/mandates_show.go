@@ -12,30 +12,31 @@ import (
 	"payersync/state"
 )
 
-// mandateStory is one mandate as `mandates show` prints it; why a bank cancelled it
+// mandateStory is one mandate as `mandates show` prints it; why it came to where it is
 // only on demand.
 type mandateStory struct {
 	state.MandateRow
-	History       []state.HistoryRow `json:"history"`
-	FailureReason *string            `json:"failure_reason,omitempty"`
+	History        []state.HistoryRow    `json:"history"`
+	FailureReason  *string               `json:"failure_reason,omitempty"` // the newest; "" when there is none
+	FailureReasons []state.FailureReason `json:"failure_reasons,omitempty"`
 }
 
 func (a *app) mandatesShowCmd() *cobra.Command {
-	var reason bool
+	var support bool
 	c := &cobra.Command{
 		Use:   "show MANDATE",
 		Short: "Show one mandate and what became of it",
 		Long: `Shows one mandate by its id, and every status it was seen in. Where a bank cancelled
-it, the billing service may have given a code that says why. It is for debugging with
-the service, and not for payers: --failure-reason shows it, and the audit log keeps
-who looked.`,
-		Example: "  payersync mandates show m8Qk2\n  payersync mandates show m8Qk2 --failure-reason",
+it, the billing service may have given a code that says why. It is for questions to the
+service, and not for payers: --for-support shows it, beside the status that it came with,
+and the audit log keeps who looked. It is kept for thirteen months.`,
+		Example: "  payersync mandates show m8Qk2\n  payersync mandates show m8Qk2 --for-support",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
 				story, err := storyOf(cmd.Context(), s, args[0])
-				if err == nil && reason {
-					err = addFailureReason(cmd.Context(), s, &story)
+				if err == nil && support {
+					err = addFailureReasons(cmd.Context(), s, &story)
 				}
 				if err != nil {
 					return err
@@ -48,7 +49,9 @@ who looked.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&reason, "failure-reason", false, "with the service's code of why a bank cancelled it; the audit log keeps who looked")
+	c.Flags().BoolVar(&support, "for-support", false, "with the service's codes of why it came to where it is; the audit log keeps who looked")
+	c.Flags().BoolVar(&support, "failure-reason", false, "")
+	_ = c.Flags().MarkHidden("failure-reason") // as it was called before
 	return c
 }
 
@@ -70,15 +73,19 @@ func storyOf(ctx context.Context, s *session.Session, id string) (mandateStory, 
 	return story, err
 }
 
-// addFailureReason opens the reason once the audit log has that it was asked for.
-func addFailureReason(ctx context.Context, s *session.Session, story *mandateStory) error {
+// addFailureReasons opens the reasons once the audit log has that they were asked for.
+func addFailureReasons(ctx context.Context, s *session.Session, story *mandateStory) error {
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.Audit(state.Entry{Actor: actor(), Action: "show failure reason", Subject: story.MandateID})
 	}); err != nil {
 		return err
 	}
-	reason, err := s.Ledger.FailureReason(ctx, story.MandateID)
-	story.FailureReason = &reason
+	reasons, err := s.Ledger.FailureReasons(ctx, story.MandateID)
+	newest := ""
+	if len(reasons) > 0 {
+		newest = reasons[len(reasons)-1].Code
+	}
+	story.FailureReason, story.FailureReasons = &newest, reasons
 	return err
 }
 
@@ -89,12 +96,11 @@ func (a *app) printMandate(m mandateStory) {
 	} {
 		fmt.Fprintf(a.Out, "%-11s %s\n", row[0], show.Visible(row[1]))
 	}
-	if m.FailureReason != nil {
-		reason := "none was given"
-		if *m.FailureReason != "" {
-			reason = *m.FailureReason + " (for debugging with the billing service; not for the payer)"
-		}
-		fmt.Fprintf(a.Out, "%-11s %s\n", "Failure", show.Visible(reason))
+	if m.FailureReason != nil && len(m.FailureReasons) == 0 {
+		fmt.Fprintf(a.Out, "%-11s %s\n", "Failure", "none was given")
+	}
+	for _, r := range m.FailureReasons {
+		fmt.Fprintf(a.Out, "%-11s %s\n", "Failure", show.Visible(fmt.Sprintf("%s, with %s on %s (for debugging with the billing service; not for the payer)", r.Code, connector.MandateStatus(r.Status).Label(), show.Stored(r.ObservedAt))))
 	}
 	var rows [][]string
 	for _, h := range m.History {

@@ -85,11 +85,14 @@ func TestWhyABankCancelledIsShownOnDemandOnly(t *testing.T) {
 	if strings.Contains(string(w.ledgerBytes()), canaryReason) || w.audited("show failure reason") {
 		t.Error("the ledger holds the reason in the clear, or has somebody look before anybody did")
 	}
-	if r := w.expect(exitDone, "mandates", "show", m.ID, "--failure-reason"); !strings.Contains(r.out, canaryReason) || !w.audited("show failure reason") {
+	if r := w.expect(exitDone, "mandates", "show", m.ID, "--for-support"); !strings.Contains(r.out, canaryReason) || !w.audited("show failure reason") {
 		t.Errorf("asked for, it prints the following, audited %t:\n%s", w.audited("show failure reason"), r.out)
 	}
 	if r := w.expect(exitDone, "mandates", "show", w.mandateOf("A00002").ID, "--failure-reason"); !strings.Contains(r.out, "none was given") {
 		t.Errorf("of a mandate without one it says:\n%s", r.out)
+	}
+	if r := w.expect(exitDone, "mandates", "show", m.ID, "--for-support", "--output", "json"); !strings.Contains(r.out, `"status":"CANCELLED","code":"`+canaryReason) {
+		t.Errorf("the reason is not beside the status that it came with:\n%s", r.out)
 	}
 	if r := w.expect(exitFailed, "mandates", "show", "m-unknown"); !strings.Contains(r.errOut, "payersync mandates list shows all") {
 		t.Errorf("of an unknown mandate it says: %s", r.errOut)

@@ -30,9 +30,9 @@ the records, and says who must act:
 A table shows how long records have stood where they are, and below it those for which
 somebody must act, the longest first; with --class, all of that class. CSV and JSON have
 every record, in the order of connections and ids. Times are local in tables, and UTC in
-JSON and CSV. JSON is one object: at, connection, rows, totals (by class and step, with
-ages of up to 7, 14, 30, 60 and more days), signing (days from the link to the signature,
-in groups of ten or more), notes.
+JSON and CSV. JSON is one object: at, connection, rows (without names, as it goes into
+logs), totals (by class and step, with ages of up to 7, 14, 30, 60 and more days), signing
+(days from the link to the signature, in groups of ten or more), notes.
 
 That somebody can be debited says that a bank has approved the mandate, not that anything
 was collected.`,
@@ -43,8 +43,11 @@ was collected.`,
 			if err := oneOf("class", class, standing.Classes...); err != nil {
 				return err
 			}
-			r := reporting{connection: connection, class: standing.Class(class), limit: a.limitOf(cmd)}
-			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error { return a.printReport(cmd.Context(), s, &r) })
+			r := reporting{on: office.ReportOn{Connection: connection}, class: standing.Class(class), limit: a.limitOf(cmd)}
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				r.on.Valid = s.Config.Billing.LinkValid.Length()
+				return a.printReport(cmd.Context(), s, &r)
+			})
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
@@ -65,9 +68,9 @@ func classLines() string {
 
 // reporting is a report as it was asked for, and what of it is kept.
 type reporting struct {
-	connection string
-	class      standing.Class
-	limit      int // 0 for none
+	on    office.ReportOn
+	class standing.Class
+	limit int // 0 for none
 
 	kept []office.ReportRow // of a table
 	more bool
@@ -82,7 +85,7 @@ func (r *reporting) lists(row office.ReportRow, table bool) bool {
 }
 
 func (a *app) printReport(ctx context.Context, s *session.Session, r *reporting) error {
-	if err := s.Config.Has(r.connection); err != nil {
+	if err := s.Config.Has(r.on.Connection); err != nil {
 		return err
 	}
 	var whole office.Report
@@ -93,7 +96,7 @@ func (a *app) printReport(ctx context.Context, s *session.Session, r *reporting)
 	case a.CSV():
 		whole, err = a.reportCSV(ctx, s, r)
 	default:
-		whole, err = office.MakeReport(ctx, s.Ledger, r.connection, r.keep)
+		whole, err = office.MakeReport(ctx, s.Ledger, r.on, r.keep)
 		if err == nil {
 			a.showReport(whole, r)
 		}
@@ -173,9 +176,9 @@ func (a *app) reportJSON(ctx context.Context, s *session.Session, r *reporting) 
 	out.Open(struct {
 		At         time.Time `json:"at"`
 		Connection string    `json:"connection"`
-	}{s.Ledger.Now(), r.connection})
+	}{s.Ledger.Now(), r.on.Connection})
 	out.List("rows", func() (err error) {
-		whole, err = office.MakeReport(ctx, s.Ledger, r.connection, r.upToLimit(func(row office.ReportRow) error { return out.Element(row) }))
+		whole, err = office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error { return out.Element(row) }))
 		return err
 	})
 	listOf(out, "totals", whole.Totals)
@@ -200,7 +203,7 @@ func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (
 	if err := out.Row([]string{"class", "step", "number", "name", "mandate", "since", "days", "who_must_act", "sentence", "cure", "letters", "last_letter", "connection", "record", "note"}); err != nil {
 		return office.Report{}, err
 	}
-	whole, err := office.MakeReport(ctx, s.Ledger, r.connection, r.upToLimit(func(row office.ReportRow) error {
+	whole, err := office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error {
 		return out.Row([]string{string(row.Class), string(row.Step), row.Number, row.Name, string(row.Mandate), utc(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
 			fmt.Sprint(row.Letters), utc(row.LastLetter), row.Connection, row.SourceID, row.Note})
 	}))

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -312,6 +313,15 @@ var situations = map[connector.Reason]func(*stage) string{
 			return err
 		})
 		return key
+	},
+	connector.ReasonAddressBounced: func(s *stage) string {
+		id := s.reads(matterRow, otherRow)
+		s.stored(func(tx *state.Tx) error {
+			const there = "hash of the address"
+			return errors.Join(tx.NoteLetterAddress(state.RecordID{Connection: "acme", SourceID: id}, there),
+				tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: there, Why: state.StopBounced, Note: "5.1.1", Actor: "mail server"}))
+		})
+		return id
 	},
 	connector.ReasonSubscriptionChanged: func(s *stage) string {
 		s.reads(matterRow, otherRow)

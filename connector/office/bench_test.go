@@ -58,3 +58,47 @@ func BenchmarkSearch(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkReport puts 100,000 records into their classes, names and all, and counts the days
+// to sign of 75,000 mandates.
+func BenchmarkReport(b *testing.B) {
+	const records, page = 100_000, 500
+	w := newWorld(b)
+	run := w.run("acme")
+	statuses := []connector.MandateStatus{connector.MandateCreated, connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled, ""}
+	for from := 0; from < records; from += page {
+		w.do(func(tx *state.Tx) error {
+			for n := from; n < from+page; n++ {
+				p := placed{id: fmt.Sprintf("c-%06d", n), status: statuses[n%len(statuses)], unlinked: n%10 == 0, lost: n%7 == 0,
+					label: connector.Label{Number: fmt.Sprintf("A%06d", n), Name: fmt.Sprintf("Customer %d Limited", n), Email: fmt.Sprintf("accounts%d@example.com", n), Language: "en"}}
+				if err := w.bookOne(tx, run, "acme", p); err != nil {
+					return err
+				}
+				if p.status == connector.MandateCreated && !p.unlinked && n%4 == 0 {
+					if _, err := tx.NoteHandover("m-"+p.id, w.now, "ada"); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+	var before, after runtime.MemStats
+	b.ResetTimer()
+	for b.Loop() {
+		n, most := 0, uint64(0)
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		r, err := office.MakeReport(context.Background(), w.ledger, office.ReportOn{}, func(office.ReportRow) error {
+			if n++; n%(records/10) == 0 {
+				runtime.ReadMemStats(&after)
+				most = max(most, after.HeapAlloc)
+			}
+			return nil
+		})
+		if err != nil || r.Records != records || n != records {
+			b.Fatalf("%d records, %d rows, %v", r.Records, n, err)
+		}
+		b.ReportMetric(float64(most-before.HeapAlloc)/1e6, "MB")
+	}
+}

@@ -1,6 +1,7 @@
 package office
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type Handover struct {
 	Older      time.Duration // only who has had it to sign for so long; 0 for all
 	Lost       bool          // instead, those whose link nobody has
 	Limit      int           // 0 for no limit
+	Valid      time.Duration // for how long a link works after it was given; 0 where nobody knows
 }
 
 // String says what was chosen, for the audit log.
@@ -69,6 +71,7 @@ type HandoverRow struct {
 func HandoverFile(ctx context.Context, ledger *state.Ledger, h Handover, actor string) (rows []HandoverRow, more bool, err error) {
 	now := ledger.Now()
 	err = ledger.EachStanding(ctx, h.Connection, func(f state.Standing) error {
+		f = standing.WithoutExpired(f, now, h.Valid)
 		s := standing.Of(f, now)
 		if !h.takes(f, s, now) {
 			return nil
@@ -114,7 +117,7 @@ func handoverRow(f state.Standing, s standing.Standing, now time.Time) HandoverR
 	r := HandoverRow{Number: f.Key.Value, Status: f.Mandate.Status, Days: s.Days(now), Sent: standing.FirstSent(f), Next: next(s), Note: note(s),
 		Connection: f.Connection, MandateID: f.Mandate.ID, source: f.SourceID}
 	if f.Label != nil {
-		r.Name, r.Email, r.Language = f.Label.Name, f.Label.Email, f.Label.Language
+		r.Name, r.Contact, r.Email, r.Language = f.Label.Name, f.Label.Contact, f.Label.Email, f.Label.Language
 	}
 	if s.Step != standing.LinkLost {
 		r.LinkSince = f.Mandate.LinkAt
@@ -146,7 +149,8 @@ func note(s standing.Standing) string {
 	return s.Note
 }
 
-// complete adds the link, and the contact that the customer holds of us.
+// complete adds the link, and what the customer holds of us of the person at the address: the
+// telephone, and the name where the label has none.
 func (r *HandoverRow) complete(ctx context.Context, ledger *state.Ledger, lost bool) (err error) {
 	if !lost {
 		if r.Link, err = ledger.SigningLink(ctx, r.MandateID); err != nil {
@@ -161,10 +165,8 @@ func (r *HandoverRow) complete(ctx context.Context, ledger *state.Ledger, lost b
 		if r.Email != "" && !strings.EqualFold(person.Email, r.Email) {
 			continue
 		}
-		r.Contact, r.Phone = person.Name, person.Phone
-		if r.Contact == "" {
-			r.Contact = strings.TrimSpace(person.FirstName + " " + person.LastName)
-		}
+		r.Phone = person.Phone
+		r.Contact = cmp.Or(r.Contact, person.Name, strings.TrimSpace(person.FirstName+" "+person.LastName))
 		break
 	}
 	return nil

@@ -65,6 +65,8 @@ func TestAHandoverFileHoldsWhoMaySignAndNobodyElse(t *testing.T) {
 		{office.Handover{Older: 14 * 24 * time.Hour}, "A1 A2"},
 		{office.Handover{Lost: true}, "A3"},
 		{office.Handover{Limit: 2}, "A1 A2"},
+		{office.Handover{Valid: 14 * 24 * time.Hour}, "B1"},
+		{office.Handover{Valid: 14 * 24 * time.Hour, Lost: true}, "A1 A2 A3"},
 	} {
 		var got []string
 		for _, r := range w.handover(c.h) {

@@ -12,8 +12,8 @@ import (
 // ReportRow is where one record of the books stands.
 type ReportRow struct {
 	standing.Standing
-	Number     string                  `json:"number"` // or its id, where it has none
-	Name       string                  `json:"name"`
+	Number     string                  `json:"number"`  // or its id, where it has none
+	Name       string                  `json:"-"`       // JSON goes into logs
 	Mandate    connector.MandateStatus `json:"mandate"` // "" for none
 	Days       int                     `json:"days"`
 	Letters    int                     `json:"letters"` // how often the link was sent, by whomever
@@ -49,9 +49,15 @@ type Report struct {
 	Bare    int       // records of which no name was made yet
 }
 
-// MakeReport makes a report on the records of a connection, of all for "", and hands over
-// where each stands, in the order of connections and ids. It holds none of them in memory.
-func MakeReport(ctx context.Context, ledger *state.Ledger, connection string, each func(ReportRow) error) (Report, error) {
+// ReportOn says which records a report is on.
+type ReportOn struct {
+	Connection string        // "" for all
+	Valid      time.Duration // for how long a link works after it was given; 0 where nobody knows
+}
+
+// MakeReport makes a report, and hands over where each record stands, in the order of
+// connections and ids. It holds none of them in memory.
+func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each func(ReportRow) error) (Report, error) {
 	r := Report{At: ledger.Now(), Sealed: ledger.Sealed()}
 	type place struct {
 		class standing.Class
@@ -65,8 +71,8 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, connection string, ea
 			}
 		}
 	}
-	err := ledger.EachStanding(ctx, connection, func(f state.Standing) error {
-		row := reportRow(f, r.At)
+	err := ledger.EachStanding(ctx, on.Connection, func(f state.Standing) error {
+		row := reportRow(standing.WithoutExpired(f, r.At, on.Valid), r.At)
 		totals[place{row.Class, row.Step}].add(row)
 		r.add(row, f.Label == nil)
 		return each(row)
@@ -81,7 +87,7 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, connection string, ea
 			}
 		}
 	}
-	r.Signing, err = daysToSign(ctx, ledger, connection, r.At)
+	r.Signing, err = daysToSign(ctx, ledger, on.Connection, r.At)
 	return r, err
 }
 

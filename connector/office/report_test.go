@@ -17,7 +17,7 @@ import (
 func (w *world) report(connection string) (office.Report, []office.ReportRow) {
 	w.t.Helper()
 	var rows []office.ReportRow
-	r, err := office.MakeReport(context.Background(), w.ledger, connection, func(row office.ReportRow) error { rows = append(rows, row); return nil })
+	r, err := office.MakeReport(context.Background(), w.ledger, office.ReportOn{Connection: connection}, func(row office.ReportRow) error { rows = append(rows, row); return nil })
 	if err != nil {
 		w.t.Fatal(err)
 	}

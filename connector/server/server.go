@@ -5,7 +5,7 @@
 //	              │                  │                │          │
 //	             4xx                401          quarantined    503
 //
-// Beside it recipients of letters say that they want no more: POST below [StopPath].
+// Beside it recipients of letters say that they want no more: POST below [Config.StopPath].
 //
 // Nothing unsigned is parsed or stored, and nothing is acknowledged before it is
 // durable (faults F34, F37 to F40). What a delivery means is left to reconcile,
@@ -61,8 +61,8 @@ type Config struct {
 
 	Jobs       func(context.Context) ([]Job, error) // for ReadyPath; nil for none
 	Nudge      func()                               // called after a commit that left something to drain; must not block; nil for nobody
-	Stops      bool                                 // StopPath is served: recipients reach this listener
-	StopReport func(StopEvent)                      // is told of every request below StopPath, by several goroutines at once; nil for nobody
+	StopPath   string                               // below which recipients of letters say that they want no more, for example StopPath; "" for nowhere
+	StopReport func(StopEvent)                      // is told of every request below that, by several goroutines at once; nil for nobody
 	Report     func(Event)                          // is told of every request to the webhook, by several goroutines at once; nil for nobody
 	Now        func() time.Time                     // the clock of signature tolerances and ages; nil means the system's
 	Expected   condition.Expected                   // what readiness is judged by; by default an hourly sweep
@@ -170,14 +170,14 @@ func checkWebhook(cfg Config) error {
 	if cfg.Verifier == nil {
 		return errors.New("the webhook endpoint is not opened, because nothing says how deliveries are signed; set billing.webhook.signature and its secrets")
 	}
-	if path := cfg.Path; len(path) < 2 || !strings.HasPrefix(path, "/") || path == HealthPath || path == ReadyPath || strings.HasPrefix(path, StopPath) {
+	if path := cfg.Path; len(path) < 2 || !strings.HasPrefix(path, "/") || path == HealthPath || path == ReadyPath || cfg.StopPath != "" && strings.HasPrefix(path, cfg.StopPath) {
 		return fmt.Errorf("the webhook cannot be served at the path %q; give billing.webhook.public_url a path of its own, for example /webhooks/billing", path)
 	}
 	return nil
 }
 
 // Handler returns the handler of the webhook's listener: the webhook, where letters are
-// sent what is below StopPath, and unless they are apart HealthPath and ReadyPath; anything
+// sent what is below Config.StopPath, and unless they are apart HealthPath and ReadyPath; anything
 // else is 404. Of these the webhook and HealthPath answer without a body. Paths are compared as they are, without the redirects of a
 // mux.
 func (s *Server) Handler() http.Handler {
@@ -185,7 +185,7 @@ func (s *Server) Handler() http.Handler {
 		switch {
 		case s.cfg.Verifier != nil && r.URL.Path == s.cfg.Path:
 			s.serveWebhook(w, r)
-		case s.cfg.Stops && strings.HasPrefix(r.URL.Path, StopPath):
+		case s.cfg.StopPath != "" && strings.HasPrefix(r.URL.Path, s.cfg.StopPath):
 			s.serveStop(w, r)
 		case s.cfg.HealthApart:
 			w.WriteHeader(http.StatusNotFound)

@@ -6,28 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 )
 
-// StopPath is the path below which recipients of letters say that they want no more: the
-// token of their letter stands behind it.
+// StopPath is the path below which recipients of letters say that they want no more, unless
+// Config says otherwise: the token of their letter stands behind it.
 const StopPath = "/letters/stop/"
 
-// StopURL returns the address by which the recipient of a letter with this token stops such
-// letters, on the host of another public address; "" where there is no token.
-func StopURL(public, token string) (string, error) {
-	u, err := url.Parse(public)
-	if err != nil || u.Scheme == "" || u.Host == "" {
-		return "", fmt.Errorf("%q is no public address", public)
-	}
-	if token == "" {
-		return "", nil
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: StopPath + token}).String(), nil
-}
-
-// StopOutcome says how one request below StopPath ended.
+// StopOutcome says how one request for its pages ended.
 type StopOutcome string
 
 // The outcomes. What a stranger gets to see of the first three is the same.
@@ -41,7 +27,7 @@ const (
 	StopPanicked   StopOutcome = "letter_stop_panicked" // 500
 )
 
-// StopEvent is what the server reports of one request below StopPath. It names nobody.
+// StopEvent is what the server reports of one request below Config.StopPath. It names nobody.
 type StopEvent struct {
 	Outcome StopOutcome
 	Client  netip.Prefix // the /24 or /64 it came from; not valid when that is not known
@@ -62,7 +48,7 @@ const (
 	policy   = "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-// serveStop answers one request below StopPath. A GET changes nothing: mail programs and
+// serveStop answers one request below Config.StopPath. A GET changes nothing: mail programs and
 // scanners open links by themselves. A POST is the recipient's word, by a button or by the
 // mail program's own (RFC 8058).
 func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {
@@ -109,7 +95,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) (status int, page 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeWait)
 	defer cancel()
-	got, err := s.cfg.Ledger.OptOut(ctx, strings.TrimPrefix(r.URL.Path, StopPath))
+	got, err := s.cfg.Ledger.OptOut(ctx, strings.TrimPrefix(r.URL.Path, s.cfg.StopPath))
 	switch {
 	case err != nil:
 		w.Header().Set("Retry-After", retryAfter)

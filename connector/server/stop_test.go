@@ -30,7 +30,7 @@ func newStopDesk(t testing.TB, edit ...func(*Config)) *stopDesk {
 	t.Helper()
 	d := &stopDesk{}
 	d.endpoint = newEndpoint(t, bodyOnly(), append([]func(*Config){func(c *Config) {
-		c.Stops, c.StopReport = true, func(e StopEvent) { d.mu.Lock(); d.ended = append(d.ended, e.Outcome); d.mu.Unlock() }
+		c.StopPath, c.StopReport = StopPath, func(e StopEvent) { d.mu.Lock(); d.ended = append(d.ended, e.Outcome); d.mu.Unlock() }
 	}}, edit...)...)
 	record := connector.Record{SourceID: "A1", State: connector.RecordActive, Data: []byte(`{}`)}
 	if err := d.ledger.Do(t.Context(), func(tx *state.Tx) error {
@@ -190,7 +190,7 @@ func TestAWordThatTheLedgerDidNotTakeIsNotAcknowledged(t *testing.T) {
 
 func TestStopsAreServedWhereRecipientsReachUsAlone(t *testing.T) {
 	t.Parallel()
-	d := newStopDesk(t, func(c *Config) { c.Stops = false })
+	d := newStopDesk(t, func(c *Config) { c.StopPath = "" })
 	if w := d.ask(http.MethodPost, StopPath+d.token, wordOfRecipient); w.Code != http.StatusNotFound {
 		t.Errorf("it is answered with %d, want 404", w.Code)
 	}
@@ -198,22 +198,6 @@ func TestStopsAreServedWhereRecipientsReachUsAlone(t *testing.T) {
 	newStopDesk(t).HealthHandler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, StopPath+d.token, nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("beside the health pages it is answered with %d, want 404", w.Code)
-	}
-}
-
-func TestTheAddressThatStopsLettersIsOnThePublicHost(t *testing.T) {
-	t.Parallel()
-	for public, want := range map[string]string{
-		"https://hooks.example.com/webhooks/billing": "https://hooks.example.com/letters/stop/abc", "https://hooks.example.com:8443": "https://hooks.example.com:8443/letters/stop/abc",
-		"hooks.example.com": "", "/webhooks": "", "": "", "https://%": "",
-	} {
-		got, err := StopURL(public, "abc")
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("beside %q it is %q, %v; want %q", public, got, err, want)
-		}
-	}
-	if got, err := StopURL("https://hooks.example.com/x", ""); got != "" || err != nil {
-		t.Errorf("without a token it is %q, %v", got, err)
 	}
 }
 

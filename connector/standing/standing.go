@@ -175,6 +175,15 @@ func HoldsLink(m state.StandingMandate) bool {
 	return m.Status == connector.MandateCreated && m.HasLink && !m.LinkAt.Before(m.Since)
 }
 
+// WithoutExpired returns the facts without a link that works no more: it counts as lost. valid
+// is for how long one works after it was given, 0 where nobody knows.
+func WithoutExpired(f state.Standing, now time.Time, valid time.Duration) state.Standing {
+	if valid > 0 && f.Mandate.HasLink && now.Sub(f.Mandate.LinkAt) >= valid {
+		f.Mandate.HasLink, f.Mandate.LinkAt = false, time.Time{}
+	}
+	return f
+}
+
 // CanBeInvited reports whether the payer may be sent its signing link, by whatever way: it is
 // in the class Awaiting, and nothing is in doubt. Whether somebody stopped it is said by Step.
 func CanBeInvited(f state.Standing) bool {
@@ -400,7 +409,8 @@ func awaiting(f state.Standing) Standing {
 	case stop != nil && stop.Why == state.StopBounced:
 		s.Step, s.Who, s.Sentence, s.Cure = Bounced, Books, "The e-mail address does not exist, or takes no letters.", "Correct it in the books."
 	case !IsPayer(f):
-		s.Step, s.Who, s.Sentence, s.Cure = stoppedBy(f)
+		s.Step = Stopped
+		s.Who, s.Sentence, s.Cure = stoppedBy(f)
 	case f.LetBe:
 		s.Step, s.Sentence = Stopped, "Nobody is to do anything about it for now."
 		return unless(true, s)
@@ -420,13 +430,13 @@ func awaiting(f state.Standing) Standing {
 
 // stoppedBy says why somebody who waits for nothing but a signature is not written to all the
 // same: the record cannot be sent as it is, or a read has yet to confirm whose the customer is.
-func stoppedBy(f state.Standing) (Step, Who, string, string) {
+func stoppedBy(f state.Standing) (who Who, sentence, cure string) {
 	for i, told := range f.Told[:2] {
 		if told.Reason != "" {
-			return Stopped, helps(i, told.Reason), told.Reason.Sentence(), told.Reason.Next()
+			return helps(i, told.Reason), told.Reason.Sentence(), told.Reason.Next()
 		}
 	}
-	return Stopped, Nobody, "Whose the customer is was not confirmed lately.", "Nothing: the next sync looks at it."
+	return Nobody, "Whose the customer is was not confirmed lately.", "Nothing: the next sync looks at it."
 }
 
 func stopWords(s state.LetterStop) string {

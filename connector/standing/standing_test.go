@@ -133,6 +133,26 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 	}
 }
 
+func TestALinkThatWorksNoMoreCountsAsLost(t *testing.T) {
+	t.Parallel()
+	const week = 7 * 24 * time.Hour
+	for _, c := range []struct {
+		name  string
+		given float64 // days ago
+		valid time.Duration
+		lost  bool
+	}{
+		{"nobody knows for how long", 400, 0, false}, {"it works", 6.99, week, false}, {"it has just expired", 7, week, true}, {"it expired long ago", 8, week, true},
+	} {
+		f := waiting()
+		f.Mandate.Since, f.Mandate.LinkAt = ago(400), ago(c.given)
+		f = standing.WithoutExpired(f, now, c.valid)
+		if got := standing.Of(f, now).Step == standing.LinkLost; got != c.lost || standing.CanBeInvited(f) == c.lost {
+			t.Errorf("%s: lost %v, may be sent %v", c.name, got, standing.CanBeInvited(f))
+		}
+	}
+}
+
 // drawn returns facts of any kind, also such as no ledger should hold.
 func drawn(t *rapid.T) state.Standing {
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }

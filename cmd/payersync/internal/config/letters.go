@@ -43,7 +43,7 @@ type Letters struct {
 	TestTo            string       `yaml:"test_to" jsonschema_description:"Who gets all letters while the billing service is a sandbox: one address. Without it they go nowhere."`
 	Templates         string       `yaml:"templates" jsonschema_description:"A folder with letters of your own, which take the place of those that come with payersync."`
 	Journal           string       `yaml:"journal" jsonschema_description:"A file that knows what was sent, outside of the ledger and its backups, so that a restored ledger sends nothing again; best on another disk. Default the path of the ledger and .letters behind it."`
-	StopURL           string       `yaml:"stop_url" jsonschema_description:"Where payers stop reminders by a click: the public address of /letters/stop on server.webhooks. Left out, they do by a reply."`
+	StopURL           string       `yaml:"stop_url" jsonschema_description:"Where payers stop reminders by a click, as https://HOST/letters/stop: that path of server.webhooks has to be reached there. Default that path on the host of billing.webhook.public_url; without one payers stop them by a reply."`
 	DKIMSelector      string       `yaml:"dkim_selector" jsonschema_description:"The selector of the key with which your mail server signs; payersync check looks whether it is published."`
 }
 
@@ -267,7 +267,7 @@ func stepDays(text string) (int, error) {
 // LetterTemplates reads the templates of letters.
 func (c *Config) LetterTemplates() (*templates.Set, error) {
 	l := c.Letters
-	o := templates.Options{ReplyTo: l.ReplyTo, Legal: l.Legal, StopURL: l.StopURL, LinkHosts: l.LinkHosts, Languages: l.Languages}
+	o := templates.Options{ReplyTo: l.ReplyTo, Legal: l.Legal, StopURL: c.StopURL(), LinkHosts: l.LinkHosts, Languages: l.Languages}
 	if l.From != "" {
 		from, err := netmail.ParseAddress(l.From)
 		if err != nil {

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"payersync/state"
+)
+
+// A click of a recipient is in the ledger when it is answered, and serve does not name them.
+//
+// covers F133
+func TestServeTakesTheWordOfARecipient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "sync", "--yes")
+	l, err := state.Open(t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	token := l.StopToken(w.mandateOf("A00001").ID)
+	serve := w.serve()
+	address := "http://" + w.hooks + "/letters/stop/" + token
+	for _, step := range []struct {
+		method string
+		stops  int
+	}{{http.MethodGet, 0}, {http.MethodPost, 1}, {http.MethodPost, 1}} {
+		r, err := http.NewRequestWithContext(t.Context(), step.method, address, strings.NewReader("List-Unsubscribe=One-Click"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		stops, err := l.LetterStops(t.Context())
+		if resp.StatusCode != http.StatusOK || err != nil || len(stops) != step.stops {
+			t.Errorf("%s is answered with %d, and stopped are %+v, %v", step.method, resp.StatusCode, stops, err)
+		}
+	}
+	serve.signal(syscall.SIGTERM)
+	r := serve.wait()
+	if !strings.Contains(r.errOut, "a recipient wants no more letters") || strings.Contains(r.errOut, token) || strings.Contains(r.errOut, "A00001") {
+		t.Errorf("the log says:\n%s", r.errOut)
+	}
+}
