@@ -42,6 +42,7 @@ type simulation struct {
 	variant variant
 	skew    time.Duration // of the clock to the true time
 	wrong   bool          // the mapping takes the addresses of others
+	version string        // of the mapping, as it is now
 	dead    bool          // the process died: nothing it does has an effect
 	dies    int           // commits and steps until it dies; negative for not
 	old     *older        // the ledger as it was once
@@ -364,6 +365,7 @@ func (s *simulation) read() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.version = m.Version()
 	ctx := context.Background()
 	for range 2 {
 		if _, err := s.syncer.Run(ctx, syncer.Connection{Name: "acme", Source: s.books, Info: s.books.info(), Mapping: m}, syncer.Options{
@@ -501,10 +503,11 @@ func (s *simulation) colleague() {
 	_ = s.service.Edit(id, data)
 }
 
-// approves is a person who reads what waits: never while the mapping is wrong.
+// approves is a person who reads what waits: never while the mapping is wrong, or the ledger
+// was put back to when it was.
 func (s *simulation) approves() {
 	ctx := context.Background()
-	if s.wrong {
+	if sources, err := s.ledger.LetterSources(ctx); err != nil || s.wrong || sources["acme"].Mapping != s.version {
 		return
 	}
 	if s.trust.restored || s.trust.reset || s.clock().Before(s.trust.caughtUp) {
