@@ -50,6 +50,23 @@ func (tx *Tx) AddLetterStop(s LetterStop) error {
 	return nil
 }
 
+// AddressWord is what is known of an address for good: that it wants no letters, or does not
+// exist.
+type AddressWord struct {
+	Recipient string // keyed hash of the address
+	Why       string // StopOptedOut or StopBounced
+}
+
+// AddressWords returns what was ever said of addresses, also what a person has taken back.
+func (l *Ledger) AddressWords(ctx context.Context) ([]AddressWord, error) {
+	words, err := list(ctx, l, "SELECT DISTINCT recipient, why FROM letter_stops WHERE scope = 'address' AND (why = 'opted_out' OR why = 'bounced') ORDER BY recipient, why", nil,
+		func(w *AddressWord) []any { return []any{&w.Recipient, &w.Why} })
+	if err != nil {
+		return nil, fmt.Errorf("read what was said of addresses: %w", err)
+	}
+	return words, nil
+}
+
 // EndLetterStop takes a stop back.
 func (tx *Tx) EndLetterStop(id int64) error {
 	if err := tx.exec("UPDATE letter_stops SET ended_at = ? WHERE stop_id = ? AND ended_at IS NULL", stamp(tx.now), id); err != nil {

@@ -165,7 +165,7 @@ func (d *Desk) Say(ctx context.Context, letter int64, word string, by state.Entr
 }
 
 // Continue goes on after a restore, with the journal as it is, and by the clock as it is. What
-// the journal alone tells counts as sent from now on; what it lacks is added to it. It returns
+// the journal alone tells counts as sent from now on, and recipients who want no letters get none; what it lacks is added to it. It returns
 // how many letters the ledger has learnt of, and fails with ErrBusy.
 func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err error) {
 	lock, err := d.Ledger.TryLetters()
@@ -198,9 +198,18 @@ func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err er
 		return 0, err
 	}
 	told := h.unknownIn(j)
+	words, err := d.unheard(ctx, j)
+	if err != nil {
+		return 0, err
+	}
 	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
 		for _, t := range told {
 			if err := tx.NoteTold(t); err != nil {
+				return err
+			}
+		}
+		for _, w := range words {
+			if err := tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: w.Recipient, Why: w.Why, Actor: "journal of letters"}); err != nil {
 				return err
 			}
 		}
@@ -219,6 +228,15 @@ func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err er
 		}
 	}
 	return len(told), d.Ledger.Do(ctx, func(tx *state.Tx) error { return errors.Join(tx.GoOnWithLetters(j.id), tx.Audit(by)) })
+}
+
+// unheard returns what a journal tells of addresses and the ledger does not know.
+func (d *Desk) unheard(ctx context.Context, j *journal) ([]state.AddressWord, error) {
+	if j == nil {
+		return nil, nil
+	}
+	known, err := d.Ledger.AddressWords(ctx)
+	return lacking(j.words, known), err
 }
 
 // unknownIn returns the lines of a journal of which the ledger does not know.

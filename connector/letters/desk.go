@@ -168,10 +168,25 @@ func (d *Desk) note(ctx context.Context, p *Plan) error {
 			return err
 		}
 	}
+	if err := d.keepWords(p); err != nil {
+		return err
+	}
 	if slices.ContainsFunc(p.Batch.Why, func(b Brake) bool { return b.Why == WhyChanged }) {
 		return nil
 	}
 	return d.noteAddresses(ctx, p)
+}
+
+// keepWords adds what was said of addresses to the journal.
+func (d *Desk) keepWords(p *Plan) error {
+	var lines []state.ToldLetter
+	for _, w := range lacking(p.words, p.journal.words) {
+		lines = append(lines, state.ToldLetter{MessageID: w.Why, Recipient: w.Recipient, At: d.Ledger.Now()})
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return p.journal.append(lines...)
 }
 
 func (d *Desk) beginJournal(ctx context.Context, p *Plan) error {

@@ -22,6 +22,10 @@ import (
 //
 //	payersync letters 1 LEDGER ID
 //	2026-11-23T08:30:00.000Z MESSAGE RECIPIENT
+//	2026-11-24T10:12:00.000Z opted_out RECIPIENT
+//
+// Beside letters it keeps which addresses want none, or do not exist, so that such a word is
+// not lost with the ledger. Those lines follow within minutes, at the next look for letters.
 //
 // The line is on the disk before the byte leaves, and after the ledger has noted the same: so a
 // ledger in its place knows every line, whatever the process died of.
@@ -29,6 +33,7 @@ type journal struct {
 	path  string
 	id    string
 	lines []state.ToldLetter
+	words []state.AddressWord
 	file  os.FileInfo
 }
 
@@ -92,11 +97,14 @@ func (j *journal) parse(text, ledger string) error {
 		}
 		rest = after
 		t, ok := parseLine(line)
-		if !ok {
+		switch {
+		case !ok:
 			damaged = &otherJournalError{"a line of it cannot be read"}
-			continue
+		case t.MessageID == state.StopOptedOut || t.MessageID == state.StopBounced:
+			j.words = append(j.words, state.AddressWord{Recipient: t.Recipient, Why: t.MessageID})
+		default:
+			j.lines = append(j.lines, t)
 		}
-		j.lines = append(j.lines, t)
 	}
 }
 

@@ -81,6 +81,7 @@ type Plan struct {
 	moved   []state.LetterAddress // payers with another address than before
 	met     []state.LetterAddress // payers whose address was not noted before
 	sent    int                   // letters that left today
+	words   []state.AddressWord   // that were ever said
 	journal *journal
 }
 
@@ -561,7 +562,7 @@ func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history, sou
 }
 
 // checkJournal compares the journal with what the ledger knows.
-func (d *Desk) checkJournal(_ context.Context, p *Plan, b *books, h *history) error {
+func (d *Desk) checkJournal(ctx context.Context, p *Plan, b *books, h *history) error {
 	hold := func(format string, args ...any) {
 		p.Holds = append(p.Holds, Hold{Code: HoldJournal, Text: fmt.Sprintf(format, args...), Person: true})
 	}
@@ -580,6 +581,9 @@ func (d *Desk) checkJournal(_ context.Context, p *Plan, b *books, h *history) er
 		return err
 	}
 	p.journal = j
+	if p.words, err = d.Ledger.AddressWords(ctx); err != nil {
+		return err
+	}
 	known := map[string]int{}
 	for _, l := range h.sent {
 		known[l.MessageID] += l.Attempts
@@ -603,9 +607,25 @@ func (d *Desk) checkJournal(_ context.Context, p *Plan, b *books, h *history) er
 	}
 	switch {
 	case more > 0:
-		hold("The journal tells of %d letters of which the ledger does not know: it was put back.", more)
+		hold("The journal tells of %s of which the ledger does not know: it was put back.", connector.Plural(more, "letter"))
+	case len(lacking(j.words, p.words)) > 0:
+		hold("The journal tells of recipients who want no letters, or do not exist, of which the ledger does not know: it was put back.")
 	case lacks > 0, j.id != b.desk.Journal && b.desk.Journal != "":
 		hold("The journal of letters is not the one that was written: it lacks what the ledger knows.")
 	}
 	return nil
+}
+
+// lacking returns those of the words that are not among what is known.
+func lacking(words, known []state.AddressWord) (out []state.AddressWord) {
+	is := make(map[state.AddressWord]bool, len(known))
+	for _, w := range known {
+		is[w] = true
+	}
+	for _, w := range words {
+		if !is[w] {
+			out = append(out, w)
+		}
+	}
+	return out
 }

@@ -321,6 +321,28 @@ func TestALedgerThatWasPutBackSendsNothingBeforeAPersonSaysSo(t *testing.T) {
 	}
 }
 
+// covers F140
+func TestWhoWantsNoLettersGetsNoneAfterTheLedgerWasPutBack(t *testing.T) {
+	t.Parallel()
+	w := begun(t, 3)
+	old := w.backup()
+	said, err := w.ledger.OptOut(t.Context(), w.ledger.StopToken(w.mandate("c001")))
+	if err != nil || !said.News {
+		t.Fatalf("no word was noted: %+v, %v", said, err)
+	}
+	w.advance(10 * time.Minute)
+	w.send()
+	w.putBack(old, false)
+	w.wantHeld(letters.HoldJournal)
+	if _, err := w.desk.Continue(t.Context(), byAda); err != nil {
+		t.Fatal(err)
+	}
+	w.days(4)
+	if came := strings.Join(w.got()[3:], "\n"); strings.Contains(came, "payer1@") || !strings.Contains(came, "payer2@") {
+		t.Errorf("after the ledger was put back came:\n%s", came)
+	}
+}
+
 // covers F142
 func TestAJournalThatIsGoneHoldsEverything(t *testing.T) {
 	t.Parallel()
