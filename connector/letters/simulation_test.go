@@ -600,7 +600,9 @@ func (s *simulation) sets() {
 	}
 	s.skew += by
 	s.advance(by)
-	s.trust.reset = s.trust.reset || by > 0
+	if desk, err := s.ledger.LetterDesk(context.Background()); err == nil && !desk.LookedAt.IsZero() { // else there is no time before
+		s.trust.reset = s.trust.reset || by > 0
+	}
 }
 
 // words is a person who finds out what became of an unclear letter.
