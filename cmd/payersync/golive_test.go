@@ -32,7 +32,7 @@ func TestFromTheSandboxToTheBillingServiceNothingIsRefusedAndNothingStays(t *tes
 	header, _, _ := strings.Cut(w.read("customers.csv"), "\n")
 	books := header + "\n"
 	for _, p := range people(5) {
-		books += fmt.Sprintf("%s,%s,%[2]s,%s,%s,%s,Leeds,,,,,Active\n", p.ID, p.Name, p.Email, p.Phone, p.Street)
+		books += fmt.Sprintf("%s,%s,%[2]s,%s,%s,%s,Leeds,,,,,Active,\n", p.ID, p.Name, p.Email, p.Phone, p.Street)
 	}
 	w.write("books.csv", books)
 	live := func(code int, args ...string) result {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -192,6 +193,19 @@ func TestServeMakesBackupsByItsSchedule(t *testing.T) {
 	}
 }
 
+// rowsAt returns where the last page with rows begins that are not the schema.
+func rowsAt(t *testing.T, ledger []byte) int {
+	t.Helper()
+	const page, leaf = 4096, 0x0d
+	for at := len(ledger) - page; at > 0; at -= page {
+		if ledger[at] == leaf && !bytes.Contains(ledger[at:at+page], []byte("CREATE ")) {
+			return at
+		}
+	}
+	t.Fatal("no page of the ledger has rows")
+	return 0
+}
+
 func TestADamagedLedgerIsToldRowByRow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))
@@ -201,7 +215,7 @@ func TestADamagedLedgerIsToldRowByRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copy(data[len(data)-4096:], strings.Repeat("damage ", 500))
+	copy(data[rowsAt(t, data):], strings.Repeat("damage ", 500))
 	w.write("damaged.db", string(data))
 	r := w.expect(exitFailed, "ledger", "verify", w.path("damaged.db"))
 	if !strings.Contains(r.out, "is damaged") || !strings.Contains(r.out, "restore the last good backup") {

@@ -341,7 +341,7 @@ func TestAMisspeltFilterIsRefused(t *testing.T) {
 	}{
 		{[]string{"payers", "list", "--state", "helt"}, "--state is one of new, creating, linked, missing, conflict, held, not \"helt\""},
 		{[]string{"webhooks", "list", "--state", "quarantine"}, "--state is one of received, "},
-		{[]string{"attention", "list", "--reason", "email"}, "--reason is one of answer_mismatch, "},
+		{[]string{"attention", "list", "--reason", "email"}, "--reason is one of address_bounced, "},
 		{[]string{"payers", "list", "--connection", "acne"}, `there is no connection "acne"; the configuration has acme`},
 		{[]string{"mandates", "list", "--connection", "acne"}, `there is no connection "acne"`},
 		{[]string{"mandates", "export", "--connection", "acne"}, `there is no connection "acne"`},

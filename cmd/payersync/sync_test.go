@@ -262,10 +262,10 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "attention", "list", "--closed", "--output", "json"), []string{"kind", "connection", "source_id", "at", "by", "why"})
 	expectKeys(t, w.expect(exitDone, "mandates", "cancel", "A00001", "--reason", "asked to", "--output", "json"), []string{"source_id", "mandate_id"})
 	held := []string{
-		"exported_at", "connection", "source_id", "forgotten", "record", "label", "payer", "attention", "changes", "requests", "mandates", "deliveries", "index", "words", "keyed_hashes", "audit", "left_out",
+		"exported_at", "connection", "source_id", "forgotten", "record", "label", "payer", "attention", "changes", "requests", "mandates", "letters", "letter_stops", "deliveries", "index", "words", "keyed_hashes", "audit", "left_out",
 	}
 	expectKeys(t, w.expect(exitDone, "ledger", "export", "A00002", "--output", "json"), held)
-	expectKeys(t, w.expect(exitDone, "ledger", "retain", "--dry-run", "--output", "json"), []string{"webhook_bodies", "change_details", "letter_texts", "letters", "webhook_bodies_days", "change_details_days", "dry_run"})
+	expectKeys(t, w.expect(exitDone, "ledger", "retain", "--dry-run", "--output", "json"), []string{"webhook_bodies", "change_details", "letter_texts", "letters", "failure_reasons", "webhook_bodies_days", "change_details_days", "dry_run"})
 	forgotten := []string{"connection", "source_id", "billing_id", "mandate_id", "mandate_status", "erases", "alike", "elsewhere", "forgotten", "files_later", "said_before"}
 	expectKeys(t, w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--reason", "ticket 88", "--yes", "--output", "json"), forgotten)
 	expectKeys(t, w.expect(exitDone, "ledger", "unforget", "A00002", "--reason", "a mistake", "--output", "json"), []string{"connection", "source_id", "said_before"})

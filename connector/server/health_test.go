@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -290,11 +291,16 @@ func TestADamagedLedgerTakesNoDelivery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := f.Stat()
+	data, err := io.ReadAll(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.WriteAt(bytes.Repeat([]byte{0xA5}, 4096), info.Size()-4096)
+	const page, leaf = 4096, 0x0d
+	at := len(data) - page
+	for data[at] != leaf || bytes.Contains(data[at:at+page], []byte("CREATE ")) { // the schema is read at once
+		at -= page
+	}
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xA5}, page), int64(at))
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
