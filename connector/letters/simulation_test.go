@@ -600,9 +600,8 @@ func (s *simulation) sets() {
 	}
 	s.skew += by
 	s.advance(by)
-	if desk, err := s.ledger.LetterDesk(context.Background()); err == nil && !desk.LookedAt.IsZero() { // else there is no time before
-		s.trust.reset = s.trust.reset || by > 0
-	}
+	desk, err := s.ledger.LetterDesk(context.Background())
+	s.trust.reset = err == nil && !desk.LookedAt.IsZero() && s.skew > 0 // before the first look there is no time to tell it by
 }
 
 // words is a person who finds out what became of an unclear letter.
