@@ -244,6 +244,7 @@ type LetterDesk struct {
 	RestoredAt time.Time // when the ledger was last restored, or found to be put back; zero for never
 	GoneOn     time.Time // the restore after which a person said to go on; zero for none
 	LookedAt   time.Time // when letters were last looked for, by a clock that could be right
+	RenewedAt  time.Time // when old links were last fetched again; zero for never
 	Waiting    int       // letters that waited for a person then
 	WaitsSince time.Time
 	Brake      string // why nothing left then; "" for nothing
@@ -252,12 +253,12 @@ type LetterDesk struct {
 
 // LetterDesk returns what is known of it.
 func (l *Ledger) LetterDesk(ctx context.Context) (d LetterDesk, err error) {
-	var restored, gone, looked, waits, brake sql.NullString
-	if err := l.queryRow(ctx, `SELECT g.identity, d.journal, g.restored_at, d.restored, d.looked_at, d.waiting, d.waits_since, d.brake, d.brake_since FROM letter_desk d, ledger g`).
-		Scan(&d.Ledger, &d.Journal, &restored, &gone, &looked, &d.Waiting, &waits, &d.Brake, &brake); err != nil {
+	var restored, gone, looked, renewed, waits, brake sql.NullString
+	if err := l.queryRow(ctx, `SELECT g.identity, d.journal, g.restored_at, d.restored, d.looked_at, d.renewed_at, d.waiting, d.waits_since, d.brake, d.brake_since FROM letter_desk d, ledger g`).
+		Scan(&d.Ledger, &d.Journal, &restored, &gone, &looked, &renewed, &d.Waiting, &waits, &d.Brake, &brake); err != nil {
 		return d, fmt.Errorf("read what is known of letters: %w", err)
 	}
-	return d, parseTimes(map[*time.Time]sql.NullString{&d.RestoredAt: restored, &d.GoneOn: gone, &d.LookedAt: looked, &d.WaitsSince: waits, &d.BrakeSince: brake})
+	return d, parseTimes(map[*time.Time]sql.NullString{&d.RestoredAt: restored, &d.GoneOn: gone, &d.LookedAt: looked, &d.RenewedAt: renewed, &d.WaitsSince: waits, &d.BrakeSince: brake})
 }
 
 // NoteLetterLook notes what a look for letters found: how many wait for a person, and why
@@ -272,11 +273,10 @@ func (tx *Tx) NoteLetterLook(waiting int, brake string, clock bool) error {
 	return nil
 }
 
-// NoteLetterClock notes that nothing was looked for, because it is no time for letters, and that
-// the clock could be right.
-func (tx *Tx) NoteLetterClock() error {
-	if err := tx.exec("UPDATE letter_desk SET looked_at = ?", stamp(tx.now)); err != nil {
-		return fmt.Errorf("note the time of a look for letters: %w", err)
+// NoteLinksRenewed notes that old links are fetched again now.
+func (tx *Tx) NoteLinksRenewed() error {
+	if err := tx.exec("UPDATE letter_desk SET renewed_at = ?", stamp(tx.now)); err != nil {
+		return fmt.Errorf("note that old links are fetched again: %w", err)
 	}
 	return nil
 }

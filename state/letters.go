@@ -182,13 +182,13 @@ const (
 var ErrNotUnclear = errors.New("nobody has to decide about the letter")
 
 // SayOfLetter notes what a person says of an unclear letter, or that one which the mail server
-// put off too often may be sent once more. It fails with ErrNotUnclear.
+// refused or put off too often may be sent once more. It fails with ErrNotUnclear.
 func (tx *Tx) SayOfLetter(id int64, word string, by Entry) error {
 	to := LetterSent
 	if word == WordAgain {
 		to = LetterDeferred
 	}
-	n, err := tx.count("UPDATE letters SET state = ?2, word = ?3, deferrals = 0 WHERE letter_id = ?1 AND (state = 'unclear' OR state = 'deferred' AND deferrals >= ?4 AND ?2 = 'deferred')", id, to, word, MostDeferrals)
+	n, err := tx.count("UPDATE letters SET state = ?2, word = ?3, deferrals = 0 WHERE letter_id = ?1 AND (state = 'unclear' OR ?2 = 'deferred' AND (state = 'refused' OR state = 'deferred' AND deferrals >= ?4))", id, to, word, MostDeferrals)
 	switch {
 	case err != nil:
 		return fmt.Errorf("note what is said of a letter: %w", err)

@@ -48,6 +48,7 @@ func deskOf(s *session.Session) (*letters.Desk, error) {
 	d := &letters.Desk{Ledger: s.Ledger, Settings: *settings}
 	if s.Reconciler != nil {
 		d.Reader = s.Reconciler
+		d.Renew = func(ctx context.Context, old []state.RecordID) error { return renewLinks(ctx, s, old) }
 	}
 	return d, nil
 }
@@ -68,7 +69,7 @@ type letterRow struct {
 	Connection string       `json:"connection"`
 	SourceID   string       `json:"source_id"`
 	Number     string       `json:"number"`
-	Name       string       `json:"name"`
+	Name       string       `json:"-"`
 	MandateID  string       `json:"mandate_id"`
 	What       letters.What `json:"what"`
 	Why        letters.Why  `json:"why"`
@@ -353,35 +354,37 @@ func (a *app) approveAlone(ctx context.Context, s *session.Session, d *letters.D
 		return err
 	}
 	var ids []state.RecordID
-	var waiting []letters.Next
 	for _, name := range names {
 		id, err := oneRecord(ctx, s, name, "")
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(p.Next, func(x letters.Next) bool { return x.RecordID == id && x.What == letters.Waits })
-		if i < 0 {
+		if len(p.Alone([]state.RecordID{id}).Letters) == 0 {
 			return fmt.Errorf("no letter to %s waits for a person; payersync mandates letters plan --all shows why", show.Visible(name))
 		}
-		ids, waiting = append(ids, id), append(waiting, p.Next[i])
+		ids = append(ids, id)
 	}
+	waiting := p.Alone(ids)
 	if !a.JSON() {
-		if err := a.printBatch(ctx, s, d, waiting); err != nil {
+		if err := a.printBatch(ctx, s, d, waiting.Letters); err != nil {
 			return err
 		}
 	}
-	n := connector.Plural(len(waiting), "letter")
+	n := connector.Plural(len(waiting.Letters), "letter")
 	sure, err := a.Confirms(ctx, yes, n+" would be let go", fmt.Sprintf("Let %s go?", n))
 	if err != nil || !sure {
 		return err
 	}
 	by.Action, by.Subject = "approve letters", "to "+strings.Join(names, ", ")
-	approved, err := d.ApproveAlone(ctx, ids, by)
+	approved, err := d.ApproveAlone(ctx, ids, waiting.Hash, by)
+	if errors.Is(err, letters.ErrChanged) {
+		return errors.New("the letters have changed while you looked at them, and none was let go: run the same command again")
+	}
 	if err != nil {
 		return err
 	}
-	a.Say("%s may leave.", connector.Plural(len(approved), "letter"))
-	return a.Result(approvedReport{Approved: len(approved)})
+	a.Say("%s may leave.", connector.Plural(approved, "letter"))
+	return a.Result(approvedReport{waiting.Hash, approved})
 }
 
 // sentReport is what `letters send --output json` prints; its keys are public.
@@ -785,7 +788,7 @@ func (a *app) lettersArrivedCmd() *cobra.Command {
 
 func (a *app) lettersAgainCmd() *cobra.Command {
 	return a.lettersWordCmd("again LETTER", "Have an unclear letter sent once more", state.WordAgain,
-		"Has a letter sent once more of which nobody knows whether it arrived, or which the mail\nserver put off too often. The payer may get it twice. It leaves as any other does, after a\nlook at the customer.", "It is sent once more when its turn comes.")
+		"Has a letter sent once more of which nobody knows whether it arrived, or which the mail\nserver refused or put off too often. The payer may get it twice. It leaves as any other does, after a\nlook at the customer.", "It is sent once more when its turn comes.")
 }
 
 func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command {
@@ -815,8 +818,7 @@ func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command
 // lettersJob is the name of the job that sends letters.
 const lettersJob = "letters"
 
-// sendLetters fetches the links again that are too old for the letters that are due, sends what
-// is due, and logs what came of it.
+// sendLetters sends what is due, and logs what came of it.
 func sendLetters(ctx context.Context, s *session.Session) error {
 	d, err := deskOf(s)
 	if err != nil {
@@ -824,9 +826,6 @@ func sendLetters(ctx context.Context, s *session.Session) error {
 	}
 	d.Report = func(e letters.Event) {
 		s.Log.WithFields(logrus.Fields{"connection": e.Connection, "mandate": e.MandateID, "kind": e.Kind, "state": e.State, "answer": e.Answer}).Info("letter")
-	}
-	if err := renewLinks(ctx, s, d); err != nil {
-		s.Log.WithError(err).Warn("old signing links were not fetched again; their letters wait")
 	}
 	res, err := d.Run(ctx)
 	if errors.Is(err, letters.ErrBusy) {
@@ -840,30 +839,22 @@ func sendLetters(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-// renewLinks fetches the links again that are too old to be mailed, as far as nobody has to be
-// asked.
-func renewLinks(ctx context.Context, s *session.Session, d *letters.Desk) error {
-	p, err := d.Look(ctx)
-	if err != nil {
-		return err
-	}
-	var payers []state.Payer
-	for _, x := range p.Next {
-		if x.Why != letters.WhyOldLink || len(p.Holds) > 0 {
-			continue
-		}
-		payer, err := s.Ledger.Payer(ctx, x.Connection, x.SourceID)
-		if err != nil {
+// renewLinks fetches links again, as far as nobody has to be asked.
+func renewLinks(ctx context.Context, s *session.Session, old []state.RecordID) error {
+	payers := make([]state.Payer, len(old))
+	for i, id := range old {
+		var err error
+		if payers[i], err = s.Ledger.Payer(ctx, id.Connection, id.SourceID); err != nil {
 			return err
 		}
-		payers = append(payers, payer)
 	}
-	if len(payers) == 0 {
+	_, err := mandatesOf(s).Fetch(ctx, office.Fetching{Payers: payers, By: syncer.Operator{Name: "schedule", Reason: "their links are too old for the next letter"}})
+	switch {
+	case errors.Is(err, office.ErrNotAsked):
+		return nil // they wait for a person, who is told
+	case err != nil && ctx.Err() == nil:
+		s.Log.WithError(err).Warn("old signing links were not fetched again; their letters wait")
 		return nil
-	}
-	_, err = mandatesOf(s).Fetch(ctx, office.Fetching{Payers: payers, By: syncer.Operator{Name: "schedule", Reason: "their links are too old for the next letter"}})
-	if errors.Is(err, office.ErrNotAsked) {
-		return nil // letters plan tells what to do
 	}
 	return err
 }

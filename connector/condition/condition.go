@@ -386,8 +386,8 @@ func (l *look) lettersHeld(ctx context.Context) error {
 		}
 	}
 	if desk.Waiting > 0 {
-		l.add(Condition{Code: LettersWait, Since: desk.WaitsSince, Count: desk.Waiting, Sentence: fmt.Sprintf("%s to payers to be approved.", connector.Plural(desk.Waiting, "letter")),
-			Next: "See them, and let them go:", Commands: []string{"payersync mandates letters approve"}})
+		l.add(Condition{Code: LettersWait, Since: desk.WaitsSince, Count: desk.Waiting, Sentence: fmt.Sprintf("%s to payers: a person is to look at them.", connector.Plural(desk.Waiting, "letter")),
+			Next: "The plan says what each waits for: approval, or a new link.", Commands: []string{"payersync mandates letters plan", "payersync mandates letters approve"}})
 	}
 	return nil
 }

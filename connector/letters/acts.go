@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"time"
 
 	"payersync/connector/standing"
 	"payersync/state"
@@ -39,23 +40,21 @@ func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, 
 }
 
 // ApproveAlone lets the letters to these payers go, whatever each of them waits for, and
-// nothing besides. It fails with ErrNothing when none of them waits.
-func (d *Desk) ApproveAlone(ctx context.Context, records []state.RecordID, by state.Entry) ([]Next, error) {
+// nothing besides: shown is the hash of what a person has seen ([Plan.Alone]). It fails with
+// ErrNothing when none of them waits, and with ErrChanged.
+func (d *Desk) ApproveAlone(ctx context.Context, records []state.RecordID, shown string, by state.Entry) (int, error) {
 	p, err := d.Look(ctx)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	b := Batch{}
-	for _, x := range p.Next {
-		if x.What == Waits && slices.Contains(records, x.RecordID) {
-			b.Letters = append(b.Letters, x)
-		}
+	b := p.Alone(records)
+	switch {
+	case len(b.Letters) == 0:
+		return 0, ErrNothing
+	case b.Hash != shown:
+		return 0, ErrChanged
 	}
-	if len(b.Letters) == 0 {
-		return nil, ErrNothing
-	}
-	b.Hash = hashOf(b.Letters)
-	return b.Letters, d.approve(ctx, b, false, by)
+	return len(b.Letters), d.approve(ctx, b, false, by)
 }
 
 func (d *Desk) approve(ctx context.Context, b Batch, whole bool, by state.Entry) error {
@@ -73,8 +72,10 @@ func (d *Desk) approve(ctx context.Context, b Batch, whole bool, by state.Entry)
 	})
 }
 
+const exampleToken = "EXAMPLE"
+
 // Example returns a letter as it would leave, but for its link, of which the host alone is
-// shown. Nobody is asked, and nothing is kept.
+// shown, and for the token that ends the reminders. Nobody is asked, and nothing is kept.
 func (d *Desk) Example(ctx context.Context, x Next) ([]byte, error) {
 	now, err := d.Ledger.StandingOf(ctx, x.RecordID)
 	if err != nil {
@@ -88,6 +89,9 @@ func (d *Desk) Example(ctx context.Context, x Next) ([]byte, error) {
 		return nil, err
 	}
 	draft := d.draft(x, now, "", d.messageID(x.MandateID, x.Step))
+	if draft.Stop != "" {
+		draft.Stop = exampleToken // that of the letter would work
+	}
 	if u, err := url.Parse(link); err == nil {
 		draft.Link = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/..."}).String()
 	}
@@ -194,7 +198,9 @@ func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err er
 		if err := os.Rename(d.Settings.Journal, d.Settings.Journal+".before-"+d.Ledger.Now().Format("20060102T150405Z")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, fmt.Errorf("move the journal of letters aside: %w", err)
 		}
-	case err != nil && !errors.Is(err, errNoJournal):
+	case errors.Is(err, errNoJournal):
+		j = nil
+	case err != nil:
 		return 0, err
 	}
 	told := h.unknownIn(j)
@@ -239,20 +245,22 @@ func (d *Desk) unheard(ctx context.Context, j *journal) ([]state.AddressWord, er
 	return lacking(j.words, known), err
 }
 
-// unknownIn returns the lines of a journal of which the ledger does not know.
+// unknownIn returns the lines of a journal of which the ledger does not know: a line has the
+// time at which its letter left, and the ledger keeps when a letter left last.
 func (h *history) unknownIn(j *journal) (out []state.ToldLetter) {
 	if j == nil {
 		return nil
 	}
-	known := map[string]int{}
+	last := make(map[string]time.Time, len(h.sent))
 	for _, l := range h.sent {
-		known[l.MessageID] += l.Attempts
+		last[l.MessageID] = l.SendingAt
 	}
-	for id, n := range h.toldTimes {
-		known[id] += n
+	told := make(map[state.ToldLetter]bool, len(h.toldAll))
+	for _, t := range h.toldAll {
+		told[state.ToldLetter{MessageID: t.MessageID, At: t.At.UTC()}] = true
 	}
 	for _, t := range j.lines {
-		if known[t.MessageID]--; known[t.MessageID] < 0 {
+		if at, known := last[t.MessageID]; (!known || t.At.After(at)) && !told[state.ToldLetter{MessageID: t.MessageID, At: t.At.UTC()}] {
 			out = append(out, t)
 		}
 	}

@@ -30,6 +30,10 @@ type Desk struct {
 	Reader   Reader
 	Settings Settings
 
+	// Renew fetches links again that are too old to be mailed, as far as no person has to be
+	// asked. It is called once a day at most; nil for nobody.
+	Renew func(ctx context.Context, payers []state.RecordID) error
+
 	Wait   func(ctx context.Context, d time.Duration) error // between two letters; nil for a timer
 	Report func(Event)                                      // is told what became of each letter; nil for nobody
 	Step   func(Point) error                                // for tests that place crashes: an error is a process that died there; nil for nobody
@@ -103,10 +107,6 @@ func (d *Desk) Run(ctx context.Context) (res Result, err error) {
 	if _, err := d.brakeOnBounces(ctx); err != nil { // reports of them come at any time
 		return res, err
 	}
-	if closed, err := d.closed(ctx); closed || err != nil {
-		res.Closed = closed
-		return res, err
-	}
 	p, err := d.Look(ctx)
 	if err != nil {
 		return res, err
@@ -114,27 +114,44 @@ func (d *Desk) Run(ctx context.Context) (res Result, err error) {
 	if err := d.note(ctx, p); err != nil {
 		return res, err
 	}
-	res.Waiting, res.Holds = p.Count(Waits, ""), p.Holds
+	res.Waiting, res.Holds, res.Closed = p.waiting(), p.Holds, d.closed(p)
+	if res.Closed {
+		return res, nil
+	}
+	if err := d.renew(ctx, p); err != nil {
+		return res, err
+	}
 	return res, d.sendAll(ctx, p, &res)
 }
 
-// closed reports whether it is no time for letters to anybody, and notes that the clock went on.
-func (d *Desk) closed(ctx context.Context) (bool, error) {
-	now := d.Ledger.Now()
-	sources, err := d.Ledger.LetterSources(ctx)
-	if err != nil {
-		return false, err
-	}
-	for name := range sources {
-		if d.Settings.isOpen(name, now) {
-			return false, nil
+// mostRenewed is how many links are fetched again in one day.
+const mostRenewed = 200
+
+// renew has the links fetched again that are too old; their letters are due at the next look.
+func (d *Desk) renew(ctx context.Context, p *Plan) error {
+	var old []state.RecordID
+	for _, x := range p.Next {
+		if x.Why == WhyOldLink && !p.holds(x.Connection) && len(old) < mostRenewed {
+			old = append(old, x.RecordID)
 		}
 	}
-	desk, err := d.Ledger.LetterDesk(ctx)
-	if err != nil || clockSet(now, desk.LookedAt) {
-		return true, err
+	if d.Renew == nil || len(old) == 0 || DayOf(p.renewed) == DayOf(p.At) {
+		return nil
 	}
-	return true, d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.NoteLetterClock() })
+	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.NoteLinksRenewed() }); err != nil {
+		return err
+	}
+	return d.Renew(ctx, old)
+}
+
+// closed reports whether it is no time for letters to anybody.
+func (d *Desk) closed(p *Plan) bool {
+	for name := range p.setups {
+		if d.Settings.isOpen(name, p.At) {
+			return false
+		}
+	}
+	return true
 }
 
 // clockSet reports whether the time since the last look cannot have gone by while payersync
@@ -158,7 +175,7 @@ func (d *Desk) note(ctx context.Context, p *Plan) error {
 		clock = clock && h.Code != HoldClock
 	}
 	err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.NoteLetterLook(len(p.Batch.Letters), strings.Join(texts, " "), clock)
+		return tx.NoteLetterLook(p.waiting(), strings.Join(texts, " "), clock)
 	})
 	if err != nil || p.holds("") {
 		return err
@@ -171,8 +188,8 @@ func (d *Desk) note(ctx context.Context, p *Plan) error {
 	if err := d.keepWords(p); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(p.Batch.Why, func(b Brake) bool { return b.Why == WhyChanged }) {
-		return nil
+	if p.changed {
+		return nil // a person looks at them first
 	}
 	return d.noteAddresses(ctx, p)
 }
@@ -220,15 +237,15 @@ func (d *Desk) noteAddresses(ctx context.Context, p *Plan) error {
 func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 	due := []Next{}
 	for _, x := range p.Next {
-		if x.What == Due && !p.holds(x.Connection) {
+		if x.What == Due && !p.holds(x.Connection) && d.Settings.isOpen(x.Connection, d.Ledger.Now()) {
 			due = append(due, x)
 		}
 	}
 	slices.SortStableFunc(due, func(a, b Next) int { return a.Step - b.Step })
 	res.Left = len(due)
-	left := p.sent
-	for i, x := range due {
-		if i > 0 && d.wait(ctx, time.Minute/time.Duration(max(1, d.Settings.PerMinute))) != nil {
+	left, refused, spoke := p.sent, 0, false
+	for _, x := range due {
+		if spoke && d.wait(ctx, time.Minute/time.Duration(max(1, d.Settings.PerMinute))) != nil {
 			return nil // told to stop, it stops in order
 		}
 		now := d.Ledger.Now()
@@ -239,6 +256,7 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 			continue
 		}
 		e, err := d.send(ctx, p, x)
+		spoke = e.State != "" // what was looked at and not sent takes nobody's time
 		res.Left--
 		if e.State == state.LetterSent || e.State == state.LetterUnclear || e.State == state.LetterRefused {
 			left++
@@ -249,6 +267,12 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 		}
 		if err != nil {
 			return err
+		}
+		if refused++; e.State != state.LetterRefused {
+			refused = 0
+		}
+		if refused >= mostRefused {
+			return d.brake(ctx, fmt.Sprintf("The mail server refused %d letters one after the other: %s. letters again sends one of them once more.", refused, e.Answer))
 		}
 		if e.State == state.LetterRefused {
 			if braked, err := d.brakeOnBounces(ctx); braked || err != nil {
@@ -322,8 +346,10 @@ func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
 	today := DayOf(d.Ledger.Now().In(d.Settings.zone(x.Connection))).String()
 	var body []byte
 	var may bool
+	var began time.Time
 	if err := d.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		body, may, err = tx.BeginSending(e.MessageID, tx.Now().Add(-lookGood), today)
+		began = tx.Now()
+		body, may, err = tx.BeginSending(e.MessageID, began.Add(-lookGood), today)
 		return err
 	}); err != nil {
 		return e, err
@@ -339,7 +365,7 @@ func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
 	if !whole || string(sealed) != to {
 		return e, d.end(ctx, &e, state.LetterDeferred, false, "nothing was sent", errors.New("the frozen letter is to somebody else"))
 	}
-	if err := p.journal.append(state.ToldLetter{MessageID: e.MessageID, Recipient: x.Recipient, At: d.Ledger.Now()}); err != nil {
+	if err := p.journal.append(state.ToldLetter{MessageID: e.MessageID, Recipient: x.Recipient, At: began}); err != nil {
 		return e, d.end(ctx, &e, state.LetterDeferred, false, "nothing was sent: the journal could not be written", err)
 	}
 	if err := d.step(Journaled); err != nil {
@@ -362,10 +388,10 @@ func (d *Desk) outcome(ctx context.Context, e *Event, x Next, answer string, err
 	case err == nil:
 		return d.end(ctx, e, state.LetterSent, false, answer, nil)
 	case errors.As(err, &refused) && refused.Stage.OfThisMessage():
-		if err := d.end(ctx, e, state.LetterRefused, false, refused.Answer.String(), nil); err != nil || !isHard(refused) {
-			return err
-		}
-		return d.after(ctx, func(tx *state.Tx) error {
+		return d.end(ctx, e, state.LetterRefused, false, refused.Answer.String(), nil, func(tx *state.Tx) error {
+			if !isHard(refused) {
+				return nil
+			}
 			return tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: x.Recipient, Why: state.StopBounced, Note: refused.Answer.String(), Actor: "mail server"})
 		})
 	case errors.As(err, &deferred) && deferred.Stage.OfThisMessage():
@@ -385,9 +411,15 @@ func isHard(e *mail.RefusedError) bool {
 }
 
 // end notes what became of a letter, also when the process was told to stop meanwhile.
-func (d *Desk) end(ctx context.Context, e *Event, to state.LetterState, put bool, answer string, cause error) error {
+func (d *Desk) end(ctx context.Context, e *Event, to state.LetterState, put bool, answer string, cause error, more ...func(*state.Tx) error) error {
 	e.State, e.Answer = to, answer
-	return errors.Join(cause, d.after(ctx, func(tx *state.Tx) error { return tx.EndLetter(e.MessageID, to, put, answer) }))
+	return errors.Join(cause, d.after(ctx, func(tx *state.Tx) error {
+		err := tx.EndLetter(e.MessageID, to, put, answer)
+		for _, do := range more {
+			err = errors.Join(err, do(tx))
+		}
+		return err
+	}))
 }
 
 func (d *Desk) after(ctx context.Context, fn func(*state.Tx) error) error {
@@ -535,6 +567,7 @@ const (
 	mostBounces  = 10
 	shareBounces = 20 // one of so many letters of a day
 	leastBounces = 3
+	mostRefused  = 3 // one after the other, for whatever reason
 )
 
 // brakeOnBounces stops all letters when too many of the last day were to addresses that do not
@@ -557,8 +590,12 @@ func (d *Desk) brakeOnBounces(ctx context.Context) (bool, error) {
 	if bounced < mostBounces && bounced*shareBounces <= sent {
 		return false, nil
 	}
-	return true, d.after(ctx, func(tx *state.Tx) error {
-		return tx.AddLetterStop(state.LetterStop{Scope: state.StopAll, Why: state.StopBrake, Actor: "payersync",
-			Note: fmt.Sprintf("%d of the %d letters of a day were to addresses that do not exist.", bounced, sent)})
+	return true, d.brake(ctx, fmt.Sprintf("%d of the %d letters of a day were to addresses that do not exist.", bounced, sent))
+}
+
+// brake stops all letters until a person takes that back.
+func (d *Desk) brake(ctx context.Context, why string) error {
+	return d.after(ctx, func(tx *state.Tx) error {
+		return tx.AddLetterStop(state.LetterStop{Scope: state.StopAll, Why: state.StopBrake, Actor: "payersync", Note: why})
 	})
 }

@@ -59,7 +59,7 @@ var held = []Why{WhyReplaced, WhyShared, WhyAlsoWritten, WhyOwnDomain, WhyExampl
 // Distances between letters, in days.
 const (
 	leastDistance = 3
-	oldLink       = 30
+	oldLink       = 35 // the usual last step, and some days for a ladder that began late
 )
 
 // facts are all that decides on a payer's next letter.

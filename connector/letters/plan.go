@@ -81,6 +81,8 @@ type Plan struct {
 	moved   []state.LetterAddress // payers with another address than before
 	met     []state.LetterAddress // payers whose address was not noted before
 	sent    int                   // letters that left today
+	renewed time.Time             // when old links were last fetched again
+	changed bool                  // too many addresses are other ones than before
 	words   []state.AddressWord   // that were ever said
 	journal *journal
 }
@@ -93,6 +95,24 @@ func (p *Plan) Count(what What, why Why) (n int) {
 		}
 	}
 	return n
+}
+
+// waiting returns how many letters a person has to do something for: approve them, or have
+// their links fetched again.
+func (p *Plan) waiting() int { return p.Count(Waits, "") + p.Count(Stopped, WhyOldLink) }
+
+// Alone returns the letters to these payers that wait, whatever each waits for, as a batch of
+// their own.
+func (p *Plan) Alone(records []state.RecordID) (b Batch) {
+	for _, x := range p.Next {
+		if x.What == Waits && slices.Contains(records, x.RecordID) {
+			b.Letters = append(b.Letters, x)
+		}
+	}
+	if len(b.Letters) > 0 {
+		b.Hash = hashOf(b.Letters)
+	}
+	return b
 }
 
 // holds reports whether nothing leaves to payers of a connection.
@@ -113,8 +133,9 @@ func (d *Desk) Look(ctx context.Context) (*Plan, error) {
 		_, days := d.Settings.step(f, d.today(p, f.Connection))
 		p.Next = append(p.Next, Next{Days: days, RecordID: f.RecordID, MandateID: f.MandateID, Verdict: v, Recipient: f.Recipient, Setup: p.setups[f.Connection], LastAt: b.last[f.MandateID], Sent: b.sent[f.MandateID]})
 	}
-	oneADay(p)
+	oneADay(p, Due, Waits)
 	d.approved(p, b)
+	oneADay(p, Due) // of those that a person has let go, too
 	d.batch(p, b)
 	return p, nil
 }
@@ -128,12 +149,13 @@ func (d *Desk) today(p *Plan, connection string) Day {
 	return day
 }
 
-// oneADay keeps all but one of the letters to an address from this day.
-func oneADay(p *Plan) {
+// oneADay keeps all but one of the letters to an address from this day, of those with these
+// verdicts.
+func oneADay(p *Plan, among ...What) {
 	taken := map[string]bool{}
 	for i := range p.Next {
 		x := &p.Next[i]
-		if x.What != Due && x.What != Waits {
+		if !slices.Contains(among, x.What) {
 			continue
 		}
 		if taken[x.Recipient] && x.What == Due {
@@ -186,7 +208,7 @@ func (d *Desk) batch(p *Plan, b *books) {
 			changed++
 		}
 	}
-	if changed > max(fewChanged, known/shareChanged) {
+	if p.changed = changed > max(fewChanged, known/shareChanged); p.changed {
 		brakes = append(brakes, Brake{WhyChanged, fmt.Sprintf("%d of %d addresses changed since the letters before.", changed, known)})
 	}
 	due := 0
@@ -256,6 +278,7 @@ func (d *Desk) books(ctx context.Context, now time.Time, p *Plan) (*books, error
 	if b.desk, err = d.Ledger.LetterDesk(ctx); err != nil {
 		return nil, err
 	}
+	p.renewed = b.desk.RenewedAt
 	if b.approvals, err = d.Ledger.LetterApprovals(ctx); err != nil {
 		return nil, err
 	}
@@ -301,7 +324,6 @@ type history struct {
 	lastThere map[string]Day                   // by recipient
 	mandates  map[state.RecordID][]string      // about which something was sent
 	told      map[string]state.ToldLetter      // by message, of which the journal alone told
-	toldTimes map[string]int                   // how often
 	toldAll   []state.ToldLetter
 	sent      []*state.Letter
 	today     int // that left today
@@ -327,7 +349,7 @@ func (h *history) there(recipient string, on Day) {
 }
 
 func (d *Desk) history(ctx context.Context, p *Plan) (*history, error) {
-	h := &history{letters: map[string]map[int]*state.Letter{}, first: map[string]Day{}, last: map[state.RecordID]Day{}, lastThere: map[string]Day{}, mandates: map[state.RecordID][]string{}, told: map[string]state.ToldLetter{}, toldTimes: map[string]int{}}
+	h := &history{letters: map[string]map[int]*state.Letter{}, first: map[string]Day{}, last: map[state.RecordID]Day{}, lastThere: map[string]Day{}, mandates: map[state.RecordID][]string{}, told: map[string]state.ToldLetter{}}
 	err := d.Ledger.EachLetter(ctx, "", func(l state.Letter) error {
 		if h.letters[l.MandateID] == nil {
 			h.letters[l.MandateID] = map[int]*state.Letter{}
@@ -367,7 +389,6 @@ func (d *Desk) history(ctx context.Context, p *Plan) (*history, error) {
 	h.toldAll = told
 	for _, t := range told {
 		h.told[t.MessageID] = t
-		h.toldTimes[t.MessageID]++
 		h.there(t.Recipient, DayOf(t.At))
 	}
 	return h, nil
@@ -526,7 +547,7 @@ func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history, sou
 	case s.Test && s.TestTo == "":
 		add(HoldTest, "", false, "The billing service is a sandbox, or on this machine, so that no payer is written to, and letters.test_to names nobody else.")
 	}
-	if b.desk.RestoredAt.After(b.desk.GoneOn) {
+	if !b.desk.RestoredAt.Equal(b.desk.GoneOn) && !b.desk.RestoredAt.IsZero() {
 		add(HoldRestored, "", true, "The ledger was put back; what was sent since that copy was made is not in it.")
 	}
 	if err := d.checkJournal(ctx, p, b, h); err != nil {
@@ -584,18 +605,13 @@ func (d *Desk) checkJournal(ctx context.Context, p *Plan, b *books, h *history) 
 	if p.words, err = d.Ledger.AddressWords(ctx); err != nil {
 		return err
 	}
-	known := map[string]int{}
-	for _, l := range h.sent {
-		known[l.MessageID] += l.Attempts
-	}
-	for id, n := range h.toldTimes {
-		known[id] += n
-	}
 	lines := map[string]int{}
 	more := 0
 	for _, t := range j.lines {
 		lines[t.MessageID]++
-		if t.At.After(p.At.Add(-journalHolds)) && lines[t.MessageID] > known[t.MessageID] {
+	}
+	for _, t := range h.unknownIn(j) {
+		if t.At.After(p.At.Add(-journalHolds)) {
 			more++
 		}
 	}

@@ -538,8 +538,8 @@ func (s *simulation) approves() {
 	if n, err := s.desk.Approve(ctx, p.Batch.Hash, byAda); err == nil {
 		s.tell("%d letters are approved", n)
 		s.trust.approved[s.setup()] = true
-	} else if some, err := s.desk.ApproveAlone(ctx, alone, byAda); err == nil {
-		s.tell("%d letters are approved by themselves", len(some))
+	} else if n, err := s.desk.ApproveAlone(ctx, alone, p.Alone(alone).Hash, byAda); err == nil {
+		s.tell("%d letters are approved by themselves", n)
 		s.trust.approved[s.setup()] = true
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/letters"
+	post "payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
 	"payersync/state"
 )
@@ -343,6 +345,109 @@ func TestWhoWantsNoLettersGetsNoneAfterTheLedgerWasPutBack(t *testing.T) {
 	}
 }
 
+// A journal that could not be written once leaves no gap by which a ledger that was put back
+// goes unnoticed.
+//
+// covers F140, F142
+func TestALetterThatWasPutOffIsNotSentTwiceAfterTheLedgerWasPutBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.payers(1)
+	w.send()
+	w.approve()
+	journal := w.desk.Settings.Journal
+	w.desk.Step = func(at letters.Point) error { // the journal's folder goes away for a moment
+		if at == letters.Sending {
+			w.desk.Step = nil
+			return os.Rename(journal, journal+".away")
+		}
+		return nil
+	}
+	if _, err := w.desk.Run(t.Context()); err == nil || len(w.box.Received()) != 0 {
+		t.Fatalf("%d letters left without a journal, %v", len(w.box.Received()), err)
+	}
+	if err := os.Rename(journal+".away", journal); err != nil {
+		t.Fatal(err)
+	}
+	old := w.backup()
+	w.advance(5 * time.Minute)
+	if res := w.send(); res.Sent != 1 {
+		t.Fatalf("it did not leave afterwards: %+v", res)
+	}
+	w.putBack(old, false)
+	w.advance(5 * time.Minute)
+	w.wantHeld(letters.HoldJournal)
+}
+
+// covers F139
+func TestAddressesThatMoveOnADayWithoutLettersWaitForAPerson(t *testing.T) {
+	t.Parallel()
+	w := begun(t, 20)
+	w.days(1)
+	for i := range 20 {
+		w.books.put(fmt.Sprintf("c%03d", i), fmt.Sprintf("Payer %d", i), fmt.Sprintf("payer%d@bakery%d.io", 19-i, 19-i))
+	}
+	w.sync()
+	w.send()
+	w.days(4)
+	if came := w.got()[20:]; len(came) > 0 {
+		t.Errorf("to addresses that had moved came:\n%s", strings.Join(came, "\n"))
+	}
+	if got := w.look().Batch; len(got.Letters) != 20 || !slices.ContainsFunc(got.Why, func(b letters.Brake) bool { return b.Why == letters.WhyChanged }) {
+		t.Errorf("%d letters wait because of %+v", len(got.Letters), got.Why)
+	}
+}
+
+// covers F145
+func TestAMailServerThatRefusesOneAfterAnotherIsAskedNoMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.payers(8)
+	w.send()
+	w.approve()
+	asked := 0
+	w.desk.Settings.Post = postFunc(func() error {
+		asked++
+		return &post.RefusedError{Stage: post.AtMessage, Answer: post.Answer{Code: 554, Enhanced: "5.7.1", Text: "rejected by policy"}}
+	})
+	w.send()
+	w.days(2)
+	if asked != 3 {
+		t.Errorf("it was asked %d times", asked)
+	}
+	if n := w.look().Count(letters.Paused, letters.WhyBrake); n != 8 {
+		t.Errorf("%d letters are held by the brake, want all 8", n)
+	}
+	w.desk.Settings.Post = postFunc(func() error { asked++; return nil })
+	if n, err := w.desk.Resume(t.Context(), "", byAda); n != 1 || err != nil {
+		t.Fatalf("%d stops were taken back, %v", n, err)
+	}
+	if err := w.desk.Say(t.Context(), w.letter("c000")[0].ID, state.WordAgain, byAda); err != nil {
+		t.Fatal(err)
+	}
+	w.send()
+	if asked != 9 {
+		t.Errorf("it was asked %d times in all, want those 5 and one that a person wants sent again", asked)
+	}
+}
+
+// postFunc is a mail server that says the same to all.
+type postFunc func() error
+
+func (p postFunc) Send(context.Context, string, string, []byte) (string, error) {
+	return "250 taken", p()
+}
+
+func TestAWindowThatIsClosedKeepsNobodyElseWaiting(t *testing.T) {
+	t.Parallel()
+	w := begun(t, 3)
+	w.days(2)
+	w.desk.Settings.Zones = map[string]*time.Location{"acme": time.FixedZone("far", 12*60*60)}
+	if res := w.send(); !res.Closed || res.Left != 0 {
+		t.Errorf("while it is closed: %+v", res)
+	}
+}
+
 // covers F142
 func TestAJournalThatIsGoneHoldsEverything(t *testing.T) {
 	t.Parallel()
@@ -555,13 +660,17 @@ func TestPayersWithOneAddressWaitForAPerson(t *testing.T) {
 	w.send()
 	w.wantGot("11-23 bob@bakery.io invitation")
 	a := state.RecordID{Connection: "acme", SourceID: "a"}
-	if got, err := w.desk.ApproveAlone(t.Context(), []state.RecordID{a}, byAda); len(got) != 1 || err != nil {
-		t.Fatalf("%+v, %v", got, err)
+	both := []state.RecordID{a, {Connection: "acme", SourceID: "b"}}
+	if _, err := w.desk.ApproveAlone(t.Context(), []state.RecordID{a}, w.look().Alone(both).Hash, byAda); !errors.Is(err, letters.ErrChanged) {
+		t.Errorf("one of two that were shown: %v", err)
+	}
+	if n, err := w.desk.ApproveAlone(t.Context(), both, w.look().Alone(both).Hash, byAda); n != 2 || err != nil {
+		t.Fatalf("%d, %v", n, err)
 	}
 	w.send()
 	w.days(1)
 	w.wantGot("11-23 bob@bakery.io invitation", "11-23 ada@bakery.io invitation")
-	if _, err := w.desk.ApproveAlone(t.Context(), []state.RecordID{a}, byAda); !errors.Is(err, letters.ErrNothing) {
+	if _, err := w.desk.ApproveAlone(t.Context(), []state.RecordID{a}, "", byAda); !errors.Is(err, letters.ErrNothing) {
 		t.Errorf("once more: %v", err)
 	}
 }

@@ -110,6 +110,7 @@ CREATE TABLE letter_desk (
   journal   TEXT NOT NULL DEFAULT '',                  -- the id of the journal; '' while there is none
   restored  TEXT,                                      -- the restore after which a person said to go on
   looked_at TEXT,                                      -- when letters were last looked for, by a clock that could be right
+  renewed_at TEXT,                                     -- when old links were last fetched again for letters
   waiting   INTEGER NOT NULL DEFAULT 0,                -- letters that waited for a person then
   waits_since TEXT,
   brake     TEXT NOT NULL DEFAULT '',                  -- why nothing left then; '' for nothing
