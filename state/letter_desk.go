@@ -229,6 +229,25 @@ func (l *Ledger) ToldLetters(ctx context.Context) ([]ToldLetter, error) {
 	return out, nil
 }
 
+// lettersTold returns the letters of which the journal alone told, and that were not sent again
+// since, by their message.
+func (l *Ledger) lettersTold(ctx context.Context) (map[string]ToldLetter, error) {
+	told, err := l.ToldLetters(ctx)
+	if err != nil || len(told) == 0 {
+		return nil, err
+	}
+	out := make(map[string]ToldLetter, len(told))
+	for _, t := range told {
+		out[t.MessageID] = t
+	}
+	return out, l.EachLetter(ctx, "", func(t Letter) error {
+		if t.Reached() {
+			delete(out, t.MessageID)
+		}
+		return nil
+	})
+}
+
 // NoteTold keeps a letter of which the journal told.
 func (tx *Tx) NoteTold(t ToldLetter) error {
 	if err := tx.exec("INSERT INTO letter_journal (message_id, recipient, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", t.MessageID, t.Recipient, stamp(t.At)); err != nil {
@@ -243,6 +262,7 @@ type LetterDesk struct {
 	Journal    string    // the id of the journal; "" while there is none
 	RestoredAt time.Time // when the ledger was last restored, or found to be put back; zero for never
 	GoneOn     time.Time // the restore after which a person said to go on; zero for none
+	GoneOnAt   time.Time // when a person last said to go on, after whatever; zero for never
 	LookedAt   time.Time // when letters were last looked for, by a clock that could be right
 	RenewedAt  time.Time // when old links were last fetched again; zero for never
 	Waiting    int       // letters that waited for a person then
@@ -253,12 +273,12 @@ type LetterDesk struct {
 
 // LetterDesk returns what is known of it.
 func (l *Ledger) LetterDesk(ctx context.Context) (d LetterDesk, err error) {
-	var restored, gone, looked, renewed, waits, brake sql.NullString
-	if err := l.queryRow(ctx, `SELECT g.identity, d.journal, g.restored_at, d.restored, d.looked_at, d.renewed_at, d.waiting, d.waits_since, d.brake, d.brake_since FROM letter_desk d, ledger g`).
-		Scan(&d.Ledger, &d.Journal, &restored, &gone, &looked, &renewed, &d.Waiting, &waits, &d.Brake, &brake); err != nil {
+	var restored, gone, goneAt, looked, renewed, waits, brake sql.NullString
+	if err := l.queryRow(ctx, `SELECT g.identity, d.journal, g.restored_at, d.restored, d.gone_on_at, d.looked_at, d.renewed_at, d.waiting, d.waits_since, d.brake, d.brake_since FROM letter_desk d, ledger g`).
+		Scan(&d.Ledger, &d.Journal, &restored, &gone, &goneAt, &looked, &renewed, &d.Waiting, &waits, &d.Brake, &brake); err != nil {
 		return d, fmt.Errorf("read what is known of letters: %w", err)
 	}
-	return d, parseTimes(map[*time.Time]sql.NullString{&d.RestoredAt: restored, &d.GoneOn: gone, &d.LookedAt: looked, &d.RenewedAt: renewed, &d.WaitsSince: waits, &d.BrakeSince: brake})
+	return d, parseTimes(map[*time.Time]sql.NullString{&d.RestoredAt: restored, &d.GoneOn: gone, &d.GoneOnAt: goneAt, &d.LookedAt: looked, &d.RenewedAt: renewed, &d.WaitsSince: waits, &d.BrakeSince: brake})
 }
 
 // NoteLetterLook notes what a look for letters found: how many wait for a person, and why
@@ -284,7 +304,7 @@ func (tx *Tx) NoteLinksRenewed() error {
 // GoOnWithLetters notes that a person has said to go on: with this journal, after the restore of
 // which the ledger knows, by the clock as it is.
 func (tx *Tx) GoOnWithLetters(journal string) error {
-	if err := tx.exec("UPDATE letter_desk SET journal = ?, restored = (SELECT restored_at FROM ledger), looked_at = ?", journal, stamp(tx.now)); err != nil {
+	if err := tx.exec("UPDATE letter_desk SET journal = ?1, restored = (SELECT restored_at FROM ledger), gone_on_at = ?2, looked_at = ?2", journal, stamp(tx.now)); err != nil {
 		return fmt.Errorf("note that letters go on: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -52,6 +53,15 @@ func (l *Ledger) LetterHash(kind string, texts ...string) string {
 		m.Write([]byte(text))
 	}
 	return hex.EncodeToString(m.Sum(nil)[:16])
+}
+
+// LetterSteps is how many steps there are at most: an invitation and four reminders.
+const LetterSteps = 5
+
+// LetterID returns what the letter of a step about a mandate is called, everywhere and for
+// ever: the same letter is the same message.
+func (l *Ledger) LetterID(mandate string, step int) string {
+	return l.LetterHash("letter", mandate, strconv.Itoa(step))
 }
 
 // RecipientHash returns what the ledger knows an e-mail address by: the same for all ways in

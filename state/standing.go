@@ -71,8 +71,8 @@ type Ended struct {
 // SentLetters counts the letters about a mandate.
 type SentLetters struct {
 	Sent        int
-	First, Last time.Time // zero where none was sent
-	Unclear     int       // of which nobody knows whether they arrived
+	First, Last time.Time // when the first and the last left; zero where none did
+	Unclear     int       // that left, and nobody knows whether they arrived
 }
 
 // Handed counts what others sent for a mandate.
@@ -99,8 +99,8 @@ const standingColumns = `SELECT r.connection, r.source_id, CASE r.forgotten WHEN
 	LEFT JOIN changes cc ON cc.connection = r.connection AND cc.source_id = r.source_id AND cc.lane = 'customer' AND (cc.state = 'pending' OR cc.state = 'frozen' OR cc.state = 'unknown')
 	LEFT JOIN changes cm ON cm.connection = r.connection AND cm.source_id = r.source_id AND cm.lane = 'mandate' AND (cm.state = 'pending' OR cm.state = 'frozen' OR cm.state = 'unknown')
 	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
-	LEFT JOIN (SELECT mandate_id, sum(state = 'sent') AS sent, sum(state = 'unclear') AS unclear,
-		min(CASE state WHEN 'sent' THEN ended_at END) AS first, max(CASE state WHEN 'sent' THEN ended_at END) AS last FROM letters GROUP BY mandate_id) t ON t.mandate_id = m.mandate_id
+	LEFT JOIN (SELECT mandate_id, sum(state = 'sent') AS sent, sum(state = 'unclear' OR state = 'sending') AS unclear,
+		min(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS first, max(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS last FROM letters GROUP BY mandate_id) t ON t.mandate_id = m.mandate_id
 	LEFT JOIN (SELECT mandate_id, count(*) AS times, min(sent_on) AS first, max(sent_on) AS last FROM handovers GROUP BY mandate_id) o ON o.mandate_id = m.mandate_id`
 
 // EachStanding hands over where each record stands, of one connection or of all for "", in
@@ -124,6 +124,10 @@ func (l *Ledger) eachStanding(ctx context.Context, which string, args []any, do 
 	if err != nil {
 		return err
 	}
+	told, err := l.lettersTold(ctx)
+	if err != nil {
+		return err
+	}
 	return each(ctx, l, standingColumns+which, args, (*standingRow).dest, func(r standingRow) (err error) {
 		if err := r.times(); err != nil {
 			return err
@@ -141,8 +145,24 @@ func (l *Ledger) eachStanding(ctx context.Context, which string, args []any, do 
 			act := acts[s.Mandate.ID]
 			s.Mandate.Ended.Actor, s.Mandate.Ended.Why = act.Actor, act.Why
 		}
+		for step := 0; step < LetterSteps && len(told) > 0 && s.Mandate.Status == connector.MandateCreated; step++ {
+			if t, is := told[l.LetterID(s.Mandate.ID, step)]; is {
+				s.Letters.add(t.At)
+			}
+		}
 		return do(*s)
 	})
+}
+
+// add counts a letter that left, and of which only the journal beside the ledger tells.
+func (t *SentLetters) add(at time.Time) {
+	t.Unclear++
+	if t.First.IsZero() || at.Before(t.First) {
+		t.First = at
+	}
+	if at.After(t.Last) {
+		t.Last = at
+	}
 }
 
 // standingRow is a row of standingColumns.

@@ -18,6 +18,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/letters"
+	"payersync/connector/mail"
 	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -83,12 +84,13 @@ type letterRow struct {
 
 // letterPlan is what `letters plan --output json` prints; its keys are public.
 type letterPlan struct {
-	At    time.Time            `json:"at"`
-	Holds []letterHold         `json:"holds"`
-	Waits letterBatch          `json:"waits_together"`
-	Count map[letters.What]int `json:"count"`
-	Why   map[letters.Why]int  `json:"why"`
-	Rows  []letterRow          `json:"letters"`
+	At     time.Time            `json:"at"`
+	Holds  []letterHold         `json:"holds"`
+	Paused []string             `json:"paused"`
+	Waits  letterBatch          `json:"waits_together"`
+	Count  map[letters.What]int `json:"count"`
+	Why    map[letters.Why]int  `json:"why"`
+	Rows   []letterRow          `json:"letters"`
 }
 
 type letterHold struct {
@@ -104,8 +106,11 @@ type letterBatch struct {
 	Why     []string `json:"why"`
 }
 
-func (a *app) letterPlanOf(ctx context.Context, s *session.Session, p *letters.Plan, which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
-	out = letterPlan{At: p.At, Holds: []letterHold{}, Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{}, Why: map[letters.Why]int{}, Rows: []letterRow{}}
+func (a *app) letterPlanOf(ctx context.Context, s *session.Session, p *letters.Plan, connection string, which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
+	out = letterPlan{At: p.At, Holds: []letterHold{}, Paused: []string{}, Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{}, Why: map[letters.Why]int{}, Rows: []letterRow{}}
+	if out.Paused, err = pausesOf(ctx, s); err != nil {
+		return out, false, err
+	}
 	for _, h := range p.Holds {
 		out.Holds = append(out.Holds, letterHold{h.Code, h.Connection, h.Text, h.Person})
 	}
@@ -113,6 +118,9 @@ func (a *app) letterPlanOf(ctx context.Context, s *session.Session, p *letters.P
 		out.Waits.Why = append(out.Waits.Why, b.Text)
 	}
 	for _, x := range p.Next {
+		if connection != "" && x.Connection != connection {
+			continue
+		}
 		out.Count[x.What]++
 		if x.Why != "" {
 			out.Why[x.Why]++
@@ -167,7 +175,7 @@ why its next letter is not due. Nothing is asked, changed or sent.`,
 				if err != nil {
 					return err
 				}
-				plan, more, err := a.letterPlanOf(cmd.Context(), s, p, func(x letters.Next) bool {
+				plan, more, err := a.letterPlanOf(cmd.Context(), s, p, connection, func(x letters.Next) bool {
 					return (connection == "" || x.Connection == connection) && (all || x.What == letters.Due || x.What == letters.Waits)
 				}, a.limitOf(cmd))
 				if err != nil {
@@ -194,16 +202,57 @@ func (a *app) printLetterPlan(p letterPlan) error {
 	fmt.Fprintf(a.Out, "%s due, %d wait for a person, %d paused, %d later, %d stopped, %d finished.\n", connector.Plural(p.Count[letters.Due], "letter"),
 		p.Count[letters.Waits], p.Count[letters.Paused], p.Count[letters.Later], p.Count[letters.Stopped], p.Count[letters.Finished])
 	for _, h := range p.Holds {
-		line := "Nothing leaves: " + h.Sentence
-		if h.Continue {
-			line += " To go on: payersync mandates letters continue --reason TEXT"
-		}
-		fmt.Fprintln(a.Out, show.Visible(line))
+		a.printHold(h)
+	}
+	for _, s := range p.Paused {
+		fmt.Fprintln(a.Out, show.Visible(s))
 	}
 	if p.Waits.Letters > 0 {
 		fmt.Fprintf(a.Out, "%s together: %s To see and approve them: payersync mandates letters approve\n", waitTogether(p.Waits.Letters), strings.Join(p.Waits.Why, " "))
 	}
 	return nil
+}
+
+func (a *app) printHolds(holds []letters.Hold) {
+	for _, h := range holds {
+		a.printHold(letterHold{h.Code, h.Connection, h.Text, h.Person})
+	}
+}
+
+func (a *app) printHold(h letterHold) {
+	line := "Nothing leaves"
+	if h.Connection != "" {
+		line += " to payers of " + h.Connection
+	}
+	line += ": " + h.Sentence
+	if h.Continue {
+		line += " To go on: payersync mandates letters continue --reason TEXT"
+	}
+	fmt.Fprintln(a.Out, show.Visible(line))
+}
+
+// pausesOf says what keeps all letters, or those of a connection, from leaving until somebody
+// takes it back.
+func pausesOf(ctx context.Context, s *session.Session) (out []string, err error) {
+	stops, err := s.Ledger.LetterStops(ctx)
+	today := s.Ledger.Now().Format(time.DateOnly)
+	for _, stop := range stops {
+		if stop.Scope != state.StopAll && stop.Scope != state.StopConnection || !stop.Holds(today) {
+			continue
+		}
+		line, resume := "Letters "+ofConnection(stop.Connection)+" are paused", "payersync mandates letters resume"
+		if stop.UntilOn != "" {
+			line += " until " + stop.UntilOn
+		}
+		if stop.Note != "" {
+			line += ": " + strings.TrimSuffix(stop.Note, ".")
+		}
+		if stop.Connection != "" {
+			resume += " --connection " + stop.Connection
+		}
+		out = append(out, line+". To go on: "+resume)
+	}
+	return out, err
 }
 
 func waitTogether(n int) string {
@@ -237,7 +286,7 @@ type approvedReport struct {
 }
 
 func (a *app) lettersApproveCmd() *cobra.Command {
-	var batch, reason string
+	var batch, reason, connection string
 	var records []string
 	var yes bool
 	c := &cobra.Command{
@@ -255,8 +304,11 @@ about another mandate, is let go with --record alone.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
 				by := state.Entry{Actor: actor(), Reason: reason}
-				if len(records) > 0 {
-					return a.approveAlone(cmd.Context(), s, d, records, yes, by)
+				switch {
+				case len(records) > 0 && batch != "":
+					return usage.Errorf("--batch names letters that wait together, and --record those that wait by themselves: give one of the two")
+				case len(records) > 0:
+					return a.approveAlone(cmd.Context(), s, d, records, connection, yes, by)
 				}
 				return a.approveLetters(cmd.Context(), s, d, batch, yes, by)
 			})
@@ -264,6 +316,7 @@ about another mandate, is let go with --record alone.`,
 	}
 	c.Flags().StringVar(&batch, "batch", "", "the `HASH` of the letters that were shown; without it those that are shown now")
 	c.Flags().StringSliceVar(&records, "record", nil, "only the letters to these `RECORD`s, whatever they wait for")
+	c.Flags().StringVar(&connection, "connection", "", "the connection of the records, where two have one of a name")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
@@ -348,14 +401,14 @@ func examplesOf(batch []letters.Next) (out []letters.Next) {
 	return out
 }
 
-func (a *app) approveAlone(ctx context.Context, s *session.Session, d *letters.Desk, names []string, yes bool, by state.Entry) error {
+func (a *app) approveAlone(ctx context.Context, s *session.Session, d *letters.Desk, names []string, connection string, yes bool, by state.Entry) error {
 	p, err := d.Look(ctx)
 	if err != nil {
 		return err
 	}
 	var ids []state.RecordID
 	for _, name := range names {
-		id, err := oneRecord(ctx, s, name, "")
+		id, err := oneRecord(ctx, s, name, connection)
 		if err != nil {
 			return err
 		}
@@ -421,7 +474,10 @@ processes never send at once.`,
 					a.Say("Another payersync sends letters just now; there is nothing left to do.")
 					return nil
 				}
-				return errors.Join(a.showSent(res), err)
+				if err := errors.Join(a.showSent(res), err); err != nil {
+					return err
+				}
+				return sentExit(res)
 			})
 		},
 	}
@@ -432,6 +488,18 @@ func outcomeOf(e letters.Event) string {
 		return "was not sent: " + e.Answer
 	}
 	return fmt.Sprintf("%s: %s", e.State, e.Answer)
+}
+
+// sentExit returns the exit status of what was sent: something for a person to look at, or
+// something that waits for one.
+func sentExit(r letters.Result) error {
+	switch {
+	case r.Refused+r.Unclear+r.Abandoned > 0:
+		return exitError(exitAttention)
+	case r.Waiting > 0, slices.ContainsFunc(r.Holds, func(h letters.Hold) bool { return h.Person }):
+		return exitError(exitApproval)
+	}
+	return nil
 }
 
 func (a *app) showSent(r letters.Result) error {
@@ -448,19 +516,24 @@ func (a *app) showSent(r letters.Result) error {
 	}
 	_, err := fmt.Fprintf(a.Out, "%s sent, %d refused, %d put off, %d unclear, %d looked at and not sent; %d wait for a person, %d are left.\n",
 		connector.Plural(r.Sent, "letter"), r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left)
-	for _, h := range r.Holds {
-		fmt.Fprintln(a.Out, show.Visible("Nothing leaves: "+h.Text))
+	if r.Abandoned > 0 {
+		fmt.Fprintf(a.Out, "Of %s an earlier payersync did not live to hear whether it arrived: payersync mandates letters list --state unclear\n", connector.Plural(r.Abandoned, "letter"))
 	}
+	a.printHolds(r.Holds)
 	return err
 }
 
-func dayFlag(name, text string) (letters.Day, error) {
+// dayFlag reads a day that is to come.
+func (a *app) dayFlag(name, text string) (letters.Day, error) {
 	if text == "" {
 		return letters.Day{}, nil
 	}
 	day, err := letters.ParseDay(text)
 	if err != nil {
 		return day, usage.Errorf("--%s: %v", name, err)
+	}
+	if letters.DayOf(a.now()).Since(day) >= 0 {
+		return day, usage.Errorf("--%s: %s is over, or today; name a day to come", name, day)
 	}
 	return day, nil
 }
@@ -475,7 +548,7 @@ payersync mandates letters resume. Nothing piles up: a step that is missed is sk
 		Example: "  payersync mandates letters pause\n  payersync mandates letters pause --until 2027-01-04 --connection acme --reason 'price change'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			day, err := dayFlag("until", until)
+			day, err := a.dayFlag("until", until)
 			if err != nil {
 				return err
 			}
@@ -568,7 +641,7 @@ not to exist. The audit log keeps who stopped them; an address is kept as a hash
 		Example: "  payersync mandates letters stop C0001 --note 'asked on the telephone'\n  payersync mandates letters stop jo@shop.example --until 2027-01-04\n  payersync mandates letters stop C0001 --undo",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			day, err := dayFlag("until", until)
+			day, err := a.dayFlag("until", until)
 			if err != nil {
 				return err
 			}
@@ -580,6 +653,9 @@ not to exist. The audit log keeps who stopped them; an address is kept as a hash
 					return err
 				} else {
 					subject = id.Connection + "/" + id.SourceID
+				}
+				if address != "" && mail.CheckAddress(address) != nil {
+					return usage.Errorf("%q is no e-mail address, and no record: name one of the two", show.Visible(address))
 				}
 				if undo {
 					n, err := d.Unstop(cmd.Context(), id, address, state.Entry{Actor: actor(), Action: "let letters go again", Subject: subject, Reason: note})
@@ -788,7 +864,7 @@ func (a *app) lettersArrivedCmd() *cobra.Command {
 
 func (a *app) lettersAgainCmd() *cobra.Command {
 	return a.lettersWordCmd("again LETTER", "Have an unclear letter sent once more", state.WordAgain,
-		"Has a letter sent once more of which nobody knows whether it arrived, or which the mail\nserver refused or put off too often. The payer may get it twice. It leaves as any other does, after a\nlook at the customer.", "It is sent once more when its turn comes.")
+		"Has a letter sent once more of which nobody knows whether it arrived, or which the mail\nserver refused or put off too often. The payer may get it twice. It leaves as any other\ndoes, after a look at the customer.", "It is sent once more when its turn comes.")
 }
 
 func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command {

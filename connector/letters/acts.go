@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"payersync/connector/standing"
@@ -88,7 +89,7 @@ func (d *Desk) Example(ctx context.Context, x Next) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	draft := d.draft(x, now, "", d.messageID(x.MandateID, x.Step))
+	draft := d.draft(x, now, "", d.Ledger.LetterID(x.MandateID, x.Step))
 	if draft.Stop != "" {
 		draft.Stop = exampleToken // that of the letter would work
 	}
@@ -134,12 +135,22 @@ func (d *Desk) Stop(ctx context.Context, id state.RecordID, address string, unti
 	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return errors.Join(tx.AddLetterStop(stop), tx.Audit(by)) })
 }
 
-// Unstop takes back what stops the letters to a payer, or to an address, whoever said so. It
-// returns how many stops that were.
+// Unstop takes back what stops the letters to a payer and to its address, or to an address,
+// whoever said so. It returns how many stops that were.
 func (d *Desk) Unstop(ctx context.Context, id state.RecordID, address string, by state.Entry) (n int, err error) {
+	payer := address == ""
+	if payer {
+		now, err := d.Ledger.StandingOf(ctx, id)
+		if err != nil {
+			return 0, err
+		}
+		if now != nil && now.Label != nil {
+			address = strings.TrimSpace(now.Label.Email)
+		}
+	}
 	recipient := d.Ledger.RecipientHash(address)
 	return d.takeBack(ctx, by, func(s state.LetterStop) bool {
-		return address == "" && s.Scope == state.StopPayer && s.RecordID == id || address != "" && s.Scope == state.StopAddress && s.Recipient == recipient
+		return payer && s.Scope == state.StopPayer && s.RecordID == id || address != "" && s.Scope == state.StopAddress && s.Recipient == recipient
 	})
 }
 

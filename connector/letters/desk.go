@@ -330,7 +330,7 @@ func (e *keptError) Error() string { return e.why }
 // send sends one letter: it looks at the customer, freezes the letter, notes that it leaves, in
 // the ledger and in the journal, hands it to the mail server, and notes what became of it.
 func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
-	e := Event{RecordID: x.RecordID, MandateID: x.MandateID, MessageID: d.messageID(x.MandateID, x.Step), Step: x.Step, Kind: x.Kind}
+	e := Event{RecordID: x.RecordID, MandateID: x.MandateID, MessageID: d.Ledger.LetterID(x.MandateID, x.Step), Step: x.Step, Kind: x.Kind}
 	to, err := d.freeze(ctx, x, e.MessageID)
 	var kept *keptError
 	if errors.As(err, &kept) {
@@ -387,6 +387,8 @@ func (d *Desk) outcome(ctx context.Context, e *Event, x Next, answer string, err
 	switch {
 	case err == nil:
 		return d.end(ctx, e, state.LetterSent, false, answer, nil)
+	case errors.As(err, &refused) && refused.Answer.Enhanced == fullMailbox:
+		return d.end(ctx, e, state.LetterDeferred, true, refused.Answer.String(), nil)
 	case errors.As(err, &refused) && refused.Stage.OfThisMessage():
 		return d.end(ctx, e, state.LetterRefused, false, refused.Answer.String(), nil, func(tx *state.Tx) error {
 			if !isHard(refused) {
@@ -401,6 +403,9 @@ func (d *Desk) outcome(ctx context.Context, e *Event, x Next, answer string, err
 	}
 	return d.end(ctx, e, state.LetterUnclear, false, err.Error(), nil) // of what is not understood, too
 }
+
+// fullMailbox is said by a server for good, and is over when its owner comes back.
+const fullMailbox = "5.2.2"
 
 // isHard reports whether an answer says that the address does not exist.
 func isHard(e *mail.RefusedError) bool {
@@ -554,12 +559,6 @@ func (d *Desk) language(wanted, otherwise string) string {
 func (d *Desk) domain() string {
 	_, domain, _ := strings.Cut(d.Settings.Address, "@")
 	return domain
-}
-
-// messageID returns the keyed hash of a mandate and a step: the same letter is the same message
-// everywhere.
-func (d *Desk) messageID(mandate string, step int) string {
-	return d.Ledger.LetterHash("letter", mandate, fmt.Sprint(step))
 }
 
 // The brake on letters that come back.

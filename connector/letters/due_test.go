@@ -80,7 +80,7 @@ func TestWhatIsDoneAboutTheNextLetter(t *testing.T) {
 		{"stopped until today", 20, []func(*facts){stop(state.StopPerson, "2026-11-20")}, step(Due, "", 0, Invitation, 20)},
 		{"paused", 20, []func(*facts){stop(state.StopPause, "")}, Verdict{What: Paused, Why: WhyPaused}},
 		{"a brake", 20, []func(*facts){stop(state.StopBrake, "")}, Verdict{What: Paused, Why: WhyBrake}},
-		{"an old link", 32, nil, Verdict{What: Stopped, Why: WhyOldLink}},
+		{"an old link", 20, []func(*facts){func(f *facts) { f.LinkAt = on(-16) }}, Verdict{What: Stopped, Why: WhyOldLink}},
 		{"a link of 30 days", 31, nil, step(Due, "", 0, Invitation, 31)},
 
 		{"no address", 20, []func(*facts){func(f *facts) { f.Address = "" }}, Verdict{What: Stopped, Why: WhyNoAddress}},

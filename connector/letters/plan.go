@@ -311,7 +311,7 @@ func (d *Desk) setup(connection string, s state.LetterSources, desk state.Letter
 		templates = d.Settings.Templates.Version()
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{
-		templates, d.Settings.From, d.Settings.ReplyTo, fmt.Sprint(d.Settings.Test), d.Settings.TestTo, connection, s.Source, s.Mapping, desk.RestoredAt.String(),
+		templates, d.Settings.From, d.Settings.ReplyTo, fmt.Sprint(d.Settings.Test), d.Settings.TestTo, connection, s.Source, s.Mapping, desk.RestoredAt.String(), desk.GoneOnAt.String(),
 	}, "\x00")))
 	return hex.EncodeToString(sum[:])[:32]
 }
@@ -480,7 +480,7 @@ func (d *Desk) told(f *facts, h *history) {
 		return
 	}
 	for step := range MostSteps {
-		t, known := h.told[d.messageID(f.MandateID, step)]
+		t, known := h.told[d.Ledger.LetterID(f.MandateID, step)]
 		if !known || f.Steps[step] != nil && f.Steps[step].Reached() {
 			continue
 		}

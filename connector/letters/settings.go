@@ -3,6 +3,7 @@ package letters
 import (
 	"context"
 	"fmt"
+	"payersync/state"
 	"time"
 )
 
@@ -88,7 +89,7 @@ type Settings struct {
 }
 
 // MostSteps is how many steps a ladder has at most: an invitation and four reminders.
-const MostSteps = 5
+const MostSteps = state.LetterSteps
 
 // LongestLadder is how many days after the first letter nothing is sent any more.
 const LongestLadder = 60

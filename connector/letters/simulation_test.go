@@ -225,7 +225,7 @@ func (s *simulation) setup() string {
 	if err != nil {
 		return "" // the process died
 	}
-	return fmt.Sprint(s.wrong, desk.RestoredAt)
+	return fmt.Sprint(s.wrong, desk.RestoredAt, desk.GoneOnAt)
 }
 
 const lookIsGood = 15 * time.Minute

@@ -336,10 +336,10 @@ func TestWhoWantsNoLettersGetsNoneAfterTheLedgerWasPutBack(t *testing.T) {
 	w.send()
 	w.putBack(old, false)
 	w.wantHeld(letters.HoldJournal)
-	if _, err := w.desk.Continue(t.Context(), byAda); err != nil {
-		t.Fatal(err)
-	}
-	w.days(4)
+	w.goesOn()
+	w.days(3)
+	w.approve()
+	w.days(1)
 	if came := strings.Join(w.got()[3:], "\n"); strings.Contains(came, "payer1@") || !strings.Contains(came, "payer2@") {
 		t.Errorf("after the ledger was put back came:\n%s", came)
 	}
@@ -476,12 +476,11 @@ func TestAJournalThatIsGoneHoldsEverything(t *testing.T) {
 			w.wantHeld(letters.HoldJournal)
 			w.days(3)
 			w.wantHeld(letters.HoldJournal)
-			if _, err := w.desk.Continue(t.Context(), byAda); err != nil {
-				t.Fatal(err)
-			}
+			w.goesOn()
 			if holds := w.look().Holds; len(holds) > 0 {
 				t.Errorf("still %+v", holds)
 			}
+			w.approve()
 			w.days(1)
 			w.noDoubles()
 			if n := len(w.box.Received()); n != 4 {
@@ -531,8 +530,10 @@ func TestFourteenDaysDown(t *testing.T) {
 	w.advance(14 * 24 * time.Hour)
 	w.sync()
 	w.wantHeld(letters.HoldClock)
-	if _, err := w.desk.Continue(t.Context(), byAda); err != nil {
-		t.Fatal(err)
+	w.goesOn()
+	w.send()
+	if n := w.approve(); n != 8 {
+		t.Errorf("a person reads %d letters", n)
 	}
 	for range 5 {
 		w.send()

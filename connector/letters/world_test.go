@@ -231,6 +231,14 @@ func (w *world) approve() int {
 	return n
 }
 
+// goesOn is a person who says that letters go on; those that come next are read by one.
+func (w *world) goesOn() {
+	w.t.Helper()
+	if _, err := w.desk.Continue(context.Background(), byAda); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // begun is a world of so many payers whose first letters were approved and sent.
 func begun(t testing.TB, n int) *world {
 	t.Helper()

@@ -371,8 +371,9 @@ func workingDays(from, to time.Time) int {
 	return n
 }
 
-// Times returns how often the link was sent for the mandate, by whomever.
-func Times(f state.Standing) int { return f.Letters.Sent + f.Handed.Times }
+// Times returns how often the link was sent for the mandate, by whomever. A letter that may not
+// have arrived counts: whoever got it is not to be invited twice.
+func Times(f state.Standing) int { return f.Letters.Sent + f.Letters.Unclear + f.Handed.Times }
 
 // LastSent returns when the link was sent for the mandate last; zero for never.
 func LastSent(f state.Standing) time.Time {
@@ -418,14 +419,21 @@ func awaiting(f state.Standing) Standing {
 		s.Step, s.Who, s.Sentence, s.Cure = Stopped, You, stopWords(*stop), "Call them, or let letters go on."
 	case times > 0:
 		s.Step, s.Who, s.Cure = Sent, Payer, "Wait, or call them."
-		s.Sentence = fmt.Sprintf("The link was sent %s, and the payer has not signed.", connector.Plural(times, "time"))
+		s.Sentence = fmt.Sprintf("The link was sent %s, and the payer has not signed.", often(times))
 	default:
-		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the link to the payer.", "Send it: payersync mandates handover writes a list for it."
+		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the link to the payer.", "payersync mandates letters plan says when payersync does; for anybody else payersync mandates handover writes a list."
 	}
 	if f.Letters.Unclear > 0 {
-		s.Note = fmt.Sprintf("Of %s nobody knows whether it arrived.", connector.Plural(f.Letters.Unclear, "letter"))
+		s.Note = fmt.Sprintf("Of %s nobody knows whether it arrived: payersync mandates letters list --state unclear.", connector.Plural(f.Letters.Unclear, "letter"))
 	}
 	return s
+}
+
+func often(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return connector.Plural(n, "time")
 }
 
 // stoppedBy says why somebody who waits for nothing but a signature is not written to all the

@@ -71,7 +71,7 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		{"signed the Thursday before", active, changes{status(connector.MandatePending, 8)}, "C", "", standing.Bank, 8, "more than 5 working days"},
 		{"not sent", waiting, nil, "D", standing.NotSent, standing.You, 5, "Nobody has sent"},
 		{"sent twice", waiting, changes{func(f *state.Standing) { f.Letters.Sent, f.Handed.Times = 1, 1 }}, "D", standing.Sent, standing.Payer, 5, "2 times"},
-		{"a letter that may have arrived", waiting, changes{func(f *state.Standing) { f.Letters.Unclear = 1 }}, "D", standing.NotSent, standing.You, 5, "nobody knows"},
+		{"a letter that may have arrived", waiting, changes{func(f *state.Standing) { f.Letters.Unclear = 1 }}, "D", standing.Sent, standing.Payer, 5, "nobody knows"},
 		{"stopped by a person", waiting, changes{func(f *state.Standing) { f.Stop = &state.LetterStop{Why: "person", UntilOn: "2026-12-01"} }}, "D", standing.Stopped, standing.You, 5, "until 2026-12-01"},
 		{"opted out", waiting, changes{func(f *state.Standing) { f.Barred = &state.LetterStop{Why: "opted_out"} }}, "D", standing.Stopped, standing.You, 5, "wants no more letters"},
 		{"bounced, and stopped", waiting, changes{func(f *state.Standing) {

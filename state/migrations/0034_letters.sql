@@ -109,6 +109,7 @@ CREATE TABLE letter_desk (
   only_row  INTEGER PRIMARY KEY CHECK (only_row = 1),
   journal   TEXT NOT NULL DEFAULT '',                  -- the id of the journal; '' while there is none
   restored  TEXT,                                      -- the restore after which a person said to go on
+  gone_on_at TEXT,                                     -- when a person last said to go on; the next letters are read by one
   looked_at TEXT,                                      -- when letters were last looked for, by a clock that could be right
   renewed_at TEXT,                                     -- when old links were last fetched again for letters
   waiting   INTEGER NOT NULL DEFAULT 0,                -- letters that waited for a person then
