@@ -595,13 +595,16 @@ func (s *simulation) sets() {
 	}
 	s.counts["clocks set"]++
 	s.tell("the clock is set by %s", by)
-	if before := s.clock().Add(-5 * time.Minute); by < 0 && before.After(s.trust.caughtUp) { // a clock may be a little off
-		s.trust.caughtUp = before
-	}
 	s.skew += by
 	s.advance(by)
 	desk, err := s.ledger.LetterDesk(context.Background())
-	s.trust.reset = err == nil && !desk.LookedAt.IsZero() && s.skew > 0 // before the first look there is no time to tell it by
+	if err != nil || desk.LookedAt.IsZero() { // before the first look there is no time to tell it by
+		return
+	}
+	s.trust.reset = s.skew > 0
+	if before := desk.LookedAt.Add(-5 * time.Minute); before.After(s.trust.caughtUp) { // a clock may be a little off
+		s.trust.caughtUp = before
+	}
 }
 
 // words is a person who finds out what became of an unclear letter.
