@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("letter-seeds", 15, "how many seeds TestNoSeedSendsALetterThatMustNotBeSent plays")
+	simSeeds = flag.Int("letter-seeds", 8, "how many seeds TestNoSeedSendsALetterThatMustNotBeSent plays")
 	simFrom  = flag.Uint64("letter-from", 1, "the first of them")
 )
 
