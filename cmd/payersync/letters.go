@@ -591,6 +591,16 @@ func untilDay(d letters.Day) string {
 	return " until " + d.String()
 }
 
+// toldOptOut says that whoever wrote the token back gets no more letters.
+func (a *app) toldOptOut(said state.OptingOut) error {
+	if said.News {
+		a.Say("Whoever got the letter with this token gets no more of them. --undo with the record takes that back.")
+	} else {
+		a.Say("That was said before.")
+	}
+	return a.Result(map[string]bool{"news": said.News})
+}
+
 func dayText(d letters.Day) string {
 	if d == (letters.Day{}) {
 		return ""
@@ -635,7 +645,8 @@ func (a *app) lettersStopCmd() *cobra.Command {
 		Use:   "stop RECORD",
 		Short: "Stop the letters to one payer, or to one e-mail address",
 		Long: `No letter goes to the payer any more, or with an address instead of a record to that
-address, until the day of --until or for ever. --undo takes back what stops them,
+address, until the day of --until or for ever. With the subject of an e-mail by which a
+recipient asked for no more letters, "stop" and a token, that is noted as their word. --undo takes back what stops them,
 whoever said so: also that a recipient wants no letters, or that an address was found
 not to exist. The audit log keeps who stopped them; an address is kept as a hash.`,
 		Example: "  payersync mandates letters stop C0001 --note 'asked on the telephone'\n  payersync mandates letters stop jo@shop.example --until 2027-01-04\n  payersync mandates letters stop C0001 --undo",
@@ -646,6 +657,12 @@ not to exist. The audit log keeps who stopped them; an address is kept as a hash
 				return err
 			}
 			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+				if token := strings.TrimPrefix(args[0], "stop "); !undo {
+					said, err := s.Ledger.OptOut(cmd.Context(), token)
+					if err != nil || said.Known {
+						return errors.Join(err, a.toldOptOut(said))
+					}
+				}
 				id, address, subject := state.RecordID{}, "", "an address"
 				if strings.Contains(args[0], "@") {
 					address = args[0]
@@ -692,7 +709,7 @@ does not know counts as sent from then on. The next letters are to be approved.`
 		Example: "  payersync mandates letters continue --reason 'restored after the disk failed'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if reason == "" {
+			if strings.TrimSpace(reason) == "" {
 				return usage.Errorf("going on takes a reason: --reason 'restored after the disk failed'")
 			}
 			return a.withDesk(cmd.Context(), a.openLedger, func(_ *session.Session, d *letters.Desk) error {
@@ -703,7 +720,7 @@ does not know counts as sent from then on. The next letters are to be approved.`
 				if err != nil {
 					return err
 				}
-				a.Say("Letters go on. The journal told of %s that the ledger did not know.", connector.Plural(n, "letter"))
+				a.Say("Letters go on, and the next ones wait for you: payersync mandates letters approve. The journal told of %s that the ledger did not know.", connector.Plural(n, "letter"))
 				return a.Result(map[string]int{"learnt": n})
 			})
 		},

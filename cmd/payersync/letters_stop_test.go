@@ -49,3 +49,25 @@ func TestServeTakesTheWordOfARecipient(t *testing.T) {
 		t.Errorf("the log says:\n%s", r.errOut)
 	}
 }
+
+// Whoever reads the mail of the sender has the subject of one that asks for no more letters.
+func TestTheSubjectByWhichARecipientAsksForNoMoreLettersIsTaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "sync", "--yes")
+	l, err := state.Open(t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	token := l.StopToken(w.mandateOf("A00001").ID)
+	if r := w.expect(exitDone, "mandates", "letters", "stop", "stop "+token); !strings.Contains(r.errOut, "gets no more of them") {
+		t.Errorf("it says %s", r.errOut)
+	}
+	if r := w.expect(exitDone, "mandates", "letters", "stop", token); !strings.Contains(r.errOut, "said before") {
+		t.Errorf("once more it says %s", r.errOut)
+	}
+	if stops, err := l.LetterStops(t.Context()); err != nil || len(stops) != 1 || stops[0].Why != state.StopOptedOut {
+		t.Errorf("stopped are %+v, %v", stops, err)
+	}
+}

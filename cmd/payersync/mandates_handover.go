@@ -197,7 +197,7 @@ func (a *app) noteSent(ctx context.Context, s *session.Session, sendings []offic
 	for _, err := range r.Errors {
 		a.report(errors.New(show.Visible(err.Error())))
 	}
-	a.Say("%s noted as sent, %d of them before. %d could not be noted.", connector.Plural(r.Noted+r.Before, "mandate"), r.Before, r.Failed)
+	a.Say("%s noted as sent; %d were noted before, and %d could not be.", connector.Plural(r.Noted, "mandate"), r.Before, r.Failed)
 	if err := a.Result(r); err != nil {
 		return err
 	}

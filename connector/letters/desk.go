@@ -399,9 +399,14 @@ func (d *Desk) outcome(ctx context.Context, e *Event, x Next, answer string, err
 	case errors.As(err, &deferred) && deferred.Stage.OfThisMessage():
 		return d.end(ctx, e, state.LetterDeferred, true, deferred.Answer.String(), nil)
 	case errors.As(err, &refused), errors.As(err, &deferred), errors.As(err, &notSent):
-		return d.end(ctx, e, state.LetterDeferred, false, "nothing was sent: "+err.Error(), err)
+		return d.end(ctx, e, state.LetterDeferred, false, unsent(err), err)
 	}
 	return d.end(ctx, e, state.LetterUnclear, false, err.Error(), nil) // of what is not understood, too
+}
+
+// unsent says why nothing was sent, and says that once.
+func unsent(err error) string {
+	return "nothing was sent: " + strings.TrimPrefix(err.Error(), "nothing was sent: ")
 }
 
 // fullMailbox is said by a server for good, and is over when its owner comes back.

@@ -218,7 +218,7 @@ func (d *Desk) batch(p *Plan, b *books) {
 		}
 	}
 	if most := max(fewLetters, timesAsMany*b.lastDay); due > 0 && due+b.todays > most {
-		brakes = append(brakes, Brake{WhyMany, fmt.Sprintf("It would be %d letters today; on the last day there were %d.", due+b.todays, b.lastDay)})
+		brakes = append(brakes, Brake{WhyMany, fmt.Sprintf("It would be %d letters today; on the last day with letters there were %d.", due+b.todays, b.lastDay)})
 	}
 	setups := map[string]bool{}
 	for i := range p.Next {
@@ -558,7 +558,7 @@ func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history, sou
 	case ahead < 0:
 		add(HoldClock, "", true, "By the clock it is earlier than when letters were last looked for.")
 	default:
-		add(HoldClock, "", true, "By the clock letters were not looked for in %d hours.", int(ahead.Hours()))
+		add(HoldClock, "", true, "payersync has not looked for letters for %d hours, or the clock was set.", int(ahead.Hours()))
 	}
 	if b.unclear >= mostUnclear {
 		add(HoldUnclear, "", false, "Of %d letters of the last days nobody knows whether they arrived.", b.unclear)
