@@ -114,7 +114,7 @@ func (d *Desk) Run(ctx context.Context) (res Result, err error) {
 	if err := d.note(ctx, p); err != nil {
 		return res, err
 	}
-	res.Waiting, res.Holds, res.Closed = p.waiting(), p.Holds, d.closed(p)
+	res.Waiting, res.Holds, res.Closed = p.Count(Waits, ""), p.Holds, d.closed(p)
 	if res.Closed {
 		return res, nil
 	}

@@ -97,9 +97,15 @@ func (p *Plan) Count(what What, why Why) (n int) {
 	return n
 }
 
-// waiting returns how many letters a person has to do something for: approve them, or have
-// their links fetched again.
-func (p *Plan) waiting() int { return p.Count(Waits, "") + p.Count(Stopped, WhyOldLink) }
+// waiting returns how many letters a person has to do something for: approve them, have their
+// links fetched again, correct their addresses, or see why a mail server did not take them.
+func (p *Plan) waiting() int {
+	n := p.Count(Waits, "")
+	for _, why := range []Why{WhyOldLink, WhyNoAddress, WhyRefused, WhyGivenUp} {
+		n += p.Count(Stopped, why)
+	}
+	return n
+}
 
 // Alone returns the letters to these payers that wait, whatever each waits for, as a batch of
 // their own.
