@@ -43,6 +43,7 @@ func (d *desk) letters() []Letter {
 	return out
 }
 
+// covers F114
 func TestALetterIsSentOnceForAStep(t *testing.T) {
 	t.Parallel()
 	for _, end := range []LetterState{LetterSent, LetterUnclear} {
@@ -92,6 +93,8 @@ func TestALetterThatWasCertainlyNotTakenIsFrozenAnewThreeTimesAtMost(t *testing.
 }
 
 // What comes to be known between freezing and sending keeps a letter from leaving.
+//
+// covers F114
 func TestAFrozenLetterDoesNotLeaveWhenThingsHaveChanged(t *testing.T) {
 	t.Parallel()
 	stop := func(s LetterStop) func(*desk) error {
@@ -161,6 +164,7 @@ func TestAFrozenLetterDoesNotLeaveWhenThingsHaveChanged(t *testing.T) {
 	}
 }
 
+// covers F114
 func TestALetterThatADeadProcessWasSendingIsUnclear(t *testing.T) {
 	t.Parallel()
 	d := waitingPayer(t)
