@@ -49,7 +49,7 @@ var arrows = []arrow{
 	{"connector/metrics", "connector connector/reconcile connector/server connector/transport state", "state/statetest"},
 	{"connector/protocol", "connector", ""},
 	{"connector/reconcile", "connector state", "connector/billing connector/transport state/statetest"},
-	{"connector/letters/bounce", "", ""},
+	{"connector/letters/bounce", "connector/mail", ""},
 	{"connector/office", "connector connector/letters/bounce mapping state connector/match connector/standing connector/syncer connector/reconcile", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
 	{"connector/sandbox", "connector connector/sandbox/catcher", ""},
 	{"connector/sandbox/catcher", "", ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -277,5 +278,53 @@ func BenchmarkCount(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkStandingOf asks where one record stands, as it is asked before each letter, beside
+// 20,000 letters and a thousand stops and cancellations of others.
+func BenchmarkStandingOf(b *testing.B) {
+	d := newDesk(b)
+	const payers, steps = 5000, 4
+	run := d.run(acme)
+	body := make([]byte, 6000)
+	d.do(func(tx *Tx) error {
+		for i := range payers {
+			id := fmt.Sprintf("c%05d", i)
+			r := connector.Record{SourceID: id, State: connector.RecordActive, Data: []byte(`{}`)}
+			if err := errors.Join(tx.SavePage(run, acme, []connector.Record{r}),
+				tx.SaveDecision(run, acme, mapping, Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Included, Key: key(id)}),
+				tx.LinkPayer(Payer{Connection: acme, SourceID: id, Key: key(id)}, "b"+id, true)); err != nil {
+				return err
+			}
+			m := connector.Mandate{ID: "m" + id, CustomerID: "b" + id, Status: connector.MandateCreated}
+			if _, err := tx.SaveMandate(m, connector.CauseSweep, "1"); err != nil {
+				return err
+			}
+			if err := tx.SetMandate(acme, id, m.ID); err != nil {
+				return err
+			}
+			for step := range steps {
+				if err := tx.FreezeLetter(Letter{MandateID: m.ID, Step: step, Kind: "invitation", RecordID: RecordID{acme, id}, Recipient: "r" + id, Setup: "s",
+					Language: "en", MessageID: fmt.Sprintf("%s-%d", m.ID, step), Body: body, LookedAt: tx.now, FrozenAt: tx.now}); err != nil {
+					return err
+				}
+			}
+			if i%5 != 0 {
+				continue
+			}
+			if err := errors.Join(tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: "r" + id, Why: StopBounced, Actor: "mail server"}),
+				tx.Audit(Entry{Actor: "ada", Action: "cancel mandate", Subject: "old" + id, Reason: "asked to"})); err != nil {
+				return err
+			}
+		}
+		return tx.exec("UPDATE letters SET state = 'sent', sending_at = frozen_at, ended_at = frozen_at")
+	})
+	b.ResetTimer()
+	for n := 0; b.Loop(); n++ {
+		s, err := d.StandingOf(b.Context(), RecordID{acme, fmt.Sprintf("c%05d", n*7%payers)})
+		if err != nil || s == nil || s.Letters.Sent != steps {
+			b.Fatal(s, err)
+		}
 	}
 }

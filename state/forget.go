@@ -153,6 +153,11 @@ const aboutThem = "(i.billing_id IN " + customersOf + " OR i.billing_id = '' AND
 const ofForgotten = `EXISTS (SELECT 1 FROM payers fp JOIN source_records fr ON fr.connection = fp.connection AND fr.source_id = fp.source_id AND fr.forgotten <> ''
 	WHERE fp.billing_id = %s)`
 
+// recipientsOf are the hashes of the addresses that record ?1, ?2 was written to at, or would
+// have been.
+const recipientsOf = `(SELECT t.recipient FROM letters t WHERE t.connection = ?1 AND t.source_id = ?2
+	UNION SELECT a.recipient FROM letter_addresses a WHERE a.connection = ?1 AND a.source_id = ?2)`
+
 // erase removes every personal value of a record's payer from the ledger. What is left are
 // ids, statuses, times, and what was said and sent as such. A request that may still arrive
 // stays known: its change ends, and it does not.
@@ -186,6 +191,11 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		{"UPDATE writebacks SET field = NULL, problem = '', " + closedWrite + " WHERE connection = ?1 AND source_id = ?2", nil},
 		{"UPDATE mandates SET link = NULL, link_at = NULL WHERE billing_id IN " + customersOf, nil},
 		{"DELETE FROM failure_reasons WHERE mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " + customersOf + ")", nil},
+		// That the letter left stays: without it the journal would tell of one that the ledger does
+		// not know. An address that somebody else has, too, is theirs.
+		{`UPDATE letter_journal SET recipient = 'forgotten' WHERE message_id IN (SELECT message_id FROM letters WHERE connection = ?1 AND source_id = ?2)
+			OR recipient IN ` + recipientsOf + ` AND NOT EXISTS (SELECT 1 FROM letter_addresses o WHERE o.recipient = letter_journal.recipient AND (o.connection <> ?1 OR o.source_id <> ?2))`, nil},
+		{"UPDATE letter_stops SET note = '' WHERE scope = 'address' AND note <> '' AND recipient IN " + recipientsOf, nil},
 		{`UPDATE letters SET body = NULL, digest = '', recipient = 'forgotten', language = '', answer = '', state = CASE WHEN state = 'frozen' OR state = 'deferred' THEN 'void' ELSE state END
 			WHERE connection = ?1 AND source_id = ?2`, nil},
 		{"DELETE FROM letter_approved WHERE mandate_id IN (SELECT mandate_id FROM letters WHERE connection = ?1 AND source_id = ?2) OR mandate_id IN (SELECT mandate_id FROM mandates WHERE billing_id IN " + customersOf + ")", nil},
@@ -281,6 +291,11 @@ func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, 
 		return l.Do(ctx, func(tx *Tx) error {
 			for _, key := range loose {
 				if err := tx.exec("UPDATE inbox SET body = x'' WHERE delivery_key = ?", key); err != nil {
+					return err
+				}
+			}
+			if email := labels[id].Email; email != "" { // which nothing may have been sent to
+				if err := tx.exec("UPDATE letter_stops SET note = '' WHERE scope = 'address' AND recipient = ?", l.RecipientHash(email)); err != nil {
 					return err
 				}
 			}

@@ -211,11 +211,15 @@ type ToldLetter struct {
 
 // ToldLetters returns the letters of which the journal alone told.
 func (l *Ledger) ToldLetters(ctx context.Context) ([]ToldLetter, error) {
+	return l.toldLetters(ctx, "")
+}
+
+func (l *Ledger) toldLetters(ctx context.Context, which string) ([]ToldLetter, error) {
 	type row struct {
 		ToldLetter
 		at sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT message_id, recipient, at FROM letter_journal ORDER BY at, message_id", nil, func(r *row) []any { return []any{&r.MessageID, &r.Recipient, &r.at} })
+	rows, err := list(ctx, l, "SELECT message_id, recipient, at FROM letter_journal "+which+" ORDER BY at, message_id", nil, func(r *row) []any { return []any{&r.MessageID, &r.Recipient, &r.at} })
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +236,8 @@ func (l *Ledger) ToldLetters(ctx context.Context) ([]ToldLetter, error) {
 // lettersTold returns the letters of which the journal alone told, and that were not sent again
 // since, by their message.
 func (l *Ledger) lettersTold(ctx context.Context) (map[string]ToldLetter, error) {
-	told, err := l.ToldLetters(ctx)
+	told, err := l.toldLetters(ctx, `WHERE NOT EXISTS (SELECT 1 FROM letters t WHERE t.message_id = letter_journal.message_id
+		AND (t.state = 'sent' OR t.state = 'unclear' OR t.state = 'sending'))`)
 	if err != nil || len(told) == 0 {
 		return nil, err
 	}
@@ -240,12 +245,7 @@ func (l *Ledger) lettersTold(ctx context.Context) (map[string]ToldLetter, error)
 	for _, t := range told {
 		out[t.MessageID] = t
 	}
-	return out, l.EachLetter(ctx, "", func(t Letter) error {
-		if t.Reached() {
-			delete(out, t.MessageID)
-		}
-		return nil
-	})
+	return out, nil
 }
 
 // NoteTold keeps a letter of which the journal told.

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,7 @@ func (d *desk) letters() []Letter {
 	return out
 }
 
+// covers F114
 func TestALetterIsSentOnceForAStep(t *testing.T) {
 	t.Parallel()
 	for _, end := range []LetterState{LetterSent, LetterUnclear} {
@@ -92,6 +94,8 @@ func TestALetterThatWasCertainlyNotTakenIsFrozenAnewThreeTimesAtMost(t *testing.
 }
 
 // What comes to be known between freezing and sending keeps a letter from leaving.
+//
+// covers F114
 func TestAFrozenLetterDoesNotLeaveWhenThingsHaveChanged(t *testing.T) {
 	t.Parallel()
 	stop := func(s LetterStop) func(*desk) error {
@@ -161,6 +165,7 @@ func TestAFrozenLetterDoesNotLeaveWhenThingsHaveChanged(t *testing.T) {
 	}
 }
 
+// covers F114
 func TestALetterThatADeadProcessWasSendingIsUnclear(t *testing.T) {
 	t.Parallel()
 	d := waitingPayer(t)
@@ -248,16 +253,52 @@ func TestTheTextOfALetterIsKeptForATimeAndThatItWasSentLonger(t *testing.T) {
 	}
 }
 
+func TestWhatWasLetGoAndWhatTheJournalToldAreKeptForTwoYears(t *testing.T) {
+	t.Parallel()
+	d := waitingPayer(t)
+	for n := range retainBatch + 1 {
+		d.do(func(tx *Tx) error {
+			return errors.Join(tx.ApproveLetters("s", "b", n == 0, []ApprovedLetter{{MandateID: "m1", Step: n, Recipient: "r"}}, Entry{Actor: "ada"}),
+				tx.NoteTold(ToldLetter{fmt.Sprint("told ", n), "r", tx.now}))
+		})
+	}
+	limits := Retention{Bodies: 1000 * day, Details: 1000 * day}
+	old := Retained{Approved: retainBatch + 1, Told: retainBatch + 1}
+	d.clock.move(LettersKnown - time.Hour)
+	if got, err := d.Retain(t.Context(), limits); err != nil || got != (Retained{}) {
+		t.Errorf("within two years it erased %+v, %v", got, err)
+	}
+	d.do(func(tx *Tx) error {
+		return errors.Join(tx.ApproveLetters("s", "b", false, []ApprovedLetter{{MandateID: "m1", Recipient: "r"}}, Entry{Actor: "ada"}), tx.NoteTold(ToldLetter{"new", "r", tx.now}))
+	})
+	d.clock.move(time.Hour)
+	if got, err := d.WouldRetain(t.Context(), limits); err != nil || got != old {
+		t.Errorf("it would erase %+v, %v", got, err)
+	}
+	if got, err := d.Retain(t.Context(), limits); err != nil || got != old {
+		t.Errorf("it erased %+v, %v", got, err)
+	}
+	told, err := d.ToldLetters(t.Context())
+	approved, err2 := d.LetterApprovals(t.Context())
+	if err != nil || err2 != nil || len(told) != 1 || len(approved.Letters) != 1 || len(approved.Setups) != 1 {
+		t.Errorf("left are %+v and %+v: %v, %v", told, approved, err, err2)
+	}
+}
+
 func TestForgettingAPayerErasesWhatLettersSayOfIt(t *testing.T) {
 	t.Parallel()
 	d := waitingPayer(t)
 	l := d.draft(0, "to "+canaryName)
-	address := d.RecipientHash("ada@bakery.example")
+	l.Recipient = d.RecipientHash("ada@old.example")
+	address, earlier, others := d.RecipientHash("ada@bakery.example"), l.Recipient, d.RecipientHash("bob@bakery.example")
 	d.do(func(tx *Tx) error {
 		return errors.Join(tx.FreezeLetter(l), tx.NoteLetterAddress(l.RecordID, address),
 			tx.ApproveLetters("s", "b", true, []ApprovedLetter{{MandateID: "m1", Recipient: address}}, Entry{Actor: "ada"}),
 			tx.AddLetterStop(LetterStop{Scope: StopPayer, RecordID: l.RecordID, Why: StopPerson, Note: "about " + canaryName, Actor: "ada"}),
-			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: address, Why: StopOptedOut, Actor: "payer"}))
+			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: address, Why: StopOptedOut, Note: "about " + canaryName, Actor: "payer"}),
+			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: earlier, Why: StopBounced, Note: "about " + canaryName, Actor: "ada"}),
+			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: others, Why: StopBounced, Note: "of another", Actor: "ada"}),
+			tx.NoteTold(ToldLetter{l.MessageID, earlier, tx.now}), tx.NoteTold(ToldLetter{"unknown", address, tx.now}), tx.NoteTold(ToldLetter{"another", others, tx.now}))
 	})
 	boxes := d.sealedOf(l.MessageID)
 	if len(boxes) == 0 {
@@ -271,8 +312,10 @@ func TestForgettingAPayerErasesWhatLettersSayOfIt(t *testing.T) {
 		t.Errorf("the letter is %+v", got)
 	}
 	for query, want := range map[string]int{
-		"SELECT count(*) FROM letter_approved": 0, "SELECT count(*) FROM letter_addresses": 0, "SELECT count(*) FROM letter_stops WHERE note <> ''": 0,
-		"SELECT count(*) FROM letter_stops WHERE why = 'opted_out'": 1, // the address stays unwritten to
+		"SELECT count(*) FROM letter_approved": 0, "SELECT count(*) FROM letter_addresses": 0, "SELECT count(*) FROM letter_stops WHERE note <> ''": 1,
+		"SELECT count(*) FROM letter_stops WHERE why = 'opted_out' OR why = 'bounced'":                  3, // the addresses stay unwritten to
+		"SELECT count(*) FROM letter_journal WHERE recipient = 'forgotten'":                             2,
+		"SELECT count(*) FROM letter_journal WHERE message_id = 'another' AND recipient <> 'forgotten'": 1,
 	} {
 		if n := one[int](t, d.Ledger, query); n != want {
 			t.Errorf("%s: %d, want %d", query, n, want)

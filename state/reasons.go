@@ -62,21 +62,6 @@ func (l *Ledger) FailureReasons(ctx context.Context, mandateID string) ([]Failur
 	return out, err
 }
 
-// FailureCodes counts the codes that are kept. A count names nobody.
-func (l *Ledger) FailureCodes(ctx context.Context) (map[string]int, error) {
-	type row struct {
-		seq int64
-		box []byte
-	}
-	out := map[string]int{}
-	err := each(ctx, l, "SELECT seq, reason FROM failure_reasons", nil, func(r *row) []any { return []any{&r.seq, &r.box} }, func(r row) error {
-		code, err := l.seal.open(r.box, placeOfReason(r.seq))
-		out[string(code)]++
-		return err
-	})
-	return out, err
-}
-
 // moveReasons is migration 37. It is no script, because a box is sealed for its place, and only
 // this program can seal it for another one.
 func (l *Ledger) moveReasons(ctx context.Context, tx *sql.Tx) error {

@@ -16,7 +16,7 @@ type Retention struct {
 }
 
 // LettersKept is for how long the text of letters is kept, and LettersKnown for how long that
-// they were sent, where nothing goes by it any more.
+// they were sent, or let go by a person, where nothing goes by it any more.
 const (
 	LettersKept  = 90 * 24 * time.Hour
 	LettersKnown = 730 * 24 * time.Hour
@@ -33,6 +33,9 @@ type Retained struct {
 	Letters int `json:"letter_texts"`
 	Sent    int `json:"letters"`
 	Reasons int `json:"failure_reasons"`
+
+	Approved int `json:"letter_approvals"` // letters that a person let go, each by itself
+	Told     int `json:"letters_told"`     // letters of which the journal alone told
 }
 
 // retainBatch is how many rows one commit changes: no other write waits long.
@@ -67,6 +70,11 @@ const oldSent = `FROM letters t WHERE t.ended_at <= ?1 AND t.body IS NULL AND t.
 
 const oldReasons = `FROM failure_reasons f WHERE f.kept_at <= ?1`
 
+// That letters of a setup were let go stays; the letters that were shown then go.
+const oldApproved = `FROM letter_approved a JOIN letter_approvals b ON b.approval_id = a.approval_id WHERE b.at <= ?1`
+
+const oldTold = `FROM letter_journal j WHERE j.at <= ?1`
+
 // part is something that is kept for a time only.
 type part struct {
 	n     *int
@@ -80,6 +88,7 @@ func (r Retention) parts(out *Retained) []part {
 		{&out.Bodies, oldBodies, (*Tx).eraseBodies, r.Bodies}, {&out.Details, oldDetails, (*Tx).eraseDetails, r.Details},
 		{&out.Letters, oldLetters, (*Tx).eraseLetters, cmp.Or(r.Letters, LettersKept)}, {&out.Sent, oldSent, (*Tx).eraseSent, LettersKnown},
 		{&out.Reasons, oldReasons, (*Tx).eraseReasons, ReasonsKept},
+		{&out.Approved, oldApproved, (*Tx).eraseApproved, LettersKnown}, {&out.Told, oldTold, (*Tx).eraseTold, LettersKnown},
 	}
 }
 
@@ -141,4 +150,13 @@ func (tx *Tx) eraseSent(cut string) (int64, error) {
 
 func (tx *Tx) eraseReasons(cut string) (int64, error) {
 	return tx.count("DELETE FROM failure_reasons WHERE seq IN (SELECT f.seq "+oldReasons+" LIMIT ?2 + 0)", cut, retainBatch)
+}
+
+func (tx *Tx) eraseApproved(cut string) (int64, error) {
+	return tx.count(`DELETE FROM letter_approved WHERE (mandate_id, step, recipient, approval_id) IN (
+		SELECT a.mandate_id, a.step, a.recipient, a.approval_id `+oldApproved+" LIMIT ?2 + 0)", cut, retainBatch)
+}
+
+func (tx *Tx) eraseTold(cut string) (int64, error) {
+	return tx.count("DELETE FROM letter_journal WHERE (message_id, at) IN (SELECT j.message_id, j.at "+oldTold+" LIMIT ?2 + 0)", cut, retainBatch)
 }

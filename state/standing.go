@@ -81,7 +81,10 @@ type Handed struct {
 	First, Last time.Time // days
 }
 
-const standingColumns = `SELECT r.connection, r.source_id, CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
+// standingColumns returns the query of where records stand. about restricts the mandates of which
+// letters and what was handed over are counted: "" for all, which is worth it where all are read.
+func standingColumns(about string) string {
+	return `SELECT r.connection, r.source_id, CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
 	(` + hasLeft + ` OR r.forgotten <> '' OR r.given_up <> 0), r.given_up <> 0, r.same_as, coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, ''), ` + letBe + `,
 	coalesce(p.unlink_at, 0) <> 0, r.contested,
 	coalesce(ar.reason, ''), ar.since, coalesce(al.reason, ''), al.since, coalesce(am.reason, ''), am.since,
@@ -100,27 +103,18 @@ const standingColumns = `SELECT r.connection, r.source_id, CASE r.forgotten WHEN
 	LEFT JOIN changes cm ON cm.connection = r.connection AND cm.source_id = r.source_id AND cm.lane = 'mandate' AND (cm.state = 'pending' OR cm.state = 'frozen' OR cm.state = 'unknown')
 	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
 	LEFT JOIN (SELECT mandate_id, sum(state = 'sent') AS sent, sum(state = 'unclear' OR state = 'sending') AS unclear,
-		min(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS first, max(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS last FROM letters GROUP BY mandate_id) t ON t.mandate_id = m.mandate_id
-	LEFT JOIN (SELECT mandate_id, count(*) AS times, min(sent_on) AS first, max(sent_on) AS last FROM handovers GROUP BY mandate_id) o ON o.mandate_id = m.mandate_id`
+		min(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS first, max(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS last FROM letters` + about + ` GROUP BY mandate_id) t ON t.mandate_id = m.mandate_id
+	LEFT JOIN (SELECT mandate_id, count(*) AS times, min(sent_on) AS first, max(sent_on) AS last FROM handovers` + about + ` GROUP BY mandate_id) o ON o.mandate_id = m.mandate_id`
+}
 
 // EachStanding hands over where each record stands, of one connection or of all for "", in
 // the order of connections and ids. It reads as it goes.
 func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(Standing) error) error {
-	return l.eachStanding(ctx, " WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id", []any{connection}, do)
-}
-
-// StandingOf returns where one record stands; nil when there is none.
-func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, err error) {
-	err = l.eachStanding(ctx, " WHERE r.connection = ? AND r.source_id = ?", []any{id.Connection, id.SourceID}, func(s Standing) error { out = &s; return nil })
-	return out, err
-}
-
-func (l *Ledger) eachStanding(ctx context.Context, which string, args []any, do func(Standing) error) error {
 	stops, err := l.holdingStops(ctx)
 	if err != nil {
 		return err
 	}
-	acts, err := l.cancellations(ctx)
+	acts, err := l.cancellations(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -128,7 +122,69 @@ func (l *Ledger) eachStanding(ctx context.Context, which string, args []any, do 
 	if err != nil {
 		return err
 	}
-	return each(ctx, l, standingColumns+which, args, (*standingRow).dest, func(r standingRow) (err error) {
+	return l.eachStanding(ctx, standingColumns("")+" WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id", []any{connection}, func(s Standing) error {
+		s.add(stops, l.recipientOf(s), acts)
+		l.addTold(&s, told)
+		return do(s)
+	})
+}
+
+// StandingOf returns where one record stands; nil when there is none. Of the letters, stops and
+// cancellations of others it reads nothing: it is asked before each letter.
+func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, err error) {
+	const about = " WHERE mandate_id = (SELECT mandate_id FROM payers WHERE connection = ?1 AND source_id = ?2)"
+	if err := l.eachStanding(ctx, standingColumns(about)+" WHERE r.connection = ?1 AND r.source_id = ?2", []any{id.Connection, id.SourceID}, func(s Standing) error { out = &s; return nil }); err != nil || out == nil {
+		return nil, err
+	}
+	recipient := l.recipientOf(*out)
+	stops, err := l.holdingStopsOf(ctx, id, recipient)
+	if err != nil {
+		return nil, err
+	}
+	var acts map[string]Ended
+	if out.Mandate.Ended.Cause == connector.CauseCancel {
+		if acts, err = l.cancellations(ctx, out.Mandate.ID); err != nil {
+			return nil, err
+		}
+	}
+	out.add(stops, recipient, acts)
+	told, err := l.lettersTold(ctx)
+	l.addTold(out, told)
+	return out, err
+}
+
+// addTold counts the letters about a mandate that waits for a signature of which the journal
+// alone tells.
+func (l *Ledger) addTold(s *Standing, told map[string]ToldLetter) {
+	for step := 0; step < LetterSteps && len(told) > 0 && s.Mandate.Status == connector.MandateCreated; step++ {
+		if t, is := told[l.LetterID(s.Mandate.ID, step)]; is {
+			s.Letters.add(t.At)
+		}
+	}
+}
+
+// recipientOf returns the hash of the address of a record's payer; "" for none.
+func (l *Ledger) recipientOf(s Standing) string {
+	if s.Label == nil || s.Label.Email == "" {
+		return ""
+	}
+	return l.RecipientHash(s.Label.Email)
+}
+
+// add adds what is not in the row of a record.
+func (s *Standing) add(of stops, recipient string, acts map[string]Ended) {
+	s.Stop = of.payers[s.RecordID]
+	if recipient != "" {
+		s.Barred = of.addresses[recipient]
+	}
+	if s.Mandate.Ended.Cause == connector.CauseCancel {
+		act := acts[s.Mandate.ID]
+		s.Mandate.Ended.Actor, s.Mandate.Ended.Why = act.Actor, act.Why
+	}
+}
+
+func (l *Ledger) eachStanding(ctx context.Context, query string, args []any, do func(Standing) error) error {
+	return each(ctx, l, query, args, (*standingRow).dest, func(r standingRow) (err error) {
 		if err := r.times(); err != nil {
 			return err
 		}
@@ -136,19 +192,6 @@ func (l *Ledger) eachStanding(ctx context.Context, which string, args []any, do 
 		s.Key = connector.ParseKey(s.Key.Name, s.Key.Value)
 		if s.Label, err = l.openLabel(s.RecordID, r.box); err != nil {
 			return err
-		}
-		s.Stop = stops.payers[s.RecordID]
-		if s.Label != nil && s.Label.Email != "" && len(stops.addresses) > 0 {
-			s.Barred = stops.addresses[l.RecipientHash(s.Label.Email)]
-		}
-		if s.Mandate.Ended.Cause == connector.CauseCancel {
-			act := acts[s.Mandate.ID]
-			s.Mandate.Ended.Actor, s.Mandate.Ended.Why = act.Actor, act.Why
-		}
-		for step := 0; step < LetterSteps && len(told) > 0 && s.Mandate.Status == connector.MandateCreated; step++ {
-			if t, is := told[l.LetterID(s.Mandate.ID, step)]; is {
-				s.Letters.add(t.At)
-			}
 		}
 		return do(*s)
 	})
@@ -208,11 +251,43 @@ type stops struct {
 	addresses map[string]*LetterStop
 }
 
-// holdingStops returns the stops of payers and addresses that hold. Of several the newest is
-// told, but that an address does not exist comes before all else.
+// holdingStops returns the stops of payers and addresses that hold.
 func (l *Ledger) holdingStops(ctx context.Context) (stops, error) {
-	out := stops{map[RecordID]*LetterStop{}, map[string]*LetterStop{}}
 	all, err := l.LetterStops(ctx)
+	return l.holding(all), err
+}
+
+// holdingStopsOf returns those of one record and of its address.
+func (l *Ledger) holdingStopsOf(ctx context.Context, id RecordID, recipient string) (stops, error) {
+	const columns = "SELECT stop_id, scope, recipient, why, coalesce(until_on, '') AS until_on, note, actor, since FROM letter_stops WHERE ended_at IS NULL AND "
+	type row struct {
+		LetterStop
+		since sql.NullString
+	}
+	rows, err := list(ctx, l, columns+"connection = ?1 AND source_id = ?2 AND scope = 'payer' UNION ALL "+columns+"recipient = ?3 AND recipient <> '' ORDER BY stop_id",
+		[]any{id.Connection, id.SourceID, recipient}, func(r *row) []any {
+			return []any{&r.ID, &r.Scope, &r.Recipient, &r.Why, &r.UntilOn, &r.Note, &r.Actor, &r.since}
+		})
+	if err != nil {
+		return stops{}, fmt.Errorf("read whether record %s is not to be written to: %w", id.SourceID, err)
+	}
+	all := make([]LetterStop, len(rows))
+	for i, r := range rows {
+		all[i] = r.LetterStop
+		if all[i].Scope == StopPayer {
+			all[i].RecordID = id
+		}
+		if all[i].Since, err = parseTime(r.since); err != nil {
+			return stops{}, err
+		}
+	}
+	return l.holding(all), nil
+}
+
+// holding returns those of the stops, in the order in which they were made, that hold. Of several
+// the newest is told, but that an address does not exist comes before all else.
+func (l *Ledger) holding(all []LetterStop) stops {
+	out := stops{map[RecordID]*LetterStop{}, map[string]*LetterStop{}}
 	today := l.Now().Format(time.DateOnly)
 	for i := range all {
 		s := &all[i]
@@ -224,17 +299,18 @@ func (l *Ledger) holdingStops(ctx context.Context) (stops, error) {
 			out.addresses[s.Recipient] = s
 		}
 	}
-	return out, err
+	return out
 }
 
-// cancellations returns who cancelled which mandate with us and why, the newest word of each.
-func (l *Ledger) cancellations(ctx context.Context) (map[string]Ended, error) {
+// cancellations returns who cancelled which mandate with us and why, the newest word of each, or
+// of one mandate.
+func (l *Ledger) cancellations(ctx context.Context, mandate string) (map[string]Ended, error) {
 	out := map[string]Ended{}
 	type row struct {
 		Ended
 		mandate string
 	}
-	err := each(ctx, l, "SELECT subject, actor, reason FROM audit WHERE action = 'cancel mandate' ORDER BY seq", nil,
+	err := each(ctx, l, "SELECT subject, actor, reason FROM audit WHERE action = 'cancel mandate' AND (subject = ?1 OR ?1 = '') ORDER BY seq", []any{mandate},
 		func(r *row) []any { return []any{&r.mandate, &r.Actor, &r.Why} },
 		func(r row) error { out[r.mandate] = r.Ended; return nil })
 	return out, err

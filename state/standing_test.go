@@ -109,6 +109,10 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 	if got.Barred == nil || got.Barred.Why != StopBounced {
 		t.Errorf("the address's stop: %+v", got.Barred)
 	}
+	alone, err := d.StandingOf(t.Context(), ada)
+	if diff := cmp.Diff(&got, alone); diff != "" || err != nil {
+		t.Errorf("among all and alone (-all +alone):\n%s%v", diff, err)
+	}
 }
 
 // wasSent keeps a letter of payer c1 in a state, as its sending leaves it.
@@ -137,6 +141,9 @@ func TestWhoCancelledIsKnownOfOurOwnActsAlone(t *testing.T) {
 	d.mandate(connector.Mandate{Status: connector.MandateCancelled}, connector.CauseCancel)
 	if got, want := standings(t, d.Ledger, "")[0].Mandate.Ended, (Ended{connector.CauseCancel, "ada", "moved away"}); got != want {
 		t.Errorf("cancelled by us: %+v, want %+v", got, want)
+	}
+	if alone, err := d.StandingOf(t.Context(), RecordID{acme, "c1"}); err != nil || alone.Mandate.Ended.Why != "moved away" {
+		t.Errorf("cancelled by us, asked alone: %+v, %v", alone, err)
 	}
 	d.mandate(connector.Mandate{Status: connector.MandateActive}, connector.CauseSweep)
 	if got := standings(t, d.Ledger, "")[0].Mandate.Ended; got != (Ended{}) {

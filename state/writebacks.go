@@ -37,6 +37,8 @@ type WrittenBack struct {
 	Problem   string
 	ProblemAt time.Time
 	ForeignAt time.Time // since when it is left to whoever changed it; zero while it is ours
+	Taken     bool      // a person gave it back, and it was not read since
+	Doubted   bool      // what it says is not known before it is read: it was taken, or the ledger was put back since
 	Echoes    int
 }
 
@@ -60,6 +62,13 @@ type WritebackPayer struct {
 	WrittenBack
 }
 
+// doubtedField is the condition that what a field says is not what the ledger knows, or may
+// not be: a person took it, or the ledger was put back to a time before. Of a payer of whom
+// nothing was written what is lost may have been a write, where its mandate was there by the
+// first sweep behind the restore, and stands otherwise than it did before.
+const doubtedField = `(coalesce(w.taken, 0) = 1 OR coalesce(w.known_at < g.restored_at, 0) OR w.known_at IS NULL AND coalesce(m.status_since > g.restored_at
+	AND m.first_seen_at <= coalesce((SELECT min(s.finished_at) FROM passes s WHERE s.started_at > g.restored_at), m.first_seen_at), 0))`
+
 // EachWriteback hands over every payer of a connection, in the order of their source ids,
 // with what is known of the field that the setup is about.
 func (l *Ledger) EachWriteback(ctx context.Context, connection, setup string, do func(WritebackPayer) error) error {
@@ -71,13 +80,13 @@ func (l *Ledger) EachWriteback(ctx context.Context, connection, setup string, do
 	}
 	err := each(ctx, l, `SELECT p.source_id, p.key_name, p.key_value, p.billing_id, p.mandate_id, m.status, m.status_since,
 		r.state = 'active' AND r.forgotten = '' AND r.unseen = 0,
-		w.applied, w.applied_at, w.wanted, w.write_id, w.frozen_at, w.sent_at, w.attempts, w.day, w.day_writes, w.approved, w.refused, w.problem, w.problem_at, w.foreign_at, w.echoes
-		FROM payers p JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id
+		w.applied, w.applied_at, w.wanted, w.write_id, w.frozen_at, w.sent_at, w.attempts, w.day, w.day_writes, w.approved, w.refused, w.problem, w.problem_at, w.foreign_at, w.echoes, coalesce(w.taken, 0), `+doubtedField+`
+		FROM ledger g CROSS JOIN payers p JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id
 		LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
 		LEFT JOIN writebacks w ON w.connection = p.connection AND w.source_id = p.source_id AND w.setup = ?2
 		WHERE p.connection = ?1 ORDER BY p.source_id`, []any{connection, setup}, func(r *row) []any {
 		return []any{&r.SourceID, &r.name, &r.value, &r.billing, &r.mandate, &r.status, &r.since, &r.Open,
-			&r.applied, &r.appliedAt, &r.wanted, &r.writeID, &r.frozen, &r.sent, &r.attempts, &r.day, &r.dayWrites, &r.approved, &r.refused, &r.problem, &r.problemAt, &r.foreign, &r.echoes}
+			&r.applied, &r.appliedAt, &r.wanted, &r.writeID, &r.frozen, &r.sent, &r.attempts, &r.day, &r.dayWrites, &r.approved, &r.refused, &r.problem, &r.problemAt, &r.foreign, &r.echoes, &r.Taken, &r.Doubted}
 	}, func(r row) error {
 		p := r.WritebackPayer
 		p.Connection, p.Key, p.BillingID, p.MandateID = connection, connector.ParseKey(r.name, r.value), r.billing.String, r.mandate.String
@@ -85,7 +94,7 @@ func (l *Ledger) EachWriteback(ctx context.Context, connection, setup string, do
 		p.WrittenBack = WrittenBack{
 			Applied: connector.Standing(r.applied.String), Wanted: connector.Standing(r.wanted.String), WriteID: r.writeID.String, Attempts: int(r.attempts.Int64),
 			Day: r.day.String, DayWrites: int(r.dayWrites.Int64), Approved: connector.Standing(r.approved.String), Refused: connector.Standing(r.refused.String),
-			Problem: r.problem.String, Echoes: int(r.echoes.Int64),
+			Problem: r.problem.String, Echoes: int(r.echoes.Int64), Taken: r.Taken, Doubted: r.Doubted,
 		}
 		if !r.applied.Valid {
 			p.Applied = connector.StandingNone
@@ -157,7 +166,7 @@ type FrozenWrite struct {
 func (tx *Tx) writebackRow(id RecordID, setup string) error {
 	return tx.exec(`INSERT INTO writebacks (connection, source_id, setup) VALUES (?1, ?2, ?3)
 		ON CONFLICT (connection, source_id) DO UPDATE SET setup = ?3, applied = 'none', applied_at = NULL, field = NULL, wanted = '', write_id = '', request = NULL, digest = '',
-		  sent_at = NULL, attempts = 0, approved = '', refused = '', problem = '', problem_at = NULL, foreign_at = NULL WHERE setup <> ?3`, id.Connection, id.SourceID, setup)
+		  sent_at = NULL, attempts = 0, approved = '', refused = '', problem = '', problem_at = NULL, foreign_at = NULL, taken = 0, known_at = NULL WHERE setup <> ?3`, id.Connection, id.SourceID, setup)
 }
 
 func (tx *Tx) boxField(id RecordID, f WritebackField) ([]byte, error) {
@@ -197,7 +206,7 @@ func (tx *Tx) WriteApplied(id RecordID, write string, f WritebackField) error {
 	if err != nil {
 		return err
 	}
-	return tx.touchWriteback(id, `UPDATE writebacks SET applied = wanted, applied_at = ?4, field = ?5, approved = '', refused = '', problem = '', problem_at = NULL, foreign_at = NULL, echo = 1, `+
+	return tx.touchWriteback(id, `UPDATE writebacks SET applied = wanted, applied_at = ?4, field = ?5, approved = '', refused = '', problem = '', problem_at = NULL, foreign_at = NULL, taken = 0, known_at = ?4, echo = 1, `+
 		closedWrite+" WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, stamp(tx.now), field)
 }
 
@@ -225,24 +234,29 @@ func (tx *Tx) FieldSays(id RecordID, setup string, standing connector.Standing, 
 	if err != nil {
 		return err
 	}
-	return errors.Join(tx.writebackRow(id, setup), tx.touchWriteback(id, `UPDATE writebacks SET applied = ?3, applied_at = coalesce(applied_at, ?4), field = ?5, approved = '', refused = '', problem = '', problem_at = NULL,
-		foreign_at = NULL, `+closedWrite+" WHERE connection = ?1 AND source_id = ?2", standing, stamp(tx.now), field))
+	return errors.Join(tx.writebackRow(id, setup), tx.touchWriteback(id, `UPDATE writebacks SET applied = ?3, applied_at = CASE WHEN applied = ?3 THEN coalesce(applied_at, ?4) ELSE ?4 END, field = ?5,
+		approved = CASE WHEN approved = ?3 THEN '' ELSE approved END, refused = '', problem = '', problem_at = NULL, foreign_at = NULL, taken = 0, known_at = ?4, `+closedWrite+" WHERE connection = ?1 AND source_id = ?2", standing, stamp(tx.now), field))
 }
 
-// FieldIsTheirs notes that somebody else changed the field, and that it is left to them.
-func (tx *Tx) FieldIsTheirs(id RecordID, setup string, f WritebackField) error {
+// FieldIsTheirs notes that the field is left to whoever changed it, and why where that is not
+// all that there is to say.
+func (tx *Tx) FieldIsTheirs(id RecordID, setup string, f WritebackField, why string) error {
 	field, err := tx.boxField(id, f)
 	if err != nil {
 		return err
 	}
-	return errors.Join(tx.writebackRow(id, setup), tx.touchWriteback(id, "UPDATE writebacks SET foreign_at = ?3, field = ?4, approved = '', "+closedWrite+" WHERE connection = ?1 AND source_id = ?2", stamp(tx.now), field))
+	return errors.Join(tx.writebackRow(id, setup), tx.touchWriteback(id, "UPDATE writebacks SET foreign_at = ?3, field = ?4, taken = 0, known_at = ?3, approved = '', refused = '', problem = ?5, problem_at = NULL, "+closedWrite+
+		" WHERE connection = ?1 AND source_id = ?2", stamp(tx.now), field, why))
 }
 
 // TakeField notes that a person gave the field of a record back to write-back, which may try
-// again what was refused, too. It reports false where there is nothing to give back.
+// again what was refused, too. What it says of ours, and held before, stays known; a field that
+// somebody else changed is read before anything follows. It reports false where there is nothing
+// to give back.
 func (tx *Tx) TakeField(id RecordID, setup string) (bool, error) {
-	n, err := tx.count(`UPDATE writebacks SET foreign_at = NULL, refused = '', problem = '', problem_at = NULL, field = NULL, applied = 'none', applied_at = NULL, day = '', day_writes = 0, frozen_at = NULL
-		WHERE connection = ? AND source_id = ? AND setup = ? AND request IS NULL AND (foreign_at IS NOT NULL OR refused <> '' OR day_writes > 0)`, id.Connection, id.SourceID, setup)
+	n, err := tx.count(`UPDATE writebacks SET taken = CASE WHEN foreign_at IS NULL THEN taken ELSE 1 END, foreign_at = NULL, refused = '', problem = '', problem_at = NULL, day = '', day_writes = 0, frozen_at = NULL
+		WHERE connection = ? AND source_id = ? AND setup = ? AND request IS NULL AND (foreign_at IS NOT NULL OR refused <> '' OR day_writes > 0 AND day = ?)`,
+		id.Connection, id.SourceID, setup, tx.now.UTC().Format(time.DateOnly))
 	if err != nil {
 		return false, fmt.Errorf("take the field of record %s: %w", id.SourceID, err)
 	}

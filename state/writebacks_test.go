@@ -97,7 +97,7 @@ func TestAFieldThatSomebodyElseChangedIsTheirsUntilItIsTaken(t *testing.T) {
 		return tx.FieldSays(field, "s", connector.StandingActive, WritebackField{Holds: text("debit")})
 	})
 	d.do(func(tx *Tx) error {
-		return tx.FieldIsTheirs(field, "s", WritebackField{Holds: text("debit"), Foreign: text("cheque")})
+		return tx.FieldIsTheirs(field, "s", WritebackField{Holds: text("debit"), Foreign: text("cheque")}, "")
 	})
 	if p := d.written("s"); p.ForeignAt.IsZero() || p.Applied != connector.StandingActive {
 		t.Errorf("theirs: %+v", p)
@@ -113,8 +113,22 @@ func TestAFieldThatSomebodyElseChangedIsTheirsUntilItIsTaken(t *testing.T) {
 	}
 	take(true)
 	take(false)
-	if p := d.written("s"); !p.ForeignAt.IsZero() || p.Applied != connector.StandingNone {
+	if p := d.written("s"); !p.ForeignAt.IsZero() || p.Applied != connector.StandingActive || !p.Taken || !p.Doubted {
 		t.Errorf("taken: %+v", p)
+	}
+	if f, err := d.WritebackField(t.Context(), field, "s"); err != nil || f.Holds == nil || *f.Holds != "debit" {
+		t.Errorf("what it held of ours is %+v, %v", f, err)
+	}
+	d.freezeWrite("w1", connector.StandingCancelled)
+	d.do(func(tx *Tx) error { return tx.WriteApplied(field, "w1", WritebackField{Holds: text("none")}) })
+	if p := d.written("s"); p.Taken || p.Doubted {
+		t.Errorf("written to since: %+v", p)
+	}
+	d.clock.move(24 * time.Hour)
+	take(false) // what was written on another day is no limit
+	d.do((*Tx).MarkRestored)
+	if p := d.written("s"); p.Taken || !p.Doubted {
+		t.Errorf("put back since: %+v", p)
 	}
 }
 

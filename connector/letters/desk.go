@@ -414,7 +414,7 @@ const fullMailbox = "5.2.2"
 
 // isHard reports whether an answer says that the address does not exist.
 func isHard(e *mail.RefusedError) bool {
-	if strings.HasPrefix(e.Answer.Enhanced, "5.1.") {
+	if mail.IsDeadAddress(e.Answer.Enhanced) {
 		return true
 	}
 	return e.Answer.Enhanced == "" && e.Stage == mail.AtRecipient && (e.Answer.Code == 550 || e.Answer.Code == 551 || e.Answer.Code == 553)

@@ -1,10 +1,12 @@
 package writeback
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"payersync/connector"
@@ -63,6 +65,9 @@ func (r *Run) run(ctx context.Context) error {
 	if end == nil {
 		end = r.settle(ctx)
 	}
+	if end == nil {
+		end = r.look(ctx)
+	}
 	p, err := MakePlan(ctx, r.Ledger, r.Connection)
 	if err != nil {
 		return err
@@ -84,7 +89,7 @@ func (r *Run) run(ctx context.Context) error {
 		return errors.Join(end, err)
 	}
 	r.result.Waiting, r.result.Why, r.result.Batch, r.result.Stuck = p.Count(Waits), p.Why, p.Batch, p.Stuck()
-	r.result.Later = p.Count(Later) + p.Count(Due) + p.Count(Unclear)
+	r.result.Later = p.Count(Later) + p.Count(Due) + p.Count(Look) + p.Count(Unclear)
 	if r.result.Err = end; end != nil {
 		r.result.Problem = end.Error()
 	}
@@ -163,7 +168,74 @@ func (r *Run) settleOne(ctx context.Context, i Item) error {
 	case before: // it was not made, or is under way: a later write sets the same field
 		return r.note(ctx, func(tx *state.Tx) error { return tx.WriteDropped(i.RecordID, i.WriteID, false) })
 	}
-	return r.yield(ctx, i, field, now)
+	return r.yield(ctx, i, field, now, "")
+}
+
+// look reads the fields of which the ledger cannot know what they say, and notes it. Nothing is
+// written.
+func (r *Run) look(ctx context.Context) error {
+	p, err := MakePlan(ctx, r.Ledger, r.Connection)
+	if err != nil {
+		return err
+	}
+	items := slices.DeleteFunc(p.Items, func(i Item) bool { return i.Doing != Look })
+	for some := range slices.Chunk(items, chunk) {
+		held, err := r.read(ctx, some)
+		if err != nil {
+			return err
+		}
+		for _, i := range some {
+			if err := r.lookAt(ctx, i, held); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lookAt notes what a field was found to say.
+func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.WrittenField) error {
+	found, is := held[i.SourceID]
+	switch {
+	case !is:
+		return r.refuse(ctx, i, "The record is not there any more.")
+	case found.Closed != "":
+		return r.refuse(ctx, i, "The record cannot be written to: "+found.Closed+".")
+	}
+	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.SetupHash())
+	if err != nil {
+		return err
+	}
+	r.refusals = 0
+	says, ours := r.said(i, field, found.Value)
+	switch {
+	case ours && field.Earlier == nil && !i.Taken && says != i.To:
+		return r.yield(ctx, i, field, found.Value, "The field says "+string(says)+", and since the ledger was put back nobody knows whether that was write-back or a person.")
+	case ours:
+		field.Earlier, field.Holds = cmp.Or(field.Earlier, &found.Value), &found.Value
+	case i.Taken || i.Applied == connector.StandingNone: // nothing of ours is in it
+		field.Earlier, field.Holds = &found.Value, nil
+	default:
+		return r.yield(ctx, i, field, found.Value, "")
+	}
+	if field.Foreign = nil; says == i.To && i.Applied != i.To {
+		r.result.Already++
+	}
+	return r.note(ctx, func(tx *state.Tx) error { return tx.FieldSays(i.RecordID, r.SetupHash(), says, field) })
+}
+
+// said returns what a value of the field says, and whether it is one that we write there.
+func (r *Run) said(i Item, field state.WritebackField, value string) (connector.Standing, bool) {
+	if field.Holds != nil && value == *field.Holds {
+		return i.Applied, true
+	}
+	earlier := deref(field.Earlier)
+	for _, standing := range r.Writer.Says() {
+		if standing != connector.StandingNone && r.Writer.Value(standing, earlier) == value {
+			return standing, true
+		}
+	}
+	return connector.StandingNone, field.Earlier != nil && (value == earlier || value == r.Writer.Value(connector.StandingNone, earlier))
 }
 
 // again sends the same bytes once more to a system that cannot be read.
@@ -240,7 +312,7 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 			return r.refuse(ctx, i, "The record is not there any more.")
 		case found.Closed != "":
 			return r.refuse(ctx, i, "The record cannot be written to: "+found.Closed+".")
-		case field.Earlier == nil, i.Applied == connector.StandingNone && field.Holds != nil && *field.Holds == *field.Earlier: // nothing of ours is in it
+		case field.Earlier == nil, i.Applied == connector.StandingNone && (field.Holds == nil || *field.Holds == *field.Earlier): // nothing of ours is in it
 			field.Earlier, field.Holds = &found.Value, nil
 		}
 		value := r.Writer.Value(i.To, *field.Earlier)
@@ -250,7 +322,7 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 			r.result.Already++
 			return r.note(ctx, func(tx *state.Tx) error { return tx.FieldSays(i.RecordID, r.SetupHash(), i.To, field) })
 		case field.Holds != nil && found.Value != *field.Holds:
-			return r.yield(ctx, i, field, found.Value)
+			return r.yield(ctx, i, field, found.Value, "")
 		}
 		w.Field = found
 	}
@@ -317,8 +389,8 @@ func (r *Run) refuse(ctx context.Context, i Item, why string) error {
 }
 
 // yield leaves the field to whoever changed it.
-func (r *Run) yield(ctx context.Context, i Item, field state.WritebackField, theirs string) error {
+func (r *Run) yield(ctx context.Context, i Item, field state.WritebackField, theirs, why string) error {
 	field.Foreign = &theirs
 	r.result.Theirs++
-	return r.note(ctx, func(tx *state.Tx) error { return tx.FieldIsTheirs(i.RecordID, r.SetupHash(), field) })
+	return r.note(ctx, func(tx *state.Tx) error { return tx.FieldIsTheirs(i.RecordID, r.SetupHash(), field, why) })
 }

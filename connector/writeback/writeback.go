@@ -16,7 +16,8 @@
 // # Whose field it is
 //
 // The field is ours while it holds what we left in it. Somebody else's value stays, and is
-// shown, until a person gives the field back.
+// shown, until a person gives the field back. Where the ledger cannot know what we left in it,
+// because it was put back to a time before, the field is read before anything is decided.
 //
 // # Against storms
 //
@@ -28,6 +29,7 @@
 package writeback
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -48,7 +50,7 @@ type Writer interface {
 	// Says are the standings that the field tells apart. The others are none to it.
 	Says() []connector.Standing
 	// Value returns what the field holds for a standing. earlier is what it held before our
-	// first write.
+	// first write; where that was one of ours, there was nothing before.
 	Value(to connector.Standing, earlier string) string
 	// Freeze returns the bytes of a write, as they leave however often they do.
 	Freeze(w connector.Write) ([]byte, error)
@@ -97,6 +99,7 @@ const (
 	Due     Doing = "due"     // is written with the next run
 	Waits   Doing = "waits"   // for a person's approval
 	Later   Doing = "later"   // it was written a moment ago
+	Look    Doing = "look"    // what the field says is not known: the next run reads it first
 	Unclear Doing = "unclear" // whether the last write was made is found out by the next run
 	Limit   Doing = "limit"   // written too often today
 	Theirs  Doing = "theirs"  // somebody else changed the field
@@ -148,8 +151,10 @@ func (p Plan) Stuck() (n int) {
 func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection) (Plan, error) {
 	p := Plan{Connection: c.Name}
 	now, says := ledger.Now(), c.Writer.Says()
+	_, readable := c.Writer.(Reader)
 	err := ledger.EachWriteback(ctx, c.Name, c.SetupHash(), func(payer state.WritebackPayer) error {
 		p.Payers++
+		payer.Doubted = payer.Doubted && readable
 		if item, is := itemOf(payer, says, now); is {
 			p.Items = append(p.Items, item)
 		}
@@ -187,11 +192,13 @@ func itemOf(p state.WritebackPayer, says []connector.Standing, now time.Time) (I
 	case i.To == "":
 		i.Doing, i.Why = Unknown, fmt.Sprintf("The status %q is not documented, so nothing is written.", string(p.Status))
 	case !p.ForeignAt.IsZero():
-		i.Doing, i.Why = Theirs, "Somebody else changed the field; it is left to them."
-	case p.Applied == i.To:
+		i.Doing, i.Why = Theirs, cmp.Or(p.Problem, "Somebody else changed the field; it is left to them.")
+	case p.Applied == i.To && !p.Doubted:
 		return i, false
 	case p.Refused == i.To && now.Sub(p.ProblemAt) < refusedAgain && !p.ProblemAt.After(now):
 		i.Doing, i.Why = Refused, p.Problem
+	case p.Doubted:
+		i.Doing, i.Why = Look, "A person gave the field back, or the ledger was put back: it is read first."
 	case p.Day == now.UTC().Format(time.DateOnly) && p.DayWrites >= perDay:
 		i.Doing, i.Why = Limit, fmt.Sprintf("It was written %d times today: something changes it to and fro.", p.DayWrites)
 	case since >= 0 && since < apart:

@@ -49,6 +49,9 @@ func (b *books) Setup() string              { return b.setup }
 func (b *books) Says() []connector.Standing { return b.says }
 func (b *books) Value(to connector.Standing, earlier string) string {
 	if to == connector.StandingNone {
+		if strings.HasPrefix(earlier, "dd ") {
+			return ""
+		}
 		return earlier
 	}
 	return "dd " + string(to)
@@ -738,7 +741,7 @@ func TestARestoredLedgerWritesNothingBeforeASweep(t *testing.T) {
 	d.do((*state.Tx).MarkRestored)
 	d.books.edit("C0000", "dd active") // which the lost part of the ledger knew
 	d.observed(connector.MandatePending, 0, 1)
-	if r := d.run(); r.Written != 0 || r.Later != 2 || !strings.Contains(r.Problem, "payersync sweep") || d.books.field["C0001"] != "dd asked" {
+	if r := d.run(); r.Written != 0 || r.Later != 3 || !strings.Contains(r.Problem, "payersync sweep") || d.books.field["C0001"] != "dd asked" {
 		t.Errorf("before a sweep: %+v, %v", r, d.books.field)
 	}
 	d.now = d.now.Add(time.Minute)
@@ -750,4 +753,109 @@ func TestARestoredLedgerWritesNothingBeforeASweep(t *testing.T) {
 	if r := d.run(); r.Written != 1 || r.Already != 1 || r.Theirs != 0 || d.books.field["C0001"] != "dd signed" {
 		t.Errorf("behind the sweep: %+v, %v", r, d.books.field)
 	}
+}
+
+// Where active is all that a field tells, the end of a mandate is the same as no mandate. What a
+// person gave back, or what a ledger that was put back does not know of, says active no longer
+// than the mandate is.
+//
+// covers F148
+func TestAFieldDoesNotSayActiveBehindTheEndOfAMandate(t *testing.T) {
+	t.Parallel()
+	active := []connector.Standing{connector.StandingActive}
+	begin := func(t *testing.T) *desk {
+		d := newDesk(t, 4)
+		d.books.says, d.books.field["C0000"] = active, "cash"
+		d.settled(connector.MandateActive, 0, 3)
+		return d
+	}
+	take := func(d *desk, id string) {
+		d.t.Helper()
+		if took, err := writeback.Take(d.t.Context(), d.ledger, d.connection(), id, "ada", "it is ours"); !took || err != nil {
+			d.t.Errorf("taken %v, %v", took, err)
+		}
+	}
+	restore := func(d *desk) {
+		d.do((*state.Tx).MarkRestored)
+		d.now = d.now.Add(time.Minute)
+	}
+	sweep := func(d *desk) {
+		d.do(func(tx *state.Tx) error {
+			pass, _, err := tx.BeginPass()
+			return errors.Join(err, tx.FinishPass(pass, nil))
+		})
+		d.now = d.now.Add(time.Minute)
+	}
+	for name, c := range map[string]struct {
+		between func(*desk)
+		want    string
+	}{
+		"taken where it was refused": {func(d *desk) {
+			d.books.refuse = func(string) error { return &connector.WriteRefusedError{Why: "It is locked."} }
+			d.observed(connector.MandateCancelled, 0)
+			d.run()
+			d.books.refuse = nil
+			d.observed(connector.MandateActive, 0)
+			take(d, "C0000")
+			d.run()
+		}, "cash"},
+		"taken where it was another's": {func(d *desk) {
+			d.books.edit("C0000", "cheque")
+			d.observed(connector.MandateCancelled, 0)
+			d.run()
+			d.observed(connector.MandateActive, 0)
+			take(d, "C0000")
+		}, "cheque"},
+		"taken when it was ours again": {func(d *desk) {
+			d.books.edit("C0000", "cheque")
+			d.observed(connector.MandateCancelled, 0)
+			d.run()
+			d.books.edit("C0000", "dd active")
+			take(d, "C0000")
+		}, "cash"},
+		"put back": {func(d *desk) { restore(d); sweep(d) }, "cash"},
+		"put back to a time of no mandate": {func(d *desk) {
+			d.observed(connector.MandateCancelled, 0)
+			d.run()
+			d.now = d.now.Add(time.Hour)
+			restore(d)
+			d.books.edit("C0000", "dd active") // which the lost part of the ledger knew
+			sweep(d)
+		}, "cash"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := begin(t)
+			c.between(d)
+			d.now = d.now.Add(time.Hour)
+			d.observed(connector.MandateCancelled, 0)
+			d.run()
+			if d.books.field["C0000"] != c.want || d.books.field["C0003"] != "dd active" {
+				t.Errorf("the fields hold %v; to do %v", d.books.field, d.doing())
+			}
+			d.expect("behind it", map[string]writeback.Doing{})
+			if d.untouched(); d.run().Written != 0 {
+				t.Error("the next run writes")
+			}
+		})
+	}
+	t.Run("put back to a time before anything was written", func(t *testing.T) {
+		t.Parallel()
+		d := begin(t)
+		restore(d)
+		d.books.edit("C0001", "dd active")
+		d.books.edit("C0002", "dd active")
+		d.observed(connector.MandateCancelled, 1)
+		d.observed(connector.MandateActive, 2)
+		sweep(d)
+		if r := d.run(); r.Theirs != 1 || r.Already != 1 || r.Written != 0 {
+			t.Errorf("the run: %+v", r)
+		}
+		d.expect("nobody knows who wrote it", map[string]writeback.Doing{"C0001": writeback.Theirs})
+		take(d, "C0001")
+		d.observed(connector.MandateCancelled, 2)
+		if r := d.run(); r.Written != 2 || d.books.field["C0001"] != "" || d.books.field["C0002"] != "" {
+			t.Errorf("when it was taken: %+v, %v", r, d.books.field)
+		}
+	})
 }

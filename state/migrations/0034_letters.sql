@@ -14,7 +14,6 @@ CREATE TABLE letters (
   language   TEXT NOT NULL,
   message_id TEXT NOT NULL UNIQUE CHECK (message_id <> ''), -- keyed hash of mandate and step
   digest     TEXT NOT NULL,                            -- SHA-256 of the frozen bytes
-  body       BLOB,                                     -- the frozen bytes with their recipient, sealed; NULL when they are kept no longer
   looked_at  TEXT NOT NULL,                            -- when the customer was read before it
   frozen_at  TEXT NOT NULL,
   state      TEXT NOT NULL CHECK (state = 'frozen' OR state = 'sending' OR state = 'sent' OR state = 'refused' OR state = 'deferred' OR state = 'unclear' OR state = 'void'),
@@ -24,6 +23,7 @@ CREATE TABLE letters (
   ended_at   TEXT,                                     -- when its outcome was known
   answer     TEXT NOT NULL DEFAULT '',                 -- what the mail server said, without addresses
   word       TEXT NOT NULL DEFAULT '',                 -- what a person said of one that is unclear
+  body       BLOB,                                     -- the frozen bytes with their recipient, sealed; NULL when they are kept no longer; last, so that the rest is read without its pages
   FOREIGN KEY (connection, source_id) REFERENCES source_records (connection, source_id),
   CHECK (state = 'frozen' OR state = 'void' OR sending_at IS NOT NULL),
   UNIQUE (mandate_id, step)

@@ -23,6 +23,8 @@ CREATE TABLE writebacks (
   problem    TEXT NOT NULL DEFAULT '',                 -- why, or why the end of the open request is not known
   problem_at TEXT,
   foreign_at TEXT,                                     -- since when the field is left to whoever changed it; NULL while it is ours
+  taken      INTEGER NOT NULL DEFAULT 0 CHECK (taken = 0 OR taken = 1), -- a person gave it back, and it was not read since
+  known_at   TEXT,                                     -- when what it holds was last known, by a read or a write; NULL for never
   echo       INTEGER NOT NULL DEFAULT 0 CHECK (echo = 0 OR echo = 1), -- a write of ours that no reading of the books has shown yet
   echoes     INTEGER NOT NULL DEFAULT 0 CHECK (echoes >= 0), -- how often a reading showed a record with no other change
   PRIMARY KEY (connection, source_id),

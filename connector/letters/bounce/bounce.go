@@ -20,6 +20,8 @@ import (
 	"net/textproto"
 	"regexp"
 	"strings"
+
+	sent "payersync/connector/mail"
 )
 
 // Kind says what a report means for the address.
@@ -28,7 +30,7 @@ type Kind string
 // The kinds.
 const (
 	Hard Kind = "hard" // the address does not exist, or takes no mail: nothing more is sent to it
-	Soft Kind = "soft" // not now, as when a mailbox is full: the next letter may arrive
+	Soft Kind = "soft" // it did not arrive, as when a mailbox is full or the mail was refused: the next one may
 	None Kind = "none" // it arrived, or was handed on
 )
 
@@ -162,12 +164,12 @@ func (f *finding) readMessageID(r *textproto.Reader) {
 	}
 }
 
-// kindOf says what an action with a status means. A full mailbox may be emptied.
+// kindOf says what an action with a status means.
 func kindOf(action, status string) Kind {
 	switch {
 	case action != "failed" && action != "delayed":
 		return None
-	case action == "failed" && strings.HasPrefix(status, "5.") && status != "5.2.2":
+	case action == "failed" && sent.IsDeadAddress(status):
 		return Hard
 	case strings.HasPrefix(status, "2."):
 		return None

@@ -47,7 +47,8 @@ func report(status, header string) string {
 func TestWhatAStatusMeansForAnAddress(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]bounce.Kind{
-		"Action: failed\r\nStatus: 5.1.1\r\n": bounce.Hard, "Action: failed\r\nStatus: 5.1.2 (bad destination system)\r\n": bounce.Hard, "Action: FAILED\r\nStatus:  5.7.1\r\n": bounce.Hard,
+		"Action: failed\r\nStatus: 5.1.1\r\n": bounce.Hard, "Action: failed\r\nStatus: 5.1.2 (bad destination system)\r\n": bounce.Hard, "Action: FAILED\r\nStatus:  5.2.1\r\n": bounce.Hard,
+		"Action: failed\r\nStatus: 5.7.1\r\n": bounce.Soft, "Action: failed\r\nStatus: 5.1.8\r\n": bounce.Soft, "Action: failed\r\nStatus: 5.0.0\r\n": bounce.Soft, // of our mail, or of nothing that can be told
 		"Action: failed\r\nStatus: 5.2.2\r\n": bounce.Soft, "Action: failed\r\nStatus: 4.2.2\r\n": bounce.Soft, "Action: delayed\r\nStatus: 4.0.0\r\n": bounce.Soft,
 		"Action: delayed\r\nStatus: 5.1.1\r\n": bounce.Soft, "Action: delivered\r\nStatus: 2.1.5\r\n": bounce.None, "Action: expanded\r\nStatus: 5.1.1\r\n": bounce.None, "Status: 5.1.1\r\n": bounce.None,
 		"Action: relayed\r\nStatus: 2.0.0\r\n\r\nAction: failed\r\nStatus: 5.1.1\r\n": bounce.Hard, // of two recipients the worst counts
