@@ -71,6 +71,7 @@ type letterRow struct {
 	SourceID   string       `json:"source_id"`
 	Number     string       `json:"number"`
 	Name       string       `json:"-"`
+	Email      string       `json:"-"`
 	MandateID  string       `json:"mandate_id"`
 	What       letters.What `json:"what"`
 	Why        letters.Why  `json:"why"`
@@ -146,7 +147,7 @@ func letterRows(ctx context.Context, s *session.Session, shown []letters.Next) (
 	rows := make([]letterRow, len(shown))
 	for i, x := range shown {
 		l := labels[x.RecordID]
-		rows[i] = letterRow{x.Connection, x.SourceID, l.Number, l.Name, x.MandateID, x.What, x.Why, x.Why.Sentence(), x.Step, x.Kind, "", x.Sent, x.LastAt}
+		rows[i] = letterRow{x.Connection, x.SourceID, l.Number, l.Name, l.Email, x.MandateID, x.What, x.Why, x.Why.Sentence(), x.Step, x.Kind, "", x.Sent, x.LastAt}
 		if x.On != (letters.Day{}) {
 			rows[i].On = x.On.String()
 		}
@@ -196,7 +197,7 @@ why its next letter is not due. Nothing is asked, changed or sent.`,
 }
 
 func (a *app) printLetterPlan(p letterPlan) error {
-	if err := a.printLetterRows(p.Rows); err != nil {
+	if err := a.printLetterRows(p.Rows, false); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Out, "%s due, %d wait for a person, %d paused, %d later, %d stopped, %d finished.\n", connector.Plural(p.Count[letters.Due], "letter"),
@@ -262,9 +263,13 @@ func waitTogether(n int) string {
 	return fmt.Sprintf("%d letters wait", n)
 }
 
-func (a *app) printLetterRows(rows []letterRow) error {
+// printLetterRows prints a line for each letter, with its address for whoever approves it.
+func (a *app) printLetterRows(rows []letterRow, addressed bool) error {
 	for _, r := range rows {
 		name := strings.TrimSpace(r.Number + " " + r.Name)
+		if addressed {
+			name += " <" + r.Email + ">"
+		}
 		line := fmt.Sprintf("%-8s %-13s %s/%s  %s", r.What, r.Kind, r.Connection, r.SourceID, name)
 		if r.What != letters.Due {
 			line += "  (" + r.Sentence + ")"
@@ -365,7 +370,7 @@ func (a *app) printBatch(ctx context.Context, s *session.Session, d *letters.Des
 	if err != nil {
 		return err
 	}
-	if err := a.printLetterRows(rows); err != nil || d.Settings.Templates == nil {
+	if err := a.printLetterRows(rows, true); err != nil || d.Settings.Templates == nil {
 		return err
 	}
 	for _, x := range examplesOf(batch) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +88,12 @@ func (r *Receiver) Send(ctx context.Context, id string, body []byte) (answer str
 	req.Header.Set(standardwebhooks.HeaderWebhookSignature, signature)
 	resp, err := r.HTTP.Do(req, transport.Never) // the ledger knows when to try again
 	if err != nil {
-		return "", fmt.Errorf("the webhook was not taken: %w", err)
+		err = fmt.Errorf("the webhook was not taken: %w", err)
+		var failed *transport.Error
+		if errors.As(err, &failed) && slices.Contains(beforeSending, failed.Reason) {
+			err = &NotSentError{err}
+		}
+		return "", err
 	}
 	status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	switch code := resp.StatusCode; {
@@ -107,3 +113,15 @@ type laterError struct {
 
 // RetryAt returns the time; zero for any.
 func (e *laterError) RetryAt() time.Time { return e.at }
+
+// beforeSending are the failures after which nothing had left.
+var beforeSending = []transport.Reason{transport.ReasonURL, transport.ReasonName, transport.ReasonAddress, transport.ReasonConnect}
+
+// NotSentError means that nothing was sent: no connection to the receiver could be made.
+type NotSentError struct{ Err error }
+
+// Error returns why.
+func (e *NotSentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *NotSentError) Unwrap() error { return e.Err }

@@ -62,3 +62,17 @@ func TestAnAnswerSaysWhetherItIsWorthAnotherTry(t *testing.T) {
 		t.Errorf("%d requests went elsewhere", elsewhere)
 	}
 }
+
+func TestWithNobodyListeningNothingIsSent(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	client := transport.New(transport.Options{Retries: -1})
+	t.Cleanup(client.Close)
+	r := Receiver{URL: server.URL, Secret: connector.NewSecret("a text of thirty-two bytes or so"), HTTP: client, Now: time.Now}
+	_, err := r.Send(t.Context(), "m1", []byte("{}"))
+	var not *NotSentError
+	if !errors.As(err, &not) {
+		t.Errorf("it ended with %v", err)
+	}
+}

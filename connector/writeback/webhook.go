@@ -51,5 +51,9 @@ func (h *Webhook) Send(ctx context.Context, id string, body []byte) error {
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%w: %w; look at writeback.webhook, its url and its secret", connector.ErrNotWritten, err)
 	}
+	var notSent *webhook.NotSentError
+	if errors.As(err, &notSent) {
+		return fmt.Errorf("%w: %w", connector.ErrNotWritten, err)
+	}
 	return err
 }
