@@ -121,7 +121,8 @@ func (d *Desk) Run(ctx context.Context) (res Result, err error) {
 	if err := d.renew(ctx, p); err != nil {
 		return res, err
 	}
-	return res, d.sendAll(ctx, p, &res)
+	err = d.sendAll(ctx, p, &res)
+	return res, err
 }
 
 // mostRenewed is how many links are fetched again in one day.
