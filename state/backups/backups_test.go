@@ -289,7 +289,12 @@ func TestABackupThatCannotBeMadeLeavesNothingAndRemovesNothing(t *testing.T) {
 				b.t.Fatal(err)
 			}
 			data, err := os.ReadFile(b.path)
-			copy(data[len(data)-4096:], bytes.Repeat([]byte{0xA5}, 4096))
+			const page, leaf = 4096, 0x0d
+			at := len(data) - page
+			for data[at] != leaf || bytes.Contains(data[at:at+page], []byte("CREATE ")) { // the schema is read at once
+				at -= page
+			}
+			copy(data[at:], bytes.Repeat([]byte{0xA5}, page))
 			if err := errors.Join(err, os.WriteFile(b.path, data, 0o600)); err != nil {
 				b.t.Fatal(err)
 			}
