@@ -208,9 +208,13 @@ const (
 // can approve.
 func (d *Desk) batch(p *Plan, b *books) {
 	var brakes []Brake
-	changed, known := len(p.moved), len(b.addresses)
-	for _, a := range b.addresses {
-		if a.ChangedAt.After(p.At.Add(-changedWithin)) && !slices.ContainsFunc(p.moved, func(m state.LetterAddress) bool { return m.RecordID == a.RecordID }) {
+	known, moved := len(b.addresses), make(map[state.RecordID]bool, len(p.moved))
+	for _, a := range p.moved {
+		moved[a.RecordID] = true
+	}
+	changed := len(moved)
+	for id, a := range b.addresses {
+		if a.ChangedAt.After(p.At.Add(-changedWithin)) && !moved[id] {
 			changed++
 		}
 	}
