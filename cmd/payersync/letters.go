@@ -479,7 +479,8 @@ processes never send at once.`,
 					a.Say("Another payersync sends letters just now; there is nothing left to do.")
 					return nil
 				}
-				if err := errors.Join(a.showSent(res), err); err != nil {
+				paused, stops := pausesOf(context.WithoutCancel(cmd.Context()), s)
+				if err := errors.Join(a.showSent(res, paused), err, stops, cmd.Context().Err()); err != nil {
 					return err
 				}
 				return sentExit(res)
@@ -507,7 +508,7 @@ func sentExit(r letters.Result) error {
 	return nil
 }
 
-func (a *app) showSent(r letters.Result) error {
+func (a *app) showSent(r letters.Result, paused []string) error {
 	if a.JSON() {
 		out := sentLetters{r.Sent, r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left, r.Abandoned, r.Closed, []letterHold{}}
 		for _, h := range r.Holds {
@@ -525,6 +526,9 @@ func (a *app) showSent(r letters.Result) error {
 		fmt.Fprintf(a.Out, "Of %s an earlier payersync did not live to hear whether it arrived: payersync mandates letters list --state unclear\n", connector.Plural(r.Abandoned, "letter"))
 	}
 	a.printHolds(r.Holds)
+	for _, line := range paused {
+		fmt.Fprintln(a.Out, show.Visible(line))
+	}
 	return err
 }
 
