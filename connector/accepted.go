@@ -50,7 +50,7 @@ func (c Customer) With(accepted []Accepted) Customer {
 		return c
 	}
 	out := c.with(accepted)
-	out.People = slices.DeleteFunc(out.People, func(p Person) bool { return p == Person{} })
+	out.People = slices.DeleteFunc(out.People, func(p Person) bool { return p.Unflagged() == Person{} })
 	out.Addresses = slices.DeleteFunc(out.Addresses, func(p Address) bool { return p == Address{} })
 	maps.DeleteFunc(out.ExternalData, func(name, value string) bool { return value == "" && c.ExternalData[name] != "" })
 	if len(out.People) == 0 {
@@ -72,7 +72,7 @@ func (c Customer) PathBefore(path string, accepted []Accepted) string {
 		return path
 	}
 	out := c.with(accepted)
-	blank := func(i int) bool { return i < len(out.People) && out.People[i] == Person{} }
+	blank := func(i int) bool { return i < len(out.People) && out.People[i].Unflagged() == Person{} }
 	if list == "addresses" {
 		blank = func(i int) bool { return i < len(out.Addresses) && out.Addresses[i] == Address{} }
 	}

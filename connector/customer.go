@@ -127,13 +127,23 @@ type Customer struct {
 }
 
 // Person is one contact of a customer. Either Name or FirstName and LastName
-// are given; the billing dialect derives the one it writes from the other.
+// are given; the billing dialect derives the one it writes from the other. The flags are
+// "true" or "false", and "" where a mapping says nothing of them: then they are not ours.
 type Person struct {
 	Name      string `json:"name,omitempty"`
 	FirstName string `json:"firstName,omitempty"`
 	LastName  string `json:"lastName,omitempty"`
 	Email     string `json:"email,omitempty"`
 	Phone     string `json:"phone,omitempty"`
+
+	Primary       string `json:"primary,omitempty"`       // this is the customer's primary contact
+	Communication string `json:"communication,omitempty"` // the service writes to this contact
+}
+
+// Unflagged returns the person without its flags.
+func (p Person) Unflagged() Person {
+	p.Primary, p.Communication = "", ""
+	return p
 }
 
 // Address is a customer's postal address.
@@ -177,6 +187,9 @@ func (c Customer) Problems() []Problem {
 	if n := len(c.Addresses); n > MaxAddresses {
 		add(ReasonTooManyAddresses, "The customer has %d addresses, the billing service takes %d.", n, MaxAddresses)
 	}
+	if n := c.primaries(); n > 1 {
+		add(ReasonTwoPrimary, "%d contacts are said to be the primary one.", n)
+	}
 	for path, text := range c.texts() {
 		if !cleanText(text) {
 			add(ReasonIllegalText, "The field %s holds characters that cannot be sent (control characters or broken text).", path)
@@ -184,6 +197,16 @@ func (c Customer) Problems() []Problem {
 	}
 	slices.SortStableFunc(out, func(a, b Problem) int { return strings.Compare(a.Detail, b.Detail) })
 	return out
+}
+
+// primaries returns how many contacts are the primary one.
+func (c Customer) primaries() (n int) {
+	for _, p := range c.People {
+		if p.Primary == "true" {
+			n++
+		}
+	}
+	return n
 }
 
 // texts returns every text of the customer by its path.
@@ -205,7 +228,7 @@ func (c *Customer) fields() map[string]*string {
 		p, at := &c.People[i], fmt.Sprintf("people[%d].", i)
 		maps.Copy(out, map[string]*string{
 			at + "name": &p.Name, at + "firstName": &p.FirstName, at + "lastName": &p.LastName,
-			at + "email": &p.Email, at + "phone": &p.Phone,
+			at + "email": &p.Email, at + "phone": &p.Phone, at + "primary": &p.Primary, at + "communication": &p.Communication,
 		})
 	}
 	for i := range c.Addresses {
@@ -267,8 +290,10 @@ type RemoteCustomer struct {
 	Emails       []string
 	Phones       []string
 	Addresses    []Address
+	Flagged      []Person          // the contacts, where the dialect names their flags; nil where it names none
 	ExternalData map[string]string // whatever shape it came in
 	Mandate      *Mandate          // the latest mandate; nil when the customer has none
+	Financial    string            // the financial status in the service's word; "" where it was not given, which says nothing
 	Raw          json.RawMessage   // the object as it came, for lossless merging
 }
 

@@ -45,6 +45,10 @@ func TestProblemsNameEveryRuleThatIsBrokenWithoutPersonalValues(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
+	two := connector.Customer{Name: "Fine", People: []connector.Person{{Name: "A", Primary: "true"}, {Name: "B", Primary: "false"}, {Name: "C", Primary: "true"}}}
+	if got := two.Problems(); len(got) != 1 || got[0].Reason != connector.ReasonTwoPrimary {
+		t.Errorf("two primary contacts: %v", got)
+	}
 	if ok := (connector.Customer{Name: "Fine", People: []connector.Person{{Email: "a@example.com"}}}).Problems(); len(ok) != 0 {
 		t.Errorf("a good customer has problems: %v", ok)
 	}

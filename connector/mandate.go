@@ -18,22 +18,26 @@ type Mandate struct {
 // Values beyond the listed ones are kept and shown, never acted on.
 type MandateStatus string
 
-// The statuses that the billing service documents.
+// The statuses that are known. The interface lists the first four; a mandate that is
+// brought over from another provider is in the fifth until it is active or cancelled.
 const (
 	MandateCreated   MandateStatus = "CREATED"
 	MandatePending   MandateStatus = "PENDING"
 	MandateActive    MandateStatus = "ACTIVE"
 	MandateCancelled MandateStatus = "CANCELLED"
+	MandateMigrating MandateStatus = "MIGRATING"
 )
 
-// Known reports whether the status is one that the billing service documents.
-func (s MandateStatus) Known() bool {
-	switch s {
-	case MandateCreated, MandatePending, MandateActive, MandateCancelled:
-		return true
-	}
-	return false
-}
+// MandateStatuses are all known statuses, in the order in which people read them.
+var MandateStatuses = []MandateStatus{MandateCreated, MandatePending, MandateMigrating, MandateActive, MandateCancelled}
+
+// Known reports whether it is known what the status means.
+func (s MandateStatus) Known() bool { return slices.Contains(MandateStatuses, s) }
+
+// Underway reports whether the mandate becomes active without anything from the
+// payer: it is signed, or brought over from another provider. Nothing can be
+// collected under it yet, and no link is asked for.
+func (s MandateStatus) Underway() bool { return s == MandatePending || s == MandateMigrating }
 
 // Label returns the status in an accountant's words.
 func (s MandateStatus) Label() string {
@@ -46,19 +50,18 @@ func (s MandateStatus) Label() string {
 		return "active"
 	case MandateCancelled:
 		return "cancelled"
+	case MandateMigrating:
+		return "being moved from another provider"
 	case "":
 		return "no mandate"
 	}
 	return "unknown status " + string(s)
 }
 
-// way is the order in which a mandate goes through its statuses.
-var way = []MandateStatus{MandateCreated, MandatePending, MandateActive, MandateCancelled}
-
 // LeadsTo reports whether a mandate with this status may have another one later
 // without anything unusual: the same, or one further on its way. It is false where
 // either is not documented.
 func (s MandateStatus) LeadsTo(later MandateStatus) bool {
-	from, to := slices.Index(way, s), slices.Index(way, later)
+	from, to := slices.Index(MandateStatuses, s), slices.Index(MandateStatuses, later)
 	return s == later || from >= 0 && to > from
 }

@@ -14,6 +14,7 @@ const (
 	ReasonNameMissing        Reason = "name_missing"
 	ReasonEmailMalformed     Reason = "email_malformed"
 	ReasonTooManyAddresses   Reason = "too_many_addresses"
+	ReasonTwoPrimary         Reason = "two_primary_contacts"
 	ReasonIllegalText        Reason = "illegal_text"
 	ReasonLikeness           Reason = "likeness"
 	ReasonRenumbered         Reason = "renumbered"
@@ -39,6 +40,7 @@ const (
 	ReasonForgotten          Reason = "forgotten"
 	ReasonAddressBounced     Reason = "address_bounced"
 	ReasonEventNotUnderstood Reason = "event_not_understood"
+	ReasonTwoWay             Reason = "two_way"
 
 	ReasonSubscriptionChanged Reason = "subscription_changed"
 	ReasonGivenUpChanged      Reason = "given_up_changed"
@@ -111,6 +113,7 @@ var Reasons = map[Reason]Explanation{
 	ReasonNameMissing:      {"The customer has no name.", "Enter the name in the accounting system.", []Way{giveUp}},
 	ReasonEmailMalformed:   {"An e-mail address is not well formed.", "Correct the e-mail address in the accounting system.", []Way{giveUp}},
 	ReasonTooManyAddresses: {"The customer has more than one address.", "Map one address only, or remove the others.", []Way{giveUp}},
+	ReasonTwoPrimary:       {"More than one contact is the primary one.", "Let the mapping say so of one contact only, or correct the record.", []Way{giveUp}},
 	ReasonIllegalText:      {"A field holds characters that cannot be sent.", "Retype the field in the accounting system.", []Way{giveUp}},
 	ReasonLikeness:         {"A customer that looks like this one exists in the billing service without our key.", "Compare the two with payersync payers match, then accept the pair to link them, or reject it to create a new customer.", []Way{accept, reject, giveUp}},
 	ReasonRenumbered: {"A payer of ours that looks like this record has left the books, so this may be the same payer under a new number.", "If it is, let it take the customer and its mandate over: payersync payers rekey RECORD --from OLD. If it is not, or the old mandate is to be replaced, payersync payers match reject RECORD CUSTOMER lets a new customer be made.", []Way{
@@ -159,6 +162,7 @@ var Reasons = map[Reason]Explanation{
 		{"payersync webhooks subscribe", "Subscribes again.", SendsNow},
 		{"payersync attention close webhooks --reason TEXT", "Says that it is known; you are told when something else becomes of it. Until it is back the sweep alone finds changes.", SendsNothing},
 	}},
+	ReasonTwoWay: {"The customer is neither created nor changed, because the billing service has a connection to these books of its own, or the configuration says so.", "Say in connections[].two_way what you want: link_only keeps it so, write lets payersync write as well. What exists is linked all the same.", []Way{giveUp}},
 	ReasonForgotten: {"The record may be that of a payer that was forgotten, so nothing of it is kept and nothing is sent for it.", "If it is somebody else, or the payer is back: payersync ledger unforget RECORD. If it is the same payer: payersync ledger forget RECORD.", []Way{
 		{"payersync ledger unforget RECORD --reason TEXT", "Says that it is somebody else, or that the payer is back: the next sync reads the record like any other.", SendsNextSync},
 		{"payersync ledger forget RECORD --reason TEXT --yes", "Says that it is the payer that was forgotten: the record is left out, and nothing of it is kept.", SendsNothing},

@@ -26,7 +26,7 @@ func (s MandateStatus) Standing() (Standing, bool) {
 		return StandingNone, true
 	case MandateCreated:
 		return StandingAsked, true
-	case MandatePending:
+	case MandatePending, MandateMigrating: // the payer has done what there is to do
 		return StandingSigned, true
 	case MandateActive:
 		return StandingActive, true

@@ -3,6 +3,7 @@ package mapping
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/expr-lang/expr/vm"
@@ -145,7 +146,10 @@ func (m *Mapping) customer(e *evaluation, key connector.Key) (connector.Customer
 }
 
 func person(f map[string]string) connector.Person {
-	return connector.Person{Name: f["name"], FirstName: f["firstName"], LastName: f["lastName"], Email: f["email"], Phone: f["phone"]}
+	return connector.Person{
+		Name: f["name"], FirstName: f["firstName"], LastName: f["lastName"], Email: f["email"], Phone: f["phone"],
+		Primary: f[flagPrimary], Communication: f[flagCommunication],
+	}
 }
 
 func place(f map[string]string) connector.Address {
@@ -168,8 +172,8 @@ func elementsOf[T any](e *evaluation, g group, build func(map[string]string) T) 
 }
 
 func allBlank(fields map[string]string) bool {
-	for _, s := range fields {
-		if !blank(s) {
+	for name, s := range fields {
+		if !isFlag(name) && !blank(s) {
 			return false
 		}
 	}
@@ -241,7 +245,7 @@ func (e *evaluation) elements(g group) ([]map[string]string, error) {
 	for i, block := range g.blocks {
 		out[i] = make(map[string]string, len(block))
 		for _, p := range block {
-			s, err := e.text(p.value)
+			s, err := evaluate(e, p.value, fieldForm(p.name))
 			if err != nil {
 				return nil, err
 			}
@@ -257,6 +261,20 @@ func textForm(v any) (string, error) {
 		return "", sentence("it does not give a text")
 	}
 	return s, nil
+}
+
+// fieldForm is the form of a field of an element.
+func fieldForm(name string) func(any) (string, error) {
+	if !isFlag(name) {
+		return textForm
+	}
+	return func(v any) (string, error) {
+		flag, err := flagForm(v)
+		if err != nil {
+			return "", err
+		}
+		return strconv.FormatBool(flag), nil
+	}
 }
 
 func languageForm(v any) (string, error) {
@@ -293,8 +311,11 @@ func listForm(v any) ([]map[string]string, error) {
 		}
 		fields := make(map[string]string, len(block))
 		for name, v := range block {
-			s, err := text(v)
-			if err != nil {
+			s, err := fieldForm(name)(v)
+			switch {
+			case err != nil && isFlag(name):
+				return nil, sentence(name + " is neither true nor false")
+			case err != nil:
 				return nil, sentence(name + " is not a text")
 			}
 			fields[name] = s
@@ -330,7 +351,7 @@ type addressView struct {
 func viewOf(c connector.Customer) customerView {
 	v := customerView{Name: c.Name, ExternalData: c.ExternalData}
 	for _, p := range c.People {
-		v.People = append(v.People, personView(p))
+		v.People = append(v.People, personView{p.Name, p.FirstName, p.LastName, p.Email, p.Phone})
 	}
 	for _, a := range c.Addresses {
 		v.Addresses = append(v.Addresses, addressView(a))

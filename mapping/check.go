@@ -118,6 +118,11 @@ func (e *expression) checkPair(pair *ast.PairNode, known []string) {
 		e.fail(pair.Key.Location(), "the keys of a block are plain words here: %s", strings.Join(known, ", "))
 	case !slices.Contains(known, key.Value):
 		e.fail(key.Location(), "unknown key %q; %s", key.Value, strict.Suggest(key.Value, known))
+	case isFlag(key.Value):
+		e.flag(key.Value, e.path)
+		if t := pair.Value.Type(); t.Kind() != reflect.Bool && t.Kind() != reflect.Interface {
+			e.fail(pair.Value.Location(), "%s must be true or false, not %s%s", key.Value, plainType(typeName(pair.Value)), resultHint(wantFlag, t))
+		}
 	case !textual(pair.Value.Type()):
 		e.fail(pair.Value.Location(), "%s must be a text, not %s", key.Value, plainType(typeName(pair.Value)))
 	}

@@ -59,6 +59,7 @@ type compiling struct {
 	region  string                  // the mapping's, for phone numbers; "" when it has none
 	written []connector.WrittenPart // what nothing may read, because we write it
 	used    map[string]bool         // fields that some expression reads
+	flags   map[string]strict.Path  // flags of contacts, and where they are mapped first
 	count   int
 
 	partCount int
@@ -66,7 +67,7 @@ type compiling struct {
 }
 
 func newCompiling(doc *strict.Doc, region string, src connector.SourceInfo) *compiling {
-	c := &compiling{doc: doc, kind: src.Kind, region: region, written: src.Written, types: map[string]reflect.Type{}, used: map[string]bool{}}
+	c := &compiling{doc: doc, kind: src.Kind, region: region, written: src.Written, types: map[string]reflect.Type{}, used: map[string]bool{}, flags: map[string]strict.Path{}}
 	for _, f := range src.Fields {
 		c.types[f.Name] = goType(f)
 		c.columns = append(c.columns, f.Name)
@@ -103,6 +104,13 @@ func structType(fields []connector.Field) reflect.Type {
 		}
 	}
 	return reflect.StructOf(members)
+}
+
+// flag notes that a flag of contacts is mapped.
+func (c *compiling) flag(name string, at strict.Path) {
+	if c.flags[name] == nil {
+		c.flags[name] = at
+	}
 }
 
 func (c *compiling) report(p strict.Problem) { c.problems = append(c.problems, p) }

@@ -112,7 +112,10 @@ func compareElements[G, W any](c *comparison, at strict.Path, got []G, want []W,
 }
 
 func fieldsOfPerson(p connector.Person) map[string]string {
-	return map[string]string{"name": p.Name, "firstName": p.FirstName, "lastName": p.LastName, "email": p.Email, "phone": p.Phone}
+	return map[string]string{
+		"name": p.Name, "firstName": p.FirstName, "lastName": p.LastName, "email": p.Email, "phone": p.Phone,
+		flagPrimary: p.Primary, flagCommunication: p.Communication,
+	}
 }
 
 func fieldsOfPlace(a connector.Address) map[string]string {

@@ -61,6 +61,9 @@ type personFile[T any] struct {
 	LastName  *T `yaml:"lastName" jsonschema_extras:"x-also=surname,x-also=familyName,x-also=nachname,x-also=nom"`
 	Email     *T `yaml:"email" jsonschema_extras:"x-also=mail,x-also=emailAddress,x-also=email_address"`
 	Phone     *T `yaml:"phone" jsonschema_extras:"x-also=telephone,x-also=tel,x-also=mobile,x-also=telefon,x-also=phoneNumber"`
+
+	Primary       *T `yaml:"primary" jsonschema_extras:"x-also=isPrimary,x-also=isPrimaryContact,x-also=primaryContact" jsonschema_description:"True for the customer's primary contact."`
+	Communication *T `yaml:"communication" jsonschema_extras:"x-also=isIncludedInCommunications,x-also=includedInCommunications,x-also=communications" jsonschema_description:"True for a contact that the billing service is to write to."`
 }
 
 type addressFile[T any] struct {
@@ -72,12 +75,24 @@ type addressFile[T any] struct {
 
 // The names of an element's fields, in the order they are shown.
 var (
-	personNames  = []string{"name", "firstName", "lastName", "email", "phone"}
+	personNames  = []string{"name", "firstName", "lastName", "email", "phone", flagPrimary, flagCommunication}
 	addressNames = []string{"line1", "city", "postCode", "country"}
 )
 
+// The fields of an element that are true or false.
+const (
+	flagPrimary       = "primary"
+	flagCommunication = "communication"
+)
+
+// isFlag reports whether a field of an element is true or false; all others are texts.
+func isFlag(name string) bool { return name == flagPrimary || name == flagCommunication }
+
 func (p personFile[T]) fields() map[string]*T {
-	return map[string]*T{"name": p.Name, "firstName": p.FirstName, "lastName": p.LastName, "email": p.Email, "phone": p.Phone}
+	return map[string]*T{
+		"name": p.Name, "firstName": p.FirstName, "lastName": p.LastName, "email": p.Email, "phone": p.Phone,
+		flagPrimary: p.Primary, flagCommunication: p.Communication,
+	}
 }
 
 func (a addressFile[T]) fields() map[string]*T {
@@ -160,6 +175,9 @@ func (e *elements[T]) UnmarshalYAML(node *yaml.Node) error {
 func (elements[T]) JSONSchema() *generate.Schema {
 	list := strict.Reflector().Reflect([]T{})
 	list.Version = ""
+	if any(*new(T)) == (personFile[formula]{}) {
+		list.Items.Title = "a block of keys, as in email: …"
+	}
 	if any(*new(T)) == (addressFile[formula]{}) {
 		list.MaxItems = new(uint64(connector.MaxAddresses))
 		list.Title = "one element, as the billing service takes one address"

@@ -58,6 +58,7 @@ type Mapping struct {
 	to        *rule // nil: the first address of the people
 	language  *rule // nil: it is not known of anybody
 	own       []string
+	flags     map[string]strict.Path // flags of contacts that are mapped, and where
 
 	evaluations sync.Pool // of *evaluation
 }
@@ -197,6 +198,7 @@ func (m *Mapping) compile(c *compiling) {
 		m.language = c.compile(strict.Path{"mandate", "language"}, string(*f.Mandate.Language), wantText, false)
 	}
 	m.compileOwn(c)
+	m.flags = c.flags
 }
 
 // compileGroup compiles people or addresses in either form.
@@ -210,7 +212,12 @@ func compileGroup[T any](c *compiling, path strict.Path, from elements[T], field
 		written := fields(element)
 		for _, name := range slices.Concat(personNames, addressNames) {
 			if f := written[name]; f != nil {
-				block = append(block, pair{name, c.compile(path.Index(i).Key(name), string(*f), wantText, false)})
+				at, want := path.Index(i).Key(name), wantText
+				if isFlag(name) {
+					want = wantFlag
+					c.flag(name, at)
+				}
+				block = append(block, pair{name, c.compile(at, string(*f), want, false)})
 			}
 		}
 		g.blocks = append(g.blocks, block)
@@ -267,12 +274,28 @@ func (m *Mapping) Version() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// KeyName returns the name of the externalData entry that identifies a payer.
+func (m *Mapping) KeyName() string { return m.keyName }
+
 // Text returns the file's bytes.
 func (m *Mapping) Text() []byte { return slices.Clone(m.data) }
 
 // Own returns which of name, people and addresses the mapping owns in the
 // billing service.
 func (m *Mapping) Own() []string { return slices.Clone(m.own) }
+
+// CheckFlags reports the flags of contacts that the mapping gives and the billing service's
+// names of which nobody has said: a flag that cannot be written is no rule to send by. unnamed
+// are such flags with the settings that name them. The error is a *strict.Error.
+func (m *Mapping) CheckFlags(unnamed map[string]string) error {
+	var problems []strict.Problem
+	for flag, setting := range unnamed {
+		if at, mapped := m.flags[flag]; mapped {
+			problems = append(problems, m.doc.Problem(at, "what the billing service calls %s is not known: give its name in %s, or remove it here", flag, setting))
+		}
+	}
+	return strict.NewError(problems)
+}
 
 // Owned returns what a customer that exists is to hold of us: of what is wanted,
 // the parts that the mapping owns, and for the others what it holds already.

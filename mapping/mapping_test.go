@@ -340,6 +340,36 @@ mandate: {request: 'len(customer.addresses) == 1 && customer.addresses[0].line1 
 	}
 }
 
+// A flag is true or false of a contact that somebody is, in either form of the list.
+func TestContactsMayHaveFlags(t *testing.T) {
+	t.Parallel()
+	for _, people := range []string{
+		"\n    - {name: Name, primary: true, communication: 'LastName == \"yes\"'}\n    - {name: FirstName, primary: true}",
+		`'[{name: Name, primary: Name != "", communication: LastName == "yes"}, {name: FirstName, primary: true}]'`,
+	} {
+		m := load(t, "version: 1\nsource: xero\nkey: {id: ContactID}\ncustomer:\n  name: Name\n  people: "+people+"\n")
+		got, err := m.Apply(record(t, `{"ContactID": "c1", "Name": "N", "LastName": "yes"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []connector.Person{{Name: "N", Primary: "true", Communication: "true"}}
+		if diff := cmp.Diff(want, got.Customer.People); diff != "" {
+			t.Errorf("%s: people differ (-want +got):\n%s", people, diff)
+		}
+		err = m.CheckFlags(map[string]string{"primary": "the.setting"})
+		if err == nil || !strings.Contains(err.Error(), "what the billing service calls primary is not known: give its name in the.setting") {
+			t.Errorf("a flag without a name: %v", err)
+		}
+		if err := m.CheckFlags(nil); err != nil {
+			t.Errorf("with all names: %v", err)
+		}
+	}
+	plain := load(t, "version: 1\nsource: xero\nkey: {id: ContactID}\ncustomer: {name: Name}\n")
+	if err := plain.CheckFlags(map[string]string{"primary": "s", "communication": "s"}); err != nil {
+		t.Errorf("a mapping without flags: %v", err)
+	}
+}
+
 // The rule chooses among the people, and brings in nobody else.
 func TestLettersGoToOneOfThePeople(t *testing.T) {
 	t.Parallel()

@@ -76,6 +76,13 @@ func (l *Ledger) Released(ctx context.Context, connection, lane string, after in
 	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND c.approved = 1 AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
 }
 
+// LinkReleased reports whether a plan has let a request for the payer's signing link go that was
+// not sent yet.
+func (tx *Tx) LinkReleased(p Payer) (is bool, err error) {
+	err = tx.row([]any{&is}, "SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state = 'pending' AND approved = 1)", p.Connection, p.SourceID)
+	return is, err
+}
+
 // ReleasedCount returns how many changes Released would go through.
 func (l *Ledger) ReleasedCount(ctx context.Context, connection, lane string) (n int, err error) {
 	err = l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state = 'pending' AND approved = 1", connection, lane).Scan(&n)

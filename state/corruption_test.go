@@ -39,9 +39,13 @@ var unchecked = []string{
 	"passes.started_at", "passes.finished_at", "passes.ids", "passes.ids_hash",
 	"remote_customers.key_values", "remote_customers.digest", "remote_customers.listed_at", "remote_customers.ticket",
 	"mandates.status_since", "mandates.service_time", "mandates.first_seen_at", "mandates.last_seen_at", "mandates.link_at",
-	"inbox.received_at", "inbox.event_type", "inbox.attempts", "inbox.detail", "inbox.next_attempt", "inbox.processed_at", "inbox.repeats", "inbox.mandate_id",
+	"inbox.received_at", "inbox.event_type", "inbox.attempts", "inbox.detail", "inbox.next_attempt", "inbox.processed_at", "inbox.repeats", "inbox.mandate_id", "inbox.type_header",
 	"jobs.begun_at", "jobs.ended_at", "jobs.done_at", "jobs.parked_until", "jobs.problem",
 	"source_records.given_up_of", "payers.let_be_of", "payers.let_be", "payers.stays_word", "subscription.known", "subscription.known_of",
+	"two_way.found_at", "two_way.customers", "two_way.matching", "two_way.example", "two_way.in_force", "two_way.since", "two_way.echoes", "two_way_echoes.at",
+	"webhook_rotations.begun_at", "webhook_rotations.begun_by", "webhook_rotations.secret_at", "webhook_rotations.done_at", "webhook_rotations.refused_at",
+	"financial_statuses.seen_at",
+	"round_trips.at", "round_trips.subject", "round_trips.survived", "round_trips.lost",
 	"subscription.expected", "subscription.shown", "subscription.shown_at", "subscription.detail", "subscription.problem_since",
 }
 
@@ -83,6 +87,8 @@ func readAll(ctx context.Context, l *Ledger) error {
 	note(err)
 	for _, r := range rows {
 		_, err := l.Payer(ctx, r.Connection, r.SourceID)
+		note(err)
+		_, err = l.StandingOf(ctx, RecordID{r.Connection, r.SourceID})
 		note(err)
 	}
 	for _, pending := range []bool{true, false} {

@@ -191,6 +191,7 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		{"UPDATE writebacks SET field = NULL, problem = '', " + closedWrite + " WHERE connection = ?1 AND source_id = ?2", nil},
 		{"UPDATE mandates SET link = NULL, link_at = NULL WHERE billing_id IN " + customersOf, nil},
 		{"DELETE FROM failure_reasons WHERE mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " + customersOf + ")", nil},
+		{"DELETE FROM financial_statuses WHERE billing_id IN " + customersOf + " OR NOT EXISTS (SELECT 1 FROM payers o WHERE o.billing_id = financial_statuses.billing_id)", nil},
 		// That the letter left stays: without it the journal would tell of one that the ledger does
 		// not know. An address that somebody else has, too, is theirs.
 		{`UPDATE letter_journal SET recipient = 'forgotten' WHERE message_id IN (SELECT message_id FROM letters WHERE connection = ?1 AND source_id = ?2)
@@ -408,6 +409,7 @@ func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (b
 		"SELECT link FROM mandates WHERE link IS NOT NULL AND billing_id IN " + customersOf,
 		"SELECT body FROM letters WHERE connection = ?1 AND source_id = ?2 AND body IS NOT NULL",
 		"SELECT f.reason FROM failure_reasons f JOIN mandates m ON m.mandate_id = f.mandate_id WHERE m.billing_id IN " + customersOf,
+		"SELECT status FROM financial_statuses WHERE billing_id IN " + customersOf,
 	} {
 		found, err := list(ctx, l, query, []any{id.Connection, id.SourceID}, func(b *[]byte) []any { return []any{b} })
 		if err != nil {

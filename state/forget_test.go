@@ -242,9 +242,9 @@ func TestNothingPersonalIsKeptOfAForgottenPayersCustomer(t *testing.T) {
 		_, named := tx.Receive(Delivery{Key: "later", Type: "dd-mandate", BillingID: "b000", State: connector.InboxReceived, Body: []byte(canaryName)})
 		_, byMandate := tx.Receive(Delivery{Key: "later still", Type: "dd-mandate", MandateID: "m000", State: connector.InboxReceived, Body: []byte(canaryName)})
 		_, unknown := tx.Receive(Delivery{Key: "odd", Type: "?", State: connector.InboxQuarantined, Body: []byte(canaryName)})
-		return errors.Join(mandate, named, byMandate, unknown, tx.SetApplied(p, personalCustomer("c000")), tx.Accept(p, []connector.Accepted{{Path: "name"}}),
-			tx.SavePage(run, acme, []connector.Record{personalRecord("c000")}),
-			tx.RereadDelivery(Delivery{Key: "odd", Type: "customer", BillingID: "b000", State: connector.InboxReceived}))
+		_, reread := tx.RereadDelivery(Delivery{Key: "odd", Type: "customer", BillingID: "b000", State: connector.InboxReceived})
+		return errors.Join(tx.SaveFinancial("b000", canaryReason), mandate, named, byMandate, unknown, reread, tx.SetApplied(p, personalCustomer("c000")), tx.Accept(p, []connector.Accepted{{Path: "name"}}),
+			tx.SavePage(run, acme, []connector.Record{personalRecord("c000")}))
 	})
 	pass, ticket := d.beginPass()
 	d.saveRemote(connector.RemoteCustomer{ID: "b000", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, ticket, pass)
@@ -252,6 +252,7 @@ func TestNothingPersonalIsKeptOfAForgottenPayersCustomer(t *testing.T) {
 	for query, want := range map[string]int{
 		"SELECT count(*) FROM mandates WHERE mandate_id = 'm000' AND status = 'CANCELLED' AND link IS NULL":                   1,
 		"SELECT count(*) FROM failure_reasons WHERE mandate_id = 'm000'":                                                      0,
+		"SELECT count(*) FROM financial_statuses WHERE billing_id = 'b000'":                                                   0,
 		"SELECT count(*) FROM inbox WHERE delivery_key IN ('later', 'later still', 'odd') AND body = x''":                     3,
 		"SELECT count(*) FROM payers WHERE source_id = 'c000' AND applied IS NULL AND accepted IS NULL AND applied_hash = ''": 1,
 		"SELECT count(*) FROM remote_traits WHERE kind <> 'key' AND billing_id IN ('b000', 'made by a late request')":         0,

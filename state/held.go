@@ -105,6 +105,7 @@ type HeldCustomer struct {
 	BillingID    string          `json:"billing_id"`
 	ExternalData json.RawMessage `json:"external_data"`
 	SeenAt       string          `json:"seen_at"`
+	Financial
 }
 
 // HeldWord is what a person said of the record and a customer.
@@ -319,7 +320,7 @@ func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err er
 		pairs string
 	}
 	rows, err := list(ctx, l, "SELECT billing_id, key_values, listed_at FROM remote_customers WHERE billing_id IN "+customersOf+" ORDER BY billing_id", []any{id.Connection, id.SourceID},
-		func(r *row) []any { return []any{&r.BillingID, &r.pairs, &r.SeenAt} })
+		func(r *row) []any { return []any{&r.BillingID, &r.pairs, &r.HeldCustomer.SeenAt} })
 	if err != nil {
 		return err
 	}
@@ -327,6 +328,9 @@ func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err er
 	for i, r := range rows {
 		h.Index[i] = r.HeldCustomer
 		h.Index[i].ExternalData = json.RawMessage(r.pairs)
+		if h.Index[i].Financial, err = l.Financial(ctx, r.BillingID); err != nil {
+			return err
+		}
 	}
 	h.Words, err = list(ctx, l, "SELECT billing_id, word, said_at FROM words WHERE connection = ? AND source_id = ? ORDER BY said_at", []any{id.Connection, id.SourceID},
 		func(w *HeldWord) []any { return []any{&w.BillingID, &w.Word, &w.SaidAt} })

@@ -12,23 +12,24 @@ import (
 
 // Delivery is one accepted webhook.
 type Delivery struct {
-	Key       string // its identity: a hash of the body, with the sender's id before it where there is one
-	Type      string
-	BillingID string // the customer it speaks of; "" when it names none
-	MandateID string // the mandate it speaks of, where it names no customer
-	Body      []byte // the verified bytes
-	State     connector.InboxState
-	Detail    string // why it is quarantined, in plain words
+	Key        string // its identity: a hash of the body, with the sender's id before it where there is one
+	Type       string
+	TypeHeader string // the header that named the type, as "name: value"; "" where none did
+	BillingID  string // the customer it speaks of; "" when it names none
+	MandateID  string // the mandate it speaks of, where it names no customer
+	Body       []byte // the verified bytes
+	State      connector.InboxState
+	Detail     string // why it is quarantined, in plain words
 }
 
 // Receive stores a delivery before it is acknowledged and reports false when a
 // delivery with the same key is there already: the insert decides (fault F31).
 // The caller goes on with RepeatDelivery then.
 func (tx *Tx) Receive(d Delivery) (fresh bool, err error) {
-	n, err := tx.count(`INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, mandate_id, body, state, detail)
+	n, err := tx.count(`INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, mandate_id, body, state, detail, type_header)
 		VALUES (?1, ?2, ?3, ?4, ?5, CASE WHEN `+fmt.Sprintf(ofForgotten, "?4")+" OR ?4 = '' AND "+fmt.Sprintf(ofForgotten, "(SELECT billing_id FROM mandates WHERE mandate_id = ?5)")+`
-		  THEN x'' ELSE ?6 END, ?7, ?8) ON CONFLICT (delivery_key) DO NOTHING`,
-		d.Key, stamp(tx.now), d.Type, d.BillingID, d.MandateID, tx.l.seal.box(d.Body, place("inbox", "body", d.Key)), d.State, d.Detail)
+		  THEN x'' ELSE ?6 END, ?7, ?8, ?9) ON CONFLICT (delivery_key) DO NOTHING`,
+		d.Key, stamp(tx.now), d.Type, d.BillingID, d.MandateID, tx.l.seal.box(d.Body, place("inbox", "body", d.Key)), d.State, d.Detail, d.TypeHeader)
 	if err != nil {
 		return false, fmt.Errorf("store a webhook delivery: %w", err)
 	}
@@ -143,6 +144,7 @@ func (tx *Tx) PostponeDeliveries(d OpenDelivery, as connector.InboxState, wait t
 // StoredDelivery is a delivery as the ledger has it, without its body.
 type StoredDelivery struct {
 	InboxRow
+	TypeHeader  string  `json:"-"`                    // that named the type, as Delivery says
 	MandateID   string  `json:"mandate_id,omitempty"` // where it names no customer
 	Detail      string  `json:"detail,omitempty"`     // why it is quarantined or was left, in plain words
 	Repeats     int     `json:"repeats"`              // how often it came again
@@ -154,10 +156,10 @@ type StoredDelivery struct {
 // begins with it: the hash at the end of a key need not be typed. It is nil when
 // there is none, and when there are several.
 func (l *Ledger) DeliveryNamed(ctx context.Context, name string) (*StoredDelivery, error) {
-	found, err := list(ctx, l, `SELECT `+inboxColumns+`, mandate_id, detail, repeats, attempts, next_attempt FROM inbox
+	found, err := list(ctx, l, `SELECT `+inboxColumns+`, type_header, mandate_id, detail, repeats, attempts, next_attempt FROM inbox
 		WHERE delivery_key = ?1 OR substr(delivery_key, 1, length(?1) + 1) = ?1 || ':'
 		ORDER BY delivery_key <> ?1`+limitTo, []any{name, 2}, func(d *StoredDelivery) []any {
-		return append(d.dest(), &d.MandateID, &d.Detail, &d.Repeats, &d.Attempts, &d.NextAttempt)
+		return append(d.dest(), &d.TypeHeader, &d.MandateID, &d.Detail, &d.Repeats, &d.Attempts, &d.NextAttempt)
 	})
 	if err != nil || len(found) == 0 || len(found) > 1 && found[0].DeliveryKey != name {
 		return nil, err
@@ -176,12 +178,13 @@ func (tx *Tx) ReplayDelivery(key string) (bool, error) {
 	return n > 0, err
 }
 
-// RereadDelivery writes what a quarantined delivery is understood to say now. A
-// type that only a header had named is kept.
-func (tx *Tx) RereadDelivery(d Delivery) error {
-	return tx.exec(`UPDATE inbox SET event_type = CASE WHEN ?1 = '' THEN event_type ELSE ?1 END, billing_id = ?2, mandate_id = ?3, state = ?4, detail = ?5,
+// RereadDelivery writes what a quarantined delivery is understood to say now, and reports
+// false where it is quarantined no more. A type that only a header had named is kept.
+func (tx *Tx) RereadDelivery(d Delivery) (bool, error) {
+	n, err := tx.count(`UPDATE inbox SET event_type = CASE WHEN ?1 = '' THEN event_type ELSE ?1 END, billing_id = ?2, mandate_id = ?3, state = ?4, detail = ?5,
 		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "?2")+` THEN x'' ELSE body END
 		WHERE delivery_key = ?6 AND state = 'quarantined'`, d.Type, d.BillingID, d.MandateID, d.State, d.Detail, d.Key)
+	return n > 0, err
 }
 
 // DismissDelivery closes a delivery that waits for a person or for a customer

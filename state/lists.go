@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,7 +20,8 @@ type RecordRow struct {
 	MandateSince string `json:"mandate_since"` // since when the mandate has its status; "" without one
 	ChangedAt    string `json:"changed_at"`    // when the record, the payer or the mandate changed last
 
-	Label *connector.Label `json:"-"` // nil where none was made yet, or the ledger has no key
+	Label     *connector.Label `json:"-"` // nil where none was made yet, or the ledger has no key
+	Financial Financial        `json:"-"` // of its customer; zero too where the ledger has no key
 }
 
 // ID names the record.
@@ -93,11 +95,13 @@ const listedColumns = `SELECT r.connection, r.source_id, coalesce(p.key_name, ''
 	  ORDER BY CASE a.topic WHEN 'link' THEN 0 WHEN 'record' THEN 1 ELSE 2 END LIMIT 1),
 	coalesce(p.updated_at, r.updated_at), coalesce(substr(p.key_value, instr(p.key_value || char(31), char(31)) + 1), ''),
 	CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, r.decision, r.given_up <> 0, coalesce(m.status_since, ''), ` + changedAt + `,
-	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id) FROM`
+	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id),
+	fs.status, fs.seen_at FROM`
 
 const recordRows = ` source_records r
 	LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
-	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id `
+	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
+	LEFT JOIN financial_statuses fs ON fs.billing_id = p.billing_id `
 
 // Records returns one row for each record of the sources that the filter lets through.
 func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, error) {
@@ -138,15 +142,21 @@ func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, erro
 	}
 	type row struct {
 		RecordRow
-		box []byte
+		box, status []byte
+		seen        sql.NullString
 	}
 	out := []RecordRow{}
 	err = each(ctx, l, query, args, func(r *row) []any {
 		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState, &r.MandateID, &r.MandateStatus, &r.AttentionReason,
-			&r.UpdatedAt, &r.KeyScope, &r.RecordState, &r.Decision, &r.GivenUp, &r.MandateSince, &r.ChangedAt, &r.box}
+			&r.UpdatedAt, &r.KeyScope, &r.RecordState, &r.Decision, &r.GivenUp, &r.MandateSince, &r.ChangedAt, &r.box, &r.status, &r.seen}
 	}, func(r row) (err error) {
 		if r.Label, err = l.openLabel(r.ID(), r.box); err != nil {
 			return err
+		}
+		if r.status != nil {
+			if r.Financial, err = l.openFinancial(*r.BillingID, r.status, r.seen); err != nil {
+				return err
+			}
 		}
 		out = append(out, r.RecordRow)
 		return nil

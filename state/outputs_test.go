@@ -29,6 +29,7 @@ var readers = map[string]string{
 	"emptyPayer":      "writes",
 	"erase":           "writes",
 	"WakeTwins":       "says who is decided on once more, by facts",
+	"SetLinkOnly":     "says who is decided on once more, by facts",
 	"countRecords":    "counts",
 	"countPayers":     "counts for people",
 	"undone":          "says whether a run is complete",

@@ -95,6 +95,10 @@ func filledForRekey(t *testing.T) *desk {
 			tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.clock.now(), Body: []byte("about " + canaryName)}, nil), tx.Accept(p, []connector.Accepted{{Path: "name"}}), tx.SaveLikeness(acme, "c000", Likeness{Name: canaryName, Emails: []string{canaryEmail}}),
 			tx.exec("INSERT INTO tokens (connection, token, generation) VALUES (?, ?, 1)", acme, tx.l.seal.box([]byte("token"), place("tokens", "token", acme))))
 	})
+	d.do(func(tx *Tx) error {
+		id, err := tx.BeginRotation(connector.NewSecret(canaryReason), time.Hour, "ada")
+		return errors.Join(err, tx.KeepSecret(id, connector.NewSecret(canaryReason)), tx.EndRotation(id))
+	})
 	for _, c := range sealedColumns {
 		if n := one[int](t, d.Ledger, fmt.Sprintf("SELECT count(*) FROM %s WHERE length(%s) > 0", c.table, c.column)); n == 0 {
 			t.Errorf("nothing is in %s.%s", c.table, c.column)

@@ -108,7 +108,7 @@ func (d *desk) fillPayer(run int64, i int) {
 			Key: fmt.Sprintf("evt-%03d", i), Type: "dd-mandate", BillingID: billingID, State: connector.InboxReceived,
 			Body: []byte(`{"name":"` + canaryName + `","email":"` + canaryEmail + `","bankAccountNumber":"` + canaryBank + `"}`),
 		})
-		return errors.Join(err, err2, err3, tx.SetMandate(acme, id, m.ID), tx.Audit(Entry{Actor: "ada", Action: "show link", Subject: m.ID, Reason: "asked by phone"}),
+		return errors.Join(err, err2, err3, tx.SaveFinancial(billingID, canaryReason), tx.SetMandate(acme, id, m.ID), tx.Audit(Entry{Actor: "ada", Action: "show link", Subject: m.ID, Reason: "asked by phone"}),
 			tx.SetAttention(acme, id, TopicMandate, connector.ReasonLinkLost, ""))
 	})
 }
@@ -185,6 +185,8 @@ func TestMovedAndAlteredBoxesAreRefused(t *testing.T) {
 			func(d *desk) error { _, err := d.SigningLink(ctx, "m000"); return err }},
 		{"failure reason", "failure_reasons", "reason", "mandate_id = 'm000'", "mandate_id = 'm001'",
 			func(d *desk) error { _, err := d.FailureReasons(ctx, "m000"); return err }},
+		{"financial status", "financial_statuses", "status", "billing_id = 'b000'", "billing_id = 'b001'",
+			func(d *desk) error { _, err := d.Financial(ctx, "b000"); return err }},
 	}
 	d := newDesk(t)
 	d.fill(8)

@@ -26,9 +26,12 @@ var sealedColumns = []sealedColumn{
 	{"failure_reasons", "reason", []string{"seq"}},
 	{"inbox", "body", []string{"delivery_key"}},
 	{"tokens", "token", []string{"connection"}},
+	{"webhook_rotations", "secret", []string{"rotation_id"}},
+	{"webhook_rotations", "delivery_key", []string{"rotation_id"}},
 	{"forget_keys", "key", []string{"key_id"}},
 	{"alarm_messages", "body", []string{"message_id"}},
 	{"letters", "body", []string{"message_id"}},
+	{"financial_statuses", "status", []string{"billing_id"}},
 	{"writebacks", "field", []string{"connection", "source_id"}},
 	{"writebacks", "request", []string{"connection", "source_id"}},
 }

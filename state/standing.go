@@ -36,11 +36,12 @@ type Standing struct {
 	Sending   connector.ChangeState // of the open change of its customer; "" for none
 	Asking    connector.ChangeState // of the open request for a link; "" for none
 
-	Mandate StandingMandate
-	Letters SentLetters // about this mandate
-	Handed  Handed      // about this mandate
-	Stop    *LetterStop // of the payer, that holds
-	Barred  *LetterStop // of the first e-mail address, that holds; nil too where the ledger has no key
+	Mandate   StandingMandate
+	Letters   SentLetters // about this mandate
+	Handed    Handed      // about this mandate
+	Financial Financial   // of the customer, for people to read; zero too where the ledger has no key
+	Stop      *LetterStop // of the payer, that holds
+	Barred    *LetterStop // of the first e-mail address, that holds; nil too where the ledger has no key
 }
 
 // Told is a reason that people are told, and since when.
@@ -93,7 +94,7 @@ func standingColumns(about string) string {
 	coalesce(m.mandate_id, ''), coalesce(m.status, ''), m.status_since, m.first_seen_at, m.last_seen_at, m.link IS NOT NULL, m.link_at,
 	coalesce((SELECT h.cause FROM mandate_history h WHERE m.status = 'CANCELLED' AND h.mandate_id = m.mandate_id ORDER BY h.seq DESC LIMIT 1), ''),
 	coalesce(t.sent, 0), t.first, t.last, coalesce(t.unclear, 0), coalesce(o.times, 0), o.first, o.last,
-	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id)
+	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id), fs.status, fs.seen_at
 	FROM source_records r
 	LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 	LEFT JOIN attention ar ON ar.connection = r.connection AND ar.source_id = r.source_id AND ar.topic = 'record'
@@ -102,6 +103,7 @@ func standingColumns(about string) string {
 	LEFT JOIN changes cc ON cc.connection = r.connection AND cc.source_id = r.source_id AND cc.lane = 'customer' AND (cc.state = 'pending' OR cc.state = 'frozen' OR cc.state = 'unknown')
 	LEFT JOIN changes cm ON cm.connection = r.connection AND cm.source_id = r.source_id AND cm.lane = 'mandate' AND (cm.state = 'pending' OR cm.state = 'frozen' OR cm.state = 'unknown')
 	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
+	LEFT JOIN financial_statuses fs ON fs.billing_id = p.billing_id
 	LEFT JOIN (SELECT mandate_id, sum(state = 'sent') AS sent, sum(state = 'unclear' OR state = 'sending') AS unclear,
 		min(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS first, max(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS last FROM letters` + about + ` GROUP BY mandate_id) t ON t.mandate_id = m.mandate_id
 	LEFT JOIN (SELECT mandate_id, count(*) AS times, min(sent_on) AS first, max(sent_on) AS last FROM handovers` + about + ` GROUP BY mandate_id) o ON o.mandate_id = m.mandate_id`
@@ -193,6 +195,9 @@ func (l *Ledger) eachStanding(ctx context.Context, query string, args []any, do 
 		if s.Label, err = l.openLabel(s.RecordID, r.box); err != nil {
 			return err
 		}
+		if s.Financial, err = l.openFinancial(s.BillingID, r.status, r.seen); err != nil {
+			return err
+		}
 		return do(*s)
 	})
 }
@@ -211,7 +216,11 @@ func (t *SentLetters) add(at time.Time) {
 // standingRow is a row of standingColumns.
 type standingRow struct {
 	Standing
-	box  []byte
+	box []byte
+
+	status []byte // financial
+	seen   sql.NullString
+
 	text [12]sql.NullString // times, in the order of the columns
 }
 
@@ -221,7 +230,7 @@ func (r *standingRow) dest() []any {
 		&s.Told[0].Reason, &t[1], &s.Told[1].Reason, &t[2], &s.Told[2].Reason, &t[3],
 		&s.Key.Name, &s.Key.Value, &s.LinkState, &s.BillingID, &s.InOrder, &s.Missing, &s.Sending, &s.Asking,
 		&m.ID, &m.Status, &t[4], &t[5], &t[6], &m.HasLink, &t[7], &m.Ended.Cause,
-		&s.Letters.Sent, &t[8], &t[9], &s.Letters.Unclear, &s.Handed.Times, &t[10], &t[11], &r.box}
+		&s.Letters.Sent, &t[8], &t[9], &s.Letters.Unclear, &s.Handed.Times, &t[10], &t[11], &r.box, &r.status, &r.seen}
 }
 
 // times reads the times of a row.

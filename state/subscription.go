@@ -4,24 +4,69 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // Subscription is a webhook subscription as the service states it. Its address has
 // no query: that may hold a secret of somebody else.
 type Subscription struct {
-	ID      string   `json:"id"`
-	URL     string   `json:"url"`
-	Events  []string `json:"events"`
-	Enabled bool     `json:"enabled"`
+	ID        string    `json:"id"`
+	URL       string    `json:"url"`
+	Events    []string  `json:"events"`
+	Enabled   bool      `json:"enabled"`
+	Name      string    `json:"name,omitempty"`
+	ClientID  string    `json:"client_id,omitempty"`  // whose it is, where the service says so
+	CreatedAt string    `json:"created_at,omitempty"` // as the service states it
+	UpdatedAt string    `json:"updated_at,omitempty"` // as the service states it
+	SeenSince time.Time `json:"seen_since,omitzero"`  // since when the service has shown it so
+	Asked     *Asked    `json:"asked,omitempty"`      // what was asked for; nil where it was not made here, or long ago
+}
+
+// Asked is what the configuration named when a subscription was made: a service may state
+// it in other words.
+type Asked struct {
+	URL    string   `json:"url"`
+	Events []string `json:"events"`
+}
+
+// Same reports whether the service shows a subscription as it did.
+func (s Subscription) Same(as Subscription) bool {
+	return s.ID == as.ID && s.URL == as.URL && slices.Equal(s.Events, as.Events) && s.Enabled == as.Enabled && s.UpdatedAt == as.UpdatedAt
+}
+
+// Subscribing is somebody's act of subscribing to webhooks.
+type Subscribing struct {
+	At    string `json:"at"`
+	Actor string `json:"actor"`
+	ID    string `json:"id"` // of the subscription that was made
+}
+
+const (
+	subscribeAction  = "subscribe to webhooks"
+	mostSubscribings = 20
+)
+
+// Subscribings returns who subscribed to webhooks, the latest first.
+func (l *Ledger) Subscribings(ctx context.Context) ([]Subscribing, error) {
+	return list(ctx, l, "SELECT at, actor, subject FROM audit WHERE action = ? ORDER BY seq DESC LIMIT ?", []any{subscribeAction, mostSubscribings},
+		func(s *Subscribing) []any { return []any{&s.At, &s.Actor, &s.ID} })
+}
+
+// Subscribed keeps a subscription that somebody has made: it is the one to find again.
+func (tx *Tx) Subscribed(made Subscription, actor string) error {
+	_, err := tx.SaveSubscription(SubscriptionFacts{Expected: &made})
+	return errors.Join(err, tx.Audit(Entry{Actor: actor, Action: subscribeAction, Subject: made.ID}))
 }
 
 // SubscriptionProblem says what is the matter with the webhook subscription.
 type SubscriptionProblem string
 
-// The problems. NotShown means that the service no longer shows subscriptions, so
-// that it is not known whether ours is there.
+// The problems. Replaced means that the service shows another one than is wanted, whether
+// somebody subscribed or the configuration names something else by now. NotShown means that
+// the service no longer shows subscriptions, so that it is not known whether ours is there.
 const (
 	SubscriptionReplaced SubscriptionProblem = "replaced"
 	SubscriptionDisabled SubscriptionProblem = "disabled"

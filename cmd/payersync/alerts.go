@@ -41,6 +41,8 @@ func (a *app) expected(s *session.Session) condition.Expected {
 	e := condition.Expected{
 		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time, Now: a.now,
 		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn, Writes: s.Config.WritesTo,
+		Knows:  eventPaths(s).Known,
+		TwoWay: s.Config.FindsTwoWay,
 	}
 	for _, w := range s.Config.Alerts.Ways {
 		e.Ways = append(e.Ways, w.Name)
@@ -352,7 +354,7 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 				Addr: e.Server, TLS: mail.Encryption(e.TLS), Username: e.Username, Password: e.Password.Secret, HelloName: host,
 			}}
 		case w.Webhook != nil:
-			client := transport.New(transport.Options{Retries: -1, Now: a.now})
+			client := cfg.Client(transport.Options{Retries: -1, Now: a.now})
 			clients = append(clients, client)
 			way.Sender = &alarm.Webhook{Receiver: webhook.Receiver{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret, HTTP: client, Now: a.now}}
 		}

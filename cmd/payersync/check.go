@@ -17,6 +17,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/accounting"
 	"payersync/connector/billing"
@@ -25,7 +26,8 @@ import (
 )
 
 func (a *app) checkCmd() *cobra.Command {
-	return &cobra.Command{
+	var f checkFlags
+	c := &cobra.Command{
 		Use:   "check",
 		Short: "Preflight: configuration, mapping, credentials, ledger, the open points",
 		Long: `Checks everything that a run needs: the configuration, who may read its secrets, where
@@ -37,18 +39,37 @@ the DNS is asked what the sender's domain says of its mail: SPF, DKIM and DMARC.
 payersync serve runs on this machine, a signed test delivery is sent through the public
 address, and must come to this ledger. Nothing else is sent or changed. Every check is
 made, also after one has failed, and whatever is not well says what to do. It fails when
-anything does; a warning is no failure.`,
-		Example: "  payersync check && payersync plan",
+anything does; a warning is no failure.
+
+--probe looks at the open points of the service's interface instead, all of them: it says
+what it found of each setting of billing.dialect, how, and how surely, and prints a block
+to paste. It reads alone. --allow-writes CUSTOMER tries the rest on a customer of the
+service that you made for it and nobody is served by: it is replaced by itself, a signing
+link is asked for twice, and the mandates of that are cancelled. What it will do is shown
+first, and asked; the audit log keeps what came of it. A round trip that goes well is the
+proof that updates wait for. This computer's clock is compared with the service's, too. JSON
+is a line for each setting and a last one with the lines of the block (paste) and the clock.`,
+		Example: "  payersync check && payersync plan\n  payersync check --probe\n  payersync check --probe --allow-writes 0f6b1c2e",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.openAndCheck(cmd.Context())
+			switch {
+			case f.customer != "" && !f.probe:
+				return usage.Errorf("--allow-writes belongs to a probe: payersync check --probe --allow-writes %s", f.customer)
+			case f.customer != "": // its proof is kept
+				return a.with(cmd.Context(), a.open, func(s *session.Session) error { return a.probe(cmd.Context(), s, f) })
+			}
+			return a.openAndCheck(cmd.Context(), f)
 		},
 	}
+	c.Flags().BoolVar(&f.probe, "probe", false, "find out the open points of the service's interface, and print billing.dialect")
+	c.Flags().StringVar(&f.customer, "allow-writes", "", "with --probe: try out on this `CUSTOMER` what reading does not show")
+	c.Flags().BoolVar(&f.yes, "yes", false, "with --allow-writes: do not ask")
+	return c
 }
 
 // openAndCheck makes the checks with the ledger, or where there is none yet with one that is
 // thrown away.
-func (a *app) openAndCheck(ctx context.Context) (err error) {
+func (a *app) openAndCheck(ctx context.Context, f checkFlags) (err error) {
 	cfg, err := a.load()
 	if err != nil {
 		return err
@@ -69,6 +90,9 @@ func (a *app) openAndCheck(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.Close()
+	if f.probe {
+		return a.probe(ctx, s, f)
+	}
 	if !exists {
 		return a.check(ctx, s, append(machine, tell("ledger", "there is none yet; the first run makes "+path, mayMake(path))))
 	}
@@ -103,12 +127,14 @@ func (a *app) check(ctx context.Context, s *session.Session, machine []finding) 
 	report.add(machine...)
 	for _, c := range s.Config.Connections {
 		report.add(checkConnection(ctx, s, c)...)
+		report.add(checkTwoWay(ctx, s, c)...)
 		report.add(checkWriteback(ctx, s, c)...)
 	}
 	report.add(checkConsents(ctx, s)...)
 	report.add(a.checkAlerts(ctx, s)...)
 	report.add(a.checkLetters(ctx, s.Config)...)
 	report.add(inPatience(ctx, "billing service", func(ctx context.Context) []finding { return []finding{checkBilling(ctx, s)} })...)
+	report.add(inPatience(ctx, "dialect", func(ctx context.Context) []finding { return checkDialect(ctx, s) })...)
 	report.add(checkClock(s)...)
 	report.add(a.checkWebhook(ctx, s)...)
 	report.add(inPatience(ctx, "webhook subscription", func(ctx context.Context) []finding { return checkSubscription(ctx, s) })...)
@@ -165,12 +191,30 @@ func checkConnection(ctx context.Context, s *session.Session, c config.Connectio
 	}
 	conn, err := s.Source(ctx, c)
 	if err == nil {
-		conn.Mapping, err = session.LoadMapping(c.Mapping, conn.Info)
+		conn.Mapping, err = session.LoadMapping(c.Mapping, conn.Info, s.Config.Billing.Dialect.Dialect)
 	}
 	if err != nil {
 		return append(probed, tell("connection "+c.Name, "", err))
 	}
 	return append(probed, readWhole(ctx, s.Config.Billing.Dialect.Dialect, c, conn)...)
+}
+
+// checkTwoWay says whether a connection links only, as the newest plan found or as it is
+// configured.
+func checkTwoWay(ctx context.Context, s *session.Session, c config.Connection) []finding {
+	name := "two_way " + c.Name
+	found, err := condition.Look(ctx, s.Ledger, condition.Expected{
+		Has: func(of string) bool { return of == c.Name }, TwoWay: s.Config.FindsTwoWay,
+	}, condition.TwoWay)
+	switch {
+	case err != nil:
+		return []finding{tell(name, "", err)}
+	case len(found) > 0:
+		return []finding{{Check: name, OK: true, Warning: true, Detail: found[0].Sentence, Next: found[0].Next}}
+	case c.TwoWay == string(syncer.TwoWayLinkOnly):
+		return []finding{tell(name, "links customers and neither creates nor changes any, as configured", nil)}
+	}
+	return nil
 }
 
 // probe tries what a source needs, where it can tell, and reports whether all of
@@ -232,10 +276,13 @@ func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection
 	if cut > 0 {
 		held += "; " + notCarried(cut)
 	}
-	return []finding{
-		tell("source "+c.Name, detail, nobody),
-		tell("mapping "+c.Name, held, conn.Mapping.CheckExamples()),
+	mapped := tell("mapping "+c.Name, held, conn.Mapping.CheckExamples())
+	if key := conn.Mapping.KeyName(); mapped.OK && dialect.ExternalData == "object" && !billing.IsConnectorType(key) {
+		mapped.Warning = true
+		mapped.Detail += fmt.Sprintf("; with dialect.external_data: object the key goes out as the connector type %s, and services with that shape are known to take XERO and QUICKBOOKS", key)
+		mapped.Next = "ask the provider whether it takes " + key + "; if not, set billing.dialect.external_data: map, or name the key after the accounting system it comes from"
 	}
+	return []finding{tell("source "+c.Name, detail, nobody), mapped}
 }
 
 // notCarried says of how many customers the dialect cannot write all that a mapping gives.
@@ -314,10 +361,7 @@ func checkClock(s *session.Session) []finding {
 
 // explainFault adds what to do about a fault that a person can mend.
 func explainFault(err error) error {
-	switch connector.FaultOf(err) {
-	case connector.FaultUnauthorized:
-		return fmt.Errorf("%w; check billing.client_id and billing.client_secret", err)
-	case connector.FaultUnavailable:
+	if connector.FaultOf(err) == connector.FaultUnavailable {
 		return fmt.Errorf("%w; check billing.base_url and the network", err)
 	}
 	return err

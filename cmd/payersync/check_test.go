@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"payersync/connector/sandbox"
 )
 
 func TestACheckGivesAHangingServiceUp(t *testing.T) {
@@ -53,4 +55,17 @@ func TestACheckThatIsGivenUpLetsTheServiceGo(t *testing.T) {
 		t.Errorf("it says %+v", found)
 	}
 	<-left
+}
+
+func TestCheckWarnsOfAKeyThatIsNoConnectorType(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Switches.ExternalData = "array" })
+	w.edit("payersync.yaml", "  webhook:\n", dialectOf("external_data: object")+"  webhook:\n")
+	if r := w.does(exitDone, "check"); !strings.Contains(r.out, "goes out as the connector type accountNumber") || !strings.Contains(r.out, "billing.dialect.external_data: map") {
+		t.Errorf("check says\n%s", r.out)
+	}
+	w.edit("mapping.yaml", "accountNumber: AccountNumber", "Xero: AccountNumber")
+	if r := w.command("check"); strings.Contains(r.out, "connector type") {
+		t.Errorf("of a known one check says\n%s", r.out)
+	}
 }

@@ -5,13 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
-	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
-	"payersync/connector/billing"
+	"payersync/connector"
+	"payersync/connector/transport"
 )
 
 // testPatience is how long an endpoint may take to answer a test delivery.
@@ -24,10 +29,22 @@ func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
 	if hook == nil {
 		return []finding{tell("webhook", "none configured: changes are found by the sweep alone", nil)}
 	}
-	_, err := billing.NewVerifier(hook.Signature.Signature)
+	_, err := heldAgainst(ctx, s.Ledger, hook)
+	if errors.Is(err, errNoWebhookSecret) && s.Billing.WantsDeliveryKey() {
+		return []finding{{
+			Check: "webhook", OK: true, Warning: true, Detail: "no secret is known yet that deliveries are signed with: the service names one when webhooks are subscribed to, and payersync serve does not start before",
+			Next: "payersync webhooks subscribe",
+		}}
+	}
 	found := []finding{tell("webhook", "the signature can be verified", err)}
 	if err != nil {
 		return found
+	}
+	if file := deliveryKeyAmong(hook.Signature.Secrets, s.Config.Ledger.Path); file != "" {
+		found = append(found, finding{
+			Check: "webhook secrets", Detail: fmt.Sprintf("billing.webhook.signature.secrets holds the delivery key of %s: whoever sees one delivery can forge the next", file),
+			Next: "take it out there, and put it under billing.webhook.delivery_key.keys if it is still in use",
+		})
 	}
 	address := cmp.Or(s.Config.Server.Health, s.Config.Server.Webhooks)
 	if err := healthy(ctx, address); err != nil {
@@ -36,17 +53,34 @@ func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
 	return append(found, a.checkPublicAddress(ctx, s))
 }
 
+// deliveryKeyAmong returns the file beside the ledger, as versions before wrote it, whose delivery key
+// is among the secrets; "" for none.
+func deliveryKeyAmong(secrets []connector.Secret, ledger string) string {
+	beside := os.DirFS(filepath.Dir(ledger))
+	written, _ := fs.Glob(beside, "webhook-delivery-key-*") // whose only error is the pattern's
+	for _, file := range written {
+		key, err := fs.ReadFile(beside, file)
+		if err != nil {
+			continue // of another user, who cannot have it read from here either
+		}
+		if slices.ContainsFunc(secrets, func(s connector.Secret) bool { return s.Expose() == strings.TrimSpace(string(key)) }) {
+			return file
+		}
+	}
+	return ""
+}
+
 // checkPublicAddress sends a signed test delivery to the public address, and looks for it in
 // this ledger: another payersync, or another program, may answer there.
 func (a *app) checkPublicAddress(ctx context.Context, s *session.Session) finding {
 	const check = "webhook address"
 	public := plainAddress(s.Config.Billing.Webhook.PublicURL)
-	sent, err := a.deliverTest(ctx, s.Config, false)
+	sent, err := a.deliverTest(ctx, s, false)
 	if err != nil {
-		return finding{Check: check, Detail: fmt.Sprintf("%s cannot be reached from here: %v", public, err), Next: a.nextOnTheWay(ctx, s.Config)}
+		return finding{Check: check, Detail: fmt.Sprintf("%s cannot be reached from here: %v", public, err), Next: a.nextOnTheWay(ctx, s)}
 	}
 	if !sent.taken() {
-		return finding{Check: check, Detail: fmt.Sprintf("%s answered %d to a signed test delivery", public, sent.status), Next: cmp.Or(meanings[sent.status], a.nextOnTheWay(ctx, s.Config))}
+		return finding{Check: check, Detail: fmt.Sprintf("%s answered %d to a signed test delivery", public, sent.status), Next: cmp.Or(meanings[sent.status], a.nextOnTheWay(ctx, s))}
 	}
 	switch arrived, err := s.Ledger.DeliveryNamed(ctx, sent.key); {
 	case err != nil:
@@ -62,19 +96,20 @@ func (a *app) checkPublicAddress(ctx context.Context, s *session.Session) findin
 
 // meanings say what the answer to a test delivery means.
 var meanings = map[int]string{
-	http.StatusUnauthorized:          "that is the answer to another secret: serve may not know the newest in billing.webhook.signature.secrets",
-	http.StatusNotFound:              "that is the answer to another path: see whether the proxy hands the path of billing.webhook.public_url on as it is",
+	http.StatusUnauthorized:          "that is the answer to another secret: serve may not know the newest in billing.webhook.signature.secrets, or in delivery_key.keys: payersync_webhook_requests_total and serve's log say which of the two failed",
+	http.StatusNotFound:              "that is the answer to another path: see whether the proxy hands the path of billing.webhook.public_url on as it is, or set billing.webhook.path to what it hands on",
 	http.StatusMethodNotAllowed:      "something else than payersync answers at that address: see where the proxy leads",
 	http.StatusRequestEntityTooLarge: "the proxy takes smaller bodies only: let it take 256 KiB",
+	http.StatusServiceUnavailable:    "serve cannot take deliveries in just now, or a change of the secret came to no end: payersync status and serve's log say which",
 	http.StatusTooManyRequests:       "refused requests have used up what the client that the proxy names may send: see server.trusted_proxies",
 }
 
 // nextOnTheWay says which half of the way a test delivery did not get through.
-func (a *app) nextOnTheWay(ctx context.Context, cfg *config.Config) string {
-	if local, err := a.deliverTest(ctx, cfg, true); err == nil && local.taken() {
-		return "serve takes the same delivery at " + cfg.Server.Webhooks + ", so look at the name, the certificate and the proxy in between"
+func (a *app) nextOnTheWay(ctx context.Context, s *session.Session) string {
+	if local, err := a.deliverTest(ctx, s, true); err == nil && local.taken() {
+		return "serve takes the same delivery at " + s.Config.Server.Webhooks + ", so look at the name, the certificate and the proxy in between"
 	}
-	return "serve does not take the same delivery at " + cfg.Server.Webhooks + " either: see its log, and payersync webhooks send-test --local"
+	return "serve does not take the same delivery at " + s.Config.Server.Webhooks + " either: see its log, and payersync webhooks send-test --local"
 }
 
 // sentTest is a test delivery that was sent.
@@ -88,12 +123,12 @@ type sentTest struct {
 func (t sentTest) taken() bool { return t.status/100 == 2 }
 
 // deliverTest sends a signed test delivery; an answer of any kind is no error.
-func (a *app) deliverTest(ctx context.Context, cfg *config.Config, local bool) (sentTest, error) {
-	req, key, err := a.testDelivery(ctx, cfg, local)
+func (a *app) deliverTest(ctx context.Context, s *session.Session, local bool) (sentTest, error) {
+	req, key, err := a.testDelivery(ctx, s, local)
 	if err != nil {
 		return sentTest{}, err
 	}
-	client := http.Client{Timeout: testPatience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Timeout: testPatience, Transport: &http.Transport{Proxy: transport.ProxyFor(s.Config.HTTP.Address()), DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	var failed *url.Error // which holds the address, with what may be a secret in it
 	if errors.As(err, &failed) {

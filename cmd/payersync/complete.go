@@ -62,11 +62,11 @@ func (a *app) completions(root *cobra.Command) {
 		"source":     words(sourceKinds()...),
 
 		"payers list --state":             words(linkStates...),
-		"payers list --mandate":           words(append(slices.Clone(mandateStatuses), state.NoMandate)...),
+		"payers list --mandate":           words(append(slices.Clone(connector.MandateStatuses), state.NoMandate)...),
 		"payers list --reason":            reasonCodes,
 		"payers list --sort":              words(payerSorts...),
 		"payers list --columns":           words(columnNames()...),
-		"mandates list --state":           words(mandateStatuses...),
+		"mandates list --state":           words(connector.MandateStatuses...),
 		"mandates handover --for":         words(spreadsheets...),
 		"mandates letters list --state":   words(letterStates...),
 		"mandates letters preview --kind": words(templates.Kinds...), "mandates letters test --kind": words(templates.Kinds...),

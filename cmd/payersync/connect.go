@@ -31,10 +31,10 @@ func (a *app) connectCmd() *cobra.Command {
 		Use:   "connect NAME",
 		Short: "Give consent for a connection; its tokens are kept sealed in the ledger",
 		Long: `Prints an address for you to open in a browser, where you give payersync consent to
-read your accounting system, and waits up to 10 minutes for the answer. NAME is a
-connection, or billing for the billing service with dialect.api_auth
-authorization_code. The redirect address must be registered with your app at the
-vendor, character by character; by default it is ` + localRedirect + `.
+read your accounting system, or to use the billing service in your name, and waits up
+to 10 minutes for the answer. NAME is a connection, or billing for the billing service
+with dialect.api_auth authorization_code. The redirect address must be registered with
+your app at the vendor, character by character; by default it is ` + localRedirect + `.
 
 On a machine without a browser, and for vendors that refuse localhost, use --paste
 with a redirect address of your own: open the printed address anywhere, and paste

@@ -157,6 +157,8 @@ func (l *deliveryLog) line(what tallied, count int, why error) {
 		entry.Info("webhook taken in")
 	case server.Busy, server.NotStored, server.Panicked, server.NotReady:
 		entry.Error("webhook not stored")
+	case server.SecretUnknown:
+		entry.Warn("webhook asked for once more: it fits no secret, and payersync webhooks subscribe came to no end")
 	case server.Outcome(server.StopNotStored), server.Outcome(server.StopPanicked):
 		entry.Error("a recipient's word was not stored")
 	case server.Outcome(server.StopUnknown), server.Outcome(server.StopRefused):

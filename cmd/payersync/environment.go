@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +23,7 @@ another. New credentials of the same account need nothing, as the customers that
 there tell; a new address of the service is said with move.`,
 		Example: "  payersync environment show\n  payersync environment move --reason 'the service has a new address'",
 	}
-	return subcommands(c, a.environmentShowCmd(), a.environmentMoveCmd())
+	return subcommands(c, a.environmentShowCmd(), a.environmentMoveCmd(), a.environmentTrustCmd())
 }
 
 // environmentReport is what `environment show --output json` prints.
@@ -144,5 +145,57 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 	}
 	a.Say("Moved. Nothing is created before the service's list has been read anew, and for %s more.", s.Config.LookupLimits().Quarantine)
 	r.Ledger, r.Same = r.Configuration, true
+	return a.Result(r)
+}
+
+// trustReport is what `environment trust --output json` prints.
+type trustReport struct {
+	Way  string   `json:"way"`  // the settings by which updates are written
+	Lost []string `json:"lost"` // paths that they did not leave as they should; none when updates are not stopped
+}
+
+func (a *app) environmentTrustCmd() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "trust --reason TEXT",
+		Short: "Say that what updates have changed is right, so that they go on",
+		Long: `An update replaces a customer as a whole. When customers do not show afterwards what
+they should, no more updates are sent. Where that is not the fault of a setting, this
+lets them go on as they are written now. Another value of update, person_fields,
+address_fields, external_data or read_only under billing.dialect needs no word: it is
+proven anew by the next update. The audit log keeps who said it and why. Nothing is sent.`,
+		Example: "  payersync environment trust --reason 'the service computes the tag with every update'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if reason == "" {
+				return usage.Errorf("trusting updates takes a reason: --reason 'the service computes the tag with every update'")
+			}
+			return a.with(cmd.Context(), a.openAny, func(s *session.Session) error { return a.trustUpdates(cmd.Context(), s, reason) })
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	return c
+}
+
+func (a *app) trustUpdates(ctx context.Context, s *session.Session, reason string) error {
+	way := state.Way{Address: s.Config.Account().Address, Spelling: s.Billing.UpdateWay()}
+	known, err := s.Ledger.RoundTrip(ctx, way)
+	if err != nil {
+		return err
+	}
+	r := trustReport{way.Spelling, slices.Concat([]string{}, state.Paths(known.Disproved()))}
+	if len(r.Lost) == 0 {
+		a.Say("Nothing to do: updates are not stopped.")
+		return a.Result(r)
+	}
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := tx.SaveRoundTrip(way, state.RoundTrip{By: state.TripPerson, Subject: actor(), Survived: []string{state.TripAny}}); err != nil {
+			return err
+		}
+		return tx.Audit(state.Entry{Actor: actor(), Action: "trust updates", Subject: way.Address, Reason: reason})
+	}); err != nil {
+		return err
+	}
+	a.Say("Noted. The next run sends updates again, as %s.", way.Spelling)
 	return a.Result(r)
 }

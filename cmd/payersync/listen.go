@@ -7,15 +7,12 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
 
 	"payersync/cmd/payersync/internal/session"
-	"payersync/cmd/payersync/internal/usage"
-	"payersync/connector/billing"
 	"payersync/connector/server"
 )
 
@@ -90,7 +87,7 @@ func (l *listeners) close() (err error) {
 }
 
 // endpoint returns what answers requests as a configuration says.
-func (svc *service) endpoint(s *session.Session) (*server.Server, error) {
+func (svc *service) endpoint(ctx context.Context, s *session.Session) (_ *server.Server, err error) {
 	c := s.Config.Server
 	cfg := server.Config{
 		Ledger: s.Ledger, Nudge: func() { svc.worker.Nudge() }, Now: svc.now, Report: func(e server.Event) { s.Metrics.Webhook(e.Outcome); svc.deliveries.report(e) },
@@ -102,15 +99,11 @@ func (svc *service) endpoint(s *session.Session) (*server.Server, error) {
 		MaxBody: c.Limits.MaxBody, Refused: c.Limits.RefusedPerClient, TrustedProxies: c.Proxies(), HealthApart: c.Health != "", Expected: svc.expected(s),
 	}
 	if hook := s.Config.Billing.Webhook; hook != nil {
-		verifier, err := billing.NewVerifier(hook.Signature.Signature)
-		if err != nil {
-			return nil, usage.Error{Err: err}
+		cfg.Renew = func(ctx context.Context) (server.Keys, error) { return heldAgainst(ctx, s.Ledger, hook) }
+		if cfg.Keys, err = cfg.Renew(ctx); err != nil {
+			return nil, err
 		}
-		public, err := url.Parse(hook.PublicURL)
-		if err != nil {
-			return nil, usage.Errorf("billing.webhook.public_url: %w", err)
-		}
-		cfg.Verifier, cfg.Events, cfg.Path = verifier, hook.EventPaths, public.Path
+		cfg.Events, cfg.Path = hook.EventPaths, hook.EndpointPath()
 	}
 	return server.New(cfg)
 }

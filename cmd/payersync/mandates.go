@@ -14,6 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/billing"
 	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -25,7 +26,7 @@ func (a *app) mandatesCmd() *cobra.Command {
 		Short:   "List, show, ask for, hand over and cancel direct debit mandates",
 		Example: "  payersync mandates list --state CREATED --links\n  payersync mandates request C0001 --reason 'new bank account'",
 	}
-	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd(), a.lettersCmd())
+	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesReinstateCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd(), a.lettersCmd())
 }
 
 // mandatesOf returns what people do about mandates.
@@ -124,12 +125,10 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do f
 	return do(s, out, more)
 }
 
-var mandateStatuses = []connector.MandateStatus{connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled}
-
 // statusOf spells a mandate's status as the service does. One that is not known may be one
 // that it has and nobody documented.
 func statusOf(text string) string {
-	for _, known := range append(slices.Clone(mandateStatuses), state.NoMandate) {
+	for _, known := range append(slices.Clone(connector.MandateStatuses), state.NoMandate) {
 		if strings.EqualFold(text, string(known)) {
 			return string(known)
 		}
@@ -272,6 +271,47 @@ cancelled and why.`,
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
+}
+
+func (a *app) mandatesReinstateCmd() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "reinstate ID --reason TEXT",
+		Short: "Bring one payer's cancelled mandate back",
+		Long: `Brings the cancelled mandate of one payer back under its own id, by source id, key
+value, billing id or mandate id, where billing.dialect.reinstate says that the service
+does that. Money can be collected under it again, so ask the payer first. The audit log
+keeps who did it and why.`,
+		Example: "  payersync mandates reinstate C0001 --reason 'the payer called: the bank cancelled it by mistake'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return usage.Errorf("reinstating a mandate takes a reason: --reason 'the payer asked us to'")
+			}
+			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
+				return a.reinstate(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason})
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	return c
+}
+
+func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator) error {
+	if s.Config.Billing.Dialect.Reinstate == "none" { // before anybody is asked, or noted to have done it
+		return usage.Error{Err: billing.ErrNoReinstate}
+	}
+	status, err := mandatesOf(s).Reinstate(ctx, p, by)
+	switch {
+	case errors.Is(err, office.ErrNoMandate):
+		return fmt.Errorf("cannot reinstate: record %s has no mandate; payersync mandates list shows who has", p.SourceID)
+	case errors.Is(err, syncer.ErrNotCancelled):
+		return fmt.Errorf("cannot reinstate the mandate of %s: %w; payersync payers show %[1]s says where it stands", p.SourceID, err)
+	case err != nil:
+		return fmt.Errorf("cannot reinstate the mandate of %s: %w", p.SourceID, err)
+	}
+	a.Say("The mandate %s is %s.", show.Visible(p.MandateID), show.Visible(status.Label()))
+	return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID, "status": string(status)})
 }
 
 // withPayer finds the one payer that id names and hands it over with a session

@@ -127,6 +127,35 @@ func TestAMandateIsCancelledOnlyWithAReasonAndAudited(t *testing.T) {
 	}
 }
 
+func TestAMandateIsReinstatedByAPersonWhereTheServiceDoesThat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2), func(o *sandbox.Options) { o.Switches.Reinstate = "colon" })
+	w.expect(exitDone, "sync")
+	reinstate := []string{"mandates", "reinstate", "A00001", "--reason", "the bank was wrong"}
+	if got := w.run(reinstate...); got.code != exitUsage || !strings.Contains(got.errOut, "dialect.reinstate is none") {
+		t.Errorf("without the setting it ended with %d: %s", got.code, got.errOut)
+	}
+	w.edit("payersync.yaml", "  profile: sandbox\n", "  profile: sandbox\n  dialect: {reinstate: colon}\n")
+	before := w.box.Writes()
+	if got := w.run(reinstate...); got.code != exitFailed || !strings.Contains(got.errOut, "not a cancelled one") {
+		t.Errorf("while it waits for its signature it ended with %d: %s", got.code, got.errOut)
+	}
+	if got := w.run("mandates", "reinstate", "A00001"); got.code != exitUsage || !strings.Contains(got.errOut, "takes a reason") {
+		t.Errorf("without a reason it ended with %d: %s", got.code, got.errOut)
+	}
+	if n := w.box.Writes() - before; n != 0 || w.audited("reinstate mandate") {
+		t.Errorf("%d writes for what was refused", n)
+	}
+	w.must(w.box.BankCancel(w.mandateOf("A00001").ID, "OTHER"))
+	w.expect(exitDone, reinstate...)
+	if there, here := w.mandateOf("A00001").Status, w.mandateStatus("A00001"); there != "ACTIVE" || here != "ACTIVE" {
+		t.Errorf("the service has the mandate as %s, the ledger as %s", there, here)
+	}
+	if !w.audited("reinstate mandate") || !w.audited("the bank was wrong") {
+		t.Error("the audit log does not have who reinstated and why")
+	}
+}
+
 // A cancelled mandate is replaced only when a person says why: not by a sync,
 // not by a changed record, not by a request without a reason.
 func TestACancelledMandateIsReplacedOnlyByAPersonWithAReason(t *testing.T) {

@@ -54,7 +54,7 @@ func (a *app) declared(ctx context.Context, s *session.Session, c config.Connect
 		return syncer.Connection{}, err
 	}
 	info.Organisation = c.Organisation
-	known := syncer.Connection{Name: c.Name, Info: info}
+	known := syncer.Connection{Name: c.Name, Info: info, TwoWay: syncer.TwoWay(c.TwoWay), Native: c.Native()}
 	if fields, ok := declaredFields[c.Source.Kind]; ok {
 		known.Info.Kind, known.Info.Fields = c.Source.Kind, fields()
 		return known, nil
@@ -86,7 +86,7 @@ func (a *app) stored(ctx context.Context, s *session.Session, c config.Connectio
 	if err != nil {
 		return conn, err
 	}
-	if conn.Mapping, err = session.LoadMapping(c.Mapping, conn.Info); err != nil && conn.Source == nil && c.Source.OnServer() {
+	if conn.Mapping, err = session.LoadMapping(c.Mapping, conn.Info, s.Config.Billing.Dialect.Dialect); err != nil && conn.Source == nil && c.Source.OnServer() {
 		a.Say("%s: the columns are those that the last run met; payersync plan %[1]s looks them up again", c.Name)
 	}
 	return conn, err

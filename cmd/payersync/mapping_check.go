@@ -77,7 +77,7 @@ type ruleReport struct {
 // mappingRules are the reasons that a mapping can be to blame for.
 var mappingRules = []connector.Reason{
 	connector.ReasonKeyBlank, connector.ReasonKeyShared, connector.ReasonKeyChanged, connector.ReasonMappingFailed,
-	connector.ReasonNameMissing, connector.ReasonEmailMalformed, connector.ReasonTooManyAddresses, connector.ReasonIllegalText,
+	connector.ReasonNameMissing, connector.ReasonEmailMalformed, connector.ReasonTooManyAddresses, connector.ReasonTwoPrimary, connector.ReasonIllegalText,
 }
 
 func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Connection, priv privacy) (int, error) {

@@ -61,6 +61,7 @@ var beyondConfigSchema = map[string]string{
 	"secret-file-missing":                inEnvironment,
 	"signature-timestamp-without-header": acrossKeys,
 	"signature-without-body":             inText,
+	"static-webhook-without-credentials": acrossKeys,
 	"static-without-token":               acrossKeys,
 	"two-connections-of-one-name":        acrossKeys,
 	"values-of-sources":                  acrossKeys,

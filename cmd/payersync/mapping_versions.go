@@ -19,7 +19,6 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
-	"payersync/mapping"
 	"payersync/state"
 	"payersync/state/files"
 )
@@ -293,7 +292,7 @@ func (a *app) mustFit(ctx context.Context, s *session.Session, v state.MappingVe
 		if err != nil {
 			return err
 		}
-		if _, err := mapping.Load("version "+v.Hash[:shortHash], []byte(v.Text), conn.Info); err != nil {
+		if _, err := session.ParseMapping("version "+v.Hash[:shortHash], []byte(v.Text), conn.Info, s.Config.Billing.Dialect.Dialect); err != nil {
 			return usage.Error{Err: fmt.Errorf("the mapping was not rolled back, because the version does not fit the source of %s any more; correct it by hand:\n%w", c.Name, err)}
 		}
 	}

@@ -34,6 +34,15 @@ func (a *app) openLedger(ctx context.Context) (*session.Session, error) {
 	return a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
 }
 
+// openWithSecrets is openLedger for what signs with the configuration's secrets.
+func (a *app) openWithSecrets(ctx context.Context) (*session.Session, error) {
+	cfg, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	return a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
+}
+
 // openReport is openLedger for what shows nothing that is sealed: it needs no key either.
 func (a *app) openReport(ctx context.Context) (*session.Session, error) {
 	cfg, err := a.loadLocal()

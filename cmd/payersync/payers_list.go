@@ -74,6 +74,7 @@ var payerColumns = []payerColumn{
 	}},
 	{name: "state", title: "In the books", cell: func(r state.RecordRow) string { return r.RecordState }},
 	timed("changed", "Changed", func(r state.RecordRow) string { return r.ChangedAt }),
+	{name: "financial", title: "Financial status", personal: true, cell: func(r state.RecordRow) string { return r.Financial.Status }},
 }
 
 // usualColumns are the columns of a list when nobody says.
@@ -106,8 +107,8 @@ are left out. On a narrow terminal the customer, the key and the connection are 
 
 --columns takes names of columns, separated by commas:` + `
 ` + strings.Join(columnNames()[:8], ", ") + ",\n" + strings.Join(columnNames()[8:], ", ") + `.
-JSON has them all but those of persons (name, email, language), which it has where
---columns names them. Times are local in tables, and UTC in JSON and CSV. Cells of the
+JSON has them all but those of persons (name, email, language, financial), which it has
+where --columns names them. Times are local in tables, and UTC in JSON and CSV. Cells of the
 CSV that a spreadsheet would take for a formula get a leading apostrophe.`,
 		Example: `  payersync payers list --search 'bakery leeds'
   payersync payers list --mandate CREATED --sort since --columns record,name,email,since
@@ -223,12 +224,17 @@ type payerRow struct {
 	Name     *string `json:"name,omitempty"`
 	Email    *string `json:"email,omitempty"`
 	Language *string `json:"language,omitempty"`
+
+	*state.Financial
 }
 
 func payerReports(rows []state.RecordRow, columns []string) []payerRow {
 	out := make([]payerRow, len(rows))
 	for i, r := range rows {
 		out[i].RecordRow = r
+		if slices.Contains(columns, "financial") {
+			out[i].Financial = &out[i].RecordRow.Financial
+		}
 		if r.Label == nil {
 			continue
 		}

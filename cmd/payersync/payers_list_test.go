@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/state"
@@ -220,5 +222,20 @@ func TestABlankColumnIsRefused(t *testing.T) {
 	w := newWorld(t, people(1))
 	if r := w.run("payers", "list", "--columns", "name,"); r.code != exitUsage || !strings.Contains(r.errOut, "--columns has a blank name in it") {
 		t.Errorf("it ended with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
+}
+
+// As names, it is in the JSON where somebody asked for it.
+func TestAFinancialStatusIsInJSONWhereItsColumnIsNamed(t *testing.T) {
+	t.Parallel()
+	rows := []state.RecordRow{{Financial: state.Financial{Status: "OVERDUE", SeenAt: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}}, {}}
+	for columns, want := range map[string]int{"financial": 1, "name": 0, "": 0} {
+		var out bytes.Buffer
+		if err := show.Lines(&out, payerReports(rows, []string{columns})); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), `"financial_status":"OVERDUE","financial_seen":"2026-03-01T09:00:00Z"`); n != want || strings.Count(out.String(), "financial") != 2*want {
+			t.Errorf("with the column %q:\n%s", columns, out.String())
+		}
 	}
 }

@@ -102,6 +102,9 @@ func (a *app) printPayer(r office.Payer, whyNot error) {
 	if r.BillingID != "" {
 		fmt.Fprintf(a.Out, "  customer %s\n", show.Visible(r.BillingID))
 	}
+	if r.Status != "" {
+		fmt.Fprintf(a.Out, "  financial status %s, seen %s\n", show.Visible(r.Status), show.Time(r.SeenAt))
+	}
 	if len(r.Attention) == 0 {
 		fmt.Fprintf(a.Out, "  %s %s\n", show.Visible(r.Stands), r.Next)
 	}

@@ -13,7 +13,7 @@ import (
 // Every command that speaks to the billing service, as it would be typed.
 var speaking = [][]string{
 	{"check"}, {"plan"}, {"sync"}, {"backfill", "--yes"}, {"sweep"}, {"serve"},
-	{"mandates", "request", "A00001"}, {"mandates", "cancel", "A00001", "--reason", "asked to"},
+	{"mandates", "request", "A00001"}, {"mandates", "cancel", "A00001", "--reason", "asked to"}, {"mandates", "reinstate", "A00001", "--reason", "asked to"},
 	{"webhooks", "subscribe"}, {"webhooks", "replay", "event:1"},
 }
 

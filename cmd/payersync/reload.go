@@ -135,7 +135,7 @@ func (r *reloader) use(ctx context.Context, file *config.Config) (restart []stri
 	if err != nil {
 		return nil, err
 	}
-	next, err := r.install(s)
+	next, err := r.install(ctx, s)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (p *inProcess) openHooks() {
 		p.t.Fatal(err)
 	}
 	s, err := server.New(server.Config{
-		Ledger: p.ledger, Verifier: verifier, Events: billing.DefaultEventPaths(), Path: "/webhooks/billing",
+		Ledger: p.ledger, Keys: server.Keys{Verifier: verifier}, Events: billing.DefaultEventPaths(), Path: "/webhooks/billing",
 		Nudge: func() { p.nudged = true }, Now: func() time.Time { return p.now },
 	})
 	if err != nil {

@@ -34,6 +34,10 @@ JSON and CSV. JSON is one object: at, connection, rows (without names, as it goe
 logs), totals (by class and step, with ages of up to 7, 14, 30, 60 and more days), signing
 (days from the link to the signature, in groups of ten or more), notes.
 
+Where billing.dialect.financial_status is set, rows end with the customer's financial status
+in the service's own word, and CSV and JSON with when it was seen last; nothing else is done
+with it.
+
 That somebody can be debited says that a bank has approved the mandate, not that anything
 was collected.`,
 		Example: "  payersync report\n  payersync report --class D --connection acme\n  payersync report --output csv > report.csv",
@@ -200,12 +204,12 @@ func listOf[T any](out *show.List, key string, all []T) {
 
 func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (office.Report, error) {
 	out := show.NewSheet(a.Out)
-	if err := out.Row([]string{"class", "step", "number", "name", "mandate", "since", "days", "who_must_act", "sentence", "cure", "letters", "last_letter", "connection", "record", "note"}); err != nil {
+	if err := out.Row([]string{"class", "step", "number", "name", "mandate", "since", "days", "who_must_act", "sentence", "cure", "letters", "last_letter", "connection", "record", "note", "financial_status", "financial_seen"}); err != nil {
 		return office.Report{}, err
 	}
 	whole, err := office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error {
 		return out.Row([]string{string(row.Class), string(row.Step), row.Number, row.Name, string(row.Mandate), utc(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
-			fmt.Sprint(row.Letters), utc(row.LastLetter), row.Connection, row.SourceID, row.Note})
+			fmt.Sprint(row.Letters), utc(row.LastLetter), row.Connection, row.SourceID, row.Note, row.Status, utc(row.SeenAt)})
 	}))
 	if err != nil {
 		return whole, err
@@ -245,7 +249,7 @@ func (a *app) showReport(whole office.Report, r *reporting) {
 	fmt.Fprintln(a.Out)
 	header, rows := reportCells(r.kept)
 	header, rows = named(header, rows)
-	for _, title := range []string{"Connection", "Last letter", "Letters", "Mandate", "Since", "What to do"} {
+	for _, title := range []string{"Connection", "Financial status", "Last letter", "Letters", "Mandate", "Since", "What to do"} {
 		if show.Fits(a.Out, header, rows) {
 			break
 		}
@@ -315,10 +319,17 @@ func signingCells(all []office.Signing) (rows [][]string) {
 }
 
 func reportCells(all []office.ReportRow) (header []string, rows [][]string) {
+	money := slices.ContainsFunc(all, func(row office.ReportRow) bool { return row.Status != "" })
 	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "What is the matter", "What to do", "Letters", "Last letter", "Connection"}
+	if money {
+		header = append(header, "Financial status")
+	}
 	for _, row := range all {
 		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), dayOf(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
 			fmt.Sprint(row.Letters), dayOf(row.LastLetter), row.Connection})
+		if money {
+			rows[len(rows)-1] = append(rows[len(rows)-1], show.Visible(row.Status))
+		}
 	}
 	return header, rows
 }

@@ -30,6 +30,11 @@ type sandboxFlags struct {
 	secret  string
 	hosts   []string
 	latency time.Duration
+
+	profile    string
+	switches   []string
+	faults     []string
+	view, from string
 }
 
 func (a *app) sandboxCmd() *cobra.Command {
@@ -41,8 +46,14 @@ func (a *app) sandboxCmd() *cobra.Command {
 pages and signed webhooks, in memory, gone when it stops. Its page lists customers
 and mandates with buttons to sign, approve and cancel. A mail server beside it
 catches letters to payers: it delivers nothing, and the page shows them. The
-configuration that payersync init writes speaks to both.`,
-		Example: "  payersync sandbox\n  payersync init quickstart && payersync backfill --config quickstart/payersync.yaml --yes",
+configuration that payersync init writes speaks to both.
+
+A rehearsal: --profile, --switch and --fault make it answer as your own service
+will, or may. The page shows and changes all of them while it runs, and so does
+POST /sandbox/switches and /sandbox/faults.
+
+` + sandboxHelp(),
+		Example: "  payersync sandbox\n  payersync sandbox --profile adfin --switch update=path_id --fault throttled,every=10,retry_after=2\n  payersync sandbox --from customers.csv\n  payersync init quickstart && payersync backfill --config quickstart/payersync.yaml --yes",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.sandbox(cmd.Context(), f) },
 	}
@@ -51,10 +62,19 @@ configuration that payersync init writes speaks to both.`,
 	c.Flags().StringSliceVar(&f.hosts, "host", nil, "further `NAME` that it answers to, beside localhost and addresses")
 	c.Flags().StringVar(&f.secret, "webhook-secret", quickStartSecret, "what webhooks are signed with")
 	c.Flags().DurationVar(&f.latency, "latency", 0, "how long every API request takes")
+	c.Flags().StringVar(&f.profile, "profile", "standard", "whose spelling it starts from: `NAME` is standard or adfin")
+	c.Flags().StringArrayVar(&f.switches, "switch", nil, "set one switch, `NAME=VALUE`; may be given again")
+	c.Flags().StringArrayVar(&f.faults, "fault", nil, "let requests go wrong, `KIND[,FIELD=VALUE…]`; may be given again")
+	c.Flags().StringVar(&f.view, "view", "", "show readers less, `MEMBER=VALUE[,…]`")
+	c.Flags().StringVar(&f.from, "from", "", "start with the customers of a CSV `FILE`")
 	return c
 }
 
 func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
+	rehearsed, err := f.rehearsal()
+	if err != nil {
+		return usage.Error{Err: err}
+	}
 	mail, err := a.openMail(ctx, f.smtp)
 	if err != nil {
 		return err
@@ -66,11 +86,22 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 		}
 		return fmt.Errorf("cannot serve the sandbox on %s: %w; choose another address with --listen", f.listen, err)
 	}
-	opt := sandbox.Options{Hosts: f.hosts, Latency: f.latency}
+	opt := sandbox.Options{Hosts: f.hosts, Latency: f.latency, Profile: f.profile, Switches: rehearsed.switches}
 	if mail != nil {
 		opt.Letters = catcher.New(catcher.Options{})
 	}
 	model := newSandbox(listener, connector.NewSecret(f.secret), opt)
+	rehearsed.start(model)
+	if err := a.beginWith(ctx, model, f.from); err != nil {
+		_ = listener.Close()
+		if mail != nil {
+			_ = mail.Close()
+		}
+		return err
+	}
+	if f.profile != "standard" || len(f.switches) > 0 {
+		a.Say("%s", pasted("http://"+listener.Addr().String()+"/api", f.profile, model))
+	}
 	a.Say("The sandbox is at http://%s (API below /api, client sandbox, secret sandbox-secret). Ctrl-C stops it.", listener.Addr())
 	if mail == nil {
 		return serveSandbox(ctx, listener, model)
@@ -108,7 +139,7 @@ func newSandbox(listener net.Listener, secret connector.Secret, opt sandbox.Opti
 	_, _ = rand.Read(seed[:]) // never fails (crypto/rand)
 	opt.PublicURL, opt.Seed = "http://"+listener.Addr().String(), binary.LittleEndian.Uint64(seed[:])
 	opt.Deliver = &http.Client{Timeout: 10 * time.Second}
-	opt.Switches.Signature = sandbox.Signature{Header: "x-signature", Encoding: "hex", Signed: "{body}", Secret: secret}
+	opt.Switches.Signature.Secret = secret
 	return sandbox.New(opt)
 }
 

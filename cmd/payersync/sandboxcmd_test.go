@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -113,6 +115,70 @@ func TestSandboxCatchesLettersOnThisMachineOnly(t *testing.T) {
 		p := program{Console: &show.Console{In: strings.NewReader(""), Out: io.Discard, ErrOut: said}, getenv: func(string) (string, bool) { return "", false }}
 		if code := run(t.Context(), p, []string{"sandbox", "--listen", "127.0.0.1:0", "--smtp", address}); code != exitUsage || !strings.Contains(said.String(), "on this machine only") {
 			t.Errorf("%s: ended with %d and said %s", address, code, said)
+		}
+	}
+}
+
+func TestSandboxStartsWithProfileSwitchesFaultsAndCustomers(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "customers.csv")
+	rows := "Name;Email;Key;Mandate;Notes\nM\xfcller;a@b.test;A1;active;x\nAnn;;;;\n;c@d.test;A3;;\nZoe;z@z.test;A1;WEIRD;\n" // Windows-1252
+	if err := os.WriteFile(file, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, pages := runSandbox(t, "--smtp", "", "--profile", "adfin", "--switch", "update=path_id", "--from", file,
+		"--fault", "error_before,method=GET,path=/api/customers", "--view", "noKeys", "--webhook-secret", "chosen")
+	for _, want := range []string{
+		"Not read of " + file + ": the columns Notes.",
+		"usable row 3 has no name",
+		"the status in usable row 4 is not known",
+		"3 customers are there to begin with: 1 with a mandate, 1 without a key, 1 whose key another carries too. 1 rows were not taken.",
+		"profile: adfin", "authorize_url: ", "delivery_key: {}",
+	} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("it does not say %q but\n%s", want, said)
+		}
+	}
+	for path, want := range map[string]string{
+		"/sandbox/customers": "Müller", "/sandbox/switches": `"value": "path_id"`, "/sandbox/view": `"noKeys": true`,
+		"/sandbox/faults": "error_before,method=GET,path=/api/customers",
+	} {
+		resp, err := http.Get(pages + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if !strings.Contains(string(body), want) {
+			t.Errorf("%s lacks %s: %s", path, want, body)
+		}
+	}
+}
+
+func TestSandboxFlagsSayWhatIsWrong(t *testing.T) {
+	for args, want := range map[string]string{
+		"--switch updte=x":           "did you mean update?",
+		"--switch update":            "write it as NAME=VALUE",
+		"--switch update=pathid":     "did you mean path_id?",
+		"--switch signature.key=hex": "choose the secret with --webhook-secret",
+		"--profile other":            "use standard or adfin",
+		"--fault lat":                "is not known",
+		"--view half":                "use missing",
+	} {
+		f := sandboxFlags{profile: "standard", secret: quickStartSecret}
+		flag, value, _ := strings.Cut(args, " ")
+		switch flag {
+		case "--switch":
+			f.switches = []string{value}
+		case "--profile":
+			f.profile = value
+		case "--fault":
+			f.faults = []string{value}
+		case "--view":
+			f.view = value
+		}
+		if _, err := f.rehearsal(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", args, err, want)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func connectionInForce(ctx context.Context, s *session.Session, c config.Connect
 	if err != nil {
 		return conn, err
 	}
-	m, wrong := session.MappingForRun(c.Mapping, conn.Info)
+	m, wrong := session.MappingForRun(c.Mapping, conn.Info, s.Config.Billing.Dialect.Dialect)
 	if wrong != nil {
 		m, err = lastGood(ctx, s, c, conn.Info)
 		if errors.Is(err, state.ErrNoMapping) {
@@ -79,7 +79,7 @@ func lastGood(ctx context.Context, s *session.Session, c config.Connection, info
 	if err != nil {
 		return nil, err
 	}
-	return mapping.Load("version "+v.Hash[:shortHash], []byte(v.Text), info)
+	return session.ParseMapping("version "+v.Hash[:shortHash], []byte(v.Text), info, s.Config.Billing.Dialect.Dialect)
 }
 
 // tellOfMapping keeps what is wrong with a mapping file for the status, and logs

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"net"
+	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,8 +33,12 @@ import (
 //	version NAME FILE        sets $NAME to the version of a mapping file, eight characters
 //	customers FILE           puts customers into the service, one JSON object a line
 //	theirs OLD NEW           replaces a text in the one customer of the service that holds it
+//	spells PROFILE           has the service answer as this profile of the dialect expects
+//	consents NAME …          payersync connect NAME, and yes to what the browser asks
+//	payer NAME ACT …         what a payer or the bank does with the newest mandate: sign, approve
+//	delivers N               the service delivers its webhooks until N more were taken
 //
-// and $SERVICE, the address of a sandbox of their own, and $TODAY in UTC. What they expect to be
+// and $SERVICE, the address of a sandbox of their own, $HOOKS, where its webhooks go, and $TODAY in UTC. What they expect to be
 // printed is rewritten by
 //
 //	go test ./cmd/payersync -run Scripts -update
@@ -36,7 +46,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit, "version": mappingVersion, "customers": customers, "theirs": theirs, "holds": holds},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit, "version": mappingVersion, "customers": customers, "theirs": theirs, "holds": holds, "spells": spells, "consents": consents, "payer": payer, "delivers": delivers},
 		Setup: serveSandboxTo,
 	})
 }
@@ -44,14 +54,16 @@ func TestScripts(t *testing.T) {
 // serveSandboxTo serves a sandbox to one script, as payersync sandbox does.
 func serveSandboxTo(env *testscript.Env) error {
 	service := httptest.NewUnstartedServer(nil)
-	model := sandbox.New(sandbox.Options{PublicURL: "http://" + service.Listener.Addr().String(), Seed: 1})
+	model := sandbox.New(sandbox.Options{PublicURL: "http://" + service.Listener.Addr().String(), Seed: 1, Deliver: http.DefaultClient, Retries: slices.Repeat([]time.Duration{0}, 1000)})
 	service.Config.Handler = model
 	env.Values[modelKey] = model
 	service.Start()
 	env.Defer(service.Close)
 	env.Setenv("SERVICE", service.Listener.Addr().String())
+	hooks, err := unused()
+	env.Setenv("HOOKS", hooks)
 	env.Setenv("TODAY", time.Now().UTC().Format(time.DateOnly))
-	return nil
+	return err
 }
 
 // modelKey is where a script's sandbox is kept.
@@ -225,6 +237,98 @@ func TestTheReadmesSequencesAreTried(t *testing.T) {
 		}
 		if tried < tt.least {
 			t.Errorf("%d commands were found under %s", tried, tt.section)
+		}
+	}
+}
+
+func spells(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: spells PROFILE")
+	}
+	switches, err := sandbox.Profile(args[0])
+	ts.Check(err)
+	ts.Check(ts.Value(modelKey).(*sandbox.Sandbox).SetSwitches(switches))
+}
+
+// consents runs payersync connect, and does what a person would in a browser.
+func consents(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: consents NAME …")
+	}
+	program := ""
+	for _, folder := range filepath.SplitList(ts.Getenv("PATH")) {
+		if at := filepath.Join(folder, "payersync"); program == "" && isFile(at) {
+			program = at
+		}
+	}
+	redirect, err := unused()
+	ts.Check(err)
+	cmd := exec.Command(program, slices.Concat([]string{"connect"}, args, []string{"--redirect", "http://" + redirect + "/callback"})...)
+	cmd.Dir = ts.Getenv("WORK")
+	for _, name := range []string{"PATH", "HOME", "PAYERSYNC_CONFIG"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	out, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	said := bufio.NewScanner(out)
+	for said.Scan() {
+		ts.Logf("%s", said.Text())
+		if address := strings.TrimSpace(said.Text()); strings.HasPrefix(address, "http://") {
+			resp, err := http.PostForm(address, url.Values{"answer": {"yes"}})
+			ts.Check(err)
+			ts.Check(resp.Body.Close())
+		}
+	}
+	ts.Check(cmd.Wait())
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// unused returns an address on this machine on which nobody listens.
+func unused() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func payer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: payer NAME ACT …")
+	}
+	model := ts.Value(modelKey).(*sandbox.Sandbox)
+	i := slices.IndexFunc(model.Customers(), func(c sandbox.Customer) bool { return c.Name == args[0] && len(c.Mandates) > 0 })
+	if i < 0 {
+		ts.Fatalf("no customer with a mandate is called %q", args[0])
+	}
+	mandates := model.Customers()[i].Mandates
+	for _, act := range args[1:] {
+		does := map[string]func(string) error{"sign": model.Sign, "approve": model.Approve}[act]
+		if does == nil {
+			ts.Fatalf("nobody can %q", act)
+		}
+		ts.Check(does(mandates[len(mandates)-1].ID))
+	}
+}
+
+// delivers gives serve time to listen; what nobody takes is sent again.
+func delivers(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: delivers N")
+	}
+	wanted, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	model, deadline := ts.Value(modelKey).(*sandbox.Sandbox), time.Now().Add(patience)
+	for taken := 0; taken < wanted; time.Sleep(20 * time.Millisecond) {
+		n, err := model.Deliver(context.Background())
+		ts.Check(err)
+		if taken += n; time.Now().After(deadline) {
+			ts.Fatalf("%d of %d webhooks were taken, and %d wait", taken, wanted, model.Pending())
 		}
 	}
 }

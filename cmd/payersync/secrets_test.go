@@ -325,32 +325,6 @@ func (w *world) expectSealed(texts []string) {
 	}
 }
 
-// covers F41, F96, S15
-func TestASecretThatTheServiceMakesGoesToAFileAndIsNotPrinted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Switches.WebhookSetup = "digest_auth_subscribe" })
-	w.edit("payersync.yaml", "  rate_per_second: 100000\n", "  rate_per_second: 100000\n  dialect: {webhook_setup: digest_auth_subscribe}\n")
-	subscribed := w.expect(exitDone, "webhooks", "subscribe", "--verbose")
-	secret := w.box.WebhookSecret().Expose()
-	if strings.Contains(subscribed.out+subscribed.errOut, secret) {
-		t.Error("the new secret is printed")
-	}
-	files, err := filepath.Glob(w.path("webhook-secret-*"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("files with the new secret: %v (%v)", files, err)
-	}
-	kept, err := os.ReadFile(files[0])
-	if err != nil || strings.TrimSpace(string(kept)) != secret {
-		t.Errorf("the file does not hold the new secret (%v)", err)
-	}
-	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file's mode is %v (%v)", info.Mode(), err)
-	}
-	if !strings.Contains(subscribed.errOut, "file:"+files[0]) {
-		t.Errorf("it does not say where the secret is: %s", subscribed.errOut)
-	}
-}
-
 // covers F96
 func TestEveryFileIsForThisUserAlone(t *testing.T) {
 	t.Parallel()

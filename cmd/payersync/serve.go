@@ -113,7 +113,7 @@ type installation struct {
 func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Signal) error {
 	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log), manager: &manager{log: s.Log}}
 	svc.alarms = newAlarms(svc)
-	first, err := svc.install(s)
+	first, err := svc.install(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -162,14 +162,14 @@ func whenSound(ctx context.Context, s *session.Session, work func(context.Contex
 }
 
 // install makes an installation of a session.
-func (svc *service) install(s *session.Session) (*installation, error) {
+func (svc *service) install(ctx context.Context, s *session.Session) (*installation, error) {
 	if s.Config.Billing.Webhook == nil || s.Config.Server.Webhooks == "" {
 		s.Log.Warn("no webhook endpoint is configured: changes are found by the sweep alone")
 	}
 	if idle := s.Config.Idle(); len(idle) > 0 {
 		s.Log.WithField("settings", strings.Join(idle, ", ")).Warn("these settings have no effect in this version")
 	}
-	endpoint, err := svc.endpoint(s)
+	endpoint, err := svc.endpoint(ctx, s)
 	return &installation{s, endpoint}, err
 }
 

@@ -339,10 +339,19 @@ func TestQuarantinedDeliveriesCanBeSeenReplayedAndClosed(t *testing.T) {
 	if whole := w.expect(exitDone, "webhooks", "show", "event:odd", "--body").out; !strings.Contains(whole, odd) {
 		t.Errorf("show --body prints:\n%s", whole)
 	}
+	if r := w.expect(exitDone, "webhooks", "shapes"); !strings.Contains(r.out, `customer_id: ["customerId", `) || !strings.Contains(r.out, `"payload.debtor"]`) || strings.Contains(r.out, "Jane") {
+		t.Errorf("shapes prints:\n%s", r.out)
+	}
 	if r := w.expect(exitFailed, "webhooks", "replay", "event:odd"); !strings.Contains(r.errOut, "name its members in billing.webhook.event_paths") {
 		t.Errorf("replaying what is still not understood says: %s", r.errOut)
 	}
+	if r := w.expect(exitDone, "webhooks", "replay", "--quarantined"); !strings.Contains(r.out, "0 deliveries understood now, 2 not.") || !strings.Contains(r.out, "1: It names neither a customer nor a mandate.") {
+		t.Errorf("replaying all that is still not understood says:\n%s", r.out)
+	}
 	w.edit("payersync.yaml", "    signature: {", "    event_paths: {customer_id: [payload.debtor]}\n    signature: {")
+	if r := w.expect(exitDone, "webhooks", "replay", "--quarantined"); !strings.Contains(r.out, "1 delivery understood now, 1 not.") || !strings.Contains(r.out, "1 customer read again") {
+		t.Errorf("replaying what is understood by now says:\n%s", r.out)
+	}
 	w.expect(exitDone, "webhooks", "replay", "event:odd")
 	if got := w.mandateStatus("A00002"); got != "PENDING" {
 		t.Errorf("the mandate of the replayed delivery is %s in the ledger, want PENDING", got)

@@ -19,6 +19,9 @@ import (
 // differs lists what shipped examples set to something else than the program
 // does by itself, each with the reason. Whoever copies an example copies this.
 var differs = map[string]string{
+	"connections[].two_way":                        "auto is what it is without: shown, so that the key can be found",
+	"billing.webhook.known_types":                  "no type is known without a person: an empty list shows the key",
+	"http.proxy":                                   "off by default: where there is a proxy, this is how it is written",
 	"alerts.name":                                  "no default: the name of the computer it runs on",
 	"alerts.ways[].codes":                          "left out, a way is told everything; the example shows every key",
 	"alerts.ways[].connections":                    "left out, a way is told of all; the example shows every key",
@@ -30,6 +33,7 @@ var differs = map[string]string{
 	"billing.link_valid":                           "no default: only the service says how long its links work",
 	"billing.profile":                              "the quick start speaks to the sandbox",
 	"billing.webhook.signature.key":                "left out it means the same; the example shows every key",
+	"billing.webhook.signature.secrets":            "without them the service has to name one",
 	"billing.webhook.signature.tolerance":          "left out it means the same; the example shows every key",
 	"connections[].organisation":                   "no default: a CSV file does not say whose books it is",
 	"connections[].schedule":                       "without one serve does not sync",

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/billing"
 	"payersync/state"
 )
@@ -40,30 +42,96 @@ func lookAtSubscription(ctx context.Context, s *session.Session) (state.Subscrip
 	if err != nil {
 		return f, err
 	}
+	before := f.Problem
+	f, err = seeSubscription(ctx, s, f)
+	if f.Problem == "" && (err == nil || errors.Is(err, billing.ErrNotShown)) {
+		f.Problem, f.Detail = judgeConfigured(s.Config.Billing.Webhook, f.Expected)
+	}
+	if f.Problem != before {
+		f.Since = time.Time{}
+	}
+	return f, err
+}
+
+// seeSubscription asks the service, and says what became of the subscription there.
+func seeSubscription(ctx context.Context, s *session.Session, f state.SubscriptionFacts) (state.SubscriptionFacts, error) {
 	if s.Config.Billing.Dialect.WebhookRead == "none" {
 		return state.SubscriptionFacts{Expected: f.Expected}, billing.ErrNotShown
 	}
 	listed, err := s.Billing.Subscriptions(ctx)
 	if err != nil {
-		if errors.Is(err, billing.ErrNotShown) && f.Problem == "" && !f.ShownAt.IsZero() {
+		if !errors.Is(err, billing.ErrNotShown) {
+			return f, err
+		}
+		f.Problem, f.Detail = "", ""
+		if !f.ShownAt.IsZero() {
+			f.Problem, f.Detail = judgeSubscription(f.Expected, f.Shown)
+		}
+		if f.Problem == "" && !f.ShownAt.IsZero() {
 			f.Problem = state.SubscriptionNotShown
 			f.Detail = fmt.Sprintf("The billing service no longer shows its webhook subscriptions; it did on %s. Whether ours is still there is not known.", f.ShownAt.UTC().Format(time.RFC3339))
 		}
 		return f, err
 	}
-	f.Shown, f.ShownAt = []state.Subscription{}, s.Ledger.Now()
-	for _, sub := range listed {
-		f.Shown = append(f.Shown, subscriptionOf(sub))
-	}
+	f.Shown, f.ShownAt = shownNow(listed, f.Shown, s.Ledger.Now()), s.Ledger.Now()
 	if ours := sendingTo(f.Shown, s.Config.Billing.Webhook.PublicURL); f.Expected == nil && ours != nil {
 		seen := *ours // it was made without this ledger; from now on it is the one to find again
 		seen.Enabled, f.Expected = true, &seen
 	}
-	before := f.Problem
-	if f.Problem, f.Detail = judgeSubscription(f.Expected, f.Shown); f.Problem != before {
-		f.Since = time.Time{}
-	}
+	f.Problem, f.Detail = judgeSubscription(f.Expected, f.Shown)
 	return f, nil
+}
+
+// mostSubscriptions bounds how many subscriptions of a service are kept.
+const mostSubscriptions = 100
+
+// shownNow returns the subscriptions as the ledger keeps them, each with the time since which
+// it has been shown so.
+func shownNow(listed []billing.Subscription, before []state.Subscription, now time.Time) []state.Subscription {
+	out := []state.Subscription{}
+	for _, sub := range listed[:min(len(listed), mostSubscriptions)] {
+		seen := subscriptionOf(sub)
+		seen.SeenSince = now
+		if i := slices.IndexFunc(before, seen.Same); i >= 0 && !before[i].SeenSince.IsZero() {
+			seen.SeenSince = before[i].SeenSince
+		}
+		out = append(out, seen)
+	}
+	return out
+}
+
+// judgeConfigured says whether the configuration names what was subscribed to. Where it does
+// not, another subscription is wanted than there is, as when somebody replaced it.
+func judgeConfigured(hook *config.Webhook, expected *state.Subscription) (state.SubscriptionProblem, string) {
+	if expected == nil {
+		return "", ""
+	}
+	asked := expected.Asked
+	if asked == nil { // it was not made here, or before this was kept: the service may state more than was asked for
+		asked = &state.Asked{URL: expected.URL, Events: expected.Events}
+	}
+	missing := unnamed(hook.Events, asked.Events)
+	var more []string
+	if expected.Asked != nil {
+		more = unnamed(asked.Events, hook.Events)
+	}
+	const since = "The configuration has changed since webhooks were subscribed to: "
+	switch {
+	case !sameAddress(asked.URL, hook.PublicURL):
+		return state.SubscriptionReplaced, fmt.Sprintf(since+"public_url is %s, and the subscription sends to %s.", plainAddress(hook.PublicURL), asked.URL)
+	case len(missing) > 0:
+		return state.SubscriptionReplaced, fmt.Sprintf(since+"events names %s, of which the subscription does not tell.", strings.Join(missing, ", "))
+	case len(more) > 0:
+		return state.SubscriptionReplaced, fmt.Sprintf(since+"the subscription tells of %s, which events does not name any more.", strings.Join(more, ", "))
+	}
+	return "", ""
+}
+
+// unnamed returns the events that are not among others, however they are written.
+func unnamed(events, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(events), func(event string) bool {
+		return slices.ContainsFunc(others, func(other string) bool { return strings.EqualFold(event, other) })
+	})
 }
 
 // judgeSubscription says what became of the subscription that is expected. Before
@@ -94,6 +162,8 @@ func judgeOthers(expected *state.Subscription, shown []state.Subscription) (stat
 	switch {
 	case sendingTo(shown, expected.URL) != nil:
 		return state.SubscriptionReplaced, "Somebody subscribed anew in place of our webhook subscription. Its deliveries are refused if they are signed with another secret."
+	case len(shown) > 0 && shown[0].Name == subscriptionName:
+		return state.SubscriptionReplaced, fmt.Sprintf("Another installation of payersync, which sends to %s, stands in place of ours: an app has one subscription, so each takes it from the other. Give each an app of its own, or run one.", shown[0].URL)
 	case len(shown) > 0:
 		return state.SubscriptionReplaced, fmt.Sprintf("Another webhook subscription, which sends to %s, stands in place of ours.", shown[0].URL)
 	}
@@ -102,17 +172,33 @@ func judgeOthers(expected *state.Subscription, shown []state.Subscription) (stat
 
 // sendingTo returns the first subscription that sends to an address; nil for none.
 func sendingTo(shown []state.Subscription, address string) *state.Subscription {
-	i := slices.IndexFunc(shown, func(s state.Subscription) bool {
-		return strings.TrimRight(s.URL, "/") == strings.TrimRight(plainAddress(address), "/")
-	})
+	i := slices.IndexFunc(shown, func(s state.Subscription) bool { return sameAddress(s.URL, address) })
 	if i < 0 {
 		return nil
 	}
 	return &shown[i]
 }
 
+// sameAddress compares a plain address with another one.
+func sameAddress(plain, address string) bool {
+	return strings.TrimRight(plain, "/") == strings.TrimRight(plainAddress(address), "/")
+}
+
+// subscriptionName is what payersync calls its subscriptions.
+const subscriptionName = "payersync"
+
 func subscriptionOf(sub billing.Subscription) state.Subscription {
-	return state.Subscription{ID: sub.ID, URL: plainAddress(sub.URL), Events: sub.Events, Enabled: sub.Enabled}
+	return state.Subscription{
+		ID: sub.ID, URL: plainAddress(sub.URL), Events: sub.Events, Enabled: sub.Enabled,
+		Name: asStated(sub.Name), ClientID: asStated(sub.ClientID), CreatedAt: asStated(sub.CreatedAt), UpdatedAt: asStated(sub.UpdatedAt),
+	}
+}
+
+// asStated bounds what the service says beside the subscription itself.
+func asStated(text string) string {
+	const most = 100
+	runes := []rune(show.Visible(text))
+	return string(runes[:min(len(runes), most)])
 }
 
 // plainAddress returns an address without what may be a secret in it; that there

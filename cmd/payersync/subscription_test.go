@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/connector/sandbox"
 	"payersync/state"
 )
@@ -91,7 +92,7 @@ func TestAReplacedDisabledOrDeletedSubscriptionIsToldWithinASweepAndNeverRepaire
 			if n := w.subscribes(); n != 1 {
 				t.Errorf("subscribed %d times, want once, by a person", n)
 			}
-			w.expect(exitDone, "webhooks", "subscribe")
+			w.expect(exitDone, "webhooks", "subscribe", "--yes")
 			w.expect(exitDone, "sweep")
 			if f := w.subscription(); f.Problem != "" || w.needsPerson("subscription_changed") != 0 {
 				t.Errorf("after a person subscribed again status says %+v", f)
@@ -148,5 +149,105 @@ func TestAServiceThatShowsNoSubscriptionIsNotTakenForOneThatLostIt(t *testing.T)
 	w.expect(exitDone, "sweep")
 	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "dialect.webhook_read is none") {
 		t.Errorf("check says:\n%s", r.out)
+	}
+}
+
+// covers F113
+func TestASubscriptionIsShownWithWhoMadeItAndSinceWhenItIsSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	if r := w.expect(exitDone, "webhooks", "subscription"); !strings.Contains(r.out, "nothing that this ledger knows of") || !strings.Contains(r.out, "shows none") {
+		t.Errorf("before anything it says:\n%s", r.out)
+	}
+	w.expect(exitDone, "sync")
+	if r := w.expect(exitDone, "webhooks", "subscribe"); strings.Contains(r.errOut, "Before") {
+		t.Errorf("the first subscription replaces something:\n%s", r.errOut)
+	}
+	w.expect(exitDone, "sweep")
+	show := func() subscriptionReport {
+		t.Helper()
+		return decode[subscriptionReport](t, w.expect(exitDone, "webhooks", "subscription", "--output", "json"))
+	}
+	first := show()
+	if first.Expected == nil || len(first.SubscribedBy) != 1 || first.SubscribedBy[0].ID != first.Expected.ID || first.SubscribedBy[0].Actor == "" || first.Problem != "" ||
+		len(first.Shown) != 1 || first.Shown[0].SeenSince.IsZero() || first.Shown[0].Name != "payersync" {
+		t.Fatalf("it shows %+v", first)
+	}
+	w.expect(exitDone, "sweep")
+	if again := show(); !again.Shown[0].SeenSince.Equal(first.Shown[0].SeenSince) {
+		t.Errorf("what stays is so since %s, want %s", again.Shown[0].SeenSince, first.Shown[0].SeenSince)
+	}
+	w.box.ReplaceSubscription("https://elsewhere.example/in?key=hunter2", "customer")
+	r := w.expect(exitDone, "webhooks", "subscription")
+	for _, want := range []string{"What differs: Another webhook subscription, which sends to https://elsewhere.example/in?…", "found just now", "by " + first.SubscribedBy[0].Actor + " on "} {
+		if !strings.Contains(r.out, want) || strings.Contains(r.out, "hunter2") {
+			t.Errorf("it does not say %q:\n%s", want, r.out)
+		}
+	}
+	before := w.subscribes()
+	if r := w.expect(exitUsage, "webhooks", "subscribe"); !strings.Contains(r.errOut, "the subscription that sends to https://elsewhere.example/in?… would be replaced") || !strings.Contains(r.errOut, "--yes") || w.subscribes() != before {
+		t.Errorf("what is somebody else's is replaced without a yes:\n%s", r.errOut)
+	}
+	if r := w.expect(exitDone, "webhooks", "subscribe", "--yes"); !strings.Contains(r.errOut, "Before: ") || !strings.Contains(r.errOut, "After: ") {
+		t.Errorf("it does not show before and after:\n%s", r.errOut)
+	}
+	if both := show(); len(both.SubscribedBy) != 2 || both.Problem != "" {
+		t.Errorf("after it was renewed it shows %+v", both)
+	}
+}
+
+// covers F113
+func TestAConfigurationThatNamesSomethingElseThanIsSubscribedIsToldOnceUntilItsEnd(t *testing.T) {
+	t.Parallel()
+	hook := &config.Webhook{PublicURL: "https://hooks.example/in/", Events: []string{"dd-mandate", "customer"}}
+	asked := func(url string, events ...string) *state.Subscription {
+		return &state.Subscription{ID: "w1", URL: "https://hooks.example/in", Events: []string{"ALL"}, Asked: &state.Asked{URL: url, Events: events}}
+	}
+	for name, tt := range map[string]struct {
+		expected *state.Subscription
+		says     string
+	}{
+		"none known":                 {nil, ""},
+		"as it was asked for":        {asked("https://hooks.example/in", "customer", "DD-Mandate"), ""},
+		"another address":            {asked("https://old.example/in", "customer", "dd-mandate"), "public_url is https://hooks.example/in/, and the subscription sends to https://old.example/in"},
+		"an event more":              {asked("https://hooks.example/in", "customer"), "events names dd-mandate, of which the subscription does not tell"},
+		"an event less":              {asked("https://hooks.example/in", "customer", "dd-mandate", "payment"), "tells of payment, which events does not name any more"},
+		"from before, and more":      {&state.Subscription{URL: "https://hooks.example/in", Events: []string{"customer", "dd-mandate", "payment"}}, ""},
+		"from before, and one short": {&state.Subscription{URL: "https://hooks.example/in", Events: []string{"customer"}}, "events names dd-mandate"},
+	} {
+		problem, detail := judgeConfigured(hook, tt.expected)
+		if (problem == state.SubscriptionReplaced) != (tt.says != "") || !strings.Contains(detail, tt.says) {
+			t.Errorf("%s: %s %q, want %q", name, problem, detail, tt.says)
+		}
+	}
+
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "sync")
+	w.expect(exitDone, "webhooks", "subscribe")
+	w.expect(exitDone, "sweep")
+	address := "http://" + w.hooks + "/webhooks/billing"
+	w.edit("payersync.yaml", address, address+"-new")
+	w.expect(exitAttention, "sweep")
+	found := w.subscription()
+	w.expect(exitAttention, "sweep")
+	if again := w.subscription(); found.Problem != state.SubscriptionReplaced || !again.Since.Equal(found.Since) || w.needsPerson("subscription_changed") != 1 {
+		t.Errorf("it is told as %+v, then %+v", found, again)
+	}
+	w.edit("payersync.yaml", address+"-new", address)
+	w.expect(exitDone, "sweep")
+	if f := w.subscription(); f.Problem != "" || w.needsPerson("subscription_changed") != 0 {
+		t.Errorf("once it is as before it is told as %+v", f)
+	}
+}
+
+// An app has one subscription: two installations of one app take it from each other.
+//
+// covers F169
+func TestAnotherInstallationThatTookTheSubscriptionIsCalledThat(t *testing.T) {
+	t.Parallel()
+	ours := &state.Subscription{ID: "w1", URL: "https://one.example/in"}
+	problem, detail := judgeSubscription(ours, []state.Subscription{{ID: "w2", URL: "https://two.example/in", Name: subscriptionName, Enabled: true}})
+	if problem != state.SubscriptionReplaced || !strings.Contains(detail, "Another installation of payersync, which sends to https://two.example/in") {
+		t.Errorf("%s: %s", problem, detail)
 	}
 }

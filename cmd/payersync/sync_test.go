@@ -329,7 +329,7 @@ func TestCheckNamesEveryPartThatDoesNotWork(t *testing.T) {
 	}
 	w.env["BILLING_CLIENT_SECRET"] = "a wrong secret"
 	wrong := w.expect(exitFailed, "check")
-	if !strings.Contains(wrong.out, "FAIL  billing service") || !strings.Contains(wrong.out, "check billing.client_id and billing.client_secret") {
+	if !strings.Contains(wrong.out, "FAIL  billing service") || !strings.Contains(wrong.out, "compare billing.client_id and billing.client_secret") {
 		t.Errorf("check with a wrong secret says:\n%s", wrong.out)
 	}
 }

@@ -168,6 +168,18 @@ var situations = map[connector.Reason]func(*stage) string{
 	connector.ReasonTooManyAddresses: func(s *stage) string {
 		return s.reads(with(matterRow, "2 Quay"), otherRow)
 	},
+	connector.ReasonTwoWay: func(s *stage) string {
+		s.reads(otherRow)
+		s.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, two_way: link_only}")
+		return s.reads(matterRow, otherRow)
+	},
+	connector.ReasonTwoPrimary: func(s *stage) string {
+		s.edit("payersync.yaml", "  profile: sandbox\n", "  profile: sandbox\n  dialect: {person_primary: main}\n")
+		s.edit("mapping.yaml", "    - {name: trim(Name)", "    - {name: Phone, primary: true}\n    - {primary: true, name: trim(Name)")
+		m := matterRow
+		m.Phone = "1"
+		return s.reads(m, otherRow)
+	},
 	connector.ReasonIllegalText: func(s *stage) string {
 		return s.reads(row{ID: "M1", Name: "Mat\x01ter", Email: "matter@example.org"}, otherRow)
 	},

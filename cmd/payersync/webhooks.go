@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,6 @@ import (
 	"payersync/connector/billing"
 	"payersync/connector/server"
 	"payersync/state"
-	"payersync/state/files"
 )
 
 func (a *app) webhooksCmd() *cobra.Command {
@@ -29,82 +27,85 @@ func (a *app) webhooksCmd() *cobra.Command {
 		Short:   "Subscribe to webhooks, look at what came in, replay, close, test",
 		Example: "  payersync webhooks subscribe\n  payersync webhooks list --state quarantined",
 	}
-	return subcommands(c, a.webhooksSubscribeCmd(), a.webhooksListCmd(), a.webhooksShowCmd(), a.webhooksReplayCmd(), a.webhooksCloseCmd(), a.webhooksTestCmd())
+	return subcommands(c, a.webhooksSubscribeCmd(), a.webhooksSubscriptionCmd(), a.webhooksListCmd(), a.webhooksShapesCmd(), a.webhooksShowCmd(), a.webhooksReplayCmd(), a.webhooksCloseCmd(), a.webhooksTestCmd())
 }
 
 func (a *app) webhooksSubscribeCmd() *cobra.Command {
-	return &cobra.Command{
+	var yes bool
+	c := &cobra.Command{
 		Use:   "subscribe",
 		Short: "Tell the billing service where to send webhooks",
 		Long: `Registers billing.webhook.public_url for the configured events. Doing it again
-replaces the subscription. When the service answers with a new signing secret, it
-is written to a file beside the ledger and never printed: add the file to
-billing.webhook.signature.secrets.`,
+replaces the subscription; what stands there and what will is shown before. One that
+sends to another address is replaced only after a yes: on a terminal it asks, --yes does
+not.
+
+A new signing secret that the service names is kept in the ledger, sealed, before anything
+else is asked, and is never printed. serve accepts it at once; the one before counts for
+billing.webhook.overlap (24 h) more. It is the same with the delivery key that some services
+want, which billing.webhook.delivery_key has asked of each delivery. Where it was interrupted,
+run it again: no delivery is lost by that.`,
 		Example: "  payersync webhooks subscribe",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				return a.subscribe(cmd.Context(), s)
+				return a.subscribe(cmd.Context(), s, yes)
 			})
 		},
 	}
+	c.Flags().BoolVar(&yes, "yes", false, "replace what sends to another address without a question")
+	return c
 }
 
-func (a *app) subscribe(ctx context.Context, s *session.Session) error {
+func (a *app) subscribe(ctx context.Context, s *session.Session, yes bool) error {
 	hook := s.Config.Billing.Webhook
 	if hook == nil {
 		return usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
 	}
-	sub, err := s.Billing.Subscribe(ctx, billing.Subscription{
-		URL: hook.PublicURL, Events: hook.Events, Name: "payersync", Description: "keeps customers and mandates in step",
-	})
-	// A secret that the service has made is kept even when a later step failed:
-	// the service signs with it from now on (fault F41).
-	kept, keepErr := keepSecrets(s.Config.Ledger.Path, sub, a.now())
-	for _, path := range kept {
-		a.Say("A new secret is in %s: add file:%s to the configuration, and restart serve.", path, path)
+	before, sure, err := a.agreesToReplace(ctx, s, yes)
+	if err != nil || !sure {
+		return err
 	}
-	if err := errors.Join(err, keepErr); err != nil {
-		return fmt.Errorf("cannot subscribe to webhooks: %w", err)
+	r, err := beginRotation(ctx, s, hook)
+	if err != nil {
+		return err
+	}
+	sub, err := s.Billing.Subscribe(ctx, billing.Subscription{
+		URL: hook.PublicURL, Events: hook.Events, Name: subscriptionName, Description: "keeps customers and mandates in step",
+	}, billing.SetUp{Key: r.key, Keep: r.keep(ctx, hook.Signature.Signature)})
+	if err != nil {
+		return r.failed(ctx, err)
 	}
 	made := subscriptionOf(sub)
-	made.Enabled = true
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		_, err := tx.SaveSubscription(state.SubscriptionFacts{Expected: &made})
-		return errors.Join(err, tx.Audit(state.Entry{Actor: actor(), Action: "subscribe to webhooks", Subject: sub.ID}))
+	made.Enabled, made.Asked = true, &state.Asked{URL: plainAddress(hook.PublicURL), Events: hook.Events}
+	if err := s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		return errors.Join(tx.EndRotation(r.id), tx.Subscribed(made, actor()))
 	}); err != nil {
 		return err
 	}
+	a.sayOfKeys(r, hook)
+	if r.unread != nil {
+		return fmt.Errorf("webhooks are subscribed to, and the secret that the service named cannot be read as billing.webhook.signature says: %w; until that is set right serve asks for deliveries once more that fit no other secret", r.unread)
+	}
 	if a.JSON() {
-		return show.JSON(a.Out, map[string]any{"id": sub.ID, "url": sub.URL, "events": sub.Events, "enabled": sub.Enabled})
+		return show.JSON(a.Out, map[string]any{"id": sub.ID, "url": sub.URL, "events": sub.Events, "enabled": sub.Enabled, "before": before, "secret_kept": r.kept})
 	}
 	_, err = fmt.Fprintf(a.Out, "Subscribed to %v at %s (subscription %s).\n", sub.Events, sub.URL, show.Visible(sub.ID))
 	return err
 }
 
-// keepSecrets writes the secrets of a subscription to new files beside the ledger.
-// Where root subscribes, they are the ledger's owner's, who is to use them.
-func keepSecrets(ledger string, sub billing.Subscription, now time.Time) (paths []string, err error) {
-	folder, err := files.OpenFolder(filepath.Dir(ledger))
-	if err != nil {
-		return nil, fmt.Errorf("keep the webhook secret: %w", err)
+// sayOfKeys says what deliveries are signed with and carry from now on.
+func (a *app) sayOfKeys(r *rotation, hook *config.Webhook) {
+	if r.kept {
+		a.Say("The service named a secret. The ledger keeps it, sealed, and serve accepts it at once; one that was named before is accepted until %s.",
+			show.Time(a.now().Add(time.Duration(hook.Overlap))))
 	}
-	defer func() { err = errors.Join(err, folder.Close()) }()
-	for name, secret := range map[string]connector.Secret{"webhook-secret": sub.Secret, "webhook-delivery-key": sub.DeliveryKey} {
-		if secret.IsZero() {
-			continue
-		}
-		file := fmt.Sprintf("%s-%s", name, now.UTC().Format("20060102T150405.000Z"))
-		f, openErr := folder.CreateFor(file, filepath.Base(ledger))
-		if openErr != nil {
-			err = errors.Join(err, fmt.Errorf("keep the %s: %w", name, openErr))
-			continue
-		}
-		_, writeErr := f.WriteString(secret.Expose() + "\n")
-		err = errors.Join(err, writeErr, f.Sync(), f.Close())
-		paths = append(paths, filepath.Join(filepath.Dir(ledger), file))
+	if r.kept && len(hook.Signature.Secrets) > 0 {
+		a.Say("The secrets of billing.webhook.signature.secrets are accepted for as long as they stand there: remove those of before.")
 	}
-	return paths, err
+	if len(r.key.Keys) > 0 && hook.Key == nil {
+		a.Say("Deliveries carry a delivery key from now on, which the ledger keeps: delivery_key: {} in billing.webhook has it asked of each.")
+	}
 }
 
 var inboxStates = []connector.InboxState{
@@ -159,19 +160,15 @@ whether the endpoint is reached, the signature is right and the inbox takes it.`
 		Example: "  payersync webhooks send-test --local",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
-			return a.sendTest(cmd.Context(), cfg, local)
+			return a.with(cmd.Context(), a.openWithSecrets, func(s *session.Session) error { return a.sendTest(cmd.Context(), s, local) })
 		},
 	}
 	c.Flags().BoolVar(&local, "local", false, "send to server.webhooks on this machine, past any proxy")
 	return c
 }
 
-func (a *app) sendTest(ctx context.Context, cfg *config.Config, local bool) error {
-	sent, err := a.deliverTest(ctx, cfg, local)
+func (a *app) sendTest(ctx context.Context, s *session.Session, local bool) error {
+	sent, err := a.deliverTest(ctx, s, local)
 	var wrong usage.Error
 	switch {
 	case errors.As(err, &wrong):
@@ -184,21 +181,21 @@ func (a *app) sendTest(ctx context.Context, cfg *config.Config, local bool) erro
 		_, err = fmt.Fprintf(a.Out, "%s answered %s: signed deliveries arrive.\n", sent.url, sent.text)
 	}
 	if !sent.taken() {
-		return fmt.Errorf("%s answered %s; a 401 means another secret, a 404 another path", sent.url, sent.text)
+		return fmt.Errorf("%s answered %s; a 401 means another secret or delivery key, a 404 another path", sent.url, sent.text)
 	}
 	return err
 }
 
 // testDelivery makes a signed event of a kind that payersync keeps and ignores, and the key
 // that it is kept by.
-func (a *app) testDelivery(ctx context.Context, cfg *config.Config, local bool) (req *http.Request, key string, err error) {
-	hook := cfg.Billing.Webhook
+func (a *app) testDelivery(ctx context.Context, s *session.Session, local bool) (req *http.Request, key string, err error) {
+	hook := s.Config.Billing.Webhook
 	if hook == nil {
 		return nil, "", usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
 	}
-	verifier, err := billing.NewVerifier(hook.Signature.Signature)
+	held, err := heldAgainst(ctx, s.Ledger, hook)
 	if err != nil {
-		return nil, "", usage.Error{Err: err}
+		return nil, "", err
 	}
 	id := "payersync-test-" + rand.Text()
 	body := fmt.Appendf(nil, `{"type":"payment","eventId":%q}`, id)
@@ -207,12 +204,16 @@ func (a *app) testDelivery(ctx context.Context, cfg *config.Config, local bool) 
 		return nil, "", usage.Errorf("billing.webhook.public_url: %w", err)
 	}
 	if local {
-		req.URL.Scheme, req.URL.Host, req.Host = "http", loopback(cfg.Server.Webhooks), ""
+		req.URL.Scheme, req.URL.Host, req.Host = "http", loopback(s.Config.Server.Webhooks), ""
+		req.URL.Path, req.URL.RawPath = hook.EndpointPath(), ""
 	}
 	req.Header.Set("Content-Type", "application/json")
+	held.Delivery.Set(req.Header)
 	now := a.now()
-	verifier.Sign(req.Header, id, body, now)
-	signed, err := verifier.Verify(req.Header, body, now)
+	if err := held.Verifier.Sign(req.Header, id, body, now); err != nil {
+		return nil, "", usage.Error{Err: err}
+	}
+	signed, err := held.Verifier.Verify(req.Header, body, now)
 	if err != nil {
 		return nil, "", fmt.Errorf("sign a test delivery: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -113,17 +112,26 @@ func deliveryNamed(ctx context.Context, s *session.Session, name string) (state.
 }
 
 func (a *app) webhooksReplayCmd() *cobra.Command {
-	return &cobra.Command{
+	var quarantined bool
+	c := &cobra.Command{
 		Use:   "replay DELIVERY…",
 		Short: "Reflect deliveries again, or understand them anew",
 		Long: `Puts deliveries back into the inbox and reflects them: their customers are read once
 more. One that was not understood is read anew with the present
 billing.webhook.event_paths. Replaying does no harm, because a delivery is only a
-hint to look. The hash at the end of a delivery's key may be left out.`,
-		Example: "  payersync webhooks replay event:0b6f1c2e",
-		Args:    cobra.MinimumNArgs(1),
+hint to look. The hash at the end of a delivery's key may be left out.
+
+--quarantined reads all anew that were not understood. Those that are now go back to
+the inbox; the others stay where they are, and it says why.`,
+		Example: "  payersync webhooks replay event:0b6f1c2e\n  payersync webhooks replay --quarantined",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if quarantined == (len(args) > 0) {
+				return usage.Errorf("name the deliveries to replay, or all that were not understood with --quarantined")
+			}
 			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				if quarantined {
+					return a.replayQuarantined(cmd.Context(), s)
+				}
 				for _, name := range args {
 					if err := replayDelivery(cmd.Context(), s, name); err != nil {
 						return err
@@ -137,6 +145,8 @@ hint to look. The hash at the end of a delivery's key may be left out.`,
 			})
 		},
 	}
+	c.Flags().BoolVar(&quarantined, "quarantined", false, "all that were not understood")
+	return c
 }
 
 func (a *app) showDrained(drained reconcile.DrainResult) error {
@@ -161,14 +171,15 @@ func replayDelivery(ctx context.Context, s *session.Session, name string) error 
 	if !quarantined && d.BillingID == "" && d.MandateID == "" {
 		return fmt.Errorf("cannot replay %s: it names neither a customer nor a mandate, so there is nothing to read", show.Visible(d.DeliveryKey))
 	}
-	anew := understand(s, d.DeliveryKey, body)
+	anew := server.Reread(eventPaths(s), d.TypeHeader, d.EventType, body)
+	anew.Key = d.DeliveryKey
 	if quarantined && anew.State == connector.InboxQuarantined {
 		return fmt.Errorf("cannot replay %s: %s See payersync webhooks show %[1]s, and name its members in billing.webhook.event_paths; or give it up with payersync webhooks close",
 			show.Visible(d.DeliveryKey), anew.Detail)
 	}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if quarantined {
-			if err := tx.RereadDelivery(anew); err != nil {
+			if _, err := tx.RereadDelivery(anew); err != nil {
 				return err
 			}
 		}
@@ -177,18 +188,6 @@ func replayDelivery(ctx context.Context, s *session.Session, name string) error 
 		}
 		return tx.Audit(state.Entry{Actor: actor(), Action: "replay delivery", Subject: d.DeliveryKey})
 	})
-}
-
-// understand reads a stored delivery anew: the configuration may say by now where
-// its ids are. Its headers are not stored.
-func understand(s *session.Session, key string, body []byte) state.Delivery {
-	paths := billing.DefaultEventPaths()
-	if hook := s.Config.Billing.Webhook; hook != nil {
-		paths = hook.EventPaths
-	}
-	d, _ := server.Understand(paths, http.Header{}, body)
-	d.Key = key
-	return d
 }
 
 func (a *app) webhooksCloseCmd() *cobra.Command {

@@ -33,6 +33,7 @@ const defaultAuthPath = "/oauth2/token"
 
 // Client speaks to one billing service. It is safe for concurrent use.
 type Client struct {
+	config   Config
 	base     string // without a trailing slash
 	clientID string
 	redirect string
@@ -59,6 +60,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	own := newClientCredentials(cfg, TokenURL(base, cfg.AuthURL))
 	return &Client{
+		config:   cfg,
 		base:     base,
 		clientID: cfg.ClientID,
 		redirect: cfg.RedirectURL,
@@ -161,7 +163,7 @@ func (c *Client) CreateBody(want connector.Customer) (json.RawMessage, error) {
 	}
 	var o object
 	o.set("name", quote(want.Name))
-	if people := writeParts(peopleParts(want.People), c.dialect.PersonFields == "long"); people != nil {
+	if people := writeParts(c.dialect.peopleParts(want.People), c.dialect.PersonFields == "long"); people != nil {
 		o.set("people", people)
 	}
 	if addresses := writeParts(addressParts(want.Addresses), c.dialect.AddressFields == "long"); addresses != nil {

@@ -1,6 +1,7 @@
 package billing_test
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,8 +125,10 @@ update: body_id
 mandate_link: auto
 link_when_created: unknown
 cancel: colon
+reinstate: none
 webhook_setup: subscribe
 webhook_read: auto
+financial_query: includeCustomerFinancialDetails
 read_only: [directDebitMandate, timezone]
 `
 	var got billing.Dialect
@@ -182,11 +186,20 @@ func TestNewWebhookSecretIsKeptWhateverFailsAfterIt(t *testing.T) {
 		})
 		cfg := config(rt)
 		cfg.Dialect.WebhookSetup = "digest_auth_subscribe"
-		got, err := newClient(t, cfg).Subscribe(t.Context(), hook())
-		if kept := got.Secret.Expose() == "new-secret"; kept != (failAt != "digest") || (err == nil) != (failAt == "nowhere") {
-			t.Errorf("failing at %s: secret kept %v, error %v", failAt, kept, err)
+		var kept []string
+		how := setUp(&kept)
+		how.Keep = func(secret connector.Secret) error {
+			if len(steps) != 1 {
+				t.Errorf("failing at %s: the secret was kept after %v", failAt, steps)
+			}
+			kept = append(kept, secret.Expose())
+			return nil
 		}
-		if err == nil && (got.ID != "w1" || !got.Enabled || got.DeliveryKey.IsZero() || got.URL != hook().URL) {
+		got, err := newClient(t, cfg).Subscribe(t.Context(), hook(), how)
+		if slices.Equal(kept, []string{"new-secret"}) != (failAt != "digest") || (err == nil) != (failAt == "nowhere") {
+			t.Errorf("failing at %s: kept %d secrets, error %v", failAt, len(kept), err)
+		}
+		if err == nil && (got.ID != "w1" || !got.Enabled || got.URL != hook().URL) {
 			t.Errorf("subscription = %+v", got)
 		}
 		want := []string{"PUT /api/apps/app-1/webhooks/digest", "PUT /api/apps/app-1/webhooks/auth", "PUT /api/apps/app-1/webhooks"}
@@ -202,9 +215,56 @@ func TestNewWebhookSecretIsKeptWhateverFailsAfterIt(t *testing.T) {
 func TestSubscribeBringsBackASecretThatTheAnswerHolds(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, config(answers(200, "application/json", `{"id":"w1","enabled":true,"secret":"given-back"}`)))
-	got, err := client.Subscribe(t.Context(), hook())
-	if err != nil || got.Secret.Expose() != "given-back" {
+	var kept []string
+	if got, err := client.Subscribe(t.Context(), hook(), setUp(&kept)); err != nil || !slices.Equal(kept, []string{"given-back"}) {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// A secret that cannot be kept is used for nothing more: the next try is given another.
+//
+// covers F41
+func TestNothingIsAskedAfterASecretThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	rt := scripted(func(*http.Request, string) (int, string, string) {
+		calls++
+		return 200, "application/json", `{"secretKey":"new-secret"}`
+	})
+	cfg := config(rt)
+	cfg.Dialect.WebhookSetup = "digest_auth_subscribe"
+	full := errors.New("the disk is full")
+	how := setUp(nil)
+	how.Keep = func(connector.Secret) error { return full }
+	if _, err := newClient(t, cfg).Subscribe(t.Context(), hook(), how); !errors.Is(err, full) || calls != 1 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
+// The service is told of the delivery key in the way that deliveries are held against.
+func TestTheServiceIsToldTheDeliveryKeyThatIsChecked(t *testing.T) {
+	t.Parallel()
+	const key = "a-delivery-key-of-31-characters"
+	for want, as := range map[string]billing.DeliveryKey{
+		`{"apiKeyAuthentication":{"headerKey":"X-Payersync-Key","headerValue":"` + key + `"}}`: {},
+		`{"apiKeyAuthentication":{"headerKey":"x-our-key","headerValue":"` + key + `"}}`:       {Header: "x-our-key"},
+		`{"basicAuthentication":{"username":"payersync","password":"` + key + `"}}`:            {Username: "payersync"},
+	} {
+		var told string
+		rt := scripted(func(r *http.Request, body string) (int, string, string) {
+			if strings.HasSuffix(r.URL.Path, "/auth") {
+				told = body
+			}
+			return 200, "application/json", `{"id":"w1","secretKey":"new-secret"}`
+		})
+		cfg := config(rt)
+		cfg.Dialect.WebhookSetup = "digest_auth_subscribe"
+		how := setUp(nil)
+		as.Keys = how.Key.Keys
+		how.Key = as
+		if _, err := newClient(t, cfg).Subscribe(t.Context(), hook(), how); err != nil || told != want {
+			t.Errorf("told %s, want %s (%v)", told, want, err)
+		}
 	}
 }
 

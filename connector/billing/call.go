@@ -48,12 +48,12 @@ func (c *Client) write(op, method, path string, body []byte) request {
 func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	token, err := r.by.token(ctx, "")
 	if err != nil {
-		return nil, c.tokenError(r, err)
+		return nil, noToken{c.tokenError(r, err)}
 	}
 	resp, err := c.sendWith(ctx, r, token)
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		if token, err = r.by.token(ctx, token); err != nil {
-			return nil, c.tokenError(r, err)
+			return nil, noToken{c.tokenError(r, err)}
 		}
 		if r.repeat == transport.Never {
 			return nil, &connector.RemoteError{
@@ -153,20 +153,33 @@ func noAnswer(r request, err error) error {
 func (c *Client) refusal(r request, resp *http.Response, body []byte) error {
 	out := &connector.RemoteError{Op: r.op, Fault: r.faultOf(resp.StatusCode), Status: resp.StatusCode}
 	out.Detail = details[out.Fault]
-	switch {
-	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		out.Detail = "the service redirects elsewhere, which is never followed; check billing.base_url"
-	case out.Fault == connector.FaultUnauthorized && r.by == c.webhooks && r.by != c.api:
-		out.Detail = webhookTokenDetail
 	}
 	if code := codeOf(resp.Header, body); code != "" {
 		out.Detail += ", code " + code
 	}
 	out.Detail = explained(out.Detail, r.ofNobody, resp.Header, body, c.secrets...)
+	if c.ofWebhooks(r) && (out.Fault == connector.FaultUnauthorized || resp.StatusCode == http.StatusBadRequest) {
+		out.Detail += "; " + c.webhookTokens(sentOwnToken)
+	} else if out.Fault == connector.FaultUnauthorized {
+		out.Detail += fmt.Sprintf("; %s, and billing.dialect.api_auth (%s) with whose token it documents for customers and mandates", c.checkOwn(), c.dialect.APIAuth)
+	}
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
 		out.RetryAt = transport.RetryAfter(resp, c.now())
 	}
 	return out
+}
+
+// checkOwn says where the credentials come from that customers and mandates are asked for with.
+func (c *Client) checkOwn() string {
+	switch c.dialect.APIAuth {
+	case "authorization_code":
+		return "it is a person's consent that was shown, which payersync connect billing asks for anew; compare its rights"
+	case "static":
+		return "compare billing.api_token with what the provider gave"
+	}
+	return "compare billing.client_id and billing.client_secret with what the provider gave"
 }
 
 var details = map[connector.Fault]string{
@@ -177,10 +190,6 @@ var details = map[connector.Fault]string{
 	connector.FaultUnavailable:  "the service did not do it",
 	connector.FaultUnknown:      "the service failed after it had received the request, so it may have happened",
 }
-
-// webhookTokenDetail explains fault F27: customers work, the webhook does not.
-const webhookTokenDetail = "the service refused our credentials: the webhook endpoint takes only a token of the app itself " +
-	"(client credentials), never one that a person's consent gave; check billing.client_id and billing.client_secret"
 
 // faultOf says what a status other than 2xx means. 307 and 308 say that nothing
 // was done here; the older redirects may come after the deed.
@@ -226,6 +235,13 @@ func codeOf(header http.Header, body []byte) string {
 	return ""
 }
 
+// noToken is a call that was not made for want of a token. Its status is the token
+// endpoint's and says nothing about how the call is spelled.
+type noToken struct{ error }
+
+// Unwrap returns what became of the token.
+func (e noToken) Unwrap() error { return e.error }
+
 // tokenError is a call that was not made because there is no token for it. Of what
 // the token endpoint said no sentence is quoted that could hold the credentials.
 func (c *Client) tokenError(r request, err error) error {
@@ -236,15 +252,17 @@ func (c *Client) tokenError(r request, err error) error {
 	var remote *connector.RemoteError
 	switch {
 	case errors.As(err, &refused):
-		c.judgeRefusedToken(out, refused)
+		c.judgeRefusedToken(r, out, refused)
 	case errors.As(err, &unusable):
 		out.Status, out.Detail = unusable.status, fmt.Sprintf("the token endpoint answered with %s and no token; check billing.base_url and auth_url", unusable.what)
 	case errors.As(err, &remote):
 		out.Fault, out.RetryAt, out.Err = remote.Fault, remote.RetryAt, err
 	case errors.As(err, &failed):
 		out.RetryAt, out.Err = failed.RetryAt, failed
+	case errors.Is(err, errNoCredentials) && c.ofWebhooks(r):
+		out.Fault, out.Detail, out.Err = connector.FaultUnauthorized, "nothing was sent; "+c.webhookTokens(sentNothing), err
 	case errors.Is(err, errRefused) || errors.Is(err, errNoCredentials):
-		out.Fault, out.Detail, out.Err = connector.FaultUnauthorized, details[connector.FaultUnauthorized], err
+		out.Fault, out.Detail, out.Err = connector.FaultUnauthorized, details[connector.FaultUnauthorized]+"; "+c.checkOwn(), err
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		out.Err = err
 	}
@@ -258,7 +276,7 @@ func (c *Client) tokenError(r request, err error) error {
 // credentials themselves are no good (fault F26).
 var definiteTokenErrors = []string{"invalid_client", "invalid_grant", "unauthorized_client", "access_denied"}
 
-func (c *Client) judgeRefusedToken(out *connector.RemoteError, refused *oauth2.RetrieveError) {
+func (c *Client) judgeRefusedToken(r request, out *connector.RemoteError, refused *oauth2.RetrieveError) {
 	out.Status = refused.Response.StatusCode
 	transient := request{reads: true}.faultOf(out.Status)
 	switch {
@@ -267,7 +285,18 @@ func (c *Client) judgeRefusedToken(out *connector.RemoteError, refused *oauth2.R
 	case transient == connector.FaultThrottled:
 		out.Fault, out.RetryAt = transient, transport.RetryAfter(refused.Response, c.now())
 	case out.Status >= 400 && transient != connector.FaultUnavailable:
-		out.Fault, out.Detail = connector.FaultUnauthorized, "the token endpoint refused our request; check billing.auth_url, client_id and client_secret"
+		out.Fault, out.Detail = connector.FaultUnauthorized, "the token endpoint refused our request; check billing.auth_url"
 	}
 	out.Detail = explained(out.Detail, true, refused.Response.Header, refused.Body, c.secrets...)
+	_, own := r.by.(*clientCredentials)
+	missing := out.Status == http.StatusNotFound || out.Status == http.StatusMethodNotAllowed
+	if own && !missing && out.Fault == connector.FaultUnauthorized {
+		out.Detail += "; compare billing.client_id and billing.client_secret with what the provider gave"
+		if refused.ErrorCode == "" || refused.ErrorCode == "invalid_client" {
+			out.Detail += fmt.Sprintf("; where they are right, compare billing.dialect.token_auth (%s)", c.dialect.TokenAuth)
+		}
+	}
+	if out.Fault == connector.FaultUnauthorized && c.ofWebhooks(r) {
+		out.Detail += "; " + c.webhookTokens(sentNoToken)
+	}
 }

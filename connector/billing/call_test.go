@@ -46,7 +46,7 @@ func operations() []operation {
 		}},
 		{"cancel", false, func(ctx context.Context, c *billing.Client) error { return c.CancelMandate(ctx, "m1", "moved") }},
 		{"subscribe", false, func(ctx context.Context, c *billing.Client) error {
-			_, err := c.Subscribe(ctx, billing.Subscription{URL: "https://hooks.example/in", Events: []string{"customer"}})
+			_, err := c.Subscribe(ctx, billing.Subscription{URL: "https://hooks.example/in", Events: []string{"customer"}}, setUp(nil))
 			return err
 		}},
 		{"get", true, func(ctx context.Context, c *billing.Client) error {
@@ -356,7 +356,7 @@ func rawServer(t *testing.T) (address string, received <-chan string) {
 }
 
 // covers F58
-func TestLinkAndCancelGoOutOnceWhateverHappens(t *testing.T) {
+func TestLinkCancelAndReinstateGoOutOnceWhateverHappens(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var got []string
@@ -382,10 +382,29 @@ func TestLinkAndCancelGoOutOnceWhateverHappens(t *testing.T) {
 		if err := client.CancelMandate(t.Context(), "m1", ""); connector.FaultOf(err) != connector.FaultUnknown {
 			t.Errorf("cancel: %v", err)
 		}
+		if err := client.ReinstateMandate(t.Context(), "m1", ""); !errors.Is(err, billing.ErrNoReinstate) {
+			t.Errorf("reinstate where there is none: %v", err)
+		}
+		cfg.Dialect.Reinstate = "colon"
+		if err := newClient(t, cfg).ReinstateMandate(t.Context(), "m1", ""); connector.FaultOf(err) != connector.FaultUnknown {
+			t.Errorf("reinstate: %v", err)
+		}
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if diff := cmp.Diff([]string{"PUT", "PUT", "GET", "PUT"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"PUT", "PUT", "PUT", "GET", "PUT", "PUT"}, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// covers F176
+func TestACreateInAPlaceThatIsNotThereIsNoRecordsFault(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{404, 405, 501} {
+		c := newClient(t, config(answers(status, "application/json", "{}")))
+		_, err := c.CreateCustomer(t.Context(), []byte(`{"name":"A"}`))
+		if !errors.Is(err, connector.ErrWrongWay) || !strings.Contains(err.Error(), "billing.base_url") {
+			t.Errorf("HTTP %d: %v", status, err)
+		}
 	}
 }

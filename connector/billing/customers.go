@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,18 +16,31 @@ import (
 // outcome is made again with no others (faults F02 to F04, F09). A refusal is
 // FaultRejected; whether the answer carries our key is for the caller to see.
 func (c *Client) CreateCustomer(ctx context.Context, body []byte) (connector.RemoteCustomer, error) {
-	return c.customer(ctx, c.write("create customer", http.MethodPost, "/customers", body))
+	const op = "create customer"
+	made, err := c.customer(ctx, c.write(op, http.MethodPost, "/customers", body))
+	if err == nil {
+		made = c.withCreateLink(made)
+	}
+	switch statusOf(err) {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented: // no record is at fault
+		return made, wrongWay(op, connector.FaultOf(err), err, "makes no customer in this way", "billing.base_url")
+	}
+	return made, err
 }
 
 // Customer fetches one customer, with the latest mandate. FaultNotFound means that
 // the service has none with this id.
 func (c *Client) Customer(ctx context.Context, id string) (connector.RemoteCustomer, error) {
+	return c.fetch(ctx, id, nil)
+}
+
+func (c *Client) fetch(ctx context.Context, id string, query url.Values) (connector.RemoteCustomer, error) {
 	const op = "get customer"
 	path, err := idPath(op, "/customers/", id)
 	if err != nil {
 		return connector.RemoteCustomer{}, err
 	}
-	r := c.read(op, path, nil)
+	r := c.read(op, path, query)
 	out, err := c.customer(ctx, r)
 	if err == nil && out.ID != id {
 		return connector.RemoteCustomer{}, unreadable(r, http.StatusOK, errOtherCustomer)
@@ -39,7 +53,7 @@ func (c *Client) customer(ctx context.Context, r request) (connector.RemoteCusto
 	if err != nil {
 		return connector.RemoteCustomer{}, err
 	}
-	out, err := readCustomer(body)
+	out, err := c.dialect.readCustomer(body)
 	if err != nil {
 		return connector.RemoteCustomer{}, unreadable(r, http.StatusOK, err)
 	}
@@ -66,20 +80,30 @@ func (c *Client) UpdateCustomer(ctx context.Context, id string, body []byte) err
 		if _, missing := c.Customer(ctx, id); missing != nil {
 			return err // whether it is gone is for the caller's own read to see
 		}
-		return wrongWay(op, connector.FaultRejected, err, "has the customer and takes no update of it in this way", "update")
+		return wrongWay(op, connector.FaultRejected, err, "has the customer and takes no update of it in this way", "billing.dialect.update")
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		return wrongWay(op, connector.FaultOf(err), err, "takes no update in this way", "update")
+		return wrongWay(op, connector.FaultOf(err), err, "takes no update in this way", "billing.dialect.update")
 	}
 	return err
 }
 
-// wrongWay is the refusal of a request for how it is spelled, which a setting of the
-// dialect says.
+// wrongWay is the refusal of a request for how it is spelled, which a setting says.
 func wrongWay(op string, fault connector.Fault, refused error, what, setting string) error {
 	return &connector.RemoteError{
 		Op: op, Fault: fault, Status: statusOf(refused),
-		Detail: fmt.Sprintf("the service %s; compare billing.dialect.%s with what it documents", what, setting), Err: connector.ErrWrongWay,
+		Detail: fmt.Sprintf("the service %s; compare %s with what it documents", what, setting), Err: connector.ErrWrongWay,
 	}
+}
+
+// advise adds to a failure which setting to look at. What it means stays the same.
+func advise(err error, advice string) error {
+	var remote *connector.RemoteError
+	if !errors.As(err, &remote) {
+		return err
+	}
+	out := *remote
+	out.Detail += "; " + advice
+	return &out
 }
 
 // idPath appends an id to a path. An id that would name another resource, such

@@ -10,28 +10,35 @@ import (
 // Dialect settles the open points of the service's interface, one setting each. It
 // is pure data and holds no secret. README.md#open-points has the reasons.
 type Dialect struct {
-	TokenAuth       string   `yaml:"token_auth"`        // form | basic: how the client id and secret reach the token endpoint
-	APIAuth         string   `yaml:"api_auth"`          // client_credentials | authorization_code | static: whose token customers and mandates want
-	List            List     `yaml:"list"`              // how customers are listed
-	PersonFields    string   `yaml:"person_fields"`     // short: name, phone | long: firstName, lastName, phoneNo
-	AddressFields   string   `yaml:"address_fields"`    // short: line1, postCode | long: addressLine1, postalCode, country
-	ExternalData    string   `yaml:"external_data"`     // map | list of {key, value} | object {connectorType, id}
-	Update          string   `yaml:"update"`            // body_id: PUT /customers | path_id: PUT /customers/{id}
-	MandateLink     string   `yaml:"mandate_link"`      // auto | put | get
-	LinkWhenCreated string   `yaml:"link_when_created"` // unknown | same | new: the mandate that another request gives while one waits for a signature
-	Cancel          string   `yaml:"cancel"`            // colon | slash | query | body
-	WebhookSetup    string   `yaml:"webhook_setup"`     // subscribe | digest_auth_subscribe
-	WebhookRead     string   `yaml:"webhook_read"`      // auto: GET /apps/{client_id}/webhooks is tried | none: it is not asked
-	ReadOnly        []string `yaml:"read_only"`         // never sent back; people.x and addresses.x name members of the elements
+	TokenAuth       string   `yaml:"token_auth"`           // form | basic: how the client id and secret reach the token endpoint
+	APIAuth         string   `yaml:"api_auth"`             // client_credentials | authorization_code | static: whose token customers and mandates want
+	List            List     `yaml:"list"`                 // how customers are listed
+	PersonFields    string   `yaml:"person_fields"`        // short: name, phone | long: firstName, lastName, phoneNo
+	PersonPrimary   string   `yaml:"person_primary"`       // the member of a person that says whether this is the primary contact; "" where it is not known
+	PersonComms     string   `yaml:"person_communication"` // the member that says whether the service writes to the person; "" where it is not known
+	AddressFields   string   `yaml:"address_fields"`       // short: line1, postCode | long: addressLine1, postalCode, country
+	ExternalData    string   `yaml:"external_data"`        // map | list of {key, value} | object {connectorType, id}
+	Update          string   `yaml:"update"`               // body_id: PUT /customers | path_id: PUT /customers/{id}
+	MandateLink     string   `yaml:"mandate_link"`         // auto | put | get
+	LinkWhenCreated string   `yaml:"link_when_created"`    // unknown | same | new: the mandate that another request gives while one waits for a signature
+	CreateLink      string   `yaml:"create_link"`          // the path of the signing link in the answer to a create, beside the mandate that it made; "" where none is taken from there
+	Cancel          string   `yaml:"cancel"`               // colon | slash | query | body
+	Reinstate       string   `yaml:"reinstate"`            // none: the service has no such call | colon | slash | query | body: as cancel
+	WebhookSetup    string   `yaml:"webhook_setup"`        // subscribe | digest_auth_subscribe
+	WebhookRead     string   `yaml:"webhook_read"`         // auto: GET /apps/{client_id}/webhooks is tried | none: it is not asked
+	FinancialStatus string   `yaml:"financial_status"`     // the path of the financial status in a customer's answer; "" where it is not known or not wanted
+	FinancialQuery  string   `yaml:"financial_query"`      // the query parameter that asks for it when one customer is read; "" where it comes unasked
+	ReadOnly        []string `yaml:"read_only"`            // never sent back; people.x and addresses.x name members of the elements
 }
 
 // List says how the list of customers is paged.
 type List struct {
-	PageParam string `yaml:"page_param"`
-	SizeParam string `yaml:"size_param"`
-	FirstPage string `yaml:"first_page"` // auto | 0 | 1
-	Size      int    `yaml:"size"`       // customers asked for per page, 1 to 1000
-	Envelope  string `yaml:"envelope"`   // auto | array | the key that holds the array
+	PageParam      string `yaml:"page_param"`
+	SizeParam      string `yaml:"size_param"`
+	FirstPage      string `yaml:"first_page"`      // auto | 0 | 1
+	Size           int    `yaml:"size"`            // customers asked for per page, 1 to 1000
+	Envelope       string `yaml:"envelope"`        // auto | array | the key that holds the array
+	FinancialQuery string `yaml:"financial_query"` // the query parameter that asks for financial_status; "" where lists are not asked for it
 }
 
 // Standard returns the profile that follows from the interface alone.
@@ -47,8 +54,10 @@ func Standard() Dialect {
 		MandateLink:     "auto",
 		LinkWhenCreated: "unknown",
 		Cancel:          "colon",
+		Reinstate:       "none",
 		WebhookSetup:    "subscribe",
 		WebhookRead:     "auto",
+		FinancialQuery:  "includeCustomerFinancialDetails",
 		ReadOnly:        []string{"directDebitMandate", "timezone"},
 	}
 }
@@ -59,10 +68,13 @@ func Adfin() Dialect {
 	d := Standard()
 	d.APIAuth = "authorization_code"
 	d.List.PageParam, d.List.SizeParam = "page", "size"
+	d.List.FinancialQuery = d.FinancialQuery
 	d.PersonFields, d.AddressFields = "long", "long"
+	d.PersonPrimary, d.PersonComms = "isPrimaryContact", "isIncludedInCommunications"
 	d.ExternalData = "object"
 	d.MandateLink = "put"
 	d.LinkWhenCreated = "same"
+	d.Reinstate = "colon"
 	d.WebhookSetup = "digest_auth_subscribe"
 	d.ReadOnly = append(d.ReadOnly, "creationTime", "lastUpdatedTime",
 		"people.validForEmailCommunication", "people.validForPhoneCommunication")
@@ -104,9 +116,52 @@ func (d Dialect) Validate() error {
 	oneOf("mandate_link", d.MandateLink, "auto", "put", "get")
 	oneOf("link_when_created", d.LinkWhenCreated, "unknown", "same", "new")
 	oneOf("cancel", d.Cancel, "colon", "slash", "query", "body")
+	oneOf("reinstate", d.Reinstate, "none", "colon", "slash", "query", "body")
 	oneOf("webhook_setup", d.WebhookSetup, "subscribe", "digest_auth_subscribe")
 	oneOf("webhook_read", d.WebhookRead, "auto", "none")
-	return errors.Join(append(problems, d.List.validate(), d.validateReadOnly())...)
+	return errors.Join(append(problems, d.List.validate(), d.validateReadOnly(), d.validateFlags(), d.validateFinancial(), d.validateCreateLink())...)
+}
+
+// The flags of a contact as a mapping calls them, and the settings that name their members.
+const (
+	flagPrimary    = "primary"
+	flagComms      = "communication"
+	settingPrimary = "dialect.person_primary"
+	settingComms   = "dialect.person_communication"
+)
+
+// Unnamed returns the flags of contacts whose members nobody has named, with the settings
+// that would. A mapping that gives one of them is not used.
+func (d Dialect) Unnamed() map[string]string {
+	out := map[string]string{}
+	if d.PersonPrimary == "" {
+		out[flagPrimary] = "billing." + settingPrimary
+	}
+	if d.PersonComms == "" {
+		out[flagComms] = "billing." + settingComms
+	}
+	return out
+}
+
+// validateFlags refuses a flag that is another member of a person, or is never sent.
+func (d Dialect) validateFlags() error {
+	var problems []error
+	for setting, member := range map[string]string{settingPrimary: d.PersonPrimary, settingComms: d.PersonComms} {
+		switch {
+		case member == "":
+		case strings.TrimSpace(member) != member || strings.ContainsAny(member, ".\"'"):
+			problems = append(problems, fmt.Errorf("%s: %q is no name of a member; give it as the service spells it", setting, member))
+		case slices.Contains([]string{"id", "name", "firstName", "lastName", "email", "phone", "phoneNo"}, member):
+			problems = append(problems, fmt.Errorf("%s: %q is another member of a person; give the one that is true or false", setting, member))
+		case slices.Contains(d.ReadOnly, ownPeople+"."+member):
+			problems = append(problems, fmt.Errorf("%s: %q is read-only by dialect.read_only; take it out of one of them", setting, member))
+		}
+	}
+	if d.PersonPrimary != "" && d.PersonPrimary == d.PersonComms {
+		problems = append(problems, fmt.Errorf("%s: it is %q like person_primary; give each its own name", settingComms, d.PersonComms))
+	}
+	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(problems...)
 }
 
 const maxPageSize = 1000

@@ -41,7 +41,7 @@ func (c *Client) MergeDiff(fetched connector.RemoteCustomer, last *connector.Cus
 				was = list[i]
 			}
 			if key == ownPeople {
-				before.People, after.People = append(before.People, personOf(was)), append(after.People, personOf(raw))
+				before.People, after.People = append(before.People, c.dialect.personOf(was)), append(after.People, c.dialect.personOf(raw))
 				continue
 			}
 			before.Addresses, after.Addresses = append(before.Addresses, addressOf(was)), append(after.Addresses, addressOf(raw))
@@ -64,7 +64,7 @@ func (p listPlan) inPlace(list []json.RawMessage, long bool) []json.RawMessage {
 }
 
 // personOf reads a person in whatever spelling; the zero value for what is none.
-func personOf(raw json.RawMessage) connector.Person {
+func (d Dialect) personOf(raw json.RawMessage) connector.Person {
 	o, err := parseObject(raw)
 	if err != nil {
 		return connector.Person{}
@@ -72,6 +72,7 @@ func personOf(raw json.RawMessage) connector.Person {
 	return connector.Person{
 		Name: o.text("name"), FirstName: o.text("firstName"), LastName: o.text("lastName"),
 		Email: o.text("email"), Phone: o.text("phone", "phoneNo"),
+		Primary: flagOf(o.get(d.PersonPrimary)), Communication: flagOf(o.get(d.PersonComms)),
 	}
 }
 

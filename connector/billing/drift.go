@@ -31,12 +31,12 @@ func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Custome
 		if err != nil {
 			return nil, fmt.Errorf("compare customer %s: %s: %w", fetched.ID, ownPeople, err)
 		}
-		wanted := peopleParts(want.People)
-		plan := planPeople(list, peopleParts(m.last.People), wanted)
+		wanted := c.dialect.peopleParts(want.People)
+		plan := planPeople(list, c.dialect.peopleParts(m.last.People), wanted)
 		for i, p := range want.People {
 			shows.People[i] = connector.Person{}
 			if at := plan.placeOf(&wanted[i], i, list); at >= 0 {
-				shows.People[i] = personLike(p, personOf(list[at]))
+				shows.People[i] = personLike(p, c.dialect.personOf(list[at]))
 			}
 		}
 	}
@@ -80,6 +80,7 @@ func personLike(ours, shown connector.Person) connector.Person {
 	return connector.Person{
 		Name: where(ours.Name, full), FirstName: where(ours.FirstName, first), LastName: where(ours.LastName, last),
 		Email: where(ours.Email, shown.Email), Phone: where(ours.Phone, shown.Phone),
+		Primary: flagLike(ours.Primary, shown.Primary), Communication: flagLike(ours.Communication, shown.Communication),
 	}
 }
 
@@ -89,6 +90,14 @@ func addressLike(ours, shown connector.Address) connector.Address {
 		Line1: where(ours.Line1, shown.Line1), City: where(ours.City, shown.City),
 		PostCode: where(ours.PostCode, shown.PostCode), Country: where(ours.Country, shown.Country),
 	}
+}
+
+// flagLike is where for a flag: one that is not shown is false.
+func flagLike(ours, shown string) string {
+	if shown == "" && ours == "false" {
+		return ours
+	}
+	return where(ours, shown)
 }
 
 // where returns what is shown where ours says something.

@@ -20,6 +20,9 @@ type EventPaths struct {
 	MandateID  []string `yaml:"mandate_id"`
 	EventID    []string `yaml:"event_id"`
 	OccurredAt []string `yaml:"occurred_at"`
+	BillerID   []string `yaml:"biller_id"`
+	Biller     string   `yaml:"-"` // whose events are ours, where the app acts for several; "" for everybody's
+	Settled    []string `yaml:"-"` // types of which a person has said that they are known
 }
 
 // DefaultEventPaths returns paths for the flat and nested spellings that
@@ -34,6 +37,7 @@ func DefaultEventPaths() EventPaths {
 		MandateID:  anywhere("directDebitMandateId", "mandateId", "mandate_id", "directDebitMandate.id", "mandate.id"),
 		EventID:    []string{"eventId", "event_id", "event.id", "data.eventId"},
 		OccurredAt: anywhere("occurredAt", "occurred_at", "eventTime", "createdAt", "created_at", "creationTime", "timestamp", "event.time"),
+		BillerID:   anywhere("billerId", "biller_id", "biller.id"),
 	}
 }
 
@@ -44,7 +48,7 @@ func (p EventPaths) Validate() error {
 	for _, list := range []struct {
 		key   string
 		paths []string
-	}{{"customer_id", p.CustomerID}, {"mandate_id", p.MandateID}, {"event_id", p.EventID}, {"occurred_at", p.OccurredAt}} {
+	}{{"customer_id", p.CustomerID}, {"mandate_id", p.MandateID}, {"event_id", p.EventID}, {"occurred_at", p.OccurredAt}, {"biller_id", p.BillerID}} {
 		for i, path := range list.paths {
 			if strings.HasPrefix(path, headerPath) {
 				problems = append(problems, fmt.Errorf("event_paths.%s[%d]: a header is not signed, so only the type is read from one; name a member of the body", list.key, i))
@@ -67,6 +71,35 @@ func anywhere(paths ...string) []string {
 	return out
 }
 
+// TypeHeader returns the first header that a type may be read from and that came, as
+// "name: value"; "" for none.
+func (p EventPaths) TypeHeader(h http.Header) string {
+	for _, path := range p.Type {
+		if name, ok := strings.CutPrefix(path, headerPath); ok && h.Get(name) != "" {
+			return name + typeHeaderGap + h.Get(name)
+		}
+	}
+	return ""
+}
+
+// TypeHeaders returns the headers to read a kept delivery with: the one that TypeHeader had
+// returned. Where none was kept, eventType stands in every header that a type may be read from.
+func (p EventPaths) TypeHeaders(kept, eventType string) http.Header {
+	h := http.Header{}
+	if name, value, ok := strings.Cut(kept, typeHeaderGap); ok {
+		h.Set(name, value)
+		return h
+	}
+	for _, path := range p.Type {
+		if name, ok := strings.CutPrefix(path, headerPath); ok && eventType != "" {
+			h.Set(name, eventType)
+		}
+	}
+	return h
+}
+
+const typeHeaderGap = ": "
+
 // Event is what a delivery says. It is a hint: what is true is read from the
 // customer (connector/RULES.md#tickets).
 type Event struct {
@@ -75,6 +108,7 @@ type Event struct {
 	MandateID  string // may be another id than the interface's (README.md#traps-that-public-documentation-shows)
 	EventID    string // "" when the event has none
 	OccurredAt string // as it came
+	BillerID   string // of whose customers it tells; "" when it names nobody
 }
 
 // MaxEventBytes bounds a delivery's body (fault F37).
@@ -84,6 +118,12 @@ var (
 	errEventTooLarge = fmt.Errorf("it has more than %d bytes", MaxEventBytes)
 	errNoEvent       = errors.New("it names no type, no customer and no mandate")
 )
+
+// OfAnother reports whether an event tells of another biller's customers: one subscription
+// serves all billers of an app.
+func (p EventPaths) OfAnother(e Event) bool {
+	return p.Biller != "" && e.BillerID != "" && e.BillerID != p.Biller
+}
 
 // ParseEvent reads a verified delivery. It returns an error for what is no JSON
 // object within the bounds of fault F90 or names no type, customer or mandate; such a delivery is quarantined (fault F38). An unknown type is no error.
@@ -100,7 +140,7 @@ func ParseEvent(paths EventPaths, h http.Header, body []byte) (Event, error) {
 		}
 		return ""
 	}
-	out := Event{first(paths.Type, h), first(paths.CustomerID, nil), first(paths.MandateID, nil), first(paths.EventID, nil), first(paths.OccurredAt, nil)}
+	out := Event{first(paths.Type, h), first(paths.CustomerID, nil), first(paths.MandateID, nil), first(paths.EventID, nil), first(paths.OccurredAt, nil), first(paths.BillerID, nil)}
 	if out.Type == "" && out.CustomerID == "" && out.MandateID == "" {
 		return Event{}, fmt.Errorf("read the delivery: %w", errNoEvent)
 	}
@@ -118,15 +158,7 @@ func lookUp(o object, h http.Header, path string) string {
 	if name, ok := strings.CutPrefix(path, headerPath); ok {
 		return h.Get(name)
 	}
-	keys := strings.Split(path, ".")
-	for _, key := range keys[:len(keys)-1] {
-		inner, err := parseObject(o.get(key))
-		if err != nil {
-			return ""
-		}
-		o = inner
-	}
-	return scalar(o.get(keys[len(keys)-1]))
+	return o.at(path)
 }
 
 // EventMember is a member of a delivery, without its value.

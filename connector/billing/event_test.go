@@ -20,7 +20,7 @@ func TestEventIsReadInFlatAndNestedSpellings(t *testing.T) {
 		want       billing.Event
 	}{
 		{"thin", `{"type":"DIRECT_DEBIT_MANDATE_INITIATED","eventId":"e1","billerId":"b","customerId":"c1","directDebitMandateId":"m1"}`, nil,
-			billing.Event{Type: "DIRECT_DEBIT_MANDATE_INITIATED", CustomerID: "c1", MandateID: "m1", EventID: "e1"}},
+			billing.Event{Type: "DIRECT_DEBIT_MANDATE_INITIATED", CustomerID: "c1", MandateID: "m1", EventID: "e1", BillerID: "b"}},
 		{"nested", `{"event":"customer.updated","data":{"customer":{"id":"c1"},"mandate":{"id":"m1"},"occurredAt":"2026-03-01T09:00:00Z"}}`, nil,
 			billing.Event{Type: "customer.updated", CustomerID: "c1", MandateID: "m1", OccurredAt: "2026-03-01T09:00:00Z"}},
 		{"an object under event", `{"event":{"type":"x","id":"e1","customer":{"id":"c1"}}}`, nil,

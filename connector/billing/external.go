@@ -31,6 +31,12 @@ const (
 // Xero and QuickBooks among them; they are read as written here.
 var connectorTypes = []string{"XERO", "QUICKBOOKS"}
 
+// IsConnectorType reports whether a key has the name of a connector type that the public pages
+// of the service with this shape of externalData know. Others it may refuse.
+func IsConnectorType(key string) bool {
+	return slices.Contains(connectorTypes, connectorName(key))
+}
+
 // connectorName returns a connector type, or that of its scope, in the one spelling that keys
 // have.
 func connectorName(text string) string {

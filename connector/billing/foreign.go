@@ -108,7 +108,7 @@ func (m *merge) foreignElements(key string, was, is json.RawMessage) []string {
 	if err != nil || errAfter != nil {
 		return differences(key, was, is)
 	}
-	e := elementsCompared{key: key, before: before, after: after, taken: make([]bool, len(after))}
+	e := elementsCompared{key: key, before: before, after: after, taken: make([]bool, len(after)), lost: m.movesPrimary()}
 	plan := m.plan(key, before)
 	for i, f := range plan.fates {
 		if f.want != nil {
@@ -130,6 +130,7 @@ func (m *merge) foreignElements(key string, was, is json.RawMessage) []string {
 type elementsCompared struct {
 	key           string
 	before, after []json.RawMessage
+	lost          string // the flag that a service takes from all others when one of ours gets it; "" for none
 	taken         []bool // elements after that have been accounted for
 	paths         []string
 }
@@ -168,7 +169,7 @@ func (e *elementsCompared) compareOurs(i int, want part) {
 		return // ours returns objects only, and so does the plan
 	}
 	for _, key := range keysOf(was, is) {
-		if !want.owned(key) {
+		if !want.owned(key) && !e.loses(key, was, is) {
 			e.paths = append(e.paths, differences(e.path(j)+"."+key, was.get(key), is.get(key))...)
 		}
 	}
@@ -181,9 +182,44 @@ func (e *elementsCompared) takeAdded(want part) { e.ours(want) }
 // compareTheirs looks for an element of others, which must not have changed.
 func (e *elementsCompared) compareTheirs(i int) {
 	same := canonical(e.before[i])
-	if e.find(func(raw json.RawMessage) bool { return canonical(raw) == same }) < 0 {
+	if e.find(func(raw json.RawMessage) bool { return canonical(raw) == same }) < 0 && !e.findWithout(i) {
 		e.paths = append(e.paths, e.path(i))
 	}
+}
+
+// loses reports whether all that became of a member is that it is the primary contact's no more.
+func (e *elementsCompared) loses(key string, was, is object) bool {
+	return key == e.lost && e.lost != "" && flagOf(was.get(key)) == "true" && flagOf(is.get(key)) != "true"
+}
+
+// findWithout takes the element after that differs from one before in nothing but that.
+func (e *elementsCompared) findWithout(i int) bool {
+	was, err := parseObject(e.before[i])
+	if err != nil || flagOf(was.get(e.lost)) != "true" {
+		return false
+	}
+	rest := slices.Clone(was)
+	rest.remove(e.lost)
+	return e.find(func(raw json.RawMessage) bool {
+		is, err := parseObject(raw)
+		if err != nil || !e.loses(e.lost, was, is) {
+			return false
+		}
+		is = slices.Clone(is)
+		is.remove(e.lost)
+		return canonical(is.bytes()) == canonical(rest.bytes())
+	}) >= 0
+}
+
+// movesPrimary returns the flag of the primary contact when a contact of ours is to have it: a
+// customer has one, so that the service may take it from whoever had it.
+func (m *merge) movesPrimary() string {
+	for _, p := range m.want.People {
+		if p.Primary == "true" {
+			return m.dialect.PersonPrimary
+		}
+	}
+	return ""
 }
 
 // leftOver returns the elements after that nothing accounts for.

@@ -36,7 +36,7 @@ const (
 )
 
 var (
-	errRepeats  = errors.New("the service repeats pages, so the list cannot be read to its end; check dialect.list")
+	errRepeats  = errors.New("the service repeats pages, so the list cannot be read to its end; check billing.dialect.list.page_param")
 	errEndless  = fmt.Errorf("the list has more than %d pages", maxPages)
 	errEnvelope = errors.New("the list is not where dialect.list.envelope says, nor under a usual name")
 )
@@ -281,24 +281,47 @@ func (c *Client) fetchPage(ctx context.Context, op string, filter url.Values, nu
 		c.dialect.List.SizeParam: {strconv.Itoa(c.dialect.List.Size)},
 	}
 	maps.Copy(query, filter)
+	if !filter.Has(searchText) {
+		maps.Copy(query, c.dialect.financial(c.dialect.List.FinancialQuery))
+	}
 	r := c.read(op, "/customers", query)
 	r.ofNobody = !filter.Has(searchText)
 	body, err := c.send(ctx, r)
 	if err != nil {
-		return page{err: err}
+		return page{err: c.dialect.adviseList(err, number)}
 	}
-	out, err := c.dialect.List.open(body)
+	out, err := c.dialect.open(body)
 	if err != nil {
 		return page{err: unreadable(r, http.StatusOK, err)}
 	}
 	return out
 }
 
+// adviseList names what may be spelled otherwise where the service refuses a page. The
+// first two are there in every list: pages begin at 0 or at 1.
+func (d Dialect) adviseList(err error, number int) error {
+	switch statusOf(err) {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		if number <= 1 {
+			return advise(err, "it lists no customers at this address; compare billing.base_url with what it documents")
+		}
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+	default:
+		return err
+	}
+	names := "page_param, size_param, size and first_page"
+	if d.financial(d.List.FinancialQuery) != nil {
+		names = "financial_query, " + names
+	}
+	return advise(err, "compare "+names+" of billing.dialect.list with what it documents")
+}
+
 // usualEnvelopes are the keys under which lists have been seen.
 var usualEnvelopes = []string{"customers", "items", "content", "data", "results"}
 
 // open reads a page, bare or in its envelope.
-func (l List) open(body []byte) (page, error) {
+func (d Dialect) open(body []byte) (page, error) {
+	l := d.List
 	out := page{total: -1}
 	members, err := each(body, '[')
 	switch {
@@ -314,7 +337,7 @@ func (l List) open(body []byte) (page, error) {
 		return page{}, err
 	}
 	for member := range members {
-		customer, err := readCustomer(member)
+		customer, err := d.readCustomer(member)
 		if err != nil {
 			return page{}, fmt.Errorf("a customer in the list: %w", err)
 		}

@@ -65,14 +65,18 @@ func (c *Client) requestLink(ctx context.Context, method, path, customerID strin
 	case http.StatusNotFound:
 		err = c.explainMissing(ctx, customerID, err)
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		err = wrongWay(opLink, connector.FaultOf(err), err, "makes no signing link in this way", "mandate_link")
+		err = wrongWay(opLink, connector.FaultOf(err), err, "makes no signing link in this way", "billing.dialect.mandate_link")
 	}
 	if err != nil {
 		return connector.Mandate{}, err
 	}
 	mandate, err := readMandate(answer, customerID)
 	if err != nil {
-		return connector.Mandate{}, unreadable(r, http.StatusOK, err)
+		err = unreadable(r, http.StatusOK, err)
+		if o, broken := parseObject(answer); broken != nil || o.text("id") == "" {
+			err = advise(err, "it is no mandate; compare billing.dialect.mandate_link with what it documents")
+		}
+		return connector.Mandate{}, err
 	}
 	return mandate, nil
 }
@@ -87,7 +91,7 @@ func (c *Client) explainMissing(ctx context.Context, customerID string, notFound
 	case err != nil:
 		return err
 	}
-	return wrongWay(opLink, connector.FaultRejected, notFound, "has the customer and makes no signing link in this way", "mandate_link")
+	return wrongWay(opLink, connector.FaultRejected, notFound, "has the customer and makes no signing link in this way", "billing.dialect.mandate_link")
 }
 
 // isWrongMethod reports whether the service refused the method, not the request.
@@ -101,7 +105,11 @@ func isWrongMethod(err error) bool {
 	return false
 }
 
+// statusOf is the status that a call was refused with; 0 where it was not answered or not made.
 func statusOf(err error) int {
+	if isA[noToken](err) {
+		return 0
+	}
 	var remote *connector.RemoteError
 	if errors.As(err, &remote) {
 		return remote.Status
@@ -113,34 +121,55 @@ func statusOf(err error) int {
 // only for a person to call. Like the request for a link it goes out at most once;
 // what became of the mandate is read from the customer.
 func (c *Client) CancelMandate(ctx context.Context, mandateID, reason string) error {
-	const op = "cancel mandate"
-	path, err := idPath(op, "/customers/directdebitmandates/", mandateID)
+	return c.act(ctx, act{op: "cancel mandate", verb: "cancel", spelling: c.dialect.Cancel, noun: "cancellation"}, mandateID, reason)
+}
+
+// ErrNoReinstate means that the dialect knows no call that reinstates a mandate.
+var ErrNoReinstate = errors.New("dialect.reinstate is none: this service is not known to bring a cancelled mandate back; a new mandate takes its place, or set dialect.reinstate where its provider says how")
+
+// ReinstateMandate brings a cancelled mandate back under its own id, for the given
+// reason, which may be blank. It is only for a person to call, and goes out as
+// CancelMandate does; where the dialect has no such call it is ErrNoReinstate, and
+// nothing is sent.
+func (c *Client) ReinstateMandate(ctx context.Context, mandateID, reason string) error {
+	if c.dialect.Reinstate == "none" {
+		return ErrNoReinstate
+	}
+	return c.act(ctx, act{op: "reinstate mandate", verb: "reinstate", spelling: c.dialect.Reinstate, noun: "reinstatement"}, mandateID, reason)
+}
+
+// act is something that is done to a mandate by its id. The setting of the dialect
+// that says how is called as its verb is.
+type act struct{ op, verb, spelling, noun string }
+
+func (c *Client) act(ctx context.Context, a act, mandateID, reason string) error {
+	path, err := idPath(a.op, "/customers/directdebitmandates/", mandateID)
 	if err != nil {
 		return err
 	}
 	var body object
 	var query url.Values
-	switch c.dialect.Cancel {
+	switch a.spelling {
 	case "colon":
-		path += ":cancel" // literally: an escaped colon is another path
+		path += ":" + a.verb // literally: an escaped colon is another path
 	case "slash":
-		path += "/cancel"
+		path += "/" + a.verb
 	case "query":
-		query = url.Values{"action": {"cancel"}}
+		query = url.Values{"action": {a.verb}}
 	case "body":
-		body.set("action", quote("cancel"))
+		body.set("action", quote(a.verb))
 	}
 	if reason != "" {
 		body.set("reason", quote(reason))
 	}
-	r := c.write(op, http.MethodPut, path, body.bytes())
+	r := c.write(a.op, http.MethodPut, path, body.bytes())
 	r.query, r.repeat, r.mayBeEmpty = query, transport.Never, true
 	_, err = c.send(ctx, r)
 	switch statusOf(err) {
 	case http.StatusNotFound: // no read shows a mandate by its id
-		return wrongWay(op, connector.FaultOf(err), err, "has no such mandate, or takes no cancellation in this way", "cancel")
+		return wrongWay(a.op, connector.FaultOf(err), err, "has no such mandate, or takes no "+a.noun+" in this way", "billing.dialect."+a.verb)
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		return wrongWay(op, connector.FaultOf(err), err, "takes no cancellation in this way", "cancel")
+		return wrongWay(a.op, connector.FaultOf(err), err, "takes no "+a.noun+" in this way", "billing.dialect."+a.verb)
 	}
 	return err
 }

@@ -75,7 +75,7 @@ func (c *Client) NotShown(shown json.RawMessage, want connector.Customer, own []
 	if m.owns(ownName) && !connector.SameForm(scalar(o.get(ownName)), want.Name) {
 		paths = append(paths, ownName)
 	}
-	for key, parts := range map[string][]part{ownPeople: peopleParts(want.People), ownAddresses: addressParts(want.Addresses)} {
+	for key, parts := range map[string][]part{ownPeople: c.dialect.peopleParts(want.People), ownAddresses: addressParts(want.Addresses)} {
 		if m.owns(key) {
 			paths = append(paths, notShown(key, slices.Collect(elements(o.get(key))), parts)...)
 		}
@@ -94,7 +94,9 @@ func (c *Client) NotShown(shown json.RawMessage, want connector.Customer, own []
 func notShown(key string, list []object, parts []part) (paths []string) {
 	for i, p := range parts {
 		for _, f := range slices.Concat(p.short, p.long) {
-			if !slices.ContainsFunc(list, func(o object) bool { return says(o, p.short, f.about) || says(o, p.long, f.about) }) {
+			if !slices.ContainsFunc(list, func(o object) bool {
+				return (!f.flag() || p.isIn(o)) && (says(o, p.short, f.about) || says(o, p.long, f.about))
+			}) {
 				paths = append(paths, fmt.Sprintf("%s[%d].%s", key, i, f.about))
 			}
 		}
@@ -110,7 +112,7 @@ func says(o object, fields []field, about string) bool {
 		if f.about != about {
 			continue
 		}
-		if f.value != "" && !f.shownAs(scalar(o.get(f.key))) {
+		if f.value != "" && !f.shownAs(f.in(o)) {
 			return false
 		}
 		spoken = true
@@ -234,7 +236,7 @@ func (m *merge) long(key string) bool {
 
 func (m *merge) plan(key string, list []json.RawMessage) listPlan {
 	if key == ownPeople {
-		return planPeople(list, peopleParts(m.last.People), peopleParts(m.want.People))
+		return planPeople(list, m.dialect.peopleParts(m.last.People), m.dialect.peopleParts(m.want.People))
 	}
 	return planAddresses(list, addressParts(m.last.Addresses), addressParts(m.want.Addresses))
 }

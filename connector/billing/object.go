@@ -120,6 +120,19 @@ func (o object) text(keys ...string) string {
 	return ""
 }
 
+// at returns the text at a path of names with dots between them; "" where there is none.
+func (o object) at(path string) string {
+	key, rest, nested := strings.Cut(path, ".")
+	if !nested {
+		return o.text(key)
+	}
+	inner, err := parseObject(o.get(key))
+	if err != nil {
+		return ""
+	}
+	return inner.at(rest)
+}
+
 // set replaces the member in place or adds it at the end.
 func (o *object) set(key string, value json.RawMessage) {
 	if i := o.index(key); i >= 0 {

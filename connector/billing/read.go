@@ -22,7 +22,7 @@ var (
 
 // readCustomer reads a customer in whatever spelling it came. raw must have passed
 // checkJSON.
-func readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
+func (d Dialect) readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
 	o, err := parseObject(raw)
 	if err != nil {
 		return connector.RemoteCustomer{}, err
@@ -34,6 +34,9 @@ func readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
 	for person := range elements(o.get("people")) {
 		out.Emails = appendText(out.Emails, person.text("email"))
 		out.Phones = appendText(out.Phones, person.text("phone", "phoneNo"))
+		if d.PersonPrimary != "" || d.PersonComms != "" {
+			out.Flagged = append(out.Flagged, d.personOf(person.bytes()))
+		}
 	}
 	for address := range elements(o.get("addresses")) {
 		out.Addresses = append(out.Addresses, connector.Address{
@@ -41,6 +44,7 @@ func readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
 			PostCode: address.text("postCode", "postalCode"), Country: address.text("country"),
 		})
 	}
+	out.Financial = d.financialOf(o)
 	out.ExternalData = pairsOf(o.get("externalData"))
 	if mandate, err := parseObject(o.get("directDebitMandate")); err == nil {
 		out.Mandate = readSummary(mandate, out.ID)

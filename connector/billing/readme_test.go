@@ -50,7 +50,11 @@ func settings(prefix string, v reflect.Value) (out []dialectSetting) {
 			}
 			out = append(out, dialectSetting{key, values})
 		default:
-			out = append(out, dialectSetting{key, []string{fmt.Sprint(f.Interface())}})
+			value := fmt.Sprint(f.Interface())
+			if value == "" {
+				value = `""`
+			}
+			out = append(out, dialectSetting{key, []string{value}})
 		}
 	}
 	return out

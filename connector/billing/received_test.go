@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/sandbox"
 )
@@ -47,10 +48,10 @@ func TestARefusalIsToldWithWhatWasReceived(t *testing.T) {
 		{"a reason that steers a terminal", listOnce, answers(403, json, `{"message":"\u001b[2J"}`), "(HTTP 403)", "[2J"},
 		{"what was looked for", search, answers(403, json, `{"message":"Nobody called Jane."}`), "(HTTP 403)", "Jane"},
 		{"what was sent", create, answers(422, json, `{"message":"Jane Roe has no address."}`), "(HTTP 422)", "Jane"},
-		{"a page", create, answers(403, html, `<p>Jane, sign in`), "it answered with text/html, 16 bytes (HTTP 403)", "Jane"},
+		{"a page", create, answers(403, html, `<p>Jane, sign in`), "it answered with text/html, 16 bytes; compare billing.client_id and billing.client_secret with what the provider gave, and billing.dialect.api_auth", "Jane"},
 		{"a page for success", listOnce, answers(200, html, `<p>Sign in`), "text/html, 10 bytes", "Sign in"},
 		{"a type that is none", listOnce, answers(502, "<script>", `oops`), "it answered with no type, 4 bytes (HTTP 502)", "script"},
-		{"nothing", listOnce, answers(403, "", ``), "the service refused our credentials (HTTP 403)", ""},
+		{"nothing", listOnce, answers(403, "", ``), "the service refused our credentials; compare billing.client_id and billing.client_secret with what the provider gave, and billing.dialect.api_auth (client_credentials)", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,6 +61,29 @@ func TestARefusalIsToldWithWhatWasReceived(t *testing.T) {
 				t.Errorf("it says %v", err)
 			}
 		})
+	}
+}
+
+// Whoever reads customers with a consent, or with a fixed token, is not sent to look at the app's own
+// credentials.
+func TestARefusalNamesTheCredentialsThatWereShown(t *testing.T) {
+	t.Parallel()
+	for auth, want := range map[string]string{
+		"client_credentials": "compare billing.client_id and billing.client_secret", "authorization_code": "payersync connect billing", "static": "compare billing.api_token",
+	} {
+		for status, answer := range map[int]string{401: `{"error":"invalid_token"}`, 403: `{}`} {
+			cfg := config(roundTrip(func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/oauth2/token") {
+					return respond(200, "application/json", `{"access_token":"own","token_type":"Bearer"}`), nil
+				}
+				return respond(status, "application/json", answer), nil
+			}))
+			cfg.Dialect.APIAuth, cfg.APIToken, cfg.Tokens = auth, connector.NewSecret("fixed"), fixedToken{}
+			err := listOnce(t.Context(), newClient(t, cfg))
+			if err == nil || !strings.Contains(err.Error(), want) || auth != "client_credentials" && strings.Contains(err.Error(), "client_secret") {
+				t.Errorf("%s, answered %d: it says %v", auth, status, err)
+			}
+		}
 	}
 }
 
@@ -74,9 +98,9 @@ func TestATokenAddressIsToldWithWhatItAnswered(t *testing.T) {
 	}{
 		{"a page", 200, "text/html", "<p>app-secret", "the token endpoint answered with text/html, 13 bytes and no token; check billing.base_url and auth_url (HTTP 200)", "app-secret"},
 		{"a page that calls itself JSON", 200, "application/json", "<p>app-secret", "answered with application/json, 13 bytes and no token", "app-secret"},
-		{"a page that is missing", 404, "text/html", "<p>Not here", "check billing.auth_url, client_id and client_secret; it answered with text/html, 11 bytes (HTTP 404)", "Not here"},
-		{"a reason", 401, "application/json", `{"error":"invalid_client","error_description":"The app is not live yet."}`, `code invalid_client; it says "The app is not live yet." (HTTP 401)`, ""},
-		{"a reason with the secret", 401, "application/json", `{"error":"invalid_client","error_description":"app-secret is wrong"}`, "code invalid_client (HTTP 401)", "app-secret"},
+		{"a page that is missing", 404, "text/html", "<p>Not here", "check billing.auth_url; it answered with text/html, 11 bytes (HTTP 404)", "Not here"},
+		{"a reason", 401, "application/json", `{"error":"invalid_client","error_description":"The app is not live yet."}`, `code invalid_client; it says "The app is not live yet."; compare billing.client_id and billing.client_secret with what the provider gave; where they are right, compare billing.dialect.token_auth (form) (HTTP 401)`, ""},
+		{"a reason with the secret", 401, "application/json", `{"error":"invalid_client","error_description":"app-secret is wrong"}`, "code invalid_client; compare billing.client_id and billing.client_secret with what the provider gave; where they are right, compare billing.dialect.token_auth (form) (HTTP 401)", "app-secret"},
 		{"no token", 200, "application/json", `{"token_type":"Bearer"}`, "no token", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

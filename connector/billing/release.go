@@ -56,7 +56,7 @@ func (c *Client) ReleaseCustomer(fetched connector.RemoteCustomer, writes []conn
 		o.set("externalData", merged)
 	}
 	slices.Sort(back.kept)
-	out.Kept, out.Diff = slices.Compact(back.kept), connector.Diff(customerOf(now), customerOf(o))
+	out.Kept, out.Diff = slices.Compact(back.kept), connector.Diff(c.dialect.customerOf(now), c.dialect.customerOf(o))
 	if canonical(o.bytes()) == canonical(now.bytes()) {
 		return out, nil
 	}
@@ -66,10 +66,10 @@ func (c *Client) ReleaseCustomer(fetched connector.RemoteCustomer, writes []conn
 
 // customerOf reads what a mapping may own of a customer, with the places that contacts and
 // addresses have there.
-func customerOf(o object) connector.Customer {
+func (d Dialect) customerOf(o object) connector.Customer {
 	out := connector.Customer{Name: scalar(o.get(ownName)), ExternalData: pairsOf(o.get("externalData"))}
 	for element := range elements(o.get(ownPeople)) {
-		out.People = append(out.People, personOf(element.bytes()))
+		out.People = append(out.People, d.personOf(element.bytes()))
 	}
 	for element := range elements(o.get(ownAddresses)) {
 		out.Addresses = append(out.Addresses, addressOf(element.bytes()))

@@ -250,8 +250,11 @@ func signAndCancel(t *testing.T, box *sandbox.Sandbox, client *billing.Client, i
 // covers F113
 func TestSubscriptionsAreReadInWhateverListTheyCome(t *testing.T) {
 	t.Parallel()
-	const one = `{"id":"w1","url":"https://hooks.example.com/in","events":["customer",7],"enabled":false,"clientId":"x"}`
-	want := []billing.Subscription{{ID: "w1", URL: "https://hooks.example.com/in", Events: []string{"customer", "7"}}}
+	const one = `{"id":"w1","url":"https://hooks.example.com/in","events":["customer",7],"enabled":false,"clientId":"x","creationTime":"2026-01-02T03:04:05Z","lastUpdatedTime":"2026-02-03T04:05:06Z"}`
+	want := []billing.Subscription{{
+		ID: "w1", URL: "https://hooks.example.com/in", Events: []string{"customer", "7"},
+		ClientID: "x", CreatedAt: "2026-01-02T03:04:05Z", UpdatedAt: "2026-02-03T04:05:06Z",
+	}}
 	for _, answer := range []string{"[" + one + "]", one, `{"webhooks":[` + one + `],"page":1}`} {
 		got, err := newClient(t, config(answers(200, "application/json", answer))).Subscriptions(t.Context())
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {

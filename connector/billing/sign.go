@@ -1,23 +1,43 @@
 package billing
 
 import (
+	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
 
+// ErrCannotSign means that the configuration holds public keys alone: only the service can sign.
+var ErrCannotSign = errors.New("sign a delivery: the configuration holds public keys alone, and only the service has what signs; let it send one")
+
 // Sign signs a delivery of our own with the first secret, as the service would,
-// and sets its headers: for an operator's test of the endpoint.
-func (v *Verifier) Sign(h http.Header, id string, body []byte, now time.Time) {
-	d := delivery{body: body, timestamp: strconv.FormatInt(now.Unix(), 10), id: id}
-	signature := v.signature.Prefix + v.spell(v.sign(v.keys[0], d))[0]
-	if v.signature.Scheme == schemeStandard {
-		signature = "v1," + signature
+// and sets its headers: for an operator's test of the endpoint. Public keys cannot
+// sign, which gives ErrCannotSign.
+func (v *Verifier) Sign(h http.Header, id string, body []byte, now time.Time) error {
+	shared := slices.IndexFunc(v.keys, func(k signingKey) bool { return !k.public })
+	if shared < 0 {
+		return ErrCannotSign
 	}
-	h.Set(v.signature.Header, signature)
-	for name, value := range map[string]string{v.signature.TimestampHeader: d.timestamp, v.signature.IDHeader: id} {
+	s := v.signature
+	d := delivery{body: body, timestamp: strconv.FormatInt(now.Unix(), 10), id: id}
+	if s.Scheme == schemeAdfin {
+		d.timestamp = now.UTC().Format(time.RFC3339)
+	}
+	signature := s.Prefix + v.spell(v.sign(v.keys[shared].bytes, d))[0]
+	switch {
+	case s.Scheme == schemeStandard:
+		signature = "v1," + signature
+	case s.TimestampItem != "":
+		signature = s.TimestampItem + "=" + d.timestamp + "," + s.SignatureItem + "=" + signature
+	case s.SignatureItem != "":
+		signature = s.SignatureItem + "=" + signature
+	}
+	h.Set(s.Header, signature)
+	for name, value := range map[string]string{s.TimestampHeader: d.timestamp, s.IDHeader: id} {
 		if name != "" {
 			h.Set(name, value)
 		}
 	}
+	return nil
 }

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"cmp"
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"hash"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,24 +23,33 @@ import (
 )
 
 // Signature says how deliveries are signed. The interface leaves the scheme open,
-// so an operator states it, either field by field or by scheme.
+// so an operator states it: field by field, or by a scheme, of which fields given
+// beside it replace the single parts. Only standard-webhooks settles them for good.
 type Signature struct {
-	Scheme          string             `yaml:"scheme"`           // standard-webhooks, which settles all but secrets and tolerance; "" for the fields below
+	Scheme          string             `yaml:"scheme"`           // standard-webhooks, xero, adfin; "" for the fields below
 	Header          string             `yaml:"header"`           // carries the signature
-	TimestampHeader string             `yaml:"timestamp_header"` // carries the time of signing; needed for {timestamp}
+	SignatureItem   string             `yaml:"signature_item"`   // where header is a list such as t=…,v1=…,v1=…: which items are signatures, for example v1
+	TimestampItem   string             `yaml:"timestamp_item"`   // and which one is the time of signing, for example t
+	TimestampHeader string             `yaml:"timestamp_header"` // carries the time of signing; needed for {timestamp} without an item of it
 	IDHeader        string             `yaml:"id_header"`        // carries the delivery's id; needed for {id}
-	Algorithm       string             `yaml:"algorithm"`        // hmac-sha256 (also "") | hmac-sha512
+	Algorithm       string             `yaml:"algorithm"`        // hmac-sha256 (also "") | hmac-sha512 | ed25519, where secrets are public keys
 	Encoding        string             `yaml:"encoding"`         // of the signature: hex (also "") | base64 | base64url
 	Prefix          string             `yaml:"prefix"`           // what stands before the signature, for example sha256=
 	Signed          string             `yaml:"signed"`           // template of {body}, {timestamp}, {id}; body (also "") is {body}
-	Key             string             `yaml:"key"`              // how secrets are spelt: text (also "") | hex | base64
+	Key             string             `yaml:"key"`              // how secrets are spelt: text (also "") | hex | base64 | base64url
 	Tolerance       time.Duration      `yaml:"tolerance"`        // either side of now; 0 for 5 minutes, negative for any time
 	Secrets         []connector.Secret `yaml:"-"`                // any of them may have signed
 }
 
 const (
 	schemeStandard   = "standard-webhooks"
+	schemeXero       = "xero"
+	schemeAdfin      = "adfin"
+	algorithmEd25519 = "ed25519"
+	publicPrefix     = "whpk_" // before a public key of the standard's
 	minSecretBytes   = 24
+	maxPeriod        = 8  // bytes that a secret must not be mere repeats of
+	maxSignatures    = 16 // of one header that are looked at
 	defaultTolerance = 5 * time.Minute
 )
 
@@ -52,7 +63,7 @@ var (
 // Verifier checks deliveries. It is safe for concurrent use.
 type Verifier struct {
 	signature Signature
-	keys      [][]byte
+	keys      []signingKey
 	hash      func() hash.Hash
 	template  []string // texts and placeholders, in turn
 }
@@ -61,12 +72,7 @@ type Verifier struct {
 // at once, what would let an unsigned delivery pass: no secret, one shorter than
 // 24 bytes, an unknown scheme, a template without the body (fault F34).
 func NewVerifier(s Signature) (*Verifier, error) {
-	if s.Scheme == schemeStandard {
-		s = standardSignature(s)
-	}
-	if s.Signed == "" || s.Signed == "body" {
-		s.Signed = bodyPlace
-	}
+	s = s.spelledOut()
 	v := &Verifier{signature: s, hash: sha256.New, template: cut(s.Signed)}
 	if s.Algorithm == "hmac-sha512" {
 		v.hash = sha512.New
@@ -77,13 +83,40 @@ func NewVerifier(s Signature) (*Verifier, error) {
 	return v, nil
 }
 
-// standardSignature spells the scheme out, for the checks that all schemes share.
-func standardSignature(s Signature) Signature {
-	return Signature{
-		Scheme: s.Scheme, Header: standardwebhooks.HeaderWebhookSignature,
-		TimestampHeader: standardwebhooks.HeaderWebhookTimestamp, IDHeader: standardwebhooks.HeaderWebhookID,
-		Signed: "{id}.{timestamp}.{body}", Key: "base64", Encoding: "base64", Tolerance: s.Tolerance, Secrets: s.Secrets,
+// Validate finds what is wrong with the scheme, whatever its secrets are.
+func (s Signature) Validate() error { return s.spelledOut().validate() }
+
+// ProfileScheme returns the scheme of a profile of the dialect, for a configuration
+// that names neither a scheme nor a header; "" for none.
+func ProfileScheme(profile string) string {
+	if profile == schemeAdfin {
+		return schemeAdfin
 	}
+	return ""
+}
+
+// spelledOut puts the scheme's parts where the fields leave them open, for the checks
+// that all schemes share.
+func (s Signature) spelledOut() Signature {
+	if s.Signed == "body" {
+		s.Signed = bodyPlace
+	}
+	switch s.Scheme {
+	case schemeStandard:
+		return Signature{
+			Scheme: s.Scheme, Header: standardwebhooks.HeaderWebhookSignature,
+			TimestampHeader: standardwebhooks.HeaderWebhookTimestamp, IDHeader: standardwebhooks.HeaderWebhookID,
+			Signed: "{id}.{timestamp}.{body}", Key: "base64", Encoding: "base64", Tolerance: s.Tolerance, Secrets: s.Secrets,
+		}
+	case schemeXero:
+		s.Header, s.Encoding = cmp.Or(s.Header, "x-xero-signature"), cmp.Or(s.Encoding, "base64")
+	case schemeAdfin:
+		s.Header, s.Encoding = cmp.Or(s.Header, "adfin-webhook-signature"), cmp.Or(s.Encoding, "base64")
+		s.TimestampHeader = cmp.Or(s.TimestampHeader, "adfin-webhook-signature-timestamp")
+		s.Signed = cmp.Or(s.Signed, bodyPlace+timestampPlace)
+	}
+	s.Signed = cmp.Or(s.Signed, bodyPlace)
+	return s
 }
 
 func (s Signature) validate() error {
@@ -99,10 +132,10 @@ func (s Signature) validate() error {
 		}
 		add("%s: %q is not known; use %s", key, value, strings.Join(allowed, ", "))
 	}
-	oneOf("scheme", s.Scheme, schemeStandard)
-	oneOf("algorithm", s.Algorithm, "hmac-sha256", "hmac-sha512")
+	oneOf("scheme", s.Scheme, schemeStandard, schemeXero, schemeAdfin)
+	oneOf("algorithm", s.Algorithm, "hmac-sha256", "hmac-sha512", algorithmEd25519)
 	oneOf("encoding", s.Encoding, "hex", "base64", "base64url")
-	oneOf("key", s.Key, "text", "hex", "base64")
+	oneOf("key", s.Key, "text", "hex", "base64", "base64url")
 	if s.Header == "" {
 		add("header: it is missing; name the header that carries the signature")
 	}
@@ -112,8 +145,14 @@ func (s Signature) validate() error {
 	if strings.ContainsAny(placeholders.Replace(s.Signed), "{}") {
 		add("signed: %q holds an unknown placeholder; use {body}, {timestamp}, {id}", s.Signed)
 	}
-	if strings.Contains(s.Signed, timestampPlace) && s.TimestampHeader == "" {
+	if strings.Contains(s.Signed, timestampPlace) && s.TimestampHeader == "" && s.TimestampItem == "" {
 		add("timestamp_header: signed holds {timestamp}; name the header that carries it")
+	}
+	if s.TimestampItem != "" && s.SignatureItem == "" {
+		add("signature_item: timestamp_item makes the header a list; name the items that are signatures, for example v1")
+	}
+	if s.SignatureItem != "" && s.SignatureItem == s.TimestampItem {
+		add("timestamp_item: it is the same as signature_item; the time and the signature are different items")
 	}
 	if strings.Contains(s.Signed, idPlace) && s.IDHeader == "" {
 		add("id_header: signed holds {id}; name the header that carries it")
@@ -145,23 +184,62 @@ func (v *Verifier) readKeys() error {
 	}
 	var problems []error
 	for i, secret := range v.signature.Secrets {
-		key, err := v.signature.decodeKey(secret.Expose())
-		switch {
-		case err != nil:
-			problems = append(problems, fmt.Errorf("signature.secrets[%d]: it is not %s; check it and signature.key", i, v.signature.Key))
-		case len(key) < minSecretBytes:
-			problems = append(problems, fmt.Errorf("signature.secrets[%d]: it has %d bytes; use one of at least %d", i, len(key), minSecretBytes))
+		key, err := v.signature.readKey(secret.Expose())
+		if err != nil {
+			problems = append(problems, fmt.Errorf("signature.secrets[%d]: %w", i, err))
 		}
 		v.keys = append(v.keys, key)
 	}
 	return errors.Join(problems...)
 }
 
+// signingKey is what one secret stands for.
+type signingKey struct {
+	bytes  []byte
+	public bool // of Ed25519; otherwise it is shared with the service
+}
+
+// readKey refuses what somebody could guess, and never says what it read.
+func (s Signature) readKey(secret string) (signingKey, error) {
+	decoded, err := s.decodeKey(strings.TrimPrefix(secret, publicPrefix))
+	key := signingKey{decoded, s.Algorithm == algorithmEd25519 || s.Scheme == schemeStandard && strings.HasPrefix(secret, publicPrefix)}
+	switch {
+	case err != nil:
+		return key, fmt.Errorf("it is not %s; check it and signature.key", s.Key)
+	case key.public && len(decoded) != ed25519.PublicKeySize:
+		return key, fmt.Errorf("it has %d bytes; a public key of Ed25519 has %d: see signature.key", len(decoded), ed25519.PublicKeySize)
+	case len(decoded) < minSecretBytes:
+		return key, fmt.Errorf("it has %d bytes; use one of at least %d", len(decoded), minSecretBytes)
+	}
+	if err := guessable(secret); err != nil {
+		return key, err
+	}
+	return key, guessable(string(decoded))
+}
+
+// guessable refuses what is filled up to the length: a blank, one character, or a short
+// word again and again, such as none or changeme.
+func guessable(secret string) error {
+	if strings.TrimSpace(secret) == "" {
+		return errors.New("it is blank; give the secret that the service signs with")
+	}
+	for period := 1; period <= maxPeriod; period++ {
+		if repeats(secret, period) {
+			return errors.New("it is one short text again and again, which anybody guesses; give the secret that the service signs with")
+		}
+	}
+	return nil
+}
+
+func repeats(s string, period int) bool {
+	return len(s) > period && s[period:] == s[:len(s)-period]
+}
+
 func (s Signature) decodeKey(secret string) ([]byte, error) {
 	switch s.Key {
 	case "hex":
 		return hex.DecodeString(secret)
-	case "base64":
+	case "base64", "base64url":
 		return decodeBase64(strings.TrimPrefix(secret, "whsec_"))
 	}
 	return []byte(secret), nil
@@ -186,10 +264,7 @@ type Signed struct {
 // read.
 func (v *Verifier) Verify(h http.Header, body []byte, now time.Time) (Signed, error) {
 	d := delivery{header: h, body: body}
-	present := v.take(h, v.signature.Header, true, &d.signature) &&
-		v.take(h, v.signature.TimestampHeader, v.signs(timestampPlace), &d.timestamp) &&
-		v.take(h, v.signature.IDHeader, v.signs(idPlace), &d.id)
-	if !present {
+	if !v.read(&d) {
 		return Signed{}, ErrSignatureMissing
 	}
 	if !v.fits(d) {
@@ -204,9 +279,42 @@ func (v *Verifier) Verify(h http.Header, body []byte, now time.Time) (Signed, er
 
 // delivery is what a signature is checked against.
 type delivery struct {
-	header                   http.Header
-	body                     []byte
-	signature, timestamp, id string
+	header        http.Header
+	body          []byte
+	signatures    []string // any of which may fit
+	timestamp, id string
+}
+
+// read takes from the headers what is signed, and the signatures.
+func (v *Verifier) read(d *delivery) bool {
+	s := v.signature
+	var whole string
+	if !v.take(d.header, s.Header, true, &whole) || !v.take(d.header, s.IDHeader, v.signs(idPlace), &d.id) ||
+		!v.take(d.header, s.TimestampHeader, v.signs(timestampPlace) && s.TimestampItem == "", &d.timestamp) {
+		return false
+	}
+	if s.SignatureItem == "" {
+		d.signatures = []string{whole}
+		return true
+	}
+	var times []string
+	for item := range strings.SplitSeq(whole, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(item), "=")
+		switch {
+		case value == "":
+		case name == s.SignatureItem:
+			d.signatures = append(d.signatures, value)
+		case name == s.TimestampItem:
+			times = append(times, value)
+		}
+	}
+	if s.TimestampItem != "" {
+		if len(times) != 1 {
+			return false
+		}
+		d.timestamp = times[0]
+	}
+	return len(d.signatures) > 0 && len(d.signatures) <= maxSignatures
 }
 
 func (v *Verifier) signs(place string) bool { return strings.Contains(v.signature.Signed, place) }
@@ -225,19 +333,48 @@ func (v *Verifier) take(h http.Header, name string, needed bool, to *string) boo
 }
 
 // fits tries every secret and spelling, whether or not an earlier one fitted.
-// What was given is never decoded: a text that merely decodes to the right
-// bytes, with stray bits or characters, is not the signature.
+// What was given is never taken for what it decodes to: a text that merely decodes
+// to the right bytes, with stray bits or characters, is not the signature.
 func (v *Verifier) fits(d delivery) bool {
 	if v.signature.Scheme == schemeStandard {
 		return v.fitsStandard(d)
 	}
-	given, fit := []byte(d.signature), 0
+	fit := false
 	for _, key := range v.keys {
-		for _, text := range v.spell(v.sign(key, d)) {
-			fit |= subtle.ConstantTimeCompare([]byte(v.signature.Prefix+text), given)
+		for _, given := range d.signatures {
+			if key.public {
+				fit = v.fitsPublic(key.bytes, d, given) || fit
+				continue
+			}
+			fit = v.isSpelt(given, v.sign(key.bytes, d)) || fit
 		}
 	}
+	return fit
+}
+
+// isSpelt reports whether given is a spelling of sum, in time that tells nothing of it.
+func (v *Verifier) isSpelt(given string, sum []byte) bool {
+	fit := 0
+	for _, text := range v.spell(sum) {
+		fit |= subtle.ConstantTimeCompare([]byte(v.signature.Prefix+text), []byte(given))
+	}
 	return fit == 1
+}
+
+// fitsPublic reports whether given is a signature that belongs to a public key.
+func (v *Verifier) fitsPublic(key ed25519.PublicKey, d delivery, given string) bool {
+	text, found := strings.CutPrefix(given, v.signature.Prefix)
+	if !found {
+		return false
+	}
+	var sum []byte
+	var err error
+	if v.signature.Encoding == "base64" || v.signature.Encoding == "base64url" {
+		sum, err = decodeBase64(text)
+	} else {
+		sum, err = hex.DecodeString(text)
+	}
+	return err == nil && slices.Contains(v.spell(sum), text) && ed25519.Verify(key, v.message(d), sum)
 }
 
 // spell returns every way in which a signature may be written: hex in one case
@@ -253,33 +390,55 @@ func (v *Verifier) spell(sum []byte) []string {
 	return []string{lower, strings.ToUpper(lower)}
 }
 
-// fitsStandard leaves the signature to the scheme's own library and the time to
-// signedAt, because the library reads the clock of the machine.
+// fitsStandard leaves the signature of a shared secret to the scheme's own library and
+// the time to signedAt, because the library reads the clock of the machine. Public keys,
+// whose signatures are the list's items v1a, it does not know.
 func (v *Verifier) fitsStandard(d delivery) bool {
 	fit := false
 	for _, key := range v.keys {
-		webhook, err := standardwebhooks.NewWebhookRaw(key)
+		if key.public {
+			fit = v.fitsStandardPublic(key.bytes, d) || fit
+			continue
+		}
+		webhook, err := standardwebhooks.NewWebhookRaw(key.bytes)
 		valid := err == nil && webhook.VerifyIgnoringTimestamp(d.body, d.header) == nil
 		fit = fit || valid
 	}
 	return fit
 }
 
+func (v *Verifier) fitsStandardPublic(key ed25519.PublicKey, d delivery) bool {
+	items := strings.Split(d.signatures[0], " ")
+	for _, item := range items[:min(len(items), maxSignatures)] {
+		if text, found := strings.CutPrefix(item, "v1a,"); found && v.fitsPublic(key, d, text) {
+			return true
+		}
+	}
+	return false
+}
+
 func (v *Verifier) sign(key []byte, d delivery) []byte {
 	mac := hmac.New(v.hash, key)
+	mac.Write(v.message(d))
+	return mac.Sum(nil)
+}
+
+// message fills the template.
+func (v *Verifier) message(d delivery) []byte {
+	var out []byte
 	for _, part := range v.template {
 		switch part {
 		case bodyPlace:
-			mac.Write(d.body)
+			out = append(out, d.body...)
 		case timestampPlace:
-			mac.Write([]byte(d.timestamp))
+			out = append(out, d.timestamp...)
 		case idPlace:
-			mac.Write([]byte(d.id))
+			out = append(out, d.id...)
 		default:
-			mac.Write([]byte(part))
+			out = append(out, part...)
 		}
 	}
-	return mac.Sum(nil)
+	return out
 }
 
 // signedAt reads the signed time and compares it with now. Where any time goes,

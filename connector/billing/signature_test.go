@@ -358,7 +358,7 @@ func deliver(t *testing.T, switches sandbox.Switches, s billing.Signature) (even
 		Now: func() time.Time { return start }, Deliver: &http.Client{Transport: receiver},
 	})
 	client := newClient(t, config(box.RoundTripper()))
-	if _, err := client.Subscribe(t.Context(), hook()); err != nil {
+	if _, err := client.Subscribe(t.Context(), hook(), setUp(nil)); err != nil {
 		t.Fatal(err)
 	}
 	s.Secrets = []connector.Secret{box.WebhookSecret()}

@@ -22,12 +22,51 @@ type part struct {
 // and firstName are known to be the same matter.
 type field struct{ key, about, value string }
 
-func personPart(p connector.Person) part {
+// flag reports whether the member is true or false; all others are texts.
+func (f field) flag() bool { return f.about == flagPrimary || f.about == flagComms }
+
+// json returns the value as it is written.
+func (f field) json() json.RawMessage {
+	if f.flag() {
+		return json.RawMessage(f.value)
+	}
+	return quote(f.value)
+}
+
+// in returns what an element says of the field.
+func (f field) in(o object) string {
+	if f.flag() {
+		return flagOf(o.get(f.key))
+	}
+	return scalar(o.get(f.key))
+}
+
+// flagOf reads a flag: "true", "false", or "" for what is neither.
+func flagOf(raw json.RawMessage) string {
+	text := strings.ToLower(string(raw))
+	if len(raw) > 0 && raw[0] == '"' {
+		text = strings.ToLower(unquote(raw))
+	}
+	if text == "true" || text == "false" {
+		return text
+	}
+	return ""
+}
+
+// flags returns the flags of a person that the mapping gives and the dialect names. One that
+// is not given is no member of ours: it stays as it is.
+func (d Dialect) flags(p connector.Person) []field {
+	return slices.DeleteFunc([]field{{d.PersonPrimary, flagPrimary, p.Primary}, {d.PersonComms, flagComms, p.Communication}},
+		func(f field) bool { return f.key == "" || f.value == "" })
+}
+
+func (d Dialect) personPart(p connector.Person) part {
 	full, first, last := nameForms(p)
+	flags := d.flags(p)
 	return part{
-		short: []field{{"name", "name", full}, {"email", "email", p.Email}, {"phone", "phone", p.Phone}},
-		long: []field{{"firstName", "name", first}, {"lastName", "name", last},
-			{"email", "email", p.Email}, {"phoneNo", "phone", p.Phone}},
+		short: append([]field{{"name", "name", full}, {"email", "email", p.Email}, {"phone", "phone", p.Phone}}, flags...),
+		long: append([]field{{"firstName", "name", first}, {"lastName", "name", last},
+			{"email", "email", p.Email}, {"phoneNo", "phone", p.Phone}}, flags...),
 		email: strings.ToLower(p.Email),
 		label: full,
 		phone: p.Phone,
@@ -62,10 +101,10 @@ func addressPart(a connector.Address) part {
 }
 
 // peopleParts and addressParts leave out elements that say nothing.
-func peopleParts(people []connector.Person) []part {
+func (d Dialect) peopleParts(people []connector.Person) []part {
 	var out []part
 	for _, p := range people {
-		if part := personPart(p); !part.blank() {
+		if part := d.personPart(p); !part.blank() {
 			out = append(out, part)
 		}
 	}
@@ -85,7 +124,7 @@ func addressParts(addresses []connector.Address) []part {
 func (p part) blank() bool { return blank(slices.Concat(p.short, p.long)) }
 
 func blank(fields []field) bool {
-	return !slices.ContainsFunc(fields, func(f field) bool { return f.value != "" })
+	return !slices.ContainsFunc(fields, func(f field) bool { return f.value != "" && !f.flag() })
 }
 
 // spelt returns the fields in one spelling.
@@ -116,7 +155,7 @@ func (p part) write(long bool) json.RawMessage {
 	var o object
 	for _, f := range p.spelt(long) {
 		if f.value != "" {
-			o.set(f.key, quote(f.value))
+			o.set(f.key, f.json())
 		}
 	}
 	return o.bytes()
@@ -132,11 +171,11 @@ func (p part) update(raw json.RawMessage, last *part, long bool) json.RawMessage
 	}
 	changed := false
 	for _, f := range p.fieldsFor(o, long) {
-		switch has := scalar(o.get(f.key)); {
+		switch has := f.in(o); {
 		case f.value == has:
 		case last != nil && last.value(f.key) == f.value && f.shownAs(has): // sent before, and shown in the service's own form
 		case f.value != "":
-			o.set(f.key, quote(f.value))
+			o.set(f.key, f.json())
 			changed = true
 		case last != nil && last.value(f.key) != "":
 			o.remove(f.key)
@@ -152,6 +191,9 @@ func (p part) update(raw json.RawMessage, last *part, long bool) json.RawMessage
 // shownAs reports whether a value says what the field says, in the service's own
 // form. What people are told apart by may differ in case and spacing alone.
 func (f field) shownAs(value string) bool {
+	if f.flag() { // a service may leave out what is false
+		return value == f.value || value == "" && f.value == "false"
+	}
 	if f.about == "name" || f.about == "email" {
 		return sameLabel(f.value, value)
 	}
@@ -231,6 +273,12 @@ func (p part) is(v view) bool {
 		return v.email == p.email
 	}
 	return v.email == "" && v.label != "" && sameLabel(v.label, p.label)
+}
+
+// isIn reports whether an element that came from the service is this person.
+func (p part) isIn(o object) bool {
+	v, ok := viewOf(o.bytes())
+	return ok && p.is(v)
 }
 
 // looksLike reports whether an element that is this person still shows what we

@@ -2,43 +2,49 @@ package billing
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"payersync/connector"
 )
 
 // Subscription is a webhook subscription. An app has one.
 type Subscription struct {
-	ID          string           // given by the service
-	URL         string           // where events are posted to
-	Events      []string         // what is subscribed to, for example customer, dd-mandate
-	Name        string           // for people
-	Description string           // for people
-	Enabled     bool             // as the service states it
-	Secret      connector.Secret // a new signing secret from the service; zero when it named none
-	DeliveryKey connector.Secret // what deliveries carry in DeliveryKeyHeader; made up when it is zero and the service asks for one
+	ID          string   // given by the service
+	URL         string   // where events are posted to
+	Events      []string // what is subscribed to, for example customer, dd-mandate
+	Name        string   // for people
+	Description string   // for people
+	Enabled     bool     // as the service states it
+	ClientID    string   // whose it is, as the service states it; "" where it does not
+	CreatedAt   string   // as the service states it
+	UpdatedAt   string   // as the service states it
 }
 
-// DeliveryKeyHeader is the header in which deliveries carry the delivery key,
-// where the service wants one. Signatures are what deliveries are judged by; the key
-// is a second lock that need not be checked.
-const DeliveryKeyHeader = "X-Payersync-Key"
+// SetUp is what a subscription needs beside itself.
+type SetUp struct {
+	Key  DeliveryKey                  // whose first key the service is told, where WantsDeliveryKey; the ledger has it by then
+	Keep func(connector.Secret) error // is given a new signing secret the moment the service names it, and returns when it is durable
+}
+
+// WantsDeliveryKey reports whether the service is told a delivery key before it takes a
+// subscription.
+func (c *Client) WantsDeliveryKey() bool { return c.dialect.WebhookSetup == "digest_auth_subscribe" }
 
 // Subscribe registers a webhook, in place of the one that was registered before. It
 // always uses the app's own client credentials.
 //
-// With webhook_setup: digest_auth_subscribe the signing secret is replaced
-// first. From then on the old one may be dead, so the new one is returned even
-// when a later step fails: keep it whenever it is not zero (fault F41).
-func (c *Client) Subscribe(ctx context.Context, s Subscription) (Subscription, error) {
-	if c.dialect.WebhookSetup == "digest_auth_subscribe" {
-		if err := c.prepareWebhooks(ctx, &s); err != nil {
+// With webhook_setup: digest_auth_subscribe the signing secret is replaced first, and
+// otherwise the answer may name a new one. From then on the service may sign with it, so
+// nothing more is asked before it is kept (fault F41).
+func (c *Client) Subscribe(ctx context.Context, s Subscription, setUp SetUp) (Subscription, error) {
+	if c.WantsDeliveryKey() {
+		if err := c.prepareWebhooks(ctx, setUp); err != nil {
 			return s, err
 		}
 	}
@@ -51,15 +57,17 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription) (Subscription, e
 	if err != nil {
 		return s, err
 	}
+	if secret := answer.text("secretKey", "secret"); secret != "" {
+		if err := setUp.Keep(connector.NewSecret(secret)); err != nil {
+			return s, err
+		}
+	}
 	if answer.text("id") == "" {
 		return s, unreadable(request{op: "subscribe to webhooks"}, http.StatusOK, errors.New("the subscription has no id"))
 	}
 	s.ID, s.Enabled = answer.text("id"), string(answer.get("enabled")) == "true"
 	if stated := readSubscription(answer); stated.URL != "" && len(stated.Events) > 0 {
 		s.URL, s.Events = stated.URL, stated.Events
-	}
-	if secret := answer.text("secretKey", "secret"); secret != "" {
-		s.Secret = connector.NewSecret(secret)
 	}
 	return s, nil
 }
@@ -122,7 +130,8 @@ func readSubscriptions(answer json.RawMessage) ([]Subscription, error) {
 func readSubscription(o object) Subscription {
 	s := Subscription{
 		ID: o.text("id"), URL: o.text("url"), Name: o.text("name"), Description: o.text("description"),
-		Enabled: string(o.get("enabled")) != "false",
+		Enabled: string(o.get("enabled")) != "false", ClientID: o.text("clientId"),
+		CreatedAt: o.text("creationTime", "createdAt"), UpdatedAt: o.text("lastUpdatedTime", "lastUpdateTime", "updatedAt"),
 	}
 	events, _ := parseArray(o.get("events")) // none where it is no list
 	for _, event := range events {
@@ -135,9 +144,30 @@ func readSubscription(o object) Subscription {
 
 func (c *Client) webhooksPath() string { return "/apps/" + url.PathEscape(c.clientID) + "/webhooks" }
 
+// ofWebhooks reports whether a call is of the webhook interface.
+func (c *Client) ofWebhooks(r request) bool { return strings.HasPrefix(r.path, c.webhooksPath()) }
+
+// What was sent to the webhook interface when it refused, and what to do about it.
+const (
+	sentOwnToken = "one was sent, had with billing.client_id and billing.client_secret: they are of another app or environment, " +
+		"or webhooks are not allowed to this one; compare the two with what the provider gave, and ask its integration manager whether the app may subscribe"
+	sentNoToken = "none could be had with billing.client_id and billing.client_secret; compare both with what the provider gave"
+	sentNothing = "billing.client_id or billing.client_secret is missing; set both, the provider's integration manager gives them"
+)
+
+// webhookTokens explains fault F27: customers work, the webhook does not, because it takes
+// another kind of token.
+func (c *Client) webhookTokens(sent string) string {
+	other := ""
+	if auth := c.dialect.APIAuth; auth != "client_credentials" {
+		other = fmt.Sprintf(", whatever customers are read with (dialect.api_auth is %s)", auth)
+	}
+	return "the webhook interface takes only a token of the app itself (client credentials)" + other + "; " + sent
+}
+
 // prepareWebhooks takes the two steps that some services want first: a signing
 // secret from the service, and a delivery key for it.
-func (c *Client) prepareWebhooks(ctx context.Context, s *Subscription) error {
+func (c *Client) prepareWebhooks(ctx context.Context, setUp SetUp) error {
 	const op = "renew the webhook secret"
 	answer, err := c.putWebhook(ctx, op, "/digest", nil)
 	if err != nil {
@@ -147,15 +177,10 @@ func (c *Client) prepareWebhooks(ctx context.Context, s *Subscription) error {
 	if secret == "" {
 		return unreadable(request{op: op}, http.StatusOK, errors.New("there is no secret in it"))
 	}
-	s.Secret = connector.NewSecret(secret)
-	if s.DeliveryKey.IsZero() {
-		s.DeliveryKey = connector.NewSecret(rand.Text())
+	if err := setUp.Keep(connector.NewSecret(secret)); err != nil {
+		return err
 	}
-	var key, body object
-	key.set("headerKey", quote(DeliveryKeyHeader))
-	key.set("headerValue", quote(s.DeliveryKey.Expose()))
-	body.set("apiKeyAuthentication", key.bytes())
-	_, err = c.putWebhook(ctx, "set the webhook delivery key", "/auth", body.bytes())
+	_, err = c.putWebhook(ctx, "set the webhook delivery key", "/auth", setUp.Key.told())
 	return err
 }
 
@@ -167,13 +192,29 @@ func (c *Client) putWebhook(ctx context.Context, op, step string, body json.RawM
 	r.ofNobody = !r.mayBeEmpty // that one carries a key
 	answer, err := c.send(ctx, r)
 	if err != nil || len(answer) == 0 {
-		return nil, err
+		return nil, c.adviseWebhook(err, step)
 	}
 	o, err := parseObject(answer)
 	if err != nil {
 		return nil, unreadable(r, http.StatusOK, err)
 	}
 	return o, nil
+}
+
+// adviseWebhook names what may be spelled otherwise where a call of the set-up is refused.
+func (c *Client) adviseWebhook(err error, step string) error {
+	switch status := statusOf(err); status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		if step != "" {
+			return advise(err, "it has no such step; compare billing.dialect.webhook_setup with what it documents")
+		}
+		return advise(err, "it takes no subscription of this app at this address; compare billing.client_id and billing.base_url with what the provider gave")
+	case http.StatusBadRequest, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnprocessableEntity, http.StatusPreconditionRequired:
+		if c.dialect.WebhookSetup == "subscribe" {
+			return advise(err, "where verification has to be set up first, billing.dialect.webhook_setup says how")
+		}
+	}
+	return err
 }
 
 func quoteAll(texts []string) json.RawMessage {

@@ -232,15 +232,78 @@ func TestWebhookEndpointExplainsTheWrongTokenKind(t *testing.T) {
 	if _, err := client.CreateCustomer(t.Context(), body); err != nil {
 		t.Errorf("customers want the granted token: %v", err)
 	}
-	if _, err := client.Subscribe(t.Context(), hook()); err != nil {
+	if _, err := client.Subscribe(t.Context(), hook(), setUp(nil)); err != nil {
 		t.Errorf("the webhook wants the app's own token: %v", err)
 	}
+}
 
-	cfg := config(answers(403, "application/json", `{}`))
-	cfg.Dialect.APIAuth, cfg.Tokens = "authorization_code", fixedToken{}
-	_, err = newClient(t, cfg).Subscribe(t.Context(), hook())
-	if connector.FaultOf(err) != connector.FaultUnauthorized || !strings.Contains(err.Error(), "never one that a person's consent gave") {
-		t.Errorf("error = %v", err)
+// covers F27
+func TestEveryRefusalOfTheWebhookInterfaceSaysWhichTokenItTakes(t *testing.T) {
+	t.Parallel()
+	const which = "takes only a token of the app itself (client credentials)"
+	refused := func(path string, status int) roundTrip {
+		return func(r *http.Request) (*http.Response, error) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/token"):
+				return respond(200, "application/json", `{"access_token":"own","expires_in":600}`), nil
+			case strings.HasSuffix(r.URL.Path, path):
+				return respond(status, "application/json", `{"code":"WRONG_TOKEN"}`), nil
+			}
+			return respond(200, "application/json", `{"secretKey":"new"}`), nil
+		}
+	}
+	for _, auth := range []string{"client_credentials", "static", "authorization_code"} {
+		for _, status := range []int{400, 401, 403} {
+			for _, path := range []string{"/webhooks", "/webhooks/digest", "/webhooks/auth"} {
+				cfg := config(refused(path, status))
+				cfg.Dialect.APIAuth, cfg.APIToken, cfg.Tokens = auth, connector.NewSecret("another"), fixedToken{}
+				cfg.Dialect.WebhookSetup, cfg.Dialect.WebhookRead = "digest_auth_subscribe", "auto"
+				_, err := newClient(t, cfg).Subscribe(t.Context(), hook(), setUp(nil))
+				said := fmt.Sprint(err)
+				if !strings.Contains(said, which+map[bool]string{true: ";", false: ", whatever customers are read with (dialect.api_auth is " + auth + ");"}[auth == "client_credentials"]) ||
+					!strings.Contains(said, "one was sent") || !strings.Contains(said, "code WRONG_TOKEN") {
+					t.Errorf("%s, %d to %s: %v", auth, status, path, err)
+				}
+				if path != "/webhooks" {
+					continue
+				}
+				if _, err := newClient(t, cfg).Subscriptions(t.Context()); !strings.Contains(fmt.Sprint(err), which) {
+					t.Errorf("%s, %d to a reading: %v", auth, status, err)
+				}
+			}
+		}
+	}
+	cfg := config(refused("/customers/c1", 403))
+	if _, err := newClient(t, cfg).Customer(t.Context(), "c1"); err == nil || strings.Contains(err.Error(), "webhook") {
+		t.Errorf("customers refused: %v", err)
+	}
+	cfg = config(roundTrip(func(*http.Request) (*http.Response, error) {
+		return respond(401, "application/json", `{"error":"invalid_client"}`), nil
+	}))
+	if _, err := newClient(t, cfg).Subscriptions(t.Context()); !strings.Contains(fmt.Sprint(err), which+"; none could be had") {
+		t.Errorf("no token: %v", err)
+	}
+	cfg = config(roundTrip(func(r *http.Request) (*http.Response, error) {
+		t.Errorf("%s was asked", r.URL.Path)
+		return nil, errors.New("no")
+	}))
+	cfg.Dialect.APIAuth, cfg.APIToken, cfg.ClientSecret = "static", connector.NewSecret("another"), connector.Secret{}
+	_, err := newClient(t, cfg).Subscribe(t.Context(), hook(), setUp(nil))
+	if said := fmt.Sprint(err); connector.FaultOf(err) != connector.FaultUnauthorized || !strings.Contains(said, which) || !strings.Contains(said, "nothing was sent") || strings.Contains(said, "another") {
+		t.Errorf("without credentials: %v", err)
+	}
+}
+
+// setUp keeps the secrets that are named in kept.
+func setUp(kept *[]string) billing.SetUp {
+	return billing.SetUp{
+		Key: billing.DeliveryKey{Keys: []connector.Secret{connector.NewSecret("a-delivery-key-of-31-characters")}},
+		Keep: func(secret connector.Secret) error {
+			if kept != nil {
+				*kept = append(*kept, secret.Expose())
+			}
+			return nil
+		},
 	}
 }
 

@@ -17,6 +17,11 @@ const (
 	ConsentLapsing      Code = "consent_lapsing"
 	WebhooksSilent      Code = "webhooks_silent"
 	SubscriptionChanged Code = "subscription_changed"
+	RotationUnfinished  Code = "webhook_rotation_unfinished"
+	UpdatesHeld         Code = "updates_held"
+	EventsUnclear       Code = "webhooks_not_understood"
+	EventTypeUnknown    Code = "event_type_unknown"
+	TwoWay              Code = "two_way"
 	RunFailed           Code = "run_failed"
 	RunIncomplete       Code = "run_incomplete"
 	JobFailed           Code = "job_failed"
@@ -40,8 +45,8 @@ const (
 
 // Codes are all codes, in the order in which people are shown what holds.
 var Codes = []Code{
-	LedgerUnwritable, PutBack, WayFailed, SourceDisconnected, SourceParked, ConsentBroken, ConsentLapsing, WebhooksSilent, SubscriptionChanged,
-	RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, PlanRejected, WritebackWaits, WritebackStuck, MandateCancelled, MandateUnknown,
+	LedgerUnwritable, PutBack, WayFailed, SourceDisconnected, SourceParked, ConsentBroken, ConsentLapsing, WebhooksSilent, SubscriptionChanged, RotationUnfinished, EventsUnclear, EventTypeUnknown,
+	UpdatesHeld, TwoWay, RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, PlanRejected, WritebackWaits, WritebackStuck, MandateCancelled, MandateUnknown,
 	LettersHeld, LettersWait, LettersUnclear, RequestsUnanswered, Attention,
 }
 
@@ -56,6 +61,11 @@ var titles = map[Code]string{
 	ConsentLapsing:      "A consent is about to lapse",
 	WebhooksSilent:      "Webhooks do not come",
 	SubscriptionChanged: "The webhook subscription is not ours",
+	RotationUnfinished:  "A change of the webhook secret came to no end",
+	UpdatesHeld:         "No update is sent",
+	EventsUnclear:       "Webhooks are not understood",
+	EventTypeUnknown:    "Webhooks of an unknown type come",
+	TwoWay:              "A connection links customers only",
 	RunFailed:           "A run failed",
 	RunIncomplete:       "A run did not come to its end",
 	JobFailed:           "A job failed",
@@ -81,4 +91,4 @@ var titles = map[Code]string{
 func (c Code) Title() string { return titles[c] }
 
 // toldApart are the reasons that have codes of their own.
-var toldApart = []connector.Reason{connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonSubscriptionChanged}
+var toldApart = []connector.Reason{connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonSubscriptionChanged, connector.ReasonEventNotUnderstood}

@@ -51,7 +51,9 @@ type Expected struct {
 	Has      func(string) bool      // whether a connection is configured; nil for every one
 	ReliesOn func(string) bool      // whether a consent is needed for anything; nil for every one
 	Writes   func(string) bool      // whether a connection writes back; nil for every one
+	TwoWay   func(string) bool      // whether a connection is to find out if it links only; nil for every one
 	Webhooks bool                   // webhooks are to come
+	Knows    func(string) bool      // whether a type of events is known; nil for every one
 	Letters  bool                   // payersync writes to payers
 	Ways     []string               // by which alarms are told
 	Time     func(time.Time) string // how a time is written; nil for UTC
@@ -64,6 +66,7 @@ const (
 	unansweredAfter = 24 * time.Hour // a request can arrive no more by then, and a look was due
 	restartable     = 3 * time.Hour  // for how long a run that came to no end is nothing urgent: the next takes it up
 	wayDownAfter    = 15 * time.Minute
+	rotates         = 10 * time.Minute   // that a person may need to subscribe to webhooks
 	putBackShown    = 7 * 24 * time.Hour // what is ours is brought in line with the books until a day after a restore
 )
 
@@ -86,6 +89,10 @@ var looks = []struct {
 	{[]Code{ConsentBroken, ConsentLapsing}, (*look).consents},
 	{[]Code{WebhooksSilent}, (*look).silence},
 	{[]Code{SubscriptionChanged}, (*look).subscription},
+	{[]Code{RotationUnfinished}, (*look).rotation},
+	{[]Code{UpdatesHeld}, (*look).updates},
+	{[]Code{EventsUnclear, EventTypeUnknown}, (*look).deliveries},
+	{[]Code{TwoWay}, (*look).twoWay},
 	{[]Code{RunFailed, RunIncomplete}, (*look).runs},
 	{[]Code{JobFailed, JobOverdue}, (*look).jobs},
 	{[]Code{ConfigWrong, RestartNeeded}, (*look).serving},
@@ -105,7 +112,9 @@ func Look(ctx context.Context, ledger *state.Ledger, e Expected, codes ...Code) 
 	l := &look{Expected: e, ledger: ledger, found: []Condition{}}
 	setDefault(&l.Has, func(string) bool { return true })
 	setDefault(&l.ReliesOn, func(string) bool { return true })
+	setDefault(&l.Knows, func(string) bool { return true })
 	setDefault(&l.Writes, func(string) bool { return true })
+	setDefault(&l.TwoWay, func(string) bool { return true })
 	setDefault(&l.Time, func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") })
 	if l.Now == nil {
 		l.Now = ledger.Now
@@ -148,6 +157,38 @@ func (l *look) putBack(ctx context.Context) error {
 		Sentence: fmt.Sprintf("On %s an older copy of the ledger was put back.", l.Time(at)),
 		Next:     "It counts as restored since then; payersync sweep looks up what was sent meanwhile."})
 	return nil
+}
+
+// updates says that the way of updating that was tried last lost something. It holds until
+// another way, or the same once more, has come through.
+func (l *look) updates(ctx context.Context) error {
+	p, err := l.ledger.LastRoundTrip(ctx)
+	doubts := p.Disproved()
+	if err != nil || len(doubts) == 0 {
+		return err
+	}
+	lost := state.Paths(doubts)
+	l.add(Condition{Code: UpdatesHeld, Since: doubts[len(doubts)-1].At, Urgent: true,
+		Sentence: fmt.Sprintf("After updates, customers did not show %s as they should, so no more updates are sent.", syncer.JoinPaths(lost)),
+		Next:     syncer.WayOutOfDoubt(lost) + ".",
+		Commands: []string{"payersync check --probe --allow-writes CUSTOMER", "payersync environment trust --reason TEXT"}})
+	return nil
+}
+
+// twoWay says of which connections a plan found that two would write one record. It is over
+// when a person has said in the configuration what they want.
+func (l *look) twoWay(ctx context.Context) error {
+	rows, err := l.ledger.LinkOnly(ctx)
+	for _, t := range rows {
+		if t.Found.IsZero() || !l.Has(t.Connection) || !l.TwoWay(t.Connection) {
+			continue
+		}
+		l.add(Condition{Code: TwoWay, Subject: t.Connection, Connection: t.Connection, Since: t.Since, Urgent: true,
+			Sentence: fmt.Sprintf("The billing service has an accounting connection of its own to the books of %s: %s. Customers are linked, and none is created or changed.",
+				t.Connection, syncer.Evidence(t)),
+			Next: syncer.WayOutOfTwoWay, Commands: []string{"payersync attention list"}})
+	}
+	return err
 }
 
 func (l *look) sources(ctx context.Context) error {
@@ -233,6 +274,20 @@ func Subscription(f state.SubscriptionFacts, format func(time.Time) string) (Con
 		found = " Found on " + format(f.Since) + "."
 	}
 	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found, Next: "payersync webhooks subscribe subscribes again."}, f.Problem != "" && !f.Closed()
+}
+
+// rotation says that webhooks were to be signed with another secret and somebody broke off in
+// the middle. Nothing is lost meanwhile; what fits no secret is asked for again and again.
+func (l *look) rotation(ctx context.Context) error {
+	r, err := l.ledger.OpenRotation(ctx)
+	if err != nil || r.ID == 0 || l.now.Sub(r.BegunAt) < rotates {
+		return err
+	}
+	l.add(Condition{Code: RotationUnfinished, Since: r.BegunAt, Urgent: true,
+		Sentence: fmt.Sprintf("On %s %s began to subscribe to webhooks, and it came to no end: the service may sign with a secret that is not known here, and whether it tells us of changes is not known.", l.Time(r.BegunAt), r.BegunBy),
+		Next:     "payersync webhooks subscribe does it again; until then serve asks for deliveries once more that fit no secret.",
+		Commands: []string{"payersync webhooks subscribe"}})
+	return nil
 }
 
 // serving finds what serve could not take over of its configuration.

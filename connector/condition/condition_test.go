@@ -314,3 +314,75 @@ func TestWritesIntoTheBooksThatWaitOrAreStuckAreTold(t *testing.T) {
 	}
 	d.expect("of a connection that writes nothing any more", d.look(Expected{Writes: func(string) bool { return false }}))
 }
+
+// covers F174
+func TestUpdatesThatAreStoppedAreToldUntilOneCameThrough(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	trip := func(way string, lost ...string) {
+		d.do(func(tx *state.Tx) error {
+			return tx.SaveRoundTrip(state.Way{Spelling: way}, state.RoundTrip{By: state.TripUpdate, Lost: lost})
+		})
+	}
+	trip("update=body_id", "notes")
+	d.expect("one that lost something", d.look(Expected{}, UpdatesHeld))
+	trip("update=body_id", "notes", "externalData.legacy")
+	found := d.look(Expected{}, UpdatesHeld)
+	d.expect("a second", found, "updates_held")
+	for _, word := range []string{"notes", "billing.dialect.external_data", "billing.dialect.read_only", "--probe", "environment trust"} {
+		if !strings.Contains(found[0].Text(), word) {
+			t.Errorf("%q lacks %q", found[0].Text(), word)
+		}
+	}
+	trip("update=path_id")
+	d.expect("another way that came through", d.look(Expected{}, UpdatesHeld))
+}
+
+// covers F41
+func TestARotationThatCameToNoEndIsToldUntilALaterOneDid(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	rotate := func(done bool) {
+		d.do(func(tx *state.Tx) error {
+			id, err := tx.BeginRotation(connector.Secret{}, time.Hour, "ada")
+			if err == nil && done {
+				err = tx.EndRotation(id)
+			}
+			return err
+		})
+	}
+	rotate(false)
+	d.expect("while somebody may be at it", d.look(Expected{}, RotationUnfinished))
+	d.at = d.at.Add(rotates)
+	found := d.look(Expected{}, RotationUnfinished)
+	d.expect("afterwards", found, "webhook_rotation_unfinished")
+	for _, word := range []string{"ada", "payersync webhooks subscribe"} {
+		if !strings.Contains(found[0].Text(), word) {
+			t.Errorf("%q lacks %q", found[0].Text(), word)
+		}
+	}
+	rotate(true)
+	d.expect("after another one", d.look(Expected{}, RotationUnfinished))
+}
+
+// covers F171
+func TestAConnectionThatLinksOnlyIsToldUntilAPersonHasDecided(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	only := func(only bool) {
+		d.do(func(tx *state.Tx) error { return tx.SetLinkOnly("acme", only, "payersync") })
+	}
+	only(true)
+	d.expect("where the configuration says so", d.look(Expected{}, TwoWay))
+	d.do(func(tx *state.Tx) error {
+		return tx.FoundTwoWay(state.TwoWay{Connection: "acme", Customers: 3, Matching: 1, Example: "c-1"})
+	})
+	found := d.look(Expected{}, TwoWay)
+	d.expect("where it was found", found, "two_way acme")
+	if text := found[0].Text(); !strings.Contains(text, "3 customers") || !strings.Contains(text, "connections[].two_way") || strings.Contains(text, "c-1") {
+		t.Errorf("it says %q", text)
+	}
+	d.expect("once the configuration says what is wanted", d.look(Expected{TwoWay: func(string) bool { return false }}, TwoWay))
+	only(false)
+	d.expect("once it writes again", d.look(Expected{}, TwoWay))
+}

@@ -481,7 +481,7 @@ func (d *Desk) payers(ctx context.Context, now time.Time, p *Plan, b *books, h *
 
 // lives reports whether a mandate was signed and not cancelled since.
 func lives(s connector.MandateStatus) bool {
-	return s == connector.MandatePending || s == connector.MandateActive
+	return s.Underway() || s == connector.MandateActive
 }
 
 // told takes over what the journal alone tells of letters about the payer's mandate.

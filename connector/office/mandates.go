@@ -39,6 +39,22 @@ func (m *Mandates) Cancel(ctx context.Context, p state.Payer, by syncer.Operator
 	return m.Syncer.CancelMandate(ctx, m.Billing, p, by)
 }
 
+// Reinstate brings the cancelled mandate of one payer back, under its own id, and returns its
+// status as a read has shown it after that.
+func (m *Mandates) Reinstate(ctx context.Context, p state.Payer, by syncer.Operator) (connector.MandateStatus, error) {
+	if p.MandateID == "" {
+		return "", ErrNoMandate
+	}
+	if err := m.Syncer.ReinstateMandate(ctx, m.Billing, p, by); err != nil {
+		return "", err
+	}
+	row, err := m.Ledger.Mandate(ctx, p.MandateID)
+	if err != nil || row == nil {
+		return "", err
+	}
+	return connector.MandateStatus(row.Status), nil
+}
+
 // Links names the signing links that are fetched again.
 type Links struct {
 	Connection string        // "" for all

@@ -20,6 +20,7 @@ type Payer struct {
 	LinkState  connector.LinkState `json:"link_state,omitempty"` // "" for a record that is no payer
 	BillingID  string              `json:"billing_id,omitempty"`
 	MandateID  string              `json:"mandate_id,omitempty"`
+	state.Financial
 
 	Record    Record               `json:"record"`
 	Mapping   string               `json:"mapping_version,omitempty"` // that the rules are of; "" when they could not be tried
@@ -102,7 +103,7 @@ func PayerOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by Ex
 
 // addHistory adds what the ledger knows beside the record.
 func (r *Payer) addHistory(ctx context.Context, ledger *state.Ledger, stored state.StoredRecord, p Privacy) error {
-	var err, mandates, attention error
+	var err, mandates, money, attention error
 	r.Changes, err = ledger.ChangesOf(ctx, r.Connection, r.SourceID)
 	for i := range r.Changes {
 		r.Changes[i].Diff = p.Diff(r.Changes[i].Diff)
@@ -122,10 +123,11 @@ func (r *Payer) addHistory(ctx context.Context, ledger *state.Ledger, stored sta
 		}
 		if payer.BillingID != "" {
 			r.History, mandates = ledger.History(ctx, payer.BillingID)
+			r.Financial, money = ledger.Financial(ctx, payer.BillingID)
 		}
 	}
 	r.Attention, attention = ledger.AttentionOf(ctx, r.Connection, r.SourceID)
-	return errors.Join(err, mandates, attention)
+	return errors.Join(err, mandates, money, attention)
 }
 
 // whereItStands says in two sentences where a record stands and what to do next. What
@@ -178,6 +180,8 @@ func standingOfMandate(r Payer, x mapping.Explanation) (stands, next string) {
 		return stands, "The payer has to sign: payersync mandates export writes the links to send out."
 	case connector.MandatePending:
 		return stands, "Nothing: the bank decides."
+	case connector.MandateMigrating:
+		return stands, "Nothing: it is active once it has been moved here."
 	case "":
 		if x.Err == nil && x.Result.Included && !x.Result.RequestMandate {
 			return "It is linked, and the mapping asks for no mandate.", "Nothing; or ask for one with payersync mandates request."

@@ -162,6 +162,7 @@ func (p Privacy) customer(c connector.Customer) *connector.Customer {
 	for _, person := range c.People {
 		out.People = append(out.People, connector.Person{
 			Name: p.bare(person.Name), FirstName: p.bare(person.FirstName), LastName: p.bare(person.LastName), Email: p.bare(person.Email), Phone: p.bare(person.Phone),
+			Primary: person.Primary, Communication: person.Communication,
 		})
 	}
 	for _, place := range c.Addresses {

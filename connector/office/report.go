@@ -20,6 +20,7 @@ type ReportRow struct {
 	LastLetter time.Time               `json:"last_letter,omitzero"`
 	Connection string                  `json:"connection"`
 	SourceID   string                  `json:"source_id"`
+	state.Financial
 }
 
 // Ages are the bounds of how many days a record has stood somewhere: up to each of them, and
@@ -120,7 +121,7 @@ func (t *Total) add(row ReportRow) {
 func reportRow(f state.Standing, now time.Time) ReportRow {
 	s := standing.Of(f, now)
 	row := ReportRow{Standing: s, Number: f.Key.Value, Mandate: f.Mandate.Status, Days: s.Days(now), Letters: standing.Times(f), LastLetter: standing.LastSent(f),
-		Connection: f.Connection, SourceID: f.SourceID}
+		Connection: f.Connection, SourceID: f.SourceID, Financial: f.Financial}
 	if f.Label != nil {
 		row.Name = f.Label.Name
 		if row.Number == "" {

@@ -113,10 +113,21 @@ func TestDaysToSignAreToldOfGroupsThatAreLargeEnough(t *testing.T) {
 	}
 }
 
-// A report is no list of names to whoever has no key.
+// A report is no list of names to whoever has no key, nor of who is overdue.
 func TestAReportWithoutTheKeyHasNoNames(t *testing.T) {
 	t.Parallel()
 	w := street(t)
+	w.do(func(tx *state.Tx) error { return tx.SaveFinancial("b-A1", "OVERDUE") })
+	_, rows := w.report("")
+	overdue := ""
+	for _, row := range rows {
+		if row.Status != "" {
+			overdue += fmt.Sprintf("%s %s %v ", row.Number, row.Status, row.SeenAt.Equal(w.now))
+		}
+	}
+	if overdue != "A1 OVERDUE true " {
+		t.Errorf("with the key: %q", overdue)
+	}
 	sealed := *w
 	sealed.ledger = w.open(state.Options{KeyFile: w.path + ".none", Keyless: true})
 	r, rows := sealed.report("")
@@ -124,8 +135,8 @@ func TestAReportWithoutTheKeyHasNoNames(t *testing.T) {
 		t.Errorf("sealed %v, %d rows", r.Sealed, len(rows))
 	}
 	for _, row := range rows {
-		if row.Name != "" {
-			t.Errorf("%s has a name", row.Number)
+		if row.Name != "" || row.Status != "" {
+			t.Errorf("%s has a name, or a financial status", row.Number)
 		}
 	}
 }

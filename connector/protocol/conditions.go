@@ -292,7 +292,7 @@ func (f *Facts) ofMandate() conditions {
 	c := lives.when(m.Status != "" && m.Status != connector.MandateCancelled) |
 		statusUnknown.when(m.Status != "" && !m.Status.Known()) |
 		cancelled.when(m.Status == connector.MandateCancelled) |
-		signed.when(m.Status == connector.MandatePending || m.Status == connector.MandateActive) |
+		signed.when(m.Status.Underway() || m.Status == connector.MandateActive) |
 		unsigned.when(m.Status == connector.MandateCreated) |
 		hasLink.when(m.Link) |
 		wished.when(f.Record.Mandate && f.Record.Standing == Included && f.Record.Key == f.Key && f.Rival == NoRival) |

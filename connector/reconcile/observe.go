@@ -83,6 +83,9 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		if err := observeHeld(tx, payer, o); err != nil {
 			return seen, fmt.Errorf("observe what customer %s holds: %w", o.CustomerID, err)
 		}
+		if err := observeFinancial(tx, o); err != nil {
+			return seen, fmt.Errorf("observe the financial status of customer %s: %w", o.CustomerID, err)
+		}
 	}
 	if seen.Moved, err = observeMandate(tx, payer, o); err != nil {
 		return seen, fmt.Errorf("observe the mandate of customer %s: %w", o.CustomerID, err)
@@ -246,6 +249,15 @@ func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 	return errors.Join(tx.SetShown(p, false), tx.LookedAt(p, o.Ticket, false))
 }
 
+// observeFinancial keeps the financial status, for people alone. The answer to a create may be
+// from memory, and one that shows none says nothing.
+func observeFinancial(tx *state.Tx, o Observation) error {
+	if o.Customer.Financial == "" || o.Cause == connector.CauseCreate {
+		return nil
+	}
+	return tx.SaveFinancial(o.CustomerID, o.Customer.Financial)
+}
+
 func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {
 	_, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict)
 	return errors.Join(err, tx.Hold(p, reason))
@@ -339,6 +351,9 @@ func holds(ours *connector.Customer, c connector.RemoteCustomer) bool {
 			return false
 		}
 	}
+	if !flagged(ours.People, c.Flagged) {
+		return false
+	}
 	for _, address := range ours.Addresses {
 		if !slices.ContainsFunc(c.Addresses, func(a connector.Address) bool { return sameAddress(address, a) }) {
 			return false
@@ -350,6 +365,21 @@ func holds(ours *connector.Customer, c connector.RemoteCustomer) bool {
 		}
 	}
 	return ours.Name == "" || connector.SameForm(ours.Name, c.Name) // blank: adopted by a mapping that does not own it
+}
+
+// flagged reports whether the contacts show the flags that we gave them. A contact is known by
+// its address; a flag that is not shown says nothing.
+func flagged(ours, shown []connector.Person) bool {
+	differs := func(ours, shown string) bool { return ours != "" && shown != "" && ours != shown }
+	for _, p := range ours {
+		if p.Email != "" && slices.ContainsFunc(shown, func(s connector.Person) bool { return strings.EqualFold(s.Email, p.Email) }) &&
+			!slices.ContainsFunc(shown, func(s connector.Person) bool {
+				return strings.EqualFold(s.Email, p.Email) && !differs(p.Primary, s.Primary) && !differs(p.Communication, s.Communication)
+			}) {
+			return false
+		}
+	}
+	return true
 }
 
 // sameAddress compares what both spellings of an address say; one has no country.

@@ -330,15 +330,34 @@ func TestAnUnknownStatusIsKeptAndShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.link("A1", "c1")
-	w.billing.put("c1", "A1", "m1", "MIGRATING")
+	w.billing.put("c1", "A1", "m1", "DORMANT")
 	if _, err := w.rec.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{">MIGRATING"}, w.moves()); diff != "" {
+	if diff := cmp.Diff([]string{">DORMANT"}, w.moves()); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	if got := w.reasons()["A1"]; got != string(connector.ReasonStatusUnknown) {
 		t.Errorf("attention = %q", got)
+	}
+}
+
+// A status that was not known to an earlier version is explained by the next look.
+func TestAMandateThatIsMovedFromAnotherProviderNeedsNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("A1", "c1")
+	for _, tt := range []struct {
+		status connector.MandateStatus
+		reason connector.Reason
+	}{{"DORMANT", connector.ReasonStatusUnknown}, {"MIGRATING", ""}, {"ACTIVE", ""}} {
+		w.billing.put("c1", "A1", "m1", tt.status)
+		if _, err := w.rec.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.reasons()["A1"]; got != string(tt.reason) {
+			t.Errorf("%s: attention = %q", tt.status, got)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ type event struct {
 	verb     string // CREATED, INITIATED, UPDATED, DELETED
 	customer string
 	mandate  *Mandate // nil for customer events
+	biller   string   // "" for the one behind the tokens
 }
 
 // Delivery is one webhook on its way. Its body is fixed; it is signed anew each
@@ -128,7 +130,7 @@ func (s *Sandbox) thinPayload(id string, e event) map[string]string {
 		kind = "DIRECT_DEBIT_MANDATE"
 	}
 	body := map[string]string{
-		"type": kind + "_" + e.verb, "eventId": id, "billerId": "sandbox-biller", "userId": "sandbox-user", "customerId": e.customer,
+		"type": kind + "_" + e.verb, "eventId": id, "billerId": cmp.Or(e.biller, s.opt.Switches.Biller, defaultBiller), "userId": "sandbox-user", "customerId": e.customer,
 	}
 	if e.mandate != nil {
 		body["directDebitMandateId"] = newUUID(s.eventIDs)

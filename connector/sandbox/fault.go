@@ -33,9 +33,38 @@ const captivePortal = "<!doctype html><title>Sign in</title><p>Please sign in to
 
 // FaultKinds lists every kind.
 func FaultKinds() []FaultKind {
-	return []FaultKind{
-		LostRequest, LostResponse, Late, Throttled, ErrorBefore, ErrorAfter, HTML, Truncated, Slow, WrongType, EmptyBody,
+	kinds := make([]FaultKind, len(faultMeanings))
+	for i, k := range faultMeanings {
+		kinds[i] = k.kind
 	}
+	return kinds
+}
+
+// Means says what the kind does, in a sentence.
+func (k FaultKind) Means() string {
+	for _, known := range faultMeanings {
+		if known.kind == k {
+			return known.means
+		}
+	}
+	return ""
+}
+
+var faultMeanings = []struct {
+	kind  FaultKind
+	means string
+}{
+	{LostRequest, "The connection ends, nothing was done."},
+	{LostResponse, "It is done, then the connection ends."},
+	{Late, "The connection ends; it is done after delay."},
+	{Throttled, "429 with retry_after, nothing was done."},
+	{ErrorBefore, "status, else 503; nothing was done."},
+	{ErrorAfter, "It is done, then status, else 502."},
+	{HTML, "200 with a page to sign in, nothing was done."},
+	{Truncated, "It is done; the answer breaks off."},
+	{Slow, "It is done; the answer takes delay."},
+	{WrongType, "It is done; the answer says text/html."},
+	{EmptyBody, "It is done; the answer has no body."},
 }
 
 // Fault strikes API requests that match Method and Path, as often as Skip,

@@ -11,10 +11,6 @@ import (
 	"payersync/connector"
 )
 
-// MandateMigrating is the status of a mandate that is on its way from another
-// provider. The interface does not list it; public documentation does.
-const MandateMigrating connector.MandateStatus = "MIGRATING"
-
 const (
 	sender          = "Sandbox platform"
 	redactionMarker = "********"
@@ -220,12 +216,12 @@ func (s *Sandbox) listMandates(c *call, id string) {
 	c.reply(http.StatusOK, body)
 }
 
-// putMandate is the link call by PUT, or a cancel call.
+// putMandate is the link call by PUT, or a call that acts on a mandate.
 func (s *Sandbox) putMandate(c *call, r *http.Request) {
 	first, second := r.PathValue("first"), r.PathValue("second")
 	switch {
 	case first == "directdebitmandates":
-		s.cancelByID(c, r, second)
+		s.actByID(c, r, second)
 	case second != "directdebitmandates":
 		c.refuseUnknown()
 	case s.opt.Switches.MandateLink == "get":
@@ -275,44 +271,52 @@ func absoluteURL(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http")
 }
 
-// cancelByID is PUT /customers/directdebitmandates/{id} where the action is in
-// the path's last segment, the query or the body. A colon must stand in the
-// path as itself, not escaped.
-func (s *Sandbox) cancelByID(c *call, r *http.Request, segment string) {
-	switch s.opt.Switches.Cancel {
-	case "colon":
-		id, isCancel := strings.CutSuffix(segment, ":cancel")
-		s.cancelIf(c, id, isCancel && strings.HasSuffix(r.URL.EscapedPath(), ":cancel"))
-	case "query":
-		s.cancelIf(c, segment, r.URL.Query().Get("action") == "cancel")
-	case "body":
-		fields, ok := c.object(r)
-		if !ok {
-			return
-		}
-		action, _ := fields.text("action")
-		s.cancelIf(c, segment, action == "cancel")
-	default:
-		c.refuseUnknown()
+// actByID is PUT /customers/directdebitmandates/{id} where the action is in the
+// path's last segment, the query or the body. A colon must stand in the path as
+// itself, not escaped.
+func (s *Sandbox) actByID(c *call, r *http.Request, segment string) {
+	if id, action, found := strings.Cut(segment, ":"); found {
+		s.actIf(c, id, action, "colon", strings.HasSuffix(r.URL.EscapedPath(), ":"+action))
+		return
 	}
-}
-
-func (s *Sandbox) cancelBySlash(c *call, r *http.Request) {
-	s.cancelIf(c, r.PathValue("id"), s.opt.Switches.Cancel == "slash" && r.PathValue("action") == "cancel")
-}
-
-// cancelIf cancels the mandate when the call was spelt as the switch wants it.
-func (s *Sandbox) cancelIf(c *call, id string, spelt bool) {
-	m, known := s.mandates[id]
-	if !spelt || !known || s.customers[m.CustomerID] == nil {
+	if action := r.URL.Query().Get("action"); action != "" {
+		s.actIf(c, segment, action, "query", true)
+		return
+	}
+	if s.opt.Switches.Cancel != "body" && s.opt.Switches.Reinstate != "body" {
 		c.refuseUnknown()
 		return
 	}
-	if s.opt.Switches.refusesCancel(m.Status) {
+	if fields, ok := c.object(r); ok {
+		action, _ := fields.text("action")
+		s.actIf(c, segment, action, "body", true)
+	}
+}
+
+func (s *Sandbox) actBySlash(c *call, r *http.Request) {
+	s.actIf(c, r.PathValue("id"), r.PathValue("action"), "slash", true)
+}
+
+// actIf cancels or reinstates the mandate when the call was spelt as the action's
+// switch wants it.
+func (s *Sandbox) actIf(c *call, id, action, spelling string, asItself bool) {
+	m, known := s.mandates[id]
+	wanted := map[string]string{"cancel": s.opt.Switches.Cancel, "reinstate": s.opt.Switches.Reinstate}[action]
+	if wanted != spelling || !asItself || !known || s.customers[m.CustomerID] == nil {
+		c.refuseUnknown()
+		return
+	}
+	switch {
+	case action == "cancel" && s.opt.Switches.refusesCancel(m.Status):
 		c.refuse(http.StatusBadRequest, "NOT_CANCELLABLE", "The mandate cannot be cancelled in this status.")
 		return
-	}
-	if m.Status != connector.MandateCancelled {
+	case action == "reinstate" && m.Status != connector.MandateCancelled:
+		c.refuse(http.StatusBadRequest, "NOT_REINSTATABLE", "Only a cancelled mandate can be reinstated.")
+		return
+	case action == "reinstate":
+		m.FailureReason = ""
+		s.move(m, connector.MandateActive)
+	case m.Status != connector.MandateCancelled:
 		s.move(m, connector.MandateCancelled)
 	}
 	s.replyWritten(c, s.mandateJSON(m))

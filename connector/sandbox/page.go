@@ -29,6 +29,8 @@ func (s *Sandbox) routeWeb() {
 	human.HandleFunc("GET /{$}", s.operatorPage)
 	human.HandleFunc("GET /sign/{id}", s.signPage)
 	human.HandleFunc("POST /sign/{id}", s.signForm)
+	human.HandleFunc("GET "+AuthorizePath, s.consentPage)
+	human.HandleFunc("POST "+AuthorizePath, s.consentForm)
 	human.HandleFunc("POST /sandbox/mandates/{id}/{act}", s.control)
 	human.HandleFunc("POST /sandbox/view", s.viewForm)
 	human.HandleFunc("GET /sandbox/view", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.View().shown()) })
@@ -37,6 +39,7 @@ func (s *Sandbox) routeWeb() {
 	human.HandleFunc("GET /sandbox/style.css", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFileFS(w, r, webFiles, "web/style.css")
 	})
+	s.routeSwitches(human)
 	s.routeLetters(human)
 	all := http.NewServeMux()
 	all.HandleFunc(apiPrefix, s.serveAPI)
@@ -100,17 +103,28 @@ func (s *Sandbox) operatorPage(w http.ResponseWriter, _ *http.Request) {
 		m := &c.Mandates[len(c.Mandates)-1]
 		rows[i].Latest, rows[i].Link = m, strings.TrimPrefix(m.URL, s.opt.PublicURL)
 		rows[i].CanSign = m.Status == connector.MandateCreated
-		rows[i].CanApprove = m.Status == connector.MandatePending || m.Status == MandateMigrating
+		rows[i].CanApprove = m.Status == connector.MandatePending || m.Status == connector.MandateMigrating
 		rows[i].CanCancel = slices.Contains(uncancelled, m.Status)
 		rows[i].CanReinstate = m.Status == connector.MandateCancelled
 		rows[i].CanChangeBank = m.Status == connector.MandatePending || m.Status == connector.MandateActive
 	}
+	switches := s.shownSwitches()
 	render(w, "operator.html", struct {
 		Rows           []row
 		Total, Pending int
 		Letters        *int // nil without a mail server
 		View           shownView
-	}{rows, total, s.Pending(), letters, s.View().shown()})
+		Profile        string
+		Profiles       []string
+		Groups         []shownGroup
+		Differ         int
+		Faults         []shownFault
+		FaultKinds     []FaultKind
+		Secret         string // of webhooks; nothing here is worth hiding
+	}{
+		rows, total, s.Pending(), letters, s.View().shown(), switches.Profile, Profiles(), switches.groups(), switches.differ(),
+		s.shownFaults(), FaultKinds(), s.WebhookSecret().Expose(),
+	})
 }
 
 // newest returns up to n customers, newest first, and how many there are.

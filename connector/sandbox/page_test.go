@@ -218,3 +218,64 @@ func TestTheSandboxAnswersOnlyToItsOwnNames(t *testing.T) {
 		}
 	}
 }
+
+func TestEverySwitchIsSetByTheFormAndHoldsForTheNextRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Options{})
+	for _, k := range Table() {
+		for _, value := range k.values() {
+			if got := w.form("/sandbox/switches", http.Header{}, url.Values{k.Name: {value}}); got.status != 200 {
+				t.Fatalf("%s=%s: got %d %s", k.Name, value, got.status, got.body)
+			}
+			if got := k.Value(w.Switches()); got != value {
+				t.Errorf("%s is %q after %q was set", k.Name, got, value)
+			}
+			w.want(200, "GET", "/", "")
+		}
+		must(t, w.SetSwitches(Standard()))
+	}
+	if got := w.form("/sandbox/switches", http.Header{}, url.Values{"update": {"path_id"}, "cancel": {"dash"}}); got.status != 400 || w.Switches().Update != "body_id" {
+		t.Errorf("one of two is wrong: got %d, and update is %s", got.status, w.Switches().Update)
+	}
+	w.form("/sandbox/switches", browser(), url.Values{"profile": {"adfin"}, "update": {"path_id"}})
+	if got := w.want(200, "GET", "/", "").body; !strings.Contains(got, "profile adfin, 1 differ") {
+		t.Error("the page does not say what differs from the profile")
+	}
+}
+
+func TestFaultsAreSetShownAndClearedByForms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Options{})
+	set := url.Values{"kind": {"error_before"}, "method": {"get"}, "path": {"/api/customers"}, "every": {"2"}, "status": {"500"}}
+	if got := w.form("/sandbox/faults", browser(), set); got.status != 303 {
+		t.Fatalf("got %d %s", got.status, got.body)
+	}
+	w.want(200, "GET", "/api/customers", "")
+	w.want(500, "GET", "/api/customers", "")
+	if got := w.want(200, "GET", "/", "").body; !strings.Contains(got, "error_before,method=GET,path=/api/customers,every=2,status=500</code> struck 1 of 2") {
+		t.Errorf("the page shows %s", got)
+	}
+	if got := w.form("/sandbox/faults/clear", http.Header{}, nil); strings.TrimSpace(got.body) != "[]" {
+		t.Errorf("after clearing: %s", got.body)
+	}
+	foreign := http.Header{"Sec-Fetch-Site": {"cross-site"}}
+	for _, path := range []string{"/sandbox/faults", "/sandbox/faults/clear", "/sandbox/switches"} {
+		if got := w.form(path, foreign.Clone(), set); got.status != 403 {
+			t.Errorf("another site's form at %s: got %d", path, got.status)
+		}
+	}
+}
+
+func TestAFaultIsReadAsItIsWritten(t *testing.T) {
+	for _, text := range []string{"late", "slow,delay=2s", "throttled,method=PUT,path=/api/customers/*,skip=1,every=3,probability=0.5,count=2,retry_after=30"} {
+		f, err := ParseFault(text)
+		if err != nil || f.String() != text {
+			t.Errorf("%s: got %s, %v", text, f, err)
+		}
+	}
+	for _, text := range []string{"", "lat", "slow,delay=x", "slow,speed=1", "html,probability=2", "html,every=-1", "html,path=[", "error_after,status=200"} {
+		if _, err := ParseFault(text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}

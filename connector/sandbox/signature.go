@@ -37,16 +37,6 @@ type Signature struct {
 
 const standardScheme = "standard-webhooks"
 
-func (sig *Signature) words() []setting[string] {
-	return []setting[string]{
-		{"signature.scheme", &sig.Scheme, []string{"template", standardScheme}},
-		{"signature.algorithm", &sig.Algorithm, []string{"hmac-sha256", "hmac-sha512"}},
-		{"signature.encoding", &sig.Encoding, []string{"hex", "base64", "base64url"}},
-		{"signature.timestamp", &sig.Timestamp, []string{"unix", "rfc3339", "zoneless"}},
-		{"signature.key", &sig.Key, []string{"text", "hex", "base64", "base64url"}},
-	}
-}
-
 // check reports a secret that cannot be read as Key says. A blank one is drawn
 // later and is right by construction.
 func (sig Signature) check() error {

@@ -2,9 +2,6 @@ package sandbox
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"payersync/connector"
@@ -47,6 +44,7 @@ type Switches struct {
 	BankChange              string                    `yaml:"bank_change"`                // what ChangeBank leads to: new (a mandate in PENDING, the old one CANCELLED) | sign (the same in CREATED) | same (the same mandate, PENDING again)
 	Cancel                  string                    `yaml:"cancel"`                     // spelling of the cancel call: colon | slash | query | body
 	CancelRefused           []connector.MandateStatus `yaml:"cancel_refused"`             // statuses from which a cancel call is refused with 400
+	Reinstate               string                    `yaml:"reinstate"`                  // spelling of the call that brings a cancelled mandate back: none (there is none) | colon | slash | query | body
 	Migrating               bool                      `yaml:"migrating"`                  // mandates in MIGRATING exist: Migrate may be used
 
 	WebhookSetup string    `yaml:"webhook_setup"` // steps before a subscription is taken: subscribe | digest_auth_subscribe
@@ -54,6 +52,7 @@ type Switches struct {
 	Signature    Signature `yaml:"signature"`
 	TypeHeader   string    `yaml:"type_header"`  // delivery header that names the event's category; "" sends none
 	Payload      string    `yaml:"payload"`      // flat | nested | thin (the public form: upper-case type, ids, no status, no time)
+	Biller       string    `yaml:"biller"`       // id of the biller behind a token, in thin payloads and at GET /biller; "" is sandbox-biller, and no such call
 	ExtraEvents  []string  `yaml:"extra_events"` // types that are sent beside every event, subscribed or not
 }
 
@@ -91,9 +90,9 @@ func Adfin() Switches {
 		},
 		PersonFields: "long", AddressFields: "long", ExternalData: "array", CustomerTimes: true, Times: "utc",
 		CreateLink: "none", CreateHidesExternalData: true, ValidationStatus: 400, Update: "both", WriteAnswer: "empty",
-		EmptyMandate: "object", MandateLink: "put_list", Migrating: true,
+		EmptyMandate: "object", MandateLink: "put_list", Migrating: true, Reinstate: "colon",
 		CancelRefused: []connector.MandateStatus{connector.MandateCancelled},
-		WebhookSetup:  "digest_auth_subscribe", TypeHeader: "adfin-webhook-type", Payload: "thin",
+		WebhookSetup:  "digest_auth_subscribe", TypeHeader: "adfin-webhook-type", Payload: "thin", Biller: "sandbox-biller",
 		Signature: Signature{
 			Header: "adfin-webhook-signature", TimestampHeader: "adfin-webhook-signature-timestamp",
 			IDHeader: "adfin-webhook-instance-id", Encoding: "base64", Signed: "{body}{timestamp}", Timestamp: "rfc3339",
@@ -103,88 +102,24 @@ func Adfin() Switches {
 	return sw
 }
 
-// Validate reports every setting that holds a word or number the sandbox does
-// not know, in one error; nil when there is none.
+// Validate reports every setting that holds what the sandbox does not know, in one
+// error; nil when there is none.
 func (sw Switches) Validate() error {
 	sw.fill()
 	var errs []error
-	for _, w := range sw.words() {
-		if !slices.Contains(w.allowed, *w.value) {
-			errs = append(errs, fmt.Errorf("sandbox switch %s is %q: use %s", w.name, *w.value, strings.Join(w.allowed, ", ")))
-		}
-	}
-	for _, n := range sw.numbers() {
-		if !slices.Contains(n.allowed, *n.value) {
-			errs = append(errs, fmt.Errorf("sandbox switch %s is %d: use one of %v", n.name, *n.value, n.allowed))
-		}
-	}
-	if sw.List.DefaultSize < 1 || sw.List.MaxSize < 1 {
-		errs = append(errs, errors.New("sandbox switches list.default_size and list.max_size: use numbers above 0"))
-	}
-	if sw.LinkLife < 0 {
-		errs = append(errs, fmt.Errorf("sandbox switch link_life is %v: use 0 or more", sw.LinkLife))
+	for _, k := range Table() {
+		errs = append(errs, k.set(&sw, k.read(&sw)))
 	}
 	return errors.Join(append(errs, sw.Signature.check())...)
 }
 
-// setting is one switch with a fixed set of values, the default first.
-type setting[T any] struct {
-	name    string
-	value   *T
-	allowed []T
-}
-
-func (sw *Switches) words() []setting[string] {
-	return append([]setting[string]{
-		{"token_auth", &sw.TokenAuth, []string{"form", "basic", "any"}},
-		{"api_tokens", &sw.APITokens, []string{"any", ClientCredentials, AuthorizationCode}},
-		{"list.sort", &sw.List.Sort, []string{"created_asc", "created_desc", "name", "updated_desc"}},
-		{"person_fields", &sw.PersonFields, []string{"short", "long"}},
-		{"address_fields", &sw.AddressFields, []string{"short", "long"}},
-		{"external_data", &sw.ExternalData, []string{"map", "list", "object", "array"}},
-		{"times", &sw.Times, []string{"rfc3339", "utc", "zoneless"}},
-		{"create_link", &sw.CreateLink, []string{"url", "none", "mandate"}},
-		{"update", &sw.Update, []string{"body_id", "path_id", "both"}},
-		{"write_answer", &sw.WriteAnswer, []string{"object", "empty"}},
-		{"empty_mandate", &sw.EmptyMandate, []string{"absent", "object", "null"}},
-		{"failure_reason", &sw.FailureReason, []string{"mandate", "summary"}},
-		{"mandate_times", &sw.MandateTimes, []string{"exact", "coarse", "missing"}},
-		{"mandate_link", &sw.MandateLink, []string{"both", "put", "get", "put_list"}},
-		{"link_when_created", &sw.LinkWhenCreated, []string{"same", "renewed", "new"}},
-		{"replaced_mandate", &sw.ReplacedMandate, []string{"open", "cancelled"}},
-		{"bank_change", &sw.BankChange, []string{"new", "sign", "same"}},
-		{"cancel", &sw.Cancel, []string{"colon", "slash", "query", "body"}},
-		{"webhook_read", &sw.WebhookRead, []string{"list", "none"}},
-		{"webhook_setup", &sw.WebhookSetup, []string{"subscribe", "digest_auth_subscribe"}},
-		{"payload", &sw.Payload, []string{"flat", "nested", "thin"}},
-	}, sw.Signature.words()...)
-}
-
-func (sw *Switches) numbers() []setting[int] {
-	return []setting[int]{
-		{"validation_status", &sw.ValidationStatus, []int{422, 400}},
-		{"wrong_token_status", &sw.WrongTokenStatus, []int{403, 401, 400}},
-		{"refused_method_status", &sw.RefusedMethodStatus, []int{405, 404, 501}},
-		{"list.first_page", &sw.List.FirstPage, []int{0, 1}},
-	}
-}
-
 // fill writes the default into every field that is blank.
 func (sw *Switches) fill() {
-	for _, w := range sw.words() {
-		orDefault(w.value, w.allowed[0])
+	for _, k := range Table() {
+		if v := k.read(sw); k.Default != "" && (v == "" || v == "0") {
+			_ = k.write(sw, k.Default) // a default is allowed
+		}
 	}
-	for _, n := range sw.numbers() {
-		orDefault(n.value, n.allowed[0])
-	}
-	orDefault(&sw.List.PageParam, "Page")
-	orDefault(&sw.List.SizeParam, "Size")
-	orDefault(&sw.List.FinancialParam, "financialStatus")
-	orDefault(&sw.List.Envelope, "array")
-	orDefault(&sw.List.DefaultSize, 20)
-	orDefault(&sw.List.MaxSize, 100)
-	orDefault(&sw.Signature.Header, "X-Signature")
-	orDefault(&sw.Signature.Signed, "{body}")
 }
 
 func orDefault[T comparable](field *T, value T) {

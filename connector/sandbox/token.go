@@ -18,7 +18,7 @@ const (
 
 type tokens struct {
 	access  map[string]accessToken
-	codes   map[string]bool // authorization codes and refresh tokens work once
+	codes   map[string]consent // authorization codes and refresh tokens work once
 	refresh map[string]bool
 }
 
@@ -28,7 +28,7 @@ type accessToken struct {
 }
 
 func newTokens() tokens {
-	return tokens{map[string]accessToken{}, map[string]bool{}, map[string]bool{}}
+	return tokens{map[string]accessToken{}, map[string]consent{}, map[string]bool{}}
 }
 
 // IssueToken returns a new access token of a kind that lives for life, as if
@@ -42,8 +42,12 @@ func (s *Sandbox) IssueToken(kind string, life time.Duration) string {
 // to the platform's callback; it can be exchanged once.
 func (s *Sandbox) IssueCode() string {
 	defer s.lock()()
+	return s.newCode(consent{})
+}
+
+func (s *Sandbox) newCode(g consent) string {
 	code := newToken(s.tokenIDs, 24)
-	s.auth.codes[code] = true
+	s.auth.codes[code] = g
 	return code
 }
 
@@ -75,9 +79,13 @@ func (s *Sandbox) issueToken(c *call, r *http.Request) {
 	case ClientCredentials:
 		s.replyToken(c, ClientCredentials)
 	case AuthorizationCode:
-		s.redeem(c, s.auth.codes, form.Get("code"))
+		given, known := s.auth.codes[form.Get("code")]
+		delete(s.auth.codes, form.Get("code"))
+		s.redeem(c, known && given.isFor(form))
 	case "refresh_token":
-		s.redeem(c, s.auth.refresh, form.Get("refresh_token"))
+		known := s.auth.refresh[form.Get("refresh_token")]
+		delete(s.auth.refresh, form.Get("refresh_token"))
+		s.redeem(c, known)
 	default:
 		c.refuseToken(http.StatusBadRequest, "unsupported_grant_type")
 	}
@@ -103,14 +111,13 @@ func (s *Sandbox) knowsClient(form url.Values, r *http.Request) bool {
 	return inForm || inBasic
 }
 
-// redeem exchanges a code or a refresh token; either works once, and brings a
-// new refresh token.
-func (s *Sandbox) redeem(c *call, valid map[string]bool, given string) {
-	if !valid[given] {
+// redeem answers who gave a code or a refresh token; either works once, and brings
+// a new refresh token.
+func (s *Sandbox) redeem(c *call, valid bool) {
+	if !valid {
 		c.refuseToken(http.StatusBadRequest, "invalid_grant")
 		return
 	}
-	delete(valid, given)
 	refresh := newToken(s.tokenIDs, 40)
 	s.auth.refresh[refresh] = true
 	s.replyToken(c, AuthorizationCode, field("refresh_token", quote(refresh)))
@@ -160,6 +167,11 @@ func (s *Sandbox) needs(kind string, h handle) handle {
 	}
 }
 
+// needsAPI is needs with the kind of token that customers and mandates take now.
+func (s *Sandbox) needsAPI(h handle) handle {
+	return func(c *call, r *http.Request) { s.needs(s.opt.Switches.APITokens, h)(c, r) }
+}
+
 // routeAPI sets up the service's endpoints. The mandate calls share a pattern
 // because …/{id}/directdebitmandates and …/directdebitmandates/{id} overlap.
 func (s *Sandbox) routeAPI() {
@@ -167,17 +179,17 @@ func (s *Sandbox) routeAPI() {
 	on := func(pattern string, h handle) {
 		s.api.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h(w.(*call), r) })
 	}
-	apiKind := s.opt.Switches.APITokens
 	on("POST /api/oauth2/token", s.issueToken)
-	on("POST /api/customers", s.needs(apiKind, s.createCustomer))
-	on("GET /api/customers", s.needs(apiKind, s.listCustomers))
-	on("PUT /api/customers", s.needs(apiKind, s.updateByBody))
-	on("GET /api/customers/{id}", s.needs(apiKind, s.getCustomer))
-	on("PUT /api/customers/{id}", s.needs(apiKind, s.updateByPath))
-	on("DELETE /api/customers/{id}", s.needs(apiKind, s.deleteCustomer))
-	on("GET /api/customers/{id}/directdebitmandates", s.needs(apiKind, s.getLink))
-	on("PUT /api/customers/{first}/{second}", s.needs(apiKind, s.putMandate))
-	on("PUT /api/customers/directdebitmandates/{id}/{action}", s.needs(apiKind, s.cancelBySlash))
+	on("POST /api/customers", s.needsAPI(s.createCustomer))
+	on("GET /api/customers", s.needsAPI(s.listCustomers))
+	on("PUT /api/customers", s.needsAPI(s.updateByBody))
+	on("GET /api/customers/{id}", s.needsAPI(s.getCustomer))
+	on("PUT /api/customers/{id}", s.needsAPI(s.updateByPath))
+	on("DELETE /api/customers/{id}", s.needsAPI(s.deleteCustomer))
+	on("GET /api/customers/{id}/directdebitmandates", s.needsAPI(s.getLink))
+	on("PUT /api/customers/{first}/{second}", s.needsAPI(s.putMandate))
+	on("PUT /api/customers/directdebitmandates/{id}/{action}", s.needsAPI(s.actBySlash))
+	on("GET /api/biller", s.needsAPI(s.getBiller))
 	on("GET /api/apps/{client}/webhooks", s.needs(ClientCredentials, s.getSubscription))
 	on("PUT /api/apps/{client}/webhooks", s.needs(ClientCredentials, s.subscribe))
 	on("PUT /api/apps/{client}/webhooks/digest", s.needs(ClientCredentials, s.setDigest))

@@ -85,6 +85,21 @@ func (s *Sandbox) Add(raw json.RawMessage) (id string, err error) {
 	return c.id, nil
 }
 
+// Begin makes a customer of raw as Add does, but in the spelling of the switches, and
+// with a mandate in status unless that is blank: a service that has it already.
+func (s *Sandbox) Begin(raw json.RawMessage, status connector.MandateStatus) (id string, err error) {
+	fields, err := parseObject(raw)
+	if err != nil {
+		return "", fmt.Errorf("begin with a customer: %w", err)
+	}
+	defer s.lock()()
+	c := s.insert(newUUID(s.ids), s.opt.Switches.respell(fields))
+	if status != "" {
+		s.openMandate(c, status, "")
+	}
+	return c.id, nil
+}
+
 // Edit replaces everything in a customer that clients own by raw, as Add
 // writes it.
 func (s *Sandbox) Edit(id string, raw json.RawMessage) error {
@@ -126,7 +141,7 @@ func (s *Sandbox) Migrate(customerID string) (mandateID string, err error) {
 		return "", fmt.Errorf("migrate a mandate: the switch migrating is off: %w", ErrStatus)
 	}
 	err = s.withCustomer(customerID, func(c *customer) {
-		mandateID = s.openMandate(c, MandateMigrating, "").ID
+		mandateID = s.openMandate(c, connector.MandateMigrating, "").ID
 	})
 	return mandateID, err
 }
@@ -138,7 +153,7 @@ func (s *Sandbox) Sign(mandateID string) error {
 
 // Approve is the bank's confirmation: PENDING becomes ACTIVE.
 func (s *Sandbox) Approve(mandateID string) error {
-	return s.act("approve", mandateID, connector.MandateActive, connector.MandatePending, MandateMigrating)
+	return s.act("approve", mandateID, connector.MandateActive, connector.MandatePending, connector.MandateMigrating)
 }
 
 // PayerCancel is the payer revoking the mandate: it becomes CANCELLED.
@@ -214,7 +229,7 @@ func (s *Sandbox) SetStatus(mandateID string, status connector.MandateStatus) er
 }
 
 var uncancelled = []connector.MandateStatus{
-	connector.MandateCreated, connector.MandatePending, connector.MandateActive, MandateMigrating,
+	connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateMigrating,
 }
 
 func (s *Sandbox) act(verb, mandateID string, to connector.MandateStatus, from ...connector.MandateStatus) error {

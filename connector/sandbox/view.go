@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -230,4 +231,18 @@ func viewOf(form url.Values) (v View, err error) {
 	span("readLag", &v.ReadLag)
 	v.NoKeys = form.Get("noKeys") != ""
 	return v, errors.Join(append(errs, v.Validate())...)
+}
+
+// ParseView reads a view as people write it: members of GET /sandbox/view such as
+// missing=0.5, with commas between them; noKeys may stand alone.
+func ParseView(text string) (View, error) {
+	form := url.Values{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if !slices.Contains([]string{"missing", "lostPages", "noKeys", "listLag", "readLag"}, name) {
+			return View{}, refused(fmt.Sprintf("a sandbox view has no member %q: use missing, lostPages, noKeys, listLag, readLag", name))
+		}
+		form.Set(name, cmp.Or(value, "true"))
+	}
+	return viewOf(form)
 }

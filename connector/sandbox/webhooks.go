@@ -57,6 +57,15 @@ func (s *Sandbox) SetWebhookSecret(secret connector.Secret) error {
 	return nil
 }
 
+// SignAsNow puts on a request what the service puts on a delivery with this body at this
+// moment: its type of content, its credentials and its signature.
+func (s *Sandbox) SignAsNow(r *http.Request, body []byte) error {
+	defer s.lock()()
+	r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	s.hooks.credentials.show(r)
+	return s.opt.Switches.Signature.sign(r.Header, s.hooks.secret, newUUID(s.eventIDs), s.opt.Now(), body)
+}
+
 // ownApp refuses a path that carries another app's client id.
 func (s *Sandbox) ownApp(c *call, r *http.Request) bool {
 	if r.PathValue("client") != s.opt.ClientID {
@@ -216,4 +225,23 @@ func (a *credentials) show(r *http.Request) {
 	if a.APIKey != nil {
 		r.Header.Set(a.APIKey.Header, a.APIKey.Value)
 	}
+}
+
+// defaultBiller is the biller of a sandbox whose switches name none.
+const defaultBiller = "sandbox-biller"
+
+// getBiller is GET /biller: who is behind the token.
+func (s *Sandbox) getBiller(c *call, _ *http.Request) {
+	if s.opt.Switches.Biller == "" {
+		c.refuseUnknown()
+		return
+	}
+	c.reply(http.StatusOK, object{field("id", quote(s.opt.Switches.Biller)), field("name", quote(sender))}.json())
+}
+
+// TellOfAnother queues a delivery about a customer of another biller of the app, as
+// one subscription serves them all.
+func (s *Sandbox) TellOfAnother(biller, customerID string) {
+	defer s.lock()()
+	s.emit(event{category: "customer", verb: "UPDATED", customer: customerID, biller: biller})
 }

@@ -29,6 +29,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/httprate"
@@ -46,13 +47,14 @@ const (
 	ReadyPath  = "/readyz"  // the ledger can be written to
 )
 
-// Config says what a server accepts and where it puts it. With neither Verifier nor
+// Config says what a server accepts and where it puts it. With neither a verifier nor
 // Path there is no webhook, and the health pages are all that is served.
 type Config struct {
-	Ledger   *state.Ledger
-	Verifier *billing.Verifier  // there is no endpoint without one
-	Events   billing.EventPaths // where a delivery says what it is about
-	Path     string             // of the webhook, for example /webhooks/billing
+	Ledger *state.Ledger
+	Keys   Keys                                // what a delivery is held against; there is no endpoint without a verifier
+	Renew  func(context.Context) (Keys, error) // reads Keys anew, where they may change while it serves; nil for never
+	Events billing.EventPaths                  // where a delivery says what it is about
+	Path   string                              // of the webhook, for example /webhooks/billing
 
 	MaxBody        int            // bytes of a delivery; more are answered with 413; default 256 KiB
 	Refused        int            // requests per second of one /24 or /64 that are refused in so many words; more are answered with 429; default 500
@@ -68,32 +70,42 @@ type Config struct {
 	Expected   condition.Expected                   // what readiness is judged by; by default an hourly sweep
 }
 
+// Keys are what a delivery is held against.
+type Keys struct {
+	Verifier *billing.Verifier
+	Delivery billing.DeliveryKey // what each delivery carries beside its signature
+	Until    time.Time           // when they are to be read anew; zero for when one does not fit
+	Unknown  bool                // the service may sign with a secret that is not among them, and that nobody here knows yet
+}
+
 // Outcome says how one request to the webhook ended.
 type Outcome string
 
 // The outcomes, each with its answer.
 const (
-	Accepted        Outcome = "accepted"         // 200: durable in the inbox
-	Repeated        Outcome = "repeated"         // 200: the inbox has it already, and its customer is looked at once more
-	WrongMethod     Outcome = "wrong_method"     // 405
-	TooMany         Outcome = "too_many"         // 429
-	WrongEncoding   Outcome = "wrong_encoding"   // 415: compressed
-	WrongType       Outcome = "wrong_type"       // 415: not JSON
-	TooLarge        Outcome = "too_large"        // 413: above Config.MaxBody
-	BrokenOff       Outcome = "broken_off"       // 400: the body did not arrive whole
-	SignatureFailed Outcome = "signature_failed" // 401
-	Busy            Outcome = "busy"             // 503: too many large bodies are being read; nothing is lost if it is sent again
-	NotStored       Outcome = "not_stored"       // 503: the ledger did not take it; nothing is lost if it is sent again
-	Panicked        Outcome = "panicked"         // 500
-	NotReady        Outcome = "not_ready"        // 503 on ReadyPath, not on the webhook
+	Accepted        Outcome = "accepted"            // 200: durable in the inbox
+	Repeated        Outcome = "repeated"            // 200: the inbox has it already, and its customer is looked at once more
+	WrongMethod     Outcome = "wrong_method"        // 405
+	TooMany         Outcome = "too_many"            // 429
+	WrongEncoding   Outcome = "wrong_encoding"      // 415: compressed
+	WrongType       Outcome = "wrong_type"          // 415: not JSON
+	TooLarge        Outcome = "too_large"           // 413: above Config.MaxBody
+	BrokenOff       Outcome = "broken_off"          // 400: the body did not arrive whole
+	SignatureFailed Outcome = "signature_failed"    // 401
+	KeyFailed       Outcome = "delivery_key_failed" // 401: it carries no delivery key, or another
+	SecretUnknown   Outcome = "secret_unknown"      // 503: no secret fits, while the service may have another; nothing is lost if it is sent again
+	Busy            Outcome = "busy"                // 503: too many large bodies are being read; nothing is lost if it is sent again
+	NotStored       Outcome = "not_stored"          // 503: the ledger did not take it; nothing is lost if it is sent again
+	Panicked        Outcome = "panicked"            // 500
+	NotReady        Outcome = "not_ready"           // 503 on ReadyPath, not on the webhook
 )
 
 var statuses = map[Outcome]int{
 	Accepted: http.StatusOK, Repeated: http.StatusOK,
 	WrongMethod: http.StatusMethodNotAllowed, TooMany: http.StatusTooManyRequests,
 	WrongEncoding: http.StatusUnsupportedMediaType, WrongType: http.StatusUnsupportedMediaType,
-	TooLarge: http.StatusRequestEntityTooLarge, BrokenOff: http.StatusBadRequest, SignatureFailed: http.StatusUnauthorized,
-	Busy: http.StatusServiceUnavailable, NotStored: http.StatusServiceUnavailable, Panicked: http.StatusInternalServerError, NotReady: http.StatusServiceUnavailable,
+	TooLarge: http.StatusRequestEntityTooLarge, BrokenOff: http.StatusBadRequest, SignatureFailed: http.StatusUnauthorized, KeyFailed: http.StatusUnauthorized,
+	SecretUnknown: http.StatusServiceUnavailable, Busy: http.StatusServiceUnavailable, NotStored: http.StatusServiceUnavailable, Panicked: http.StatusInternalServerError, NotReady: http.StatusServiceUnavailable,
 }
 
 // Outcomes returns every outcome there is.
@@ -117,6 +129,9 @@ type Server struct {
 	seed    maphash.Seed          // of the buckets clients share
 	large   chan struct{}         // holds one for each large body that is being read or stored
 
+	keys     atomic.Pointer[Keys]
+	renewing sync.Mutex // held while the keys are read anew
+
 	checking sync.Mutex // held while readiness is looked at
 	checked  time.Time
 	ready    readiness
@@ -130,7 +145,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Ledger == nil {
 		return nil, errors.New("the webhook endpoint needs a ledger to keep deliveries in")
 	}
-	if cfg.Verifier != nil || cfg.Path != "" {
+	if cfg.Keys.Verifier != nil || cfg.Path != "" {
 		if err := checkWebhook(cfg); err != nil {
 			return nil, err
 		}
@@ -157,7 +172,9 @@ func New(cfg Config) (*Server, error) {
 		cfg.Jobs = func(context.Context) ([]Job, error) { return nil, nil }
 	}
 	large := min(maxLarge, max(1, largeBytes/cfg.MaxBody)) // 16 MiB, whatever the size of one is
-	return &Server{cfg: cfg, refused: perSecond(cfg.Refused), seed: maphash.MakeSeed(), large: make(chan struct{}, large)}, nil
+	s := &Server{cfg: cfg, refused: perSecond(cfg.Refused), seed: maphash.MakeSeed(), large: make(chan struct{}, large)}
+	s.keys.Store(&cfg.Keys)
+	return s, nil
 }
 
 func setDefault[T int | time.Duration](value *T, to T) {
@@ -167,7 +184,7 @@ func setDefault[T int | time.Duration](value *T, to T) {
 }
 
 func checkWebhook(cfg Config) error {
-	if cfg.Verifier == nil {
+	if cfg.Keys.Verifier == nil {
 		return errors.New("the webhook endpoint is not opened, because nothing says how deliveries are signed; set billing.webhook.signature and its secrets")
 	}
 	if path := cfg.Path; len(path) < 2 || !strings.HasPrefix(path, "/") || path == HealthPath || path == ReadyPath || cfg.StopPath != "" && strings.HasPrefix(path, cfg.StopPath) {
@@ -183,7 +200,7 @@ func checkWebhook(cfg Config) error {
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case s.cfg.Verifier != nil && r.URL.Path == s.cfg.Path:
+		case s.cfg.Keys.Verifier != nil && r.URL.Path == s.cfg.Path:
 			s.serveWebhook(w, r)
 		case s.cfg.StopPath != "" && strings.HasPrefix(r.URL.Path, s.cfg.StopPath):
 			s.serveStop(w, r)

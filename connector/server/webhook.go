@@ -69,18 +69,66 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 	if !connector.IsJSON(r.Header.Get("Content-Type")) {
 		return Event{Outcome: WrongType}
 	}
+	if refusal, err := s.held(r.Context(), KeyFailed, func(k Keys) error { return k.Delivery.Check(r.Header) }); err != nil {
+		return notHeld(w, refusal, err)
+	}
 	body, done, refusal := s.readBody(w, r)
 	defer done()
 	if refusal != "" {
 		return Event{Outcome: refusal}
 	}
+	var signed billing.Signed
 	now := s.cfg.Now()
-	signed, err := s.cfg.Verifier.Verify(r.Header, body, now)
+	refusal, err := s.held(r.Context(), SignatureFailed, func(k Keys) (err error) {
+		signed, err = k.Verifier.Verify(r.Header, body, now)
+		return err
+	})
 	if err != nil {
-		return Event{Outcome: SignatureFailed, Err: err}
+		return notHeld(w, refusal, err)
 	}
 	keepConnection(r.Context())
 	return s.store(w, r, s.delivery(r.Header, body, signed))
+}
+
+// held holds a request against the keys, and once more against those that there are by now
+// where they do not fit: a secret is kept before the service is asked for anything else, so
+// what it signs with a new one fits then. Requests that fit wait for nothing; of the others
+// one at a time reads.
+func (s *Server) held(ctx context.Context, refusal Outcome, against func(Keys) error) (Outcome, error) {
+	keys := *s.keys.Load()
+	if s.cfg.Renew == nil || keys.Until.IsZero() || s.cfg.Now().Before(keys.Until) {
+		err := against(keys)
+		if s.cfg.Renew == nil || !errors.Is(err, billing.ErrSignatureWrong) && !errors.Is(err, billing.ErrDeliveryKey) {
+			return refusal, err
+		}
+	}
+	keys, err := s.renew(ctx)
+	if err != nil {
+		return NotStored, err
+	}
+	if err = against(keys); errors.Is(err, billing.ErrSignatureWrong) && keys.Unknown {
+		return SecretUnknown, err
+	}
+	return refusal, err
+}
+
+func (s *Server) renew(ctx context.Context) (Keys, error) {
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
+	keys, err := s.cfg.Renew(ctx)
+	if err != nil {
+		return Keys{}, fmt.Errorf("read what deliveries are held against: %w", err)
+	}
+	s.keys.Store(&keys)
+	return keys, nil
+}
+
+// notHeld is the end of a request that the keys do not fit.
+func notHeld(w http.ResponseWriter, refusal Outcome, err error) Event {
+	if statuses[refusal] == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	return Event{Outcome: refusal, Err: err}
 }
 
 // compressed reports whether the body is in any encoding but its own: what is
@@ -160,22 +208,40 @@ func Understand(paths billing.EventPaths, h http.Header, body []byte) (d state.D
 		err = errNoName
 	}
 	d.Body = body
+	if header := paths.TypeHeader(h); !isNoName(header) {
+		d.TypeHeader = header
+	}
 	if err != nil {
 		d.State, d.Detail = connector.InboxQuarantined, fmt.Sprintf("It could not be understood: %v.", err)
 		return d, ""
 	}
 	d.Type, d.BillingID = event.Type, event.CustomerID
 	switch {
+	case paths.OfAnother(event):
+		d.State, d.BillingID, d.Detail = connector.InboxIgnored, "", "It tells of another biller of the same app (billing.webhook.biller_id)."
 	case event.CustomerID != "":
 		d.State = connector.InboxReceived
-	case notFollowed(event.Type):
+	case billing.EventAbout(event.Type) == billing.AboutLeft:
 		d.State = connector.InboxIgnored
 	case event.MandateID != "":
 		d.State, d.MandateID = connector.InboxReceived, event.MandateID
+	case slices.Contains(paths.Settled, event.Type):
+		d.State = connector.InboxIgnored
 	default:
 		d.State, d.Detail = connector.InboxQuarantined, "It names neither a customer nor a mandate."
 	}
 	return d, event.EventID
+}
+
+// Reread returns what a kept delivery says with the present paths. Its headers are not kept but
+// the one that named its type; of a delivery without that, the type that was read when it came
+// stands for it where its body names none.
+func Reread(paths billing.EventPaths, typeHeader, eventType string, body []byte) state.Delivery {
+	d, _ := Understand(paths, paths.TypeHeaders(typeHeader, ""), body)
+	if d.Type == "" && typeHeader == "" && eventType != "" {
+		d, _ = Understand(paths, paths.TypeHeaders("", eventType), body)
+	}
+	return d
 }
 
 var errNoName = errors.New("its type or one of its ids is too long or holds control characters")
@@ -183,16 +249,6 @@ var errNoName = errors.New("its type or one of its ids is too long or holds cont
 // isNoName reports whether s cannot be an id or a type, or be shown as one.
 func isNoName(s string) bool {
 	return len(s) > maxName || strings.ContainsFunc(s, unicode.IsControl)
-}
-
-// notFollowed reports whether a type is of events that payersync does not follow:
-// payments, invoices and the biller itself.
-func notFollowed(eventType string) bool {
-	name := strings.ToLower(eventType)
-	if strings.Contains(name, "mandate") || strings.Contains(name, "customer") {
-		return false
-	}
-	return strings.Contains(name, "payment") || strings.Contains(name, "invoice") || strings.Contains(name, "biller")
 }
 
 // identity returns the key by which a delivery is known again (fault F31): what

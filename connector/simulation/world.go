@@ -182,7 +182,7 @@ func (w *world) subscribe() error {
 	if err != nil {
 		return err
 	}
-	_, err = client.Subscribe(context.Background(), billing.Subscription{URL: publicHook, Events: []string{"customer", "dd-mandate"}, Name: "payersync"})
+	_, err = client.Subscribe(context.Background(), billing.Subscription{URL: publicHook, Events: []string{"customer", "dd-mandate"}, Name: "payersync"}, billing.SetUp{Keep: func(connector.Secret) error { return nil }})
 	return err
 }
 
@@ -253,7 +253,7 @@ func (p *process) openHooks() error {
 	if err != nil {
 		return err
 	}
-	s, err := server.New(server.Config{Ledger: p.ledger, Verifier: verifier, Events: billing.DefaultEventPaths(), Path: "/webhooks/billing", Now: p.w.now})
+	s, err := server.New(server.Config{Ledger: p.ledger, Keys: server.Keys{Verifier: verifier}, Events: billing.DefaultEventPaths(), Path: "/webhooks/billing", Now: p.w.now})
 	if err != nil {
 		return err
 	}

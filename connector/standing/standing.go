@@ -217,7 +217,7 @@ func place(f state.Standing, now time.Time) Standing {
 			Cure: "Let payersync serve run, or run payersync sweep."}
 	case m.Status == connector.MandateActive:
 		return debitable(f, now)
-	case m.Status == connector.MandatePending:
+	case m.Status.Underway():
 		return signed(m, now)
 	case m.Status == connector.MandateCreated:
 		return awaiting(f)
@@ -349,6 +349,11 @@ func unasked(f state.Standing) Standing {
 
 func signed(m state.StandingMandate, now time.Time) Standing {
 	s := Standing{Class: Signed, Who: Bank, Since: m.Since, Sentence: "The payer has signed, and the bank decides.", Cure: "Nothing."}
+	if m.Status == connector.MandateMigrating { // it takes as long as the other provider needs
+		s.Sentence = "The mandate is being moved here from another provider, and cannot be collected under yet."
+		s.Cure = "Nothing; if it stays for long, ask the billing service what it waits for."
+		return s
+	}
 	if workingDays(m.Since, now) > BankDays {
 		s.Late = true
 		s.Sentence = fmt.Sprintf("The payer has signed, and the bank has not decided for more than %d working days.", BankDays)

@@ -113,6 +113,7 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		{"missing there", active, changes{func(f *state.Standing) { f.Missing, f.LinkState = true, connector.LinkMissing }}, "H", "", standing.You, 90, "no longer exists"},
 		{"let go of", active, changes{func(f *state.Standing) { f.Unlinking = true }}, "H", "", standing.You, 90, "not its own"},
 		{"conflict", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkConflict }}, "H", "", standing.You, 90, "another record's key"},
+		{"moved from another provider", active, changes{status(connector.MandateMigrating, 30)}, "C", "", standing.Bank, 30, "another provider"},
 		{"unknown status", active, changes{status("DORMANT", 1)}, "I", "", standing.Operator, 1, "not documented"},
 		{"left with a mandate", active, changes{left, told(0, connector.ReasonLeftWithMandate)}, "J", "", standing.You, 3, "still holds"},
 		{"left with an open link", waiting, changes{left}, "J", "", standing.You, 90, "awaiting signature"},

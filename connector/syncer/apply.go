@@ -39,17 +39,14 @@ func (r *run) apply(ctx context.Context) error {
 	if err := r.believeIndex(ctx, r.plan.Creates); err != nil {
 		return err
 	}
-	if err := r.walk(ctx, walk{stage: "send", lane: state.LaneCustomer, pending: true, do: r.applyCustomer}); err != nil {
-		return err
-	}
-	if err := r.resume(ctx); err != nil { // a second try for what stayed unknown in this run
+	if err := r.sendAll(ctx); err != nil {
 		return err
 	}
 	if err := r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, pending: true, do: r.applyLink}); err != nil {
 		return err
 	}
-	if r.plan.Limits != "" { // the rest waits
-		return nil
+	if err := r.heldBack(ctx); err != nil || r.plan.Limits != "" { // the rest waits
+		return err
 	}
 	return r.setPlan(ctx, *r.plan, state.PlanApplied)
 }
@@ -308,13 +305,16 @@ func (r *run) applyCustomer(ctx context.Context, c state.Change) error {
 	if c.State == connector.ChangePending && c.Payer.BillingID == "" && r.noProof != nil {
 		return nil // it waits until the list proves something
 	}
+	if r.linkOnly && c.State == connector.ChangePending && !c.Unlinks && c.Action != connector.ActionAdopt {
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned before that was known
+	}
 	switch c.Action {
 	case connector.ActionCreate:
 		return r.create(ctx, c)
 	case connector.ActionAdopt:
-		return r.adopt(ctx, c)
+		return r.gated(ctx, c, r.adopt)
 	default:
-		return r.update(ctx, c)
+		return r.gated(ctx, c, r.update)
 	}
 }
 
@@ -326,7 +326,13 @@ func (r *run) requestFailed(ctx context.Context, c state.Change, err error) erro
 	}
 	switch connector.FaultOf(err) {
 	case connector.FaultRejected:
-		if err := r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, whyRefused(err)); err != nil {
+		why := whyRefused(err)
+		if proven, err := r.isProven(ctx); err != nil {
+			return err
+		} else if c.Action != connector.ActionCreate && !proven {
+			why += " No update has come through yet: if it is so for every customer, compare billing.dialect.update, person_fields, address_fields and read_only with what the service documents."
+		}
+		if err := r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, why); err != nil {
 			return err
 		}
 		return refusedAlike(c, err)
@@ -396,7 +402,10 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	case step.Do != protocol.Adopt || step.Customer != c.BillingID: // nobody carries it any more, or another does
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
-	if c.State == connector.ChangePending || k.byWord || k.unscoped { // what was sent and has arrived is ended as it was begun
+	if r.linkOnly && (k.byWord || k.unscoped) {
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	}
+	if !r.linkOnly && (c.State == connector.ChangePending || k.byWord || k.unscoped) { // what was sent and has arrived is ended as it was begun
 		if as, err := r.adoptsAsShown(ctx, c, fetched); err != nil || !as {
 			return errors.Join(err, r.closeWith(ctx, c, connector.ChangeVoid, "", ""))
 		}
@@ -409,6 +418,9 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 		return err
 	}
 	c.Payer.BillingID, c.Payer.Seen = c.BillingID, true
+	if r.linkOnly {
+		return r.linkAlone(ctx, c)
+	}
 	if seen.Stale { // a newer read was applied while the payer was nobody's: see its mandate too
 		return r.update(ctx, c)
 	}
@@ -526,6 +538,11 @@ func (r *run) mergeAsShown(ctx context.Context, c state.Change, fetched connecto
 		if err != nil {
 			return err
 		}
+		if r.isEcho(c, fetched, base, holds) {
+			if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.NoteEcho(c.Payer) }); err != nil {
+				return err
+			}
+		}
 		if as, err := r.asShown(c, fetched, base, holds != "" && holds == c.Payer.AppliedHash); err == nil && !as { // what cannot be compared cannot be merged, which merge says
 			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 		}
@@ -589,11 +606,20 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer in the billing service has a form that cannot be updated safely.")
 	}
 	if !changed {
-		return r.closeDone(ctx, c)
+		return r.closeShown(ctx, c, fetched)
 	}
 	if bytes.Equal(c.PreImage, fetched.Raw) && c.Body != nil {
 		body = c.Body // nothing moved since the attempt whose answer was lost
 	}
+	kinds, err := r.Billing.Others(fetched.Raw, base, c.Wanted, r.conn.Mapping.Own())
+	if err != nil {
+		return err
+	}
+	release, may, err := r.mayUpdate(ctx, c, kinds)
+	if err != nil || !may {
+		return err
+	}
+	defer release()
 	var left state.Attempt
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		left, err = tx.FreezeUpdate(r.id, c, body, fetched.Raw)
@@ -614,7 +640,29 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 	if err == nil || connector.FaultOf(err) == connector.FaultNotFound { // a read tells which customer there is, if any
 		return r.confirmUpdate(ctx, c, fetched)
 	}
+	if connector.FaultOf(err) != connector.FaultUnknown {
+		r.cameBack()
+	}
 	return r.requestFailed(ctx, c, err)
+}
+
+// closeShown closes an update of which nothing is left to send. Where it left in an earlier
+// try and all else is as it was before, it has shown a round trip; where something moved
+// meanwhile, it says nothing of that.
+func (r *run) closeShown(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
+	var trip *state.RoundTrip
+	if c.Body != nil && c.PreImage != nil {
+		var err error
+		if trip, err = r.tripOf(ctx, c, connector.RemoteCustomer{Raw: c.PreImage}, fetched, nil); err != nil {
+			return err
+		}
+		if trip != nil && len(trip.Lost) > 0 {
+			trip = nil
+		}
+	}
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		return errors.Join(tx.CloseDone(r.id, c), r.saveTrip(tx, trip))
+	})
 }
 
 // confirmUpdate reads the customer after an update: what is ours must be as
@@ -644,11 +692,18 @@ func (r *run) compare(ctx context.Context, c state.Change, before, after connect
 	}
 	paths, err := r.Billing.ForeignChanges(before.Raw, after.Raw, c.Payer.Applied, c.Wanted, own)
 	if err != nil {
-		return r.closeOverwritten(ctx, c, "")
+		return r.closeOverwritten(ctx, c, nil, "")
+	}
+	trip, err := r.tripOf(ctx, c, before, after, nil)
+	if err != nil {
+		return err
 	}
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		if err := r.saveTrip(tx, trip); err != nil { // before this update counts among those that moved something
+			return err
+		}
 		return tx.CloseConfirmed(r.id, c, withoutIndexes(paths), fmt.Sprintf("While the customer was being updated, fields that are not ours changed: %s. "+
-			"Fields that the service itself changes with every update belong under billing.dialect.read_only.", joinPaths(paths)))
+			"Fields that the service itself changes with every update belong under billing.dialect.read_only.", JoinPaths(paths)))
 	})
 }
 
@@ -661,25 +716,39 @@ func (r *run) notShown(ctx context.Context, c state.Change, before, after connec
 	}
 	paths, err := r.Billing.NotShown(after.Raw, c.Wanted, r.conn.Mapping.Own())
 	if err != nil || len(paths) == 0 {
-		return r.closeOverwritten(ctx, c, "The billing service does not show what was just sent.")
+		return r.closeOverwritten(ctx, c, nil, "The billing service does not show what was just sent.")
 	}
-	return r.closeOverwritten(ctx, c, fmt.Sprintf("The billing service does not show what was just sent: %s.%s", joinPaths(paths), spelledBy(paths)))
+	trip, err := r.tripOf(ctx, c, before, after, paths)
+	if err != nil {
+		return err
+	}
+	return r.closeOverwritten(ctx, c, trip, fmt.Sprintf("The billing service does not show what was just sent: %s.%s", JoinPaths(paths), spelledBy(paths)))
 }
 
 // spelledBy names the settings that say how the service spells the fields.
 func spelledBy(paths []string) string {
 	var settings []string
-	for _, at := range []struct{ prefix, setting string }{
-		{"people", "billing.dialect.person_fields"}, {"addresses", "billing.dialect.address_fields"}, {"externalData", "billing.dialect.external_data"},
-	} {
-		if slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(path, at.prefix) }) {
-			settings = append(settings, at.setting)
+	for _, path := range paths {
+		if s := spelling(path); s != "" && !slices.Contains(settings, s) {
+			settings = append(settings, s)
 		}
 	}
 	if len(settings) == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" If it is so for every customer, compare %s with the service's spelling.", strings.Join(settings, " and "))
+}
+
+// spelling names the setting that says how the service spells a field; "" for none.
+func spelling(path string) string {
+	for _, at := range []struct{ prefix, setting string }{
+		{"people", "billing.dialect.person_fields"}, {"addresses", "billing.dialect.address_fields"}, {"externalData", "billing.dialect.external_data"},
+	} {
+		if strings.HasPrefix(path, at.prefix) {
+			return at.setting
+		}
+	}
+	return ""
 }
 
 // withoutIndexes returns the paths without their places in lists, so that the same
@@ -697,12 +766,12 @@ var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
 // closeOverwritten closes an update that was answered, and that a read does not show as
 // it was sent: somebody changed the customer at once. What was sent is the last that the
-// customer is known to have held of us.
-func (r *run) closeOverwritten(ctx context.Context, c state.Change, detail string) error {
+// customer is known to have held of us. trip is what it has shown of its way; nil for nothing.
+func (r *run) closeOverwritten(ctx context.Context, c state.Change, trip *state.RoundTrip, detail string) error {
 	err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		p := c.Payer
 		p.AppliedHash, p.Shows = c.Wanted.Hash(), c.Wanted.Hash()
-		return errors.Join(tx.SetApplied(p, c.Wanted), tx.SetShown(p, false), tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonForeignChange, detail))
+		return errors.Join(r.saveTrip(tx, trip), tx.SetApplied(p, c.Wanted), tx.SetShown(p, false), tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonForeignChange, detail))
 	})
 	if err == nil {
 		r.tellFailed(c, connector.ReasonForeignChange)
@@ -710,12 +779,8 @@ func (r *run) closeOverwritten(ctx context.Context, c state.Change, detail strin
 	return err
 }
 
-func (r *run) closeDone(ctx context.Context, c state.Change) error {
-	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.CloseDone(r.id, c) })
-}
-
-// joinPaths names a few paths and how many more there are.
-func joinPaths(paths []string) string {
+// JoinPaths names a few paths and how many more there are.
+func JoinPaths(paths []string) string {
 	const show = 5
 	text := ""
 	for i, p := range paths {

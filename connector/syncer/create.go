@@ -261,9 +261,26 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 		if err := errors.Join(tx.CloseDone(r.id, c), tx.EndAttempt(a.Attempt, state.AttemptAnswered)); err != nil {
 			return err
 		}
+		if err := dropUnasked(tx, c.Payer, made.Mandate); err != nil {
+			return err
+		}
 		_, err := reconcile.Observe(tx, reconcile.OfCustomer(made, a.Ticket, connector.CauseCreate, r.cause()))
 		return err
 	})
+}
+
+// dropUnasked takes the signing link off the mandate that came with a customer, unless a plan
+// has let a request for this payer's link go: nobody is written to whom no plan has shown.
+func dropUnasked(tx *state.Tx, p state.Payer, m *connector.Mandate) error {
+	if m == nil || m.URL == "" {
+		return nil
+	}
+	asked, err := tx.LinkReleased(p)
+	if err != nil || asked {
+		return err
+	}
+	m.URL = ""
+	return nil
 }
 
 // end notes how an attempt ended that failed with err, or was answered where that is

@@ -20,6 +20,9 @@ var (
 	ErrHasMandate = errors.New("the payer has signed a mandate already")
 	// ErrReasonNeeded means that a step needs a reason for the audit log.
 	ErrReasonNeeded = errors.New("a reason is needed")
+	// ErrNotCancelled means that the payer's mandate, as a read has just shown it, is not
+	// the cancelled one that was to be brought back.
+	ErrNotCancelled = errors.New("the payer's mandate is not a cancelled one")
 )
 
 // Operator is a person who asks for one step by hand.
@@ -41,7 +44,7 @@ func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, by Operator) (c
 	switch {
 	case err != nil:
 		return connector.Mandate{}, err
-	case status == connector.MandatePending, status == connector.MandateActive:
+	case status.Underway(), status == connector.MandateActive:
 		return connector.Mandate{}, ErrHasMandate
 	case status != "" && status != connector.MandateCreated && by.Reason == "":
 		return connector.Mandate{}, fmt.Errorf("replace a mandate that is %s: %w", status.Label(), ErrReasonNeeded)
@@ -109,6 +112,7 @@ func (s *Syncer) statusNow(ctx context.Context, p state.Payer) (connector.Mandat
 // Canceller is the part of the billing service that only an operator may use.
 type Canceller interface {
 	CancelMandate(ctx context.Context, mandateID, reason string) error
+	ReinstateMandate(ctx context.Context, mandateID, reason string) error
 }
 
 // CancelMandate cancels a payer's current mandate because an operator said so,
@@ -126,6 +130,39 @@ func (s *Syncer) CancelMandate(ctx context.Context, billing Canceller, p state.P
 		return s.lookAgain(ctx, p, err, connector.CauseCancel)
 	}
 	_, err := s.Reconciler.Check(ctx, p.BillingID, connector.CauseCancel, "operator "+by.Name)
+	return err
+}
+
+// ReinstateMandate brings a payer's cancelled mandate back because an operator said so,
+// and reads the customer back. It always needs a reason, and reads the customer first: a
+// mandate that has taken the place of the cancelled one meanwhile stands.
+func (s *Syncer) ReinstateMandate(ctx context.Context, billing Canceller, p state.Payer, by Operator) error {
+	if by.Reason == "" {
+		return fmt.Errorf("reinstate a mandate: %w", ErrReasonNeeded)
+	}
+	if p.BillingID == "" || !p.Seen {
+		return ErrNotLinked
+	}
+	status, err := s.statusNow(ctx, p)
+	if err != nil {
+		return err
+	}
+	now, err := s.Ledger.Payer(ctx, p.Connection, p.SourceID)
+	if err != nil {
+		return err
+	}
+	if status != connector.MandateCancelled || now.MandateID != p.MandateID || p.MandateID == "" {
+		return ErrNotCancelled
+	}
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: by.Name, Action: "reinstate mandate", Subject: p.MandateID, Reason: by.Reason})
+	}); err != nil {
+		return err
+	}
+	if err := billing.ReinstateMandate(ctx, p.MandateID, by.Reason); err != nil {
+		return s.lookAgain(ctx, p, err, connector.CauseSweep)
+	}
+	_, err = s.Reconciler.Check(ctx, p.BillingID, connector.CauseSweep, "operator "+by.Name)
 	return err
 }
 

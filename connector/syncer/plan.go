@@ -44,6 +44,9 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if err := r.believeIndex(ctx, unlinked); err != nil {
 		return state.Plan{}, err
 	}
+	if err := r.lookForTwoWay(ctx); err != nil {
+		return state.Plan{}, err
+	}
 	if err := r.planAll(ctx); err != nil {
 		return state.Plan{}, err
 	}
@@ -449,6 +452,10 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	case protocol.Update:
 		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID, Diff: connector.Diff(have, wanted)}
 		r.showBefore(d.Customer, base, seen)
+		if r.linkOnly && !d.Left {
+			d.Topic = state.TopicLink
+			d = r.withheld(d, "Updating the customer", "")
+		}
 	}
 	if d.Left {
 		return d, nil
@@ -580,13 +587,13 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, c state.Candidate
 			step = protocol.Customer(k.facts)
 		}
 		if step.Do != protocol.Adopt && step.Do != protocol.ReadCustomer {
-			return r.planNew(d, res, step, k), nil
+			return r.linkNew(r.planNew(d, res, step, k), k), nil
 		}
 		res.Customer = owned // it is read right before
 		d = included(d, res, connector.ActionAdopt, step.Customer)
 		base, err := r.baseOfNew(ctx, c, step.Customer)
 		r.showBefore(d.Customer, base, seen)
-		return d, err
+		return r.linkNew(d, k), err
 	}
 }
 

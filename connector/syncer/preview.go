@@ -128,6 +128,11 @@ func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions)
 		return Preview{}, err
 	}
 	f := &forecast{run: &run{Syncer: s, conn: conn, claims: map[connector.Key]int{}}, limit: o.Limit, groups: map[string]*changeGroup{}}
+	known, err := s.Ledger.TwoWay(ctx, conn.Name)
+	if err != nil {
+		return Preview{}, err
+	}
+	f.linkOnly = conn.linksOnly(known)
 	if err := f.noteBelieved(ctx); err != nil {
 		return Preview{}, err
 	}

@@ -125,7 +125,11 @@ func TestWhatMovesWithEveryUpdateIsLearnt(t *testing.T) {
 	if got := edit(0); got != string(connector.ReasonForeignChange) {
 		t.Errorf("attention after the first update = %q; want what moved told, because it could be a colleague", got)
 	}
-	for i := 1; i < 4; i++ {
+	if got := edit(1); got != "" {
+		t.Errorf("attention after update 2 = %q", got)
+	}
+	w.trust() // two updates that changed what is not ours stop the others
+	for i := 2; i < 4; i++ {
 		if got := edit(i); got != "" {
 			t.Errorf("attention after update %d = %q", i+1, got)
 		}

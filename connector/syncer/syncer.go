@@ -58,6 +58,12 @@ type Billing interface {
 	ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written, keys map[string]string) (connector.Release, error)
 	// ForeignChanges lists the paths not ours that differ between two readings.
 	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
+	// Lost is ForeignChanges without what services note by each update.
+	Lost(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
+	// Others lists the kinds of members that a customer holds and that are not ours.
+	Others(raw json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
+	// UpdateWay says how updates are written, as text.
+	UpdateWay() string
 	// NotShown lists the paths at which a customer does not show what is wanted.
 	NotShown(shown json.RawMessage, want connector.Customer, own []string) ([]string, error)
 	RequestMandateLink(ctx context.Context, customerID string) (connector.Mandate, error)
@@ -69,6 +75,9 @@ type Connection struct {
 	Source  Source
 	Info    connector.SourceInfo
 	Mapping *mapping.Mapping
+
+	TwoWay TwoWay // what is sent where the service has an accounting connection of its own; "" for auto
+	Native string // what the service calls the kind of the books in externalData; "" for the source's kind in capitals
 
 	FullEvery time.Duration // how old the last reading of everything may be; 0 for any age; a snapshot is always read whole
 }
@@ -183,6 +192,7 @@ type run struct {
 	listed    time.Time       // when the newest list pass began that this run made and that is proof; zero for none
 	believed  atomic.Int64    // since which ticket the index is believed; 0 for not at all
 	probe     bool            // the index is old: search for a customer once more before it is created
+	linkOnly  bool            // customers are linked, and neither created nor changed
 	cuts      atomic.Bool     // a customer is planned to be created without what the service has no place for
 	noProof   error           // why nothing can be concluded from a key not being listed, so that nothing new is planned
 	unread    error           // why the source was not read to its end
@@ -191,6 +201,8 @@ type run struct {
 	proof     connector.Proof // for Result.Proof; zero until the source was read to its end
 
 	claims map[connector.Key]int // a forecast: how many records would have each key; nil for what the ledger says
+
+	gate gate // holds updates back until a round trip is proven
 
 	looked    bool            // the list was read since creates without an answer were sent
 	believing sync.Mutex      // held while the list is read until it is believed
@@ -411,8 +423,11 @@ func outcomeOf(err error) connector.RunOutcome {
 	var short *reconcile.ShortListError
 	var refused *RefusedError
 	var stands *Standstill
+	var unproven *UnprovenError
 	switch {
 	case errors.As(err, &refused):
+		return connector.RunIncomplete
+	case errors.As(err, &unproven) && len(unproven.Lost) == 0:
 		return connector.RunIncomplete
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, reconcile.ErrListChanges), errors.As(err, &quarantine), errors.As(err, &short), errors.As(err, &stands):

@@ -105,6 +105,11 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 	if bytes.Equal(c.PreImage, fetched.Raw) && c.Body != nil {
 		body = c.Body // nothing moved since the attempt whose answer was lost
 	}
+	release, may, err := r.mayUpdate(ctx, c, nil)
+	if err != nil || !may {
+		return err
+	}
+	defer release()
 	var left state.Attempt
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		left, err = tx.FreezeUpdate(r.id, c, body, fetched.Raw)
@@ -112,7 +117,7 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 	}); err != nil {
 		return err
 	}
-	err := r.Billing.UpdateCustomer(ctx, c.Payer.BillingID, body)
+	err = r.Billing.UpdateCustomer(ctx, c.Payer.BillingID, body)
 	if ending := r.end(ctx, c, left, err); ending != nil {
 		return errors.Join(err, ending)
 	}

@@ -31,7 +31,11 @@ func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.
 	case c.Attempts+1 < updateTries && bytes.Equal(before.Raw, after.Raw):
 		return r.leaveUnknown(ctx, c, "The billing service took the update and does not show it yet. It is looked at again.")
 	default:
-		return r.spend(ctx, c, connector.ReasonForeignChange)
+		trip, err := r.tripOf(ctx, c, before, after, []string{"externalData." + c.Payer.Key.Name})
+		if err == nil {
+			err = r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return r.saveTrip(tx, trip) })
+		}
+		return errors.Join(err, r.spend(ctx, c, connector.ReasonForeignChange))
 	}
 	if _, taken, err := r.take(context.WithoutCancel(ctx), c, after, ticket); err != nil || !taken {
 		return err

@@ -18,6 +18,7 @@ const (
 	ReasonName      Reason = "name"      // the host name could not be resolved
 	ReasonAddress   Reason = "address"   // the host name led to an address that is not public
 	ReasonConnect   Reason = "connect"   // no connection could be made
+	ReasonProxy     Reason = "proxy"     // the outgoing proxy could not be reached, or let nothing through
 	ReasonTLS       Reason = "tls"       // the certificate or the encryption was not acceptable
 	ReasonTimeout   Reason = "timeout"   // the answer was not complete in time
 	ReasonBroken    Reason = "broken"    // the connection broke before the answer was complete
@@ -32,6 +33,7 @@ var sentences = map[Reason]string{
 	ReasonName:      "the server's name could not be resolved",
 	ReasonAddress:   "the server's name leads to an address that is not public",
 	ReasonConnect:   "no connection to the server could be made",
+	ReasonProxy:     "the outgoing proxy (http.proxy in the configuration) let no connection through",
 	ReasonTLS:       "the server's certificate or encryption is not acceptable",
 	ReasonTimeout:   "the server did not answer in time",
 	ReasonBroken:    "the connection broke before the answer was complete",
@@ -58,7 +60,7 @@ func (e *Error) Error() string {
 		text = fmt.Sprintf("%s (tried %d times)", text, e.Attempts)
 	}
 	switch e.Reason {
-	case ReasonURL, ReasonName, ReasonAddress, ReasonConnect, ReasonTLS, ReasonCancelled:
+	case ReasonURL, ReasonName, ReasonAddress, ReasonConnect, ReasonProxy, ReasonTLS, ReasonCancelled:
 		if e.Err != nil {
 			text += ": " + e.Err.Error()
 		}
@@ -88,6 +90,8 @@ func reasonOf(cause, err error) Reason {
 		return ReasonTooLarge
 	case errors.Is(err, errAddress):
 		return ReasonAddress
+	case isProxy(err):
+		return ReasonProxy
 	case isA[*net.DNSError](err):
 		return ReasonName
 	case isTLS(err):

@@ -52,6 +52,9 @@ func (c *call) mayRepeatError(err error) bool {
 		return false
 	}
 	switch failed.Reason {
+	case ReasonProxy:
+		var said errProxy
+		return !errors.As(err, &said) && !failed.Sent // what it refused it refuses again
 	case ReasonName, ReasonConnect, ReasonTimeout, ReasonBroken:
 		return c.repeat == Always || !failed.Sent
 	}

@@ -50,6 +50,7 @@ type Options struct {
 	MaxInFlight   int               // attempts at a time, fewer while answers slow down; 8
 	MaxRetryAfter time.Duration     // the longest Retry-After that is slept; above it the answer is returned; 15 min
 	PublicOnly    bool              // connect to public addresses only, whatever a name resolves to (fault F81)
+	Proxy         *url.URL          // what stands between, an http, https or socks5 address, see ProxyFor; nil for nothing
 	Now           func() time.Time  // what Retry-After dates are compared with; time.Now
 	Rand          *rand.Rand        // source of jitter; randomly seeded
 	Logger        *logrus.Entry     // attempts at debug level, the circuit at warning level; nil for silence

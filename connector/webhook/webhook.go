@@ -115,7 +115,7 @@ type laterError struct {
 func (e *laterError) RetryAt() time.Time { return e.at }
 
 // beforeSending are the failures after which nothing had left.
-var beforeSending = []transport.Reason{transport.ReasonURL, transport.ReasonName, transport.ReasonAddress, transport.ReasonConnect}
+var beforeSending = []transport.Reason{transport.ReasonURL, transport.ReasonName, transport.ReasonAddress, transport.ReasonConnect, transport.ReasonProxy}
 
 // NotSentError means that nothing was sent: no connection to the receiver could be made.
 type NotSentError struct{ Err error }

@@ -9,13 +9,17 @@ import (
 	"io"
 	"io/fs"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	generate "github.com/invopop/jsonschema"
 
+	"payersync/connector"
 	"payersync/connector/billing"
+	"payersync/connector/transport"
 	"payersync/mapping/strict"
 	"payersync/state"
 	"payersync/state/backups"
@@ -35,9 +39,41 @@ type Config struct {
 	Retention   Retention    `yaml:"retention" jsonschema_description:"For how long the ledger keeps what is personal and decides nothing any more."`
 	Backup      Backup       `yaml:"backup" jsonschema_description:"Backups of the ledger, by payersync ledger backup and by schedules.backup."`
 	Server      Server       `yaml:"server" jsonschema_description:"Addresses that serve listens on, as host:port. A blank one is off."`
+	HTTP        HTTP         `yaml:"http" jsonschema_description:"How requests leave this machine."`
 	Alerts      Alerts       `yaml:"alerts" jsonschema_description:"Who is told when something is the matter, and how."`
 	Letters     Letters      `yaml:"letters" jsonschema_description:"Who writes to payers who have not signed their mandates yet, and how."`
 	Log         Log          `yaml:"log" jsonschema_description:"The log on standard error."`
+}
+
+// HTTP says how requests leave this machine.
+type HTTP struct {
+	Proxy Secret `yaml:"proxy" jsonschema_description:"A proxy for all requests but those to this machine, as in http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT; with a password in it env:NAME or file:PATH. The environment is never asked for one. Default blank: none."`
+}
+
+// Client returns a client for one remote system that is reached as the configuration says.
+func (c *Config) Client(o transport.Options) *transport.Client {
+	o.Proxy = c.HTTP.Address()
+	return transport.New(o)
+}
+
+// Address returns the proxy's address, nil for none.
+func (h HTTP) Address() *url.URL {
+	if h.Proxy.IsZero() {
+		return nil
+	}
+	u, _ := transport.CheckProxy(h.Proxy.Expose()) // checked when the file was read
+	return u
+}
+
+// secrets are what of the proxy's address nobody else may know: all of it where it holds
+// a password.
+func (h HTTP) secrets() []connector.Secret {
+	u := h.Address()
+	if u == nil || u.User == nil {
+		return nil
+	}
+	password, _ := u.User.Password()
+	return []connector.Secret{h.Proxy.Secret, connector.NewSecret(password)}
 }
 
 // Ledger says where the ledger and its key are.
@@ -68,22 +104,46 @@ type Billing struct {
 type Webhook struct {
 	PublicURL  string             `yaml:"public_url" jsonschema:"required" jsonschema_description:"The address that the service sends to; its path is the endpoint's."`
 	Events     []string           `yaml:"events" jsonschema:"minItems=1" jsonschema_description:"Event types to subscribe to. Default dd-mandate and customer."`
-	Signature  Signature          `yaml:"signature" jsonschema:"required" jsonschema_description:"How deliveries are signed."`
+	Path       string             `yaml:"path" jsonschema_description:"The path of the endpoint, where a proxy in front hands on another than that of public_url. Default that of public_url."`
+	Signature  Signature          `yaml:"signature" jsonschema_description:"How deliveries are signed. Default what the profile knows of it: adfin knows it, standard does not."`
+	Overlap    Duration           `yaml:"overlap" jsonschema_description:"For how long the secret and the delivery key of before are accepted after payersync webhooks subscribe got others, at most 30 days. Default 24h."`
+	Key        *DeliveryKey       `yaml:"delivery_key" jsonschema_description:"What each delivery must carry beside its signature. Default nothing."`
+	KnownTypes []string           `yaml:"known_types" jsonschema_description:"Types of events that need no telling: payersync does not know them and a person does."`
+	BillerID   string             `yaml:"biller_id" jsonschema_description:"Whose events are ours, where the app acts for several billers and one subscription serves them all. Default everybody's."`
 	EventPaths billing.EventPaths `yaml:"event_paths" jsonschema_description:"Where an event names its type and ids: lists of JSON paths, the first that is there counts."`
 }
 
 // Signature is a billing.Signature whose secrets are references.
 type Signature struct {
 	billing.Signature `yaml:",inline"`
-	SecretRefs        []Secret `yaml:"secrets" jsonschema:"required,minItems=1"`
+	SecretRefs        []Secret `yaml:"secrets" jsonschema:"minItems=1" jsonschema_description:"The secrets that deliveries may be signed with, beside those that the service named to payersync webhooks subscribe, which the ledger keeps."`
+}
+
+// DeliveryKey is a billing.DeliveryKey whose keys are references.
+type DeliveryKey struct {
+	billing.DeliveryKey `yaml:",inline"`
+	KeyRefs             []Secret `yaml:"keys" jsonschema:"minItems=1" jsonschema_description:"The keys, any of which is right, beside those that payersync webhooks subscribe told the service, which the ledger keeps."`
+}
+
+// EndpointPath returns the path that deliveries are taken in at: path, or that of
+// public_url where no proxy changes it.
+func (w *Webhook) EndpointPath() string {
+	if w.Path != "" {
+		return w.Path
+	}
+	public, err := url.Parse(w.PublicURL)
+	if err != nil {
+		return ""
+	}
+	return public.Path
 }
 
 // JSONSchemaExtend says what the fields' Go types do not.
 func (Signature) JSONSchemaExtend(s *generate.Schema) {
-	setEnum(s, "scheme", "standard-webhooks")
-	setEnum(s, "algorithm", "hmac-sha256", "hmac-sha512")
+	setEnum(s, "scheme", "standard-webhooks", "xero", "adfin")
+	setEnum(s, "algorithm", "hmac-sha256", "hmac-sha512", "ed25519")
 	setEnum(s, "encoding", "hex", "base64", "base64url")
-	setEnum(s, "key", "text", "hex", "base64")
+	setEnum(s, "key", "text", "hex", "base64", "base64url")
 	s.Properties.Set("tolerance", &generate.Schema{Type: "string", Title: lengthOfTime, Pattern: `^([0-9.]+(ms|s|m|h))+$`})
 }
 
@@ -103,6 +163,7 @@ func (Dialect) JSONSchemaExtend(s *generate.Schema) {
 	setEnum(s, "mandate_link", "auto", "put", "get")
 	setEnum(s, "link_when_created", "unknown", "same", "new")
 	setEnum(s, "cancel", "colon", "slash", "query", "body")
+	setEnum(s, "reinstate", "none", "colon", "slash", "query", "body")
 	setEnum(s, "webhook_setup", "subscribe", "digest_auth_subscribe")
 	setEnum(s, "webhook_read", "auto", "none")
 	if list, ok := s.Properties.Get("list"); ok {
@@ -122,10 +183,20 @@ type Connection struct {
 	Source       Source `yaml:"source" jsonschema:"required" jsonschema_description:"The accounting system."`
 	Mapping      string `yaml:"mapping" jsonschema:"required" jsonschema_description:"The mapping file."`
 	Organisation string `yaml:"organisation" jsonschema_description:"Whose books these are, for mappings that write it beside the key; customers of two organisations with equal numbers are told apart by it. It never changes. Default what the accounting system says; a CSV file says nothing."`
+	TwoWay       string `yaml:"two_way" jsonschema:"enum=auto,enum=link_only,enum=write" jsonschema_description:"What is sent where the billing service has an accounting connection of its own to these books, so that two would write one record. link_only links the customers that exist, and neither creates nor changes any; write does; auto links only once such a connection was found. Default auto."`
 	Schedule     string `yaml:"schedule" jsonschema_description:"When serve syncs it, as a cron schedule; CRON_TZ= may stand in front. Without it serve does not."`
 
 	Letters   ConnectionLetters `yaml:"letters" jsonschema_description:"What differs for letters to these payers."`
 	Writeback *Writeback        `yaml:"writeback" jsonschema_description:"Writes the status of mandates back into one field of the books, or tells it to another system. Left out, nothing is written there."`
+}
+
+// Native returns what the billing service calls the kind of the books in externalData, which is
+// the system's name in capitals. An export is of the system that its preset is for.
+func (c *Connection) Native() string {
+	if preset := c.Source.CSV.Preset; preset != "" && preset != "generic" {
+		return strings.ToUpper(preset)
+	}
+	return strings.ToUpper(c.Source.Kind)
 }
 
 // Lookup says how far the list of the service's customers is trusted.
@@ -297,6 +368,7 @@ func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 	c.schedules()
 	c.backup()
 	c.server()
+	c.proxy()
 	c.alerts()
 	c.paths()
 	c.letters()

@@ -25,7 +25,7 @@ func TestWhatAProcessKeepsForItsLifeIsKeptAndNamed(t *testing.T) {
 			t.Errorf("%s is not kept as it was", key)
 		}
 	}
-	for _, yaml := range []string{"server: {limits: {max_body: 8192, refused_per_client: 3}}", "log: {level: debug}", `schedules: {sweep: "1 * * * *"}`, "guards: {max_creates: 1}"} {
+	for _, yaml := range []string{"server: {limits: {max_body: 8192, refused_per_client: 3}}", "log: {level: debug}", `schedules: {sweep: "1 * * * *"}`, "guards: {max_creates: 1}", `http: {proxy: "http://127.0.0.1:3128"}`} {
 		changed := load(t, minimal+yaml+"\n")
 		if got := changed.KeepUntilRestart(running); len(got) > 0 || reflect.DeepEqual(changed, running) {
 			t.Errorf("of %s, which takes effect at once, it names %q, or it is not kept", yaml, got)

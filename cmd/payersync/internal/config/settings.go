@@ -62,11 +62,15 @@ func (c *Config) Secrets() []connector.Secret {
 	out := []connector.Secret{c.Billing.ClientSecret.Secret, c.Billing.APIToken.Secret}
 	if c.Billing.Webhook != nil {
 		out = append(out, c.Billing.Webhook.Signature.Secrets...)
+		if key := c.Billing.Webhook.Key; key != nil {
+			out = append(out, key.Keys...)
+		}
 	}
 	for i := range c.Connections {
 		out = append(out, c.Connections[i].Source.secrets()...)
 		out = append(out, c.Connections[i].Writeback.secrets()...)
 	}
+	out = append(out, c.HTTP.secrets()...)
 	for _, w := range c.Alerts.Ways {
 		switch {
 		case w.Email != nil:
@@ -128,6 +132,12 @@ func (c *Config) Has(connection string) error {
 	}
 	_, err := c.Named([]string{connection})
 	return err
+}
+
+// FindsTwoWay reports whether it is left to a connection to find out that it links only.
+func (c *Config) FindsTwoWay(connection string) bool {
+	conn, err := c.One(connection)
+	return err == nil && (conn.TwoWay == "" || conn.TwoWay == string(syncer.TwoWayAuto))
 }
 
 // ReliesOn reports whether a consent of this name is needed for anything that is configured.

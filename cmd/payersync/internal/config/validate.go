@@ -14,6 +14,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/billing"
+	"payersync/connector/transport"
 	"payersync/connector/worker"
 	"payersync/mapping/strict"
 	"payersync/state/backups"
@@ -49,7 +50,11 @@ func (c *check) profile() {
 	if b.Webhook != nil {
 		b.Webhook.EventPaths = billing.DefaultEventPaths()
 		c.decode(strict.Path{"billing", "webhook", "event_paths"}, &b.Webhook.EventPaths)
+		b.Webhook.EventPaths.Settled, b.Webhook.EventPaths.Biller = b.Webhook.KnownTypes, b.Webhook.BillerID
 		c.placed(strict.Path{"billing", "webhook"}, b.Webhook.EventPaths.Validate())
+		if s := &b.Webhook.Signature; s.Scheme == "" && s.Header == "" {
+			s.Scheme = billing.ProfileScheme(b.Profile)
+		}
 	}
 }
 
@@ -95,21 +100,52 @@ func (c *check) billing() {
 	if b.Webhook.Events == nil {
 		b.Webhook.Events = []string{"dd-mandate", "customer"}
 	}
+	if path := b.Webhook.Path; path != "" && (!strings.HasPrefix(path, "/") || strings.Trim(path, "/") == "" || strings.ContainsAny(path, "?#%")) {
+		c.report(at.Key("path"), "billing.webhook.path is the path that the proxy hands on, for example /webhooks/billing")
+	}
+	if b.Webhook.Overlap == 0 {
+		b.Webhook.Overlap = Duration(24 * time.Hour)
+	}
+	if o := time.Duration(b.Webhook.Overlap); o < time.Minute || o > 30*24*time.Hour {
+		c.report(at.Key("overlap"), "billing.webhook.overlap is for how long the secret of before is accepted; use 1m to 720h")
+	}
 	c.signature(at.Key("signature"), &b.Webhook.Signature)
+	c.deliveryKey(at.Key("delivery_key"), b.Webhook)
+}
+
+// deliveryKey resolves the keys that deliveries carry, which must not be those that
+// they are signed with.
+func (c *check) deliveryKey(at strict.Path, w *Webhook) {
+	k := w.Key
+	if k == nil {
+		return
+	}
+	before := len(c.problems)
+	for i := range k.KeyRefs {
+		c.resolve(at.Key("keys").Index(i), &k.KeyRefs[i])
+		k.Keys = append(k.Keys, k.KeyRefs[i].Secret)
+	}
+	if len(c.problems) == before && c.getenv != nil {
+		c.placed(at[:len(at)-1], k.Validate(w.Signature.Secrets))
+	}
 }
 
 // credentials resolves the secrets, and asks for those that the dialect needs.
 func (c *check) credentials(at strict.Path) {
 	b := &c.config.Billing
 	static := b.Dialect.APIAuth == "static"
+	own := "" // why the app's own credentials are needed where another token reads customers
+	if static {
+		own = "; billing.webhook needs it: subscribing takes only a token of the app itself (client credentials), whatever dialect.api_auth is"
+	}
 	for _, s := range []struct {
 		key    string
 		ref    *Secret
 		needed bool
 		when   string
 	}{
-		{"client_id", &b.ClientID, !static || b.Webhook != nil, ""},
-		{"client_secret", &b.ClientSecret, !static || b.Webhook != nil, ""},
+		{"client_id", &b.ClientID, !static || b.Webhook != nil, own},
+		{"client_secret", &b.ClientSecret, !static || b.Webhook != nil, own},
 		{"api_token", &b.APIToken, static, "; dialect.api_auth static needs it"},
 	} {
 		if s.needed && s.ref.IsZero() && c.doc.Node(at.Key(s.key)) == nil {
@@ -119,9 +155,32 @@ func (c *check) credentials(at strict.Path) {
 	}
 }
 
+// proxy checks the address of the outgoing proxy. One without a password is no secret.
+func (c *check) proxy() {
+	at := strict.Path{"http", "proxy"}
+	p := &c.config.HTTP.Proxy
+	if p.IsZero() {
+		return
+	}
+	if text := p.Expose(); !strings.Contains(text, "://") || strings.Contains(text, "@") {
+		before := len(c.problems)
+		c.resolve(at, p)
+		if len(c.problems) > before || c.getenv == nil && !strings.Contains(text, "://") {
+			return
+		}
+	}
+	if _, err := transport.CheckProxy(p.Expose()); err != nil {
+		c.report(at, "%s: %v", at, err)
+	}
+}
+
 // signature asks for the keys that its scheme needs. There are no defaults: a
 // guess that is wrong would refuse every delivery, or accept a forged one.
 func (c *check) signature(at strict.Path, s *Signature) {
+	if s.Scheme == "" && c.doc.Node(at) == nil {
+		c.report(at[:len(at)-1], "the key %q is missing in %s; add it: %[1]s: …", "signature", at[:len(at)-1])
+		return
+	}
 	before := len(c.problems)
 	for _, needed := range []struct{ key, value string }{{"header", s.Header}, {"algorithm", s.Algorithm}, {"encoding", s.Encoding}, {"signed", s.Signed}} {
 		if s.Scheme == "" && needed.value == "" {
@@ -135,7 +194,11 @@ func (c *check) signature(at strict.Path, s *Signature) {
 	if len(c.problems) > before || c.getenv == nil {
 		return
 	}
-	if _, err := billing.NewVerifier(s.Signature); err != nil {
+	err := s.Validate()
+	if len(s.SecretRefs) > 0 { // otherwise the ledger has them, once webhooks are subscribed to
+		_, err = billing.NewVerifier(s.Signature)
+	}
+	if err != nil {
 		c.placed(at[:len(at)-1], errors.New(strings.TrimPrefix(err.Error(), "the webhook endpoint cannot be opened: ")))
 	}
 }

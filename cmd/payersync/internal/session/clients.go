@@ -144,6 +144,7 @@ func (s *Session) remindTenant(ctx context.Context, name string, tenant *string)
 // one for each connection, so that its runs share limits and tokens.
 type clients struct {
 	ledger  *state.Ledger
+	config  *config.Config
 	log     *logrus.Logger   // nil for silence
 	metrics *metrics.Metrics // nil where nobody counts
 
@@ -153,8 +154,8 @@ type clients struct {
 	apps     map[string]*credentials.App
 }
 
-func newClients(ledger *state.Ledger) *clients {
-	return &clients{ledger: ledger, http: map[string]*transport.Client{}, consents: map[string]*credentials.Source{}, apps: map[string]*credentials.App{}}
+func newClients(ledger *state.Ledger, cfg *config.Config) *clients {
+	return &clients{ledger: ledger, config: cfg, http: map[string]*transport.Client{}, consents: map[string]*credentials.Source{}, apps: map[string]*credentials.App{}}
 }
 
 // source returns the client that a connection's accounting system is spoken to
@@ -195,7 +196,7 @@ func (c *clients) client(key string, o transport.Options) *transport.Client {
 		if c.log != nil {
 			o.Logger = logrus.NewEntry(c.log)
 		}
-		c.http[key] = transport.New(o)
+		c.http[key] = c.config.Client(o)
 	}
 	return c.http[key]
 }

@@ -8,6 +8,7 @@ import (
 
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/billing"
 	"payersync/mapping"
 	"payersync/mapping/strict"
 )
@@ -15,19 +16,32 @@ import (
 // MaxMapping is the size of mapping file that is read; the loader refuses it.
 const MaxMapping = 2 << 20
 
-// LoadMapping loads a mapping for a source that says info of itself. A mistake is a *strict.Error.
-func LoadMapping(path string, info connector.SourceInfo) (*mapping.Mapping, error) {
+// LoadMapping loads a mapping for a source that says info of itself, and a service that speaks
+// the dialect. A mistake is a *strict.Error.
+func LoadMapping(path string, info connector.SourceInfo, d billing.Dialect) (*mapping.Mapping, error) {
 	data, err := ReadMapping(path)
 	if err != nil {
 		return nil, err
 	}
-	return mapping.Load(path, data, info)
+	return ParseMapping(path, data, info, d)
+}
+
+// ParseMapping is LoadMapping for a text that is called name.
+func ParseMapping(name string, data []byte, info connector.SourceInfo, d billing.Dialect) (*mapping.Mapping, error) {
+	m, err := mapping.Load(name, data, info)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.CheckFlags(d.Unnamed()); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // MappingForRun loads a mapping that a run may go by: its examples hold. How they differ is
 // left to mapping check, because they may be somebody's records, and this may be logged.
-func MappingForRun(path string, info connector.SourceInfo) (*mapping.Mapping, error) {
-	m, err := LoadMapping(path, info)
+func MappingForRun(path string, info connector.SourceInfo, d billing.Dialect) (*mapping.Mapping, error) {
+	m, err := LoadMapping(path, info, d)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func Open(ctx context.Context, cfg *config.Config, o state.Options) (*Session, e
 	if err != nil {
 		return nil, err
 	}
-	return &Session{Config: cfg, Ledger: ledger, clients: newClients(ledger), now: o.Now}, nil
+	return &Session{Config: cfg, Ledger: ledger, clients: newClients(ledger, cfg), now: o.Now}, nil
 }
 
 // OpenBilling opens the way to the billing service, unless the ledger belongs to
@@ -83,10 +83,11 @@ func (s *Session) OpenAnyBilling(log io.Writer, how config.Log) (err error) {
 func (s *Session) openWays(before *Session) (err error) {
 	s.clients.log, s.clients.metrics = s.Log, s.Metrics
 	b := s.Config.Billing
-	if before != nil && before.Config.Billing.BaseURL == b.BaseURL && before.Config.Billing.RatePerSecond == b.RatePerSecond && before.Config.Billing.MaxInFlight == b.MaxInFlight {
+	if before != nil && before.Config.Billing.BaseURL == b.BaseURL && before.Config.Billing.RatePerSecond == b.RatePerSecond && before.Config.Billing.MaxInFlight == b.MaxInFlight &&
+		before.Config.HTTP == s.Config.HTTP {
 		s.HTTP = before.HTTP
 	} else {
-		s.HTTP = transport.New(transport.Options{
+		s.HTTP = s.Config.Client(transport.Options{
 			RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Now: s.now, Logger: logrus.NewEntry(s.Log),
 			Observe: s.Metrics.Requests(metrics.Billing, "", ""),
 		})
@@ -95,7 +96,7 @@ func (s *Session) openWays(before *Session) (err error) {
 		return err
 	}
 	s.Reconciler = &reconcile.Reconciler{
-		Ledger: s.Ledger, Billing: s.Billing,
+		Ledger: s.Ledger, Billing: billing.Watcher{Client: s.Billing},
 		Lookup: s.Config.LookupLimits(), Reflected: s.Metrics.Reflected,
 	}
 	s.Syncer = &syncer.Syncer{Ledger: s.Ledger, Billing: s.Billing, Reconciler: s.Reconciler, Account: s.Config.Account(), Settings: s.Config.RunSettings()}
@@ -106,7 +107,7 @@ func (s *Session) openWays(before *Session) (err error) {
 // way with s goes on, so it must be the same account of the billing service, by what the
 // ledger knows of it. Only one of the two may be closed.
 func (s *Session) Reopen(ctx context.Context, cfg *config.Config) (*Session, error) {
-	again := &Session{Config: cfg, Log: s.Log, Ledger: s.Ledger, Metrics: s.Metrics, clients: newClients(s.Ledger), now: s.now, mask: s.mask}
+	again := &Session{Config: cfg, Log: s.Log, Ledger: s.Ledger, Metrics: s.Metrics, clients: newClients(s.Ledger, cfg), now: s.now, mask: s.mask}
 	again.mask.add(cfg.Secrets())
 	err := again.openWays(s)
 	if err == nil {
@@ -151,7 +152,7 @@ func (s *Session) Connection(ctx context.Context, c config.Connection) (syncer.C
 	if err != nil {
 		return conn, err
 	}
-	conn.Mapping, err = MappingForRun(c.Mapping, conn.Info)
+	conn.Mapping, err = MappingForRun(c.Mapping, conn.Info, s.Config.Billing.Dialect.Dialect)
 	return conn, err
 }
 
@@ -168,6 +169,7 @@ func (s *Session) Source(ctx context.Context, c config.Connection) (syncer.Conne
 	}
 	return syncer.Connection{
 		Name: c.Name, Source: source, Info: info, FullEvery: time.Duration(c.Source.FullEvery),
+		TwoWay: syncer.TwoWay(c.TwoWay), Native: c.Native(),
 	}, err
 }
 

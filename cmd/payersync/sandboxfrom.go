@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/accounting/csvfile"
+	"payersync/connector/sandbox"
+)
+
+// shownRows is how many rows that could not be taken whole are told of singly.
+const shownRows = 20
+
+// columnsOfCustomers are the headings that a customer is read from, without case,
+// blanks and underlines.
+var columnsOfCustomers = map[string][]string{
+	"name":     {"name", "customer", "customername", "companyname", "company", "contactname", "kunde", "firma"},
+	"email":    {"email", "e-mail", "emailaddress"},
+	"phone":    {"phone", "phonenumber", "telephone", "telefon"},
+	"line1":    {"line1", "addressline1", "street", "address", "strasse", "straße"},
+	"line2":    {"line2", "addressline2"},
+	"city":     {"city", "town", "ort", "stadt"},
+	"postCode": {"postcode", "postalcode", "zip", "plz"},
+	"country":  {"country", "countrycode", "land"},
+	"mandate":  {"mandate", "mandatestatus"},
+	"key":      {"key", "externalid", "accountnumber", "customernumber", "kundennummer"},
+}
+
+// roster is the columns of a file that customers are read from.
+type roster struct {
+	at      map[string]int // the column of each of columnsOfCustomers
+	pairs   map[int]string // columns of externalData, with their names
+	ignored []string
+}
+
+func rosterOf(columns []string) roster {
+	r := roster{at: map[string]int{}, pairs: map[int]string{}}
+	for i, heading := range columns {
+		plain := strings.NewReplacer(" ", "", "_", "").Replace(strings.ToLower(strings.TrimSpace(heading)))
+		if name, external := strings.CutPrefix(plain, "externaldata."); external && name != "" {
+			trimmed := strings.TrimSpace(heading)
+			r.pairs[i] = strings.TrimSpace(trimmed[strings.Index(trimmed, ".")+1:])
+			continue
+		}
+		known := ""
+		for field, headings := range columnsOfCustomers {
+			if _, taken := r.at[field]; !taken && slices.Contains(headings, plain) {
+				known = field
+			}
+		}
+		switch known {
+		case "":
+			r.ignored = append(r.ignored, heading)
+		case "key":
+			r.at[known], r.pairs[i] = i, "key"
+		default:
+			r.at[known] = i
+		}
+	}
+	return r
+}
+
+func (r roster) cell(row []string, field string) string {
+	if i, there := r.at[field]; there {
+		return strings.TrimSpace(row[i])
+	}
+	return ""
+}
+
+// customer returns the row as the service's JSON, with the keys that it carries as
+// one text, by which those that stand twice are counted.
+func (r roster) customer(row []string) (raw json.RawMessage, keys string) {
+	out := map[string]any{"name": r.cell(row, "name")}
+	person, address, external := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, field := range []string{"email", "phone"} {
+		if v := r.cell(row, field); v != "" {
+			person[field] = v
+		}
+	}
+	for _, field := range []string{"line1", "line2", "city", "postCode", "country"} {
+		if v := r.cell(row, field); v != "" {
+			address[field] = v
+		}
+	}
+	for i, name := range r.pairs {
+		if v := strings.TrimSpace(row[i]); v != "" {
+			external[name] = v
+		}
+	}
+	if len(person) > 0 {
+		person["name"] = r.cell(row, "name")
+		out["people"] = []any{person}
+	}
+	if len(address) > 0 {
+		out["addresses"] = []any{address}
+	}
+	if len(external) > 0 {
+		out["externalData"] = external
+		text, _ := json.Marshal(external) // strings, in the order of their names
+		keys = string(text)
+	}
+	raw, _ = json.Marshal(out) // strings
+	return raw, keys
+}
+
+// beginWith gives the sandbox the customers of a CSV file, and says of every row what
+// could not be taken; nothing without a file.
+func (a *app) beginWith(ctx context.Context, model *sandbox.Sandbox, path string) error {
+	if path == "" {
+		return nil
+	}
+	found, err := csvfile.Sniff(ctx, path)
+	if err != nil {
+		return fmt.Errorf("the sandbox cannot start with customers: %w", err)
+	}
+	r := rosterOf(found.Columns)
+	if _, named := r.at["name"]; !named {
+		return fmt.Errorf("the sandbox cannot start with customers: %s has no column with their names; give it the heading name", path)
+	}
+	if len(r.ignored) > 0 {
+		a.Say("Not read of %s: the columns %s.", path, strings.Join(r.ignored, ", "))
+	}
+	begun := begin(model, r, found.Rows)
+	for i, why := range begun.problems {
+		if i == shownRows {
+			a.Say("… and %d more rows.", len(begun.problems)-shownRows)
+			break
+		}
+		a.Say("%s", why)
+	}
+	for _, why := range found.Bad {
+		a.Say("Not taken: %s", why)
+	}
+	if found.Stray != "" {
+		a.Say("Warning: the file makes no sense from here on, and its rest is not taken: %s.", found.Stray)
+	}
+	if rest := found.Count - found.Unfit - len(found.Rows); rest > 0 {
+		a.Say("Warning: %d rows behind the first %d are not taken.", rest, len(found.Rows))
+	}
+	if n := len(found.Footer); n > 0 {
+		a.Say("Not taken: %d rows at the end that look like totals.", n)
+	}
+	a.Say("%d customers are there to begin with: %d with a mandate, %d without a key, %d whose key another carries too. %d rows were not taken.",
+		begun.customers, begun.mandates, begun.keyless, begun.twice, begun.left+found.Unfit)
+	return nil
+}
+
+// beginnings count what came of the rows of a file.
+type beginnings struct {
+	customers, mandates, keyless, twice, left int
+	problems                                  []string
+}
+
+func begin(model *sandbox.Sandbox, r roster, rows [][]string) (b beginnings) {
+	seen := map[string]bool{}
+	for i, row := range rows {
+		if r.cell(row, "name") == "" {
+			b.left++
+			b.problems = append(b.problems, fmt.Sprintf("Not taken: usable row %d has no name.", i+1))
+			continue
+		}
+		status := connector.MandateStatus(strings.ToUpper(r.cell(row, "mandate")))
+		switch status {
+		case "", connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled:
+		default:
+			b.problems = append(b.problems, fmt.Sprintf("Without its mandate: the status in usable row %d is not known; use CREATED, PENDING, ACTIVE or CANCELLED.", i+1))
+			status = ""
+		}
+		raw, keys := r.customer(row)
+		_, _ = model.Begin(raw, status) // built by json
+		b.customers++
+		if status != "" {
+			b.mandates++
+		}
+		switch {
+		case keys == "":
+			b.keyless++
+		case seen[keys]:
+			b.twice++
+		}
+		seen[keys] = true
+	}
+	return b
+}

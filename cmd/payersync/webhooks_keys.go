@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/server"
+	"payersync/state"
+)
+
+// errNoWebhookSecret means that the service has not named a secret yet, and the configuration has none.
+var errNoWebhookSecret = usage.Errorf("the webhook endpoint cannot be opened: there is no secret that deliveries are signed with; payersync webhooks subscribe keeps the one that the service names, or set billing.webhook.signature.secrets")
+
+// heldAgainst returns what deliveries are held against: the secrets and delivery keys that the
+// ledger has of rotations, the newest first, and those of the configuration. Own deliveries
+// are signed with the first.
+func heldAgainst(ctx context.Context, ledger *state.Ledger, hook *config.Webhook) (server.Keys, error) {
+	kept, err := ledger.WebhookKeys(ctx, time.Duration(hook.Overlap))
+	if err != nil {
+		return server.Keys{}, err
+	}
+	held := server.Keys{Until: kept.Until, Unknown: kept.Unknown}
+	signature := hook.Signature.Signature
+	readable, unread := readableSecrets(signature, kept.Secrets)
+	signature.Secrets = slices.Concat(readable, signature.Secrets)
+	switch {
+	case len(signature.Secrets) > 0:
+		held.Unknown = held.Unknown || unread != nil // the service signs with it: what comes is not junk
+	case unread != nil:
+		return server.Keys{}, usage.Errorf("the secret that the service named cannot be read as billing.webhook.signature says: %w", unread)
+	default:
+		return server.Keys{}, errNoWebhookSecret
+	}
+	if held.Verifier, err = billing.NewVerifier(signature); err != nil {
+		return server.Keys{}, usage.Error{Err: err}
+	}
+	if err := (billing.DeliveryKey{Keys: kept.DeliveryKeys}).Validate(signature.Secrets); err != nil {
+		return server.Keys{}, usage.Errorf("billing.webhook.signature.secrets holds a delivery key that the service was told: %w", err)
+	}
+	if hook.Key == nil {
+		return held, nil
+	}
+	held.Delivery = hook.Key.DeliveryKey
+	held.Delivery.Keys = slices.Concat(kept.DeliveryKeys, hook.Key.Keys)
+	if len(held.Delivery.Keys) == 0 {
+		return server.Keys{}, usage.Errorf("billing.webhook.delivery_key asks for a key, and there is none; payersync webhooks subscribe makes one where the service wants one, or set delivery_key.keys")
+	}
+	if err := held.Delivery.Validate(signature.Secrets); err != nil {
+		return server.Keys{}, usage.Errorf("billing.webhook.%w", err)
+	}
+	return held, nil
+}
+
+// readableSecrets returns the secrets that can be read as the scheme spells them, and why one
+// cannot.
+func readableSecrets(s billing.Signature, secrets []connector.Secret) (readable []connector.Secret, unread error) {
+	for _, secret := range secrets {
+		s.Secrets = []connector.Secret{secret}
+		if _, err := billing.NewVerifier(s); err != nil {
+			unread = errors.Join(unread, err)
+			continue
+		}
+		readable = append(readable, secret)
+	}
+	return readable, unread
+}
+
+// rotation is a subscription that is being made, as far as it replaces what deliveries are
+// held against. Each step is in the ledger before the next is taken, so that a serve beside it
+// knows it, and a crash leaves nothing to clean: what came is accepted, and what may have come
+// makes serve ask for the delivery again until webhooks are subscribed to anew.
+type rotation struct {
+	ledger *state.Ledger
+	id     int64
+	key    billing.DeliveryKey
+	kept   bool  // the service named a secret
+	unread error // why that cannot be used as the configuration is
+}
+
+// beginRotation writes down that the service is about to be asked. The configuration's first
+// delivery key is the one that the service is told; without one it is drawn.
+func beginRotation(ctx context.Context, s *session.Session, hook *config.Webhook) (*rotation, error) {
+	r := &rotation{ledger: s.Ledger}
+	var told connector.Secret
+	if s.Billing.WantsDeliveryKey() {
+		if hook.Key != nil {
+			r.key = hook.Key.DeliveryKey
+		}
+		if len(r.key.Keys) == 0 {
+			r.key.Keys = []connector.Secret{connector.NewSecret(rand.Text())}
+		}
+		told = r.key.Keys[0]
+	}
+	err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		r.id, err = tx.BeginRotation(told, time.Duration(hook.Overlap), actor())
+		return err
+	})
+	return r, err
+}
+
+// keep keeps the secret that the service named, also when the user is leaving: the service
+// may sign with it from now on.
+func (r *rotation) keep(ctx context.Context, signature billing.Signature) func(connector.Secret) error {
+	return func(secret connector.Secret) error {
+		if err := r.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.KeepSecret(r.id, secret) }); err != nil {
+			return fmt.Errorf("the service named a new secret, which could not be kept: %w", err)
+		}
+		r.kept = true
+		_, r.unread = readableSecrets(signature, []connector.Secret{secret})
+		return nil
+	}
+}
+
+// failed says what a subscription that failed leaves behind.
+func (r *rotation) failed(ctx context.Context, why error) error {
+	switch fault := connector.FaultOf(why); {
+	case r.kept:
+		return fmt.Errorf("cannot subscribe to webhooks: %w. The new secret is kept and accepted beside those of before; run payersync webhooks subscribe again", why)
+	case fault == "" || fault == connector.FaultUnknown:
+		return fmt.Errorf("cannot subscribe to webhooks: %w. The service may sign with a new secret that did not come here: until payersync webhooks subscribe has come to its end, serve asks for deliveries that fit no secret once more", why)
+	}
+	return errors.Join(fmt.Errorf("cannot subscribe to webhooks: %w", why),
+		r.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.RefuseRotation(r.id) }))
+}

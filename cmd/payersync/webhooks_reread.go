@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/connector/reconcile"
+	"payersync/connector/server"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// rereadReport is what `webhooks replay --quarantined --output json` prints; its keys are public.
+type rereadReport struct {
+	Understood int            `json:"understood"` // deliveries that are now
+	Stay       int            `json:"stay"`       // that are not
+	Reasons    []rereadReason `json:"reasons"`    // why they stay, the most frequent first
+	reconcile.DrainResult
+}
+
+type rereadReason struct {
+	Reason     string `json:"reason"`
+	Deliveries int    `json:"deliveries"`
+}
+
+const (
+	maxReasons    = 50 // reasons may quote what strangers sent
+	reasonsShown  = 5
+	bodyNotKept   = "Its body is not kept any more."
+	otherwiseStay = "Another reason."
+)
+
+// replayQuarantined reads everything anew that was not understood, in parts, each its own
+// transaction: what is done stays done when it is interrupted.
+func (a *app) replayQuarantined(ctx context.Context, s *session.Session) error {
+	r := rereadReport{Reasons: []rereadReason{}}
+	reasons := map[string]int{}
+	progress := show.NewProgress(a.ErrOut, a.now)
+	err := eachQuarantined(ctx, s, func(part []state.QuarantinedDelivery) error {
+		n, err := rereadPart(ctx, s, part, reasons)
+		r.Understood += n
+		progress.Show(syncer.Progress{Stage: "read anew", Done: r.Understood + stay(reasons)})
+		return err
+	})
+	progress.End()
+	if err != nil {
+		return err
+	}
+	r.Stay = stay(reasons)
+	for reason, n := range reasons {
+		r.Reasons = append(r.Reasons, rereadReason{reason, n})
+	}
+	slices.SortFunc(r.Reasons, func(a, b rereadReason) int {
+		return cmp.Or(b.Deliveries-a.Deliveries, cmp.Compare(a.Reason, b.Reason))
+	})
+	if r.DrainResult, err = s.Reconciler.Drain(ctx); err != nil {
+		return err
+	}
+	if a.JSON() {
+		return show.JSON(a.Out, r)
+	}
+	fmt.Fprintf(a.Out, "%s understood now, %d not.\n", connector.Plural(r.Understood, "delivery"), r.Stay)
+	for _, reason := range r.Reasons[:min(len(r.Reasons), reasonsShown)] {
+		fmt.Fprintf(a.Out, "  %d: %s\n", reason.Deliveries, show.Visible(reason.Reason))
+	}
+	if r.Stay > 0 {
+		fmt.Fprintln(a.Out, "See payersync webhooks shapes for the others, or give them up with payersync webhooks close.")
+	}
+	return a.showDrained(r.DrainResult)
+}
+
+func stay(reasons map[string]int) (n int) {
+	for _, of := range reasons {
+		n += of
+	}
+	return n
+}
+
+// rereadPart puts those back that are understood now, counts why the others are not, and
+// returns how many were put back.
+func rereadPart(ctx context.Context, s *session.Session, part []state.QuarantinedDelivery, reasons map[string]int) (understood int, err error) {
+	var anew []state.Delivery
+	for _, q := range part {
+		d := state.Delivery{State: connector.InboxQuarantined, Detail: bodyNotKept}
+		if len(q.Body) > 0 {
+			d = server.Reread(eventPaths(s), q.TypeHeader, q.Type, q.Body)
+		}
+		if d.State != connector.InboxQuarantined {
+			d.Key = q.Key
+			anew = append(anew, d)
+			continue
+		}
+		if _, ok := reasons[d.Detail]; !ok && len(reasons) >= maxReasons {
+			d.Detail = otherwiseStay
+		}
+		reasons[d.Detail]++
+	}
+	if len(anew) == 0 {
+		return 0, nil
+	}
+	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		understood = 0
+		for _, d := range anew {
+			still, err := tx.RereadDelivery(d)
+			if err != nil {
+				return err
+			}
+			if !still { // somebody else has closed or replayed it
+				continue
+			}
+			if _, err := tx.ReplayDelivery(d.Key); err != nil {
+				return err
+			}
+			understood++
+		}
+		if understood == 0 {
+			return nil
+		}
+		return tx.Audit(state.Entry{Actor: actor(), Action: "replay deliveries", Subject: "quarantined", Reason: connector.Plural(understood, "delivery") + " understood anew"})
+	})
+	return understood, err
+}

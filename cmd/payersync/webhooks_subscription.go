@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/billing"
+	"payersync/state"
+)
+
+// subscriptionReport is what `webhooks subscription --output json` prints; its keys are public.
+type subscriptionReport struct {
+	Configured   state.Asked               `json:"configured"`
+	Expected     *state.Subscription       `json:"expected"`      // as it was made, or seen first; null while none is known
+	SubscribedBy []state.Subscribing       `json:"subscribed_by"` // who subscribed with this ledger, the latest first
+	Shown        []state.Subscription      `json:"shown"`         // by the service; now, or when shown_at says
+	ShownAt      time.Time                 `json:"shown_at,omitzero"`
+	NotShown     string                    `json:"not_shown,omitempty"` // why the service shows nothing now
+	Problem      state.SubscriptionProblem `json:"problem"`
+	Detail       string                    `json:"detail"`
+	Since        time.Time                 `json:"since,omitzero"` // when a sweep found the problem; zero for just now
+	Closed       bool                      `json:"closed"`         // a person has said that the problem is known
+
+	SecretAt      time.Time `json:"secret_at,omitzero"`    // when the service named the newest secret that the ledger keeps; zero for none
+	BeforeUntil   time.Time `json:"before_until,omitzero"` // how long one before it is accepted; zero for not any more
+	SecretUnknown bool      `json:"secret_unknown"`        // the service may sign with one that never came here
+}
+
+func (a *app) webhooksSubscriptionCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "subscription",
+		Short: "Show what is subscribed to, by whom and since when, and what differs",
+		Long: `Shows what the configuration names, what was subscribed to, by whom and when, and what
+the service shows now, each since when it has been so. Says what is the matter where they
+differ: another address or other events, disabled, deleted, replaced by somebody or by
+another installation of payersync, or a configuration that has changed since. It asks the
+service, and changes nothing: payersync webhooks subscribe is the only way to renew.`,
+		Example: "  payersync webhooks subscription\n  payersync webhooks subscription --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+				r, err := reportSubscription(cmd.Context(), s)
+				if err != nil {
+					return err
+				}
+				if a.JSON() {
+					return show.JSON(a.Out, r)
+				}
+				a.printSubscription(r)
+				return nil
+			})
+		},
+	}
+}
+
+func reportSubscription(ctx context.Context, s *session.Session) (r subscriptionReport, err error) {
+	hook := s.Config.Billing.Webhook
+	if hook == nil {
+		return r, usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
+	}
+	f, err := lookAtSubscription(ctx, s)
+	switch {
+	case errors.Is(err, billing.ErrNotShown) && s.Config.Billing.Dialect.WebhookRead == "none":
+		r.NotShown = "dialect.webhook_read is none, so that it is not asked"
+	case errors.Is(err, billing.ErrNotShown):
+		r.NotShown = err.Error()
+	case err != nil:
+		return r, fmt.Errorf("cannot look at the webhook subscription: %w", explainFault(err))
+	}
+	r.Configured = state.Asked{URL: plainAddress(hook.PublicURL), Events: hook.Events}
+	r.Expected, r.Shown, r.ShownAt = f.Expected, slices.Concat([]state.Subscription{}, f.Shown), f.ShownAt
+	r.Problem, r.Detail, r.Since, r.Closed = f.Problem, f.Detail, f.Since, f.Closed()
+	kept, err := s.Ledger.WebhookKeys(ctx, time.Duration(hook.Overlap))
+	if err != nil {
+		return r, err
+	}
+	r.SecretAt, r.BeforeUntil, r.SecretUnknown = kept.SecretAt, kept.Until, kept.Unknown
+	r.SubscribedBy, err = s.Ledger.Subscribings(ctx)
+	return r, err
+}
+
+func (a *app) printSubscription(r subscriptionReport) {
+	fmt.Fprintf(a.Out, "Configured:  %s to %s\n", strings.Join(r.Configured.Events, ", "), r.Configured.URL)
+	if r.Expected == nil {
+		fmt.Fprintln(a.Out, "Subscribed:  nothing that this ledger knows of; payersync webhooks subscribe subscribes")
+	} else {
+		fmt.Fprintf(a.Out, "Subscribed:  %s%s\n", inWords(*r.Expected), subscribedBy(r))
+	}
+	if text := secretInWords(r); text != "" {
+		fmt.Fprintf(a.Out, "Secret:      %s\n", text)
+	}
+	switch {
+	case r.NotShown != "":
+		fmt.Fprintf(a.Out, "The service: not known: %s\n", r.NotShown)
+	case len(r.Shown) == 0:
+		fmt.Fprintln(a.Out, "The service: shows none")
+	default:
+		fmt.Fprintln(a.Out, "The service shows")
+		show.Table(a.Out, []string{"Subscription", "Name", "Sends", "To", "Enabled", "So since", "Made", "Changed", "App"}, shownSubscriptions(r.Shown))
+	}
+	if r.Problem == "" {
+		fmt.Fprintln(a.Out, "Nothing differs that is known.")
+		return
+	}
+	found := "found just now; the next sweep keeps and tells it"
+	if !r.Since.IsZero() {
+		found = "found on " + show.Time(r.Since)
+	}
+	if r.Closed {
+		found += "; a person has said that it is known"
+	}
+	fmt.Fprintf(a.Out, "What differs: %s (%s)\nNothing is renewed by itself: payersync webhooks subscribe subscribes again, payersync attention close webhooks --reason TEXT says that it is known.\n", show.Visible(r.Detail), found)
+}
+
+// secretInWords says what the ledger has of secrets; "" where the configuration has them all.
+func secretInWords(r subscriptionReport) string {
+	var text []string
+	if !r.SecretAt.IsZero() {
+		text = append(text, "the service named the newest on "+show.Time(r.SecretAt)+", and the ledger keeps it")
+	}
+	if !r.BeforeUntil.IsZero() {
+		text = append(text, "one before it is accepted until "+show.Time(r.BeforeUntil))
+	}
+	if r.SecretUnknown {
+		text = append(text, "the service may sign with one that never came here: payersync webhooks subscribe asks for another")
+	}
+	return strings.Join(text, "; ")
+}
+
+func shownSubscriptions(shown []state.Subscription) [][]string {
+	rows := make([][]string, len(shown))
+	for i, s := range shown {
+		enabled := "no"
+		if s.Enabled {
+			enabled = "yes"
+		}
+		rows[i] = []string{
+			show.Visible(s.ID), s.Name, show.Visible(strings.Join(s.Events, ", ")), show.Visible(s.URL), enabled,
+			show.Time(s.SeenSince), show.Stored(s.CreatedAt), show.Stored(s.UpdatedAt), s.ClientID,
+		}
+	}
+	return rows
+}
+
+// inWords says what a subscription does.
+func inWords(s state.Subscription) string {
+	return show.Visible(fmt.Sprintf("%s sends %s to %s", s.ID, strings.Join(s.Events, ", "), s.URL))
+}
+
+// subscribedBy says who made the expected subscription; the audit log knows.
+func subscribedBy(r subscriptionReport) string {
+	i := slices.IndexFunc(r.SubscribedBy, func(s state.Subscribing) bool { return s.ID == r.Expected.ID })
+	if i < 0 {
+		return "; it was made without this ledger"
+	}
+	return fmt.Sprintf("; by %s on %s", r.SubscribedBy[i].Actor, show.Stored(r.SubscribedBy[i].At))
+}
+
+// agreesToReplace shows what stands at the service and what will, and asks where something is
+// replaced that sends to another address than ours: somebody may need it. What the service
+// does not show hinders nobody.
+func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool) (before []state.Subscription, sure bool, err error) {
+	hook := s.Config.Billing.Webhook
+	f, err := lookAtSubscription(ctx, s)
+	switch {
+	case errors.Is(err, billing.ErrNotShown):
+		return []state.Subscription{}, true, nil
+	case err != nil:
+		a.Say("What is subscribed now could not be looked at: %v", err)
+		return []state.Subscription{}, true, nil
+	}
+	foreign := ""
+	for _, sub := range f.Shown {
+		a.Say("Before: %s.", inWords(sub))
+		ours := sameAddress(sub.URL, hook.PublicURL) || f.Expected != nil && sub.URL == f.Expected.URL
+		if foreign == "" && !ours {
+			foreign = show.Visible(sub.URL)
+		}
+	}
+	if len(f.Shown) > 0 {
+		a.Say("After:  it sends %s to %s.", strings.Join(hook.Events, ", "), plainAddress(hook.PublicURL))
+	}
+	if foreign == "" {
+		return f.Shown, true, nil
+	}
+	sure, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot subscribe without a yes: the subscription that sends to %s would be replaced, and gets no more webhooks", foreign),
+		fmt.Sprintf("Replace the subscription that sends to %s? It gets no more webhooks.", foreign))
+	if err == nil && !sure {
+		a.Say("Nothing was changed.")
+	}
+	return f.Shown, sure, err
+}

@@ -1,0 +1,65 @@
+package billing
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+)
+
+// withCreateLink returns the customer of an answer to a create with the signing link of the
+// mandate that the create has made, where the dialect says where it stands. An address alone is
+// no mandate's link: without a mandate beside it, by its id and waiting for a signature, a link
+// is asked for as ever.
+func (c *Client) withCreateLink(made connector.RemoteCustomer) connector.RemoteCustomer {
+	m := made.Mandate
+	if c.dialect.CreateLink == "" || m == nil || m.ID == "" || m.Status != connector.MandateCreated || m.URL != "" {
+		return made
+	}
+	o, err := parseObject(made.Raw)
+	if err != nil {
+		return made
+	}
+	if link := o.at(c.dialect.CreateLink); c.isSigningLink(link) {
+		with := *m
+		with.URL = link
+		made.Mandate = &with
+	}
+	return made
+}
+
+// isSigningLink reports whether a payer may be sent there to sign: a safe web address, and not
+// the one to which payers come back.
+func (c *Client) isSigningLink(link string) bool {
+	u, err := url.Parse(link)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return false
+	}
+	back, err := url.Parse(c.redirect)
+	return err != nil || !strings.EqualFold(u.Host, back.Host) || strings.Trim(u.Path, "/") != strings.Trim(back.Path, "/")
+}
+
+// validateCreateLink refuses a path that leads to what is no link of a mandate.
+func (d Dialect) validateCreateLink() error {
+	const setting = "dialect.create_link"
+	path := strings.Split(d.CreateLink, ".")
+	switch {
+	case d.CreateLink == "":
+		return nil
+	case !isPath(d.CreateLink):
+		return fmt.Errorf("%s: %q is no path; give names of members with dots between them, for example url", setting, d.CreateLink)
+	case path[len(path)-1] == "redirectUrl":
+		return errors.New(setting + ": redirectUrl is where payers come back to; give the member with the address at which they sign")
+	case slices.Contains([]string{"id", ownName, ownPeople, ownAddresses, "externalData", "timezone"}, path[0]):
+		return fmt.Errorf("%s: %q holds something else; give where the service puts the direct debit URL", setting, path[0])
+	}
+	return nil
+}
+
+// isPath reports whether names of members stand there, with dots between them.
+func isPath(path string) bool {
+	return !strings.ContainsAny(path, " \t\"'") && !slices.Contains(strings.Split(path, "."), "")
+}

@@ -1,0 +1,281 @@
+package billing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// Trial is what a probe with writes found out on a scratch customer.
+type Trial struct {
+	Findings []Finding
+	Survived []string // kinds of members that came through a round trip, as Client.Others names them
+	Lost     []string // paths that did not: no update may be sent while there are any
+	Tripped  bool     // a customer was read, replaced by itself and read again
+	Left     string   // what the customer was left with, in words; "" when it is as it was, but for mandates that are cancelled
+}
+
+// ErrNotScratch means that a customer is no scratch customer: writing to it might harm somebody.
+var ErrNotScratch = errors.New("this is no customer for trying things out")
+
+// TrialSteps says what ProbeByWriting will send, for a person to read first.
+func (c *Client) TrialSteps(id string) []string {
+	return []string{
+		fmt.Sprintf("the customer %s is read, replaced by itself, and read again, in the way of dialect.update and, where that is refused, in the other", id),
+		"a signing link is asked for twice, which makes a mandate that waits for a signature; the service may write to the customer's contacts",
+		"what mandates came of it are cancelled, in the way of dialect.cancel and, where that is refused, in the others",
+	}
+}
+
+// ProbeByWriting finds out on a customer what reading does not show. The customer has to be
+// one that nobody is served by: one with a mandate under way is refused with ErrNotScratch
+// before anything is sent. It makes and deletes no customer.
+func (c *Client) ProbeByWriting(ctx context.Context, id string) (Trial, error) {
+	t := &trial{client: c, id: id}
+	before, err := c.Customer(ctx, id)
+	if err != nil {
+		return t.Trial, err
+	}
+	if m := before.Mandate; m != nil && m.Status != connector.MandateCancelled {
+		return t.Trial, fmt.Errorf("%w: it has a mandate that is %s; make one without a mandate in the service's own pages", ErrNotScratch, m.Status)
+	}
+	if err := t.roundTrip(ctx, before); err != nil {
+		return t.Trial, err
+	}
+	err = t.links(ctx)
+	after, stop := context.WithTimeout(context.WithoutCancel(ctx), afterwards) // what was made is cancelled, also after an interruption
+	defer stop()
+	t.find(after)
+	return t.Trial, errors.Join(err, t.cancelAll(after))
+}
+
+// afterwards is how long the mandates of a trial that was interrupted may take to be cancelled.
+const afterwards = time.Minute
+
+// find adds a mandate that the customer has and no answer told of.
+func (t *trial) find(ctx context.Context) {
+	switch c, err := t.client.Customer(ctx, t.id); {
+	case err != nil:
+		t.Left = "with mandates that wait for a signature, or without: it could not be read any more"
+	case c.Mandate != nil && c.Mandate.Status != connector.MandateCancelled && !slices.Contains(t.mandates, c.Mandate.ID):
+		t.mandates = append(t.mandates, c.Mandate.ID)
+	}
+}
+
+type trial struct {
+	Trial
+	client   *Client
+	id       string
+	mandates []string // that the trial made
+}
+
+func (t *trial) note(setting, configured, found string, c Certainty, how string, args ...any) {
+	t.Findings = append(t.Findings, Finding{"dialect." + setting, configured, found, c, fmt.Sprintf(how, args...)})
+}
+
+// roundTrip replaces the customer by itself and compares.
+func (t *trial) roundTrip(ctx context.Context, before connector.RemoteCustomer) error {
+	configured := t.client.dialect.Update
+	o, err := decodeObject(before.Raw)
+	if err != nil {
+		return err
+	}
+	way, err := t.update(ctx, o)
+	if err != nil {
+		return err
+	}
+	if way == "" {
+		t.note("update", configured, "", Unknown, "the service refuses the customer as it showed it itself, in both ways")
+		return nil
+	}
+	t.note("update", configured, way, Proven, "the customer was replaced by itself in this way")
+	after, err := t.client.Customer(ctx, t.id)
+	if err != nil {
+		t.Left = "replaced by itself; what became of it could not be read"
+		return err
+	}
+	nobody := connector.Customer{}
+	if t.Lost, err = t.client.Lost(before.Raw, after.Raw, nil, nobody, nil); err != nil {
+		return err
+	}
+	if len(t.Lost) > 0 {
+		t.Left = "without or with another " + JoinPathsOf(t.Lost)
+	}
+	t.Tripped = way == configured
+	t.Survived, err = t.client.Others(before.Raw, nil, nobody, nil)
+	t.computed(before.Raw, after.Raw)
+	return err
+}
+
+// JoinPathsOf lists paths for people.
+func JoinPathsOf(paths []string) string { return strings.Join(paths, ", ") }
+
+// update replaces the customer, in the other way where the configured one is refused, and
+// returns the way that was taken; "" for neither.
+func (t *trial) update(ctx context.Context, o object) (string, error) {
+	configured := t.client.dialect.Update
+	other := "path_id"
+	if configured == "path_id" {
+		other = "body_id"
+	}
+	for _, way := range []string{configured, other} {
+		with, err := t.client.variant(func(d *Dialect) { d.Update = way })
+		if err != nil {
+			return "", err
+		}
+		err = with.UpdateCustomer(ctx, t.id, with.updateBody(slices.Clone(o), t.id))
+		if err == nil {
+			return way, nil
+		}
+		if !refusedForItsWay(err) {
+			t.Left = "as it was, or replaced by itself"
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// refusedForItsWay reports whether the service refused the request, so that nothing was done.
+func refusedForItsWay(err error) bool {
+	return slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest, http.StatusUnprocessableEntity}, statusOf(err))
+}
+
+// computed names what moved by itself between two reads.
+func (t *trial) computed(before, after json.RawMessage) {
+	readOnly := t.client.dialect.ReadOnly
+	was, errBefore := parseObject(before)
+	is, errAfter := parseObject(after)
+	if errBefore != nil || errAfter != nil {
+		return
+	}
+	found := slices.Clone(readOnly)
+	lost := func(key string) bool {
+		return slices.ContainsFunc(t.Lost, func(path string) bool {
+			return path == key || strings.HasPrefix(path, key+"[") || strings.HasPrefix(path, key+".")
+		})
+	}
+	for _, m := range is {
+		if slices.Contains([]string{"id", ownName, ownPeople, ownAddresses, "externalData"}, m.key) {
+			continue // these are written, whatever becomes of them
+		}
+		if was.has(m.key) && canonical(was.get(m.key)) != canonical(m.value) && !slices.Contains(found, m.key) && !lost(m.key) {
+			found = append(found, m.key)
+		}
+	}
+	t.note("read_only", strings.Join(readOnly, ", "), strings.Join(found, ", "), Proven, "what else moved with the update is the service's own")
+}
+
+// links asks for a link twice.
+func (t *trial) links(ctx context.Context) error {
+	d := t.client.dialect
+	methods := []string{"put", "get"}
+	if d.MandateLink == "get" {
+		methods = []string{"get", "put"}
+	}
+	for _, method := range methods {
+		with, err := t.client.variant(func(d *Dialect) { d.MandateLink = method })
+		if err != nil {
+			return err
+		}
+		first, err := with.RequestMandateLink(ctx, t.id)
+		if refusedForItsWay(err) || err != nil && statusOf(err) == http.StatusOK { // 200: a list of mandates, which is no mandate
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		found := method
+		if d.MandateLink == "auto" {
+			found = "auto"
+		}
+		t.note("mandate_link", d.MandateLink, found, Proven, "%s made a link", strings.ToUpper(method))
+		return t.again(ctx, with, first)
+	}
+	t.note("mandate_link", d.MandateLink, "", Unknown, "neither PUT nor GET made a link")
+	return nil
+}
+
+func (t *trial) again(ctx context.Context, with *Client, first connector.Mandate) error {
+	configured := t.client.dialect.LinkWhenCreated
+	t.mandates = []string{first.ID}
+	second, err := with.RequestMandateLink(ctx, t.id)
+	switch {
+	case refusedForItsWay(err):
+		t.note("link_when_created", configured, "", Unknown, "a second request was refused (HTTP %d)", statusOf(err))
+		return nil
+	case err != nil:
+		return err
+	case second.ID == first.ID:
+		t.note("link_when_created", configured, "same", Proven, "a second request gave the same mandate")
+	default:
+		t.mandates = append(t.mandates, second.ID)
+		t.note("link_when_created", configured, "new", Proven, "a second request gave another mandate")
+	}
+	return nil
+}
+
+// cancelAll cancels the mandates that the trial made, in the first way that works.
+func (t *trial) cancelAll(ctx context.Context) error {
+	configured := t.client.dialect.Cancel
+	ways := append([]string{configured}, slices.DeleteFunc([]string{"colon", "slash", "query", "body"}, func(w string) bool { return w == configured })...)
+	found := ""
+	var open []string
+	for _, id := range slices.Backward(t.mandates) {
+		done := false
+		for _, way := range ways {
+			var err error
+			if done, err = t.cancel(ctx, way, id); err != nil {
+				t.Left = "with the mandate " + id + ", which waits for a signature or is cancelled"
+				return err
+			}
+			if done {
+				found, ways = way, []string{way}
+				break
+			}
+		}
+		if !done {
+			open = append(open, id)
+		}
+	}
+	if len(open) > 0 {
+		t.Left = "with mandates that wait for a signature (" + strings.Join(open, ", ") + "); cancel them in the service's own pages"
+	}
+	switch {
+	case len(t.mandates) == 0:
+		t.note("cancel", configured, "", Unknown, "there was no mandate to cancel")
+	case found == "":
+		t.note("cancel", configured, "", Unknown, "the service takes a cancellation in none of the ways that are known")
+	default:
+		t.note("cancel", configured, found, Proven, "a mandate was cancelled in this way")
+	}
+	return nil
+}
+
+// cancel cancels a mandate in one way and looks whether it is: an answer that says so may come
+// from a request that was not understood. Of an earlier mandate only the answer tells.
+func (t *trial) cancel(ctx context.Context, way, id string) (bool, error) {
+	with, err := t.client.variant(func(d *Dialect) { d.Cancel = way })
+	if err != nil {
+		return false, err
+	}
+	err = with.CancelMandate(ctx, id, "payersync check --probe")
+	if refusedForItsWay(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	customer, err := t.client.Customer(ctx, t.id)
+	if err != nil {
+		return false, err
+	}
+	m := customer.Mandate
+	return m == nil || m.ID != id || m.Status == connector.MandateCancelled, nil
+}

@@ -1,0 +1,108 @@
+package condition
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// What is told of the types of strangers.
+const (
+	typesTold   = 20 // one condition each; the others are one together
+	typeShown   = 60 // characters
+	streakTells = 3  // so many deliveries in a row that are not understood are no accident
+)
+
+// deliveries finds those that were not understood, as one thing, and the types that nobody
+// knows, each once however many deliveries are of it.
+func (l *look) deliveries(ctx context.Context) error {
+	types, err := l.ledger.EventTypes(ctx)
+	if err != nil {
+		return err
+	}
+	unclear, others, told := state.EventType{}, state.EventType{}, 0
+	for _, t := range types {
+		if t.Type == "" || l.Knows(t.Type) {
+			unclear.Quarantined += t.Quarantined
+			unclear.QuarantinedAt = earlier(unclear.QuarantinedAt, t.QuarantinedAt)
+			unclear.Last = later(unclear.Last, t.QuarantinedLast)
+			continue
+		}
+		if told++; told <= typesTold {
+			l.add(l.unknownType(t))
+			continue
+		}
+		others.Count += t.Count
+		others.First = earlier(others.First, t.First)
+	}
+	if told > typesTold {
+		l.add(Condition{Code: EventTypeUnknown, Since: others.First, Count: others.Count,
+			Sentence: fmt.Sprintf("%s of further types came that payersync does not know.", connector.Plural(others.Count, "delivery")),
+			Next:     "So many types are rather values of another kind: see whether billing.webhook.event_paths.type leads to the type.", Commands: []string{"payersync webhooks shapes"}})
+	}
+	if unclear.Quarantined == 0 {
+		return nil
+	}
+	return l.unclear(ctx, unclear)
+}
+
+func (l *look) unknownType(t state.EventType) Condition {
+	does := "Customers that they name are read again."
+	if t.Quarantined > 0 {
+		does = "They are kept, and what names no customer and no mandate is left."
+	}
+	return Condition{Code: EventTypeUnknown, Subject: t.Type, Since: t.First, Count: t.Count,
+		Sentence: fmt.Sprintf("%s of the type %q came, which payersync does not know; the first on %s, the last on %s. %s",
+			connector.Plural(t.Count, "delivery"), shownType(t.Type), l.Time(t.First), l.Time(t.Last), does),
+		Next:     "If it has nothing to do with customers and mandates, list it in billing.webhook.known_types; payersync webhooks replay --quarantined settles those that came. Else see what they consist of.",
+		Commands: []string{"payersync webhooks shapes"}}
+}
+
+// unclear tells of deliveries that name nobody. That nothing is understood any more is urgent:
+// webhooks come, and tell nothing.
+func (l *look) unclear(ctx context.Context, t state.EventType) error {
+	c := Condition{Code: EventsUnclear, Since: t.QuarantinedAt, Grown: t.Last, Count: t.Quarantined,
+		Sentence: fmt.Sprintf("%s could not be understood, and no customer was read for them. The sweep finds what they meant.", connector.Plural(t.Quarantined, "delivery")),
+		Next:     "See what they consist of and where their ids are; after the change of billing.webhook.event_paths read them anew.",
+		Commands: []string{"payersync webhooks shapes", "payersync webhooks replay --quarantined"}}
+	streak, since, err := l.ledger.NotUnderstoodSince(ctx, func(eventType string) bool { return eventType == "" || l.Knows(eventType) })
+	if streak >= streakTells {
+		c.Urgent = true
+		c.Sentence = fmt.Sprintf("No delivery is understood any more since %s: %s wait for a person. The sweep finds what they meant.", l.Time(since), connector.Plural(t.Quarantined, "delivery"))
+	}
+	l.add(c)
+	return err
+}
+
+// shownType is a type as it is shown: strangers have named it.
+func shownType(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '�'
+		}
+		return r
+	}, text)
+	if runes := []rune(text); len(runes) > typeShown {
+		return string(runes[:typeShown]) + "…"
+	}
+	return text
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,82 @@
+package sandbox
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"payersync/connector"
+)
+
+// Switches returns the switches as they are now.
+func (s *Sandbox) Switches() Switches {
+	defer s.lock()()
+	return s.opt.Switches
+}
+
+// SetSwitches changes the switches for every request from now on; tokens, mandates,
+// links and the memory of creates stay. Customers are respelt where the spelling of
+// people, addresses or externalData changes; what a spelling has no place for is lost
+// then. A webhook secret that the new signature cannot read makes place for a drawn
+// one. The error says what in sw the sandbox does not know; then nothing changes.
+func (s *Sandbox) SetSwitches(sw Switches) error {
+	sw.Signature.Secret = connector.Secret{} // of the start alone; SetWebhookSecret changes it
+	if err := sw.Validate(); err != nil {
+		return err
+	}
+	sw.fill()
+	defer s.lock()()
+	s.change(sw)
+	return nil
+}
+
+// Set changes switches by their names, all or none of them.
+func (s *Sandbox) Set(values map[string]string) error { return s.set("", values) }
+
+// set starts from what a profile expects where one is named, else from what is.
+func (s *Sandbox) set(profile string, values map[string]string) error {
+	defer s.lock()()
+	sw, err := s.opt.Switches, error(nil)
+	if profile != "" {
+		if sw, err = Profile(profile); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err := sw.Set(name, values[name]); err != nil {
+			return err
+		}
+	}
+	orDefault(&profile, s.opt.Profile)
+	s.opt.Profile = profile
+	s.change(sw)
+	return nil
+}
+
+// change takes sw, which is right and filled.
+func (s *Sandbox) change(sw Switches) {
+	before := s.opt.Switches
+	s.opt.Switches = sw
+	if _, err := sw.Signature.key(s.hooks.secret); err != nil {
+		s.hooks.secret = sw.Signature.draw(s.tokenIDs)
+	}
+	if before.PersonFields == sw.PersonFields && before.AddressFields == sw.AddressFields && before.ExternalData == sw.ExternalData {
+		return
+	}
+	for _, c := range s.order {
+		s.respell(c)
+	}
+	for _, late := range s.readers.undo {
+		s.respell(late.was)
+	}
+}
+
+// respell brings a customer that was written before into the spelling of now.
+func (s *Sandbox) respell(c *customer) {
+	if c == nil {
+		return
+	}
+	if fields, err := parseObject(slices.Concat([]byte("{"), c.fields, []byte("}"))); err == nil {
+		c.fields = bytes.Clone(s.opt.Switches.respell(fields).inner())
+	}
+}

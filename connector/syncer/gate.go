@@ -1,0 +1,230 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// openTrialsMost is how many updates of a way that is not proven one run sends without
+// learning what became of them.
+const openTrialsMost = 3
+
+// gate holds updates back until a round trip is proven: an update replaces the customer as
+// a whole, so one in a spelling that is not the service's loses what others have put there
+// (connector/RULES.md#updates-wait-for-a-proven-round-trip). While nothing is proven, one update is sent at a
+// time, each compared before the next leaves; so is the first update of a customer that
+// holds a kind of member which no proof has met. Two processes send one each.
+type gate struct {
+	trial   sync.Mutex   // held by the one update that is tried
+	started atomic.Int64 // updates that were tried
+	open    atomic.Int64 // of them, those without a verdict that may have arrived
+	held    atomic.Int64 // changes that were held back since the last look
+}
+
+// alone marks the context of the change that holds gate.trial.
+type alone struct{}
+
+func (r *run) way() state.Way {
+	return state.Way{Address: r.Account.Address, Spelling: r.Billing.UpdateWay()}
+}
+
+func (r *run) roundTrips(ctx context.Context) (state.Proof, error) {
+	return r.Ledger.RoundTrip(ctx, r.way())
+}
+
+// gated does a change of a customer that exists: alone while no way of updating is proven,
+// and not at all for a planned update when the way is disproved. What was sent before is
+// still looked at, and nothing of it is sent again.
+func (r *run) gated(ctx context.Context, c state.Change, do func(context.Context, state.Change) error) error {
+	proven, err := r.isProven(ctx)
+	switch {
+	case err != nil:
+		return err
+	case proven:
+		return do(ctx, c)
+	}
+	r.gate.trial.Lock()
+	proven, err = r.isProven(ctx)
+	if err != nil || proven {
+		r.gate.trial.Unlock()
+		if err != nil {
+			return err
+		}
+		return do(ctx, c)
+	}
+	defer r.gate.trial.Unlock()
+	if p, err := r.roundTrips(ctx); err != nil || len(p.Disproved()) > 0 && c.State == connector.ChangePending && c.Action == connector.ActionUpdate {
+		r.gate.held.Add(1)
+		return err
+	}
+	return do(context.WithValue(ctx, alone{}, true), c)
+}
+
+func (r *run) isProven(ctx context.Context) (bool, error) {
+	p, err := r.roundTrips(ctx)
+	_, proven := p.Proven()
+	return proven, err
+}
+
+// mayUpdate reports whether an update of a customer that holds these kinds of members of
+// others may leave now; release is called when what became of it is known. One that may not
+// stays as it is.
+func (r *run) mayUpdate(ctx context.Context, c state.Change, kinds []string) (release func(), may bool, err error) {
+	p, err := r.roundTrips(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if p.Covers(kinds) {
+		return func() {}, true, nil
+	}
+	again := c.State != connector.ChangePending
+	if len(p.Disproved()) > 0 || !again && r.gate.open.Load() >= openTrialsMost {
+		r.gate.held.Add(1)
+		return nil, false, nil
+	}
+	release = func() {}
+	if ctx.Value(alone{}) == nil {
+		if !r.gate.trial.TryLock() { // the customer would have to be read anew after a wait
+			r.gate.held.Add(1)
+			return nil, false, nil
+		}
+		release = r.gate.trial.Unlock
+	}
+	if !again {
+		r.gate.started.Add(1)
+		r.gate.open.Add(1)
+	}
+	return release, true, nil
+}
+
+// cameBack notes that an update which was tried had no effect.
+func (r *run) cameBack() {
+	for n := r.gate.open.Load(); n > 0 && !r.gate.open.CompareAndSwap(n, n-1); n = r.gate.open.Load() {
+	}
+}
+
+// tripOf says what an update has shown of its way, by the customer before and after: nil
+// where that is known already. A doubtful one says nothing when it was not read at once.
+// A read that shows ours otherwise than it was sent, in notShown, or a member of others
+// gone or changed, may have met somebody's edit: it takes two such. That the service shows
+// no pair at all any more, where there were some before and one was sent, no edit explains.
+func (r *run) tripOf(ctx context.Context, c state.Change, before, after connector.RemoteCustomer, notShown []string) (*state.RoundTrip, error) {
+	own := r.conn.Mapping.Own()
+	kinds, err := r.Billing.Others(before.Raw, c.Payer.Applied, c.Wanted, own)
+	if err != nil {
+		return nil, nil //nolint:nilerr // its form is told of otherwise, and proves nothing
+	}
+	p, err := r.roundTrips(ctx)
+	if err != nil || p.Covers(kinds) || len(p.Disproved()) > 0 {
+		return nil, err
+	}
+	lost, err := r.Billing.Lost(before.Raw, after.Raw, c.Payer.Applied, c.Wanted, own)
+	if err != nil {
+		return nil, nil //nolint:nilerr // as above
+	}
+	return &state.RoundTrip{
+		By: state.TripUpdate, Subject: strconv.FormatInt(c.ID, 10), Survived: kinds, Lost: slices.Concat(notShown, lost),
+		Sure: len(c.Wanted.ExternalData) > 0 && len(before.ExternalData) > 0 && len(after.ExternalData) == 0,
+	}, nil
+}
+
+// saveTrip keeps what an update has shown. Members that moved with every update before
+// there were round trips are nobody's loss.
+func (r *run) saveTrip(tx *state.Tx, t *state.RoundTrip) error {
+	if t == nil {
+		return nil
+	}
+	known, err := tx.KnownToMove(withoutIndexes(t.Lost))
+	if err != nil {
+		return err
+	}
+	t.Lost = slices.DeleteFunc(t.Lost, func(path string) bool { return slices.Contains(known, listIndex.ReplaceAllString(path, "[]")) })
+	if len(t.Lost) > 0 {
+		t.Survived = nil
+	}
+	r.cameBack()
+	return tx.SaveRoundTrip(r.way(), *t)
+}
+
+// UnprovenError means that updates are held back, because no round trip has been proven.
+type UnprovenError struct {
+	Held int      // changes that wait
+	Lost []string // paths that did not come out as they should; none while nothing is known
+}
+
+// Error says what was held back, which settings are likely at fault, and what to do.
+func (e *UnprovenError) Error() string {
+	if len(e.Lost) == 0 {
+		return fmt.Sprintf("%s: what became of the first ones is not known yet, and each replaces a customer as a whole; the next run goes on", waiting(e.Held))
+	}
+	return fmt.Sprintf("%s: after updates, customers did not show %s as they should. %s", waiting(e.Held), JoinPaths(e.Lost), WayOutOfDoubt(e.Lost))
+}
+
+func waiting(n int) string {
+	if n == 1 {
+		return "1 update waits"
+	}
+	return fmt.Sprintf("%d updates wait", n)
+}
+
+// WayOutOfDoubt says which settings are likely at fault for paths that updates have lost,
+// and what to do then.
+func WayOutOfDoubt(lost []string) string {
+	return fmt.Sprintf("Compare %s with what the service documents, and run payersync check --probe --allow-writes CUSTOMER; "+
+		"if what was seen is right: payersync environment trust --reason TEXT", strings.Join(SettingsOf(lost), " and "))
+}
+
+// SettingsOf names the settings that are likely at fault for paths that updates have lost.
+func SettingsOf(lost []string) (settings []string) {
+	add := func(setting string) {
+		if !slices.Contains(settings, setting) {
+			settings = append(settings, setting)
+		}
+	}
+	for _, path := range lost {
+		if s := spelling(path); s != "" {
+			add(s)
+			continue
+		}
+		add("billing.dialect.update")
+		add("billing.dialect.read_only (where the service computes it)")
+	}
+	return settings
+}
+
+// heldBack is the error of a run that held updates back; nil when it held none.
+func (r *run) heldBack(ctx context.Context) error {
+	held := int(r.gate.held.Load())
+	if held == 0 {
+		return nil
+	}
+	p, err := r.roundTrips(ctx)
+	return errors.Join(err, &UnprovenError{held, state.Paths(p.Disproved())})
+}
+
+// sendAll walks the changes of customers, and once more those that waited for what the
+// update before them would show.
+func (r *run) sendAll(ctx context.Context) error {
+	for {
+		started := r.gate.started.Load()
+		r.gate.held.Store(0)
+		if err := r.walk(ctx, walk{stage: "send", lane: state.LaneCustomer, pending: true, do: r.applyCustomer}); err != nil {
+			return err
+		}
+		if err := r.resume(ctx); err != nil { // a second try for what stayed unknown in this run
+			return err
+		}
+		if r.gate.held.Load() == 0 || r.gate.started.Load() == started {
+			return nil
+		}
+	}
+}

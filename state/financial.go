@@ -1,0 +1,76 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Financial is what the billing service said of a customer's financial status, in its own word,
+// and when that was seen last; zero where it never did. It is for people to read: nothing is
+// decided by it.
+type Financial struct {
+	Status string    `json:"financial_status,omitempty"`
+	SeenAt time.Time `json:"financial_seen,omitzero"`
+}
+
+func placeOfFinancial(billingID string) []byte {
+	return place("financial_statuses", "status", billingID)
+}
+
+// SaveFinancial keeps the financial status that a read showed of a customer of ours; the caller
+// has seen to it that no later read was applied. Of a payer that was forgotten, and of a customer
+// that is nobody's, none is kept. It is no change of the customer: nothing else moves with it.
+func (tx *Tx) SaveFinancial(billingID, status string) error {
+	var ours bool
+	if err := tx.row([]any{&ours}, "SELECT EXISTS (SELECT 1 FROM payers WHERE billing_id = ?1) AND NOT "+fmt.Sprintf(ofForgotten, "?1"), billingID); err != nil || !ours {
+		return err
+	}
+	var box []byte
+	err := tx.row([]any{&box}, "SELECT status FROM financial_statuses WHERE billing_id = ?", billingID)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("look for a financial status: %w", err)
+	}
+	if box != nil {
+		known, err := tx.l.seal.open(box, placeOfFinancial(billingID))
+		if err != nil {
+			return fmt.Errorf("the financial status of customer %s: %w", billingID, err)
+		}
+		if string(known) == status {
+			return tx.exec("UPDATE financial_statuses SET seen_at = ? WHERE billing_id = ?", stamp(tx.now), billingID)
+		}
+	}
+	return tx.exec(`INSERT INTO financial_statuses (billing_id, status, seen_at) VALUES (?, ?, ?)
+		ON CONFLICT (billing_id) DO UPDATE SET status = excluded.status, seen_at = excluded.seen_at`,
+		billingID, tx.l.seal.box([]byte(status), placeOfFinancial(billingID)), stamp(tx.now))
+}
+
+// Financial returns what is known of a customer's financial status. Without the sealing key
+// that is nothing.
+func (l *Ledger) Financial(ctx context.Context, billingID string) (Financial, error) {
+	var box []byte
+	var seen sql.NullString
+	err := l.queryRow(ctx, "SELECT status, seen_at FROM financial_statuses WHERE billing_id = ?", billingID).Scan(&box, &seen)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Financial{}, nil
+	}
+	if err != nil {
+		return Financial{}, fmt.Errorf("look for a financial status: %w", err)
+	}
+	return l.openFinancial(billingID, box, seen)
+}
+
+func (l *Ledger) openFinancial(billingID string, box []byte, seen sql.NullString) (f Financial, err error) {
+	if box == nil || l.Sealed() {
+		return f, nil
+	}
+	status, err := l.seal.open(box, placeOfFinancial(billingID))
+	if err != nil {
+		return f, fmt.Errorf("the financial status of customer %s: %w", billingID, err)
+	}
+	f.Status = string(status)
+	f.SeenAt, err = parseTime(seen)
+	return f, err
+}

@@ -1,0 +1,234 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"payersync/connector"
+)
+
+// lateness is how long after a rotation was begun its request may still reach the service: a
+// later rotation that is done says nothing of one that may come after it.
+const lateness = time.Hour
+
+// WebhookKeys is what deliveries may be signed with and carry, as far as the service named it
+// or was told it through this ledger. What the configuration names is accepted beside it.
+type WebhookKeys struct {
+	Secrets      []connector.Secret // that deliveries may be signed with, the newest first
+	SecretAt     time.Time          // when the newest of them was kept; zero for none
+	DeliveryKeys []connector.Secret // that deliveries may carry, the newest first
+	Until        time.Time          // when one of them is accepted no more; zero while all are
+	Unknown      bool               // the service may sign with a secret whose answer never came here
+}
+
+// Rotation is a try to have webhooks signed with another secret.
+type Rotation struct {
+	ID      int64
+	BegunAt time.Time
+	BegunBy string
+}
+
+// rotation is a row of webhook_rotations.
+type rotation struct {
+	Rotation
+	secret, key                   connector.Secret
+	secretAt, doneAt, refusedAt   time.Time
+	secretBox, keyBox             []byte
+	begun, secretAs, done, refuse sql.NullString
+}
+
+// over reports whether nothing is asked of the service any more, whatever came of it.
+func (r rotation) over() bool { return !r.doneAt.IsZero() || !r.refusedAt.IsZero() }
+
+func rotationSecretPlace(id int64) []byte {
+	return place("webhook_rotations", "secret", strconv.FormatInt(id, 10))
+}
+
+func deliveryKeyPlace(id int64) []byte {
+	return place("webhook_rotations", "delivery_key", strconv.FormatInt(id, 10))
+}
+
+// BeginRotation writes down that the service is about to be asked for a secret, and the
+// delivery key that it will be given (zero for none), and returns the rotation's id. A key of
+// an earlier rotation that nothing is accepted by any more, overlap after a later one was
+// done, is dropped.
+func (tx *Tx) BeginRotation(key connector.Secret, overlap time.Duration, by string) (id int64, err error) {
+	if err := tx.dropKeys(overlap); err != nil {
+		return 0, err
+	}
+	if err := tx.row([]any{&id}, "SELECT coalesce(max(rotation_id), 0) + 1 FROM webhook_rotations"); err != nil {
+		return 0, fmt.Errorf("begin a rotation of the webhook secret: %w", err)
+	}
+	tx.leads = true
+	var box []byte
+	if !key.IsZero() {
+		box = tx.l.seal.box([]byte(key.Expose()), deliveryKeyPlace(id))
+	}
+	return id, tx.exec("INSERT INTO webhook_rotations (rotation_id, begun_at, begun_by, delivery_key) VALUES (?, ?, ?, ?)", id, stamp(tx.now), by, box)
+}
+
+// dropKeys forgets the secrets and delivery keys that nothing is accepted by any more.
+func (tx *Tx) dropKeys(overlap time.Duration) error {
+	stmt, err := tx.l.prepared(rotationRows)
+	if err != nil {
+		return err
+	}
+	all, err := tx.l.rotations(stmt.QueryContext(context.Background()))
+	if err != nil {
+		return err
+	}
+	secret, _ := oldest(all, rotation.hasSecret, tx.now, overlap)
+	key, _ := oldest(all, rotation.hasKey, tx.now, overlap)
+	return errors.Join(
+		tx.exec("UPDATE webhook_rotations SET secret = NULL WHERE secret IS NOT NULL AND rotation_id < ?", secret),
+		tx.exec("UPDATE webhook_rotations SET delivery_key = NULL WHERE delivery_key IS NOT NULL AND rotation_id < ?", key))
+}
+
+// KeepSecret keeps the secret that the service named in a rotation. It is to be durable
+// before anything else is asked: the service may sign with it already (fault F41).
+func (tx *Tx) KeepSecret(id int64, secret connector.Secret) error {
+	return tx.exec("UPDATE webhook_rotations SET secret = ?, secret_at = ? WHERE rotation_id = ?",
+		tx.l.seal.box([]byte(secret.Expose()), rotationSecretPlace(id)), stamp(tx.now), id)
+}
+
+// EndRotation says that the service has taken all of a rotation: what was accepted before it
+// is accepted for the overlap, and then no more.
+func (tx *Tx) EndRotation(id int64) error {
+	return tx.exec("UPDATE webhook_rotations SET done_at = ? WHERE rotation_id = ?", stamp(tx.now), id)
+}
+
+// RefuseRotation says that the service refused before it named a secret, so that it signs as
+// before.
+func (tx *Tx) RefuseRotation(id int64) error {
+	return tx.exec("UPDATE webhook_rotations SET refused_at = ? WHERE rotation_id = ? AND secret_at IS NULL", stamp(tx.now), id)
+}
+
+// WebhookKeys returns what deliveries may be signed with and carry now. What stood before a
+// rotation is accepted until overlap after it was done.
+func (l *Ledger) WebhookKeys(ctx context.Context, overlap time.Duration) (k WebhookKeys, err error) {
+	all, err := l.rotations(l.query(ctx, rotationRows))
+	if err != nil {
+		return k, err
+	}
+	now := l.Now()
+	fromSecret, secretsUntil := oldest(all, rotation.hasSecret, now, overlap)
+	fromKey, keysUntil := oldest(all, rotation.hasKey, now, overlap)
+	for _, r := range slices.Backward(all) {
+		if r.hasSecret() && r.ID >= fromSecret {
+			k.Secrets = append(k.Secrets, r.secret)
+			if k.SecretAt.IsZero() {
+				k.SecretAt = r.secretAt
+			}
+		}
+		if r.hasKey() && r.ID >= fromKey {
+			k.DeliveryKeys = append(k.DeliveryKeys, r.key)
+		}
+	}
+	k.Until = earlier(secretsUntil, keysUntil)
+	k.Unknown = unknownSecret(all, now)
+	return k, nil
+}
+
+// OpenRotation returns the newest rotation, while it has come to no end; zero otherwise. It reads
+// nothing that is sealed.
+func (l *Ledger) OpenRotation(ctx context.Context) (r Rotation, err error) {
+	var begun sql.NullString
+	err = l.queryRow(ctx, `SELECT rotation_id, begun_at, begun_by FROM webhook_rotations
+		WHERE rotation_id = (SELECT max(rotation_id) FROM webhook_rotations) AND done_at IS NULL AND refused_at IS NULL`).Scan(&r.ID, &begun, &r.BegunBy)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Rotation{}, nil
+	}
+	if err == nil {
+		r.BegunAt, err = parseTime(begun)
+	}
+	return r, err
+}
+
+func (r rotation) hasSecret() bool { return !r.secret.IsZero() }
+func (r rotation) hasKey() bool    { return !r.key.IsZero() }
+
+// oldest returns the oldest rotation whose key counts: the newest one that was done so long
+// ago that what stood before it counts no more, 0 for all; and when the next one comes that
+// far, zero for never.
+func oldest(all []rotation, has func(rotation) bool, now time.Time, overlap time.Duration) (id int64, until time.Time) {
+	before := false // there is one that still counts, though a later one was done
+	for _, r := range all {
+		if !has(r) {
+			continue
+		}
+		switch end := r.doneAt.Add(overlap); {
+		case r.doneAt.IsZero():
+		case !end.After(now):
+			id, until = r.ID, time.Time{}
+		case before:
+			until = earlier(until, end)
+		}
+		before = true
+	}
+	return id, until
+}
+
+// earlier returns the earlier of two times, of which zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// unknownSecret reports whether the service may sign with a secret that never came here: it
+// was asked for one, and neither named nor refused it. A later rotation that was done makes
+// up for that once the request can arrive no more.
+func unknownSecret(all []rotation, now time.Time) bool {
+	done := false
+	for _, r := range slices.Backward(all) {
+		unanswered := r.secretAt.IsZero() && !r.over()
+		if unanswered && (!done || now.Sub(r.BegunAt) < lateness) {
+			return true
+		}
+		done = done || !r.doneAt.IsZero()
+	}
+	return false
+}
+
+const rotationRows = "SELECT rotation_id, begun_at, begun_by, secret, secret_at, delivery_key, done_at, refused_at FROM webhook_rotations ORDER BY rotation_id"
+
+// rotations returns all rotations, the oldest first.
+func (l *Ledger) rotations(rows *sql.Rows, err error) (all []rotation, _ error) {
+	if err != nil {
+		return nil, fmt.Errorf("read the rotations of the webhook secret: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r rotation
+		if err := rows.Scan(&r.ID, &r.begun, &r.BegunBy, &r.secretBox, &r.secretAs, &r.keyBox, &r.done, &r.refuse); err != nil {
+			return nil, fmt.Errorf("read the rotations of the webhook secret: %w", err)
+		}
+		if err := r.read(l); err != nil {
+			return nil, fmt.Errorf("read rotation %d of the webhook secret: %w", r.ID, err)
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+// read opens what is sealed and reads the times.
+func (r *rotation) read(l *Ledger) error {
+	open := func(box, at []byte, to *connector.Secret) error {
+		if box == nil {
+			return nil
+		}
+		plain, err := l.seal.open(box, at)
+		*to = connector.NewSecret(string(plain))
+		return err
+	}
+	return errors.Join(
+		parseTimes(map[*time.Time]sql.NullString{&r.BegunAt: r.begun, &r.secretAt: r.secretAs, &r.doneAt: r.done, &r.refusedAt: r.refuse}),
+		open(r.secretBox, rotationSecretPlace(r.ID), &r.secret),
+		open(r.keyBox, deliveryKeyPlace(r.ID), &r.key))
+}
