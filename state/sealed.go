@@ -34,6 +34,7 @@ var sealedColumns = []sealedColumn{
 	{"financial_statuses", "status", []string{"billing_id"}},
 	{"writebacks", "field", []string{"connection", "source_id"}},
 	{"writebacks", "request", []string{"connection", "source_id"}},
+	{"logins", "data", []string{"token_hash"}},
 }
 
 // String names the column to people.

@@ -180,6 +180,12 @@ func (l *Ledger) Runs(ctx context.Context, f Filter) ([]RunRow, error) {
 	return list(ctx, l, query, args, (*RunRow).dest)
 }
 
+// RunPage returns rows of v_runs, the newest first, that are older than the run before; 0 for
+// the newest.
+func (l *Ledger) RunPage(ctx context.Context, before int64, limit int) ([]RunRow, error) {
+	return list(ctx, l, "SELECT "+runColumns+" FROM v_runs WHERE ?1 = 0 OR run_id < ?1 ORDER BY run_id DESC LIMIT ?2", []any{before, limit}, (*RunRow).dest)
+}
+
 // Attention returns rows of v_attention, oldest first.
 func (l *Ledger) Attention(ctx context.Context, f Filter) ([]AttentionRow, error) {
 	out := []AttentionRow{}

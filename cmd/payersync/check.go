@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,9 +118,6 @@ type finding struct {
 
 func (a *app) check(ctx context.Context, s *session.Session, machine []finding) error {
 	configured := fmt.Sprintf("%s, %s", a.config, connector.Plural(len(s.Config.Connections), "connection"))
-	if idle := s.Config.Idle(); len(idle) > 0 {
-		configured += "; without effect in this version: " + strings.Join(idle, ", ")
-	}
 	report := checkReport{app: a}
 	report.add(tell("configuration", configured, nil))
 	report.add(machine...)

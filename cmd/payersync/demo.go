@@ -51,6 +51,7 @@ type demo struct {
 	model   *sandbox.Sandbox
 	letters *catcher.Catcher
 	hooks   string // where serve takes webhooks
+	admin   string // where serve shows the pages
 	step    int
 	servers sync.WaitGroup
 	broken  chan error // why a server ended before the demo did
@@ -78,7 +79,9 @@ func (a *app) demo(ctx context.Context, keep bool) error {
 		err = d.catchUp(ctx)
 	}
 	if err == nil && keep {
-		d.inviteToLook(listener.Addr())
+		err = d.inviteToLook(ctx, listener.Addr())
+	}
+	if err == nil && keep {
 		err = d.model.Run(ctx) // from here on webhooks go by themselves
 	}
 	stop()
@@ -101,15 +104,15 @@ func (d *demo) inBackground(serve func() error) {
 
 // prepare writes the set-up and opens the doors of the sandbox and of its mail server.
 func (d *demo) prepare(ctx context.Context) (service, mail net.Listener, err error) {
-	var doors [3]net.Listener
+	var doors [4]net.Listener
 	for i := range doors {
 		if doors[i], err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("open a port for the demo: %w", err), closeAll(doors[:i]...))
 		}
 	}
 	service, mail = doors[0], doors[1]
-	d.hooks = doors[2].Addr().String()
-	if err := doors[2].Close(); err != nil { // serve opens it again
+	d.hooks, d.admin = doors[2].Addr().String(), doors[3].Addr().String()
+	if err := closeAll(doors[2:]...); err != nil { // serve opens them again
 		return nil, nil, errors.Join(err, closeAll(service, mail))
 	}
 	d.letters = catcher.New(catcher.Options{Now: d.clock.now})
@@ -136,7 +139,7 @@ func (d *demo) pointConfig(service string, mail int) error {
 	if err != nil {
 		return err
 	}
-	text := strings.NewReplacer("127.0.0.1:8090", service, "127.0.0.1:8080", d.hooks, "port: 2525", fmt.Sprintf("port: %d", mail),
+	text := strings.NewReplacer("127.0.0.1:8090", service, "127.0.0.1:8080", d.hooks, `server: {webhooks: "127.0.0.1:8080"}`, `server: {webhooks: "`+d.hooks+`", admin: "`+d.admin+`"}`, "port: 2525", fmt.Sprintf("port: %d", mail),
 		"  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n", "  sender: payersync ", "  per_minute: 600\n  sender: payersync ",
 		"    schedule:", "    # schedule:").Replace(string(data)) + "schedules: {sweep: \"@yearly\", letters: \"@yearly\", retention: \"@yearly\", keep_alive: \"@yearly\"}\n"
 	return os.WriteFile(path, []byte(text), 0o600)
@@ -382,15 +385,22 @@ func (d *demo) end(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) inviteToLook(service net.Addr) {
+func (d *demo) inviteToLook(ctx context.Context, service net.Addr) error {
+	var link bytes.Buffer
+	if code := d.try(ctx, &link, io.Discard, []string{"pages", "link"}); code != exitDone {
+		return fmt.Errorf("payersync pages link ended with exit status %d", code)
+	}
 	config := filepath.Join(d.dir, "payersync.yaml")
 	fmt.Fprintf(d.Out, `
 The servers stay up until Ctrl-C; the ledger stays in
+  %s
+See where everything stands; the link signs in once, within ten minutes:
   %s
 Sign, approve and cancel mandates in a browser: http://%s
 Read the letters, and follow their links:       http://%s/letters
 Look around in another terminal:
   payersync status --config %s
   payersync payers show HB001 --config %s
-`, d.dir, service, service, config, config)
+`, d.dir, strings.TrimSpace(link.String()), service, service, config, config)
+	return nil
 }

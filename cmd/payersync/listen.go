@@ -30,6 +30,7 @@ func (svc *service) listen(ctx context.Context) (*listeners, error) {
 			svc.inForce.Load().endpoint.HealthHandler().ServeHTTP(w, r)
 		}),
 		opened.open(ctx, "metrics", c.Metrics, svc.metricsHandler()),
+		opened.open(ctx, "admin", c.Admin, svc.adminHandler()),
 	); err != nil {
 		return nil, errors.Join(err, opened.close())
 	}

@@ -30,6 +30,8 @@ var needs = map[string]struct{ args, what string }{
 	"payersync backfill":                  {"", needsSecrets},
 	"payersync check":                     {"", needsSecrets},
 	"payersync completion":                {"", ""}, // it has no configuration
+	"payersync pages":                     {"--listen 127.0.0.1:0", needsSecrets},
+	"payersync pages link":                {"", needsKey},
 	"payersync man":                       {"", ""}, // nor has this
 	"payersync connect":                   {"billing", needsSecrets},
 	"payersync demo":                      {"", ""}, // it has an installation of its own

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +18,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/metrics"
+	"payersync/connector/office"
+	"payersync/connector/pages"
 	"payersync/connector/server"
 	"payersync/connector/worker"
 	"payersync/state"
@@ -47,6 +48,8 @@ notify-reload, WatchdogSec=).
 SIGTERM lets requests in flight finish, 20 s at most. The log goes to standard error.
 Health: GET /healthz (alive) and /readyz (the ledger can be written to), at
 server.health if that is set, else beside the webhook endpoint.
+Pages for people: at server.admin, off by default and on this machine alone; payersync
+pages link makes a link that signs in.
 Metrics for Prometheus: GET /metrics at server.metrics, off by default; nothing personal
 is in them, and they ask for no password.`,
 		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
@@ -100,6 +103,7 @@ type service struct {
 	deliveries *deliveryLog
 	manager    *manager
 	alarms     *alarms
+	lists      *office.Lists // whose names stay in memory
 	inForce    atomic.Pointer[installation]
 }
 
@@ -108,10 +112,11 @@ type service struct {
 type installation struct {
 	*session.Session
 	endpoint *server.Server
+	pages    *pages.Pages // nil where none are shown
 }
 
 func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Signal) error {
-	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log), manager: &manager{log: s.Log}}
+	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log), manager: &manager{log: s.Log}, lists: &office.Lists{Ledger: s.Ledger}}
 	svc.alarms = newAlarms(svc)
 	first, err := svc.install(ctx, s)
 	if err != nil {
@@ -166,11 +171,13 @@ func (svc *service) install(ctx context.Context, s *session.Session) (*installat
 	if s.Config.Billing.Webhook == nil || s.Config.Server.Webhooks == "" {
 		s.Log.Warn("no webhook endpoint is configured: changes are found by the sweep alone")
 	}
-	if idle := s.Config.Idle(); len(idle) > 0 {
-		s.Log.WithField("settings", strings.Join(idle, ", ")).Warn("these settings have no effect in this version")
+	made := &installation{Session: s}
+	var err error
+	if made.endpoint, err = svc.endpoint(ctx, s); err != nil || s.Config.Server.Admin == "" {
+		return made, err
 	}
-	endpoint, err := svc.endpoint(ctx, s)
-	return &installation{s, endpoint}, err
+	made.pages, err = svc.pagesOf(s, svc.lists)
+	return made, err
 }
 
 func (svc *service) newWorker() (*worker.Worker, error) {

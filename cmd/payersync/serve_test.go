@@ -676,15 +676,37 @@ func TestServeWithoutAWebhookHasHealthPages(t *testing.T) {
 	}
 }
 
-func TestSettingsWithoutEffectAreNamed(t *testing.T) {
+// fetch returns the status and the body of an answer to a GET.
+func fetch(t *testing.T, address string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func TestServeShowsThePagesToWhoHasALink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	w.edit("payersync.yaml", `admin: ""`, `admin: "127.0.0.1:0"`)
-	if checked := w.expect(exitDone, "check"); !strings.Contains(checked.out, "without effect in this version: server.admin\n") {
-		t.Errorf("check says:\n%s", checked.out)
+	address := freeAddress(t)
+	w.edit("payersync.yaml", `admin: ""`, `admin: "`+address+`"`)
+	w.serve()
+	if status, body := fetch(t, "http://"+address+"/runs"); status != http.StatusUnauthorized || !strings.Contains(body, "payersync pages link") {
+		t.Errorf("whoever is not signed in was answered %d:\n%s", status, body)
 	}
-	if log := w.serve().stop().errOut; !strings.Contains(log, "no effect") || !strings.Contains(log, "server.admin") {
-		t.Errorf("serve logs:\n%s", log)
+	link := strings.TrimSpace(w.expect(exitDone, "pages", "link", "--role", "viewer").out)
+	if status, body := fetch(t, link); status != http.StatusOK || !strings.Contains(body, "viewer") {
+		t.Errorf("the link was answered %d:\n%s", status, body)
 	}
 }
 

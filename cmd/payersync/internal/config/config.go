@@ -259,7 +259,7 @@ type Server struct {
 	Health         string       `yaml:"health" jsonschema_description:"The health pages. Left out or blank, they are beside the webhook endpoint."`
 	TrustedProxies []Network    `yaml:"trusted_proxies" jsonschema_description:"Proxies in front of the webhook endpoint, whose X-Forwarded-For says who sent a request. Default this machine; [] trusts nobody."`
 	Limits         ServerLimits `yaml:"limits" jsonschema_description:"What strangers may take. A genuine delivery is never refused because of them."`
-	Admin          string       `yaml:"admin" jsonschema_description:"Without effect in this version."`
+	Admin          string       `yaml:"admin" jsonschema_description:"Pages for people in a browser, on this machine alone, for example 127.0.0.1:8070; payersync pages link signs in. Default blank, which is off."`
 	Metrics        string       `yaml:"metrics" jsonschema_description:"Metrics for Prometheus at /metrics, without a password: numbers and the names of connections, nothing personal. Default blank, which is off."`
 }
 
@@ -277,19 +277,6 @@ func (c Server) Proxies() (out []netip.Prefix) {
 		out = append(out, netip.Prefix(p))
 	}
 	return out
-}
-
-// Idle returns the settings that this version takes and does nothing with, so that
-// nobody relies on what is not done.
-func (c *Config) Idle() (keys []string) {
-	for _, setting := range []struct{ key, value string }{
-		{"server.admin", c.Server.Admin},
-	} {
-		if setting.value != "" {
-			keys = append(keys, setting.key)
-		}
-	}
-	return keys
 }
 
 // Log says how much serve logs, and how.

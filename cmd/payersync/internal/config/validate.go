@@ -293,6 +293,9 @@ func (c *check) server() {
 		}
 		taken[listener.address] = listener.key
 	}
+	if host, _, err := net.SplitHostPort(s.Admin); err == nil && !connector.IsLoopback(host) {
+		c.report(strict.Path{"server", "admin"}, "server.admin is %s, which others can reach: the pages are on this machine alone; choose 127.0.0.1, and reach them from elsewhere through a tunnel, for example ssh -L", s.Admin)
+	}
 }
 
 // paths makes the file's relative paths relative to the file.

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/condition"
+	"payersync/connector/office"
+	"payersync/connector/pages"
+	"payersync/connector/server"
+)
+
+func (a *app) pagesCmd() *cobra.Command {
+	listen := "127.0.0.1:0"
+	c := &cobra.Command{
+		Use:   "pages",
+		Short: "Show the pages in a browser on this machine, until Ctrl-C",
+		Long: `Shows in a browser what payersync knows: who can be debited and who cannot, what waits
+for a person, each payer in full. It prints a link that signs you in once. The pages are
+on this machine alone, and run no schedules: they work beside payersync serve, which
+shows the same pages where server.admin says so, and without it.`,
+		Example: "  payersync pages\n  payersync pages --listen 127.0.0.1:8070\n  payersync pages link --role viewer    # a link to the pages that serve shows",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), a.open, func(s *session.Session) error { return a.showPages(cmd.Context(), s, listen) })
+		},
+	}
+	c.Flags().StringVar(&listen, "listen", listen, "`ADDRESS` on this machine; port 0 takes a free one")
+	c.AddCommand(a.pagesLinkCmd())
+	return c
+}
+
+func (a *app) pagesLinkCmd() *cobra.Command {
+	user := pages.User{Name: actor(), Role: pages.Admin}
+	var role string
+	c := &cobra.Command{
+		Use:   "link",
+		Short: "Make a link that signs somebody in to the pages once",
+		Long: `Prints a link to the pages that payersync serve shows at server.admin. It signs one
+person in, once, within ten minutes. A viewer looks; an operator also sees addresses
+and signing links, and acts; an admin may do all. What somebody does is in the audit log
+under the name that is given here.`,
+		Example: "  payersync pages link\n  payersync pages link --user anna --role operator",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if user.Role = pages.Role(role); !slices.Contains(pages.Roles, user.Role) {
+				return usage.Errorf("there is no role %q; it is viewer, operator or admin", role)
+			}
+			if strings.TrimSpace(user.Name) == "" {
+				return usage.Errorf("--user is blank; give the name under which the person acts")
+			}
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				address := s.Config.Server.Admin
+				if address == "" {
+					return usage.Errorf("payersync serve shows no pages, because server.admin is blank; set it, for example to 127.0.0.1:8070, or use payersync pages, which prints a link of its own")
+				}
+				path, err := pages.NewLink(cmd.Context(), s.Ledger, user, actor())
+				if err != nil {
+					return err
+				}
+				a.Say("It signs %s in as %s, once, within ten minutes:", user.Name, user.Role)
+				fmt.Fprintln(a.Out, "http://"+address+path)
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&user.Name, "user", user.Name, "`NAME` of the person, for the audit log")
+	c.Flags().StringVar(&role, "role", string(user.Role), "viewer, operator or admin")
+	return c
+}
+
+// pagesOf returns the pages of a session. Names that were opened before are kept in lists.
+func (a *app) pagesOf(s *session.Session, lists *office.Lists) (*pages.Pages, error) {
+	var names []string
+	for _, c := range s.Config.Connections {
+		names = append(names, c.Name)
+	}
+	return pages.New(pages.Config{
+		Ledger: s.Ledger, Lists: lists, Connections: names,
+		Expected: func() condition.Expected { return a.expected(s) },
+		Report: func(e pages.Event) {
+			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
+			if e.Err != nil {
+				entry.WithError(forLog(e.Err)).Error("a page could not be made")
+			} else {
+				entry.Debug("a page was refused")
+			}
+		},
+	})
+}
+
+// showPages serves the pages of a session by themselves until ctx ends.
+func (a *app) showPages(ctx context.Context, s *session.Session, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || !connector.IsLoopback(host) {
+		return usage.Errorf("--listen %s is no address of this machine alone; give one such as 127.0.0.1:8070", address)
+	}
+	shown, err := a.pagesOf(s, &office.Lists{Ledger: s.Ledger})
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("the pages cannot be shown: %w; give another address with --listen", err)
+	}
+	path, err := pages.NewLink(ctx, s.Ledger, pages.User{Name: actor(), Role: pages.Admin}, actor())
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	a.Say("The pages are shown until Ctrl-C. This link signs you in, once, within ten minutes:")
+	fmt.Fprintln(a.Out, "http://"+listener.Addr().String()+path)
+	err = server.Serve(ctx, listener, server.NewHTTPServer(shown))
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// adminHandler answers with the pages of the installation that is in force.
+func (svc *service) adminHandler() http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { svc.inForce.Load().pages.ServeHTTP(w, r) }
+}

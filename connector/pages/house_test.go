@@ -1,0 +1,188 @@
+package pages_test
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"payersync/configs"
+	"payersync/connector"
+	"payersync/connector/accounting/csvfile"
+	"payersync/connector/billing"
+	"payersync/connector/condition"
+	"payersync/connector/office"
+	"payersync/connector/pages"
+	"payersync/connector/reconcile"
+	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
+	"payersync/connector/transport"
+	"payersync/mapping"
+	"payersync/state"
+	"payersync/state/statetest"
+)
+
+// sample is the connection of the shipped sample books.
+const sample = "quickstart"
+
+// house is an installation with pages: the sample books, a model of the billing service, a
+// ledger that real runs fill, and a server on this machine.
+type house struct {
+	t       testing.TB
+	ledger  *state.Ledger
+	box     *sandbox.Sandbox
+	service *billing.Client
+	syncer  *syncer.Syncer
+	file    string // of the books
+	conn    syncer.Connection
+	pages   *pages.Pages
+	server  *httptest.Server
+
+	mu     sync.Mutex
+	events []pages.Event
+}
+
+// newHouse returns an installation that has read nothing yet.
+func newHouse(t testing.TB) *house {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "payersync.db")
+	statetest.New(t, path)
+	h := &house{t: t, file: path + ".csv", box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), TokenLife: 24 * time.Hour})}
+	h.ledger = must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key"}))(t)
+	t.Cleanup(func() { _ = h.ledger.Close() })
+	h.service = must(billing.New(billing.Config{
+		BaseURL: "http://localhost/api", ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), RedirectURL: "https://app.example.com/signed",
+		Dialect: billing.Standard(), HTTP: transport.New(transport.Options{Base: h.box.RoundTripper(), Retries: -1}),
+	}))(t)
+	rec := &reconcile.Reconciler{Ledger: h.ledger, Billing: billing.Watcher{Client: h.service}, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
+	h.syncer = &syncer.Syncer{Ledger: h.ledger, Billing: h.service, Reconciler: rec, Settings: syncer.Settings{Workers: 1, Adopt: syncer.AdoptPropose}}
+	h.books(must(fs.ReadFile(configs.FS, "quickstart/customers.csv"))(t))
+	h.pages = must(pages.New(pages.Config{
+		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
+		Expected: func() condition.Expected { return condition.Expected{Webhooks: true} }, Report: h.report,
+	}))(t)
+	h.server = httptest.NewServer(h.pages)
+	t.Cleanup(h.server.Close)
+	return h
+}
+
+// must returns what gives a value, or ends the test.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// books makes these the books of the connection.
+func (h *house) books(csv []byte) {
+	h.t.Helper()
+	if err := os.WriteFile(h.file, csv, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	source := must(csvfile.New(csvfile.Config{Path: h.file, ID: []string{"AccountNumber"}}))(h.t)
+	info := must(source.Describe(context.Background()))(h.t)
+	text := must(fs.ReadFile(configs.FS, "quickstart/mapping.yaml"))(h.t)
+	h.conn = syncer.Connection{Name: sample, Source: source, Info: info, Mapping: must(mapping.Load("mapping.yaml", text, info))(h.t)}
+}
+
+// run makes a run, and approves its plan if it may.
+func (h *house) run(approve bool) syncer.Result {
+	h.t.Helper()
+	return must(h.syncer.Run(context.Background(), h.conn, syncer.Options{
+		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test", Approve: func(state.Plan) (bool, error) { return approve, nil },
+	}))(h.t)
+}
+
+func (h *house) report(e pages.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+// visitor is a browser without script: it keeps cookies and follows redirects.
+type visitor struct {
+	t    testing.TB
+	base string
+	http *http.Client
+}
+
+// stranger returns a visitor who is not signed in.
+func (h *house) stranger() *visitor {
+	return &visitor{t: h.t, base: h.server.URL, http: &http.Client{Jar: must(cookiejar.New(nil))(h.t)}}
+}
+
+// enter returns a visitor who is signed in with a role.
+func (h *house) enter(name string, role pages.Role) *visitor {
+	h.t.Helper()
+	link := h.link(name, role)
+	v := h.stranger()
+	v.get(link, http.StatusOK)
+	v.send(http.MethodPost, link, nil)
+	return v
+}
+
+// link returns the path of a link that signs somebody in.
+func (h *house) link(name string, role pages.Role) string {
+	h.t.Helper()
+	return must(pages.NewLink(context.Background(), h.ledger, pages.User{Name: name, Role: role}, "tester"))(h.t)
+}
+
+// get returns the page at a path.
+func (v *visitor) get(path string, want int) string {
+	v.t.Helper()
+	status, body := v.send(http.MethodGet, path, nil)
+	if status != want {
+		v.t.Fatalf("GET %s was answered %d, want %d:\n%s", path, status, want, body)
+	}
+	return body
+}
+
+// post sends a form, and returns the page that it led to.
+func (v *visitor) post(path string, want int, form ...string) string {
+	v.t.Helper()
+	fields := url.Values{}
+	for i := 0; i+1 < len(form); i += 2 {
+		fields.Add(form[i], form[i+1])
+	}
+	status, body := v.send(http.MethodPost, path, fields)
+	if status != want {
+		v.t.Fatalf("POST %s was answered %d, want %d:\n%s", path, status, want, body)
+	}
+	return body
+}
+
+// send sends a request as a page of ours would, and returns the status and body of the last answer.
+func (v *visitor) send(method, path string, form url.Values) (status int, body string) {
+	v.t.Helper()
+	r := must(http.NewRequestWithContext(context.Background(), method, v.base+path, strings.NewReader(form.Encode())))(v.t)
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	resp := must(v.http.Do(r))(v.t)
+	defer func() { _ = resp.Body.Close() }()
+	return resp.StatusCode, string(must(io.ReadAll(resp.Body))(v.t))
+}
+
+// holds fails unless a page holds all of these.
+func holds(t testing.TB, page string, want ...string) {
+	t.Helper()
+	for _, text := range want {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page lacks %q:\n%s", text, page)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package pages
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+
+	"payersync/state"
+)
+
+const (
+	idleFor    = 30 * time.Minute // without a request a login ends
+	loginFor   = 12 * time.Hour   // however busy, a login ends
+	touchEvery = time.Minute      // how often it is kept that somebody is not idle
+	linkFor    = 10 * time.Minute // a link that signs in waits to be used
+)
+
+// What is kept with a login.
+const (
+	keyUser = "user"
+	keyRole = "role"
+	keySeen = "seen" // when it was kept last that somebody is there
+	keyNote = "note" // what the last act did, for the next page
+)
+
+// store keeps logins in the ledger. Their hours are those of the browser's world and not of
+// the ledger's clock, which a demonstration moves on by days.
+type store struct{ ledger *state.Ledger }
+
+func (s store) FindCtx(ctx context.Context, hash string) (data []byte, found bool, err error) {
+	data, expires, err := s.ledger.Login(ctx, hash)
+	return data, data != nil && time.Now().Before(expires), err
+}
+
+func (s store) CommitCtx(ctx context.Context, hash string, data []byte, expires time.Time) error {
+	return s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.SaveLogin(hash, data, expires, time.Now()) })
+}
+
+func (s store) DeleteCtx(ctx context.Context, hash string) error {
+	return s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.DropLogin(hash) })
+}
+
+// errNoContext means that the library has come to ask without a context.
+var errNoContext = errors.New("a login is asked for without a context")
+
+func (store) Find(string) ([]byte, bool, error)      { return nil, false, errNoContext }
+func (store) Commit(string, []byte, time.Time) error { return errNoContext }
+func (store) Delete(string) error                    { return errNoContext }
+
+func (p *Pages) newLogins() *scs.SessionManager {
+	m := scs.New()
+	m.Store, m.HashTokenInStore = store{p.cfg.Ledger}, true
+	m.Lifetime, m.IdleTimeout = loginFor, idleFor
+	m.Cookie.HttpOnly, m.Cookie.SameSite, m.Cookie.Persist = true, http.SameSiteStrictMode, false
+	m.Cookie.Name = "payersync-" + ledgerMark(p.cfg.Ledger) // cookies know no ports: two ledgers on one machine are two
+	if m.Cookie.Secure = p.cfg.Secure; p.cfg.Secure {
+		m.Cookie.Name = "__Host-" + m.Cookie.Name
+	}
+	return m
+}
+
+// ledgerMark tells ledgers of one machine apart, and says nothing of where they are.
+func ledgerMark(l *state.Ledger) string {
+	path, _ := l.Path()
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:4])
+}
+
+// NewLink keeps a link in the ledger that signs a person in once, and returns its path. It is
+// good for ten minutes, by the clock of this machine. by says who made it, for the audit log.
+func NewLink(ctx context.Context, ledger *state.Ledger, user User, by string) (path string, err error) {
+	token := make([]byte, 32)
+	_, _ = rand.Read(token) // never fails
+	text := base64.RawURLEncoding.EncodeToString(token)
+	now := time.Now()
+	err = ledger.Do(ctx, func(tx *state.Tx) error {
+		return errors.Join(
+			tx.Audit(state.Entry{Actor: by, Action: "make a sign-in link", Subject: fmt.Sprintf("%s as %s", user.Name, user.Role)}),
+			tx.AddLoginLink(hashed(text), state.LoginLink{Person: user.Name, Role: string(user.Role), MadeAt: now, ExpiresAt: now.Add(linkFor)}))
+	})
+	return "/signin/once/" + text, err
+}
+
+func hashed(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// signedIn answers requests of who is signed in and may do what the route needs.
+func (p *Pages) signedIn(to route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := p.visitOf(w, r)
+		if err == nil && !v.User.Role.May(to.role) {
+			err = forbidden(to.role)
+		}
+		if err == nil {
+			err = to.answer(v)
+		}
+		if err != nil {
+			p.refuse(w, r, v, err)
+		}
+	})
+}
+
+// visitOf returns the visit that a request belongs to.
+func (p *Pages) visitOf(w http.ResponseWriter, r *http.Request) (*visit, error) {
+	token := ""
+	if c, err := r.Cookie(p.logins.Cookie.Name); err == nil {
+		token = c.Value
+	}
+	ctx, err := p.logins.Load(r.Context(), token)
+	if err != nil {
+		return nil, err
+	}
+	v := &visit{Request: r.WithContext(ctx), w: w, pages: p}
+	v.User = User{Name: p.logins.GetString(ctx, keyUser), Role: Role(p.logins.GetString(ctx, keyRole))}
+	if v.User.Name == "" {
+		return nil, signInNow
+	}
+	v.touch()
+	return v, nil
+}
+
+// touch keeps that somebody is there. A ledger that takes no write shows its pages all the
+// same: what is lost is that the login lasts longer.
+func (v *visit) touch() {
+	ctx := v.Context()
+	if time.Since(time.Unix(v.pages.logins.GetInt64(ctx, keySeen), 0)) < touchEvery {
+		return
+	}
+	v.pages.logins.Put(ctx, keySeen, time.Now().Unix())
+	if err := v.keep(); err != nil {
+		v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: http.StatusOK, Err: err})
+	}
+}
+
+// keep commits what was put beside the login.
+func (v *visit) keep() error {
+	_, _, err := v.pages.logins.Commit(v.Context())
+	return err
+}
+
+// signIn says how to get in.
+func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
+	p.render(w, nil, http.StatusOK, "signin", "Sign in", nil)
+}
+
+var usedUp = problem{
+	Status: http.StatusGone, Title: "This link signs nobody in", Sentence: "It was used before, or is older than ten minutes.",
+	Next: "Make another one with: payersync pages link",
+}
+
+// once shows a button. A GET uses nothing up: previews and scanners follow links, too.
+func (p *Pages) once(w http.ResponseWriter, r *http.Request) {
+	link, err := p.cfg.Ledger.LoginLink(r.Context(), hashed(r.PathValue("token")))
+	if err == nil && (link == nil || !link.UsedAt.IsZero() || !time.Now().Before(link.ExpiresAt)) {
+		err = usedUp
+	}
+	if err != nil {
+		p.refuse(w, r, nil, err)
+		return
+	}
+	p.render(w, nil, http.StatusOK, "once", "Sign in", User{Name: link.Person, Role: Role(link.Role)})
+}
+
+// useOnce uses a link up and signs its person in, with a token that nobody had before.
+func (p *Pages) useOnce(w http.ResponseWriter, r *http.Request) {
+	err := func() error {
+		hash := hashed(r.PathValue("token"))
+		link, err := p.cfg.Ledger.LoginLink(r.Context(), hash)
+		if err != nil {
+			return err
+		}
+		good := false
+		if link != nil {
+			err = p.cfg.Ledger.Do(r.Context(), func(tx *state.Tx) (err error) {
+				if good, err = tx.UseLoginLink(hash, time.Now()); err != nil || !good {
+					return err
+				}
+				return tx.Audit(state.Entry{Actor: link.Person, Action: "sign in", Subject: "as " + link.Role})
+			})
+		}
+		if err != nil {
+			return err
+		}
+		if !good {
+			return usedUp
+		}
+		return p.begin(w, r, User{Name: link.Person, Role: Role(link.Role)})
+	}()
+	if err != nil {
+		p.refuse(w, r, nil, err)
+		return
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// begin begins a login.
+func (p *Pages) begin(w http.ResponseWriter, r *http.Request, user User) error {
+	ctx, err := p.logins.Load(r.Context(), "")
+	if err != nil {
+		return err
+	}
+	p.logins.Put(ctx, keyUser, user.Name)
+	p.logins.Put(ctx, keyRole, string(user.Role))
+	p.logins.Put(ctx, keySeen, time.Now().Unix())
+	token, expires, err := p.logins.Commit(ctx)
+	if err == nil {
+		p.logins.WriteSessionCookie(ctx, w, token, expires)
+	}
+	return err
+}
+
+// signOut ends a login.
+func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) {
+	v, err := p.visitOf(w, r)
+	if err == nil {
+		err = p.logins.Destroy(v.Context())
+	}
+	if err != nil && !errors.Is(err, signInNow) {
+		p.refuse(w, r, v, err)
+		return
+	}
+	p.logins.WriteSessionCookie(r.Context(), w, "", time.Time{}) // which takes it away
+	http.Redirect(w, r, "/signin", http.StatusSeeOther)
+}

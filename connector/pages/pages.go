@@ -1,0 +1,66 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+
+	"payersync/connector/condition"
+	"payersync/connector/office"
+	"payersync/state"
+)
+
+// Config is what pages are made of.
+type Config struct {
+	Ledger      *state.Ledger
+	Lists       *office.Lists             // its names stay in memory, so it outlives this Config
+	Connections []string                  // by name, in the order of the configuration
+	Expected    func() condition.Expected // what the configuration expects to be the case
+	Hosts       []string                  // names that these pages answer to, besides this machine's
+	Secure      bool                      // they are reached over TLS alone
+	Report      func(Event)               // is told of every request that ended in an error; nil for nobody
+}
+
+// Event is a request that ended in an error, or was refused.
+type Event struct {
+	Route  string // the pattern, never the address: that may hold a token
+	User   string // "" for nobody
+	Status int
+	Err    error
+}
+
+// Pages answers requests for pages. It is safe for concurrent use.
+type Pages struct {
+	cfg     Config
+	logins  *scs.SessionManager
+	handler http.Handler
+}
+
+// New returns pages. It refuses to make them without a ledger that has its sealing key:
+// nobody could sign in.
+func New(cfg Config) (*Pages, error) {
+	if cfg.Ledger == nil || cfg.Ledger.Sealed() {
+		return nil, errors.New("the pages need the ledger with its sealing key; give ledger.key_file")
+	}
+	if cfg.Lists == nil {
+		cfg.Lists = &office.Lists{Ledger: cfg.Ledger}
+	}
+	if cfg.Expected == nil {
+		cfg.Expected = func() condition.Expected { return condition.Expected{} }
+	}
+	if cfg.Report == nil {
+		cfg.Report = func(Event) {}
+	}
+	p := &Pages{cfg: cfg}
+	p.logins = p.newLogins()
+	p.handler = p.guarded(p.routes())
+	return p, nil
+}
+
+// ServeHTTP answers a request.
+func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
+
+// now is the ledger's clock, by which everything that is shown is dated.
+func (p *Pages) now() time.Time { return p.cfg.Ledger.Now() }

@@ -1,0 +1,134 @@
+package pages
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io/fs"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+//go:embed web
+var web embed.FS
+
+// assets are the files that pages refer to, by a name that holds what they are: a browser
+// keeps them for good.
+var assets, assetNames = func() (files map[string][]byte, names map[string]string) {
+	files, names = map[string][]byte{}, map[string]string{}
+	for _, name := range []string{"style.css", "pages.js"} {
+		data, err := fs.ReadFile(web, "web/"+name)
+		if err != nil {
+			panic(err) // it was embedded
+		}
+		sum := sha256.Sum256(data)
+		ext := path.Ext(name)
+		as := strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:6]) + ext
+		files[as], names[name] = data, "/assets/"+as
+	}
+	return files, names
+}()
+
+func asset(w http.ResponseWriter, r *http.Request) {
+	data, ok := assets[r.PathValue("name")]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Content-Type", map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[path.Ext(r.PathValue("name"))])
+	_, _ = w.Write(data)
+}
+
+// functions are what templates can call.
+var functions = template.FuncMap{
+	"asset":   func(name string) string { return assetNames[name] },
+	"plural":  connector.Plural,
+	"number":  number,
+	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"time":    func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
+	"day":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
+	"stored":  since,
+	"mandate": mandate,
+	"outcome": outcome,
+}
+
+// number writes a count with its thousands apart.
+func number(n int) string {
+	text := strconv.Itoa(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// templates are the pages, by name. Each is the layout with a content of its own.
+var templates = func() map[string]*template.Template {
+	files, err := fs.Glob(web, "web/*.html")
+	if err != nil {
+		panic(err)
+	}
+	layout := template.Must(template.New("").Funcs(functions).ParseFS(web, "web/layout.html", "web/parts.html"))
+	out := map[string]*template.Template{}
+	for _, file := range files {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if name != "layout" && name != "parts" {
+			out[name] = template.Must(template.Must(layout.Clone()).ParseFS(web, file))
+		}
+	}
+	return out
+}()
+
+// shown is what the layout is filled with.
+type shown struct {
+	Title   string
+	Nav     []entry
+	User    *User  // nil for nobody
+	Note    string // what the last act did
+	Content any
+}
+
+// entry is an entry of the navigation.
+type entry struct {
+	Path, Label string
+	Here        bool
+}
+
+// nav are the entries of the navigation, in the order in which they always stand.
+var nav = []entry{
+	{Path: "/runs", Label: "Runs"},
+}
+
+// render answers with a page. It is made whole before the first byte leaves, so that nobody
+// sees half of one.
+func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title string, content any) {
+	s := shown{Title: title, Content: content}
+	if v != nil {
+		s.User, s.Nav, s.Note = &v.User, slices.Clone(nav), v.note()
+		for i, e := range s.Nav {
+			s.Nav[i].Here = v.URL.Path == e.Path || e.Path != "/" && strings.HasPrefix(v.URL.Path, e.Path+"/")
+		}
+	}
+	var page bytes.Buffer
+	if err := templates[name].ExecuteTemplate(&page, "layout", s); err != nil {
+		p.cfg.Report(Event{Status: http.StatusInternalServerError, Err: err})
+		http.Error(w, "The page could not be made; payersync's log says why.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes())
+}
+
+// names returns the names of all templates, for tests.
+func names() []string { return slices.Sorted(maps.Keys(templates)) }

@@ -1,0 +1,27 @@
+package pages
+
+import "slices"
+
+// Role is what somebody may do with the pages.
+type Role string
+
+// The roles, each of which may do all that those before it may.
+const (
+	Viewer   Role = "viewer"   // looks at states, counts and names
+	Operator Role = "operator" // also at addresses and links, and acts
+	Admin    Role = "admin"    // also at raw records, and edits the mapping and people
+)
+
+// Roles are all roles, the least first.
+var Roles = []Role{Viewer, Operator, Admin}
+
+// May reports whether a role may do what needs another.
+func (r Role) May(need Role) bool {
+	return slices.Contains(Roles, r) && slices.Index(Roles, r) >= slices.Index(Roles, need)
+}
+
+// User is who is signed in.
+type User struct {
+	Name string // for the audit log
+	Role Role
+}

@@ -1,0 +1,129 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// route is an address, with who may use it and what answers.
+type route struct {
+	pattern string // as a ServeMux takes it, with the method
+	role    Role   // the least that it takes
+	answer  func(*visit) error
+}
+
+// all are the addresses for who is signed in. Whatever is not here does not exist; the test of
+// roles has a row for each.
+var all = []route{
+	{"GET /runs", Viewer, (*visit).runs},
+}
+
+// routes returns what answers all addresses.
+func (p *Pages) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range all {
+		mux.Handle(r.pattern, p.signedIn(r))
+	}
+	mux.HandleFunc("GET /signin", p.signIn)
+	mux.HandleFunc("GET /signin/once/{token}", p.once)
+	mux.HandleFunc("POST /signin/once/{token}", p.useOnce)
+	mux.HandleFunc("POST /signout", p.signOut)
+	mux.HandleFunc("GET /assets/{name}", asset)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { p.refuse(w, r, nil, notFound) })
+	return mux
+}
+
+// policy is what a page may fetch and where its forms may go: to where it came from.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// guarded lets requests through that a page of ours has sent, and says of every answer what a
+// browser may do with it. The referrer stays within the site: with none at all, browsers send
+// forms without an origin, and those would be refused.
+func (p *Pages) guarded(next http.Handler) http.Handler {
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.refuse(w, r, nil, elsewhere) }))
+	next = origin.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if p.cfg.Secure {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		if !p.answersTo(r.Host) {
+			http.Error(w, "These pages do not answer to this name. Open them by an address of this machine, or add the name to server.admin_hosts.", http.StatusMisdirectedRequest)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// maxForm is how many bytes a form may have.
+const maxForm = 1 << 20
+
+// answersTo reports whether a Host header names us. A page of somebody else's whose name was
+// made to lead to this machine (DNS rebinding) would otherwise read and act here in the
+// browser of whoever looks at it.
+func (p *Pages) answersTo(host string) bool {
+	name := (&url.URL{Host: host}).Hostname()
+	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() {
+		return true
+	}
+	return slices.ContainsFunc(append([]string{"localhost"}, p.cfg.Hosts...), func(n string) bool { return strings.EqualFold(n, name) })
+}
+
+// problem is an answer that is no page: what could not be done, why, and what next.
+type problem struct {
+	Status   int
+	Title    string
+	Sentence string
+	Next     string
+	err      error // why, for the log
+}
+
+// Error returns what is the matter.
+func (e problem) Error() string { return e.Title + ": " + e.Sentence }
+
+// Unwrap returns why.
+func (e problem) Unwrap() error { return e.err }
+
+var (
+	notFound  = problem{Status: http.StatusNotFound, Title: "There is no such page", Sentence: "The address leads nowhere.", Next: "Begin at the overview."}
+	elsewhere = problem{Status: http.StatusForbidden, Title: "Nothing was changed", Sentence: "The request was not sent by one of these pages.", Next: "Open the page here, and try again."}
+	signInNow = problem{Status: http.StatusUnauthorized, Title: "Sign in first", Sentence: "You are not signed in, or were away for too long.", Next: "Make a link with: payersync pages link"}
+)
+
+func forbidden(need Role) problem {
+	return problem{
+		Status: http.StatusForbidden, Title: "You may not do this", Sentence: fmt.Sprintf("It takes the role %s.", need),
+		Next: "Nothing was changed. Whoever has the role admin can give you another one.",
+	}
+}
+
+// refuse answers with a problem. One that is none of ours is our own fault: the reason is for
+// the log, and not for the page.
+func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err error) {
+	var is problem
+	if !errors.As(err, &is) {
+		is = problem{
+			Status: http.StatusInternalServerError, Title: "The page could not be made", err: err,
+			Sentence: "Something went wrong here, and it is in payersync's log.", Next: "Try again. If it stays, ask whoever runs payersync.",
+		}
+	}
+	user := ""
+	if v != nil {
+		user = v.User.Name
+	}
+	p.cfg.Report(Event{Route: r.Pattern, User: user, Status: is.Status, Err: is.err})
+	p.render(w, v, is.Status, "problem", "Problem: "+is.Title, is)
+}

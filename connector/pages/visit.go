@@ -1,0 +1,95 @@
+package pages
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"payersync/state"
+)
+
+// visit is a request of somebody who is signed in.
+type visit struct {
+	*http.Request
+	w     http.ResponseWriter
+	pages *Pages
+	User  User
+}
+
+// ledger is what pages show.
+func (v *visit) ledger() *state.Ledger { return v.pages.cfg.Ledger }
+
+// show answers with a page: the template of a name, with what it shows.
+func (v *visit) show(name, title string, content any) error {
+	v.pages.render(v.w, v, http.StatusOK, name, title, content)
+	return nil
+}
+
+// done ends an act: the browser asks for a page, which says what was done.
+func (v *visit) done(note, to string) error {
+	v.pages.logins.Put(v.Context(), keyNote, note)
+	if err := v.keep(); err != nil {
+		v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: http.StatusSeeOther, Err: err}) // the act is done all the same
+	}
+	http.Redirect(v.w, v.Request, to, http.StatusSeeOther)
+	return nil
+}
+
+// note returns what the last act did, once.
+func (v *visit) note() string {
+	text := v.pages.logins.PopString(v.Context(), keyNote)
+	if text != "" {
+		if err := v.keep(); err != nil {
+			v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: http.StatusOK, Err: err})
+		}
+	}
+	return text
+}
+
+// filled returns a field of a form or of the address, without the spaces around it.
+func (v *visit) filled(name string) string { return strings.TrimSpace(v.FormValue(name)) }
+
+// with returns the address of this page with some of its query changed: pairs of a name and a
+// value, and a blank value leaves the name out.
+func (v *visit) with(pairs ...string) string {
+	q := v.URL.Query()
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			q.Del(pairs[i])
+		} else {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return (&url.URL{Path: v.URL.Path, RawQuery: q.Encode()}).String()
+}
+
+// rowsShown is how many rows a page shows at a time.
+const rowsShown = 50
+
+// pager leads to the pages before and after.
+type pager struct {
+	First string // "" on the first page
+	Next  string // "" on the last
+}
+
+// page returns the pager of a list that goes on behind a place; "" for one that does not.
+func (v *visit) page(after string) pager {
+	var p pager
+	if v.filled("after") != "" {
+		p.First = v.with("after", "")
+	}
+	if after != "" {
+		p.Next = v.with("after", after)
+	}
+	return p
+}
+
+// since returns a time as it is stored, as a time; zero where it is none.
+func since(stored string) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, stored)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}

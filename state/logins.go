@@ -1,0 +1,98 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// LoginLink is a link that signs somebody in to the pages once.
+type LoginLink struct {
+	Person    string
+	Role      string
+	MadeAt    time.Time
+	ExpiresAt time.Time
+	UsedAt    time.Time // zero while it was not used
+}
+
+func loginPlace(hash string) []byte { return place("logins", "data", hash) }
+
+// Login returns what is kept with the login whose token has this hash, and until when it
+// holds; nil where there is none. Whether it has expired is for the caller to say.
+func (l *Ledger) Login(ctx context.Context, hash string) (data []byte, expires time.Time, err error) {
+	var box []byte
+	var until sql.NullString
+	err = l.queryRow(ctx, "SELECT data, expires_at FROM logins WHERE token_hash = ?", hash).Scan(&box, &until)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, time.Time{}, nil
+	}
+	if err == nil {
+		expires, err = parseTime(until)
+	}
+	if err == nil {
+		data, err = l.seal.open(box, loginPlace(hash))
+	}
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read a login: %w", err)
+	}
+	return data, expires, nil
+}
+
+// SaveLogin keeps data with a login until it expires, and drops the logins that have expired
+// by now, which is the clock that expires is of.
+func (tx *Tx) SaveLogin(hash string, data []byte, expires, now time.Time) error {
+	return errors.Join(
+		tx.exec("DELETE FROM logins WHERE expires_at <= ?", stamp(now)),
+		tx.exec("INSERT INTO logins (token_hash, data, expires_at) VALUES (?, ?, ?) ON CONFLICT (token_hash) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at",
+			hash, tx.l.seal.box(data, loginPlace(hash)), stamp(expires)))
+}
+
+// DropLogin ends a login.
+func (tx *Tx) DropLogin(hash string) error {
+	return tx.exec("DELETE FROM logins WHERE token_hash = ?", hash)
+}
+
+// AddLoginLink keeps a link that signs somebody in once, by the hash of its token, and drops
+// those that have expired.
+func (tx *Tx) AddLoginLink(hash string, link LoginLink) error {
+	return errors.Join(
+		tx.exec("DELETE FROM login_links WHERE expires_at <= ?", stamp(link.MadeAt)),
+		tx.exec("INSERT INTO login_links (token_hash, person, role, made_at, expires_at) VALUES (?, ?, ?, ?, ?)",
+			hash, link.Person, link.Role, stamp(link.MadeAt), stamp(link.ExpiresAt)))
+}
+
+// LoginLink returns the link whose token has this hash; nil where there is none.
+func (l *Ledger) LoginLink(ctx context.Context, hash string) (*LoginLink, error) {
+	return loginLink(l.queryRow(ctx, loginLinkQuery, hash))
+}
+
+const loginLinkQuery = "SELECT person, role, made_at, expires_at, used_at FROM login_links WHERE token_hash = ?"
+
+func loginLink(row *sql.Row) (*LoginLink, error) {
+	var made, expires, used sql.NullString
+	out := &LoginLink{}
+	err := row.Scan(&out.Person, &out.Role, &made, &expires, &used)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err == nil {
+		err = parseTimes(map[*time.Time]sql.NullString{&out.MadeAt: made, &out.ExpiresAt: expires, &out.UsedAt: used})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a sign-in link: %w", err)
+	}
+	return out, nil
+}
+
+// UseLoginLink uses a link up at a time, and reports whether it was good until then: of two
+// who use it at once, one does.
+func (tx *Tx) UseLoginLink(hash string, at time.Time) (good bool, err error) {
+	var n int
+	err = tx.row([]any{&n}, "SELECT count(*) FROM login_links WHERE token_hash = ? AND used_at IS NULL AND expires_at > ?", hash, stamp(at))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, tx.exec("UPDATE login_links SET used_at = ? WHERE token_hash = ?", stamp(at), hash)
+}
