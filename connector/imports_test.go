@@ -50,10 +50,11 @@ var arrows = []arrow{
 	{"connector/protocol", "connector", ""},
 	{"connector/reconcile", "connector state", "connector/billing connector/transport state/statetest"},
 	{"connector/letters/bounce", "connector/mail", ""},
-	{"connector/office", "connector connector/letters/bounce mapping state connector/match connector/standing connector/syncer connector/reconcile", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
-	{"connector/pages", "connector connector/condition connector/office connector/reconcile connector/standing connector/syncer mapping state", "configs connector/accounting connector/accounting/csvfile connector/billing connector/sandbox connector/transport state/statetest"},
+	{"connector/office", "connector connector/letters/bounce connector/sheet mapping state connector/match connector/standing connector/syncer connector/reconcile", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
+	{"connector/pages", "connector connector/condition connector/letters connector/office connector/reconcile connector/sheet connector/standing connector/syncer mapping state", "configs connector/accounting connector/accounting/csvfile connector/billing connector/sandbox connector/transport state/statetest"},
 	{"connector/sandbox", "connector connector/sandbox/catcher", ""},
 	{"connector/sandbox/catcher", "", ""},
+	{"connector/sheet", "", ""},
 	{"connector/standing", "connector state", ""},
 	{"connector/server", "connector state mapping connector/reconcile connector/billing connector/condition connector/worker", "connector/transport state/statetest"},
 	{"connector/simulation", "*", ""},
@@ -76,7 +77,7 @@ var arrows = []arrow{
 		"connector/syncer connector/transport connector/webhook connector/worker connector/writeback mapping/strict state state/backups state/files", "configs"},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
 		"connector/billing connector/credentials connector/metrics connector/reconcile connector/syncer connector/transport connector/writeback mapping mapping/strict state", ""},
-	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/syncer", ""},
+	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/sheet connector/syncer", ""},
 	{"cmd/payersync", "*", ""},
 }
 

@@ -93,7 +93,7 @@ func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handove
 	if a.JSON() {
 		return show.Lines(a.Out, rows)
 	}
-	if err := show.CSVFor(a.Out, sheet.separator(), handoverHeader, handoverCells(rows)); err != nil {
+	if err := show.CSVFor(a.Out, sheet.separator(), office.HandoverHeader, office.HandoverCells(rows)); err != nil {
 		return err
 	}
 	switch {
@@ -105,29 +105,6 @@ func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handove
 		a.Say("%s. When they are sent: payersync mandates sent FILE --on DATE", connector.Plural(len(rows), "link"))
 	}
 	return nil
-}
-
-var handoverHeader = []string{"number", "name", "contact", "e-mail", "phone", "language", "status", "link", "link_since", "days", "sent", "reminded", "next", "note", "connection", "mandate_id"}
-
-func handoverCells(rows []office.HandoverRow) [][]string {
-	out := make([][]string, len(rows))
-	for i, r := range rows {
-		out[i] = []string{r.Number, r.Name, r.Contact, r.Email, r.Phone, r.Language, string(r.Status), r.Link, dayOf(r.LinkSince), fmt.Sprint(r.Days),
-			dayOf(r.Sent), dayOf(r.Reminded), r.Next, r.Note, r.Connection, r.MandateID}
-	}
-	return out
-}
-
-// dayOf returns the day of a time where we are; blank for the zero time. A date alone, at
-// midnight in UTC, stays the day that it is.
-func dayOf(at time.Time) string {
-	switch {
-	case at.IsZero():
-		return ""
-	case at.Equal(at.UTC().Truncate(24 * time.Hour)):
-		return at.UTC().Format(time.DateOnly)
-	}
-	return at.Local().Format(time.DateOnly)
 }
 
 func (a *app) mandatesSentCmd() *cobra.Command {

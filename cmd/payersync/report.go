@@ -203,26 +203,15 @@ func listOf[T any](out *show.List, key string, all []T) {
 }
 
 func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (office.Report, error) {
-	out := show.NewSheet(a.Out)
-	if err := out.Row([]string{"class", "step", "number", "name", "mandate", "since", "days", "who_must_act", "sentence", "cure", "letters", "last_letter", "connection", "record", "note", "financial_status", "financial_seen"}); err != nil {
+	out := show.NewSheet(a.Out, ',')
+	if err := out.Row(office.ReportHeader); err != nil {
 		return office.Report{}, err
 	}
-	whole, err := office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error {
-		return out.Row([]string{string(row.Class), string(row.Step), row.Number, row.Name, string(row.Mandate), utc(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
-			fmt.Sprint(row.Letters), utc(row.LastLetter), row.Connection, row.SourceID, row.Note, row.Status, utc(row.SeenAt)})
-	}))
+	whole, err := office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error { return out.Row(row.Cells()) }))
 	if err != nil {
 		return whole, err
 	}
 	return whole, out.Close()
-}
-
-// utc returns a time for other programs; blank for the zero time.
-func utc(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339)
 }
 
 func (a *app) showReport(whole office.Report, r *reporting) {
@@ -325,8 +314,8 @@ func reportCells(all []office.ReportRow) (header []string, rows [][]string) {
 		header = append(header, "Financial status")
 	}
 	for _, row := range all {
-		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), dayOf(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
-			fmt.Sprint(row.Letters), dayOf(row.LastLetter), row.Connection})
+		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), office.DayOf(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
+			fmt.Sprint(row.Letters), office.DayOf(row.LastLetter), row.Connection})
 		if money {
 			rows[len(rows)-1] = append(rows[len(rows)-1], show.Visible(row.Status))
 		}
