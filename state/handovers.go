@@ -74,3 +74,12 @@ func languageOf(label *connector.Label) string {
 	}
 	return label.Language
 }
+
+// Replacing returns the mandates that payers have now in the place of earlier ones.
+func (l *Ledger) Replacing(ctx context.Context) (map[string]bool, error) {
+	out := map[string]bool{}
+	err := each(ctx, l, `SELECT p.mandate_id FROM payers p
+		WHERE p.mandate_id IS NOT NULL AND EXISTS (SELECT 1 FROM mandates o WHERE o.billing_id = p.billing_id AND o.mandate_id <> p.mandate_id)`, nil,
+		func(id *string) []any { return []any{id} }, func(id string) error { out[id] = true; return nil })
+	return out, err
+}

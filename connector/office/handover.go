@@ -21,6 +21,7 @@ type Handover struct {
 	Lost       bool          // instead, those whose link nobody has
 	Limit      int           // 0 for no limit
 	Valid      time.Duration // for how long a link works after it was given; 0 where nobody knows
+	Why        string        // in the words of who writes it, for the audit log; may be blank
 }
 
 // String says what was chosen, for the audit log.
@@ -87,7 +88,7 @@ func HandoverFile(ctx context.Context, ledger *state.Ledger, h Handover, actor s
 		return nil, false, err
 	}
 	err = ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: actor, Action: "write hand-over file", Subject: connector.Plural(len(rows), "mandate"), Reason: h.String()})
+		return tx.Audit(state.Entry{Actor: actor, Action: "write hand-over file", Subject: connector.Plural(len(rows), "mandate"), Reason: strings.TrimSuffix(h.String()+": "+h.Why, ": ")})
 	})
 	if err != nil {
 		return nil, false, err

@@ -21,6 +21,7 @@ type ReportRow struct {
 	Connection string                  `json:"connection"`
 	SourceID   string                  `json:"source_id"`
 	state.Financial
+	MandateID string `json:"-"`
 }
 
 // Ages are the bounds of how many days a record has stood somewhere: up to each of them, and
@@ -121,7 +122,7 @@ func (t *Total) add(row ReportRow) {
 func reportRow(f state.Standing, now time.Time) ReportRow {
 	s := standing.Of(f, now)
 	row := ReportRow{Standing: s, Number: f.Key.Value, Mandate: f.Mandate.Status, Days: s.Days(now), Letters: standing.Times(f), LastLetter: standing.LastSent(f),
-		Connection: f.Connection, SourceID: f.SourceID, Financial: f.Financial}
+		Connection: f.Connection, SourceID: f.SourceID, Financial: f.Financial, MandateID: f.Mandate.ID}
 	if f.Label != nil {
 		row.Name = f.Label.Name
 		if row.Number == "" {

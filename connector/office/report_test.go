@@ -100,10 +100,10 @@ func TestDaysToSignAreToldOfGroupsThatAreLargeEnough(t *testing.T) {
 	share := func(day, signed int) office.Share { return office.Share{Day: day, Sent: 12, Signed: signed} }
 	shares := []office.Share{share(1, 0), share(3, 2), share(7, 6), share(14, 12)} // sent at the beginning of the day; of 30 days nobody knows
 	want := []office.Signing{
-		{By: "all", Mandates: 20, Signed: 14, Median: 7, P90: 13, Shares: shares},
-		{By: "letters", Group: "1", Mandates: 12, Signed: 12, Median: 6, P90: 11, Shares: shares},
-		{By: "language", Group: "de", Mandates: 18, Signed: 14, Median: 7, P90: 13, Shares: shares},
-		{By: "connection", Group: "acme", Mandates: 20, Signed: 14, Median: 7, P90: 13, Shares: shares},
+		{By: "all", Mandates: 20, Signed: 14, Median: 7, P90: 13, Shares: shares, Days: [7]int{0, 1, 2, 4, 7}},
+		{By: "letters", Group: "1", Mandates: 12, Signed: 12, Median: 6, P90: 11, Shares: shares, Days: [7]int{0, 1, 2, 4, 5}},
+		{By: "language", Group: "de", Mandates: 18, Signed: 14, Median: 7, P90: 13, Shares: shares, Days: [7]int{0, 1, 2, 4, 7}},
+		{By: "connection", Group: "acme", Mandates: 20, Signed: 14, Median: 7, P90: 13, Shares: shares, Days: [7]int{0, 1, 2, 4, 7}},
 	}
 	if diff := cmp.Diff(want, r.Signing); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

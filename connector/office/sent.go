@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,7 +143,7 @@ type SentResult struct {
 // NoteSent notes what somebody else sent. What cannot be noted is told, and keeps nothing
 // else from being noted.
 func NoteSent(ctx context.Context, ledger *state.Ledger, sendings []Sending, actor, reason string) (r SentResult, err error) {
-	by, err := indexed(ctx, ledger)
+	by, err := indexed(ctx, ledger, sendings)
 	if err != nil {
 		return r, err
 	}
@@ -193,9 +194,13 @@ func day(at time.Time) time.Time {
 // payersBy are the payers that have a mandate, by what they may be named by.
 type payersBy map[string][]state.Standing
 
-func indexed(ctx context.Context, ledger *state.Ledger) (payersBy, error) {
+// fewSendings are so few that their payers are looked up one by one.
+const fewSendings = 100
+
+// indexed returns the payers that sendings may name.
+func indexed(ctx context.Context, ledger *state.Ledger, sendings []Sending) (payersBy, error) {
 	by := payersBy{}
-	err := ledger.EachStanding(ctx, "", func(f state.Standing) error {
+	add := func(f state.Standing) error {
 		if f.Mandate.ID == "" {
 			return nil
 		}
@@ -208,8 +213,29 @@ func indexed(ctx context.Context, ledger *state.Ledger) (payersBy, error) {
 			known[name] = true
 		}
 		return nil
-	})
-	return by, err
+	}
+	if len(sendings) > fewSendings || slices.ContainsFunc(sendings, func(s Sending) bool { return s.MandateID == "" }) {
+		return by, ledger.EachStanding(ctx, "", add)
+	}
+	for _, s := range sendings {
+		if by[s.MandateID] != nil {
+			continue // it is named twice
+		}
+		payers, err := ledger.FindPayers(ctx, s.MandateID)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range payers {
+			f, err := ledger.StandingOf(ctx, state.RecordID{Connection: p.Connection, SourceID: p.SourceID})
+			if err == nil && f != nil {
+				err = add(*f)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return by, nil
 }
 
 // find returns the mandate whose link was sent, or why that cannot be noted.

@@ -27,7 +27,13 @@ type Signing struct {
 	Median   float64 `json:"median_days"`  // of those that were signed
 	P90      float64 `json:"p90_days"`     // by then nine of ten of those were signed
 	Shares   []Share `json:"after_letter"` // days after the link was first sent; none where too few were
+
+	Days [len(SignedIn) + 1]int `json:"-"` // of those that were signed, by SignedIn
 }
+
+// SignedIn are the bounds of how many whole days a signature took: up to each of them, and
+// beyond the last.
+var SignedIn = [6]int{0, 1, 3, 7, 14, 30}
 
 // Share is how many of the mandates whose link was sent so many days ago, or longer, were
 // signed by then.
@@ -99,6 +105,13 @@ func daysToSign(ctx context.Context, ledger *state.Ledger, connection string, no
 func (g *signings) signing(by, group string) Signing {
 	slices.Sort(g.days)
 	s := Signing{By: by, Group: group, Mandates: g.mandates, Signed: len(g.days), Median: rank(g.days, 50), P90: rank(g.days, 90), Shares: []Share{}}
+	for _, days := range g.days {
+		at := 0
+		for at < len(SignedIn) && int(days) > SignedIn[at] {
+			at++
+		}
+		s.Days[at]++
+	}
 	for i, share := range g.shares {
 		if share.Sent >= LeastGroup {
 			share.Day = signedBy[i]

@@ -1,0 +1,118 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Fetcher fetches links again in the background, while who asked for it looks at something
+// else: one lot at a time, and for as long as this process runs. Stopped half way, what is left
+// is still lost, and is asked for once more. It is safe for concurrent use.
+type Fetcher struct {
+	mu     sync.Mutex
+	lot    Lot
+	stop   context.CancelFunc
+	done   chan struct{}
+	closed bool
+}
+
+// Lot is how far the links are that are fetched, or were fetched last.
+type Lot struct {
+	Fetched
+	By       string
+	Began    time.Time // zero where none was fetched since this process began
+	Ended    time.Time // zero while it is at work
+	Done     int       // of those that are asked for
+	Err      error     // what ended it before its time
+	Failures []Failure // the first of them
+}
+
+// AtWork reports whether links are being fetched.
+func (l Lot) AtWork() bool { return !l.Began.IsZero() && l.Ended.IsZero() }
+
+// Failure is a link that could not be fetched.
+type Failure struct {
+	state.RecordID
+	Err error
+}
+
+// failuresKept is how many failures are kept to be shown; all are counted.
+const failuresKept = 50
+
+// ErrAtWork means that links are being fetched already.
+var ErrAtWork = errors.New("links are being fetched already")
+
+// errClosed means that the process is about to end.
+var errClosed = errors.New("payersync is about to stop")
+
+// Begin begins to fetch links. It fails with ErrAtWork while others are fetched, and with
+// ErrNotAsked as Fetch does; what comes later is told by Lot.
+func (f *Fetcher) Begin(m *Mandates, lot Fetching) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.closed:
+		return errClosed
+	case f.lot.AtWork():
+		return ErrAtWork
+	case m.Asks(len(lot.Payers)) != AskNothing && !lot.Said:
+		return ErrNotAsked
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	f.stop, f.done = stop, make(chan struct{})
+	f.lot = Lot{Fetched: Fetched{Asked: len(lot.Payers)}, By: lot.By.Name, Began: m.Ledger.Now()}
+	at := 0 // of the payers; known to the one goroutine that fetches
+	lot.Progress = func(p syncer.Progress) {
+		at = p.Done
+		f.change(func(l *Lot) { l.Done, l.Fetched.Fetched = p.Done, p.Done-l.Failed })
+	}
+	lot.Failed = func(_ string, err error) {
+		p := lot.Payers[at]
+		f.change(func(l *Lot) {
+			if l.Failed++; len(l.Failures) < failuresKept {
+				l.Failures = append(l.Failures, Failure{state.RecordID{Connection: p.Connection, SourceID: p.SourceID}, err})
+			}
+		})
+	}
+	go func() {
+		defer stop()
+		got, err := m.Fetch(ctx, lot)
+		f.change(func(l *Lot) {
+			l.Fetched, l.Done, l.Err, l.Ended = got, got.Fetched+got.Failed, err, m.Ledger.Now()
+		})
+		close(f.done)
+	}()
+	return nil
+}
+
+func (f *Fetcher) change(do func(*Lot)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do(&f.lot)
+}
+
+// Lot returns how far it is.
+func (f *Fetcher) Lot() Lot {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.lot
+	l.Failures = append([]Failure(nil), l.Failures...)
+	return l
+}
+
+// Close ends what is at work, and lets nothing begin.
+func (f *Fetcher) Close() {
+	f.mu.Lock()
+	f.closed = true
+	done, stop := f.done, f.stop
+	f.mu.Unlock()
+	if done != nil {
+		stop()
+		<-done
+	}
+}

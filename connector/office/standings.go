@@ -1,0 +1,229 @@
+package office
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"payersync/connector/standing"
+	"payersync/state"
+)
+
+// Standings keeps in memory where all records of the books stood when they were last counted.
+// Counting takes seconds where there are many, so it is done in the background: whoever asks
+// gets the last count with its time, and begins the next. It is safe for concurrent use. Close
+// it before its ledger.
+type Standings struct {
+	Ledger *state.Ledger
+	Valid  time.Duration // for how long a link works after it was given; 0 where nobody knows
+
+	mu     sync.Mutex
+	last   *Count
+	err    error         // of the last try
+	done   chan struct{} // closed when the count at work ends; nil while none is at work
+	began  time.Time     // of the last try, by the clock of this machine
+	took   time.Duration
+	closed bool
+	stop   context.CancelFunc
+}
+
+// How often is counted.
+const (
+	countEvery = 2 * time.Second        // at most
+	countRests = 10                     // times as long as counting took
+	countWaits = 250 * time.Millisecond // for a count that has just begun: a small one is done by then
+)
+
+// ErrCounting means that the first count is still at work.
+var ErrCounting = errors.New("the records are being counted")
+
+// Count is where all records stood at a time. It never changes.
+type Count struct {
+	Report
+	places []place // in their order
+}
+
+// place is where a record stood.
+type place struct {
+	state.RecordID
+	class    standing.Class
+	step     standing.Step
+	since    time.Time
+	replaced bool // its mandate is in the place of an earlier one
+}
+
+// Latest returns the last count. It fails with ErrCounting while there is none yet.
+func (s *Standings) Latest(ctx context.Context) (*Count, error) {
+	s.mu.Lock()
+	if due := time.Since(s.began) >= max(countEvery, countRests*s.took); s.done == nil && !s.closed && (due || s.last == nil) {
+		s.begin()
+	}
+	done := s.done
+	s.mu.Unlock()
+	if done != nil {
+		select {
+		case <-done:
+		case <-time.After(countWaits):
+		case <-ctx.Done():
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.last != nil:
+		return s.last, nil
+	case s.done == nil && s.err != nil:
+		return nil, s.err
+	}
+	return nil, ErrCounting
+}
+
+// Renew makes the next Latest count, because something was done that people want to see.
+func (s *Standings) Renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began = time.Time{}
+}
+
+// begin begins to count; s.mu is held.
+func (s *Standings) begin() {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	s.done, s.stop, s.began = done, stop, time.Now()
+	began := s.began
+	go func() {
+		defer stop()
+		c, err := countAll(ctx, s.Ledger, s.Valid)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.err = err; err == nil {
+			s.last, s.took = c, time.Since(began)
+		}
+		s.done = nil
+		close(done)
+	}()
+}
+
+// Close ends a count at work, and lets no other begin.
+func (s *Standings) Close() {
+	s.mu.Lock()
+	s.closed = true
+	done := s.done
+	if done != nil {
+		s.stop()
+	}
+	s.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
+
+// countAll counts.
+func countAll(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*Count, error) {
+	replacing, err := ledger.Replacing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Count{}
+	c.Report, err = MakeReport(ctx, ledger, ReportOn{Valid: valid}, func(r ReportRow) error {
+		c.places = append(c.places, place{state.RecordID{Connection: r.Connection, SourceID: r.SourceID}, r.Class, r.Step, r.Since, replacing[r.MandateID]})
+		return nil
+	})
+	slices.SortFunc(c.places, place.compare)
+	return c, err
+}
+
+// compare orders by class as a report does, and then those first that have stood longest.
+func (p place) compare(o place) int {
+	return cmp.Or(cmp.Compare(slices.Index(standing.Classes, p.class), slices.Index(standing.Classes, o.class)), p.since.Compare(o.since), compare(p.RecordID, o.RecordID))
+}
+
+// Which says which records of a count are meant. Zero fields do not narrow.
+type Which struct {
+	Class      standing.Class
+	Step       standing.Step
+	Connection string
+	Days       int // that they have stood there, at least
+	Replaced   bool
+}
+
+func (w Which) takes(p place, now time.Time) bool {
+	return (w.Class == "" || p.class == w.Class) && (w.Step == "" || p.step == w.Step) && (w.Connection == "" || p.Connection == w.Connection) &&
+		(!w.Replaced || p.replaced) && now.Sub(p.since) >= time.Duration(w.Days)*24*time.Hour
+}
+
+// Number returns how many records are meant.
+func (c *Count) Number(w Which) (n int) {
+	for _, p := range c.places {
+		if w.takes(p, c.At) {
+			n++
+		}
+	}
+	return n
+}
+
+// Stood is a record as it stands now.
+type Stood struct {
+	ReportRow
+	Handover HandoverRow // without its link; for who is to sign
+}
+
+// Page returns the records that are meant after a place, which is "" for the beginning, as they
+// stand now: one that has moved on since it was counted is left out. next is the place of the
+// last one, "" where there are no more.
+func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, limit int) (rows []Stood, next string, err error) {
+	from := 0
+	if p, ok := placeOf(after); ok {
+		at, found := slices.BinarySearchFunc(c.places, p, place.compare)
+		if from = at; found {
+			from++
+		}
+	}
+	now := s.Ledger.Now()
+	n, last := 0, place{}
+	for _, p := range c.places[from:] {
+		if !w.takes(p, c.At) {
+			continue
+		}
+		if n == limit {
+			return rows, last.String(), nil
+		}
+		n, last = n+1, p
+		f, err := s.Ledger.StandingOf(ctx, p.RecordID)
+		if err != nil {
+			return nil, "", err
+		}
+		if f == nil {
+			continue
+		}
+		facts := standing.WithoutExpired(*f, now, s.Valid)
+		row := Stood{ReportRow: reportRow(facts, now)}
+		if row.Class != p.class || w.Step != "" && row.Step != w.Step {
+			continue
+		}
+		row.Handover = handoverRow(facts, row.Standing, now)
+		row.Handover.Number = row.Number
+		rows = append(rows, row)
+	}
+	return rows, "", nil
+}
+
+// String returns the place for an address.
+func (p place) String() string {
+	return fmt.Sprintf("%s.%d.%s/%s", p.class, p.since.UnixMilli(), p.Connection, p.SourceID)
+}
+
+// placeOf reads a place of an address.
+func placeOf(text string) (place, bool) {
+	class, rest, _ := strings.Cut(text, ".")
+	at, id, _ := strings.Cut(rest, ".")
+	millis, err := strconv.ParseInt(at, 10, 64)
+	connection, source, ok := strings.Cut(id, "/")
+	return place{RecordID: state.RecordID{Connection: connection, SourceID: source}, class: standing.Class(class), since: time.UnixMilli(millis).UTC()}, err == nil && ok
+}
