@@ -19,6 +19,7 @@ import (
 	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/server"
+	"payersync/state"
 )
 
 func (a *app) pagesCmd() *cobra.Command {
@@ -80,8 +81,24 @@ under the name that is given here.`,
 	return c
 }
 
+// behindPages is what goes on while nobody looks, whatever configuration is in force.
+type behindPages struct {
+	standings *office.Standings
+	fetcher   *office.Fetcher
+}
+
+func newBehindPages(ledger *state.Ledger) *behindPages {
+	return &behindPages{&office.Standings{Ledger: ledger}, &office.Fetcher{}}
+}
+
+// close ends what is at work, before the ledger is closed.
+func (b *behindPages) close() {
+	b.fetcher.Close()
+	b.standings.Close()
+}
+
 // pagesOf returns the pages of a session. Names that were opened before are kept in lists.
-func (a *app) pagesOf(s *session.Session, lists *office.Lists) (*pages.Pages, error) {
+func (a *app) pagesOf(s *session.Session, lists *office.Lists, behind *behindPages) (*pages.Pages, error) {
 	var names []string
 	for _, c := range s.Config.Connections {
 		names = append(names, c.Name)
@@ -89,6 +106,8 @@ func (a *app) pagesOf(s *session.Session, lists *office.Lists) (*pages.Pages, er
 	return pages.New(pages.Config{
 		Ledger: s.Ledger, Lists: lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) },
+		Mandates: mandatesOf(s),
+		Valid:    s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher,
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
 			if e.Err != nil {
@@ -106,7 +125,9 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	if err != nil || !connector.IsLoopback(host) {
 		return usage.Errorf("--listen %s is no address of this machine alone; give one such as 127.0.0.1:8070", address)
 	}
-	shown, err := a.pagesOf(s, &office.Lists{Ledger: s.Ledger})
+	behind := newBehindPages(s.Ledger)
+	defer behind.close()
+	shown, err := a.pagesOf(s, &office.Lists{Ledger: s.Ledger}, behind)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 // it before its ledger.
 type Standings struct {
 	Ledger *state.Ledger
-	Valid  time.Duration // for how long a link works after it was given; 0 where nobody knows
 
 	mu     sync.Mutex
 	last   *Count
@@ -29,8 +28,19 @@ type Standings struct {
 	done   chan struct{} // closed when the count at work ends; nil while none is at work
 	began  time.Time     // of the last try, by the clock of this machine
 	took   time.Duration
+	valid  time.Duration
 	closed bool
 	stop   context.CancelFunc
+}
+
+// SetValid says for how long a link works after it was given; 0, as in the beginning, where
+// nobody knows.
+func (s *Standings) SetValid(valid time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.valid != valid {
+		s.valid, s.began = valid, time.Time{}
+	}
 }
 
 // How often is counted.
@@ -56,6 +66,7 @@ type place struct {
 	step     standing.Step
 	since    time.Time
 	replaced bool // its mandate is in the place of an earlier one
+	acts     bool // somebody must act, or a mandate lives that should not
 }
 
 // Latest returns the last count. It fails with ErrCounting while there is none yet.
@@ -96,10 +107,10 @@ func (s *Standings) begin() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	s.done, s.stop, s.began = done, stop, time.Now()
-	began := s.began
+	began, valid := s.began, s.valid
 	go func() {
 		defer stop()
-		c, err := countAll(ctx, s.Ledger, s.Valid)
+		c, err := countAll(ctx, s.Ledger, valid)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.err = err; err == nil {
@@ -132,11 +143,15 @@ func countAll(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 	}
 	c := &Count{}
 	c.Report, err = MakeReport(ctx, ledger, ReportOn{Valid: valid}, func(r ReportRow) error {
-		c.places = append(c.places, place{state.RecordID{Connection: r.Connection, SourceID: r.SourceID}, r.Class, r.Step, r.Since, replacing[r.MandateID]})
+		c.places = append(c.places, place{state.RecordID{Connection: r.Connection, SourceID: r.SourceID}, r.Class, r.Step, r.Since, replacing[r.MandateID], acts(r.Standing)})
 		return nil
 	})
 	slices.SortFunc(c.places, place.compare)
 	return c, err
+}
+
+func acts(s standing.Standing) bool {
+	return s.Who != standing.Nobody || s.Class == standing.LeftBehind
 }
 
 // compare orders by class as a report does, and then those first that have stood longest.
@@ -149,13 +164,14 @@ type Which struct {
 	Class      standing.Class
 	Step       standing.Step
 	Connection string
-	Days       int // that they have stood there, at least
-	Replaced   bool
+	Days       int  // that they have stood there, at least
+	Replaced   bool // only those whose mandate is in the place of an earlier one
+	Acts       bool // only those for which somebody must act, or whose mandate should not live any more
 }
 
 func (w Which) takes(p place, now time.Time) bool {
 	return (w.Class == "" || p.class == w.Class) && (w.Step == "" || p.step == w.Step) && (w.Connection == "" || p.Connection == w.Connection) &&
-		(!w.Replaced || p.replaced) && now.Sub(p.since) >= time.Duration(w.Days)*24*time.Hour
+		(!w.Replaced || p.replaced) && (!w.Acts || p.acts) && now.Sub(p.since) >= time.Duration(w.Days)*24*time.Hour
 }
 
 // Number returns how many records are meant.
@@ -185,7 +201,9 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 			from++
 		}
 	}
-	now := s.Ledger.Now()
+	s.mu.Lock()
+	now, valid := s.Ledger.Now(), s.valid
+	s.mu.Unlock()
 	n, last := 0, place{}
 	for _, p := range c.places[from:] {
 		if !w.takes(p, c.At) {
@@ -202,9 +220,9 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 		if f == nil {
 			continue
 		}
-		facts := standing.WithoutExpired(*f, now, s.Valid)
+		facts := standing.WithoutExpired(*f, now, valid)
 		row := Stood{ReportRow: reportRow(facts, now)}
-		if row.Class != p.class || w.Step != "" && row.Step != w.Step {
+		if row.Class != p.class || w.Step != "" && row.Step != w.Step || w.Acts && !acts(row.Standing) {
 			continue
 		}
 		row.Handover = handoverRow(facts, row.Standing, now)

@@ -3,11 +3,13 @@ package pages
 import (
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
 
 	"payersync/connector/condition"
+	"payersync/connector/letters"
 	"payersync/connector/office"
 	"payersync/state"
 )
@@ -20,6 +22,11 @@ type Config struct {
 	Expected    func() condition.Expected // what the configuration expects to be the case
 	Hosts       []string                  // names that these pages answer to, besides this machine's
 	Secure      bool                      // they are reached over TLS alone
+	Mandates    *office.Mandates          // acts on mandates; nil where nothing can be sent
+	Valid       time.Duration             // for how long a signing link works after it was given; 0 where nobody knows
+	Standings   *office.Standings         // whose count stays in memory, so it outlives this Config
+	Fetcher     *office.Fetcher           // of lost links; what it is at outlives this Config
+	Letters     *letters.Desk             // where letters leave from; nil where none do
 	Report      func(Event)               // is told of every request that ended in an error; nil for nobody
 }
 
@@ -36,6 +43,8 @@ type Pages struct {
 	cfg     Config
 	logins  *scs.SessionManager
 	handler http.Handler
+
+	exporting sync.Mutex // one large file is made at a time
 }
 
 // New returns pages. It refuses to make them without a ledger that has its sealing key:
@@ -46,6 +55,13 @@ func New(cfg Config) (*Pages, error) {
 	}
 	if cfg.Lists == nil {
 		cfg.Lists = &office.Lists{Ledger: cfg.Ledger}
+	}
+	if cfg.Standings == nil {
+		cfg.Standings = &office.Standings{Ledger: cfg.Ledger}
+	}
+	cfg.Standings.SetValid(cfg.Valid)
+	if cfg.Fetcher == nil {
+		cfg.Fetcher = &office.Fetcher{}
 	}
 	if cfg.Expected == nil {
 		cfg.Expected = func() condition.Expected { return condition.Expected{} }

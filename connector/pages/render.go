@@ -61,6 +61,7 @@ var functions = template.FuncMap{
 	"stored":  since,
 	"mandate": mandate,
 	"outcome": outcome,
+	"date":    func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 }
 
 // number writes a count with its thousands apart.
@@ -106,6 +107,7 @@ type entry struct {
 
 // nav are the entries of the navigation, in the order in which they always stand.
 var nav = []entry{
+	{Path: "/mandates", Label: "Mandates"},
 	{Path: "/runs", Label: "Runs"},
 }
 

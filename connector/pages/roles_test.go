@@ -14,7 +14,14 @@ var access = map[string]struct {
 	path string // an address that fits the pattern
 	role pages.Role
 }{
-	"GET /runs": {"/runs", pages.Viewer},
+	"GET /mandates":           {"/mandates", pages.Viewer},
+	"POST /mandates/handover": {"/mandates/handover", pages.Operator},
+	"POST /mandates/sent":     {"/mandates/sent", pages.Operator},
+	"GET /mandates/links":     {"/mandates/links", pages.Operator},
+	"POST /mandates/links":    {"/mandates/links", pages.Operator},
+	"GET /mandates/report":    {"/mandates/report", pages.Viewer},
+	"POST /mandates/report":   {"/mandates/report", pages.Operator},
+	"GET /runs":               {"/runs", pages.Viewer},
 }
 
 func TestEveryRouteIsForItsRolesAlone(t *testing.T) {

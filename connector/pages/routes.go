@@ -20,6 +20,13 @@ type route struct {
 // all are the addresses for who is signed in. Whatever is not here does not exist; the test of
 // roles has a row for each.
 var all = []route{
+	{"GET /mandates", Viewer, (*visit).mandates},
+	{"POST /mandates/handover", Operator, (*visit).handOver},
+	{"POST /mandates/sent", Operator, (*visit).noteSent},
+	{"GET /mandates/links", Operator, (*visit).lostLinks},
+	{"POST /mandates/links", Operator, (*visit).fetchLinks},
+	{"GET /mandates/report", Viewer, (*visit).report},
+	{"POST /mandates/report", Operator, (*visit).exportReport},
 	{"GET /runs", Viewer, (*visit).runs},
 }
 

@@ -1,0 +1,100 @@
+package pages
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// failed is a link that could not be fetched, as it is shown.
+type failed struct {
+	Connection, SourceID, Path, Why string
+}
+
+// lostLinks shows how far the fetching is, what became of the last one, and which links are
+// lost now, with the question whether to fetch them.
+func (v *visit) lostLinks() error {
+	lot := v.pages.cfg.Fetcher.Lot()
+	content := struct {
+		office.Lot
+		Working  bool
+		Lost     int
+		Hash     string
+		Can      bool // fetch at all
+		Each     bool // only one by one
+		Same     bool // the same mandate comes back, by what is configured
+		Failures []failed
+		More     int // failures that are not listed
+		Stopped  string
+		Here     string
+	}{Lot: lot, Working: lot.AtWork(), Can: v.pages.cfg.Mandates != nil, Here: v.with()}
+	for _, f := range lot.Failures {
+		content.Failures = append(content.Failures, failed{f.Connection, f.SourceID, pathOfPayer(f.Connection, f.SourceID), f.Err.Error()})
+	}
+	content.More = lot.Failed - len(lot.Failures)
+	if lot.Err != nil {
+		content.Stopped = lot.Err.Error()
+	}
+	if acts := v.pages.cfg.Mandates; acts != nil && !content.Working {
+		lost, err := acts.Find(v.Context(), office.Links{})
+		if err != nil {
+			return err
+		}
+		content.Lost, content.Hash = len(lost), hashOfPayers(lost)
+		content.Each, content.Same = acts.Asks(len(lost)) == office.AskEach, acts.WhenCreated == "same"
+	}
+	return v.show("links", "Lost links", content)
+}
+
+// fetchLinks begins to fetch the links that the visitor was shown to be lost.
+func (v *visit) fetchLinks() error {
+	const title = "No link was asked for"
+	acts := v.pages.cfg.Mandates
+	if acts == nil {
+		return problem{Status: http.StatusConflict, Title: title, Sentence: "These pages were opened without the billing service.", Next: "Open them with payersync pages or payersync serve."}
+	}
+	lost, err := acts.Find(v.Context(), office.Links{})
+	switch {
+	case err != nil:
+		return err
+	case len(lost) == 0:
+		return v.done("No link is lost, so none was asked for.", "/mandates/links")
+	case acts.Asks(len(lost)) == office.AskEach:
+		return problem{Status: http.StatusConflict, Title: title, Sentence: "Another request replaces the mandate that waits, so each is decided on by itself.", Next: "Ask for the link on the page of each payer."}
+	case hashOfPayers(lost) != v.filled("shown"):
+		return problem{Status: http.StatusConflict, Title: title, Sentence: fmt.Sprintf("The list changed while you were reading it: now %s.", isLost(len(lost))), Next: "Go back to the lost links, and look again."}
+	}
+	err = v.pages.cfg.Fetcher.Begin(acts, office.Fetching{Payers: lost, Said: true, By: syncer.Operator{Name: v.User.Name}})
+	switch {
+	case errors.Is(err, office.ErrAtWork):
+		return problem{Status: http.StatusConflict, Title: title, Sentence: "Links are being fetched already.", Next: "Go back to the lost links to see how far it is."}
+	case err != nil:
+		return err
+	}
+	return v.done("Fetching "+connector.Plural(len(lost), "link")+".", "/mandates/links")
+}
+
+func isLost(n int) string {
+	if n == 1 {
+		return "1 link is lost"
+	}
+	return connector.Plural(n, "link") + " are lost"
+}
+
+// hashOfPayers stands for exactly these payers in a form.
+func hashOfPayers(payers []state.Payer) string {
+	ids := make([]string, len(payers))
+	for i, p := range payers {
+		ids[i] = p.Connection + "\x1f" + p.SourceID + "\x1f" + p.MandateID
+	}
+	sum := sha256.Sum256([]byte(strings.Join(ids, "\x1e")))
+	return hex.EncodeToString(sum[:8])
+}

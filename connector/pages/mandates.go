@@ -1,0 +1,303 @@
+package pages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/sheet"
+	"payersync/connector/standing"
+	"payersync/state"
+)
+
+// waiting are the parts of the work list, by the word that stands for them in an address.
+var waiting = []struct {
+	show, label string
+	which       office.Which
+}{
+	{"", "All", office.Which{}},
+	{"unsent", "Not sent yet", office.Which{Step: standing.NotSent}},
+	{"3", "3 days or more", office.Which{Days: 3}},
+	{"7", "7 days", office.Which{Days: 7}},
+	{"14", "14 days", office.Which{Days: 14}},
+	{"30", "30 days", office.Which{Days: 30}},
+	{"bounced", "E-mail bounced", office.Which{Step: standing.Bounced}},
+	{"stopped", "Stopped", office.Which{Step: standing.Stopped}},
+	{"lost", "Link lost", office.Which{Step: standing.LinkLost}},
+	{"replaced", "Replaced", office.Which{Replaced: true}},
+}
+
+// choice is a link to a part of a list.
+type choice struct {
+	Label string
+	Count int
+	Path  string
+	Here  bool
+}
+
+// workRow is who has to sign.
+type workRow struct {
+	office.Stood
+	Path   string // of the payer's page
+	Email  string // as the visitor may see it
+	Status chip
+	Why    string // it does not go on by itself
+}
+
+// mandates lists who has to sign, those first that have waited longest.
+func (v *visit) mandates() error {
+	c, err := v.counted()
+	if c == nil {
+		return err
+	}
+	content := struct {
+		Counted  time.Time
+		Waiting  int
+		Lost     int
+		Choices  []choice
+		Rows     []workRow
+		Pager    pager
+		Several  bool // connections
+		Operator bool
+		Today    string
+		Show     string
+		Signing  *chart
+		Least    int
+	}{Counted: c.At, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator), Today: office.DayOf(v.pages.now()), Least: office.LeastGroup}
+	var which office.Which
+	show := v.filled("show")
+	content.Show = show
+	for _, w := range waiting {
+		w.which.Class = standing.Awaiting
+		n := c.Number(w.which)
+		switch w.show {
+		case "":
+			content.Waiting = n
+		case "lost":
+			content.Lost = n
+		}
+		if w.show == show {
+			which = w.which
+		}
+		content.Choices = append(content.Choices, choice{w.label, n, v.with("show", w.show, "after", ""), w.show == show})
+	}
+	if which.Class == "" {
+		return notFound
+	}
+	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), rowsShown)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		content.Rows = append(content.Rows, workRow{r, pathOfPayer(r.Connection, r.SourceID), v.emailOf(r.Handover.Email), stepChip(r.Standing), whyItStops(r.Standing)})
+	}
+	content.Pager = v.page(next)
+	if at := slices.IndexFunc(c.Signing, func(s office.Signing) bool { return s.By == "all" }); at >= 0 {
+		s := c.Signing[at]
+		content.Signing = newChart("Days to sign", fmt.Sprintf("Half of %s came within %s days, nine of ten within %s days.", connector.Plural(s.Signed, "signature"), number10(s.Median), number10(s.P90)),
+			"Days", "Signatures", boundLabels(office.SignedIn[:], ">"), s.Days[:])
+	}
+	return v.show("mandates", "Mandates", content)
+}
+
+// counted returns the last count of where all stand. While the first is being made it answers
+// with a page that says so, and returns none.
+func (v *visit) counted() (*office.Count, error) {
+	c, err := v.pages.cfg.Standings.Latest(v.Context())
+	if errors.Is(err, office.ErrCounting) {
+		return nil, v.show("counting", "Counting", v.with())
+	}
+	return c, err
+}
+
+// pathOfPayer returns the address of a payer's page.
+func pathOfPayer(connection, sourceID string) string {
+	return "/payers/" + url.PathEscape(connection) + "/" + url.PathEscape(sourceID)
+}
+
+// emailOf returns an e-mail address as the visitor may see it: who only looks sees its first
+// letter and its domain.
+func (v *visit) emailOf(address string) string {
+	name, domain, ok := strings.Cut(address, "@")
+	switch {
+	case v.User.Role.May(Operator):
+		return address
+	case !ok:
+		return ""
+	}
+	for _, first := range name {
+		return string(first) + "…@" + domain
+	}
+	return "…@" + domain
+}
+
+// stepChip returns the chip of who has to sign.
+func stepChip(s standing.Standing) chip {
+	switch s.Step {
+	case standing.NotSent:
+		return chip{"–", "Not sent", none}
+	case standing.Sent:
+		return chip{"✎", "Sent, not signed", waits}
+	case standing.LinkLost:
+		return chip{"✕", "Link lost", stopped}
+	case standing.Bounced:
+		return chip{"✕", "E-mail bounced", stopped}
+	}
+	return chip{"✕", "Stopped", stopped}
+}
+
+// whyItStops says why somebody who has to sign is not reminded, or what is not certain.
+func whyItStops(s standing.Standing) string {
+	switch {
+	case s.Step == standing.LinkLost:
+		return "Nobody has the link."
+	case s.Step == standing.Stopped, s.Step == standing.Bounced:
+		return s.Sentence
+	case s.Note != "":
+		return "It is not known whether the last letter arrived."
+	}
+	return ""
+}
+
+// handOver sends the hand-over file: whoever asked for it is in the audit log before a byte of
+// it leaves.
+func (v *visit) handOver() error {
+	h := office.Handover{Valid: v.pages.cfg.Valid, Why: v.filled("reason")}
+	if err := v.reasoned("Nobody was handed over"); err != nil {
+		return err
+	}
+	switch who := v.filled("who"); who {
+	case "all":
+	case "unsent":
+		h.NotSent = true
+	case "lost":
+		h.Lost = true
+	default:
+		days, err := strconv.Atoi(who)
+		if err != nil || days < 1 || days > 3650 {
+			return problem{Status: http.StatusUnprocessableEntity, Title: "Nobody was handed over", Sentence: "It is not said who is to be in the file.", Next: "Go back, choose who, and try again."}
+		}
+		h.Older = time.Duration(days) * 24 * time.Hour
+	}
+	rows, _, err := office.HandoverFile(v.Context(), v.ledger(), h, v.User.Name)
+	if err != nil {
+		return err
+	}
+	return v.download("links.csv", office.HandoverHeader, office.HandoverCells(rows))
+}
+
+// reasoned refuses an act for which no reason is given.
+func (v *visit) reasoned(title string) error {
+	if v.filled("reason") == "" {
+		return problem{Status: http.StatusUnprocessableEntity, Title: title, Sentence: "It takes a reason, which is kept in the audit log.", Next: "Go back, say why in a few words, and try again."}
+	}
+	return nil
+}
+
+// download answers with a file for a spreadsheet, made whole before its first byte leaves.
+func (v *visit) download(name string, header []string, rows [][]string) error {
+	var file bytes.Buffer
+	file.WriteString(sheet.Mark)
+	separator := ','
+	if v.filled("separator") == "semicolon" {
+		separator = sheet.Semicolon
+	}
+	out := sheet.New(&file, separator)
+	err := out.Row(header)
+	for _, row := range rows {
+		err = errors.Join(err, out.Row(row))
+	}
+	if err := errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "text/csv; charset=utf-8")
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	h.Set("Content-Length", strconv.Itoa(file.Len()))
+	_, _ = v.w.Write(file.Bytes())
+	return nil
+}
+
+// noteSent notes that somebody else sent the links of the chosen payers.
+func (v *visit) noteSent() error {
+	on, err := time.Parse(time.DateOnly, v.filled("on"))
+	chosen := v.Form["mandate"]
+	switch {
+	case len(chosen) == 0:
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was noted", Sentence: "Nobody was chosen.", Next: "Go back, tick those whose link was sent, and try again."}
+	case err != nil:
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was noted", Sentence: "The day on which they were sent is missing, or is no date.", Next: "Go back and give the day, for example 2026-11-20."}
+	}
+	var sendings []office.Sending
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(chosen))) {
+		sendings = append(sendings, office.Sending{MandateID: id, On: on})
+	}
+	r, err := office.NoteSent(v.Context(), v.ledger(), sendings, v.User.Name, v.filled("reason"))
+	if err != nil {
+		return err
+	}
+	v.pages.cfg.Standings.Renew()
+	note := connector.Plural(r.Noted, "link") + " noted as sent on " + on.Format("2 Jan 2006") + "."
+	if r.Before > 0 {
+		note += fmt.Sprintf(" %d had been noted before.", r.Before)
+	}
+	for i, err := range r.Errors {
+		if i == 3 {
+			note += fmt.Sprintf(" And %d more.", len(r.Errors)-i)
+			break
+		}
+		note += " " + upper(err.Error()) + "."
+	}
+	return v.done(note, "/mandates"+v.showing())
+}
+
+// showing returns the part of the work list that a form was on, as a query.
+func (v *visit) showing() string {
+	show := v.PostFormValue("show")
+	for _, w := range waiting {
+		if w.show == show && show != "" {
+			return "?show=" + show
+		}
+	}
+	return ""
+}
+
+// exportReport sends the report as a file, or a class of it.
+func (v *visit) exportReport() error {
+	class, step, ok := classOf(v)
+	if !ok {
+		return problem{Status: http.StatusUnprocessableEntity, Title: "The file was not made", Sentence: "There is no such part of the report.", Next: "Go back to the report, choose one, and try again."}
+	}
+	if !v.pages.exporting.TryLock() {
+		return problem{Status: http.StatusConflict, Title: "The file was not made", Sentence: "Another one is being made just now.", Next: "Wait a few seconds, go back, and try again."}
+	}
+	defer v.pages.exporting.Unlock()
+	var rows [][]string
+	_, err := office.MakeReport(v.Context(), v.ledger(), office.ReportOn{Valid: v.pages.cfg.Valid}, func(r office.ReportRow) error {
+		if (class == "" || r.Class == class) && (step == "" || r.Step == step) {
+			rows = append(rows, r.Cells())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	what := "all"
+	if class != "" {
+		what = strings.TrimSuffix("class "+string(class)+", "+string(step), ", ")
+	}
+	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export report", Subject: connector.Plural(len(rows), "record"), Reason: what})
+	}); err != nil {
+		return err
+	}
+	return v.download("report.csv", office.ReportHeader, rows)
+}

@@ -1,0 +1,123 @@
+package pages
+
+import (
+	"slices"
+	"time"
+
+	"payersync/connector/office"
+	"payersync/connector/standing"
+)
+
+// reportRow is where one payer stands.
+type reportRow struct {
+	office.Stood
+	Path  string // of the payer's page
+	Class chip
+	Held  chip // its mandate
+}
+
+// totalRow is a line of the totals.
+type totalRow struct {
+	Class   standing.Class
+	Title   string
+	Records int
+	Ages    []int
+	Path    string
+	Here    bool
+}
+
+// report says who can be debited and who cannot, why, and since when.
+func (v *visit) report() error {
+	class, step, ok := classOf(v)
+	if !ok {
+		return notFound
+	}
+	c, err := v.counted()
+	if c == nil {
+		return err
+	}
+	content := struct {
+		Counted          time.Time
+		Records, Can     int
+		Totals           []totalRow
+		Sum              totalRow
+		Ages             []string
+		Chart            *chart
+		Class            standing.Class
+		Step             standing.Step
+		Title            string // of what is listed
+		Listed           int
+		Rows             []reportRow
+		Pager            pager
+		Several          bool // connections
+		Operator         bool
+		Left, Late       int
+		Dormant, Bare    int
+		BankDays, Months int
+	}{Counted: c.At, Records: c.Records, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
+		Left: c.Left, Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Title: "Somebody must act"}
+	content.Sum.Ages = make([]int, len(office.Ages)+1)
+	cannot := make([]int, len(office.Ages)+1)
+	for _, t := range c.Totals {
+		here := class == t.Class && (step == "" || step == t.Step)
+		for i, n := range t.Ages {
+			content.Sum.Ages[i] += n
+			if here || class == "" && t.Class != standing.Debitable && t.Step != standing.NoPayer {
+				cannot[i] += n
+			}
+		}
+		content.Sum.Records += t.Records
+		if t.Class == standing.Debitable {
+			content.Can = t.Records
+		}
+		if t.Records > 0 || here {
+			content.Totals = append(content.Totals, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:], v.with("class", string(t.Class), "step", string(t.Step), "after", ""), here && (step != "" || t.Step == "")})
+		}
+		if here {
+			if content.Title = upper(t.Title); step == "" {
+				content.Title = upper(t.Class.Title())
+			}
+		}
+	}
+	which := office.Which{Class: class, Step: step, Acts: class == ""}
+	content.Listed = c.Number(which)
+	about := "How many days those that cannot be debited have stood where they are."
+	if class != "" {
+		about = "How many days these have stood there: " + content.Title + "."
+	}
+	content.Chart = newChart("Since when", about, "Days", "Payers", content.Ages, cannot)
+	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), rowsShown)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		content.Rows = append(content.Rows, reportRow{r, pathOfPayer(r.Connection, r.SourceID), classChip(r.Standing), mandate(string(r.Mandate))})
+	}
+	content.Pager = v.page(next)
+	return v.show("report", "Report", content)
+}
+
+// classOf returns the class that is asked for, and its step; false where there are none such.
+func classOf(v *visit) (class standing.Class, step standing.Step, ok bool) {
+	class, step = standing.Class(v.filled("class")), standing.Step(v.filled("step"))
+	ok = class == "" && step == "" || slices.Contains(standing.Classes, class) && (step == "" || slices.Contains(class.Steps(), step))
+	return class, step, ok
+}
+
+// classChip returns the chip of where a payer stands.
+func classChip(s standing.Standing) chip {
+	word := upper(s.Class.Title())
+	switch s.Class {
+	case standing.Debitable:
+		return chip{"✓", word, good}
+	case standing.Signed:
+		return chip{"◷", word, bank}
+	case standing.Awaiting:
+		return chip{"✎", upper(s.Class.Title() + ", " + s.Step.Title()), waits}
+	case standing.Unasked:
+		return chip{"–", word, none}
+	case standing.Cancelled, standing.Conflict, standing.LeftBehind:
+		return chip{"✕", word, stopped}
+	}
+	return chip{"?", word, waits}
+}
