@@ -108,6 +108,7 @@ var guards = []guard{
 // named beside them.
 var testLibraries = []guard{
 	{"testing", ""},
+	{"github.com/chromedp", ""},
 	{"net/http/httptest", ""},
 	{"github.com/getkin/kin-openapi", ""},
 	{"github.com/google/go-cmp", ""},

@@ -13,8 +13,9 @@ import (
 var access = map[string]struct {
 	path string // an address that fits the pattern
 	role pages.Role
+	file bool // it answers with a file to keep, and not with a page
 }{
-	"GET /runs": {"/runs", pages.Viewer},
+	"GET /runs": {path: "/runs", role: pages.Viewer},
 }
 
 func TestEveryRouteIsForItsRolesAlone(t *testing.T) {
