@@ -94,6 +94,7 @@ func (h *house) books(csv []byte) {
 	}
 	source := must(csvfile.New(csvfile.Config{Path: h.file, ID: []string{"AccountNumber"}}))(h.t)
 	info := must(source.Describe(context.Background()))(h.t)
+	info.Organisation = "harbour-books"
 	text := must(fs.ReadFile(configs.FS, "quickstart/mapping.yaml"))(h.t)
 	h.conn = syncer.Connection{Name: sample, Source: source, Info: info, Mapping: must(mapping.Load("mapping.yaml", text, info))(h.t)}
 }
