@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -32,7 +33,10 @@ func (f sandboxFlags) rehearsal() (r rehearsal, err error) {
 		}
 	}
 	r.switches.Signature.Secret = connector.NewSecret(f.secret)
-	if err := r.switches.Validate(); err != nil {
+	switch err := r.switches.Validate(); {
+	case errors.Is(err, sandbox.ErrSwitch):
+		return r, fmt.Errorf("--switch: %w", err)
+	case err != nil:
 		return r, fmt.Errorf("%w; choose the secret with --webhook-secret", err)
 	}
 	for _, text := range f.faults {
@@ -94,13 +98,15 @@ func writeSignature(out *strings.Builder, sig sandbox.Signature) {
 		line("scheme", sig.Scheme)
 	} else {
 		line("header", sig.Header)
+		line("signature_item", sig.SignatureItem)
+		line("timestamp_item", sig.TimestampItem)
 		line("timestamp_header", sig.TimestampHeader)
 		line("id_header", sig.IDHeader)
 		line("algorithm", sig.Algorithm)
 		line("encoding", sig.Encoding)
 		line("prefix", sig.Prefix)
 		line("signed", sig.Signed)
-		line("key", sig.Key)
+		line("key", sig.KeySpelling())
 	}
 }
 
