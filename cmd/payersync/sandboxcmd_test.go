@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-smtp"
 	yaml "go.yaml.in/yaml/v4"
@@ -18,6 +21,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/billing"
+	"payersync/connector/sandbox"
 	"payersync/connector/sandbox/catcher"
 )
 
@@ -217,5 +221,35 @@ func TestSandboxPrintsWhatChecksItsSignatures(t *testing.T) {
 	}
 	if strings.Contains(said.String(), quickStartSecret) {
 		t.Error("what the private key is made of is told")
+	}
+}
+
+func TestSandboxShowsHowFarItIsWithALargeFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "customers.csv")
+	var rows strings.Builder
+	rows.WriteString("Name,Key\n")
+	for i := range 250 {
+		fmt.Fprintf(&rows, "Payer %d,A%d\n", i, i)
+	}
+	if err := os.WriteFile(file, []byte(rows.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, clock := &output{}, time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	a := &app{program: program{Console: &show.Console{Out: io.Discard, ErrOut: said}}, now: func() time.Time {
+		clock = clock.Add(3 * time.Second)
+		return clock
+	}}
+	model := sandbox.New(sandbox.Options{})
+	if err := a.beginWith(t.Context(), model, file); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said.String(), "starting with customers: 200 of 250") || len(model.Customers()) != 250 {
+		t.Errorf("with %d customers it says\n%s", len(model.Customers()), said)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := a.beginWith(stopped, sandbox.New(sandbox.Options{}), file); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interruption ends it with %v", err)
 	}
 }
