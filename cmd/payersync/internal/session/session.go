@@ -84,11 +84,11 @@ func (s *Session) openWays(before *Session) (err error) {
 	s.clients.log, s.clients.metrics = s.Log, s.Metrics
 	b := s.Config.Billing
 	if before != nil && before.Config.Billing.BaseURL == b.BaseURL && before.Config.Billing.RatePerSecond == b.RatePerSecond && before.Config.Billing.MaxInFlight == b.MaxInFlight &&
-		before.Config.HTTP == s.Config.HTTP {
+		before.Config.Billing.Timeout == b.Timeout && before.Config.HTTP == s.Config.HTTP {
 		s.HTTP = before.HTTP
 	} else {
 		s.HTTP = s.Config.Client(transport.Options{
-			RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Now: s.now, Logger: logrus.NewEntry(s.Log),
+			RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Timeout: time.Duration(b.Timeout), Now: s.now, Logger: logrus.NewEntry(s.Log),
 			Observe: s.Metrics.Requests(metrics.Billing, "", ""),
 		})
 	}
