@@ -88,10 +88,10 @@ func yamlOf(f billing.Finding) string {
 	if value == "" {
 		value = f.Configured
 	}
-	if f.Setting == "dialect.read_only" {
+	if f.Setting == "dialect.read_only" || f.Setting == "webhook.events" {
 		return "[" + value + "]"
 	}
-	if value == "" || strings.ContainsAny(value, " :#[]{},") {
+	if value == "" || strings.ContainsAny(value, " :#[]{},") || show.Visible(value) != value {
 		return fmt.Sprintf("%q", value)
 	}
 	return value
@@ -287,7 +287,7 @@ func (a *app) printFindings(found []billing.Finding) {
 		case f.Certainty == billing.Unknown:
 			mark, detail = "?   ", f.How
 		}
-		a.Hanging(fmt.Sprintf("%s  %-26s ", mark, strings.TrimPrefix(f.Setting, "dialect.")), detail)
+		a.Hanging(fmt.Sprintf("%s  %-26s ", mark, strings.TrimPrefix(f.Setting, "dialect.")), show.Visible(detail))
 	}
 }
 
@@ -338,8 +338,13 @@ func pasteLines(found []billing.Finding) []string {
 		lines = append(lines, fmt.Sprintf("      %s: %s%s", key, value, comment))
 	}
 	for _, f := range found {
-		if key := strings.TrimPrefix(f.Setting, "dialect."); !strings.HasPrefix(key, "list.") {
+		if key, ofDialect := strings.CutPrefix(f.Setting, "dialect."); ofDialect && !strings.HasPrefix(key, "list.") {
 			lines = append(lines, fmt.Sprintf("    %s: %s%s", key, yamlOf(f), notProven[f.Certainty]))
+		}
+	}
+	for _, f := range found {
+		if key, ofWebhook := strings.CutPrefix(f.Setting, "webhook."); ofWebhook && f.Differs() {
+			lines = append(lines, "  webhook:  # of what is there, this alone", fmt.Sprintf("    %s: %s%s", key, yamlOf(f), notProven[f.Certainty]))
 		}
 	}
 	return lines

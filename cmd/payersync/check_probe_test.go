@@ -45,3 +45,19 @@ func TestAProbePrintsWhatToPasteAndKeepsTheProof(t *testing.T) {
 		t.Errorf("on a customer of ours it says %s and sent %d writes", r.errOut, w.box.Writes()-before)
 	}
 }
+
+func TestAProbePrintsTheServicesNamesOfEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.box.ReplaceSubscription("https://books.example/hook", "Customers", "dd-mandate")
+	r := w.does(exitDone, "check", "--probe")
+	for _, want := range []string{"is dd-mandate, customer, and looks like dd-mandate, Customers", "  webhook:  # of what is there, this alone\n    events: [dd-mandate, Customers]  # likely\n"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("it does not print %q but\n%s", want, r.out)
+		}
+	}
+	w.box.ReplaceSubscription("https://books.example/hook", "customer", "dd-mandate")
+	if r := w.does(exitDone, "check", "--probe"); strings.Contains(r.out, "  webhook:") {
+		t.Errorf("it asks to paste what is there already:\n%s", r.out)
+	}
+}

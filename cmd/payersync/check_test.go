@@ -69,3 +69,14 @@ func TestCheckWarnsOfAKeyThatIsNoConnectorType(t *testing.T) {
 		t.Errorf("of a known one check says\n%s", r.out)
 	}
 }
+
+func TestAnAnswerMayTakeAsLongAsIsConfigured(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Latency = 1500 * time.Millisecond })
+	w.edit("payersync.yaml", "billing:\n", "billing:\n  request_timeout: 1s\n")
+	if r := w.does(exitFailed, "check"); !strings.Contains(r.out+r.errOut, "did not answer in time") {
+		t.Errorf("it says\n%s%s", r.out, r.errOut)
+	}
+	w.edit("payersync.yaml", "request_timeout: 1s", "request_timeout: 20s")
+	w.does(exitDone, "check")
+}
