@@ -220,11 +220,22 @@ func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (bil
 	trial, err := s.Billing.ProbeByWriting(ctx, f.customer)
 	if trial.Tripped {
 		way := state.Way{Address: s.Config.Account().Address, Spelling: s.Billing.UpdateWay()}
-		err = errors.Join(err, s.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.SaveRoundTrip(way, state.RoundTrip{By: state.TripProbe, Subject: f.customer, Survived: trial.Survived, Lost: trial.Lost})
+		err = errors.Join(err, s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+			known, err := tx.KnownToMove(trial.Lost)
+			if err != nil {
+				return err
+			}
+			return tx.SaveRoundTrip(way, tripOfTrial(f.customer, trial, known))
 		}))
 	}
 	return trial, err
+}
+
+// tripOfTrial is what a trial has shown of updates, but for what is known to move with each. A
+// loss is sure: nobody edits a customer that is there for trying things out.
+func tripOfTrial(customer string, trial billing.Trial, known []string) state.RoundTrip {
+	lost := slices.DeleteFunc(slices.Clone(trial.Lost), func(path string) bool { return slices.Contains(known, path) })
+	return state.RoundTrip{By: state.TripProbe, Subject: customer, Survived: trial.Survived, Lost: lost, Sure: len(lost) > 0}
 }
 
 // notServed refuses a customer that a payer of ours has.

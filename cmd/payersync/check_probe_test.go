@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"payersync/connector/billing"
 	"payersync/connector/sandbox"
+	"payersync/state"
 )
 
 // A person probes a service that differs by two settings, one of which only a trial shows.
@@ -59,5 +61,26 @@ func TestAProbePrintsTheServicesNamesOfEvents(t *testing.T) {
 	w.box.ReplaceSubscription("https://books.example/hook", "customer", "dd-mandate")
 	if r := w.does(exitDone, "check", "--probe"); strings.Contains(r.out, "  webhook:") {
 		t.Errorf("it asks to paste what is there already:\n%s", r.out)
+	}
+}
+
+// Nobody edits a scratch customer, so one loss there says what two say of a customer in use.
+func TestOneLossOfATrialStopsUpdates(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name        string
+		lost, known []string
+		stopped     bool
+	}{
+		{"nothing lost", nil, nil, false},
+		{"notes lost", []string{"notes"}, nil, true},
+		{"what moves with every update", []string{"revision"}, []string{"revision"}, false},
+		{"that and notes", []string{"notes", "revision"}, []string{"revision"}, true},
+	} {
+		proven := state.RoundTrip{By: state.TripUpdate, Survived: []string{"notes"}}
+		p := state.Proof{Trips: []state.RoundTrip{proven, tripOfTrial("c1", billing.Trial{Lost: tt.lost}, tt.known)}}
+		if _, ok := p.Proven(); ok == tt.stopped || len(p.Disproved()) > 0 != tt.stopped {
+			t.Errorf("%s: updates are believed %v", tt.name, ok)
+		}
 	}
 }

@@ -312,3 +312,26 @@ func TestATrialSaysWhichMandatesItLeftOpen(t *testing.T) {
 		}
 	}
 }
+
+// covers F163
+func TestATrialCancelsTheOthersWhereOneHasNoAnswer(t *testing.T) {
+	t.Parallel()
+	sw := sandbox.Standard()
+	sw.LinkWhenCreated = "new"
+	box, client := newSandbox(t, sw, billing.Standard())
+	scratch := peopled(t, box)
+	box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Path: "/api/customers/directdebitmandates/*", Status: http.StatusInternalServerError, Count: 1})
+	trial, err := client.ProbeByWriting(t.Context(), scratch)
+	c, _ := box.Customer(scratch)
+	if err == nil || len(c.Mandates) != 2 {
+		t.Fatalf("%v, %d mandates", err, len(c.Mandates))
+	}
+	for _, m := range c.Mandates {
+		if open := m.Status != connector.MandateCancelled; open != strings.Contains(trial.Left, m.ID) {
+			t.Errorf("%s is %s, and the trial left the customer %q", m.ID, m.Status, trial.Left)
+		}
+	}
+	if !strings.Contains(trial.Left, "or are cancelled") {
+		t.Errorf("it left the customer %q", trial.Left)
+	}
+}
