@@ -44,7 +44,7 @@ func checkDialect(ctx context.Context, s *session.Session) []finding {
 	case err == nil:
 		out = append(out, tell("dialect", "nothing that reading shows is otherwise than billing.dialect says"+untried(found), nil))
 	case connector.FaultOf(err) != connector.FaultUnauthorized: // which was told of already
-		out = append(out, tell("dialect", "", err))
+		out = append(out, tell("dialect", "", explainFault(err)))
 	}
 	return out
 }

@@ -230,7 +230,7 @@ func checkSubscription(ctx context.Context, s *session.Session) []finding {
 	case errors.Is(err, billing.ErrNotShown):
 		return []finding{tell(check, fmt.Sprintf("%v: nobody can be told when ours is replaced, disabled or deleted", err), nil)}
 	case err != nil:
-		return []finding{tell(check, "", explainFault(err))}
+		return []finding{{Check: check, Detail: explainFault(err).Error(), Next: "see what the billing service is told of above: before it answers, nothing is known of the subscription"}}
 	case f.Expected == nil:
 		return []finding{tell(check, "none yet; payersync webhooks subscribe makes one", nil)}
 	}
