@@ -224,7 +224,7 @@ func checkSubscription(ctx context.Context, s *session.Session) []finding {
 	f, err := lookAtSubscription(ctx, s)
 	switch {
 	case f.Problem != "":
-		return []finding{{Check: check, Detail: f.Detail + " payersync webhooks subscribe subscribes again"}}
+		return []finding{{Check: check, Detail: f.Detail}}
 	case errors.Is(err, billing.ErrNotShown) && s.Config.Billing.Dialect.WebhookRead == "none":
 		return []finding{tell(check, "not looked at, because dialect.webhook_read is none: nobody is told when it is replaced, disabled or deleted", nil)}
 	case errors.Is(err, billing.ErrNotShown):
