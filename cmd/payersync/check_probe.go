@@ -44,7 +44,7 @@ func checkDialect(ctx context.Context, s *session.Session) []finding {
 	case err == nil:
 		out = append(out, tell("dialect", "nothing that reading shows is otherwise than billing.dialect says"+untried(found), nil))
 	case connector.FaultOf(err) != connector.FaultUnauthorized: // which was told of already
-		out = append(out, tell("dialect", "", err))
+		out = append(out, tell("dialect", "", explainFault(err)))
 	}
 	return out
 }
@@ -199,14 +199,15 @@ func settled(found, tried []billing.Finding) []billing.Finding {
 
 // tryOut writes to a scratch customer, after it has said what.
 func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (billing.Trial, error) {
-	if err := notServed(ctx, s, f.customer); err != nil {
+	name, err := notServed(ctx, s, f.customer)
+	if err != nil {
 		return billing.Trial{}, err
 	}
 	steps := s.Billing.TrialSteps(f.customer)
 	for _, step := range steps {
 		a.Say("  - %s", step)
 	}
-	if yes, err := a.Confirms(ctx, f.yes, "Nothing was written", fmt.Sprintf("Do this to the customer %s?", show.Visible(f.customer))); err != nil || !yes {
+	if yes, err := a.Confirms(ctx, f.yes, "Nothing was written", fmt.Sprintf("Do this to the customer %s, %s?", show.Visible(f.customer), show.Visible(name))); err != nil || !yes {
 		return billing.Trial{}, err
 	}
 	audit := func(action string) error {
@@ -238,32 +239,35 @@ func tripOfTrial(customer string, trial billing.Trial, known []string) state.Rou
 	return state.RoundTrip{By: state.TripProbe, Subject: customer, Survived: trial.Survived, Lost: lost, Sure: len(lost) > 0}
 }
 
-// notServed refuses a customer that a payer of ours has.
-func notServed(ctx context.Context, s *session.Session, id string) error {
+// notServed refuses a customer that a payer of ours has, and returns the name of any other.
+func notServed(ctx context.Context, s *session.Session, id string) (name string, err error) {
 	payers, err := s.Ledger.Payers(ctx, state.Filter{})
 	if err != nil {
-		return err
+		return "", err
 	}
 	customer, err := s.Billing.Customer(ctx, id)
-	if err != nil {
-		return fmt.Errorf("--allow-writes %s: %w", show.Visible(id), explainFault(err))
+	switch {
+	case connector.FaultOf(err) == connector.FaultNotFound:
+		return "", usage.Errorf("--allow-writes %s: the billing service has no such customer; make one for trying things out in the service's own pages, and give its id", show.Visible(id))
+	case err != nil:
+		return "", fmt.Errorf("--allow-writes %s: %w", show.Visible(id), explainFault(err))
 	}
 	ours, err := ourKeys(ctx, s)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for name := range customer.ExternalData {
 		if slices.Contains(ours, name) {
-			return usage.Errorf("--allow-writes %s: this customer carries %s, by which payersync knows its own; make a customer without it for trying things out", show.Visible(id), show.Visible(name))
+			return "", usage.Errorf("--allow-writes %s: this customer carries %s, by which payersync knows its own; make a customer without it for trying things out", show.Visible(id), show.Visible(name))
 		}
 	}
 	for _, p := range payers {
 		if p.BillingID != nil && *p.BillingID == id || p.KeyValue != "" && customer.ExternalData[p.KeyName] == p.KeyValue {
-			return usage.Errorf("--allow-writes %s: this is the customer of a payer, record %s of %s; make a customer for trying things out in the service's own pages, and give its id",
+			return "", usage.Errorf("--allow-writes %s: this is the customer of a payer, record %s of %s; make a customer for trying things out in the service's own pages, and give its id",
 				show.Visible(id), show.Visible(p.SourceID), p.Connection)
 		}
 	}
-	return nil
+	return customer.Name, nil
 }
 
 // ourKeys returns the keys of the configured connections, and those that hold their scopes.

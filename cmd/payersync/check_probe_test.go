@@ -21,6 +21,9 @@ func TestAProbePrintsWhatToPasteAndKeepsTheProof(t *testing.T) {
 	w.does(exitFailed, "check", "--probe", "--allow-writes", scratch, "--yes") // the list first
 	w.edit("payersync.yaml", "  webhook:\n", dialectOf("list: {page_param: page}")+"  webhook:\n")
 	w.does(exitUsage, "check", "--probe", "--allow-writes", scratch) // nobody to ask
+	if r := w.does(exitUsage, "check", "--probe", "--allow-writes", "nobody", "--yes"); !strings.Contains(r.errOut, "no such customer; make one") {
+		t.Errorf("of a customer that is not there it says %s", r.errOut)
+	}
 	if r := w.does(exitDone, "check", "--probe", "--output", "json"); !strings.Contains(r.out, `{"paste":["  dialect:","    list:",`) || !strings.Contains(r.out, `"      page_param: page",`) || !strings.Contains(r.out, `"clock":{"check":"clock","ok":true`) {
 		t.Errorf("as JSON it prints\n%s", r.out)
 	}
