@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -15,12 +16,16 @@ import (
 // Config is what pages are made of.
 type Config struct {
 	Ledger      *state.Ledger
-	Lists       *office.Lists             // its names stay in memory, so it outlives this Config
-	Connections []string                  // by name, in the order of the configuration
-	Expected    func() condition.Expected // what the configuration expects to be the case
-	Hosts       []string                  // names that these pages answer to, besides this machine's
-	Secure      bool                      // they are reached over TLS alone
-	Report      func(Event)               // is told of every request that ended in an error; nil for nobody
+	Lists       *office.Lists                        // its names stay in memory, so it outlives this Config
+	Connections []string                             // by name, in the order of the configuration
+	Expected    func() condition.Expected            // what the configuration expects to be the case
+	Deliveries  *office.Deliveries                   // what is done about webhooks
+	Nudge       func()                               // told when a delivery waits to be read; must not block; nil for nobody
+	Jobs        func(context.Context) ([]Job, error) // of payersync serve; nil for none
+	Settings    func() []Setting                     // what is configured, in groups; nil for nothing
+	Hosts       []string                             // names that these pages answer to, besides this machine's
+	Secure      bool                                 // they are reached over TLS alone
+	Report      func(Event)                          // is told of every request that ended in an error; nil for nobody
 }
 
 // Event is a request that ended in an error, or was refused.
@@ -49,6 +54,18 @@ func New(cfg Config) (*Pages, error) {
 	}
 	if cfg.Expected == nil {
 		cfg.Expected = func() condition.Expected { return condition.Expected{} }
+	}
+	if cfg.Deliveries == nil {
+		cfg.Deliveries = &office.Deliveries{Ledger: cfg.Ledger, Read: unread}
+	}
+	if cfg.Nudge == nil {
+		cfg.Nudge = func() {}
+	}
+	if cfg.Jobs == nil {
+		cfg.Jobs = noJobs
+	}
+	if cfg.Settings == nil {
+		cfg.Settings = func() []Setting { return nil }
 	}
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}

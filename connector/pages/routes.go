@@ -21,6 +21,13 @@ type route struct {
 // roles has a row for each.
 var all = []route{
 	{"GET /runs", Viewer, (*visit).runs},
+	{"GET /webhooks", Viewer, (*visit).webhooks},
+	{"GET /webhooks/{key}", Viewer, (*visit).delivery},
+	{"POST /webhooks/{key}/body", Admin, (*visit).deliveryBody},
+	{"POST /webhooks/{key}/replay", Operator, (*visit).replay},
+	{"POST /webhooks/{key}/close", Operator, (*visit).closeDelivery},
+	{"GET /settings", Viewer, (*visit).settings},
+	{"GET /audit", Viewer, (*visit).audit},
 }
 
 // routes returns what answers all addresses.
