@@ -109,6 +109,10 @@ func (a *app) pagesOf(s *session.Session, lists *office.Lists, nudge func()) (*p
 	return pages.New(pages.Config{
 		Ledger: s.Ledger, Lists: lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: nudge,
+		Mandates: mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
+			m, err := a.mappingOf(ctx, s, connection)
+			return office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err
+		},
 		Jobs: func(ctx context.Context) (jobs []pages.Job, err error) {
 			rows, err := a.jobRows(ctx, s)
 			for _, r := range rows {

@@ -69,6 +69,10 @@ func newHouse(t testing.TB) *house {
 	h.pages = must(pages.New(pages.Config{
 		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true} }, Report: h.report,
+		Mandates: &office.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"},
+		Explain: func(context.Context, string) (office.Explainer, error) {
+			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
+		},
 	}))(t)
 	h.server = httptest.NewServer(h.pages)
 	t.Cleanup(h.server.Close)

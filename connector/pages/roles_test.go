@@ -15,14 +15,21 @@ var access = map[string]struct {
 	role pages.Role
 	file bool // it answers with a file to keep, and not with a page
 }{
-	"GET /runs":                   {path: "/runs", role: pages.Viewer},
-	"GET /webhooks":               {path: "/webhooks", role: pages.Viewer},
-	"GET /webhooks/{key}":         {path: "/webhooks/event:none", role: pages.Viewer},
-	"POST /webhooks/{key}/body":   {path: "/webhooks/event:none/body", role: pages.Admin},
-	"POST /webhooks/{key}/replay": {path: "/webhooks/event:none/replay", role: pages.Operator},
-	"POST /webhooks/{key}/close":  {path: "/webhooks/event:none/close", role: pages.Operator},
-	"GET /settings":               {path: "/settings", role: pages.Viewer},
-	"GET /audit":                  {path: "/audit", role: pages.Viewer},
+	"GET /payers":                            {path: "/payers", role: pages.Viewer},
+	"POST /payers":                           {path: "/payers", role: pages.Viewer},
+	"GET /payers/{connection}/{id}":          {path: "/payers/quickstart/HB001", role: pages.Viewer},
+	"POST /payers/{connection}/{id}/link":    {path: "/payers/quickstart/HB001/link", role: pages.Operator},
+	"POST /payers/{connection}/{id}/request": {path: "/payers/quickstart/HB001/request", role: pages.Operator},
+	"GET /payers/{connection}/{id}/cancel":   {path: "/payers/quickstart/HB001/cancel", role: pages.Operator},
+	"POST /payers/{connection}/{id}/cancel":  {path: "/payers/quickstart/HB001/cancel", role: pages.Operator},
+	"GET /runs":                              {path: "/runs", role: pages.Viewer},
+	"GET /webhooks":                          {path: "/webhooks", role: pages.Viewer},
+	"GET /webhooks/{key}":                    {path: "/webhooks/event:none", role: pages.Viewer},
+	"POST /webhooks/{key}/body":              {path: "/webhooks/event:none/body", role: pages.Admin},
+	"POST /webhooks/{key}/replay":            {path: "/webhooks/event:none/replay", role: pages.Operator},
+	"POST /webhooks/{key}/close":             {path: "/webhooks/event:none/close", role: pages.Operator},
+	"GET /settings":                          {path: "/settings", role: pages.Viewer},
+	"GET /audit":                             {path: "/audit", role: pages.Viewer},
 }
 
 func TestEveryRouteIsForItsRolesAlone(t *testing.T) {

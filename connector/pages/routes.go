@@ -20,6 +20,13 @@ type route struct {
 // all are the addresses for who is signed in. Whatever is not here does not exist; the test of
 // roles has a row for each.
 var all = []route{
+	{"GET /payers", Viewer, (*visit).payers},
+	{"POST /payers", Viewer, (*visit).searchPayers},
+	{"GET /payers/{connection}/{id}", Viewer, (*visit).payer},
+	{"POST /payers/{connection}/{id}/link", Operator, (*visit).showLink},
+	{"POST /payers/{connection}/{id}/request", Operator, (*visit).requestLink},
+	{"GET /payers/{connection}/{id}/cancel", Operator, (*visit).askCancel},
+	{"POST /payers/{connection}/{id}/cancel", Operator, (*visit).cancel},
 	{"GET /runs", Viewer, (*visit).runs},
 	{"GET /webhooks", Viewer, (*visit).webhooks},
 	{"GET /webhooks/{key}", Viewer, (*visit).delivery},
