@@ -69,10 +69,13 @@ func tryLock(folder *files.Folder, name, ending, neighbour string) (*Lock, error
 	return &Lock{f}, nil
 }
 
-// Release lets go what the lock holds.
+// Release lets go what the lock holds. To close the file would not do: a process that is
+// being started at this moment has the same open file until it runs its own program, and
+// would keep the lock for as long.
 func (k *Lock) Release() error {
 	if k == nil {
 		return nil
 	}
-	return k.file.Close()
+	err := syscall.Flock(int(k.file.Fd()), syscall.LOCK_UN)
+	return errors.Join(err, k.file.Close())
 }

@@ -130,8 +130,31 @@ func (l *Ledger) WebhookKeys(ctx context.Context, overlap time.Duration) (k Webh
 		}
 	}
 	k.Until = earlier(secretsUntil, keysUntil)
-	k.Unknown = unknownSecret(all, now)
-	return k, nil
+	if k.Unknown = unknownSecret(all, now); k.Unknown {
+		return k, nil
+	}
+	restored, err := l.SecretDoubted(ctx)
+	k.Unknown = !restored.IsZero()
+	return k, err
+}
+
+// SecretDoubted returns when the ledger was put back, where the service may have named a secret
+// since its copy was made: it has named some before, and none of the rotations that came to their
+// end began after that. Zero otherwise. It reads nothing that is sealed.
+func (l *Ledger) SecretDoubted(ctx context.Context) (restored time.Time, err error) {
+	var at sql.NullString
+	err = l.queryRow(ctx, `SELECT restored_at FROM ledger WHERE EXISTS (SELECT 1 FROM webhook_rotations WHERE secret_at IS NOT NULL)
+		AND restored_at > coalesce((SELECT max(begun_at) FROM webhook_rotations WHERE done_at IS NOT NULL), '')`).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return restored, nil
+	}
+	if err == nil {
+		restored, err = parseTime(at)
+	}
+	if err != nil {
+		return restored, fmt.Errorf("look whether the webhook secret is known: %w", err)
+	}
+	return restored, nil
 }
 
 // OpenRotation returns the newest rotation, while it has come to no end; zero otherwise. It reads

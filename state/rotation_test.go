@@ -107,3 +107,40 @@ func TestTheNextRotationDropsWhatCountsNoMore(t *testing.T) {
 		t.Errorf("secrets %v (%v)", exposed(k.Secrets), err)
 	}
 }
+
+// A ledger that was put back does not know which secret the service has named since its copy was
+// made: what fits none is asked for again, and not refused, until one is named anew.
+//
+// covers F41, F64
+func TestALedgerThatWasPutBackDoesNotKnowTheSecret(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name        string
+		named       turn
+		doubt, then bool // that the secret is not known: when it was put back, and after a try that was refused
+	}{
+		{"the service names secrets", turn{"", "s1", "done", time.Hour}, true, true},
+		{"it has never named one", turn{"", "", "done", time.Hour}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			unknown := func(when string, want bool) {
+				t.Helper()
+				k, err := d.WebhookKeys(t.Context(), 24*time.Hour)
+				if at, err2 := d.SecretDoubted(t.Context()); k.Unknown != want || at.IsZero() == want || err != nil || err2 != nil {
+					t.Errorf("%s: unknown is %v since %v, want %v (%v, %v)", when, k.Unknown, at, want, err, err2)
+				}
+			}
+			d.turn(t, c.named)
+			unknown("before", false)
+			d.do(func(tx *Tx) error { return tx.MarkRestored() })
+			unknown("put back", c.doubt)
+			d.clock.move(time.Hour)
+			d.turn(t, turn{"", "", "refused", time.Hour})
+			unknown("refused", c.then)
+			d.turn(t, turn{"", "s2", "done", time.Hour})
+			unknown("named anew", false)
+		})
+	}
+}

@@ -123,6 +123,35 @@ func TestALockFileThatRootMakesBelongsToTheLedgersOwner(t *testing.T) {
 	}
 }
 
+// A process that is being started has every open file of the one that starts it.
+func TestALockIsFreeOnceReleasedWhoeverElseHasItsFile(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for name, try := range map[string]func() (*Lock, error){
+		"a connection's": func() (*Lock, error) { return d.TryLock(acme) },
+		"serve's":        d.TryServe,
+	} {
+		held, err := try()
+		if err != nil || held == nil {
+			t.Fatalf("%s: got %v, %v; want the lock", name, held, err)
+		}
+		inherited, err := syscall.Dup(int(held.file.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := held.Release(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		again, err := try()
+		if err != nil || again == nil {
+			t.Errorf("%s: got %v, %v; want the lock that was released", name, again, err)
+		}
+		if err := errors.Join(again.Release(), syscall.Close(inherited)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestTryLockIsHeldByOneAndFreedByRelease(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

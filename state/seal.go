@@ -72,7 +72,7 @@ func loadKey(path string) (*sealer, error) {
 	refuse := func(why, next string) (*sealer, error) { return nil, refusal(why, next) }
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the configuration names it; what is no key is refused, and not shown
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &keyAwayError{refusal("it does not exist", "Make one with payersync init, or put back the one this ledger was made with.")}
+		return nil, &keyAwayError{refusal("it does not exist", "Put back the one this ledger was made with; for a new ledger, payersync init FOLDER makes one in a new folder: move it here.")}
 	}
 	if err != nil {
 		return nil, &keyAwayError{refusal(plain(err), "Check the path and its permissions.")}

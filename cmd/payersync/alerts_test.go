@@ -228,3 +228,45 @@ func messageID(mail string) string {
 	id, _, _ := strings.Cut(after, "\n")
 	return id
 }
+
+// What was told stands in the ledger, so that a restart forgets nothing of it.
+func TestAnUnknownTypeOfEventIsToldOnceWhenServeIsRestarted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	office := newMailServer(t)
+	w.alerts(office.by("office", ", codes: [event_type_unknown]"))
+	w.edit("payersync.yaml", "  name: test\n", "  name: test\n  digest: \"@every 1s\"\n")
+	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, schedule: \"@every 2s\"}") // serve looks when a job has ended
+	w.expect(exitDone, "sync")
+	deliver := func(eventType, id string) {
+		t.Helper()
+		resp, err := http.DefaultClient.Do(w.delivery([]byte(`{"type":"` + eventType + `","eventId":"` + id + `"}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode/100 != 2 {
+			t.Fatalf("the delivery %s is answered %d", id, resp.StatusCode)
+		}
+	}
+	told := func(eventType string) (n int) {
+		for _, mail := range office.received() {
+			begun, _, _ := strings.Cut(mail, "This still holds, and you were told before")
+			n += strings.Count(begun, `of the type "`+eventType+`" came`)
+		}
+		return n
+	}
+	stop := w.serving()
+	deliver("dispute.opened", "d1")
+	eventually(t, "the first mail", func() bool { return told("dispute.opened") > 0 })
+	stop()
+	defer w.serving()()
+	deliver("dispute.opened", "d2")
+	deliver("refund.made", "r1") // whose mail shows that serve has looked since
+	eventually(t, "the mail of another type", func() bool { return told("refund.made") > 0 })
+	if n := told("dispute.opened"); n != 1 {
+		t.Errorf("the type was told %d times:\n%s", n, strings.Join(office.received(), "\n---\n"))
+	}
+	if listed := w.does(exitDone, "alerts", "list").out; !strings.Contains(listed, `2 deliveries of the type "dispute.opened"`) {
+		t.Errorf("alerts list says:\n%s", listed)
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"payersync/connector/accounting"
 	"payersync/connector/billing"
 	"payersync/connector/condition"
+	"payersync/connector/credentials"
 	"payersync/connector/syncer"
 )
 
@@ -326,7 +327,11 @@ func inPatience(ctx context.Context, name string, check func(context.Context) []
 func checkBilling(ctx context.Context, s *session.Session) finding {
 	for page, err := range s.Billing.Customers(ctx) {
 		if err != nil {
-			return tell("billing service", "", explainFault(err))
+			f := tell("billing service", "", explainFault(err))
+			if errors.As(err, new(*credentials.ReconnectError)) {
+				f.Next = "payersync connect billing"
+			}
+			return f
 		}
 		return tell("billing service", fmt.Sprintf("credentials accepted, the first page lists %s", connector.Plural(len(page), "customer")), nil)
 	}

@@ -126,6 +126,7 @@ var whatToDo = map[string]string{
 	"connection":           "mend what is named: the run uses no mapping with a mistake",
 	"mapping":              "mend the line that is named, and see payersync mapping check",
 	"billing service":      "look at billing in the configuration, and whether this machine reaches the service",
+	"dialect":              "see what the billing service is told of above: before it answers, nothing is known of how it does",
 	"webhook":              "look at billing.webhook in the configuration",
 	"webhook subscription": "see whether it is meant; payersync webhooks subscribe subscribes again",
 	"consents":             "see payersync status",

@@ -44,7 +44,7 @@ func checkDialect(ctx context.Context, s *session.Session) []finding {
 	case err == nil:
 		out = append(out, tell("dialect", "nothing that reading shows is otherwise than billing.dialect says"+untried(found), nil))
 	case connector.FaultOf(err) != connector.FaultUnauthorized: // which was told of already
-		out = append(out, tell("dialect", "", err))
+		out = append(out, tell("dialect", "", explainFault(err)))
 	}
 	return out
 }
@@ -88,10 +88,10 @@ func yamlOf(f billing.Finding) string {
 	if value == "" {
 		value = f.Configured
 	}
-	if f.Setting == "dialect.read_only" {
+	if f.Setting == "dialect.read_only" || f.Setting == "webhook.events" {
 		return "[" + value + "]"
 	}
-	if value == "" || strings.ContainsAny(value, " :#[]{},") {
+	if value == "" || strings.ContainsAny(value, " :#[]{},") || show.Visible(value) != value {
 		return fmt.Sprintf("%q", value)
 	}
 	return value
@@ -199,14 +199,15 @@ func settled(found, tried []billing.Finding) []billing.Finding {
 
 // tryOut writes to a scratch customer, after it has said what.
 func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (billing.Trial, error) {
-	if err := notServed(ctx, s, f.customer); err != nil {
+	name, err := notServed(ctx, s, f.customer)
+	if err != nil {
 		return billing.Trial{}, err
 	}
 	steps := s.Billing.TrialSteps(f.customer)
 	for _, step := range steps {
 		a.Say("  - %s", step)
 	}
-	if yes, err := a.Confirms(ctx, f.yes, "Nothing was written", fmt.Sprintf("Do this to the customer %s?", show.Visible(f.customer))); err != nil || !yes {
+	if yes, err := a.Confirms(ctx, f.yes, "Nothing was written", fmt.Sprintf("Do this to the customer %s, %s?", show.Visible(f.customer), show.Visible(name))); err != nil || !yes {
 		return billing.Trial{}, err
 	}
 	audit := func(action string) error {
@@ -220,39 +221,53 @@ func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (bil
 	trial, err := s.Billing.ProbeByWriting(ctx, f.customer)
 	if trial.Tripped {
 		way := state.Way{Address: s.Config.Account().Address, Spelling: s.Billing.UpdateWay()}
-		err = errors.Join(err, s.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.SaveRoundTrip(way, state.RoundTrip{By: state.TripProbe, Subject: f.customer, Survived: trial.Survived, Lost: trial.Lost})
+		err = errors.Join(err, s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+			known, err := tx.KnownToMove(trial.Lost)
+			if err != nil {
+				return err
+			}
+			return tx.SaveRoundTrip(way, tripOfTrial(f.customer, trial, known))
 		}))
 	}
 	return trial, err
 }
 
-// notServed refuses a customer that a payer of ours has.
-func notServed(ctx context.Context, s *session.Session, id string) error {
+// tripOfTrial is what a trial has shown of updates, but for what is known to move with each. A
+// loss is sure: nobody edits a customer that is there for trying things out.
+func tripOfTrial(customer string, trial billing.Trial, known []string) state.RoundTrip {
+	lost := slices.DeleteFunc(slices.Clone(trial.Lost), func(path string) bool { return slices.Contains(known, path) })
+	return state.RoundTrip{By: state.TripProbe, Subject: customer, Survived: trial.Survived, Lost: lost, Sure: len(lost) > 0}
+}
+
+// notServed refuses a customer that a payer of ours has, and returns the name of any other.
+func notServed(ctx context.Context, s *session.Session, id string) (name string, err error) {
 	payers, err := s.Ledger.Payers(ctx, state.Filter{})
 	if err != nil {
-		return err
+		return "", err
 	}
 	customer, err := s.Billing.Customer(ctx, id)
-	if err != nil {
-		return fmt.Errorf("--allow-writes %s: %w", show.Visible(id), explainFault(err))
+	switch {
+	case connector.FaultOf(err) == connector.FaultNotFound:
+		return "", usage.Errorf("--allow-writes %s: the billing service has no such customer; make one for trying things out in the service's own pages, and give its id", show.Visible(id))
+	case err != nil:
+		return "", fmt.Errorf("--allow-writes %s: %w", show.Visible(id), explainFault(err))
 	}
 	ours, err := ourKeys(ctx, s)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for name := range customer.ExternalData {
 		if slices.Contains(ours, name) {
-			return usage.Errorf("--allow-writes %s: this customer carries %s, by which payersync knows its own; make a customer without it for trying things out", show.Visible(id), show.Visible(name))
+			return "", usage.Errorf("--allow-writes %s: this customer carries %s, by which payersync knows its own; make a customer without it for trying things out", show.Visible(id), show.Visible(name))
 		}
 	}
 	for _, p := range payers {
 		if p.BillingID != nil && *p.BillingID == id || p.KeyValue != "" && customer.ExternalData[p.KeyName] == p.KeyValue {
-			return usage.Errorf("--allow-writes %s: this is the customer of a payer, record %s of %s; make a customer for trying things out in the service's own pages, and give its id",
+			return "", usage.Errorf("--allow-writes %s: this is the customer of a payer, record %s of %s; make a customer for trying things out in the service's own pages, and give its id",
 				show.Visible(id), show.Visible(p.SourceID), p.Connection)
 		}
 	}
-	return nil
+	return customer.Name, nil
 }
 
 // ourKeys returns the keys of the configured connections, and those that hold their scopes.
@@ -287,7 +302,7 @@ func (a *app) printFindings(found []billing.Finding) {
 		case f.Certainty == billing.Unknown:
 			mark, detail = "?   ", f.How
 		}
-		a.Hanging(fmt.Sprintf("%s  %-26s ", mark, strings.TrimPrefix(f.Setting, "dialect.")), detail)
+		a.Hanging(fmt.Sprintf("%s  %-26s ", mark, strings.TrimPrefix(f.Setting, "dialect.")), show.Visible(detail))
 	}
 }
 
@@ -338,8 +353,13 @@ func pasteLines(found []billing.Finding) []string {
 		lines = append(lines, fmt.Sprintf("      %s: %s%s", key, value, comment))
 	}
 	for _, f := range found {
-		if key := strings.TrimPrefix(f.Setting, "dialect."); !strings.HasPrefix(key, "list.") {
+		if key, ofDialect := strings.CutPrefix(f.Setting, "dialect."); ofDialect && !strings.HasPrefix(key, "list.") {
 			lines = append(lines, fmt.Sprintf("    %s: %s%s", key, yamlOf(f), notProven[f.Certainty]))
+		}
+	}
+	for _, f := range found {
+		if key, ofWebhook := strings.CutPrefix(f.Setting, "webhook."); ofWebhook && f.Differs() {
+			lines = append(lines, "  webhook:  # of what is there, this alone", fmt.Sprintf("    %s: %s%s", key, yamlOf(f), notProven[f.Certainty]))
 		}
 	}
 	return lines

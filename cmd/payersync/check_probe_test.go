@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"payersync/connector/billing"
 	"payersync/connector/sandbox"
+	"payersync/state"
 )
 
 // A person probes a service that differs by two settings, one of which only a trial shows.
@@ -19,6 +21,9 @@ func TestAProbePrintsWhatToPasteAndKeepsTheProof(t *testing.T) {
 	w.does(exitFailed, "check", "--probe", "--allow-writes", scratch, "--yes") // the list first
 	w.edit("payersync.yaml", "  webhook:\n", dialectOf("list: {page_param: page}")+"  webhook:\n")
 	w.does(exitUsage, "check", "--probe", "--allow-writes", scratch) // nobody to ask
+	if r := w.does(exitUsage, "check", "--probe", "--allow-writes", "nobody", "--yes"); !strings.Contains(r.errOut, "no such customer; make one") {
+		t.Errorf("of a customer that is not there it says %s", r.errOut)
+	}
 	if r := w.does(exitDone, "check", "--probe", "--output", "json"); !strings.Contains(r.out, `{"paste":["  dialect:","    list:",`) || !strings.Contains(r.out, `"      page_param: page",`) || !strings.Contains(r.out, `"clock":{"check":"clock","ok":true`) {
 		t.Errorf("as JSON it prints\n%s", r.out)
 	}
@@ -43,5 +48,42 @@ func TestAProbePrintsWhatToPasteAndKeepsTheProof(t *testing.T) {
 	before := w.box.Writes()
 	if r := w.does(exitUsage, "check", "--probe", "--allow-writes", ours, "--yes"); !strings.Contains(r.errOut, "payersync knows its own") || w.box.Writes() != before {
 		t.Errorf("on a customer of ours it says %s and sent %d writes", r.errOut, w.box.Writes()-before)
+	}
+}
+
+func TestAProbePrintsTheServicesNamesOfEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.box.ReplaceSubscription("https://books.example/hook", "Customers", "dd-mandate")
+	r := w.does(exitDone, "check", "--probe")
+	for _, want := range []string{"is dd-mandate, customer, and looks like dd-mandate, Customers", "  webhook:  # of what is there, this alone\n    events: [dd-mandate, Customers]  # likely\n"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("it does not print %q but\n%s", want, r.out)
+		}
+	}
+	w.box.ReplaceSubscription("https://books.example/hook", "customer", "dd-mandate")
+	if r := w.does(exitDone, "check", "--probe"); strings.Contains(r.out, "  webhook:") {
+		t.Errorf("it asks to paste what is there already:\n%s", r.out)
+	}
+}
+
+// Nobody edits a scratch customer, so one loss there says what two say of a customer in use.
+func TestOneLossOfATrialStopsUpdates(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name        string
+		lost, known []string
+		stopped     bool
+	}{
+		{"nothing lost", nil, nil, false},
+		{"notes lost", []string{"notes"}, nil, true},
+		{"what moves with every update", []string{"revision"}, []string{"revision"}, false},
+		{"that and notes", []string{"notes", "revision"}, []string{"revision"}, true},
+	} {
+		proven := state.RoundTrip{By: state.TripUpdate, Survived: []string{"notes"}}
+		p := state.Proof{Trips: []state.RoundTrip{proven, tripOfTrial("c1", billing.Trial{Lost: tt.lost}, tt.known)}}
+		if _, ok := p.Proven(); ok == tt.stopped || len(p.Disproved()) > 0 != tt.stopped {
+			t.Errorf("%s: updates are believed %v", tt.name, ok)
+		}
 	}
 }

@@ -57,6 +57,25 @@ func TestACheckThatIsGivenUpLetsTheServiceGo(t *testing.T) {
 	<-left
 }
 
+func TestCheckAdvisesNoNewSubscriptionWhereTheServiceDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	down := func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusBadGateway)
+		return true
+	}
+	w.front.Store(&down)
+	r := w.expect(exitFailed, "check")
+	for _, check := range []string{"dialect", "webhook subscription"} {
+		if !strings.Contains(r.out, "FAIL  "+check) {
+			t.Errorf("%s does not fail:\n%s", check, r.out)
+		}
+	}
+	if strings.Count(r.out, "see what the billing service is told of above") != 2 || strings.Contains(r.out, "payersync webhooks subscribe") {
+		t.Errorf("it says:\n%s", r.out)
+	}
+}
+
 func TestCheckWarnsOfAKeyThatIsNoConnectorType(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Switches.ExternalData = "array" })
@@ -68,4 +87,15 @@ func TestCheckWarnsOfAKeyThatIsNoConnectorType(t *testing.T) {
 	if r := w.command("check"); strings.Contains(r.out, "connector type") {
 		t.Errorf("of a known one check says\n%s", r.out)
 	}
+}
+
+func TestAnAnswerMayTakeAsLongAsIsConfigured(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Latency = 1500 * time.Millisecond })
+	w.edit("payersync.yaml", "billing:\n", "billing:\n  request_timeout: 1s\n")
+	if r := w.does(exitFailed, "check"); !strings.Contains(r.out+r.errOut, "did not answer in time") {
+		t.Errorf("it says\n%s%s", r.out, r.errOut)
+	}
+	w.edit("payersync.yaml", "request_timeout: 1s", "request_timeout: 20s")
+	w.does(exitDone, "check")
 }

@@ -179,7 +179,7 @@ func TestReportsNeedNoSealingKey(t *testing.T) {
 				t.Errorf("%s without the key ended with %d:\n%s", path, r.code, r.errOut)
 			}
 		case needsKey:
-			if r := w.run(args...); r.code == exitDone || !strings.Contains(r.errOut, "payersync.key: it does not exist. Make one with payersync init, or put back the one") {
+			if r := w.run(args...); r.code == exitDone || !strings.Contains(r.errOut, "payersync.key: it does not exist. Put back the one this ledger was made with") {
 				t.Errorf("%s without the key ended with %d:\n%s", path, r.code, r.errOut)
 			}
 		}

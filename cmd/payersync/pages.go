@@ -11,7 +11,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
@@ -97,16 +99,45 @@ func (b *behindPages) close() {
 	b.standings.Close()
 }
 
-// pagesOf returns the pages of a session. Names that were opened before are kept in lists.
-func (a *app) pagesOf(s *session.Session, lists *office.Lists, behind *behindPages) (*pages.Pages, error) {
+// settingsOf returns what people see of a configuration: what decides over payers, and no
+// secret.
+func settingsOf(c *config.Config) []pages.Setting {
+	g := c.Guards
+	return []pages.Setting{
+		{Group: "Billing service", Name: "Address", Value: c.Billing.BaseURL},
+		{Group: "Billing service", Name: "Profile", Value: c.Billing.Profile},
+		{Group: "Billing service", Name: "Requests a second, at most", Value: fmt.Sprint(c.Billing.RatePerSecond)},
+		{Group: "Limits above which a plan waits", Name: "New customers in a run", Value: fmt.Sprint(g.MaxCreates)},
+		{Group: "Limits above which a plan waits", Name: "Changes in a run", Value: fmt.Sprintf("%v, and %d in any case", g.MaxChanges, g.MaxChangesFloor)},
+		{Group: "Limits above which a plan waits", Name: "Payers that would be left out", Value: fmt.Sprint(g.MaxHolds)},
+		{Group: "Limits above which a plan waits", Name: "Payers missing from the books", Value: fmt.Sprint(g.MaxMissing)},
+		{Group: "Likenesses", Name: "Customers that look alike", Value: c.Adoption},
+		{Group: "Letters", Name: "Sent by", Value: c.Letters.Sender},
+	}
+}
+
+// pagesOf returns the pages of a session. Names that were opened before are kept in lists;
+// nudge is told when a delivery waits to be read.
+func (a *app) pagesOf(s *session.Session, lists *office.Lists, nudge func(), behind *behindPages) (*pages.Pages, error) {
 	var names []string
 	for _, c := range s.Config.Connections {
 		names = append(names, c.Name)
 	}
 	return pages.New(pages.Config{
 		Ledger: s.Ledger, Lists: lists, Connections: names,
-		Expected: func() condition.Expected { return a.expected(s) },
-		Mandates: mandatesOf(s),
+		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: nudge,
+		Mandates: mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
+			m, err := a.mappingOf(ctx, s, connection)
+			return office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err
+		},
+		Jobs: func(ctx context.Context) (jobs []pages.Job, err error) {
+			rows, err := a.jobRows(ctx, s)
+			for _, r := range rows {
+				jobs = append(jobs, pages.Job{JobRow: r.JobRow, Schedule: r.Schedule, NextAt: r.NextAt})
+			}
+			return jobs, err
+		},
+		Settings: func() []pages.Setting { return settingsOf(s.Config) },
 		Valid:    s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher,
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
@@ -127,7 +158,13 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	}
 	behind := newBehindPages(s.Ledger)
 	defer behind.close()
-	shown, err := a.pagesOf(s, &office.Lists{Ledger: s.Ledger}, behind)
+	drain := make(chan struct{}, 1)
+	shown, err := a.pagesOf(s, &office.Lists{Ledger: s.Ledger}, func() {
+		select {
+		case drain <- struct{}{}:
+		default: // it is told already
+		}
+	}, behind)
 	if err != nil {
 		return err
 	}
@@ -141,7 +178,21 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	}
 	a.Say("The pages are shown until Ctrl-C. This link signs you in, once, within ten minutes:")
 	fmt.Fprintln(a.Out, "http://"+listener.Addr().String()+path)
-	err = server.Serve(ctx, listener, server.NewHTTPServer(shown))
+	serving, ctx := errgroup.WithContext(ctx)
+	serving.Go(func() error { return server.Serve(ctx, listener, server.NewHTTPServer(shown)) })
+	serving.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-drain:
+				if _, err := s.Reconciler.Drain(ctx); err != nil && ctx.Err() == nil {
+					s.Log.WithError(forLog(err)).Error("the deliveries that wait were not read")
+				}
+			}
+		}
+	})
+	err = serving.Wait()
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

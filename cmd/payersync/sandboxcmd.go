@@ -60,7 +60,7 @@ POST /sandbox/switches and /sandbox/faults.
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8090", "`ADDRESS` to serve on")
 	c.Flags().StringVar(&f.smtp, "smtp", "127.0.0.1:2525", "`ADDRESS` on this machine to catch letters on; none when empty")
 	c.Flags().StringSliceVar(&f.hosts, "host", nil, "further `NAME` that it answers to, beside localhost and addresses")
-	c.Flags().StringVar(&f.secret, "webhook-secret", quickStartSecret, "what webhooks are signed with")
+	c.Flags().StringVar(&f.secret, "webhook-secret", quickStartSecret, "what webhooks are signed with; of ed25519 the seed of the key")
 	c.Flags().DurationVar(&f.latency, "latency", 0, "how long every API request takes")
 	c.Flags().StringVar(&f.profile, "profile", "standard", "whose spelling it starts from: `NAME` is standard or adfin")
 	c.Flags().StringArrayVar(&f.switches, "switch", nil, "set one switch, `NAME=VALUE`; may be given again")

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,10 +13,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-smtp"
+	yaml "go.yaml.in/yaml/v4"
 
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/sandbox"
 	"payersync/connector/sandbox/catcher"
 )
 
@@ -157,13 +164,16 @@ func TestSandboxStartsWithProfileSwitchesFaultsAndCustomers(t *testing.T) {
 
 func TestSandboxFlagsSayWhatIsWrong(t *testing.T) {
 	for args, want := range map[string]string{
-		"--switch updte=x":           "did you mean update?",
-		"--switch update":            "write it as NAME=VALUE",
-		"--switch update=pathid":     "did you mean path_id?",
-		"--switch signature.key=hex": "choose the secret with --webhook-secret",
-		"--profile other":            "use standard or adfin",
-		"--fault lat":                "is not known",
-		"--view half":                "use missing",
+		"--switch updte=x":                     "did you mean update?",
+		"--switch update":                      "write it as NAME=VALUE",
+		"--switch update=pathid":               "did you mean path_id?",
+		"--switch signature.key=hex":           "choose the secret with --webhook-secret",
+		"--switch signature.timestamp_item=t":  "name signature.signature_item too",
+		"--switch signature.with_older=true":   "name signature.signature_item too",
+		"--switch signature.signature_item=a,": "a name such as v1",
+		"--profile other":                      "use standard or adfin",
+		"--fault lat":                          "is not known",
+		"--view half":                          "use missing",
 	} {
 		f := sandboxFlags{profile: "standard", secret: quickStartSecret}
 		flag, value, _ := strings.Cut(args, " ")
@@ -180,5 +190,66 @@ func TestSandboxFlagsSayWhatIsWrong(t *testing.T) {
 		if _, err := f.rehearsal(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)
 		}
+	}
+}
+
+func TestSandboxPrintsWhatChecksItsSignatures(t *testing.T) {
+	t.Parallel()
+	said, _ := runSandbox(t, "--smtp", "", "--switch", "signature.algorithm=ed25519", "--switch", "signature.signature_item=v1",
+		"--switch", "signature.timestamp_item=t", "--switch", "signature.signed={timestamp}.{body}", "--switch", "signature.with_older=true")
+	var printed struct {
+		Billing struct {
+			Webhook struct {
+				Signature struct {
+					billing.Signature `yaml:",inline"`
+					Secrets           []string
+				}
+			}
+		}
+	}
+	_, block, _ := strings.Cut(said.String(), "For payersync.yaml:\n\n")
+	block, _, _ = strings.Cut(block, "\nThe sandbox is at")
+	if err := yaml.Unmarshal([]byte(block), &printed); err != nil {
+		t.Fatalf("%v in\n%s", err, block)
+	}
+	sig := printed.Billing.Webhook.Signature
+	for _, text := range sig.Secrets {
+		sig.Signature.Secrets = append(sig.Signature.Secrets, connector.NewSecret(text))
+	}
+	if _, err := billing.NewVerifier(sig.Signature); err != nil || sig.SignatureItem != "v1" || sig.TimestampItem != "t" || sig.Key != "base64" {
+		t.Errorf("%v: it prints\n%s", err, block)
+	}
+	if strings.Contains(said.String(), quickStartSecret) {
+		t.Error("what the private key is made of is told")
+	}
+}
+
+func TestSandboxShowsHowFarItIsWithALargeFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "customers.csv")
+	var rows strings.Builder
+	rows.WriteString("Name,Key\n")
+	for i := range 250 {
+		fmt.Fprintf(&rows, "Payer %d,A%d\n", i, i)
+	}
+	if err := os.WriteFile(file, []byte(rows.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, clock := &output{}, time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	a := &app{program: program{Console: &show.Console{Out: io.Discard, ErrOut: said}}, now: func() time.Time {
+		clock = clock.Add(3 * time.Second)
+		return clock
+	}}
+	model := sandbox.New(sandbox.Options{})
+	if err := a.beginWith(t.Context(), model, file); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said.String(), "starting with customers: 200 of 250") || len(model.Customers()) != 250 {
+		t.Errorf("with %d customers it says\n%s", len(model.Customers()), said)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := a.beginWith(stopped, sandbox.New(sandbox.Options{}), file); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interruption ends it with %v", err)
 	}
 }

@@ -7,13 +7,18 @@ import (
 	"slices"
 	"strings"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/accounting/csvfile"
 	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
 )
 
 // shownRows is how many rows that could not be taken whole are told of singly.
 const shownRows = 20
+
+// rowsBetween is how many rows are taken between two looks at how far it is.
+const rowsBetween = 100
 
 // columnsOfCustomers are the headings that a customer is read from, without case,
 // blanks and underlines.
@@ -124,7 +129,14 @@ func (a *app) beginWith(ctx context.Context, model *sandbox.Sandbox, path string
 	if len(r.ignored) > 0 {
 		a.Say("Not read of %s: the columns %s.", path, strings.Join(r.ignored, ", "))
 	}
-	begun := begin(model, r, found.Rows)
+	progress := show.NewProgress(a.ErrOut, a.now)
+	begun, err := begin(ctx, model, r, found.Rows, func(done int) {
+		progress.Show(syncer.Progress{Stage: "begin", Done: done, Total: len(found.Rows)})
+	})
+	progress.End()
+	if err != nil {
+		return err
+	}
 	for i, why := range begun.problems {
 		if i == shownRows {
 			a.Say("… and %d more rows.", len(begun.problems)-shownRows)
@@ -155,9 +167,16 @@ type beginnings struct {
 	problems                                  []string
 }
 
-func begin(model *sandbox.Sandbox, r roster, rows [][]string) (b beginnings) {
+// begin makes the customers, and tells of every so many rows how many were looked at.
+func begin(ctx context.Context, model *sandbox.Sandbox, r roster, rows [][]string, tell func(done int)) (b beginnings, err error) {
 	seen := map[string]bool{}
 	for i, row := range rows {
+		if i%rowsBetween == 0 {
+			if err := ctx.Err(); err != nil {
+				return b, err
+			}
+			tell(i)
+		}
 		if r.cell(row, "name") == "" {
 			b.left++
 			b.problems = append(b.problems, fmt.Sprintf("Not taken: usable row %d has no name.", i+1))
@@ -184,5 +203,5 @@ func begin(model *sandbox.Sandbox, r roster, rows [][]string) (b beginnings) {
 		}
 		seen[keys] = true
 	}
-	return b
+	return b, nil
 }

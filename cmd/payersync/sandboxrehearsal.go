@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -32,7 +33,10 @@ func (f sandboxFlags) rehearsal() (r rehearsal, err error) {
 		}
 	}
 	r.switches.Signature.Secret = connector.NewSecret(f.secret)
-	if err := r.switches.Validate(); err != nil {
+	switch err := r.switches.Validate(); {
+	case errors.Is(err, sandbox.ErrSwitch):
+		return r, fmt.Errorf("--switch: %w", err)
+	case err != nil:
 		return r, fmt.Errorf("%w; choose the secret with --webhook-secret", err)
 	}
 	for _, text := range f.faults {
@@ -94,13 +98,15 @@ func writeSignature(out *strings.Builder, sig sandbox.Signature) {
 		line("scheme", sig.Scheme)
 	} else {
 		line("header", sig.Header)
+		line("signature_item", sig.SignatureItem)
+		line("timestamp_item", sig.TimestampItem)
 		line("timestamp_header", sig.TimestampHeader)
 		line("id_header", sig.IDHeader)
 		line("algorithm", sig.Algorithm)
 		line("encoding", sig.Encoding)
 		line("prefix", sig.Prefix)
 		line("signed", sig.Signed)
-		line("key", sig.Key)
+		line("key", sig.KeySpelling())
 	}
 }
 
@@ -111,7 +117,7 @@ const helpWidth = 80
 // them.
 func sandboxHelp() string {
 	var out strings.Builder
-	out.WriteString("Switches, with what they take, the default of the profile standard first:\n")
+	out.WriteString("Switches, with what they take. The default of the profile standard stands first,\nor in brackets:\n")
 	group := ""
 	for _, k := range sandbox.Table() {
 		if k.Group != group {
@@ -125,7 +131,7 @@ func sandboxHelp() string {
 		out.WriteString(hanging("  "+k.Name+": ", takes))
 		out.WriteString(hanging("      ", k.Means))
 	}
-	out.WriteString("\nFaults, each with any of " + strings.Join(sandbox.FaultFields(), ",\n") + ":\n\n")
+	out.WriteString("\n" + hanging("", "Faults, each with any of "+strings.Join(sandbox.FaultFields(), ", ")+":") + "\n")
 	for _, kind := range sandbox.FaultKinds() {
 		out.WriteString(hanging(fmt.Sprintf("  %-14s ", kind), kind.Means()))
 	}

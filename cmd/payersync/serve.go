@@ -178,7 +178,7 @@ func (svc *service) install(ctx context.Context, s *session.Session) (*installat
 	if made.endpoint, err = svc.endpoint(ctx, s); err != nil || s.Config.Server.Admin == "" {
 		return made, err
 	}
-	made.pages, err = svc.pagesOf(s, svc.lists, svc.behind)
+	made.pages, err = svc.pagesOf(s, svc.lists, func() { svc.worker.Nudge() }, svc.behind)
 	return made, err
 }
 

@@ -446,7 +446,7 @@ func TestHealthcheckAndTestDeliveryAskARunningServe(t *testing.T) {
 		t.Errorf("stored: %+v", stored)
 	}
 	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
-	if r := w.expect(exitFailed, "webhooks", "send-test", "--local"); !strings.Contains(r.errOut, "a 401 means another secret") {
+	if r := w.expect(exitFailed, "webhooks", "send-test", "--local"); !strings.Contains(r.errOut, "that is the answer to another secret") {
 		t.Errorf("with another secret it says: %s", r.errOut)
 	}
 	if r := w.expect(exitFailed, "webhooks", "send-test", "--local", "--output", "json"); !strings.Contains(r.out, `"status":401`) {

@@ -224,13 +224,13 @@ func checkSubscription(ctx context.Context, s *session.Session) []finding {
 	f, err := lookAtSubscription(ctx, s)
 	switch {
 	case f.Problem != "":
-		return []finding{{Check: check, Detail: f.Detail + " payersync webhooks subscribe subscribes again"}}
+		return []finding{{Check: check, Detail: f.Detail}}
 	case errors.Is(err, billing.ErrNotShown) && s.Config.Billing.Dialect.WebhookRead == "none":
 		return []finding{tell(check, "not looked at, because dialect.webhook_read is none: nobody is told when it is replaced, disabled or deleted", nil)}
 	case errors.Is(err, billing.ErrNotShown):
 		return []finding{tell(check, fmt.Sprintf("%v: nobody can be told when ours is replaced, disabled or deleted", err), nil)}
 	case err != nil:
-		return []finding{tell(check, "", explainFault(err))}
+		return []finding{{Check: check, Detail: explainFault(err).Error(), Next: "see what the billing service is told of above: before it answers, nothing is known of the subscription"}}
 	case f.Expected == nil:
 		return []finding{tell(check, "none yet; payersync webhooks subscribe makes one", nil)}
 	}

@@ -179,7 +179,7 @@ func TestASubscriptionIsShownWithWhoMadeItAndSinceWhenItIsSo(t *testing.T) {
 	}
 	w.box.ReplaceSubscription("https://elsewhere.example/in?key=hunter2", "customer")
 	r := w.expect(exitDone, "webhooks", "subscription")
-	for _, want := range []string{"What differs: Another webhook subscription, which sends to https://elsewhere.example/in?…", "found just now", "by " + first.SubscribedBy[0].Actor + " on "} {
+	for _, want := range []string{"What differs: Another webhook subscription, which sends to https://elsewhere.example/in?…", "found just now", "The service: shows that ", "; seen so since ", "by " + first.SubscribedBy[0].Actor + " on "} {
 		if !strings.Contains(r.out, want) || strings.Contains(r.out, "hunter2") {
 			t.Errorf("it does not say %q:\n%s", want, r.out)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -181,7 +182,7 @@ func (a *app) sendTest(ctx context.Context, s *session.Session, local bool) erro
 		_, err = fmt.Fprintf(a.Out, "%s answered %s: signed deliveries arrive.\n", sent.url, sent.text)
 	}
 	if !sent.taken() {
-		return fmt.Errorf("%s answered %s; a 401 means another secret or delivery key, a 404 another path", sent.url, sent.text)
+		return fmt.Errorf("%s answered %s; %s", sent.url, sent.text, cmp.Or(meanings[sent.status], "see the log of payersync serve, and of what stands before it"))
 	}
 	return err
 }

@@ -13,8 +13,10 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/billing"
+	"payersync/connector/office"
 	"payersync/connector/reconcile"
 	"payersync/connector/server"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -48,16 +50,14 @@ looked. The hash at the end of a delivery's key may be left out.`,
 }
 
 func (a *app) showDelivery(ctx context.Context, s *session.Session, name string, whole bool) error {
-	d, body, err := deliveryNamed(ctx, s, name)
+	d, body, err := deliveriesOf(s).Named(ctx, name)
 	if err != nil {
-		return err
+		return noDelivery(err, name)
 	}
 	r := deliveryReport{StoredDelivery: d, Erased: len(body) == 0}
 	r.Members, _ = billing.EventMembers(body) // what is no object has none, and its detail says so
 	if whole {
-		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.Audit(state.Entry{Actor: actor(), Action: "show delivery body", Subject: d.DeliveryKey})
-		}); err != nil {
+		if err := deliveriesOf(s).NoteShown(ctx, d.DeliveryKey, actor()); err != nil {
 			return err
 		}
 		r.Body = string(body)
@@ -95,20 +95,19 @@ func (a *app) printDelivery(r deliveryReport) {
 	}
 }
 
-// deliveryNamed finds the one delivery that a person means, and its body.
-func deliveryNamed(ctx context.Context, s *session.Session, name string) (state.StoredDelivery, []byte, error) {
-	d, err := s.Ledger.DeliveryNamed(ctx, name)
-	if err != nil {
-		return state.StoredDelivery{}, nil, err
+// deliveriesOf returns what is done about deliveries.
+func deliveriesOf(s *session.Session) *office.Deliveries {
+	return &office.Deliveries{Ledger: s.Ledger, Read: func(typeHeader, eventType string, body []byte) state.Delivery {
+		return server.Reread(eventPaths(s), typeHeader, eventType, body)
+	}}
+}
+
+// noDelivery says where the keys are that a person may mean.
+func noDelivery(err error, name string) error {
+	if errors.Is(err, office.ErrNoDelivery) {
+		return fmt.Errorf("no delivery has the key %q, or several begin with it; payersync webhooks list shows the keys", name)
 	}
-	if d == nil {
-		return state.StoredDelivery{}, nil, fmt.Errorf("no delivery has the key %q, or several begin with it; payersync webhooks list shows the keys", name)
-	}
-	body, err := s.Ledger.DeliveryBody(ctx, d.DeliveryKey)
-	if errors.Is(err, state.ErrBodyErased) {
-		err = nil // what it is about is known all the same
-	}
-	return *d, body, err
+	return err
 }
 
 func (a *app) webhooksReplayCmd() *cobra.Command {
@@ -161,33 +160,20 @@ func (a *app) showDrained(drained reconcile.DrainResult) error {
 	return err
 }
 
-// replay puts one delivery back.
+// replayDelivery puts one delivery back.
 func replayDelivery(ctx context.Context, s *session.Session, name string) error {
-	d, body, err := deliveryNamed(ctx, s, name)
-	if err != nil {
-		return fmt.Errorf("cannot replay: %w", err)
-	}
-	quarantined := d.State == string(connector.InboxQuarantined)
-	if !quarantined && d.BillingID == "" && d.MandateID == "" {
-		return fmt.Errorf("cannot replay %s: it names neither a customer nor a mandate, so there is nothing to read", show.Visible(d.DeliveryKey))
-	}
-	anew := server.Reread(eventPaths(s), d.TypeHeader, d.EventType, body)
-	anew.Key = d.DeliveryKey
-	if quarantined && anew.State == connector.InboxQuarantined {
+	err := deliveriesOf(s).Replay(ctx, name, actor())
+	var unclear office.NotUnderstoodError
+	switch {
+	case errors.As(err, &unclear):
 		return fmt.Errorf("cannot replay %s: %s See payersync webhooks show %[1]s, and name its members in billing.webhook.event_paths; or give it up with payersync webhooks close",
-			show.Visible(d.DeliveryKey), anew.Detail)
+			show.Visible(name), unclear.Detail)
+	case errors.Is(err, office.ErrNoDelivery):
+		return fmt.Errorf("cannot replay: %w", noDelivery(err, name))
+	case err != nil:
+		return fmt.Errorf("cannot replay %s: %w", show.Visible(name), err)
 	}
-	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if quarantined {
-			if _, err := tx.RereadDelivery(anew); err != nil {
-				return err
-			}
-		}
-		if _, err := tx.ReplayDelivery(d.DeliveryKey); err != nil {
-			return err
-		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "replay delivery", Subject: d.DeliveryKey})
-	})
+	return nil
 }
 
 func (a *app) webhooksCloseCmd() *cobra.Command {
@@ -219,30 +205,17 @@ end of a delivery's key may be left out.`,
 	return c
 }
 
-// closedByPerson is what is said of a delivery that a person gave up.
-const closedByPerson = "It was closed by a person; the audit log has the reason."
-
 func (a *app) closeDelivery(ctx context.Context, s *session.Session, name, reason string) error {
-	d, _, err := deliveryNamed(ctx, s, name)
-	if err != nil {
-		return fmt.Errorf("cannot close: %w", err)
+	key, before, err := deliveriesOf(s).Close(ctx, name, syncer.Operator{Name: actor(), Reason: reason})
+	switch {
+	case errors.Is(err, office.ErrNoDelivery):
+		return fmt.Errorf("cannot close: %w", noDelivery(err, name))
+	case err != nil:
+		return fmt.Errorf("cannot close %s: %w", show.Visible(name), err)
+	case before:
+		a.Say("Delivery %s was closed before.", show.Visible(key))
+		return a.Result(map[string]string{"delivery_key": key})
 	}
-	if d.State == string(connector.InboxIgnored) && d.Detail == closedByPerson {
-		a.Say("Delivery %s was closed before.", show.Visible(d.DeliveryKey))
-		return a.Result(map[string]string{"delivery_key": d.DeliveryKey})
-	}
-	closed := false
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		if closed, err = tx.DismissDelivery(d.DeliveryKey, closedByPerson); err != nil || !closed {
-			return err
-		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "close delivery", Subject: d.DeliveryKey, Reason: reason})
-	}); err != nil {
-		return err
-	}
-	if !closed {
-		return fmt.Errorf("cannot close %s: it is %s, and only quarantined and parked deliveries wait to be closed", show.Visible(d.DeliveryKey), d.State)
-	}
-	a.Say("Delivery %s is closed.", show.Visible(d.DeliveryKey))
-	return a.Result(map[string]string{"delivery_key": d.DeliveryKey})
+	a.Say("Delivery %s is closed.", show.Visible(key))
+	return a.Result(map[string]string{"delivery_key": key})
 }

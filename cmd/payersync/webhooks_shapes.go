@@ -132,7 +132,7 @@ func besides(r billing.Surveyed) string {
 
 func (a *app) printProposals(r shapesReport) {
 	if len(r.EventPaths) == 0 {
-		fmt.Fprintln(a.Out, "\nNothing in them speaks for other paths: no value is an id that the ledger knows and the configured paths miss. After a sweep more ids are known.")
+		fmt.Fprintln(a.Out, "\nNothing in them speaks surely enough for other paths: no member that the configured paths miss holds an id that the ledger knows in at least half of its deliveries. After a sweep more ids are known.")
 		return
 	}
 	fmt.Fprintln(a.Out, "\nWhere their facts seem to be")

@@ -89,14 +89,14 @@ func reportSubscription(ctx context.Context, s *session.Session) (r subscription
 }
 
 func (a *app) printSubscription(r subscriptionReport) {
-	fmt.Fprintf(a.Out, "Configured:  %s to %s\n", strings.Join(r.Configured.Events, ", "), r.Configured.URL)
+	a.Hanging("Configured:  ", fmt.Sprintf("%s to %s", strings.Join(r.Configured.Events, ", "), r.Configured.URL))
 	if r.Expected == nil {
 		fmt.Fprintln(a.Out, "Subscribed:  nothing that this ledger knows of; payersync webhooks subscribe subscribes")
 	} else {
-		fmt.Fprintf(a.Out, "Subscribed:  %s%s\n", inWords(*r.Expected), subscribedBy(r))
+		a.Hanging("Subscribed:  ", inWords(*r.Expected)+subscribedBy(r))
 	}
 	if text := secretInWords(r); text != "" {
-		fmt.Fprintf(a.Out, "Secret:      %s\n", text)
+		a.Hanging("Secret:      ", text)
 	}
 	switch {
 	case r.NotShown != "":
@@ -104,8 +104,9 @@ func (a *app) printSubscription(r subscriptionReport) {
 	case len(r.Shown) == 0:
 		fmt.Fprintln(a.Out, "The service: shows none")
 	default:
-		fmt.Fprintln(a.Out, "The service shows")
-		show.Table(a.Out, []string{"Subscription", "Name", "Sends", "To", "Enabled", "So since", "Made", "Changed", "App"}, shownSubscriptions(r.Shown))
+		for _, shown := range r.Shown {
+			a.Hanging("The service: ", "shows that "+shownInWords(shown))
+		}
 	}
 	if r.Problem == "" {
 		fmt.Fprintln(a.Out, "Nothing differs that is known.")
@@ -136,19 +137,23 @@ func secretInWords(r subscriptionReport) string {
 	return strings.Join(text, "; ")
 }
 
-func shownSubscriptions(shown []state.Subscription) [][]string {
-	rows := make([][]string, len(shown))
-	for i, s := range shown {
-		enabled := "no"
-		if s.Enabled {
-			enabled = "yes"
-		}
-		rows[i] = []string{
-			show.Visible(s.ID), s.Name, show.Visible(strings.Join(s.Events, ", ")), show.Visible(s.URL), enabled,
-			show.Time(s.SeenSince), show.Stored(s.CreatedAt), show.Stored(s.UpdatedAt), s.ClientID,
+// shownInWords says all that the service shows of a subscription. In columns it would not fit
+// on a terminal: ids and addresses are long.
+func shownInWords(s state.Subscription) string {
+	text := inWords(s)
+	if s.Name != "" {
+		text += ", is called " + show.Visible(s.Name)
+	}
+	if !s.Enabled {
+		text += ", is disabled"
+	}
+	text += "; seen so since " + show.Time(s.SeenSince)
+	for _, told := range []struct{ what, value string }{{"made on ", show.Stored(s.CreatedAt)}, {"changed on ", show.Stored(s.UpdatedAt)}, {"of the app ", show.Visible(s.ClientID)}} {
+		if told.value != "" {
+			text += "; " + told.what + told.value
 		}
 	}
-	return rows
+	return text
 }
 
 // inWords says what a subscription does.

@@ -24,6 +24,7 @@ type Config struct {
 	APIToken     connector.Secret   // the bearer of api_auth: static
 	Tokens       oauth2.TokenSource // the tokens of api_auth: authorization_code; it renews them by itself
 	RedirectURL  string             // where a payer returns after signing; "" to leave it to the service
+	Events       []string           // what is subscribed to; a probe compares the names with the service's
 	Dialect      Dialect            // how the open points of the interface are settled
 	HTTP         *transport.Client  // how requests are sent
 	Now          func() time.Time   // what token lives and Retry-After are measured by; nil for time.Now

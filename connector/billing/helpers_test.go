@@ -24,6 +24,7 @@ var start = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 func config(rt http.RoundTripper) billing.Config {
 	return billing.Config{
 		BaseURL: base, ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), RedirectURL: redirect,
+		Events:  []string{"dd-mandate", "customer"},
 		Dialect: billing.Standard(), HTTP: transport.New(transport.Options{Base: rt, Retries: -1}),
 		Now: func() time.Time { return start },
 	}

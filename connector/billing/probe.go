@@ -547,20 +547,23 @@ func (p *prober) subscription(ctx context.Context) error {
 	configured := p.client.dialect.WebhookRead
 	if configured == "none" {
 		p.note(setting, configured, "", Unknown, "none means that it is not asked")
+		p.noEvents("subscriptions are not asked for (dialect.webhook_read is none)")
 		return nil
 	}
 	if p.client.config.ClientID == "" || p.client.config.ClientSecret.IsZero() {
 		p.note(setting, configured, "", Unknown, "it takes the app's own client_id and client_secret, which the configuration lacks")
+		p.noEvents("subscriptions show it, and reading them takes the app's own client_id and client_secret")
 		return nil
 	}
 	p.asked++
-	_, err := p.token.Subscriptions(ctx)
+	shown, err := p.token.Subscriptions(ctx)
 	if own := p.client.dialect.APIAuth != "client_credentials"; own && refusedToken(err) {
 		other, failed := p.tokenOtherwise()
 		if failed != nil {
 			return failed
 		}
-		_, again := p.token.Subscriptions(ctx)
+		var again error
+		shown, again = p.token.Subscriptions(ctx)
 		err = p.judgeTokenAuth(other, err, again)
 	} else if own && (err == nil || errors.Is(err, ErrNotShown)) {
 		p.note("token_auth", p.client.dialect.TokenAuth, p.client.dialect.TokenAuth, Proven, "the token endpoint gave a token")
@@ -568,10 +571,13 @@ func (p *prober) subscription(ctx context.Context) error {
 	switch {
 	case errors.Is(err, ErrNotShown):
 		p.note(setting, configured, configured, Proven, "the service does not show subscriptions: nobody can be told when ours is gone")
+		p.noEvents("the service does not show subscriptions; compare the names with the events that the provider documents")
 	case err != nil:
 		p.note(setting, configured, "", Unknown, "%v", err)
+		p.noEvents("the subscriptions, which show it, could not be read")
 	default:
 		p.note(setting, configured, "auto", Proven, "the service shows its subscriptions")
+		p.events(shown)
 	}
 	return nil
 }

@@ -51,11 +51,16 @@ func peopled(t *testing.T, box *sandbox.Sandbox) (scratch string) {
 	return scratch
 }
 
-// probed returns what reading and writing find out.
-func probed(t *testing.T, sw sandbox.Switches, d billing.Dialect) (found []billing.Finding, trial billing.Trial) {
+// probed returns what reading and writing find out of a service that sends these events, by the
+// names of the configuration where none are given.
+func probed(t *testing.T, sw sandbox.Switches, d billing.Dialect, subscribed ...string) (found []billing.Finding, trial billing.Trial) {
 	t.Helper()
 	box, client := newSandbox(t, sw, d)
 	scratch := peopled(t, box)
+	if subscribed == nil {
+		subscribed = []string{"customer", "dd-mandate"}
+	}
+	box.ReplaceSubscription("https://books.example/hook", subscribed...)
 	found, err := client.Probe(t.Context())
 	if n := box.Writes(); n != 0 {
 		t.Fatalf("reading sent %d writes", n)
@@ -109,41 +114,43 @@ func TestAProbeSaysNothingWhenEverythingIsRight(t *testing.T) {
 	}
 }
 
-// wrong is a dialect that is wrong by one.
+// wrong is a configuration that is wrong by one.
 type wrong struct {
 	setting, value string
 	turn           func(d *billing.Dialect)
 	service        func(sw *sandbox.Switches) // how the service differs from the profile, nil for not
+	events         []string                   // what is subscribed to there, in its own spelling; nil for that of the configuration
 }
 
 func wrongs(profile string) []wrong {
 	out := []wrong{
-		{"token_auth", "basic", func(d *billing.Dialect) { d.TokenAuth = "basic" }, func(sw *sandbox.Switches) { sw.TokenAuth = "form" }},
-		{"token_auth", "form", func(d *billing.Dialect) { d.TokenAuth = "form" }, func(sw *sandbox.Switches) { sw.TokenAuth = "basic" }},
-		{"list.page_param", "p", func(d *billing.Dialect) { d.List.PageParam = "p" }, nil},
-		{"list.page_param", "nr", func(d *billing.Dialect) {}, func(sw *sandbox.Switches) { sw.List.PageParam = "nr" }},
-		{"list.size_param", "limit", func(d *billing.Dialect) { d.List.SizeParam = "limit" }, nil},
-		{"list.first_page", "1", func(d *billing.Dialect) { d.List.FirstPage = "1" }, nil},
-		{"list.first_page", "0", func(d *billing.Dialect) { d.List.FirstPage = "0" }, func(sw *sandbox.Switches) { sw.List.FirstPage = 1 }},
-		{"list.envelope", "entries", func(d *billing.Dialect) { d.List.Envelope = "entries" }, nil},
-		{"list.envelope", "auto", func(d *billing.Dialect) {}, func(sw *sandbox.Switches) { sw.List.Envelope = "payers" }},
-		{"update", "path_id", func(d *billing.Dialect) { d.Update = "path_id" }, func(sw *sandbox.Switches) { sw.Update = "body_id" }},
-		{"update", "body_id", func(d *billing.Dialect) { d.Update = "body_id" }, func(sw *sandbox.Switches) { sw.Update = "path_id" }},
-		{"mandate_link", "get", func(d *billing.Dialect) { d.MandateLink = "get" }, func(sw *sandbox.Switches) { sw.MandateLink = "put" }},
-		{"mandate_link", "get", func(d *billing.Dialect) { d.MandateLink = "get" }, func(sw *sandbox.Switches) { sw.MandateLink = "put_list" }},
-		{"mandate_link", "put", func(d *billing.Dialect) { d.MandateLink = "put" }, func(sw *sandbox.Switches) { sw.MandateLink = "get" }},
-		{"link_when_created", "new", func(d *billing.Dialect) { d.LinkWhenCreated = "new" }, nil},
-		{"link_when_created", "same", func(d *billing.Dialect) { d.LinkWhenCreated = "same" }, func(sw *sandbox.Switches) { sw.LinkWhenCreated = "new" }},
-		{"read_only", "", func(d *billing.Dialect) { d.ReadOnly = []string{"directDebitMandate", "timezone"} }, func(sw *sandbox.Switches) { sw.CustomerTimes = true }},
+		{"token_auth", "basic", func(d *billing.Dialect) { d.TokenAuth = "basic" }, func(sw *sandbox.Switches) { sw.TokenAuth = "form" }, nil},
+		{"token_auth", "form", func(d *billing.Dialect) { d.TokenAuth = "form" }, func(sw *sandbox.Switches) { sw.TokenAuth = "basic" }, nil},
+		{"list.page_param", "p", func(d *billing.Dialect) { d.List.PageParam = "p" }, nil, nil},
+		{"list.page_param", "nr", func(d *billing.Dialect) {}, func(sw *sandbox.Switches) { sw.List.PageParam = "nr" }, nil},
+		{"list.size_param", "limit", func(d *billing.Dialect) { d.List.SizeParam = "limit" }, nil, nil},
+		{"list.first_page", "1", func(d *billing.Dialect) { d.List.FirstPage = "1" }, nil, nil},
+		{"list.first_page", "0", func(d *billing.Dialect) { d.List.FirstPage = "0" }, func(sw *sandbox.Switches) { sw.List.FirstPage = 1 }, nil},
+		{"list.envelope", "entries", func(d *billing.Dialect) { d.List.Envelope = "entries" }, nil, nil},
+		{"list.envelope", "auto", func(d *billing.Dialect) {}, func(sw *sandbox.Switches) { sw.List.Envelope = "payers" }, nil},
+		{"update", "path_id", func(d *billing.Dialect) { d.Update = "path_id" }, func(sw *sandbox.Switches) { sw.Update = "body_id" }, nil},
+		{"update", "body_id", func(d *billing.Dialect) { d.Update = "body_id" }, func(sw *sandbox.Switches) { sw.Update = "path_id" }, nil},
+		{"mandate_link", "get", func(d *billing.Dialect) { d.MandateLink = "get" }, func(sw *sandbox.Switches) { sw.MandateLink = "put" }, nil},
+		{"mandate_link", "get", func(d *billing.Dialect) { d.MandateLink = "get" }, func(sw *sandbox.Switches) { sw.MandateLink = "put_list" }, nil},
+		{"mandate_link", "put", func(d *billing.Dialect) { d.MandateLink = "put" }, func(sw *sandbox.Switches) { sw.MandateLink = "get" }, nil},
+		{"link_when_created", "new", func(d *billing.Dialect) { d.LinkWhenCreated = "new" }, nil, nil},
+		{"link_when_created", "same", func(d *billing.Dialect) { d.LinkWhenCreated = "same" }, func(sw *sandbox.Switches) { sw.LinkWhenCreated = "new" }, nil},
+		{"read_only", "", func(d *billing.Dialect) { d.ReadOnly = []string{"directDebitMandate", "timezone"} }, func(sw *sandbox.Switches) { sw.CustomerTimes = true }, nil},
+		{"webhook.events", "dd-mandate, customer", func(d *billing.Dialect) {}, nil, []string{"customers", "dd-mandate"}},
 	}
 	for _, way := range []string{"slash", "query", "body"} {
-		out = append(out, wrong{"cancel", way, func(d *billing.Dialect) { d.Cancel = way }, nil})
+		out = append(out, wrong{"cancel", way, func(d *billing.Dialect) { d.Cancel = way }, nil, nil})
 	}
 	other := map[string][]string{"standard": {"long", "list", "object"}, "adfin": {"short", "list", "map"}}[profile]
-	out = append(out, wrong{"person_fields", other[0], func(d *billing.Dialect) { d.PersonFields = other[0] }, nil},
-		wrong{"address_fields", other[0], func(d *billing.Dialect) { d.AddressFields = other[0] }, nil})
+	out = append(out, wrong{"person_fields", other[0], func(d *billing.Dialect) { d.PersonFields = other[0] }, nil, nil},
+		wrong{"address_fields", other[0], func(d *billing.Dialect) { d.AddressFields = other[0] }, nil, nil})
 	for _, shape := range other[1:] {
-		out = append(out, wrong{"external_data", shape, func(d *billing.Dialect) { d.ExternalData = shape }, nil})
+		out = append(out, wrong{"external_data", shape, func(d *billing.Dialect) { d.ExternalData = shape }, nil, nil})
 	}
 	return out
 }
@@ -160,8 +167,12 @@ func TestAProbeNamesTheOnePointThatIsWrong(t *testing.T) {
 				if w.service != nil {
 					w.service(&sw)
 				}
-				found, _ := probed(t, sw, d)
-				if got := different(found); !slices.Equal(got, []string{"dialect." + w.setting}) {
+				found, _ := probed(t, sw, d, w.events...)
+				want := w.setting
+				if want != "webhook.events" {
+					want = "dialect." + want
+				}
+				if got := different(found); !slices.Equal(got, []string{want}) {
 					t.Errorf("it names %v: %+v", got, found)
 				}
 			})
@@ -299,5 +310,28 @@ func TestATrialSaysWhichMandatesItLeftOpen(t *testing.T) {
 		if !strings.Contains(trial.Left, m.ID) {
 			t.Errorf("the trial left %s open and says %q", m.ID, trial.Left)
 		}
+	}
+}
+
+// covers F163
+func TestATrialCancelsTheOthersWhereOneHasNoAnswer(t *testing.T) {
+	t.Parallel()
+	sw := sandbox.Standard()
+	sw.LinkWhenCreated = "new"
+	box, client := newSandbox(t, sw, billing.Standard())
+	scratch := peopled(t, box)
+	box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Path: "/api/customers/directdebitmandates/*", Status: http.StatusInternalServerError, Count: 1})
+	trial, err := client.ProbeByWriting(t.Context(), scratch)
+	c, _ := box.Customer(scratch)
+	if err == nil || len(c.Mandates) != 2 {
+		t.Fatalf("%v, %d mandates", err, len(c.Mandates))
+	}
+	for _, m := range c.Mandates {
+		if open := m.Status != connector.MandateCancelled; open != strings.Contains(trial.Left, m.ID) {
+			t.Errorf("%s is %s, and the trial left the customer %q", m.ID, m.Status, trial.Left)
+		}
+	}
+	if !strings.Contains(trial.Left, "or are cancelled") {
+		t.Errorf("it left the customer %q", trial.Left)
 	}
 }

@@ -226,36 +226,50 @@ func (t *trial) cancelAll(ctx context.Context) error {
 	configured := t.client.dialect.Cancel
 	ways := append([]string{configured}, slices.DeleteFunc([]string{"colon", "slash", "query", "body"}, func(w string) bool { return w == configured })...)
 	found := ""
-	var open []string
-	for _, id := range slices.Backward(t.mandates) {
-		done := false
-		for _, way := range ways {
-			var err error
-			if done, err = t.cancel(ctx, way, id); err != nil {
-				t.Left = "with the mandate " + id + ", which waits for a signature or is cancelled"
-				return err
-			}
-			if done {
-				found, ways = way, []string{way}
-				break
-			}
-		}
-		if !done {
+	var open, unsure []string
+	var problems []error
+	for _, id := range slices.Backward(t.mandates) { // one without an answer leaves the others to be cancelled
+		way, err := t.cancelIn(ctx, ways, id)
+		switch {
+		case err != nil:
+			unsure, problems = append(unsure, id), append(problems, err)
+		case way == "":
 			open = append(open, id)
+		default:
+			found, ways = way, []string{way}
 		}
 	}
+	var left []string
 	if len(open) > 0 {
-		t.Left = "with mandates that wait for a signature (" + strings.Join(open, ", ") + "); cancel them in the service's own pages"
+		left = append(left, "with mandates that wait for a signature ("+strings.Join(open, ", ")+"); cancel them in the service's own pages")
+	}
+	if len(unsure) > 0 {
+		left = append(left, "with mandates that wait for a signature or are cancelled ("+strings.Join(unsure, ", ")+")")
+	}
+	if len(left) > 0 {
+		t.Left = strings.Join(left, "; and ")
 	}
 	switch {
 	case len(t.mandates) == 0:
 		t.note("cancel", configured, "", Unknown, "there was no mandate to cancel")
+	case found == "" && len(unsure) > 0:
+		t.note("cancel", configured, "", Unknown, "what became of a cancellation is not known")
 	case found == "":
 		t.note("cancel", configured, "", Unknown, "the service takes a cancellation in none of the ways that are known")
 	default:
 		t.note("cancel", configured, found, Proven, "a mandate was cancelled in this way")
 	}
-	return nil
+	return errors.Join(problems...)
+}
+
+// cancelIn cancels a mandate in the first of some ways that works, and returns it; "" for none.
+func (t *trial) cancelIn(ctx context.Context, ways []string, id string) (string, error) {
+	for _, way := range ways {
+		if done, err := t.cancel(ctx, way, id); err != nil || done {
+			return way, err
+		}
+	}
+	return "", nil
 }
 
 // cancel cancels a mandate in one way and looks whether it is: an answer that says so may come

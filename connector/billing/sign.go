@@ -24,7 +24,7 @@ func (v *Verifier) Sign(h http.Header, id string, body []byte, now time.Time) er
 	if s.Scheme == schemeAdfin {
 		d.timestamp = now.UTC().Format(time.RFC3339)
 	}
-	signature := s.Prefix + v.spell(v.sign(v.keys[shared].bytes, d))[0]
+	signature := s.Prefix + v.spell(v.sign(v.keys[shared].bytes, v.message(d)))[0]
 	switch {
 	case s.Scheme == schemeStandard:
 		signature = "v1," + signature

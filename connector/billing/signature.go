@@ -107,6 +107,7 @@ func (s Signature) spelledOut() Signature {
 			Scheme: s.Scheme, Header: standardwebhooks.HeaderWebhookSignature,
 			TimestampHeader: standardwebhooks.HeaderWebhookTimestamp, IDHeader: standardwebhooks.HeaderWebhookID,
 			Signed: "{id}.{timestamp}.{body}", Key: "base64", Encoding: "base64", Tolerance: s.Tolerance, Secrets: s.Secrets,
+			Algorithm: publicOnly(s.Algorithm),
 		}
 	case schemeXero:
 		s.Header, s.Encoding = cmp.Or(s.Header, "x-xero-signature"), cmp.Or(s.Encoding, "base64")
@@ -117,6 +118,15 @@ func (s Signature) spelledOut() Signature {
 	}
 	s.Signed = cmp.Or(s.Signed, bodyPlace)
 	return s
+}
+
+// publicOnly is what an algorithm says beside a scheme that settles how shared secrets sign:
+// that there are none of them.
+func publicOnly(algorithm string) string {
+	if algorithm == algorithmEd25519 {
+		return algorithm
+	}
+	return ""
 }
 
 func (s Signature) validate() error {
@@ -199,13 +209,15 @@ type signingKey struct {
 	public bool // of Ed25519; otherwise it is shared with the service
 }
 
-// readKey refuses what somebody could guess, and never says what it read.
+// readKey refuses what somebody could guess or look up, and never says what it read.
 func (s Signature) readKey(secret string) (signingKey, error) {
 	decoded, err := s.decodeKey(strings.TrimPrefix(secret, publicPrefix))
 	key := signingKey{decoded, s.Algorithm == algorithmEd25519 || s.Scheme == schemeStandard && strings.HasPrefix(secret, publicPrefix)}
 	switch {
 	case err != nil:
 		return key, fmt.Errorf("it is not %s; check it and signature.key", s.Key)
+	case !key.public && strings.HasPrefix(secret, publicPrefix):
+		return key, fmt.Errorf("it is a public key, with which anybody could sign as with a shared secret; set signature.algorithm to %s", algorithmEd25519)
 	case key.public && len(decoded) != ed25519.PublicKeySize:
 		return key, fmt.Errorf("it has %d bytes; a public key of Ed25519 has %d: see signature.key", len(decoded), ed25519.PublicKeySize)
 	case len(decoded) < minSecretBytes:
@@ -339,14 +351,18 @@ func (v *Verifier) fits(d delivery) bool {
 	if v.signature.Scheme == schemeStandard {
 		return v.fitsStandard(d)
 	}
-	fit := false
+	message, fit := v.message(d), false
 	for _, key := range v.keys {
+		var sum []byte
+		if !key.public { // once, however many signatures a stranger gives
+			sum = v.sign(key.bytes, message)
+		}
 		for _, given := range d.signatures {
 			if key.public {
-				fit = v.fitsPublic(key.bytes, d, given) || fit
+				fit = v.fitsPublic(key.bytes, message, given) || fit
 				continue
 			}
-			fit = v.isSpelt(given, v.sign(key.bytes, d)) || fit
+			fit = v.isSpelt(given, sum) || fit
 		}
 	}
 	return fit
@@ -362,7 +378,7 @@ func (v *Verifier) isSpelt(given string, sum []byte) bool {
 }
 
 // fitsPublic reports whether given is a signature that belongs to a public key.
-func (v *Verifier) fitsPublic(key ed25519.PublicKey, d delivery, given string) bool {
+func (v *Verifier) fitsPublic(key ed25519.PublicKey, message []byte, given string) bool {
 	text, found := strings.CutPrefix(given, v.signature.Prefix)
 	if !found {
 		return false
@@ -374,7 +390,7 @@ func (v *Verifier) fitsPublic(key ed25519.PublicKey, d delivery, given string) b
 	} else {
 		sum, err = hex.DecodeString(text)
 	}
-	return err == nil && slices.Contains(v.spell(sum), text) && ed25519.Verify(key, v.message(d), sum)
+	return err == nil && slices.Contains(v.spell(sum), text) && ed25519.Verify(key, message, sum)
 }
 
 // spell returns every way in which a signature may be written: hex in one case
@@ -408,18 +424,18 @@ func (v *Verifier) fitsStandard(d delivery) bool {
 }
 
 func (v *Verifier) fitsStandardPublic(key ed25519.PublicKey, d delivery) bool {
-	items := strings.Split(d.signatures[0], " ")
+	message, items := v.message(d), strings.Split(d.signatures[0], " ")
 	for _, item := range items[:min(len(items), maxSignatures)] {
-		if text, found := strings.CutPrefix(item, "v1a,"); found && v.fitsPublic(key, d, text) {
+		if text, found := strings.CutPrefix(item, "v1a,"); found && v.fitsPublic(key, message, text) {
 			return true
 		}
 	}
 	return false
 }
 
-func (v *Verifier) sign(key []byte, d delivery) []byte {
+func (v *Verifier) sign(key, message []byte) []byte {
 	mac := hmac.New(v.hash, key)
-	mac.Write(v.message(d))
+	mac.Write(message)
 	return mac.Sum(nil)
 }
 

@@ -322,6 +322,22 @@ func TestVerifierTakesWhatTheSandboxSigns(t *testing.T) {
 		{"zoneless", sandbox.Signature{Header: "S", TimestampHeader: "T", Signed: "{body}{timestamp}", Timestamp: "zoneless"},
 			billing.Signature{Header: "S", TimestampHeader: "T", Signed: "{body}{timestamp}"}},
 		{"standard", sandbox.Signature{Scheme: "standard-webhooks"}, billing.Signature{Scheme: "standard-webhooks"}},
+		{"standard, an older secret first", sandbox.Signature{Scheme: "standard-webhooks", WithOlder: true}, billing.Signature{Scheme: "standard-webhooks"}},
+		{"standard, Ed25519", sandbox.Signature{Scheme: "standard-webhooks", Algorithm: "ed25519"}, billing.Signature{Scheme: "standard-webhooks"}},
+		{"standard, Ed25519, an older key first", sandbox.Signature{Scheme: "standard-webhooks", Algorithm: "ed25519", WithOlder: true}, billing.Signature{Scheme: "standard-webhooks"}},
+		{"a list with the time", sandbox.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}"},
+			billing.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}"}},
+		{"a list, an older secret first", sandbox.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}", WithOlder: true},
+			billing.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}"}},
+		{"a list, the time in a header", sandbox.Signature{Header: "S", SignatureItem: "s", TimestampHeader: "T", Encoding: "base64", Prefix: "p:", Signed: "{body}{timestamp}", WithOlder: true},
+			billing.Signature{Header: "S", SignatureItem: "s", TimestampHeader: "T", Encoding: "base64", Prefix: "p:", Signed: "{body}{timestamp}"}},
+		{"Ed25519, hex", sandbox.Signature{Header: "S", Algorithm: "ed25519"}, billing.Signature{Header: "S", Algorithm: "ed25519", Key: "base64"}},
+		{"Ed25519, base64, a hex key", sandbox.Signature{Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "hex", TimestampHeader: "T", Signed: "{timestamp}{body}"},
+			billing.Signature{Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "hex", TimestampHeader: "T", Signed: "{timestamp}{body}"}},
+		{"Ed25519 in a list", sandbox.Signature{Header: "S", Algorithm: "ed25519", Key: "base64url", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}", WithOlder: true},
+			billing.Signature{Header: "S", Algorithm: "ed25519", Key: "base64url", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}"}},
+		{"xero", sandbox.Signature{Header: "x-xero-signature", Encoding: "base64"}, billing.Signature{Scheme: "xero"}},
+		{"adfin", sandbox.Adfin().Signature, billing.Signature{Scheme: "adfin"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -329,6 +345,9 @@ func TestVerifierTakesWhatTheSandboxSigns(t *testing.T) {
 			switches := sandbox.Standard()
 			switches.Signature = tt.box
 			event, signed := deliver(t, switches, tt.ours)
+			if strings.Contains(tt.ours.Signed, "{timestamp}") && signed.SignedAt.IsZero() {
+				t.Error("the signed time is missing")
+			}
 			if event.CustomerID == "" || event.Type == "" {
 				t.Errorf("event = %+v", event)
 			}

@@ -182,6 +182,8 @@ func TestSecretsThatAnybodyGuessesAreRefused(t *testing.T) {
 		"zeros once decoded":           {Header: "S", Key: "hex", Secrets: secrets(strings.Repeat("00", 32))},
 		"a list without its signature": {Header: "S", TimestampItem: "t", Secrets: secrets(vectorKey)},
 		"one item for both":            {Header: "S", TimestampItem: "v1", SignatureItem: "v1", Secrets: secrets(vectorKey)},
+		"a public key as a shared one": {Header: "S", Key: "base64", Secrets: secrets("whpk_" + vectorPublic)},
+		"a shared one as a public key": {Scheme: "standard-webhooks", Algorithm: "ed25519", Secrets: secrets("whsec_Zml4ZWQgdmVjdG9ycyBuZWVkIGEgZml4ZWQga2V5")},
 	} {
 		if _, err := billing.NewVerifier(s); err == nil {
 			t.Errorf("%s was taken", what)
@@ -189,10 +191,18 @@ func TestSecretsThatAnybodyGuessesAreRefused(t *testing.T) {
 	}
 }
 
+// Who knows a public key, as everybody may, must not sign with it: in no scheme is it taken
+// for a shared secret.
+//
+// covers F34
 func TestPublicKeysCannotSignATest(t *testing.T) {
 	t.Parallel()
-	v := newVerifier(t, billing.Signature{Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "base64", Secrets: secrets(vectorPublic)})
-	if err := v.Sign(http.Header{}, "x", nil, start); !errors.Is(err, billing.ErrCannotSign) {
-		t.Errorf("got %v", err)
+	for name, s := range map[string]billing.Signature{
+		"field by field":    {Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "base64", Secrets: secrets(vectorPublic)},
+		"Standard Webhooks": {Scheme: "standard-webhooks", Algorithm: "ed25519", Secrets: secrets(vectorPublic)},
+	} {
+		if err := newVerifier(t, s).Sign(http.Header{}, "x", nil, start); !errors.Is(err, billing.ErrCannotSign) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }

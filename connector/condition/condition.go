@@ -280,12 +280,28 @@ func Subscription(f state.SubscriptionFacts, format func(time.Time) string) (Con
 // the middle. Nothing is lost meanwhile; what fits no secret is asked for again and again.
 func (l *look) rotation(ctx context.Context) error {
 	r, err := l.ledger.OpenRotation(ctx)
-	if err != nil || r.ID == 0 || l.now.Sub(r.BegunAt) < rotates {
+	if err == nil && r.ID == 0 {
+		return l.secretDoubted(ctx)
+	}
+	if err != nil || l.now.Sub(r.BegunAt) < rotates {
 		return err
 	}
 	l.add(Condition{Code: RotationUnfinished, Since: r.BegunAt, Urgent: true,
 		Sentence: fmt.Sprintf("On %s %s began to subscribe to webhooks, and it came to no end: the service may sign with a secret that is not known here, and whether it tells us of changes is not known.", l.Time(r.BegunAt), r.BegunBy),
 		Next:     "payersync webhooks subscribe does it again; until then serve asks for deliveries once more that fit no secret.",
+		Commands: []string{"payersync webhooks subscribe"}})
+	return nil
+}
+
+// secretDoubted says that a ledger which was put back may lack the secret of webhooks.
+func (l *look) secretDoubted(ctx context.Context) error {
+	restored, err := l.ledger.SecretDoubted(ctx)
+	if err != nil || restored.IsZero() {
+		return err
+	}
+	l.add(Condition{Code: RotationUnfinished, Since: restored, Urgent: true,
+		Sentence: fmt.Sprintf("On %s the ledger was put back or moved: the service may sign webhooks with a secret that it named after the copy was made, and that is not known here.", l.Time(restored)),
+		Next:     "payersync webhooks subscribe has it name another; until then serve asks for deliveries once more that fit no secret.",
 		Commands: []string{"payersync webhooks subscribe"}})
 	return nil
 }

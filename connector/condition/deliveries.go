@@ -53,14 +53,16 @@ func (l *look) deliveries(ctx context.Context) error {
 
 func (l *look) unknownType(t state.EventType) Condition {
 	does := "Customers that they name are read again."
+	next, commands := "If it is as it should be, list it in billing.webhook.known_types, and it is no longer told.", []string(nil)
 	if t.Quarantined > 0 {
 		does = "They are kept, and what names no customer and no mandate is left."
+		next = "If it has nothing to do with customers and mandates, list it in billing.webhook.known_types; payersync webhooks replay --quarantined settles those that came. Else see what they consist of."
+		commands = []string{"payersync webhooks shapes"}
 	}
 	return Condition{Code: EventTypeUnknown, Subject: t.Type, Since: t.First, Count: t.Count,
 		Sentence: fmt.Sprintf("%s of the type %q came, which payersync does not know; the first on %s, the last on %s. %s",
 			connector.Plural(t.Count, "delivery"), shownType(t.Type), l.Time(t.First), l.Time(t.Last), does),
-		Next:     "If it has nothing to do with customers and mandates, list it in billing.webhook.known_types; payersync webhooks replay --quarantined settles those that came. Else see what they consist of.",
-		Commands: []string{"payersync webhooks shapes"}}
+		Next: next, Commands: commands}
 }
 
 // unclear tells of deliveries that name nobody. That nothing is understood any more is urgent:

@@ -66,8 +66,9 @@ func TestAnUnknownTypeIsOneConditionHoweverManyDeliveriesAreOfIt(t *testing.T) {
 		t.Errorf("it says:\n%s\nwant:\n%s", c.Sentence, want)
 	}
 	d.receive("refund.made", connector.InboxReceived, 2)
-	if got := d.told(); len(got) != 2 || got["event_type_unknown refund.made"].Count != 2 {
-		t.Errorf("with a second type told are %+v", got)
+	got = d.told()
+	if refund := got["event_type_unknown refund.made"]; len(got) != 2 || refund.Count != 2 || len(c.Commands) != 1 || len(refund.Commands) != 0 {
+		t.Errorf("with a second type, of which all is settled, told are %+v", got)
 	}
 	if got := d.told("refund.made", "dispute.opened"); len(got) != 1 || got["webhooks_not_understood "].Count != 1000 {
 		t.Errorf("with types that are known, and deliveries that are not settled, told are %+v", got)

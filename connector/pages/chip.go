@@ -1,6 +1,9 @@
 package pages
 
 import (
+	"unicode"
+	"unicode/utf8"
+
 	"payersync/connector"
 	"payersync/state"
 )
@@ -23,15 +26,15 @@ func mandate(status string) chip {
 	case "":
 		return chip{"–", "No mandate", none}
 	case connector.MandateCreated:
-		return chip{"✎", s.Label(), waits}
+		return chip{"✎", capital(s.Label()), waits}
 	case connector.MandatePending, connector.MandateMigrating:
-		return chip{"◷", s.Label(), bank}
+		return chip{"◷", capital(s.Label()), bank}
 	case connector.MandateActive:
-		return chip{"✓", s.Label(), good}
+		return chip{"✓", capital(s.Label()), good}
 	case connector.MandateCancelled:
-		return chip{"✕", s.Label(), stopped}
+		return chip{"✕", capital(s.Label()), stopped}
 	default:
-		return chip{"?", s.Label(), waits}
+		return chip{"?", capital(s.Label()), waits}
 	}
 }
 
@@ -52,4 +55,10 @@ func outcome(r state.RunRow) chip {
 	default:
 		return chip{"✕", "Failed", stopped}
 	}
+}
+
+// capital returns a text with its first letter as a capital.
+func capital(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
 }

@@ -69,6 +69,10 @@ func newHouse(t testing.TB) *house {
 	h.pages = must(pages.New(pages.Config{
 		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true} }, Report: h.report,
+		Mandates: &office.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"},
+		Explain: func(context.Context, string) (office.Explainer, error) {
+			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
+		},
 	}))(t)
 	h.server = httptest.NewServer(h.pages)
 	t.Cleanup(h.server.Close)
@@ -94,6 +98,7 @@ func (h *house) books(csv []byte) {
 	}
 	source := must(csvfile.New(csvfile.Config{Path: h.file, ID: []string{"AccountNumber"}}))(h.t)
 	info := must(source.Describe(context.Background()))(h.t)
+	info.Organisation = "harbour-books"
 	text := must(fs.ReadFile(configs.FS, "quickstart/mapping.yaml"))(h.t)
 	h.conn = syncer.Connection{Name: sample, Source: source, Info: info, Mapping: must(mapping.Load("mapping.yaml", text, info))(h.t)}
 }

@@ -37,7 +37,7 @@ func (v *visit) lostLinks() error {
 		Here     string
 	}{Lot: lot, Working: lot.AtWork(), Can: v.pages.cfg.Mandates != nil, Here: v.with()}
 	for _, f := range lot.Failures {
-		content.Failures = append(content.Failures, failed{f.Connection, f.SourceID, pathOfPayer(f.Connection, f.SourceID), f.Err.Error()})
+		content.Failures = append(content.Failures, failed{f.Connection, f.SourceID, payerPath(f.RecordID), f.Err.Error()})
 	}
 	content.More = lot.Failed - len(lot.Failures)
 	if lot.Err != nil {

@@ -25,10 +25,11 @@ const (
 
 // What is kept with a login.
 const (
-	keyUser = "user"
-	keyRole = "role"
-	keySeen = "seen" // when it was kept last that somebody is there
-	keyNote = "note" // what the last act did, for the next page
+	keyUser  = "user"
+	keyRole  = "role"
+	keySeen  = "seen"  // when it was kept last that somebody is there
+	keyBegan = "began" // when somebody signed in
+	keyNote  = "note"  // what the last act did, for the next page
 )
 
 // store keeps logins in the ledger. Their hours are those of the browser's world and not of
@@ -212,6 +213,7 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request, user User) error {
 	p.logins.Put(ctx, keyUser, user.Name)
 	p.logins.Put(ctx, keyRole, string(user.Role))
 	p.logins.Put(ctx, keySeen, time.Now().Unix())
+	p.logins.Put(ctx, keyBegan, time.Now().Unix())
 	token, expires, err := p.logins.Commit(ctx)
 	if err == nil {
 		p.logins.WriteSessionCookie(ctx, w, token, expires)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,12 +34,10 @@ var waiting = []struct {
 	{"replaced", "Replaced", office.Which{Replaced: true}},
 }
 
-// choice is a link to a part of a list.
-type choice struct {
-	Label string
+// part is a link to a part of a list, with how many are in it.
+type part struct {
+	choice
 	Count int
-	Path  string
-	Here  bool
 }
 
 // workRow is who has to sign.
@@ -62,7 +59,7 @@ func (v *visit) mandates() error {
 		Counted  time.Time
 		Waiting  int
 		Lost     int
-		Choices  []choice
+		Choices  []part
 		Rows     []workRow
 		Pager    pager
 		Several  bool // connections
@@ -87,7 +84,7 @@ func (v *visit) mandates() error {
 		if w.show == show {
 			which = w.which
 		}
-		content.Choices = append(content.Choices, choice{w.label, n, v.with("show", w.show, "after", ""), w.show == show})
+		content.Choices = append(content.Choices, part{choice{w.label, v.with("show", w.show, "after", ""), w.show == show}, n})
 	}
 	if which.Class == "" {
 		return notFound
@@ -97,7 +94,7 @@ func (v *visit) mandates() error {
 		return err
 	}
 	for _, r := range rows {
-		content.Rows = append(content.Rows, workRow{r, pathOfPayer(r.Connection, r.SourceID), v.emailOf(r.Handover.Email), stepChip(r.Standing), whyItStops(r.Standing)})
+		content.Rows = append(content.Rows, workRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), v.email(r.Handover.Email), stepChip(r.Standing), whyItStops(r.Standing)})
 	}
 	content.Pager = v.page(next)
 	if at := slices.IndexFunc(c.Signing, func(s office.Signing) bool { return s.By == "all" }); at >= 0 {
@@ -116,27 +113,6 @@ func (v *visit) counted() (*office.Count, error) {
 		return nil, v.show("counting", "Counting", v.with())
 	}
 	return c, err
-}
-
-// pathOfPayer returns the address of a payer's page.
-func pathOfPayer(connection, sourceID string) string {
-	return "/payers/" + url.PathEscape(connection) + "/" + url.PathEscape(sourceID)
-}
-
-// emailOf returns an e-mail address as the visitor may see it: who only looks sees its first
-// letter and its domain.
-func (v *visit) emailOf(address string) string {
-	name, domain, ok := strings.Cut(address, "@")
-	switch {
-	case v.User.Role.May(Operator):
-		return address
-	case !ok:
-		return ""
-	}
-	for _, first := range name {
-		return string(first) + "…@" + domain
-	}
-	return "…@" + domain
 }
 
 // stepChip returns the chip of who has to sign.
@@ -170,10 +146,11 @@ func whyItStops(s standing.Standing) string {
 // handOver sends the hand-over file: whoever asked for it is in the audit log before a byte of
 // it leaves.
 func (v *visit) handOver() error {
-	h := office.Handover{Valid: v.pages.cfg.Valid, Why: v.filled("reason")}
-	if err := v.reasoned("Nobody was handed over"); err != nil {
+	why, err := v.reason()
+	if err != nil {
 		return err
 	}
+	h := office.Handover{Valid: v.pages.cfg.Valid, Why: why}
 	switch who := v.filled("who"); who {
 	case "all":
 	case "unsent":
@@ -192,14 +169,6 @@ func (v *visit) handOver() error {
 		return err
 	}
 	return v.download("links.csv", office.HandoverHeader, office.HandoverCells(rows))
-}
-
-// reasoned refuses an act for which no reason is given.
-func (v *visit) reasoned(title string) error {
-	if v.filled("reason") == "" {
-		return problem{Status: http.StatusUnprocessableEntity, Title: title, Sentence: "It takes a reason, which is kept in the audit log.", Next: "Go back, say why in a few words, and try again."}
-	}
-	return nil
 }
 
 // download answers with a file for a spreadsheet, made whole before its first byte leaves.

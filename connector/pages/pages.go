@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -17,17 +18,22 @@ import (
 // Config is what pages are made of.
 type Config struct {
 	Ledger      *state.Ledger
-	Lists       *office.Lists             // its names stay in memory, so it outlives this Config
-	Connections []string                  // by name, in the order of the configuration
-	Expected    func() condition.Expected // what the configuration expects to be the case
-	Hosts       []string                  // names that these pages answer to, besides this machine's
-	Secure      bool                      // they are reached over TLS alone
-	Mandates    *office.Mandates          // acts on mandates; nil where nothing can be sent
-	Valid       time.Duration             // for how long a signing link works after it was given; 0 where nobody knows
-	Standings   *office.Standings         // whose count stays in memory, so it outlives this Config
-	Fetcher     *office.Fetcher           // of lost links; what it is at outlives this Config
-	Letters     *letters.Desk             // where letters leave from; nil where none do
-	Report      func(Event)               // is told of every request that ended in an error; nil for nobody
+	Lists       *office.Lists                                           // its names stay in memory, so it outlives this Config
+	Connections []string                                                // by name, in the order of the configuration
+	Expected    func() condition.Expected                               // what the configuration expects to be the case
+	Mandates    *office.Mandates                                        // acts on mandates; nil where nothing can be sent
+	Explain     func(context.Context, string) (office.Explainer, error) // how a connection's payers are explained; nil for not at all
+	Deliveries  *office.Deliveries                                      // what is done about webhooks
+	Nudge       func()                                                  // told when a delivery waits to be read; must not block; nil for nobody
+	Jobs        func(context.Context) ([]Job, error)                    // of payersync serve; nil for none
+	Settings    func() []Setting                                        // what is configured, in groups; nil for nothing
+	Hosts       []string                                                // names that these pages answer to, besides this machine's
+	Secure      bool                                                    // they are reached over TLS alone
+	Valid       time.Duration                                           // for how long a signing link works after it was given; 0 where nobody knows
+	Standings   *office.Standings                                       // whose count stays in memory, so it outlives this Config
+	Fetcher     *office.Fetcher                                         // of lost links; what it is at outlives this Config
+	Letters     *letters.Desk                                           // where letters leave from; nil where none do
+	Report      func(Event)                                             // is told of every request that ended in an error; nil for nobody
 }
 
 // Event is a request that ended in an error, or was refused.
@@ -65,6 +71,21 @@ func New(cfg Config) (*Pages, error) {
 	}
 	if cfg.Expected == nil {
 		cfg.Expected = func() condition.Expected { return condition.Expected{} }
+	}
+	if cfg.Explain == nil {
+		cfg.Explain = noExplainer
+	}
+	if cfg.Deliveries == nil {
+		cfg.Deliveries = &office.Deliveries{Ledger: cfg.Ledger, Read: unread}
+	}
+	if cfg.Nudge == nil {
+		cfg.Nudge = func() {}
+	}
+	if cfg.Jobs == nil {
+		cfg.Jobs = noJobs
+	}
+	if cfg.Settings == nil {
+		cfg.Settings = func() []Setting { return nil }
 	}
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}

@@ -52,16 +52,21 @@ func asset(w http.ResponseWriter, r *http.Request) {
 
 // functions are what templates can call.
 var functions = template.FuncMap{
-	"asset":   func(name string) string { return assetNames[name] },
-	"plural":  connector.Plural,
-	"number":  number,
-	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"time":    func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
-	"day":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
-	"stored":  since,
-	"mandate": mandate,
-	"outcome": outcome,
-	"date":    func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+	"asset":      func(name string) string { return assetNames[name] },
+	"plural":     connector.Plural,
+	"number":     number,
+	"stamp":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"time":       func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
+	"day":        func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
+	"stored":     since,
+	"mandate":    mandate,
+	"outcome":    outcome,
+	"customerOf": customerOf,
+	"inbox":      inboxChip,
+	"delivery":   deliveryPath,
+	"word":       func(sign, word, kind string) chip { return chip{sign, word, kind} },
+	"sourceOf":   sourceOf, "sourceChip": sourceChip,
+	"date": func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 }
 
 // number writes a count with its thousands apart.
@@ -107,8 +112,11 @@ type entry struct {
 
 // nav are the entries of the navigation, in the order in which they always stand.
 var nav = []entry{
+	{Path: "/payers", Label: "Payers"},
 	{Path: "/mandates", Label: "Mandates"},
 	{Path: "/runs", Label: "Runs"},
+	{Path: "/webhooks", Label: "Webhooks"},
+	{Path: "/settings", Label: "Settings"},
 }
 
 // render answers with a page. It is made whole before the first byte leaves, so that nobody

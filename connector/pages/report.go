@@ -6,6 +6,7 @@ import (
 
 	"payersync/connector/office"
 	"payersync/connector/standing"
+	"payersync/state"
 )
 
 // reportRow is where one payer stands.
@@ -91,7 +92,7 @@ func (v *visit) report() error {
 		return err
 	}
 	for _, r := range rows {
-		content.Rows = append(content.Rows, reportRow{r, pathOfPayer(r.Connection, r.SourceID), classChip(r.Standing), mandate(string(r.Mandate))})
+		content.Rows = append(content.Rows, reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Standing), mandate(string(r.Mandate))})
 	}
 	content.Pager = v.page(next)
 	return v.show("report", "Report", content)

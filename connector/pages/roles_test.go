@@ -13,15 +13,30 @@ import (
 var access = map[string]struct {
 	path string // an address that fits the pattern
 	role pages.Role
+	file bool // it answers with a file to keep, and not with a page
 }{
-	"GET /mandates":           {"/mandates", pages.Viewer},
-	"POST /mandates/handover": {"/mandates/handover", pages.Operator},
-	"POST /mandates/sent":     {"/mandates/sent", pages.Operator},
-	"GET /mandates/links":     {"/mandates/links", pages.Operator},
-	"POST /mandates/links":    {"/mandates/links", pages.Operator},
-	"GET /mandates/report":    {"/mandates/report", pages.Viewer},
-	"POST /mandates/report":   {"/mandates/report", pages.Operator},
-	"GET /runs":               {"/runs", pages.Viewer},
+	"GET /mandates":                          {path: "/mandates", role: pages.Viewer},
+	"POST /mandates/handover":                {path: "/mandates/handover", role: pages.Operator, file: true},
+	"POST /mandates/sent":                    {path: "/mandates/sent", role: pages.Operator},
+	"GET /mandates/links":                    {path: "/mandates/links", role: pages.Operator},
+	"POST /mandates/links":                   {path: "/mandates/links", role: pages.Operator},
+	"GET /mandates/report":                   {path: "/mandates/report", role: pages.Viewer},
+	"POST /mandates/report":                  {path: "/mandates/report", role: pages.Operator, file: true},
+	"GET /payers":                            {path: "/payers", role: pages.Viewer},
+	"POST /payers":                           {path: "/payers", role: pages.Viewer},
+	"GET /payers/{connection}/{id}":          {path: "/payers/quickstart/HB001", role: pages.Viewer},
+	"POST /payers/{connection}/{id}/link":    {path: "/payers/quickstart/HB001/link", role: pages.Operator},
+	"POST /payers/{connection}/{id}/request": {path: "/payers/quickstart/HB001/request", role: pages.Operator},
+	"GET /payers/{connection}/{id}/cancel":   {path: "/payers/quickstart/HB001/cancel", role: pages.Operator},
+	"POST /payers/{connection}/{id}/cancel":  {path: "/payers/quickstart/HB001/cancel", role: pages.Operator},
+	"GET /runs":                              {path: "/runs", role: pages.Viewer},
+	"GET /webhooks":                          {path: "/webhooks", role: pages.Viewer},
+	"GET /webhooks/{key}":                    {path: "/webhooks/event:none", role: pages.Viewer},
+	"POST /webhooks/{key}/body":              {path: "/webhooks/event:none/body", role: pages.Admin},
+	"POST /webhooks/{key}/replay":            {path: "/webhooks/event:none/replay", role: pages.Operator},
+	"POST /webhooks/{key}/close":             {path: "/webhooks/event:none/close", role: pages.Operator},
+	"GET /settings":                          {path: "/settings", role: pages.Viewer},
+	"GET /audit":                             {path: "/audit", role: pages.Viewer},
 }
 
 func TestEveryRouteIsForItsRolesAlone(t *testing.T) {

@@ -20,6 +20,13 @@ type route struct {
 // all are the addresses for who is signed in. Whatever is not here does not exist; the test of
 // roles has a row for each.
 var all = []route{
+	{"GET /payers", Viewer, (*visit).payers},
+	{"POST /payers", Viewer, (*visit).searchPayers},
+	{"GET /payers/{connection}/{id}", Viewer, (*visit).payer},
+	{"POST /payers/{connection}/{id}/link", Operator, (*visit).showLink},
+	{"POST /payers/{connection}/{id}/request", Operator, (*visit).requestLink},
+	{"GET /payers/{connection}/{id}/cancel", Operator, (*visit).askCancel},
+	{"POST /payers/{connection}/{id}/cancel", Operator, (*visit).cancel},
 	{"GET /mandates", Viewer, (*visit).mandates},
 	{"POST /mandates/handover", Operator, (*visit).handOver},
 	{"POST /mandates/sent", Operator, (*visit).noteSent},
@@ -28,6 +35,13 @@ var all = []route{
 	{"GET /mandates/report", Viewer, (*visit).report},
 	{"POST /mandates/report", Operator, (*visit).exportReport},
 	{"GET /runs", Viewer, (*visit).runs},
+	{"GET /webhooks", Viewer, (*visit).webhooks},
+	{"GET /webhooks/{key}", Viewer, (*visit).delivery},
+	{"POST /webhooks/{key}/body", Admin, (*visit).deliveryBody},
+	{"POST /webhooks/{key}/replay", Operator, (*visit).replay},
+	{"POST /webhooks/{key}/close", Operator, (*visit).closeDelivery},
+	{"GET /settings", Viewer, (*visit).settings},
+	{"GET /audit", Viewer, (*visit).audit},
 }
 
 // routes returns what answers all addresses.

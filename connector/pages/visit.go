@@ -93,3 +93,12 @@ func since(stored string) time.Time {
 	}
 	return at
 }
+
+// reason returns why somebody acts, which the audit log keeps.
+func (v *visit) reason() (string, error) {
+	reason := v.filled("reason")
+	if reason == "" {
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "A reason is missing", Sentence: "Nothing was changed: the audit log keeps why somebody acted.", Next: "Go back, and write a reason in a few words."}
+	}
+	return reason, nil
+}

@@ -261,7 +261,7 @@ func (s *Sandbox) outgoing(ctx context.Context, d *Delivery) (*http.Request, err
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	setIfNamed(req.Header, s.opt.Switches.TypeHeader, d.Category)
 	s.hooks.credentials.show(req)
-	return req, s.opt.Switches.Signature.sign(req.Header, s.hooks.secret, d.ID, s.opt.Now(), d.Body)
+	return req, s.sign(req.Header, d.ID, d.Body)
 }
 
 // Run delivers until ctx ends, waking for new events, retries and late

@@ -266,6 +266,22 @@ func TestFaultsAreSetShownAndClearedByForms(t *testing.T) {
 	}
 }
 
+func TestABodyOrFieldThatChangesNothingIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Options{})
+	for _, path := range []string{"/sandbox/switches", "/sandbox/faults"} {
+		if got := w.want(415, "POST", path, `{"update":"path_id","kind":"late"}`).body; !strings.Contains(got, "NAME=VALUE") {
+			t.Errorf("%s: JSON is answered %s", path, got)
+		}
+	}
+	if got := w.form("/sandbox/faults", http.Header{}, url.Values{"kind": {"late"}, "evry": {"3"}}); got.status != 400 || !strings.Contains(got.body, `no field \"evry\"`) {
+		t.Errorf("a misspelt field: got %d %s", got.status, got.body)
+	}
+	if len(w.shownFaults()) != 0 || w.Switches().Update != "body_id" {
+		t.Errorf("faults are %v and update is %s", w.shownFaults(), w.Switches().Update)
+	}
+}
+
 func TestAFaultIsReadAsItIsWritten(t *testing.T) {
 	for _, text := range []string{"late", "slow,delay=2s", "throttled,method=PUT,path=/api/customers/*,skip=1,every=3,probability=0.5,count=2,retry_after=30"} {
 		f, err := ParseFault(text)

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -22,24 +23,39 @@ import (
 // Signature says how deliveries are signed; the interface shows no scheme.
 // Where words are listed the first one is the default.
 type Signature struct {
-	Scheme          string           `yaml:"scheme"`           // template | standard-webhooks (which fixes all below but Secret)
+	Scheme          string           `yaml:"scheme"`           // template | standard-webhooks (which fixes all below but Algorithm for ed25519, WithOlder and Secret)
 	Header          string           `yaml:"header"`           // carries the signature; "" is X-Signature
+	SignatureItem   string           `yaml:"signature_item"`   // makes the header a list such as t=…,v1=…: the name of signatures, for example v1; "" for no list
+	TimestampItem   string           `yaml:"timestamp_item"`   // the name of the time of sending in that list, for example t; "" leaves it out
 	TimestampHeader string           `yaml:"timestamp_header"` // carries the time of sending; "" sends none
 	IDHeader        string           `yaml:"id_header"`        // carries the delivery's id; "" sends none
-	Algorithm       string           `yaml:"algorithm"`        // hmac-sha256 | hmac-sha512
+	Algorithm       string           `yaml:"algorithm"`        // hmac-sha256 | hmac-sha512 | ed25519 (WebhookSecret is the public key then)
 	Encoding        string           `yaml:"encoding"`         // hex | base64 | base64url
 	Prefix          string           `yaml:"prefix"`           // goes before the encoded signature, for example "sha256="
 	Signed          string           `yaml:"signed"`           // template of {body}, {timestamp} and {id}; "" is {body}
-	Timestamp       string           `yaml:"timestamp"`        // spelling of the timestamp header: unix | rfc3339 | zoneless
+	Timestamp       string           `yaml:"timestamp"`        // spelling of the time of sending: unix | rfc3339 | zoneless
 	Key             string           `yaml:"key"`              // how Secret becomes the key: text | hex | base64 | base64url
+	WithOlder       bool             `yaml:"with_older"`       // in a list, the signature by the secret before stands before the one of now
 	Secret          connector.Secret `yaml:"-"`                // blank lets the sandbox draw one, see WebhookSecret
 }
 
-const standardScheme = "standard-webhooks"
+const (
+	standardScheme   = "standard-webhooks"
+	algorithmEd25519 = "ed25519"
+)
 
-// check reports a secret that cannot be read as Key says. A blank one is drawn
-// later and is right by construction.
+// check reports switches that make no sense together, and a secret that cannot be read
+// as Key says. A blank one is drawn later and is right by construction.
 func (sig Signature) check() error {
+	switch {
+	case sig.Scheme == standardScheme:
+	case sig.SignatureItem == "" && sig.TimestampItem != "":
+		return refused("sandbox switch signature.timestamp_item names the time in a list: name signature.signature_item too, for example v1")
+	case sig.SignatureItem == "" && sig.WithOlder:
+		return refused("sandbox switch signature.with_older puts two signatures into a list: name signature.signature_item too, for example v1")
+	case sig.SignatureItem != "" && sig.SignatureItem == sig.TimestampItem:
+		return refused("sandbox switches signature.signature_item and signature.timestamp_item are the same: give each its own name")
+	}
 	if sig.Secret.IsZero() {
 		return nil
 	}
@@ -49,10 +65,14 @@ func (sig Signature) check() error {
 	return nil
 }
 
-// key returns the bytes that secret stands for.
+// key returns the bytes that secret stands for: of Ed25519 the private key, which any
+// secret is the seed of.
 func (sig Signature) key(secret connector.Secret) ([]byte, error) {
 	text := secret.Expose()
 	switch {
+	case sig.Algorithm == algorithmEd25519:
+		seed := sha256.Sum256([]byte(text))
+		return ed25519.NewKeyFromSeed(seed[:]), nil
 	case sig.Scheme == standardScheme:
 		return base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
 	case sig.Key == "hex":
@@ -63,6 +83,34 @@ func (sig Signature) key(secret connector.Secret) ([]byte, error) {
 		return base64.URLEncoding.DecodeString(text)
 	}
 	return []byte(text), nil
+}
+
+// told returns what a receiver needs to check what secret signs: the secret itself, or
+// the public key that belongs to it.
+func (sig Signature) told(secret connector.Secret) connector.Secret {
+	if sig.Algorithm != algorithmEd25519 {
+		return secret
+	}
+	key, _ := sig.key(secret) // any seed is right
+	public, _ := ed25519.PrivateKey(key).Public().(ed25519.PublicKey)
+	switch {
+	case sig.Scheme == standardScheme:
+		return connector.NewSecret("whpk_" + base64.StdEncoding.EncodeToString(public))
+	case sig.KeySpelling() == "hex":
+		return connector.NewSecret(hex.EncodeToString(public))
+	case sig.KeySpelling() == "base64url":
+		return connector.NewSecret(base64.URLEncoding.EncodeToString(public))
+	}
+	return connector.NewSecret(base64.StdEncoding.EncodeToString(public))
+}
+
+// KeySpelling returns how WebhookSecret is spelled: as Key says, but that a public key is
+// no text and is Base64 then.
+func (sig Signature) KeySpelling() string {
+	if sig.Algorithm == algorithmEd25519 && (sig.Key == "text" || sig.Key == "") {
+		return "base64"
+	}
+	return sig.Key
 }
 
 // draw returns a fresh secret of 32 random bytes in the spelling that key reads
@@ -82,38 +130,77 @@ func (sig Signature) draw(random io.Reader) connector.Secret {
 }
 
 // sign writes the headers that vouch for body, sent at now under the delivery
-// id.
-func (sig Signature) sign(h http.Header, secret connector.Secret, id string, now time.Time, body []byte) error {
-	key, err := sig.key(secret)
-	if err != nil {
-		return fmt.Errorf("read the webhook secret: %w", err)
-	}
-	if sig.Scheme == standardScheme {
-		return signStandard(h, key, id, now, body)
-	}
+// id. Of several secrets, which only a list has room for, the last one is that of now.
+func (sig Signature) sign(h http.Header, id string, now time.Time, body []byte, secrets ...connector.Secret) error {
 	stamp := sig.stamp(now)
-	mac := hmac.New(sig.hash(), key)
-	// One pass over the template: braces inside the body are not read again.
-	_, _ = strings.NewReplacer("{body}", string(body), "{timestamp}", stamp, "{id}", id).WriteString(mac, sig.Signed)
-	h.Set(sig.Header, sig.Prefix+sig.encode(mac.Sum(nil)))
+	signatures := make([]string, len(secrets))
+	for i, secret := range secrets {
+		key, err := sig.key(secret)
+		if err != nil {
+			return fmt.Errorf("read the webhook secret: %w", err)
+		}
+		if signatures[i], err = sig.signature(key, id, now, body); err != nil {
+			return err
+		}
+	}
+	switch {
+	case sig.Scheme == standardScheme:
+		h.Set(standardwebhooks.HeaderWebhookID, id)
+		h.Set(standardwebhooks.HeaderWebhookTimestamp, stamp)
+		h.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
+		return nil
+	case sig.SignatureItem != "":
+		h.Set(sig.Header, sig.list(stamp, signatures))
+	default:
+		h.Set(sig.Header, signatures[len(signatures)-1])
+	}
 	setIfNamed(h, sig.TimestampHeader, stamp)
 	setIfNamed(h, sig.IDHeader, id)
 	return nil
 }
 
-func signStandard(h http.Header, key []byte, id string, now time.Time, body []byte) error {
+// list writes signatures as the items of one header.
+func (sig Signature) list(stamp string, signatures []string) string {
+	var items []string
+	if sig.TimestampItem != "" {
+		items = append(items, sig.TimestampItem+"="+stamp)
+	}
+	for _, s := range signatures {
+		items = append(items, sig.SignatureItem+"="+s)
+	}
+	return strings.Join(items, ",")
+}
+
+// signature returns one signature as a header has it.
+func (sig Signature) signature(key []byte, id string, now time.Time, body []byte) (string, error) {
+	if sig.Scheme == standardScheme {
+		return signStandard(key, sig.Algorithm, id, now, body)
+	}
+	// One pass over the template: braces inside the body are not read again.
+	message := strings.NewReplacer("{body}", string(body), "{timestamp}", sig.stamp(now), "{id}", id).Replace(sig.Signed)
+	if sig.Algorithm == algorithmEd25519 {
+		return sig.Prefix + sig.encode(ed25519.Sign(key, []byte(message))), nil
+	}
+	mac := hmac.New(sig.hash(), key)
+	mac.Write([]byte(message))
+	return sig.Prefix + sig.encode(mac.Sum(nil)), nil
+}
+
+// signStandard leaves a shared key to the scheme's own library, which knows no public ones.
+func signStandard(key []byte, algorithm, id string, now time.Time, body []byte) (string, error) {
+	if algorithm == algorithmEd25519 {
+		message := fmt.Appendf(nil, "%s.%d.%s", id, now.Unix(), body)
+		return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(key, message)), nil
+	}
 	hook, err := standardwebhooks.NewWebhookRaw(key)
 	if err != nil {
-		return fmt.Errorf("take the webhook key: %w", err)
+		return "", fmt.Errorf("take the webhook key: %w", err)
 	}
 	signature, err := hook.Sign(id, now, body)
 	if err != nil {
-		return fmt.Errorf("sign a delivery: %w", err)
+		return "", fmt.Errorf("sign a delivery: %w", err)
 	}
-	h.Set(standardwebhooks.HeaderWebhookID, id)
-	h.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
-	h.Set(standardwebhooks.HeaderWebhookSignature, signature)
-	return nil
+	return signature, nil
 }
 
 func (sig Signature) hash() func() hash.Hash {
@@ -134,10 +221,11 @@ func (sig Signature) encode(b []byte) string {
 }
 
 func (sig Signature) stamp(now time.Time) string {
-	switch sig.Timestamp {
-	case "rfc3339":
+	switch {
+	case sig.Scheme == standardScheme:
+	case sig.Timestamp == "rfc3339":
 		return now.UTC().Format(time.RFC3339)
-	case "zoneless":
+	case sig.Timestamp == "zoneless":
 		return now.UTC().Format("2006-01-02T15:04:05.000")
 	}
 	return strconv.FormatInt(now.Unix(), 10)

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,10 @@ func TestSignaturesFollowTheScheme(t *testing.T) {
 		{"sha-512, base64url, base64 key",
 			Signature{Algorithm: "hmac-sha512", Encoding: "base64url", Key: "base64"}, "//79/A==",
 			http.Header{"X-Signature": {base64.URLEncoding.EncodeToString(mac512(key, body))}}},
+		{"a list with the time, the older secret first",
+			Signature{SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}"}, "old|s",
+			http.Header{"X-Signature": {"t=1772442000,v1=" + hexMAC("old", "1772442000."+body) + ",v1=" + hexMAC("s", "1772442000."+body)}}},
+		{"two secrets, no list", Signature{}, "old|s", http.Header{"X-Signature": {hexMAC("s", body)}}},
 		{"base64url key",
 			Signature{Algorithm: "hmac-sha512", Key: "base64url"}, "__79_A==",
 			http.Header{"X-Signature": {hex.EncodeToString(mac512(key, body))}}},
@@ -61,8 +66,11 @@ func TestSignaturesFollowTheScheme(t *testing.T) {
 	for _, tt := range tests {
 		sw := Switches{Signature: tt.sig}
 		sw.fill()
-		got := http.Header{}
-		must(t, sw.Signature.sign(got, connector.NewSecret(tt.secret), "d1", at, []byte(body)))
+		got, secrets := http.Header{}, []connector.Secret(nil)
+		for text := range strings.SplitSeq(tt.secret, "|") {
+			secrets = append(secrets, connector.NewSecret(text))
+		}
+		must(t, sw.Signature.sign(got, "d1", at, []byte(body), secrets...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", tt.name, diff)
 		}
@@ -74,8 +82,8 @@ func TestStandardWebhooksMatchesThePublishedExample(t *testing.T) {
 	t.Parallel()
 	got := http.Header{}
 	sig := Signature{Scheme: standardScheme}
-	must(t, sig.sign(got, connector.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
-		"msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`)))
+	must(t, sig.sign(got, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`),
+		connector.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")))
 	want := http.Header{
 		"Webhook-Id":        {"msg_p5jXN8AQM9LWM0D4loKWxJek"},
 		"Webhook-Timestamp": {"1614265330"},

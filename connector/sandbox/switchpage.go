@@ -3,6 +3,8 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -82,11 +84,18 @@ func (s *Sandbox) routeSwitches(human *http.ServeMux) {
 	}, func() any { return s.shownFaults() }))
 }
 
-// changes takes a form. Browsers are led back to the operator's page, programs get
+const formType = "application/x-www-form-urlencoded"
+
+// changes takes a form, and nothing else: a body that no form is would change nothing
+// and be answered as if it had. Browsers are led back to the operator's page, programs get
 // what holds now.
 func (s *Sandbox) changes(take func(url.Values) error, now func() any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != formType && r.ContentLength != 0 {
+			writeStatus(w, http.StatusUnsupportedMediaType, refused("nothing was changed, because the body is no form: send NAME=VALUE as "+formType))
+			return
+		}
 		err := r.ParseForm()
 		if err == nil {
 			err = take(r.PostForm)
@@ -132,8 +141,8 @@ func (s *Sandbox) shownFaults() []shownFault {
 
 func (s *Sandbox) faultForm(form url.Values) error {
 	var f Fault
-	for _, name := range append([]string{"kind"}, FaultFields()...) {
-		if form.Get(name) == "" {
+	for _, name := range slices.Sorted(maps.Keys(form)) {
+		if form.Get(name) == "" { // a field of the page that was left blank
 			continue
 		}
 		if err := f.set(name, form.Get(name)); err != nil {

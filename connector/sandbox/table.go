@@ -205,14 +205,17 @@ func signatureSwitches() []Switch {
 	return []Switch{
 		word(g, "signature.scheme", func(sw *Switches) *string { return &sw.Signature.Scheme }, "Signed as the switches below say, or as Standard Webhooks.", "template", standardScheme),
 		free(g, "signature.header", func(sw *Switches) *string { return &sw.Signature.Header }, "X-Signature", filledHeader, "a header", "Carries the signature."),
+		free(g, "signature.signature_item", func(sw *Switches) *string { return &sw.Signature.SignatureItem }, "", itemName, "a name such as v1, none when empty", "Makes the header a list such as t=…,v1=…: what signatures are called in it."),
+		free(g, "signature.timestamp_item", func(sw *Switches) *string { return &sw.Signature.TimestampItem }, "", itemName, "a name such as t, none when empty", "What the time of sending is called in that list."),
+		yesNo(g, "signature.with_older", func(sw *Switches) *bool { return &sw.Signature.WithOlder }, "In a list, and with Standard Webhooks, the signature of the former secret comes first, as while secrets change."),
 		free(g, "signature.timestamp_header", func(sw *Switches) *string { return &sw.Signature.TimestampHeader }, "", headerName, "a header, none when empty", "Carries the time of sending."),
 		free(g, "signature.id_header", func(sw *Switches) *string { return &sw.Signature.IDHeader }, "", headerName, "a header, none when empty", "Carries the id of the delivery."),
-		word(g, "signature.algorithm", func(sw *Switches) *string { return &sw.Signature.Algorithm }, "How the signature is computed.", "hmac-sha256", "hmac-sha512"),
+		word(g, "signature.algorithm", func(sw *Switches) *string { return &sw.Signature.Algorithm }, "How the signature is computed; with ed25519 a public key checks it, which is shown.", "hmac-sha256", "hmac-sha512", algorithmEd25519),
 		word(g, "signature.encoding", func(sw *Switches) *string { return &sw.Signature.Encoding }, "How the signature is written.", "hex", "base64", "base64url"),
 		free(g, "signature.prefix", func(sw *Switches) *string { return &sw.Signature.Prefix }, "", anyText, "text such as sha256=, none when empty", "Stands before the signature."),
 		free(g, "signature.signed", func(sw *Switches) *string { return &sw.Signature.Signed }, "{body}", filled, "text with {body}, {timestamp} and {id}", "What is signed."),
 		word(g, "signature.timestamp", func(sw *Switches) *string { return &sw.Signature.Timestamp }, "How the time of sending is written.", "unix", "rfc3339", "zoneless"),
-		word(g, "signature.key", func(sw *Switches) *string { return &sw.Signature.Key }, "How the secret becomes the key.", "text", "hex", "base64", "base64url"),
+		word(g, "signature.key", func(sw *Switches) *string { return &sw.Signature.Key }, "How the secret becomes the key; a public key is Base64 where this is text.", "text", "hex", "base64", "base64url"),
 	}
 }
 
@@ -351,4 +354,5 @@ func headerName(v string) bool   { return v == "" || filledHeader(v) }
 func filledHeader(v string) bool {
 	return filled(v) && !strings.ContainsAny(v, " \t\r\n:,;\"(){}[]<>@\\/?=")
 }
+func itemName(v string) bool  { return !strings.ContainsAny(v, " \t\r\n,=") }
 func rawNumber(v string) bool { return v == "" || v == "omit" || json.Valid([]byte(v)) }

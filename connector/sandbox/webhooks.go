@@ -13,6 +13,7 @@ import (
 type hooks struct {
 	subscription *subscription
 	secret       connector.Secret
+	older        connector.Secret // the one before; blank while there was none
 	digested     bool
 	credentials  *credentials
 }
@@ -38,14 +39,33 @@ type credentials struct {
 	} `json:"apiKeyAuthentication"`
 }
 
-// WebhookSecret returns the secret that deliveries are signed with now.
+// WebhookSecret returns what a receiver checks deliveries with: the secret that they are
+// signed with now, or the public key that belongs to it.
 func (s *Sandbox) WebhookSecret() connector.Secret {
 	defer s.lock()()
-	return s.hooks.secret
+	return s.opt.Switches.Signature.told(s.hooks.secret)
+}
+
+// renewSecret signs with another secret from now on.
+func (s *Sandbox) renewSecret(secret connector.Secret) {
+	s.hooks.older, s.hooks.secret = s.hooks.secret, secret
+}
+
+// sign puts on headers what vouches for a body at this moment.
+func (s *Sandbox) sign(h http.Header, id string, body []byte) error {
+	sig, secrets := s.opt.Switches.Signature, []connector.Secret{s.hooks.secret}
+	if sig.WithOlder {
+		if _, err := sig.key(s.hooks.older); err != nil || s.hooks.older.IsZero() {
+			s.hooks.older = sig.draw(s.tokenIDs)
+		}
+		secrets = []connector.Secret{s.hooks.older, s.hooks.secret}
+	}
+	return sig.sign(h, id, s.opt.Now(), body, secrets...)
 }
 
 // SetWebhookSecret signs every delivery from now on with secret, as a rotation
-// does. It refuses one that Signature.Key cannot read.
+// does. It refuses one that Signature.Key cannot read. With ed25519 it is the seed of the
+// private key.
 func (s *Sandbox) SetWebhookSecret(secret connector.Secret) error {
 	defer s.lock()()
 	sig := s.opt.Switches.Signature
@@ -53,7 +73,7 @@ func (s *Sandbox) SetWebhookSecret(secret connector.Secret) error {
 	if err := sig.check(); err != nil {
 		return err
 	}
-	s.hooks.secret = secret
+	s.renewSecret(secret)
 	return nil
 }
 
@@ -63,7 +83,7 @@ func (s *Sandbox) SignAsNow(r *http.Request, body []byte) error {
 	defer s.lock()()
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	s.hooks.credentials.show(r)
-	return s.opt.Switches.Signature.sign(r.Header, s.hooks.secret, newUUID(s.eventIDs), s.opt.Now(), body)
+	return s.sign(r.Header, newUUID(s.eventIDs), body)
 }
 
 // ownApp refuses a path that carries another app's client id.
@@ -171,13 +191,15 @@ func (s *Sandbox) withSubscription(act func(*subscription)) error {
 }
 
 // setDigest is PUT /apps/{client_id}/webhooks/digest: it draws a new secret,
-// which signs every delivery from then on.
+// which signs every delivery from then on, and names what checks it.
 func (s *Sandbox) setDigest(c *call, r *http.Request) {
 	if !s.stepExists(c) || !s.ownApp(c, r) {
 		return
 	}
-	s.hooks.secret, s.hooks.digested = s.opt.Switches.Signature.draw(s.tokenIDs), true
-	c.reply(http.StatusOK, object{field("secretKey", quote(s.hooks.secret.Expose()))}.json())
+	sig := s.opt.Switches.Signature
+	s.renewSecret(sig.draw(s.tokenIDs))
+	s.hooks.digested = true
+	c.reply(http.StatusOK, object{field("secretKey", quote(sig.told(s.hooks.secret).Expose()))}.json())
 }
 
 // setAuth is PUT /apps/{client_id}/webhooks/auth: what the service is to show

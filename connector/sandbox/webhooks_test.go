@@ -3,6 +3,8 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
@@ -469,4 +471,30 @@ func TestRunDeliversUntilItsContextEnds(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+func TestAnOlderSecretIsTheOneBefore(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Switches: Switches{Signature: Signature{SignatureItem: "v1", WithOlder: true, Secret: connector.NewSecret("first")}}})
+	must(t, s.SetWebhookSecret(connector.NewSecret("second")))
+	r, err := http.NewRequest(http.MethodPost, "http://127.0.0.1/", nil)
+	must(t, err)
+	must(t, s.SignAsNow(r, []byte("{}")))
+	if got, want := r.Header.Get("X-Signature"), "v1="+hexMAC("first", "{}")+",v1="+hexMAC("second", "{}"); got != want {
+		t.Errorf("it signs %s, want %s", got, want)
+	}
+}
+
+func TestWhatAnEd25519SetUpNamesIsThePublicKey(t *testing.T) {
+	t.Parallel()
+	sw := Adfin()
+	sw.Signature.Algorithm, sw.Signature.Secret = "ed25519", connector.NewSecret("the seed of a private key")
+	s := New(Options{Switches: sw})
+	if key, err := base64.StdEncoding.DecodeString(s.WebhookSecret().Expose()); err != nil || len(key) != ed25519.PublicKeySize {
+		t.Errorf("it names %q: %v", s.WebhookSecret().Expose(), err)
+	}
+	before := s.WebhookSecret()
+	if must(t, s.SetWebhookSecret(connector.NewSecret("another seed"))); s.WebhookSecret() == before {
+		t.Error("another seed has the same public key")
+	}
 }

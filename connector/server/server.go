@@ -74,7 +74,7 @@ type Config struct {
 type Keys struct {
 	Verifier *billing.Verifier
 	Delivery billing.DeliveryKey // what each delivery carries beside its signature
-	Until    time.Time           // when they are to be read anew; zero for when one does not fit
+	Until    time.Time           // when one of them is accepted no more; zero while all are
 	Unknown  bool                // the service may sign with a secret that is not among them, and that nobody here knows yet
 }
 
@@ -173,7 +173,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	large := min(maxLarge, max(1, largeBytes/cfg.MaxBody)) // 16 MiB, whatever the size of one is
 	s := &Server{cfg: cfg, refused: perSecond(cfg.Refused), seed: maphash.MakeSeed(), large: make(chan struct{}, large)}
-	s.keys.Store(&cfg.Keys)
+	s.hold(cfg.Keys)
 	return s, nil
 }
 

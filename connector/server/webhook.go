@@ -29,6 +29,7 @@ const (
 	storeWait  = 10 * time.Second // how long a delivery waits for its turn in a busy ledger
 	retryAfter = "10"             // seconds until a sender may find the ledger better
 	keyBytes   = 16               // of a body's hash in a delivery's key
+	keysFor    = time.Minute      // for how long keys are not read anew that fit: another process may have replaced them
 )
 
 // serveWebhook answers one request with a status and no body, and reports it.
@@ -95,32 +96,59 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 // what it signs with a new one fits then. Requests that fit wait for nothing; of the others
 // one at a time reads.
 func (s *Server) held(ctx context.Context, refusal Outcome, against func(Keys) error) (Outcome, error) {
-	keys := *s.keys.Load()
-	if s.cfg.Renew == nil || keys.Until.IsZero() || s.cfg.Now().Before(keys.Until) {
-		err := against(keys)
-		if s.cfg.Renew == nil || !errors.Is(err, billing.ErrSignatureWrong) && !errors.Is(err, billing.ErrDeliveryKey) {
-			return refusal, err
-		}
-	}
-	keys, err := s.renew(ctx)
+	keys, err := s.current(ctx)
 	if err != nil {
 		return NotStored, err
 	}
-	if err = against(keys); errors.Is(err, billing.ErrSignatureWrong) && keys.Unknown {
+	err = against(*keys)
+	if s.cfg.Renew == nil || !errors.Is(err, billing.ErrSignatureWrong) && !errors.Is(err, billing.ErrDeliveryKey) {
+		return refusal, err
+	}
+	s.renewing.Lock()
+	keys, err = s.renew(ctx)
+	s.renewing.Unlock()
+	if err != nil {
+		return NotStored, err
+	}
+	if err = against(*keys); errors.Is(err, billing.ErrSignatureWrong) && keys.Unknown {
 		return SecretUnknown, err
 	}
 	return refusal, err
 }
 
-func (s *Server) renew(ctx context.Context) (Keys, error) {
+// current returns the keys that were read last, read anew where their time is over: what is
+// accepted no more fits them still, so that no request would ever show it. Of the requests
+// that find it so one reads for all.
+func (s *Server) current(ctx context.Context) (*Keys, error) {
+	keys := s.keys.Load()
+	if s.cfg.Renew == nil || s.cfg.Now().Before(keys.Until) {
+		return keys, nil
+	}
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
-	keys, err := s.cfg.Renew(ctx)
+	if now := s.keys.Load(); now != keys {
+		return now, nil
+	}
+	return s.renew(ctx)
+}
+
+// renew reads the keys anew, while renewing is held. A sender that leaves does not end it:
+// that would look like a ledger that cannot be read.
+func (s *Server) renew(ctx context.Context) (*Keys, error) {
+	keys, err := s.cfg.Renew(context.WithoutCancel(ctx))
 	if err != nil {
-		return Keys{}, fmt.Errorf("read what deliveries are held against: %w", err)
+		return nil, fmt.Errorf("read what deliveries are held against: %w", err)
+	}
+	return s.hold(keys), nil
+}
+
+// hold keeps keys that were just read, for keysFor at most.
+func (s *Server) hold(keys Keys) *Keys {
+	if latest := s.cfg.Now().Add(keysFor); keys.Until.IsZero() || keys.Until.After(latest) {
+		keys.Until = latest
 	}
 	s.keys.Store(&keys)
-	return keys, nil
+	return &keys
 }
 
 // notHeld is the end of a request that the keys do not fit.

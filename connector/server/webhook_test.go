@@ -976,6 +976,23 @@ func TestADeliveryThatFitsNoSecretIsHeldAgainstThoseThatThereAreByNow(t *testing
 			t.Errorf("answered %d", w.Code)
 		}
 	})
+	t.Run("one that another process has replaced, while nothing came", func(t *testing.T) {
+		t.Parallel()
+		reads := 0
+		e := newEndpoint(t, bodyOnly(), func(c *Config) {
+			c.Renew = func(context.Context) (Keys, error) { reads++; return keysOf(t, false, drawn), nil }
+		})
+		for i, want := range []int{200, 200, 401, 401} { // the second within the minute
+			w := httptest.NewRecorder()
+			if e.Handler().ServeHTTP(w, delivery(sampleBody)); w.Code != want {
+				t.Errorf("delivery %d, at %s: answered %d, want %d", i, e.clock(), w.Code, want)
+			}
+			e.pass(40 * time.Second)
+		}
+		if reads != 3 {
+			t.Errorf("%d reads, want one when the minute was over and one for each that did not fit", reads)
+		}
+	})
 	t.Run("when one is accepted no more", func(t *testing.T) {
 		t.Parallel()
 		e := newEndpoint(t, bodyOnly(), func(c *Config) {

@@ -61,27 +61,28 @@
 //
 // # The oracle proves itself
 //
-// Weaker protocols, kept as variants, and the seeds (of 1, 2, 3 …) it took to
-// catch each; TestEveryWeakerVariantIsCaught allows variantSeeds, or the variant's own.
+// Weaker protocols, kept as variants, each with the seed that caught it last.
+// TestEveryWeakerVariantIsCaught plays that first, and where it catches no more because
+// seeds draw other worlds, 1, 2, 3 … up to variantSeeds, or the variant's own.
 //
-//	variant                              seeds  caught by
-//	rebuild the body on retry              363  S3
-//	one list pass                            1  S4
-//	no look before create                    1  S4
-//	incomplete pass counts as complete       2  S4
-//	no quarantine after a restore          609  S4
-//	link asked for again without a look      2  F58
-//	update without fetch                    34  S5
-//	payloads applied as they come           28  S9
-//	payloads applied unless older           28  S9
-//	ticket taken after the read           1230  S9
-//	no sweep                                15  L1, L2
-//	an empty list counts as proof            2  S17, S1
-//	a short list counts as proof             2  S17, S1
-//	a list without keys counts               6  S17, S1
-//	no second look for 15 minutes            6  S1
-//	creates of others do not count          25  S3, S1
-//	what was told is told for good           2  V5
+//	variant                              caught by
+//	rebuild the body on retry            S3
+//	one list pass                        S4
+//	no look before create                S4
+//	incomplete pass counts as complete   S4
+//	no quarantine after a restore        S4
+//	link asked for again without a look  F58
+//	update without fetch                 S5
+//	payloads applied as they come        S9
+//	payloads applied unless older        S9
+//	ticket taken after the read          S9
+//	no sweep                             L1, L2
+//	an empty list counts as proof        S17, S1
+//	a short list counts as proof         S17, S1
+//	a list without keys counts           S17, S1
+//	no second look for 15 minutes        S1
+//	creates of others do not count       S3, S1
+//	what was told is told for good       V5
 //
 // TestTheOracleCatchesWhatNoVariantDoes feeds it made-up events for the rest.
 //

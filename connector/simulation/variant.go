@@ -24,6 +24,7 @@ const variantSeeds = 1000
 // is the product. Each exists to show that the oracle catches it.
 type variant struct {
 	name         string
+	seed         uint64   // that caught it last, and is played first
 	breaks       []string // the invariants that it may be caught by
 	remote       func(*world, *billing.Client) syncer.Billing
 	drain        func(*process) func(context.Context) (reconcile.DrainResult, error)
@@ -46,31 +47,31 @@ func (v variant) wrap(w *world, c *billing.Client) syncer.Billing {
 // variants are the weaker protocols (FAULTS.md#weaker-protocols), and a few
 // of the rules that everything else rests on.
 var variants = []variant{
-	{name: "rebuild the body on retry", breaks: []string{"S1", "S3"}, remote: func(w *world, c *billing.Client) syncer.Billing { return rebuilding{c, w} }},
-	{name: "one list pass", breaks: []string{"S4"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return &onePass{Client: c} }},
-	{name: "no look before create", breaks: []string{"S4"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return blind{c} }},
-	{name: "link asked for again without a look", breaks: []string{"F58"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return insistent{c} }},
-	{name: "update without fetch", breaks: []string{"S5"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return careless{c} }},
-	{name: "incomplete pass counts as complete", breaks: []string{"S4", "S17"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return hasty{c} }},
-	{name: "payloads applied as they come", breaks: []string{"S8", "S9", "L2"}, applyPayload: applyAsItComes},
-	{name: "payloads applied unless older", breaks: []string{"S8", "S9", "L2"}, applyPayload: applyUnlessOlder},
-	{name: "ticket taken after the read", breaks: []string{"S9"}, drain: drainUnordered, seeds: 3 * variantSeeds},
-	{name: "no sweep", breaks: []string{"L1", "L2"}, sweepless: true},
-	{name: "no quarantine after a restore", breaks: []string{"S1", "S4"}, hurried: true},
-	{name: "an empty list counts as proof", breaks: []string{"S1", "S17"}, troubles: []string{listEmpty}, remote: func(w *world, c *billing.Client) syncer.Billing {
+	{name: "rebuild the body on retry", seed: 384, breaks: []string{"S1", "S3"}, remote: func(w *world, c *billing.Client) syncer.Billing { return rebuilding{c, w} }},
+	{name: "one list pass", seed: 2, breaks: []string{"S4"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return &onePass{Client: c} }},
+	{name: "no look before create", seed: 1, breaks: []string{"S4"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return blind{c} }},
+	{name: "link asked for again without a look", seed: 1, breaks: []string{"F58"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return insistent{c} }},
+	{name: "update without fetch", seed: 16, breaks: []string{"S5"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return careless{c} }},
+	{name: "incomplete pass counts as complete", seed: 2, breaks: []string{"S4", "S17"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return hasty{c} }},
+	{name: "payloads applied as they come", seed: 48, breaks: []string{"S8", "S9", "L2"}, applyPayload: applyAsItComes},
+	{name: "payloads applied unless older", seed: 48, breaks: []string{"S8", "S9", "L2"}, applyPayload: applyUnlessOlder},
+	{name: "ticket taken after the read", seed: 434, breaks: []string{"S9"}, drain: drainUnordered, seeds: 3 * variantSeeds},
+	{name: "no sweep", seed: 93, breaks: []string{"L1", "L2"}, sweepless: true},
+	{name: "no quarantine after a restore", seed: 199, breaks: []string{"S1", "S4"}, hurried: true},
+	{name: "an empty list counts as proof", seed: 2, breaks: []string{"S1", "S17"}, troubles: []string{listEmpty}, remote: func(w *world, c *billing.Client) syncer.Billing {
 		return &credulous{Client: c, w: w, of: func(listed int) bool { return listed == 0 }}
 	}},
-	{name: "a short list counts as proof", breaks: []string{"S1", "S17"}, troubles: []string{listShort, pagesLost, listBehind}, remote: func(w *world, c *billing.Client) syncer.Billing {
+	{name: "a short list counts as proof", seed: 2, breaks: []string{"S1", "S17"}, troubles: []string{listShort, pagesLost, listBehind}, remote: func(w *world, c *billing.Client) syncer.Billing {
 		return &credulous{Client: c, w: w, of: func(int) bool { return true }}
 	}},
-	{name: "a list without keys counts", breaks: []string{"S1", "S17"}, troubles: []string{listKeyless}, remote: func(_ *world, c *billing.Client) syncer.Billing {
+	{name: "a list without keys counts", seed: 6, breaks: []string{"S1", "S17"}, troubles: []string{listKeyless}, remote: func(_ *world, c *billing.Client) syncer.Billing {
 		return &presuming{Client: c, shown: map[string]map[string]string{}}
 	}},
-	{name: "no second look for 15 minutes", breaks: []string{"S1"}, troubles: []string{lateLook}, remote: func(w *world, c *billing.Client) syncer.Billing {
+	{name: "no second look for 15 minutes", seed: 6, breaks: []string{"S1"}, troubles: []string{lateLook}, remote: func(w *world, c *billing.Client) syncer.Billing {
 		return &resting{Client: c, w: w}
 	}},
-	{name: "creates of others do not count", breaks: []string{"S1", "S3"}, amends: true, trigger: keylessAttempts},
-	{name: "what was told is told for good", breaks: []string{"V5"}, amends: true, trigger: staleTellings},
+	{name: "creates of others do not count", seed: 16, breaks: []string{"S1", "S3"}, amends: true, trigger: keylessAttempts},
+	{name: "what was told is told for good", seed: 100, breaks: []string{"V5"}, amends: true, trigger: staleTellings},
 }
 
 // staleTellings tells for good that a key was removed.

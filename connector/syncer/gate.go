@@ -143,6 +143,16 @@ func (r *run) saveTrip(tx *state.Tx, t *state.RoundTrip) error {
 	if t == nil {
 		return nil
 	}
+	if err := unmoved(tx, t); err != nil {
+		return err
+	}
+	r.cameBack()
+	return tx.SaveRoundTrip(r.way(), *t)
+}
+
+// unmoved takes off a round trip what is known to move with every update. One that lost
+// something has shown nothing to survive.
+func unmoved(tx *state.Tx, t *state.RoundTrip) error {
 	known, err := tx.KnownToMove(withoutIndexes(t.Lost))
 	if err != nil {
 		return err
@@ -151,8 +161,29 @@ func (r *run) saveTrip(tx *state.Tx, t *state.RoundTrip) error {
 	if len(t.Lost) > 0 {
 		t.Survived = nil
 	}
+	return nil
+}
+
+// noteLost keeps what letting a customer go has lost of what is not written then. It proves
+// nothing: what is ours goes off the customer, and need not come out right.
+func (r *run) noteLost(ctx context.Context, c state.Change, before, after connector.RemoteCustomer) error {
 	r.cameBack()
-	return tx.SaveRoundTrip(r.way(), *t)
+	c.Wanted = connector.Customer{}
+	trip, err := r.tripOf(ctx, c, before, after, nil)
+	if err != nil || trip == nil {
+		return err
+	}
+	written := append(r.conn.Mapping.Own(), "externalData")
+	trip.Lost = slices.DeleteFunc(trip.Lost, func(path string) bool {
+		member, _, _ := strings.Cut(strings.ReplaceAll(path, "[", "."), ".")
+		return slices.Contains(written, member)
+	})
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		if err := unmoved(tx, trip); err != nil || len(trip.Lost) == 0 {
+			return err
+		}
+		return tx.SaveRoundTrip(r.way(), *trip)
+	})
 }
 
 // UnprovenError means that updates are held back, because no round trip has been proven.

@@ -134,6 +134,41 @@ func TestAProofIsGoodForWhatWasThereToBeLost(t *testing.T) {
 	}
 }
 
+// Taking the key off customers replaces them as a whole, too.
+//
+// covers F174
+func TestLettingCustomersGoStopsWhereItLosesWhatIsOthers(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		loses bool
+		sent  int
+	}{"losing": {true, 2}, "not losing": {false, 8}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.fill(8)
+			w.complete(w.run())
+			losing(w, "call before noon", func(int) bool { return tt.loses })
+			for i := range 8 {
+				u, err := w.syncer.UnlinkOf(t.Context(), w.payer(fmt.Sprintf("C%04d", i)), 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.does(w.syncer.SayUnlink(t.Context(), u, ann))
+			}
+			before := len(w.bodies("PUT", "/api/customers"))
+			res := w.run()
+			var unproven *syncer.UnprovenError
+			if n := len(w.bodies("PUT", "/api/customers")) - before; n != tt.sent || errors.As(res.Err, &unproven) != tt.loses {
+				t.Errorf("%d were let go, want %d, and the run ended %s: %v", n, tt.sent, res.Outcome, res.Err)
+			}
+			if _, proven := w.trips().Proven(); proven {
+				t.Error("that a key came off proves that updates come out right")
+			}
+		})
+	}
+}
+
 // covers F175
 func TestAnUpdateWithoutAnAnswerProvesNothingUntilItIsSeen(t *testing.T) {
 	t.Parallel()

@@ -105,7 +105,11 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 	if bytes.Equal(c.PreImage, fetched.Raw) && c.Body != nil {
 		body = c.Body // nothing moved since the attempt whose answer was lost
 	}
-	release, may, err := r.mayUpdate(ctx, c, nil)
+	kinds, err := r.Billing.Others(fetched.Raw, c.Payer.Applied, connector.Customer{}, r.conn.Mapping.Own())
+	if err != nil {
+		return err
+	}
+	release, may, err := r.mayUpdate(ctx, c, kinds)
 	if err != nil || !may {
 		return err
 	}
@@ -122,6 +126,9 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 		return errors.Join(err, ending)
 	}
 	if err != nil && connector.FaultOf(err) != connector.FaultNotFound {
+		if connector.FaultOf(err) != connector.FaultUnknown {
+			r.cameBack()
+		}
 		return r.requestFailed(ctx, c, err)
 	}
 	after, missing, err := r.lookAt(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c)
@@ -131,7 +138,13 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 	case missing:
 		return r.letGo(ctx, c, f)
 	}
-	switch released, err := r.releaseOf(ctx, c.Payer, *after); {
+	released, err := r.releaseOf(ctx, c.Payer, *after)
+	if err == nil && released.Body == nil || !bytes.Equal(fetched.Raw, after.Raw) { // it has arrived
+		if err := r.noteLost(ctx, c, fetched, *after); err != nil {
+			return err
+		}
+	}
+	switch {
 	case err == nil && released.Body == nil:
 		return r.letGo(ctx, c, f)
 	case err == nil && c.Attempts+1 < updateTries:

@@ -30,13 +30,17 @@ func proxy(t *testing.T, status int, target string) (address *url.URL, asked *at
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		w.WriteHeader(http.StatusOK)
-		in, _, err := w.(http.Hijacker).Hijack()
+		// The connection is the proxy's own before it answers: what the client says on the
+		// answer would be read by the server else.
+		in, said, err := w.(http.Hijacker).Hijack()
 		if err != nil {
+			_ = out.Close()
 			return
 		}
-		go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
-		_, _ = io.Copy(in, out)
+		go func() { _, _ = io.Copy(out, said); _ = out.Close() }()
+		if _, err := io.WriteString(in, "HTTP/1.1 200 Connection established\r\n\r\n"); err == nil {
+			_, _ = io.Copy(in, out)
+		}
 		_ = in.Close()
 	}))
 	t.Cleanup(server.Close)

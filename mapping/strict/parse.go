@@ -15,7 +15,7 @@ import (
 // maxDepth is how deep blocks may nest.
 const maxDepth = 64
 
-const isEmpty = "the file is empty; payersync init writes one to begin with"
+const isEmpty = "the file is empty; payersync init FOLDER writes one to begin with into a new folder: take it from there"
 
 // otherFormats are files of other programs, by how they begin.
 var otherFormats = []struct{ begin, name string }{

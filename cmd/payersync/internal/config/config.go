@@ -95,6 +95,7 @@ type Billing struct {
 	RedirectURL   string   `yaml:"redirect_url" jsonschema:"required" jsonschema_description:"The page that payers return to after signing."`
 	LinkValid     Days     `yaml:"link_valid" jsonschema_description:"For how many days a signing link works after the service gave it, where it says so, for example 30d. A link that is older counts as lost. Default blank: not known."`
 	RatePerSecond float64  `yaml:"rate_per_second" jsonschema:"exclusiveMinimum=0" jsonschema_description:"Requests per second. Default 5."`
+	Timeout       Duration `yaml:"request_timeout" jsonschema_description:"How long the service may take for one answer, 1s to 5m. Default 30s."`
 	MaxInFlight   int      `yaml:"max_in_flight" jsonschema:"minimum=1,maximum=64" jsonschema_description:"Requests at a time. Default 8."`
 	Webhook       *Webhook `yaml:"webhook" jsonschema_description:"The webhook endpoint. Without it the sweep alone finds changes."`
 	Dialect       Dialect  `yaml:"dialect" jsonschema_description:"What the service's interface leaves open; overrides the profile one by one."`
@@ -296,7 +297,7 @@ func (r Retention) Limits() state.Retention {
 func defaults() Config {
 	return Config{
 		Ledger:    Ledger{Path: "payersync.db", KeyFile: "payersync.key"},
-		Billing:   Billing{Profile: "standard", AuthURL: "/oauth2/token", RatePerSecond: 5, MaxInFlight: 8},
+		Billing:   Billing{Profile: "standard", AuthURL: "/oauth2/token", RatePerSecond: 5, MaxInFlight: 8, Timeout: Duration(30 * time.Second)},
 		Adoption:  "propose",
 		Lookup:    Lookup{MaxAge: Duration(24 * time.Hour), Quarantine: Duration(15 * time.Minute)},
 		Guards:    Guards{MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},

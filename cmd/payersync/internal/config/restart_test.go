@@ -42,3 +42,22 @@ func TestAnUnfitTimeToArriveIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAnUnfitTimeForAnAnswerIsRefused(t *testing.T) {
+	t.Parallel()
+	with := func(d string) error {
+		text := strings.Replace(minimal, "billing:", "billing:\n  request_timeout: "+d, 1)
+		_, err := Parse("payersync.yaml", []byte(text), 0, environment)
+		return err
+	}
+	for _, d := range []string{"10ms", "999ms", "6m"} {
+		if err := with(d); err == nil || !strings.Contains(err.Error(), "billing.request_timeout is ") {
+			t.Errorf("of %s it says %v", d, err)
+		}
+	}
+	for _, d := range []string{"1s", "10s", "5m"} {
+		if err := with(d); err != nil {
+			t.Errorf("%s is refused: %v", d, err)
+		}
+	}
+}

@@ -86,6 +86,9 @@ func (c *check) billing() {
 		c.url(at.Key("auth_url"), b.AuthURL)
 	}
 	c.url(at.Key("redirect_url"), b.RedirectURL)
+	if d := time.Duration(b.Timeout); d < time.Second || d > 5*time.Minute {
+		c.report(at.Key("request_timeout"), "billing.request_timeout is %s; give the service 1s to 5m for an answer", d)
+	}
 	if b.AuthorizeURL != "" {
 		c.url(at.Key("authorize_url"), b.AuthorizeURL)
 	}

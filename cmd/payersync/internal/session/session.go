@@ -84,11 +84,11 @@ func (s *Session) openWays(before *Session) (err error) {
 	s.clients.log, s.clients.metrics = s.Log, s.Metrics
 	b := s.Config.Billing
 	if before != nil && before.Config.Billing.BaseURL == b.BaseURL && before.Config.Billing.RatePerSecond == b.RatePerSecond && before.Config.Billing.MaxInFlight == b.MaxInFlight &&
-		before.Config.HTTP == s.Config.HTTP {
+		before.Config.Billing.Timeout == b.Timeout && before.Config.HTTP == s.Config.HTTP {
 		s.HTTP = before.HTTP
 	} else {
 		s.HTTP = s.Config.Client(transport.Options{
-			RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Now: s.now, Logger: logrus.NewEntry(s.Log),
+			RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Timeout: time.Duration(b.Timeout), Now: s.now, Logger: logrus.NewEntry(s.Log),
 			Observe: s.Metrics.Requests(metrics.Billing, "", ""),
 		})
 	}
@@ -124,10 +124,13 @@ func (s *Session) SetLog() error { return setLog(s.Log, s.Config.Log.Level, s.Co
 
 // newBilling returns a client of the billing service; tokens are those that a consent gave.
 func (s *Session) newBilling(tokens oauth2.TokenSource) (*billing.Client, error) {
-	b := s.Config.Billing
+	b, events := s.Config.Billing, []string(nil)
+	if b.Webhook != nil {
+		events = b.Webhook.Events
+	}
 	client, err := billing.New(billing.Config{
 		BaseURL: b.BaseURL, AuthURL: b.AuthURL, ClientID: b.ClientID.Expose(), ClientSecret: b.ClientSecret.Secret, APIToken: b.APIToken.Secret,
-		RedirectURL: b.RedirectURL, Dialect: b.Dialect.Dialect, Tokens: tokens, HTTP: s.HTTP, Now: s.now,
+		RedirectURL: b.RedirectURL, Events: events, Dialect: b.Dialect.Dialect, Tokens: tokens, HTTP: s.HTTP, Now: s.now,
 	})
 	if err != nil {
 		return nil, usage.Error{Err: err}

@@ -1,0 +1,121 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Deliveries is what people do about deliveries of webhooks: look into one, have it read
+// again, or give it up.
+type Deliveries struct {
+	Ledger *state.Ledger
+	Read   func(typeHeader, eventType string, body []byte) state.Delivery // what a kept delivery says, as the configuration is now
+}
+
+// What cannot be done with a delivery.
+var (
+	// ErrNoDelivery means that no delivery has a key, or that several begin with it.
+	ErrNoDelivery = errors.New("no delivery has this key, or several begin with it")
+	// ErrAboutNobody means that a delivery names neither a customer nor a mandate.
+	ErrAboutNobody = errors.New("it names neither a customer nor a mandate, so there is nothing to read")
+)
+
+// NotUnderstoodError means that a delivery is still not understood.
+type NotUnderstoodError struct{ Detail string }
+
+// Error says why.
+func (e NotUnderstoodError) Error() string { return e.Detail }
+
+// NotWaitingError means that a delivery does not wait for a person.
+type NotWaitingError struct{ State string }
+
+// Error says how it stands.
+func (e NotWaitingError) Error() string {
+	return fmt.Sprintf("it is %s, and only quarantined and parked deliveries wait to be closed", e.State)
+}
+
+// Named returns the delivery that a person means by its key, of which the hash at the end may
+// be left out, with its body: none where that is not kept any more. It fails with
+// ErrNoDelivery.
+func (d *Deliveries) Named(ctx context.Context, name string) (state.StoredDelivery, []byte, error) {
+	found, err := d.Ledger.DeliveryNamed(ctx, name)
+	if err != nil {
+		return state.StoredDelivery{}, nil, err
+	}
+	if found == nil {
+		return state.StoredDelivery{}, nil, ErrNoDelivery
+	}
+	body, err := d.Ledger.DeliveryBody(ctx, found.DeliveryKey)
+	if errors.Is(err, state.ErrBodyErased) {
+		err = nil // what it is about is known all the same
+	}
+	return *found, body, err
+}
+
+// NoteShown writes into the audit log that somebody is about to see a delivery's body.
+func (d *Deliveries) NoteShown(ctx context.Context, key, by string) error {
+	return d.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: by, Action: "show delivery body", Subject: key})
+	})
+}
+
+// Replay puts a delivery back into the inbox, so that its customer is read once more; one that
+// was not understood is read anew before. It fails with ErrNoDelivery, ErrAboutNobody or a
+// NotUnderstoodError.
+func (d *Deliveries) Replay(ctx context.Context, name, by string) error {
+	found, body, err := d.Named(ctx, name)
+	if err != nil {
+		return err
+	}
+	quarantined := found.State == string(connector.InboxQuarantined)
+	if !quarantined && found.BillingID == "" && found.MandateID == "" {
+		return ErrAboutNobody
+	}
+	anew := d.Read(found.TypeHeader, found.EventType, body)
+	anew.Key = found.DeliveryKey
+	if quarantined && anew.State == connector.InboxQuarantined {
+		return NotUnderstoodError{anew.Detail}
+	}
+	return d.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if quarantined {
+			if _, err := tx.RereadDelivery(anew); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ReplayDelivery(found.DeliveryKey); err != nil {
+			return err
+		}
+		return tx.Audit(state.Entry{Actor: by, Action: "replay delivery", Subject: found.DeliveryKey})
+	})
+}
+
+// closedByPerson is what is said of a delivery that a person gave up.
+const closedByPerson = "It was closed by a person; the audit log has the reason."
+
+// Close gives a delivery up that was not understood, or whose customer nobody knows, and
+// reports whether that was done before. It fails with ErrNoDelivery or a NotWaitingError.
+func (d *Deliveries) Close(ctx context.Context, name string, by syncer.Operator) (key string, before bool, err error) {
+	found, _, err := d.Named(ctx, name)
+	if err != nil {
+		return "", false, err
+	}
+	if found.State == string(connector.InboxIgnored) && found.Detail == closedByPerson {
+		return found.DeliveryKey, true, nil
+	}
+	closed := false
+	err = d.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		if closed, err = tx.DismissDelivery(found.DeliveryKey, closedByPerson); err != nil || !closed {
+			return err
+		}
+		return tx.Audit(state.Entry{Actor: by.Name, Action: "close delivery", Subject: found.DeliveryKey, Reason: by.Reason})
+	})
+	if err == nil && !closed {
+		err = NotWaitingError{found.State}
+	}
+	return found.DeliveryKey, false, err
+}

@@ -1,0 +1,261 @@
+package pages_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"payersync/connector/pages"
+)
+
+var screenshots = flag.String("screenshots", "", "a folder in which pictures of all pages are kept")
+
+// chromium is the one browser of this test binary, started by the first test that wants it.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	var program string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			program = found
+			break
+		}
+	}
+	if program == "" {
+		return nil, fmt.Errorf("no chromium is installed")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=Europe/London"))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	browser, end := chromedp.NewContext(allocator)
+	closeBrowser = func() { end(); stop() }
+	return browser, chromedp.Do(browser)
+})
+
+// closeBrowser ends the browser, once there is one.
+var closeBrowser = func() {}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	closeBrowser()
+	os.Exit(code)
+}
+
+// look is how a page is looked at.
+type look struct {
+	width    int64
+	dark     bool
+	noScript bool
+}
+
+func (l look) String() string {
+	text := fmt.Sprintf("%d-light", l.width)
+	if l.dark {
+		text = fmt.Sprintf("%d-dark", l.width)
+	}
+	if l.noScript {
+		text += "-noscript"
+	}
+	return text
+}
+
+// tab is a window of the browser, with cookies of its own.
+type tab struct {
+	t    testing.TB
+	ctx  context.Context
+	base string
+}
+
+// browse opens a window, or ends the test with the reason where there is no browser.
+func (h *house) browse(l look) *tab {
+	h.t.Helper()
+	browser, err := chromium()
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			h.t.Fatalf("%v, and CI needs it", err)
+		}
+		h.t.Skipf("%v", err)
+	}
+	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	h.t.Cleanup(end)
+	if err := chromedp.Do(ctx); err != nil {
+		h.t.Fatalf("open a window: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	h.t.Cleanup(cancel)
+	b := &tab{t: h.t, ctx: ctx, base: h.server.URL}
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: 800, DeviceScaleFactor: 1})
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: l.noScript})
+	return b
+}
+
+func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.t.Fatalf("the browser did not do it: %v", err)
+	}
+}
+
+// ask returns what an action finds.
+func ask[T any](b *tab, a chromedp.Action[T]) T {
+	b.t.Helper()
+	found, err := chromedp.Run(b.ctx, a)
+	if err != nil {
+		b.t.Fatalf("the browser did not find it: %v", err)
+	}
+	return found
+}
+
+// call sends a command of the browser's protocol.
+func call[P, R any](b *tab, c cdp.Command[P, R], params P) {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, c, params); err != nil {
+		b.t.Fatalf("the browser did not take it: %v", err)
+	}
+}
+
+// open opens a page.
+func (b *tab) open(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.base + path))
+}
+
+// signIn signs in by a link, as a person does.
+func (h *house) signIn(b *tab, name string, role pages.Role) {
+	h.t.Helper()
+	b.open(h.link(name, role))
+	b.press("button.primary")
+}
+
+// press clicks on what a selector finds first, and waits until a page is there.
+func (b *tab) press(selector string) {
+	b.t.Helper()
+	_, err := chromedp.RunResponse(b.ctx, chromedp.Click(selector))
+	if err != nil {
+		b.t.Fatalf("press %s: %v", selector, err)
+	}
+}
+
+// fill types into a field.
+func (b *tab) fill(selector, text string) {
+	b.t.Helper()
+	b.do(chromedp.SetValue(selector, ""), chromedp.SendKeys(selector, text))
+}
+
+// text returns the words of a page as a person reads them.
+func (b *tab) text() string {
+	b.t.Helper()
+	return ask(b, chromedp.Text("body"))
+}
+
+// path returns the address of the page that is open.
+func (b *tab) path() string {
+	b.t.Helper()
+	return strings.TrimPrefix(ask(b, chromedp.Location()), b.base)
+}
+
+// reads fails unless the page shows all of these.
+func (b *tab) reads(want ...string) {
+	b.t.Helper()
+	text := b.text()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			b.t.Errorf("%s lacks %q:\n%s", b.path(), w, text)
+		}
+	}
+}
+
+// picture keeps a picture of the page, where pictures are asked for.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	if *screenshots == "" {
+		return
+	}
+	png := ask(b, chromedp.FullScreenshot(100))
+	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// axe is the accessibility checker's script; CI installs it.
+var axe = sync.OnceValues(func() (string, error) {
+	path := os.Getenv("PAYERSYNC_AXE")
+	if path == "" {
+		return "", fmt.Errorf("PAYERSYNC_AXE names no axe.min.js (npm install axe-core)")
+	}
+	text, err := os.ReadFile(path) //nolint:gosec // whoever runs the tests names it
+	return string(text), err
+})
+
+// sound fails where the page is not: what axe finds, sideways scrolling, small targets.
+func (b *tab) sound(what string) {
+	b.t.Helper()
+	sideways := ask(b, chromedp.Evaluate[[]string](`document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("main *, header *")]
+		.filter(e => e.getBoundingClientRect().right > innerWidth + 1).slice(0, 4).map(e => e.outerHTML.slice(0, 120))`))
+	if len(sideways) > 0 {
+		b.t.Errorf("%s scrolls sideways because of %q", what, sideways)
+	}
+	small := ask(b, chromedp.Evaluate[[]string](`[...document.querySelectorAll("button, .button, select, textarea, input:not([type=hidden]):not([type=checkbox]):not([type=radio]), header nav a, .pager a")]
+		.filter(e => e.getClientRects().length && e.getBoundingClientRect().height < 43.5).slice(0, 4).map(e => e.outerHTML.slice(0, 120))`))
+	if len(small) > 0 {
+		b.t.Errorf("%s has targets under 44 px: %q", what, small)
+	}
+	script, err := axe()
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			b.t.Fatalf("%v, and CI needs it", err)
+		}
+		b.t.Logf("axe was not asked: %v", err)
+		return
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](script + "; 0"))
+	found := ask(b, chromedp.Evaluate[string](`axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
+		.then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 160))}))))`, chromedp.EvalAwaitPromise))
+	var violations []json.RawMessage
+	if err := json.Unmarshal([]byte(found), &violations); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, v := range violations {
+		b.t.Errorf("%s: axe: %s", what, v)
+	}
+}
+
+// Each page, for each role, wide and narrow, by day and by night: nothing that axe finds,
+// nothing that scrolls sideways, nothing too small to be hit.
+func TestEveryPageIsSoundInABrowser(t *testing.T) {
+	h := newHouse(t)
+	h.run(true)
+	for _, role := range pages.Roles {
+		for _, l := range []look{{width: 1280}, {width: 320, dark: true}} {
+			b := h.browse(l)
+			h.signIn(b, "anna the "+string(role), role)
+			for pattern, row := range access {
+				if path, ok := strings.CutPrefix(pattern, "GET "); ok && role.May(row.role) && !row.file {
+					b.open(row.path)
+					what := fmt.Sprintf("%s as %s at %s", path, role, l)
+					b.sound(what)
+					b.picture(strings.NewReplacer("/", "_", "{", "", "}", "", "$", "", "...", "").Replace(path) + "-" + string(role) + "-" + l.String())
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,423 @@
+package pages
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/state"
+)
+
+// keySearches is what somebody searched for, by short ids: with the login, sealed, because
+// it is a name as often as not. No address, history or log of a proxy ever holds it.
+const keySearches = "searches"
+
+// mostSearches is how many searches a login remembers.
+const mostSearches = 20
+
+// payerOrders are the orders in which payers can be listed, by what an address calls them.
+var payerOrders = map[string]state.RecordSort{"": state.ByKey, "days": state.BySince, "mandate": state.ByMandate, "name": office.ByName}
+
+// payerRow is a row of the list of payers.
+type payerRow struct {
+	Path, Number, Name, Email, Connection string
+	Mandate                               chip
+	Days                                  int  // that the mandate has its status
+	HasDays                               bool // it has a mandate
+	Needs                                 string
+}
+
+// payers lists everyone in the books, also those that are left out or cannot be sent.
+func (v *visit) payers() error {
+	q := office.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
+	if v.filled("s") != "" && q.Text == "" {
+		return problem{Status: http.StatusGone, Title: "This search is over", Sentence: "It was kept with a login that has ended.", Next: "Search again."}
+	}
+	q.Limit = rowsShown
+	var err error
+	if q.After, err = v.rowAfter(v.filled("after")); err != nil {
+		return err
+	}
+	found, err := v.pages.cfg.Lists.Page(v.Context(), q)
+	if err != nil {
+		return err
+	}
+	next := ""
+	if n := len(found.Rows); found.More && n > 0 {
+		next = found.Rows[n-1].Connection + "/" + found.Rows[n-1].SourceID
+	}
+	rows := make([]payerRow, len(found.Rows))
+	for i, r := range found.Rows {
+		rows[i] = v.payerRow(r)
+	}
+	return v.show("payers", "Payers", struct {
+		Rows        []payerRow
+		Text        string
+		Search      string // its id; "" for none
+		Mandate     string
+		Needs       bool
+		Connection  string
+		Connections []string
+		Mandates    []choice
+		Orders      map[string]choice
+		Many        bool // more than one connection
+		Narrowed    bool
+		Pager       pager
+		Export      string
+	}{
+		Rows: rows, Text: q.Text, Search: v.filled("s"), Mandate: v.filled("mandate"), Connection: q.Connection, Connections: v.pages.cfg.Connections,
+		Mandates: v.mandateChoices(), Orders: v.orders(), Many: len(v.pages.cfg.Connections) > 1,
+		Narrowed: q.Text != "" || q.Mandate != "" || q.Connection != "" || q.After != nil, Pager: v.page(next), Export: "/payers/export",
+	})
+}
+
+// payerFilter is what the address says of which payers are listed.
+func (v *visit) payerFilter() state.RecordFilter {
+	f := state.RecordFilter{Mandate: v.filled("mandate"), Sort: payerOrders[v.filled("by")], Reason: v.filled("reason")}
+	if c := v.filled("connection"); slices.Contains(v.pages.cfg.Connections, c) {
+		f.Connection = c
+	}
+	f.Sort = cmp.Or(f.Sort, state.ByKey)
+	return f
+}
+
+func (v *visit) mandateChoices() []choice {
+	out := []choice{{"All", v.with("mandate", "", "after", ""), v.filled("mandate") == ""}}
+	for _, status := range append(slices.Clone(connector.MandateStatuses), state.NoMandate) {
+		label := mandate(string(status)).Word
+		if string(status) == state.NoMandate {
+			label = "No mandate"
+		}
+		out = append(out, choice{label, v.with("mandate", string(status), "after", ""), v.filled("mandate") == string(status)})
+	}
+	return out
+}
+
+func (v *visit) orders() map[string]choice {
+	out := map[string]choice{}
+	for name := range payerOrders {
+		out[cmp.Or(name, "number")] = choice{Path: v.with("by", name, "after", ""), Here: v.filled("by") == name}
+	}
+	return out
+}
+
+// rowAfter returns the row that a page begins behind; nil for the first page.
+func (v *visit) rowAfter(after string) (*state.RecordRow, error) {
+	connection, id, ok := strings.Cut(after, "/")
+	if !ok {
+		return nil, nil
+	}
+	rows, err := v.ledger().Records(v.Context(), state.RecordFilter{Among: []state.RecordID{{Connection: connection, SourceID: id}}, Limit: 1})
+	if err == nil && len(rows) == 0 {
+		err = problem{Status: http.StatusConflict, Title: "The list has changed", Sentence: "The last row that was shown is in it no more.", Next: "Begin again at its first page."}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &rows[0], nil
+}
+
+func (v *visit) payerRow(r state.RecordRow) payerRow {
+	row := payerRow{Path: payerPath(r.ID()), Number: cmp.Or(r.KeyValue, r.SourceID), Connection: r.Connection, Mandate: mandateOf(r)}
+	if r.Label != nil {
+		row.Number = cmp.Or(r.KeyValue, r.Label.Number, r.SourceID)
+		row.Name, row.Email = r.Label.Name, v.email(r.Label.Email)
+	}
+	if at := since(r.MandateSince); !at.IsZero() {
+		row.Days, row.HasDays = int(v.pages.now().Sub(at)/(24*time.Hour)), true
+	}
+	if r.AttentionReason != nil {
+		row.Needs = connector.Reason(*r.AttentionReason).Sentence()
+	}
+	return row
+}
+
+// mandateOf returns the chip of a record: of its mandate, or of why it has none.
+func mandateOf(r state.RecordRow) chip {
+	switch {
+	case r.MandateStatus != nil && *r.MandateStatus != "":
+		return mandate(*r.MandateStatus)
+	case r.RecordState == "forgotten":
+		return chip{"–", "Forgotten", none}
+	case r.GivenUp:
+		return chip{"–", "Given up", none}
+	case r.Decision == string(state.Excluded):
+		return chip{"–", "Left out", none}
+	case r.Decision == string(state.Held):
+		return chip{"✕", "Not sent", stopped}
+	case r.LinkState == string(connector.LinkLinked):
+		return chip{"–", "No mandate", none}
+	default:
+		return chip{"–", "Not sent yet", none}
+	}
+}
+
+// email returns an address as whoever looks may see it.
+func (v *visit) email(address string) string {
+	if address == "" || v.User.Role.May(Operator) {
+		return address
+	}
+	name, domain, _ := strings.Cut(address, "@")
+	first := []rune(name)
+	return string(first[:min(1, len(first))]) + "…@" + domain
+}
+
+// payerPath returns the address of a payer's page.
+func payerPath(id state.RecordID) string {
+	return "/payers/" + url.PathEscape(id.Connection) + "/" + url.PathEscape(id.SourceID)
+}
+
+// searchPayers keeps what somebody searches for with the login, and leads to what it finds.
+func (v *visit) searchPayers() error {
+	text := v.filled("text")
+	if text == "" {
+		http.Redirect(v.w, v.Request, "/payers", http.StatusSeeOther)
+		return nil
+	}
+	if len(text) > 200 {
+		return problem{Status: http.StatusUnprocessableEntity, Title: "The search is too long", Sentence: "A search has at most 200 letters.", Next: "Part of a name is enough."}
+	}
+	id := make([]byte, 4)
+	_, _ = rand.Read(id) // never fails
+	kept := append(v.searches(), hex.EncodeToString(id)+" "+text)
+	if len(kept) > mostSearches {
+		kept = kept[len(kept)-mostSearches:]
+	}
+	v.pages.logins.Put(v.Context(), keySearches, strings.Join(kept, "\n"))
+	if err := v.keep(); err != nil {
+		return err
+	}
+	http.Redirect(v.w, v.Request, "/payers?s="+hex.EncodeToString(id), http.StatusSeeOther)
+	return nil
+}
+
+func (v *visit) searches() []string {
+	text := v.pages.logins.GetString(v.Context(), keySearches)
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// search returns what was searched for under an id; "" for nothing.
+func (v *visit) search(id string) string {
+	for _, line := range v.searches() {
+		if of, text, _ := strings.Cut(line, " "); of == id && id != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// noPayer is what people are told who ask for one that is not there.
+var noPayer = problem{
+	Status: http.StatusNotFound, Title: "There is no such payer", Sentence: "Nobody in the books has this number, or had it.",
+	Next: "Search for a part of the name.",
+}
+
+// theRecord returns the record that an address names.
+func (v *visit) theRecord() (state.RecordRow, error) {
+	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: v.PathValue("id")}
+	rows, err := v.ledger().Records(v.Context(), state.RecordFilter{Among: []state.RecordID{id}, Limit: 1})
+	if err == nil && len(rows) == 0 {
+		err = noPayer
+	}
+	if err != nil {
+		return state.RecordRow{}, err
+	}
+	return rows[0], nil
+}
+
+// event is something that happened to a payer.
+type event struct {
+	At   time.Time
+	What string
+	Why  string
+}
+
+// shownPayer is all that a page says of one payer.
+type shownPayer struct {
+	office.Payer
+	Row       payerRow
+	Path      string
+	Matter    office.Matter
+	Gone      bool // it left the books with a mandate that still holds
+	Events    []event
+	Emails    bool // whoever looks may see addresses
+	Raw       bool // and the record as it was read
+	MayAct    bool
+	Link      string // only for who asked to see it
+	Lost      bool   // the link was asked for, and is not here
+	Waits     bool   // for a signature
+	Cancelled bool
+	Live      bool // its mandate can be cancelled
+	WhyNot    error
+}
+
+// payer shows one payer in full.
+func (v *visit) payer() error {
+	s, err := v.shownPayer()
+	if err != nil {
+		return err
+	}
+	return v.showPayer(s)
+}
+
+func (v *visit) showPayer(s shownPayer) error {
+	return v.show("payer", cmp.Or(s.Row.Name, s.Row.Number), s)
+}
+
+func (v *visit) shownPayer() (shownPayer, error) {
+	row, err := v.theRecord()
+	if err != nil {
+		return shownPayer{}, err
+	}
+	ctx, id := v.Context(), row.ID()
+	s := shownPayer{
+		Row: v.payerRow(row), Path: payerPath(id), MayAct: v.User.Role.May(Operator) && v.pages.cfg.Mandates != nil,
+		Emails: v.User.Role.May(Operator), Raw: v.User.Role.May(Operator),
+	}
+	by, whyNot := v.pages.cfg.Explain(ctx, id.Connection)
+	s.WhyNot = whyNot
+	if s.Payer, err = office.PayerOf(ctx, v.ledger(), id, by, office.Privacy{Whole: true}); err != nil {
+		return s, err
+	}
+	if s.Matter, err = office.MatterOf(ctx, v.ledger(), id, by); err != nil {
+		return s, err
+	}
+	status := connector.MandateStatus("")
+	if row.MandateStatus != nil {
+		status = connector.MandateStatus(*row.MandateStatus)
+	}
+	s.Waits, s.Cancelled = status == connector.MandateCreated, status == connector.MandateCancelled
+	s.Live = status != "" && !s.Cancelled
+	s.Gone = s.Live && slices.ContainsFunc(s.Attention, func(a state.AttentionRow) bool {
+		return connector.Reason(a.Reason) == connector.ReasonLeftWithMandate
+	})
+	s.Events = eventsOf(s.Payer)
+	return s, nil
+}
+
+// eventsOf is what happened to a payer, the newest first.
+func eventsOf(p office.Payer) (out []event) {
+	for _, h := range p.History {
+		out = append(out, event{since(h.ObservedAt), "Mandate: " + mandate(h.ToStatus).Word, "seen by " + h.Cause})
+	}
+	for _, c := range p.Changes {
+		e := event{At: c.UpdatedAt, What: actionWord(c.Action) + ": " + string(c.State)}
+		if c.RunID != 0 {
+			e.Why = "run " + number(int(c.RunID))
+		}
+		if c.Detail != "" {
+			e.Why = strings.TrimPrefix(e.Why+". "+c.Detail, ". ")
+		}
+		out = append(out, e)
+	}
+	slices.SortStableFunc(out, func(a, b event) int { return b.At.Compare(a.At) })
+	return out
+}
+
+// actionWord is what a change does, as people say it.
+func actionWord(a connector.Action) string {
+	switch a {
+	case connector.ActionCreate:
+		return "Created in the billing service"
+	case connector.ActionUpdate:
+		return "Updated there"
+	case connector.ActionAdopt:
+		return "Taken over there"
+	case connector.ActionLink:
+		return "Signing link asked for"
+	case connector.ActionUnlink:
+		return "Let go there"
+	default:
+		return string(a)
+	}
+}
+
+// showLink shows a payer's signing link. The audit log has who looked before they see it.
+func (v *visit) showLink() error {
+	s, err := v.shownPayer()
+	if err != nil {
+		return err
+	}
+	if !s.Waits || s.MandateID == "" {
+		return problem{Status: http.StatusConflict, Title: "There is no link to show", Sentence: "Only a mandate that waits for its signature has one.", Next: "Look at the payer once more."}
+	}
+	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "show signing links", Subject: s.MandateID})
+	}); err != nil {
+		return err
+	}
+	expired, err := v.pages.cfg.Mandates.Expired(v.Context(), s.MandateID)
+	if err != nil {
+		return err
+	}
+	if !expired {
+		if s.Link, err = v.ledger().SigningLink(v.Context(), s.MandateID); err != nil {
+			return err
+		}
+	}
+	s.Lost = s.Link == ""
+	return v.showPayer(s)
+}
+
+// act does something about a payer's mandate, with a reason where that is asked for.
+func (v *visit) act(needsReason bool, do func(*office.Mandates, state.Payer, operator) (string, error)) error {
+	row, err := v.theRecord()
+	if err != nil {
+		return err
+	}
+	by := operator{Name: v.User.Name, Reason: v.filled("reason")}
+	if needsReason {
+		if by.Reason, err = v.reason(); err != nil {
+			return err
+		}
+	}
+	if v.pages.cfg.Mandates == nil {
+		return problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without a way to the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}
+	}
+	p, err := v.ledger().Payer(v.Context(), row.Connection, row.SourceID)
+	if err != nil {
+		return err
+	}
+	note, err := do(v.pages.cfg.Mandates, p, by)
+	if err != nil {
+		return notDone(err)
+	}
+	return v.done(note, payerPath(row.ID()))
+}
+
+// notDone says why an act about a mandate was not done.
+func notDone(err error) error {
+	is := problem{Status: http.StatusConflict, Title: "It was not done", err: err}
+	switch {
+	case errors.Is(err, errReasonNeeded):
+		is.Sentence, is.Next, is.err = "The payer's mandate was cancelled; a new one takes a reason. Nothing was sent.", "Go back, and write why the payer signs anew.", nil
+	case errors.Is(err, office.ErrNoMandate):
+		is.Sentence, is.Next, is.err = "The payer has no mandate. Nothing was sent.", "Look at the payer once more.", nil
+	case connector.FaultOf(err) == connector.FaultUnknown:
+		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service did not answer, so it is not known whether it took effect.", "Nothing: payersync finds out by itself. Look at the payer in an hour."
+	case connector.FaultOf(err) == connector.FaultUnavailable:
+		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service cannot be reached just now. Nothing was changed.", "Try again in some minutes."
+	default:
+		is.Sentence, is.Next = "The billing service refused it, or it is not possible as the payer stands; payersync's log says more.", "Look at the payer once more. If it stays, ask whoever runs payersync."
+	}
+	return is
+}
+
+// customerOf returns the members of a customer that hold something.
+func customerOf(c *connector.Customer) []connector.FieldChange {
+	if c == nil {
+		return nil
+	}
+	return connector.Diff(connector.Customer{}, *c)
+}

@@ -1,0 +1,113 @@
+package pages_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"payersync/connector/pages"
+)
+
+// The accountant has the payer on the phone: half a name, the payer, the link; and the audit
+// log knows of the link, and of nothing that she searched for.
+func TestAPayerIsFoundByHalfANameAndItsLinkShown(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v := h.enter("anna", pages.Operator)
+	holds(t, v.get("/payers", http.StatusOK), "No payers yet")
+	h.run(true)
+	page := v.get("/payers", http.StatusOK)
+	holds(t, page, "Crumb &amp; Crust Bakery Ltd", "Not sent", "Left out")
+	if n := strings.Count(page, "<th scope=\"row\""); n != 39 {
+		t.Errorf("%d of 39 are listed", n)
+	}
+	page = v.post("/payers", http.StatusOK, "text", "crumb crust")
+	holds(t, page, "What was found", `href="/payers/quickstart/HB001"`)
+	if n := strings.Count(page, "<th scope=\"row\""); n != 1 {
+		t.Errorf("%d are found", n)
+	}
+	page = v.get("/payers/quickstart/HB001", http.StatusOK)
+	holds(t, page, "Crumb &amp; Crust Bakery Ltd", "Awaiting signature", "accounts@crumbandcrust.example", "trim(Name)", "Show the signing link")
+	if strings.Contains(page, "/sign/") {
+		t.Error("the link is shown before anybody asked for it")
+	}
+	page = v.post("/payers/quickstart/HB001/link", http.StatusOK)
+	holds(t, page, "/sign/")
+	if log := h.logged(1); !strings.HasPrefix(log, "anna show signing links ") {
+		t.Errorf("the audit log says %q", log)
+	}
+	if log := h.logged(50); strings.Contains(strings.ToLower(log), "crumb") || strings.Contains(log, "/sign/") {
+		t.Errorf("the audit log holds a name or a link: %s", log)
+	}
+	holds(t, v.post("/payers", http.StatusOK, "text", "nobody of this name"), "Nobody was found")
+	v.get("/payers?s=00000000", http.StatusGone)
+	v.get("/payers/quickstart/none", http.StatusNotFound)
+	v.get("/payers/elsewhere/HB001", http.StatusNotFound)
+}
+
+func TestAMandateIsCancelledWithAReasonAndANewOneTakesOne(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	v := h.enter("anna", pages.Operator)
+	const payer = "/payers/quickstart/HB001"
+	holds(t, v.get(payer+"/cancel", http.StatusOK), "Nothing can be collected", "Keep it")
+	before := h.box.Writes()
+	v.post(payer+"/cancel", http.StatusUnprocessableEntity)
+	if h.box.Writes() != before {
+		t.Error("it was cancelled without a reason")
+	}
+	holds(t, v.post(payer+"/cancel", http.StatusOK, "reason", "the payer called"), "The mandate is cancelled", "Cancelled", "Why the payer signs anew")
+	if log := h.logged(1); !strings.Contains(log, "anna") || !strings.Contains(log, "the payer called") {
+		t.Errorf("the audit log says %q", log)
+	}
+	holds(t, v.post(payer+"/request", http.StatusConflict), "takes a reason", "Nothing was sent")
+	holds(t, v.post(payer+"/request", http.StatusOK, "reason", "another bank"), "The signing link is here", "Awaiting signature")
+	holds(t, v.get(payer+"/cancel", http.StatusOK), "Nothing can be collected")
+}
+
+func TestAViewerSeesNamesAndNoAddress(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	v := h.enter("vera", pages.Viewer)
+	for _, path := range []string{"/payers", "/payers/quickstart/HB001"} {
+		page := v.get(path, http.StatusOK)
+		holds(t, page, "Crumb &amp; Crust Bakery Ltd")
+		for _, hidden := range []string{"accounts@crumbandcrust", "01632 960101", "4 Harbour Street", "YO21"} {
+			if strings.Contains(page, hidden) {
+				t.Errorf("%s shows a viewer %q", path, hidden)
+			}
+		}
+	}
+	holds(t, v.get("/payers", http.StatusOK), "a…@crumbandcrust.example")
+	v.post("/payers/quickstart/HB001/link", http.StatusForbidden)
+	v.post("/payers/quickstart/HB001/cancel", http.StatusForbidden, "reason", "no")
+}
+
+// Names that people or attackers give stay names, and a search stays sealed in the ledger.
+func TestHostileNamesAreShownAsNames(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	long := strings.Repeat("Ö", 255)
+	h.books([]byte("AccountNumber,Name,Contact,Email,Phone,Address,City,Postcode,Second Address,Second City,Second Postcode,Status,Language\n" +
+		"A/1|x,<script>alert(1)</script>,,a@x.example,,,,,,,,Active,\n" +
+		"A2,\u202eevil,,b@x.example,,,,,,,,Active,\n" +
+		"A3," + long + ",,c@x.example,,,,,,,,Active,\n" +
+		"A4,=1+1 🎂,,d@x.example,,,,,,,,Active,\n"))
+	h.run(true)
+	v := h.enter("anna", pages.Admin)
+	page := v.get("/payers", http.StatusOK)
+	holds(t, page, "&lt;script&gt;alert(1)", long[:200], "=1&#43;1 🎂", `href="/payers/quickstart/A%2F1%7Cx"`)
+	holds(t, v.get("/payers/quickstart/A%2F1%7Cx", http.StatusOK), "&lt;script&gt;alert(1)")
+	v.post("/payers", http.StatusOK, "text", "wanderlust zebra")
+	path, _ := h.ledger.Path()
+	files := must(filepath.Glob(path + "*"))(t)
+	for _, file := range files {
+		if strings.Contains(string(must(os.ReadFile(file))(t)), "wanderlust") {
+			t.Errorf("%s holds what was searched for", filepath.Base(file))
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package pages
+
+import (
+	"context"
+	"time"
+
+	"payersync/state"
+)
+
+// Job is a job of payersync serve, with when it was at work and is next.
+type Job struct {
+	state.JobRow
+	Schedule string
+	NextAt   time.Time
+}
+
+// Setting is one value of the configuration, as people may see it: never a secret.
+type Setting struct{ Group, Name, Value string }
+
+// settings shows what is configured. It changes nothing.
+func (v *visit) settings() error {
+	ctx := v.Context()
+	jobs, err := v.pages.cfg.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	consents, err := v.ledger().Consents(ctx)
+	if err != nil {
+		return err
+	}
+	sources, err := v.ledger().Sources(ctx)
+	if err != nil {
+		return err
+	}
+	serving, err := v.ledger().Serving(ctx)
+	if err != nil {
+		return err
+	}
+	type group struct {
+		Name     string
+		Settings []Setting
+	}
+	var groups []group
+	for _, s := range v.pages.cfg.Settings() {
+		if len(groups) == 0 || groups[len(groups)-1].Name != s.Group {
+			groups = append(groups, group{Name: s.Group})
+		}
+		last := &groups[len(groups)-1]
+		last.Settings = append(last.Settings, s)
+	}
+	return v.show("settings", "Settings", struct {
+		Connections []string
+		Sources     []state.SourceRow
+		Consents    []state.ConsentRow
+		Jobs        []Job
+		Groups      []group
+		Serving     state.Serving
+	}{v.pages.cfg.Connections, sources, consents, jobs, groups, serving})
+}
+
+func noJobs(context.Context) ([]Job, error) { return nil, nil }
+
+// sourceOf returns what is known of a connection's source; nil where it was not read yet.
+func sourceOf(all []state.SourceRow, connection string) *state.SourceRow {
+	for i := range all {
+		if all[i].Connection == connection {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// sourceChip is how a connection's source was met last.
+func sourceChip(s *state.SourceRow) chip {
+	switch {
+	case s == nil:
+		return chip{"◷", "Not read yet", none}
+	case s.State == state.SourceActive:
+		return chip{"✓", "Lets us in", good}
+	case s.State == state.SourceParked:
+		return chip{"◷", "Asks to wait", waits}
+	default:
+		return chip{"✕", "Lets nobody in", stopped}
+	}
+}

@@ -1,0 +1,186 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/billing"
+	"payersync/connector/condition"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// inboxStates are what may become of a delivery, in the words of these pages.
+var inboxStates = []struct {
+	state connector.InboxState
+	chip  chip
+}{
+	{connector.InboxReceived, chip{"◷", "Waits to be read", bank}},
+	{connector.InboxReflected, chip{"✓", "Done", good}},
+	{connector.InboxSuperseded, chip{"✓", "Done with a later one", good}},
+	{connector.InboxParked, chip{"◷", "Nobody knows its customer yet", waits}},
+	{connector.InboxQuarantined, chip{"✕", "Not understood", stopped}},
+	{connector.InboxIgnored, chip{"–", "Not needed", none}},
+}
+
+func inboxChip(s string) chip {
+	for _, i := range inboxStates {
+		if string(i.state) == s {
+			return i.chip
+		}
+	}
+	return chip{"?", s, waits}
+}
+
+// choice is one of several links that narrow a list.
+type choice struct {
+	Label, Path string
+	Here        bool
+}
+
+// webhooks lists the deliveries that came in, the newest first.
+func (v *visit) webhooks() error {
+	ctx, in := v.Context(), v.filled("state")
+	before, _ := strconv.ParseInt(v.filled("after"), 10, 64)
+	rows, ids, err := v.ledger().InboxPage(ctx, in, before, rowsShown+1)
+	if err != nil {
+		return err
+	}
+	next := ""
+	if len(rows) > rowsShown {
+		rows, next = rows[:rowsShown], strconv.FormatInt(ids[rowsShown-1], 10)
+	}
+	facts, err := v.ledger().Subscription(ctx)
+	if err != nil {
+		return err
+	}
+	warnings, err := condition.Look(ctx, v.ledger(), v.pages.cfg.Expected(),
+		condition.WebhooksSilent, condition.SubscriptionChanged, condition.RotationUnfinished, condition.EventsUnclear, condition.EventTypeUnknown)
+	if err != nil {
+		return err
+	}
+	filters := []choice{{"All", "/webhooks", in == ""}}
+	for _, s := range inboxStates {
+		filters = append(filters, choice{s.chip.Word, "/webhooks?state=" + string(s.state), in == string(s.state)})
+	}
+	newest := time.Time{}
+	if in == "" && before == 0 && len(rows) > 0 {
+		newest = since(rows[0].ReceivedAt)
+	}
+	return v.show("webhooks", "Webhooks", struct {
+		Rows         []state.InboxRow
+		Newest       time.Time
+		Filters      []choice
+		Narrowed     bool
+		Warnings     []condition.Condition
+		Subscription *state.Subscription
+		ShownAt      time.Time
+		Pager        pager
+	}{rows, newest, filters, in != "" || before != 0, warnings, facts.Expected, facts.ShownAt, v.page(next)})
+}
+
+// deliveryPath returns the address of a delivery's page.
+func deliveryPath(key string) string { return "/webhooks/" + url.PathEscape(key) }
+
+// noDelivery is what people are told who ask for one that is not there.
+var noDelivery = problem{
+	Status: http.StatusNotFound, Title: "There is no such delivery", Sentence: "No delivery has this key. Its time may be over.",
+	Next: "Look for it in the list of webhooks.",
+}
+
+// shownDelivery is one delivery, as its page shows it.
+type shownDelivery struct {
+	state.StoredDelivery
+	Members []billing.EventMember
+	Erased  bool
+	Body    string // only for who asked to see it
+	Waits   bool   // for a person
+	MayRead bool   // whoever looks may have it read again
+	MaySee  bool   // and see what came
+}
+
+func (v *visit) delivery() error { return v.showDelivery("") }
+
+func (v *visit) showDelivery(body string) error {
+	d, raw, err := v.deliveries().Named(v.Context(), v.PathValue("key"))
+	if errors.Is(err, office.ErrNoDelivery) {
+		return noDelivery
+	}
+	if err != nil {
+		return err
+	}
+	s := shownDelivery{StoredDelivery: d, Erased: len(raw) == 0, Body: body, MayRead: v.User.Role.May(Operator), MaySee: v.User.Role.May(Admin)}
+	s.Members, _ = billing.EventMembers(raw) // what is no object has none, and its detail says so
+	s.Waits = d.State == string(connector.InboxQuarantined) || d.State == string(connector.InboxParked)
+	return v.show("delivery", "One delivery", s)
+}
+
+// deliveryBody shows a delivery as it came. The audit log has who looked before they see it.
+func (v *visit) deliveryBody() error {
+	d, raw, err := v.deliveries().Named(v.Context(), v.PathValue("key"))
+	if errors.Is(err, office.ErrNoDelivery) {
+		return noDelivery
+	}
+	if err == nil {
+		err = v.deliveries().NoteShown(v.Context(), d.DeliveryKey, v.User.Name)
+	}
+	if err != nil {
+		return err
+	}
+	return v.showDelivery(string(raw))
+}
+
+// replay has a delivery read again.
+func (v *visit) replay() error {
+	key := v.PathValue("key")
+	err := v.deliveries().Replay(v.Context(), key, v.User.Name)
+	var unclear office.NotUnderstoodError
+	switch {
+	case errors.Is(err, office.ErrNoDelivery):
+		return noDelivery
+	case errors.Is(err, office.ErrAboutNobody):
+		return problem{Status: http.StatusConflict, Title: "There is nothing to read", Sentence: "The delivery names neither a customer nor a mandate. Nothing was changed.", Next: "Close it, if nobody needs it."}
+	case errors.As(err, &unclear):
+		return problem{
+			Status: http.StatusConflict, Title: "It is still not understood", Sentence: unclear.Detail + " Nothing was changed.",
+			Next: "Whoever runs payersync can name its members in billing.webhook.event_paths (payersync webhooks shapes proposes them), or you give it up: what it meant is found by the sweep.",
+		}
+	case err != nil:
+		return err
+	}
+	v.pages.cfg.Nudge()
+	return v.done("The delivery is read again: its customer is looked at anew within some seconds.", deliveryPath(key))
+}
+
+// closeDelivery gives a delivery up.
+func (v *visit) closeDelivery() error {
+	reason, err := v.reason()
+	if err != nil {
+		return err
+	}
+	key, before, err := v.deliveries().Close(v.Context(), v.PathValue("key"), syncer.Operator{Name: v.User.Name, Reason: reason})
+	var not office.NotWaitingError
+	switch {
+	case errors.Is(err, office.ErrNoDelivery):
+		return noDelivery
+	case errors.As(err, &not):
+		return problem{Status: http.StatusConflict, Title: "It does not wait for anybody", Sentence: "The delivery was taken care of meanwhile. Nothing was changed.", Next: "Look at it once more."}
+	case err != nil:
+		return err
+	case before:
+		return v.done("The delivery was closed before.", deliveryPath(key))
+	}
+	return v.done("The delivery is closed. What it meant is found by the sweep.", deliveryPath(key))
+}
+
+func (v *visit) deliveries() *office.Deliveries { return v.pages.cfg.Deliveries }
+
+// unread is what a kept delivery says where nobody can tell.
+func unread(string, string, []byte) state.Delivery {
+	return state.Delivery{State: connector.InboxQuarantined, Detail: "No webhook is configured, so nothing says how it is read."}
+}
