@@ -45,7 +45,12 @@ type house struct {
 	file    string // of the books
 	conn    syncer.Connection
 	pages   *pages.Pages
-	server  *httptest.Server
+	reader  *reconcile.Reconciler
+	acts    *office.Mandates
+
+	standings *office.Standings
+	fetcher   *office.Fetcher
+	server    *httptest.Server
 
 	mu     sync.Mutex
 	events []pages.Event
@@ -63,13 +68,17 @@ func newHouse(t testing.TB) *house {
 		BaseURL: "http://localhost/api", ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), RedirectURL: "https://app.example.com/signed",
 		Dialect: billing.Standard(), HTTP: transport.New(transport.Options{Base: h.box.RoundTripper(), Retries: -1}),
 	}))(t)
-	rec := &reconcile.Reconciler{Ledger: h.ledger, Billing: billing.Watcher{Client: h.service}, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
-	h.syncer = &syncer.Syncer{Ledger: h.ledger, Billing: h.service, Reconciler: rec, Settings: syncer.Settings{Workers: 1, Adopt: syncer.AdoptPropose}}
+	h.reader = &reconcile.Reconciler{Ledger: h.ledger, Billing: billing.Watcher{Client: h.service}, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
+	h.syncer = &syncer.Syncer{Ledger: h.ledger, Billing: h.service, Reconciler: h.reader, Settings: syncer.Settings{Workers: 1, Adopt: syncer.AdoptPropose}}
 	h.books(must(fs.ReadFile(configs.FS, "quickstart/customers.csv"))(t))
+	h.acts = &office.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"}
+	h.standings, h.fetcher = &office.Standings{Ledger: h.ledger}, &office.Fetcher{}
+	t.Cleanup(func() { h.fetcher.Close(); h.standings.Close() })
 	h.pages = must(pages.New(pages.Config{
+		Standings: h.standings, Fetcher: h.fetcher,
 		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true} }, Report: h.report,
-		Mandates: &office.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"},
+		Mandates: h.acts,
 		Explain: func(context.Context, string) (office.Explainer, error) {
 			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},

@@ -44,7 +44,8 @@ type part struct {
 type workRow struct {
 	office.Stood
 	Path   string // of the payer's page
-	Email  string // as the visitor may see it
+	Local  string // of the e-mail address as the visitor may see it, with the @
+	Domain string
 	Status chip
 	Why    string // it does not go on by itself
 }
@@ -94,7 +95,12 @@ func (v *visit) mandates() error {
 		return err
 	}
 	for _, r := range rows {
-		content.Rows = append(content.Rows, workRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), v.email(r.Handover.Email), stepChip(r.Standing), whyItStops(r.Standing)})
+		row := workRow{Stood: r, Path: payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), Status: stepChip(r.Standing), Why: whyItStops(r.Standing)}
+		if address := v.email(r.Handover.Email); address != "" {
+			at := strings.IndexByte(address, '@') + 1
+			row.Local, row.Domain = address[:at], address[at:]
+		}
+		content.Rows = append(content.Rows, row)
 	}
 	content.Pager = v.page(next)
 	if at := slices.IndexFunc(c.Signing, func(s office.Signing) bool { return s.By == "all" }); at >= 0 {

@@ -14,7 +14,8 @@ type reportRow struct {
 	office.Stood
 	Path  string // of the payer's page
 	Class chip
-	Held  chip // its mandate
+	Held  chip   // its mandate
+	Next  string // what is to be done, on these pages
 }
 
 // totalRow is a line of the totals.
@@ -92,10 +93,18 @@ func (v *visit) report() error {
 		return err
 	}
 	for _, r := range rows {
-		content.Rows = append(content.Rows, reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Standing), mandate(string(r.Mandate))})
+		content.Rows = append(content.Rows, reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Standing), mandate(string(r.Mandate)), nextOf(r)})
 	}
 	content.Pager = v.page(next)
 	return v.show("report", "Report", content)
+}
+
+// nextOf returns what is to be done about a payer, without the commands for what a button does.
+func nextOf(r office.Stood) string {
+	if r.Class == standing.Awaiting {
+		return r.Handover.Next
+	}
+	return r.Cure
 }
 
 // classOf returns the class that is asked for, and its step; false where there are none such.
