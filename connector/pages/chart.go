@@ -69,8 +69,13 @@ func boundLabels(bounds []int, beyond string) (out []string) {
 	return append(out, beyond+strconv.Itoa(from-1))
 }
 
-// number10 writes a number with a tenth where it has one.
-func number10(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+// within writes a time of so many days, to a tenth of them.
+func within(days float64) string {
+	if days <= 1 {
+		return "a day"
+	}
+	return strconv.FormatFloat(days, 'f', -1, 64) + " days"
+}
 
 // upper returns a text with a capital to begin with.
 func upper(text string) string {

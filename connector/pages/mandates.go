@@ -105,7 +105,7 @@ func (v *visit) mandates() error {
 	content.Pager = v.page(next)
 	if at := slices.IndexFunc(c.Signing, func(s office.Signing) bool { return s.By == "all" }); at >= 0 {
 		s := c.Signing[at]
-		content.Signing = newChart("Days to sign", fmt.Sprintf("Half of %s came within %s days, nine of ten within %s days.", connector.Plural(s.Signed, "signature"), number10(s.Median), number10(s.P90)),
+		content.Signing = newChart("Days to sign", fmt.Sprintf("Half of %s came within %s, nine of ten within %s.", connector.Plural(s.Signed, "signature"), within(s.Median), within(s.P90)),
 			"Days", "Signatures", boundLabels(office.SignedIn[:], ">"), s.Days[:])
 	}
 	return v.show("mandates", "Mandates", content)

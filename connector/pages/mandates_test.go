@@ -150,7 +150,7 @@ func TestSignaturesAreShownAsAChartAndAsNumbers(t *testing.T) {
 	}
 	h.sweep()
 	page := h.settled(h.enter("vera", pages.Viewer), "/mandates", "21 payers have to sign")
-	holds(t, page, "Half of 12 signatures came within 0 days, nine of ten within 0 days.", "<title>Days to sign</title>", "<desc>", `<th scope="row">2–3</th>`, `<th scope="row">0</th><td class="n">12</td>`)
+	holds(t, page, "Half of 12 signatures came within a day, nine of ten within a day.", "<title>Days to sign</title>", "<desc>", `<th scope="row">2–3</th>`, `<th scope="row">0</th><td class="n">12</td>`)
 	lacks(t, page, "style=")
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/alexedwards/scs/v2"
 
 	"payersync/connector/condition"
-	"payersync/connector/letters"
 	"payersync/connector/office"
 	"payersync/state"
 )
@@ -32,7 +31,6 @@ type Config struct {
 	Valid       time.Duration                                           // for how long a signing link works after it was given; 0 where nobody knows
 	Standings   *office.Standings                                       // whose count stays in memory, so it outlives this Config
 	Fetcher     *office.Fetcher                                         // of lost links; what it is at outlives this Config
-	Letters     *letters.Desk                                           // where letters leave from; nil where none do
 	Report      func(Event)                                             // is told of every request that ended in an error; nil for nobody
 }
 

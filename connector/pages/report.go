@@ -101,7 +101,10 @@ func (v *visit) report() error {
 
 // nextOf returns what is to be done about a payer, without the commands for what a button does.
 func nextOf(r office.Stood) string {
-	if r.Class == standing.Awaiting {
+	switch {
+	case r.Cure == "Nothing.":
+		return "Nothing to do."
+	case r.Class == standing.Awaiting:
 		return r.Handover.Next
 	}
 	return r.Cure
