@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
 
 	"payersync/configs"
 	"payersync/connector/office"
@@ -267,4 +270,24 @@ func TestLinksThatReplaceMandatesAreNotFetchedInBulk(t *testing.T) {
 	}
 	h.acts.WhenCreated = "unknown"
 	holds(t, anna.get("/mandates/links", http.StatusOK), "It is not known whether it gives the same mandate")
+}
+
+// With a script the page follows the fetching by itself, until it is done.
+func TestHowFarTheLinksAreIsFollowedByScript(t *testing.T) {
+	h := newHouse(t)
+	b := h.browse(look{width: 1280})
+	h.box.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: linkCalls, Count: 6})
+	h.run(true)
+	h.box.ClearFaults()
+	h.sweep()
+	h.box.Inject(sandbox.Fault{Kind: sandbox.Slow, Method: http.MethodPut, Path: linkCalls, Delay: 500 * time.Millisecond})
+	h.signIn(b, "anna", pages.Operator)
+	b.open("/mandates/links")
+	b.do(chromedp.Click("button.primary"), chromedp.WaitVisible(`[aria-busy="true"]`))
+	b.sound("the progress")
+	b.picture("_mandates_links-progress")
+	b.do(chromedp.WaitVisible(`[aria-busy="false"]`))
+	if text := ask(b, chromedp.Evaluate[string](`document.querySelector("[data-refresh]").textContent`)); !strings.Contains(text, "6 of 6 links fetched, 0 failed.") {
+		t.Errorf("in the end it says %q", text)
+	}
 }
