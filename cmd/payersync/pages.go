@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
@@ -19,6 +20,9 @@ import (
 	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/server"
+	"payersync/connector/syncer"
+	"payersync/connector/worker"
+	"payersync/state"
 )
 
 func (a *app) pagesCmd() *cobra.Command {
@@ -80,8 +84,9 @@ under the name that is given here.`,
 	return c
 }
 
-// pagesOf returns the pages of a session. Names that were opened before are kept in lists.
-func (a *app) pagesOf(s *session.Session, lists *office.Lists) (*pages.Pages, error) {
+// pagesOf returns the pages of a session. Names that were opened before are kept in lists, and
+// runs that people ask for begin by starter.
+func (a *app) pagesOf(s *session.Session, lists *office.Lists, starter *office.Starter) (*pages.Pages, error) {
 	var names []string
 	for _, c := range s.Config.Connections {
 		names = append(names, c.Name)
@@ -89,6 +94,7 @@ func (a *app) pagesOf(s *session.Session, lists *office.Lists) (*pages.Pages, er
 	return pages.New(pages.Config{
 		Ledger: s.Ledger, Lists: lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) },
+		Starter:  starter, Rate: s.Config.Billing.RatePerSecond,
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
 			if e.Err != nil {
@@ -106,7 +112,18 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	if err != nil || !connector.IsLoopback(host) {
 		return usage.Errorf("--listen %s is no address of this machine alone; give one such as 127.0.0.1:8070", address)
 	}
-	shown, err := a.pagesOf(s, &office.Lists{Ledger: s.Ledger})
+	asked, err := worker.New(worker.Config{
+		Drain: func(context.Context) error { return nil }, DrainEvery: 24 * time.Hour, Now: a.now,
+		Report: func(e worker.Event) {
+			if e.Err != nil {
+				s.Log.WithFields(logrus.Fields{"job": e.Job, "outcome": e.Outcome}).WithError(forLog(e.Err)).Error("job failed")
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	shown, err := a.pagesOf(s, &office.Lists{Ledger: s.Ledger}, newStarter(s.Ledger, func() *session.Session { return s }, func() *worker.Worker { return asked }))
 	if err != nil {
 		return err
 	}
@@ -120,11 +137,38 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	}
 	a.Say("The pages are shown until Ctrl-C. This link signs you in, once, within ten minutes:")
 	fmt.Fprintln(a.Out, "http://"+listener.Addr().String()+path)
+	ctx, stop := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- asked.Run(ctx) }()
 	err = server.Serve(ctx, listener, server.NewHTTPServer(shown))
+	stop() // what somebody has asked for ends with the pages
 	if errors.Is(err, context.Canceled) {
-		return nil
+		err = nil
 	}
-	return err
+	return errors.Join(err, <-worked)
+}
+
+// newStarter returns what starts runs that people ask for on the pages: by a worker, with the
+// session that is in force.
+func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func() *worker.Worker) *office.Starter {
+	return &office.Starter{
+		Ledger: ledger,
+		Go: func(connection string, work func(context.Context) error) error {
+			err := by().Now(syncJob(connection), work)
+			if errors.Is(err, worker.ErrBusy) {
+				return &office.RunAtWork{Connection: connection}
+			}
+			return err
+		},
+		Run: func(ctx context.Context, connection, person string, opened func(int64), progress func(syncer.Progress)) error {
+			s := inForce()
+			c, err := s.Config.One(connection)
+			if err != nil {
+				return err
+			}
+			return syncFor(ctx, s, c, person, opened, progress)
+		},
+	}
 }
 
 // adminHandler answers with the pages of the installation that is in force.

@@ -18,6 +18,9 @@ type Config struct {
 	Lists       *office.Lists             // its names stay in memory, so it outlives this Config
 	Connections []string                  // by name, in the order of the configuration
 	Expected    func() condition.Expected // what the configuration expects to be the case
+	Starter     *office.Starter           // starts runs that people ask for; nil where nobody may
+	Rate        float64                   // requests that the billing service takes in a second; 0 where that is not known
+	Approvers   Role                      // the least role that approves and rejects plans; "" for Operator
 	Hosts       []string                  // names that these pages answer to, besides this machine's
 	Secure      bool                      // they are reached over TLS alone
 	Report      func(Event)               // is told of every request that ended in an error; nil for nobody
@@ -49,6 +52,9 @@ func New(cfg Config) (*Pages, error) {
 	}
 	if cfg.Expected == nil {
 		cfg.Expected = func() condition.Expected { return condition.Expected{} }
+	}
+	if cfg.Approvers == "" {
+		cfg.Approvers = Operator
 	}
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}

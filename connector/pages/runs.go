@@ -19,7 +19,7 @@ func (v *visit) runs() error {
 		next = strconv.FormatInt(rows[rowsShown-1].RunID, 10)
 	}
 	return v.show("runs", "Runs", struct {
-		Rows  []state.RunRow
+		Rows  []state.RunDetail
 		Pager pager
 	}{rows, v.page(next)})
 }
