@@ -718,6 +718,7 @@ type Share struct {
 	Approved int    `json:"approved"` // of those: the next run sends them
 	LeftOut  int    `json:"left_out"` // of those: left out of an approval, or rejected
 	Reads    string `json:"-"`        // hash of what the plan says by now: see Tx.StillReads
+	Newest   int64  `json:"-"`        // the change that was planned last; 0 for none
 }
 
 // ShareOf returns how much of a plan is still to be done.
@@ -763,6 +764,7 @@ func shareOf(p Plan, query func(string, ...any) (*sql.Rows, error)) (s Share, er
 			return s, err
 		}
 		s.Pending++
+		s.Newest = id
 		switch {
 		case approved:
 			s.Approved++

@@ -132,6 +132,15 @@ func WhyLost(l state.LostPayer) string {
 // Touched counts the fields of customers that exist which a plan would change, those of most
 // customers first.
 func Touched(ctx context.Context, ledger *state.Ledger, plan state.Plan) ([]syncer.FieldCount, error) {
+	return touched(ctx, ledger, plan, func(path string) string { return path })
+}
+
+// TouchedWords is Touched in the words of FieldWord: a customer counts once for each.
+func TouchedWords(ctx context.Context, ledger *state.Ledger, plan state.Plan) ([]syncer.FieldCount, error) {
+	return touched(ctx, ledger, plan, FieldWord)
+}
+
+func touched(ctx context.Context, ledger *state.Ledger, plan state.Plan, as func(path string) string) ([]syncer.FieldCount, error) {
 	counts := map[string]syncer.FieldCount{}
 	for _, group := range []state.PlanGroup{state.GroupWatch, state.GroupAdopt, state.GroupUpdate} { // the others make customers, or change none
 		for after := int64(0); ; {
@@ -140,7 +149,7 @@ func Touched(ctx context.Context, ledger *state.Ledger, plan state.Plan) ([]sync
 				return nil, err
 			}
 			for _, c := range changes {
-				countFields(counts, c)
+				countFields(counts, c, as)
 			}
 			if len(changes) < ChangesRead {
 				break
@@ -153,19 +162,76 @@ func Touched(ctx context.Context, ledger *state.Ledger, plan state.Plan) ([]sync
 	}), nil
 }
 
-func countFields(counts map[string]syncer.FieldCount, c state.Change) {
+func countFields(counts map[string]syncer.FieldCount, c state.Change, as func(path string) string) {
 	if c.Action == connector.ActionCreate {
 		return
 	}
+	emptied := map[string]bool{} // by word; one that is there was met
 	for _, d := range c.Diff {
-		f := counts[d.Path]
-		f.Path = d.Path
+		word := as(d.Path)
+		emptied[word] = emptied[word] || d.To == ""
+	}
+	for word, blank := range emptied {
+		f := counts[word]
+		f.Path = word
 		f.Changed++
-		if d.To == "" {
+		if blank {
 			f.Emptied++
 		}
-		counts[d.Path] = f
+		counts[word] = f
 	}
+}
+
+// FieldWord returns what people call a field of a customer, by its path.
+func FieldWord(path string) string {
+	last := path[strings.LastIndexByte(path, '.')+1:]
+	switch {
+	case path == "name":
+		return "name"
+	case strings.HasPrefix(path, "addresses"):
+		return "address"
+	case strings.HasPrefix(path, "people") && (last == "name" || last == "firstName" || last == "lastName"):
+		return "contact"
+	case strings.HasPrefix(path, "people") && last == "email":
+		return "e-mail"
+	case strings.HasPrefix(path, "people") && (last == "primary" || last == "communication"):
+		return "who gets letters"
+	}
+	return last
+}
+
+// ForViewers returns changes of fields as those may see them who look only: names, e-mail
+// addresses without what stands before the sign, and of the rest that it changes.
+func ForViewers(changes []connector.FieldChange, key string) []connector.FieldChange {
+	out := make([]connector.FieldChange, len(changes))
+	for i, d := range changes {
+		shown := func(string) string { return NotShown }
+		switch word := FieldWord(d.Path); {
+		case IsBankField(d.Path):
+		case word == "name", word == "contact", word == "who gets letters", d.Path == "externalData."+key:
+			shown = func(s string) string { return s }
+		case word == "e-mail":
+			shown = MaskedEmail
+		}
+		out[i] = connector.FieldChange{Path: d.Path}
+		if d.From != "" {
+			out[i].From = shown(d.From)
+		}
+		if d.To != "" {
+			out[i].To = shown(d.To)
+		}
+	}
+	return out
+}
+
+// MaskedEmail returns an e-mail address with one letter of what stands before the sign.
+func MaskedEmail(s string) string {
+	at := strings.LastIndexByte(s, '@')
+	if at < 0 {
+		return NotShown
+	}
+	first := []rune(s[:at])
+	return string(first[:min(1, len(first))]) + "…" + s[at:]
 }
 
 // Alike returns the payers of ours that the record of a create looks like; nobody for any other

@@ -69,6 +69,7 @@ func newHouse(t testing.TB) *house {
 	h.pages = must(pages.New(pages.Config{
 		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true} }, Report: h.report,
+		Starter: h.starter(), Rate: 5,
 	}))(t)
 	h.server = httptest.NewServer(h.pages)
 	t.Cleanup(h.server.Close)
@@ -94,6 +95,7 @@ func (h *house) books(csv []byte) {
 	}
 	source := must(csvfile.New(csvfile.Config{Path: h.file, ID: []string{"AccountNumber"}}))(h.t)
 	info := must(source.Describe(context.Background()))(h.t)
+	info.Organisation = "bakers"
 	text := must(fs.ReadFile(configs.FS, "quickstart/mapping.yaml"))(h.t)
 	h.conn = syncer.Connection{Name: sample, Source: source, Info: info, Mapping: must(mapping.Load("mapping.yaml", text, info))(h.t)}
 }

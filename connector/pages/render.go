@@ -61,6 +61,10 @@ var functions = template.FuncMap{
 	"stored":  since,
 	"mandate": mandate,
 	"outcome": outcome,
+	"planned": planChip,
+	"seconds": seconds,
+	"lasted":  lasted,
+	"why":     why,
 }
 
 // number writes a count with its thousands apart.
@@ -106,6 +110,7 @@ type entry struct {
 
 // nav are the entries of the navigation, in the order in which they always stand.
 var nav = []entry{
+	{Path: "/plans", Label: "Plans"},
 	{Path: "/runs", Label: "Runs"},
 }
 

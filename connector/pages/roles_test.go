@@ -14,7 +14,12 @@ var access = map[string]struct {
 	path string // an address that fits the pattern
 	role pages.Role
 }{
-	"GET /runs": {"/runs", pages.Viewer},
+	"GET /plans":      {"/plans", pages.Viewer},
+	"GET /plans/{n}":  {"/plans/1", pages.Viewer},
+	"POST /plans/{n}": {"/plans/1", pages.Operator},
+	"GET /runs":       {"/runs", pages.Viewer},
+	"GET /runs/{n}":   {"/runs/1", pages.Viewer},
+	"POST /runs":      {"/runs", pages.Operator},
 }
 
 func TestEveryRouteIsForItsRolesAlone(t *testing.T) {

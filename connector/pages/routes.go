@@ -20,7 +20,12 @@ type route struct {
 // all are the addresses for who is signed in. Whatever is not here does not exist; the test of
 // roles has a row for each.
 var all = []route{
+	{"GET /plans", Viewer, (*visit).plans},
+	{"GET /plans/{n}", Viewer, (*visit).plan},
+	{"POST /plans/{n}", Operator, (*visit).judge},
 	{"GET /runs", Viewer, (*visit).runs},
+	{"GET /runs/{n}", Viewer, (*visit).run},
+	{"POST /runs", Operator, (*visit).startRun},
 }
 
 // routes returns what answers all addresses.
