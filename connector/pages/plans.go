@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -219,11 +220,42 @@ func (v *visit) plannedRow(c state.Change, name string) (plannedRow, error) {
 		}
 		row.Fields = append(row.Fields, f)
 	}
+	slices.SortStableFunc(row.Fields, func(a, b fieldRow) int { return cmp.Compare(place(a), place(b)) })
+	if c.Action == connector.ActionCreate {
+		row.Fields = joined(row.Fields)
+	}
 	alike, err := office.Alike(v.Context(), v.ledger(), c)
 	for _, k := range alike[:min(3, len(alike))] {
 		row.Notes = append(row.Notes, "Has the "+office.AlikeWords(c, k)+".")
 	}
 	return row, err
+}
+
+// fieldOrder are fields as people read them; the others come after these.
+var fieldOrder = []string{"name", "contact", "e-mail", "phone", "line1", "city", "postCode", "country"}
+
+// place returns where a field stands among those of a change.
+func place(f fieldRow) int {
+	for i, word := range fieldOrder {
+		if f.Field == word || f.Field == "address" && strings.HasSuffix(f.Path, "."+word) {
+			return i
+		}
+	}
+	return len(fieldOrder)
+}
+
+// joined makes one of neighbours with the same word: the lines of an address.
+func joined(fields []fieldRow) (out []fieldRow) {
+	for _, f := range fields {
+		if n := len(out); n > 0 && out[n-1].Field == f.Field {
+			if out[n-1].After != office.NotShown {
+				out[n-1].After += ", " + f.After
+			}
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
 }
 
 // does says what a change does.

@@ -132,7 +132,7 @@ func TestAPlanThatChangedWhileItWasReadIsNotApproved(t *testing.T) {
 				stale := reader.post("/plans/1", http.StatusConflict, "do", do, "reason", "late", "reads", fields(page, "reads")[0], "seen", fields(page, "seen")[0], "change", fields(page, "change")[0])
 				holds(t, stale, "The plan changed while you were reading it.", "Nothing was approved or rejected.")
 				if name == "the books changed" {
-					holds(t, stale, "Crumb &amp; Sons", "＋ New", "Plan 2 of")
+					holds(t, stale, "Crumb &amp; Sons", `</span> New</span>`, "Plan 2 of")
 				}
 			}
 			if after := h.approved(); after != before {

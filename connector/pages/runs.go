@@ -77,7 +77,13 @@ func stripOf(rows []state.RunDetail) *runStrip {
 	n := map[string]int{}
 	for i, r := range rows {
 		c := outcome(r.RunRow)
-		height := map[string]int{good: 32, waits: 22, bank: 22, stopped: 12}[c.Kind]
+		height := map[connector.RunOutcome]int{connector.RunComplete: 32, connector.RunRunning: 20, connector.RunAwaitingApproval: 20}[connector.RunOutcome(r.Outcome)]
+		switch {
+		case height == 0:
+			height = 12
+		case height == 32 && c.Kind != good:
+			height = 26
+		}
 		n[c.Word]++
 		s.Bars = append(s.Bars, stripBar{20 * (len(rows) - 1 - i), 32 - height, height, c.Kind, fmt.Sprintf("Run %d: %s", r.RunID, c.Word)})
 	}
@@ -86,7 +92,7 @@ func stripOf(rows []state.RunDetail) *runStrip {
 			if s.Words != "" {
 				s.Words += ", "
 			}
-			s.Words += fmt.Sprintf("%d %s", n[word], word)
+			s.Words += fmt.Sprintf("%s: %d", word, n[word])
 			delete(n, word)
 		}
 	}

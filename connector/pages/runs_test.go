@@ -73,7 +73,7 @@ func TestARunIsStartedShownAtWorkAndShownAtItsEnd(t *testing.T) {
 	if n := h.audited("olaf", "start run", sample, ""); n != 1 {
 		t.Errorf("the audit log has %d started runs, want 1", n)
 	}
-	holds(t, v.get("/runs", http.StatusOK), "1 Waits for approval", "<svg role=\"img\"", "The counts add up: read = as before")
+	holds(t, v.get("/runs", http.StatusOK), "Waits for approval: 1", "<svg role=\"img\"", "The counts add up: read = as before")
 }
 
 func TestARunThatDidNotEndWellSaysWhyAndWhoseFault(t *testing.T) {
