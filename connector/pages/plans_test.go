@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strconv"
@@ -205,6 +206,38 @@ func TestALargePlanIsShownPageByPageAndWhole(t *testing.T) {
 	if len(met) != 120 {
 		t.Errorf("the pages show %d changes, want 120", len(met))
 	}
+}
+
+func TestAPlanThatWouldLosePayersNamesThemAndGoesTogether(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	h.books(sampleBooks(t, ",Active,", ",Closed,"))
+	h.run(false)
+	v := h.enter("olaf", pages.Operator)
+	page := v.get("/plans/2", http.StatusOK)
+	holds(t, page, "would be lost", "Nothing is sent before somebody has looked.", "The mapping leaves the record out, or it is gone from the books.", "Crumb &amp; Crust Bakery Ltd", "Let these 33 payers go")
+	lacks(t, page, "Approve the ticked ones", "Reject the plan")
+	holds(t, v.post("/plans/2", http.StatusConflict, "do", "some", "change", "1", "reads", fields(page, "reads")[0]), "goes together")
+	holds(t, v.post("/plans/2", http.StatusOK, "do", "all", "reads", fields(page, "reads")[0]), "Plan 2 is approved.")
+}
+
+func TestWhereAdminsApproveAnOperatorOnlyLooks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(false)
+	strict := httptest.NewServer(must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample}, Approvers: pages.Admin}))(t))
+	t.Cleanup(strict.Close)
+	operator, admin := h.enter("olaf", pages.Operator), h.enter("ada", pages.Admin)
+	operator.base, admin.base = strict.URL, strict.URL
+	page := operator.get("/plans/1", http.StatusOK)
+	holds(t, page, "Approving it takes another role")
+	lacks(t, page, `name="do"`)
+	holds(t, operator.post("/plans/1", http.StatusForbidden, "do", "all", "reads", h.reads(1)), "It takes the role admin.")
+	if n := h.approved(); n != 0 {
+		t.Errorf("%d changes are approved", n)
+	}
+	holds(t, admin.post("/plans/1", http.StatusOK, "do", "all", "reads", h.reads(1)), "Plan 1 is approved.")
 }
 
 // change returns a pending change by its id.
