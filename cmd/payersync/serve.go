@@ -104,6 +104,7 @@ type service struct {
 	manager    *manager
 	alarms     *alarms
 	lists      *office.Lists // whose names stay in memory
+	starter    *office.Starter
 	inForce    atomic.Pointer[installation]
 }
 
@@ -118,6 +119,7 @@ type installation struct {
 func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Signal) error {
 	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log), manager: &manager{log: s.Log}, lists: &office.Lists{Ledger: s.Ledger}}
 	svc.alarms = newAlarms(svc)
+	svc.starter = newStarter(s.Ledger, func() *session.Session { return svc.inForce.Load().Session }, func() *worker.Worker { return svc.worker })
 	first, err := svc.install(ctx, s)
 	if err != nil {
 		return err
@@ -176,7 +178,7 @@ func (svc *service) install(ctx context.Context, s *session.Session) (*installat
 	if made.endpoint, err = svc.endpoint(ctx, s); err != nil || s.Config.Server.Admin == "" {
 		return made, err
 	}
-	made.pages, err = svc.pagesOf(s, svc.lists, func() { svc.worker.Nudge() })
+	made.pages, err = svc.pagesOf(s, svc.lists, svc.starter, func() { svc.worker.Nudge() })
 	return made, err
 }
 

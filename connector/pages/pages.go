@@ -28,6 +28,9 @@ type Config struct {
 	Hosts       []string                                                // names that these pages answer to, besides this machine's
 	Secure      bool                                                    // they are reached over TLS alone
 	Report      func(Event)                                             // is told of every request that ended in an error; nil for nobody
+	Starter     *office.Starter                                         // starts runs that people ask for; nil where nobody may
+	Rate        float64                                                 // requests that the billing service takes in a second; 0 where that is not known
+	Approvers   Role                                                    // the least role that approves and rejects plans; "" for Operator
 }
 
 // Event is a request that ended in an error, or was refused.
@@ -71,6 +74,9 @@ func New(cfg Config) (*Pages, error) {
 	}
 	if cfg.Settings == nil {
 		cfg.Settings = func() []Setting { return nil }
+	}
+	if cfg.Approvers == "" {
+		cfg.Approvers = Operator
 	}
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}

@@ -399,6 +399,9 @@ func (v *visit) act(needsReason bool, do func(*office.Mandates, state.Payer, ope
 		return problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without a way to the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}
 	}
 	p, err := v.ledger().Payer(v.Context(), row.Connection, row.SourceID)
+	if errors.Is(err, state.ErrNoPayer) {
+		return problem{Status: http.StatusConflict, Title: "It was not done", Sentence: "Nothing was sent for this payer yet, so there is no customer to act on. Nothing was changed.", Next: "Wait for the next run."}
+	}
 	if err != nil {
 		return err
 	}

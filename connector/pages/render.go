@@ -66,6 +66,10 @@ var functions = template.FuncMap{
 	"delivery":   deliveryPath,
 	"word":       func(sign, word, kind string) chip { return chip{sign, word, kind} },
 	"sourceOf":   sourceOf, "sourceChip": sourceChip,
+	"planned": planChip,
+	"seconds": seconds,
+	"lasted":  lasted,
+	"why":     why,
 }
 
 // number writes a count with its thousands apart.
@@ -112,6 +116,7 @@ type entry struct {
 // nav are the entries of the navigation, in the order in which they always stand.
 var nav = []entry{
 	{Path: "/payers", Label: "Payers"},
+	{Path: "/plans", Label: "Plans"},
 	{Path: "/runs", Label: "Runs"},
 	{Path: "/webhooks", Label: "Webhooks"},
 	{Path: "/settings", Label: "Settings"},

@@ -1,8 +1,27 @@
 "use strict";
 // Times are shown in the reader's own zone; without this script they stand in UTC.
-for (const t of document.querySelectorAll("time[datetime]")) {
-  const at = new Date(t.dateTime);
-  if (isNaN(at)) continue;
-  t.title = t.textContent;
-  t.textContent = at.toLocaleString([], { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
-}
+const localTimes = (within) => {
+  for (const t of within.querySelectorAll("time[datetime]")) {
+    const at = new Date(t.dateTime);
+    if (isNaN(at)) continue;
+    t.title = t.textContent;
+    t.textContent = at.toLocaleString([], { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+  }
+};
+localTimes(document);
+// What is at work is looked at again every two seconds until it is not; without this script
+// there is a link.
+const again = (region) => setTimeout(async () => {
+  let next = region;
+  try {
+    const answer = await fetch(location.href);
+    const now = answer.ok && new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(region.id);
+    if (now) {
+      localTimes(now);
+      region.replaceWith(now);
+      next = now;
+    }
+  } catch { /* the next look may succeed */ }
+  if (next.hasAttribute("data-again")) again(next);
+}, 2000);
+for (const region of document.querySelectorAll("[data-again][id]")) again(region);
