@@ -12,7 +12,7 @@ func Plural(n int, thing string) string {
 		return "1 " + thing
 	case strings.HasSuffix(thing, "s"):
 		thing += "e"
-	case strings.HasSuffix(thing, "y"):
+	case strings.HasSuffix(thing, "y") && !strings.HasSuffix(thing, "ay"):
 		thing = strings.TrimSuffix(thing, "y") + "ie"
 	}
 	return fmt.Sprintf("%d %ss", n, thing)

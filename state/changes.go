@@ -95,6 +95,53 @@ func (l *Ledger) PlanChanges(ctx context.Context, p Plan, lane string, after int
 	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND c.plan_id = ? AND c.change_id > ? ORDER BY c.change_id"+limitTo, p.Connection, lane, p.ID, after, limit)
 }
 
+// PlanGroup is a kind of change by which people look through a plan. Every change of a plan
+// is in one group.
+type PlanGroup string
+
+// The groups, in the order in which a person should look at them.
+const (
+	GroupWatch  PlanGroup = "watch"  // it empties a field, changes a name or an e-mail address, lets a customer go, or makes one like another payer's
+	GroupAdopt  PlanGroup = "adopt"  // other take-overs
+	GroupUpdate PlanGroup = "update" // other updates
+	GroupCreate PlanGroup = "create" // other new customers
+	GroupLink   PlanGroup = "link"   // signing links
+)
+
+// PlanGroups are all groups, in that order.
+var PlanGroups = []PlanGroup{GroupWatch, GroupAdopt, GroupUpdate, GroupCreate, GroupLink}
+
+// groupIn returns the expression for the group of change c of a plan. Whom a new customer looks
+// like is asked where the plan says that one does.
+func groupIn(p Plan) string {
+	watched := "c.blanks > 0 OR c.identity = 1 OR c.scopes = 1 OR c.unlinks = 1"
+	if p.Alike > 0 {
+		watched += " OR " + isAlike
+	}
+	return "CASE WHEN " + watched + " THEN 'watch' ELSE c.action END"
+}
+
+// PlanGroupCounts returns how many changes of a plan that were not sent yet are in each group.
+func (l *Ledger) PlanGroupCounts(ctx context.Context, p Plan) (map[PlanGroup]int, error) {
+	type row struct {
+		group PlanGroup
+		n     int
+	}
+	rows, err := list(ctx, l, "SELECT "+groupIn(p)+" AS grouped, count(*) FROM changes c WHERE c.connection = ? AND c.plan_id = ? AND c.state = 'pending' GROUP BY grouped",
+		[]any{p.Connection, p.ID}, func(r *row) []any { return []any{&r.group, &r.n} })
+	out := map[PlanGroup]int{}
+	for _, r := range rows {
+		out[r.group] = r.n
+	}
+	return out, err
+}
+
+// PlanGroupChanges returns up to limit changes of a group of a plan that were not sent yet:
+// those after change id after, in order.
+func (l *Ledger) PlanGroupChanges(ctx context.Context, p Plan, g PlanGroup, after int64, limit int) ([]Change, error) {
+	return l.changes(ctx, "c.state = 'pending' AND c.plan_id = ? AND "+groupIn(p)+" = ? AND c.change_id > ? ORDER BY c.change_id"+limitTo, p.Connection, p.ID, g, after, limit)
+}
+
 // changes returns the open changes of a connection that a condition picks, in its order.
 func (l *Ledger) changes(ctx context.Context, which, connection string, args ...any) ([]Change, error) {
 	rows, err := l.query(ctx, `SELECT `+changeColumns+`

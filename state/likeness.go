@@ -296,10 +296,13 @@ func (l *Ledger) Lookalikes(ctx context.Context, connection, sourceID string) ([
 	return out, nil
 }
 
+// isAlike is the condition that change c makes a customer that looks like another payer of ours.
+var isAlike = `c.action = 'create' AND EXISTS (
+	SELECT 1 FROM likenesses m CROSS JOIN` + likeOf + `WHERE m.connection = c.connection AND m.source_id = c.source_id AND (m.kind = 'name' OR m.kind = 'email')
+	  AND o.kind = m.kind AND o.value = m.value AND ` + strings.NewReplacer("?1", "c.connection", "?2", "c.source_id").Replace(isLookalike) + `)`
+
 // countAlike counts the customers that a connection's plan would make and that look like
 // another payer of ours.
 func (tx *Tx) countAlike(connection string) (n int, err error) {
-	return n, tx.row([]any{&n}, `SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending' AND EXISTS (
-		SELECT 1 FROM likenesses m CROSS JOIN`+likeOf+`WHERE m.connection = c.connection AND m.source_id = c.source_id AND (m.kind = 'name' OR m.kind = 'email')
-		  AND o.kind = m.kind AND o.value = m.value AND `+strings.NewReplacer("?1", "c.connection", "?2", "c.source_id").Replace(isLookalike)+`)`, connection)
+	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = 'customer' AND c.state = 'pending' AND "+isAlike, connection)
 }

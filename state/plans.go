@@ -333,6 +333,7 @@ type Plan struct {
 	Connection string    `json:"connection"`
 	RunID      int64     `json:"run_id"`
 	Hash       string    `json:"hash"`
+	Mapping    string    `json:"-"` // version of the mapping that made it
 	State      PlanState `json:"state"`
 	CreatedAt  time.Time `json:"created_at"`
 	Creates    int       `json:"creates"`
@@ -374,7 +375,7 @@ func (p Plan) Empty() bool { return p.Creates+p.Adopts+p.Updates+p.Links == 0 }
 // one that waits or was approved is that plan. tooMany says of the payers that it would
 // lose whether it stands still because of them.
 func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Losses) bool) (Plan, error) {
-	p := Plan{Connection: connection, RunID: run, State: PlanDraft, CreatedAt: tx.now}
+	p := Plan{Connection: connection, RunID: run, Mapping: mapping, State: PlanDraft, CreatedAt: tx.now}
 	err := tx.holds(run)
 	if err != nil {
 		return p, err
@@ -654,7 +655,7 @@ func (tx *Tx) auditPlan(plan int64, e Entry, words string) error {
 
 // planColumns are those of a plan. What is stored as waiting, and was rejected, waits for
 // nobody.
-const planColumns = `plan_id, connection, run_id, hash, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
+const planColumns = `plan_id, connection, run_id, hash, mapping_version, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
 	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, rejected_by, rejected_at, rejected_why`
 
 // WaitingPlans returns the plans that wait for approval, oldest first.
@@ -672,6 +673,13 @@ func (l *Ledger) RejectedPlans(ctx context.Context) ([]Plan, error) {
 // first.
 func (l *Ledger) StoredPlans(ctx context.Context, connection string) ([]Plan, error) {
 	return l.plans(ctx, "WHERE connection = ?1 OR ?1 = '' ORDER BY plan_id", connection)
+}
+
+// PlanPage returns plans that wait for nobody, the newest first, that are older than the plan
+// before; 0 for the newest. Those that had nothing to do are left out.
+func (l *Ledger) PlanPage(ctx context.Context, before int64, limit int) ([]Plan, error) {
+	return l.plans(ctx, `WHERE (state <> 'waiting' OR rejected_at IS NOT NULL) AND creates + adopts + updates + links + missing + lost > 0
+		AND (?1 = 0 OR plan_id < ?1) ORDER BY plan_id DESC LIMIT ?2`, before, limit)
 }
 
 // FindPlan returns the plan with this number, or whose hash begins with id (8
@@ -706,16 +714,67 @@ func (tx *Tx) queryPlan(where string, args ...any) (Plan, error) {
 
 // Share is how much of a plan is still to be done, as the ledger has it now.
 type Share struct {
-	Pending  int `json:"pending"`  // changes that were not sent
-	Approved int `json:"approved"` // of those: the next run sends them
-	LeftOut  int `json:"left_out"` // of those: left out of an approval, or rejected
+	Pending  int    `json:"pending"`  // changes that were not sent
+	Approved int    `json:"approved"` // of those: the next run sends them
+	LeftOut  int    `json:"left_out"` // of those: left out of an approval, or rejected
+	Reads    string `json:"-"`        // hash of what the plan says by now: see Tx.StillReads
+	Newest   int64  `json:"-"`        // the change that was planned last; 0 for none
 }
 
 // ShareOf returns how much of a plan is still to be done.
-func (l *Ledger) ShareOf(ctx context.Context, p Plan) (s Share, err error) {
-	err = l.queryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE approved = 1), count(*) FILTER (WHERE approved = 0 AND left_out = 1)
-		FROM changes WHERE connection = ? AND plan_id = ? AND state = 'pending'`, p.Connection, p.ID).Scan(&s.Pending, &s.Approved, &s.LeftOut)
-	return s, err
+func (l *Ledger) ShareOf(ctx context.Context, p Plan) (Share, error) {
+	return shareOf(p, func(query string, args ...any) (*sql.Rows, error) { return l.query(ctx, query, args...) })
+}
+
+// StillReads fails with ErrPlanChanged unless a plan says what it said when a Share was taken
+// of it: it stands where it stood, the same changes wait, and nobody has said anything else
+// of one of them. What a person has looked at is approved, and nothing else.
+func (tx *Tx) StillReads(plan int64, reads string) error {
+	p, err := tx.queryPlan("WHERE plan_id = ?", plan)
+	if err != nil {
+		return err
+	}
+	now, err := shareOf(p, func(query string, args ...any) (*sql.Rows, error) {
+		stmt, err := tx.l.prepared(query)
+		if err != nil {
+			return nil, err
+		}
+		return stmt.QueryContext(context.Background(), args...)
+	})
+	if err == nil && now.Reads != reads {
+		err = ErrPlanChanged
+	}
+	return err
+}
+
+func shareOf(p Plan, query func(string, ...any) (*sql.Rows, error)) (s Share, err error) {
+	rows, err := query(`SELECT change_id, change_hash, approved, left_out FROM changes
+		WHERE connection = ? AND plan_id = ? AND state = 'pending' ORDER BY change_id`, p.Connection, p.ID)
+	if err != nil {
+		return s, fmt.Errorf("read the changes of plan %d: %w", p.ID, err)
+	}
+	defer rows.Close()
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %s %s\n", p.ID, p.Hash, p.State)
+	for rows.Next() {
+		var id int64
+		var hash string
+		var approved, leftOut bool
+		if err := rows.Scan(&id, &hash, &approved, &leftOut); err != nil {
+			return s, err
+		}
+		s.Pending++
+		s.Newest = id
+		switch {
+		case approved:
+			s.Approved++
+		case leftOut:
+			s.LeftOut++
+		}
+		fmt.Fprintf(h, "%d %s %t %t\n", id, hash, approved, leftOut)
+	}
+	s.Reads = hex.EncodeToString(h.Sum(nil))
+	return s, rows.Err()
 }
 
 func (l *Ledger) plans(ctx context.Context, where string, args ...any) ([]Plan, error) {
@@ -732,7 +791,7 @@ func scanPlans(rows *sql.Rows) ([]Plan, error) {
 	for rows.Next() {
 		var p Plan
 		var at, rejected sql.NullString
-		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Lost, &p.Limits,
+		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.Mapping, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Lost, &p.Limits,
 			&p.RejectedBy, &rejected, &p.Rejection); err != nil {
 			return nil, fmt.Errorf("read the plans: %w", err)
 		}

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -545,17 +546,25 @@ func TestAPartOfAPlanIsApprovedAsItIsOrNotAtAll(t *testing.T) {
 	some := func(plan int64, ids ...int64) error {
 		return d.Do(t.Context(), func(tx *Tx) error { return tx.ApproveSome(plan, ids, "ada", "--record c1") })
 	}
+	share := func() Share {
+		s, err := d.ShareOf(t.Context(), plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Reads, s.Newest = "", 0
+		return s
+	}
 	if err := some(plan.ID, first.ID, second.ID+1); !errors.Is(err, ErrPlanChanged) {
 		t.Errorf("approving a change that the plan does not have: got %v, want %v", err, ErrPlanChanged)
 	}
-	if share, err := d.ShareOf(t.Context(), plan); err != nil || share != (Share{Pending: 2}) {
-		t.Errorf("then %+v, %v; want nothing approved or left out", share, err)
+	if share := share(); share != (Share{Pending: 2}) {
+		t.Errorf("then %+v; want nothing approved or left out", share)
 	}
 	if err := some(plan.ID, first.ID); err != nil {
 		t.Fatal(err)
 	}
-	if share, err := d.ShareOf(t.Context(), plan); err != nil || share != (Share{Pending: 2, Approved: 1, LeftOut: 1}) {
-		t.Errorf("then %+v, %v; want one approved and one left out", share, err)
+	if share := share(); share != (Share{Pending: 2, Approved: 1, LeftOut: 1}) {
+		t.Errorf("then %+v; want one approved and one left out", share)
 	}
 	d.do(func(tx *Tx) error { return tx.ApproveWithinLimits(plan.ID) })
 	if d.open(acme, "c2", LaneCustomer).Approved {
@@ -615,5 +624,48 @@ func TestARejectedPlanIsThatPlanWhileItSaysTheSame(t *testing.T) {
 	}
 	if all, err := d.StoredPlans(t.Context(), acme); err != nil || len(all) != 2 || all[0].State != PlanSuperseded || all[0].RejectedBy != "bob" {
 		t.Errorf("the plans are %+v, %v", all, err)
+	}
+}
+
+func TestAPlanReadsOtherwiseOnceAnythingOfItIsAnother(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(d *desk, run int64, plan Plan, first Change){
+		"another change is planned": func(d *desk, run int64, _ Plan, _ Change) { d.planCreate(run, acme, "c3"); d.finishPlan(run) },
+		"a part is approved": func(d *desk, _ int64, p Plan, c Change) {
+			d.do(func(tx *Tx) error { return tx.ApproveSome(p.ID, []int64{c.ID}, "bob", "") })
+		},
+		"it is rejected": func(d *desk, run int64, p Plan, _ Change) {
+			d.closeRun(run, connector.RunIncomplete)
+			d.do(func(tx *Tx) error { return tx.Reject(p.ID, "bob", "no") })
+		},
+		"a change is taken back": func(d *desk, _ int64, _ Plan, c Change) {
+			d.do(func(tx *Tx) error { return tx.dropPlanned(acme, c.Payer.SourceID, LaneCustomer) })
+		},
+		"one that says the same is made": func(d *desk, run int64, _ Plan, _ Change) { d.finishPlan(run) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run := d.run(acme)
+			first := d.planCreate(run, acme, "c1")
+			d.planCreate(run, acme, "c2")
+			plan := d.finishPlan(run)
+			d.do(func(tx *Tx) error {
+				return tx.SetPlanState(plan.ID, PlanWaiting, "2 customers would be created (the limit is 1).")
+			})
+			was, err := d.FindPlan(t.Context(), fmt.Sprint(plan.ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			share, err := d.ShareOf(t.Context(), was)
+			if err != nil {
+				t.Fatal(err)
+			}
+			meanwhile(d, run, plan, first)
+			err = d.Do(t.Context(), func(tx *Tx) error { return tx.StillReads(plan.ID, share.Reads) })
+			if same := name == "one that says the same is made"; same != (err == nil) || !same && !errors.Is(err, ErrPlanChanged) {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }

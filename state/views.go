@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"payersync/connector"
 )
 
 // The rows below are the public views of the ledger, column by column (their
@@ -180,10 +182,67 @@ func (l *Ledger) Runs(ctx context.Context, f Filter) ([]RunRow, error) {
 	return list(ctx, l, query, args, (*RunRow).dest)
 }
 
-// RunPage returns rows of v_runs, the newest first, that are older than the run before; 0 for
-// the newest.
-func (l *Ledger) RunPage(ctx context.Context, before int64, limit int) ([]RunRow, error) {
-	return list(ctx, l, "SELECT "+runColumns+" FROM v_runs WHERE ?1 = 0 OR run_id < ?1 ORDER BY run_id DESC LIMIT ?2", []any{before, limit}, (*RunRow).dest)
+// RunDetail is a run with what people are told of it besides.
+type RunDetail struct {
+	RunRow
+	Waiting int    // records that were planned and not done
+	Holder  string // the process, and for whom it made the run where a person asked for it
+	Mapping string // version
+	Problem string // in words; "" for none
+	Plan    int64  // that it made; 0 for none
+}
+
+// AddsUp reports whether every record that the run read is counted once. A run that is not at
+// its end has not counted yet.
+func (r RunDetail) AddsUp() bool {
+	return r.FinishedAt == nil || r.Pulled == r.Unchanged+r.Excluded+r.Created+r.Adopted+r.Updated+r.Held+r.Failed+r.Waiting
+}
+
+const runDetails = `SELECT r.run_id, r.connection, r.kind, r.trigger, r.started_at, r.finished_at, r.outcome, r.pulled, r.unchanged, r.excluded,
+	r.created, r.adopted, r.updated, r.links_requested, r.held, r.failed, r.waiting, r.holder, r.mapping_version, r.error,
+	coalesce((SELECT max(plan_id) FROM plans p WHERE p.run_id = r.run_id), 0) FROM runs r `
+
+func (r *RunDetail) dest() []any {
+	return append(r.RunRow.dest(), &r.Waiting, &r.Holder, &r.Mapping, &r.Problem, &r.Plan)
+}
+
+// RunPage returns runs, the newest first, that are older than the run before; 0 for the newest.
+func (l *Ledger) RunPage(ctx context.Context, before int64, limit int) ([]RunDetail, error) {
+	return list(ctx, l, runDetails+"WHERE ?1 = 0 OR r.run_id < ?1 ORDER BY r.run_id DESC LIMIT ?2", []any{before, limit}, (*RunDetail).dest)
+}
+
+// Run returns one run; nil when there is none with this number.
+func (l *Ledger) Run(ctx context.Context, run int64) (*RunDetail, error) {
+	found, err := list(ctx, l, runDetails+"WHERE r.run_id = ?", []any{run}, (*RunDetail).dest)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// OpenRun returns the number of the run that holds a connection now; 0 for none. One whose
+// process has died holds it for as long as its lease says.
+func (l *Ledger) OpenRun(ctx context.Context, connection string) (run int64, err error) {
+	err = l.queryRow(ctx, "SELECT coalesce(max(run_id), 0) FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?", connection, stamp(l.Now())).Scan(&run)
+	return run, err
+}
+
+// RunChange is what a run did for one payer, or came to.
+type RunChange struct {
+	ID       int64
+	SourceID string
+	Action   connector.Action
+	State    connector.ChangeState
+	Reason   connector.Reason
+	Detail   string
+}
+
+// RunChanges returns up to limit changes that a run was the last to work on: those after change
+// id after, in order. What was planned and then planned otherwise is none.
+func (l *Ledger) RunChanges(ctx context.Context, run, after int64, limit int) ([]RunChange, error) {
+	return list(ctx, l, `SELECT change_id, source_id, CASE unlinks WHEN 1 THEN 'unlink' ELSE action END, state, reason, detail
+		FROM changes WHERE run_id = ? AND change_id > ? AND state <> 'void' ORDER BY change_id LIMIT ?`, []any{run, after, limit},
+		func(r *RunChange) []any { return []any{&r.ID, &r.SourceID, &r.Action, &r.State, &r.Reason, &r.Detail} })
 }
 
 // Attention returns rows of v_attention, oldest first.

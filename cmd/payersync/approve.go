@@ -14,6 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -48,29 +49,36 @@ signing links; with --only link beside it, for these too.`,
 				}
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				plan, err := s.Ledger.FindPlan(cmd.Context(), args[0])
+				found, err := s.Ledger.FindPlan(cmd.Context(), args[0])
+				plan := office.Plan{Plan: found}
+				if err == nil {
+					plan, err = office.PlanOf(cmd.Context(), s.Ledger, found)
+				}
 				switch {
 				case err != nil:
 				case part.whole():
-					err = s.Ledger.Do(cmd.Context(), func(tx *state.Tx) error { return tx.Approve(plan.ID, actor()) })
+					err = office.Approve(cmd.Context(), s.Ledger, plan, actor())
 				default:
 					err = a.approvePart(cmd.Context(), s, plan, part)
 				}
 				if errors.Is(err, state.ErrPlanNotWaiting) {
 					return fmt.Errorf("cannot approve %s: %w; payersync status lists the plans that wait", args[0], err)
 				}
+				if errors.Is(err, state.ErrPlanChanged) {
+					return fmt.Errorf("cannot approve plan %d: %w; look at what it says now: payersync plans show %[1]d", plan.ID, err)
+				}
 				if err != nil || !part.whole() {
 					return err
 				}
 				plan.State, plan.Limits = state.PlanApproved, ""
 				if a.JSON() {
-					return show.JSON(a.Out, plan)
+					return show.JSON(a.Out, plan.Plan)
 				}
 				does := "sends it"
 				if plan.Missing > 0 {
 					does = "goes on without them"
 				}
-				_, err = fmt.Fprintf(a.Out, "Plan %d is approved: %s.\nThe next sync %s: payersync sync %s\n", plan.ID, summary(plan), does, plan.Connection)
+				_, err = fmt.Fprintf(a.Out, "Plan %d is approved: %s.\nThe next sync %s: payersync sync %s\n", plan.ID, summary(plan.Plan), does, plan.Connection)
 				return err
 			})
 		},
@@ -141,7 +149,7 @@ func (p planPart) add(to *choice, c state.Change) {
 
 // check refuses a choice by a word that means nothing in this plan: it would approve more
 // or less than somebody thinks.
-func (p planPart) check(plan state.Plan, of choice) error {
+func (p planPart) check(plan office.Plan, of choice) error {
 	for _, id := range p.records {
 		if !of.met["--record "+id] {
 			return fmt.Errorf("cannot approve part of plan %d: it has no change of record %q that was not sent; payersync plans show %[1]d --limit 0 lists them", plan.ID, id)
@@ -163,7 +171,7 @@ func (p planPart) check(plan state.Plan, of choice) error {
 }
 
 // approvePart approves a part of a plan.
-func (a *app) approvePart(ctx context.Context, s *session.Session, plan state.Plan, part planPart) error {
+func (a *app) approvePart(ctx context.Context, s *session.Session, plan office.Plan, part planPart) error {
 	switch {
 	case plan.Missing > 0:
 		return fmt.Errorf("cannot approve part of plan %d: it lets records go that are missing from the source, and these go together; approve it whole, or put some of them back", plan.ID)
@@ -174,7 +182,7 @@ func (a *app) approvePart(ctx context.Context, s *session.Session, plan state.Pl
 		return state.ErrPlanNotWaiting
 	}
 	of := choice{met: map[string]bool{}, fields: map[string]bool{}}
-	if err := eachPlanned(ctx, s, plan, 0, func(c state.Change) error {
+	if err := office.EachPlanned(ctx, s.Ledger, plan.Plan, 0, func(c state.Change) error {
 		part.add(&of, c)
 		return nil
 	}); err != nil {
@@ -183,24 +191,20 @@ func (a *app) approvePart(ctx context.Context, s *session.Session, plan state.Pl
 	if err := part.check(plan, of); err != nil {
 		return err
 	}
-	err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveSome(plan.ID, of.ids, actor(), part.String()) })
-	if errors.Is(err, state.ErrPlanChanged) {
-		return fmt.Errorf("cannot approve part of plan %d: %w; look at what it says now: payersync plans show %[1]d", plan.ID, err)
+	if err := office.ApproveSome(ctx, s.Ledger, plan, of.ids, actor(), part.String()); err != nil {
+		return err
 	}
+	found, err := s.Ledger.FindPlan(ctx, fmt.Sprint(plan.ID))
 	if err != nil {
 		return err
 	}
-	if plan, err = s.Ledger.FindPlan(ctx, fmt.Sprint(plan.ID)); err != nil {
-		return err
-	}
-	share, err := s.Ledger.ShareOf(ctx, plan)
-	if err != nil {
+	if plan, err = office.PlanOf(ctx, s.Ledger, found); err != nil {
 		return err
 	}
 	if a.JSON() {
-		return show.JSON(a.Out, planRow{plan, share})
+		return show.JSON(a.Out, plan)
 	}
 	_, err = fmt.Fprintf(a.Out, "%d of %s of plan %d approved, %d left out.\nThe next sync sends what is approved: payersync sync %s\n",
-		share.Approved, connector.Plural(share.Pending, "change"), plan.ID, share.LeftOut, plan.Connection)
+		plan.Approved, connector.Plural(plan.Pending, "change"), plan.ID, plan.LeftOut, plan.Connection)
 	return err
 }

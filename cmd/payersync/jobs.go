@@ -61,13 +61,16 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 			continue
 		}
 		jobs = append(jobs, worker.Job{
-			Name: "sync " + c.Name, Schedule: c.Schedule,
+			Name: syncJob(c.Name), Schedule: c.Schedule,
 			Last: func(ctx context.Context) (time.Time, error) { return s.Ledger.LastFinished(ctx, c.Name) },
 			Run:  func(ctx context.Context, trigger string) error { return syncNow(ctx, s, c, trigger) },
 		})
 	}
 	return jobs
 }
+
+// syncJob returns the name of the job that runs a connection.
+func syncJob(connection string) string { return "sync " + connection }
 
 // jobRow is a job with when it comes next, as the configuration says.
 type jobRow struct {

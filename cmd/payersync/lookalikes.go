@@ -4,56 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
-	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
-	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
 // mostNamed is how many look-alikes are named beside a create.
 const mostNamed = 3
 
-// alikeOf returns the payers of ours that the record of a create looks like; nobody for any
-// other change.
-func alikeOf(ctx context.Context, s *session.Session, c state.Change) ([]state.Lookalike, error) {
-	if c.Action != connector.ActionCreate {
-		return nil, nil
-	}
-	return s.Ledger.Lookalikes(ctx, c.Payer.Connection, c.Payer.SourceID)
-}
-
 // printAlike prints the first look-alikes of a record that would get a customer of its own.
 func (a *app) printAlike(c state.Change, found []state.Lookalike) {
 	for _, k := range found[:min(mostNamed, len(found))] {
-		fmt.Fprintf(a.Out, "            note: %s\n", show.Visible(wordsOf(c, k)))
+		fmt.Fprintf(a.Out, "            note: %s\n", show.Visible(office.AlikeWords(c, k)))
 	}
 	if n := len(found) - mostNamed; n > 0 {
 		fmt.Fprintf(a.Out, "            note: %d more look like it\n", n)
 	}
-}
-
-// wordsOf says in words what a record has in common with another payer.
-func wordsOf(c state.Change, k state.Lookalike) string {
-	var common []string
-	if k.Name {
-		common = append(common, "name")
-	}
-	if k.Email {
-		common = append(common, "e-mail address")
-	}
-	said := fmt.Sprintf("same %s as record %s", strings.Join(common, " and "), k.SourceID)
-	if k.Connection != c.Payer.Connection {
-		said += " of " + k.Connection
-	}
-	if k.BillingID != "" {
-		said += ", customer " + k.BillingID
-	}
-	if k.Left {
-		said += ", which has left the books"
-	}
-	return said
 }
 
 // tellApart notes a person's word that two records of a connection are two payers.

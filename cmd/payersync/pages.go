@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
@@ -21,6 +21,8 @@ import (
 	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/server"
+	"payersync/connector/syncer"
+	"payersync/connector/worker"
 	"payersync/state"
 )
 
@@ -116,9 +118,9 @@ func settingsOf(c *config.Config) []pages.Setting {
 	}
 }
 
-// pagesOf returns the pages of a session. Names that were opened before are kept in lists;
-// nudge is told when a delivery waits to be read.
-func (a *app) pagesOf(s *session.Session, lists *office.Lists, nudge func(), behind *behindPages) (*pages.Pages, error) {
+// pagesOf returns the pages of a session. Names that were opened before are kept in lists, runs
+// that people ask for begin by starter, and nudge is told when a delivery waits to be read.
+func (a *app) pagesOf(s *session.Session, lists *office.Lists, starter *office.Starter, nudge func(), behind *behindPages) (*pages.Pages, error) {
 	var names []string
 	for _, c := range s.Config.Connections {
 		names = append(names, c.Name)
@@ -138,7 +140,8 @@ func (a *app) pagesOf(s *session.Session, lists *office.Lists, nudge func(), beh
 			return jobs, err
 		},
 		Settings: func() []pages.Setting { return settingsOf(s.Config) },
-		Valid:    s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher,
+		Starter:  starter, Rate: s.Config.Billing.RatePerSecond,
+		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher,
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
 			if e.Err != nil {
@@ -158,13 +161,18 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	}
 	behind := newBehindPages(s.Ledger)
 	defer behind.close()
-	drain := make(chan struct{}, 1)
-	shown, err := a.pagesOf(s, &office.Lists{Ledger: s.Ledger}, func() {
-		select {
-		case drain <- struct{}{}:
-		default: // it is told already
-		}
-	}, behind)
+	asked, err := worker.New(worker.Config{
+		Drain: func(ctx context.Context) error { return drainInbox(ctx, s) }, DrainEvery: 24 * time.Hour, Now: a.now,
+		Report: func(e worker.Event) {
+			if e.Err != nil {
+				s.Log.WithFields(logrus.Fields{"job": e.Job, "outcome": e.Outcome}).WithError(forLog(e.Err)).Error("job failed")
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	shown, err := a.pagesOf(s, &office.Lists{Ledger: s.Ledger}, newStarter(s.Ledger, func() *session.Session { return s }, func() *worker.Worker { return asked }), asked.Nudge, behind)
 	if err != nil {
 		return err
 	}
@@ -178,25 +186,38 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	}
 	a.Say("The pages are shown until Ctrl-C. This link signs you in, once, within ten minutes:")
 	fmt.Fprintln(a.Out, "http://"+listener.Addr().String()+path)
-	serving, ctx := errgroup.WithContext(ctx)
-	serving.Go(func() error { return server.Serve(ctx, listener, server.NewHTTPServer(shown)) })
-	serving.Go(func() error {
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-drain:
-				if _, err := s.Reconciler.Drain(ctx); err != nil && ctx.Err() == nil {
-					s.Log.WithError(forLog(err)).Error("the deliveries that wait were not read")
-				}
-			}
-		}
-	})
-	err = serving.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- asked.Run(ctx) }()
+	err = server.Serve(ctx, listener, server.NewHTTPServer(shown))
+	stop() // what somebody has asked for ends with the pages
 	if errors.Is(err, context.Canceled) {
-		return nil
+		err = nil
 	}
-	return err
+	return errors.Join(err, <-worked)
+}
+
+// newStarter returns what starts runs that people ask for on the pages: by a worker, with the
+// session that is in force.
+func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func() *worker.Worker) *office.Starter {
+	return &office.Starter{
+		Ledger: ledger,
+		Go: func(connection string, work func(context.Context) error) error {
+			err := by().Now(syncJob(connection), work)
+			if errors.Is(err, worker.ErrBusy) {
+				return &office.RunAtWork{Connection: connection}
+			}
+			return err
+		},
+		Run: func(ctx context.Context, connection, person string, opened func(int64), progress func(syncer.Progress)) error {
+			s := inForce()
+			c, err := s.Config.One(connection)
+			if err != nil {
+				return err
+			}
+			return syncFor(ctx, s, c, person, opened, progress)
+		},
+	}
 }
 
 // adminHandler answers with the pages of the installation that is in force.

@@ -10,6 +10,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -50,16 +51,13 @@ type changeReport struct {
 	Alike     []state.Lookalike       `json:"alike,omitempty"` // payers of ours that a new customer looks like
 }
 
-// pageSize is how many changes are read from the ledger at a time.
-const pageSize = 256
-
 func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Result, limit int) error {
 	if a.JSON() {
 		return a.printPlan(ctx, s, res)
 	}
 	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", res.Plan.ID, res.Connection, summary(*res.Plan))
 	if err := eachChange(ctx, s, res.Connection, limit, func(c state.Change) error {
-		found, err := alikeOf(ctx, s, c)
+		found, err := office.Alike(ctx, s.Ledger, c)
 		if err != nil {
 			return err
 		}
@@ -99,7 +97,7 @@ func (a *app) printPlan(ctx context.Context, s *session.Session, res syncer.Resu
 	out.Open(res)
 	out.List("changes", func() error {
 		return eachChange(ctx, s, res.Connection, 0, func(c state.Change) error {
-			found, err := alikeOf(ctx, s, c)
+			found, err := office.Alike(ctx, s.Ledger, c)
 			if err != nil {
 				return err
 			}
@@ -152,37 +150,9 @@ func (a *app) action(does string) string {
 // eachChange hands over a connection's pending changes, customers first; a limit
 // of 0 means all of them.
 func eachChange(ctx context.Context, s *session.Session, connection string, limit int, do func(state.Change) error) error {
-	return pageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
-		return s.Ledger.Changes(ctx, connection, lane, true, after, pageSize)
+	return office.PageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
+		return s.Ledger.Changes(ctx, connection, lane, true, after, office.ChangesRead)
 	}, do)
-}
-
-// pageThrough hands over changes, page by page, customers first; a limit of 0 means all
-// of them.
-func pageThrough(limit int, page func(lane string, after int64) ([]state.Change, error), do func(state.Change) error) error {
-	shown := 0
-	for _, lane := range []string{state.LaneCustomer, state.LaneMandate} {
-		for after := int64(0); ; {
-			changes, err := page(lane, after)
-			if err != nil {
-				return err
-			}
-			for _, c := range changes {
-				if limit > 0 && shown == limit {
-					return nil
-				}
-				if err := do(c); err != nil {
-					return err
-				}
-				shown++
-			}
-			if len(changes) < pageSize {
-				break
-			}
-			after = changes[len(changes)-1].ID
-		}
-	}
-	return nil
 }
 
 // eachHeld hands over what keeps records of a connection from being sent.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -29,7 +30,7 @@ func TestAPlanIsPrintedAsOneDocument(t *testing.T) {
 		"nothing":          nil,
 		"held alone":       {{ID: "B1", Email: "nameless@example.org"}},
 		"changes alone":    people(3),
-		"changes and held": append(people(2*pageSize+3), row{ID: "B1", Email: "<&>"}, row{ID: "B2"}),
+		"changes and held": append(people(2*office.ChangesRead+3), row{ID: "B1", Email: "<&>"}, row{ID: "B2"}),
 	} {
 		w := newWorld(t, rows)
 		r := w.run("plan", "--output", "json")

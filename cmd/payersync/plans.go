@@ -1,20 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/syncer"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -27,12 +24,6 @@ payersync approve lets it go, whole or in part, and payersync plans reject says 
 		Example: "  payersync plans list\n  payersync plans show 12\n  payersync plans reject 12 --reason 'the export was wrong'",
 	}
 	return subcommands(c, a.plansListCmd(), a.plansShowCmd(), a.plansRejectCmd())
-}
-
-// planRow is a plan with how much of it is still to be done, as `plans` prints it.
-type planRow struct {
-	state.Plan
-	state.Share
 }
 
 func (a *app) plansListCmd() *cobra.Command {
@@ -78,13 +69,11 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 		defer a.Say("There are older ones: these are the newest %d, and --limit 0 lists every one.", limit)
 		plans = plans[len(plans)-limit:]
 	}
-	rows := make([]planRow, len(plans))
+	rows := make([]office.Plan, len(plans))
 	for i, p := range plans {
-		share, err := s.Ledger.ShareOf(ctx, p)
-		if err != nil {
+		if rows[i], err = office.PlanOf(ctx, s.Ledger, p); err != nil {
 			return err
 		}
-		rows[i] = planRow{p, share}
 	}
 	if rejected > 0 {
 		a.Say("Beside them: %s; payersync plans list --all", connector.Plural(rejected, "rejected plan"))
@@ -152,17 +141,17 @@ type plannedChange struct {
 }
 
 func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {
-	share, err := s.Ledger.ShareOf(ctx, plan)
+	row, err := office.PlanOf(ctx, s.Ledger, plan)
 	if err != nil {
 		return err
 	}
-	fields, err := fieldsOf(ctx, s, plan)
+	fields, err := office.Touched(ctx, s.Ledger, plan)
 	if err != nil {
 		return err
 	}
 	if a.JSON() {
 		out := show.NewList(a.Out)
-		out.Open(planRow{plan, share})
+		out.Open(row)
 		out.List("fields", func() error {
 			for _, f := range fields {
 				if err := out.Element(f); err != nil {
@@ -172,8 +161,8 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 			return nil
 		})
 		out.List("changes", func() error {
-			return eachPlanned(ctx, s, plan, 0, func(c state.Change) error {
-				found, err := alikeOf(ctx, s, c)
+			return office.EachPlanned(ctx, s.Ledger, plan, 0, func(c state.Change) error {
+				found, err := office.Alike(ctx, s.Ledger, c)
 				if err != nil {
 					return err
 				}
@@ -181,21 +170,21 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 			})
 		})
 		out.List("losses", func() error {
-			return eachLost(ctx, s, plan, 0, func(l state.LostPayer) error { return out.Element(l) })
+			return office.EachLost(ctx, s.Ledger, plan, 0, func(l state.LostPayer) error { return out.Element(l) })
 		})
 		return out.Close()
 	}
-	a.printStored(planRow{plan, share})
+	a.printStored(row)
 	if err := a.printLost(ctx, s, plan, limit, p); err != nil {
 		return err
 	}
 	a.printFieldCounts(fields)
-	if share.Pending == 0 {
+	if row.Pending == 0 {
 		return nil
 	}
 	fmt.Fprintln(a.Out, "\nChange by change")
-	if err := eachPlanned(ctx, s, plan, limit, func(c state.Change) error {
-		found, err := alikeOf(ctx, s, c)
+	if err := office.EachPlanned(ctx, s.Ledger, plan, limit, func(c state.Change) error {
+		found, err := office.Alike(ctx, s.Ledger, c)
 		if err != nil {
 			return err
 		}
@@ -209,8 +198,8 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 	}); err != nil {
 		return err
 	}
-	if limit > 0 && share.Pending > limit {
-		fmt.Fprintf(a.Out, "  … and %d more (--limit 0 prints every one)\n", share.Pending-limit)
+	if limit > 0 && row.Pending > limit {
+		fmt.Fprintf(a.Out, "  … and %d more (--limit 0 prints every one)\n", row.Pending-limit)
 	}
 	return nil
 }
@@ -218,22 +207,19 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 // printLost prints the payers that a standstill would lose.
 func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {
 	shown := 0
-	err := eachLost(ctx, s, plan, limit, func(l state.LostPayer) error {
+	err := office.EachLost(ctx, s.Ledger, plan, limit, func(l state.LostPayer) error {
 		if shown++; shown == 1 {
 			fmt.Fprintln(a.Out, "\nPayers that it would lose")
 		}
-		what, why := "hold", l.Reason.Sentence()
+		what := "hold"
 		if l.Verdict == state.Excluded {
 			what = "leave"
-			if l.Reason == "" {
-				why = "The mapping leaves the record out, or it is gone from the books."
-			}
 		}
 		who, err := p.named(ctx, s, state.RecordID{Connection: plan.Connection, SourceID: l.SourceID})
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action(what), who, why)
+		_, err = fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action(what), who, office.WhyLost(l))
 		return err
 	})
 	if err == nil && shown > 0 && shown < plan.Lost {
@@ -242,32 +228,8 @@ func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan
 	return err
 }
 
-// eachLost hands over the payers that a plan would lose; a limit of 0 means all of them.
-func eachLost(ctx context.Context, s *session.Session, plan state.Plan, limit int, do func(state.LostPayer) error) error {
-	shown, after := 0, ""
-	for {
-		page, err := s.Ledger.LostBy(ctx, plan, after, pageSize)
-		if err != nil {
-			return err
-		}
-		for _, l := range page {
-			if limit > 0 && shown == limit {
-				return nil
-			}
-			if err := do(l); err != nil {
-				return err
-			}
-			shown++
-		}
-		if len(page) < pageSize {
-			return nil
-		}
-		after = page[len(page)-1].SourceID
-	}
-}
-
 // printStored prints what a plan is and where it stands.
-func (a *app) printStored(r planRow) {
+func (a *app) printStored(r office.Plan) {
 	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", r.ID, r.Connection, summary(r.Plan))
 	fmt.Fprintf(a.Out, "Made by run %d at %s, hash %s\n", r.RunID, show.Time(r.CreatedAt), r.Hash[:shortHash])
 	if r.Limits != "" {
@@ -287,7 +249,7 @@ func (a *app) printStored(r planRow) {
 }
 
 // standingOf says where a plan stands, and what may be done.
-func standingOf(r planRow) string {
+func standingOf(r office.Plan) string {
 	switch r.State {
 	case state.PlanWaiting:
 		if r.Missing > 0 {
@@ -321,38 +283,6 @@ func (a *app) printPlanned(c state.Change, who string, p privacy) {
 	for _, d := range c.Diff {
 		fmt.Fprintf(a.Out, "            %s\n", p.change(d))
 	}
-}
-
-// eachPlanned hands over the changes of a plan that were not sent yet, customers first; a
-// limit of 0 means all of them.
-func eachPlanned(ctx context.Context, s *session.Session, plan state.Plan, limit int, do func(state.Change) error) error {
-	return pageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
-		return s.Ledger.PlanChanges(ctx, plan, lane, after, pageSize)
-	}, do)
-}
-
-// fieldsOf counts the fields of customers that exist which a plan would change, those of
-// most customers first.
-func fieldsOf(ctx context.Context, s *session.Session, plan state.Plan) ([]syncer.FieldCount, error) {
-	counts := map[string]syncer.FieldCount{}
-	err := eachPlanned(ctx, s, plan, 0, func(c state.Change) error {
-		if c.Action == connector.ActionCreate {
-			return nil
-		}
-		for _, d := range c.Diff {
-			f := counts[d.Path]
-			f.Path = d.Path
-			f.Changed++
-			if d.To == "" {
-				f.Emptied++
-			}
-			counts[d.Path] = f
-		}
-		return nil
-	})
-	return slices.SortedFunc(maps.Values(counts), func(a, b syncer.FieldCount) int {
-		return cmp.Or(cmp.Compare(b.Changed, a.Changed), strings.Compare(a.Path, b.Path))
-	}), err
 }
 
 func (a *app) plansRejectCmd() *cobra.Command {
@@ -403,9 +333,15 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 		a.Say("Nothing was changed.")
 		return nil
 	}
-	err = s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Reject(plan.ID, actor(), reason) })
+	row, err := office.PlanOf(ctx, s.Ledger, plan)
+	if err != nil {
+		return err
+	}
+	err = office.Reject(ctx, s.Ledger, row, actor(), reason)
 	var open *state.ErrRunOpen
 	switch {
+	case errors.Is(err, state.ErrPlanChanged):
+		return fmt.Errorf("cannot reject plan %d: %w; look at what it says now: payersync plans show %[1]d", plan.ID, err)
 	case errors.Is(err, state.ErrPlanNotWaiting):
 		return fmt.Errorf("cannot reject plan %d: it is %s by now; payersync plans list shows the plans that wait", plan.ID, plan.State)
 	case errors.As(err, &open):

@@ -11,6 +11,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/condition"
 	"payersync/connector/syncer"
+	"payersync/connector/worker"
 	"payersync/mapping"
 	"payersync/mapping/strict"
 	"payersync/state"
@@ -22,10 +23,28 @@ func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigg
 	if err != nil {
 		return err
 	}
+	return runLogged(ctx, s, conn, syncer.Options{Trigger: trigger, Actor: "schedule", Holder: holder()})
+}
+
+// syncFor makes one run because a person asks for it on the pages: as payersync sync does, with
+// the mapping as it stands in its file, and nobody to ask about a plan above the limits. It logs
+// how the run ended, once.
+func syncFor(ctx context.Context, s *session.Session, c config.Connection, by string, opened func(int64), progress func(syncer.Progress)) error {
+	conn, err := s.Connection(ctx, c)
+	if err != nil {
+		return forLog(err)
+	}
+	if _, err := setMappingProblem(ctx, s, c, ""); err != nil {
+		return err
+	}
+	return runLogged(ctx, s, conn, syncer.Options{Trigger: worker.TriggerManual, Actor: by, Holder: holder() + " for " + by, Opened: opened, Progress: progress})
+}
+
+// runLogged makes one run that sends, and logs how it ended.
+func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, o syncer.Options) error {
 	failures := failureLog{log: s.Log}
-	res, err := s.Syncer.Run(ctx, conn, syncer.Options{
-		Kind: connector.RunSync, Trigger: trigger, Actor: "schedule", Holder: holder(), Decided: decisionsTo(s.Log), Failed: failures.failed,
-	})
+	o.Kind, o.Decided, o.Failed = connector.RunSync, decisionsTo(s.Log), failures.failed
+	res, err := s.Syncer.Run(ctx, conn, o)
 	failures.close(res.RunID)
 	if err != nil {
 		return err

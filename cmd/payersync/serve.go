@@ -105,6 +105,7 @@ type service struct {
 	alarms     *alarms
 	lists      *office.Lists // whose names stay in memory
 	behind     *behindPages
+	starter    *office.Starter
 	inForce    atomic.Pointer[installation]
 }
 
@@ -120,6 +121,7 @@ func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Sig
 	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log), manager: &manager{log: s.Log}, lists: &office.Lists{Ledger: s.Ledger}, behind: newBehindPages(s.Ledger)}
 	defer svc.behind.close()
 	svc.alarms = newAlarms(svc)
+	svc.starter = newStarter(s.Ledger, func() *session.Session { return svc.inForce.Load().Session }, func() *worker.Worker { return svc.worker })
 	first, err := svc.install(ctx, s)
 	if err != nil {
 		return err
@@ -178,7 +180,7 @@ func (svc *service) install(ctx context.Context, s *session.Session) (*installat
 	if made.endpoint, err = svc.endpoint(ctx, s); err != nil || s.Config.Server.Admin == "" {
 		return made, err
 	}
-	made.pages, err = svc.pagesOf(s, svc.lists, func() { svc.worker.Nudge() }, svc.behind)
+	made.pages, err = svc.pagesOf(s, svc.lists, svc.starter, func() { svc.worker.Nudge() }, svc.behind)
 	return made, err
 }
 

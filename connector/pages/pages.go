@@ -32,6 +32,9 @@ type Config struct {
 	Standings   *office.Standings                                       // whose count stays in memory, so it outlives this Config
 	Fetcher     *office.Fetcher                                         // of lost links; what it is at outlives this Config
 	Report      func(Event)                                             // is told of every request that ended in an error; nil for nobody
+	Starter     *office.Starter                                         // starts runs that people ask for; nil where nobody may
+	Rate        float64                                                 // requests that the billing service takes in a second; 0 where that is not known
+	Approvers   Role                                                    // the least role that approves and rejects plans; "" for Operator
 }
 
 // Event is a request that ended in an error, or was refused.
@@ -84,6 +87,9 @@ func New(cfg Config) (*Pages, error) {
 	}
 	if cfg.Settings == nil {
 		cfg.Settings = func() []Setting { return nil }
+	}
+	if cfg.Approvers == "" {
+		cfg.Approvers = Operator
 	}
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}

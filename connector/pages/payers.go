@@ -247,6 +247,7 @@ type event struct {
 type shownPayer struct {
 	office.Payer
 	Row       payerRow
+	Word      string // where it stands, for a payer of whom nothing is the matter; "" to say it as the ledger does
 	Path      string
 	Matter    office.Matter
 	Gone      bool // it left the books with a mandate that still holds
@@ -260,6 +261,15 @@ type shownPayer struct {
 	Cancelled bool
 	Live      bool // its mandate can be cancelled
 	WhyNot    error
+}
+
+// standingWords are where a payer stands, and what is to be done, by its mandate.
+var standingWords = map[connector.MandateStatus]string{
+	connector.MandateCreated:   "Has not signed yet. Send the signing link, or wait.",
+	connector.MandatePending:   "Has signed. The bank decides; nothing is to be done.",
+	connector.MandateMigrating: "Is being moved from another provider. Nothing is to be done.",
+	connector.MandateActive:    "Can be debited. Nothing is to be done.",
+	connector.MandateCancelled: "Cannot be debited: the mandate was cancelled. Agree a new one with the payer before you ask for a link.",
 }
 
 // payer shows one payer in full.
@@ -303,6 +313,9 @@ func (v *visit) shownPayer() (shownPayer, error) {
 		return connector.Reason(a.Reason) == connector.ReasonLeftWithMandate
 	})
 	s.Events = eventsOf(s.Payer)
+	if s.LinkState == connector.LinkLinked {
+		s.Word = standingWords[status]
+	}
 	return s, nil
 }
 
@@ -386,6 +399,9 @@ func (v *visit) act(needsReason bool, do func(*office.Mandates, state.Payer, ope
 		return problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without a way to the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}
 	}
 	p, err := v.ledger().Payer(v.Context(), row.Connection, row.SourceID)
+	if errors.Is(err, state.ErrNoPayer) {
+		return problem{Status: http.StatusConflict, Title: "It was not done", Sentence: "Nothing was sent for this payer yet, so there is no customer to act on. Nothing was changed.", Next: "Wait for the next run."}
+	}
 	if err != nil {
 		return err
 	}

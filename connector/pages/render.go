@@ -66,7 +66,11 @@ var functions = template.FuncMap{
 	"delivery":   deliveryPath,
 	"word":       func(sign, word, kind string) chip { return chip{sign, word, kind} },
 	"sourceOf":   sourceOf, "sourceChip": sourceChip,
-	"date": func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+	"planned": planChip,
+	"seconds": seconds,
+	"lasted":  lasted,
+	"why":     why,
+	"date":    func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 }
 
 // number writes a count with its thousands apart.
@@ -114,6 +118,7 @@ type entry struct {
 var nav = []entry{
 	{Path: "/payers", Label: "Payers"},
 	{Path: "/mandates", Label: "Mandates"},
+	{Path: "/plans", Label: "Plans"},
 	{Path: "/runs", Label: "Runs"},
 	{Path: "/webhooks", Label: "Webhooks"},
 	{Path: "/settings", Label: "Settings"},

@@ -42,6 +42,11 @@ var all = []route{
 	{"POST /webhooks/{key}/close", Operator, (*visit).closeDelivery},
 	{"GET /settings", Viewer, (*visit).settings},
 	{"GET /audit", Viewer, (*visit).audit},
+	{"GET /plans", Viewer, (*visit).plans},
+	{"GET /plans/{n}", Viewer, (*visit).plan},
+	{"POST /plans/{n}", Operator, (*visit).judge},
+	{"GET /runs/{n}", Viewer, (*visit).run},
+	{"POST /runs", Operator, (*visit).startRun},
 }
 
 // routes returns what answers all addresses.

@@ -1,8 +1,15 @@
 package pages
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
 	"strconv"
+	"time"
 
+	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -18,8 +25,256 @@ func (v *visit) runs() error {
 		rows = rows[:rowsShown]
 		next = strconv.FormatInt(rows[rowsShown-1].RunID, 10)
 	}
+	var strip *runStrip
+	if after == 0 && len(rows) > 0 {
+		strip = stripOf(rows[:min(stripRuns, len(rows))])
+	}
 	return v.show("runs", "Runs", struct {
-		Rows  []state.RunRow
-		Pager pager
-	}{rows, v.page(next)})
+		Rows        []state.RunDetail
+		Wrong       []state.RunDetail // whose counts do not add up
+		Strip       *runStrip
+		Connections []string // of which the person may start a run
+		Pager       pager
+	}{rows, wrongOf(rows), strip, v.startable(), v.page(next)})
+}
+
+// startable returns the connections of which whoever looks may start a run.
+func (v *visit) startable() []string {
+	if v.pages.cfg.Starter == nil || !v.User.Role.May(Operator) {
+		return nil
+	}
+	return v.pages.cfg.Connections
+}
+
+func wrongOf(rows []state.RunDetail) (out []state.RunDetail) {
+	for _, r := range rows {
+		if !r.AddsUp() {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// stripRuns is how many runs the strip shows.
+const stripRuns = 30
+
+// runStrip is a drawing of the last runs, the newest at the right.
+type runStrip struct {
+	Width int
+	Bars  []stripBar
+	Words string // what it shows
+}
+
+// stripBar is a run in the strip: the better it ended, the higher it stands.
+type stripBar struct {
+	X, Y, Height int
+	Kind         string
+	Words        string
+}
+
+func stripOf(rows []state.RunDetail) *runStrip {
+	s := &runStrip{Width: 20 * len(rows)}
+	n := map[string]int{}
+	for i, r := range rows {
+		c := outcome(r.RunRow)
+		height := map[connector.RunOutcome]int{connector.RunComplete: 32, connector.RunRunning: 20, connector.RunAwaitingApproval: 20}[connector.RunOutcome(r.Outcome)]
+		switch {
+		case height == 0:
+			height = 12
+		case height == 32 && c.Kind != good:
+			height = 26
+		}
+		n[c.Word]++
+		s.Bars = append(s.Bars, stripBar{20 * (len(rows) - 1 - i), 32 - height, height, c.Kind, fmt.Sprintf("Run %d: %s", r.RunID, c.Word)})
+	}
+	for _, r := range rows { // in the order in which they are met
+		if word := outcome(r.RunRow).Word; n[word] > 0 {
+			if s.Words != "" {
+				s.Words += ", "
+			}
+			s.Words += fmt.Sprintf("%s: %d", word, n[word])
+			delete(n, word)
+		}
+	}
+	return s
+}
+
+// took returns how long a run took; 0 for one that is at work.
+func took(r state.RunRow) time.Duration {
+	if r.FinishedAt == nil {
+		return 0
+	}
+	return since(*r.FinishedAt).Sub(since(r.StartedAt))
+}
+
+// lasted says in words how long a run took.
+func lasted(r state.RunRow) string {
+	switch d := took(r); {
+	case r.FinishedAt == nil:
+		return "–"
+	case d < time.Second:
+		return "under a second"
+	default:
+		return seconds(d)
+	}
+}
+
+// why says in words why a run was made.
+func why(r state.RunRow) string {
+	switch r.Trigger {
+	case "schedule":
+		return "By schedule"
+	case "catch_up":
+		return "Its time had passed"
+	}
+	if r.Kind == string(connector.RunPlan) {
+		return "Asked for; it only plans"
+	}
+	return "Asked for"
+}
+
+// ranRow is what a run did for a payer.
+type ranRow struct {
+	Who   payerName
+	Did   string
+	Ended chip
+	Why   string
+}
+
+// stages say what a run is at.
+var stages = map[string]string{
+	"pull": "Reading the books", "list": "Reading the billing service", "plan": "Planning", "send": "Sending customers",
+	"verify": "Reading new customers back", "links": "Asking for signing links",
+}
+
+var noRun = problem{Status: http.StatusNotFound, Title: "There is no such run", Sentence: "No run has this number.", Next: "The list of runs shows every one."}
+
+// run shows what one run did, and to whom.
+func (v *visit) run() error {
+	n, err := strconv.ParseInt(v.PathValue("n"), 10, 64)
+	if err != nil {
+		return noRun
+	}
+	ctx, ledger := v.Context(), v.ledger()
+	r, err := ledger.Run(ctx, n)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		return noRun
+	}
+	after, _ := strconv.ParseInt(v.filled("after"), 10, 64)
+	changes, err := ledger.RunChanges(ctx, n, after, rowsShown+1)
+	if err != nil {
+		return err
+	}
+	next := ""
+	if len(changes) > rowsShown {
+		changes = changes[:rowsShown]
+		next = strconv.FormatInt(changes[rowsShown-1].ID, 10)
+	}
+	ids := make([]state.RecordID, len(changes))
+	for i, c := range changes {
+		ids[i] = state.RecordID{Connection: r.Connection, SourceID: c.SourceID}
+	}
+	labels, err := ledger.LabelsOf(ctx, ids)
+	if err != nil {
+		return err
+	}
+	rows := make([]ranRow, len(changes))
+	for i, c := range changes {
+		rows[i] = ranRowOf(c, payerName{r.Connection, c.SourceID, labels[ids[i]].Name})
+	}
+	return v.show("run", fmt.Sprintf("Run %d", n), struct {
+		state.RunDetail
+		Sums     []runSum
+		Together int
+		Progress string
+		Rows     []ranRow
+		Pager    pager
+	}{*r, sumsOf(r), together(r), v.progressOf(r), rows, v.page(next)})
+}
+
+// runSum is how many records of a run came to one end.
+type runSum struct {
+	Word string
+	N    int
+}
+
+// sumsOf returns what became of the records that a run read: each is in one of them.
+func sumsOf(r *state.RunDetail) []runSum {
+	return []runSum{
+		{"As before", r.Unchanged}, {"Left out", r.Excluded}, {"Created", r.Created}, {"Taken over", r.Adopted}, {"Updated", r.Updated},
+		{"Not sent", r.Held}, {"Failed", r.Failed}, {"Still to do", r.Waiting},
+	}
+}
+
+func together(r *state.RunDetail) (n int) {
+	for _, s := range sumsOf(r) {
+		n += s.N
+	}
+	return n
+}
+
+// progressOf says in words how far a run is that is at work.
+func (v *visit) progressOf(r *state.RunDetail) string {
+	if r.FinishedAt != nil {
+		return ""
+	}
+	if v.pages.cfg.Starter != nil {
+		if p, ok := v.pages.cfg.Starter.Progress(r.RunID); ok {
+			switch {
+			case p.Total > 0:
+				return fmt.Sprintf("%s: %s of %s.", stages[p.Stage], number(p.Done), number(p.Total))
+			case p.Done > 0:
+				return fmt.Sprintf("%s: %s.", stages[p.Stage], number(p.Done))
+			}
+			return stages[p.Stage] + "."
+		}
+	}
+	return "It has begun."
+}
+
+func ranRowOf(c state.RunChange, who payerName) ranRow {
+	row := ranRow{Who: who, Did: does[c.Action]}
+	switch c.State {
+	case connector.ChangeDone:
+		row.Ended = chip{"✓", "Done", good}
+	case connector.ChangePending:
+		row.Ended = chip{"◷", "Planned, not sent", waits}
+	case connector.ChangeFrozen, connector.ChangeUnknown:
+		row.Ended = chip{"◷", "No answer yet", waits}
+	case connector.ChangeFailed:
+		row.Ended = chip{"✕", "Failed", stopped}
+	default:
+		row.Ended = chip{"–", "Not sent", none}
+	}
+	if row.Why = c.Detail; row.Why == "" && c.Reason != "" {
+		row.Why = c.Reason.Sentence()
+	}
+	return row
+}
+
+// startRun starts a run of a connection, as payersync sync does.
+func (v *visit) startRun() error {
+	connections, connection := v.startable(), v.filled("connection")
+	if connection == "" && len(connections) == 1 {
+		connection = connections[0]
+	}
+	if !slices.Contains(connections, connection) {
+		return problem{Status: http.StatusNotFound, Title: "No run was started", Sentence: "There is no such connection here, or these pages start no runs.", Next: "Choose a connection on the page of runs, or use payersync sync."}
+	}
+	n, err := v.pages.cfg.Starter.Now(v.Context(), connection, v.User.Name)
+	var at *office.RunAtWork
+	switch {
+	case errors.As(err, &at) && at.Run != 0:
+		return v.done(fmt.Sprintf("Run %d of %s is at work already. No other one was started.", at.Run, connection), fmt.Sprintf("/runs/%d", at.Run))
+	case errors.As(err, &at):
+		return problem{Status: http.StatusConflict, Title: "No run was started", Sentence: fmt.Sprintf("Another run of %s is at work, or waits because the books or the billing service asked for it.", connection), Next: "Look again in a moment."}
+	case err != nil:
+		return problem{Status: http.StatusConflict, Title: "The run did not begin", Sentence: err.Error(), Next: "Nothing was read or sent. Put this right, or ask whoever runs payersync.", err: err}
+	case n == 0:
+		return v.done(fmt.Sprintf("A run of %s is about to begin.", connection), "/runs")
+	}
+	return v.done(fmt.Sprintf("Run %d of %s was started.", n, connection), fmt.Sprintf("/runs/%d", n))
 }

@@ -130,6 +130,7 @@ type Options struct {
 	Actor    string                                      // who or what started it, for the audit log
 	Holder   string                                      // the process, for people who meet its lease
 	Approve  func(state.Plan) (approved bool, err error) // asked about a plan above the limits; nil leaves it waiting
+	Opened   func(run int64)                             // told the run's number before anything is done; nil for nobody
 	Progress func(Progress)                              // told how far the run is; nil for nobody
 	Decided  func(run int64, d state.Decision)           // told what was decided of each record that was planned; nil for nobody
 	Failed   func(FailedChange)                          // told of each change that failed, by several goroutines at once; nil for nobody
@@ -175,6 +176,9 @@ func (s *Syncer) Run(ctx context.Context, conn Connection, opts Options) (Result
 		return Result{Connection: conn.Name, Kind: opts.Kind}, err
 	}
 	defer func() { _ = lock.Release() }() // the system releases it at the latest with the process
+	if opts.Opened != nil {
+		opts.Opened(r.id)
+	}
 	ctx, stop := r.keepLease(connector.WithRun(ctx, r.id))
 	defer stop()
 	outcome, err := r.steps(ctx)

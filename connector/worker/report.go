@@ -2,15 +2,18 @@ package worker
 
 import "payersync/connector"
 
-// cronLog turns what cron's wrappers log of a job into reports: skips and
-// panics are all they have to say.
+// cronLog turns what cron's wrapper logs of a job into reports: panics are all that it has to
+// say.
 type cronLog struct {
 	job    *job
 	report func(Event)
 }
 
-// Info is called when the job's time came while it was running or parked.
-func (l cronLog) Info(string, ...any) {
+// Info is never called.
+func (cronLog) Info(string, ...any) {}
+
+// skipped reports that the job's time came while it was running or parked.
+func (l cronLog) skipped() {
 	e := Event{Job: l.job.name, Outcome: Skipped}
 	if until := l.job.parked.Load(); until != nil {
 		e.Until = *until

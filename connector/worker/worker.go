@@ -32,6 +32,7 @@ import (
 
 // The triggers a job is run with, as the ledger's runs name them.
 const (
+	TriggerManual   = "manual"   // a person asked for it
 	TriggerSchedule = "schedule" // its time came, or a parked job's wait is over
 	TriggerCatchUp  = "catch_up" // its time passed while the process was down
 )
@@ -96,7 +97,7 @@ const (
 type Event struct {
 	Job     string
 	Outcome Outcome
-	Trigger string        // TriggerSchedule or TriggerCatchUp; "" when nothing was started
+	Trigger string        // one of the triggers; "" when nothing was started
 	Took    time.Duration // how long the run took; 0 when nothing was started
 	Until   time.Time     // when a parked job goes on; zero for any other
 	Err     error         // why it did not end in Done; *connector.PanicError after a panic
@@ -113,6 +114,7 @@ type Worker struct {
 	jobs  map[string]*job // every one there ever was, so that one that comes back is not at work twice
 	ctx   context.Context // of Run; nil while it does not run
 	clock *cron.Cron
+	asked sync.WaitGroup // what people have asked for and is at work
 }
 
 // job is what the worker knows under the name of a Job.
@@ -121,6 +123,7 @@ type job struct {
 	delay   time.Duration
 	catchUp atomic.Bool
 	parked  atomic.Pointer[time.Time]
+	busy    sync.Mutex           // held while it is at work or parked
 	work    atomic.Pointer[work] // what it is now
 
 	// These are the worker's to lock.
@@ -229,6 +232,42 @@ func (w *Worker) Nudge() {
 	}
 }
 
+// ErrBusy means that a job is at work, or parked, and is not started a second time.
+var ErrBusy = errors.New("it is at work already, or waits because the remote system asked for it")
+
+// ErrStopped means that the worker does not run.
+var ErrStopped = errors.New("no job is started any more, or none yet")
+
+// Now starts something under the name of a job because a person asked for it, and returns at
+// once. There may be no job of that name; where there is one, its ticks are skipped meanwhile.
+// It ends with the context of Run, and is reported as a tick is, but for a throttled one, which
+// is not parked: the person sees it, and asks again. It fails with ErrBusy or ErrStopped.
+func (w *Worker) Now(name string, run func(context.Context) error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ctx == nil || w.ctx.Err() != nil {
+		return ErrStopped
+	}
+	j := w.job(name)
+	if !j.busy.TryLock() {
+		return ErrBusy
+	}
+	ctx := w.ctx
+	once := cron.Recover(cronLog{j, w.cfg.Report})(cron.FuncJob(func() {
+		w.cfg.Report(Event{Job: name, Outcome: Begun, Trigger: TriggerManual})
+		e := w.once(ctx, name, TriggerManual, func(ctx context.Context, _ string) error { return run(ctx) })
+		if e.Outcome == Parked {
+			e.Outcome, e.Until = Failed, time.Time{}
+		}
+		w.cfg.Report(e)
+	}))
+	w.asked.Go(func() {
+		defer j.busy.Unlock()
+		once.Run()
+	})
+	return nil
+}
+
 // Run runs the jobs and the drain until ctx ends; that ends the context of every
 // job too. It returns when all of them have returned. Its error is nil unless it
 // cannot be learnt when a job last ran; nothing was started then. One worker is
@@ -245,8 +284,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	<-clock.Stop().Done()
 	draining.Wait()
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.ctx, w.clock = nil, nil
+	w.mu.Unlock()
+	w.asked.Wait()
 	return nil
 }
 
@@ -393,12 +433,19 @@ func (w *Worker) keepDraining(ctx context.Context) {
 	}
 }
 
-// task returns the job as cron runs it. Recover stands inside SkipIfStillRunning:
-// the other way round a panic would leave the job marked as running for ever.
+// task returns the job as cron runs it. The panic is caught inside: the other way round it
+// would leave the job marked as running for ever.
 func (w *Worker) task(ctx context.Context, j *job) cron.Job {
 	log := cronLog{j, w.cfg.Report}
-	return cron.NewChain(cron.SkipIfStillRunning(log), cron.Recover(log)).
-		Then(cron.FuncJob(func() { w.work(ctx, j) }))
+	once := cron.Recover(log)(cron.FuncJob(func() { w.work(ctx, j) }))
+	return cron.FuncJob(func() {
+		if !j.busy.TryLock() {
+			log.skipped()
+			return
+		}
+		defer j.busy.Unlock()
+		once.Run()
+	})
 }
 
 // work runs the job, and again after each time it is parked. While it waits the
@@ -411,7 +458,7 @@ func (w *Worker) work(ctx context.Context, j *job) {
 			return
 		}
 		w.cfg.Report(Event{Job: j.name, Outcome: Begun, Trigger: trigger})
-		e := w.once(ctx, j, trigger)
+		e := w.once(ctx, j.name, trigger, j.work.Load().Run)
 		w.cfg.Report(e)
 		if e.Outcome != Parked || !w.wait(ctx, kept, j, e.Until) {
 			return
@@ -427,11 +474,11 @@ func (w *Worker) keptOf(j *job) context.Context {
 	return j.kept
 }
 
-func (w *Worker) once(ctx context.Context, j *job, trigger string) Event {
+func (w *Worker) once(ctx context.Context, name, trigger string, run func(context.Context, string) error) Event {
 	started := w.cfg.Now()
-	err := j.work.Load().Run(ctx, trigger)
+	err := run(ctx, trigger)
 	now := w.cfg.Now()
-	e := Event{Job: j.name, Outcome: Done, Trigger: trigger, Took: now.Sub(started), Err: err}
+	e := Event{Job: name, Outcome: Done, Trigger: trigger, Took: now.Sub(started), Err: err}
 	at := connector.RetryAt(err)
 	switch {
 	case err == nil:

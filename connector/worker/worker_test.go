@@ -131,6 +131,40 @@ func TestTickIsSkippedWhileTheJobRuns(t *testing.T) {
 	})
 }
 
+func TestWhatAPersonAsksForIsNeverAtWorkBesideItsJob(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		slow := func(context.Context) error { time.Sleep(20 * time.Minute); return nil }
+		w := start(t, Config{Report: d.report, DrainEvery: time.Hour, Jobs: []Job{{Name: "sync", Schedule: "*/15 * * * *", Run: func(ctx context.Context, _ string) error { return slow(ctx) }}}})
+		time.Sleep(time.Minute)
+		d.note("asked: %v", w.Now("sync", slow))
+		d.note("asked again: %v", w.Now("sync", slow))
+		d.note("asked for another: %v", w.Now("no schedule", func(context.Context) error { return throttledUntil(time.Now().Add(time.Hour)) }))
+		time.Sleep(31 * time.Minute) // the tick of 15 is skipped, the one of 30 is at work
+		d.note("asked beside a tick: %v", w.Now("sync", slow))
+		w.stop()
+		d.note("asked after the end: %v", w.Now("sync", slow))
+		d.check(t, "1m0s asked: <nil>", "1m0s asked again: "+ErrBusy.Error(), "1m0s asked for another: <nil>", "1m0s no schedule failed manual",
+			"15m0s sync skipped", "21m0s sync done manual", "32m0s asked beside a tick: "+ErrBusy.Error(), "50m0s sync done schedule", "50m0s asked after the end: "+ErrStopped.Error())
+	})
+}
+
+func TestAPanicOfWhatAPersonAskedForLeavesTheJobFree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		w := start(t, Config{Report: d.report, DrainEvery: time.Hour})
+		time.Sleep(time.Second)
+		for range 2 {
+			d.note("asked: %v", w.Now("sync", func(context.Context) error { panic("no") }))
+			time.Sleep(time.Second)
+		}
+		w.stop()
+		d.check(t, "1s asked: <nil>", "1s sync panicked", "2s asked: <nil>", "2s sync panicked")
+	})
+}
+
 // covers F72
 func TestMissedJobCatchesUpOnceHoweverOftenItWasMissed(t *testing.T) {
 	t.Parallel()
@@ -266,9 +300,7 @@ func TestParkingIsBounded(t *testing.T) {
 			t.Parallel()
 			now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 			w := &Worker{cfg: Config{Now: func() time.Time { return now }}}
-			j := new(job)
-			j.give(work{Job: Job{Run: func(context.Context, string) error { return throttledUntil(now.Add(tt.wait)) }}})
-			e := w.once(t.Context(), j, TriggerSchedule)
+			e := w.once(t.Context(), "sync", TriggerSchedule, func(context.Context, string) error { return throttledUntil(now.Add(tt.wait)) })
 			if want := now.Add(tt.got); tt.got > 0 && (e.Outcome != Parked || !e.Until.Equal(want)) {
 				t.Errorf("got %s until %s, want parked until %s", e.Outcome, e.Until, want)
 			}

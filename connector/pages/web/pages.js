@@ -1,6 +1,6 @@
 "use strict";
 // Times are shown in the reader's own zone; without this script they stand in UTC.
-const local = (within) => {
+const localTimes = (within) => {
   for (const t of within.querySelectorAll("time[datetime*=T]")) {
     const at = new Date(t.dateTime);
     if (isNaN(at)) continue;
@@ -8,21 +8,20 @@ const local = (within) => {
     t.textContent = at.toLocaleString([], { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
   }
 };
-local(document);
-// A region that is not done is fetched again, every so many seconds, until it is.
-const follow = (region) => {
-  if (!region || region.getAttribute("aria-busy") !== "true") return;
-  setTimeout(async () => {
-    try {
-      const got = await fetch(location.href, { credentials: "same-origin" });
-      if (!got.ok) return;
-      const page = new DOMParser().parseFromString(await got.text(), "text/html");
-      const next = page.querySelector("[data-refresh]");
-      if (!next) return location.reload();
-      region.replaceWith(next);
-      local(next);
-      follow(next);
-    } catch { follow(region); }
-  }, Number(region.dataset.refresh) * 1000);
-};
-follow(document.querySelector("[data-refresh]"));
+localTimes(document);
+// What is at work is looked at again every two seconds until it is not; without this script
+// there is a link.
+const again = (region) => setTimeout(async () => {
+  let next = region;
+  try {
+    const answer = await fetch(location.href);
+    const now = answer.ok && new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(region.id);
+    if (now) {
+      localTimes(now);
+      region.replaceWith(now);
+      next = now;
+    } else if (answer.ok) return location.reload(); // it is another page by now
+  } catch { /* the next look may succeed */ }
+  if (next.hasAttribute("data-again")) again(next);
+}, 2000);
+for (const region of document.querySelectorAll("[data-again][id]")) again(region);

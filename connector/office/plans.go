@@ -1,0 +1,300 @@
+package office
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Plan is a plan with how much of it is still to be done.
+type Plan struct {
+	state.Plan
+	state.Share
+}
+
+// PlanOf returns a plan with how much of it is still to be done.
+func PlanOf(ctx context.Context, ledger *state.Ledger, p state.Plan) (Plan, error) {
+	share, err := ledger.ShareOf(ctx, p)
+	return Plan{p, share}, err
+}
+
+// Whole reports whether a plan is approved whole or not at all: it lets go of records or payers.
+func (p Plan) Whole() bool { return p.Standstill() }
+
+// Approvable reports whether a person's yes means anything for the plan.
+func (p Plan) Approvable() bool {
+	return (p.State == state.PlanWaiting || p.State == state.PlanRejected || p.State == state.PlanDraft) && (p.Pending > p.Approved || p.Whole())
+}
+
+// Rejectable reports whether a person may say no to the plan. Of one that lets go of records or
+// payers nothing is sent anyway.
+func (p Plan) Rejectable() bool {
+	return p.Missing == 0 && (p.Lost == 0 && (p.State == state.PlanWaiting || p.State == state.PlanDraft) || p.State == state.PlanApproved)
+}
+
+// Open reports whether the changes of the plan are kept: nothing took its place, and not all of
+// it was sent.
+func (p Plan) Open() bool { return p.Pending > 0 }
+
+// Requests returns about how many requests it takes to send what waits of a plan: a new
+// customer is written and read back, one that exists is read, written and read back, and a
+// link is asked for.
+func (p Plan) Requests() int { return 2*p.Creates + 3*(p.Adopts+p.Updates) + p.Links }
+
+// Takes returns about how long sending takes at a rate of requests in a second.
+func (p Plan) Takes(rate float64) time.Duration {
+	if rate <= 0 {
+		return 0
+	}
+	return time.Duration(float64(p.Requests()) / rate * float64(time.Second)).Round(time.Second)
+}
+
+// EachPlanned hands over the changes of a plan that were not sent yet, customers first; a
+// limit of 0 means all of them.
+func EachPlanned(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.Change) error) error {
+	return PageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
+		return ledger.PlanChanges(ctx, plan, lane, after, ChangesRead)
+	}, do)
+}
+
+// ChangesRead is how many changes a page of PageThrough has.
+const ChangesRead = 256
+
+// PageThrough hands over changes, page by page, customers first; a limit of 0 means all of
+// them.
+func PageThrough(limit int, page func(lane string, after int64) ([]state.Change, error), do func(state.Change) error) error {
+	shown := 0
+	for _, lane := range []string{state.LaneCustomer, state.LaneMandate} {
+		for after := int64(0); ; {
+			changes, err := page(lane, after)
+			if err != nil {
+				return err
+			}
+			for _, c := range changes {
+				if limit > 0 && shown == limit {
+					return nil
+				}
+				if err := do(c); err != nil {
+					return err
+				}
+				shown++
+			}
+			if len(changes) < ChangesRead {
+				break
+			}
+			after = changes[len(changes)-1].ID
+		}
+	}
+	return nil
+}
+
+// EachLost hands over the payers that a plan would lose; a limit of 0 means all of them.
+func EachLost(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.LostPayer) error) error {
+	shown, after := 0, ""
+	for {
+		page, err := ledger.LostBy(ctx, plan, after, ChangesRead)
+		if err != nil {
+			return err
+		}
+		for _, l := range page {
+			if limit > 0 && shown == limit {
+				return nil
+			}
+			if err := do(l); err != nil {
+				return err
+			}
+			shown++
+		}
+		if len(page) < ChangesRead {
+			return nil
+		}
+		after = page[len(page)-1].SourceID
+	}
+}
+
+// WhyLost says in words why a plan would lose a payer.
+func WhyLost(l state.LostPayer) string {
+	if l.Verdict == state.Excluded && l.Reason == "" {
+		return "The mapping leaves the record out, or it is gone from the books."
+	}
+	return l.Reason.Sentence()
+}
+
+// Touched counts the fields of customers that exist which a plan would change, those of most
+// customers first.
+func Touched(ctx context.Context, ledger *state.Ledger, plan state.Plan) ([]syncer.FieldCount, error) {
+	return touched(ctx, ledger, plan, func(path string) string { return path })
+}
+
+// TouchedWords is Touched in the words of FieldWord: a customer counts once for each.
+func TouchedWords(ctx context.Context, ledger *state.Ledger, plan state.Plan) ([]syncer.FieldCount, error) {
+	return touched(ctx, ledger, plan, FieldWord)
+}
+
+func touched(ctx context.Context, ledger *state.Ledger, plan state.Plan, as func(path string) string) ([]syncer.FieldCount, error) {
+	counts := map[string]syncer.FieldCount{}
+	for _, group := range []state.PlanGroup{state.GroupWatch, state.GroupAdopt, state.GroupUpdate} { // the others make customers, or change none
+		for after := int64(0); ; {
+			changes, err := ledger.PlanGroupChanges(ctx, plan, group, after, ChangesRead)
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range changes {
+				countFields(counts, c, as)
+			}
+			if len(changes) < ChangesRead {
+				break
+			}
+			after = changes[len(changes)-1].ID
+		}
+	}
+	return slices.SortedFunc(maps.Values(counts), func(a, b syncer.FieldCount) int {
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), strings.Compare(a.Path, b.Path))
+	}), nil
+}
+
+func countFields(counts map[string]syncer.FieldCount, c state.Change, as func(path string) string) {
+	if c.Action == connector.ActionCreate {
+		return
+	}
+	emptied := map[string]bool{} // by word; one that is there was met
+	for _, d := range c.Diff {
+		word := as(d.Path)
+		emptied[word] = emptied[word] || d.To == ""
+	}
+	for word, blank := range emptied {
+		f := counts[word]
+		f.Path = word
+		f.Changed++
+		if blank {
+			f.Emptied++
+		}
+		counts[word] = f
+	}
+}
+
+// FieldWord returns what people call a field of a customer, by its path.
+func FieldWord(path string) string {
+	last := path[strings.LastIndexByte(path, '.')+1:]
+	switch {
+	case path == "name":
+		return "name"
+	case strings.HasPrefix(path, "addresses"):
+		return "address"
+	case strings.HasPrefix(path, "people") && (last == "name" || last == "firstName" || last == "lastName"):
+		return "contact"
+	case strings.HasPrefix(path, "people") && last == "email":
+		return "e-mail"
+	case strings.HasPrefix(path, "people") && (last == "primary" || last == "communication"):
+		return "who gets letters"
+	}
+	return last
+}
+
+// ForViewers returns changes of fields as those may see them who look only: names, e-mail
+// addresses without what stands before the sign, and of the rest that it changes.
+func ForViewers(changes []connector.FieldChange, key string) []connector.FieldChange {
+	out := make([]connector.FieldChange, len(changes))
+	for i, d := range changes {
+		shown := func(string) string { return NotShown }
+		switch word := FieldWord(d.Path); {
+		case IsBankField(d.Path):
+		case word == "name", word == "contact", word == "who gets letters", d.Path == "externalData."+key:
+			shown = func(s string) string { return s }
+		case word == "e-mail":
+			shown = MaskedEmail
+		}
+		out[i] = connector.FieldChange{Path: d.Path}
+		if d.From != "" {
+			out[i].From = shown(d.From)
+		}
+		if d.To != "" {
+			out[i].To = shown(d.To)
+		}
+	}
+	return out
+}
+
+// MaskedEmail returns an e-mail address with one letter of what stands before the sign.
+func MaskedEmail(s string) string {
+	at := strings.LastIndexByte(s, '@')
+	if at < 0 {
+		return NotShown
+	}
+	first := []rune(s[:at])
+	return string(first[:min(1, len(first))]) + "…" + s[at:]
+}
+
+// Alike returns the payers of ours that the record of a create looks like; nobody for any other
+// change.
+func Alike(ctx context.Context, ledger *state.Ledger, c state.Change) ([]state.Lookalike, error) {
+	if c.Action != connector.ActionCreate {
+		return nil, nil
+	}
+	return ledger.Lookalikes(ctx, c.Payer.Connection, c.Payer.SourceID)
+}
+
+// AlikeWords says in words what the record of a change has in common with another payer.
+func AlikeWords(c state.Change, k state.Lookalike) string {
+	var common []string
+	if k.Name {
+		common = append(common, "name")
+	}
+	if k.Email {
+		common = append(common, "e-mail address")
+	}
+	said := fmt.Sprintf("same %s as record %s", strings.Join(common, " and "), k.SourceID)
+	if k.Connection != c.Payer.Connection {
+		said += " of " + k.Connection
+	}
+	if k.BillingID != "" {
+		said += ", customer " + k.BillingID
+	}
+	if k.Left {
+		said += ", which has left the books"
+	}
+	return said
+}
+
+// ErrTogether means that part of a plan was chosen which lets go of records or payers.
+var ErrTogether = errors.New("what it lets go goes together")
+
+// exactly does something to a plan that still says what it said when it was looked at. Where it
+// says something else by now, it fails with state.ErrPlanChanged, and nothing is done.
+func exactly(ctx context.Context, ledger *state.Ledger, p Plan, do func(*state.Tx) error) error {
+	return ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := tx.StillReads(p.ID, p.Reads); err != nil {
+			return err
+		}
+		return do(tx)
+	})
+}
+
+// Approve lets the changes of a plan go exactly as it was looked at, or fails with
+// state.ErrPlanChanged. Nothing is sent by it: the next run does.
+func Approve(ctx context.Context, ledger *state.Ledger, p Plan, by string) error {
+	return exactly(ctx, ledger, p, func(tx *state.Tx) error { return tx.Approve(p.ID, by) })
+}
+
+// ApproveSome is Approve for some changes, by their ids; which says in words which they are.
+// The others wait for a word of their own.
+func ApproveSome(ctx context.Context, ledger *state.Ledger, p Plan, ids []int64, by, which string) error {
+	if p.Whole() {
+		return ErrTogether
+	}
+	return exactly(ctx, ledger, p, func(tx *state.Tx) error { return tx.ApproveSome(p.ID, ids, by, which) })
+}
+
+// Reject says no to a plan as it was looked at: nothing of it is sent while it says the same.
+func Reject(ctx context.Context, ledger *state.Ledger, p Plan, by, why string) error {
+	return exactly(ctx, ledger, p, func(tx *state.Tx) error { return tx.Reject(p.ID, by, why) })
+}

@@ -1,0 +1,120 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Starter starts runs because a person asks for one, and knows how far they are while they are
+// at work. It outlives whatever a configuration is made into.
+type Starter struct {
+	Ledger *state.Ledger
+
+	// Go does something for a connection in the background of this process, never beside another
+	// run of it that this process makes, and ends it with the process. Its error says why nothing
+	// was begun.
+	Go func(connection string, work func(context.Context) error) error
+	// Run makes one run as payersync sync does, for by, with these told of it.
+	Run func(ctx context.Context, connection, by string, opened func(run int64), progress func(syncer.Progress)) error
+
+	mu      sync.Mutex
+	working map[int64]syncer.Progress
+}
+
+// RunAtWork means that a run of the connection is at work, here or in another process.
+type RunAtWork struct {
+	Connection string
+	Run        int64 // 0 for one that has no number yet
+}
+
+// Error says which run is at work.
+func (e *RunAtWork) Error() string {
+	if e.Run == 0 {
+		return fmt.Sprintf("a run of %s is about to begin, or waits because the accounting system or the billing service asked for it", e.Connection)
+	}
+	return fmt.Sprintf("run %d of %s is at work", e.Run, e.Connection)
+}
+
+// openFor is how long a person waits for the number of the run.
+const openFor = 10 * time.Second
+
+// Now starts a run of a connection because a person asks for it, and returns its number as soon
+// as it has one; 0 where that takes long. It fails with *RunAtWork, or with what kept the run
+// from being opened. The wish is in the audit log before anything is read or sent.
+func (s *Starter) Now(ctx context.Context, connection, by string) (run int64, err error) {
+	at, err := s.Ledger.OpenRun(ctx, connection)
+	if err == nil && at != 0 {
+		err = &RunAtWork{connection, at}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: by, Action: "start run", Subject: connection})
+	}); err != nil {
+		return 0, err
+	}
+	opened, ended := make(chan int64, 1), make(chan error, 1)
+	if err := s.Go(connection, func(ctx context.Context) (err error) {
+		number := int64(0)
+		defer func() {
+			s.forget(number)
+			ended <- err
+		}()
+		return s.Run(ctx, connection, by,
+			func(run int64) { number = run; opened <- run },
+			func(p syncer.Progress) { s.note(number, p) })
+	}); err != nil {
+		return 0, err
+	}
+	patience := time.NewTimer(openFor)
+	defer patience.Stop()
+	select {
+	case run = <-opened:
+	case err = <-ended:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	if run == 0 {
+		select {
+		case run = <-opened: // it was over before anybody looked, and tells itself how it went
+			err = nil
+		default:
+		}
+	}
+	var open *state.ErrRunOpen
+	if errors.As(err, &open) {
+		err = &RunAtWork{connection, open.RunID}
+	}
+	return run, err
+}
+
+// Progress returns how far a run is that this Starter has started; false for any other, and
+// for one that is over.
+func (s *Starter) Progress(run int64) (syncer.Progress, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.working[run]
+	return p, ok
+}
+
+func (s *Starter) note(run int64, p syncer.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.working == nil {
+		s.working = map[int64]syncer.Progress{}
+	}
+	s.working[run] = p
+}
+
+func (s *Starter) forget(run int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.working, run)
+}

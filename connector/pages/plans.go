@@ -1,0 +1,407 @@
+package pages
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// plans lists the plans: those that wait, the oldest first, and then the others, the newest
+// first.
+func (v *visit) plans() error {
+	waiting, err := v.ledger().WaitingPlans(v.Context())
+	if err != nil {
+		return err
+	}
+	after, _ := strconv.ParseInt(v.filled("after"), 10, 64)
+	others, err := v.ledger().PlanPage(v.Context(), after, rowsShown+1)
+	if err != nil {
+		return err
+	}
+	next := ""
+	if len(others) > rowsShown {
+		others = others[:rowsShown]
+		next = strconv.FormatInt(others[rowsShown-1].ID, 10)
+	}
+	return v.show("plans", "Plans", struct {
+		Waiting, Others []state.Plan
+		Pager           pager
+	}{waiting, others, v.page(next)})
+}
+
+// planPage is one plan as its page shows it.
+type planPage struct {
+	office.Plan
+	Sent     int // changes that were sent, or are planned otherwise by now
+	Takes    time.Duration
+	Touches  []syncer.FieldCount
+	Groups   []planGroup
+	Losses   []lostRow
+	LostMore int
+	Stale    bool
+
+	MayJudge bool // whoever looks may approve and reject
+	MayRun   bool
+}
+
+// planGroup are changes of one kind, some of them or all.
+type planGroup struct {
+	Kind        state.PlanGroup
+	Title, Hint string
+	Count       int
+	Rows        []plannedRow
+	More        string // leads to the next; "" on the last page
+	First       string // leads to the first page; "" on it
+}
+
+// Bare reports whether what changes has no state before.
+func (g planGroup) Bare() bool { return g.Kind == state.GroupCreate || g.Kind == state.GroupLink }
+
+var groupTitles = map[state.PlanGroup][2]string{
+	state.GroupWatch:  {"Look at these first", "They empty a field, change a name or an e-mail address, take somebody's number away, or make a customer that looks like another payer."},
+	state.GroupAdopt:  {"Customers that are taken over", "They exist in the billing service, and belong to these payers from then on."},
+	state.GroupUpdate: {"Customers that are updated", ""},
+	state.GroupCreate: {"New customers", ""},
+	state.GroupLink:   {"Signing links that are asked for", "Asking for a link makes a mandate that waits for a signature. Nobody is written to by it."},
+}
+
+// plannedRow is a change of a plan.
+type plannedRow struct {
+	ID     int64
+	Who    payerName
+	Does   string
+	Fields []fieldRow
+	Notes  []string
+	Said   chip // what was said of it; zero for nothing
+	New    bool
+}
+
+// fieldRow is a field before and after.
+type fieldRow struct {
+	Path, Field, Now, After string
+	Emptied, Warn           bool
+}
+
+// payerName is a payer as a list names it.
+type payerName struct{ Connection, SourceID, Name string }
+
+// lostRow is a payer that a standstill would lose.
+type lostRow struct {
+	Who payerName
+	Why string
+}
+
+// planAsked returns the plan that the address names.
+func (v *visit) planAsked() (office.Plan, error) {
+	n, err := strconv.ParseInt(v.PathValue("n"), 10, 64)
+	if err != nil {
+		return office.Plan{}, noPlan
+	}
+	found, err := v.ledger().FindPlan(v.Context(), strconv.FormatInt(n, 10))
+	switch {
+	case errors.Is(err, state.ErrPlanNotWaiting), err == nil && found.ID != n:
+		return office.Plan{}, noPlan
+	case err != nil:
+		return office.Plan{}, err
+	}
+	return office.PlanOf(v.Context(), v.ledger(), found)
+}
+
+var noPlan = problem{Status: http.StatusNotFound, Title: "There is no such plan", Sentence: "No plan has this number.", Next: "The list of plans shows every one that had something to do."}
+
+func (v *visit) plan() error {
+	p, err := v.planAsked()
+	if err != nil {
+		return err
+	}
+	page, err := v.planPage(p, 0)
+	if err != nil {
+		return err
+	}
+	return v.show("plan", fmt.Sprintf("Plan %d", p.ID), page)
+}
+
+// planPage gathers what a page shows of a plan. Changes behind seen are marked as new, where
+// that is not 0.
+func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
+	page := planPage{
+		Plan: p, Sent: p.Creates + p.Adopts + p.Updates + p.Links - p.Pending, Takes: p.Takes(v.pages.cfg.Rate),
+		MayJudge: v.User.Role.May(v.pages.cfg.Approvers), MayRun: v.pages.cfg.Starter != nil && v.User.Role.May(Operator),
+	}
+	ctx, ledger := v.Context(), v.ledger()
+	var err error
+	if page.Touches, err = office.TouchedWords(ctx, ledger, p.Plan); err != nil {
+		return page, err
+	}
+	counts, err := ledger.PlanGroupCounts(ctx, p.Plan)
+	if err != nil {
+		return page, err
+	}
+	only := state.PlanGroup(v.URL.Query().Get("group"))
+	after, _ := strconv.ParseInt(v.URL.Query().Get("after"), 10, 64)
+	for _, kind := range state.PlanGroups {
+		if counts[kind] == 0 || only != "" && only != kind {
+			continue
+		}
+		g, err := v.planGroup(p.Plan, kind, after, seen)
+		if err != nil {
+			return page, err
+		}
+		g.Count = counts[kind]
+		page.Groups = append(page.Groups, g)
+	}
+	err = v.addLosses(&page)
+	return page, err
+}
+
+func (v *visit) planGroup(p state.Plan, kind state.PlanGroup, after, seen int64) (planGroup, error) {
+	g := planGroup{Kind: kind, Title: groupTitles[kind][0], Hint: groupTitles[kind][1]}
+	changes, err := v.ledger().PlanGroupChanges(v.Context(), p, kind, after, rowsShown+1)
+	if err != nil {
+		return g, err
+	}
+	here := fmt.Sprintf("/plans/%d?group=%s", p.ID, kind)
+	if after > 0 {
+		g.First = here
+	}
+	if len(changes) > rowsShown {
+		changes = changes[:rowsShown]
+		g.More = fmt.Sprintf("%s&after=%d", here, changes[rowsShown-1].ID)
+	}
+	ids := make([]state.RecordID, len(changes))
+	for i, c := range changes {
+		ids[i] = state.RecordID{Connection: c.Payer.Connection, SourceID: c.Payer.SourceID}
+	}
+	labels, err := v.ledger().LabelsOf(v.Context(), ids)
+	if err != nil {
+		return g, err
+	}
+	for i, c := range changes {
+		row, err := v.plannedRow(c, labels[ids[i]].Name)
+		if err != nil {
+			return g, err
+		}
+		row.New = seen > 0 && c.ID > seen
+		g.Rows = append(g.Rows, row)
+	}
+	return g, nil
+}
+
+func (v *visit) plannedRow(c state.Change, name string) (plannedRow, error) {
+	row := plannedRow{ID: c.ID, Who: payerName{c.Payer.Connection, c.Payer.SourceID, name}, Does: does[c.Does()]}
+	switch {
+	case c.Approved:
+		row.Said = chip{"✓", "Approved", good}
+	case c.LeftOut:
+		row.Said = chip{"◷", "Left out", waits}
+	}
+	diff := office.Privacy{Whole: true}.Diff(c.Diff)
+	if !v.User.Role.May(Operator) {
+		diff = office.ForViewers(c.Diff, c.Payer.Key.Name)
+	}
+	for i, d := range diff {
+		f := fieldRow{Path: d.Path, Field: office.FieldWord(d.Path), Now: d.From, After: d.To}
+		if c.Action != connector.ActionCreate {
+			f.Emptied = c.Diff[i].From != "" && c.Diff[i].To == ""
+			f.Warn = f.Emptied || c.Diff[i].From != "" && (f.Field == "name" || f.Field == "e-mail")
+		}
+		if f.Field == "name" && c.Action == connector.ActionAdopt && d.From != "" {
+			row.Notes = append(row.Notes, fmt.Sprintf("Takes over %q.", d.From))
+		}
+		row.Fields = append(row.Fields, f)
+	}
+	slices.SortStableFunc(row.Fields, func(a, b fieldRow) int { return cmp.Compare(place(a), place(b)) })
+	if c.Action == connector.ActionCreate {
+		row.Fields = joined(row.Fields)
+	}
+	alike, err := office.Alike(v.Context(), v.ledger(), c)
+	for _, k := range alike[:min(3, len(alike))] {
+		row.Notes = append(row.Notes, "Has the "+office.AlikeWords(c, k)+".")
+	}
+	return row, err
+}
+
+// fieldOrder are fields as people read them; the others come after these.
+var fieldOrder = []string{"name", "contact", "e-mail", "phone", "line1", "city", "postCode", "country"}
+
+// place returns where a field stands among those of a change.
+func place(f fieldRow) int {
+	for i, word := range fieldOrder {
+		if f.Field == word || f.Field == "address" && strings.HasSuffix(f.Path, "."+word) {
+			return i
+		}
+	}
+	return len(fieldOrder)
+}
+
+// joined makes one of neighbours with the same word: the lines of an address.
+func joined(fields []fieldRow) (out []fieldRow) {
+	for _, f := range fields {
+		if n := len(out); n > 0 && out[n-1].Field == f.Field {
+			if out[n-1].After != office.NotShown {
+				out[n-1].After += ", " + f.After
+			}
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// does says what a change does.
+var does = map[connector.Action]string{
+	connector.ActionCreate: "new customer", connector.ActionAdopt: "take over", connector.ActionUpdate: "update",
+	connector.ActionLink: "ask for a link", connector.ActionUnlink: "take our number off and let the customer go",
+}
+
+// addLosses adds the payers that a standstill would lose.
+func (v *visit) addLosses(page *planPage) error {
+	if page.Lost == 0 || page.State != state.PlanWaiting {
+		return nil
+	}
+	var lost []state.LostPayer
+	if err := office.EachLost(v.Context(), v.ledger(), page.Plan.Plan, rowsShown, func(l state.LostPayer) error {
+		lost = append(lost, l)
+		return nil
+	}); err != nil {
+		return err
+	}
+	ids := make([]state.RecordID, len(lost))
+	for i, l := range lost {
+		ids[i] = state.RecordID{Connection: page.Connection, SourceID: l.SourceID}
+	}
+	labels, err := v.ledger().LabelsOf(v.Context(), ids)
+	for i, l := range lost {
+		page.Losses = append(page.Losses, lostRow{payerName{page.Connection, l.SourceID, labels[ids[i]].Name}, office.WhyLost(l)})
+	}
+	page.LostMore = page.Lost - len(lost)
+	return err
+}
+
+// judge approves a plan, a part of it, or rejects it, exactly as it was shown.
+func (v *visit) judge() error {
+	if !v.User.Role.May(v.pages.cfg.Approvers) {
+		return forbidden(v.pages.cfg.Approvers)
+	}
+	p, err := v.planAsked()
+	if err != nil {
+		return err
+	}
+	now := p
+	p.Reads = v.filled("reads")
+	note := ""
+	switch do := v.filled("do"); do {
+	case "all":
+		note = fmt.Sprintf("Plan %d is approved. Nothing was sent yet: the next run sends it.", p.ID)
+		if p.Missing > 0 {
+			note = fmt.Sprintf("Plan %d is approved. The next run goes on without these records.", p.ID)
+		}
+		err = office.Approve(v.Context(), v.ledger(), p, v.User.Name)
+	case "some":
+		note, err = v.approveTicked(p)
+	case "reject":
+		why := v.filled("reason")
+		if why == "" {
+			return problem{Status: http.StatusUnprocessableEntity, Title: "Say why", Sentence: "A plan is rejected with a reason, for those who look at it later. Nothing was changed.", Next: "Go back, and write the reason into the field beside the button."}
+		}
+		note = fmt.Sprintf("Plan %d is rejected. Nothing of it is sent.", p.ID)
+		err = office.Reject(v.Context(), v.ledger(), p, v.User.Name, why)
+	default:
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form did not say what to do with the plan.", Next: "Open the plan, and use one of its buttons."}
+	}
+	var open *state.ErrRunOpen
+	switch {
+	case errors.Is(err, state.ErrPlanChanged):
+		return v.stalePlan(now)
+	case errors.Is(err, state.ErrPlanNotWaiting):
+		return problem{Status: http.StatusConflict, Title: "The plan does not wait", Sentence: fmt.Sprintf("Plan %d is %s. Nothing was changed.", p.ID, now.State), Next: "The list of plans shows those that wait."}
+	case errors.Is(err, office.ErrTogether):
+		return problem{Status: http.StatusConflict, Title: "Nothing was approved", Sentence: "What this plan lets go goes together.", Next: "Approve it whole, or put the books or the mapping right."}
+	case errors.As(err, &open):
+		return problem{Status: http.StatusConflict, Title: "A run is at work", Sentence: "It may be sending what was approved of this plan. Nothing was changed.", Next: "Wait until it has ended, and look at the plan again."}
+	case err != nil:
+		return err
+	}
+	return v.done(note, fmt.Sprintf("/plans/%d", p.ID))
+}
+
+// approveTicked approves the changes that are ticked.
+func (v *visit) approveTicked(p office.Plan) (note string, err error) {
+	var ids []int64
+	for _, text := range v.Form["change"] {
+		if id, err := strconv.ParseInt(text, 10, 64); err == nil && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "Nothing is ticked", Sentence: "Nothing was approved.", Next: "Go back, and tick the changes that may be sent."}
+	}
+	words := strings.Trim(fmt.Sprint(ids), "[]")
+	err = office.ApproveSome(v.Context(), v.ledger(), p, ids, v.User.Name, connector.Plural(len(ids), "ticked change")+": "+words)
+	return fmt.Sprintf("%s of plan %d approved. Nothing was sent yet: the next run sends exactly these. The others wait.", connector.Plural(len(ids), "change"), p.ID), err
+}
+
+// stalePlan answers somebody who has looked at a plan that says something else by now, with
+// what it says, or with the plan that took its place.
+func (v *visit) stalePlan(p office.Plan) error {
+	if p.State == state.PlanSuperseded || p.State == state.PlanApplied {
+		waiting, err := v.ledger().WaitingPlans(v.Context())
+		if err != nil {
+			return err
+		}
+		for _, w := range waiting {
+			if w.Connection == p.Connection {
+				if p, err = office.PlanOf(v.Context(), v.ledger(), w); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	seen, _ := strconv.ParseInt(v.filled("seen"), 10, 64)
+	page, err := v.planPage(p, seen)
+	if err != nil {
+		return err
+	}
+	page.Stale = true
+	v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: http.StatusConflict})
+	v.pages.render(v.w, v, http.StatusConflict, "plan", "Problem: The plan changed", page)
+	return nil
+}
+
+// planChip returns the chip of a plan.
+func planChip(p state.Plan) chip {
+	switch p.State {
+	case state.PlanWaiting:
+		return chip{"◷", "Waits for a person", waits}
+	case state.PlanApproved:
+		return chip{"✓", "Approved, not sent yet", bank}
+	case state.PlanRejected:
+		return chip{"✕", "Rejected", stopped}
+	case state.PlanApplied:
+		return chip{"✓", "Sent", good}
+	case state.PlanSuperseded:
+		return chip{"–", "Replaced by a newer plan", none}
+	}
+	return chip{"–", "Within the limits", none}
+}
+
+// seconds says in words about how long something takes.
+func seconds(d time.Duration) string {
+	if d < 2*time.Minute {
+		return connector.Plural(int(d.Round(time.Second)/time.Second), "second")
+	}
+	if d < 2*time.Hour {
+		return connector.Plural(int(d.Round(time.Minute)/time.Minute), "minute")
+	}
+	return connector.Plural(int(d.Round(time.Hour)/time.Hour), "hour")
+}

@@ -1,0 +1,94 @@
+package pages_test
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/pages"
+	"payersync/connector/syncer"
+)
+
+// starter returns what starts runs of the house in the background.
+func (h *house) starter() *office.Starter {
+	var working sync.WaitGroup
+	ctx, stop := context.WithCancel(context.Background())
+	h.t.Cleanup(func() { stop(); working.Wait() })
+	return &office.Starter{
+		Ledger: h.ledger,
+		Go: func(_ string, work func(context.Context) error) error {
+			working.Go(func() { _ = work(ctx) })
+			return nil
+		},
+		Run: func(ctx context.Context, _, by string, opened func(int64), progress func(syncer.Progress)) error {
+			_, err := h.syncer.Run(ctx, h.conn, syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: by, Holder: "test for " + by, Opened: opened, Progress: progress})
+			return err
+		},
+	}
+}
+
+// gated is a source that is not read before somebody opens it.
+type gated struct {
+	syncer.Source
+	gate chan struct{}
+}
+
+func (g gated) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
+	select {
+	case <-g.gate:
+	case <-ctx.Done():
+	}
+	return g.Source.Customers(ctx, since)
+}
+
+func TestARunIsStartedShownAtWorkAndShownAtItsEnd(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	viewer, v := h.enter("vera", pages.Viewer), h.enter("olaf", pages.Operator)
+	lacks(t, viewer.get("/runs", http.StatusOK), "now</button>")
+	viewer.post("/runs", http.StatusForbidden, "connection", sample)
+	holds(t, v.get("/runs", http.StatusOK), "Run quickstart now", "the button above starts it")
+	v.post("/runs", http.StatusNotFound, "connection", "elsewhere")
+	v.get("/runs/1", http.StatusNotFound)
+	v.get("/runs/x", http.StatusNotFound)
+
+	gate := make(chan struct{})
+	h.conn.Source = gated{h.conn.Source, gate}
+	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 1 of quickstart was started.", `aria-busy="true"`, "At work", "Look again")
+	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 1 of quickstart is at work already. No other one was started.")
+	close(gate)
+	for strings.Contains(v.get("/runs/1", http.StatusOK), "aria-busy") { // as the page's script looks
+	}
+	page := v.get("/runs/1", http.StatusOK)
+	holds(t, page, "Waits for approval", "test for olaf", "39 records read", "The counts add up to what was read.", `href="/plans/1"`, "Planned, not sent", "Crumb &amp; Crust Bakery Ltd")
+	if n := h.box.Writes(); n != 0 {
+		t.Errorf("a run above the limits sent %d requests", n)
+	}
+	if !h.audited("start run") {
+		t.Error("the audit log does not say that somebody started a run")
+	}
+	holds(t, v.get("/runs", http.StatusOK), "Waits for approval: 1", "<svg role=\"img\"", "The counts add up: read = as before")
+}
+
+func TestARunThatDidNotEndWellSaysWhyAndWhoseFault(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	h.books([]byte(strings.SplitN(string(sampleBooks(t)), "\n", 2)[0] + "\n"))
+	_, err := h.syncer.Run(context.Background(), h.conn, syncer.Options{Kind: connector.RunSync, Trigger: "schedule", Actor: "schedule", Holder: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := h.enter("vera", pages.Viewer)
+	page := v.get("/runs/2", http.StatusOK)
+	holds(t, page, "By schedule", "Not to its end", "shows none of the", "The counts add up to what was read.")
+	lacks(t, page, ">Complete<")
+	page = v.get("/runs/1", http.StatusOK)
+	holds(t, page, "Complete, not for all", "Done", "ask for a link", "new customer")
+}
