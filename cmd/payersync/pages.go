@@ -87,12 +87,20 @@ under the name that is given here.`,
 
 // behindPages is what goes on while nobody looks, whatever configuration is in force.
 type behindPages struct {
+	lists     *office.Lists // whose names stay in memory
 	standings *office.Standings
 	fetcher   *office.Fetcher
+	starter   *office.Starter // of runs that people ask for
+	nudge     func()          // told when a delivery waits to be read
 }
 
-func newBehindPages(ledger *state.Ledger) *behindPages {
-	return &behindPages{&office.Standings{Ledger: ledger}, &office.Fetcher{}}
+// newBehindPages returns what is behind pages: what people ask for is done by a worker, with the
+// session that is in force.
+func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() *worker.Worker) *behindPages {
+	return &behindPages{
+		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{},
+		starter: newStarter(ledger, inForce, by), nudge: func() { by().Nudge() },
+	}
 }
 
 // close ends what is at work, before the ledger is closed.
@@ -118,16 +126,15 @@ func settingsOf(c *config.Config) []pages.Setting {
 	}
 }
 
-// pagesOf returns the pages of a session. Names that were opened before are kept in lists, runs
-// that people ask for begin by starter, and nudge is told when a delivery waits to be read.
-func (a *app) pagesOf(s *session.Session, lists *office.Lists, starter *office.Starter, nudge func(), behind *behindPages) (*pages.Pages, error) {
+// pagesOf returns the pages of a session, with what stays behind all of them.
+func (a *app) pagesOf(s *session.Session, behind *behindPages) (*pages.Pages, error) {
 	var names []string
 	for _, c := range s.Config.Connections {
 		names = append(names, c.Name)
 	}
 	return pages.New(pages.Config{
-		Ledger: s.Ledger, Lists: lists, Connections: names,
-		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: nudge,
+		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
+		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: behind.nudge,
 		Mandates: mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
 			m, err := a.mappingOf(ctx, s, connection)
 			return office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err
@@ -140,7 +147,7 @@ func (a *app) pagesOf(s *session.Session, lists *office.Lists, starter *office.S
 			return jobs, err
 		},
 		Settings: func() []pages.Setting { return settingsOf(s.Config) },
-		Starter:  starter, Rate: s.Config.Billing.RatePerSecond,
+		Starter:  behind.starter, Rate: s.Config.Billing.RatePerSecond,
 		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher,
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
@@ -159,8 +166,6 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	if err != nil || !connector.IsLoopback(host) {
 		return usage.Errorf("--listen %s is no address of this machine alone; give one such as 127.0.0.1:8070", address)
 	}
-	behind := newBehindPages(s.Ledger)
-	defer behind.close()
 	asked, err := worker.New(worker.Config{
 		Drain: func(ctx context.Context) error { return drainInbox(ctx, s) }, DrainEvery: 24 * time.Hour, Now: a.now,
 		Report: func(e worker.Event) {
@@ -172,7 +177,9 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	if err != nil {
 		return err
 	}
-	shown, err := a.pagesOf(s, &office.Lists{Ledger: s.Ledger}, newStarter(s.Ledger, func() *session.Session { return s }, func() *worker.Worker { return asked }), asked.Nudge, behind)
+	behind := newBehindPages(s.Ledger, func() *session.Session { return s }, func() *worker.Worker { return asked })
+	defer behind.close()
+	shown, err := a.pagesOf(s, behind)
 	if err != nil {
 		return err
 	}

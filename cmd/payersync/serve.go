@@ -18,7 +18,6 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/metrics"
-	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/server"
 	"payersync/connector/worker"
@@ -103,9 +102,7 @@ type service struct {
 	deliveries *deliveryLog
 	manager    *manager
 	alarms     *alarms
-	lists      *office.Lists // whose names stay in memory
 	behind     *behindPages
-	starter    *office.Starter
 	inForce    atomic.Pointer[installation]
 }
 
@@ -118,10 +115,10 @@ type installation struct {
 }
 
 func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Signal) error {
-	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log), manager: &manager{log: s.Log}, lists: &office.Lists{Ledger: s.Ledger}, behind: newBehindPages(s.Ledger)}
-	defer svc.behind.close()
+	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log), manager: &manager{log: s.Log}}
 	svc.alarms = newAlarms(svc)
-	svc.starter = newStarter(s.Ledger, func() *session.Session { return svc.inForce.Load().Session }, func() *worker.Worker { return svc.worker })
+	svc.behind = newBehindPages(s.Ledger, func() *session.Session { return svc.inForce.Load().Session }, func() *worker.Worker { return svc.worker })
+	defer svc.behind.close()
 	first, err := svc.install(ctx, s)
 	if err != nil {
 		return err
@@ -180,7 +177,7 @@ func (svc *service) install(ctx context.Context, s *session.Session) (*installat
 	if made.endpoint, err = svc.endpoint(ctx, s); err != nil || s.Config.Server.Admin == "" {
 		return made, err
 	}
-	made.pages, err = svc.pagesOf(s, svc.lists, svc.starter, func() { svc.worker.Nudge() }, svc.behind)
+	made.pages, err = svc.pagesOf(s, svc.behind)
 	return made, err
 }
 
