@@ -47,6 +47,8 @@ type house struct {
 	pages   *pages.Pages
 	server  *httptest.Server
 
+	standings *office.Standings
+
 	mu     sync.Mutex
 	events []pages.Event
 }
@@ -66,10 +68,14 @@ func newHouse(t testing.TB) *house {
 	rec := &reconcile.Reconciler{Ledger: h.ledger, Billing: billing.Watcher{Client: h.service}, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
 	h.syncer = &syncer.Syncer{Ledger: h.ledger, Billing: h.service, Reconciler: rec, Settings: syncer.Settings{Workers: 1, Adopt: syncer.AdoptPropose}}
 	h.books(must(fs.ReadFile(configs.FS, "quickstart/customers.csv"))(t))
+	h.standings = &office.Standings{Ledger: h.ledger}
+	t.Cleanup(h.standings.Close)
 	h.pages = must(pages.New(pages.Config{
 		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true} }, Report: h.report,
-		Mandates: &office.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"},
+		Mandates:  &office.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"},
+		Standings: h.standings,
+		Attention: &office.Attention{Ledger: h.ledger, Syncer: h.syncer, Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
 		Explain: func(context.Context, string) (office.Explainer, error) {
 			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},
