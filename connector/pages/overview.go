@@ -101,6 +101,7 @@ func (v *visit) overview() error {
 		Height       int
 		Description  string
 		Waiting      []leads
+		ToDo         int
 		Connections  []connectionRow
 		Steps        []setUp
 	}{Counted: c.At, Records: c.Records, Can: c.Reached(office.Active), Left: c.Left, Height: len(office.Stages) * funnelStep}
@@ -112,6 +113,9 @@ func (v *visit) overview() error {
 		content.Description += fmt.Sprintf("%s: %s. ", s.Title, number(s.Count))
 	}
 	content.Waiting = v.waiting(c)
+	for _, r := range c.Reasons {
+		content.ToDo += r.Count
+	}
 	if content.Connections, err = v.connections(c); err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import "payersync/connector"
 // matters are what is the matter, in the words of who keeps the books. What the ledger says in
 // full stands beside each payer.
 var matters = map[connector.Reason]string{
-	connector.ReasonRecordUnreadable: "The books' line cannot be read", connector.ReasonMappingFailed: "A rule of the mapping does not fit",
+	connector.ReasonRecordUnreadable: "A line of the books cannot be read", connector.ReasonMappingFailed: "A rule of the mapping does not fit",
 	connector.ReasonKeyBlank: "The number is missing", connector.ReasonKeyShared: "Two in the books have the same number", connector.ReasonKeyChanged: "The number has changed",
 	connector.ReasonNameMissing: "The name is missing", connector.ReasonEmailMalformed: "The e-mail address is mistyped", connector.ReasonTooManyAddresses: "There is more than one address",
 	connector.ReasonTwoPrimary: "More than one contact is the first one", connector.ReasonIllegalText: "A text holds characters that cannot be sent",
