@@ -172,6 +172,34 @@ var Reasons = map[Reason]Explanation{
 	}},
 }
 
+// Who is who can end what is told.
+type Who string
+
+// Who there is.
+const (
+	WhoYou      Who = "you"      // whoever looks after the payers
+	WhoBooks    Who = "books"    // whoever keeps the accounting records
+	WhoService  Who = "service"  // somebody at the billing service, or in it
+	WhoOperator Who = "operator" // whoever runs payersync
+	WhoNobody   Who = "nobody"   // it ends by itself
+)
+
+// acts says of every reason who can end it.
+var acts = map[Reason]Who{
+	ReasonRecordUnreadable: WhoBooks, ReasonMappingFailed: WhoOperator, ReasonKeyBlank: WhoBooks, ReasonKeyShared: WhoBooks, ReasonKeyChanged: WhoBooks,
+	ReasonNameMissing: WhoBooks, ReasonEmailMalformed: WhoBooks, ReasonTooManyAddresses: WhoBooks, ReasonTwoPrimary: WhoBooks, ReasonIllegalText: WhoBooks,
+	ReasonLikeness: WhoYou, ReasonRenumbered: WhoYou, ReasonEnteredTwice: WhoYou,
+	ReasonKeyDoubled: WhoService, ReasonKeyRemoved: WhoService, ReasonOtherKey: WhoService, ReasonKeyDisputed: WhoYou, ReasonUnlinked: WhoYou,
+	ReasonAnswerMismatch: WhoService, ReasonKeyUnsettled: WhoNobody, ReasonKeyUnderWay: WhoNobody, ReasonCustomerMissing: WhoService,
+	ReasonRejected: WhoYou, ReasonOutcomeUnknown: WhoNobody, ReasonForeignChange: WhoYou,
+	ReasonLinkLost: WhoYou, ReasonLinkRefused: WhoYou, ReasonMandateCancelled: WhoYou, ReasonStatusUnknown: WhoService,
+	ReasonRecordGone: WhoYou, ReasonLeftWithMandate: WhoYou, ReasonForgotten: WhoYou, ReasonAddressBounced: WhoBooks,
+	ReasonEventNotUnderstood: WhoOperator, ReasonTwoWay: WhoOperator, ReasonSubscriptionChanged: WhoOperator, ReasonGivenUpChanged: WhoYou,
+}
+
+// Who returns who can end it.
+func (r Reason) Who() Who { return acts[r] }
+
 // Sentence returns what is the matter, in plain words.
 func (r Reason) Sentence() string { return Reasons[r].Sentence }
 

@@ -261,6 +261,16 @@ func (l *Ledger) EachAttention(ctx context.Context, f Filter, do func(AttentionR
 	}, do)
 }
 
+// AttentionPage returns up to limit rows of v_attention with a reason, in the order of
+// Attention: those after a row, or the first for none.
+func (l *Ledger) AttentionPage(ctx context.Context, reason string, after AttentionRow, limit int) ([]AttentionRow, error) {
+	return list(ctx, l, `SELECT connection, source_id, reason, detail, since FROM v_attention
+		WHERE reason = ? AND (since, connection, source_id) > (?, ?, ?) ORDER BY since, connection, source_id`+limitTo,
+		[]any{reason, after.Since, after.Connection, after.SourceID, limit}, func(r *AttentionRow) []any {
+			return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since}
+		})
+}
+
 const inboxColumns = "delivery_key, received_at, event_type, billing_id, state, processed_at"
 
 func (r *InboxRow) dest() []any {
@@ -339,6 +349,31 @@ func (l *Ledger) Silence(ctx context.Context) (s Silence, err error) {
 // or by hand; the zero time for never. A scheduler catches up by it.
 func (l *Ledger) LastFinished(ctx context.Context, connection string) (time.Time, error) {
 	return l.time(ctx, "SELECT max(finished_at) FROM runs WHERE connection = ? AND kind <> 'plan'", connection)
+}
+
+// ReadRow is when a connection's books were last read to their end.
+type ReadRow struct {
+	Connection string
+	At         time.Time // when that run began
+}
+
+// LastReads returns when the books of each connection were last read to their end; those that
+// never were are left out.
+func (l *Ledger) LastReads(ctx context.Context) ([]ReadRow, error) {
+	type row struct {
+		ReadRow
+		at sql.NullString
+	}
+	rows, err := list(ctx, l, "SELECT connection, max(started_at) FROM runs WHERE read_kind <> '' GROUP BY connection ORDER BY connection", nil,
+		func(r *row) []any { return []any{&r.Connection, &r.at} })
+	out := make([]ReadRow, len(rows))
+	for i, r := range rows {
+		out[i] = r.ReadRow
+		if out[i].At, err = parseTime(r.at); err != nil {
+			return nil, err
+		}
+	}
+	return out, err
 }
 
 // LastPass returns when the last complete pass over the service began; the zero

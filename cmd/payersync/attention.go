@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +14,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -138,37 +139,17 @@ the limits. The audit log keeps who said so, with the note if there is one.`,
 	return c
 }
 
+// attentionOf returns the acts on what is told of records.
+func (a *app) attentionOf(s *session.Session) *office.Attention {
+	return &office.Attention{Ledger: s.Ledger, Syncer: s.Syncer, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
+		return a.storedAs(ctx, s, connection)
+	}}
+}
+
 // retryReason lets the next sync try every record again that the filter finds.
 func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filter, note string) error {
-	found, err := s.Ledger.Attention(ctx, f)
+	marked, before, err := a.attentionOf(s).RetryAll(ctx, f, syncer.Operator{Name: actor(), Reason: note})
 	if err != nil {
-		return err
-	}
-	marked, before := 0, 0
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		marked, before = 0, 0
-		for _, r := range found {
-			waits, err := tx.IsRetried(r.Connection, r.SourceID)
-			if err != nil {
-				return err
-			}
-			if waits {
-				before++
-				continue
-			}
-			again, err := tx.RetryRecord(r.Connection, r.SourceID)
-			if err != nil {
-				return err
-			}
-			if again {
-				marked++
-			}
-		}
-		if marked == 0 && before > 0 {
-			return nil
-		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "retry records", Subject: connector.Plural(marked, "record"), Reason: reasonAnd(f.State, note)})
-	}); err != nil {
 		return err
 	}
 	a.Say("The next sync tries %s again.", connector.Plural(marked, "record"))
@@ -178,64 +159,23 @@ func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filte
 	return a.Result(map[string]any{"reason": f.State, "records": marked})
 }
 
-// reasonAnd is what the audit log keeps of why records are tried again.
-func reasonAnd(codes, note string) string {
-	if codes != "" && note != "" {
-		return codes + ": " + note
-	}
-	return codes + note
-}
-
 func (a *app) retry(ctx context.Context, s *session.Session, connections []config.Connection, sourceID, note string) error {
-	found, before := false, true
-	var codes []string
+	var names []string
 	for _, c := range connections {
-		told, err := s.Ledger.AttentionOf(ctx, c.Name, sourceID)
-		if err != nil {
-			return err
-		}
-		for _, t := range told {
-			codes = append(codes, t.Reason)
-		}
-		closed, err := s.Ledger.Closed(ctx, state.RecordID{Connection: c.Name, SourceID: sourceID}, 0)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(closed, func(w state.ClosedRow) bool { return w.Kind == state.ClosedGivenUp }) {
-			return fmt.Errorf("cannot retry %s: it was given up; payersync attention give-up %[1]s --undo takes that back", show.Visible(sourceID))
-		}
+		names = append(names, c.Name)
 	}
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		found, before = false, true
-		for _, c := range connections {
-			again, err := tx.IsRetried(c.Name, sourceID)
-			if err != nil {
-				return err
-			}
-			if again {
-				found = true
-				continue
-			}
-			marked, err := tx.RetryRecord(c.Name, sourceID)
-			if err != nil {
-				return err
-			}
-			found, before = found || marked, before && !marked
-		}
-		if !found || before {
-			return nil
-		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "retry record", Subject: sourceID, Reason: reasonAnd(strings.Join(codes, " "), note)})
-	}); err != nil {
-		return err
-	}
+	news, err := a.attentionOf(s).Retry(ctx, names, sourceID, syncer.Operator{Name: actor(), Reason: note})
 	switch {
-	case !found:
-		return fmt.Errorf("cannot retry %q: no record has this source id; payersync attention list shows them", sourceID)
-	case before:
-		a.Say("The next sync tries record %s again already.", show.Visible(sourceID))
-	default:
+	case errors.Is(err, office.ErrGivenUp):
+		return fmt.Errorf("cannot retry %s: %w; payersync attention give-up %[1]s --undo takes that back", show.Visible(sourceID), err)
+	case errors.Is(err, office.ErrNoSuchRecord):
+		return fmt.Errorf("cannot retry %q: %w; payersync attention list shows them", sourceID, err)
+	case err != nil:
+		return err
+	case news:
 		a.Say("The next sync tries record %s again.", show.Visible(sourceID))
+	default:
+		a.Say("The next sync tries record %s again already.", show.Visible(sourceID))
 	}
 	return a.Result(map[string]string{"source_id": sourceID})
 }

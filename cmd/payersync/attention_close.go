@@ -13,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -137,7 +138,7 @@ person is over when it is put right: payersync attention show names the ways.`,
 				return err
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				if slices.Equal(args, []string{webhooksMatter}) {
+				if slices.Equal(args, []string{office.Subscription}) {
 					return a.closeSubscription(cmd.Context(), s, w.reason)
 				}
 				found, sure, err := a.records(cmd.Context(), s, w, args, "close")
@@ -157,53 +158,47 @@ person is over when it is put right: payersync attention show names the ways.`,
 	return c
 }
 
-// webhooksMatter is what the webhook subscription is called where records have their ids.
-const webhooksMatter = "webhooks"
-
 // closable are the reasons that a word on a payer ends.
 func closable() []connector.Reason {
 	return slices.DeleteFunc(reasons(), func(r connector.Reason) bool { return !syncer.Closable(r) })
 }
 
 func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordID, by syncer.Operator) error {
-	p, err := s.Ledger.Payer(ctx, id.Connection, id.SourceID)
-	news := false
-	if err == nil {
-		news, err = (&syncer.Syncer{Ledger: s.Ledger}).Close(ctx, p, by)
-	}
+	w := a.attentionOf(s).Close(ctx, id, by)
 	switch {
-	case errors.Is(err, syncer.ErrNothingToClose), errors.Is(err, state.ErrNoPayer):
+	case errors.Is(w.Err, syncer.ErrNothingToClose):
 		return fmt.Errorf("cannot close what is told of %s: %w; payersync attention show %[1]s names the ways out", show.Visible(id.SourceID), syncer.ErrNothingToClose)
-	case err != nil:
-		return fmt.Errorf("cannot close what is told of %s: %w", show.Visible(id.SourceID), err)
+	case w.Err != nil:
+		return fmt.Errorf("cannot close what is told of %s: %w", show.Visible(id.SourceID), w.Err)
 	}
 	mandate := "It has no mandate."
-	if p.MandateID != "" {
-		mandate = fmt.Sprintf("Its mandate %s stays as it is.", show.Visible(p.MandateID))
+	if w.MandateID != "" {
+		mandate = fmt.Sprintf("Its mandate %s stays as it is.", show.Visible(w.MandateID))
 	}
-	if news {
+	if w.News {
 		a.Say("Closed for record %s. %s", show.Visible(id.SourceID), mandate)
 	} else {
 		a.Say("Closed for record %s before. %s", show.Visible(id.SourceID), mandate)
 	}
-	return a.Result(wordReport{id.Connection, id.SourceID, p.MandateID, !news})
+	return a.Result(wordOf(w))
+}
+
+// wordOf returns what the commands print of a word.
+func wordOf(w office.Word) wordReport {
+	return wordReport{w.Connection, w.SourceID, w.MandateID, !w.News}
 }
 
 func (a *app) closeSubscription(ctx context.Context, s *session.Session, reason string) error {
-	news := false
-	err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		news, err = tx.CloseSubscription(state.Entry{Actor: actor(), Action: "close subscription", Subject: webhooksMatter, Reason: reason})
-		return err
-	})
+	w := a.attentionOf(s).CloseSubscription(ctx, syncer.Operator{Name: actor(), Reason: reason})
 	switch {
-	case err != nil:
-		return fmt.Errorf("cannot close what is told of the webhook subscription: %w", err)
-	case news:
+	case w.Err != nil:
+		return fmt.Errorf("cannot close what is told of the webhook subscription: %w", w.Err)
+	case w.News:
 		a.Say("Closed for the webhook subscription. Until it is back, the sweep alone finds changes.")
 	default:
 		a.Say("Closed for the webhook subscription before.")
 	}
-	return a.Result(wordReport{SourceID: webhooksMatter, Before: !news})
+	return a.Result(wordOf(w))
 }
 
 func (a *app) attentionGiveUpCmd() *cobra.Command {
@@ -261,49 +256,32 @@ func givenUpFor() []connector.Reason {
 }
 
 func (a *app) giveUp(ctx context.Context, s *session.Session, records []state.RecordID, undo bool, by syncer.Operator) error {
-	conns := map[string]syncer.Connection{}
-	for _, id := range records {
-		news, err := false, error(nil)
-		if undo {
-			news, err = s.Syncer.TakeUp(ctx, id, by)
-		} else {
-			conn, known := conns[id.Connection]
-			if !known {
-				if conn, err = a.storedAs(ctx, s, id.Connection); err != nil {
-					return err
-				}
-				conns[id.Connection] = conn
-			}
-			news, err = s.Syncer.GiveUp(ctx, conn, id, by)
-		}
-		switch {
-		case errors.Is(err, syncer.ErrLeftOut):
-			return fmt.Errorf("cannot give up %s: %w; payersync attention close ends what is told of it", show.Visible(id.SourceID), err)
-		case err != nil:
-			return fmt.Errorf("cannot give up %s: %w", show.Visible(id.SourceID), err)
-		case undo && news:
-			a.Say("Record %s is no longer given up. The next sync decides on it.", show.Visible(id.SourceID))
-		case undo:
-			a.Say("Record %s is not given up.", show.Visible(id.SourceID))
-		case news:
-			a.Say("Record %s is given up. Nothing more is sent for it.", show.Visible(id.SourceID))
-		default:
-			a.Say("Record %s was given up before.", show.Visible(id.SourceID))
-		}
-		mandate := ""
-		if p, err := s.Ledger.Payer(ctx, id.Connection, id.SourceID); err == nil {
-			mandate = p.MandateID
-		} else if !errors.Is(err, state.ErrNoPayer) {
-			return err
-		}
-		if mandate != "" && news && !undo {
-			a.Say("  Its mandate %s stays as it is.", show.Visible(mandate))
-		}
-		if err := a.Result(wordReport{id.Connection, id.SourceID, mandate, !news}); err != nil {
-			return err
-		}
+	acts := a.attentionOf(s)
+	act := acts.GiveUp
+	if undo {
+		act = acts.TakeUp
 	}
-	return nil
+	return act(ctx, records, by, func(w office.Word) error {
+		id := show.Visible(w.SourceID)
+		switch {
+		case errors.Is(w.Err, syncer.ErrLeftOut):
+			return fmt.Errorf("cannot give up %s: %w; payersync attention close ends what is told of it", id, w.Err)
+		case w.Err != nil:
+			return fmt.Errorf("cannot give up %s: %w", id, w.Err)
+		case undo && w.News:
+			a.Say("Record %s is no longer given up. The next sync decides on it.", id)
+		case undo:
+			a.Say("Record %s is not given up.", id)
+		case w.News:
+			a.Say("Record %s is given up. Nothing more is sent for it.", id)
+		default:
+			a.Say("Record %s was given up before.", id)
+		}
+		if w.MandateID != "" && w.News && !undo {
+			a.Say("  Its mandate %s stays as it is.", show.Visible(w.MandateID))
+		}
+		return a.Result(wordOf(w))
+	})
 }
 
 func (a *app) listClosed(ctx context.Context, s *session.Session, f state.Filter) error {

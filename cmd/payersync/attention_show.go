@@ -76,7 +76,7 @@ func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection 
 	if len(out) > 0 {
 		return out, nil
 	}
-	if id == webhooksMatter {
+	if id == office.Subscription {
 		m, err := office.MatterOfSubscription(ctx, s.Ledger)
 		return []office.Matter{m}, err
 	}
@@ -108,7 +108,7 @@ func (a *app) printMatter(m office.Matter) {
 	switch {
 	case m.Connection != "":
 		title = fmt.Sprintf("%s, record %s", m.Connection, strings.TrimSpace(m.SourceID+" "+m.Name))
-	case m.SourceID == webhooksMatter:
+	case m.SourceID == office.Subscription:
 		title = "The webhook subscription"
 	}
 	fmt.Fprintln(a.Out, show.Visible(title))

@@ -341,7 +341,7 @@ var situations = map[connector.Reason]func(*stage) string{
 		s.do([]string{"sweep"}, exitDone)
 		s.must(s.box.DeleteSubscription())
 		s.do([]string{"sweep"}, exitAttention)
-		return webhooksMatter
+		return office.Subscription
 	},
 	connector.ReasonForgotten: func(s *stage) string {
 		old := matterRow

@@ -85,7 +85,7 @@ func MatterOfDelivery(d state.StoredDelivery) Matter {
 
 // MatterOfSubscription returns what is the matter with the webhook subscription.
 func MatterOfSubscription(ctx context.Context, ledger *state.Ledger) (Matter, error) {
-	const id = "webhooks"
+	const id = Subscription
 	m := Matter{SourceID: id, Evidence: []string{}}
 	told, err := ledger.AttentionOf(ctx, "", id)
 	if err != nil {

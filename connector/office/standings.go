@@ -56,6 +56,7 @@ var ErrCounting = errors.New("the records are being counted")
 // Count is where all records stood at a time. It never changes.
 type Count struct {
 	Report
+	Desk
 	places []place // in their order
 }
 
@@ -147,6 +148,9 @@ func countAll(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 		return nil
 	})
 	slices.SortFunc(c.places, place.compare)
+	if err == nil {
+		c.Desk, err = deskOf(ctx, ledger)
+	}
 	return c, err
 }
 
@@ -163,6 +167,7 @@ func (p place) compare(o place) int {
 type Which struct {
 	Class      standing.Class
 	Step       standing.Step
+	Stage      Stage
 	Connection string
 	Days       int  // that they have stood there, at least
 	Replaced   bool // only those whose mandate is in the place of an earlier one
@@ -170,7 +175,7 @@ type Which struct {
 }
 
 func (w Which) takes(p place, now time.Time) bool {
-	return (w.Class == "" || p.class == w.Class) && (w.Step == "" || p.step == w.Step) && (w.Connection == "" || p.Connection == w.Connection) &&
+	return (w.Class == "" || p.class == w.Class) && w.Stage.Has(p.class, p.step) && (w.Step == "" || p.step == w.Step) && (w.Connection == "" || p.Connection == w.Connection) &&
 		(!w.Replaced || p.replaced) && (!w.Acts || p.acts) && now.Sub(p.since) >= time.Duration(w.Days)*24*time.Hour
 }
 
@@ -222,7 +227,7 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 		}
 		facts := standing.WithoutExpired(*f, now, valid)
 		row := Stood{ReportRow: reportRow(facts, now)}
-		if row.Class != p.class || w.Step != "" && row.Step != w.Step || w.Acts && !acts(row.Standing) {
+		if row.Class != p.class || w.Step != "" && row.Step != w.Step || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Standing) {
 			continue
 		}
 		row.Handover = handoverRow(facts, row.Standing, now)

@@ -78,7 +78,8 @@ func newHouse(t testing.TB) *house {
 		Standings: h.standings, Fetcher: h.fetcher,
 		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true} }, Report: h.report,
-		Mandates: h.acts,
+		Mandates:  h.acts,
+		Attention: &office.Attention{Ledger: h.ledger, Syncer: h.syncer, Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
 		Explain: func(context.Context, string) (office.Explainer, error) {
 			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},

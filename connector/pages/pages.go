@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type Config struct {
 	Mandates    *office.Mandates                                        // acts on mandates; nil where nothing can be sent
 	Explain     func(context.Context, string) (office.Explainer, error) // how a connection's payers are explained; nil for not at all
 	Deliveries  *office.Deliveries                                      // what is done about webhooks
+	Attention   *office.Attention                                       // acts on what is told of payers; nil where nobody can
 	Nudge       func()                                                  // told when a delivery waits to be read; must not block; nil for nobody
 	Jobs        func(context.Context) ([]Job, error)                    // of payersync serve; nil for none
 	Settings    func() []Setting                                        // what is configured, in groups; nil for nothing
@@ -51,7 +53,8 @@ type Pages struct {
 	logins  *scs.SessionManager
 	handler http.Handler
 
-	exporting sync.Mutex // one large file is made at a time
+	served    map[string]bool // the addresses without a part that varies
+	exporting sync.Mutex      // one large file is made at a time
 }
 
 // New returns pages. It refuses to make them without a ledger that has its sealing key:
@@ -94,7 +97,12 @@ func New(cfg Config) (*Pages, error) {
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
 	}
-	p := &Pages{cfg: cfg}
+	p := &Pages{cfg: cfg, served: map[string]bool{}}
+	for _, r := range all {
+		if path, ok := strings.CutPrefix(r.pattern, "GET "); ok {
+			p.served[path] = true
+		}
+	}
 	p.logins = p.newLogins()
 	p.handler = p.guarded(p.routes())
 	return p, nil

@@ -116,8 +116,10 @@ type entry struct {
 
 // nav are the entries of the navigation, in the order in which they always stand.
 var nav = []entry{
+	{Path: "/", Label: "Overview"},
 	{Path: "/payers", Label: "Payers"},
 	{Path: "/mandates", Label: "Mandates"},
+	{Path: "/todo", Label: "To do"},
 	{Path: "/plans", Label: "Plans"},
 	{Path: "/runs", Label: "Runs"},
 	{Path: "/webhooks", Label: "Webhooks"},

@@ -31,7 +31,8 @@ type totalRow struct {
 // report says who can be debited and who cannot, why, and since when.
 func (v *visit) report() error {
 	class, step, ok := classOf(v)
-	if !ok {
+	stage := office.Stage(v.filled("stage"))
+	if !ok || stage != "" && !slices.Contains(office.Stages, stage) {
 		return notFound
 	}
 	c, err := v.counted()
@@ -47,6 +48,7 @@ func (v *visit) report() error {
 		Chart            *chart
 		Class            standing.Class
 		Step             standing.Step
+		Stage            office.Stage
 		Title            string // of what is listed
 		Listed           int
 		Rows             []reportRow
@@ -56,7 +58,7 @@ func (v *visit) report() error {
 		Left, Late       int
 		Dormant, Bare    int
 		BankDays, Months int
-	}{Counted: c.At, Records: c.Records, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
+	}{Counted: c.At, Records: c.Records, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
 		Left: c.Left, Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Title: "Somebody must act"}
 	content.Sum.Ages = make([]int, len(office.Ages)+1)
 	cannot := make([]int, len(office.Ages)+1)
@@ -73,7 +75,7 @@ func (v *visit) report() error {
 			content.Can = t.Records
 		}
 		if t.Records > 0 || here {
-			content.Totals = append(content.Totals, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:], v.with("class", string(t.Class), "step", string(t.Step), "after", ""), here && (step != "" || t.Step == "")})
+			content.Totals = append(content.Totals, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:], v.with("class", string(t.Class), "step", string(t.Step), "stage", "", "after", ""), here && (step != "" || t.Step == "")})
 		}
 		if here {
 			if content.Title = upper(t.Title); step == "" {
@@ -81,7 +83,10 @@ func (v *visit) report() error {
 			}
 		}
 	}
-	which := office.Which{Class: class, Step: step, Acts: class == ""}
+	if stage != "" {
+		content.Title = stage.Title()
+	}
+	which := office.Which{Class: class, Step: step, Stage: stage, Acts: class == "" && stage == ""}
 	content.Listed = c.Number(which)
 	about := "How many days those that cannot be debited have stood where they are."
 	if class != "" {

@@ -20,6 +20,11 @@ type route struct {
 // all are the addresses for who is signed in. Whatever is not here does not exist; the test of
 // roles has a row for each.
 var all = []route{
+	{"GET /{$}", Viewer, (*visit).overview},
+	{"GET /todo", Viewer, (*visit).todo},
+	{"GET /todo/{reason}", Viewer, (*visit).told},
+	{"POST /todo/{reason}", Operator, (*visit).settle},
+	{"GET /todo/{reason}/export", Operator, (*visit).exportTold},
 	{"GET /payers", Viewer, (*visit).payers},
 	{"POST /payers", Viewer, (*visit).searchPayers},
 	{"GET /payers/{connection}/{id}", Viewer, (*visit).payer},

@@ -94,3 +94,14 @@ func TestColoursCanBeReadByDayAndByNight(t *testing.T) {
 		}
 	}
 }
+
+// A rule that is not closed takes all that follow with it, and no browser complains.
+func TestTheStyleIsWhole(t *testing.T) {
+	css, err := web.ReadFile("web/style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opened, closed := strings.Count(string(css), "{"), strings.Count(string(css), "}"); opened != closed {
+		t.Errorf("style.css opens %d blocks and closes %d", opened, closed)
+	}
+}

@@ -298,9 +298,9 @@ func noPayer(f state.Standing) Standing {
 
 // absent says why the billing service does not have a record's customer, and who can help.
 func absent(f state.Standing) Standing {
-	for i, told := range f.Told[:2] {
+	for _, told := range f.Told[:2] {
 		if told.Reason != "" {
-			return Standing{Class: Absent, Who: helps(i, told.Reason), Since: told.Since, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
+			return Standing{Class: Absent, Who: helps(told.Reason), Since: told.Since, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 		}
 	}
 	s := Standing{Class: Absent, Who: Operator}
@@ -319,18 +319,11 @@ func absent(f state.Standing) Standing {
 	return s
 }
 
-// helps says who can do something about a reason of the record, or else of the link.
-func helps(topic int, r connector.Reason) Who {
-	switch r {
-	case connector.ReasonMappingFailed:
-		return Operator
-	case connector.ReasonKeyUnderWay, connector.ReasonKeyUnsettled, connector.ReasonOutcomeUnknown:
-		return Nobody
-	case connector.ReasonRejected:
-		return You
-	}
-	if topic == 0 {
-		return Books
+// helps says who can do something about a reason. What is wrong in the billing service is put
+// right there by whoever looks after the mandates.
+func helps(r connector.Reason) Who {
+	if who := r.Who(); who != connector.WhoService {
+		return Who(who)
 	}
 	return You
 }
@@ -444,9 +437,9 @@ func often(n int) string {
 // stoppedBy says why somebody who waits for nothing but a signature is not written to all the
 // same: the record cannot be sent as it is, or a read has yet to confirm whose the customer is.
 func stoppedBy(f state.Standing) (who Who, sentence, cure string) {
-	for i, told := range f.Told[:2] {
+	for _, told := range f.Told[:2] {
 		if told.Reason != "" {
-			return helps(i, told.Reason), told.Reason.Sentence(), told.Reason.Next()
+			return helps(told.Reason), told.Reason.Sentence(), told.Reason.Next()
 		}
 	}
 	return Nobody, "Whose the customer is was not confirmed lately.", "Nothing: the next sync looks at it."

@@ -1,0 +1,193 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Attention is what people do about what is told of records. Each act notes a word, which is in
+// the audit log, and sends nothing.
+type Attention struct {
+	Ledger *state.Ledger
+	Syncer *syncer.Syncer
+	Stored func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping that is in force
+}
+
+// Subscription is what the webhook subscription is called where records have their ids.
+const Subscription = "webhooks"
+
+var (
+	// ErrGivenUp means that a person gave the record up, and so it is not tried again.
+	ErrGivenUp = errors.New("it was given up")
+	// ErrNoSuchRecord means that no record has the id.
+	ErrNoSuchRecord = errors.New("no record has this source id")
+)
+
+// Retry lets the next sync try the records again that have a source id in any of these
+// connections, and reports false when all of them wait for that already.
+func (a *Attention) Retry(ctx context.Context, connections []string, sourceID string, by syncer.Operator) (news bool, err error) {
+	var codes []string
+	for _, c := range connections {
+		told, err := a.Ledger.AttentionOf(ctx, c, sourceID)
+		if err != nil {
+			return false, err
+		}
+		for _, t := range told {
+			codes = append(codes, t.Reason)
+		}
+		closed, err := a.Ledger.Closed(ctx, state.RecordID{Connection: c, SourceID: sourceID}, 0)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(closed, func(w state.ClosedRow) bool { return w.Kind == state.ClosedGivenUp }) {
+			return false, ErrGivenUp
+		}
+	}
+	err = a.Ledger.Do(ctx, func(tx *state.Tx) error {
+		marked, before := 0, 0
+		for _, c := range connections {
+			if err := retry(tx, state.RecordID{Connection: c, SourceID: sourceID}, &marked, &before); err != nil {
+				return err
+			}
+		}
+		if news = marked > 0; marked+before == 0 {
+			return ErrNoSuchRecord
+		}
+		if !news {
+			return nil
+		}
+		return tx.Audit(state.Entry{Actor: by.Name, Action: "retry record", Subject: sourceID, Reason: codesAnd(strings.Join(codes, " "), by.Reason)})
+	})
+	return news, err
+}
+
+// RetryAll lets the next sync try every record again that needs a person for a reason, and
+// returns of how many that is news, and of how many it was said before.
+func (a *Attention) RetryAll(ctx context.Context, f state.Filter, by syncer.Operator) (marked, before int, err error) {
+	found, err := a.Ledger.Attention(ctx, f)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = a.Ledger.Do(ctx, func(tx *state.Tx) error {
+		marked, before = 0, 0
+		for _, r := range found {
+			if err := retry(tx, state.RecordID{Connection: r.Connection, SourceID: r.SourceID}, &marked, &before); err != nil {
+				return err
+			}
+		}
+		if marked == 0 && before > 0 {
+			return nil
+		}
+		return tx.Audit(state.Entry{Actor: by.Name, Action: "retry records", Subject: connector.Plural(marked, "record"), Reason: codesAnd(f.State, by.Reason)})
+	})
+	return marked, before, err
+}
+
+// retry marks one record, and counts it.
+func retry(tx *state.Tx, id state.RecordID, marked, before *int) error {
+	waits, err := tx.IsRetried(id.Connection, id.SourceID)
+	if err != nil {
+		return err
+	}
+	if waits {
+		*before++
+		return nil
+	}
+	again, err := tx.RetryRecord(id.Connection, id.SourceID)
+	if again {
+		*marked++
+	}
+	return err
+}
+
+// codesAnd is what the audit log keeps of why records are tried again.
+func codesAnd(codes, note string) string {
+	if codes != "" && note != "" {
+		return codes + ": " + note
+	}
+	return codes + note
+}
+
+// Word is what became of a person's word on one record.
+type Word struct {
+	state.RecordID
+	MandateID string // of its payer, which stays as it is; "" for none
+	News      bool   // the very same was not said before
+	Err       error  // why it was not noted
+}
+
+// Close notes that what is told of a payer is known, and may stay as it is.
+func (a *Attention) Close(ctx context.Context, id state.RecordID, by syncer.Operator) Word {
+	w := Word{RecordID: id}
+	p, err := a.Ledger.Payer(ctx, id.Connection, id.SourceID)
+	if err == nil {
+		w.MandateID = p.MandateID
+		w.News, err = (&syncer.Syncer{Ledger: a.Ledger}).Close(ctx, p, by)
+	}
+	if errors.Is(err, state.ErrNoPayer) {
+		err = syncer.ErrNothingToClose
+	}
+	w.Err = err
+	return w
+}
+
+// CloseSubscription notes that what is told of the webhook subscription is known.
+func (a *Attention) CloseSubscription(ctx context.Context, by syncer.Operator) Word {
+	w := Word{RecordID: state.RecordID{SourceID: Subscription}}
+	w.Err = a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		w.News, err = tx.CloseSubscription(state.Entry{Actor: by.Name, Action: "close subscription", Subject: Subscription, Reason: by.Reason})
+		return err
+	})
+	return w
+}
+
+// GiveUp notes that records are not to be connected, and hands over what became of each until
+// told returns an error.
+func (a *Attention) GiveUp(ctx context.Context, ids []state.RecordID, by syncer.Operator, told func(Word) error) error {
+	known := map[string]syncer.Connection{}
+	for _, id := range ids {
+		conn, ok := known[id.Connection]
+		if !ok {
+			var err error
+			if conn, err = a.Stored(ctx, id.Connection); err != nil {
+				return err
+			}
+			known[id.Connection] = conn
+		}
+		news, err := a.Syncer.GiveUp(ctx, conn, id, by)
+		if err := a.say(ctx, Word{RecordID: id, News: news, Err: err}, told); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TakeUp takes back that records were given up, and hands over what became of each until told
+// returns an error.
+func (a *Attention) TakeUp(ctx context.Context, ids []state.RecordID, by syncer.Operator, told func(Word) error) error {
+	for _, id := range ids {
+		news, err := a.Syncer.TakeUp(ctx, id, by)
+		if err := a.say(ctx, Word{RecordID: id, News: news, Err: err}, told); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// say hands over a word with the mandate of its payer.
+func (a *Attention) say(ctx context.Context, w Word, told func(Word) error) error {
+	if w.Err == nil {
+		p, err := a.Ledger.Payer(ctx, w.Connection, w.SourceID)
+		if err != nil && !errors.Is(err, state.ErrNoPayer) {
+			return err
+		}
+		w.MandateID = p.MandateID
+	}
+	return told(w)
+}

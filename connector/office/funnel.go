@@ -1,0 +1,118 @@
+package office
+
+import (
+	"context"
+
+	"payersync/connector"
+	"payersync/connector/standing"
+	"payersync/state"
+)
+
+// Stage is how far a record has come on its way to a mandate under which can be collected.
+// Whoever has reached one has reached those before it.
+type Stage string
+
+// The stages.
+const (
+	InBooks   Stage = "books"
+	InService Stage = "service" // its customer is there, and certainly its own
+	Asked     Stage = "asked"   // to sign
+	Signed    Stage = "signed"
+	Active    Stage = "active" // it can be debited
+)
+
+// Stages are all stages in their order.
+var Stages = []Stage{InBooks, InService, Asked, Signed, Active}
+
+// Title returns the stage in a few words.
+func (s Stage) Title() string {
+	switch s {
+	case InBooks:
+		return "In the books"
+	case InService:
+		return "In the service"
+	case Asked:
+		return "Asked to sign"
+	case Signed:
+		return "Signed"
+	case Active:
+		return "Active"
+	}
+	return string(s)
+}
+
+// Has reports whether who stands somewhere has reached the stage; everybody has for "". Who has
+// left the books, or is in conflict, is not on the way.
+func (s Stage) Has(class standing.Class, step standing.Step) bool {
+	switch s {
+	case "", InBooks:
+		return true
+	case InService:
+		return Asked.Has(class, step) || class == standing.Unasked && step != standing.NoPayer
+	case Asked:
+		return Signed.Has(class, step) || class == standing.Awaiting || class == standing.Cancelled || class == standing.Unknown
+	case Signed:
+		return Active.Has(class, step) || class == standing.Unlooked || class == standing.Signed
+	case Active:
+		return class == standing.Debitable
+	}
+	return false
+}
+
+// Reached returns how many records have reached a stage.
+func (r Report) Reached(s Stage) (n int) {
+	for _, t := range r.Totals {
+		if s.Has(t.Class, t.Step) {
+			n += t.Records
+		}
+	}
+	return n
+}
+
+// Most returns the class and step of most of those that cannot be debited, and of how many that
+// is so; "" where all can.
+func (r Report) Most() (most Total) {
+	for _, t := range r.Totals {
+		if t.Class != standing.Debitable && t.Records > most.Records {
+			most = t
+		}
+	}
+	return most
+}
+
+// Desk is what lies on the desk: what waits for a person, and how each connection was read.
+type Desk struct {
+	Reasons []state.ReasonCount // what needs a person
+	Plans   []state.Plan        // that wait for approval
+	Runs    []state.RunRow      // the newest of each connection
+	Reads   []state.ReadRow     // when the books of each connection were last read to their end
+	Sources []state.SourceRow   // how the last run met them
+}
+
+// deskOf looks at the desk.
+func deskOf(ctx context.Context, ledger *state.Ledger) (d Desk, err error) {
+	if d.Reasons, err = ledger.ReasonCounts(ctx); err != nil {
+		return d, err
+	}
+	if d.Plans, err = ledger.WaitingPlans(ctx); err != nil {
+		return d, err
+	}
+	if d.Runs, err = ledger.LatestRuns(ctx); err != nil {
+		return d, err
+	}
+	if d.Reads, err = ledger.LastReads(ctx); err != nil {
+		return d, err
+	}
+	d.Sources, err = ledger.Sources(ctx)
+	return d, err
+}
+
+// For returns how many records need a person for a reason.
+func (d Desk) For(reason connector.Reason) int {
+	for _, r := range d.Reasons {
+		if r.Reason == reason {
+			return r.Count
+		}
+	}
+	return 0
+}

@@ -1,0 +1,94 @@
+package pages_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/pages"
+	"payersync/state"
+)
+
+// recount makes the next page count anew.
+func (h *house) recount() { h.standings.Renew() }
+
+// activate makes the first of the mandates active, as the bank does.
+func (h *house) activate(n int) {
+	h.t.Helper()
+	for _, m := range must(h.ledger.Mandates(context.Background(), state.Filter{Limit: n}))(h.t) {
+		h.do(func(tx *state.Tx) error {
+			_, err := tx.SaveMandate(connector.Mandate{ID: m.MandateID, CustomerID: m.BillingID, Status: connector.MandateActive}, connector.CauseSweep, "1")
+			return err
+		})
+	}
+}
+
+func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v := h.enter("anna", pages.Viewer)
+	page := v.get("/", http.StatusOK)
+	holds(t, page, "No payers yet", "Connect the books", "payersync plan quickstart", "payersync webhooks subscribe", "payersync backfill quickstart", "Not read yet")
+	if n := strings.Count(page, "✓"); n != 1 || strings.Contains(page, "can be debited.") {
+		t.Errorf("of the steps %d are done:\n%s", n, page)
+	}
+
+	h.run(true)
+	h.recount()
+	page = v.get("/", http.StatusOK)
+	holds(t, page, "<h1>0 of 39 payers can be debited.</h1>", "39 cannot yet: most wait for a signature", "39 read", "/mandates/report?stage=signed", "Show as table")
+
+	h.activate(3)
+	h.recount()
+	page = v.get("/", http.StatusOK)
+	holds(t, page, "<h1>3 of 39 payers can be debited.</h1>")
+	for _, s := range office.Stages {
+		n := regexp.MustCompile(`<th scope="row"><a href="([^"]+)">` + s.Title() + `</a></th><td class="n">([\d,]+)</td>`).FindStringSubmatch(page)
+		if n == nil {
+			t.Fatalf("the table of the overview lacks %s:\n%s", s, page)
+		}
+		if s != office.InBooks { // the list that it leads to says the same
+			holds(t, v.get(strings.ReplaceAll(n[1], "&amp;", "&"), http.StatusOK), fmt.Sprintf("<h2>%s: %s</h2>", s.Title(), n[2]))
+		}
+	}
+}
+
+func TestWarningsStandAboveTheHeadlineAndLeadToWhereTheyAreSettled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	v := h.enter("anna", pages.Viewer)
+	if page := v.get("/", http.StatusOK); strings.Contains(page, `class="warning"`) || strings.Contains(page, `class="error"`) {
+		t.Errorf("nothing is the matter, and it warns:\n%s", page)
+	}
+	h.receive(state.Delivery{Key: "event:e1#1", Type: "odd", State: connector.InboxQuarantined, Detail: "It names no customer.", Body: []byte(`{}`)})
+	page := v.get("/", http.StatusOK)
+	at, headline := strings.Index(page, `<a href="/webhooks">Look at the webhooks</a>`), strings.Index(page, "<h1>")
+	if at < 0 || at > headline {
+		t.Errorf("the warning is at %d, the headline at %d:\n%s", at, headline, page)
+	}
+}
+
+func TestEveryOneInTheBooksIsCountedOnceOnTheOverviewAndInTheReport(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	h.activate(2)
+	whole := must(office.MakeReport(context.Background(), h.ledger, office.ReportOn{}, func(office.ReportRow) error { return nil }))(t)
+	last := whole.Records
+	for _, s := range office.Stages {
+		n := whole.Reached(s)
+		if n > last {
+			t.Errorf("%s has %d, more than the stage before it (%d)", s, n, last)
+		}
+		last = n
+	}
+	page := h.enter("anna", pages.Viewer).get("/", http.StatusOK)
+	holds(t, page, strconv.Itoa(whole.Reached(office.Active))+" of "+strconv.Itoa(whole.Records)+" payers can be debited.")
+}

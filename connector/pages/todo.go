@@ -1,0 +1,373 @@
+package pages
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// helpers are who can end something, in the order in which they are shown.
+var helpers = []connector.Who{connector.WhoYou, connector.WhoBooks, connector.WhoService, connector.WhoOperator, connector.WhoNobody}
+
+// todoRow is a group of those of whom the same is the matter.
+type todoRow struct {
+	state.ReasonCount
+	Title string
+	Who   string
+	Path  string
+}
+
+// todo lists what needs somebody, by reason: a person fixes kinds, not rows.
+func (v *visit) todo() error {
+	counts, err := v.ledger().ReasonCounts(v.Context())
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(counts, func(a, b state.ReasonCount) int {
+		return cmp.Or(cmp.Compare(slices.Index(helpers, a.Reason.Who()), slices.Index(helpers, b.Reason.Who())), cmp.Compare(b.Count, a.Count))
+	})
+	content := struct {
+		Rows  []todoRow
+		Total int
+		Yours int
+		At    time.Time
+	}{At: v.pages.now()}
+	for _, c := range counts {
+		content.Rows = append(content.Rows, todoRow{c, matterWords(c.Reason), whoActs[c.Reason.Who()], todoPath(c.Reason)})
+		content.Total += c.Count
+		if c.Reason.Who() == connector.WhoYou {
+			content.Yours += c.Count
+		}
+	}
+	return v.show("todo", "To do", content)
+}
+
+// matterWords returns what is the matter in a few words.
+func matterWords(r connector.Reason) string { return cmp.Or(matters[r], r.Sentence(), string(r)) }
+
+func todoPath(r connector.Reason) string { return "/todo/" + string(r) }
+
+// toldRow is one of those of whom something is the matter.
+type toldRow struct {
+	ID     string // for the form
+	Number string
+	Name   string
+	Path   string // "" where it has no page
+	Detail string
+	Since  string
+}
+
+// acts are what can be done here about those that are ticked.
+type acts struct{ Retry, Close, GiveUp bool }
+
+// actsOn returns which acts end a reason.
+func actsOn(r connector.Reason) (a acts) {
+	for _, w := range r.Ways() {
+		switch {
+		case strings.HasPrefix(w.Command, "payersync attention retry "):
+			a.Retry = true
+		case strings.HasPrefix(w.Command, "payersync attention close "):
+			a.Close = true
+		case strings.HasPrefix(w.Command, "payersync attention give-up RECORD --reason"):
+			a.GiveUp = true
+		}
+	}
+	return a
+}
+
+// otherWays returns the ways out that have no button on the page of their reason.
+func otherWays(r connector.Reason) (out []connector.Way) {
+	for _, w := range r.Ways() {
+		if !strings.HasPrefix(w.Command, "payersync attention ") || strings.Contains(w.Command, "--undo") {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// reasonAsked returns the reason that the address names.
+func (v *visit) reasonAsked() (connector.Reason, error) {
+	r := connector.Reason(v.PathValue("reason"))
+	if _, ok := connector.Reasons[r]; !ok {
+		return "", problem{Status: http.StatusNotFound, Title: "There is no such reason", Sentence: "Nothing is told for a reason of this name.", Next: "Look for it in the list of what is to do."}
+	}
+	return r, nil
+}
+
+// told lists those of whom the same is the matter, the oldest first, and what can be done.
+func (v *visit) told() error {
+	r, err := v.reasonAsked()
+	if err != nil {
+		return err
+	}
+	ctx := v.Context()
+	rows, err := v.ledger().AttentionPage(ctx, string(r), placeAfter(v.filled("after")), rowsShown+1)
+	if err != nil {
+		return err
+	}
+	next := ""
+	if len(rows) > rowsShown {
+		rows = rows[:rowsShown]
+		last := rows[rowsShown-1]
+		next = last.Since + " " + last.Connection + "/" + last.SourceID
+	}
+	content := struct {
+		Reason   connector.Reason
+		Title    string
+		Sentence string
+		Cure     string
+		Who      string
+		Count    int
+		Oldest   time.Time
+		Acts     acts
+		Others   []connector.Way
+		On       leads
+		May      bool
+		Rows     []toldRow
+		Pager    pager
+		At       time.Time
+	}{Reason: r, Title: matterWords(r), Sentence: r.Sentence(), Cure: r.Next(), Who: whoActs[r.Who()], Acts: actsOn(r), Others: otherWays(r), Pager: v.page(next), At: v.pages.now()}
+	if content.May = v.User.Role.May(Operator) && v.pages.cfg.Attention != nil; !content.May {
+		content.Acts = acts{}
+	}
+	if on, ok := decided[r]; ok && v.pages.served[on.Path] {
+		content.On = on
+	}
+	counts, err := v.ledger().ReasonCounts(ctx)
+	if err != nil {
+		return err
+	}
+	if at := slices.IndexFunc(counts, func(c state.ReasonCount) bool { return c.Reason == r }); at >= 0 {
+		content.Count, content.Oldest = counts[at].Count, counts[at].Oldest
+	}
+	if content.Rows, err = v.toldRows(rows); err != nil {
+		return err
+	}
+	return v.show("told", content.Title, content)
+}
+
+// toldRows returns rows with the numbers and names of their payers.
+func (v *visit) toldRows(rows []state.AttentionRow) ([]toldRow, error) {
+	records := make([]state.RecordID, len(rows))
+	for i, r := range rows {
+		records[i] = state.RecordID{Connection: r.Connection, SourceID: r.SourceID}
+	}
+	known, err := v.ledger().LabelsOf(v.Context(), records)
+	if err != nil {
+		return nil, err
+	}
+	var out []toldRow
+	for i, r := range rows {
+		id := records[i]
+		row := toldRow{ID: id.Connection + "/" + id.SourceID, Number: cmp.Or(known[id].Number, id.SourceID), Name: known[id].Name, Detail: r.Detail, Since: r.Since}
+		switch {
+		case id.Connection != "":
+			row.Path = payerPath(id)
+		case id.SourceID != office.Subscription:
+			row.Path = deliveryPath(id.SourceID)
+		default:
+			row.Path = "/webhooks"
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+// placeAfter reads the place of a row of an address.
+func placeAfter(text string) state.AttentionRow {
+	since, id, _ := strings.Cut(text, " ")
+	connection, source, _ := strings.Cut(id, "/")
+	return state.AttentionRow{Since: since, Connection: connection, SourceID: source}
+}
+
+// errNothingDone is why a form of the to do list did nothing.
+func errNothingDone(sentence, next string) problem {
+	return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: sentence, Next: next}
+}
+
+// settle does what a person says about those that are ticked, or about all of a group.
+func (v *visit) settle() error {
+	r, err := v.reasonAsked()
+	if err != nil {
+		return err
+	}
+	may, by := actsOn(r), syncer.Operator{Name: v.User.Name, Reason: v.filled("reason")}
+	desk := v.pages.cfg.Attention
+	act := v.filled("act")
+	switch {
+	case desk == nil:
+		return errNothingDone("These pages cannot act on it.", "Use the commands that the page of the reason names.")
+	case act == "retry-all" && may.Retry:
+		marked, before, err := desk.RetryAll(v.Context(), state.Filter{State: string(r)}, by)
+		if err != nil {
+			return err
+		}
+		note := fmt.Sprintf("The next run tries %s again. Nothing was sent yet.", connector.Plural(marked, "payer"))
+		if before > 0 {
+			note += fmt.Sprintf(" Of %s it was said before.", number(before))
+		}
+		return v.done(note, todoPath(r))
+	case act == "retry" && may.Retry, act == "close" && may.Close, act == "give-up" && may.GiveUp:
+	default:
+		return errNothingDone("This is no way to end what is the matter here.", "Open the page of the reason once more.")
+	}
+	ids := v.Form["id"]
+	if len(ids) == 0 {
+		return errNothingDone("Nobody was ticked.", "Go back, tick those whom you mean, and try again.")
+	}
+	if len(ids) > rowsShown {
+		return errNothingDone("More were ticked than a page shows.", "Open the page of the reason once more.")
+	}
+	if act != "retry" {
+		if by.Reason, err = v.reason(); err != nil {
+			return err
+		}
+	}
+	records, gone, err := v.still(r, ids)
+	if err != nil {
+		return err
+	}
+	words, err := v.say(act, records, by)
+	v.pages.cfg.Standings.Renew()
+	if err != nil {
+		return err
+	}
+	return v.done(settledWords(act, words, gone), todoPath(r))
+}
+
+// still returns those of the ticked of whom a reason is still told, and how many there are of
+// whom it is not any more.
+func (v *visit) still(r connector.Reason, ids []string) (out []state.RecordID, gone int, err error) {
+	for _, text := range ids {
+		connection, source, ok := strings.Cut(text, "/")
+		if !ok {
+			return nil, 0, errNothingDone("Somebody who was ticked is not known.", "Open the page of the reason once more.")
+		}
+		told, err := v.ledger().AttentionOf(v.Context(), connection, source)
+		if err != nil {
+			return nil, 0, err
+		}
+		if !slices.ContainsFunc(told, func(a state.AttentionRow) bool { return a.Reason == string(r) }) {
+			gone++
+			continue
+		}
+		out = append(out, state.RecordID{Connection: connection, SourceID: source})
+	}
+	return out, gone, nil
+}
+
+// say notes a person's word on each of these, and returns what became of it.
+func (v *visit) say(act string, ids []state.RecordID, by syncer.Operator) (words []office.Word, err error) {
+	acts := v.pages.cfg.Attention
+	if act == "give-up" {
+		err = acts.GiveUp(v.Context(), ids, by, func(w office.Word) error {
+			words = append(words, w)
+			return v.ours(w.Err)
+		})
+		return words, err
+	}
+	for _, id := range ids {
+		w := office.Word{RecordID: id}
+		switch {
+		case act == "retry":
+			w.News, w.Err = acts.Retry(v.Context(), []string{id.Connection}, id.SourceID, by)
+		case id.Connection == "" && id.SourceID == office.Subscription:
+			w = acts.CloseSubscription(v.Context(), by)
+		default:
+			w = acts.Close(v.Context(), id, by)
+		}
+		if err := v.ours(w.Err); err != nil {
+			return words, err
+		}
+		words = append(words, w)
+	}
+	return words, nil
+}
+
+// ours returns an error that is no answer about one payer.
+func (v *visit) ours(err error) error {
+	for _, answer := range []error{syncer.ErrNothingToClose, syncer.ErrLeftOut, office.ErrGivenUp, office.ErrNoSuchRecord, state.ErrNoRecord} {
+		if errors.Is(err, answer) {
+			return nil
+		}
+	}
+	return err
+}
+
+// settledWords says what was done.
+func settledWords(act string, words []office.Word, gone int) string {
+	done, before, not := 0, 0, 0
+	for _, w := range words {
+		switch {
+		case w.Err != nil:
+			not++
+		case w.News:
+			done++
+		default:
+			before++
+		}
+	}
+	text := map[string]string{
+		"retry":   "The next run tries %s again. Nothing was sent yet.",
+		"close":   "Closed for %s. Nothing was sent, and mandates stay as they are.",
+		"give-up": "Given up: %s. Nothing more is sent; customers and mandates stay as they are.",
+	}[act]
+	note := fmt.Sprintf(text, connector.Plural(done, "payer"))
+	if done == 0 {
+		note = "Nothing was changed."
+	}
+	if before > 0 {
+		note += fmt.Sprintf(" Of %s it was said before.", number(before))
+	}
+	if not > 0 {
+		note += fmt.Sprintf(" For %s it could not be done.", number(not))
+	}
+	if gone > 0 {
+		note += fmt.Sprintf(" Of %s it is not the matter any more.", number(gone))
+	}
+	return note
+}
+
+// toldHeader are the columns of the file of a group.
+var toldHeader = []string{"connection", "record", "number", "name", "reason", "detail", "since", "what_to_do"}
+
+// exportTold sends a group as a file, for whoever keeps the books.
+func (v *visit) exportTold() error {
+	r, err := v.reasonAsked()
+	if err != nil {
+		return err
+	}
+	if !v.pages.exporting.TryLock() {
+		return problem{Status: http.StatusConflict, Title: "The file was not made", Sentence: "Another one is being made just now.", Next: "Wait a few seconds, go back, and try again."}
+	}
+	defer v.pages.exporting.Unlock()
+	var cells [][]string
+	found, err := v.ledger().Attention(v.Context(), state.Filter{State: string(r)})
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(found, 500) {
+		rows, err := v.toldRows(some)
+		if err != nil {
+			return err
+		}
+		for i, row := range rows {
+			cells = append(cells, []string{some[i].Connection, some[i].SourceID, row.Number, row.Name, string(r), row.Detail, row.Since, r.Next()})
+		}
+	}
+	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export to do", Subject: connector.Plural(len(cells), "record"), Reason: string(r)})
+	}); err != nil {
+		return err
+	}
+	return v.download("todo-"+string(r)+".csv", toldHeader, cells)
+}

@@ -1,0 +1,143 @@
+package pages_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"payersync/connector"
+	"payersync/connector/pages"
+	"payersync/state"
+)
+
+func TestNothingToDoSaysWhenItWasLookedAt(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v := h.enter("vera", pages.Viewer)
+	holds(t, v.get("/todo", http.StatusOK), "Nothing waits for you. Last looked")
+	holds(t, v.get("/todo/likeness", http.StatusOK), "This is the matter with nobody.")
+	holds(t, v.get("/todo/nonsense", http.StatusNotFound), "There is no such reason")
+}
+
+// ticked returns the ids that a group offers to tick.
+func ticked(page string) (ids []string) {
+	for _, m := range regexp.MustCompile(`name="id" value="([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		ids = append(ids, m[1])
+	}
+	return ids
+}
+
+func TestWhatWaitsIsGroupedByReasonAndGivenUpByWhoeverMay(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	viewer, operator := h.enter("vera", pages.Viewer), h.enter("olga", pages.Operator)
+	page := viewer.get("/todo", http.StatusOK)
+	holds(t, page, `<a href="/todo/email_malformed">The e-mail address is mistyped</a>`, "The books")
+	page = viewer.get("/todo/email_malformed", http.StatusOK)
+	holds(t, page, "An e-mail address is not well formed.", "Correct the e-mail address in the accounting system.")
+	if strings.Contains(page, "<button") && len(ticked(page)) > 0 || strings.Contains(page, "/export") {
+		t.Errorf("a viewer is offered what a viewer may not do:\n%s", page)
+	}
+	viewer.post("/todo/email_malformed", http.StatusForbidden, "act", "give-up", "reason", "x")
+
+	ids := ticked(operator.get("/todo/email_malformed", http.StatusOK))
+	if len(ids) == 0 {
+		t.Fatal("nobody can be ticked")
+	}
+	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "give-up", "reason", "cash"), "Nobody was ticked")
+	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "give-up", "id", ids[0]), "A reason is missing")
+	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "retry", "id", ids[0]), "no way to end")
+	page = operator.post("/todo/email_malformed", http.StatusOK, "act", "give-up", "id", ids[0], "reason", "pays in cash")
+	holds(t, page, "Given up: 1 payer.")
+	if _, source, _ := strings.Cut(ids[0], "/"); h.logged(1) != "olga give record up "+source+": pays in cash" {
+		t.Errorf("the audit log says %q", h.logged(1))
+	}
+	holds(t, operator.post("/todo/email_malformed", http.StatusOK, "act", "give-up", "id", ids[0], "reason", "once more"), "Nothing was changed. Of 1 it is not the matter any more.")
+	if got := h.logged(1); strings.Contains(got, "once more") {
+		t.Errorf("a form that was out of date acted: %s", got)
+	}
+}
+
+func TestARefusedPayerIsTriedAgainAloneOrWithAllTheOthers(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	records := must(h.ledger.Records(t.Context(), state.RecordFilter{Payers: true, Limit: 3}))(t)
+	h.do(func(tx *state.Tx) error {
+		for _, r := range records {
+			if err := tx.SetAttention(r.Connection, r.SourceID, state.TopicLink, connector.ReasonRejected, "Refused: the name is too long."); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	operator := h.enter("olga", pages.Operator)
+	page := operator.get("/todo/rejected", http.StatusOK)
+	holds(t, page, "Try again all 3", "The billing service refused the payer")
+	holds(t, operator.post("/todo/rejected", http.StatusOK, "act", "retry", "id", ticked(page)[0]), "The next run tries 1 payer again. Nothing was sent yet.")
+	holds(t, operator.post("/todo/rejected", http.StatusOK, "act", "retry-all"), "The next run tries 2 payers again.", "Of 1 it was said before.")
+	if got := h.logged(1); !strings.HasPrefix(got, "olga retry records 2 records: rejected") {
+		t.Errorf("the audit log says %q", got)
+	}
+}
+
+// header and row make books in which every e-mail address is mistyped.
+const header = "AccountNumber,Name,Contact,Email,Phone,Address,City,Postcode,Second Address,Second City,Second Postcode,Status,Language\n"
+
+func row(number, name string) string { return number + "," + name + ",,nonsense,,,,,,,,Active,\n" }
+
+func TestAGroupIsExportedForWhoKeepsTheBooksAndRunsNoFormula(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.books([]byte(header + row("=1+1", `"=HYPERLINK(""x"")"`) + row("A2", "<script>alert(1)</script>") + row("A3", strings.Repeat("\u202eä", 120))))
+	h.run(true)
+	operator := h.enter("olga", pages.Operator)
+	for _, m := range regexp.MustCompile(`href="/todo/(\w+)"`).FindAllStringSubmatch(operator.get("/todo", http.StatusOK), -1) {
+		page := operator.get("/todo/"+m[1], http.StatusOK)
+		file := operator.get("/todo/"+m[1]+"/export", http.StatusOK)
+		if strings.Contains(page, "<script>alert") {
+			t.Errorf("%s: a name is part of the page:\n%s", m[1], page)
+		}
+		for _, line := range strings.Split(file, "\n") {
+			for _, cell := range strings.Split(line, ",") {
+				if strings.HasPrefix(strings.Trim(cell, `"`), "=") {
+					t.Errorf("%s: a spreadsheet would compute %q", m[1], cell)
+				}
+			}
+		}
+		if got := h.logged(1); !strings.HasPrefix(got, "olga export to do ") || !strings.HasSuffix(got, ": "+m[1]) {
+			t.Errorf("the audit log says %q", got)
+		}
+	}
+}
+
+func TestALongGroupIsShownFiftyAtATime(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	books := header
+	for i := range 78 {
+		books += row(fmt.Sprintf("L%03d", i), fmt.Sprintf("Customer %d", i))
+	}
+	h.books([]byte(books))
+	h.run(true)
+	v := h.enter("olga", pages.Operator)
+	page := v.get("/todo/email_malformed", http.StatusOK)
+	next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
+	first := ticked(page)
+	if len(first) != 50 || next == nil {
+		t.Fatalf("%d rows, next %q", len(first), next)
+	}
+	if len(page) > 30_000 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+	page = v.get(html.UnescapeString(next[1]), http.StatusOK)
+	holds(t, page, "First page", "78 in all")
+	if all := append(first, ticked(page)...); len(all) != 78 || len(slices.Compact(slices.Sorted(slices.Values(all)))) != 78 {
+		t.Errorf("%d rows are not all", len(all))
+	}
+}
