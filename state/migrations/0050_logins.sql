@@ -6,7 +6,7 @@ CREATE TABLE logins (
   token_hash TEXT PRIMARY KEY,
   data       BLOB NOT NULL,
   expires_at TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- Links that sign somebody in once. One that was used stays until it would have expired, so
 -- that a second use is told from a link that never was.
@@ -17,4 +17,4 @@ CREATE TABLE login_links (
   made_at    TEXT NOT NULL,
   expires_at TEXT NOT NULL,
   used_at    TEXT
-) STRICT, WITHOUT ROWID;
+) STRICT;
