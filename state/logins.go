@@ -40,13 +40,18 @@ func (l *Ledger) Login(ctx context.Context, hash string) (data []byte, expires t
 	return data, expires, nil
 }
 
-// SaveLogin keeps data with a login until it expires, and drops the logins that have expired
-// by now, which is the clock that expires is of.
-func (tx *Tx) SaveLogin(hash string, data []byte, expires, now time.Time) error {
+// AddLogin keeps a new login with its data until it expires, and drops the logins that have
+// expired by now, which is the clock that expires is of.
+func (tx *Tx) AddLogin(hash string, data []byte, expires, now time.Time) error {
 	return errors.Join(
 		tx.exec("DELETE FROM logins WHERE expires_at <= ?", stamp(now)),
-		tx.exec("INSERT INTO logins (token_hash, data, expires_at) VALUES (?, ?, ?) ON CONFLICT (token_hash) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at",
-			hash, tx.l.seal.box(data, loginPlace(hash)), stamp(expires)))
+		tx.exec("INSERT INTO logins (token_hash, data, expires_at) VALUES (?, ?, ?)", hash, tx.l.seal.box(data, loginPlace(hash)), stamp(expires)))
+}
+
+// KeepLogin keeps other data with a login, and until when it holds. One that has ended
+// meanwhile stays ended: a request that began before must not bring it back.
+func (tx *Tx) KeepLogin(hash string, data []byte, expires time.Time) error {
+	return tx.exec("UPDATE logins SET data = ?, expires_at = ? WHERE token_hash = ?", tx.l.seal.box(data, loginPlace(hash)), stamp(expires), hash)
 }
 
 // DropLogin ends a login.

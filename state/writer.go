@@ -261,6 +261,18 @@ func primaryCode(err error) int {
 	return cause.Code() & 0xFF
 }
 
+// Unwritable reports whether a write failed because the ledger takes none for now, whatever
+// was to be written: its disk is full or failing, another process keeps it locked, it is
+// damaged, or it was closed. Nothing of such a write is kept.
+func Unwritable(err error) bool {
+	switch primaryCode(err) {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return true
+	}
+	var damaged *OpenError
+	return errors.Is(err, ErrClosed) || errors.As(err, &damaged)
+}
+
 // ofDisk says what to do about an error that the disk is to blame for (fault F59).
 func ofDisk(err error) error {
 	switch primaryCode(err) {

@@ -42,12 +42,22 @@ func (s store) FindCtx(ctx context.Context, hash string) (data []byte, found boo
 }
 
 func (s store) CommitCtx(ctx context.Context, hash string, data []byte, expires time.Time) error {
-	return s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.SaveLogin(hash, data, expires, time.Now()) })
+	if tx, begins := ctx.Value(signingIn{}).(*state.Tx); begins {
+		return tx.AddLogin(hash, data, expires, time.Now())
+	}
+	return s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.KeepLogin(hash, data, expires) })
 }
 
 func (s store) DeleteCtx(ctx context.Context, hash string) error {
+	if tx, begins := ctx.Value(signingIn{}).(*state.Tx); begins {
+		return tx.DropLogin(hash)
+	}
 	return s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.DropLogin(hash) })
 }
+
+// signingIn is where a context holds the write that uses a link up: the login begins with it
+// or not at all.
+type signingIn struct{}
 
 // errNoContext means that the library has come to ask without a context.
 var errNoContext = errors.New("a login is asked for without a context")
@@ -113,11 +123,7 @@ func (p *Pages) signedIn(to route) http.Handler {
 
 // visitOf returns the visit that a request belongs to.
 func (p *Pages) visitOf(w http.ResponseWriter, r *http.Request) (*visit, error) {
-	token := ""
-	if c, err := r.Cookie(p.logins.Cookie.Name); err == nil {
-		token = c.Value
-	}
-	ctx, err := p.logins.Load(r.Context(), token)
+	ctx, err := p.logins.Load(r.Context(), p.token(r))
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +134,15 @@ func (p *Pages) visitOf(w http.ResponseWriter, r *http.Request) (*visit, error) 
 	}
 	v.touch()
 	return v, nil
+}
+
+// token returns the token that a request came with; "" for none.
+func (p *Pages) token(r *http.Request) string {
+	c, err := r.Cookie(p.logins.Cookie.Name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
 }
 
 // touch keeps that somebody is there. A ledger that takes no write shows its pages all the
@@ -172,49 +187,54 @@ func (p *Pages) once(w http.ResponseWriter, r *http.Request) {
 	p.render(w, nil, http.StatusOK, "once", "Sign in", User{Name: link.Person, Role: Role(link.Role)})
 }
 
-// useOnce uses a link up and signs its person in, with a token that nobody had before.
+// useOnce uses a link up and signs its person in.
 func (p *Pages) useOnce(w http.ResponseWriter, r *http.Request) {
-	err := func() error {
-		hash := hashed(r.PathValue("token"))
-		link, err := p.cfg.Ledger.LoginLink(r.Context(), hash)
-		if err != nil {
-			return err
-		}
-		good := false
-		if link != nil {
-			err = p.cfg.Ledger.Do(r.Context(), func(tx *state.Tx) (err error) {
-				if good, err = tx.UseLoginLink(hash, time.Now()); err != nil || !good {
-					return err
-				}
-				return tx.Audit(state.Entry{Actor: link.Person, Action: "sign in", Subject: "as " + link.Role})
-			})
-		}
-		if err != nil {
-			return err
-		}
-		if !good {
-			return usedUp
-		}
-		return p.begin(w, r, User{Name: link.Person, Role: Role(link.Role)})
-	}()
-	if err != nil {
+	if err := p.begin(w, r, hashed(r.PathValue("token"))); err != nil {
 		p.refuse(w, r, nil, err)
 		return
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// begin begins a login.
-func (p *Pages) begin(w http.ResponseWriter, r *http.Request, user User) error {
-	ctx, err := p.logins.Load(r.Context(), "")
+// begin begins a login by a link, with a token that nobody had before. A login that the
+// browser had until now ends.
+func (p *Pages) begin(w http.ResponseWriter, r *http.Request, hash string) error {
+	link, err := p.cfg.Ledger.LoginLink(r.Context(), hash)
 	if err != nil {
 		return err
 	}
-	p.logins.Put(ctx, keyUser, user.Name)
-	p.logins.Put(ctx, keyRole, string(user.Role))
-	p.logins.Put(ctx, keySeen, time.Now().Unix())
-	p.logins.Put(ctx, keyBegan, time.Now().Unix())
-	token, expires, err := p.logins.Commit(ctx)
+	if link == nil {
+		return usedUp
+	}
+	ctx, err := p.logins.Load(r.Context(), p.token(r))
+	if err != nil { // what cannot be read must not keep anybody out
+		if ctx, err = p.logins.Load(r.Context(), ""); err != nil {
+			return err
+		}
+	}
+	var token string
+	var expires time.Time
+	err = p.cfg.Ledger.Do(ctx, func(tx *state.Tx) error {
+		good, err := tx.UseLoginLink(hash, time.Now())
+		if err != nil {
+			return err
+		}
+		if !good {
+			return usedUp
+		}
+		ctx := context.WithValue(ctx, signingIn{}, tx)
+		if err := errors.Join(p.logins.RenewToken(ctx), p.logins.Clear(ctx)); err != nil {
+			return err
+		}
+		p.logins.Put(ctx, keyUser, link.Person)
+		p.logins.Put(ctx, keyRole, link.Role)
+		p.logins.Put(ctx, keySeen, time.Now().Unix())
+		p.logins.Put(ctx, keyBegan, time.Now().Unix())
+		if token, expires, err = p.logins.Commit(ctx); err != nil {
+			return err
+		}
+		return tx.Audit(state.Entry{Actor: link.Person, Action: "sign in", Subject: "as " + link.Role})
+	})
 	if err == nil {
 		p.logins.WriteSessionCookie(ctx, w, token, expires)
 	}

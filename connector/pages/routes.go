@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"payersync/connector"
+	"payersync/state"
 )
 
 // route is an address, with who may use it and what answers.
@@ -90,14 +93,46 @@ func (p *Pages) guarded(next http.Handler) http.Handler {
 		if p.cfg.Secure {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		if !p.answersTo(r.Host) {
-			http.Error(w, "These pages do not answer to this name. Open them by an address of this machine, or add the name to server.admin_hosts.", http.StatusMisdirectedRequest)
+		answer := &answer{ResponseWriter: w}
+		err := connector.Guard(func() error {
+			if !p.answersTo(r.Host) {
+				return otherName
+			}
+			r.Body = http.MaxBytesReader(answer, r.Body, maxForm)
+			next.ServeHTTP(answer, r)
+			return nil
+		})
+		if err == nil {
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		next.ServeHTTP(w, r)
+		if answer.begun { // what is missing at the end must not look whole
+			p.cfg.Report(Event{Route: r.Pattern, Status: http.StatusInternalServerError, Err: err})
+			panic(http.ErrAbortHandler)
+		}
+		p.refuse(answer, r, nil, err)
 	})
 }
+
+// answer is a ResponseWriter that knows whether the answer has begun.
+type answer struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// WriteHeader begins the answer.
+func (a *answer) WriteHeader(status int) {
+	a.begun = true
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write begins the answer, too.
+func (a *answer) Write(b []byte) (int, error) {
+	a.begun = true
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // maxForm is how many bytes a form may have.
 const maxForm = 1 << 20
@@ -131,8 +166,15 @@ func (e problem) Unwrap() error { return e.err }
 var (
 	notFound  = problem{Status: http.StatusNotFound, Title: "There is no such page", Sentence: "The address leads nowhere.", Next: "Begin at the overview."}
 	elsewhere = problem{Status: http.StatusForbidden, Title: "Nothing was changed", Sentence: "The request was not sent by one of these pages.", Next: "Open the page here, and try again."}
+	otherName = problem{Status: http.StatusMisdirectedRequest, Title: "These pages have another address", Sentence: "They do not answer to the name that the browser asked for.", Next: "Open them by an address of this machine, for example 127.0.0.1."}
 	signInNow = problem{Status: http.StatusUnauthorized, Title: "Sign in first", Sentence: "You are not signed in, or were away for too long.", Next: "Make a link with: payersync pages link"}
 )
+
+// noWrites is what people are told while the ledger is full, locked or damaged.
+var noWrites = problem{
+	Status: http.StatusServiceUnavailable, Title: "The ledger cannot be used at the moment", Sentence: "Nothing was changed. Its disk is full, another program keeps it locked, or it is damaged; payersync's log says which.",
+	Next: "Try again in a minute. If it stays, ask whoever runs payersync: the command payersync check says what to do.",
+}
 
 func forbidden(need Role) problem {
 	return problem{
@@ -145,7 +187,12 @@ func forbidden(need Role) problem {
 // the log, and not for the page.
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err error) {
 	var is problem
-	if !errors.As(err, &is) {
+	switch {
+	case errors.As(err, &is):
+	case state.Unwritable(err):
+		is = noWrites
+		is.err = err
+	default:
 		is = problem{
 			Status: http.StatusInternalServerError, Title: "The page could not be made", err: err,
 			Sentence: "Something went wrong here, and it is in payersync's log.", Next: "Try again. If it stays, ask whoever runs payersync.",
