@@ -127,7 +127,7 @@ func (a *app) pagesOf(s *session.Session, lists *office.Lists, nudge func(), beh
 		Ledger: s.Ledger, Lists: lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: nudge,
 		Attention: a.attentionOf(s),
-		Mandates: mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
+		Mandates:  mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
 			m, err := a.mappingOf(ctx, s, connection)
 			return office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err
 		},
