@@ -118,6 +118,47 @@ func TestListsAreNarrowedByFilters(t *testing.T) {
 	}
 }
 
+func TestPagesOfAttentionHaveEachRowOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fill(16)
+	want, err := d.Attention(t.Context(), Filter{State: "link_lost"})
+	if err != nil || len(want) != 8 {
+		t.Fatalf("%d rows, %v", len(want), err)
+	}
+	for _, limit := range []int{1, 3, 8, 9} {
+		got, after := []AttentionRow{}, AttentionRow{}
+		for {
+			rows, err := d.AttentionPage(t.Context(), "link_lost", after, limit)
+			if err != nil || len(rows) > limit {
+				t.Fatalf("%d rows, %v", len(rows), err)
+			}
+			if len(rows) == 0 {
+				break
+			}
+			got, after = append(got, rows...), rows[len(rows)-1]
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("by %d (-want +got):\n%s", limit, diff)
+		}
+	}
+}
+
+func TestTheLastReadOfAConnectionIsOneThatCameToItsEnd(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fill(4)
+	if reads, err := d.LastReads(t.Context()); err != nil || len(reads) != 0 {
+		t.Errorf("before any read came to its end: %+v, %v", reads, err)
+	}
+	run := one[int64](t, d.Ledger, "SELECT max(run_id) FROM runs")
+	d.do(func(tx *Tx) error { return tx.RecordRead(run, false, connector.Proof{Pages: 1}) })
+	reads, err := d.LastReads(t.Context())
+	if err != nil || len(reads) != 1 || reads[0].Connection != acme || reads[0].At.IsZero() {
+		t.Errorf("%+v, %v", reads, err)
+	}
+}
+
 // The README names every table, every view with its columns, and examples that
 // run.
 func TestTheReadmeIsTrue(t *testing.T) {

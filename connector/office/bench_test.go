@@ -2,12 +2,14 @@ package office_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
 
 	"payersync/connector"
 	"payersync/connector/office"
+	"payersync/connector/standing"
 	"payersync/state"
 )
 
@@ -59,17 +61,18 @@ func BenchmarkSearch(b *testing.B) {
 	})
 }
 
-// BenchmarkReport puts 100,000 records into their classes, names and all, and counts the days
-// to sign of 75,000 mandates.
-func BenchmarkReport(b *testing.B) {
-	const records, page = 100_000, 500
+// crowd returns a world with so many records, of which some wait, some are active, and some
+// need a person.
+func crowd(b *testing.B, records int) *world {
+	b.Helper()
+	const page = 500
 	w := newWorld(b)
 	run := w.run("acme")
 	statuses := []connector.MandateStatus{connector.MandateCreated, connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled, ""}
 	for from := 0; from < records; from += page {
 		w.do(func(tx *state.Tx) error {
 			for n := from; n < from+page; n++ {
-				p := placed{id: fmt.Sprintf("c-%06d", n), status: statuses[n%len(statuses)], unlinked: n%10 == 0, lost: n%7 == 0,
+				p := placed{id: fmt.Sprintf("c-%06d", n), status: statuses[n%len(statuses)], unlinked: n%10 == 0, lost: n%7 == 0, reason: oneOf(n%10 == 0, connector.ReasonRejected), topic: oneOf(n%10 == 0, state.TopicLink),
 					label: connector.Label{Number: fmt.Sprintf("A%06d", n), Name: fmt.Sprintf("Customer %d Limited", n), Email: fmt.Sprintf("accounts%d@example.com", n), Language: "en"}}
 				if err := w.bookOne(tx, run, "acme", p); err != nil {
 					return err
@@ -83,6 +86,14 @@ func BenchmarkReport(b *testing.B) {
 			return nil
 		})
 	}
+	return w
+}
+
+// BenchmarkReport puts 100,000 records into their classes, names and all, and counts the days
+// to sign of 75,000 mandates.
+func BenchmarkReport(b *testing.B) {
+	const records = 100_000
+	w := crowd(b, records)
 	var before, after runtime.MemStats
 	b.ResetTimer()
 	for b.Loop() {
@@ -101,4 +112,51 @@ func BenchmarkReport(b *testing.B) {
 		}
 		b.ReportMetric(float64(most-before.HeapAlloc)/1e6, "MB")
 	}
+}
+
+// BenchmarkStandings counts where 100,000 records stand, as the first page after a start does,
+// and then asks for the count as every other page does.
+func BenchmarkStandings(b *testing.B) {
+	w := crowd(b, 100_000)
+	s := &office.Standings{Ledger: w.ledger}
+	defer s.Close()
+	for _, err := s.Latest(b.Context()); err != nil; _, err = s.Latest(b.Context()) {
+		if !errors.Is(err, office.ErrCounting) {
+			b.Fatal(err)
+		}
+	}
+	b.Run("count", func(b *testing.B) {
+		for b.Loop() {
+			other := &office.Standings{Ledger: w.ledger}
+			for _, err := other.Latest(b.Context()); err != nil; _, err = other.Latest(b.Context()) {
+			}
+			other.Close()
+		}
+	})
+	b.Run("latest", func(b *testing.B) {
+		for b.Loop() {
+			c, err := s.Latest(b.Context())
+			if err != nil || c.Reached(office.InBooks) != 100_000 || c.Number(office.Which{Class: standing.Awaiting, Days: 14}) != 0 {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("to do", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := w.ledger.ReasonCounts(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			if rows, err := w.ledger.AttentionPage(b.Context(), string(connector.ReasonRejected), state.AttentionRow{}, 51); err != nil || len(rows) != 51 {
+				b.Fatal(len(rows), err)
+			}
+		}
+	})
+}
+
+// oneOf returns a value where something is so, and else none.
+func oneOf[T ~string](so bool, value T) T {
+	if so {
+		return value
+	}
+	return ""
 }

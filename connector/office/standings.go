@@ -76,12 +76,15 @@ func (s *Standings) Latest(ctx context.Context) (*Count, error) {
 	if due := time.Since(s.began) >= max(countEvery, countRests*s.took); s.done == nil && !s.closed && (due || s.last == nil) {
 		s.begin()
 	}
-	done := s.done
+	done, wait := s.done, countWaits
+	if s.last != nil && s.took > countWaits {
+		wait = 0 // it is not done by then
+	}
 	s.mu.Unlock()
-	if done != nil {
+	if done != nil && wait > 0 {
 		select {
 		case <-done:
-		case <-time.After(countWaits):
+		case <-time.After(wait):
 		case <-ctx.Done():
 		}
 	}
