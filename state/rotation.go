@@ -53,6 +53,17 @@ func deliveryKeyPlace(id int64) []byte {
 	return place("webhook_rotations", "delivery_key", strconv.FormatInt(id, 10))
 }
 
+// TryRotation takes the lock of the one process that has the service name a secret just now: of
+// two, the answer of the one that was begun first may come last. It returns nil when another
+// process on this machine holds it.
+func (l *Ledger) TryRotation() (*Lock, error) {
+	k, err := l.tryLock(".rotation.lock")
+	if err != nil {
+		return nil, fmt.Errorf("lock the ledger for a rotation of the webhook secret: %w", err)
+	}
+	return k, nil
+}
+
 // BeginRotation writes down that the service is about to be asked for a secret, and the
 // delivery key that it will be given (zero for none), and returns the rotation's id. A key of
 // an earlier rotation that nothing is accepted by any more, overlap after a later one was

@@ -144,3 +144,25 @@ func TestALedgerThatWasPutBackDoesNotKnowTheSecret(t *testing.T) {
 		})
 	}
 }
+
+func TestOfTwoThatAskForASecretAtOnceOneIsRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first, err := d.TryRotation()
+	if err != nil || first == nil {
+		t.Fatalf("the first has %v, %v", first, err)
+	}
+	if second, err := d.TryRotation(); err != nil || second != nil {
+		t.Errorf("the second has %v, %v", second, err)
+	}
+	if err := first.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := d.TryRotation()
+	if err != nil || again == nil {
+		t.Errorf("afterwards there is %v, %v", again, err)
+	}
+	if err := again.Release(); err != nil {
+		t.Error(err)
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"payersync/connector/condition"
 	"payersync/connector/credentials"
 	"payersync/connector/syncer"
+	"payersync/connector/transport"
 )
 
 func (a *app) checkCmd() *cobra.Command {
@@ -55,6 +56,8 @@ is a line for each setting and a last one with the lines of the block (paste) an
 			switch {
 			case f.customer != "" && !f.probe:
 				return usage.Errorf("--allow-writes belongs to a probe: payersync check --probe --allow-writes %s", f.customer)
+			case f.customer == "" && f.yes:
+				return usage.Errorf("--yes belongs to --allow-writes CUSTOMER, which alone asks: leave it out, or name the customer that may be written to")
 			case f.customer != "": // its proof is kept
 				return a.with(cmd.Context(), a.open, func(s *session.Session) error { return a.probe(cmd.Context(), s, f) })
 			}
@@ -363,6 +366,9 @@ func checkClock(s *session.Session) []finding {
 // explainFault adds what to do about a fault that a person can mend.
 func explainFault(err error) error {
 	if connector.FaultOf(err) == connector.FaultUnavailable {
+		if failed := (*transport.Error)(nil); errors.As(err, &failed) && failed.Reason == transport.ReasonProxy {
+			return fmt.Errorf("%w; check http.proxy, its password, and whether the proxy lets the billing service's host through", err)
+		}
 		return fmt.Errorf("%w; check billing.base_url and the network", err)
 	}
 	return err

@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/sandbox"
+	"payersync/connector/transport"
 	"payersync/state"
 )
 
@@ -21,6 +23,9 @@ func TestAProbePrintsWhatToPasteAndKeepsTheProof(t *testing.T) {
 	w.does(exitFailed, "check", "--probe", "--allow-writes", scratch, "--yes") // the list first
 	w.edit("payersync.yaml", "  webhook:\n", dialectOf("list: {page_param: page}")+"  webhook:\n")
 	w.does(exitUsage, "check", "--probe", "--allow-writes", scratch) // nobody to ask
+	if r := w.does(exitUsage, "check", "--probe", "--yes"); !strings.Contains(r.errOut, "--yes belongs to --allow-writes CUSTOMER") {
+		t.Errorf("of a yes to nothing it says %s", r.errOut)
+	}
 	if r := w.does(exitUsage, "check", "--probe", "--allow-writes", "nobody", "--yes"); !strings.Contains(r.errOut, "no such customer; make one") {
 		t.Errorf("of a customer that is not there it says %s", r.errOut)
 	}
@@ -84,6 +89,16 @@ func TestOneLossOfATrialStopsUpdates(t *testing.T) {
 		p := state.Proof{Trips: []state.RoundTrip{proven, tripOfTrial("c1", billing.Trial{Lost: tt.lost}, tt.known)}}
 		if _, ok := p.Proven(); ok == tt.stopped || len(p.Disproved()) > 0 != tt.stopped {
 			t.Errorf("%s: updates are believed %v", tt.name, ok)
+		}
+	}
+}
+
+func TestAProxyThatRefusesIsWhatIsNamed(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[transport.Reason]string{transport.ReasonProxy: "; check http.proxy", transport.ReasonConnect: "; check billing.base_url and the network"} {
+		err := &connector.RemoteError{Fault: connector.FaultUnavailable, Err: &transport.Error{Reason: reason}}
+		if got := explainFault(err).Error(); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", reason, got)
 		}
 	}
 }

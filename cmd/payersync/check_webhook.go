@@ -40,6 +40,13 @@ func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
 	if err != nil {
 		return found
 	}
+	if hook.Signature.AgeUnchecked() {
+		found = append(found, finding{
+			Check: "webhook signature", OK: true, Warning: true,
+			Detail: "billing.webhook.signature names where the time of signing is, and signed does not hold {timestamp}: the time is not covered, so that nobody looks how old a delivery is",
+			Next:   "see what the service signs and write it as signed, for example {timestamp}.{body}; where it signs the body alone, take timestamp_item and timestamp_header out",
+		})
+	}
 	if file := deliveryKeyAmong(hook.Signature.Secrets, s.Config.Ledger.Path); file != "" {
 		found = append(found, finding{
 			Check: "webhook secrets", Detail: fmt.Sprintf("billing.webhook.signature.secrets holds the delivery key of %s: whoever sees one delivery can forge the next", file),

@@ -42,11 +42,11 @@ func (a *app) sandboxCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sandbox",
 		Short: "Serve a model of the billing service for your own tests",
-		Long: `Serves a model of the billing service on this machine: customers, mandates, signing
-pages and signed webhooks, in memory, gone when it stops. Its page lists customers
-and mandates with buttons to sign, approve and cancel. A mail server beside it
-catches letters to payers: it delivers nothing, and the page shows them. The
-configuration that payersync init writes speaks to both.
+		Long: `Serves a model of the billing service on this machine: customers, mandates,
+signing pages and signed webhooks, in memory, gone when it stops. Its page lists
+customers and mandates with buttons to sign, approve and cancel. A mail server
+beside it catches letters to payers: it delivers nothing, and the page shows
+them. The configuration that payersync init writes speaks to both.
 
 A rehearsal: --profile, --switch and --fault make it answer as your own service
 will, or may. The page shows and changes all of them while it runs, and so does
@@ -64,8 +64,8 @@ POST /sandbox/switches and /sandbox/faults.
 	c.Flags().DurationVar(&f.latency, "latency", 0, "how long every API request takes")
 	c.Flags().StringVar(&f.profile, "profile", "standard", "whose spelling it starts from: `NAME` is standard or adfin")
 	c.Flags().StringArrayVar(&f.switches, "switch", nil, "set one switch, `NAME=VALUE`; may be given again")
-	c.Flags().StringArrayVar(&f.faults, "fault", nil, "let requests go wrong, `KIND[,FIELD=VALUE…]`; may be given again")
-	c.Flags().StringVar(&f.view, "view", "", "show readers less, `MEMBER=VALUE[,…]`")
+	c.Flags().StringArrayVar(&f.faults, "fault", nil, "let requests go wrong, `KIND[,FIELD=VALUE,...]`; may be given again")
+	c.Flags().StringVar(&f.view, "view", "", "show readers less, `MEMBER=VALUE[,...]`")
 	c.Flags().StringVar(&f.from, "from", "", "start with the customers of a CSV `FILE`")
 	return c
 }

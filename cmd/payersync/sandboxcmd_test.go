@@ -137,9 +137,9 @@ func TestSandboxStartsWithProfileSwitchesFaultsAndCustomers(t *testing.T) {
 		"--fault", "error_before,method=GET,path=/api/customers", "--view", "noKeys", "--webhook-secret", "chosen")
 	for _, want := range []string{
 		"Not read of " + file + ": the columns Notes.",
-		"usable row 3 has no name",
-		"the status in usable row 4 is not known",
-		"3 customers are there to begin with: 1 with a mandate, 1 without a key, 1 whose key another carries too. 1 rows were not taken.",
+		"Not taken: line 4 has no name",
+		"the status in line 5 is not known",
+		"To begin with there are 3 customers: 1 with a mandate, 1 without a key, 1 whose key another carries too. Rows that were not taken: 1.",
 		"profile: adfin", "authorize_url: ", "delivery_key: {}",
 	} {
 		if !strings.Contains(said.String(), want) {
@@ -171,6 +171,9 @@ func TestSandboxFlagsSayWhatIsWrong(t *testing.T) {
 		"--switch signature.timestamp_item=t":  "name signature.signature_item too",
 		"--switch signature.with_older=true":   "name signature.signature_item too",
 		"--switch signature.signature_item=a,": "a name such as v1",
+		"--switch signature.signed=foo":        "{body} once",
+		"--switch signature.signed={body}{on}": "an unknown placeholder",
+		"--switch signature.signed={id}{body}": "name signature.id_header too",
 		"--profile other":                      "use standard or adfin",
 		"--fault lat":                          "is not known",
 		"--view half":                          "use missing",

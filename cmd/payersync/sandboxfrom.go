@@ -130,7 +130,7 @@ func (a *app) beginWith(ctx context.Context, model *sandbox.Sandbox, path string
 		a.Say("Not read of %s: the columns %s.", path, strings.Join(r.ignored, ", "))
 	}
 	progress := show.NewProgress(a.ErrOut, a.now)
-	begun, err := begin(ctx, model, r, found.Rows, func(done int) {
+	begun, err := begin(ctx, model, r, found, func(done int) {
 		progress.Show(syncer.Progress{Stage: "begin", Done: done, Total: len(found.Rows)})
 	})
 	progress.End()
@@ -139,7 +139,7 @@ func (a *app) beginWith(ctx context.Context, model *sandbox.Sandbox, path string
 	}
 	for i, why := range begun.problems {
 		if i == shownRows {
-			a.Say("… and %d more rows.", len(begun.problems)-shownRows)
+			a.Say("… and %s more.", connector.Plural(len(begun.problems)-shownRows, "row"))
 			break
 		}
 		a.Say("%s", why)
@@ -151,13 +151,13 @@ func (a *app) beginWith(ctx context.Context, model *sandbox.Sandbox, path string
 		a.Say("Warning: the file makes no sense from here on, and its rest is not taken: %s.", found.Stray)
 	}
 	if rest := found.Count - found.Unfit - len(found.Rows); rest > 0 {
-		a.Say("Warning: %d rows behind the first %d are not taken.", rest, len(found.Rows))
+		a.Say("Warning: not taken behind the first %[2]d: %[1]s.", connector.Plural(rest, "row"), len(found.Rows))
 	}
 	if n := len(found.Footer); n > 0 {
-		a.Say("Not taken: %d rows at the end that look like totals.", n)
+		a.Say("Not taken, at the end and like totals: %s.", connector.Plural(n, "row"))
 	}
-	a.Say("%d customers are there to begin with: %d with a mandate, %d without a key, %d whose key another carries too. %d rows were not taken.",
-		begun.customers, begun.mandates, begun.keyless, begun.twice, begun.left+found.Unfit)
+	a.Say("To begin with there %s: %d with a mandate, %d without a key, %d whose key another carries too. Rows that were not taken: %d.",
+		map[bool]string{true: "is ", false: "are "}[begun.customers == 1]+connector.Plural(begun.customers, "customer"), begun.mandates, begun.keyless, begun.twice, begun.left+found.Unfit)
 	return nil
 }
 
@@ -168,9 +168,9 @@ type beginnings struct {
 }
 
 // begin makes the customers, and tells of every so many rows how many were looked at.
-func begin(ctx context.Context, model *sandbox.Sandbox, r roster, rows [][]string, tell func(done int)) (b beginnings, err error) {
+func begin(ctx context.Context, model *sandbox.Sandbox, r roster, found *csvfile.Findings, tell func(done int)) (b beginnings, err error) {
 	seen := map[string]bool{}
-	for i, row := range rows {
+	for i, row := range found.Rows {
 		if i%rowsBetween == 0 {
 			if err := ctx.Err(); err != nil {
 				return b, err
@@ -179,14 +179,14 @@ func begin(ctx context.Context, model *sandbox.Sandbox, r roster, rows [][]strin
 		}
 		if r.cell(row, "name") == "" {
 			b.left++
-			b.problems = append(b.problems, fmt.Sprintf("Not taken: usable row %d has no name.", i+1))
+			b.problems = append(b.problems, fmt.Sprintf("Not taken: line %d has no name.", found.Lines[i]))
 			continue
 		}
 		status := connector.MandateStatus(strings.ToUpper(r.cell(row, "mandate")))
 		switch status {
 		case "", connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled:
 		default:
-			b.problems = append(b.problems, fmt.Sprintf("Without its mandate: the status in usable row %d is not known; use CREATED, PENDING, ACTIVE or CANCELLED.", i+1))
+			b.problems = append(b.problems, fmt.Sprintf("Without its mandate: the status in line %d is not known; use CREATED, PENDING, ACTIVE or CANCELLED.", found.Lines[i]))
 			status = ""
 		}
 		raw, keys := r.customer(row)

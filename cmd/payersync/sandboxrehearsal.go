@@ -117,7 +117,7 @@ const helpWidth = 80
 // them.
 func sandboxHelp() string {
 	var out strings.Builder
-	out.WriteString("Switches, with what they take. The default of the profile standard stands first,\nor in brackets:\n")
+	out.WriteString("Switches, with what they take. The default of the profile standard stands\nfirst, or in brackets:\n")
 	group := ""
 	for _, k := range sandbox.Table() {
 		if k.Group != group {
@@ -131,7 +131,7 @@ func sandboxHelp() string {
 		out.WriteString(hanging("  "+k.Name+": ", takes))
 		out.WriteString(hanging("      ", k.Means))
 	}
-	out.WriteString("\n" + hanging("", "Faults, each with any of "+strings.Join(sandbox.FaultFields(), ", ")+":") + "\n")
+	out.WriteString("\nFaults\n" + hanging("  Each takes any of: ", strings.Join(sandbox.FaultFields(), ", ")) + "\n")
 	for _, kind := range sandbox.FaultKinds() {
 		out.WriteString(hanging(fmt.Sprintf("  %-14s ", kind), kind.Means()))
 	}

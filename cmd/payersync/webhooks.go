@@ -58,11 +58,19 @@ run it again: no delivery is lost by that.`,
 	return c
 }
 
-func (a *app) subscribe(ctx context.Context, s *session.Session, yes bool) error {
+func (a *app) subscribe(ctx context.Context, s *session.Session, yes bool) (err error) {
 	hook := s.Config.Billing.Webhook
 	if hook == nil {
 		return usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
 	}
+	lock, err := s.Ledger.TryRotation()
+	switch {
+	case err != nil:
+		return err
+	case lock == nil:
+		return errors.New("cannot subscribe to webhooks: another payersync does so just now; let it come to its end, and see payersync webhooks subscription")
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	before, sure, err := a.agreesToReplace(ctx, s, yes)
 	if err != nil || !sure {
 		return err

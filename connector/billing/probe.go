@@ -44,7 +44,7 @@ const ProbesMost = 60
 // unprobed are the settings of a dialect that no probe finds out, and why.
 var unprobed = map[string]string{
 	"list.size":            "a page that is capped is read on to the end, whatever the size",
-	"webhook_setup":        "a subscription would have to be replaced; payersync webhooks subscribe names it",
+	"webhook_setup":        "webhooks would have to be subscribed to; payersync webhooks subscribe names it",
 	"reinstate":            "a mandate would have to be brought back; payersync mandates reinstate names it",
 	"financial_status":     "what a member of an answer means is not to be seen",
 	"financial_query":      "what a parameter brings is seen by nobody who does not know it",

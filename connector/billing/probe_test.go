@@ -327,11 +327,65 @@ func TestATrialCancelsTheOthersWhereOneHasNoAnswer(t *testing.T) {
 		t.Fatalf("%v, %d mandates", err, len(c.Mandates))
 	}
 	for _, m := range c.Mandates {
-		if open := m.Status != connector.MandateCancelled; open != strings.Contains(trial.Left, m.ID) {
+		if m.Status != connector.MandateCancelled && !strings.Contains(trial.Left, m.ID) {
 			t.Errorf("%s is %s, and the trial left the customer %q", m.ID, m.Status, trial.Left)
 		}
 	}
+	if first := c.Mandates[0]; first.Status != connector.MandateCancelled && c.Mandates[1].Status != connector.MandateCancelled {
+		t.Errorf("nobody cancelled the other one, %s", first.ID)
+	}
 	if !strings.Contains(trial.Left, "or are cancelled") {
 		t.Errorf("it left the customer %q", trial.Left)
+	}
+}
+
+// A service that shows the oldest mandate and understands no cancellation answers as if it did.
+//
+// covers F163
+func TestATrialProvesACancellationByTheMandateItselfAlone(t *testing.T) {
+	t.Parallel()
+	links := 0
+	cfg := config(behindToken(func(r *http.Request) (*http.Response, error) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/api/customers/directdebitmandates/"):
+			return respond(http.StatusOK, "application/json", "{}"), nil
+		case strings.HasSuffix(r.URL.Path, "/directdebitmandates"):
+			links++
+			return respond(http.StatusOK, "application/json", fmt.Sprintf(`{"id":"m%d","customerId":"c1","status":"CREATED","signatureLink":"https://sign.example/%[1]d"}`, links)), nil
+		case r.Method == http.MethodGet && links > 0:
+			return respond(http.StatusOK, "application/json", `{"id":"c1","name":"Older","directDebitMandate":{"id":"m1","status":"CREATED"}}`), nil
+		}
+		return respond(http.StatusOK, "application/json", `{"id":"c1","name":"Older"}`), nil
+	}))
+	trial, err := newClient(t, cfg).ProbeByWriting(t.Context(), "c1")
+	if err != nil || links != 2 {
+		t.Fatalf("%v, %d links", err, links)
+	}
+	for _, f := range trial.Findings {
+		if f.Setting == "dialect.cancel" && f.Certainty == billing.Proven {
+			t.Errorf("a cancellation that did nothing is proven: %+v", f)
+		}
+	}
+	if !strings.Contains(trial.Left, "m1") || !strings.Contains(trial.Left, "m2") {
+		t.Errorf("it left the customer %q", trial.Left)
+	}
+}
+
+func TestATimeThatIsNotSignedTellsNoAge(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		signature billing.Signature
+		unchecked bool
+	}{
+		"in a header, not signed": {billing.Signature{TimestampHeader: "t"}, true},
+		"in a list, not signed":   {billing.Signature{SignatureItem: "v1", TimestampItem: "t", Signed: "body"}, true},
+		"signed":                  {billing.Signature{TimestampHeader: "t", Signed: "{timestamp}.{body}"}, false},
+		"no time at all":          {billing.Signature{Signed: "{body}"}, false},
+		"the standard scheme":     {billing.Signature{Scheme: "standard-webhooks"}, false},
+		"adfin":                   {billing.Signature{Scheme: "adfin"}, false},
+	} {
+		if got := tt.signature.AgeUnchecked(); got != tt.unchecked {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

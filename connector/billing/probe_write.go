@@ -63,7 +63,7 @@ const afterwards = time.Minute
 func (t *trial) find(ctx context.Context) {
 	switch c, err := t.client.Customer(ctx, t.id); {
 	case err != nil:
-		t.Left = "with mandates that wait for a signature, or without: it could not be read any more"
+		t.leaves("with mandates that wait for a signature, or without: it could not be read any more")
 	case c.Mandate != nil && c.Mandate.Status != connector.MandateCancelled && !slices.Contains(t.mandates, c.Mandate.ID):
 		t.mandates = append(t.mandates, c.Mandate.ID)
 	}
@@ -78,6 +78,14 @@ type trial struct {
 
 func (t *trial) note(setting, configured, found string, c Certainty, how string, args ...any) {
 	t.Findings = append(t.Findings, Finding{"dialect." + setting, configured, found, c, fmt.Sprintf(how, args...)})
+}
+
+// leaves adds to what the customer is left with.
+func (t *trial) leaves(with ...string) {
+	if t.Left != "" {
+		with = append([]string{t.Left}, with...)
+	}
+	t.Left = strings.Join(with, "; and ")
 }
 
 // roundTrip replaces the customer by itself and compares.
@@ -98,7 +106,7 @@ func (t *trial) roundTrip(ctx context.Context, before connector.RemoteCustomer) 
 	t.note("update", configured, way, Proven, "the customer was replaced by itself in this way")
 	after, err := t.client.Customer(ctx, t.id)
 	if err != nil {
-		t.Left = "replaced by itself; what became of it could not be read"
+		t.leaves("replaced by itself; what became of it could not be read")
 		return err
 	}
 	nobody := connector.Customer{}
@@ -106,7 +114,7 @@ func (t *trial) roundTrip(ctx context.Context, before connector.RemoteCustomer) 
 		return err
 	}
 	if len(t.Lost) > 0 {
-		t.Left = "without or with another " + JoinPathsOf(t.Lost)
+		t.leaves("without or with another " + JoinPathsOf(t.Lost))
 	}
 	t.Tripped = way == configured
 	t.Survived, err = t.client.Others(before.Raw, nil, nobody, nil)
@@ -135,7 +143,7 @@ func (t *trial) update(ctx context.Context, o object) (string, error) {
 			return way, nil
 		}
 		if !refusedForItsWay(err) {
-			t.Left = "as it was, or replaced by itself"
+			t.leaves("as it was, or replaced by itself")
 			return "", err
 		}
 	}
@@ -226,11 +234,14 @@ func (t *trial) cancelAll(ctx context.Context) error {
 	configured := t.client.dialect.Cancel
 	ways := append([]string{configured}, slices.DeleteFunc([]string{"colon", "slash", "query", "body"}, func(w string) bool { return w == configured })...)
 	found := ""
+	unseen := map[string]string{} // the way that a mandate was cancelled in which no read shows
 	var open, unsure []string
 	var problems []error
 	for _, id := range slices.Backward(t.mandates) { // one without an answer leaves the others to be cancelled
 		way, err := t.cancelIn(ctx, ways, id)
 		switch {
+		case errors.Is(err, errUnseen):
+			unseen[id] = way
 		case err != nil:
 			unsure, problems = append(unsure, id), append(problems, err)
 		case way == "":
@@ -239,6 +250,12 @@ func (t *trial) cancelAll(ctx context.Context) error {
 			found, ways = way, []string{way}
 		}
 	}
+	for id, way := range unseen {
+		if way != found { // another mandate has proven the way
+			unsure = append(unsure, id)
+		}
+	}
+	slices.Sort(unsure)
 	var left []string
 	if len(open) > 0 {
 		left = append(left, "with mandates that wait for a signature ("+strings.Join(open, ", ")+"); cancel them in the service's own pages")
@@ -246,9 +263,7 @@ func (t *trial) cancelAll(ctx context.Context) error {
 	if len(unsure) > 0 {
 		left = append(left, "with mandates that wait for a signature or are cancelled ("+strings.Join(unsure, ", ")+")")
 	}
-	if len(left) > 0 {
-		t.Left = strings.Join(left, "; and ")
-	}
+	t.leaves(left...)
 	switch {
 	case len(t.mandates) == 0:
 		t.note("cancel", configured, "", Unknown, "there was no mandate to cancel")
@@ -272,8 +287,12 @@ func (t *trial) cancelIn(ctx context.Context, ways []string, id string) (string,
 	return "", nil
 }
 
+// errUnseen means that the customer shows another mandate than the one that was cancelled, or none.
+var errUnseen = errors.New("the customer does not show the mandate, so that nothing tells whether it is cancelled")
+
 // cancel cancels a mandate in one way and looks whether it is: an answer that says so may come
-// from a request that was not understood. Of an earlier mandate only the answer tells.
+// from a request that was not understood. Only its own status tells, so that it is errUnseen
+// where the customer shows another one.
 func (t *trial) cancel(ctx context.Context, way, id string) (bool, error) {
 	with, err := t.client.variant(func(d *Dialect) { d.Cancel = way })
 	if err != nil {
@@ -290,6 +309,10 @@ func (t *trial) cancel(ctx context.Context, way, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	m := customer.Mandate
-	return m == nil || m.ID != id || m.Status == connector.MandateCancelled, nil
+	switch m := customer.Mandate; {
+	case m == nil || m.ID != id:
+		return false, errUnseen
+	default:
+		return m.Status == connector.MandateCancelled, nil
+	}
 }

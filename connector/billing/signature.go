@@ -129,6 +129,13 @@ func publicOnly(algorithm string) string {
 	return ""
 }
 
+// AgeUnchecked reports whether deliveries carry a time that the signature does not cover: it
+// proves nothing, so that tolerance has no effect.
+func (s Signature) AgeUnchecked() bool {
+	s = s.spelledOut()
+	return (s.TimestampHeader != "" || s.TimestampItem != "") && !strings.Contains(s.Signed, timestampPlace)
+}
+
 func (s Signature) validate() error {
 	var problems []error
 	add := func(format string, args ...any) {

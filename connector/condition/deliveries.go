@@ -70,7 +70,7 @@ func (l *look) unknownType(t state.EventType) Condition {
 func (l *look) unclear(ctx context.Context, t state.EventType) error {
 	c := Condition{Code: EventsUnclear, Since: t.QuarantinedAt, Grown: t.Last, Count: t.Quarantined,
 		Sentence: fmt.Sprintf("%s could not be understood, and no customer was read for them. The sweep finds what they meant.", connector.Plural(t.Quarantined, "delivery")),
-		Next:     "See what they consist of and where their ids are; after the change of billing.webhook.event_paths read them anew.",
+		Next:     "See what they consist of and where their ids are; after the change of billing.webhook.event_paths or known_types read them anew.",
 		Commands: []string{"payersync webhooks shapes", "payersync webhooks replay --quarantined"}}
 	streak, since, err := l.ledger.NotUnderstoodSince(ctx, func(eventType string) bool { return eventType == "" || l.Knows(eventType) })
 	if streak >= streakTells {

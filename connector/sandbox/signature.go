@@ -44,11 +44,22 @@ const (
 	algorithmEd25519 = "ed25519"
 )
 
+// placeholders takes off a template what it may hold.
+var placeholders = strings.NewReplacer("{body}", "", "{timestamp}", "", "{id}", "")
+
 // check reports switches that make no sense together, and a secret that cannot be read
 // as Key says. A blank one is drawn later and is right by construction.
 func (sig Signature) check() error {
 	switch {
 	case sig.Scheme == standardScheme:
+	case sig.Signed != "" && strings.Count(sig.Signed, "{body}") != 1:
+		return refused("sandbox switch signature.signed must hold {body} once: a signature that does not cover the body vouches for nothing")
+	case strings.ContainsAny(placeholders.Replace(sig.Signed), "{}"):
+		return refused("sandbox switch signature.signed holds an unknown placeholder: use {body}, {timestamp} and {id}")
+	case strings.Contains(sig.Signed, "{timestamp}") && sig.TimestampHeader == "" && sig.TimestampItem == "":
+		return refused("sandbox switch signature.signed holds {timestamp}, which no header carries: name signature.timestamp_header or signature.timestamp_item too")
+	case strings.Contains(sig.Signed, "{id}") && sig.IDHeader == "":
+		return refused("sandbox switch signature.signed holds {id}, which no header carries: name signature.id_header too")
 	case sig.SignatureItem == "" && sig.TimestampItem != "":
 		return refused("sandbox switch signature.timestamp_item names the time in a list: name signature.signature_item too, for example v1")
 	case sig.SignatureItem == "" && sig.WithOlder:

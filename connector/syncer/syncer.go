@@ -77,7 +77,7 @@ type Connection struct {
 	Mapping *mapping.Mapping
 
 	TwoWay TwoWay // what is sent where the service has an accounting connection of its own; "" for auto
-	Native string // what the service calls the kind of the books in externalData; "" for the source's kind in capitals
+	Native string // what the service calls the kind of the books in externalData; "" for books that it knows no kind of
 
 	FullEvery time.Duration // how old the last reading of everything may be; 0 for any age; a snapshot is always read whole
 }

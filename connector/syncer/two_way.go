@@ -38,9 +38,6 @@ const (
 // WayOutOfTwoWay says what a person can do about a connection that links only.
 const WayOutOfTwoWay = "Say what you want in connections[].two_way: link_only keeps it so, write lets payersync write as well."
 
-// native returns what the billing service calls the kind of the books in externalData.
-func (c Connection) native() string { return cmp.Or(c.Native, strings.ToUpper(c.Info.Kind)) }
-
 // linksOnly reports whether a connection links only, for what is known of it.
 func (c Connection) linksOnly(known state.TwoWay) bool {
 	switch c.TwoWay {
@@ -91,12 +88,15 @@ func (r *run) lookForTwoWay(ctx context.Context) error {
 
 func (r *run) foreignPairs(tx *state.Tx) (state.TwoWay, error) {
 	found := state.TwoWay{Connection: r.conn.Name}
-	pairs, err := tx.ForeignPairs(r.conn.Name, r.conn.native())
+	if r.conn.Native == "" {
+		return found, nil
+	}
+	pairs, err := tx.ForeignPairs(r.conn.Name, r.conn.Native)
 	if err != nil || len(pairs) == 0 {
 		return found, err
 	}
 	restored, err := tx.WasRestored()
-	if err != nil || restored && r.conn.Mapping.KeyName() == r.conn.native() {
+	if err != nil || restored && r.conn.Mapping.KeyName() == r.conn.Native {
 		return found, err
 	}
 	found.Customers, found.Example = len(pairs), pairs[0].BillingID
@@ -167,8 +167,8 @@ func (r *run) linkNew(d state.Decision, k keyKnown) state.Decision {
 		return r.withheld(d, "Writing the key on customer "+d.Customer.BillingID, "")
 	}
 	next := ""
-	if k.key.Name != r.conn.native() {
-		next = fmt.Sprintf("If the service has made the customer itself, a mapping whose key is called %s finds it.", r.conn.native())
+	if r.conn.Native != "" && k.key.Name != r.conn.Native {
+		next = fmt.Sprintf("If the service has made the customer itself, a mapping whose key is called %s finds it.", r.conn.Native)
 	}
 	return r.withheld(d, "Creating the customer", next)
 }

@@ -452,9 +452,11 @@ func (s *schema) called(location string) string {
 }
 
 func (d *Doc) unknownValue(path Path, k *kind.Enum) Problem {
-	words := make([]string, len(k.Want))
-	for i, w := range k.Want {
-		words[i] = fmt.Sprint(w)
+	var words []string
+	for _, w := range k.Want {
+		if word := fmt.Sprint(w); !slices.Contains(words, word) { // 0 and "0" are one to a person
+			words = append(words, word)
+		}
 	}
 	got, choices := fmt.Sprint(k.Got), strings.Join(words, ", ")
 	if near := connector.Nearest(got, words); near != "" {

@@ -31,6 +31,7 @@ type Findings struct {
 
 	Count  int        // rows below the headings, without those of Footer
 	Rows   [][]string // the first of them that can be used, all as wide as Columns
+	Lines  []int      // of Rows, where each begins in the file
 	Bad    []string   // why rows cannot be used, a sentence each, ten at most
 	Unfit  int        // rows that cannot be used
 	Footer []int      // lines at the end that look like totals
@@ -138,7 +139,7 @@ func (f *Findings) look(ctx context.Context, e *export) error {
 			}
 		case len(f.Rows) < maxSample && kept < maxSampleBytes:
 			kept += r.size
-			f.Rows = append(f.Rows, next.cells)
+			f.Rows, f.Lines = append(f.Rows, next.cells), append(f.Lines, next.line)
 		}
 	}
 }
@@ -149,7 +150,7 @@ func (f *Findings) close(footer []row) {
 		f.Footer, f.Totals = append(f.Footer, r.line), append(f.Totals, r.cells)
 		f.Count--
 		if n := len(f.Rows); n > 0 && slices.Equal(f.Rows[n-1], r.cells) {
-			f.Rows = f.Rows[:n-1]
+			f.Rows, f.Lines = f.Rows[:n-1], f.Lines[:n-1]
 		}
 	}
 	slices.Sort(f.Footer)

@@ -80,7 +80,7 @@ func TestSniffFindsTheHeadingsBetweenTitlesAndTotals(t *testing.T) {
 	want := &Findings{
 		Path: f.Path, Encoding: "utf-8", Delimiter: ';', Above: []string{"Kundenliste Muster GmbH", "Stand: 12.03.2026"}, Line: 4,
 		Columns: []string{"Kd.-Nr.", "Name", "Name (2)", "column 4", "E-Mail"}, Repeated: []string{"Name"},
-		Count: 4, Rows: [][]string{{"1", "A", "", "", "a@a.example"}, {"2", "B", "", "", ""}, {"4", "D", "", "", ""}},
+		Count: 4, Rows: [][]string{{"1", "A", "", "", "a@a.example"}, {"2", "B", "", "", ""}, {"4", "D", "", "", ""}}, Lines: []int{5, 6, 8},
 		Bad: []string{"Line 7 has only 2 of the header's 5 columns."}, Unfit: 1, Footer: []int{9, 10}, Totals: [][]string{{"4 Kunden", "", "", "", ""}, {"Summe", "", "", "", ""}},
 	}
 	if diff := cmp.Diff(want, f); diff != "" {

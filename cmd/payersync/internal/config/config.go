@@ -109,7 +109,7 @@ type Webhook struct {
 	Signature  Signature          `yaml:"signature" jsonschema_description:"How deliveries are signed. Default what the profile knows of it: adfin knows it, standard does not."`
 	Overlap    Duration           `yaml:"overlap" jsonschema_description:"For how long the secret and the delivery key of before are accepted after payersync webhooks subscribe got others, at most 30 days. Default 24h."`
 	Key        *DeliveryKey       `yaml:"delivery_key" jsonschema_description:"What each delivery must carry beside its signature. Default nothing."`
-	KnownTypes []string           `yaml:"known_types" jsonschema_description:"Types of events that need no telling: payersync does not know them and a person does."`
+	KnownTypes []string           `yaml:"known_types" jsonschema_description:"Types of events that need no telling: payersync does not know them and a person does. Those of them that came before stay until payersync webhooks replay --quarantined."`
 	BillerID   string             `yaml:"biller_id" jsonschema_description:"Whose events are ours, where the app acts for several billers and one subscription serves them all. Default everybody's."`
 	EventPaths billing.EventPaths `yaml:"event_paths" jsonschema_description:"Where an event names its type and ids: lists of JSON paths, the first that is there counts."`
 }
@@ -192,10 +192,14 @@ type Connection struct {
 }
 
 // Native returns what the billing service calls the kind of the books in externalData, which is
-// the system's name in capitals. An export is of the system that its preset is for.
+// the system's name in capitals. An export is of the system that its preset is for; of one without,
+// and of a database of your own, no service knows the kind: it is "".
 func (c *Connection) Native() string {
-	if preset := c.Source.CSV.Preset; preset != "" && preset != "generic" {
+	switch preset := c.Source.CSV.Preset; {
+	case preset != "" && preset != "generic":
 		return strings.ToUpper(preset)
+	case c.Source.Kind == KindCSV || c.Source.Kind == KindSQL:
+		return ""
 	}
 	return strings.ToUpper(c.Source.Kind)
 }

@@ -38,3 +38,11 @@ func TestTheProxyIsReadAndItsPasswordIsASecret(t *testing.T) {
 		t.Errorf("others may read it: %v", err)
 	}
 }
+
+func TestAChoiceThatMayBeWrittenInTwoWaysIsListedOnce(t *testing.T) {
+	t.Parallel()
+	_, err := Parse("payersync.yaml", []byte(strings.Replace(minimal, "billing:\n", "billing:\n  dialect: {list: {first_page: later}}\n", 1)), 0, environment)
+	if err == nil || !strings.Contains(err.Error(), "auto, 0, 1") || strings.Contains(err.Error(), "0, 1, 0, 1") {
+		t.Errorf("it says %v", err)
+	}
+}

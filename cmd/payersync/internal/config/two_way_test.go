@@ -15,10 +15,15 @@ func TestBooksAreCalledAsTheBillingServiceCallsThem(t *testing.T) {
 		return c
 	}
 	for want, c := range map[string]Connection{
-		"XERO": kind(KindXero, ""), "QUICKBOOKS": kind(KindQuickBooks, ""), "SAGE": kind(KindCSV, "sage"), "CSV": kind(KindCSV, "generic"),
+		"XERO": kind(KindXero, ""), "QUICKBOOKS": kind(KindQuickBooks, ""), "SAGE": kind(KindCSV, "sage"), "": kind(KindCSV, "generic"),
 	} {
 		if got := c.Native(); got != want {
 			t.Errorf("%s %s: %q, want %q", c.Source.Kind, c.Source.CSV.Preset, got, want)
+		}
+	}
+	for _, c := range []Connection{kind(KindCSV, ""), kind(KindSQL, "")} {
+		if got := c.Native(); got != "" {
+			t.Errorf("%s: %q, which no service calls anything", c.Source.Kind, got)
 		}
 	}
 	if c := kind(KindCSV, "xero"); c.Native() != "XERO" {

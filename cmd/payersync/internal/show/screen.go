@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -180,13 +181,17 @@ func (c *Console) Confirms(ctx context.Context, yes bool, undone, question strin
 // mostSaid is how many lines of narration are kept for a question.
 const mostSaid = 100
 
-// Say prints a line of narration.
+// item is how a line begins that stands below another one.
+var item = regexp.MustCompile(`^ *(- )?`)
+
+// Say prints a line of narration. On a terminal what does not fit goes on in the next line.
 func (c *Console) Say(format string, args ...any) {
-	line := fmt.Sprintf(format+"\n", args...)
-	if c.said = append(c.said, line); len(c.said) > mostSaid {
+	line := fmt.Sprintf(format, args...)
+	if c.said = append(c.said, line+"\n"); len(c.said) > mostSaid {
 		c.said = c.said[1:]
 	}
-	_, _ = io.WriteString(c.ErrOut, line)
+	lead := item.FindString(line)
+	_, _ = io.WriteString(c.ErrOut, hung(c.ErrOut, lead, line[len(lead):])+"\n")
 }
 
 // Asks asks a question of yes or no. Anything but y is a no; the error is why there is no

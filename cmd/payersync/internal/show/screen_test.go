@@ -120,3 +120,19 @@ func (l lines) Read(p []byte) (n int, err error) {
 	}
 	return n, nil
 }
+
+func TestWhatIsSaidIsBrokenBetweenItsWordsOnATerminalAlone(t *testing.T) {
+	t.Parallel()
+	step := "  - " + strings.Repeat("word ", 17) + "end"
+	for terminal, want := range map[bool]string{
+		true:  "  - " + strings.TrimSpace(strings.Repeat("word ", 15)) + "\n    word word end\n",
+		false: step + "\n",
+	} {
+		var shown bytes.Buffer
+		c := &Console{ErrOut: &Screen{w: &shown, terminal: terminal}}
+		c.Say("%s", step)
+		if got := shown.String(); got != want {
+			t.Errorf("terminal %v: %q, want %q", terminal, got, want)
+		}
+	}
+}
