@@ -66,13 +66,15 @@ func (store) Find(string) ([]byte, bool, error)      { return nil, false, errNoC
 func (store) Commit(string, []byte, time.Time) error { return errNoContext }
 func (store) Delete(string) error                    { return errNoContext }
 
+// newLogins returns what keeps logins. It is made by hand, because scs.New starts a goroutine
+// for a store that is not used, and every reload of the configuration makes new pages.
 func (p *Pages) newLogins() *scs.SessionManager {
-	m := scs.New()
-	m.Store, m.HashTokenInStore = store{p.cfg.Ledger}, true
-	m.Lifetime, m.IdleTimeout = loginFor, idleFor
-	m.Cookie.HttpOnly, m.Cookie.SameSite, m.Cookie.Persist = true, http.SameSiteStrictMode, false
+	m := &scs.SessionManager{
+		Lifetime: loginFor, IdleTimeout: idleFor, Codec: scs.GobCodec{}, Store: store{p.cfg.Ledger}, HashTokenInStore: true,
+		Cookie: scs.SessionCookie{Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: p.cfg.Secure},
+	}
 	m.Cookie.Name = "payersync-" + ledgerMark(p.cfg.Ledger) // cookies know no ports: two ledgers on one machine are two
-	if m.Cookie.Secure = p.cfg.Secure; p.cfg.Secure {
+	if p.cfg.Secure {
 		m.Cookie.Name = "__Host-" + m.Cookie.Name
 	}
 	return m
