@@ -155,10 +155,10 @@ func (b *tab) press(selector string) {
 	}
 }
 
-// fill types into a field.
+// fill types into a field that is empty.
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
-	b.do(chromedp.SetValue(selector, ""), chromedp.SendKeys(selector, text))
+	b.do(chromedp.SendKeys(selector, text))
 }
 
 // text returns the words of a page as a person reads them.
@@ -202,7 +202,7 @@ var axe = sync.OnceValues(func() (string, error) {
 	if path == "" {
 		return "", fmt.Errorf("PAYERSYNC_AXE names no axe.min.js (npm install axe-core)")
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // whoever runs the tests names it
+	text, err := os.ReadFile(path)
 	return string(text), err
 })
 
@@ -261,5 +261,30 @@ func TestEveryPageIsSoundInABrowser(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The payer is on the phone: a link to sign in by, half a name, the payer, its signing link,
+// and the line of the audit log; with script and without.
+func TestAnAccountantFindsAPayerAndItsLinkInABrowser(t *testing.T) {
+	h := newHouse(t)
+	h.run(true)
+	for _, l := range []look{{width: 1280}, {width: 390, noScript: true}} {
+		b := h.browse(l)
+		h.signIn(b, "anna", pages.Operator)
+		b.reads("payers can be debited")
+		b.open("/payers")
+		b.fill("#text", "crust")
+		b.press("form[role=search] button")
+		b.reads("Crumb & Crust Bakery Ltd")
+		if strings.Contains(b.path(), "crust") {
+			t.Errorf("%s: the address %s holds what was searched for", l, b.path())
+		}
+		b.press("tbody th a")
+		b.reads("Has not signed yet")
+		b.press("form[action$='/link'] button")
+		b.reads("Whoever has it can sign", "/sign/")
+		b.open("/audit")
+		b.reads("show signing links")
 	}
 }

@@ -3,10 +3,10 @@ package pages_test
 import (
 	"context"
 	"encoding/csv"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -197,7 +197,7 @@ func TestTheReportSumsUpToTheBooks(t *testing.T) {
 	cells := regexp.MustCompile(`<td class="n" data-label="Payers">([0-9]+)</td>`).FindAllStringSubmatch(page, -1)
 	sum, last := 0, 0
 	for _, c := range cells {
-		fmt.Sscan(c[1], &last)
+		last = must(strconv.Atoi(c[1]))(t)
 		sum += last
 	}
 	if last != 39 || sum != 2*39 {

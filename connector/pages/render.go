@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"html/template"
 	"io/fs"
-	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -146,6 +145,3 @@ func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title 
 	w.WriteHeader(status)
 	_, _ = w.Write(page.Bytes())
 }
-
-// names returns the names of all templates, for tests.
-func names() []string { return slices.Sorted(maps.Keys(templates)) }
