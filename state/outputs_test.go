@@ -48,6 +48,7 @@ var readers = map[string]string{
 	"standingColumns": "says where records stand; who is written to is decided by facts, and only narrowed by it",
 	"LostBy":          "is a view",
 	"AttentionOf":     "is a view",
+	"AttentionPage":   "is a list for people",
 }
 
 func TestNothingIsDecidedByWhatWasConcluded(t *testing.T) {

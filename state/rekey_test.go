@@ -97,7 +97,8 @@ func filledForRekey(t *testing.T) *desk {
 	})
 	d.do(func(tx *Tx) error {
 		id, err := tx.BeginRotation(connector.NewSecret(canaryReason), time.Hour, "ada")
-		return errors.Join(err, tx.KeepSecret(id, connector.NewSecret(canaryReason)), tx.EndRotation(id))
+		return errors.Join(err, tx.KeepSecret(id, connector.NewSecret(canaryReason)), tx.EndRotation(id),
+			tx.AddLogin("a hash", []byte("searched for "+canaryName), d.clock.now().Add(time.Hour), d.clock.now()))
 	})
 	for _, c := range sealedColumns {
 		if n := one[int](t, d.Ledger, fmt.Sprintf("SELECT count(*) FROM %s WHERE length(%s) > 0", c.table, c.column)); n == 0 {
