@@ -125,7 +125,11 @@ func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(St
 		return err
 	}
 	return l.eachStanding(ctx, standingColumns("")+" WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id", []any{connection}, func(s Standing) error {
-		s.add(stops, l.recipientOf(s), acts)
+		recipient := ""
+		if len(stops.addresses) > 0 { // a hash each is worth making only where one can be met
+			recipient = l.recipientOf(s)
+		}
+		s.add(stops, recipient, acts)
 		l.addTold(&s, told)
 		return do(s)
 	})

@@ -2,6 +2,8 @@ package office
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"payersync/connector"
@@ -73,13 +75,17 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 			}
 		}
 	}
+	var signing error
+	var reading sync.WaitGroup // both take long where there are many
+	reading.Go(func() { r.Signing, signing = daysToSign(ctx, ledger, on.Connection, r.At) })
 	err := ledger.EachStanding(ctx, on.Connection, func(f state.Standing) error {
 		row := reportRow(standing.WithoutExpired(f, r.At, on.Valid), r.At)
 		totals[place{row.Class, row.Step}].add(row)
 		r.add(row, f.Label == nil)
 		return each(row)
 	})
-	if err != nil {
+	reading.Wait()
+	if err = errors.Join(err, signing); err != nil {
 		return r, err
 	}
 	for _, c := range standing.Classes {
@@ -89,8 +95,7 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 			}
 		}
 	}
-	r.Signing, err = daysToSign(ctx, ledger, on.Connection, r.At)
-	return r, err
+	return r, nil
 }
 
 func (r *Report) add(row ReportRow, bare bool) {

@@ -146,15 +146,16 @@ func countAll(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 		return nil, err
 	}
 	c := &Count{}
+	var desk error
+	var reading sync.WaitGroup
+	reading.Go(func() { c.Desk, desk = deskOf(ctx, ledger) })
 	c.Report, err = MakeReport(ctx, ledger, ReportOn{Valid: valid}, func(r ReportRow) error {
 		c.places = append(c.places, place{state.RecordID{Connection: r.Connection, SourceID: r.SourceID}, r.Class, r.Step, r.Since, replacing[r.MandateID], acts(r.Standing)})
 		return nil
 	})
 	slices.SortFunc(c.places, place.compare)
-	if err == nil {
-		c.Desk, err = deskOf(ctx, ledger)
-	}
-	return c, err
+	reading.Wait()
+	return c, errors.Join(err, desk)
 }
 
 func acts(s standing.Standing) bool {

@@ -59,7 +59,13 @@ type house struct {
 // newHouse returns an installation that has read nothing yet.
 func newHouse(t testing.TB) *house {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "payersync.db")
+	return newHouseIn(t, t.TempDir())
+}
+
+// newHouseIn returns one whose ledger lies in a folder.
+func newHouseIn(t testing.TB, folder string) *house {
+	t.Helper()
+	path := filepath.Join(folder, "payersync.db")
 	statetest.New(t, path)
 	h := &house{t: t, file: path + ".csv", box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), TokenLife: 24 * time.Hour})}
 	h.ledger = must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key"}))(t)

@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -25,16 +26,17 @@ import (
 type request struct {
 	method, path, host, origin, site string
 	cookie                           *http.Cookie
+	form                             string // "" for one that gives a reason
 }
 
-// to sends the request, with a form that gives a reason.
+// to sends the request.
 func (q request) to(t testing.TB, h http.Handler) *httptest.ResponseRecorder {
 	t.Helper()
 	address, err := url.ParseRequestURI(q.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := httptest.NewRequestWithContext(context.Background(), q.method, "/", strings.NewReader("reason=because"))
+	r := httptest.NewRequestWithContext(context.Background(), q.method, "/", strings.NewReader(cmp.Or(q.form, "reason=because")))
 	r.URL, r.RequestURI, r.Host = address, q.path, q.host
 	if q.host == "" {
 		r.Host = "127.0.0.1:8070"
@@ -136,7 +138,7 @@ func TestWhatNoPageOfOursSentIsRefusedAndChangesNothing(t *testing.T) {
 						case pattern != "POST /signout" && path != link && name != "valid":
 							want = http.StatusUnauthorized
 						}
-						q := request{http.MethodPost, path, host, origin, site, cookie}
+						q := request{method: http.MethodPost, path: path, host: host, origin: origin, site: site, cookie: cookie}
 						if want == 0 {
 							allowed, names = append(allowed, q), append(names, name)
 							continue

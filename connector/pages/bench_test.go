@@ -1,0 +1,101 @@
+package pages_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/connector/pages"
+)
+
+var benchPayers = flag.Int("bench-payers", 2000, "how many payers BenchmarkPages has; the pages are meant for 100000")
+
+// crowd makes the books as many customers, of whom some sign and some mandates become active.
+func (h *house) crowd(payers int) {
+	h.t.Helper()
+	books := strings.Builder{}
+	books.WriteString("AccountNumber,Name,Contact,Email,Phone,Address,City,Postcode,Second Address,Second City,Second Postcode,Status,Language\n")
+	for n := 1; n <= payers; n++ {
+		email := fmt.Sprintf("accounts%d@bakery%d.example", n, n)
+		if n%50 == 0 {
+			email = "none" // somebody must look
+		}
+		fmt.Fprintf(&books, "HB%03d,Bakery %d Limited,Ada Crumb,%s,,%d High Street,Leeds,LS1 1AA,,,,Active,en\n", n, n, email, n)
+	}
+	h.books([]byte(books.String()))
+	h.syncer.Settings.Workers = 8
+	h.run(true)
+	for i, c := range h.box.Customers() {
+		if len(c.Mandates) == 0 || i%3 == 0 {
+			continue
+		}
+		err := h.box.Sign(c.Mandates[0].ID)
+		if err == nil && i%3 == 1 {
+			err = h.box.Approve(c.Mandates[0].ID)
+		}
+		if err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	h.sweep()
+	h.run(false)
+}
+
+// BenchmarkPages answers each page for who sees all there is, over a ledger that runs filled.
+// It tells the time in which 19 of 20 answers are made, and their size. The baseline is the
+// page that reads nothing of the ledger but who is signed in.
+func BenchmarkPages(b *testing.B) {
+	h := newHouse(b)
+	h.crowd(*benchPayers)
+	cookie := cookieOf(b, h.ledger, h.pages, pages.Admin, nil)
+	for {
+		if _, err := h.standings.Latest(b.Context()); err == nil {
+			break
+		}
+	}
+	paths := []string{"/none"}
+	for pattern, row := range access {
+		if strings.HasPrefix(pattern, "GET ") && !row.file {
+			paths = append(paths, row.path)
+		}
+	}
+	slices.SortFunc(paths, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	timed := func(name string, answer func() (status, size int)) {
+		b.Run(name, func(b *testing.B) {
+			var took []time.Duration
+			size := 0
+			for b.Loop() {
+				began := time.Now()
+				status, n := answer()
+				if took = append(took, time.Since(began)); status >= http.StatusInternalServerError {
+					b.Fatalf("it was answered %d", status)
+				}
+				size = n
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*19/20].Microseconds())/1000, "p95-ms")
+			b.ReportMetric(float64(size)/1000, "kB")
+		})
+	}
+	for _, path := range paths {
+		timed("GET "+path, func() (int, int) {
+			w := request{method: http.MethodGet, path: path, cookie: cookie}.to(b, h.pages)
+			return w.Code, w.Body.Len()
+		})
+	}
+	for _, words := range []string{fmt.Sprintf("bakery %d", *benchPayers-1), "limited"} {
+		timed("search for "+strings.ReplaceAll(words, " ", "_"), func() (int, int) {
+			w := request{method: http.MethodPost, path: "/payers", site: "same-origin", cookie: cookie, form: "text=" + strings.ReplaceAll(words, " ", "+")}.to(b, h.pages)
+			if w.Code != http.StatusSeeOther {
+				b.Fatalf("the search was answered %d", w.Code)
+			}
+			w = request{method: http.MethodGet, path: w.Header().Get("Location"), cookie: cookie}.to(b, h.pages)
+			return w.Code, w.Body.Len()
+		})
+	}
+}
