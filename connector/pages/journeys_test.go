@@ -23,10 +23,13 @@ import (
 // walks are the ways in which each journey is gone. Every two of script, width and scheme meet in one.
 var walks = []look{{width: 1280}, {width: 1280, dark: true, noScript: true}, {width: 390, noScript: true}, {width: 390, dark: true}}
 
-// journey goes a journey in each way, each in an installation of its own.
-func journey(t *testing.T, name string, fill func(*house), walk func(*house, *tab)) {
+// fewWalks are those of journeys that pass many pages.
+var fewWalks = []look{{width: 1280}, {width: 390, dark: true, noScript: true}}
+
+// journey goes a journey in some ways, each in an installation of its own.
+func journey(t *testing.T, name string, ways []look, fill func(*house), walk func(*house, *tab)) {
 	t.Helper()
-	for _, l := range walks {
+	for _, l := range ways {
 		t.Run(l.String(), func(t *testing.T) {
 			h := newHouse(t)
 			fill(h)
@@ -73,7 +76,7 @@ func (b *tab) until(text, link string) {
 
 // A plan is read, what is ticked is approved, and a plan that changed meanwhile is not.
 func TestAPlanIsReadAndApprovedInPartInABrowser(t *testing.T) {
-	journey(t, "plan", func(h *house) { h.run(false) }, func(h *house, b *tab) {
+	journey(t, "plan", walks, func(h *house) { h.run(false) }, func(h *house, b *tab) {
 		h.signIn(b, "olaf", pages.Operator)
 		b.open("/plans")
 		b.press("a[href='/plans/1']")
@@ -104,7 +107,7 @@ func TestAPlanIsReadAndApprovedInPartInABrowser(t *testing.T) {
 
 // A viewer sees no address on any page, and is let do nothing, however the request is made.
 func TestAViewerSeesNoAddressAndMayDoNothingInABrowser(t *testing.T) {
-	journey(t, "viewer", func(h *house) { h.run(true) }, func(h *house, b *tab) {
+	journey(t, "viewer", fewWalks, func(h *house) { h.run(true) }, func(h *house, b *tab) {
 		h.signIn(b, "vera", pages.Viewer)
 		before := h.bytes()
 		for _, pattern := range sortedKeys() {
@@ -149,7 +152,7 @@ func sortedKeys() (keys []string) {
 
 // A run is asked for, is seen at work, and its end is seen.
 func TestARunIsStartedAndFollowedToItsEndInABrowser(t *testing.T) {
-	journey(t, "run", func(*house) {}, func(h *house, b *tab) {
+	journey(t, "run", walks, func(*house) {}, func(h *house, b *tab) {
 		gate := make(chan struct{})
 		h.conn.Source = gated{h.conn.Source, gate}
 		h.signIn(b, "olaf", pages.Operator)
@@ -167,7 +170,7 @@ func TestARunIsStartedAndFollowedToItsEndInABrowser(t *testing.T) {
 
 // A delivery that was not understood is looked at, read again, and closed with a reason.
 func TestADeliveryIsReadAgainAndClosedInABrowser(t *testing.T) {
-	journey(t, "delivery", func(h *house) {
+	journey(t, "delivery", walks, func(h *house) {
 		h.run(true)
 		h.receive(state.Delivery{Key: "event:e1#1", Type: "odd", State: connector.InboxQuarantined, Detail: "It names no customer.", Body: []byte(`{"who":{"ref":"<script>alert(1)</script>"}}`)})
 	}, func(h *house, b *tab) {
@@ -201,7 +204,7 @@ var hostileBooks = []byte("AccountNumber,Name,Contact,Email,Phone,Address,City,P
 
 // Names that try to be more than names are names, on every page and in every width.
 func TestHostileNamesAreNamesOnEveryPageInABrowser(t *testing.T) {
-	journey(t, "hostile", func(h *house) {
+	journey(t, "hostile", fewWalks, func(h *house) {
 		h.books(hostileBooks)
 		h.run(true)
 		h.books([]byte(strings.ReplaceAll(string(hostileBooks), "Active", "Active ")))
@@ -260,7 +263,7 @@ func TestWhatCannotBeDoneIsSaidAndNotDoneByHalfInABrowser(t *testing.T) {
 		},
 	}
 	for name, way := range ways {
-		journey(t, strings.ReplaceAll(name, " ", "-"), func(h *house) { h.run(true) }, func(h *house, b *tab) {
+		journey(t, strings.ReplaceAll(name, " ", "-"), fewWalks, func(h *house) { h.run(true) }, func(h *house, b *tab) {
 			if name == "disk full" {
 				h = h.onSmallDisk()
 				h.run(true)
