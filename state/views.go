@@ -262,10 +262,11 @@ func (l *Ledger) EachAttention(ctx context.Context, f Filter, do func(AttentionR
 }
 
 // AttentionPage returns up to limit rows of v_attention with a reason, in the order of
-// Attention: those after a row, or the first for none.
+// Attention: those after a row, or the first for none. What is told twice of one record at the
+// same time is one row, with both details: no page ends between them.
 func (l *Ledger) AttentionPage(ctx context.Context, reason string, after AttentionRow, limit int) ([]AttentionRow, error) {
-	return list(ctx, l, `SELECT connection, source_id, reason, detail, since FROM v_attention
-		WHERE reason = ? AND (since, connection, source_id) > (?, ?, ?) ORDER BY since, connection, source_id`+limitTo,
+	return list(ctx, l, `SELECT connection, source_id, reason, group_concat(detail, ' ' ORDER BY detail), since FROM v_attention
+		WHERE reason = ? AND (since, connection, source_id) > (?, ?, ?) GROUP BY since, connection, source_id ORDER BY since, connection, source_id`+limitTo,
 		[]any{reason, after.Since, after.Connection, after.SourceID, limit}, func(r *AttentionRow) []any {
 			return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since}
 		})

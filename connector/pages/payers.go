@@ -362,6 +362,9 @@ func (v *visit) showLink() error {
 	if err != nil {
 		return err
 	}
+	if v.pages.cfg.Mandates == nil {
+		return cannotSend
+	}
 	if !s.Waits || s.MandateID == "" {
 		return problem{Status: http.StatusConflict, Title: "There is no link to show", Sentence: "Only a mandate that waits for its signature has one.", Next: "Look at the payer once more."}
 	}
@@ -383,20 +386,24 @@ func (v *visit) showLink() error {
 	return v.showPayer(s)
 }
 
+// cannotSend is what people are told on pages that know no billing service.
+var cannotSend = problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without a way to the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}
+
 // act does something about a payer's mandate, with a reason where that is asked for.
 func (v *visit) act(needsReason bool, do func(*office.Mandates, state.Payer, operator) (string, error)) error {
 	row, err := v.theRecord()
 	if err != nil {
 		return err
 	}
-	by := operator{Name: v.User.Name, Reason: v.filled("reason")}
+	by, says := operator{Name: v.User.Name}, v.why
 	if needsReason {
-		if by.Reason, err = v.reason(); err != nil {
-			return err
-		}
+		says = v.reason
+	}
+	if by.Reason, err = says(); err != nil {
+		return err
 	}
 	if v.pages.cfg.Mandates == nil {
-		return problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without a way to the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}
+		return cannotSend
 	}
 	p, err := v.ledger().Payer(v.Context(), row.Connection, row.SourceID)
 	if errors.Is(err, state.ErrNoPayer) {

@@ -111,3 +111,29 @@ func TestHostileNamesAreShownAsNames(t *testing.T) {
 		}
 	}
 }
+
+func TestAReasonHasAnEndAndNobodyActsWithoutOne(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	v := h.enter("anna", pages.Operator)
+	long := strings.Repeat("ü", 501)
+	before := h.box.Writes()
+	holds(t, v.post("/payers/quickstart/HB001/cancel", http.StatusUnprocessableEntity, "reason", long), "at most 500 letters", "Nothing was changed")
+	holds(t, v.post("/todo/likeness", http.StatusUnprocessableEntity, "act", "give-up", "id", "quickstart/HB001", "reason", long), "at most 500 letters")
+	if h.box.Writes() != before {
+		t.Error("something was sent")
+	}
+}
+
+func TestPagesWithoutTheBillingServiceSayThatTheyCannotSend(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	h.server.Config.Handler = must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample}}))(t)
+	v := h.enter("anna", pages.Operator)
+	v.get("/payers/quickstart/HB001", http.StatusOK)
+	for _, act := range []string{"link", "request", "cancel"} {
+		holds(t, v.post("/payers/quickstart/HB001/"+act, http.StatusConflict, "reason", "asked"), "Nothing can be sent from here", "Open them with")
+	}
+}

@@ -200,7 +200,10 @@ func (v *visit) settle() error {
 	if err != nil {
 		return err
 	}
-	may, by := actsOn(r), syncer.Operator{Name: v.User.Name, Reason: v.filled("reason")}
+	may, by := actsOn(r), syncer.Operator{Name: v.User.Name}
+	if by.Reason, err = v.why(); err != nil {
+		return err
+	}
 	desk := v.pages.cfg.Attention
 	act := v.filled("act")
 	switch {
