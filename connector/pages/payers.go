@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +28,9 @@ const mostSearches = 20
 // payerOrders are the orders in which payers can be listed, by what an address calls them.
 var payerOrders = map[string]state.RecordSort{"": state.ByKey, "days": state.BySince, "mandate": state.ByMandate, "name": office.ByName}
 
+// searchOver is what people are told whose search is kept no longer.
+var searchOver = problem{Status: http.StatusGone, Title: "This search is over", Sentence: "It was kept with a login that has ended.", Next: "Search again."}
+
 // payerRow is a row of the list of payers.
 type payerRow struct {
 	Path, Number, Name, Email, Connection string
@@ -39,7 +44,7 @@ type payerRow struct {
 func (v *visit) payers() error {
 	q := office.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
 	if v.filled("s") != "" && q.Text == "" {
-		return problem{Status: http.StatusGone, Title: "This search is over", Sentence: "It was kept with a login that has ended.", Next: "Search again."}
+		return searchOver
 	}
 	q.Limit = rowsShown
 	var err error
@@ -58,47 +63,129 @@ func (v *visit) payers() error {
 	for i, r := range found.Rows {
 		rows[i] = v.payerRow(r)
 	}
-	return v.show("payers", "Payers", struct {
-		Rows        []payerRow
-		Text        string
-		Search      string // its id; "" for none
-		Mandate     string
-		Needs       bool
-		Connection  string
-		Connections []string
-		Mandates    []choice
-		Orders      map[string]choice
-		Many        bool // more than one connection
-		Narrowed    bool
-		Pager       pager
-		Export      string
-	}{
-		Rows: rows, Text: q.Text, Search: v.filled("s"), Mandate: v.filled("mandate"), Connection: q.Connection, Connections: v.pages.cfg.Connections,
-		Mandates: v.mandateChoices(), Orders: v.orders(), Many: len(v.pages.cfg.Connections) > 1,
-		Narrowed: q.Text != "" || q.Mandate != "" || q.Connection != "" || q.After != nil, Pager: v.page(next), Export: "/payers/export",
-	})
+	content := payersShown{
+		Rows: rows, Text: q.Text, Search: v.filled("s"), By: v.filled("by"), Orders: v.orders(), Many: len(v.pages.cfg.Connections) > 1,
+		Narrowed: q.Text != "" || q.After != nil || v.narrowed() != "", Cut: found.Cut, Pager: v.page(next),
+	}
+	if v.User.Role.May(Operator) {
+		content.Export = strings.Replace(v.with("after", ""), "/payers", "/payers/export", 1)
+	}
+	if content.Filters, err = v.filters(); err != nil {
+		return err
+	}
+	return v.show("payers", "Payers", content)
+}
+
+// payersShown is what the list of payers shows.
+type payersShown struct {
+	Rows     []payerRow
+	Text     string
+	Search   string // its id; "" for none
+	By       string
+	Filters  []filter
+	Orders   map[string]choice
+	Many     bool // more than one connection
+	Narrowed bool
+	Cut      bool // there are more than a search gives
+	Pager    pager
+	Export   string // "" for who may not
+}
+
+// narrows are the fields of an address that narrow the list, in the order in which an export
+// names them.
+var narrows = []string{"connection", "mandate", "service", "person", "days"}
+
+// What the filters take beside what the ledger calls things.
+const (
+	anything = "any"  // whatever a person is needed for
+	nowhere  = "none" // no payer
+)
+
+// inService are the states of a payer in the billing service, in words.
+var inService = []option{
+	{Value: string(connector.LinkLinked), Label: "There"}, {Value: string(connector.LinkNew), Label: "Not sent yet"}, {Value: string(connector.LinkCreating), Label: "Just being sent"},
+	{Value: string(connector.LinkHeld), Label: "Not sent: needs a person"}, {Value: string(connector.LinkConflict), Label: "In doubt whose it is"},
+	{Value: string(connector.LinkMissing), Label: "Gone from there"}, {Value: nowhere, Label: "No payer"},
+}
+
+// stood are the days that can be asked for.
+var stood = []int{3, 7, 14, 30, 60}
+
+// filter is a choice of the form that narrows the list.
+type filter struct {
+	Name, Label, All string
+	Options          []option
+}
+
+// option is an entry of it.
+type option struct {
+	Value, Label string
+	Here         bool
 }
 
 // payerFilter is what the address says of which payers are listed.
 func (v *visit) payerFilter() state.RecordFilter {
-	f := state.RecordFilter{Mandate: v.filled("mandate"), Sort: payerOrders[v.filled("by")], Reason: v.filled("reason")}
+	f := state.RecordFilter{Mandate: v.filled("mandate"), Link: v.filled("service"), Reason: v.filled("person"), Sort: cmp.Or(payerOrders[v.filled("by")], state.ByKey)}
 	if c := v.filled("connection"); slices.Contains(v.pages.cfg.Connections, c) {
 		f.Connection = c
 	}
-	f.Sort = cmp.Or(f.Sort, state.ByKey)
+	if f.Link == nowhere {
+		f.Link, f.Others = "", true
+	}
+	if f.Reason == anything {
+		f.Reason, f.Told = "", true
+	}
+	if days, err := strconv.Atoi(v.filled("days")); err == nil && slices.Contains(stood, days) {
+		f.Stood = v.pages.now().AddDate(0, 0, -days)
+	}
 	return f
 }
 
-func (v *visit) mandateChoices() []choice {
-	out := []choice{{"All", v.with("mandate", "", "after", ""), v.filled("mandate") == ""}}
+// narrowed returns what narrows the list as codes, for the audit log: what was searched for is
+// not in it.
+func (v *visit) narrowed() string {
+	var codes []string
+	for _, name := range narrows {
+		if value := v.filled(name); value != "" {
+			codes = append(codes, name+"="+value)
+		}
+	}
+	return strings.Join(codes, " ")
+}
+
+// filters returns the choices of the form, with those of the address chosen.
+func (v *visit) filters() (out []filter, err error) {
+	if all := v.pages.cfg.Connections; len(all) > 1 {
+		books := filter{Name: "connection", Label: "Books", All: "All"}
+		for _, name := range all {
+			books.Options = append(books.Options, option{Value: name, Label: name})
+		}
+		out = append(out, books)
+	}
+	mandates := filter{Name: "mandate", Label: "Mandate", All: "All"}
 	for _, status := range append(slices.Clone(connector.MandateStatuses), state.NoMandate) {
 		label := mandate(string(status)).Word
-		if string(status) == state.NoMandate {
+		if status == state.NoMandate {
 			label = "No mandate"
 		}
-		out = append(out, choice{label, v.with("mandate", string(status), "after", ""), v.filled("mandate") == string(status)})
+		mandates.Options = append(mandates.Options, option{Value: string(status), Label: label})
 	}
-	return out
+	person := filter{Name: "person", Label: "Needs a person", All: "All", Options: []option{{Value: anything, Label: "Yes, whatever for"}}}
+	counts, err := v.ledger().ReasonCounts(v.Context())
+	for _, c := range counts {
+		person.Options = append(person.Options, option{Value: string(c.Reason), Label: matterWords(c.Reason) + " (" + number(c.Count) + ")"})
+	}
+	days := filter{Name: "days", Label: "Mandate stands so for", All: "Any time"}
+	for _, n := range stood {
+		days.Options = append(days.Options, option{Value: strconv.Itoa(n), Label: strconv.Itoa(n) + " days or more"})
+	}
+	out = append(out, mandates, filter{Name: "service", Label: "In the service", All: "All", Options: slices.Clone(inService)}, person, days)
+	for _, f := range out {
+		for i := range f.Options {
+			f.Options[i].Here = f.Options[i].Value == v.filled(f.Name)
+		}
+	}
+	return out, err
 }
 
 func (v *visit) orders() map[string]choice {
@@ -107,6 +194,71 @@ func (v *visit) orders() map[string]choice {
 		out[cmp.Or(name, "number")] = choice{Path: v.with("by", name, "after", ""), Here: v.filled("by") == name}
 	}
 	return out
+}
+
+// payerSheet is a row of the export, by what the columns are called.
+type payerSheet struct {
+	Number     string `json:"number"`
+	Name       string `json:"name"`
+	Email      string `json:"email"`
+	Mandate    string `json:"mandate"` // or why there is none, in words
+	Since      string `json:"since"`
+	Needs      string `json:"needs_a_person"`
+	InBooks    string `json:"in_the_books"`
+	InService  string `json:"in_the_service"`
+	Connection string `json:"connection"`
+	Record     string `json:"record"`
+}
+
+var payerSheetHeader = []string{"number", "name", "email", "mandate", "since", "needs_a_person", "in_the_books", "in_the_service", "connection", "record"}
+
+func (s payerSheet) cells() []string {
+	return []string{s.Number, s.Name, s.Email, s.Mandate, s.Since, s.Needs, s.InBooks, s.InService, s.Connection, s.Record}
+}
+
+// exportPayers sends what the address lists as a file, once the audit log has who takes it, and
+// what of it.
+func (v *visit) exportPayers() error {
+	q := office.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
+	codes := v.narrowed()
+	if v.filled("s") != "" {
+		if q.Text == "" {
+			return searchOver
+		}
+		codes = strings.TrimSpace(codes + " search")
+	}
+	if !v.pages.exporting.TryLock() {
+		return problem{Status: http.StatusConflict, Title: "The file was not made", Sentence: "Another one is being made just now.", Next: "Wait a few seconds, go back, and try again."}
+	}
+	defer v.pages.exporting.Unlock()
+	found, err := v.pages.cfg.Lists.Page(v.Context(), q)
+	if err != nil {
+		return err
+	}
+	rows := make([]payerSheet, len(found.Rows))
+	cells := make([][]string, len(rows))
+	for i, r := range found.Rows {
+		row := v.payerRow(r)
+		rows[i] = payerSheet{row.Number, row.Name, row.Email, row.Mandate.Word, r.MandateSince, row.Needs, r.RecordState, r.LinkState, r.Connection, r.SourceID}
+		cells[i] = rows[i].cells()
+	}
+	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export payers", Subject: connector.Plural(len(rows), "record"), Reason: cmp.Or(codes, "all")})
+	}); err != nil {
+		return err
+	}
+	if v.filled("format") != "json" {
+		return v.download("payers.csv", payerSheetHeader, cells)
+	}
+	file, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Disposition", `attachment; filename="payers.json"`)
+	_, _ = v.w.Write(file)
+	return nil
 }
 
 // rowAfter returns the row that a page begins behind; nil for the first page.
@@ -172,8 +324,20 @@ func (v *visit) email(address string) string {
 
 // payerPath returns the address of a payer's page.
 func payerPath(id state.RecordID) string {
-	return "/payers/" + url.PathEscape(id.Connection) + "/" + url.PathEscape(id.SourceID)
+	return "/payers/" + url.PathEscape(id.Connection) + "/" + segment(id.SourceID)
 }
+
+// segment returns an id as a part of an address. What a browser would take out of an address,
+// a blank id or dots alone, comes behind a tilde, and so does what begins with one.
+func segment(id string) string {
+	if id == "" || id == "." || id == ".." || id[0] == '~' {
+		id = "~" + id
+	}
+	return url.PathEscape(id)
+}
+
+// idOf returns the id that segment made a part of an address of.
+func idOf(segment string) string { return strings.TrimPrefix(segment, "~") }
 
 // searchPayers keeps what somebody searches for with the login, and leads to what it finds.
 func (v *visit) searchPayers() error {
@@ -225,7 +389,7 @@ var noPayer = problem{
 
 // theRecord returns the record that an address names.
 func (v *visit) theRecord() (state.RecordRow, error) {
-	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: v.PathValue("id")}
+	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: idOf(v.PathValue("id"))}
 	rows, err := v.ledger().Records(v.Context(), state.RecordFilter{Among: []state.RecordID{id}, Limit: 1})
 	if err == nil && len(rows) == 0 {
 		err = noPayer

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/state"
 )
 
 //go:embed web
@@ -63,8 +64,11 @@ var functions = template.FuncMap{
 	"customerOf": customerOf,
 	"inbox":      inboxChip,
 	"delivery":   deliveryPath,
-	"word":       func(sign, word, kind string) chip { return chip{sign, word, kind} },
-	"sourceOf":   sourceOf, "sourceChip": sourceChip,
+	"payerPath": func(connection, id string) string {
+		return payerPath(state.RecordID{Connection: connection, SourceID: id})
+	},
+	"word":     func(sign, word, kind string) chip { return chip{sign, word, kind} },
+	"sourceOf": sourceOf, "sourceChip": sourceChip,
 	"planned": planChip,
 	"seconds": seconds,
 	"lasted":  lasted,

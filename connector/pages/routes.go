@@ -30,6 +30,7 @@ var all = []route{
 	{"GET /todo/{reason}/export", Operator, (*visit).exportTold},
 	{"GET /payers", Viewer, (*visit).payers},
 	{"POST /payers", Viewer, (*visit).searchPayers},
+	{"POST /payers/export", Operator, (*visit).exportPayers},
 	{"GET /payers/{connection}/{id}", Viewer, (*visit).payer},
 	{"POST /payers/{connection}/{id}/link", Operator, (*visit).showLink},
 	{"POST /payers/{connection}/{id}/request", Operator, (*visit).requestLink},
