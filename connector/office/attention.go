@@ -235,3 +235,13 @@ func (a *Attention) each(ctx context.Context, ids []state.RecordID, do func(*sta
 	})
 	return n, err
 }
+
+// UndoOf says what putting a payer's customer back to what it was before a change would do.
+// Nothing is noted.
+func (a *Attention) UndoOf(ctx context.Context, p state.Payer, change int64) (syncer.Undo, error) {
+	conn, err := a.Stored(ctx, p.Connection)
+	if err != nil {
+		return syncer.Undo{}, err
+	}
+	return a.Syncer.UndoOf(ctx, conn, p, change)
+}

@@ -15,6 +15,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/office"
+	"payersync/connector/standing"
 	"payersync/state"
 )
 
@@ -414,17 +415,36 @@ type shownPayer struct {
 	Word      string // where it stands, for a payer of whom nothing is the matter; "" to say it as the ledger does
 	Path      string
 	Matter    office.Matter
-	Gone      bool // it left the books with a mandate that still holds
+	Facts     state.Standing
+	Since     time.Time         // where it stands
+	Stop      *state.LetterStop // what stops letters to it
+	Stopped   string            // why, in words
+	Letters   letterCount
+	Gone      bool // it left the books with a mandate that still holds, and nobody said that it may stay
+	LeftAt    time.Time
 	Events    []event
-	Emails    bool // whoever looks may see addresses
-	Raw       bool // and the record as it was read
-	MayAct    bool
+	Sides     []side
+	Changed   bool // others changed the customer
+	Raw       bool // whoever looks may see the record, and rules
+	Admin     bool // and the record as it was read
+	Offers    []offer
 	Link      string // only for who asked to see it
 	Lost      bool   // the link was asked for, and is not here
 	Waits     bool   // for a signature
 	Cancelled bool
-	Live      bool // its mandate can be cancelled
+	Live      bool  // its mandate can be cancelled
+	Undo      int64 // the update that can be put back; 0 for none
 	WhyNot    error
+}
+
+// letterCount is how often the link was sent, by whomever.
+type letterCount struct {
+	Times       int
+	First, Last time.Time
+}
+
+func (s shownPayer) id() state.RecordID {
+	return state.RecordID{Connection: s.Connection, SourceID: s.SourceID}
 }
 
 // standingWords are where a payer stands, and what is to be done, by its mandate.
@@ -456,8 +476,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	}
 	ctx, id := v.Context(), row.ID()
 	s := shownPayer{
-		Row: v.payerRow(row), Path: payerPath(id), MayAct: v.User.Role.May(Operator) && v.pages.cfg.Mandates != nil,
-		Emails: v.User.Role.May(Operator), Raw: v.User.Role.May(Operator),
+		Row: v.payerRow(row), Path: payerPath(id), Raw: v.User.Role.May(Operator), Admin: v.User.Role.May(Admin),
 	}
 	by, whyNot := v.pages.cfg.Explain(ctx, id.Connection)
 	s.WhyNot = whyNot
@@ -473,18 +492,68 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	}
 	s.Waits, s.Cancelled = status == connector.MandateCreated, status == connector.MandateCancelled
 	s.Live = status != "" && !s.Cancelled
-	s.Gone = s.Live && slices.ContainsFunc(s.Attention, func(a state.AttentionRow) bool {
-		return connector.Reason(a.Reason) == connector.ReasonLeftWithMandate
-	})
-	s.Events = eventsOf(s.Payer)
+	facts, err := v.ledger().StandingOf(ctx, id)
+	if err != nil || facts == nil {
+		return s, errors.Join(err, orNoPayer(facts))
+	}
+	s.Facts = standing.WithoutExpired(*facts, v.pages.now(), v.pages.cfg.Valid)
+	stands := standing.Of(s.Facts, v.pages.now())
+	s.Gone, s.LeftAt = stands.Class == standing.LeftBehind && !s.Facts.Stays, stands.Since
+	s.Letters = letterCount{standing.Times(s.Facts), standing.FirstSent(s.Facts), standing.LastSent(s.Facts)}
+	if s.Stop = standing.StopOf(s.Facts); s.Stop != nil {
+		s.Stopped = stopWords(*s.Stop)
+	}
+	s.Undo = undoable(s.Changes)
+	s.Sides, s.Changed = v.sides(s.Payer)
+	if s.Events, err = v.eventsOf(s.Payer); err != nil {
+		return s, err
+	}
 	if s.LinkState == connector.LinkLinked {
 		s.Word = standingWords[status]
+	}
+	if s.Facts.GivenUp {
+		s.Word = "Left out: nothing is sent for this payer, on a person's word."
+	}
+	if v.User.Role.May(Operator) {
+		s.Offers = v.offers(s)
 	}
 	return s, nil
 }
 
+func orNoPayer(facts *state.Standing) error {
+	if facts == nil {
+		return noPayer
+	}
+	return nil
+}
+
+// undoable returns the newest change of a customer, if it is one that can be put back.
+func undoable(changes []state.PastChange) int64 {
+	for _, c := range slices.Backward(changes) {
+		switch {
+		case c.State != connector.ChangeDone || c.Action == connector.ActionLink:
+		case c.Action == connector.ActionUpdate, c.Action == connector.ActionAdopt:
+			return c.ID
+		default:
+			return 0
+		}
+	}
+	return 0
+}
+
+// stopWords says why letters are stopped.
+func stopWords(s state.LetterStop) string {
+	why := map[string]string{
+		state.StopOptedOut: "whoever gets them wants no more", state.StopBounced: "the address takes no mail", state.StopPerson: "a person stopped them",
+	}[s.Why]
+	if s.UntilOn != "" {
+		why += ", until " + s.UntilOn
+	}
+	return cmp.Or(why, "they are stopped")
+}
+
 // eventsOf is what happened to a payer, the newest first.
-func eventsOf(p office.Payer) (out []event) {
+func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
 	for _, h := range p.History {
 		out = append(out, event{since(h.ObservedAt), "Mandate: " + mandate(h.ToStatus).Word, "seen by " + h.Cause})
 	}
@@ -493,14 +562,25 @@ func eventsOf(p office.Payer) (out []event) {
 		if c.RunID != 0 {
 			e.Why = "run " + number(int(c.RunID))
 		}
-		if c.Detail != "" {
+		if c.Detail != "" && v.User.Role.May(Operator) {
 			e.Why = strings.TrimPrefix(e.Why+". "+c.Detail, ". ")
 		}
 		out = append(out, e)
 	}
+	sent, err := v.ledger().LettersOf(v.Context(), state.RecordID{Connection: p.Connection, SourceID: p.SourceID})
+	for _, l := range sent {
+		what := "Letter with the link"
+		if l.Step > 0 {
+			what = "Reminder " + strconv.Itoa(l.Step)
+		}
+		out = append(out, event{cmp.Or(l.EndedAt, l.SendingAt, l.FrozenAt), what + ": " + string(l.State), ""})
+	}
 	slices.SortStableFunc(out, func(a, b event) int { return b.At.Compare(a.At) })
-	return out
+	return out[:min(len(out), longestLine)], err
 }
+
+// longestLine is how many entries a time line has at most.
+const longestLine = 100
 
 // actionWord is what a change does, as people say it.
 func actionWord(a connector.Action) string {
@@ -552,59 +632,3 @@ func (v *visit) showLink() error {
 
 // cannotSend is what people are told on pages that know no billing service.
 var cannotSend = problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without a way to the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}
-
-// act does something about a payer's mandate, with a reason where that is asked for.
-func (v *visit) act(needsReason bool, do func(*office.Mandates, state.Payer, operator) (string, error)) error {
-	row, err := v.theRecord()
-	if err != nil {
-		return err
-	}
-	by, says := operator{Name: v.User.Name}, v.why
-	if needsReason {
-		says = v.reason
-	}
-	if by.Reason, err = says(); err != nil {
-		return err
-	}
-	if v.pages.cfg.Mandates == nil {
-		return cannotSend
-	}
-	p, err := v.ledger().Payer(v.Context(), row.Connection, row.SourceID)
-	if errors.Is(err, state.ErrNoPayer) {
-		return problem{Status: http.StatusConflict, Title: "It was not done", Sentence: "Nothing was sent for this payer yet, so there is no customer to act on. Nothing was changed.", Next: "Wait for the next run."}
-	}
-	if err != nil {
-		return err
-	}
-	note, err := do(v.pages.cfg.Mandates, p, by)
-	if err != nil {
-		return notDone(err)
-	}
-	return v.done(note, payerPath(row.ID()))
-}
-
-// notDone says why an act about a mandate was not done.
-func notDone(err error) error {
-	is := problem{Status: http.StatusConflict, Title: "It was not done", err: err}
-	switch {
-	case errors.Is(err, errReasonNeeded):
-		is.Sentence, is.Next, is.err = "The payer's mandate was cancelled; a new one takes a reason. Nothing was sent.", "Go back, and write why the payer signs anew.", nil
-	case errors.Is(err, office.ErrNoMandate):
-		is.Sentence, is.Next, is.err = "The payer has no mandate. Nothing was sent.", "Look at the payer once more.", nil
-	case connector.FaultOf(err) == connector.FaultUnknown:
-		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service did not answer, so it is not known whether it took effect.", "Nothing: payersync finds out by itself. Look at the payer in an hour."
-	case connector.FaultOf(err) == connector.FaultUnavailable:
-		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service cannot be reached just now. Nothing was changed.", "Try again in some minutes."
-	default:
-		is.Sentence, is.Next = "The billing service refused it, or it is not possible as the payer stands; payersync's log says more.", "Look at the payer once more. If it stays, ask whoever runs payersync."
-	}
-	return is
-}
-
-// customerOf returns the members of a customer that hold something.
-func customerOf(c *connector.Customer) []connector.FieldChange {
-	if c == nil {
-		return nil
-	}
-	return connector.Diff(connector.Customer{}, *c)
-}

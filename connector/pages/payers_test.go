@@ -53,17 +53,18 @@ func TestAMandateIsCancelledWithAReasonAndANewOneTakesOne(t *testing.T) {
 	h.run(true)
 	v := h.enter("anna", pages.Operator)
 	const payer = "/payers/quickstart/HB001"
-	holds(t, v.get(payer+"/cancel", http.StatusOK), "Nothing can be collected", "Keep it")
+	holds(t, v.get(payer+"/cancel", http.StatusOK), "Nothing can be collected", "Back, change nothing")
 	before := h.box.Writes()
 	v.post(payer+"/cancel", http.StatusUnprocessableEntity)
 	if h.box.Writes() != before {
 		t.Error("it was cancelled without a reason")
 	}
-	holds(t, v.post(payer+"/cancel", http.StatusOK, "reason", "the payer called"), "The mandate is cancelled", "Cancelled", "Why the payer signs anew")
+	holds(t, v.post(payer+"/cancel", http.StatusOK, "reason", "the payer called"), "The mandate is cancelled", "Cancelled", "Bring the mandate back…")
 	if log := h.logged(1); !strings.Contains(log, "anna") || !strings.Contains(log, "the payer called") {
 		t.Errorf("the audit log says %q", log)
 	}
-	holds(t, v.post(payer+"/request", http.StatusConflict), "takes a reason", "Nothing was sent")
+	holds(t, v.get(payer+"/request", http.StatusOK), "agree it with the payer first")
+	holds(t, v.post(payer+"/request", http.StatusUnprocessableEntity), "A reason is missing")
 	holds(t, v.post(payer+"/request", http.StatusOK, "reason", "another bank"), "The signing link is here", "Awaiting signature")
 	holds(t, v.get(payer+"/cancel", http.StatusOK), "Nothing can be collected")
 }

@@ -52,18 +52,17 @@ func asset(w http.ResponseWriter, r *http.Request) {
 
 // functions are what templates can call.
 var functions = template.FuncMap{
-	"asset":      func(name string) string { return assetNames[name] },
-	"plural":     connector.Plural,
-	"number":     number,
-	"stamp":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"time":       func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
-	"day":        func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
-	"stored":     since,
-	"mandate":    mandate,
-	"outcome":    outcome,
-	"customerOf": customerOf,
-	"inbox":      inboxChip,
-	"delivery":   deliveryPath,
+	"asset":    func(name string) string { return assetNames[name] },
+	"plural":   connector.Plural,
+	"number":   number,
+	"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"time":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
+	"day":      func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
+	"stored":   since,
+	"mandate":  mandate,
+	"outcome":  outcome,
+	"inbox":    inboxChip,
+	"delivery": deliveryPath,
 	"payerPath": func(connection, id string) string {
 		return payerPath(state.RecordID{Connection: connection, SourceID: id})
 	},
