@@ -555,10 +555,10 @@ func stopWords(s state.LetterStop) string {
 // eventsOf is what happened to a payer, the newest first.
 func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
 	for _, h := range p.History {
-		out = append(out, event{since(h.ObservedAt), "Mandate: " + mandate(h.ToStatus).Word, "seen by " + h.Cause})
+		out = append(out, event{since(h.ObservedAt), "Mandate: " + mandate(h.ToStatus).Word, causeWords(h.Cause)})
 	}
 	for _, c := range p.Changes {
-		e := event{At: c.UpdatedAt, What: actionWord(c.Action) + ": " + string(c.State)}
+		e := event{At: c.UpdatedAt, What: changeWords(c)}
 		if c.RunID != 0 {
 			e.Why = "run " + number(int(c.RunID))
 		}
@@ -581,6 +581,25 @@ func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
 
 // longestLine is how many entries a time line has at most.
 const longestLine = 100
+
+// causeWords says how a status of a mandate came to be known.
+func causeWords(cause string) string {
+	words := map[connector.Cause]string{
+		connector.CauseWebhook: "told by a webhook", connector.CauseSweep: "seen by a look at everybody", connector.CauseLink: "answer to our request", connector.CauseCancel: "cancelled from here",
+	}
+	return cmp.Or(words[connector.Cause(cause)], "seen by "+cause)
+}
+
+// changeWords says what was done, or is to be.
+func changeWords(c state.PastChange) string {
+	switch c.State {
+	case connector.ChangeDone:
+		return actionWord(c.Action)
+	case connector.ChangePending:
+		return actionWord(c.Action) + ": planned, not sent"
+	}
+	return actionWord(c.Action) + ": " + string(c.State)
+}
 
 // actionWord is what a change does, as people say it.
 func actionWord(a connector.Action) string {

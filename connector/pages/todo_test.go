@@ -164,6 +164,7 @@ func TestSomethingIsPutOffWithANoteAndShownAgain(t *testing.T) {
 	if got := ticked(page); len(got) != 1 || got[0] != id {
 		t.Errorf("put off are %q", got)
 	}
+	holds(t, v.get("/payers/"+id, http.StatusOK), "put off until", "she calls on Friday")
 	told := must(h.ledger.Attention(t.Context(), state.Filter{State: "email_malformed", PutOff: state.OnlyPutOff}))(t)
 	if len(told) != 1 {
 		t.Errorf("the command line would list %d", len(told))
