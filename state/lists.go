@@ -79,8 +79,10 @@ type RecordFilter struct {
 	Others     bool // no records that are payers
 	Bare       bool // only records of which no label was made
 	Link       string
-	Mandate    string // status, or NoMandate
-	Reason     string // why it needs a person, among other reasons perhaps
+	Mandate    string    // status, or NoMandate
+	Reason     string    // why it needs a person, among other reasons perhaps
+	Told       bool      // only what needs a person, whatever for
+	Stood      time.Time // only mandates that have their status since this time, or longer
 	Since      time.Time
 	Until      time.Time  // both of ChangedAt; what changed at Until is left out
 	Among      []RecordID // nil for all
@@ -212,6 +214,8 @@ func (f RecordFilter) narrow() (from string, where []string, args []any, err err
 	add(f.Mandate == NoMandate, "p.connection IS NOT NULL AND m.mandate_id IS NULL")
 	add(f.Mandate != "" && f.Mandate != NoMandate, "m.status = ?", f.Mandate)
 	add(f.Reason != "", "EXISTS (SELECT 1 FROM attention a WHERE a.connection = r.connection AND a.source_id = r.source_id AND a.reason = ?)", f.Reason)
+	add(f.Told, "EXISTS (SELECT 1 FROM attention a WHERE a.connection = r.connection AND a.source_id = r.source_id)")
+	add(!f.Stood.IsZero(), "m.status_since <= ?", stamp(f.Stood))
 	add(!f.Since.IsZero(), changedAt+" >= ?", stamp(f.Since))
 	add(!f.Until.IsZero(), changedAt+" < ?", stamp(f.Until))
 	return from, where, args, nil

@@ -51,7 +51,8 @@ func (l *Ledger) LostMandates(ctx context.Context) ([]LostMandate, error) {
 // ReasonCount is how many records need a person for a reason.
 type ReasonCount struct {
 	Reason connector.Reason
-	Count  int
+	Count  int // PutOff among them
+	PutOff int // by a person who wants to be told later
 	Oldest time.Time
 	Newest time.Time
 }
@@ -62,8 +63,8 @@ func (l *Ledger) ReasonCounts(ctx context.Context) ([]ReasonCount, error) {
 		ReasonCount
 		oldest, newest sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT reason, count(*), min(since), max(since) FROM v_attention GROUP BY reason ORDER BY reason", nil,
-		func(r *row) []any { return []any{&r.Reason, &r.Count, &r.oldest, &r.newest} })
+	rows, err := list(ctx, l, "SELECT reason, count(*), count(nullif(until, '')), min(since), max(since) FROM ("+toldRows+") GROUP BY reason ORDER BY reason", []any{stamp(l.Now())},
+		func(r *row) []any { return []any{&r.Reason, &r.Count, &r.PutOff, &r.oldest, &r.newest} })
 	if err != nil {
 		return nil, fmt.Errorf("count what needs a person: %w", err)
 	}

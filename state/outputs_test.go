@@ -35,7 +35,8 @@ var readers = map[string]string{
 	"undone":          "says whether a run is complete",
 	"weighPlan":       "counts for people",
 	"RaisedSince":     "counts for people",
-	"ReasonCounts":    "counts for people",
+	"toldRows":        "is a list for people",
+	"PutOff":          "asks whether people are told",
 	"LostMandates":    "is a list for people",
 	"Funnel":          "counts for people",
 	"payerColumns":    "shows how a payer is linked",
@@ -44,11 +45,8 @@ var readers = map[string]string{
 	"listedColumns":   "is a list for people",
 	"narrow":          "narrows that list",
 	"sorts":           "sorts it",
-	"EachAttention":   "is a view",
 	"standingColumns": "says where records stand; who is written to is decided by facts, and only narrowed by it",
 	"LostBy":          "is a view",
-	"AttentionOf":     "is a view",
-	"AttentionPage":   "is a list for people",
 }
 
 func TestNothingIsDecidedByWhatWasConcluded(t *testing.T) {

@@ -79,6 +79,8 @@ type AttentionRow struct {
 	Reason     string `json:"reason"`
 	Detail     string `json:"detail"`
 	Since      string `json:"since"`
+
+	PutOff *PutOff `json:"-"` // by a person who wants to be told later; nil for not
 }
 
 // InboxRow is a row of v_inbox.
@@ -95,6 +97,7 @@ type InboxRow struct {
 type Filter struct {
 	Connection string
 	State      string // link state, mandate status, inbox state or reason
+	PutOff     string // of Attention alone: NotPutOff or OnlyPutOff
 	Limit      int
 }
 
@@ -255,20 +258,26 @@ func (l *Ledger) Attention(ctx context.Context, f Filter) ([]AttentionRow, error
 // EachAttention hands over what Attention returns, row by row, until do returns an
 // error.
 func (l *Ledger) EachAttention(ctx context.Context, f Filter, do func(AttentionRow) error) error {
-	query, args := f.apply("SELECT connection, source_id, reason, detail, since FROM v_attention", "reason", "since, connection, source_id")
-	return each(ctx, l, query, args, func(r *AttentionRow) []any {
-		return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since}
-	}, do)
+	query, args := l.told(f)
+	query += " ORDER BY since, connection, source_id"
+	if f.Limit > 0 {
+		query, args = query+limitTo, append(args, f.Limit)
+	}
+	return each(ctx, l, query, args, (*toldRow).dest, func(r toldRow) error { return do(r.shown()) })
 }
 
-// AttentionPage returns up to limit rows of v_attention with a reason, in the order of
-// Attention: those after a row, or the first for none.
-func (l *Ledger) AttentionPage(ctx context.Context, reason string, after AttentionRow, limit int) ([]AttentionRow, error) {
-	return list(ctx, l, `SELECT connection, source_id, reason, detail, since FROM v_attention
-		WHERE reason = ? AND (since, connection, source_id) > (?, ?, ?) ORDER BY since, connection, source_id`+limitTo,
-		[]any{reason, after.Since, after.Connection, after.SourceID, limit}, func(r *AttentionRow) []any {
-			return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since}
-		})
+// AttentionPage returns rows of Attention after a row, or the first for none. What is told twice
+// of one record at the same time is one row, with both details: no page ends between them.
+func (l *Ledger) AttentionPage(ctx context.Context, f Filter, after AttentionRow) ([]AttentionRow, error) {
+	told, args := l.told(f)
+	query := `SELECT connection, source_id, reason, group_concat(detail, ' ' ORDER BY detail), since, until, at, actor, note FROM (` + told + `)
+		WHERE (since, connection, source_id) > (?4, ?5, ?6) GROUP BY since, connection, source_id, reason ORDER BY since, connection, source_id` + limitTo
+	out := []AttentionRow{}
+	err := each(ctx, l, query, append(args, after.Since, after.Connection, after.SourceID, f.Limit), (*toldRow).dest, func(r toldRow) error {
+		out = append(out, r.shown())
+		return nil
+	})
+	return out, err
 }
 
 const inboxColumns = "delivery_key, received_at, event_type, billing_id, state, processed_at"
@@ -418,8 +427,8 @@ func each[T any](ctx context.Context, l *Ledger, query string, args []any, dest 
 
 // AttentionOf returns what needs attention on one payer.
 func (l *Ledger) AttentionOf(ctx context.Context, connection, sourceID string) ([]AttentionRow, error) {
-	return list(ctx, l, `SELECT connection, source_id, reason, detail, since FROM v_attention
-		WHERE connection = ? AND source_id = ? ORDER BY since, reason`, []any{connection, sourceID}, func(r *AttentionRow) []any {
-		return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since}
-	})
+	out := []AttentionRow{}
+	err := each(ctx, l, toldRows+" WHERE v.connection = ?2 AND v.source_id = ?3 ORDER BY v.since, v.reason", []any{stamp(l.Now()), connection, sourceID}, (*toldRow).dest,
+		func(r toldRow) error { out = append(out, r.shown()); return nil })
+	return out, err
 }

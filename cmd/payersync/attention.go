@@ -30,22 +30,31 @@ func (a *app) attentionCmd() *cobra.Command {
 
 func (a *app) attentionListCmd() *cobra.Command {
 	var f state.Filter
-	var closed bool
+	var closed, later bool
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List what is the matter with which record, and what to do",
 		Long: `Lists what is the matter with which record, and what to do in short; payersync
 attention show names every way out of one of them. With --closed it lists what persons
 have said instead and still holds: which records were given up, which payers may stay,
-and of which mandates nothing is to be done, with who said so, when and why.`,
-		Example: "  payersync attention list --reason email_malformed --output json\n  payersync attention list --closed",
+and of which mandates nothing is to be done, with who said so, when and why.
+
+What somebody put off on the pages is left out until its time comes; --later lists it
+instead, with until when, by whom and why.`,
+		Example: "  payersync attention list --reason email_malformed --output json\n  payersync attention list --closed\n  payersync attention list --later",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if closed && later {
+				return usage.Errorf("--closed and --later are two lists; ask for one of them")
+			}
 			if closed && f.State != "" {
 				return usage.Errorf("--closed lists what persons have said, which has no reason code; leave --reason out")
 			}
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				f.Limit = a.limitOf(cmd)
+				f.Limit, f.PutOff = a.limitOf(cmd), state.NotPutOff
+				if later {
+					f.PutOff = state.OnlyPutOff
+				}
 				if closed {
 					return a.listClosed(cmd.Context(), s, f)
 				}
@@ -56,6 +65,7 @@ and of which mandates nothing is to be done, with who said so, when and why.`,
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&f.State, "reason", "", "only this reason code")
 	c.Flags().BoolVar(&closed, "closed", false, "what persons have closed or given up instead")
+	c.Flags().BoolVar(&later, "later", false, "what somebody put off instead")
 	limitFlag(c)
 	return c
 }
@@ -73,7 +83,15 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 	attention, more := upTo(attention, limit)
 	defer a.tellMore(more, limit)
 	if a.JSON() {
-		return show.Lines(a.Out, attention)
+		type row struct {
+			state.AttentionRow
+			PutOff *state.PutOff `json:"put_off,omitempty"`
+		}
+		rows := make([]row, len(attention))
+		for i, r := range attention {
+			rows[i] = row{r, r.PutOff}
+		}
+		return show.Lines(a.Out, rows)
 	}
 	var records []state.RecordID
 	for _, r := range attention {
@@ -88,7 +106,11 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 	var rows [][]string
 	for _, r := range attention {
 		name := known[state.RecordID{Connection: r.Connection, SourceID: r.SourceID}].Name
-		rows = append(rows, []string{r.Connection, r.SourceID, name, r.Detail, connector.Reason(r.Reason).Next()})
+		next := connector.Reason(r.Reason).Next()
+		if r.PutOff != nil {
+			next = fmt.Sprintf("Put off until %s by %s: %s", show.Stored(r.PutOff.Until), r.PutOff.By, r.PutOff.Note)
+		}
+		rows = append(rows, []string{r.Connection, r.SourceID, name, r.Detail, next})
 	}
 	a.Rows(named([]string{"Connection", "Record", "Name", "What is the matter", "What to do"}, rows))
 	if len(rows) > 0 {

@@ -121,11 +121,7 @@ func (a *app) undo(ctx context.Context, s *session.Session, id int64, d decision
 	if err != nil {
 		return notUndone(doing, err)
 	}
-	conn, err := a.storedAs(ctx, s, p.Connection)
-	if err != nil {
-		return err
-	}
-	u, err := s.Syncer.UndoOf(ctx, conn, p, id)
+	u, err := a.attentionOf(s).UndoOf(ctx, p, id)
 	switch {
 	case err != nil:
 		return notUndone(doing, err)

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
 )
 
 // app is the program while one command runs.
@@ -92,6 +94,9 @@ is known, or far fewer would be payers · 130 interrupted.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if err := shortEnough(c, "reason", "note"); err != nil {
+				return err
+			}
 			switch _, csv := c.Annotations[takesCSV]; {
 			case a.Output == "table", a.Output == "json", a.Output == "csv" && csv:
 				return nil
@@ -220,4 +225,14 @@ func actor() string {
 		return u.Username
 	}
 	return "unknown"
+}
+
+// shortEnough fails where a flag that says why somebody acts is longer than a reason may be.
+func shortEnough(c *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if f := c.Flags().Lookup(name); f != nil && utf8.RuneCountInString(f.Value.String()) > office.LongestReason {
+			return usage.Errorf("--%s is too long: a reason has at most %d letters; say it shorter", name, office.LongestReason)
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"payersync/connector/office"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,5 +88,16 @@ func TestInitAsRootWritesBehindNoLinkOfSomebodyElse(t *testing.T) {
 	}
 	if made, err := os.ReadDir(target); err != nil || len(made) > 0 {
 		t.Errorf("%v was made behind the link (%v)", made, err)
+	}
+}
+
+func TestAReasonIsRefusedThatIsLongerThanThePagesTake(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, args := range [][]string{{"attention", "close", "C1", "--reason"}, {"mandates", "cancel", "C1", "--reason"}, {"mandates", "letters", "stop", "C1", "--note"}} {
+		r := w.run(append(args, strings.Repeat("ü", office.LongestReason+1))...)
+		if r.code != exitUsage || !strings.Contains(r.errOut, "a reason has at most 500 letters; say it shorter") {
+			t.Errorf("%s ended with %d: %s", args, r.code, r.errOut)
+		}
 	}
 }

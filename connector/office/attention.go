@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"payersync/connector"
 	"payersync/connector/syncer"
@@ -190,4 +191,57 @@ func (a *Attention) say(ctx context.Context, w Word, told func(Word) error) erro
 		w.MandateID = p.MandateID
 	}
 	return told(w)
+}
+
+// LaterFor is for how long something is hidden that a person wants to be told of later.
+const LaterFor = 7 * 24 * time.Hour
+
+// Later hides records of whom a reason is told for LaterFor, and returns until when, and how
+// many these are. The reason stays what it is, and whatever goes on by itself goes on.
+func (a *Attention) Later(ctx context.Context, r connector.Reason, ids []state.RecordID, by syncer.Operator) (until time.Time, n int, err error) {
+	until = a.Ledger.Now().Add(LaterFor)
+	n, err = a.each(ctx, ids, func(tx *state.Tx, id state.RecordID) (bool, error) {
+		return tx.PutOff(id, r, until, entryOf(by, "put off", id, r))
+	})
+	return until, n, err
+}
+
+// TellNow shows records again that were put off, and returns how many these are.
+func (a *Attention) TellNow(ctx context.Context, r connector.Reason, ids []state.RecordID, by syncer.Operator) (int, error) {
+	return a.each(ctx, ids, func(tx *state.Tx, id state.RecordID) (bool, error) {
+		return tx.TellNow(id, r, entryOf(by, "tell now", id, r))
+	})
+}
+
+// entryOf is the line of the audit log about when a reason is told of a record.
+func entryOf(by syncer.Operator, action string, id state.RecordID, r connector.Reason) state.Entry {
+	return state.Entry{Actor: by.Name, Action: action, Subject: strings.TrimPrefix(id.Connection+"/"+id.SourceID, "/") + ", " + string(r), Reason: by.Reason}
+}
+
+// each does something for records in one write, and counts those of whom it was news.
+func (a *Attention) each(ctx context.Context, ids []state.RecordID, do func(*state.Tx, state.RecordID) (bool, error)) (n int, err error) {
+	err = a.Ledger.Do(ctx, func(tx *state.Tx) error {
+		n = 0
+		for _, id := range ids {
+			news, err := do(tx, id)
+			if err != nil {
+				return err
+			}
+			if news {
+				n++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// UndoOf says what putting a payer's customer back to what it was before a change would do.
+// Nothing is noted.
+func (a *Attention) UndoOf(ctx context.Context, p state.Payer, change int64) (syncer.Undo, error) {
+	conn, err := a.Stored(ctx, p.Connection)
+	if err != nil {
+		return syncer.Undo{}, err
+	}
+	return a.Syncer.UndoOf(ctx, conn, p, change)
 }

@@ -146,7 +146,7 @@ func BenchmarkStandings(b *testing.B) {
 			if _, err := w.ledger.ReasonCounts(b.Context()); err != nil {
 				b.Fatal(err)
 			}
-			if rows, err := w.ledger.AttentionPage(b.Context(), string(connector.ReasonRejected), state.AttentionRow{}, 51); err != nil || len(rows) != 51 {
+			if rows, err := w.ledger.AttentionPage(b.Context(), state.Filter{State: string(connector.ReasonRejected), Limit: 51}, state.AttentionRow{}); err != nil || len(rows) != 51 {
 				b.Fatal(len(rows), err)
 			}
 		}

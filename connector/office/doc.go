@@ -12,3 +12,6 @@
 // Names are sealed in the ledger. A Lists opened without the sealing key has none; it says so
 // and lists everything else.
 package office
+
+// LongestReason is how many letters people may give as the reason of an act.
+const LongestReason = 500

@@ -107,11 +107,11 @@ func deskOf(ctx context.Context, ledger *state.Ledger) (d Desk, err error) {
 	return d, err
 }
 
-// For returns how many records need a person for a reason.
+// For returns how many records need a person for a reason, those aside that were put off.
 func (d Desk) For(reason connector.Reason) int {
 	for _, r := range d.Reasons {
 		if r.Reason == reason {
-			return r.Count
+			return r.Count - r.PutOff
 		}
 	}
 	return 0

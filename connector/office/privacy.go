@@ -2,6 +2,7 @@ package office
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -36,6 +37,26 @@ func (p Privacy) bare(s string) string {
 func shortened(s string) string {
 	letters := []rune(s)
 	return string(letters[:min(3, len(letters)/4)]) + "…"
+}
+
+// RawRecord returns a record as it was read, once the audit log has who looks. Bank details are
+// taken out of it.
+func RawRecord(ctx context.Context, ledger *state.Ledger, id state.RecordID, by string) (string, error) {
+	stored, err := ledger.StoredRecord(ctx, id.Connection, id.SourceID, "")
+	if err != nil {
+		return "", err
+	}
+	if err := ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: by, Action: "show raw record", Subject: id.Connection + "/" + id.SourceID})
+	}); err != nil {
+		return "", err
+	}
+	text := Privacy{Whole: true}.Field("", string(stored.Record.Data))
+	var out bytes.Buffer
+	if json.Indent(&out, []byte(text), "", "  ") != nil {
+		return NotShown, nil // what cannot be looked into may hold anything
+	}
+	return out.String(), nil
 }
 
 // Diff returns the changes of fields with their values as they may be shown.

@@ -215,7 +215,11 @@ func (v *visit) noteSent() error {
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(chosen))) {
 		sendings = append(sendings, office.Sending{MandateID: id, On: on})
 	}
-	r, err := office.NoteSent(v.Context(), v.ledger(), sendings, v.User.Name, v.filled("reason"))
+	why, err := v.why()
+	if err != nil {
+		return err
+	}
+	r, err := office.NoteSent(v.Context(), v.ledger(), sendings, v.User.Name, why)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (v *visit) overview() error {
 	}
 	content.Waiting = v.waiting(c)
 	for _, r := range c.Reasons {
-		content.ToDo += r.Count
+		content.ToDo += r.Count - r.PutOff
 	}
 	if content.Connections, err = v.connections(c); err != nil {
 		return err

@@ -2,17 +2,23 @@ package pages
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"payersync/connector"
+	"payersync/connector/letters"
 	"payersync/connector/office"
+	"payersync/connector/standing"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
 
 type operator = syncer.Operator
-
-var errReasonNeeded = syncer.ErrReasonNeeded
 
 // freshFor is how old a sign-in may be for what cannot be undone.
 const freshFor = 15 * time.Minute
@@ -28,36 +34,361 @@ func (v *visit) fresh() error {
 	}
 }
 
-// requestLink asks for a payer's signing link.
-func (v *visit) requestLink() error {
-	return v.act(false, func(m *office.Mandates, p state.Payer, by operator) (string, error) {
-		if _, err := m.Request(v.Context(), p, by); err != nil {
-			return "", err
-		}
-		return "The signing link is here. It was asked for in your name.", nil
-	})
+// deed is something that a person can do about one payer.
+type deed struct {
+	name    string
+	label   string // of the button
+	title   string // of the page that asks
+	becomes string // what will become of it
+	danger  bool   // it cannot be undone: it takes a fresh sign-in
+	sends   bool   // it needs the billing service
+
+	reason func(shownPayer) bool // it takes a reason
+	asks   func(shownPayer) bool // a page asks before it is done
+	may    func(shownPayer) bool
+	do     func(*visit, shownPayer, operator) (note string, err error)
 }
 
-// askCancel shows what cancelling means, before anybody does it.
-func (v *visit) askCancel() error {
-	s, err := v.shownPayer()
+func always(shownPayer) bool { return true }
+func never(shownPayer) bool  { return false }
+
+// deeds are what a person can do about one payer, in the order of the buttons.
+var deeds = []deed{
+	{
+		name: "request", label: "Ask for a signing link", title: "Ask for a new mandate", sends: true,
+		becomes: "The mandate was cancelled. A link for a new one is asked for now, and it takes the payer's new signature: agree it with the payer first.",
+		reason:  func(s shownPayer) bool { return s.Cancelled }, asks: func(s shownPayer) bool { return s.Cancelled },
+		may: func(s shownPayer) bool { return s.BillingID != "" && !s.Facts.Left && (!s.Live || s.Waits) },
+		do: forPayer(func(v *visit, p state.Payer, by operator) (string, error) {
+			_, err := v.pages.cfg.Mandates.Request(v.Context(), p, by)
+			return "The signing link is here. It was asked for in your name.", err
+		}),
+	},
+	{
+		name: "cancel", label: "Cancel the mandate…", title: "Cancel the mandate", danger: true, sends: true,
+		becomes: "Nothing can be collected from this payer afterwards. A new mandate takes a new signature: payersync never asks for one by itself after a cancellation.",
+		reason:  always, asks: always, may: func(s shownPayer) bool { return s.Live },
+		do: forPayer(func(v *visit, p state.Payer, by operator) (string, error) {
+			return "The mandate is cancelled. Nothing can be collected under it any more.", v.pages.cfg.Mandates.Cancel(v.Context(), p, by)
+		}),
+	},
+	{
+		name: "reinstate", label: "Bring the mandate back…", title: "Bring the cancelled mandate back", sends: true,
+		becomes: "Money can be collected under it again, so ask the payer first. The billing service may not know how to do this; then nothing is changed.",
+		reason:  always, asks: always, may: func(s shownPayer) bool { return s.Cancelled && !s.Facts.Left },
+		do: forPayer(func(v *visit, p state.Payer, by operator) (string, error) {
+			status, err := v.pages.cfg.Mandates.Reinstate(v.Context(), p, by)
+			return "The mandate is " + status.Label() + ".", err
+		}),
+	},
+	{
+		name: "retry", label: "Try again", reason: never, asks: never,
+		may: func(s shownPayer) bool { return len(s.Attention) > 0 && !s.Facts.GivenUp && !s.Facts.Left },
+		do: func(v *visit, s shownPayer, by operator) (string, error) {
+			news, err := v.pages.cfg.Attention.Retry(v.Context(), []string{s.Connection}, s.SourceID, by)
+			if !news {
+				return "The next run tries it again already. Nothing was sent.", err
+			}
+			return "The next run tries it again. Nothing was sent yet.", err
+		},
+	},
+	{
+		name: "close", label: "Leave as it is…", title: "Leave it as it is",
+		becomes: "Nothing is sent, and the mandate stays as it is. It is told again when something about it changes.",
+		reason:  always, asks: always,
+		may: func(s shownPayer) bool {
+			return slices.ContainsFunc(s.Attention, func(a state.AttentionRow) bool { return syncer.Closable(connector.Reason(a.Reason)) })
+		},
+		do: func(v *visit, s shownPayer, by operator) (string, error) {
+			return "It stays as it is. Nothing was sent.", v.pages.cfg.Attention.Close(v.Context(), s.id(), by).Err
+		},
+	},
+	{
+		name: "hold", label: "Leave out…", title: "Leave the payer out",
+		becomes: "Nothing more is sent for this payer. A customer and a mandate that there are stay as they are. It can be taken back.",
+		reason:  always, asks: always, may: func(s shownPayer) bool { return !s.Facts.GivenUp && !s.Facts.Left },
+		do: func(v *visit, s shownPayer, by operator) (string, error) {
+			return "The payer is left out. Nothing more is sent for it.", wordOn(s, func(ids []state.RecordID, told func(office.Word) error) error {
+				return v.pages.cfg.Attention.GiveUp(v.Context(), ids, by, told)
+			})
+		},
+	},
+	{
+		name: "release", label: "Take up again…", title: "Take the payer up again",
+		becomes: "The next run decides about this payer as about any other, and sends what its plan shows. Nothing is sent now.",
+		reason:  always, asks: always, may: func(s shownPayer) bool { return s.Facts.GivenUp },
+		do: func(v *visit, s shownPayer, by operator) (string, error) {
+			return "The payer is no longer left out. The next run decides; nothing was sent yet.", wordOn(s, func(ids []state.RecordID, told func(office.Word) error) error {
+				return v.pages.cfg.Attention.TakeUp(v.Context(), ids, by, told)
+			})
+		},
+	},
+	{
+		name: "stop", label: "Stop reminders…", title: "Stop reminders to this payer",
+		becomes: "No letter goes to this payer any more, until somebody takes that back. The mandate and the link stay as they are.",
+		reason:  never, asks: always,
+		may: func(s shownPayer) bool { return s.BillingID != "" && !s.Facts.Left && s.Stop == nil },
+		do: func(v *visit, s shownPayer, by operator) (string, error) {
+			return "No letter goes there any more.", desk(v).Stop(v.Context(), s.id(), "", letters.Day{}, entryOf(by, "stop letters", s.id()))
+		},
+	},
+	{
+		name: "resume", label: "Let reminders go again…", title: "Let reminders go again",
+		becomes: "What stops letters to this payer is taken back, whoever said it: also that the payer wants none, or that the address was found not to exist.",
+		reason:  never, asks: always, may: func(s shownPayer) bool { return s.Stop != nil },
+		do: func(v *visit, s shownPayer, by operator) (string, error) {
+			_, err := desk(v).Unstop(v.Context(), s.id(), "", entryOf(by, "let letters go again", s.id()))
+			return "Letters go there again, as they fall due.", err
+		},
+	},
+	{
+		name: "undo", label: "Put back before our last update…", title: "Put it back before our last update", sends: true,
+		becomes: "The next run sends it, within the limits for plans. Nothing is sent now.",
+		reason:  always, asks: always, may: func(s shownPayer) bool { return s.Undo != 0 },
+		do: forPayer(func(v *visit, p state.Payer, by operator) (string, error) {
+			change, err := strconv.ParseInt(v.filled("change"), 10, 64)
+			if err != nil {
+				return "", changedMeanwhile
+			}
+			u, err := v.pages.cfg.Attention.UndoOf(v.Context(), p, change)
+			if err != nil {
+				return "", err
+			}
+			return "It is noted. The next run puts it back; nothing was sent yet.", v.pages.cfg.Attention.Syncer.SayUndo(v.Context(), u, by)
+		}),
+	},
+}
+
+// forPayer returns what does something for the payer of a record, as it is now.
+func forPayer(do func(*visit, state.Payer, operator) (string, error)) func(*visit, shownPayer, operator) (string, error) {
+	return func(v *visit, s shownPayer, by operator) (string, error) {
+		p, err := v.ledger().Payer(v.Context(), s.Connection, s.SourceID)
+		if err != nil {
+			return "", err
+		}
+		return do(v, p, by)
+	}
+}
+
+// wordOn says a word on one payer, and returns why it was not noted.
+func wordOn(s shownPayer, say func([]state.RecordID, func(office.Word) error) error) error {
+	return say([]state.RecordID{s.id()}, func(w office.Word) error { return w.Err })
+}
+
+func desk(v *visit) *letters.Desk { return &letters.Desk{Ledger: v.ledger()} }
+
+func entryOf(by operator, action string, id state.RecordID) state.Entry {
+	return state.Entry{Actor: by.Name, Action: action, Subject: id.Connection + "/" + id.SourceID, Reason: by.Reason}
+}
+
+// can reports whether these pages can do a deed at all.
+func (v *visit) can(d deed) bool {
+	return !d.sends || v.pages.cfg.Mandates != nil && v.pages.cfg.Attention != nil
+}
+
+// showsLink stands for the button that shows the signing link, which is no deed.
+const showsLink = "link"
+
+// deedsOfCommands say which deed a way out is, by how its command begins.
+var deedsOfCommands = []struct{ command, deed string }{
+	{"payersync mandates request ", "request"}, {"payersync mandates cancel ", "cancel"}, {"payersync attention retry ", "retry"},
+	{"payersync attention close RECORD ", "close"}, {"payersync mandates letters bounced RECORD --undo ", "resume"}, {"payersync attention give-up RECORD --undo ", "release"},
+}
+
+// nextDeed returns the deed that is the payer's next: of what needs a person the first way out,
+// and else what its mandate waits for; "" for none.
+func nextDeed(s shownPayer) string {
+	switch {
+	case s.Gone:
+		return "cancel"
+	case len(s.Attention) > 0:
+		ways := connector.Reason(s.Attention[0].Reason).Ways()
+		for _, c := range deedsOfCommands {
+			if len(ways) > 0 && strings.HasPrefix(ways[0].Command, c.command) {
+				return c.deed
+			}
+		}
+		return ""
+	case s.Waits && standing.HoldsLink(s.Facts.Mandate):
+		return showsLink
+	case s.BillingID != "" && !s.Live && !s.Facts.Left, s.Waits:
+		return "request"
+	}
+	return ""
+}
+
+// offer is a button of a deed.
+type offer struct {
+	Label, At       string
+	Asks            bool // it leads to a page that asks
+	Primary, Danger bool
+}
+
+// offers returns the buttons of a payer's page: the one that is next comes first.
+func (v *visit) offers(s shownPayer) (out []offer) {
+	next := nextDeed(s)
+	if s.Waits && standing.HoldsLink(s.Facts.Mandate) && v.pages.cfg.Mandates != nil {
+		out = append(out, offer{Label: "Show the signing link", At: s.Path + "/link", Primary: next == showsLink})
+	}
+	for _, d := range deeds {
+		if !d.may(s) || !v.can(d) || v.pages.cfg.Attention == nil {
+			continue
+		}
+		o := offer{Label: d.label, At: s.Path + "/" + d.name, Asks: d.asks(s), Primary: d.name == next, Danger: d.danger}
+		if d.name == "request" && s.Waits {
+			o.Label = "Fetch the link again"
+		}
+		if o.Primary {
+			out = append([]offer{o}, out...)
+		} else {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+var (
+	changedMeanwhile = problem{
+		Status: http.StatusConflict, Title: "It changed while you were reading", Sentence: "The payer is not any more what the page showed. Nothing was changed.",
+		Next: "Go back to the payer, look where it stands now, and decide again.",
+	}
+	notAsItStands = problem{
+		Status: http.StatusConflict, Title: "It cannot be done as the payer stands", Sentence: "Nothing was changed.", Next: "Go back to the payer, and look where it stands now.",
+	}
+)
+
+// deedAsked returns the deed that an address names, with its payer.
+func (v *visit) deedAsked() (d deed, s shownPayer, err error) {
+	at := slices.IndexFunc(deeds, func(d deed) bool { return d.name == v.PathValue("act") })
+	if at < 0 {
+		return d, s, notFound
+	}
+	d = deeds[at]
+	if s, err = v.shownPayer(); err != nil {
+		return d, s, err
+	}
+	if !v.can(d) || v.pages.cfg.Attention == nil {
+		return d, s, cannotSend
+	}
+	return d, s, nil
+}
+
+// askDeed asks before something is done, and says what becomes of it.
+func (v *visit) askDeed() error {
+	d, s, err := v.deedAsked()
 	if err != nil {
 		return err
 	}
-	if !s.Live {
-		return problem{Status: http.StatusConflict, Title: "There is nothing to cancel", Sentence: "The payer has no mandate that holds.", Next: "Look at the payer once more."}
+	if !d.may(s) {
+		return notAsItStands
 	}
-	return v.show("cancel", "Cancel a mandate", s)
+	content := struct {
+		shownPayer
+		Title, Becomes, Act string
+		Danger, Needs       bool
+		Change              int64
+		Diff                []side
+		Kept                []string
+		Unlinks             bool
+	}{shownPayer: s, Title: d.title, Becomes: d.becomes, Act: d.name, Danger: d.danger, Needs: d.reason(s)}
+	if d.name == "undo" {
+		p, err := v.ledger().Payer(v.Context(), s.Connection, s.SourceID)
+		if err != nil {
+			return notDone(err)
+		}
+		u, err := v.pages.cfg.Attention.UndoOf(v.Context(), p, s.Undo)
+		if err != nil {
+			return notDone(err)
+		}
+		content.Change = s.Undo
+		for _, f := range u.Fields {
+			content.Diff = append(content.Diff, side{Label: labelOfPath(f.Path), Theirs: f.To, Ours: f.From})
+		}
+		if a := u.Adoption; a != nil {
+			content.Unlinks, content.Kept = true, a.Kept
+			for _, f := range a.Diff {
+				content.Diff = append(content.Diff, side{Label: labelOfPath(f.Path), Theirs: f.From, Ours: f.To})
+			}
+		}
+	}
+	return v.show("ask", d.title, content)
 }
 
-// cancel cancels a payer's mandate.
-func (v *visit) cancel() error {
-	if err := v.fresh(); err != nil {
+// doDeed does something about a payer, with a reason where that is asked for.
+func (v *visit) doDeed() error {
+	d, s, err := v.deedAsked()
+	if err != nil {
 		return err
 	}
-	return v.act(true, func(m *office.Mandates, p state.Payer, by operator) (string, error) {
-		return "The mandate is cancelled. Nothing can be collected under it any more.", m.Cancel(v.Context(), p, by)
-	})
+	if d.danger {
+		if err := v.fresh(); err != nil {
+			return err
+		}
+	}
+	by, says := operator{Name: v.User.Name}, v.why
+	if d.reason(s) {
+		says = v.reason
+	}
+	if by.Reason, err = says(); err != nil {
+		return err
+	}
+	switch {
+	case v.PostForm.Has("mandate") && v.PostForm.Get("mandate") != s.MandateID:
+		return changedMeanwhile
+	case !d.may(s):
+		return notAsItStands
+	}
+	note, err := d.do(v, s, by)
+	v.pages.cfg.Standings.Renew()
+	if err != nil {
+		return notDone(err)
+	}
+	return v.done(note, s.Path)
+}
+
+// notDone says why something about a payer was not done.
+func notDone(err error) error {
+	var told problem
+	if errors.As(err, &told) || state.Unwritable(err) {
+		return err
+	}
+	is := problem{Status: http.StatusConflict, Title: "It was not done", err: err}
+	say := func(sentence, next string) { is.Sentence, is.Next, is.err = sentence, next, nil }
+	const look = "Look at the payer once more."
+	switch {
+	case errors.Is(err, syncer.ErrReasonNeeded):
+		say("The payer's mandate was cancelled; a new one takes a reason. Nothing was sent.", "Go back, and write why the payer signs anew.")
+	case errors.Is(err, syncer.ErrHasMandate):
+		say("The payer has signed already. No link was asked for.", look)
+	case errors.Is(err, office.ErrNoMandate):
+		say("The payer has no mandate. Nothing was sent.", look)
+	case errors.Is(err, state.ErrNoPayer):
+		say("Nothing was sent for this payer yet, so there is no customer to act on. Nothing was changed.", "Wait for the next run.")
+	case errors.Is(err, office.ErrGivenUp), errors.Is(err, syncer.ErrLeftOut), errors.Is(err, syncer.ErrNothingToClose), errors.Is(err, syncer.ErrNotCancelled), errors.Is(err, syncer.ErrNotLinked):
+		say("It is not possible as the payer stands. Nothing was changed.", look)
+	case errors.Is(err, syncer.ErrNothingToUndo), errors.Is(err, syncer.ErrNotKept), errors.Is(err, syncer.ErrNeverSent), errors.Is(err, syncer.ErrNothingBefore), errors.Is(err, syncer.ErrNotItsCustomer):
+		say(capital(fmt.Sprintf("%v. Nothing was changed.", err)), look)
+	case connector.FaultOf(err) == connector.FaultUnknown:
+		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service did not answer, so it is not known whether it took effect.", "Nothing: payersync finds out by itself. Look at the payer in an hour."
+	case connector.FaultOf(err) == connector.FaultUnavailable:
+		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service cannot be reached just now. Nothing was changed.", "Try again in some minutes."
+	default:
+		is.Sentence, is.Next = "The billing service refused it, or it is not possible as the payer stands; payersync's log says more.", look+" If it stays, ask whoever runs payersync."
+	}
+	return is
+}
+
+// showRaw shows a record as it was read, when the audit log has who looks.
+func (v *visit) showRaw() error {
+	row, err := v.theRecord()
+	if err != nil {
+		return err
+	}
+	raw, err := office.RawRecord(v.Context(), v.ledger(), row.ID(), v.User.Name)
+	if err != nil {
+		return err
+	}
+	return v.show("raw", "The record as it was read", struct{ ID, Connection, Raw, Back string }{row.SourceID, row.Connection, raw, payerPath(row.ID())})
 }
 
 // noExplainer is for pages without mapping files.

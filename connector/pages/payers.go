@@ -4,15 +4,18 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"payersync/connector"
 	"payersync/connector/office"
+	"payersync/connector/standing"
 	"payersync/state"
 )
 
@@ -25,6 +28,9 @@ const mostSearches = 20
 
 // payerOrders are the orders in which payers can be listed, by what an address calls them.
 var payerOrders = map[string]state.RecordSort{"": state.ByKey, "days": state.BySince, "mandate": state.ByMandate, "name": office.ByName}
+
+// searchOver is what people are told whose search is kept no longer.
+var searchOver = problem{Status: http.StatusGone, Title: "This search is over", Sentence: "It was kept with a login that has ended.", Next: "Search again."}
 
 // payerRow is a row of the list of payers.
 type payerRow struct {
@@ -39,7 +45,7 @@ type payerRow struct {
 func (v *visit) payers() error {
 	q := office.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
 	if v.filled("s") != "" && q.Text == "" {
-		return problem{Status: http.StatusGone, Title: "This search is over", Sentence: "It was kept with a login that has ended.", Next: "Search again."}
+		return searchOver
 	}
 	q.Limit = rowsShown
 	var err error
@@ -58,47 +64,129 @@ func (v *visit) payers() error {
 	for i, r := range found.Rows {
 		rows[i] = v.payerRow(r)
 	}
-	return v.show("payers", "Payers", struct {
-		Rows        []payerRow
-		Text        string
-		Search      string // its id; "" for none
-		Mandate     string
-		Needs       bool
-		Connection  string
-		Connections []string
-		Mandates    []choice
-		Orders      map[string]choice
-		Many        bool // more than one connection
-		Narrowed    bool
-		Pager       pager
-		Export      string
-	}{
-		Rows: rows, Text: q.Text, Search: v.filled("s"), Mandate: v.filled("mandate"), Connection: q.Connection, Connections: v.pages.cfg.Connections,
-		Mandates: v.mandateChoices(), Orders: v.orders(), Many: len(v.pages.cfg.Connections) > 1,
-		Narrowed: q.Text != "" || q.Mandate != "" || q.Connection != "" || q.After != nil, Pager: v.page(next), Export: "/payers/export",
-	})
+	content := payersShown{
+		Rows: rows, Text: q.Text, Search: v.filled("s"), By: v.filled("by"), Orders: v.orders(), Many: len(v.pages.cfg.Connections) > 1,
+		Narrowed: q.Text != "" || q.After != nil || v.narrowed() != "", Cut: found.Cut, Pager: v.page(next),
+	}
+	if v.User.Role.May(Operator) {
+		content.Export = strings.Replace(v.with("after", ""), "/payers", "/payers/export", 1)
+	}
+	if content.Filters, err = v.filters(); err != nil {
+		return err
+	}
+	return v.show("payers", "Payers", content)
+}
+
+// payersShown is what the list of payers shows.
+type payersShown struct {
+	Rows     []payerRow
+	Text     string
+	Search   string // its id; "" for none
+	By       string
+	Filters  []filter
+	Orders   map[string]choice
+	Many     bool // more than one connection
+	Narrowed bool
+	Cut      bool // there are more than a search gives
+	Pager    pager
+	Export   string // "" for who may not
+}
+
+// narrows are the fields of an address that narrow the list, in the order in which an export
+// names them.
+var narrows = []string{"connection", "mandate", "service", "person", "days"}
+
+// What the filters take beside what the ledger calls things.
+const (
+	anything = "any"  // whatever a person is needed for
+	nowhere  = "none" // no payer
+)
+
+// inService are the states of a payer in the billing service, in words.
+var inService = []option{
+	{Value: string(connector.LinkLinked), Label: "There"}, {Value: string(connector.LinkNew), Label: "Not sent yet"}, {Value: string(connector.LinkCreating), Label: "Just being sent"},
+	{Value: string(connector.LinkHeld), Label: "Not sent: needs a person"}, {Value: string(connector.LinkConflict), Label: "In doubt whose it is"},
+	{Value: string(connector.LinkMissing), Label: "Gone from there"}, {Value: nowhere, Label: "No payer"},
+}
+
+// stood are the days that can be asked for.
+var stood = []int{3, 7, 14, 30, 60}
+
+// filter is a choice of the form that narrows the list.
+type filter struct {
+	Name, Label, All string
+	Options          []option
+}
+
+// option is an entry of it.
+type option struct {
+	Value, Label string
+	Here         bool
 }
 
 // payerFilter is what the address says of which payers are listed.
 func (v *visit) payerFilter() state.RecordFilter {
-	f := state.RecordFilter{Mandate: v.filled("mandate"), Sort: payerOrders[v.filled("by")], Reason: v.filled("reason")}
+	f := state.RecordFilter{Mandate: v.filled("mandate"), Link: v.filled("service"), Reason: v.filled("person"), Sort: cmp.Or(payerOrders[v.filled("by")], state.ByKey)}
 	if c := v.filled("connection"); slices.Contains(v.pages.cfg.Connections, c) {
 		f.Connection = c
 	}
-	f.Sort = cmp.Or(f.Sort, state.ByKey)
+	if f.Link == nowhere {
+		f.Link, f.Others = "", true
+	}
+	if f.Reason == anything {
+		f.Reason, f.Told = "", true
+	}
+	if days, err := strconv.Atoi(v.filled("days")); err == nil && slices.Contains(stood, days) {
+		f.Stood = v.pages.now().AddDate(0, 0, -days)
+	}
 	return f
 }
 
-func (v *visit) mandateChoices() []choice {
-	out := []choice{{"All", v.with("mandate", "", "after", ""), v.filled("mandate") == ""}}
+// narrowed returns what narrows the list as codes, for the audit log: what was searched for is
+// not in it.
+func (v *visit) narrowed() string {
+	var codes []string
+	for _, name := range narrows {
+		if value := v.filled(name); value != "" {
+			codes = append(codes, name+"="+value)
+		}
+	}
+	return strings.Join(codes, " ")
+}
+
+// filters returns the choices of the form, with those of the address chosen.
+func (v *visit) filters() (out []filter, err error) {
+	if all := v.pages.cfg.Connections; len(all) > 1 {
+		books := filter{Name: "connection", Label: "Books", All: "All"}
+		for _, name := range all {
+			books.Options = append(books.Options, option{Value: name, Label: name})
+		}
+		out = append(out, books)
+	}
+	mandates := filter{Name: "mandate", Label: "Mandate", All: "All"}
 	for _, status := range append(slices.Clone(connector.MandateStatuses), state.NoMandate) {
 		label := mandate(string(status)).Word
-		if string(status) == state.NoMandate {
+		if status == state.NoMandate {
 			label = "No mandate"
 		}
-		out = append(out, choice{label, v.with("mandate", string(status), "after", ""), v.filled("mandate") == string(status)})
+		mandates.Options = append(mandates.Options, option{Value: string(status), Label: label})
 	}
-	return out
+	person := filter{Name: "person", Label: "Needs a person", All: "All", Options: []option{{Value: anything, Label: "Yes, whatever for"}}}
+	counts, err := v.ledger().ReasonCounts(v.Context())
+	for _, c := range counts {
+		person.Options = append(person.Options, option{Value: string(c.Reason), Label: matterWords(c.Reason) + " (" + number(c.Count) + ")"})
+	}
+	days := filter{Name: "days", Label: "Mandate stands so for", All: "Any time"}
+	for _, n := range stood {
+		days.Options = append(days.Options, option{Value: strconv.Itoa(n), Label: strconv.Itoa(n) + " days or more"})
+	}
+	out = append(out, mandates, filter{Name: "service", Label: "In the service", All: "All", Options: slices.Clone(inService)}, person, days)
+	for _, f := range out {
+		for i := range f.Options {
+			f.Options[i].Here = f.Options[i].Value == v.filled(f.Name)
+		}
+	}
+	return out, err
 }
 
 func (v *visit) orders() map[string]choice {
@@ -107,6 +195,71 @@ func (v *visit) orders() map[string]choice {
 		out[cmp.Or(name, "number")] = choice{Path: v.with("by", name, "after", ""), Here: v.filled("by") == name}
 	}
 	return out
+}
+
+// payerSheet is a row of the export, by what the columns are called.
+type payerSheet struct {
+	Number     string `json:"number"`
+	Name       string `json:"name"`
+	Email      string `json:"email"`
+	Mandate    string `json:"mandate"` // or why there is none, in words
+	Since      string `json:"since"`
+	Needs      string `json:"needs_a_person"`
+	InBooks    string `json:"in_the_books"`
+	InService  string `json:"in_the_service"`
+	Connection string `json:"connection"`
+	Record     string `json:"record"`
+}
+
+var payerSheetHeader = []string{"number", "name", "email", "mandate", "since", "needs_a_person", "in_the_books", "in_the_service", "connection", "record"}
+
+func (s payerSheet) cells() []string {
+	return []string{s.Number, s.Name, s.Email, s.Mandate, s.Since, s.Needs, s.InBooks, s.InService, s.Connection, s.Record}
+}
+
+// exportPayers sends what the address lists as a file, once the audit log has who takes it, and
+// what of it.
+func (v *visit) exportPayers() error {
+	q := office.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
+	codes := v.narrowed()
+	if v.filled("s") != "" {
+		if q.Text == "" {
+			return searchOver
+		}
+		codes = strings.TrimSpace(codes + " search")
+	}
+	if !v.pages.exporting.TryLock() {
+		return problem{Status: http.StatusConflict, Title: "The file was not made", Sentence: "Another one is being made just now.", Next: "Wait a few seconds, go back, and try again."}
+	}
+	defer v.pages.exporting.Unlock()
+	found, err := v.pages.cfg.Lists.Page(v.Context(), q)
+	if err != nil {
+		return err
+	}
+	rows := make([]payerSheet, len(found.Rows))
+	cells := make([][]string, len(rows))
+	for i, r := range found.Rows {
+		row := v.payerRow(r)
+		rows[i] = payerSheet{row.Number, row.Name, row.Email, row.Mandate.Word, r.MandateSince, row.Needs, r.RecordState, r.LinkState, r.Connection, r.SourceID}
+		cells[i] = rows[i].cells()
+	}
+	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export payers", Subject: connector.Plural(len(rows), "record"), Reason: cmp.Or(codes, "all")})
+	}); err != nil {
+		return err
+	}
+	if v.filled("format") != "json" {
+		return v.download("payers.csv", payerSheetHeader, cells)
+	}
+	file, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Disposition", `attachment; filename="payers.json"`)
+	_, _ = v.w.Write(file)
+	return nil
 }
 
 // rowAfter returns the row that a page begins behind; nil for the first page.
@@ -172,8 +325,20 @@ func (v *visit) email(address string) string {
 
 // payerPath returns the address of a payer's page.
 func payerPath(id state.RecordID) string {
-	return "/payers/" + url.PathEscape(id.Connection) + "/" + url.PathEscape(id.SourceID)
+	return "/payers/" + url.PathEscape(id.Connection) + "/" + segment(id.SourceID)
 }
+
+// segment returns an id as a part of an address. What a browser would take out of an address,
+// a blank id or dots alone, comes behind a tilde, and so does what begins with one.
+func segment(id string) string {
+	if id == "" || id == "." || id == ".." || id[0] == '~' {
+		id = "~" + id
+	}
+	return url.PathEscape(id)
+}
+
+// idOf returns the id that segment made a part of an address of.
+func idOf(segment string) string { return strings.TrimPrefix(segment, "~") }
 
 // searchPayers keeps what somebody searches for with the login, and leads to what it finds.
 func (v *visit) searchPayers() error {
@@ -225,7 +390,7 @@ var noPayer = problem{
 
 // theRecord returns the record that an address names.
 func (v *visit) theRecord() (state.RecordRow, error) {
-	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: v.PathValue("id")}
+	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: idOf(v.PathValue("id"))}
 	rows, err := v.ledger().Records(v.Context(), state.RecordFilter{Among: []state.RecordID{id}, Limit: 1})
 	if err == nil && len(rows) == 0 {
 		err = noPayer
@@ -250,17 +415,36 @@ type shownPayer struct {
 	Word      string // where it stands, for a payer of whom nothing is the matter; "" to say it as the ledger does
 	Path      string
 	Matter    office.Matter
-	Gone      bool // it left the books with a mandate that still holds
+	Facts     state.Standing
+	Since     time.Time         // where it stands
+	Stop      *state.LetterStop // what stops letters to it
+	Stopped   string            // why, in words
+	Letters   letterCount
+	Gone      bool // it left the books with a mandate that still holds, and nobody said that it may stay
+	LeftAt    time.Time
 	Events    []event
-	Emails    bool // whoever looks may see addresses
-	Raw       bool // and the record as it was read
-	MayAct    bool
+	Sides     []side
+	Changed   bool // others changed the customer
+	Raw       bool // whoever looks may see the record, and rules
+	Admin     bool // and the record as it was read
+	Offers    []offer
 	Link      string // only for who asked to see it
 	Lost      bool   // the link was asked for, and is not here
 	Waits     bool   // for a signature
 	Cancelled bool
-	Live      bool // its mandate can be cancelled
+	Live      bool  // its mandate can be cancelled
+	Undo      int64 // the update that can be put back; 0 for none
 	WhyNot    error
+}
+
+// letterCount is how often the link was sent, by whomever.
+type letterCount struct {
+	Times       int
+	First, Last time.Time
+}
+
+func (s shownPayer) id() state.RecordID {
+	return state.RecordID{Connection: s.Connection, SourceID: s.SourceID}
 }
 
 // standingWords are where a payer stands, and what is to be done, by its mandate.
@@ -292,8 +476,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	}
 	ctx, id := v.Context(), row.ID()
 	s := shownPayer{
-		Row: v.payerRow(row), Path: payerPath(id), MayAct: v.User.Role.May(Operator) && v.pages.cfg.Mandates != nil,
-		Emails: v.User.Role.May(Operator), Raw: v.User.Role.May(Operator),
+		Row: v.payerRow(row), Path: payerPath(id), Raw: v.User.Role.May(Operator), Admin: v.User.Role.May(Admin),
 	}
 	by, whyNot := v.pages.cfg.Explain(ctx, id.Connection)
 	s.WhyNot = whyNot
@@ -309,33 +492,113 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	}
 	s.Waits, s.Cancelled = status == connector.MandateCreated, status == connector.MandateCancelled
 	s.Live = status != "" && !s.Cancelled
-	s.Gone = s.Live && slices.ContainsFunc(s.Attention, func(a state.AttentionRow) bool {
-		return connector.Reason(a.Reason) == connector.ReasonLeftWithMandate
-	})
-	s.Events = eventsOf(s.Payer)
+	facts, err := v.ledger().StandingOf(ctx, id)
+	if err != nil || facts == nil {
+		return s, errors.Join(err, orNoPayer(facts))
+	}
+	s.Facts = standing.WithoutExpired(*facts, v.pages.now(), v.pages.cfg.Valid)
+	stands := standing.Of(s.Facts, v.pages.now())
+	s.Gone, s.LeftAt = stands.Class == standing.LeftBehind && !s.Facts.Stays, stands.Since
+	s.Letters = letterCount{standing.Times(s.Facts), standing.FirstSent(s.Facts), standing.LastSent(s.Facts)}
+	if s.Stop = standing.StopOf(s.Facts); s.Stop != nil {
+		s.Stopped = stopWords(*s.Stop)
+	}
+	s.Undo = undoable(s.Changes)
+	s.Sides, s.Changed = v.sides(s.Payer)
+	if s.Events, err = v.eventsOf(s.Payer); err != nil {
+		return s, err
+	}
 	if s.LinkState == connector.LinkLinked {
 		s.Word = standingWords[status]
+	}
+	if s.Facts.GivenUp {
+		s.Word = "Left out: nothing is sent for this payer, on a person's word."
+	}
+	if v.User.Role.May(Operator) {
+		s.Offers = v.offers(s)
 	}
 	return s, nil
 }
 
+func orNoPayer(facts *state.Standing) error {
+	if facts == nil {
+		return noPayer
+	}
+	return nil
+}
+
+// undoable returns the newest change of a customer, if it is one that can be put back.
+func undoable(changes []state.PastChange) int64 {
+	for _, c := range slices.Backward(changes) {
+		switch {
+		case c.State != connector.ChangeDone || c.Action == connector.ActionLink:
+		case c.Action == connector.ActionUpdate, c.Action == connector.ActionAdopt:
+			return c.ID
+		default:
+			return 0
+		}
+	}
+	return 0
+}
+
+// stopWords says why letters are stopped.
+func stopWords(s state.LetterStop) string {
+	why := map[string]string{
+		state.StopOptedOut: "whoever gets them wants no more", state.StopBounced: "the address takes no mail", state.StopPerson: "a person stopped them",
+	}[s.Why]
+	if s.UntilOn != "" {
+		why += ", until " + s.UntilOn
+	}
+	return cmp.Or(why, "they are stopped")
+}
+
 // eventsOf is what happened to a payer, the newest first.
-func eventsOf(p office.Payer) (out []event) {
+func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
 	for _, h := range p.History {
-		out = append(out, event{since(h.ObservedAt), "Mandate: " + mandate(h.ToStatus).Word, "seen by " + h.Cause})
+		out = append(out, event{since(h.ObservedAt), "Mandate: " + mandate(h.ToStatus).Word, causeWords(h.Cause)})
 	}
 	for _, c := range p.Changes {
-		e := event{At: c.UpdatedAt, What: actionWord(c.Action) + ": " + string(c.State)}
+		e := event{At: c.UpdatedAt, What: changeWords(c)}
 		if c.RunID != 0 {
 			e.Why = "run " + number(int(c.RunID))
 		}
-		if c.Detail != "" {
+		if c.Detail != "" && v.User.Role.May(Operator) {
 			e.Why = strings.TrimPrefix(e.Why+". "+c.Detail, ". ")
 		}
 		out = append(out, e)
 	}
+	sent, err := v.ledger().LettersOf(v.Context(), state.RecordID{Connection: p.Connection, SourceID: p.SourceID})
+	for _, l := range sent {
+		what := "Letter with the link"
+		if l.Step > 0 {
+			what = "Reminder " + strconv.Itoa(l.Step)
+		}
+		out = append(out, event{cmp.Or(l.EndedAt, l.SendingAt, l.FrozenAt), what + ": " + string(l.State), ""})
+	}
 	slices.SortStableFunc(out, func(a, b event) int { return b.At.Compare(a.At) })
-	return out
+	return out[:min(len(out), longestLine)], err
+}
+
+// longestLine is how many entries a time line has at most.
+const longestLine = 100
+
+// causeWords says how a status of a mandate came to be known.
+func causeWords(cause string) string {
+	words := map[connector.Cause]string{
+		connector.CauseWebhook: "told by a webhook", connector.CauseSweep: "seen by a look at everybody", connector.CauseLink: "answer to our request", connector.CauseCancel: "cancelled from here",
+	}
+	return cmp.Or(words[connector.Cause(cause)], "seen by "+cause)
+}
+
+// changeWords says what was done, or is to be.
+func changeWords(c state.PastChange) string {
+	switch c.State {
+	case connector.ChangeDone:
+		return actionWord(c.Action)
+	case connector.ChangePending:
+		return actionWord(c.Action) + ": planned, not sent"
+	}
+	return actionWord(c.Action) + ": " + string(c.State)
 }
 
 // actionWord is what a change does, as people say it.
@@ -362,6 +625,9 @@ func (v *visit) showLink() error {
 	if err != nil {
 		return err
 	}
+	if v.pages.cfg.Mandates == nil {
+		return cannotSend
+	}
 	if !s.Waits || s.MandateID == "" {
 		return problem{Status: http.StatusConflict, Title: "There is no link to show", Sentence: "Only a mandate that waits for its signature has one.", Next: "Look at the payer once more."}
 	}
@@ -383,57 +649,5 @@ func (v *visit) showLink() error {
 	return v.showPayer(s)
 }
 
-// act does something about a payer's mandate, with a reason where that is asked for.
-func (v *visit) act(needsReason bool, do func(*office.Mandates, state.Payer, operator) (string, error)) error {
-	row, err := v.theRecord()
-	if err != nil {
-		return err
-	}
-	by := operator{Name: v.User.Name, Reason: v.filled("reason")}
-	if needsReason {
-		if by.Reason, err = v.reason(); err != nil {
-			return err
-		}
-	}
-	if v.pages.cfg.Mandates == nil {
-		return problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without a way to the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}
-	}
-	p, err := v.ledger().Payer(v.Context(), row.Connection, row.SourceID)
-	if errors.Is(err, state.ErrNoPayer) {
-		return problem{Status: http.StatusConflict, Title: "It was not done", Sentence: "Nothing was sent for this payer yet, so there is no customer to act on. Nothing was changed.", Next: "Wait for the next run."}
-	}
-	if err != nil {
-		return err
-	}
-	note, err := do(v.pages.cfg.Mandates, p, by)
-	if err != nil {
-		return notDone(err)
-	}
-	return v.done(note, payerPath(row.ID()))
-}
-
-// notDone says why an act about a mandate was not done.
-func notDone(err error) error {
-	is := problem{Status: http.StatusConflict, Title: "It was not done", err: err}
-	switch {
-	case errors.Is(err, errReasonNeeded):
-		is.Sentence, is.Next, is.err = "The payer's mandate was cancelled; a new one takes a reason. Nothing was sent.", "Go back, and write why the payer signs anew.", nil
-	case errors.Is(err, office.ErrNoMandate):
-		is.Sentence, is.Next, is.err = "The payer has no mandate. Nothing was sent.", "Look at the payer once more.", nil
-	case connector.FaultOf(err) == connector.FaultUnknown:
-		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service did not answer, so it is not known whether it took effect.", "Nothing: payersync finds out by itself. Look at the payer in an hour."
-	case connector.FaultOf(err) == connector.FaultUnavailable:
-		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service cannot be reached just now. Nothing was changed.", "Try again in some minutes."
-	default:
-		is.Sentence, is.Next = "The billing service refused it, or it is not possible as the payer stands; payersync's log says more.", "Look at the payer once more. If it stays, ask whoever runs payersync."
-	}
-	return is
-}
-
-// customerOf returns the members of a customer that hold something.
-func customerOf(c *connector.Customer) []connector.FieldChange {
-	if c == nil {
-		return nil
-	}
-	return connector.Diff(connector.Customer{}, *c)
-}
+// cannotSend is what people are told on pages that know no billing service.
+var cannotSend = problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without a way to the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}

@@ -53,17 +53,18 @@ func TestAMandateIsCancelledWithAReasonAndANewOneTakesOne(t *testing.T) {
 	h.run(true)
 	v := h.enter("anna", pages.Operator)
 	const payer = "/payers/quickstart/HB001"
-	holds(t, v.get(payer+"/cancel", http.StatusOK), "Nothing can be collected", "Keep it")
+	holds(t, v.get(payer+"/cancel", http.StatusOK), "Nothing can be collected", "Back, change nothing")
 	before := h.box.Writes()
 	v.post(payer+"/cancel", http.StatusUnprocessableEntity)
 	if h.box.Writes() != before {
 		t.Error("it was cancelled without a reason")
 	}
-	holds(t, v.post(payer+"/cancel", http.StatusOK, "reason", "the payer called"), "The mandate is cancelled", "Cancelled", "Why the payer signs anew")
+	holds(t, v.post(payer+"/cancel", http.StatusOK, "reason", "the payer called"), "The mandate is cancelled", "Cancelled", "Bring the mandate back…")
 	if log := h.logged(1); !strings.Contains(log, "anna") || !strings.Contains(log, "the payer called") {
 		t.Errorf("the audit log says %q", log)
 	}
-	holds(t, v.post(payer+"/request", http.StatusConflict), "takes a reason", "Nothing was sent")
+	holds(t, v.get(payer+"/request", http.StatusOK), "agree it with the payer first")
+	holds(t, v.post(payer+"/request", http.StatusUnprocessableEntity), "A reason is missing")
 	holds(t, v.post(payer+"/request", http.StatusOK, "reason", "another bank"), "The signing link is here", "Awaiting signature")
 	holds(t, v.get(payer+"/cancel", http.StatusOK), "Nothing can be collected")
 }
@@ -109,5 +110,31 @@ func TestHostileNamesAreShownAsNames(t *testing.T) {
 		if strings.Contains(string(must(os.ReadFile(file))(t)), "wanderlust") {
 			t.Errorf("%s holds what was searched for", filepath.Base(file))
 		}
+	}
+}
+
+func TestAReasonHasAnEndAndNobodyActsWithoutOne(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	v := h.enter("anna", pages.Operator)
+	long := strings.Repeat("ü", 501)
+	before := h.box.Writes()
+	holds(t, v.post("/payers/quickstart/HB001/cancel", http.StatusUnprocessableEntity, "reason", long), "at most 500 letters", "Nothing was changed")
+	holds(t, v.post("/todo/likeness", http.StatusUnprocessableEntity, "act", "give-up", "id", "quickstart/HB001", "reason", long), "at most 500 letters")
+	if h.box.Writes() != before {
+		t.Error("something was sent")
+	}
+}
+
+func TestPagesWithoutTheBillingServiceSayThatTheyCannotSend(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	h.server.Config.Handler = must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample}}))(t)
+	v := h.enter("anna", pages.Operator)
+	v.get("/payers/quickstart/HB001", http.StatusOK)
+	for _, act := range []string{"link", "request", "cancel"} {
+		holds(t, v.post("/payers/quickstart/HB001/"+act, http.StatusConflict, "reason", "asked"), "Nothing can be sent from here", "Open them with")
 	}
 }

@@ -310,7 +310,10 @@ func (v *visit) judge() error {
 	case "some":
 		note, err = v.approveTicked(p)
 	case "reject":
-		why := v.filled("reason")
+		why, wrong := v.why()
+		if wrong != nil {
+			return wrong
+		}
 		if why == "" {
 			return problem{Status: http.StatusUnprocessableEntity, Title: "Say why", Sentence: "A plan is rejected with a reason, for those who look at it later. Nothing was changed.", Next: "Go back, and write the reason into the field beside the button."}
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/state"
 )
 
 //go:embed web
@@ -51,20 +52,22 @@ func asset(w http.ResponseWriter, r *http.Request) {
 
 // functions are what templates can call.
 var functions = template.FuncMap{
-	"asset":      func(name string) string { return assetNames[name] },
-	"plural":     connector.Plural,
-	"number":     number,
-	"stamp":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"time":       func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
-	"day":        func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
-	"stored":     since,
-	"mandate":    mandate,
-	"outcome":    outcome,
-	"customerOf": customerOf,
-	"inbox":      inboxChip,
-	"delivery":   deliveryPath,
-	"word":       func(sign, word, kind string) chip { return chip{sign, word, kind} },
-	"sourceOf":   sourceOf, "sourceChip": sourceChip,
+	"asset":    func(name string) string { return assetNames[name] },
+	"plural":   connector.Plural,
+	"number":   number,
+	"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"time":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
+	"day":      func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
+	"stored":   since,
+	"mandate":  mandate,
+	"outcome":  outcome,
+	"inbox":    inboxChip,
+	"delivery": deliveryPath,
+	"payerPath": func(connection, id string) string {
+		return payerPath(state.RecordID{Connection: connection, SourceID: id})
+	},
+	"word":     func(sign, word, kind string) chip { return chip{sign, word, kind} },
+	"sourceOf": sourceOf, "sourceChip": sourceChip,
 	"planned": planChip,
 	"seconds": seconds,
 	"lasted":  lasted,

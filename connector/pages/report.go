@@ -60,31 +60,20 @@ func (v *visit) report() error {
 		BankDays, Months int
 	}{Counted: c.At, Records: c.Records, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
 		Left: c.Left, Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Title: "Somebody must act"}
-	content.Sum.Ages = make([]int, len(office.Ages)+1)
-	cannot := make([]int, len(office.Ages)+1)
+	var cannot []int
+	content.Totals, content.Sum, cannot = v.totals(c, class, step)
+	switch {
+	case stage != "":
+		content.Title = stage.Title()
+	case step != "":
+		content.Title = upper(class.Title() + ": " + step.Title())
+	case class != "":
+		content.Title = upper(class.Title())
+	}
 	for _, t := range c.Totals {
-		here := class == t.Class && (step == "" || step == t.Step)
-		for i, n := range t.Ages {
-			content.Sum.Ages[i] += n
-			if here || class == "" && t.Class != standing.Debitable && t.Step != standing.NoPayer {
-				cannot[i] += n
-			}
-		}
-		content.Sum.Records += t.Records
 		if t.Class == standing.Debitable {
 			content.Can = t.Records
 		}
-		if t.Records > 0 || here {
-			content.Totals = append(content.Totals, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:], v.with("class", string(t.Class), "step", string(t.Step), "stage", "", "after", ""), here && (step != "" || t.Step == "")})
-		}
-		if here {
-			if content.Title = upper(t.Title); step == "" {
-				content.Title = upper(t.Class.Title())
-			}
-		}
-	}
-	if stage != "" {
-		content.Title = stage.Title()
 	}
 	which := office.Which{Class: class, Step: step, Stage: stage, Acts: class == "" && stage == ""}
 	content.Listed = c.Number(which)
@@ -102,6 +91,27 @@ func (v *visit) report() error {
 	}
 	content.Pager = v.page(next)
 	return v.show("report", "Report", content)
+}
+
+// totals returns the lines of the totals that have records, or that are listed, and their sum;
+// also since when those that are listed stand where they do, or else those that cannot be
+// debited.
+func (v *visit) totals(c *office.Count, class standing.Class, step standing.Step) (rows []totalRow, sum totalRow, cannot []int) {
+	sum.Ages, cannot = make([]int, len(office.Ages)+1), make([]int, len(office.Ages)+1)
+	for _, t := range c.Totals {
+		here := class == t.Class && (step == "" || step == t.Step)
+		for i, n := range t.Ages {
+			sum.Ages[i] += n
+			if here || class == "" && t.Class != standing.Debitable && t.Step != standing.NoPayer {
+				cannot[i] += n
+			}
+		}
+		sum.Records += t.Records
+		if t.Records > 0 || here {
+			rows = append(rows, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:], v.with("class", string(t.Class), "step", string(t.Step), "stage", "", "after", ""), here && (step != "" || t.Step == "")})
+		}
+	}
+	return rows, sum, cannot
 }
 
 // nextOf returns what is to be done about a payer, without the commands for what a button does.

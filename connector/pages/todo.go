@@ -21,6 +21,7 @@ var helpers = []connector.Who{connector.WhoYou, connector.WhoBooks, connector.Wh
 // todoRow is a group of those of whom the same is the matter.
 type todoRow struct {
 	state.ReasonCount
+	Now   int // those aside that were put off
 	Title string
 	Who   string
 	Path  string
@@ -39,13 +40,15 @@ func (v *visit) todo() error {
 		Rows  []todoRow
 		Total int
 		Yours int
+		Later int // put off
 		At    time.Time
 	}{At: v.pages.now()}
 	for _, c := range counts {
-		content.Rows = append(content.Rows, todoRow{c, matterWords(c.Reason), whoActs[c.Reason.Who()], todoPath(c.Reason)})
-		content.Total += c.Count
+		now := c.Count - c.PutOff
+		content.Rows = append(content.Rows, todoRow{c, now, matterWords(c.Reason), whoActs[c.Reason.Who()], todoPath(c.Reason)})
+		content.Total, content.Later = content.Total+now, content.Later+c.PutOff
 		if c.Reason.Who() == connector.WhoYou {
-			content.Yours += c.Count
+			content.Yours += now
 		}
 	}
 	return v.show("todo", "To do", content)
@@ -64,6 +67,7 @@ type toldRow struct {
 	Path   string // "" where it has no page
 	Detail string
 	Since  string
+	Later  *state.PutOff // nil for not
 }
 
 // acts are what can be done here about those that are ticked.
@@ -110,7 +114,8 @@ func (v *visit) told() error {
 		return err
 	}
 	ctx := v.Context()
-	rows, err := v.ledger().AttentionPage(ctx, string(r), placeAfter(v.filled("after")), rowsShown+1)
+	later := v.filled("later") != ""
+	rows, err := v.ledger().AttentionPage(ctx, state.Filter{State: string(r), PutOff: map[bool]string{false: state.NotPutOff, true: state.OnlyPutOff}[later], Limit: rowsShown + 1}, placeAfter(v.filled("after")))
 	if err != nil {
 		return err
 	}
@@ -126,7 +131,11 @@ func (v *visit) told() error {
 		Sentence string
 		Cure     string
 		Who      string
-		Count    int
+		All      int // those that were put off, too
+		Count    int // that are told now, or were put off
+		PutOff   int
+		Later    bool // those that were put off are shown
+		Toggle   string
 		Oldest   time.Time
 		Acts     acts
 		Others   []connector.Way
@@ -135,7 +144,7 @@ func (v *visit) told() error {
 		Rows     []toldRow
 		Pager    pager
 		At       time.Time
-	}{Reason: r, Title: matterWords(r), Sentence: r.Sentence(), Cure: r.Next(), Who: whoActs[r.Who()], Acts: actsOn(r), Others: otherWays(r), Pager: v.page(next), At: v.pages.now()}
+	}{Reason: r, Title: matterWords(r), Sentence: r.Sentence(), Cure: r.Next(), Who: whoActs[r.Who()], Acts: actsOn(r), Others: otherWays(r), Later: later, Toggle: v.with("after", "", "later", map[bool]string{false: "1", true: ""}[later]), Pager: v.page(next), At: v.pages.now()}
 	if content.May = v.User.Role.May(Operator) && v.pages.cfg.Attention != nil; !content.May {
 		content.Acts = acts{}
 	}
@@ -147,7 +156,10 @@ func (v *visit) told() error {
 		return err
 	}
 	if at := slices.IndexFunc(counts, func(c state.ReasonCount) bool { return c.Reason == r }); at >= 0 {
-		content.Count, content.Oldest = counts[at].Count, counts[at].Oldest
+		content.All, content.PutOff, content.Oldest = counts[at].Count, counts[at].PutOff, counts[at].Oldest
+		if content.Count = content.All - content.PutOff; later {
+			content.Count = content.PutOff
+		}
 	}
 	if content.Rows, err = v.toldRows(rows); err != nil {
 		return err
@@ -168,7 +180,7 @@ func (v *visit) toldRows(rows []state.AttentionRow) ([]toldRow, error) {
 	var out []toldRow
 	for i, r := range rows {
 		id := records[i]
-		row := toldRow{ID: id.Connection + "/" + id.SourceID, Number: cmp.Or(known[id].Number, id.SourceID), Name: known[id].Name, Detail: r.Detail, Since: r.Since}
+		row := toldRow{ID: id.Connection + "/" + id.SourceID, Number: cmp.Or(known[id].Number, id.SourceID), Name: known[id].Name, Detail: r.Detail, Since: r.Since, Later: r.PutOff}
 		switch {
 		case id.Connection != "":
 			row.Path = payerPath(id)
@@ -200,7 +212,10 @@ func (v *visit) settle() error {
 	if err != nil {
 		return err
 	}
-	may, by := actsOn(r), syncer.Operator{Name: v.User.Name, Reason: v.filled("reason")}
+	may, by := actsOn(r), syncer.Operator{Name: v.User.Name}
+	if by.Reason, err = v.why(); err != nil {
+		return err
+	}
 	desk := v.pages.cfg.Attention
 	act := v.filled("act")
 	switch {
@@ -216,7 +231,7 @@ func (v *visit) settle() error {
 			note += fmt.Sprintf(" Of %s it was said before.", number(before))
 		}
 		return v.done(note, todoPath(r))
-	case act == "retry" && may.Retry, act == "close" && may.Close, act == "give-up" && may.GiveUp:
+	case act == "retry" && may.Retry, act == "close" && may.Close, act == "give-up" && may.GiveUp, act == "later", act == "now":
 	default:
 		return errNothingDone("This is no way to end what is the matter here.", "Open the page of the reason once more.")
 	}
@@ -227,7 +242,7 @@ func (v *visit) settle() error {
 	if len(ids) > rowsShown {
 		return errNothingDone("More were ticked than a page shows.", "Open the page of the reason once more.")
 	}
-	if act != "retry" {
+	if act != "retry" && act != "now" {
 		if by.Reason, err = v.reason(); err != nil {
 			return err
 		}
@@ -235,6 +250,20 @@ func (v *visit) settle() error {
 	records, gone, err := v.still(r, ids)
 	if err != nil {
 		return err
+	}
+	switch act {
+	case "later":
+		until, n, err := desk.Later(v.Context(), r, records, by)
+		if err != nil {
+			return err
+		}
+		return v.done(fmt.Sprintf("Put off until %s: %s. Nothing was sent; the reason stays, and is shown again then.", until.UTC().Format("2 Jan 2006 15:04 UTC"), connector.Plural(n, "payer")), todoPath(r))
+	case "now":
+		n, err := desk.TellNow(v.Context(), r, records, by)
+		if err != nil {
+			return err
+		}
+		return v.done(fmt.Sprintf("Shown again: %s. Nothing was sent.", connector.Plural(n, "payer")), todoPath(r))
 	}
 	words, err := v.say(act, records, by)
 	v.pages.cfg.Standings.Renew()

@@ -141,3 +141,38 @@ func TestALongGroupIsShownFiftyAtATime(t *testing.T) {
 		t.Errorf("%d rows are not all", len(all))
 	}
 }
+
+func TestSomethingIsPutOffWithANoteAndShownAgain(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	v := h.enter("olga", pages.Operator)
+	const group = "/todo/email_malformed"
+	id := ticked(v.get(group, http.StatusOK))[0]
+	holds(t, v.post(group, http.StatusUnprocessableEntity, "act", "later", "id", id), "A reason is missing")
+	page := v.post(group, http.StatusOK, "act", "later", "id", id, "reason", "she calls on Friday")
+	holds(t, page, "Put off until", "1 payer", "1 was put off.")
+	if slices.Contains(ticked(page), id) {
+		t.Error("it is still told")
+	}
+	if got := h.logged(1); got != "olga put off "+id+", email_malformed: she calls on Friday" {
+		t.Errorf("the audit log says %q", got)
+	}
+	holds(t, v.get("/todo", http.StatusOK), "and 1 put off")
+	page = v.get(group+"?later=1", http.StatusOK)
+	holds(t, page, "put off until", "she calls on Friday", "olga", "Show again now")
+	if got := ticked(page); len(got) != 1 || got[0] != id {
+		t.Errorf("put off are %q", got)
+	}
+	holds(t, v.get("/payers/"+id, http.StatusOK), "put off until", "she calls on Friday")
+	told := must(h.ledger.Attention(t.Context(), state.Filter{State: "email_malformed", PutOff: state.OnlyPutOff}))(t)
+	if len(told) != 1 {
+		t.Errorf("the command line would list %d", len(told))
+	}
+	page = v.post(group+"?later=1", http.StatusOK, "act", "now", "id", id)
+	holds(t, page, "Shown again: 1 payer")
+	if !slices.Contains(ticked(page), id) {
+		t.Error("it is not told again")
+	}
+	h.enter("vera", pages.Viewer).post(group, http.StatusForbidden, "act", "later", "id", id, "reason", "no")
+}

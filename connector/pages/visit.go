@@ -1,11 +1,14 @@
 package pages
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -94,9 +97,21 @@ func since(stored string) time.Time {
 	return at
 }
 
+// why returns why somebody acts, where that may stay unsaid.
+func (v *visit) why() (string, error) {
+	reason := v.filled("reason")
+	if utf8.RuneCountInString(reason) > office.LongestReason {
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "The reason is too long", Sentence: fmt.Sprintf("Nothing was changed: a reason has at most %d letters.", office.LongestReason), Next: "Go back, and say it shorter."}
+	}
+	return reason, nil
+}
+
 // reason returns why somebody acts, which the audit log keeps.
 func (v *visit) reason() (string, error) {
-	reason := v.filled("reason")
+	reason, err := v.why()
+	if err != nil {
+		return "", err
+	}
 	if reason == "" {
 		return "", problem{Status: http.StatusUnprocessableEntity, Title: "A reason is missing", Sentence: "Nothing was changed: the audit log keeps why somebody acted.", Next: "Go back, and write a reason in a few words."}
 	}

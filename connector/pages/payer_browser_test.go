@@ -1,0 +1,94 @@
+package pages_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"payersync/connector/pages"
+)
+
+// An admin with a payer on the telephone: half a name, what narrows the list, the payer left out
+// and taken up again, reminders stopped, the raw record, something put off; and the lines of the
+// audit log about all that. Names that were made to do harm are on every screen.
+func TestAPayerIsSeenToInABrowser(t *testing.T) {
+	h := newHouse(t)
+	books, _ := hostile()
+	sampleBooks, _, _ := strings.Cut(string(books), "\n")
+	h.books([]byte(sampleBooks + "\nHB001,Crumb & Crust Bakery Ltd,Maureen Tideswell,accounts@crumbandcrust.example,01632 960101,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n" +
+		"HB002,Bad Address Ltd,,nonsense,,,,,,,,Active,\n" + strings.TrimPrefix(string(books), sampleBooks+"\n")))
+	h.run(true)
+	for _, l := range []look{{width: 1280}, {width: 390, dark: true}, {width: 1280, noScript: true}, {width: 390, dark: true, noScript: true}} {
+		b := h.browse(l)
+		h.signIn(b, "ada", pages.Admin)
+		shows := func(what string) {
+			t.Helper()
+			if !l.noScript { // axe is a script
+				b.sound(what + " at " + l.String())
+			}
+			b.picture("payer-" + what + "-" + l.String())
+		}
+		b.open("/payers")
+		b.reads("<script>alert(1)</script>")
+		shows("list")
+		b.open("/payers?mandate=CREATED&person=&days=")
+		b.reads("Awaiting signature")
+		b.fill("#text", "crust")
+		b.press("form[role=search] button")
+		b.reads("Crumb & Crust Bakery Ltd")
+		if strings.Contains(b.path(), "crust") {
+			t.Errorf("%s: the address %s holds what was searched for", l, b.path())
+		}
+		shows("found")
+		b.press("tbody th a")
+		b.reads("Has not signed yet", "Books and service", "Show the signing link")
+		shows("one")
+		b.press("a[href$='/hold']")
+		b.reads("Nothing more is sent for this payer")
+		shows("ask")
+		b.fill("#reason", "pays in cash")
+		b.press("main form button")
+		b.reads("The payer is left out")
+		b.press("a[href$='/release']")
+		b.fill("#reason", "pays by debit")
+		b.press("main form button")
+		b.reads("no longer left out")
+		h.run(true)
+		b.open("/payers/quickstart/HB001")
+		b.press("a[href$='/stop']")
+		b.fill("#reason", "asked on the telephone")
+		b.press("main form button")
+		b.reads("Reminders are stopped: a person stopped them")
+		shows("stopped")
+		b.press("a[href$='/resume']")
+		b.press("main form button")
+		b.reads("Letters go there again")
+		b.do(chromedp.Click("main details summary"))
+		b.press("form[action$='/raw'] button")
+		b.reads("Record as it was read", "Maureen Tideswell")
+		shows("raw")
+		b.open("/payers/quickstart/A%2F1")
+		b.reads("<script>alert(1)</script>")
+		shows("hostile")
+		b.open("/todo/email_malformed")
+		b.reads("Bad Address Ltd")
+		shows("told")
+	}
+	v := h.enter("ada", pages.Admin)
+	v.post("/todo/email_malformed", http.StatusOK, "act", "later", "id", "quickstart/HB002", "reason", "she calls on Friday")
+	for _, l := range []look{{width: 1280}, {width: 390, dark: true}} {
+		b := h.browse(l)
+		h.signIn(b, "ada", pages.Admin)
+		b.open("/todo/email_malformed?later=1")
+		b.reads("put off until", "she calls on Friday")
+		b.sound("put off at " + l.String())
+		b.picture("payer-later-" + l.String())
+		b.open("/todo")
+		b.reads("and 1 put off")
+		b.picture("payer-todo-" + l.String())
+		b.open("/audit")
+		b.reads("give record up", "take record up again", "stop letters", "let letters go again", "show raw record", "put off")
+	}
+}

@@ -1,0 +1,105 @@
+package pages
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/office"
+)
+
+// side is a field of a customer on both sides.
+type side struct {
+	Label, Ours, Theirs string
+	Differs             bool
+	Mark                string // what a person or others have said of it
+}
+
+// sides sets what the books make of a customer beside what the billing service holds of it, as
+// far as the person who looks may see it.
+func (v *visit) sides(p office.Payer) (out []side, changed bool) {
+	foreign := ""
+	for _, a := range p.Attention {
+		if a.Reason == string(connector.ReasonForeignChange) {
+			foreign, changed = a.Detail, true
+		}
+	}
+	ours, theirs := map[string]string{}, map[string]string{}
+	for values, c := range map[*map[string]string]*connector.Customer{&ours: p.Customer, &theirs: p.Applied} {
+		if c == nil {
+			continue
+		}
+		for _, d := range connector.Diff(connector.Customer{}, *c) {
+			(*values)[d.Path] = d.To
+		}
+	}
+	paths := map[string]bool{}
+	for path := range ours {
+		paths[path] = true
+	}
+	for path := range theirs {
+		paths[path] = true
+	}
+	for path := range paths {
+		s := side{Label: labelOfPath(path), Ours: ours[path], Theirs: theirs[path], Differs: p.Customer != nil && p.Applied != nil && ours[path] != theirs[path]}
+		switch {
+		case strings.HasSuffix(path, ".email"):
+			s.Ours, s.Theirs = v.email(s.Ours), v.email(s.Theirs)
+		case path != "name" && !v.User.Role.May(Operator):
+			continue
+		}
+		part, _, _ := strings.Cut(path, "[")
+		switch {
+		case foreign != "" && strings.Contains(foreign, path):
+			s.Mark = "Changed there by others"
+		case slices.Contains(p.Ignored, part):
+			s.Mark = "Left to the billing service"
+		case slices.ContainsFunc(p.Accepted, func(a string) bool { return path == a || strings.HasPrefix(path, a+".") }):
+			s.Mark = "Changed there by others; a person said that it may stay"
+		case slices.Contains(p.NotSent, path):
+			s.Mark = "Not sent: the billing service has no place for it"
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b side) int { return cmp.Or(orderOf(a.Label)-orderOf(b.Label), cmp.Compare(a.Label, b.Label)) })
+	return out, changed
+}
+
+// words of the fields of a customer, in the order in which people read them.
+var fieldWords = []struct{ end, word string }{
+	{"name", "Name"}, {"people.name", "Contact"}, {"firstName", "First name"}, {"lastName", "Last name"}, {"email", "E-mail"}, {"phone", "Phone"},
+	{"primary", "First contact"}, {"communication", "Gets letters"}, {"line1", "Street"}, {"city", "City"}, {"postCode", "Postcode"}, {"country", "Country"},
+}
+
+// labelOfPath returns a field of a customer in words; a second contact or address is counted.
+func labelOfPath(path string) string {
+	if name, external := strings.CutPrefix(path, "externalData."); external {
+		return "Number (" + name + ")"
+	}
+	word := path[strings.LastIndexByte(path, '.')+1:]
+	if strings.HasPrefix(path, "people[") && word == "name" {
+		word = "people.name"
+	}
+	for _, w := range fieldWords {
+		if w.end == word {
+			word = w.word
+			break
+		}
+	}
+	_, rest, _ := strings.Cut(path, "[")
+	var n int
+	if _, err := fmt.Sscanf(rest, "%d]", &n); err == nil && n > 0 {
+		return fmt.Sprintf("%s %d", word, n+1)
+	}
+	return word
+}
+
+func orderOf(label string) int {
+	at := slices.IndexFunc(fieldWords, func(w struct{ end, word string }) bool { return strings.HasPrefix(label, w.word) })
+	if at < 0 {
+		return len(fieldWords)
+	}
+	return at
+}

@@ -1,0 +1,87 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// PutOff is a person's word that something is to be told later. The reason stays what it is.
+type PutOff struct {
+	Until string `json:"until"`
+	At    string `json:"at"`
+	By    string `json:"by"`
+	Note  string `json:"note"`
+}
+
+// What Filter.PutOff takes; "" does not narrow.
+const (
+	NotPutOff  = "no"   // what is told now
+	OnlyPutOff = "only" // what a person put off
+)
+
+// toldRows are what needs a person, with the word by which it is put off at the time ?1. A word
+// holds until its time has come, and of what was told already when it was said.
+const toldRows = `SELECT v.connection AS connection, v.source_id AS source_id, v.reason AS reason, v.detail AS detail, v.since AS since,
+	coalesce(o.until, '') AS until, coalesce(o.at, '') AS at, coalesce(w.actor, '') AS actor, coalesce(w.reason, '') AS note FROM v_attention v
+	LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since AND o.until > ?1
+	LEFT JOIN audit w ON w.seq = o.word`
+
+// told returns the query of what the filter lets through, and its values.
+func (l *Ledger) told(f Filter) (query string, args []any) {
+	where := []string{"(v.connection = ?2 OR ?2 = '')", "(v.reason = ?3 OR ?3 = '')"}
+	switch f.PutOff {
+	case NotPutOff:
+		where = append(where, "o.until IS NULL")
+	case OnlyPutOff:
+		where = append(where, "o.until IS NOT NULL")
+	}
+	return toldRows + " WHERE " + strings.Join(where, " AND "), []any{stamp(l.Now()), f.Connection, f.State}
+}
+
+// toldRow is a row of toldRows.
+type toldRow struct {
+	AttentionRow
+	put PutOff
+}
+
+func (r *toldRow) dest() []any {
+	return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since, &r.put.Until, &r.put.At, &r.put.By, &r.put.Note}
+}
+
+// shown returns the row as it is handed over.
+func (r toldRow) shown() AttentionRow {
+	if r.put.Until != "" {
+		r.PutOff = &r.put
+	}
+	return r.AttentionRow
+}
+
+// PutOff notes a person's word that what is told of a record for a reason is to be told again
+// at a time, and not before. It reports false where it is not told.
+func (tx *Tx) PutOff(id RecordID, reason connector.Reason, until time.Time, word Entry) (told bool, err error) {
+	if err := tx.row([]any{&told}, "SELECT count(*) > 0 FROM v_attention WHERE connection = ? AND source_id = ? AND reason = ?", id.Connection, id.SourceID, reason); err != nil || !told {
+		return false, err
+	}
+	seq, err := tx.said(word)
+	if err != nil {
+		return false, err
+	}
+	if err := tx.exec(`INSERT INTO put_off (connection, source_id, reason, at, until, word) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (connection, source_id, reason) DO UPDATE SET at = excluded.at, until = excluded.until, word = excluded.word`,
+		id.Connection, id.SourceID, reason, stamp(tx.now), stamp(until), seq); err != nil {
+		return false, fmt.Errorf("put off what is told of %s: %w", id.SourceID, err)
+	}
+	return true, nil
+}
+
+// TellNow takes back what PutOff noted. It reports false where nothing was put off.
+func (tx *Tx) TellNow(id RecordID, reason connector.Reason, word Entry) (news bool, err error) {
+	n, err := tx.count("DELETE FROM put_off WHERE connection = ? AND source_id = ? AND reason = ? AND until > ?", id.Connection, id.SourceID, reason, stamp(tx.now))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, tx.Audit(word)
+}
