@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -107,10 +108,19 @@ func (t *Tallies) find(name string) *tally {
 
 // Get returns how far a count is; false where there is none of this name.
 func (t *Tallies) Get(name string) (Tally, bool) {
+	return t.newest(func(n string) bool { return n == name })
+}
+
+// Latest is Get for the newest count whose name begins so.
+func (t *Tallies) Latest(prefix string) (Tally, bool) {
+	return t.newest(func(n string) bool { return strings.HasPrefix(n, prefix) })
+}
+
+func (t *Tallies) newest(is func(name string) bool) (Tally, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := len(t.all) - 1; i >= 0; i-- {
-		if t.all[i].Name == name {
+		if is(t.all[i].Name) {
 			return t.all[i].Tally, true
 		}
 	}

@@ -48,6 +48,8 @@ type house struct {
 	reader  *reconcile.Reconciler
 	acts    *office.Mandates
 
+	mappings *office.Mappings
+
 	standings *office.Standings
 	fetcher   *office.Fetcher
 	server    *httptest.Server
@@ -83,7 +85,7 @@ func newHouse(t testing.TB) *house {
 		Explain: func(context.Context, string) (office.Explainer, error) {
 			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},
-		Starter: h.starter(), Rate: 5,
+		Starter: h.starter(), Rate: 5, Mappings: h.newMappings(),
 	}))(t)
 	h.server = httptest.NewServer(h.pages)
 	t.Cleanup(h.server.Close)

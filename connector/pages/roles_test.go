@@ -47,6 +47,14 @@ var access = map[string]struct {
 	"POST /plans/{n}":                        {path: "/plans/1", role: pages.Operator},
 	"GET /runs/{n}":                          {path: "/runs/1", role: pages.Viewer},
 	"POST /runs":                             {path: "/runs", role: pages.Operator},
+
+	"GET /mapping":                              {path: "/mapping", role: pages.Viewer},
+	"GET /mapping/{connection}":                 {path: "/mapping/quickstart", role: pages.Viewer},
+	"POST /mapping/{connection}":                {path: "/mapping/quickstart", role: pages.Admin},
+	"GET /mapping/{connection}/quality":         {path: "/mapping/quickstart/quality", role: pages.Viewer},
+	"GET /mapping/{connection}/versions":        {path: "/mapping/quickstart/versions", role: pages.Viewer},
+	"GET /mapping/{connection}/preview/{hash}":  {path: "/mapping/quickstart/preview/0", role: pages.Admin},
+	"POST /mapping/{connection}/preview/{hash}": {path: "/mapping/quickstart/preview/0", role: pages.Admin},
 }
 
 func TestEveryRouteIsForItsRolesAlone(t *testing.T) {
