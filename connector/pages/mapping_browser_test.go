@@ -1,7 +1,6 @@
 package pages_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -26,7 +25,9 @@ func TestAnAdminEditsTheMappingInABrowser(t *testing.T) {
 			h.signIn(b, "anna", pages.Admin)
 			shot := func(name string) {
 				t.Helper()
-				b.sound(name + " at " + l.String())
+				if !l.noScript { // axe is a script
+					b.sound(name + " at " + l.String())
+				}
 				b.picture("mapping-" + name + "-" + l.String())
 			}
 			b.press(`header nav a[href="/mapping"]`)
@@ -34,7 +35,7 @@ func TestAnAdminEditsTheMappingInABrowser(t *testing.T) {
 			shot("opened")
 
 			b.types(strings.Replace(upper, "upper(trim(Name))", "upper(trim(Nmae))", 1))
-			b.press(`button[value="check"]`)
+			b.press(`#edit button[value="check"]`)
 			b.reads("1 mistake.", "Nmae", "Write instead:")
 			if title := ask(b, chromedp.Title()); !strings.HasPrefix(title, "Problem:") {
 				t.Errorf("the title is %q", title)
@@ -90,11 +91,12 @@ func TestWhatIsTypedIsCheckedByItself(t *testing.T) {
 	b.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("text").setSelectionRange(0, 0); 0`))
 	b.do(chromedp.Click("#fields button.insert"))
 	b.do(chromedp.WaitVisible("#problem"))
-	b.reads("mistake", "AccountNumber# How a row")
-	for _, v := range []*visitor{h.enter("bob", pages.Admin)} {
-		if strings.Contains(v.get(mappingPath, http.StatusOK), "AccountNumber# How") {
-			t.Error("what was typed was saved")
-		}
+	b.reads("mistake")
+	if typed := ask(b, chromedp.Value("#text")); !strings.HasPrefix(typed, "AccountNumber# How a row") {
+		t.Errorf("the text begins %.40q", typed)
+	}
+	if strings.HasPrefix(h.text(), "AccountNumber") {
+		t.Error("what was typed was saved")
 	}
 }
 

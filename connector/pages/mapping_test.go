@@ -150,7 +150,7 @@ func TestAMappingIsMendedTriedAndSaved(t *testing.T) {
 	h.syncer.Settings.Guards = syncer.Guards{MaxCreates: 5, MaxChangesFloor: 1}
 	h.readsMapping()
 	h.run(false)
-	holds(t, anna.get("/plans", http.StatusOK), "Waits for a person")
+	holds(t, anna.get("/plans", http.StatusOK), "1 plan waits for a person")
 	page = anna.get(mappingPath+"/versions", http.StatusOK)
 	holds(t, page, "In force", "anna", "capitals", "Roll back…")
 	old := office.HashOfMapping([]byte(was))
