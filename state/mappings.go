@@ -92,6 +92,35 @@ func (l *Ledger) mappings(ctx context.Context, query string, args ...any) ([]Map
 	return out, err
 }
 
+// MappingSaved is the audit log's action of a mapping that somebody saved. Its subject ends
+// with the first MappingMark characters of the new version's hash.
+const (
+	MappingSaved = "save mapping"
+	MappingMark  = 12
+)
+
+// MappingSavedBy returns the last line of the audit log that tells of a version being saved;
+// the zero Entry where none does.
+func (l *Ledger) MappingSavedBy(ctx context.Context, hash string) (Entry, error) {
+	if len(hash) < MappingMark {
+		return Entry{}, nil
+	}
+	var e Entry
+	var at sql.NullString
+	err := l.queryRow(ctx, "SELECT at, actor, action, subject, reason FROM audit WHERE action = ? AND substr(subject, -?) = ? ORDER BY seq DESC LIMIT 1",
+		MappingSaved, MappingMark, hash[:MappingMark]).Scan(&at, &e.Actor, &e.Action, &e.Subject, &e.Reason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Entry{}, nil
+	}
+	if err == nil {
+		e.At, err = parseTime(at)
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("read who saved the mapping: %w", err)
+	}
+	return e, nil
+}
+
 // MappingProblem is a mapping file that cannot be used, while the version that
 // was in force before stays so.
 type MappingProblem struct {

@@ -16,6 +16,7 @@ import (
 	"payersync/connector/office"
 	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
+	"payersync/mapping"
 )
 
 func (a *app) mappingCmd() *cobra.Command {
@@ -90,6 +91,28 @@ func (a *app) stored(ctx context.Context, s *session.Session, c config.Connectio
 		a.Say("%s: the columns are those that the last run met; payersync plan %[1]s looks them up again", c.Name)
 	}
 	return conn, err
+}
+
+// mappingsOf returns what pages show of the mappings of a session and do with them.
+func (a *app) mappingsOf(s *session.Session, kept *office.Tallies) *office.Mappings {
+	m := &office.Mappings{
+		Ledger: s.Ledger, Read: session.ReadMapping, Tally: kept,
+		Syncer: &syncer.Syncer{Ledger: s.Ledger, Reconciler: &reconcile.Reconciler{Ledger: s.Ledger, Lookup: s.Config.LookupLimits()}, Settings: s.Config.RunSettings()},
+		Source: func(ctx context.Context, connection string) (syncer.Connection, error) {
+			c, err := s.Config.One(connection)
+			if err != nil {
+				return syncer.Connection{}, err
+			}
+			return a.declared(ctx, s, c)
+		},
+		Parse: func(name string, text []byte, info connector.SourceInfo) (*mapping.Mapping, error) {
+			return session.ParseMapping(name, text, info, s.Config.Billing.Dialect.Dialect)
+		},
+	}
+	for _, c := range s.Config.Connections {
+		m.Files = append(m.Files, office.MappingFile{Connection: c.Name, Path: c.Mapping})
+	}
+	return m
 }
 
 // storedAs is stored by the connection's name.

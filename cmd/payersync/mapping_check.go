@@ -13,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/mapping"
 	"payersync/mapping/strict"
@@ -55,7 +56,7 @@ type mappingReport struct {
 	Records    int              `json:"records"`
 	Rules      []ruleReport     `json:"rules"`
 	NotSent    int              `json:"not_sent"` // customers with something that the service has no place for
-	qualityReport
+	office.Quality
 }
 
 type mappingMistake struct {
@@ -81,7 +82,7 @@ var mappingRules = []connector.Reason{
 }
 
 func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Connection, priv privacy) (int, error) {
-	r := mappingReport{Connection: c.Name, File: c.Mapping, Mistakes: []mappingMistake{}, Rules: []ruleReport{}, qualityReport: priv.quality(mapping.CoverageReport{})}
+	r := mappingReport{Connection: c.Name, File: c.Mapping, Mistakes: []mappingMistake{}, Rules: []ruleReport{}, Quality: priv.Quality(mapping.CoverageReport{})}
 	conn, err := a.stored(ctx, s, c)
 	if err == nil {
 		r.Mapping = conn.Mapping.Version()
@@ -100,11 +101,11 @@ func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Con
 		if err := checkRules(ctx, s, conn, &r); err != nil {
 			return exitFailed, err
 		}
-		found, err := counted(ctx, s, conn)
+		found, err := office.Covered(ctx, s.Syncer, conn)
 		if err != nil {
 			return exitFailed, err
 		}
-		r.qualityReport = priv.quality(found)
+		r.Quality = priv.Quality(found)
 		if r.NotSent, err = countCut(ctx, s, conn); err != nil {
 			return exitFailed, err
 		}
@@ -185,6 +186,6 @@ func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mappin
 	if r.NotSent > 0 {
 		a.Hanging("note  ", fmt.Sprintf("%s: %s", r.Connection, notCarried(r.NotSent)))
 	}
-	a.printQuality(r.Connection, r.qualityReport, p)
+	a.printQuality(r.Connection, r.Quality, p)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/mapping"
 )
 
@@ -44,7 +45,7 @@ type coverageReport struct {
 	Rules        []ruleCoverage `json:"rules"`
 	NeverFired   []string       `json:"never_fired"`
 	UnusedFields []string       `json:"unused_fields"`
-	qualityReport
+	office.Quality
 }
 
 type ruleCoverage struct {
@@ -60,12 +61,12 @@ func (a *app) coverage(ctx context.Context, s *session.Session, c config.Connect
 	if err != nil {
 		return exitFailed, err
 	}
-	found, err := counted(ctx, s, conn)
+	found, err := office.Covered(ctx, s.Syncer, conn)
 	if err != nil {
 		return exitFailed, err
 	}
 	r := reportCoverage(c.Name, conn.Mapping.Version(), found)
-	r.qualityReport = p.quality(found)
+	r.Quality = p.Quality(found)
 	if r.Records == 0 {
 		a.nothingStored(c)
 	}
@@ -113,7 +114,7 @@ func (a *app) printCoverage(r coverageReport, p privacy) {
 	if len(r.NotUnderstood)+len(r.Shared) > 0 {
 		fmt.Fprintln(a.Out)
 	}
-	a.printQuality(r.Connection, r.qualityReport, p)
+	a.printQuality(r.Connection, r.Quality, p)
 }
 
 func (a *app) printList(title string, items []string) {

@@ -11,7 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/syncer"
+	"payersync/connector/office"
 	"payersync/mapping"
 )
 
@@ -39,15 +39,10 @@ conditions are made of.`,
 
 // fieldsReport is what `mapping fields --output json` prints for a connection.
 type fieldsReport struct {
-	Connection string        `json:"connection"`
-	Records    int           `json:"records"`
-	Fields     []fieldReport `json:"fields"`
-	Functions  []string      `json:"functions"` // how each is called
-}
-
-type fieldReport struct {
-	syncer.FieldProfile
-	Written string `json:"written"` // how an expression names it
+	Connection string               `json:"connection"`
+	Records    int                  `json:"records"`
+	Fields     []office.SourceField `json:"fields"`
+	Functions  []string             `json:"functions"` // how each is called
 }
 
 func (a *app) fields(ctx context.Context, s *session.Session, c config.Connection, p privacy) error {
@@ -59,15 +54,9 @@ func (a *app) fields(ctx context.Context, s *session.Session, c config.Connectio
 	if err != nil {
 		return err
 	}
-	r := fieldsReport{Connection: c.Name, Fields: []fieldReport{}, Functions: mapping.Functions()}
-	for _, f := range profiles {
-		r.Records = f.Records
-		for i, e := range f.Examples {
-			shown := p
-			shown.Whole = p.Whole || e.Common
-			f.Examples[i].Value = shown.Field(f.Path, e.Value)
-		}
-		r.Fields = append(r.Fields, fieldReport{f, written(f)})
+	r := fieldsReport{Connection: c.Name, Fields: p.SourceFields(profiles), Functions: mapping.Functions()}
+	if len(profiles) > 0 {
+		r.Records = profiles[0].Records
 	}
 	if r.Records == 0 {
 		a.nothingStored(c)
@@ -109,10 +98,4 @@ func wrapped(words []string, width int) (lines []string) {
 		line += word
 	}
 	return append(lines, line)
-}
-
-// written returns how an expression names a field. Below a list the path shows
-// where it is; list functions go there.
-func written(f syncer.FieldProfile) string {
-	return mapping.Written(f.Name) + strings.TrimPrefix(f.Path, f.Name)
 }

@@ -72,24 +72,10 @@ func (a *app) preview(ctx context.Context, s *session.Session, c config.Connecti
 		return fmt.Errorf("cannot preview %q: no stored record of %s has this source id; payersync payers list shows them", args.sourceID, c.Name)
 	}
 	if a.JSON() {
-		return show.JSON(a.Out, args.hide(p))
+		return show.JSON(a.Out, args.Preview(p))
 	}
 	a.printPreview(p, args)
 	return nil
-}
-
-// hide shortens the values of a preview.
-func (p privacy) hide(v syncer.Preview) syncer.Preview {
-	for i := range v.Blanked {
-		v.Blanked[i].From = p.Field(v.Blanked[i].Path, v.Blanked[i].From)
-	}
-	for i := range v.Groups {
-		v.Groups[i].Example = p.Diff(v.Groups[i].Example)
-	}
-	for i := range v.Customers {
-		v.Customers[i].Diff = p.Diff(v.Customers[i].Diff)
-	}
-	return v
 }
 
 func (a *app) printPreview(p syncer.Preview, args previewArgs) {

@@ -1,113 +1,18 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strings"
 
-	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/syncer"
-	"payersync/mapping"
-	"payersync/state"
+	"payersync/connector/office"
 )
 
-// qualityReport is what a mapping's rules make of the quality of the records, in
-// the JSON of `mapping check` and `mapping coverage`.
-type qualityReport struct {
-	NotUnderstood []misreadReport `json:"not_understood"`
-	Shared        []sharedReport  `json:"shared"`
-}
-
-// misreadReport is what one function did not understand in one rule.
-type misreadReport struct {
-	Path     string         `json:"path"`
-	Line     int            `json:"line"`
-	Function string         `json:"function"`
-	Count    int            `json:"count"`
-	Values   []misreadValue `json:"values"` // those that may be shown, the commonest first
-	Others   int            `json:"others"` // of count, those with other values
-	Next     string         `json:"next"`
-}
-
-type misreadValue struct {
-	Value   string   `json:"value"`
-	Count   int      `json:"count"`
-	CouldBe []string `json:"could_be,omitempty"`
-}
-
-// sharedReport is a name or an e-mail address that several payers have.
-type sharedReport struct {
-	Field   string        `json:"field"`
-	Values  int           `json:"values"`
-	Records int           `json:"records"`
-	Partial bool          `json:"partial"` // not all were compared
-	Largest []sharedValue `json:"largest"`
-}
-
-type sharedValue struct {
-	Value     string   `json:"value"` // "" unless it may be shown
-	Count     int      `json:"count"`
-	SourceIDs []string `json:"source_ids"` // the first of them
-}
-
-// commonValue is how many records make a value tell of nobody: it is shown without
-// a flag, as mapping fields does.
-const commonValue = 5
-
-// counted applies the mapping to the stored records of a connection.
-func counted(ctx context.Context, s *session.Session, conn syncer.Connection) (mapping.CoverageReport, error) {
-	c := conn.Mapping.NewCoverage()
-	err := s.Syncer.EachStored(ctx, conn, func(page []state.StoredRecord) error {
-		for _, r := range page {
-			if r.Record.State == connector.RecordActive && r.Record.Problem == "" {
-				c.Add(r.Record)
-			}
-		}
-		return ctx.Err()
-	})
-	return c.Report(), err
-}
-
-func (p privacy) quality(c mapping.CoverageReport) qualityReport {
-	out := qualityReport{NotUnderstood: []misreadReport{}, Shared: []sharedReport{}}
-	for _, m := range c.Misread {
-		out.NotUnderstood = append(out.NotUnderstood, p.misread(m))
-	}
-	for _, s := range c.Shared {
-		r := sharedReport{Field: s.Field, Values: s.Values, Records: s.Records, Partial: s.Partial, Largest: []sharedValue{}}
-		for _, v := range s.Largest {
-			shown := sharedValue{Count: v.Count, SourceIDs: v.SourceIDs}
-			if p.Whole {
-				shown.Value = show.Visible(v.Value)
-			}
-			r.Largest = append(r.Largest, shown)
-		}
-		out.Shared = append(out.Shared, r)
-	}
-	return out
-}
-
-// misread leaves out the values that may not be shown, and counts them.
-func (p privacy) misread(m mapping.Misread) misreadReport {
-	out := misreadReport{Path: m.Path, Line: m.Line, Function: m.Function, Count: m.Count, Values: []misreadValue{}, Others: m.Others, Next: m.Cure}
-	isBank := p.Hides(m.Path) || slices.ContainsFunc(m.Fields, p.Hides)
-	for _, v := range m.Values {
-		if isBank || !p.Whole && v.Count < commonValue {
-			out.Others += v.Count
-			continue
-		}
-		out.Values = append(out.Values, misreadValue{show.Visible(v.Value), v.Count, v.CouldBe})
-	}
-	return out
-}
-
 // printQuality prints notes: nothing of it holds a record back.
-func (a *app) printQuality(connection string, q qualityReport, p privacy) {
+func (a *app) printQuality(connection string, q office.Quality, p privacy) {
 	for _, m := range q.NotUnderstood {
-		a.Hanging("note  ", fmt.Sprintf("%s: %s: %d not understood%s%s", connection, m.Path, m.Count, m.by(), m.told(p)))
+		a.Hanging("note  ", fmt.Sprintf("%s: %s: %d not understood%s%s", connection, m.Path, m.Count, m.By(), told(m, p)))
 		a.Hanging("        ", show.Sentence(m.Next))
 	}
 	for _, s := range q.Shared {
@@ -118,20 +23,8 @@ func (a *app) printQuality(connection string, q qualityReport, p privacy) {
 	}
 }
 
-// by says what did not understand, where that is not plain from what is decided.
-func (m misreadReport) by() string {
-	what := m.Path[strings.LastIndex(m.Path, ".")+1:]
-	switch {
-	case m.Function == mapping.WithoutRegion:
-		return " for want of a region"
-	case strings.Contains(strings.ToLower(m.Function), strings.ToLower(what)):
-		return ""
-	}
-	return " by " + m.Function
-}
-
 // told names the values of a misreading, and counts those that are not told.
-func (m misreadReport) told(p privacy) string {
+func told(m office.Misread, p privacy) string {
 	var values []string
 	for _, v := range m.Values {
 		text := fmt.Sprintf("%s ×%d", v.Value, v.Count)
@@ -154,7 +47,7 @@ func (m misreadReport) told(p privacy) string {
 }
 
 // printShared names the payers who share a name or an address.
-func (a *app) printShared(connection string, s sharedReport) {
+func (a *app) printShared(connection string, s office.Shared) {
 	const most = 5
 	what := map[string]string{"name": "name", "email": "e-mail address"}[s.Field]
 	var groups []string

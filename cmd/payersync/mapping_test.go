@@ -335,3 +335,5 @@ func TestMappingCommandsAskNoDatabaseServerOnceARunHasMetIt(t *testing.T) {
 		t.Errorf("a column that is new is refused with\n%s", said)
 	}
 }
+
+func hashOf(text []byte) string { return office.HashOfMapping(text) }

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,8 +16,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/office"
 	"payersync/state"
-	"payersync/state/files"
 )
 
 // shortHash is how much of a version's hash is shown.
@@ -71,7 +68,7 @@ func (a *app) history(ctx context.Context, s *session.Session, c config.Connecti
 	r := historyReport{Connection: c.Name, File: c.Mapping, Versions: versions}
 	data, unreadable := session.ReadMapping(c.Mapping)
 	if unreadable == nil {
-		r.FileHash = hashOf(data)
+		r.FileHash = office.HashOfMapping(data)
 	}
 	if a.JSON() {
 		return show.JSON(a.Out, r)
@@ -93,11 +90,6 @@ func (a *app) history(ctx context.Context, s *session.Session, c config.Connecti
 		fmt.Fprintf(a.Out, "The file as it is now is version %s, which no run has used yet.\n", r.FileHash[:shortHash])
 	}
 	return nil
-}
-
-func hashOf(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
 
 func (a *app) mappingShowCmd() *cobra.Command {
@@ -268,7 +260,9 @@ func (a *app) rollback(ctx context.Context, s *session.Session, prefix string, n
 		return err
 	}
 	r := rollbackReport{File: path, Mapping: v.Hash}
-	if r.Kept, err = putMappingBack(ctx, s, path, v); err != nil {
+	if r.Kept, err = office.ReplaceMapping(ctx, s.Ledger, path, office.MappingChange{
+		Text: v.Text, Limit: session.MaxMapping, Keep: true, Entry: state.Entry{Actor: actor(), Action: "roll back mapping", Subject: v.Hash},
+	}); err != nil {
 		return fmt.Errorf("the mapping was not rolled back: %w", err)
 	}
 	if a.JSON() {
@@ -297,36 +291,4 @@ func (a *app) mustFit(ctx context.Context, s *session.Session, v state.MappingVe
 		}
 	}
 	return nil
-}
-
-// putBack replaces the file whole, unless it is the version already, and keeps it
-// as it was beside itself. A link to it stays. Who did so stands in the audit log
-// before the file changes.
-func putMappingBack(ctx context.Context, s *session.Session, path string, v state.MappingVersion) (kept string, err error) {
-	folder, name, err := files.Locate(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, folder.Close()) }()
-	before, err := folder.Read(name, session.MaxMapping)
-	absent := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case err != nil && !absent:
-		return "", err
-	case !absent && string(before) == v.Text:
-		return "", nil
-	case !absent:
-		ext := filepath.Ext(name)
-		old := fmt.Sprintf("%s.before-%s%s", strings.TrimSuffix(name, ext), hashOf(before)[:shortHash], ext)
-		if err := folder.Replace(old, before, name); err != nil {
-			return "", err
-		}
-		kept = filepath.Join(folder.Path(), old)
-	}
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: actor(), Action: "roll back mapping", Subject: v.Hash})
-	}); err != nil {
-		return kept, err
-	}
-	return kept, folder.Replace(name, []byte(v.Text), name)
 }

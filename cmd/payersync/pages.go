@@ -92,6 +92,7 @@ type behindPages struct {
 	fetcher   *office.Fetcher
 	starter   *office.Starter // of runs that people ask for
 	nudge     func()          // told when a delivery waits to be read
+	tallies   *office.Tallies // of mappings over all records
 }
 
 // newBehindPages returns what is behind pages: what people ask for is done by a worker, with the
@@ -100,11 +101,13 @@ func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by fu
 	return &behindPages{
 		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{},
 		starter: newStarter(ledger, inForce, by), nudge: func() { by().Nudge() },
+		tallies: &office.Tallies{},
 	}
 }
 
 // close ends what is at work, before the ledger is closed.
 func (b *behindPages) close() {
+	b.tallies.Close()
 	b.fetcher.Close()
 	b.standings.Close()
 }
@@ -135,8 +138,8 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages) (*pages.Pages, er
 	return pages.New(pages.Config{
 		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: behind.nudge,
-		Attention: a.attentionOf(s),
-		Mandates:  mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
+		Attention: a.attentionOf(s), Mappings: a.mappingsOf(s, behind.tallies),
+		Mandates: mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
 			m, err := a.mappingOf(ctx, s, connection)
 			return office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err
 		},

@@ -48,6 +48,8 @@ type house struct {
 	reader  *reconcile.Reconciler
 	acts    *office.Mandates
 
+	mappings *office.Mappings
+
 	standings *office.Standings
 	fetcher   *office.Fetcher
 	server    *httptest.Server
@@ -89,7 +91,7 @@ func newHouseIn(t testing.TB, folder string) *house {
 		Explain: func(context.Context, string) (office.Explainer, error) {
 			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},
-		Starter: h.starter(), Rate: 5,
+		Starter: h.starter(), Rate: 5, Mappings: h.newMappings(),
 	}))(t)
 	h.server = httptest.NewServer(h.pages)
 	t.Cleanup(h.server.Close)

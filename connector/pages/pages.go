@@ -36,6 +36,7 @@ type Config struct {
 	Report      func(Event)                                             // is told of every request that ended in an error; nil for nobody
 	Starter     *office.Starter                                         // starts runs that people ask for; nil where nobody may
 	Rate        float64                                                 // requests that the billing service takes in a second; 0 where that is not known
+	Mappings    *office.Mappings                                        // of the connections; nil where none can be looked at
 	Approvers   Role                                                    // the least role that approves and rejects plans; "" for Operator
 }
 

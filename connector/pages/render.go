@@ -124,6 +124,7 @@ var nav = []entry{
 	{Path: "/todo", Label: "To do"},
 	{Path: "/plans", Label: "Plans"},
 	{Path: "/runs", Label: "Runs"},
+	{Path: "/mapping", Label: "Mapping"},
 	{Path: "/webhooks", Label: "Webhooks"},
 	{Path: "/settings", Label: "Settings"},
 }

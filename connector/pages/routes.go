@@ -56,6 +56,13 @@ var all = []route{
 	{"POST /plans/{n}", Operator, (*visit).judge},
 	{"GET /runs/{n}", Viewer, (*visit).run},
 	{"POST /runs", Operator, (*visit).startRun},
+	{"GET /mapping", Viewer, (*visit).mappings},
+	{"GET /mapping/{connection}", Viewer, (*visit).mapping},
+	{"POST /mapping/{connection}", Admin, (*visit).editMapping},
+	{"GET /mapping/{connection}/quality", Viewer, (*visit).quality},
+	{"GET /mapping/{connection}/versions", Viewer, (*visit).versions},
+	{"GET /mapping/{connection}/preview/{hash}", Admin, (*visit).mappingCount},
+	{"POST /mapping/{connection}/preview/{hash}", Admin, (*visit).stopCounting},
 }
 
 // routes returns what answers all addresses.

@@ -9,8 +9,10 @@ import (
 
 // PreviewOptions say what a preview tells in detail.
 type PreviewOptions struct {
-	Limit    int    // customers told field by field, and the most ids and groups named; 0 for all
-	SourceID string // tells of this record alone field by field; "" for the first that change
+	Limit    int            // customers told field by field, and the most ids and groups named; 0 for all
+	SourceID string         // tells of this record alone field by field; "" for the first that change
+	First    int            // looks at so many records alone, the first by their ids; 0 for all
+	Progress func(done int) // told how many were decided on; nil for nobody
 }
 
 // Preview is what the next plan would do with the connection's mapping if the
@@ -127,7 +129,10 @@ func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions)
 	if err != nil {
 		return Preview{}, err
 	}
-	f := &forecast{run: &run{Syncer: s, conn: conn, claims: map[connector.Key]int{}}, limit: o.Limit, groups: map[string]*changeGroup{}}
+	f := &forecast{run: &run{Syncer: s, conn: conn, claims: map[connector.Key]int{}}, limit: o.Limit, first: o.First, groups: map[string]*changeGroup{}}
+	if o.Progress != nil {
+		f.opts.Progress = func(p Progress) { o.Progress(p.Done) }
+	}
 	known, err := s.Ledger.TwoWay(ctx, conn.Name)
 	if err != nil {
 		return Preview{}, err

@@ -3,6 +3,7 @@ package syncer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -20,6 +21,7 @@ import (
 type forecast struct {
 	*run
 	limit  int
+	first  int // records that are looked at; 0 for all
 	all    []foreseen
 	groups map[string]*changeGroup
 }
@@ -46,6 +48,9 @@ type changeGroup struct {
 	order int
 }
 
+// errEnough ends the reading of records before their last.
+var errEnough = errors.New("enough records were read")
+
 // foresee decides on every stored record. The next page is read while one is
 // decided on.
 func (f *forecast) foresee(ctx context.Context, since int64) error {
@@ -53,7 +58,15 @@ func (f *forecast) foresee(ctx context.Context, since int64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pages)
-		return f.eachStored(ctx, f.conn, since, func(page []state.StoredRecord) error {
+		left := f.first
+		err := f.eachStored(ctx, f.conn, since, func(page []state.StoredRecord) error {
+			if f.first > 0 {
+				if left == 0 {
+					return errEnough
+				}
+				page = page[:min(left, len(page))]
+				left -= len(page)
+			}
 			select {
 			case pages <- page:
 				return nil
@@ -61,6 +74,10 @@ func (f *forecast) foresee(ctx context.Context, since int64) error {
 				return context.Cause(ctx)
 			}
 		})
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		return err
 	})
 	group.Go(func() error {
 		for page := range pages {

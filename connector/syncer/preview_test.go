@@ -410,3 +410,20 @@ func TestAPreviewHoldsDisputedCustomers(t *testing.T) {
 		t.Errorf("B1 is foretold as %+v", p.Customers)
 	}
 }
+
+func TestAPreviewOfTheFirstRecordsLooksAtThoseAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 30 {
+		w.books.put(fmt.Sprintf("%02d", i), fmt.Sprintf("Payer %d", i), fmt.Sprintf("p%d@example.com", i))
+	}
+	w.run()
+	w.edit("name: trim(Name)\n", "name: upper(Name)\n")
+	for first, want := range map[int]int{0: 30, 7: 7, 30: 30, 99: 30} {
+		done := 0
+		got := w.preview(syncer.PreviewOptions{Limit: 5, First: first, Progress: func(n int) { done = n }})
+		if got.Records != want || got.Updates != want || done != want {
+			t.Errorf("of the first %d: %d looked at, %d told, %d would change; want %d", first, got.Records, done, got.Updates, want)
+		}
+	}
+}

@@ -296,7 +296,16 @@ func (d *Folder) Read(name string, limit int64) ([]byte, error) {
 // name, and the place of whatever had it, once it is on the disk. Mode and owner
 // are those of its neighbour, which may be the file itself; without one it is this
 // user's, mode 0600.
-func (d *Folder) Replace(name string, data []byte, neighbour string) (err error) {
+func (d *Folder) Replace(name string, data []byte, neighbour string) error {
+	w, err := d.Write(name, data, neighbour)
+	if err != nil {
+		return err
+	}
+	return w.Publish()
+}
+
+// Write is Replace without its last step: the name stays with whatever has it until Publish.
+func (d *Folder) Write(name string, data []byte, neighbour string) (Written, error) {
 	mode := fs.FileMode(0o600)
 	st, err := d.stat(neighbour)
 	absent := errors.Is(err, fs.ErrNotExist)
@@ -304,23 +313,56 @@ func (d *Folder) Replace(name string, data []byte, neighbour string) (err error)
 	case absent:
 		neighbour = ""
 	case err != nil:
-		return err
+		return Written{}, err
 	default:
 		mode = fs.FileMode(st.Mode).Perm()
 	}
 	temporary := "." + name + "." + rand.Text()
 	f, err := d.CreateFor(temporary, neighbour)
 	if err != nil {
-		return err
+		return Written{}, err
 	}
 	_, err = f.Write(data)
 	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, unix.Unlinkat(d.fd(), temporary, 0))
+		return Written{}, errors.Join(err, unix.Unlinkat(d.fd(), temporary, 0))
 	}
-	if err := unix.Renameat(d.fd(), temporary, d.fd(), name); err != nil {
-		return errors.Join(&fs.PathError{Op: "rename", Path: filepath.Join(d.path, name), Err: err}, unix.Unlinkat(d.fd(), temporary, 0))
+	return Written{d, temporary, name}, nil
+}
+
+// Written is a file that is on the disk whole and has not taken its name yet.
+type Written struct {
+	folder          *Folder
+	temporary, name string
+}
+
+// Publish gives the file its name, in the place of whatever had it.
+func (w Written) Publish() error {
+	d := w.folder
+	if err := unix.Renameat(d.fd(), w.temporary, d.fd(), w.name); err != nil {
+		return errors.Join(&fs.PathError{Op: "rename", Path: filepath.Join(d.path, w.name), Err: err}, w.Discard())
 	}
 	return d.Sync()
+}
+
+// Discard removes the file.
+func (w Written) Discard() error { return unix.Unlinkat(w.folder.fd(), w.temporary, 0) }
+
+// Lock keeps others out who lock the folder, in this process or another one of this machine,
+// until what it returns is called.
+func (d *Folder) Lock() (unlock func() error, err error) {
+	f, err := openAt(d.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY, d.path)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if err == nil {
+			return f.Close, nil
+		}
+		if err != unix.EINTR {
+			return nil, errors.Join(&fs.PathError{Op: "lock", Path: d.path, Err: err}, f.Close())
+		}
+	}
 }
 
 // Exists reports whether anything has the name.

@@ -25,3 +25,55 @@ const again = (region) => setTimeout(async () => {
   if (next.hasAttribute("data-again")) again(next);
 }, 2000);
 for (const region of document.querySelectorAll("[data-again][id]")) again(region);
+// The editor of a mapping: a click on a field writes its name where the cursor is, the numbers
+// of lines follow what is typed, and it is checked when the typing rests. Without this script
+// there is a button.
+const text = document.getElementById("text");
+if (text) {
+  const gutter = document.querySelector(".gutter"), form = text.form;
+  const insert = (within) => {
+    for (const name of within.querySelectorAll("[data-insert]")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "insert";
+      button.append(name.cloneNode(true));
+      button.title = "Write it where the cursor is";
+      button.onclick = () => {
+        text.setRangeText(name.dataset.insert, text.selectionStart, text.selectionEnd, "end");
+        text.focus();
+        text.dispatchEvent(new Event("input"));
+      };
+      name.replaceWith(button);
+    }
+  };
+  insert(document);
+  new MutationObserver(() => insert(document)).observe(document.querySelector("main"), { childList: true });
+  let rest, asked = 0;
+  const check = async () => {
+    const now = ++asked, tried = document.getElementById("tried");
+    tried.setAttribute("aria-busy", "true");
+    const body = new URLSearchParams(new FormData(form));
+    body.set("do", "check");
+    body.delete("record"); // only a person asks to see one
+    try {
+      const page = new DOMParser().parseFromString(await (await fetch(form.action, { method: "POST", body })).text(), "text/html");
+      const next = page.getElementById("tried"), lines = page.querySelector(".gutter");
+      if (now !== asked || !next || !lines) return;
+      gutter.replaceChildren(...lines.children);
+      tried.replaceWith(next);
+      document.getElementById("problem")?.remove();
+      const problem = page.getElementById("problem");
+      if (problem) document.querySelector("h1").after(problem);
+      document.title = page.title;
+    } catch { tried.removeAttribute("aria-busy"); /* the button checks, too */ }
+  };
+  text.addEventListener("input", () => {
+    const lines = text.value.split("\n").length;
+    text.rows = lines + 1;
+    for (let n = gutter.children.length; n < lines; n++) gutter.append(Object.assign(document.createElement("li"), { textContent: n + 1, id: "line-" + (n + 1) }));
+    while (gutter.children.length > lines) gutter.lastChild.remove();
+    clearTimeout(rest);
+    if ("check" in form.dataset) rest = setTimeout(check, 700);
+  });
+  document.getElementById("problem")?.focus();
+}

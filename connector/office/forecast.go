@@ -1,0 +1,136 @@
+package office
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/mapping"
+	"payersync/state"
+)
+
+// FirstRecords is how many records a mapping is tried on at once.
+const FirstRecords = 200
+
+// First tries a mapping on the first records that are stored, and asks nobody.
+func (m *Mappings) First(ctx context.Context, conn syncer.Connection) (syncer.Preview, error) {
+	return m.Syncer.Preview(ctx, conn, syncer.PreviewOptions{Limit: 10, First: FirstRecords})
+}
+
+// All tries a mapping on all records that are stored, in the background.
+func (m *Mappings) All(ctx context.Context, conn syncer.Connection) (Tally, error) {
+	name, err := m.name(ctx, "preview", conn.Name, conn.Mapping.Version())
+	if err != nil {
+		return Tally{}, err
+	}
+	return m.Tally.Begin(name, string(conn.Mapping.Text()), func(ctx context.Context, progress func(int)) (any, error) {
+		return m.Syncer.Preview(ctx, conn, syncer.PreviewOptions{Limit: 10, Progress: progress})
+	}), nil
+}
+
+// Tried returns how far the newest trial of a version on all records is, and whether the books
+// have changed since it began; false where there is none.
+func (m *Mappings) Tried(ctx context.Context, connection, hash string) (t Tally, old, found bool, err error) {
+	name, err := m.name(ctx, "preview", connection, hash)
+	if err != nil {
+		return t, false, false, err
+	}
+	if t, found = m.Tally.Get(name); !found {
+		t, found = m.Tally.Latest(strings.Join([]string{"preview", connection, hash, ""}, "\x1f"))
+		old = true
+	}
+	return t, old, found, nil
+}
+
+// Profiles returns how full the fields of a connection's source are, as a count of
+// []syncer.FieldProfile.
+func (m *Mappings) Profiles(ctx context.Context, connection string) (Tally, error) {
+	conn, err := m.Source(ctx, connection)
+	if err != nil {
+		return Tally{}, err
+	}
+	name, err := m.name(ctx, "fields", connection, "")
+	if err != nil {
+		return Tally{}, err
+	}
+	return m.Tally.Begin(name, "", func(ctx context.Context, _ func(int)) (any, error) {
+		return m.Syncer.ProfileFields(ctx, conn)
+	}), nil
+}
+
+// Quality returns what a mapping's rules make of the quality of all records, as a count of
+// mapping.CoverageReport.
+func (m *Mappings) Quality(ctx context.Context, conn syncer.Connection) (Tally, error) {
+	name, err := m.name(ctx, "quality", conn.Name, conn.Mapping.Version())
+	if err != nil {
+		return Tally{}, err
+	}
+	return m.Tally.Begin(name, "", func(ctx context.Context, _ func(int)) (any, error) {
+		return Covered(ctx, m.Syncer, conn)
+	}), nil
+}
+
+// name returns what a count is kept by: what is counted, of which text, and which data. The
+// books change by runs alone.
+func (m *Mappings) name(ctx context.Context, what, connection, hash string) (string, error) {
+	runs, err := m.Ledger.LatestRuns(ctx)
+	data := "no run"
+	for _, r := range runs {
+		if r.Connection == connection {
+			data = fmt.Sprintf("%d %s", r.RunID, r.Outcome)
+		}
+	}
+	return strings.Join([]string{what, connection, hash, data}, "\x1f"), err
+}
+
+// RuleChange is a rule of a mapping and what it makes of one record, before and after an edit.
+type RuleChange struct {
+	Path, Text    string
+	Line          int // 0 for a rule that is gone
+	Before, After string
+	Changed       bool
+}
+
+// RuleChanges says rule by rule what an edit makes of a record; before is nil for a mapping
+// that could not be read.
+func RuleChanges(ctx context.Context, ledger *state.Ledger, id state.RecordID, before, after *mapping.Mapping, p Privacy) ([]RuleChange, error) {
+	sent := func(connector.Customer) []string { return nil }
+	now, err := PayerOf(ctx, ledger, id, Explainer{after, sent}, p)
+	if err != nil {
+		return nil, err
+	}
+	was := Payer{}
+	if before != nil {
+		if was, err = PayerOf(ctx, ledger, id, Explainer{before, sent}, p); err != nil {
+			return nil, err
+		}
+	}
+	value := func(r Rule) string {
+		switch {
+		case r.Error != "":
+			return r.Error
+		case r.Skipped:
+			return "not reached"
+		}
+		return r.Value
+	}
+	old := map[string]Rule{}
+	for _, r := range was.Rules {
+		old[r.Path] = r
+	}
+	var out []RuleChange
+	for _, r := range now.Rules {
+		c := RuleChange{Path: r.Path, Text: r.Text, Line: r.Line, After: value(r), Before: value(old[r.Path])}
+		c.Changed = before != nil && c.Before != c.After
+		delete(old, r.Path)
+		out = append(out, c)
+	}
+	for _, r := range was.Rules {
+		if _, gone := old[r.Path]; gone {
+			out = append(out, RuleChange{Path: r.Path, Text: r.Text, Before: value(r), Changed: true})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,151 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Tallies count in the background what takes long over all records: one count at a time, while
+// who asked for it looks at something else. What came out is kept by its name for a while. It is
+// safe for concurrent use, and outlives whatever a configuration is made into. Close it before
+// its ledger.
+type Tallies struct {
+	mu     sync.Mutex
+	all    []*tally // the newest last
+	turn   sync.Mutex
+	closed bool
+}
+
+// Tally is how far a count is.
+type Tally struct {
+	Name   string
+	Done   int  // records that were looked at
+	AtWork bool // or waits for its turn
+	Result any  // nil while it is at work, and where it came to nothing
+	Err    error
+	Text   string // what it was asked about
+}
+
+type tally struct {
+	Tally
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// talliesKept is how many counts are kept.
+const talliesKept = 24
+
+// Begin begins a count, unless there is one of this name, and returns how far it is: a small
+// one is done by then.
+func (t *Tallies) Begin(name, text string, work func(ctx context.Context, progress func(done int)) (any, error)) Tally {
+	t.mu.Lock()
+	found := t.find(name)
+	if found == nil && !t.closed {
+		found = t.begin(name, text, work)
+	}
+	t.mu.Unlock()
+	if found == nil {
+		return Tally{Name: name, Err: errClosed}
+	}
+	patience := time.NewTimer(countWaits)
+	defer patience.Stop()
+	select {
+	case <-found.done:
+	case <-patience.C:
+	}
+	now, _ := t.Get(name)
+	return now
+}
+
+// begin begins a count; t.mu is held.
+func (t *Tallies) begin(name, text string, work func(context.Context, func(int)) (any, error)) *tally {
+	for i := 0; len(t.all) >= talliesKept && i < len(t.all); i++ {
+		if !t.all[i].AtWork {
+			t.all = slices.Delete(t.all, i, i+1)
+			i--
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c := &tally{Tally{Name: name, Text: text, AtWork: true}, stop, make(chan struct{})}
+	t.all = append(t.all, c)
+	go func() {
+		defer stop()
+		t.turn.Lock()
+		defer t.turn.Unlock()
+		result, err := any(nil), ctx.Err()
+		if err == nil {
+			result, err = work(ctx, func(done int) {
+				t.mu.Lock()
+				defer t.mu.Unlock()
+				c.Done = done
+			})
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		c.AtWork, c.Err = false, err
+		if err == nil {
+			c.Result = result
+		} else { // the next one may succeed, and one that was cancelled was not wanted
+			t.all = slices.DeleteFunc(t.all, func(o *tally) bool { return o == c && errors.Is(err, context.Canceled) })
+		}
+		close(c.done)
+	}()
+	return c
+}
+
+func (t *Tallies) find(name string) *tally {
+	for _, c := range t.all {
+		if c.Name == name && c.Err == nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// Get returns how far a count is; false where there is none of this name.
+func (t *Tallies) Get(name string) (Tally, bool) {
+	return t.newest(func(n string) bool { return n == name })
+}
+
+// Latest is Get for the newest count whose name begins so.
+func (t *Tallies) Latest(prefix string) (Tally, bool) {
+	return t.newest(func(n string) bool { return strings.HasPrefix(n, prefix) })
+}
+
+func (t *Tallies) newest(is func(name string) bool) (Tally, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := len(t.all) - 1; i >= 0; i-- {
+		if is(t.all[i].Name) {
+			return t.all[i].Tally, true
+		}
+	}
+	return Tally{}, false
+}
+
+// Cancel ends a count that is at work.
+func (t *Tallies) Cancel(name string) {
+	t.mu.Lock()
+	c := t.find(name)
+	t.mu.Unlock()
+	if c != nil {
+		c.stop()
+		<-c.done
+	}
+}
+
+// Close ends what is at work, and lets nothing begin.
+func (t *Tallies) Close() {
+	t.mu.Lock()
+	t.closed = true
+	all := slices.Clone(t.all)
+	t.mu.Unlock()
+	for _, c := range all {
+		c.stop()
+		<-c.done
+	}
+}

@@ -1,0 +1,687 @@
+package pages
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/mapping"
+	"payersync/mapping/strict"
+	"payersync/state"
+)
+
+// mappingRow is the mapping of a connection in a list.
+type mappingRow struct {
+	Connection, Path string
+	InForce          state.MappingVersion
+	Problem          string
+}
+
+// mappings lists the connections; of one alone it shows the mapping at once.
+func (v *visit) mappings() error {
+	m := v.pages.cfg.Mappings
+	if m == nil {
+		return noMapping
+	}
+	if len(m.Files) == 1 {
+		http.Redirect(v.w, v.Request, mappingPath(m.Files[0].Connection), http.StatusSeeOther)
+		return nil
+	}
+	wrong, err := v.ledger().MappingProblems(v.Context())
+	if err != nil {
+		return err
+	}
+	var rows []mappingRow
+	for _, f := range m.Files {
+		row := mappingRow{Connection: f.Connection, Path: mappingPath(f.Connection)}
+		if row.InForce, err = v.ledger().MappingInForce(v.Context(), f.Connection); err != nil && !errors.Is(err, state.ErrNoMapping) {
+			return err
+		}
+		if i := slices.IndexFunc(wrong, func(p state.MappingProblem) bool { return p.Connection == f.Connection }); i >= 0 {
+			row.Problem = "The file has mistakes"
+		}
+		rows = append(rows, row)
+	}
+	return v.show("mappings", "Mapping", rows)
+}
+
+// mappingPath returns the address of a connection's mapping.
+func mappingPath(connection string) string { return "/mapping/" + url.PathEscape(connection) }
+
+var noMapping = problem{Status: http.StatusNotFound, Title: "There is no such mapping", Sentence: "No connection of this name is configured here.", Next: "The page Mapping lists the connections."}
+
+// mappingPage is the mapping of a connection as its page shows it.
+type mappingPage struct {
+	Connection, Path, File string
+	Text                   string
+	Opened                 string // the version that is edited
+	Rows                   int
+	Lines                  []gutterLine
+	MayEdit, Raw           bool // whoever looks may edit; see what records hold
+
+	InForce    state.MappingVersion // zero before the first run
+	Saved      state.Entry          // who saved the file as it is; zero where that is not known
+	Unused     bool                 // no run has gone by the file as it is
+	MayRun     bool
+	From       string // the version that was opened in the place of the file
+	Changed    bool   // the text is another than the file's
+	Difference []office.DiffLine
+	Sharing    []string
+
+	Status    int
+	Wrong     []mistake
+	WrongIn   int // how many mistakes a reader is not told of
+	Problem   string
+	Anchor    string // of what is the matter, on the page
+	Conflict  *mappingConflict
+	Offered   string // why the file cannot be written; "" where it can, as far as is known
+	Reason    string
+	Fields    fieldsShown
+	Preview   *forecast
+	Whole     bool // the preview looked at all records
+	Record    string
+	RecordWhy string
+	Rules     []office.RuleChange
+}
+
+// gutterLine is the number of a line, and what is wrong with it.
+type gutterLine struct {
+	N    int
+	What string
+}
+
+// mistake is what is wrong with a line of a mapping.
+type mistake struct {
+	strict.Problem
+	N int // among the mistakes, from 1
+}
+
+// mappingConflict is another text that was saved meanwhile.
+type mappingConflict struct {
+	By    state.Entry // zero where nobody knows
+	Text  string
+	Hash  string
+	Lines []office.DiffLine
+}
+
+// fieldsShown are the fields of a source, unless they are being counted.
+type fieldsShown struct {
+	Busy    bool
+	Fields  []office.SourceField
+	Records int
+	Why     string
+}
+
+// Filled returns how full a field is, in words.
+func (f fieldsShown) Filled(n int) string {
+	switch {
+	case f.Records == 0:
+		return "no records yet"
+	case n > 0 && n*100 < f.Records:
+		return "under 1 % filled"
+	}
+	return fmt.Sprintf("%d %% filled", n*100/f.Records)
+}
+
+// theMapping returns the mapping that the address names, as its file has it.
+func (v *visit) theMapping() (office.MappingText, error) {
+	if v.pages.cfg.Mappings == nil {
+		return office.MappingText{}, noMapping
+	}
+	now, known, err := v.pages.cfg.Mappings.Now(v.PathValue("connection"))
+	switch {
+	case !known:
+		return now, noMapping
+	case err != nil:
+		return now, problem{Status: http.StatusConflict, Title: "The mapping cannot be read", Sentence: "Its file is not there, or cannot be opened by payersync. The version of the last run stays in force.", Next: "Ask whoever runs payersync: payersync check says what to do.", err: err}
+	}
+	return now, nil
+}
+
+// mapping shows the mapping of a connection: the file as it is, or for an admin a version that
+// takes its place in the editor alone, or the text that is being counted.
+func (v *visit) mapping() error {
+	now, err := v.theMapping()
+	if err != nil {
+		return err
+	}
+	p := v.newMappingPage(now)
+	p.Record = v.filled("record")
+	if version := v.filled("version"); version != "" && p.MayEdit {
+		found, err := v.versionOf(version)
+		if err != nil {
+			return err
+		}
+		p.Text, p.From = found.Text, found.Hash
+	}
+	if hash := v.filled("text"); hash != "" && p.MayEdit {
+		t, _, found, err := v.pages.cfg.Mappings.Tried(v.Context(), p.Connection, hash)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return noCount
+		}
+		p.Text = t.Text
+	}
+	return v.showMapping(p, now)
+}
+
+func (v *visit) newMappingPage(now office.MappingText) *mappingPage {
+	connection := v.PathValue("connection")
+	return &mappingPage{
+		Connection: connection, Path: mappingPath(connection), File: filepath.Base(now.Path), Text: now.Text, Opened: now.Hash, Status: http.StatusOK,
+		MayEdit: v.User.Role.May(Admin), Raw: v.User.Role.May(Operator), Sharing: v.pages.cfg.Mappings.Sharing(connection),
+		MayRun: v.pages.cfg.Starter != nil && v.User.Role.May(Operator),
+	}
+}
+
+// showMapping fills the page with what belongs to its text, and answers with it.
+func (v *visit) showMapping(p *mappingPage, now office.MappingText) error {
+	ctx, m := v.Context(), v.pages.cfg.Mappings
+	var err error
+	if p.InForce, err = v.ledger().MappingInForce(ctx, p.Connection); err != nil && !errors.Is(err, state.ErrNoMapping) {
+		return err
+	}
+	if p.Saved, err = v.ledger().MappingSavedBy(ctx, now.Hash); err != nil {
+		return err
+	}
+	p.Unused = p.InForce.Hash != now.Hash
+	p.Text = office.LineEnds(p.Text, now.Text)
+	p.Changed = p.Text != now.Text
+	if p.Difference == nil {
+		p.Difference = office.DiffOf(now.Text, p.Text)
+	}
+	checked, err := m.Check(ctx, p.Connection, []byte(p.Text))
+	if err != nil {
+		return err
+	}
+	v.mark(p, checked.Mistakes)
+	if err := v.addFields(p); err != nil {
+		return err
+	}
+	if checked.Mapping != nil {
+		if err := v.addPreview(p, checked, now); err != nil {
+			return err
+		}
+	}
+	if !p.Raw {
+		p.Text = withoutExamples(p.Text)
+	}
+	title := "Mapping of " + p.Connection
+	if len(p.Wrong) > 0 || p.Problem != "" {
+		title = "Problem: " + cmp.Or(p.Problem, "the mapping has "+connector.Plural(len(p.Wrong), "mistake"))
+		if p.Status == http.StatusOK && v.Method == http.MethodPost {
+			p.Status = http.StatusUnprocessableEntity
+		}
+	}
+	if p.Status != http.StatusOK {
+		v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: p.Status})
+	}
+	v.pages.render(v.w, v, p.Status, "mapping", title, p)
+	return nil
+}
+
+// mark puts the mistakes at their lines. What is wrong with an example quotes it, and an
+// example may be somebody's record: who sees no records is told how many mistakes there are.
+func (v *visit) mark(p *mappingPage, wrong []strict.Problem) {
+	lines := strings.Count(p.Text, "\n") + 1
+	p.Rows = min(lines+1, 4000)
+	what := map[int]string{}
+	if p.Raw {
+		for i, w := range wrong {
+			p.Wrong = append(p.Wrong, mistake{w, i + 1})
+			if what[w.Line] == "" {
+				what[w.Line] = w.Message
+			}
+		}
+	} else {
+		p.WrongIn = len(wrong)
+	}
+	for n := 1; n <= min(lines, 4000); n++ {
+		p.Lines = append(p.Lines, gutterLine{n, what[n]})
+	}
+}
+
+// withoutExamples returns a text without the examples, which may be somebody's records.
+func withoutExamples(text string) string {
+	var out []string
+	inside := false
+	for _, line := range strings.Split(text, "\n") {
+		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "#") {
+			if inside = strings.HasPrefix(line, "examples"); inside {
+				out = append(out, "examples: # shown to the roles operator and admin")
+			}
+		}
+		if !inside {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// addFields adds the fields of the source, with values as far as whoever looks may see them.
+func (v *visit) addFields(p *mappingPage) error {
+	t, err := v.pages.cfg.Mappings.Profiles(v.Context(), p.Connection)
+	if err != nil {
+		return err
+	}
+	profiles, counted := t.Result.([]syncer.FieldProfile)
+	switch {
+	case t.Err != nil:
+		return t.Err
+	case !counted:
+		p.Fields.Busy = true
+		return nil
+	}
+	p.Fields.Fields = office.Privacy{Whole: p.Raw}.SourceFields(profiles)
+	if len(profiles) > 0 {
+		p.Fields.Records = profiles[0].Records
+	}
+	return nil
+}
+
+// forecast is what a mapping would change, as a page shows it.
+type forecast struct {
+	syncer.Preview
+	Payers []forecastRow
+	Groups []forecastGroup
+	NotNow int // would not be sent, and were before
+	Sum    int
+}
+
+// forecastRow is what would change for one payer.
+type forecastRow struct {
+	Who    payerName
+	Does   string
+	Fields []fieldRow
+}
+
+// forecastGroup are customers whose same fields would change in the same manner.
+type forecastGroup struct {
+	Count int
+	What  string
+}
+
+func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) {
+	f := &forecast{Preview: p}
+	for _, failure := range p.Failures {
+		f.NotNow += failure.New
+	}
+	f.Sum = p.Creates + p.Adopts + p.Updates + p.Dropped.Count + f.NotNow
+	for _, g := range p.Groups {
+		var what []string
+		for _, c := range g.Changes {
+			what = append(what, office.FieldWord(c.Path)+" "+string(c.Manner))
+		}
+		f.Groups = append(f.Groups, forecastGroup{g.Count, strings.Join(slices.Compact(what), ", ")})
+	}
+	ids := make([]state.RecordID, len(p.Customers))
+	for i, c := range p.Customers {
+		ids[i] = state.RecordID{Connection: p.Connection, SourceID: c.SourceID}
+	}
+	labels, err := v.ledger().LabelsOf(v.Context(), ids)
+	for i, c := range p.Customers {
+		row := forecastRow{Who: payerName{p.Connection, c.SourceID, labels[ids[i]].Name}, Does: does[c.Action]}
+		switch {
+		case c.Verdict == state.Held:
+			row.Does = "would not be sent: " + strings.ToLower(cmp.Or(matters[c.Reason], "something is the matter"))
+		case c.Verdict == state.Excluded:
+			row.Does = "would be left out"
+		}
+		diff := office.Privacy{Whole: true}.Diff(c.Diff)
+		if !v.User.Role.May(Operator) {
+			diff = office.ForViewers(c.Diff, keyName)
+		}
+		for j, d := range diff {
+			row.Fields = append(row.Fields, fieldRow{Path: d.Path, Field: office.FieldWord(d.Path), Now: d.From, After: d.To, Emptied: c.Diff[j].From != "" && c.Diff[j].To == ""})
+		}
+		f.Payers = append(f.Payers, row)
+	}
+	return f, err
+}
+
+// addPreview tries the text on the first records, and on the one that is asked for.
+func (v *visit) addPreview(p *mappingPage, checked office.Checked, now office.MappingText) error {
+	ctx, m := v.Context(), v.pages.cfg.Mappings
+	first, err := m.First(ctx, checked.Connection)
+	if err != nil {
+		return err
+	}
+	p.Whole = first.Records < office.FirstRecords
+	if p.Preview, err = v.forecastOf(first, checked.Mapping.KeyName()); err != nil || p.Record == "" || !p.Raw {
+		return err
+	}
+	id := state.RecordID{Connection: p.Connection, SourceID: p.Record}
+	var before *mapping.Mapping
+	if was, err := m.Check(ctx, p.Connection, []byte(now.Text)); err == nil {
+		before = was.Mapping
+	}
+	rules, err := office.RuleChanges(ctx, v.ledger(), id, before, checked.Mapping, office.Privacy{Whole: true})
+	switch {
+	case errors.Is(err, state.ErrNoRecord):
+		p.RecordWhy = "Nobody in the books has this number."
+		return nil
+	case err != nil:
+		return err
+	}
+	if p.Rules = rules; len(rules) == 0 {
+		p.RecordWhy = "No rule was tried: the row is not in the books any more, or cannot be read."
+		return nil
+	}
+	return v.ledger().Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "show record", Subject: p.Connection + " " + p.Record, Reason: "mapping"})
+	})
+}
+
+// editMapping checks, counts or saves what was typed.
+func (v *visit) editMapping() error {
+	now, err := v.theMapping()
+	if err != nil {
+		return err
+	}
+	if err := v.ParseForm(); err != nil {
+		return problem{Status: http.StatusRequestEntityTooLarge, Title: "Nothing was saved", Sentence: "The text is longer than a mapping may be here.", Next: "Go back, and keep it below half a megabyte.", err: err}
+	}
+	if !v.PostForm.Has("text") {
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form held no text.", Next: "Open the mapping, and use one of its buttons."}
+	}
+	p := v.newMappingPage(now)
+	p.Text, p.Record, p.Reason = office.LineEnds(v.PostFormValue("text"), now.Text), v.filled("record"), v.filled("reason")
+	if opened := v.filled("opened"); opened != "" {
+		p.Opened = opened
+	}
+	do, which, _ := strings.Cut(v.filled("do"), " ")
+	switch do {
+	case "cure":
+		if p.Text, err = v.cured(p, which); err != nil {
+			return err
+		}
+	case "count":
+		if done, err := v.count(p); done || err != nil {
+			return err
+		}
+	case "save":
+		if done, err := v.saveMapping(p, now); done || err != nil {
+			return err
+		}
+	}
+	return v.showMapping(p, now)
+}
+
+// cured returns the text with what a mistake says in the place of its line.
+func (v *visit) cured(p *mappingPage, which string) (string, error) {
+	checked, err := v.pages.cfg.Mappings.Check(v.Context(), p.Connection, []byte(p.Text))
+	if err != nil {
+		return "", err
+	}
+	n, _ := strconv.Atoi(which)
+	if n < 1 || n > len(checked.Mistakes) {
+		return p.Text, nil
+	}
+	w, lines := checked.Mistakes[n-1], strings.Split(strings.ReplaceAll(p.Text, "\r\n", "\n"), "\n")
+	if w.Instead != "" && w.Line >= 1 && w.Line <= len(lines) {
+		lines[w.Line-1] = w.Instead
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// count begins to try the text on all records; done where the browser was sent there.
+func (v *visit) count(p *mappingPage) (done bool, err error) {
+	checked, err := v.pages.cfg.Mappings.Check(v.Context(), p.Connection, []byte(p.Text))
+	if err != nil || checked.Mapping == nil {
+		return false, err
+	}
+	if _, err := v.pages.cfg.Mappings.All(v.Context(), checked.Connection); err != nil {
+		return false, err
+	}
+	http.Redirect(v.w, v.Request, p.Path+"/preview/"+checked.Mapping.Version(), http.StatusSeeOther)
+	return true, nil
+}
+
+// saveMapping saves the text over the version that was opened; done where it is.
+func (v *visit) saveMapping(p *mappingPage, now office.MappingText) (done bool, err error) {
+	if p.Reason == "" {
+		p.Problem, p.Anchor, p.Status = "say why you save", "reason", http.StatusUnprocessableEntity
+		return false, nil
+	}
+	hash, err := v.pages.cfg.Mappings.Save(v.Context(), p.Connection, p.Opened, p.Text, syncer.Operator{Name: v.User.Name, Reason: p.Reason})
+	var unwritable *office.MappingUnwritable
+	switch {
+	case err == nil:
+		note := fmt.Sprintf("Saved as version %.8s. Nothing was sent: the next run goes by it, and waits for approval where it would change more than the limits allow.", hash)
+		if len(p.Sharing) > 0 {
+			note += " It is the mapping of " + strings.Join(p.Sharing, ", ") + ", too."
+		}
+		return true, v.done(note, p.Path)
+	case errors.Is(err, office.ErrMappingSame):
+		return true, v.done("The file has this text already. Nothing was changed.", p.Path)
+	case errors.Is(err, office.ErrMappingMoved):
+		return false, v.meet(p)
+	case errors.Is(err, office.ErrMappingWrong):
+		p.Status = http.StatusUnprocessableEntity
+		p.Problem, p.Anchor = "nothing was saved, because "+err.Error(), "text"
+		return false, nil
+	case errors.As(err, &unwritable):
+		p.Status, p.Problem, p.Anchor = http.StatusConflict, "the file cannot be written from here", "offered"
+		p.Offered = "It is read only, part of an image, or kept elsewhere, for example in git. Give whoever keeps it this text or the difference below."
+		v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: p.Status, Err: unwritable.Err})
+		return false, nil
+	}
+	return false, err
+}
+
+// meet shows a text that was saved meanwhile beside the one that was typed. To save again is to
+// save over it.
+func (v *visit) meet(p *mappingPage) error {
+	theirs, err := v.theMapping()
+	if err != nil {
+		return err
+	}
+	c := &mappingConflict{Text: theirs.Text, Hash: theirs.Hash, Lines: office.DiffOf(theirs.Text, p.Text)}
+	if c.By, err = v.ledger().MappingSavedBy(v.Context(), theirs.Hash); err != nil {
+		return err
+	}
+	p.Conflict, p.Opened = c, theirs.Hash
+	p.Status, p.Problem, p.Anchor = http.StatusConflict, "the file changed since you opened it", "conflict"
+	return nil
+}
+
+var noCount = problem{Status: http.StatusNotFound, Title: "There is no such count", Sentence: "Counts are kept for a while, as long as payersync runs. This one was cancelled, is gone, or was never begun.", Next: "Open the mapping, and count again."}
+
+// mappingCount shows how far the trial of a text on all records is, or what came of it.
+func (v *visit) mappingCount() error {
+	now, err := v.theMapping()
+	if err != nil {
+		return err
+	}
+	connection, hash := v.PathValue("connection"), v.PathValue("hash")
+	t, old, found, err := v.pages.cfg.Mappings.Tried(v.Context(), connection, hash)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return noCount
+	}
+	content := struct {
+		Connection, Path, Hash string
+		office.Tally
+		Old, Saved bool
+		Preview    *forecast
+		Whole      bool
+	}{Connection: connection, Path: mappingPath(connection), Hash: hash, Tally: t, Old: old, Saved: now.Hash == hash, Whole: true}
+	if p, ok := t.Result.(syncer.Preview); ok {
+		if content.Preview, err = v.forecastOf(p, ""); err != nil {
+			return err
+		}
+	}
+	return v.show("counted", "What the mapping would change", content)
+}
+
+// stopCounting ends a count, or begins it anew.
+func (v *visit) stopCounting() error {
+	if _, err := v.theMapping(); err != nil {
+		return err
+	}
+	m, connection, hash := v.pages.cfg.Mappings, v.PathValue("connection"), v.PathValue("hash")
+	t, _, found, err := m.Tried(v.Context(), connection, hash)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return noCount
+	}
+	if v.filled("do") != "again" {
+		m.Tally.Cancel(t.Name)
+		return v.done("The count was ended. Nothing was changed.", mappingPath(connection))
+	}
+	checked, err := m.Check(v.Context(), connection, []byte(t.Text))
+	if err != nil {
+		return err
+	}
+	if checked.Mapping == nil {
+		return noCount
+	}
+	if _, err := m.All(v.Context(), checked.Connection); err != nil {
+		return err
+	}
+	return v.done("Counting again.", mappingPath(connection)+"/preview/"+url.PathEscape(hash))
+}
+
+// quality shows what the rules of the mapping did not understand, and who shares a name.
+func (v *visit) quality() error {
+	now, err := v.theMapping()
+	if err != nil {
+		return err
+	}
+	connection := v.PathValue("connection")
+	content := struct {
+		Connection, Path string
+		Busy, Whole      bool
+		NoMapping        bool
+		Records          int
+		office.Quality
+	}{Connection: connection, Path: mappingPath(connection), Whole: v.User.Role.May(Operator)}
+	checked, err := v.pages.cfg.Mappings.Check(v.Context(), connection, []byte(now.Text))
+	if err != nil {
+		return err
+	}
+	if content.NoMapping = checked.Mapping == nil; content.NoMapping {
+		return v.show("quality", "Data quality", content)
+	}
+	t, err := v.pages.cfg.Mappings.Quality(v.Context(), checked.Connection)
+	if err == nil {
+		err = t.Err
+	}
+	if err != nil {
+		return err
+	}
+	found, counted := t.Result.(mapping.CoverageReport)
+	content.Busy, content.Records = !counted, found.Records
+	content.Quality = office.Privacy{Whole: content.Whole}.Quality(found)
+	return v.show("quality", "Data quality", content)
+}
+
+// versionOf returns the version of the connection's mapping that begins so: one that a run of
+// this connection has used, and no other.
+func (v *visit) versionOf(prefix string) (state.MappingVersion, error) {
+	all, err := v.ledger().MappingVersions(v.Context(), v.PathValue("connection"))
+	if err != nil {
+		return state.MappingVersion{}, err
+	}
+	i := slices.IndexFunc(all, func(m state.MappingVersion) bool { return len(prefix) >= 6 && strings.HasPrefix(m.Hash, prefix) })
+	if i < 0 {
+		return state.MappingVersion{}, problem{Status: http.StatusNotFound, Title: "There is no such version", Sentence: "No run of this connection has used a mapping of that version.", Next: "The page of versions lists them."}
+	}
+	return all[i], nil
+}
+
+// versionRow is a version of a mapping in a list.
+type versionRow struct {
+	state.MappingVersion
+	Saved      state.Entry
+	Now, InUse bool
+}
+
+// versions lists the versions of a mapping, and compares two of them.
+func (v *visit) versions() error {
+	now, err := v.theMapping()
+	if err != nil {
+		return err
+	}
+	ctx, connection := v.Context(), v.PathValue("connection")
+	all, err := v.ledger().MappingVersions(ctx, connection)
+	if err != nil {
+		return err
+	}
+	inForce, err := v.ledger().MappingInForce(ctx, connection)
+	if err != nil && !errors.Is(err, state.ErrNoMapping) {
+		return err
+	}
+	if at := slices.IndexFunc(all, func(m state.MappingVersion) bool { return m.Hash == v.filled("after") }); at >= 0 {
+		all = all[at+1:]
+	}
+	next := ""
+	if len(all) > rowsShown {
+		all = all[:rowsShown]
+		next = all[rowsShown-1].Hash
+	}
+	content := struct {
+		Connection, Path string
+		File             string
+		MayEdit          bool
+		Rows             []versionRow
+		Unused           bool
+		Saved            state.Entry
+		A, B             string
+		Lines            []office.DiffLine
+		Compared         bool
+		Pager            pager
+	}{Connection: connection, Path: mappingPath(connection), File: now.Hash, MayEdit: v.User.Role.May(Admin), Pager: v.page(next), A: v.filled("a"), B: v.filled("b"), Unused: true}
+	if content.Saved, err = v.ledger().MappingSavedBy(ctx, now.Hash); err != nil {
+		return err
+	}
+	for _, m := range all {
+		row := versionRow{MappingVersion: m, Now: m.Hash == now.Hash, InUse: m.Hash == inForce.Hash}
+		content.Unused = content.Unused && !row.Now
+		if row.Saved, err = v.ledger().MappingSavedBy(ctx, m.Hash); err != nil {
+			return err
+		}
+		content.Rows = append(content.Rows, row)
+	}
+	if content.A != "" {
+		if content.Lines, err = v.compared(now, content.A, content.B); err != nil {
+			return err
+		}
+		content.Compared = true
+	}
+	return v.show("versions", "Versions of the mapping", content)
+}
+
+// compared returns the difference between two versions; "" and "file" are the file as it is.
+func (v *visit) compared(now office.MappingText, a, b string) ([]office.DiffLine, error) {
+	var texts [2]string
+	for i, which := range []string{a, b} {
+		texts[i] = now.Text
+		if which != "" && which != "file" {
+			found, err := v.versionOf(which)
+			if err != nil {
+				return nil, err
+			}
+			texts[i] = found.Text
+		}
+		if !v.User.Role.May(Operator) {
+			texts[i] = withoutExamples(texts[i])
+		}
+	}
+	return office.DiffOf(texts[0], texts[1]), nil
+}

@@ -1,0 +1,107 @@
+package pages_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"payersync/connector/pages"
+	"payersync/connector/syncer"
+)
+
+// An admin edits the mapping: a mistake stands at its line and is mended, the preview says how
+// many would change, it is saved, the run waits, somebody approves, and the old text is put back.
+// With script and without, wide by day and narrow by night.
+func TestAnAdminEditsTheMappingInABrowser(t *testing.T) {
+	for _, l := range []look{{width: 1280}, {width: 390, dark: true}, {width: 1280, noScript: true}, {width: 390, dark: true, noScript: true}} {
+		t.Run(l.String(), func(t *testing.T) {
+			h := newHouse(t)
+			h.run(true)
+			h.syncer.Settings.Guards = syncer.Guards{MaxCreates: 5, MaxChangesFloor: 1}
+			h.mappings.Syncer.Settings = h.syncer.Settings
+			was, upper := h.text(), inCapitals(h.text())
+			b := h.browse(l)
+			h.signIn(b, "anna", pages.Admin)
+			shot := func(name string) {
+				t.Helper()
+				if !l.noScript { // axe is a script
+					b.sound(name + " at " + l.String())
+				}
+				b.picture("mapping-" + name + "-" + l.String())
+			}
+			b.press(`header nav a[href="/mapping"]`)
+			b.reads("Mapping of quickstart", "is in force since", "Nothing would change for all", "% filled")
+			shot("opened")
+
+			b.types(strings.Replace(upper, "upper(trim(Name))", "upper(trim(Nmae))", 1))
+			b.press(`#edit button[value="check"]`)
+			b.reads("1 mistake.", "Nmae", "Write instead:")
+			if title := ask(b, chromedp.Title()); !strings.HasPrefix(title, "Problem:") {
+				t.Errorf("the title is %q", title)
+			}
+			shot("mistake")
+			b.press(`button[value="cure 1"]`)
+			b.reads("would change", "updated", "A run would wait for approval")
+			shot("mended")
+
+			b.press(`button[value="save"]`)
+			b.reads("say why you save")
+			shot("no-reason")
+			b.fill("#reason", "capitals")
+			b.press(`button[value="save"]`)
+			b.reads("Saved as version", "saved by anna", "capitals")
+			if h.text() != upper {
+				t.Errorf("the file is\n%s", h.text())
+			}
+			shot("saved")
+
+			h.readsMapping()
+			h.run(false)
+			b.open("/plans")
+			b.press("main a[href^='/plans/']")
+			b.reads("Nothing has been sent")
+			b.press(`button[value="all"]`)
+			b.reads("is approved")
+
+			b.open(mappingPath + "/versions")
+			b.reads("In force", "capitals", "Roll back…")
+			shot("versions")
+			b.press(`a[href*="?version="]`)
+			b.reads("It takes the place of the file when you save it")
+			b.fill("#reason", "back")
+			b.press(`button[value="save"]`)
+			if h.text() != was {
+				t.Error("it was not rolled back")
+			}
+			b.open(mappingPath + "/quality")
+			b.reads("Data quality")
+			shot("quality")
+		})
+	}
+}
+
+// A click on a field writes its name, and what is typed is checked by itself.
+func TestWhatIsTypedIsCheckedByItself(t *testing.T) {
+	h := newHouse(t)
+	h.run(true)
+	b := h.browse(look{width: 1280})
+	h.signIn(b, "anna", pages.Admin)
+	b.open(mappingPath)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("text").setSelectionRange(0, 0); 0`))
+	b.do(chromedp.Click("#fields button.insert"))
+	b.do(chromedp.WaitVisible("#problem"))
+	b.reads("mistake")
+	if typed := ask(b, chromedp.Value("#text")); !strings.HasPrefix(typed, "AccountNumber# How a row") {
+		t.Errorf("the text begins %.40q", typed)
+	}
+	if strings.HasPrefix(h.text(), "AccountNumber") {
+		t.Error("what was typed was saved")
+	}
+}
+
+// types puts a text in the place of what the editor holds.
+func (b *tab) types(text string) {
+	b.t.Helper()
+	b.do(chromedp.SetValue("#text", text))
+}
