@@ -37,21 +37,23 @@ func (e *PairNotSaid) Unwrap() error { return e.Err }
 // SayOfPairs notes words on pairs of a connection, all of them or none, each with an entry in
 // the audit log. Nothing is sent: the next plan goes by them. It fails with a *PairNotSaid.
 func SayOfPairs(ctx context.Context, ledger *state.Ledger, connection string, words []PairWord, by syncer.Operator) error {
-	return ledger.Do(ctx, func(tx *state.Tx) error {
-		for _, w := range words {
-			news, err := tx.SaveWord(connection, w.SourceID, w.BillingID, w.Says)
-			if err != nil {
-				return &PairNotSaid{w, err}
-			}
-			if !news {
-				continue
-			}
-			if err := tx.Audit(state.Entry{Actor: by.Name, Action: string(w.Says) + " match", Subject: connection + "/" + w.String(), Reason: by.Reason}); err != nil {
-				return err
-			}
+	return ledger.Do(ctx, func(tx *state.Tx) error { return sayOfPairs(tx, connection, words, by) })
+}
+
+func sayOfPairs(tx *state.Tx, connection string, words []PairWord, by syncer.Operator) error {
+	for _, w := range words {
+		news, err := tx.SaveWord(connection, w.SourceID, w.BillingID, w.Says)
+		if err != nil {
+			return &PairNotSaid{w, err}
 		}
-		return nil
-	})
+		if !news {
+			continue
+		}
+		if err := tx.Audit(state.Entry{Actor: by.Name, Action: string(w.Says) + " match", Subject: connection + "/" + w.String(), Reason: by.Reason}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Likelihood is a group of records that look like customers.
@@ -227,6 +229,18 @@ func (m *Matches) Apart(ctx context.Context, id state.RecordID, customers []stri
 		words = append(words, PairWord{id.SourceID, c, state.WordReject})
 	}
 	return SayOfPairs(ctx, m.Ledger, id.Connection, words, by)
+}
+
+// SayAll notes words by connection, all of them or none, as SayOfPairs does.
+func (m *Matches) SayAll(ctx context.Context, words map[string][]PairWord, by syncer.Operator) error {
+	return m.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for connection, of := range words {
+			if err := sayOfPairs(tx, connection, of, by); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // TakeBack takes back what was said of a record and customers, for as long as nothing was sent.
