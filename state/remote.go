@@ -325,13 +325,30 @@ func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, conne
 
 // AllAlike is Alike for more than a few of them; a limit below 0 means all.
 func (l *Ledger) AllAlike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string, limit int) ([]string, error) {
+	found, err := l.AlikeIn(ctx, c, keyName, connection, sourceID, limit)
+	var out []string
+	for _, f := range found {
+		out = append(out, f.BillingID)
+	}
+	return out, err
+}
+
+// InCommon is a customer that may be a record's, and what the index shows the two to have in
+// common.
+type InCommon struct {
+	BillingID   string
+	Name, Email bool
+}
+
+// AlikeIn is AllAlike with what each of the customers has in common with c, by id.
+func (l *Ledger) AlikeIn(ctx context.Context, c connector.Customer, keyName, connection, sourceID string, limit int) ([]InCommon, error) {
 	traits := []trait{{"name", l.seal.likeness(c.Name)}}
 	for _, p := range c.People {
 		if p.Email != "" {
 			traits = append(traits, trait{"email", l.seal.likeness(p.Email)})
 		}
 	}
-	var out []string
+	known := map[string]InCommon{}
 	for _, t := range traits {
 		found, err := l.ids(ctx, `SELECT t.billing_id FROM remote_traits t WHERE t.kind = ? AND t.value = ?
 			AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
@@ -342,10 +359,12 @@ func (l *Ledger) AllAlike(ctx context.Context, c connector.Customer, keyName, co
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, found...)
+		for _, id := range found {
+			of := known[id]
+			known[id] = InCommon{id, of.Name || t.kind == "name", of.Email || t.kind == "email"}
+		}
 	}
-	slices.Sort(out)
-	out = slices.Compact(out)
+	out := slices.SortedFunc(maps.Values(known), func(a, b InCommon) int { return strings.Compare(a.BillingID, b.BillingID) })
 	if limit > 0 {
 		out = out[:min(limit, len(out))]
 	}

@@ -32,6 +32,8 @@ var (
 	// ErrAccepted means that the customer is accepted for another record, or the record for
 	// a customer.
 	ErrAccepted = errors.New("the customer is accepted for another record")
+	// ErrNoWord means that nothing was said of a record and a customer that could be taken back.
+	ErrNoWord = errors.New("nothing was said of the two that could be taken back")
 	// ErrUnderWay means that a request which carries an earlier word out may still arrive.
 	ErrUnderWay = errors.New("a request for this record may still arrive; say it again in a quarter of an hour")
 )
@@ -81,6 +83,33 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 	}
 	_, err = tx.ReplanRecord(connection, sourceID)
 	return true, err
+}
+
+// TakeWordBack takes back what a person has said of a record and a customer, for as long as
+// nothing was sent because of it. It fails with ErrNoWord, ErrLinkedAlready or ErrUnderWay.
+func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
+	var said, linked, underWay bool
+	if err := tx.row([]any{&said, &linked, &underWay}, `SELECT
+		EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND billing_id = ?3 AND word <> 'spent'),
+		EXISTS (SELECT 1 FROM payers WHERE connection = ?1 AND source_id = ?2 AND billing_id IS NOT NULL),
+		EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND state <> 'pending' AND `+openStates+`)
+		  OR EXISTS (SELECT 1 FROM attempts WHERE connection = ?1 AND source_id = ?2 AND ended = '' AND over = 0)`,
+		connection, sourceID, billingID); err != nil {
+		return fmt.Errorf("look what was said of record %s: %w", sourceID, err)
+	}
+	switch {
+	case linked:
+		return ErrLinkedAlready
+	case underWay:
+		return ErrUnderWay
+	case !said:
+		return ErrNoWord
+	}
+	if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND billing_id = ?", connection, sourceID, billingID); err != nil {
+		return err
+	}
+	_, err := tx.ReplanRecord(connection, sourceID)
+	return err
 }
 
 // notAccepted fails with ErrAccepted when a person has said that the payer's record is a

@@ -90,6 +90,7 @@ type behindPages struct {
 	lists     *office.Lists // whose names stay in memory
 	standings *office.Standings
 	fetcher   *office.Fetcher
+	ahead     *office.Ahead   // customers that were read for people who compare
 	starter   *office.Starter // of runs that people ask for
 	nudge     func()          // told when a delivery waits to be read
 	tallies   *office.Tallies // of mappings over all records
@@ -99,7 +100,7 @@ type behindPages struct {
 // session that is in force.
 func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() *worker.Worker) *behindPages {
 	return &behindPages{
-		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{},
+		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{}, ahead: &office.Ahead{},
 		starter: newStarter(ledger, inForce, by), nudge: func() { by().Nudge() },
 		tallies: &office.Tallies{},
 	}
@@ -109,6 +110,7 @@ func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by fu
 func (b *behindPages) close() {
 	b.tallies.Close()
 	b.fetcher.Close()
+	b.ahead.Close()
 	b.standings.Close()
 }
 
@@ -139,6 +141,9 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages) (*pages.Pages, er
 		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: behind.nudge,
 		Attention: a.attentionOf(s), Mappings: a.mappingsOf(s, behind.tallies),
+		Matches: &office.Matches{Ledger: s.Ledger, Syncer: s.Syncer, Connections: names, Ahead: behind.ahead, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
+			return a.storedAs(ctx, s, connection)
+		}},
 		Mandates: mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
 			m, err := a.mappingOf(ctx, s, connection)
 			return office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err

@@ -14,6 +14,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/match"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -311,17 +313,15 @@ func (a *app) decide(ctx context.Context, s *session.Session, r *review, said []
 			return nil
 		}
 	}
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		for _, w := range fresh {
-			if _, err := tx.SaveWord(r.conn.Name, w.record, w.customer, w.says); err != nil {
-				return fmt.Errorf("cannot %s %s, so nothing was decided: %w", w.says, show.Visible(w.pair.String()), err)
-			}
-			if err := tx.Audit(state.Entry{Actor: actor(), Action: string(w.says) + " match", Subject: r.conn.Name + "/" + w.pair.String(), Reason: d.reason}); err != nil {
-				return err
-			}
+	var words []office.PairWord
+	for _, w := range fresh {
+		words = append(words, office.PairWord{SourceID: w.record, BillingID: w.customer, Says: w.says})
+	}
+	if err := office.SayOfPairs(ctx, s.Ledger, r.conn.Name, words, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+		var not *office.PairNotSaid
+		if errors.As(err, &not) {
+			return fmt.Errorf("cannot %s %s, so nothing was decided: %w", not.Says, show.Visible(not.String()), not.Err)
 		}
-		return nil
-	}); err != nil {
 		return err
 	}
 	return a.printDecided(report, r.conn.Name, len(fresh) > 0)

@@ -88,6 +88,7 @@ func newHouseIn(t testing.TB, folder string) *house {
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true} }, Report: h.report,
 		Mandates:  h.acts,
 		Attention: &office.Attention{Ledger: h.ledger, Syncer: h.syncer, Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
+		Matches:   h.matches(),
 		Explain: func(context.Context, string) (office.Explainer, error) {
 			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},

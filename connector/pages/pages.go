@@ -25,6 +25,7 @@ type Config struct {
 	Explain     func(context.Context, string) (office.Explainer, error) // how a connection's payers are explained; nil for not at all
 	Deliveries  *office.Deliveries                                      // what is done about webhooks
 	Attention   *office.Attention                                       // acts on what is told of payers; nil where nobody can
+	Matches     *office.Matches                                         // decides who is an existing customer; nil where nobody can
 	Nudge       func()                                                  // told when a delivery waits to be read; must not block; nil for nobody
 	Jobs        func(context.Context) ([]Job, error)                    // of payersync serve; nil for none
 	Settings    func() []Setting                                        // what is configured, in groups; nil for nothing

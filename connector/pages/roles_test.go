@@ -55,6 +55,11 @@ var access = map[string]struct {
 	"GET /mapping/{connection}/versions":        {path: "/mapping/quickstart/versions", role: pages.Viewer},
 	"GET /mapping/{connection}/preview/{hash}":  {path: "/mapping/quickstart/preview/0", role: pages.Admin},
 	"POST /mapping/{connection}/preview/{hash}": {path: "/mapping/quickstart/preview/0", role: pages.Admin},
+	"GET /matches":                              {path: "/matches", role: pages.Viewer},
+	"GET /matches/likely":                       {path: "/matches/likely", role: pages.Operator},
+	"POST /matches/likely":                      {path: "/matches/likely", role: pages.Operator},
+	"GET /matches/{connection}/{id}":            {path: "/matches/quickstart/HB001", role: pages.Viewer},
+	"POST /matches/{connection}/{id}":           {path: "/matches/quickstart/HB001", role: pages.Operator},
 }
 
 func TestEveryRouteIsForItsRolesAlone(t *testing.T) {

@@ -183,9 +183,10 @@ var ErrNoHolder = errors.New("no single customer that is nobody's carries the re
 // Holder is a customer that is nobody's, beside the record that it may be.
 type Holder struct {
 	Payer    state.Payer
-	Customer string                  // its id
-	Against  []string                // in what the two differ, when that speaks against its being the record's
-	Diff     []connector.FieldChange // what an adoption would change
+	Customer string                   // its id
+	Against  []string                 // in what the two differ, when that speaks against its being the record's
+	Diff     []connector.FieldChange  // what an adoption would change
+	Have     connector.RemoteCustomer // as it was read
 }
 
 // HolderOf reads the customer that carries the key of a record, for a person to compare
@@ -259,7 +260,7 @@ func (s *Syncer) PairOf(ctx context.Context, conn Connection, sourceID, customer
 		return h, ErrCarriesAnother
 	}
 	owned := conn.Mapping.Owned(m.Customer, connector.Customer{})
-	h.Against = match.Against(owned, seen.customer)
+	h.Have, h.Against = seen.customer, match.Against(owned, seen.customer)
 	base, err := r.baseOfNew(ctx, stored.Candidate, customer)
 	if err != nil {
 		return h, err

@@ -22,18 +22,32 @@ func (s *Syncer) Unlinked(ctx context.Context, conn Connection) (out []Unlinked,
 	r := &run{Syncer: s, conn: conn}
 	err = s.EachStored(ctx, conn, func(page []state.StoredRecord) error {
 		for _, stored := range page {
-			if stored.InFlight || stored.Payer != nil && stored.Payer.BillingID != "" {
-				continue
-			}
-			m, err := r.render(stored.Candidate)
+			u, waits, err := r.unlinked(stored)
 			if err != nil {
 				return err
 			}
-			if m.Standing == protocol.Included {
-				out = append(out, Unlinked{stored.Record.SourceID, m.Result.Key, m.Customer})
+			if waits {
+				out = append(out, u)
 			}
 		}
 		return nil
 	})
 	return out, err
+}
+
+// UnlinkedOne returns one of Unlinked, and false when the record is none of them.
+func (s *Syncer) UnlinkedOne(ctx context.Context, conn Connection, sourceID string) (u Unlinked, waits bool, err error) {
+	stored, err := s.Ledger.StoredRecord(ctx, conn.Name, sourceID, conn.Mapping.Version())
+	if err != nil {
+		return u, false, err
+	}
+	return (&run{Syncer: s, conn: conn}).unlinked(stored)
+}
+
+func (r *run) unlinked(stored state.StoredRecord) (u Unlinked, waits bool, err error) {
+	if stored.InFlight || stored.Payer != nil && stored.Payer.BillingID != "" {
+		return u, false, nil
+	}
+	m, err := r.render(stored.Candidate)
+	return Unlinked{stored.Record.SourceID, m.Result.Key, m.Customer}, err == nil && m.Standing == protocol.Included, err
 }

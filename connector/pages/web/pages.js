@@ -77,3 +77,17 @@ if (text) {
   });
   document.getElementById("problem")?.focus();
 }
+// Keys press the buttons and links that name them; who types in a field means the field.
+const keys = document.getElementById("keys");
+if (keys) {
+  const off = () => { try { return localStorage.getItem("keys") === "off"; } catch { return false; } };
+  const label = () => { keys.textContent = off() ? "Switch the keys on" : "Switch the keys off"; };
+  keys.hidden = false;
+  keys.onclick = () => { try { localStorage.setItem("keys", off() ? "on" : "off"); } catch { /* not kept */ } label(); };
+  label();
+  document.addEventListener("keydown", (e) => {
+    if (off() || e.repeat || e.ctrlKey || e.altKey || e.metaKey || e.target.closest("input:not([type=checkbox]), textarea, select")) return;
+    const to = document.querySelector(`[data-key="${CSS.escape(e.key)}"]`);
+    if (to) { e.preventDefault(); to.click(); }
+  });
+}

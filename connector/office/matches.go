@@ -1,0 +1,363 @@
+package office
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// PairWord is what a person says of a record and a customer of the billing service.
+type PairWord struct {
+	SourceID, BillingID string
+	Says                state.Word
+}
+
+// String names the pair.
+func (w PairWord) String() string { return w.SourceID + " = " + w.BillingID }
+
+// PairNotSaid means that a word was not taken, and so none of those that were said with it.
+type PairNotSaid struct {
+	PairWord
+	Err error
+}
+
+// Error says why.
+func (e *PairNotSaid) Error() string { return e.Err.Error() }
+
+// Unwrap returns why.
+func (e *PairNotSaid) Unwrap() error { return e.Err }
+
+// SayOfPairs notes words on pairs of a connection, all of them or none, each with an entry in
+// the audit log. Nothing is sent: the next plan goes by them. It fails with a *PairNotSaid.
+func SayOfPairs(ctx context.Context, ledger *state.Ledger, connection string, words []PairWord, by syncer.Operator) error {
+	return ledger.Do(ctx, func(tx *state.Tx) error { return sayOfPairs(tx, connection, words, by) })
+}
+
+func sayOfPairs(tx *state.Tx, connection string, words []PairWord, by syncer.Operator) error {
+	for _, w := range words {
+		news, err := tx.SaveWord(connection, w.SourceID, w.BillingID, w.Says)
+		if err != nil {
+			return &PairNotSaid{w, err}
+		}
+		if !news {
+			continue
+		}
+		if err := tx.Audit(state.Entry{Actor: by.Name, Action: string(w.Says) + " match", Subject: connection + "/" + w.String(), Reason: by.Reason}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Likelihood is a group of records that look like customers.
+type Likelihood string
+
+// The groups, in the order in which they are shown.
+const (
+	Likely  Likelihood = "likely"  // one customer alone, name and e-mail address are equal, and no other record of ours claims it
+	Unclear Likelihood = "unclear" // one customer alone
+	Several Likelihood = "several" // more than one
+)
+
+// Likelihoods are all groups, in their order.
+var Likelihoods = []Likelihood{Likely, Unclear, Several}
+
+// Likeness is a record that is not sent because it looks like a customer of the billing service.
+type Likeness struct {
+	state.RecordID
+	Since      string
+	Group      Likelihood
+	Candidates []state.InCommon
+	Claimed    bool // another record of ours looks like the same customer, or was said to be it
+}
+
+// Matches is what people see and decide of records that look like customers.
+type Matches struct {
+	Ledger      *state.Ledger
+	Syncer      *syncer.Syncer
+	Stored      func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping that is in force
+	Connections []string
+	Ahead       *Ahead // what was read of customers; it outlives these Matches
+}
+
+// Waiting returns the records that wait for a word, by group, then by age. It asks the ledger
+// alone. Those that somebody has decided on are not among them, though the next run alone tells
+// the ledger that nothing is the matter with them any more.
+func (m *Matches) Waiting(ctx context.Context) ([]Likeness, error) {
+	rows, err := m.Ledger.Attention(ctx, state.Filter{State: string(connector.ReasonLikeness)})
+	if err != nil {
+		return nil, err
+	}
+	claims, said, err := m.said(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]syncer.Connection{}
+	var out []Likeness
+	for _, r := range rows {
+		id := state.RecordID{Connection: r.Connection, SourceID: r.SourceID}
+		if said[id] {
+			continue
+		}
+		conn, ok := known[id.Connection]
+		if !ok {
+			if conn, err = m.Stored(ctx, id.Connection); err != nil {
+				return nil, err
+			}
+			known[id.Connection] = conn
+		}
+		u, waits, err := m.Syncer.UnlinkedOne(ctx, conn, id.SourceID)
+		if err != nil {
+			return nil, err
+		}
+		if !waits {
+			continue
+		}
+		l := Likeness{RecordID: id, Since: r.Since}
+		if l.Candidates, err = m.Ledger.AlikeIn(ctx, u.Want, u.Key.Name, id.Connection, id.SourceID, -1); err != nil {
+			return nil, err
+		}
+		for _, c := range l.Candidates {
+			claims[c.BillingID]++
+		}
+		if len(l.Candidates) > 0 {
+			out = append(out, l)
+		}
+	}
+	for i := range out {
+		out[i].judge(claims)
+	}
+	slices.SortStableFunc(out, func(a, b Likeness) int {
+		return cmp.Or(cmp.Compare(slices.Index(Likelihoods, a.Group), slices.Index(Likelihoods, b.Group)), cmp.Compare(a.Since, b.Since), compare(a.RecordID, b.RecordID))
+	})
+	return out, nil
+}
+
+// judge says to which group the record belongs.
+func (l *Likeness) judge(claims map[string]int) {
+	for _, c := range l.Candidates {
+		l.Claimed = l.Claimed || claims[c.BillingID] > 1
+	}
+	switch one := l.Candidates[0]; {
+	case len(l.Candidates) > 1:
+		l.Group = Several
+	case one.Name && one.Email && !l.Claimed:
+		l.Group = Likely
+	default:
+		l.Group = Unclear
+	}
+}
+
+// said returns how many records each customer was said to be, and of which records that was said.
+func (m *Matches) said(ctx context.Context) (claims map[string]int, records map[state.RecordID]bool, err error) {
+	claims, records = map[string]int{}, map[state.RecordID]bool{}
+	for _, c := range m.Connections {
+		words, err := m.Ledger.Words(ctx, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, w := range words {
+			if w.Word == state.WordAccept {
+				claims[w.BillingID]++
+				records[state.RecordID{Connection: c, SourceID: w.SourceID}] = true
+			}
+		}
+	}
+	return claims, records, nil
+}
+
+// Wanted returns a record as the mapping makes a customer of it.
+func (m *Matches) Wanted(ctx context.Context, id state.RecordID) (u syncer.Unlinked, waits bool, err error) {
+	conn, err := m.Stored(ctx, id.Connection)
+	if err != nil {
+		return u, false, err
+	}
+	return m.Syncer.UnlinkedOne(ctx, conn, id.SourceID)
+}
+
+// Beside reads a customer for a person to compare it with a record, or returns what was read of
+// the two in the last minutes.
+func (m *Matches) Beside(ctx context.Context, id state.RecordID, billingID string) (syncer.Holder, error) {
+	return m.Ahead.read(ctx, pairOf{id, billingID}, m.Ledger.Now, m.read)
+}
+
+func (m *Matches) read(ctx context.Context, p pairOf) (syncer.Holder, error) {
+	conn, err := m.Stored(ctx, p.Connection)
+	if err != nil {
+		return syncer.Holder{}, err
+	}
+	return m.Syncer.PairOf(ctx, conn, p.SourceID, p.customer)
+}
+
+// readAhead is of how many pairs customers are read before somebody asks.
+const readAhead = 5
+
+// ReadAhead reads in the background what Beside would read of these, five of them at most.
+func (m *Matches) ReadAhead(next []Likeness) {
+	var pairs []pairOf
+	for _, l := range next[:min(readAhead, len(next))] {
+		pairs = append(pairs, pairOf{l.RecordID, l.Candidates[0].BillingID})
+	}
+	m.Ahead.begin(pairs, m.Ledger.Now, m.read)
+}
+
+// Link notes that a record is a customer, after it has read the customer once more. Nothing is
+// sent: the next run takes the customer over, within its limits.
+func (m *Matches) Link(ctx context.Context, id state.RecordID, billingID string, by syncer.Operator) error {
+	if by.Reason == "" {
+		return syncer.ErrReasonNeeded
+	}
+	h, err := m.read(ctx, pairOf{id, billingID})
+	if err != nil {
+		return err
+	}
+	return m.Syncer.Accept(ctx, h, by)
+}
+
+// Apart notes that a record is none of these customers. Nothing is sent: the next run looks at
+// it again, and makes a customer when nobody else looks like it.
+func (m *Matches) Apart(ctx context.Context, id state.RecordID, customers []string, by syncer.Operator) error {
+	var words []PairWord
+	for _, c := range customers {
+		words = append(words, PairWord{id.SourceID, c, state.WordReject})
+	}
+	return SayOfPairs(ctx, m.Ledger, id.Connection, words, by)
+}
+
+// SayAll notes words by connection, all of them or none, as SayOfPairs does.
+func (m *Matches) SayAll(ctx context.Context, words map[string][]PairWord, by syncer.Operator) error {
+	return m.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for connection, of := range words {
+			if err := sayOfPairs(tx, connection, of, by); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// TakeBack takes back what was said of a record and customers, for as long as nothing was sent.
+func (m *Matches) TakeBack(ctx context.Context, id state.RecordID, customers []string, by syncer.Operator) error {
+	return m.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for _, c := range customers {
+			if err := tx.TakeWordBack(id.Connection, id.SourceID, c); err != nil {
+				return err
+			}
+			if err := tx.Audit(state.Entry{Actor: by.Name, Action: "take match back", Subject: id.Connection + "/" + PairWord{SourceID: id.SourceID, BillingID: c}.String(), Reason: by.Reason}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// pairOf is a record and a customer.
+type pairOf struct {
+	state.RecordID
+	customer string
+}
+
+// aheadFor is how long what was read of a customer is shown, and aheadKept how much of it is kept.
+const (
+	aheadFor  = 5 * time.Minute
+	aheadKept = 100
+)
+
+// Ahead keeps for some minutes what was read of customers, in memory alone, and reads the next
+// ones while somebody looks at one. The zero value is ready, and safe for concurrent use.
+type Ahead struct {
+	mu      sync.Mutex
+	kept    map[pairOf]aheadOf
+	working sync.WaitGroup
+	busy    bool
+	closed  bool
+	stop    context.CancelFunc
+}
+
+type aheadOf struct {
+	holder syncer.Holder
+	at     time.Time
+}
+
+type reading func(context.Context, pairOf) (syncer.Holder, error)
+
+func (a *Ahead) read(ctx context.Context, p pairOf, now func() time.Time, read reading) (syncer.Holder, error) {
+	a.mu.Lock()
+	found, ok := a.kept[p]
+	a.mu.Unlock()
+	if ok && now().Sub(found.at) < aheadFor {
+		return found.holder, nil
+	}
+	h, err := read(ctx, p)
+	if err != nil {
+		return h, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for old, of := range a.kept {
+		if now().Sub(of.at) >= aheadFor || len(a.kept) >= aheadKept {
+			delete(a.kept, old)
+		}
+	}
+	if a.kept == nil {
+		a.kept = map[pairOf]aheadOf{}
+	}
+	a.kept[p] = aheadOf{h, now()}
+	return h, nil
+}
+
+// begin reads pairs in the background, unless others are being read.
+func (a *Ahead) begin(pairs []pairOf, now func() time.Time, read reading) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy || a.closed || len(pairs) == 0 {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	a.busy, a.stop = true, stop
+	a.working.Go(func() {
+		defer func() {
+			stop()
+			a.mu.Lock()
+			a.busy = false
+			a.mu.Unlock()
+		}()
+		_ = connector.Guard(func() error {
+			for _, p := range pairs {
+				if _, err := a.read(ctx, p, now, read); err != nil && connector.FaultOf(err) != "" {
+					return err // the reader is told when it comes to the pair
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// Close ends what is being read.
+func (a *Ahead) Close() {
+	a.mu.Lock()
+	a.closed = true
+	if a.stop != nil {
+		a.stop()
+	}
+	a.mu.Unlock()
+	a.working.Wait()
+}
+
+// NotHad reports whether an error says that a customer is not to be had for a record, and not
+// that it could not be read.
+func NotHad(err error) bool {
+	for _, why := range []error{syncer.ErrCarriesAnother, syncer.ErrNoCustomer, syncer.ErrNotSent, state.ErrLinkedAlready, state.ErrCustomerTaken, state.ErrAccepted, state.ErrUnderWay, state.ErrNoRecord, state.ErrNoWord} {
+		if errors.Is(err, why) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,487 @@
+package pages
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/match"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// What is kept with a login while somebody decides on matches.
+const (
+	keyLater    = "later"    // those that were put at the end of the list
+	keyWhy      = "why"      // the reason that is used for the next ones
+	keyLastWord = "lastword" // what was decided last, to be taken back
+)
+
+// mostLater is how many are kept at the end of the list.
+const mostLater = 200
+
+// groupWords are the groups of matches in words.
+var groupWords = map[office.Likelihood]string{office.Likely: "Likely the same", office.Unclear: "Unclear", office.Several: "Several candidates"}
+
+// matchPath is the address of one who looks like a customer.
+func matchPath(id state.RecordID) string {
+	return "/matches/" + url.PathEscape(id.Connection) + "/" + url.PathEscape(id.SourceID)
+}
+
+// inCommon says which traits agree, without their values.
+func inCommon(c state.InCommon) string {
+	switch {
+	case c.Name && c.Email:
+		return "Name and e-mail equal"
+	case c.Name:
+		return "Name equal"
+	default:
+		return "E-mail equal"
+	}
+}
+
+// desk returns what decides on matches.
+func (v *visit) desk() (*office.Matches, error) {
+	if m := v.pages.cfg.Matches; m != nil {
+		return m, nil
+	}
+	return nil, problem{Status: http.StatusConflict, Title: "Matches cannot be decided here", Sentence: "These pages were opened without the billing service.", Next: "Open them with payersync pages or payersync serve."}
+}
+
+// undecided returns those that wait for a word, those last that this login has put off.
+func (v *visit) undecided() (*office.Matches, []office.Likeness, error) {
+	m, err := v.desk()
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := m.Waiting(v.Context())
+	if err != nil {
+		return nil, nil, err
+	}
+	later := v.kept(keyLater)
+	slices.SortStableFunc(all, func(a, b office.Likeness) int {
+		return cmp.Compare(slices.Index(later, matchPath(a.RecordID)), slices.Index(later, matchPath(b.RecordID)))
+	})
+	return m, all, nil
+}
+
+// kept returns the lines that are kept with the login.
+func (v *visit) kept(name string) []string {
+	return strings.FieldsFunc(v.pages.logins.GetString(v.Context(), name), func(r rune) bool { return r == '\n' })
+}
+
+// matchRow is one of the list.
+type matchRow struct {
+	state.RecordID
+	Name, Path, Alike, ID string
+	Since                 time.Time
+	Claimed               bool
+}
+
+func (v *visit) matchRows(some []office.Likeness) ([]matchRow, error) {
+	ids := make([]state.RecordID, len(some))
+	for i, l := range some {
+		ids[i] = l.RecordID
+	}
+	labels, err := v.ledger().LabelsOf(v.Context(), ids)
+	if err != nil {
+		return nil, err
+	}
+	var out []matchRow
+	for _, l := range some {
+		row := matchRow{RecordID: l.RecordID, Name: labels[l.RecordID].Name, Path: matchPath(l.RecordID), Alike: inCommon(l.Candidates[0]), ID: likelyID(l), Since: since(l.Since), Claimed: l.Claimed}
+		if n := len(l.Candidates); n > 1 {
+			row.Alike = connector.Plural(n, "customer") + " look like it"
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+// likelyID names a pair in a form.
+func likelyID(l office.Likeness) string {
+	return matchPath(l.RecordID) + "?customer=" + url.QueryEscape(l.Candidates[0].BillingID)
+}
+
+// matches lists those that look like customers of the billing service, by how sure it is.
+func (v *visit) matches() error {
+	_, all, err := v.undecided()
+	if err != nil {
+		return err
+	}
+	content := struct {
+		Groups []choiceOf
+		Total  int
+		Likely int
+		Here   office.Likelihood
+		Title  string
+		Rows   []matchRow
+		First  string // where deciding begins
+		May    bool
+		Pager  pager
+		At     time.Time
+		Back   string
+	}{Total: len(all), May: v.User.Role.May(Operator), At: v.pages.now()}
+	if content.May {
+		content.Back = v.lastWords()
+	}
+	by := map[office.Likelihood][]office.Likeness{}
+	for _, l := range all {
+		by[l.Group] = append(by[l.Group], l)
+	}
+	content.Likely = len(by[office.Likely])
+	if content.Here = office.Likelihood(v.filled("group")); by[content.Here] == nil && len(all) > 0 {
+		content.Here = all[0].Group
+	}
+	for _, g := range office.Likelihoods {
+		content.Groups = append(content.Groups, choiceOf{groupWords[g], "/matches?group=" + string(g), len(by[g]), g == content.Here})
+	}
+	content.Title = groupWords[content.Here]
+	some, next := by[content.Here], ""
+	if len(some) > 0 {
+		content.First = matchPath(some[0].RecordID)
+	}
+	if after := v.filled("after"); after != "" {
+		some = some[slices.IndexFunc(some, func(l office.Likeness) bool { return matchPath(l.RecordID) == after })+1:]
+	}
+	if len(some) > rowsShown {
+		some = some[:rowsShown]
+		next = matchPath(some[rowsShown-1].RecordID)
+	}
+	content.Pager = v.page(next)
+	if content.Rows, err = v.matchRows(some); err != nil {
+		return err
+	}
+	return v.show("matches", "Matches", content)
+}
+
+// choiceOf is one of the groups to choose from.
+type choiceOf struct {
+	Label, Path string
+	Count       int
+	Here        bool
+}
+
+// sideBySide is a field on both sides.
+type sideBySide struct {
+	Field, Ours, Theirs string
+	Says                chip
+}
+
+// matchPage is one who looks like a customer, beside it.
+type matchPage struct {
+	matchRow
+	Customer   string
+	Candidates []choiceOf
+	Group      string
+	Sides      []sideBySide
+	Traits     string
+	Mandate    chip
+	Diff       []connector.FieldChange
+	Against    []string
+	Read       bool
+	WhyNot     string // why the customer cannot be had
+	May, Link  bool
+	Place, Of  int
+	Prev, Next string
+	Reason     string
+	Back       string
+}
+
+// match shows one who looks like a customer beside it.
+func (v *visit) match() error {
+	m, all, err := v.undecided()
+	if err != nil {
+		return err
+	}
+	at := v.among(all)
+	if at < 0 {
+		return decidedMeanwhile(http.StatusNotFound)
+	}
+	l := all[at]
+	one := l.Candidates[0]
+	if i := slices.IndexFunc(l.Candidates, func(c state.InCommon) bool { return c.BillingID == v.filled("customer") }); i >= 0 {
+		one = l.Candidates[i]
+	}
+	rows, err := v.matchRows(all[at : at+1])
+	if err != nil {
+		return err
+	}
+	p := matchPage{matchRow: rows[0], Customer: one.BillingID, Group: groupWords[l.Group], Traits: inCommon(one), Place: at + 1, Of: len(all), May: v.User.Role.May(Operator)}
+	if p.May {
+		p.Reason, p.Back = v.pages.logins.GetString(v.Context(), keyWhy), v.lastWords()
+	}
+	if at > 0 {
+		p.Prev = matchPath(all[at-1].RecordID)
+	}
+	if at+1 < len(all) {
+		p.Next = matchPath(all[at+1].RecordID)
+	}
+	if len(l.Candidates) > 1 {
+		for i, c := range l.Candidates[:min(len(l.Candidates), 20)] {
+			p.Candidates = append(p.Candidates, choiceOf{fmt.Sprintf("Candidate %d: %s", i+1, inCommon(c)), p.Path + "?customer=" + url.QueryEscape(c.BillingID), 0, c == one})
+		}
+	}
+	u, _, err := m.Wanted(v.Context(), l.RecordID)
+	if err != nil {
+		return err
+	}
+	h, err := m.Beside(v.Context(), l.RecordID, one.BillingID)
+	switch {
+	case errors.Is(err, syncer.ErrCarriesAnother):
+		p.WhyNot = "The customer there carries another number of ours, so it belongs to somebody else in the books."
+	case errors.Is(err, syncer.ErrNoCustomer):
+		p.WhyNot = "The customer there is gone."
+	case office.NotHad(err):
+		p.WhyNot = "The customer there cannot be linked to this payer any more."
+	}
+	p.Read = err == nil
+	p.Link = p.May && p.Read
+	v.compare(&p, u, h)
+	m.ReadAhead(all[at+1:])
+	return v.show("match", "Same customer?", p)
+}
+
+// compare puts the fields of both beside each other.
+func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
+	ours, theirs := match.Sides(match.Record{ID: u.SourceID, Want: u.Want}, match.Customer{RemoteCustomer: h.Have})
+	may := v.User.Role.May(Operator)
+	for _, f := range []struct {
+		field, ours, theirs string
+		open                bool // to every role
+	}{
+		{"Name", ours.Name, theirs.Name, true}, {"E-mail", ours.Email, theirs.Email, false}, {"Phone", ours.Phone, theirs.Phone, false},
+		{"Postcode", ours.Postcode, theirs.Postcode, false}, {"City", ours.City, theirs.City, false}, {"Company number", ours.Number, theirs.Number, false},
+	} {
+		if f.ours+f.theirs == "" {
+			continue
+		}
+		s := sideBySide{f.field, f.ours, f.theirs, chip{"–", "not read", none}}
+		switch {
+		case !p.Read:
+		case f.ours == "" || f.theirs == "":
+			s.Says = chip{"–", "one side is blank", none}
+		case match.Fold(f.ours) == match.Fold(f.theirs):
+			s.Says = chip{"✓", "equal", good}
+		default:
+			s.Says = chip{"✕", "differs", stopped}
+		}
+		if !may && !f.open {
+			s.Ours, s.Theirs = hiddenFrom(f.ours), hiddenFrom(f.theirs)
+		}
+		p.Sides = append(p.Sides, s)
+	}
+	p.Mandate = mandate("")
+	if h.Have.Mandate != nil {
+		p.Mandate = mandate(string(h.Have.Mandate.Status))
+	}
+	if may {
+		p.Diff, p.Against = office.Privacy{Whole: true}.Diff(h.Diff), h.Against
+	}
+}
+
+// hiddenFrom stands for a value that a role does not see.
+func hiddenFrom(value string) string {
+	if value == "" {
+		return ""
+	}
+	return "not shown to the role viewer"
+}
+
+// among returns the place of the record that the address names; -1 for none.
+func (v *visit) among(all []office.Likeness) int {
+	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: v.PathValue("id")}
+	return slices.IndexFunc(all, func(l office.Likeness) bool { return l.RecordID == id })
+}
+
+// decidedMeanwhile says that nobody waits at the address.
+func decidedMeanwhile(status int) problem {
+	return problem{Status: status, Title: "This payer does not wait for a decision", Sentence: "Somebody decided on it, or it changed, since the list was made. Nothing was changed.", Next: "The list of matches shows those that wait."}
+}
+
+// decideMatch does what a person says of a pair.
+func (v *visit) decideMatch() error {
+	by := syncer.Operator{Name: v.User.Name, Reason: v.filled("reason")}
+	if v.filled("act") == "back" {
+		return v.takeMatchBack(by)
+	}
+	m, all, err := v.undecided()
+	if err != nil {
+		return err
+	}
+	at := v.among(all)
+	if at < 0 {
+		return decidedMeanwhile(http.StatusConflict)
+	}
+	l, customer := all[at], v.filled("customer")
+	next := "/matches"
+	if at+1 < len(all) {
+		next = matchPath(all[at+1].RecordID)
+	} else if at > 0 {
+		next = matchPath(all[0].RecordID)
+	}
+	if act := v.filled("act"); act != "later" && !slices.ContainsFunc(l.Candidates, func(c state.InCommon) bool { return c.BillingID == customer }) {
+		return problem{Status: http.StatusConflict, Title: "The customer there has changed", Sentence: "It was linked elsewhere, or does not look like this payer any more. Nothing was changed.", Next: "Open the payer in the list of matches again."}
+	}
+	v.keepReason(by.Reason)
+	note := ""
+	switch v.filled("act") {
+	case "same":
+		if by.Reason, err = v.reason(); err != nil {
+			return err
+		}
+		err = m.Link(v.Context(), l.RecordID, customer, by)
+		note = "Linked. Nothing was sent yet: the next run takes the customer over, within its limits."
+	case "not":
+		err = m.Apart(v.Context(), l.RecordID, []string{customer}, by)
+		note = "Kept apart. Nothing was sent yet: the next run makes a new customer unless another one looks like it."
+	case "later":
+		later := slices.DeleteFunc(v.kept(keyLater), func(p string) bool { return p == matchPath(l.RecordID) })
+		later = append(later, matchPath(l.RecordID))
+		v.pages.logins.Put(v.Context(), keyLater, strings.Join(later[max(0, len(later)-mostLater):], "\n"))
+		return v.done("Put at the end of the list, for as long as you are signed in. Nothing was decided.", next)
+	default:
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was decided", Sentence: "The form did not say what to do.", Next: "Open the payer, and use one of its buttons."}
+	}
+	if err != nil {
+		return notDecided(err)
+	}
+	v.pages.logins.Put(v.Context(), keyLastWord, strings.Join([]string{l.Connection, l.SourceID, customer}, "\x1f"))
+	v.pages.cfg.Standings.Renew()
+	return v.done(note, next)
+}
+
+// notDecided says why a word was not taken.
+func notDecided(err error) error {
+	p := problem{Status: http.StatusConflict, Title: "Nothing was decided", Next: "Open the list of matches again.", err: err}
+	switch {
+	case errors.Is(err, syncer.ErrCarriesAnother):
+		p.Sentence = "The customer there carries another number of ours by now."
+	case errors.Is(err, state.ErrLinkedAlready), errors.Is(err, state.ErrCustomerTaken), errors.Is(err, state.ErrAccepted):
+		p.Sentence = "Somebody else linked the payer or the customer meanwhile."
+	case errors.Is(err, state.ErrUnderWay):
+		p.Sentence, p.Next = "A request for this payer is under way.", "Try again in a quarter of an hour."
+	case errors.Is(err, state.ErrNoWord):
+		p.Sentence = "It was taken back before, or carried out."
+	case office.NotHad(err):
+		p.Sentence = "The payer or the customer is not what it was when you looked."
+	case state.Unwritable(err):
+		return err
+	default:
+		p.Status, p.Sentence, p.Next = http.StatusServiceUnavailable, "The customer could not be read in the billing service, and without that nobody is linked.", "Try again in a minute."
+	}
+	return p
+}
+
+// keepReason keeps a reason for the next ones, or drops the one that was kept.
+func (v *visit) keepReason(reason string) {
+	if v.filled("keep") == "" {
+		reason = ""
+	}
+	v.pages.logins.Put(v.Context(), keyWhy, reason)
+}
+
+// lastWords returns the address of what this login has decided last, "" for nothing.
+func (v *visit) lastWords() string {
+	if parts := strings.Split(v.pages.logins.GetString(v.Context(), keyLastWord), "\x1f"); len(parts) == 3 {
+		return matchPath(state.RecordID{Connection: parts[0], SourceID: parts[1]})
+	}
+	return ""
+}
+
+// takeMatchBack takes back what this login has decided last.
+func (v *visit) takeMatchBack(by syncer.Operator) error {
+	m, err := v.desk()
+	if err != nil {
+		return err
+	}
+	parts := strings.Split(v.pages.logins.GetString(v.Context(), keyLastWord), "\x1f")
+	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: v.PathValue("id")}
+	if len(parts) != 3 || id != (state.RecordID{Connection: parts[0], SourceID: parts[1]}) {
+		return notDecided(state.ErrNoWord)
+	}
+	if err := m.TakeBack(v.Context(), id, parts[2:], by); err != nil {
+		return notDecided(err)
+	}
+	v.pages.logins.Put(v.Context(), keyLastWord, "")
+	return v.done("Taken back. Nothing was sent.", matchPath(id))
+}
+
+// likely lists all that are likely the same, to be ticked.
+func (v *visit) likely() error {
+	_, all, err := v.undecided()
+	if err != nil {
+		return err
+	}
+	some, next := slices.DeleteFunc(all, func(l office.Likeness) bool { return l.Group != office.Likely }), ""
+	content := struct {
+		Rows  []matchRow
+		Count int
+		Pager pager
+	}{Count: len(some)}
+	if after := v.filled("after"); after != "" {
+		some = some[slices.IndexFunc(some, func(l office.Likeness) bool { return matchPath(l.RecordID) == after })+1:]
+	}
+	if len(some) > mostTicked {
+		some = some[:mostTicked]
+		next = matchPath(some[mostTicked-1].RecordID)
+	}
+	content.Pager = v.page(next)
+	if content.Rows, err = v.matchRows(some); err != nil {
+		return err
+	}
+	return v.show("likely", "Link the likely ones", content)
+}
+
+// mostTicked is how many are linked at once.
+const mostTicked = 500
+
+// linkLikely links those that are ticked and still likely, all of them or none.
+func (v *visit) linkLikely() error {
+	if err := v.fresh(); err != nil {
+		return err
+	}
+	reason, err := v.reason()
+	if err != nil {
+		return err
+	}
+	m, all, err := v.undecided()
+	if err != nil {
+		return err
+	}
+	still := map[string]office.Likeness{}
+	for _, l := range all {
+		if l.Group == office.Likely {
+			still[likelyID(l)] = l
+		}
+	}
+	words := map[string][]office.PairWord{}
+	n := 0
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(v.Form["id"]))) {
+		l, ok := still[id]
+		if !ok {
+			return problem{Status: http.StatusConflict, Title: "Nothing was linked", Sentence: "One that is ticked is not likely the same any more: it changed, or somebody decided on it.", Next: "Open the list again."}
+		}
+		n++
+		words[l.Connection] = append(words[l.Connection], office.PairWord{SourceID: l.SourceID, BillingID: l.Candidates[0].BillingID, Says: state.WordAccept})
+	}
+	if n == 0 {
+		return errNothingDone("Nobody was ticked.", "Go back, tick those whom you mean, and try again.")
+	}
+	if typed, err := strconv.Atoi(v.filled("count")); err != nil || typed != n {
+		return errNothingDone(fmt.Sprintf("The number that was typed in is not that of those that are ticked: %d.", n), "Go back, look who is ticked, and type their number.")
+	}
+	if err := m.SayAll(v.Context(), words, syncer.Operator{Name: v.User.Name, Reason: reason}); err != nil {
+		return notDecided(err)
+	}
+	v.pages.cfg.Standings.Renew()
+	return v.done(fmt.Sprintf("%s linked. Nothing was sent yet: the next run takes the customers over, within its limits.", connector.Plural(n, "payer")), "/matches")
+}

@@ -1,0 +1,168 @@
+package pages_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"payersync/connector/office"
+	"payersync/connector/pages"
+	"payersync/connector/syncer"
+)
+
+// matches returns what decides who is an existing customer.
+func (h *house) matches() *office.Matches {
+	ahead := &office.Ahead{}
+	h.t.Cleanup(ahead.Close)
+	return &office.Matches{
+		Ledger: h.ledger, Syncer: h.syncer, Connections: []string{sample}, Ahead: ahead,
+		Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil },
+	}
+}
+
+// alike makes books in which so many look like customers that the billing service has, the first
+// likely, every tenth by the e-mail address alone; a run holds them.
+func (h *house) alike(n int) {
+	h.t.Helper()
+	books := header
+	for i := range n {
+		name := fmt.Sprintf("Tideswell Bakery %d Ltd", i)
+		books += fmt.Sprintf("M%03d,%s,Ann,accounts%d@tideswell.example,,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n", i, name, i)
+		if i%10 == 9 {
+			name = fmt.Sprintf("Ashcombe Cakes %d", i)
+		}
+		h.there(name, fmt.Sprintf("accounts%d@tideswell.example", i))
+	}
+	h.books([]byte(books))
+	h.run(true)
+}
+
+// there adds a customer to the billing service, by hand.
+func (h *house) there(name, email string) string {
+	h.t.Helper()
+	raw := must(json.Marshal(map[string]any{"name": name, "people": []map[string]string{{"name": "Desk", "email": email}}, "addresses": []map[string]string{{"postCode": "LS6 2KM"}}}))(h.t)
+	return must(h.box.Add(raw))(h.t)
+}
+
+var customerField = regexp.MustCompile(`name="customer" value="([^"]+)"`)
+
+// customerOn returns the customer that a page compares with.
+func customerOn(t testing.TB, page string) string {
+	t.Helper()
+	found := customerField.FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("the page names no customer:\n%s", page)
+	}
+	return found[1]
+}
+
+func TestMatchesAreGroupedByHowSureItIsAndShowNoAddressToAViewer(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v := h.enter("vera", pages.Viewer)
+	holds(t, v.get("/matches", http.StatusOK), "Nobody in your books waits for a decision")
+	h.there("Tideswell Bakery 1 Ltd", "other@tideswell.example") // a second one for M001
+	h.alike(60)
+	page := v.get("/matches", http.StatusOK)
+	holds(t, page, "60 in your books look like an existing customer", `Likely the same <span class="count">53</span>`, `Unclear <span class="count">6</span>`, `Several candidates <span class="count">1</span>`, "Name and e-mail equal", `rel="next"`)
+	for _, path := range []string{"/matches/quickstart/M000", "/matches/quickstart/M009"} {
+		page += v.get(path, http.StatusOK)
+	}
+	if strings.Contains(page, "@tideswell") || strings.Contains(page, "YO21") || strings.Contains(page, `name="act"`) {
+		t.Errorf("a viewer sees or may do too much:\n%s", page)
+	}
+	holds(t, h.enter("olga", pages.Operator).get("/matches/quickstart/M001", http.StatusOK), "Candidate 2")
+}
+
+func TestAPairIsLinkedKeptApartPutOffAndTakenBackAndNothingIsSent(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.alike(5)
+	h.box.ResetRequests()
+	v, writes := h.enter("olga", pages.Operator), h.box.Writes()
+	page := v.get("/matches/quickstart/M000", http.StatusOK)
+	holds(t, page, "accounts0@tideswell.example", "LS6 2KM", "✕", "After linking", "1 of 5", "Same customer: link")
+	customer := customerOn(t, page)
+	holds(t, v.post("/matches/quickstart/M000", http.StatusUnprocessableEntity, "act", "same", "customer", customer), "A reason is missing")
+	page = v.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same office", "keep", "yes")
+	holds(t, page, "Linked. Nothing was sent yet", "M001", `value="same office"`, "1 of 4")
+	if got := h.logged(1); got != "olga adopt customer M000 "+customer+": same office" {
+		t.Errorf("the audit log says %q", got)
+	}
+	holds(t, v.get("/matches/quickstart/M000", http.StatusNotFound), "does not wait for a decision")
+	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "back"), "Taken back. Nothing was sent.", "1 of 5")
+	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "later"), "Put at the end of the list", "M001", "1 of 5")
+	holds(t, v.get("/matches/quickstart/M000", http.StatusOK), "5 of 5")
+	other := customerOn(t, v.get("/matches/quickstart/M001", http.StatusOK))
+	holds(t, v.post("/matches/quickstart/M001", http.StatusOK, "act", "not", "customer", other, "reason", "sisters"), "Kept apart.", "of 4")
+	if h.box.Writes() != writes {
+		t.Errorf("deciding sent something")
+	}
+	h.run(true)
+	holds(t, v.post("/matches/quickstart/M001", http.StatusConflict, "act", "back"), "Nothing was decided")
+}
+
+func TestAMatchThatWasDecidedOrChangedMeanwhileIsNotDecidedAgain(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.alike(3)
+	anna, bo := h.enter("anna", pages.Operator), h.enter("bo", pages.Operator)
+	customer := customerOn(t, bo.get("/matches/quickstart/M000", http.StatusOK))
+	anna.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same")
+	holds(t, bo.post("/matches/quickstart/M000", http.StatusConflict, "act", "not", "customer", customer), "Somebody decided on it", "Nothing was changed")
+	holds(t, bo.post("/matches/quickstart/M000", http.StatusConflict, "act", "back"), "taken back before")
+
+	customer = customerOn(t, bo.get("/matches/quickstart/M001", http.StatusOK))
+	if err := h.box.Edit(customer, json.RawMessage(`{"name":"Tideswell Bakery 1 Ltd","people":[],"externalData":{"accountNumber":"OTHER"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	bo.post("/matches/quickstart/M001", http.StatusConflict, "act", "same", "customer", customer, "reason", "same")
+	customer = customerOn(t, bo.get("/matches/quickstart/M002", http.StatusOK))
+	if err := h.box.Delete(customer); err != nil {
+		t.Fatal(err)
+	}
+	bo.post("/matches/quickstart/M002", http.StatusConflict, "act", "same", "customer", customer, "reason", "same")
+	if got := h.logged(1); !strings.HasPrefix(got, "anna adopt customer") {
+		t.Errorf("something was decided after all: %s", got)
+	}
+}
+
+func TestTheLikelyOnesAreLinkedTogetherWhenTheirNumberIsTypedIn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.alike(12)
+	v := h.enter("olga", pages.Operator)
+	var form []string
+	for _, id := range ticked(v.get("/matches/likely", http.StatusOK)) {
+		form = append(form, "id", id)
+	}
+	if len(form) != 22 {
+		t.Fatalf("%d can be ticked", len(form)/2)
+	}
+	holds(t, v.post("/matches/likely", http.StatusUnprocessableEntity, append(form, "count", "10", "reason", "migrated")...), "The number that was typed in")
+	holds(t, v.post("/matches/likely", http.StatusOK, append(form, "count", "11", "reason", "migrated")...), "11 payers linked. Nothing was sent yet", "1 in your books")
+	if lines := h.logged(11); strings.Count(lines, "olga accept match quickstart/M0") != 11 {
+		t.Errorf("the audit log says %s", lines)
+	}
+	holds(t, v.post("/matches/likely", http.StatusConflict, append(form, "count", "11", "reason", "again")...), "Nothing was linked")
+}
+
+func TestHostileNamesOnBothSidesOfAMatchAreText(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	name := "<script>alert(1)</script>\u202e" + strings.Repeat("ä", 200)
+	h.there(name, "a@x.example")
+	h.books([]byte(header + "=1+1," + name + ",Ann,a@x.example,,,,,,,,Active,\n"))
+	h.run(true)
+	v := h.enter("olga", pages.Operator)
+	page := v.get("/matches", http.StatusOK)
+	page += v.get("/matches/quickstart/=1+1", http.StatusOK)
+	if strings.Contains(page, "<script>alert") {
+		t.Errorf("a name is part of the page:\n%s", page)
+	}
+	holds(t, page, "&lt;script&gt;alert(1)")
+}
