@@ -110,8 +110,9 @@ func (tx *Tx) Generation(name string) (n int64, err error) {
 	return n, err
 }
 
-// OtherAdmins counts the admins beside somebody who have a password.
-func (tx *Tx) OtherAdmins(name string) (n int, err error) {
-	err = tx.row([]any{&n}, "SELECT count(*) FROM users WHERE role = 'admin' AND password IS NOT NULL AND name <> ?", name)
-	return n, err
+// LastAdmin reports whether a user is the only admin who has a password.
+func (tx *Tx) LastAdmin(name string) (last bool, err error) {
+	err = tx.row([]any{&last}, `SELECT EXISTS (SELECT 1 FROM users WHERE role = 'admin' AND password IS NOT NULL AND name = ?1)
+		AND NOT EXISTS (SELECT 1 FROM users WHERE role = 'admin' AND password IS NOT NULL AND name <> ?1)`, name)
+	return last, err
 }

@@ -86,9 +86,16 @@ func TestInvitationsEndWithAPasswordAndWithTheUser(t *testing.T) {
 	}
 }
 
-func TestOtherAdminsAreThoseWhoCanSignIn(t *testing.T) {
+func TestTheLastAdminIsTheLastWhoCanSignIn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
+	last := func(tx *Tx, name string, want bool) error {
+		got, err := tx.LastAdmin(name)
+		if got != want {
+			t.Errorf("that %s is the last admin is %v", name, got)
+		}
+		return err
+	}
 	d.do(func(tx *Tx) error {
 		var errs []error
 		for name, role := range map[string]string{"ada": "admin", "bob": "admin", "eve": "operator", "invited": "admin"} {
@@ -99,14 +106,14 @@ func TestOtherAdminsAreThoseWhoCanSignIn(t *testing.T) {
 				errs = append(errs, err)
 			}
 		}
-		n, err := tx.OtherAdmins("ada")
-		if n != 1 {
-			t.Errorf("%d admins beside ada, want bob", n)
-		}
 		g, none := tx.Generation("nobody")
 		if g != 0 {
 			t.Errorf("nobody has generation %d", g)
 		}
-		return errors.Join(append(errs, err, none)...)
+		return errors.Join(append(errs, none, last(tx, "ada", false), last(tx, "bob", false))...)
+	})
+	d.do(func(tx *Tx) error {
+		_, err := tx.RemoveUser("bob")
+		return errors.Join(err, last(tx, "ada", true), last(tx, "eve", false), last(tx, "invited", false), last(tx, "nobody", false))
 	})
 }

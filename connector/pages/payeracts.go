@@ -17,15 +17,24 @@ var errReasonNeeded = syncer.ErrReasonNeeded
 // freshFor is how old a sign-in may be for what cannot be undone.
 const freshFor = 15 * time.Minute
 
-// fresh fails unless somebody has signed in a short time ago.
-func (v *visit) fresh() error {
+// fresh fails unless somebody has signed in a short time ago, or typed the password since. back is
+// where it was to be done.
+func (v *visit) fresh(back string) error {
 	if time.Since(time.Unix(v.pages.logins.GetInt64(v.Context(), keyBegan), 0)) < freshFor {
 		return nil
 	}
-	return problem{
+	is := problem{
 		Status: http.StatusForbidden, Title: "Sign in once more", Sentence: "What cannot be undone takes a sign-in of the last 15 minutes. Nothing was changed.",
-		Next: "Sign out, sign in by a new link, and do it again.",
+		Next: "Sign out, sign in again, and do it then.",
 	}
+	if v.way == byPassword {
+		is.Title, is.Next, is.Path = "Type your password again", "Type your password, and do it then.", "/again"
+		v.pages.logins.Put(v.Context(), keyBack, back)
+		if err := v.keep(); err != nil {
+			return err
+		}
+	}
+	return is
 }
 
 // requestLink asks for a payer's signing link.
@@ -40,6 +49,9 @@ func (v *visit) requestLink() error {
 
 // askCancel shows what cancelling means, before anybody does it.
 func (v *visit) askCancel() error {
+	if err := v.fresh(v.URL.Path); err != nil && v.way == byPassword { // before a reason is typed
+		return err
+	}
 	s, err := v.shownPayer()
 	if err != nil {
 		return err
@@ -52,7 +64,7 @@ func (v *visit) askCancel() error {
 
 // cancel cancels a payer's mandate.
 func (v *visit) cancel() error {
-	if err := v.fresh(); err != nil {
+	if err := v.fresh(v.URL.Path); err != nil {
 		return err
 	}
 	return v.act(true, func(m *office.Mandates, p state.Payer, by operator) (string, error) {

@@ -25,3 +25,5 @@ const again = (region) => setTimeout(async () => {
   if (next.hasAttribute("data-again")) again(next);
 }, 2000);
 for (const region of document.querySelectorAll("[data-again][id]")) again(region);
+// A form that has nothing to ask goes by itself; without this script it has a button.
+document.querySelector("form[data-go]")?.requestSubmit();
