@@ -84,6 +84,7 @@ var unchecked = []string{
 	"letters.looked_at", "letters.sending_at", "letters.setup", "letters.word",
 	"tokens.broken", "tokens.expires_at", "tokens.failures", "tokens.generation", "tokens.lease_holder", "tokens.lease_until", "tokens.reconnect_by",
 	"tokens.refreshed_at", "tokens.retry_at", "tokens.tenant_id", "tokens.tenant_name",
+	"users.generation", "users.made_at", "users.password_at",
 	"words.reason", "words.said_at", "words.ticket",
 	"writeback_approvals.actor", "writeback_approvals.at", "writeback_approvals.batch", "writeback_approvals.payers", "writeback_approvals.reason",
 	"writeback_runs.at", "writeback_runs.connection", "writeback_runs.problem", "writeback_runs.stuck", "writeback_runs.stuck_at",
@@ -347,6 +348,7 @@ func (d *desk) fullest() (file []byte) {
 		"UPDATE source_records SET given_up = 3 WHERE source_id = 'c007'",
 		"UPDATE payers SET let_be = 3, stays_at = 3 WHERE source_id = 'c007'",
 		"UPDATE subscription SET problem = 'replaced'",
+		"INSERT INTO users (name, role, password, generation, made_at, password_at) VALUES ('ada', 'admin', "+box("users", "password", "ada")+", 3, '"+at+"', '"+at+"')",
 		"UPDATE ledger SET letter_key = "+box("ledger", "letter_key"),
 		"INSERT INTO webhook_rotations (begun_at, refused_at) VALUES ('"+at+"', '"+at+"')",
 	)

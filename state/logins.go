@@ -15,6 +15,7 @@ type LoginLink struct {
 	MadeAt    time.Time
 	ExpiresAt time.Time
 	UsedAt    time.Time // zero while it was not used
+	Invites   bool      // to choose a password, rather than signing in as it stands here
 }
 
 func loginPlace(hash string) []byte { return place("logins", "data", hash) }
@@ -64,8 +65,8 @@ func (tx *Tx) DropLogin(hash string) error {
 func (tx *Tx) AddLoginLink(hash string, link LoginLink) error {
 	return errors.Join(
 		tx.exec("DELETE FROM login_links WHERE expires_at <= ?", stamp(link.MadeAt)),
-		tx.exec("INSERT INTO login_links (token_hash, person, role, made_at, expires_at) VALUES (?, ?, ?, ?, ?)",
-			hash, link.Person, link.Role, stamp(link.MadeAt), stamp(link.ExpiresAt)))
+		tx.exec("INSERT INTO login_links (token_hash, person, role, made_at, expires_at, invites) VALUES (?, ?, ?, ?, ?, ?)",
+			hash, link.Person, link.Role, stamp(link.MadeAt), stamp(link.ExpiresAt), link.Invites))
 }
 
 // LoginLink returns the link whose token has this hash; nil where there is none.
@@ -73,12 +74,12 @@ func (l *Ledger) LoginLink(ctx context.Context, hash string) (*LoginLink, error)
 	return loginLink(l.queryRow(ctx, loginLinkQuery, hash))
 }
 
-const loginLinkQuery = "SELECT person, role, made_at, expires_at, used_at FROM login_links WHERE token_hash = ?"
+const loginLinkQuery = "SELECT person, role, made_at, expires_at, used_at, invites FROM login_links WHERE token_hash = ?"
 
 func loginLink(row *sql.Row) (*LoginLink, error) {
 	var made, expires, used sql.NullString
 	out := &LoginLink{}
-	err := row.Scan(&out.Person, &out.Role, &made, &expires, &used)
+	err := row.Scan(&out.Person, &out.Role, &made, &expires, &used, &out.Invites)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -98,6 +98,7 @@ func filledForRekey(t *testing.T) *desk {
 	d.do(func(tx *Tx) error {
 		id, err := tx.BeginRotation(connector.NewSecret(canaryReason), time.Hour, "ada")
 		return errors.Join(err, tx.KeepSecret(id, connector.NewSecret(canaryReason)), tx.EndRotation(id),
+			fillUser(tx),
 			tx.AddLogin("a hash", []byte("searched for "+canaryName), d.clock.now().Add(time.Hour), d.clock.now()))
 	})
 	for _, c := range sealedColumns {
@@ -106,6 +107,13 @@ func filledForRekey(t *testing.T) *desk {
 		}
 	}
 	return d
+}
+
+// fillUser keeps a user with the hash of a password.
+func fillUser(tx *Tx) error {
+	_, err := tx.AddUser("ada", "admin")
+	_, setting := tx.SetPassword("ada", connector.NewSecret("the hash of "+canaryReason))
+	return errors.Join(err, setting)
 }
 
 // expectRekeyed fails unless the ledger holds what it held, under the new key alone.

@@ -35,6 +35,7 @@ var sealedColumns = []sealedColumn{
 	{"writebacks", "field", []string{"connection", "source_id"}},
 	{"writebacks", "request", []string{"connection", "source_id"}},
 	{"logins", "data", []string{"token_hash"}},
+	{"users", "password", []string{"name"}},
 }
 
 // String names the column to people.

@@ -18,6 +18,30 @@ import (
 	"payersync/state"
 )
 
+// approverOf is who says yes on the command line.
+func approverOf(s *session.Session) office.Approver {
+	return office.Approver{Name: actor(), FourEyes: s.Config.Pages.FourEyes}
+}
+
+// fourEyes asks for a yes only where this person may say it; otherwise the plan waits. nil asks
+// nobody.
+func (a *app) fourEyes(ctx context.Context, s *session.Session, ask func(state.Plan) (bool, error)) func(state.Plan) (bool, error) {
+	if ask == nil {
+		return nil
+	}
+	return func(p state.Plan) (bool, error) {
+		err := approverOf(s).May(ctx, s.Ledger, p)
+		if errors.Is(err, office.ErrSameEyes) {
+			a.Say("The plan waits: %s, as pages.four_eyes says. Somebody else may approve it.", err)
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		return ask(p)
+	}
+}
+
 func (a *app) approveCmd() *cobra.Command {
 	var part planPart
 	c := &cobra.Command{
@@ -57,12 +81,15 @@ signing links; with --only link beside it, for these too.`,
 				switch {
 				case err != nil:
 				case part.whole():
-					err = office.Approve(cmd.Context(), s.Ledger, plan, actor())
+					err = office.Approve(cmd.Context(), s.Ledger, plan, approverOf(s))
 				default:
 					err = a.approvePart(cmd.Context(), s, plan, part)
 				}
 				if errors.Is(err, state.ErrPlanNotWaiting) {
 					return fmt.Errorf("cannot approve %s: %w; payersync status lists the plans that wait", args[0], err)
+				}
+				if errors.Is(err, office.ErrSameEyes) {
+					return fmt.Errorf("cannot approve plan %d: %w, as pages.four_eyes says; ask somebody else who may approve to look at it", plan.ID, err)
 				}
 				if errors.Is(err, state.ErrPlanChanged) {
 					return fmt.Errorf("cannot approve plan %d: %w; look at what it says now: payersync plans show %[1]d", plan.ID, err)
@@ -191,7 +218,7 @@ func (a *app) approvePart(ctx context.Context, s *session.Session, plan office.P
 	if err := part.check(plan, of); err != nil {
 		return err
 	}
-	if err := office.ApproveSome(ctx, s.Ledger, plan, of.ids, actor(), part.String()); err != nil {
+	if err := office.ApproveSome(ctx, s.Ledger, plan, of.ids, approverOf(s), part.String()); err != nil {
 		return err
 	}
 	found, err := s.Ledger.FindPlan(ctx, fmt.Sprint(plan.ID))

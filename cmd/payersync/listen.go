@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -22,15 +24,23 @@ import (
 func (svc *service) listen(ctx context.Context) (*listeners, error) {
 	c := svc.inForce.Load().Config.Server
 	opened := &listeners{
-		log: svc.log, arrive: time.Duration(c.Limits.ReadTimeout), share: server.Connections{Most: c.Limits.Connections, Proxies: c.Proxies()}, errorLog: log.New(svc.deliveries, "", 0),
+		log: svc.log, arrive: time.Duration(c.Limits.ReadTimeout), share: server.Connections{Most: c.Limits.Connections, Proxies: slices.Concat(c.Proxies(), c.TrustedFronts())}, errorLog: log.New(svc.deliveries, "", 0),
+	}
+	var secure *tls.Config // of the pages; nil for none
+	if c.Admin != "" && c.AdminTLS != nil {
+		certificate, err := newCertificate(c.AdminTLS)
+		if err != nil {
+			return nil, err
+		}
+		secure = certificate.config()
 	}
 	if err := errors.Join(
-		opened.open(ctx, "webhooks", c.Webhooks, func(w http.ResponseWriter, r *http.Request) { svc.inForce.Load().endpoint.Handler().ServeHTTP(w, r) }),
+		opened.open(ctx, "webhooks", c.Webhooks, func(w http.ResponseWriter, r *http.Request) { svc.inForce.Load().endpoint.Handler().ServeHTTP(w, r) }, nil),
 		opened.open(ctx, "health", c.Health, func(w http.ResponseWriter, r *http.Request) {
 			svc.inForce.Load().endpoint.HealthHandler().ServeHTTP(w, r)
-		}),
-		opened.open(ctx, "metrics", c.Metrics, svc.metricsHandler()),
-		opened.open(ctx, "admin", c.Admin, svc.adminHandler()),
+		}, nil),
+		opened.open(ctx, "metrics", c.Metrics, svc.metricsHandler(), nil),
+		opened.open(ctx, "admin", c.Admin, svc.adminHandler(), secure),
 	); err != nil {
 		return nil, errors.Join(err, opened.close())
 	}
@@ -52,8 +62,8 @@ type listener struct {
 }
 
 // open opens the listener of a key of the configuration, unless its address is
-// blank.
-func (l *listeners) open(ctx context.Context, key, address string, h http.HandlerFunc) error {
+// blank; over TLS where secure says how.
+func (l *listeners) open(ctx context.Context, key, address string, h http.HandlerFunc, secure *tls.Config) error {
 	if address == "" {
 		return nil
 	}
@@ -62,6 +72,7 @@ func (l *listeners) open(ctx context.Context, key, address string, h http.Handle
 		return fmt.Errorf("cannot listen for %s: %w; choose another address in server.%[1]s", key, err)
 	}
 	srv := server.NewHTTPServer(h)
+	srv.TLSConfig = secure
 	server.ArriveWithin(srv, l.arrive)
 	srv.ErrorLog = l.errorLog
 	l.all = append(l.all, listener{opened, srv})

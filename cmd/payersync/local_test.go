@@ -32,6 +32,10 @@ var needs = map[string]struct{ args, what string }{
 	"payersync completion":                {"", ""}, // it has no configuration
 	"payersync pages":                     {"--listen 127.0.0.1:0", needsSecrets},
 	"payersync pages link":                {"", needsKey},
+	"payersync pages users list":          {"", needsKey},
+	"payersync pages users invite":        {"anna", needsKey},
+	"payersync pages users role":          {"anna viewer", needsKey},
+	"payersync pages users remove":        {"anna", needsKey},
 	"payersync man":                       {"", ""}, // nor has this
 	"payersync connect":                   {"billing", needsSecrets},
 	"payersync demo":                      {"", ""}, // it has an installation of its own

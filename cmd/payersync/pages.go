@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +41,7 @@ shows the same pages where server.admin says so, and without it.`,
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", listen, "`ADDRESS` on this machine; port 0 takes a free one")
-	c.AddCommand(a.pagesLinkCmd())
+	c.AddCommand(a.pagesLinkCmd(), a.pagesUsersCmd())
 	return c
 }
 
@@ -66,16 +65,16 @@ under the name that is given here.`,
 				return usage.Errorf("--user is blank; give the name under which the person acts")
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				address := s.Config.Server.Admin
-				if address == "" {
-					return usage.Errorf("payersync serve shows no pages, because server.admin is blank; set it, for example to 127.0.0.1:8070, or use payersync pages, which prints a link of its own")
+				address, err := adminAddress(s)
+				if err != nil {
+					return err
 				}
 				path, err := pages.NewLink(cmd.Context(), s.Ledger, user, actor())
 				if err != nil {
 					return err
 				}
 				a.Say("It signs %s in as %s, once, within ten minutes:", user.Name, user.Role)
-				fmt.Fprintln(a.Out, "http://"+address+path)
+				fmt.Fprintln(a.Out, address+path)
 				return nil
 			})
 		},
@@ -83,6 +82,15 @@ under the name that is given here.`,
 	c.Flags().StringVar(&user.Name, "user", user.Name, "`NAME` of the person, for the audit log")
 	c.Flags().StringVar(&role, "role", string(user.Role), "viewer, operator or admin")
 	return c
+}
+
+// adminAddress returns the address at which browsers reach the pages that serve shows.
+func adminAddress(s *session.Session) (string, error) {
+	address := s.Config.Server.AdminAddress()
+	if address == "" {
+		return "", usage.Errorf("payersync serve shows no pages, because server.admin is blank; set it, for example to 127.0.0.1:8070, or use payersync pages, which prints a link of its own")
+	}
+	return address, nil
 }
 
 // behindPages is what goes on while nobody looks, whatever configuration is in force.
@@ -94,13 +102,14 @@ type behindPages struct {
 	starter   *office.Starter // of runs that people ask for
 	nudge     func()          // told when a delivery waits to be read
 	tallies   *office.Tallies // of mappings over all records
+	door      *pages.Door
 }
 
 // newBehindPages returns what is behind pages: what people ask for is done by a worker, with the
 // session that is in force.
 func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() *worker.Worker) *behindPages {
 	return &behindPages{
-		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{}, ahead: &office.Ahead{},
+		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{}, ahead: &office.Ahead{}, door: pages.NewDoor(),
 		starter: newStarter(ledger, inForce, by), nudge: func() { by().Nudge() },
 		tallies: &office.Tallies{},
 	}
@@ -132,12 +141,12 @@ func settingsOf(c *config.Config) []pages.Setting {
 }
 
 // pagesOf returns the pages of a session, with what stays behind all of them.
-func (a *app) pagesOf(s *session.Session, behind *behindPages) (*pages.Pages, error) {
+func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*pages.Config)) (*pages.Pages, error) {
 	var names []string
 	for _, c := range s.Config.Connections {
 		names = append(names, c.Name)
 	}
-	return pages.New(pages.Config{
+	cfg := pages.Config{
 		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: behind.nudge,
 		Attention: a.attentionOf(s), Mappings: a.mappingsOf(s, behind.tallies),
@@ -155,8 +164,9 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages) (*pages.Pages, er
 			}
 			return jobs, err
 		},
-		Settings: func() []pages.Setting { return settingsOf(s.Config) },
-		Starter:  behind.starter, Rate: s.Config.Billing.RatePerSecond,
+		Settings:  func() []pages.Setting { return settingsOf(s.Config) },
+		Approvers: pages.Role(s.Config.Pages.Approve), FourEyes: s.Config.Pages.FourEyes, Door: behind.door,
+		Starter: behind.starter, Rate: s.Config.Billing.RatePerSecond,
 		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher,
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
@@ -166,7 +176,9 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages) (*pages.Pages, er
 				entry.Debug("a page was refused")
 			}
 		},
-	})
+	}
+	adjust(&cfg)
+	return pages.New(cfg)
 }
 
 // showPages serves the pages of a session by themselves until ctx ends.
@@ -188,7 +200,7 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	}
 	behind := newBehindPages(s.Ledger, func() *session.Session { return s }, func() *worker.Worker { return asked })
 	defer behind.close()
-	shown, err := a.pagesOf(s, behind)
+	shown, err := a.pagesOf(s, behind, func(*pages.Config) {})
 	if err != nil {
 		return err
 	}
@@ -234,9 +246,4 @@ func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func()
 			return syncFor(ctx, s, c, person, opened, progress)
 		},
 	}
-}
-
-// adminHandler answers with the pages of the installation that is in force.
-func (svc *service) adminHandler() http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { svc.inForce.Load().pages.ServeHTTP(w, r) }
 }

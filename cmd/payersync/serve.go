@@ -47,8 +47,8 @@ notify-reload, WatchdogSec=).
 SIGTERM lets requests in flight finish, 20 s at most. The log goes to standard error.
 Health: GET /healthz (alive) and /readyz (the ledger can be written to), at
 server.health if that is set, else beside the webhook endpoint.
-Pages for people: at server.admin, off by default and on this machine alone; payersync
-pages link makes a link that signs in.
+Pages for people: at server.admin, off by default; payersync pages link makes a link that
+signs in. Where others reach them, they take TLS, and users or pages.oidc.
 Metrics for Prometheus: GET /metrics at server.metrics, off by default; nothing personal
 is in them, and they ask for no password.`,
 		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
@@ -177,7 +177,12 @@ func (svc *service) install(ctx context.Context, s *session.Session) (*installat
 	if made.endpoint, err = svc.endpoint(ctx, s); err != nil || s.Config.Server.Admin == "" {
 		return made, err
 	}
-	made.pages, err = svc.pagesOf(s, svc.behind)
+	if err := mayBePublic(ctx, s); err != nil {
+		return nil, err
+	}
+	made.pages, err = svc.pagesOf(s, svc.behind, func(c *pages.Config) {
+		c.Hosts, c.Secure, c.Network, c.Provider = []string{s.Config.Server.AdminHost()}, s.Config.Server.AdminSecure(), network(s.Config.Server), providerOf(s)
+	})
 	return made, err
 }
 

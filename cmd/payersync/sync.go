@@ -53,7 +53,7 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 	a.quietFlag(c)
 	c.RunE = func(cmd *cobra.Command, names []string) error {
 		return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
-			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.approver(ctx, yes)})
+			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.fourEyes(ctx, s, a.approver(ctx, yes))})
 			if err != nil {
 				return exitCode(err), err
 			}

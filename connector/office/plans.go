@@ -279,19 +279,52 @@ func exactly(ctx context.Context, ledger *state.Ledger, p Plan, do func(*state.T
 	})
 }
 
+// Approver is who says yes to a plan.
+type Approver struct {
+	Name     string
+	FourEyes bool // who saved the mapping version under judgement may not say yes
+}
+
+// ErrSameEyes means that somebody would approve a plan of a mapping version of their own.
+var ErrSameEyes = errors.New("who saved the mapping version of a plan does not approve it")
+
+// May fails with ErrSameEyes where a plan is by a mapping version that its approver saved: whoever
+// started, by name, the first run that used it. Capitals do not matter.
+func (a Approver) May(ctx context.Context, ledger *state.Ledger, p state.Plan) error {
+	if !a.FourEyes {
+		return nil
+	}
+	version, err := ledger.FindMapping(ctx, p.Mapping)
+	switch {
+	case errors.Is(err, state.ErrNoMapping): // then nobody has saved it
+		return nil
+	case err != nil:
+		return err
+	case strings.EqualFold(version.Author, a.Name):
+		return ErrSameEyes
+	}
+	return nil
+}
+
 // Approve lets the changes of a plan go exactly as it was looked at, or fails with
-// state.ErrPlanChanged. Nothing is sent by it: the next run does.
-func Approve(ctx context.Context, ledger *state.Ledger, p Plan, by string) error {
-	return exactly(ctx, ledger, p, func(tx *state.Tx) error { return tx.Approve(p.ID, by) })
+// state.ErrPlanChanged or ErrSameEyes. Nothing is sent by it: the next run does.
+func Approve(ctx context.Context, ledger *state.Ledger, p Plan, by Approver) error {
+	if err := by.May(ctx, ledger, p.Plan); err != nil {
+		return err
+	}
+	return exactly(ctx, ledger, p, func(tx *state.Tx) error { return tx.Approve(p.ID, by.Name) })
 }
 
 // ApproveSome is Approve for some changes, by their ids; which says in words which they are.
 // The others wait for a word of their own.
-func ApproveSome(ctx context.Context, ledger *state.Ledger, p Plan, ids []int64, by, which string) error {
+func ApproveSome(ctx context.Context, ledger *state.Ledger, p Plan, ids []int64, by Approver, which string) error {
 	if p.Whole() {
 		return ErrTogether
 	}
-	return exactly(ctx, ledger, p, func(tx *state.Tx) error { return tx.ApproveSome(p.ID, ids, by, which) })
+	if err := by.May(ctx, ledger, p.Plan); err != nil {
+		return err
+	}
+	return exactly(ctx, ledger, p, func(tx *state.Tx) error { return tx.ApproveSome(p.ID, ids, by.Name, which) })
 }
 
 // Reject says no to a plan as it was looked at: nothing of it is sent while it says the same.

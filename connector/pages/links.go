@@ -61,6 +61,9 @@ func (v *visit) fetchLinks() error {
 	if acts == nil {
 		return problem{Status: http.StatusConflict, Title: title, Sentence: "These pages were opened without the billing service.", Next: "Open them with payersync pages or payersync serve."}
 	}
+	if err := v.fresh(v.URL.Path); err != nil {
+		return err
+	}
 	lost, err := acts.Find(v.Context(), office.Links{})
 	switch {
 	case err != nil:

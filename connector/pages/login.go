@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
@@ -30,6 +31,17 @@ const (
 	keySeen  = "seen"  // when it was kept last that somebody is there
 	keyBegan = "began" // when somebody signed in
 	keyNote  = "note"  // what the last act did, for the next page
+	keyWay   = "way"   // how somebody signed in
+	keyBack  = "back"  // where to go on after the password was typed again
+	keyEnds  = "ends"  // how often all logins of that person had been ended
+	keyShow  = "show"  // an invitation, which is shown once
+)
+
+// How somebody signed in. By a provider it is the third, with the provider behind it.
+const (
+	byLink     = "link"
+	byPassword = "password"
+	byProvider = "provider "
 )
 
 // store keeps logins in the ledger. Their hours are those of the browser's world and not of
@@ -134,8 +146,30 @@ func (p *Pages) visitOf(w http.ResponseWriter, r *http.Request) (*visit, error) 
 	if v.User.Name == "" {
 		return nil, signInNow
 	}
+	v.way = p.logins.GetString(ctx, keyWay)
+	if err := p.stillIn(ctx, v); err != nil {
+		return nil, err
+	}
 	v.touch()
 	return v, nil
+}
+
+// stillIn fails where all logins of a person were ended since, or the provider that let somebody
+// in is none any more.
+func (p *Pages) stillIn(ctx context.Context, v *visit) error {
+	user, err := p.cfg.Ledger.User(ctx, strings.ToLower(v.User.Name))
+	if err != nil {
+		return err
+	}
+	var ends int64
+	if user != nil {
+		ends = user.Generation
+	}
+	issuer, provided := strings.CutPrefix(v.way, byProvider)
+	if ends != p.logins.GetInt64(ctx, keyEnds) || provided && (p.cfg.Provider == nil || p.cfg.Provider.Issuer != issuer) {
+		return signInNow
+	}
+	return nil
 }
 
 // token returns the token that a request came with; "" for none.
@@ -166,11 +200,6 @@ func (v *visit) keep() error {
 	return err
 }
 
-// signIn says how to get in.
-func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
-	p.render(w, nil, http.StatusOK, "signin", "Sign in", nil)
-}
-
 var usedUp = problem{
 	Status: http.StatusGone, Title: "This link signs nobody in", Sentence: "It was used before, or is older than ten minutes.",
 	Next: "Make another one with: payersync pages link",
@@ -179,7 +208,7 @@ var usedUp = problem{
 // once shows a button. A GET uses nothing up: previews and scanners follow links, too.
 func (p *Pages) once(w http.ResponseWriter, r *http.Request) {
 	link, err := p.cfg.Ledger.LoginLink(r.Context(), hashed(r.PathValue("token")))
-	if err == nil && (link == nil || !link.UsedAt.IsZero() || !time.Now().Before(link.ExpiresAt)) {
+	if err == nil && (link == nil || link.Invites || !link.UsedAt.IsZero() || !time.Now().Before(link.ExpiresAt)) {
 		err = usedUp
 	}
 	if err != nil {
@@ -191,23 +220,46 @@ func (p *Pages) once(w http.ResponseWriter, r *http.Request) {
 
 // useOnce uses a link up and signs its person in.
 func (p *Pages) useOnce(w http.ResponseWriter, r *http.Request) {
-	if err := p.begin(w, r, hashed(r.PathValue("token"))); err != nil {
+	hash := hashed(r.PathValue("token"))
+	link, err := p.cfg.Ledger.LoginLink(r.Context(), hash)
+	if err == nil && (link == nil || link.Invites) {
+		err = usedUp
+	}
+	if err == nil {
+		user := User{Name: link.Person, Role: Role(link.Role)}
+		err = p.begin(w, r, arrival{user: user, way: byLink, said: "as " + link.Role, use: func(tx *state.Tx) error {
+			good, err := tx.UseLoginLink(hash, time.Now())
+			if err == nil && !good {
+				err = usedUp
+			}
+			return err
+		}})
+	}
+	p.go303(w, r, "/", err)
+}
+
+// go303 leads to a page of ours, or says what is the matter.
+func (p *Pages) go303(w http.ResponseWriter, r *http.Request, to string, err error) {
+	if err != nil {
 		p.refuse(w, r, nil, err)
 		return
 	}
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// begin begins a login by a link, with a token that nobody had before. A login that the
-// browser had until now ends.
-func (p *Pages) begin(w http.ResponseWriter, r *http.Request, hash string) error {
-	link, err := p.cfg.Ledger.LoginLink(r.Context(), hash)
-	if err != nil {
-		return err
-	}
-	if link == nil {
-		return usedUp
-	}
+// arrival is somebody who is let in.
+type arrival struct {
+	user User
+	way  string
+	said string                // of the sign-in, for the audit log; "" where it is none
+	note string                // for the next page
+	use  func(*state.Tx) error // what lets in, within the write that begins the login; nil for what was looked at before
+	ends int64                 // without use: how often all logins of that person had been ended when it was looked at
+}
+
+// begin begins a login, with a token that nobody had before. A login that the browser had until
+// now ends.
+func (p *Pages) begin(w http.ResponseWriter, r *http.Request, who arrival) error {
 	ctx, err := p.logins.Load(r.Context(), p.token(r))
 	if err != nil { // what cannot be read must not keep anybody out
 		if ctx, err = p.logins.Load(r.Context(), ""); err != nil {
@@ -217,25 +269,32 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request, hash string) error
 	var token string
 	var expires time.Time
 	err = p.cfg.Ledger.Do(ctx, func(tx *state.Tx) error {
-		good, err := tx.UseLoginLink(hash, time.Now())
+		if who.use != nil {
+			if err := who.use(tx); err != nil {
+				return err
+			}
+		}
+		ends, err := tx.Generation(strings.ToLower(who.user.Name))
 		if err != nil {
 			return err
 		}
-		if !good {
-			return usedUp
+		if who.use == nil && ends != who.ends { // the role or the password is another one meanwhile
+			return signInNow
 		}
 		ctx := context.WithValue(ctx, signingIn{}, tx)
 		if err := errors.Join(p.logins.RenewToken(ctx), p.logins.Clear(ctx)); err != nil {
 			return err
 		}
-		p.logins.Put(ctx, keyUser, link.Person)
-		p.logins.Put(ctx, keyRole, link.Role)
-		p.logins.Put(ctx, keySeen, time.Now().Unix())
-		p.logins.Put(ctx, keyBegan, time.Now().Unix())
-		if token, expires, err = p.logins.Commit(ctx); err != nil {
+		for key, value := range map[string]any{
+			keyUser: who.user.Name, keyRole: string(who.user.Role), keyWay: who.way, keyEnds: ends, keyNote: who.note,
+			keySeen: time.Now().Unix(), keyBegan: time.Now().Unix(),
+		} {
+			p.logins.Put(ctx, key, value)
+		}
+		if token, expires, err = p.logins.Commit(ctx); err != nil || who.said == "" {
 			return err
 		}
-		return tx.Audit(state.Entry{Actor: link.Person, Action: "sign in", Subject: "as " + link.Role})
+		return tx.Audit(state.Entry{Actor: who.user.Name, Action: "sign in", Subject: who.said})
 	})
 	if err == nil {
 		p.logins.WriteSessionCookie(ctx, w, token, expires)

@@ -446,7 +446,7 @@ const mostTicked = 500
 
 // linkLikely links those that are ticked and still likely, all of them or none.
 func (v *visit) linkLikely() error {
-	if err := v.fresh(); err != nil {
+	if err := v.fresh(v.URL.Path); err != nil {
 		return err
 	}
 	reason, err := v.reason()

@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -39,6 +40,10 @@ type Config struct {
 	Rate        float64                                                 // requests that the billing service takes in a second; 0 where that is not known
 	Mappings    *office.Mappings                                        // of the connections; nil where none can be looked at
 	Approvers   Role                                                    // the least role that approves and rejects plans; "" for Operator
+	FourEyes    bool                                                    // who saved a mapping version does not approve its plans
+	Door        *Door                                                   // who tries to get in; what it knows is in memory, so it outlives this Config
+	Provider    *Provider                                               // that lets people in by OpenID Connect; nil for none
+	Network     func(*http.Request) string                              // where a request comes from, for counting wrong passwords; nil for the address that sends it
 }
 
 // Event is a request that ended in an error, or was refused.
@@ -96,9 +101,13 @@ func New(cfg Config) (*Pages, error) {
 	if cfg.Approvers == "" {
 		cfg.Approvers = Operator
 	}
-	if cfg.Report == nil {
-		cfg.Report = func(Event) {}
+	if cfg.Door == nil {
+		cfg.Door = NewDoor()
 	}
+	if cfg.Network == nil {
+		cfg.Network = func(r *http.Request) string { host, _, _ := net.SplitHostPort(r.RemoteAddr); return host }
+	}
+	cfg.Report = unlessGone(cfg.Report)
 	p := &Pages{cfg: cfg, served: map[string]bool{}}
 	for _, r := range all {
 		if path, ok := strings.CutPrefix(r.pattern, "GET "); ok {
@@ -108,6 +117,15 @@ func New(cfg Config) (*Pages, error) {
 	p.logins = p.newLogins()
 	p.handler = p.guarded(p.routes())
 	return p, nil
+}
+
+// unlessGone reports no error that is but a browser that has gone away.
+func unlessGone(report func(Event)) func(Event) {
+	return func(e Event) {
+		if report != nil && !errors.Is(e.Err, context.Canceled) {
+			report(e)
+		}
+	}
 }
 
 // ServeHTTP answers a request.

@@ -23,15 +23,24 @@ type operator = syncer.Operator
 // freshFor is how old a sign-in may be for what cannot be undone.
 const freshFor = 15 * time.Minute
 
-// fresh fails unless somebody has signed in a short time ago.
-func (v *visit) fresh() error {
+// fresh fails unless somebody has signed in a short time ago, or typed the password since. back is
+// where it was to be done.
+func (v *visit) fresh(back string) error {
 	if time.Since(time.Unix(v.pages.logins.GetInt64(v.Context(), keyBegan), 0)) < freshFor {
 		return nil
 	}
-	return problem{
+	is := problem{
 		Status: http.StatusForbidden, Title: "Sign in once more", Sentence: "What cannot be undone takes a sign-in of the last 15 minutes. Nothing was changed.",
-		Next: "Sign out, sign in by a new link, and do it again.",
+		Next: "Sign out, sign in again, and do it then.",
 	}
+	if v.way == byPassword {
+		is.Title, is.Next, is.Path = "Type your password again", "Type your password, and do it then.", "/again"
+		v.pages.logins.Put(v.Context(), keyBack, back)
+		if err := v.keep(); err != nil {
+			return err
+		}
+	}
+	return is
 }
 
 // deed is something that a person can do about one payer.
@@ -282,6 +291,11 @@ func (v *visit) askDeed() error {
 	if !d.may(s) {
 		return notAsItStands
 	}
+	if d.danger && v.way == byPassword { // before a reason is typed
+		if err := v.fresh(v.URL.Path); err != nil {
+			return err
+		}
+	}
 	content := struct {
 		shownPayer
 		Title, Becomes, Act string
@@ -321,7 +335,7 @@ func (v *visit) doDeed() error {
 		return err
 	}
 	if d.danger {
-		if err := v.fresh(); err != nil {
+		if err := v.fresh(v.URL.Path); err != nil {
 			return err
 		}
 	}

@@ -306,7 +306,7 @@ func (v *visit) judge() error {
 		if p.Missing > 0 {
 			note = fmt.Sprintf("Plan %d is approved. The next run goes on without these records.", p.ID)
 		}
-		err = office.Approve(v.Context(), v.ledger(), p, v.User.Name)
+		err = office.Approve(v.Context(), v.ledger(), p, v.approver())
 	case "some":
 		note, err = v.approveTicked(p)
 	case "reject":
@@ -328,6 +328,8 @@ func (v *visit) judge() error {
 		return v.stalePlan(now)
 	case errors.Is(err, state.ErrPlanNotWaiting):
 		return problem{Status: http.StatusConflict, Title: "The plan does not wait", Sentence: fmt.Sprintf("Plan %d is %s. Nothing was changed.", p.ID, now.State), Next: "The list of plans shows those that wait."}
+	case errors.Is(err, office.ErrSameEyes):
+		return problem{Status: http.StatusForbidden, Title: "Somebody else approves this", Sentence: "You saved the mapping version that made this plan. Nothing was approved.", Next: "Ask somebody else who may approve to look at it."}
 	case errors.Is(err, office.ErrTogether):
 		return problem{Status: http.StatusConflict, Title: "Nothing was approved", Sentence: "What this plan lets go goes together.", Next: "Approve it whole, or put the books or the mapping right."}
 	case errors.As(err, &open):
@@ -336,6 +338,11 @@ func (v *visit) judge() error {
 		return err
 	}
 	return v.done(note, fmt.Sprintf("/plans/%d", p.ID))
+}
+
+// approver is who says yes.
+func (v *visit) approver() office.Approver {
+	return office.Approver{Name: v.User.Name, FourEyes: v.pages.cfg.FourEyes}
 }
 
 // approveTicked approves the changes that are ticked.
@@ -350,7 +357,7 @@ func (v *visit) approveTicked(p office.Plan) (note string, err error) {
 		return "", problem{Status: http.StatusUnprocessableEntity, Title: "Nothing is ticked", Sentence: "Nothing was approved.", Next: "Go back, and tick the changes that may be sent."}
 	}
 	words := strings.Trim(fmt.Sprint(ids), "[]")
-	err = office.ApproveSome(v.Context(), v.ledger(), p, ids, v.User.Name, connector.Plural(len(ids), "ticked change")+": "+words)
+	err = office.ApproveSome(v.Context(), v.ledger(), p, ids, v.approver(), connector.Plural(len(ids), "ticked change")+": "+words)
 	return fmt.Sprintf("%s of plan %d approved. Nothing was sent yet: the next run sends exactly these. The others wait.", connector.Plural(len(ids), "change"), p.ID), err
 }
 

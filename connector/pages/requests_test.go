@@ -114,7 +114,13 @@ func TestWhatNoPageOfOursSentIsRefusedAndChangesNothing(t *testing.T) {
 	hosts := []string{"127.0.0.1", "127.0.0.1:8070", "localhost", "[::1]:8070", "evil.example", "evil.example:8070", "127.0.0.1.evil.example", "localhost.", "10.0.0.1:8070", "0.0.0.0:8070"}
 
 	link := h.link("bob", pages.Admin)
+	strangers := map[string]int{ // what is answered to who sends nothing of use
+		"/signin": http.StatusUnauthorized, "/signin/invited/none": http.StatusGone, pages.CallbackPath: http.StatusNotFound,
+	}
 	paths := map[string]string{"POST /signout": "/signout", "POST /signin/once/{token}": link}
+	for path := range strangers {
+		paths["POST "+path] = path
+	}
 	for pattern, row := range access {
 		if strings.HasPrefix(pattern, "POST ") {
 			paths[pattern] = row.path
@@ -135,7 +141,9 @@ func TestWhatNoPageOfOursSentIsRefusedAndChangesNothing(t *testing.T) {
 							want = http.StatusMisdirectedRequest
 						case site == "same-site", site == "cross-site", site == "" && origin != "" && origin != "http://"+host:
 							want = http.StatusForbidden
-						case pattern != "POST /signout" && path != link && name != "valid":
+						case strangers[path] != 0 && strangers[path] != http.StatusUnauthorized:
+							want = strangers[path]
+						case pattern != "POST /signout" && path != link && name != "valid" && strangers[path] == 0:
 							want = http.StatusUnauthorized
 						}
 						q := request{method: http.MethodPost, path: path, host: host, origin: origin, site: site, cookie: cookie}
@@ -156,21 +164,26 @@ func TestWhatNoPageOfOursSentIsRefusedAndChangesNothing(t *testing.T) {
 	if !bytes.Equal(before, h.bytes()) {
 		t.Error("the ledger's files have changed by what was refused")
 	}
-	used, logins := false, 0
+	used, logins, guesses := false, 0, 0
 	for i, q := range allowed {
 		want := 0
 		switch {
 		case q.path == link && used:
 			want = http.StatusGone
+		case q.path == "/signin": // the first are wrong passwords, and then it is to wait
+			want = http.StatusUnauthorized
+			if guesses++; guesses > 5 {
+				want = http.StatusTooManyRequests
+			}
 		case q.path == link, q.path == "/signout":
 			want, used = http.StatusSeeOther, used || q.path == link
 		}
-		if names[i] == "valid" && (want != 0) { // which ends it
+		if names[i] == "valid" && (q.path == link || q.path == "/signout") && want != 0 { // which ends it
 			logins++
 			q.cookie = cookieOf(t, h.ledger, h.pages, pages.Admin, nil)
 		}
 		w := q.to(t, h.pages)
-		if want != 0 && w.Code != want || w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized || w.Code == http.StatusMisdirectedRequest || w.Code >= 500 {
+		if want != 0 && w.Code != want || w.Code == http.StatusForbidden || want == 0 && w.Code == http.StatusUnauthorized || w.Code == http.StatusMisdirectedRequest || w.Code >= 500 {
 			t.Errorf("POST %s to %s from %q, %q, cookie %s: answered %d (want %d)\n%s", q.path, q.host, q.origin, q.site, names[i], w.Code, want, w.Body)
 		}
 	}
@@ -227,6 +240,7 @@ func TestEveryAnswerSaysWhatABrowserMayDoWithIt(t *testing.T) {
 		asks := map[string]request{
 			"sign in": {method: "GET", path: "/signin"}, "once": {method: "GET", path: h.link("bob", pages.Viewer)}, "a link that is none": {method: "GET", path: "/signin/once/x"},
 			"used": {method: "POST", path: h.link("bob", pages.Viewer)}, "sign out": {method: "POST", path: "/signout"}, "no page": {method: "GET", path: "/nowhere"},
+			"a password": {method: "POST", path: "/signin"}, "no invitation": {method: "GET", path: "/signin/invited/x"}, "no provider": {method: "GET", path: "/signin/oidc"}, "nobody comes back": {method: "GET", path: pages.CallbackPath + "?error=x"},
 			"another method": {method: "DELETE", path: "/runs", site: "same-origin"}, "made clean": {method: "GET", path: "/a/../runs"}, "no asset": {method: "GET", path: "/assets/x"},
 			"from elsewhere": {method: "POST", path: "/signout", site: "cross-site"}, "another name": {method: "GET", path: "/signin", host: "evil.example"}, "asked before": {method: "OPTIONS", path: "/runs", origin: "http://evil.example"},
 		}

@@ -60,6 +60,14 @@ var access = map[string]struct {
 	"POST /matches/likely":                      {path: "/matches/likely", role: pages.Operator},
 	"GET /matches/{connection}/{id}":            {path: "/matches/quickstart/HB001", role: pages.Viewer},
 	"POST /matches/{connection}/{id}":           {path: "/matches/quickstart/HB001", role: pages.Operator},
+	"GET /settings/users":                       {path: "/settings/users", role: pages.Admin},
+	"POST /settings/users":                      {path: "/settings/users", role: pages.Admin},
+	"GET /settings/users/{name}":                {path: "/settings/users/eve", role: pages.Admin},
+	"POST /settings/users/{name}":               {path: "/settings/users/eve", role: pages.Admin},
+	"GET /settings/password":                    {path: "/settings/password", role: pages.Viewer},
+	"POST /settings/password":                   {path: "/settings/password", role: pages.Viewer},
+	"GET /again":                                {path: "/again", role: pages.Viewer},
+	"POST /again":                               {path: "/again", role: pages.Viewer},
 }
 
 func TestEveryRouteIsForItsRolesAlone(t *testing.T) {

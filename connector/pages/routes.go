@@ -55,6 +55,14 @@ var all = []route{
 	{"POST /webhooks/{key}/replay", Operator, (*visit).replay},
 	{"POST /webhooks/{key}/close", Operator, (*visit).closeDelivery},
 	{"GET /settings", Viewer, (*visit).settings},
+	{"GET /settings/users", Admin, (*visit).users},
+	{"POST /settings/users", Admin, (*visit).invite},
+	{"GET /settings/users/{name}", Admin, (*visit).user},
+	{"POST /settings/users/{name}", Admin, (*visit).changeUser},
+	{"GET /settings/password", Viewer, (*visit).askPassword},
+	{"POST /settings/password", Viewer, (*visit).changePassword},
+	{"GET /again", Viewer, (*visit).askAgain},
+	{"POST /again", Viewer, (*visit).again},
 	{"GET /audit", Viewer, (*visit).audit},
 	{"GET /plans", Viewer, (*visit).plans},
 	{"GET /plans/{n}", Viewer, (*visit).plan},
@@ -77,6 +85,12 @@ func (p *Pages) routes() http.Handler {
 		mux.Handle(r.pattern, p.signedIn(r))
 	}
 	mux.HandleFunc("GET /signin", p.signIn)
+	mux.HandleFunc("POST /signin", p.usePassword)
+	mux.HandleFunc("GET /signin/invited/{token}", p.invited)
+	mux.HandleFunc("POST /signin/invited/{token}", p.useInvitation)
+	mux.HandleFunc("GET /signin/oidc", p.toProvider)
+	mux.HandleFunc("GET /signin/oidc/callback", p.fromProvider)
+	mux.HandleFunc("POST /signin/oidc/callback", p.useProvider)
 	mux.HandleFunc("GET /signin/once/{token}", p.once)
 	mux.HandleFunc("POST /signin/once/{token}", p.useOnce)
 	mux.HandleFunc("POST /signout", p.signOut)
@@ -167,7 +181,9 @@ type problem struct {
 	Title    string
 	Sentence string
 	Next     string
-	err      error // why, for the log
+	Path     string // where that is done; "" for the overview
+	err      error  // why, for the log
+	need     Role   // what it takes, where a role is the matter
 }
 
 // Error returns what is the matter.
@@ -180,7 +196,7 @@ var (
 	notFound  = problem{Status: http.StatusNotFound, Title: "There is no such page", Sentence: "The address leads nowhere.", Next: "Begin at the overview."}
 	elsewhere = problem{Status: http.StatusForbidden, Title: "Nothing was changed", Sentence: "The request was not sent by one of these pages.", Next: "Open the page here, and try again."}
 	otherName = problem{Status: http.StatusMisdirectedRequest, Title: "These pages have another address", Sentence: "They do not answer to the name that the browser asked for.", Next: "Open them by an address of this machine, for example 127.0.0.1."}
-	signInNow = problem{Status: http.StatusUnauthorized, Title: "Sign in first", Sentence: "You are not signed in, or were away for too long.", Next: "Make a link with: payersync pages link"}
+	signInNow = problem{Status: http.StatusUnauthorized, Title: "Sign in first", Sentence: "You are not signed in, or were away for too long. Nothing was changed.", Next: "Sign in, and open the page again.", Path: "/signin"}
 )
 
 // noWrites is what people are told while the ledger is full, locked or damaged.
@@ -192,7 +208,7 @@ var noWrites = problem{
 func forbidden(need Role) problem {
 	return problem{
 		Status: http.StatusForbidden, Title: "You may not do this", Sentence: fmt.Sprintf("It takes the role %s.", need),
-		Next: "Nothing was changed. Whoever has the role admin can give you another one.",
+		Next: "Nothing was changed. Whoever has the role admin can give you another one.", need: need,
 	}
 }
 
@@ -214,7 +230,14 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err err
 	user := ""
 	if v != nil {
 		user = v.User.Name
+		if is.need != "" {
+			p.noteRefusal(r.Context(), user, state.Entry{Actor: user, Action: "refuse", Subject: r.Pattern, Reason: "it takes the role " + string(is.need)})
+		}
 	}
 	p.cfg.Report(Event{Route: r.Pattern, User: user, Status: is.Status, Err: is.err})
+	if is == signInNow { // which is done there and then
+		p.showSignIn(w, r, is.Status, signInForm{Sentence: is.Sentence})
+		return
+	}
 	p.render(w, v, is.Status, "problem", "Problem: "+is.Title, is)
 }

@@ -55,7 +55,9 @@ func (v *visit) settings() error {
 		Jobs        []Job
 		Groups      []group
 		Serving     state.Serving
-	}{v.pages.cfg.Connections, sources, consents, jobs, groups, serving})
+		MayUsers    bool
+		HasPassword bool
+	}{v.pages.cfg.Connections, sources, consents, jobs, groups, serving, v.User.Role.May(Admin), v.way == byPassword})
 }
 
 func noJobs(context.Context) ([]Job, error) { return nil, nil }

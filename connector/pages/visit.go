@@ -18,6 +18,7 @@ type visit struct {
 	w     http.ResponseWriter
 	pages *Pages
 	User  User
+	way   string // how somebody signed in
 }
 
 // ledger is what pages show.

@@ -28,14 +28,16 @@ func (s *Server) tooMany(w http.ResponseWriter, r *http.Request, client netip.Pr
 	return s.refused.OnLimit(w, r, strconv.FormatUint(bucket, 36))
 }
 
-// client returns the block a request comes from: that of the peer, or, if the peer
+func (s *Server) client(r *http.Request) netip.Prefix { return clientOf(r, s.cfg.TrustedProxies) }
+
+// clientOf returns the block a request comes from: that of the peer, or, if the peer
 // is a proxy we trust, of the right-most address it forwards that is not one
 // itself. What stands further left is hearsay, and so is the header Forwarded: a
 // proxy that writes one of the two passes the other on as a stranger wrote it.
-func (s *Server) client(r *http.Request) netip.Prefix {
+func clientOf(r *http.Request, proxies []netip.Prefix) netip.Prefix {
 	addr := peer(r.RemoteAddr)
 	hops := strings.Join(r.Header.Values("X-Forwarded-For"), ",")
-	for hops != "" && trusted(s.cfg.TrustedProxies, addr) {
+	for hops != "" && trusted(proxies, addr) {
 		cut := strings.LastIndexByte(hops, ',')
 		before, ok := parseHop(strings.TrimSpace(hops[cut+1:]))
 		if !ok {

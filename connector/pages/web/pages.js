@@ -91,3 +91,5 @@ if (keys) {
     if (to) { e.preventDefault(); to.click(); }
   });
 }
+// A form that has nothing to ask goes by itself; without this script it has a button.
+document.querySelector("form[data-go]")?.requestSubmit();

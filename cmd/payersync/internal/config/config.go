@@ -39,6 +39,7 @@ type Config struct {
 	Retention   Retention    `yaml:"retention" jsonschema_description:"For how long the ledger keeps what is personal and decides nothing any more."`
 	Backup      Backup       `yaml:"backup" jsonschema_description:"Backups of the ledger, by payersync ledger backup and by schedules.backup."`
 	Server      Server       `yaml:"server" jsonschema_description:"Addresses that serve listens on, as host:port. A blank one is off."`
+	Pages       Pages        `yaml:"pages" jsonschema_description:"What people may do on the pages, and who lets them in."`
 	HTTP        HTTP         `yaml:"http" jsonschema_description:"How requests leave this machine."`
 	Alerts      Alerts       `yaml:"alerts" jsonschema_description:"Who is told when something is the matter, and how."`
 	Letters     Letters      `yaml:"letters" jsonschema_description:"Who writes to payers who have not signed their mandates yet, and how."`
@@ -264,8 +265,17 @@ type Server struct {
 	Health         string       `yaml:"health" jsonschema_description:"The health pages. Left out or blank, they are beside the webhook endpoint."`
 	TrustedProxies []Network    `yaml:"trusted_proxies" jsonschema_description:"Proxies in front of the webhook endpoint, whose X-Forwarded-For says who sent a request. Default this machine; [] trusts nobody."`
 	Limits         ServerLimits `yaml:"limits" jsonschema_description:"What strangers may take. A genuine delivery is never refused because of them."`
-	Admin          string       `yaml:"admin" jsonschema_description:"Pages for people in a browser, on this machine alone, for example 127.0.0.1:8070; payersync pages link signs in. Default blank, which is off."`
+	Admin          string       `yaml:"admin" jsonschema_description:"Pages for people in a browser, for example 127.0.0.1:8070. An address that others reach takes admin_tls or admin_proxies, admin_url, and users or pages.oidc. Default blank, which is off."`
+	AdminURL       string       `yaml:"admin_url" jsonschema_description:"The address at which browsers reach the pages, for example https://payers.example.com. They answer to its name alone, and to those of this machine. Default http:// and server.admin."`
+	AdminTLS       *TLS         `yaml:"admin_tls" jsonschema_description:"The certificate that the pages are served with. A renewed one is taken without a restart."`
+	AdminProxies   []Network    `yaml:"admin_proxies" jsonschema_description:"Proxies that speak TLS with browsers and hand requests on to the pages, with the Host header as it was. Requests that do not come from one of them are refused. Default none."`
 	Metrics        string       `yaml:"metrics" jsonschema_description:"Metrics for Prometheus at /metrics, without a password: numbers and the names of connections, nothing personal. Default blank, which is off."`
+}
+
+// TLS names the files of a certificate.
+type TLS struct {
+	Cert string `yaml:"cert" jsonschema:"required" jsonschema_description:"A file with the certificate, and those between it and one that browsers know (PEM)."`
+	Key  string `yaml:"key" jsonschema:"required" jsonschema_description:"The file with its private key (PEM), readable for this user alone."`
 }
 
 // ServerLimits are what strangers may take of the webhook endpoint.
@@ -313,6 +323,7 @@ func defaults() Config {
 			TrustedProxies: []Network{Network(netip.MustParsePrefix("127.0.0.0/8")), Network(netip.MustParsePrefix("::1/128"))},
 			Limits:         ServerLimits{Connections: 2048, RefusedPerClient: 500, MaxBody: 256 << 10, ReadTimeout: Duration(10 * time.Second)},
 		},
+		Pages:   Pages{Approve: "operator"},
 		Alerts:  Alerts{Digest: "0 7 * * *", Settle: Duration(30 * time.Minute)},
 		Letters: defaultLetters(),
 		Log:     Log{Level: "info", Format: "json"},
@@ -360,6 +371,7 @@ func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 	c.schedules()
 	c.backup()
 	c.server()
+	c.pages()
 	c.proxy()
 	c.alerts()
 	c.paths()

@@ -30,6 +30,7 @@ func environment(name string) (string, bool) {
 		"BILLING_CLIENT_SECRET": "hunter2-secret",
 		"WEBHOOK_SECRET":        "hunter2-webhook-secret-of-32-bytes",
 		"WRITEBACK_SECRET":      "hunter2-writeback-secret-of-32-bytes",
+		"PAYERSYNC_OIDC_SECRET": "hunter2-oidc",
 		"BLANK":                 " \n",
 	}[name]
 	return value, ok

@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // KeepUntilRestart gives the settings that a process keeps for its life the values that
 // running has, the configuration it was started with, and returns the keys whose new value
@@ -19,6 +22,10 @@ func (c *Config) KeepUntilRestart(running *Config) (keys []string) {
 		}
 	}
 	own, kept := &c.Server, running.Server
+	if own.AdminURL != kept.AdminURL || !slices.Equal(own.AdminProxies, kept.AdminProxies) || !reflect.DeepEqual(own.AdminTLS, kept.AdminTLS) {
+		own.AdminURL, own.AdminProxies, own.AdminTLS = kept.AdminURL, kept.AdminProxies, kept.AdminTLS
+		keys = append(keys, "server.admin_url, admin_tls or admin_proxies")
+	}
 	if !slices.Equal(own.TrustedProxies, kept.TrustedProxies) {
 		own.TrustedProxies, keys = kept.TrustedProxies, append(keys, "server.trusted_proxies")
 	}

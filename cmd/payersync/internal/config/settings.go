@@ -71,6 +71,9 @@ func (c *Config) Secrets() []connector.Secret {
 		out = append(out, c.Connections[i].Writeback.secrets()...)
 	}
 	out = append(out, c.HTTP.secrets()...)
+	if o := c.Pages.OIDC; o != nil {
+		out = append(out, o.ClientSecret.Secret)
+	}
 	for _, w := range c.Alerts.Ways {
 		switch {
 		case w.Email != nil:

@@ -291,13 +291,12 @@ func (c *check) server() {
 		switch other, twice := taken[listener.address]; {
 		case err != nil || notNumber != nil:
 			c.report(at, "%s must be an address and a port, for example 127.0.0.1:8080", at)
+		case listener.key == "admin" && n == 0:
+			c.report(at, "server.admin has port 0, which is another one at each start, so that no link could lead there; choose one, for example 127.0.0.1:8070")
 		case twice && n != 0:
 			c.report(at, "%s and server.%s have the same address; give each its own port", at, other)
 		}
 		taken[listener.address] = listener.key
-	}
-	if host, _, err := net.SplitHostPort(s.Admin); err == nil && !connector.IsLoopback(host) {
-		c.report(strict.Path{"server", "admin"}, "server.admin is %s, which others can reach: the pages are on this machine alone; choose 127.0.0.1, and reach them from elsewhere through a tunnel, for example ssh -L", s.Admin)
 	}
 }
 

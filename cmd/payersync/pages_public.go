@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/pages"
+	"payersync/connector/server"
+	"payersync/connector/transport"
+)
+
+// mayBePublic fails where others reach the pages and nobody could sign in but by a link that is
+// made on this machine. serve refuses to start by it, and check says the same.
+func mayBePublic(ctx context.Context, s *session.Session) error {
+	if !s.Config.Server.AdminPublic() || s.Config.Pages.OIDC != nil {
+		return nil
+	}
+	users, err := s.Ledger.Users(ctx)
+	if err != nil || len(users) > 0 {
+		return err
+	}
+	return usage.Errorf("the pages at server.admin %s cannot be shown: others reach them, and there is neither a user nor pages.oidc, so nobody is known who may come in; "+
+		"make the first user with payersync pages users invite NAME --role admin, or set pages.oidc", s.Config.Server.Admin)
+}
+
+// checkPages says whether the pages that serve shows can be.
+func checkPages(ctx context.Context, s *session.Session) []finding {
+	c := s.Config
+	if c.Server.Admin == "" {
+		return nil
+	}
+	err := mayBePublic(ctx, s)
+	if err == nil && c.Server.AdminTLS != nil {
+		_, err = newCertificate(c.Server.AdminTLS)
+	}
+	found := []finding{tell("pages", "at "+c.Server.AdminAddress(), err)}
+	if provider := providerOf(s); provider != nil {
+		_, err := provider.Discover(ctx)
+		if err != nil {
+			err = fmt.Errorf("the provider %s does not say where it is: %w; check pages.oidc.issuer and the network", provider.Issuer, err)
+		}
+		found = append(found, tell("pages.oidc", "the provider answers; the address to register there is "+provider.Address+pages.CallbackPath, err))
+	}
+	return found
+}
+
+// providerPatience is how long the provider has for an answer: somebody waits for it.
+const providerPatience = 10 * time.Second
+
+// providerOf returns what lets people in by OpenID Connect; nil for none.
+func providerOf(s *session.Session) *pages.Provider {
+	o := s.Config.Pages.OIDC
+	if o == nil {
+		return nil
+	}
+	client := s.Config.Client(transport.Options{Timeout: providerPatience, MaxBody: 1 << 20, Retries: 1})
+	return &pages.Provider{
+		Issuer: o.Issuer, ID: o.ClientID.Expose(), Secret: o.ClientSecret.Secret, Address: s.Config.Server.AdminAddress(), Name: o.Name, Scopes: o.Scopes,
+		NameClaim: o.NameClaim, RoleClaim: o.RoleClaim, HTTP: client.HTTPClient(transport.IfNoEffect),
+		Roles: map[pages.Role][]string{pages.Viewer: o.Roles.Viewer, pages.Operator: o.Roles.Operator, pages.Admin: o.Roles.Admin},
+	}
+}
+
+// adminHandler answers with the pages of the installation that is in force. Behind proxies, what
+// does not come from one of them is refused: it could say of itself what it likes.
+func (svc *service) adminHandler() http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		at := svc.inForce.Load()
+		if fronts := at.Config.Server.TrustedFronts(); len(fronts) > 0 && !server.FromProxy(r, fronts) {
+			http.Error(w, "The pages are reached through the proxy in front of them.", http.StatusForbidden)
+			return
+		}
+		at.pages.ServeHTTP(w, r)
+	}
+}
+
+// network returns what names the network that a request for a page comes from.
+func network(c config.Server) func(*http.Request) string {
+	fronts := c.TrustedFronts()
+	return func(r *http.Request) string { return server.Network(r, fronts).String() }
+}
+
+// certificate is one that is renewed on the disk while it is served with.
+type certificate struct {
+	files *config.TLS
+
+	mu     sync.Mutex
+	loaded *tls.Certificate
+	of     time.Time // when the file was written that it is of
+}
+
+// newCertificate returns the certificate of these files, or says in three parts what is wrong.
+func newCertificate(files *config.TLS) (*certificate, error) {
+	c := &certificate{files: files}
+	if _, err := c.current(); err != nil {
+		return nil, usage.Errorf("the pages cannot be shown over TLS: %w; put the certificate and its key where server.admin_tls says", err)
+	}
+	return c, nil
+}
+
+// current returns the certificate as it is on the disk. One that cannot be read, or whose key was
+// not renewed yet, leaves the one before in use.
+func (c *certificate) current() (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	info, err := os.Stat(c.files.Cert)
+	if err == nil && (c.loaded == nil || !info.ModTime().Equal(c.of)) {
+		var made tls.Certificate
+		if made, err = tls.LoadX509KeyPair(c.files.Cert, c.files.Key); err == nil {
+			c.loaded, c.of = &made, info.ModTime()
+		}
+	}
+	if c.loaded != nil {
+		return c.loaded, nil
+	}
+	return nil, err
+}
+
+// config returns how TLS is spoken with it.
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current() }}
+}

@@ -1,0 +1,117 @@
+package office
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/argon2"
+
+	"payersync/connector"
+)
+
+// What a hash of a password costs: 19 MiB and two passes, about 26 ms.
+const (
+	hashMemory = 19 * 1024 // KiB
+	hashPasses = 2
+	hashLanes  = 1
+	hashSize   = 32
+)
+
+// How long passwords are, in characters.
+const (
+	ShortestPassword = 12
+	LongestPassword  = 200
+)
+
+// What is the matter with a password.
+var (
+	// ErrPasswordLength means that a password is too short, or too long.
+	ErrPasswordLength = fmt.Errorf("a password has %d to %d characters", ShortestPassword, LongestPassword)
+	// ErrHashing means that too many wait for their password to be looked at.
+	ErrHashing = errors.New("too many sign in at the moment")
+)
+
+const (
+	hashesAtOnce = 2
+	hashesWait   = 16               // people, beside those at work
+	hashPatience = 10 * time.Second // that one waits
+)
+
+// Passwords makes hashes of passwords, a few at a time: each takes memory, and who guesses must
+// not take all of it.
+type Passwords struct {
+	work, line chan struct{}
+}
+
+// NewPasswords returns what makes hashes.
+func NewPasswords() *Passwords {
+	return &Passwords{work: make(chan struct{}, hashesAtOnce), line: make(chan struct{}, hashesAtOnce+hashesWait)}
+}
+
+// Hash returns what to keep of a password. It fails with ErrPasswordLength or ErrHashing.
+func (p *Passwords) Hash(ctx context.Context, password string) (connector.Secret, error) {
+	if n := utf8.RuneCountInString(password); n < ShortestPassword || n > LongestPassword {
+		return connector.Secret{}, ErrPasswordLength
+	}
+	salt := make([]byte, 16)
+	_, _ = rand.Read(salt) // never fails
+	sum, err := p.sum(ctx, password, salt)
+	b64 := base64.RawStdEncoding.EncodeToString
+	return connector.NewSecret(fmt.Sprintf("%s$%s$%s", hashKind, b64(salt), b64(sum))), err
+}
+
+// hashKind says how a hash was made, for the day on which others are.
+var hashKind = fmt.Sprintf("argon2id$%d$%d$%d", hashMemory, hashPasses, hashLanes)
+
+// Right reports whether a password is the one that a hash was made of. It takes as long where
+// there is no hash: nobody learns by it who is a user. It fails with ErrHashing.
+func (p *Passwords) Right(ctx context.Context, password string, hash connector.Secret) (bool, error) {
+	salt, want := make([]byte, 16), make([]byte, hashSize)
+	known := !hash.IsZero()
+	if known {
+		var readable bool
+		if salt, want, readable = partsOf(hash.Expose()); !readable {
+			return false, errors.New("the hash of a password cannot be read; invite that person anew")
+		}
+	}
+	if utf8.RuneCountInString(password) > LongestPassword {
+		password, known = "", false
+	}
+	sum, err := p.sum(ctx, password, salt)
+	return subtle.ConstantTimeCompare(sum, want) == 1 && known && err == nil, err
+}
+
+// partsOf returns the salt and the sum of a hash as Hash has written it.
+func partsOf(hash string) (salt, sum []byte, ok bool) {
+	rest, ok := strings.CutPrefix(hash, hashKind+"$")
+	first, second, both := strings.Cut(rest, "$")
+	salt, err := base64.RawStdEncoding.DecodeString(first)
+	sum, other := base64.RawStdEncoding.DecodeString(second)
+	return salt, sum, ok && both && errors.Join(err, other) == nil
+}
+
+// sum makes the hash when it is this one's turn.
+func (p *Passwords) sum(ctx context.Context, password string, salt []byte) ([]byte, error) {
+	select {
+	case p.line <- struct{}{}:
+		defer func() { <-p.line }()
+	default:
+		return nil, ErrHashing
+	}
+	ctx, done := context.WithTimeout(ctx, hashPatience)
+	defer done()
+	select {
+	case p.work <- struct{}{}:
+		defer func() { <-p.work }()
+	case <-ctx.Done():
+		return nil, ErrHashing
+	}
+	return argon2.IDKey([]byte(password), salt, hashPasses, hashMemory, hashLanes, hashSize), nil
+}

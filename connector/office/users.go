@@ -1,0 +1,155 @@
+package office
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// Users are those who sign in to the pages with a password, and what is done about them.
+// Whatever takes a right from somebody (another role, another password, being removed) ends all
+// logins of that person by it.
+type Users struct{ Ledger *state.Ledger }
+
+// What cannot be done about users.
+var (
+	// ErrNoUser means that there is no user of a name.
+	ErrNoUser = errors.New("there is no user of this name")
+	// ErrLastAdmin means that nobody else with a password could look after users.
+	ErrLastAdmin = errors.New("nobody else with a password has the role admin")
+	// ErrUserName means that a name cannot be one of a user.
+	ErrUserName = errors.New("a name has letters, digits, spaces and . _ @ + ' -, begins with a letter or digit, and is 64 characters long at most")
+	// ErrInvitation means that an invitation was used, or is too old.
+	ErrInvitation = errors.New("the invitation was used before, was replaced, or is older than three days")
+)
+
+// roleAdmin is the role of those who look after users.
+const roleAdmin = "admin"
+
+// InvitationFor is how long an invitation waits to be used.
+const InvitationFor = 3 * 24 * time.Hour
+
+var userName = regexp.MustCompile(`^[\pL\pN][\pL\pN\pM ._@+'-]{0,63}$`)
+
+// UserName returns the one spelling of a user's name, in which capitals do not matter.
+func UserName(text string) (string, error) {
+	name := strings.ToLower(strings.TrimSpace(text))
+	if !userName.MatchString(name) {
+		return "", ErrUserName
+	}
+	return name, nil
+}
+
+// Invite makes a user of a role, or lets one who exists choose another password, and returns the
+// path of a link that does it once. The role of one who exists stays; the password of before
+// works until the link is used. Earlier invitations of that person end.
+func (u Users) Invite(ctx context.Context, name, role, by string) (path string, err error) {
+	if name, err = UserName(name); err != nil {
+		return "", err
+	}
+	token := make([]byte, 32)
+	_, _ = rand.Read(token) // never fails
+	text := base64.RawURLEncoding.EncodeToString(token)
+	now := time.Now() // a demonstration moves the ledger's clock, and not that of browsers
+	err = u.Ledger.Do(ctx, func(tx *state.Tx) error {
+		added, err := tx.AddUser(name, role)
+		if err != nil {
+			return err
+		}
+		entry := state.Entry{Actor: by, Action: "invite a user", Subject: fmt.Sprintf("%s as %s", name, role)}
+		if !added {
+			entry = state.Entry{Actor: by, Action: "invite to another password", Subject: name}
+		}
+		return errors.Join(tx.Audit(entry), tx.DropInvitations(name),
+			tx.AddLoginLink(hashOfToken(text), state.LoginLink{Person: name, Role: role, MadeAt: now, ExpiresAt: now.Add(InvitationFor), Invites: true}))
+	})
+	return "/signin/invited/" + text, err
+}
+
+func hashOfToken(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// Invited returns the user whom an invitation is for, without using it up. It fails with
+// ErrInvitation.
+func (u Users) Invited(ctx context.Context, token string) (*state.User, error) {
+	link, err := u.Ledger.LoginLink(ctx, hashOfToken(token))
+	if err != nil {
+		return nil, err
+	}
+	if link == nil || !link.Invites || !link.UsedAt.IsZero() || !time.Now().Before(link.ExpiresAt) {
+		return nil, ErrInvitation
+	}
+	user, err := u.Ledger.User(ctx, link.Person)
+	if err == nil && user == nil {
+		err = ErrInvitation
+	}
+	return user, err
+}
+
+// UseInvitation gives the user of an invitation a password within a write that also signs in, and
+// uses the invitation up: of two who use it at once, one does. It fails with ErrInvitation.
+func (Users) UseInvitation(tx *state.Tx, token, name string, hash connector.Secret) error {
+	good, err := tx.UseLoginLink(hashOfToken(token), time.Now())
+	if err != nil {
+		return err
+	}
+	if !good {
+		return ErrInvitation
+	}
+	found, err := tx.SetPassword(name, hash)
+	if err == nil && !found {
+		err = ErrInvitation
+	}
+	return errors.Join(err, tx.Audit(state.Entry{Actor: name, Action: "choose a password", Subject: "by invitation"}))
+}
+
+// ChangePassword gives a user another password within a write that keeps that person's own login.
+func (Users) ChangePassword(tx *state.Tx, name string, hash connector.Secret) error {
+	found, err := tx.SetPassword(name, hash)
+	if err == nil && !found {
+		err = ErrNoUser
+	}
+	return errors.Join(err, tx.Audit(state.Entry{Actor: name, Action: "change the password"}))
+}
+
+// SetRole gives a user another role. The last admin keeps it, unless evenLast says so.
+func (u Users) SetRole(ctx context.Context, name, role, by string, evenLast bool) error {
+	entry := state.Entry{Actor: by, Action: "change a role", Subject: fmt.Sprintf("%s to %s", name, role)}
+	return u.change(ctx, name, entry, evenLast || role == roleAdmin, func(tx *state.Tx) (bool, error) { return tx.SetRole(name, role) })
+}
+
+// Remove removes a user. The last admin stays, unless evenLast says so.
+func (u Users) Remove(ctx context.Context, name, by string, evenLast bool) error {
+	entry := state.Entry{Actor: by, Action: "remove a user", Subject: name}
+	return u.change(ctx, name, entry, evenLast, func(tx *state.Tx) (bool, error) { return tx.RemoveUser(name) })
+}
+
+// change does something to a user that may take an admin away, unless it is the last one.
+func (u Users) change(ctx context.Context, name string, entry state.Entry, evenLast bool, do func(*state.Tx) (bool, error)) error {
+	return u.Ledger.Do(ctx, func(tx *state.Tx) error {
+		last, err := tx.LastAdmin(name)
+		switch {
+		case err != nil:
+			return err
+		case last && !evenLast:
+			return ErrLastAdmin
+		}
+		found, err := do(tx)
+		if err == nil && !found {
+			err = ErrNoUser
+		}
+		return errors.Join(err, tx.Audit(entry))
+	})
+}

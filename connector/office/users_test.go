@@ -1,0 +1,212 @@
+package office_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/state"
+	"payersync/state/statetest"
+)
+
+func newUsers(t *testing.T) office.Users {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "payersync.db")
+	statetest.New(t, path)
+	l, err := state.Open(t.Context(), state.Options{Path: path, KeyFile: path + ".key"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return office.Users{Ledger: l}
+}
+
+// welcome invites somebody and uses the invitation.
+func welcome(t *testing.T, u office.Users, name, role string) {
+	t.Helper()
+	path, err := u.Invite(t.Context(), name, role, "tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Ledger.Do(t.Context(), func(tx *state.Tx) error {
+		return u.UseInvitation(tx, strings.TrimPrefix(path, "/signin/invited/"), name, connector.NewSecret("h"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheLastAdminStaysUnlessSaidOtherwise(t *testing.T) {
+	t.Parallel()
+	u := newUsers(t)
+	welcome(t, u, "ada", "admin")
+	welcome(t, u, "bob", "admin")
+	if err := u.SetRole(t.Context(), "bob", "operator", "ada", false); err != nil {
+		t.Errorf("one of two admins: %v", err)
+	}
+	if err := u.SetRole(t.Context(), "ada", "viewer", "ada", false); !errors.Is(err, office.ErrLastAdmin) {
+		t.Errorf("the last admin's role: %v", err)
+	}
+	if err := u.Remove(t.Context(), "ada", "ada", false); !errors.Is(err, office.ErrLastAdmin) {
+		t.Errorf("removing the last admin: %v", err)
+	}
+	if err := u.Remove(t.Context(), "eve", "ada", false); !errors.Is(err, office.ErrNoUser) {
+		t.Errorf("removing nobody: %v", err)
+	}
+	if err := u.Remove(t.Context(), "ada", "tester", true); err != nil {
+		t.Errorf("removing the last admin on purpose: %v", err)
+	}
+	lines, err := u.Ledger.Log(t.Context(), state.LogFilter{Limit: 20})
+	if err != nil || len(lines) != 6 || lines[0].Action != "remove a user" || lines[1].Action != "change a role" || lines[1].Subject != "bob to operator" {
+		t.Errorf("the audit log is %+v, %v", lines, err)
+	}
+}
+
+func TestAnotherInvitationEndsTheOneBeforeAndKeepsTheRole(t *testing.T) {
+	t.Parallel()
+	u := newUsers(t)
+	first, err := u.Invite(t.Context(), " Ada ", "viewer", "tester")
+	second, again := u.Invite(t.Context(), "ada", "admin", "tester")
+	if err := errors.Join(err, again); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.Invited(t.Context(), strings.TrimPrefix(first, "/signin/invited/")); !errors.Is(err, office.ErrInvitation) {
+		t.Errorf("the first invitation: %v", err)
+	}
+	user, err := u.Invited(t.Context(), strings.TrimPrefix(second, "/signin/invited/"))
+	if err != nil || user.Name != "ada" || user.Role != "viewer" {
+		t.Errorf("the second is for %+v, %v", user, err)
+	}
+	for _, name := range []string{"", " ", "-x", "a/b", "a\nb", "a\u202eb", "<script>", strings.Repeat("a", 65)} {
+		if _, err := u.Invite(t.Context(), name, "viewer", "tester"); !errors.Is(err, office.ErrUserName) {
+			t.Errorf("the name %q: %v", name, err)
+		}
+	}
+}
+
+func TestPasswordsAreKnownByTheirHashAlone(t *testing.T) {
+	t.Parallel()
+	p := office.NewPasswords()
+	const password = "correct horse battery"
+	hash, err := p.Hash(t.Context(), password)
+	other, again := p.Hash(t.Context(), password)
+	if err := errors.Join(err, again); err != nil || hash == other || strings.Contains(hash.Expose(), "horse") || !strings.HasPrefix(hash.Expose(), "argon2id$19456$2$1$") {
+		t.Fatalf("the hashes are %q and %q, %v", hash.Expose(), other.Expose(), err)
+	}
+	for _, c := range []struct {
+		password string
+		hash     connector.Secret
+		want     bool
+	}{
+		{password, hash, true}, {password, other, true}, {password + " ", hash, false}, {"", hash, false}, {"Correct horse battery", hash, false},
+		{password, connector.Secret{}, false}, {"", connector.Secret{}, false}, {strings.Repeat("x", 1<<20), hash, false},
+	} {
+		if got, err := p.Right(t.Context(), c.password, c.hash); err != nil || got != c.want {
+			t.Errorf("%.30q is right: %v, %v", c.password, got, err)
+		}
+	}
+	for _, short := range []string{"", "elevenchars", strings.Repeat("ü", 11), strings.Repeat("x", 201)} {
+		if _, err := p.Hash(t.Context(), short); !errors.Is(err, office.ErrPasswordLength) {
+			t.Errorf("%.30q is taken: %v", short, err)
+		}
+	}
+	if _, err := p.Hash(t.Context(), strings.Repeat("ü", 12)); err != nil {
+		t.Errorf("twelve characters are refused: %v", err)
+	}
+	for _, odd := range []string{"x", "argon2id$19456$2$1$", "argon2id$19456$2$1$!$!", "argon2id$8$1$1$AAAA$AAAA"} {
+		if right, err := p.Right(t.Context(), password, connector.NewSecret(odd)); right || err == nil {
+			t.Errorf("the hash %q is %v, %v", odd, right, err)
+		}
+	}
+}
+
+// The time that a wrong password takes says nothing about whether there is such a user. Both are
+// one hash; this test would fail by an order of magnitude were one of them saved.
+func TestNobodyIsAsSlowAsSomebody(t *testing.T) {
+	t.Parallel()
+	p := office.NewPasswords()
+	hash, err := p.Hash(t.Context(), "correct horse battery")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quickest := func(hash connector.Secret) time.Duration {
+		best := time.Hour
+		for range 5 {
+			begun := time.Now()
+			if _, err := p.Right(t.Context(), "a wrong password", hash); err != nil {
+				t.Fatal(err)
+			}
+			best = min(best, time.Since(begun))
+		}
+		return best
+	}
+	known, unknown := quickest(hash), quickest(connector.Secret{})
+	if ratio := float64(known) / float64(unknown); ratio < 0.3 || ratio > 3 {
+		t.Errorf("a known name takes %s and an unknown one %s", known, unknown)
+	}
+}
+
+func TestFewHashesAreMadeAtOnceAndTheOthersWaitInALineThatEnds(t *testing.T) {
+	t.Parallel()
+	p := office.NewPasswords()
+	var busy, done atomic.Int64
+	var all sync.WaitGroup
+	for range 60 {
+		all.Go(func() {
+			_, err := p.Right(context.Background(), "a wrong password", connector.Secret{})
+			switch {
+			case errors.Is(err, office.ErrHashing):
+				busy.Add(1)
+			case err == nil:
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if done.Load() < 18 || busy.Load()+done.Load() != 60 {
+		t.Errorf("%d were looked at, and %d turned away", done.Load(), busy.Load())
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if right, err := p.Right(gone, "x", connector.Secret{}); right || err != nil && !errors.Is(err, office.ErrHashing) {
+		t.Errorf("who has gone: %v, %v", right, err)
+	}
+}
+
+func TestAnInvitationIsGoodForThreeDays(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "payersync.db")
+	statetest.New(t, path)
+	synctest.Test(t, func(t *testing.T) {
+		l, err := state.Open(t.Context(), state.Options{Path: path, KeyFile: path + ".key"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		u := office.Users{Ledger: l}
+		link, err := u.Invite(t.Context(), "ada", "viewer", "tester")
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := strings.TrimPrefix(link, "/signin/invited/")
+		time.Sleep(3*24*time.Hour - time.Second)
+		if _, err := u.Invited(t.Context(), token); err != nil {
+			t.Errorf("a second before its end: %v", err)
+		}
+		time.Sleep(time.Second)
+		if _, err := u.Invited(t.Context(), token); !errors.Is(err, office.ErrInvitation) {
+			t.Errorf("at its end: %v", err)
+		}
+		err = l.Do(t.Context(), func(tx *state.Tx) error { return u.UseInvitation(tx, token, "ada", connector.NewSecret("h")) })
+		if !errors.Is(err, office.ErrInvitation) {
+			t.Errorf("using it at its end: %v", err)
+		}
+	})
+}

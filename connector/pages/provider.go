@@ -1,0 +1,300 @@
+package pages
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/state"
+)
+
+// flowFor is how long somebody may take at the provider.
+const flowFor = 10 * time.Minute
+
+// Provider lets people in by OpenID Connect: the code flow with PKCE, a state and a nonce. It
+// decides who somebody is; which role that person has here, the configuration decides by a claim.
+type Provider struct {
+	Issuer    string
+	ID        string // of these pages at the provider
+	Secret    connector.Secret
+	Address   string            // of these pages, where browsers reach them, without a path
+	Name      string            // what the button calls it; "" for its host
+	Scopes    []string          // beside openid
+	NameClaim string            // under which somebody acts
+	RoleClaim string            // that says the role; with dots between for one within another
+	Roles     map[Role][]string // which of its values give which role
+	HTTP      *http.Client      // that takes answers of a sensible size, and follows no redirects
+
+	mu    sync.Mutex
+	found *oidc.Provider
+}
+
+// CallbackPath is where the provider sends browsers back to.
+const CallbackPath = "/signin/oidc/callback"
+
+// called returns what people know the provider by.
+func (o *Provider) called() string {
+	if o.Name != "" {
+		return o.Name
+	}
+	u, _ := url.Parse(o.Issuer)
+	if u == nil {
+		return o.Issuer
+	}
+	return u.Host
+}
+
+// Discover asks the provider where its endpoints are, once; until it has answered, each time.
+func (o *Provider) Discover(ctx context.Context) (*oidc.Provider, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.found != nil {
+		return o.found, nil
+	}
+	found, err := oidc.NewProvider(oidc.ClientContext(ctx, o.HTTP), o.Issuer)
+	if err == nil {
+		o.found = found
+	}
+	return found, err
+}
+
+func (o *Provider) config(at *oidc.Provider) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: o.ID, ClientSecret: o.Secret.Expose(), Endpoint: at.Endpoint(), RedirectURL: o.Address + CallbackPath, Scopes: append([]string{oidc.ScopeOpenID}, o.Scopes...),
+	}
+}
+
+// flow is what a browser keeps while somebody is at the provider, in a cookie of its own.
+type flow struct{ state, nonce, verifier string }
+
+// flowCookie returns the name of that cookie. It is Lax: the provider leads back from elsewhere.
+func (p *Pages) flowCookie(value string, age int) *http.Cookie {
+	return &http.Cookie{Name: p.logins.Cookie.Name + "-flow", Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: p.cfg.Secure, SameSite: http.SameSiteLaxMode}
+}
+
+func (p *Pages) flowOf(r *http.Request) (f flow, ok bool) {
+	c, err := r.Cookie(p.flowCookie("", 0).Name)
+	if err != nil {
+		return f, false
+	}
+	parts := strings.Split(c.Value, ".")
+	if len(parts) != 3 || slices.Contains(parts, "") {
+		return f, false
+	}
+	return flow{parts[0], parts[1], parts[2]}, true
+}
+
+var noProvider = problem{Status: http.StatusNotFound, Title: "There is no provider", Sentence: "Nobody signs in here by another service.", Next: "Sign in as the page says.", Path: "/signin"}
+
+// unreachable is what people are told while the provider does not answer as it should.
+func unreachable(err error) problem {
+	return problem{
+		Status: http.StatusBadGateway, Title: "The provider does not answer as it should", Sentence: "You are not signed in; payersync's log says more.",
+		Next: "Try again in a minute. If it stays, ask whoever runs payersync.", Path: "/signin", err: err,
+	}
+}
+
+// toProvider sends somebody to the provider. It changes nothing but that cookie.
+func (p *Pages) toProvider(w http.ResponseWriter, r *http.Request) {
+	o := p.cfg.Provider
+	if o == nil {
+		p.refuse(w, r, nil, noProvider)
+		return
+	}
+	at, err := o.Discover(r.Context())
+	if err != nil {
+		p.refuse(w, r, nil, unreachable(fmt.Errorf("ask the provider where it is: %w", err)))
+		return
+	}
+	f := flow{rand.Text(), rand.Text(), oauth2.GenerateVerifier()}
+	http.SetCookie(w, p.flowCookie(strings.Join([]string{f.state, f.nonce, f.verifier}, "."), int(flowFor/time.Second)))
+	http.Redirect(w, r, o.config(at).AuthCodeURL(f.state, oidc.Nonce(f.nonce), oauth2.S256ChallengeOption(f.verifier)), http.StatusSeeOther) //nolint:gosec // the address is the configured provider's
+}
+
+// otherFlow is what people are told who come back and did not go there from this browser, or too
+// long ago, or twice.
+var otherFlow = problem{
+	Status: http.StatusBadRequest, Title: "This is not the sign-in that you began", Sentence: "It was begun in another browser, more than ten minutes ago, or was used before. You are not signed in.",
+	Next: "Begin it again.", Path: "/signin",
+}
+
+// returned fails unless a browser comes back as it went, from this provider.
+func (p *Pages) returned(r *http.Request) (flow, error) {
+	f, ok := p.flowOf(r)
+	iss := r.FormValue("iss")
+	switch {
+	case p.cfg.Provider == nil:
+		return f, noProvider
+	case !ok || subtle.ConstantTimeCompare([]byte(f.state), []byte(r.FormValue("state"))) != 1 || iss != "" && iss != p.cfg.Provider.Issuer:
+		return f, otherFlow
+	}
+	return f, nil
+}
+
+// fromProvider shows who comes back a button, which a script presses. A redirect would not do: a
+// login that begins with a request from elsewhere has a cookie that the browser does not send to
+// where it is led. And a GET changes nothing.
+func (p *Pages) fromProvider(w http.ResponseWriter, r *http.Request) {
+	_, err := p.returned(r)
+	if err == nil && (r.FormValue("code") == "" || r.FormValue("error") != "") {
+		http.SetCookie(w, p.flowCookie("", -1))
+		err = saidNo(r.FormValue("error"))
+	}
+	if err != nil {
+		p.refuse(w, r, nil, err)
+		return
+	}
+	p.render(w, nil, http.StatusOK, "arriving", "Finish signing in", map[string]string{"Code": r.FormValue("code"), "State": r.FormValue("state"), "Iss": r.FormValue("iss"), "Path": CallbackPath})
+}
+
+// saidNo says in our words what a provider said, whose own words are not shown: anybody can make
+// an address with some.
+func saidNo(code string) problem {
+	is := problem{Status: http.StatusForbidden, Title: "The provider did not let you in", Sentence: "It reported a problem. You are not signed in.", Next: "Try again. If it stays, ask whoever runs payersync.", Path: "/signin"}
+	switch code {
+	case "access_denied":
+		is.Sentence = "It was stopped there, or your account may not use payersync. You are not signed in."
+	case "login_required", "interaction_required", "consent_required", "account_selection_required":
+		is.Sentence = "It wants you to sign in there first. You are not signed in."
+	case "temporarily_unavailable", "server_error":
+		is.Sentence = "It has a problem of its own at the moment. You are not signed in."
+	case "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope":
+		is.err = fmt.Errorf("the provider says %s: check pages.oidc, and how payersync is registered there", code)
+	}
+	return is
+}
+
+// useProvider signs in whom the provider says to have come back.
+func (p *Pages) useProvider(w http.ResponseWriter, r *http.Request) {
+	f, err := p.returned(r)
+	var user User
+	if err == nil {
+		http.SetCookie(w, p.flowCookie("", -1)) // it was used, whatever comes of it
+		user, err = p.cfg.Provider.arrived(r.Context(), r.FormValue("code"), f)
+	}
+	if errors.Is(err, errNoRole) {
+		p.noteRefusal(r.Context(), "provider "+user.Name, state.Entry{Actor: user.Name, Action: "refuse to sign in", Subject: "by the provider", Reason: "no role"})
+	}
+	if err == nil {
+		err = p.begin(w, r, arrival{user: user, way: byProvider + p.cfg.Provider.Issuer, said: fmt.Sprintf("as %s, by the provider", user.Role), use: nobodyOf(user)})
+	}
+	p.go303(w, r, "/", err)
+}
+
+// nobodyOf fails where somebody with a password has the name: two people would be one in the audit
+// log.
+func nobodyOf(user User) func(*state.Tx) error {
+	return func(tx *state.Tx) error {
+		if ends, err := tx.Generation(strings.ToLower(user.Name)); err != nil || ends == 0 {
+			return err
+		}
+		return problem{
+			Status: http.StatusForbidden, Title: "The name belongs to somebody else", Sentence: "A user with a password has the name that the provider gives you. You are not signed in.",
+			Next: "Sign in with the password, or ask an admin to remove that user.", Path: "/signin",
+		}
+	}
+}
+
+var errNoRole = errors.New("the provider gives no role")
+
+// arrived exchanges a code for who has come, with the role.
+func (o *Provider) arrived(ctx context.Context, code string, f flow) (User, error) {
+	at, err := o.Discover(ctx)
+	if err != nil {
+		return User{}, unreachable(fmt.Errorf("ask the provider where it is: %w", err))
+	}
+	ctx = oidc.ClientContext(ctx, o.HTTP)
+	tokens, err := o.config(at).Exchange(ctx, code, oauth2.VerifierOption(f.verifier))
+	if err != nil {
+		return User{}, unreachable(fmt.Errorf("exchange the code of a sign-in: %w", plainly(err)))
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	id, err := at.Verifier(&oidc.Config{ClientID: o.ID}).Verify(ctx, raw)
+	switch {
+	case err != nil:
+		return User{}, unreachable(errors.New("the provider's ID token does not hold: its signature, issuer, audience or time"))
+	case subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(f.nonce)) != 1:
+		return User{}, otherFlow
+	}
+	var claims map[string]any
+	if err := id.Claims(&claims); err != nil {
+		return User{}, unreachable(errors.New("the provider's ID token holds no object"))
+	}
+	return o.known(claims)
+}
+
+// plainly returns what is the matter with an exchange without what the provider wrote.
+func plainly(err error) error {
+	var said *oauth2.RetrieveError
+	if errors.As(err, &said) && said.Response != nil {
+		return fmt.Errorf("the provider answered %d; check pages.oidc.client_id, client_secret, and the redirect address that is registered there", said.Response.StatusCode)
+	}
+	return err
+}
+
+// known returns who the claims name, with the highest role that they give.
+func (o *Provider) known(claims map[string]any) (User, error) {
+	text, _ := claimOf(claims, o.NameClaim).(string)
+	name, err := office.UserName(text)
+	if verified, said := claims["email_verified"].(bool); err != nil || o.NameClaim == "email" && said && !verified {
+		return User{}, problem{
+			Status: http.StatusForbidden, Title: "The provider did not say who you are", Sentence: "Your account has no name there under which you can act here, or an e-mail address that was not confirmed. You are not signed in.",
+			Next: "Ask whoever looks after accounts there.", Path: "/signin",
+		}
+	}
+	user := User{Name: name}
+	values := textsOf(claimOf(claims, o.RoleClaim))
+	for _, role := range Roles {
+		if slices.ContainsFunc(o.Roles[role], func(v string) bool { return slices.Contains(values, v) }) {
+			user.Role = role
+		}
+	}
+	if user.Role == "" {
+		return user, errors.Join(problem{
+			Status: http.StatusForbidden, Title: "You may not use payersync", Sentence: "Your account at the provider gives no role here. You are not signed in.",
+			Next: "Ask whoever looks after accounts there to give you one.", Path: "/signin",
+		}, errNoRole)
+	}
+	return user, nil
+}
+
+// claimOf returns a claim by its name, or by the names on the way to it.
+func claimOf(claims map[string]any, name string) any {
+	if value, there := claims[name]; there {
+		return value
+	}
+	first, rest, deeper := strings.Cut(name, ".")
+	within, _ := claims[first].(map[string]any)
+	if !deeper || within == nil {
+		return nil
+	}
+	return claimOf(within, rest)
+}
+
+// textsOf returns the texts that a claim is, one or several.
+func textsOf(claim any) (out []string) {
+	switch value := claim.(type) {
+	case string:
+		return []string{value}
+	case []any:
+		for _, one := range value {
+			if text, is := one.(string); is {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}

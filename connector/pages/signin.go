@@ -1,0 +1,229 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/state"
+)
+
+// signInForm is what the page shows that lets people in.
+type signInForm struct {
+	Sentence  string // why it is shown; "" for who came to sign in
+	Problem   string // what is the matter with what was typed
+	Name      string // as it was typed
+	Passwords bool   // somebody has one
+	Provider  string // what the provider is called; "" for none
+}
+
+// signIn says how to get in.
+func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
+	p.showSignIn(w, r, http.StatusOK, signInForm{})
+}
+
+func (p *Pages) showSignIn(w http.ResponseWriter, r *http.Request, status int, form signInForm) {
+	users, err := p.cfg.Ledger.Users(r.Context())
+	form.Passwords = len(users) > 0 || err != nil
+	if p.cfg.Provider != nil {
+		form.Provider = p.cfg.Provider.called()
+	}
+	title := "Sign in"
+	if form.Problem != "" {
+		title = "Problem: Sign in"
+	}
+	p.render(w, nil, status, "signin", title, form)
+}
+
+// usePassword signs in whoever knows the password of a name.
+func (p *Pages) usePassword(w http.ResponseWriter, r *http.Request) {
+	name := r.PostFormValue("name")
+	user, err := p.knock(r, name, r.PostFormValue("password"))
+	var is problem
+	switch {
+	case errors.As(err, &is) && is.err == nil:
+		p.cfg.Report(Event{Route: r.Pattern, Status: is.Status})
+		p.showSignIn(wait(w, err), r, is.Status, signInForm{Problem: is.Sentence + " " + is.Next, Name: shortened(name)})
+		return
+	case err == nil:
+		err = p.begin(w, r, arrival{user: User{Name: user.Name, Role: Role(user.Role)}, way: byPassword, said: fmt.Sprintf("as %s, by password", user.Role), ends: user.Generation})
+	}
+	p.go303(w, r, "/", err)
+}
+
+// wait says in a header how long to wait, where that is the matter.
+func wait(w http.ResponseWriter, err error) http.ResponseWriter {
+	var is tooSoon
+	if errors.As(err, &is) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(time.Duration(is).Seconds()))))
+	}
+	return w
+}
+
+// tooSoon is how long nothing is looked at.
+type tooSoon time.Duration
+
+// Error says so.
+func (w tooSoon) Error() string { return "wait " + time.Duration(w).String() }
+
+var wrongPassword = problem{Status: http.StatusUnauthorized, Title: "You are not signed in", Sentence: "The name or the password is not right.", Next: "Type both once more. Whoever has the role admin can invite you to choose another password."}
+
+func tooOften(d time.Duration) problem {
+	return problem{
+		Status: http.StatusTooManyRequests, Title: "Wait a little", Sentence: "There were too many wrong passwords. None is looked at now, not even the right one.",
+		Next: fmt.Sprintf("Wait %s, and type it again.", seconds((d + time.Second - 1).Truncate(time.Second))),
+	}
+}
+
+var busy = problem{Status: http.StatusServiceUnavailable, Title: "Wait a little", Sentence: "Too many people sign in at this moment.", Next: "Type the password again in a few seconds."}
+
+// knock returns the user whose name and password these are. What it answers to a name that is
+// nobody's, and how long it takes, is the same as for a wrong password.
+func (p *Pages) knock(r *http.Request, typed, password string) (*state.User, error) {
+	name, err := office.UserName(typed)
+	if err != nil {
+		name = shortened(strings.ToLower(typed)) // nobody's
+	}
+	user, err := p.cfg.Ledger.User(r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	network, door := p.cfg.Network(r), p.cfg.Door
+	if left := door.try(name, network, time.Now()); left > 0 {
+		p.noteWrong(r.Context(), user)
+		return nil, errors.Join(tooOften(left), tooSoon(left))
+	}
+	hash := connector.Secret{}
+	if user != nil {
+		hash = user.Password
+	}
+	right, err := door.passwords.Right(r.Context(), password, hash)
+	switch {
+	case errors.Is(err, office.ErrHashing):
+		door.unknown(name, network)
+		return nil, busy
+	case err != nil:
+		door.unknown(name, network)
+		return nil, err
+	case !right:
+		p.noteWrong(r.Context(), user)
+		return nil, wrongPassword
+	}
+	door.good(name, network, time.Now())
+	return user, nil
+}
+
+// shortened returns so much of a name as can be one.
+func shortened(name string) string {
+	runes := []rune(strings.TrimSpace(name))
+	return string(runes[:min(len(runes), 64)])
+}
+
+// noteWrong tells the audit log of wrong passwords. What was typed as the name of nobody is not
+// written down: it may have been the password.
+func (p *Pages) noteWrong(ctx context.Context, user *state.User) {
+	whose := "a name that is nobody's"
+	if user != nil {
+		whose = user.Name
+	}
+	p.noteRefusal(ctx, "password "+whose, state.Entry{Actor: "somebody", Action: "refuse to sign in", Subject: whose, Reason: "wrong password"})
+}
+
+// noteRefusal tells the audit log of a refusal, at most once a minute of each: who is refused must
+// not fill the ledger. Those between are counted.
+func (p *Pages) noteRefusal(ctx context.Context, of string, e state.Entry) {
+	n := p.cfg.Door.tell(of, time.Now())
+	if n == 0 {
+		return
+	}
+	if n > 1 {
+		e.Reason += fmt.Sprintf("; %d times since the line before", n)
+	}
+	if err := p.cfg.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.Audit(e) }); err != nil {
+		p.cfg.Report(Event{Route: "the audit log", User: e.Actor, Err: err})
+	}
+}
+
+// noInvitation is what people are told whose invitation is none.
+var noInvitation = problem{
+	Status: http.StatusGone, Title: "This invitation is used up", Sentence: "It was used before, was replaced by another one, or is older than three days.",
+	Next: "Sign in, if you have chosen a password; otherwise ask whoever invited you for another one.", Path: "/signin",
+}
+
+// invitation is what the page shows where somebody chooses a password.
+type invitation struct {
+	Name    string
+	Problem string
+	Least   int
+}
+
+// invited asks for a password. A GET uses nothing up: previews and scanners follow links, too.
+func (p *Pages) invited(w http.ResponseWriter, r *http.Request) {
+	user, err := p.users().Invited(r.Context(), r.PathValue("token"))
+	if err != nil {
+		p.refuse(w, r, nil, invitationProblem(err))
+		return
+	}
+	p.render(w, nil, http.StatusOK, "invited", "Choose a password", invitation{Name: user.Name, Least: office.ShortestPassword})
+}
+
+func invitationProblem(err error) error {
+	if errors.Is(err, office.ErrInvitation) {
+		return noInvitation
+	}
+	return err
+}
+
+// useInvitation keeps the password that somebody has chosen, and signs in.
+func (p *Pages) useInvitation(w http.ResponseWriter, r *http.Request) {
+	token := r.PathValue("token")
+	user, err := p.users().Invited(r.Context(), token)
+	if err != nil {
+		p.refuse(w, r, nil, invitationProblem(err))
+		return
+	}
+	hash, problem, err := p.chosen(r, user.Name)
+	if problem != "" {
+		p.render(w, nil, http.StatusUnprocessableEntity, "invited", "Problem: Choose a password", invitation{Name: user.Name, Least: office.ShortestPassword, Problem: problem})
+		return
+	}
+	if err == nil {
+		err = p.begin(w, r, arrival{
+			user: User{Name: user.Name, Role: Role(user.Role)}, way: byPassword, said: fmt.Sprintf("as %s, by invitation", user.Role), note: "Your password is kept. You are signed in.",
+			use: func(tx *state.Tx) error {
+				return invitationProblem(p.users().UseInvitation(tx, token, user.Name, hash))
+			},
+		})
+	}
+	p.go303(w, r, "/", err)
+}
+
+// chosen returns what to keep of a password that somebody has typed twice, or what is the matter
+// with it.
+func (p *Pages) chosen(r *http.Request, name string) (hash connector.Secret, problem string, err error) {
+	password := r.PostFormValue("password")
+	switch {
+	case password != r.PostFormValue("again"):
+		return hash, "The two passwords differ. Type the same one twice.", nil
+	case strings.Contains(strings.ToLower(password), name) && len(password) < len(name)+office.ShortestPassword:
+		return hash, "The password is little more than the name. Choose one that does not hold it.", nil
+	}
+	hash, err = p.cfg.Door.passwords.Hash(r.Context(), password)
+	switch {
+	case errors.Is(err, office.ErrPasswordLength):
+		return hash, fmt.Sprintf("The password is too short or too long. Choose one of %d to %d characters.", office.ShortestPassword, office.LongestPassword), nil
+	case errors.Is(err, office.ErrHashing):
+		return hash, busy.Sentence + " " + busy.Next, nil
+	}
+	return hash, "", err
+}
+
+// users is what is done about users.
+func (p *Pages) users() office.Users { return office.Users{Ledger: p.cfg.Ledger} }

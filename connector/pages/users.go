@@ -1,0 +1,237 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"payersync/connector/office"
+	"payersync/state"
+)
+
+// users lists who signs in with a password, and shows an invitation that was just made.
+func (v *visit) users() error {
+	all, err := v.ledger().Users(v.Context())
+	if err != nil {
+		return err
+	}
+	link := v.pages.logins.PopString(v.Context(), keyShow)
+	if link != "" {
+		if err := v.keep(); err != nil {
+			return err
+		}
+	}
+	provider := ""
+	if v.pages.cfg.Provider != nil {
+		provider = v.pages.cfg.Provider.called()
+	}
+	return v.show("users", "Users", struct {
+		Users    []state.User
+		Roles    []Role
+		Link     string
+		Days     int
+		Provider string
+	}{all, Roles, link, int(office.InvitationFor / (24 * time.Hour)), provider})
+}
+
+// role returns the role that a form names.
+func (v *visit) role() (Role, error) {
+	role := Role(v.filled("role"))
+	if !slices.Contains(Roles, role) {
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "Choose a role", Sentence: "Nothing was changed: the form named no role.", Next: "Go back, and choose one."}
+	}
+	return role, nil
+}
+
+// invite makes a user, and keeps the invitation to be shown once.
+func (v *visit) invite() error {
+	const list = "/settings/users"
+	if err := v.fresh(list); err != nil {
+		return err
+	}
+	role, err := v.role()
+	if err != nil {
+		return err
+	}
+	return v.inviteAs(v.filled("name"), role)
+}
+
+func (v *visit) inviteAs(name string, role Role) error {
+	path, err := v.pages.users().Invite(v.Context(), name, string(role), v.User.Name)
+	if errors.Is(err, office.ErrUserName) {
+		return problem{Status: http.StatusUnprocessableEntity, Title: "The name cannot be used", Sentence: "Nothing was changed: " + err.Error() + ".", Next: "Go back, and choose another name; an e-mail address will do."}
+	}
+	if err != nil {
+		return err
+	}
+	v.pages.logins.Put(v.Context(), keyShow, v.base()+path)
+	return v.done("The invitation is made. It is shown once, below: hand it to that person alone.", "/settings/users")
+}
+
+// base is how the browser reaches these pages; its host is one of ours.
+func (v *visit) base() string {
+	scheme := "http"
+	if v.pages.cfg.Secure {
+		scheme = "https"
+	}
+	return (&url.URL{Scheme: scheme, Host: v.Host}).String()
+}
+
+// namedUser returns the user that the address names.
+func (v *visit) namedUser() (*state.User, error) {
+	user, err := v.ledger().User(v.Context(), v.PathValue("name"))
+	if err == nil && user == nil {
+		err = problem{Status: http.StatusNotFound, Title: "There is no such user", Sentence: "Nobody of this name signs in with a password.", Next: "The list of users has all of them.", Path: "/settings/users"}
+	}
+	return user, err
+}
+
+// user shows one user, with what can be done.
+func (v *visit) user() error {
+	user, err := v.namedUser()
+	if err != nil {
+		return err
+	}
+	return v.show("user", user.Name, struct {
+		*state.User
+		Roles []Role
+		Self  bool
+	}{user, Roles, user.Name == v.User.Name})
+}
+
+// changeUser gives a user another role, invites to another password, or removes the user.
+func (v *visit) changeUser() error {
+	user, err := v.namedUser()
+	if err != nil {
+		return err
+	}
+	if err := v.fresh(v.URL.Path); err != nil {
+		return err
+	}
+	note, users := "", v.pages.users()
+	switch v.filled("do") {
+	case "role":
+		role, wrong := v.role()
+		if wrong != nil {
+			return wrong
+		}
+		err = users.SetRole(v.Context(), user.Name, string(role), v.User.Name, false)
+		note = fmt.Sprintf("%s has the role %s now, and signs in again.", user.Name, role)
+	case "invite":
+		return v.inviteAs(user.Name, Role(user.Role))
+	case "remove":
+		err = users.Remove(v.Context(), user.Name, v.User.Name, false)
+		note = user.Name + " is no user any more. All logins of that person have ended."
+	default:
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form did not say what to do.", Next: "Open the user, and use one of the buttons."}
+	}
+	if errors.Is(err, office.ErrLastAdmin) {
+		return problem{
+			Status: http.StatusConflict, Title: "The last admin stays", Sentence: "Nobody else with a password has the role admin, so nobody could look after users. Nothing was changed.",
+			Next: "Give somebody else the role first.", Path: "/settings/users",
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return v.done(note, "/settings/users")
+}
+
+// passwordForm is what the pages show where somebody types a password.
+type passwordForm struct {
+	Problem string
+	Least   int
+}
+
+// hasPassword fails for who came in without one.
+func (v *visit) hasPassword() error {
+	if v.way == byPassword {
+		return nil
+	}
+	return problem{Status: http.StatusConflict, Title: "There is no password to type", Sentence: "You signed in by a link or by a provider, which looks after that itself.", Next: "Sign out and sign in again, where a recent sign-in is asked for."}
+}
+
+// typed shows a form for passwords once more, with what is the matter.
+func (v *visit) typed(page, title string, err error) error {
+	var is problem
+	if !errors.As(err, &is) || is.err != nil {
+		return err
+	}
+	v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: is.Status})
+	status := is.Status
+	if status == http.StatusUnauthorized { // who types it is signed in
+		status = http.StatusUnprocessableEntity
+	}
+	sentence := is.Sentence + " " + is.Next
+	if is == wrongPassword {
+		sentence = "The password is not right. Type it once more."
+	}
+	v.pages.render(wait(v.w, err), v, status, page, "Problem: "+title, passwordForm{Problem: sentence, Least: office.ShortestPassword})
+	return nil
+}
+
+// askPassword asks for another password.
+func (v *visit) askPassword() error {
+	if err := v.hasPassword(); err != nil {
+		return err
+	}
+	return v.show("password", "Your password", passwordForm{Least: office.ShortestPassword})
+}
+
+// changePassword keeps another password. All other logins of that person end by it.
+func (v *visit) changePassword() error {
+	if err := v.hasPassword(); err != nil {
+		return err
+	}
+	if _, err := v.pages.knock(v.Request, v.User.Name, v.PostFormValue("current")); err != nil {
+		return v.typed("password", "Your password", err)
+	}
+	hash, wrong, err := v.pages.chosen(v.Request, v.User.Name)
+	if wrong != "" {
+		return v.typed("password", "Your password", problem{Status: http.StatusUnprocessableEntity, Sentence: wrong})
+	}
+	if err != nil {
+		return err
+	}
+	err = v.pages.begin(v.w, v.Request, arrival{
+		user: v.User, way: byPassword, note: "Your password is another one now. All your other logins have ended.",
+		use: func(tx *state.Tx) error { return v.pages.users().ChangePassword(tx, v.User.Name, hash) },
+	})
+	if err == nil {
+		http.Redirect(v.w, v.Request, "/settings", http.StatusSeeOther)
+	}
+	return err
+}
+
+// askAgain asks for the password of who is signed in.
+func (v *visit) askAgain() error {
+	if err := v.hasPassword(); err != nil {
+		return err
+	}
+	return v.show("again", "Type your password again", passwordForm{})
+}
+
+// again takes the password as a sign-in, and goes on where it was asked for.
+func (v *visit) again() error {
+	if err := v.hasPassword(); err != nil {
+		return err
+	}
+	user, err := v.pages.knock(v.Request, v.User.Name, v.PostFormValue("password"))
+	if err != nil {
+		return v.typed("again", "Type your password again", err)
+	}
+	back := v.pages.logins.GetString(v.Context(), keyBack)
+	if back == "" {
+		back = "/"
+	}
+	err = v.pages.begin(v.w, v.Request, arrival{
+		user: v.User, way: byPassword, note: "You have typed your password. Now do it.", said: fmt.Sprintf("as %s, by password once more", user.Role), ends: user.Generation,
+	})
+	if err == nil {
+		http.Redirect(v.w, v.Request, back, http.StatusSeeOther) //nolint:gosec // back is a page of ours, kept with the login
+	}
+	return err
+}

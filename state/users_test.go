@@ -1,0 +1,119 @@
+package state
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/connector"
+)
+
+func TestUsersAreKeptWithTheirPasswordsSealed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(func(tx *Tx) error {
+		added, err := tx.AddUser("ada", "viewer")
+		again, twice := tx.AddUser("ada", "admin")
+		if !added || again {
+			t.Errorf("adding says %v, and adding again %v", added, again)
+		}
+		return errors.Join(err, twice)
+	})
+	u, err := d.User(t.Context(), "ada")
+	if err != nil || u == nil || u.Role != "viewer" || u.Generation != 1 || !u.Password.IsZero() || !u.PasswordAt.IsZero() || u.MadeAt.IsZero() {
+		t.Fatalf("the user is %+v, %v", u, err)
+	}
+	d.do(func(tx *Tx) error {
+		_, err := tx.SetPassword("ada", connector.NewSecret("a hash that nobody may read"))
+		_, role := tx.SetRole("ada", "admin")
+		return errors.Join(err, role)
+	})
+	u, err = d.User(t.Context(), "ada")
+	if err != nil || u.Password.Expose() != "a hash that nobody may read" || u.Role != "admin" || u.Generation != 3 || u.PasswordAt.IsZero() {
+		t.Errorf("the user is %+v, %v", u, err)
+	}
+	all, err := d.Users(t.Context())
+	if err != nil || len(all) != 1 || all[0] != *u {
+		t.Errorf("all users are %+v, %v", all, err)
+	}
+	if data := readFile(t, d.opts.Path+"-wal"); strings.Contains(string(data), "nobody may read") {
+		t.Error("the hash stands in the file")
+	}
+	for what, do := range map[string]func(*Tx) (bool, error){
+		"a password": func(tx *Tx) (bool, error) { return tx.SetPassword("bob", connector.NewSecret("x")) },
+		"a role":     func(tx *Tx) (bool, error) { return tx.SetRole("bob", "viewer") },
+		"an end":     func(tx *Tx) (bool, error) { return tx.RemoveUser("bob") },
+	} {
+		d.do(func(tx *Tx) error {
+			found, err := do(tx)
+			if found {
+				t.Errorf("somebody who is no user was given %s", what)
+			}
+			return err
+		})
+	}
+	err = d.Do(t.Context(), func(tx *Tx) error { _, err := tx.SetRole("ada", "owner"); return err })
+	if err == nil {
+		t.Error("a role that there is not was taken")
+	}
+}
+
+func TestInvitationsEndWithAPasswordAndWithTheUser(t *testing.T) {
+	t.Parallel()
+	for what, end := range map[string]func(*Tx) error{
+		"a password":  func(tx *Tx) error { _, err := tx.SetPassword("ada", connector.NewSecret("h")); return err },
+		"being gone":  func(tx *Tx) error { _, err := tx.RemoveUser("ada"); return err },
+		"another one": func(tx *Tx) error { return tx.DropInvitations("ada") },
+	} {
+		d := newDesk(t)
+		at := d.now()
+		d.do(func(tx *Tx) error {
+			_, err := tx.AddUser("ada", "admin")
+			return errors.Join(err,
+				tx.AddLoginLink("h1", LoginLink{Person: "ada", Role: "admin", MadeAt: at, ExpiresAt: at.Add(time.Hour), Invites: true}),
+				tx.AddLoginLink("h2", LoginLink{Person: "ada", Role: "admin", MadeAt: at, ExpiresAt: at.Add(time.Hour)}))
+		})
+		if link, err := d.LoginLink(t.Context(), "h1"); err != nil || link == nil || !link.Invites {
+			t.Errorf("the invitation is %+v, %v", link, err)
+		}
+		d.do(end)
+		invitation, err := d.LoginLink(t.Context(), "h1")
+		link, other := d.LoginLink(t.Context(), "h2")
+		if err := errors.Join(err, other); err != nil || invitation != nil || link == nil || link.Invites {
+			t.Errorf("after %s: the invitation is %+v, the link %+v, %v", what, invitation, link, err)
+		}
+	}
+}
+
+func TestTheLastAdminIsTheLastWhoCanSignIn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	last := func(tx *Tx, name string, want bool) error {
+		got, err := tx.LastAdmin(name)
+		if got != want {
+			t.Errorf("that %s is the last admin is %v", name, got)
+		}
+		return err
+	}
+	d.do(func(tx *Tx) error {
+		var errs []error
+		for name, role := range map[string]string{"ada": "admin", "bob": "admin", "eve": "operator", "invited": "admin"} {
+			_, err := tx.AddUser(name, role)
+			errs = append(errs, err)
+			if name != "invited" {
+				_, err = tx.SetPassword(name, connector.NewSecret("h"))
+				errs = append(errs, err)
+			}
+		}
+		g, none := tx.Generation("nobody")
+		if g != 0 {
+			t.Errorf("nobody has generation %d", g)
+		}
+		return errors.Join(append(errs, none, last(tx, "ada", false), last(tx, "bob", false))...)
+	})
+	d.do(func(tx *Tx) error {
+		_, err := tx.RemoveUser("bob")
+		return errors.Join(err, last(tx, "ada", true), last(tx, "eve", false), last(tx, "invited", false), last(tx, "nobody", false))
+	})
+}
