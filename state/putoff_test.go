@@ -13,7 +13,11 @@ func TestWhatIsPutOffIsToldWhenItsTimeHasComeOrTheReasonReturns(t *testing.T) {
 	d := newDesk(t)
 	d.fill(4)
 	who := RecordID{acme, one[string](t, d.Ledger, "SELECT min(source_id) FROM source_records")}
-	told := func() { d.do(func(tx *Tx) error { return tx.SetAttention(who.Connection, who.SourceID, TopicRecord, connector.ReasonRejected, "") }) }
+	told := func() {
+		d.do(func(tx *Tx) error {
+			return tx.SetAttention(who.Connection, who.SourceID, TopicRecord, connector.ReasonRejected, "")
+		})
+	}
 	put := func() (news bool) {
 		d.do(func(tx *Tx) (err error) {
 			news, err = tx.PutOff(who, connector.ReasonRejected, d.Now().Add(time.Hour), Entry{Actor: "ada", Action: "put off", Reason: "she calls on Friday"})
