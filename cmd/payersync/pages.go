@@ -132,8 +132,13 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages) (*pages.Pages, er
 	for _, c := range s.Config.Connections {
 		names = append(names, c.Name)
 	}
+	letters, err := lettersOf(s)
+	if err != nil {
+		return nil, err
+	}
 	return pages.New(pages.Config{
-		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
+		Letters: letters,
+		Ledger:  s.Ledger, Lists: behind.lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: behind.nudge,
 		Attention: a.attentionOf(s),
 		Mandates:  mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {

@@ -65,11 +65,12 @@ var functions = template.FuncMap{
 	"delivery":   deliveryPath,
 	"word":       func(sign, word, kind string) chip { return chip{sign, word, kind} },
 	"sourceOf":   sourceOf, "sourceChip": sourceChip,
-	"planned": planChip,
-	"seconds": seconds,
-	"lasted":  lasted,
-	"why":     why,
-	"date":    func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+	"planned":    planChip,
+	"seconds":    seconds,
+	"lasted":     lasted,
+	"why":        why,
+	"letterKind": letterKind,
+	"date":       func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 }
 
 // number writes a count with its thousands apart.
