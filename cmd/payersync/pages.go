@@ -137,8 +137,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages) (*pages.Pages, er
 		return nil, err
 	}
 	return pages.New(pages.Config{
-		Letters: letters,
-		Ledger:  s.Ledger, Lists: behind.lists, Connections: names,
+		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: behind.nudge,
 		Attention: a.attentionOf(s),
 		Mandates:  mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
@@ -154,7 +153,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages) (*pages.Pages, er
 		},
 		Settings: func() []pages.Setting { return settingsOf(s.Config) },
 		Starter:  behind.starter, Rate: s.Config.Billing.RatePerSecond,
-		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher,
+		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher, Letters: letters,
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
 			if e.Err != nil {
