@@ -44,7 +44,7 @@ func TestLettersArePreparedReadApprovedAndSeenSentInABrowser(t *testing.T) {
 				t.Fatal("letters left that nobody approved")
 			}
 			b.press("form[action='/mandates/letters'] button.primary")
-			b.stop("55 letters approved. Nothing was sent yet", "55 letters leave by themselves today")
+			b.stop("55 letters approved. Nothing was sent yet", "55 letters leave by themselves")
 			if n := len(box.Received()); n != 0 {
 				t.Fatalf("the page sent %d letters", n)
 			}

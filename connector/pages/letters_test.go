@@ -131,7 +131,7 @@ func TestLettersAreReadApprovedAndSent(t *testing.T) {
 	if n := strings.Count(page, `class="letter"`); n != 3 {
 		t.Errorf("%d letters are shown in full, want 3", n)
 	}
-	counts := regexp.MustCompile(`data-label="Language">(..)</td><td class="n" data-label="Leave by themselves">(\d+)</td><td class="n" data-label="Wait for a person">(\d+)<`).FindAllStringSubmatch(page, -1)
+	counts := regexp.MustCompile(`data-label="Language">(..)</td><td class="n" data-label="Leave now">(\d+)</td><td class="n" data-label="Wait">(\d+)<`).FindAllStringSubmatch(page, -1)
 	if got := fmt.Sprint(counts); !strings.Contains(got, " de 0 13]") || !strings.Contains(got, " en 0 42]") {
 		t.Errorf("by language there are %s", got)
 	}
@@ -148,7 +148,7 @@ func TestLettersAreReadApprovedAndSent(t *testing.T) {
 	if res := h.deliver(); res.Sent != 0 || len(box.Received()) != 0 {
 		t.Fatalf("%d letters left, and nobody approved them", res.Sent)
 	}
-	holds(t, anna.post("/mandates/letters", http.StatusOK, "shown", hash), "55 letters approved. Nothing was sent yet", "55 letters leave by themselves today")
+	holds(t, anna.post("/mandates/letters", http.StatusOK, "shown", hash), "55 letters approved. Nothing was sent yet", "55 letters leave by themselves")
 	if log := h.logged(1); log != "anna approve letters 55 letters, batch "+hash+": " {
 		t.Errorf("the audit log says %q", log)
 	}
