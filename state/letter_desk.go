@@ -136,6 +136,15 @@ func (tx *Tx) ApproveLetters(setup, batch string, whole bool, letters []Approved
 	return nil
 }
 
+// ApprovedSince reports whether somebody has let a batch go since a time.
+func (tx *Tx) ApprovedSince(batch string, since time.Time) (bool, error) {
+	var n int
+	if err := tx.row([]any{&n}, "SELECT count(*) FROM letter_approvals WHERE batch = ? AND at >= ?", batch, stamp(since)); err != nil {
+		return false, fmt.Errorf("find out who approved letters: %w", err)
+	}
+	return n > 0, nil
+}
+
 // LetterApprovals is what people have let go.
 type LetterApprovals struct {
 	Setups  map[string]time.Time         // when letters of a setup were first approved

@@ -54,14 +54,20 @@ func deskOf(s *session.Session) (*letters.Desk, error) {
 	return d, nil
 }
 
-// withDesk opens what a command of letters works with.
-func (a *app) withDesk(ctx context.Context, open func(context.Context) (*session.Session, error), do func(*session.Session, *letters.Desk) error) error {
+// lettersOf returns what is seen of letters, and done about them.
+func lettersOf(s *session.Session) (*office.Letters, error) {
+	d, err := deskOf(s)
+	return &office.Letters{Desk: d}, err
+}
+
+// withLetters opens what a command of letters works with.
+func (a *app) withLetters(ctx context.Context, open func(context.Context) (*session.Session, error), do func(*session.Session, *office.Letters) error) error {
 	return a.with(ctx, open, func(s *session.Session) error {
-		d, err := deskOf(s)
+		l, err := lettersOf(s)
 		if err != nil {
 			return err
 		}
-		return do(s, d)
+		return do(s, l)
 	})
 }
 
@@ -107,9 +113,9 @@ type letterBatch struct {
 	Why     []string `json:"why"`
 }
 
-func (a *app) letterPlanOf(ctx context.Context, s *session.Session, p *letters.Plan, connection string, which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
+func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Plan, connection string, which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
 	out = letterPlan{At: p.At, Holds: []letterHold{}, Paused: []string{}, Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{}, Why: map[letters.Why]int{}, Rows: []letterRow{}}
-	if out.Paused, err = pausesOf(ctx, s); err != nil {
+	if out.Paused, err = pausesOf(ctx, l); err != nil {
 		return out, false, err
 	}
 	for _, h := range p.Holds {
@@ -131,23 +137,18 @@ func (a *app) letterPlanOf(ctx context.Context, s *session.Session, p *letters.P
 	if more = limit > 0 && len(shown) > limit; more {
 		shown = shown[:limit]
 	}
-	out.Rows, err = letterRows(ctx, s, shown)
+	out.Rows, err = letterRows(ctx, l, shown)
 	return out, more, err
 }
 
-func letterRows(ctx context.Context, s *session.Session, shown []letters.Next) ([]letterRow, error) {
-	ids := make([]state.RecordID, len(shown))
-	for i, x := range shown {
-		ids[i] = x.RecordID
-	}
-	labels, err := s.Ledger.LabelsOf(ctx, ids)
+func letterRows(ctx context.Context, l *office.Letters, shown []letters.Next) ([]letterRow, error) {
+	named, err := l.Named(ctx, shown)
 	if err != nil {
 		return nil, err
 	}
 	rows := make([]letterRow, len(shown))
-	for i, x := range shown {
-		l := labels[x.RecordID]
-		rows[i] = letterRow{x.Connection, x.SourceID, l.Number, l.Name, l.Email, x.MandateID, x.What, x.Why, x.Why.Sentence(), x.Step, x.Kind, "", x.Sent, x.LastAt}
+	for i, x := range named {
+		rows[i] = letterRow{x.Connection, x.SourceID, x.Label.Number, x.Label.Name, x.Label.Email, x.MandateID, x.What, x.Why, x.Why.Sentence(), x.Step, x.Kind, "", x.Sent, x.LastAt}
 		if x.On != (letters.Day{}) {
 			rows[i].On = x.On.String()
 		}
@@ -168,15 +169,15 @@ why its next letter is not due. Nothing is asked, changed or sent.`,
 		Example: "  payersync mandates letters plan\n  payersync mandates letters plan --all --output json | jq '.why'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
 					return err
 				}
-				p, err := d.Look(cmd.Context())
+				p, err := l.Desk.Look(cmd.Context())
 				if err != nil {
 					return err
 				}
-				plan, more, err := a.letterPlanOf(cmd.Context(), s, p, connection, func(x letters.Next) bool {
+				plan, more, err := a.letterPlanOf(cmd.Context(), l, p, connection, func(x letters.Next) bool {
 					return (connection == "" || x.Connection == connection) && (all || x.What == letters.Due || x.What == letters.Waits)
 				}, a.limitOf(cmd))
 				if err != nil {
@@ -234,13 +235,9 @@ func (a *app) printHold(h letterHold) {
 
 // pausesOf says what keeps all letters, or those of a connection, from leaving until somebody
 // takes it back.
-func pausesOf(ctx context.Context, s *session.Session) (out []string, err error) {
-	stops, err := s.Ledger.LetterStops(ctx)
-	today := s.Ledger.Now().Format(time.DateOnly)
+func pausesOf(ctx context.Context, l *office.Letters) (out []string, err error) {
+	stops, err := l.Pauses(ctx)
 	for _, stop := range stops {
-		if stop.Scope != state.StopAll && stop.Scope != state.StopConnection || !stop.Holds(today) {
-			continue
-		}
 		line, resume := "Letters "+ofConnection(stop.Connection)+" are paused", "payersync mandates letters resume"
 		if stop.UntilOn != "" {
 			line += " until " + stop.UntilOn
@@ -281,9 +278,6 @@ func (a *app) printLetterRows(rows []letterRow, addressed bool) error {
 	return nil
 }
 
-// exampleLetters is how many letters are shown in full before they are approved.
-const exampleLetters = 3
-
 // approvedReport is what `letters approve --output json` prints; its keys are public.
 type approvedReport struct {
 	Batch    string `json:"batch"`
@@ -307,15 +301,15 @@ about another mandate, is let go with --record alone.`,
 		Example: "  payersync mandates letters approve\n  payersync mandates letters approve --batch 1f0c66a9f3a1b2c4 --yes\n  payersync mandates letters approve --record C0001 --reason 'two shops, one owner'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
-				by := state.Entry{Actor: actor(), Reason: reason}
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
+				by := syncer.Operator{Name: actor(), Reason: reason}
 				switch {
 				case len(records) > 0 && batch != "":
 					return usage.Errorf("--batch names letters that wait together, and --record those that wait by themselves: give one of the two")
 				case len(records) > 0:
-					return a.approveAlone(cmd.Context(), s, d, records, connection, yes, by)
+					return a.approveAlone(cmd.Context(), s, l, records, connection, yes, by)
 				}
-				return a.approveLetters(cmd.Context(), s, d, batch, yes, by)
+				return a.approveLetters(cmd.Context(), l, batch, yes, by)
 			})
 		},
 	}
@@ -327,8 +321,8 @@ about another mandate, is let go with --record alone.`,
 	return c
 }
 
-func (a *app) approveLetters(ctx context.Context, s *session.Session, d *letters.Desk, batch string, yes bool, by state.Entry) error {
-	p, err := d.Look(ctx)
+func (a *app) approveLetters(ctx context.Context, l *office.Letters, batch string, yes bool, by syncer.Operator) error {
+	p, err := l.Desk.Look(ctx)
 	if err != nil {
 		return err
 	}
@@ -340,7 +334,7 @@ func (a *app) approveLetters(ctx context.Context, s *session.Session, d *letters
 		return fmt.Errorf("the letters that wait are not those of %s any more: run payersync mandates letters approve, and look at them again", show.Visible(batch))
 	}
 	if !a.JSON() {
-		if err := a.printBatch(ctx, s, d, p.Batch.Letters); err != nil {
+		if err := a.printBatch(ctx, l, p.Batch.Letters); err != nil {
 			return err
 		}
 		for _, b := range p.Batch.Why {
@@ -352,8 +346,7 @@ func (a *app) approveLetters(ctx context.Context, s *session.Session, d *letters
 	if err != nil || !sure {
 		return err
 	}
-	by.Action, by.Subject = "approve letters", fmt.Sprintf("%s, batch %s", n, p.Batch.Hash)
-	approved, err := d.Approve(ctx, p.Batch.Hash, by)
+	approved, err := l.Approve(ctx, p.Batch.Hash, by)
 	if errors.Is(err, letters.ErrChanged) {
 		return fmt.Errorf("the letters have changed while you looked at them, and none was let go: run payersync mandates letters approve again")
 	}
@@ -365,20 +358,20 @@ func (a *app) approveLetters(ctx context.Context, s *session.Session, d *letters
 }
 
 // printBatch prints letters, and the first of them in full: one of each kind first.
-func (a *app) printBatch(ctx context.Context, s *session.Session, d *letters.Desk, batch []letters.Next) error {
-	rows, err := letterRows(ctx, s, batch)
+func (a *app) printBatch(ctx context.Context, l *office.Letters, batch []letters.Next) error {
+	rows, err := letterRows(ctx, l, batch)
 	if err != nil {
 		return err
 	}
-	if err := a.printLetterRows(rows, true); err != nil || d.Settings.Templates == nil {
+	if err := a.printLetterRows(rows, true); err != nil || l.Desk.Settings.Templates == nil {
 		return err
 	}
-	for _, x := range examplesOf(batch) {
-		text, err := d.Example(ctx, x)
+	for _, x := range office.Examples(batch) {
+		text, err := l.Text(ctx, x)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Out, "\n--- %s to %s/%s ---\n%s\n", x.Kind, show.Visible(x.Connection), show.Visible(x.SourceID), inLines(letters.Readable(text)))
+		fmt.Fprintf(a.Out, "\n--- %s to %s/%s ---\n%s\n", x.Kind, show.Visible(x.Connection), show.Visible(x.SourceID), inLines(text))
 	}
 	return nil
 }
@@ -392,22 +385,8 @@ func inLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// examplesOf returns letters that are shown in full, of as many kinds as there are.
-func examplesOf(batch []letters.Next) (out []letters.Next) {
-	kinds := map[letters.Kind]bool{}
-	for _, again := range []bool{false, true} {
-		for _, x := range batch {
-			if len(out) < exampleLetters && kinds[x.Kind] == again && !slices.Contains(out, x) {
-				kinds[x.Kind] = true
-				out = append(out, x)
-			}
-		}
-	}
-	return out
-}
-
-func (a *app) approveAlone(ctx context.Context, s *session.Session, d *letters.Desk, names []string, connection string, yes bool, by state.Entry) error {
-	p, err := d.Look(ctx)
+func (a *app) approveAlone(ctx context.Context, s *session.Session, l *office.Letters, names []string, connection string, yes bool, by syncer.Operator) error {
+	p, err := l.Desk.Look(ctx)
 	if err != nil {
 		return err
 	}
@@ -424,7 +403,7 @@ func (a *app) approveAlone(ctx context.Context, s *session.Session, d *letters.D
 	}
 	waiting := p.Alone(ids)
 	if !a.JSON() {
-		if err := a.printBatch(ctx, s, d, waiting.Letters); err != nil {
+		if err := a.printBatch(ctx, l, waiting.Letters); err != nil {
 			return err
 		}
 	}
@@ -433,8 +412,7 @@ func (a *app) approveAlone(ctx context.Context, s *session.Session, d *letters.D
 	if err != nil || !sure {
 		return err
 	}
-	by.Action, by.Subject = "approve letters", "to "+strings.Join(names, ", ")
-	approved, err := d.ApproveAlone(ctx, ids, waiting.Hash, by)
+	approved, err := l.ApproveAlone(ctx, ids, waiting.Hash, strings.Join(names, ", "), by)
 	if errors.Is(err, letters.ErrChanged) {
 		return errors.New("the letters have changed while you looked at them, and none was let go: run the same command again")
 	}
@@ -470,16 +448,16 @@ processes never send at once.`,
 		Example: "  payersync mandates letters send",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withDesk(cmd.Context(), a.open, func(s *session.Session, d *letters.Desk) error {
-				d.Report = func(e letters.Event) {
+			return a.withLetters(cmd.Context(), a.open, func(s *session.Session, l *office.Letters) error {
+				l.Desk.Report = func(e letters.Event) {
 					a.Say("%s/%s: %s %s", show.Visible(e.Connection), show.Visible(e.SourceID), e.Kind, show.Visible(outcomeOf(e)))
 				}
-				res, err := d.Run(cmd.Context())
+				res, err := l.Desk.Run(cmd.Context())
 				if errors.Is(err, letters.ErrBusy) {
 					a.Say("Another payersync sends letters just now; there is nothing left to do.")
 					return nil
 				}
-				paused, stops := pausesOf(context.WithoutCancel(cmd.Context()), s)
+				paused, stops := pausesOf(context.WithoutCancel(cmd.Context()), l)
 				if err := errors.Join(a.showSent(res, paused), err, stops, cmd.Context().Err()); err != nil {
 					return err
 				}
@@ -561,11 +539,11 @@ payersync mandates letters resume. Nothing piles up: a step that is missed is sk
 			if err != nil {
 				return err
 			}
-			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
 					return err
 				}
-				if err := d.Pause(cmd.Context(), connection, day, state.Entry{Actor: actor(), Action: "pause letters", Subject: allOr(connection), Reason: reason}); err != nil {
+				if err := l.Pause(cmd.Context(), connection, day, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
 					return err
 				}
 				a.Say("Letters %s are paused%s. To go on: payersync mandates letters resume", ofConnection(connection), untilDay(day))
@@ -577,13 +555,6 @@ payersync mandates letters resume. Nothing piles up: a step that is missed is sk
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
-}
-
-func allOr(connection string) string {
-	if connection == "" {
-		return "all"
-	}
-	return connection
 }
 
 func ofConnection(connection string) string {
@@ -625,11 +596,11 @@ func (a *app) lettersResumeCmd() *cobra.Command {
 		Example: "  payersync mandates letters resume\n  payersync mandates letters resume --connection acme",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
 					return err
 				}
-				n, err := d.Resume(cmd.Context(), connection, state.Entry{Actor: actor(), Action: "resume letters", Subject: allOr(connection), Reason: reason})
+				n, err := l.Resume(cmd.Context(), connection, syncer.Operator{Name: actor(), Reason: reason})
 				if err != nil {
 					return err
 				}
@@ -665,7 +636,7 @@ not to exist. The audit log keeps who stopped them; an address is kept as a hash
 			if err != nil {
 				return err
 			}
-			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				if token := strings.TrimPrefix(args[0], "stop "); !undo {
 					said, err := s.Ledger.OptOut(cmd.Context(), token)
 					if err != nil || said.Known {
@@ -684,14 +655,14 @@ not to exist. The audit log keeps who stopped them; an address is kept as a hash
 					return usage.Errorf("%q is no e-mail address, and no record: name one of the two", show.Visible(address))
 				}
 				if undo {
-					n, err := d.Unstop(cmd.Context(), id, address, state.Entry{Actor: actor(), Action: "let letters go again", Subject: subject, Reason: note})
+					n, err := l.Desk.Unstop(cmd.Context(), id, address, state.Entry{Actor: actor(), Action: "let letters go again", Subject: subject, Reason: note})
 					if err != nil {
 						return err
 					}
 					a.Say("%s taken back.", connector.Plural(n, "stop"))
 					return a.Result(map[string]int{"taken_back": n})
 				}
-				if err := d.Stop(cmd.Context(), id, address, day, state.Entry{Actor: actor(), Action: "stop letters", Subject: subject, Reason: note}); err != nil {
+				if err := l.Desk.Stop(cmd.Context(), id, address, day, state.Entry{Actor: actor(), Action: "stop letters", Subject: subject, Reason: note}); err != nil {
 					return err
 				}
 				a.Say("No letter goes there any more%s. --undo takes that back.", untilDay(day))
@@ -721,8 +692,8 @@ does not know counts as sent from then on. The next letters are to be approved.`
 			if strings.TrimSpace(reason) == "" {
 				return usage.Errorf("going on takes a reason: --reason 'restored after the disk failed'")
 			}
-			return a.withDesk(cmd.Context(), a.openLedger, func(_ *session.Session, d *letters.Desk) error {
-				n, err := d.Continue(cmd.Context(), state.Entry{Actor: actor(), Action: "continue letters", Subject: "all", Reason: reason})
+			return a.withLetters(cmd.Context(), a.openLedger, func(_ *session.Session, l *office.Letters) error {
+				n, err := l.Continue(cmd.Context(), syncer.Operator{Name: actor(), Reason: reason})
 				if errors.Is(err, letters.ErrBusy) {
 					return errors.New("another payersync sends letters just now; try again in a few minutes")
 				}
@@ -898,20 +869,20 @@ func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command
 		Use: use, Short: short, Long: long + " The audit log keeps who said so.", Example: "  payersync mandates letters list --state unclear\n  payersync mandates letters " + word + " 12",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withDesk(cmd.Context(), a.openLedger, func(s *session.Session, d *letters.Desk) error {
-				l, err := oneLetter(cmd.Context(), s, args[0])
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
+				letter, err := oneLetter(cmd.Context(), s, args[0])
 				if err != nil {
 					return err
 				}
-				err = d.Say(cmd.Context(), l.ID, word, state.Entry{Actor: actor(), Action: "letter " + word, Subject: fmt.Sprint(l.ID)})
+				err = l.Say(cmd.Context(), letter.ID, word, syncer.Operator{Name: actor()})
 				if errors.Is(err, state.ErrNotUnclear) {
-					return fmt.Errorf("letter %d is %s, and nobody has to decide about it; payersync mandates letters list --state unclear shows those that are", l.ID, l.State)
+					return fmt.Errorf("letter %d is %s, and nobody has to decide about it; payersync mandates letters list --state unclear shows those that are", letter.ID, letter.State)
 				}
 				if err != nil {
 					return err
 				}
 				a.Say("%s", done)
-				return a.Result(map[string]string{"letter": fmt.Sprint(l.ID), "word": word})
+				return a.Result(map[string]string{"letter": fmt.Sprint(letter.ID), "word": word})
 			})
 		},
 	}

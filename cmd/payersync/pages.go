@@ -146,6 +146,10 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 	for _, c := range s.Config.Connections {
 		names = append(names, c.Name)
 	}
+	letters, err := lettersOf(s)
+	if err != nil {
+		return nil, err
+	}
 	cfg := pages.Config{
 		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: behind.nudge,
@@ -167,7 +171,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 		Settings:  func() []pages.Setting { return settingsOf(s.Config) },
 		Approvers: pages.Role(s.Config.Pages.Approve), FourEyes: s.Config.Pages.FourEyes, Door: behind.door,
 		Starter: behind.starter, Rate: s.Config.Billing.RatePerSecond,
-		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher,
+		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher, Letters: letters,
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
 			if e.Err != nil {

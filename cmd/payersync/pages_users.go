@@ -23,6 +23,7 @@ func (a *app) pagesUsersCmd() *cobra.Command {
 chooses a password by it that nobody else learns. A viewer looks; an operator also sees
 addresses and signing links, and acts; an admin may do all. An admin does the same on
 the pages, under Settings, Users.`,
+		Example: "  payersync pages users list\n  payersync pages users invite anna --role operator",
 	}
 	c.AddCommand(a.usersListCmd(), a.usersInviteCmd(), a.usersRoleCmd(), a.usersRemoveCmd())
 	return c

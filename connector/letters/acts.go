@@ -1,6 +1,7 @@
 package letters
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"payersync/connector"
 	"payersync/connector/standing"
 	"payersync/state"
 )
@@ -22,7 +24,8 @@ var ErrChanged = errors.New("the letters that wait are not those any more that w
 var ErrNothing = errors.New("no letter waits for approval")
 
 // Approve lets the letters go that wait together, and no others: shown is the hash of what a
-// person has seen. It returns how many those are, and fails with ErrNothing or ErrChanged.
+// person has seen. It returns how many those are, and fails with ErrNothing or ErrChanged. What
+// is approved is said in the audit log beside who did.
 func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, error) {
 	p, err := d.Look(ctx)
 	if err != nil {
@@ -34,7 +37,8 @@ func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, 
 	case p.Batch.Hash != shown:
 		return 0, ErrChanged
 	}
-	if err := d.approve(ctx, p.Batch, true, by); err != nil {
+	by.Action, by.Subject = "approve letters", fmt.Sprintf("%s, batch %s", connector.Plural(len(p.Batch.Letters), "letter"), shown)
+	if err := d.approve(ctx, p.At, p.Batch, true, by); err != nil {
 		return 0, err
 	}
 	return len(p.Batch.Letters), d.noteAddresses(ctx, p)
@@ -55,15 +59,23 @@ func (d *Desk) ApproveAlone(ctx context.Context, records []state.RecordID, shown
 	case b.Hash != shown:
 		return 0, ErrChanged
 	}
-	return len(b.Letters), d.approve(ctx, b, false, by)
+	if err := d.approve(ctx, p.At, b, false, by); err != nil {
+		return 0, err
+	}
+	return len(b.Letters), nil
 }
 
-func (d *Desk) approve(ctx context.Context, b Batch, whole bool, by state.Entry) error {
+// approve notes that a person has let a batch go, as it was looked at. Of two people who do so at
+// once, the second is told that nothing waits.
+func (d *Desk) approve(ctx context.Context, looked time.Time, b Batch, whole bool, by state.Entry) error {
 	of := map[string][]state.ApprovedLetter{}
 	for _, x := range b.Letters {
 		of[x.Setup] = append(of[x.Setup], state.ApprovedLetter{Setup: x.Setup, MandateID: x.MandateID, Step: x.Step, Recipient: x.Recipient})
 	}
 	return d.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if before, err := tx.ApprovedSince(b.Hash, looked); before || err != nil {
+			return cmp.Or(err, ErrNothing)
+		}
 		for setup, letters := range of {
 			if err := tx.ApproveLetters(setup, b.Hash, whole, letters, by); err != nil {
 				return err

@@ -68,6 +68,7 @@ type facts struct {
 	MandateID string
 	Recipient string                // keyed hash of the address
 	Address   string                // in the books
+	Language  string                // in which it is written to
 	Can       bool                  // it may be sent its link, by whatever way
 	LetBe     bool                  // a person said that nothing is to be done
 	LinkAt    time.Time             // when the link was seen last

@@ -23,6 +23,7 @@ type Next struct {
 	MandateID string
 	Verdict
 	Recipient string    // keyed hash of the address
+	Language  string    // in which it is written
 	Setup     string    // hash of what a person approves the first letters of
 	LastAt    time.Time // of the last letter about this mandate; zero for none
 	Sent      int       // letters about this mandate that reached it, or may have
@@ -97,6 +98,9 @@ func (p *Plan) Count(what What, why Why) (n int) {
 	return n
 }
 
+// SentToday returns how many letters left today.
+func (p *Plan) SentToday() int { return p.sent }
+
 // waiting returns how many letters a person has to do something for: approve them, have their
 // links fetched again, correct their addresses, or see why a mail server did not take them.
 func (p *Plan) waiting() int {
@@ -137,7 +141,7 @@ func (d *Desk) Look(ctx context.Context) (*Plan, error) {
 	for _, f := range b.payers {
 		v := d.Settings.due(f, d.today(p, f.Connection))
 		_, days := d.Settings.step(f, d.today(p, f.Connection))
-		p.Next = append(p.Next, Next{Days: days, RecordID: f.RecordID, MandateID: f.MandateID, Verdict: v, Recipient: f.Recipient, Setup: p.setups[f.Connection], LastAt: b.last[f.MandateID], Sent: b.sent[f.MandateID]})
+		p.Next = append(p.Next, Next{Days: days, RecordID: f.RecordID, MandateID: f.MandateID, Verdict: v, Recipient: f.Recipient, Language: f.Language, Setup: p.setups[f.Connection], LastAt: b.last[f.MandateID], Sent: b.sent[f.MandateID]})
 	}
 	oneADay(p, Due, Waits)
 	d.approved(p, b)
@@ -438,9 +442,9 @@ func (d *Desk) payers(ctx context.Context, now time.Time, p *Plan, b *books, h *
 	}
 	sharing, live := map[string]int{}, map[string]int{}
 	err = d.Ledger.EachStanding(ctx, "", func(s state.Standing) error {
-		address := ""
+		address, language := "", ""
 		if s.Label != nil {
-			address = strings.TrimSpace(s.Label.Email)
+			address, language = strings.TrimSpace(s.Label.Email), s.Label.Language
 		}
 		recipient := ""
 		if mail.CheckAddress(address) == nil {
@@ -457,7 +461,7 @@ func (d *Desk) payers(ctx context.Context, now time.Time, p *Plan, b *books, h *
 		}
 		f := &facts{
 			RecordID: s.RecordID, MandateID: s.Mandate.ID, Recipient: recipient, Address: address, Can: standing.CanBeInvited(s), LetBe: s.LetBe,
-			LinkAt: s.Mandate.LinkAt, Stops: stops.of(s.RecordID, recipient), Steps: h.letters[s.Mandate.ID],
+			Language: d.language(language, d.Settings.Language[s.Connection]), LinkAt: s.Mandate.LinkAt, Stops: stops.of(s.RecordID, recipient), Steps: h.letters[s.Mandate.ID],
 		}
 		d.told(f, h)
 		f.First, f.Last, f.LastThere = h.first[f.MandateID], h.last[f.RecordID], h.lastThere[recipient]

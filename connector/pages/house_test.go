@@ -47,6 +47,7 @@ type house struct {
 	pages   *pages.Pages
 	reader  *reconcile.Reconciler
 	acts    *office.Mandates
+	letters *office.Letters // nil for none
 
 	mappings *office.Mappings
 
@@ -67,14 +68,21 @@ func newHouse(t testing.TB) *house {
 // newHouseIn returns one whose ledger lies in a folder.
 func newHouseIn(t testing.TB, folder string) *house {
 	t.Helper()
+	return newHouseOf(t, folder, nil, nil)
+}
+
+// newHouseOf returns one with a clock of its own, nil for that of the machine, that writes
+// letters, nil for none.
+func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(*house) *office.Letters) *house {
+	t.Helper()
 	path := filepath.Join(folder, "payersync.db")
 	statetest.New(t, path)
-	h := &house{t: t, file: path + ".csv", box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), TokenLife: 24 * time.Hour})}
-	h.ledger = must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key"}))(t)
+	h := &house{t: t, file: path + ".csv", box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), TokenLife: 24 * time.Hour, Now: now})}
+	h.ledger = must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key", Now: now}))(t)
 	t.Cleanup(func() { _ = h.ledger.Close() })
 	h.service = must(billing.New(billing.Config{
 		BaseURL: "http://localhost/api", ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), RedirectURL: "https://app.example.com/signed",
-		Dialect: billing.Standard(), HTTP: transport.New(transport.Options{Base: h.box.RoundTripper(), Retries: -1}),
+		Dialect: billing.Standard(), HTTP: transport.New(transport.Options{Base: h.box.RoundTripper(), Retries: -1, Now: now}), Now: now,
 	}))(t)
 	h.reader = &reconcile.Reconciler{Ledger: h.ledger, Billing: billing.Watcher{Client: h.service}, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
 	h.syncer = &syncer.Syncer{Ledger: h.ledger, Billing: h.service, Reconciler: h.reader, Settings: syncer.Settings{Workers: 1, Adopt: syncer.AdoptPropose}}
@@ -82,7 +90,11 @@ func newHouseIn(t testing.TB, folder string) *house {
 	h.acts = &office.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"}
 	h.standings, h.fetcher = &office.Standings{Ledger: h.ledger}, &office.Fetcher{}
 	t.Cleanup(func() { h.fetcher.Close(); h.standings.Close() })
+	if letters != nil {
+		h.letters = letters(h)
+	}
 	h.pages = must(pages.New(pages.Config{
+		Letters:   h.letters,
 		Standings: h.standings, Fetcher: h.fetcher,
 		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true} }, Report: h.report,

@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"context"
+	"flag"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,16 +21,26 @@ import (
 	"payersync/state"
 )
 
-// walks are the ways in which each journey is gone. Every two of script, width and scheme meet in one.
+var everyWalk = flag.Bool("every-walk", false, "go the journeys in a browser in all ways, and look at the pages as every role")
+
+// walks are the ways in which a journey can be gone. Every two of script, width and scheme meet in one.
 var walks = []look{{width: 1280}, {width: 1280, dark: true, noScript: true}, {width: 390, noScript: true}, {width: 390, dark: true}}
 
-// fewWalks are those of journeys that pass many pages.
+// fewWalks are those in which it is gone unless all are asked for.
 var fewWalks = []look{{width: 1280}, {width: 390, dark: true, noScript: true}}
 
+// ways are those in which journeys are gone now.
+func ways() []look {
+	if *everyWalk {
+		return walks
+	}
+	return fewWalks
+}
+
 // journey goes a journey in some ways, each in an installation of its own.
-func journey(t *testing.T, name string, ways []look, fill func(*house), walk func(*house, *tab)) {
+func journey(t *testing.T, name string, fill func(*house), walk func(*house, *tab)) {
 	t.Helper()
-	for _, l := range ways {
+	for _, l := range ways() {
 		t.Run(l.String(), func(t *testing.T) {
 			h := newHouse(t)
 			fill(h)
@@ -76,7 +87,7 @@ func (b *tab) until(text, link string) {
 
 // A plan is read, what is ticked is approved, and a plan that changed meanwhile is not.
 func TestAPlanIsReadAndApprovedInPartInABrowser(t *testing.T) {
-	journey(t, "plan", walks, func(h *house) { h.run(false) }, func(h *house, b *tab) {
+	journey(t, "plan", func(h *house) { h.run(false) }, func(h *house, b *tab) {
 		h.signIn(b, "olaf", pages.Operator)
 		b.open("/plans")
 		b.press("a[href='/plans/1']")
@@ -107,7 +118,7 @@ func TestAPlanIsReadAndApprovedInPartInABrowser(t *testing.T) {
 
 // A viewer sees no address on any page, and is let do nothing, however the request is made.
 func TestAViewerSeesNoAddressAndMayDoNothingInABrowser(t *testing.T) {
-	journey(t, "viewer", fewWalks, func(h *house) { h.run(true) }, func(h *house, b *tab) {
+	journey(t, "viewer", func(h *house) { h.run(true) }, func(h *house, b *tab) {
 		h.signIn(b, "vera", pages.Viewer)
 		before := h.bytes()
 		for _, pattern := range sortedKeys() {
@@ -152,7 +163,7 @@ func sortedKeys() (keys []string) {
 
 // A run is asked for, is seen at work, and its end is seen.
 func TestARunIsStartedAndFollowedToItsEndInABrowser(t *testing.T) {
-	journey(t, "run", walks, func(*house) {}, func(h *house, b *tab) {
+	journey(t, "run", func(*house) {}, func(h *house, b *tab) {
 		gate := make(chan struct{})
 		h.conn.Source = gated{h.conn.Source, gate}
 		h.signIn(b, "olaf", pages.Operator)
@@ -170,7 +181,7 @@ func TestARunIsStartedAndFollowedToItsEndInABrowser(t *testing.T) {
 
 // A delivery that was not understood is looked at, read again, and closed with a reason.
 func TestADeliveryIsReadAgainAndClosedInABrowser(t *testing.T) {
-	journey(t, "delivery", walks, func(h *house) {
+	journey(t, "delivery", func(h *house) {
 		h.run(true)
 		h.receive(state.Delivery{Key: "event:e1#1", Type: "odd", State: connector.InboxQuarantined, Detail: "It names no customer.", Body: []byte(`{"who":{"ref":"<script>alert(1)</script>"}}`)})
 	}, func(h *house, b *tab) {
@@ -204,7 +215,7 @@ var hostileBooks = []byte("AccountNumber,Name,Contact,Email,Phone,Address,City,P
 
 // Names that try to be more than names are names, on every page and in every width.
 func TestHostileNamesAreNamesOnEveryPageInABrowser(t *testing.T) {
-	journey(t, "hostile", fewWalks, func(h *house) {
+	journey(t, "hostile", func(h *house) {
 		h.books(hostileBooks)
 		h.run(true)
 		h.books([]byte(strings.ReplaceAll(string(hostileBooks), "Active", "Active ")))
@@ -263,7 +274,7 @@ func TestWhatCannotBeDoneIsSaidAndNotDoneByHalfInABrowser(t *testing.T) {
 		},
 	}
 	for name, way := range ways {
-		journey(t, strings.ReplaceAll(name, " ", "-"), fewWalks, func(h *house) { h.run(true) }, func(h *house, b *tab) {
+		journey(t, strings.ReplaceAll(name, " ", "-"), func(h *house) { h.run(true) }, func(h *house, b *tab) {
 			if name == "disk full" {
 				h = h.onSmallDisk()
 				h.run(true)
@@ -278,7 +289,7 @@ func TestWhatCannotBeDoneIsSaidAndNotDoneByHalfInABrowser(t *testing.T) {
 			h.t.Cleanup(ended)
 			b.press("form[action$='/request'] button")
 			if name == "service down" {
-				b.stop("Problem:")
+				b.stop("It was not done", "The billing service cannot be reached just now")
 			} else {
 				b.stop("The ledger cannot be used at the moment", "Nothing was changed.")
 				if n := h.box.Writes(); n != writes {

@@ -14,7 +14,7 @@ import (
 // many would change, it is saved, the run waits, somebody approves, and the old text is put back.
 // With script and without, wide by day and narrow by night.
 func TestAnAdminEditsTheMappingInABrowser(t *testing.T) {
-	for _, l := range []look{{width: 1280}, {width: 390, dark: true}, {width: 1280, noScript: true}, {width: 390, dark: true, noScript: true}} {
+	for _, l := range ways() {
 		t.Run(l.String(), func(t *testing.T) {
 			h := newHouse(t)
 			h.run(true)

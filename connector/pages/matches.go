@@ -48,8 +48,8 @@ func inCommon(c state.InCommon) string {
 	}
 }
 
-// desk returns what decides on matches.
-func (v *visit) desk() (*office.Matches, error) {
+// matcher returns what decides on matches.
+func (v *visit) matcher() (*office.Matches, error) {
 	if m := v.pages.cfg.Matches; m != nil {
 		return m, nil
 	}
@@ -58,7 +58,7 @@ func (v *visit) desk() (*office.Matches, error) {
 
 // undecided returns those that wait for a word, those last that this login has put off.
 func (v *visit) undecided() (*office.Matches, []office.Likeness, error) {
-	m, err := v.desk()
+	m, err := v.matcher()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -399,7 +399,7 @@ func (v *visit) lastWords() string {
 
 // takeMatchBack takes back what this login has decided last.
 func (v *visit) takeMatchBack(by syncer.Operator) error {
-	m, err := v.desk()
+	m, err := v.matcher()
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // Five who look like customers: decided on by keyboard, or by buttons where there is no script,
 // and the last word is taken back.
 func TestFiveMatchesAreDecidedByKeyboardInABrowser(t *testing.T) {
-	for _, l := range []look{{width: 1280}, {width: 390, dark: true}, {width: 1280, noScript: true}, {width: 390, dark: true, noScript: true}} {
+	for _, l := range ways() {
 		h := newHouse(t)
 		h.alike(7)
 		b := h.browse(l)

@@ -22,6 +22,7 @@ type Config struct {
 	Lists       *office.Lists                                           // its names stay in memory, so it outlives this Config
 	Connections []string                                                // by name, in the order of the configuration
 	Expected    func() condition.Expected                               // what the configuration expects to be the case
+	Letters     *office.Letters                                         // to payers; nil where payersync writes none
 	Mandates    *office.Mandates                                        // acts on mandates; nil where nothing can be sent
 	Explain     func(context.Context, string) (office.Explainer, error) // how a connection's payers are explained; nil for not at all
 	Deliveries  *office.Deliveries                                      // what is done about webhooks

@@ -20,7 +20,7 @@ func TestAPayerIsSeenToInABrowser(t *testing.T) {
 	h.books([]byte(sampleBooks + "\nHB001,Crumb & Crust Bakery Ltd,Maureen Tideswell,accounts@crumbandcrust.example,01632 960101,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n" +
 		"HB002,Bad Address Ltd,,nonsense,,,,,,,,Active,\n" + strings.TrimPrefix(string(books), sampleBooks+"\n")))
 	h.run(true)
-	for _, l := range []look{{width: 1280}, {width: 390, dark: true}, {width: 1280, noScript: true}, {width: 390, dark: true, noScript: true}} {
+	for _, l := range ways() {
 		b := h.browse(l)
 		h.signIn(b, "ada", pages.Admin)
 		shows := func(what string) {

@@ -68,11 +68,12 @@ var functions = template.FuncMap{
 	},
 	"word":     func(sign, word, kind string) chip { return chip{sign, word, kind} },
 	"sourceOf": sourceOf, "sourceChip": sourceChip,
-	"planned": planChip,
-	"seconds": seconds,
-	"lasted":  lasted,
-	"why":     why,
-	"date":    func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+	"planned":    planChip,
+	"seconds":    seconds,
+	"lasted":     lasted,
+	"why":        why,
+	"date":       func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+	"letterKind": letterKind,
 }
 
 // number writes a count with its thousands apart.

@@ -68,6 +68,13 @@ var access = map[string]struct {
 	"POST /settings/password":                   {path: "/settings/password", role: pages.Viewer},
 	"GET /again":                                {path: "/again", role: pages.Viewer},
 	"POST /again":                               {path: "/again", role: pages.Viewer},
+	"GET /mandates/letters":                     {path: "/mandates/letters", role: pages.Viewer},
+	"POST /mandates/letters":                    {path: "/mandates/letters", role: pages.Operator},
+	"POST /mandates/letters/alone":              {path: "/mandates/letters/alone", role: pages.Operator},
+	"POST /mandates/letters/pause":              {path: "/mandates/letters/pause", role: pages.Operator},
+	"POST /mandates/letters/resume":             {path: "/mandates/letters/resume", role: pages.Operator},
+	"POST /mandates/letters/continue":           {path: "/mandates/letters/continue", role: pages.Operator},
+	"POST /mandates/letters/word":               {path: "/mandates/letters/word", role: pages.Operator},
 }
 
 func TestEveryRouteIsForItsRolesAlone(t *testing.T) {

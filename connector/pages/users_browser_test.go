@@ -20,7 +20,7 @@ func TestPeopleSignInWithAPasswordAndByAProviderInABrowser(t *testing.T) {
 		h.signIn(admin, "ida", pages.Admin)
 		return admin
 	}
-	for i, l := range []look{{width: 1280}, {width: 390, dark: true}, {width: 1280, noScript: true}, {width: 390, dark: true, noScript: true}} {
+	for i, l := range ways() {
 		name := "user-" + string(rune('a'+i))
 		admin := office()
 		admin.open("/settings/users")

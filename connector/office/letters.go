@@ -1,0 +1,247 @@
+package office
+
+import (
+	"cmp"
+	"context"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/letters"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Letters is what people see of the letters to payers, and what they do about them. Which letter
+// is due, and what keeps it from leaving, is the desk's to say.
+type Letters struct {
+	Desk *letters.Desk
+
+	mu    sync.Mutex
+	shown []shownBatch // the newest last
+}
+
+// On reports whether payersync writes to payers at all. It may be asked of nil.
+func (l *Letters) On() bool {
+	return l != nil && l.Desk != nil && l.Desk.Settings.Sender == letters.SenderPayersync
+}
+
+// NamedLetter is a payer with its next letter, and the label by which people know the payer.
+type NamedLetter struct {
+	letters.Next
+	Label connector.Label
+}
+
+// Named returns letters with the labels of their payers.
+func (l *Letters) Named(ctx context.Context, next []letters.Next) ([]NamedLetter, error) {
+	ids := make([]state.RecordID, len(next))
+	for i, x := range next {
+		ids[i] = x.RecordID
+	}
+	labels, err := l.Desk.Ledger.LabelsOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]NamedLetter, len(next))
+	for i, x := range next {
+		out[i] = NamedLetter{x, labels[x.RecordID]}
+	}
+	return out, nil
+}
+
+// mostExamples is how many letters are shown in full before they are approved.
+const mostExamples = 3
+
+// Examples returns those of a batch that are shown in full, of as many kinds as there are.
+func Examples(batch []letters.Next) (out []letters.Next) {
+	kinds := map[letters.Kind]bool{}
+	for _, again := range []bool{false, true} {
+		for _, x := range batch {
+			if len(out) < mostExamples && kinds[x.Kind] == again && !slices.Contains(out, x) {
+				kinds[x.Kind] = true
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+// Text returns a letter as its reader would see it, but for its link, of which the host alone is
+// shown.
+func (l *Letters) Text(ctx context.Context, x letters.Next) (string, error) {
+	message, err := l.Desk.Example(ctx, x)
+	if err != nil {
+		return "", err
+	}
+	return letters.Readable(message), nil
+}
+
+// LetterCount is how many letters of a kind there are in a language.
+type LetterCount struct {
+	Kind     letters.Kind
+	Language string
+	Due      int // they leave by themselves
+	Waits    int // for a person
+}
+
+// kindOrder is the order in which payers get letters.
+var kindOrder = []letters.Kind{letters.Invitation, letters.Replaced, letters.Reminder, letters.LastCall}
+
+// CountLetters counts what is due now, by kind and language.
+func CountLetters(p *letters.Plan) (out []LetterCount) {
+	for _, x := range p.Next {
+		if x.What != letters.Due && x.What != letters.Waits {
+			continue
+		}
+		at := slices.IndexFunc(out, func(c LetterCount) bool { return c.Kind == x.Kind && c.Language == x.Language })
+		if at < 0 {
+			at, out = len(out), append(out, LetterCount{Kind: x.Kind, Language: x.Language})
+		}
+		if x.What == letters.Due {
+			out[at].Due++
+		} else {
+			out[at].Waits++
+		}
+	}
+	slices.SortFunc(out, func(a, b LetterCount) int {
+		return cmp.Or(cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)), cmp.Compare(a.Language, b.Language))
+	})
+	return out
+}
+
+// Pauses returns what keeps all letters, or those of a connection, from leaving until somebody
+// takes it back.
+func (l *Letters) Pauses(ctx context.Context) ([]state.LetterStop, error) {
+	stops, err := l.Desk.Ledger.LetterStops(ctx)
+	today := l.Desk.Ledger.Now().Format(time.DateOnly)
+	return slices.DeleteFunc(stops, func(s state.LetterStop) bool {
+		return s.Scope != state.StopAll && s.Scope != state.StopConnection || !s.Holds(today)
+	}), err
+}
+
+// Undecided returns the letters about which a person can say something, the newest first: the
+// unclear ones, and those that the mail server did not take and that keep their payers waiting.
+func (l *Letters) Undecided(ctx context.Context, p *letters.Plan) (out []state.Letter, err error) {
+	stuck := map[string]int{}
+	for _, x := range p.Next {
+		if x.Why == letters.WhyRefused || x.Why == letters.WhyGivenUp {
+			stuck[x.MandateID] = x.Step
+		}
+	}
+	for _, in := range []state.LetterState{state.LetterUnclear, state.LetterRefused, state.LetterDeferred} {
+		if in != state.LetterUnclear && len(stuck) == 0 {
+			break
+		}
+		if err := l.Desk.Ledger.EachLetter(ctx, in, func(t state.Letter) error {
+			if step, is := stuck[t.MandateID]; in == state.LetterUnclear || is && step == t.Step {
+				out = append(out, t)
+			}
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(out, func(a, b state.Letter) int { return cmp.Compare(b.ID, a.ID) })
+	return out, nil
+}
+
+// Pause stops all letters, or those of a connection, until a day; a zero day is for ever.
+func (l *Letters) Pause(ctx context.Context, connection string, until letters.Day, by syncer.Operator) error {
+	return l.Desk.Pause(ctx, connection, until, letterEntry(by, "pause letters", cmp.Or(connection, "all")))
+}
+
+// Resume takes back the pauses of all letters, or of a connection, and what a brake stopped. It
+// returns how many it took back.
+func (l *Letters) Resume(ctx context.Context, connection string, by syncer.Operator) (int, error) {
+	return l.Desk.Resume(ctx, connection, letterEntry(by, "resume letters", cmp.Or(connection, "all")))
+}
+
+// Continue goes on after a restore, a lost journal or a clock that was set. It returns of how
+// many letters the ledger has learnt, and fails with letters.ErrBusy.
+func (l *Letters) Continue(ctx context.Context, by syncer.Operator) (int, error) {
+	return l.Desk.Continue(ctx, letterEntry(by, "continue letters", "all"))
+}
+
+// Say notes what a person says of a letter: state.WordArrived or state.WordAgain. It fails with
+// state.ErrNotUnclear.
+func (l *Letters) Say(ctx context.Context, letter int64, word string, by syncer.Operator) error {
+	return l.Desk.Say(ctx, letter, word, letterEntry(by, "letter "+word, strconv.FormatInt(letter, 10)))
+}
+
+// Approve lets the letters go that wait together, and no others: shown is the hash of what the
+// person has seen. It fails with letters.ErrNothing or letters.ErrChanged.
+func (l *Letters) Approve(ctx context.Context, shown string, by syncer.Operator) (int, error) {
+	return l.Desk.Approve(ctx, shown, letterEntry(by, "", ""))
+}
+
+// ApproveAlone lets the letters to these payers go, whatever each waits for: named is how the
+// audit log calls the payers. It fails with letters.ErrNothing or letters.ErrChanged.
+func (l *Letters) ApproveAlone(ctx context.Context, ids []state.RecordID, shown, named string, by syncer.Operator) (int, error) {
+	return l.Desk.ApproveAlone(ctx, ids, shown, letterEntry(by, "approve letters", "to "+named))
+}
+
+func letterEntry(by syncer.Operator, action, subject string) state.Entry {
+	return state.Entry{Actor: by.Name, Action: action, Subject: subject, Reason: by.Reason}
+}
+
+// shownBatch is what somebody was shown: a hash for each letter, in order.
+type shownBatch struct {
+	hash    string
+	letters []uint64
+}
+
+// mostShown is how many batches are remembered; who has looked at an older one sees what waits
+// now, and not what is new in it.
+const mostShown = 8
+
+func letterMark(x letters.Next) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(x.Setup + "\x00" + x.MandateID + "\x00" + strconv.Itoa(x.Step) + "\x00" + string(x.Kind) + "\x00" + x.Recipient))
+	return h.Sum64()
+}
+
+func letterMarks(b letters.Batch) []uint64 {
+	out := make([]uint64, len(b.Letters))
+	for i, x := range b.Letters {
+		out[i] = letterMark(x)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Remember keeps in memory what a batch holds, because somebody is shown it.
+func (l *Letters) Remember(b letters.Batch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.Hash == "" || slices.ContainsFunc(l.shown, func(s shownBatch) bool { return s.hash == b.Hash }) {
+		return
+	}
+	if len(l.shown) == mostShown {
+		l.shown = slices.Delete(l.shown, 0, 1)
+	}
+	l.shown = append(l.shown, shownBatch{b.Hash, letterMarks(b)})
+}
+
+// News returns the letters of a batch that were not in the one that somebody was shown, and how
+// many of that are not in it any more. known is false for what is not remembered.
+func (l *Letters) News(shown string, b letters.Batch) (fresh []letters.Next, gone int, known bool) {
+	l.mu.Lock()
+	at := slices.IndexFunc(l.shown, func(s shownBatch) bool { return s.hash == shown })
+	var before []uint64
+	if at >= 0 {
+		before = l.shown[at].letters
+	}
+	l.mu.Unlock()
+	if at < 0 {
+		return nil, 0, false
+	}
+	for _, x := range b.Letters {
+		if _, was := slices.BinarySearch(before, letterMark(x)); !was {
+			fresh = append(fresh, x)
+		}
+	}
+	return fresh, len(before) - (len(b.Letters) - len(fresh)), true
+}

@@ -1,0 +1,397 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/letters"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// lettersPage is what the page of letters shows: to who only looks, its counts alone.
+type lettersPage struct {
+	Off      bool
+	Sender   letters.Sender // who writes to payers
+	Operator bool
+	Plan     *letters.Plan
+	TestTo   string // who gets the letters of a test installation
+	Pauses   []state.LetterStop
+	Counts   []office.LetterCount
+	Due      int // leave by themselves
+	Waiting  int // for a person, together
+	Held     int // for a person, each by itself
+	Several  bool
+	Names    []string // of connections
+	Tomorrow string
+
+	Texts     []letterText
+	Rows      []letterRow
+	Pager     pager
+	Alone     []aloneRow
+	Undecided []undecidedRow
+	More      int // about which a person can say something and that are not listed
+
+	Stale bool
+	Known bool // what is new is marked, because what was shown is remembered
+	Fresh []letterRow
+	News  int
+	Gone  int
+}
+
+// letterRow is who gets a letter.
+type letterRow struct {
+	office.NamedLetter
+	Path          string
+	Local, Domain string // of the e-mail address
+	New           bool
+}
+
+// letterText is a letter in full, a line at a time: each is somebody else's text.
+type letterText struct {
+	Row   letterRow
+	Lines []string
+}
+
+// aloneRow is a letter that waits by itself.
+type aloneRow struct {
+	letterText
+	Why, Hash string
+}
+
+// undecidedRow is a letter that was handed over, and about which a person can say something.
+type undecidedRow struct {
+	state.Letter
+	Path, Name string
+	Said       chip
+	Unclear    bool
+}
+
+// kindWords are what letters are called.
+var kindWords = map[letters.Kind]string{
+	letters.Invitation: "Invitation", letters.Reminder: "Reminder", letters.LastCall: "Last reminder", letters.Replaced: "About a new link",
+}
+
+// letterKind returns what a letter is called, as it was planned or as the ledger keeps it.
+func letterKind(kind any) string {
+	name := fmt.Sprint(kind)
+	if word := kindWords[letters.Kind(name)]; word != "" {
+		return word
+	}
+	return name
+}
+
+// letters shows what is due and what waits.
+func (v *visit) letters() error {
+	page, err := v.lettersPage()
+	if err != nil {
+		return err
+	}
+	return v.show("letters", "Letters", page)
+}
+
+func (v *visit) lettersPage() (*lettersPage, error) {
+	desk := v.pages.cfg.Letters
+	page := &lettersPage{Off: !desk.On(), Operator: v.User.Role.May(Operator), Several: len(v.pages.cfg.Connections) > 1, Names: v.pages.cfg.Connections}
+	if page.Off {
+		if desk != nil {
+			page.Sender = desk.Desk.Settings.Sender
+		}
+		return page, nil
+	}
+	ctx := v.Context()
+	var err error
+	if page.Plan, err = desk.Desk.Look(ctx); err != nil {
+		return nil, err
+	}
+	if page.Pauses, err = desk.Pauses(ctx); err != nil {
+		return nil, err
+	}
+	page.Counts, page.Due, page.Waiting = office.CountLetters(page.Plan), page.Plan.Count(letters.Due, ""), len(page.Plan.Batch.Letters)
+	page.Held = page.Plan.Count(letters.Waits, "") - page.Waiting
+	page.Tomorrow = page.Plan.At.AddDate(0, 0, 1).Format(time.DateOnly)
+	if !page.Operator {
+		return page, nil
+	}
+	if desk.Desk.Settings.Test {
+		page.TestTo = desk.Desk.Settings.TestTo
+	}
+	desk.Remember(page.Plan.Batch)
+	return page, errors.Join(v.addBatch(page), v.addAlone(page), v.addUndecided(page))
+}
+
+// addBatch adds the letters that wait together: some of them in full, and a page of the list.
+func (v *visit) addBatch(page *lettersPage) error {
+	batch := page.Plan.Batch.Letters
+	examples, err := v.letterRows(office.Examples(batch))
+	if err != nil {
+		return err
+	}
+	for _, row := range examples {
+		text, err := v.letterText(row)
+		if err != nil {
+			return err
+		}
+		page.Texts = append(page.Texts, text)
+	}
+	shown, next := after(batch, v.filled("after"))
+	page.Pager = v.page(next)
+	page.Rows, err = v.letterRows(shown)
+	return err
+}
+
+// after returns the letters behind a place, which is "" for the beginning, as many as a page
+// has, and the place of the last one where there are more. A place stays one when its letter has
+// left the list.
+func after(all []letters.Next, place string) (shown []letters.Next, next string) {
+	connection, id, _ := strings.Cut(place, "/")
+	for _, x := range all {
+		if place != "" && (x.Connection < connection || x.Connection == connection && x.SourceID <= id) {
+			continue
+		}
+		if len(shown) == rowsShown {
+			last := shown[rowsShown-1]
+			return shown, last.Connection + "/" + last.SourceID
+		}
+		shown = append(shown, x)
+	}
+	return shown, ""
+}
+
+func (v *visit) letterRows(next []letters.Next) ([]letterRow, error) {
+	named, err := v.pages.cfg.Letters.Named(v.Context(), next)
+	rows := make([]letterRow, len(named))
+	for i, x := range named {
+		rows[i] = letterRow{NamedLetter: x, Path: payerPath(x.RecordID)}
+		address := v.email(x.Label.Email)
+		at := strings.IndexByte(address, '@') + 1
+		rows[i].Local, rows[i].Domain = address[:at], address[at:]
+	}
+	return rows, err
+}
+
+func (v *visit) letterText(row letterRow) (letterText, error) {
+	text, err := v.pages.cfg.Letters.Text(v.Context(), row.Next)
+	return letterText{row, strings.Split(text, "\n")}, err
+}
+
+// addAlone adds the letters that wait by themselves, each in full.
+func (v *visit) addAlone(page *lettersPage) error {
+	var alone []letters.Next
+	for _, x := range page.Plan.Next {
+		if x.What == letters.Waits && x.Why.Alone() && len(alone) < rowsShown {
+			alone = append(alone, x)
+		}
+	}
+	rows, err := v.letterRows(alone)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		text, err := v.letterText(row)
+		if err != nil {
+			return err
+		}
+		page.Alone = append(page.Alone, aloneRow{text, upper(row.Why.Sentence()) + ".", page.Plan.Alone([]state.RecordID{row.RecordID}).Hash})
+	}
+	return nil
+}
+
+// addUndecided adds the letters about which a person can say something.
+func (v *visit) addUndecided(page *lettersPage) error {
+	found, err := v.pages.cfg.Letters.Undecided(v.Context(), page.Plan)
+	if err != nil {
+		return err
+	}
+	if len(found) > rowsShown {
+		page.More, found = len(found)-rowsShown, found[:rowsShown]
+	}
+	ids := make([]state.RecordID, len(found))
+	for i, t := range found {
+		ids[i] = t.RecordID
+	}
+	labels, err := v.ledger().LabelsOf(v.Context(), ids)
+	for i, t := range found {
+		row := undecidedRow{Letter: t, Path: payerPath(t.RecordID), Name: labels[ids[i]].Name, Unclear: t.State == state.LetterUnclear, Said: chip{"✕", "Refused", stopped}}
+		switch t.State {
+		case state.LetterUnclear:
+			row.Said = chip{"?", "Nobody knows whether it arrived", waits}
+		case state.LetterDeferred:
+			row.Said = chip{"✕", "Put off too often", stopped}
+		}
+		page.Undecided = append(page.Undecided, row)
+	}
+	return err
+}
+
+// desk returns what letters are done with, or a problem where nobody writes any.
+func (v *visit) desk() (*office.Letters, error) {
+	if !v.pages.cfg.Letters.On() {
+		return nil, problem{Status: http.StatusConflict, Title: "Letters are off", Sentence: "payersync writes to nobody, so nothing was changed.", Next: "Whoever runs payersync turns them on: letters.sender in the configuration."}
+	}
+	return v.pages.cfg.Letters, nil
+}
+
+func (v *visit) operator() syncer.Operator {
+	return syncer.Operator{Name: v.User.Name, Reason: v.filled("reason")}
+}
+
+// approveLetters lets exactly those letters go that the visitor was shown.
+func (v *visit) approveLetters() error {
+	desk, err := v.desk()
+	if err != nil {
+		return err
+	}
+	n, err := desk.Approve(v.Context(), v.filled("shown"), v.operator())
+	switch {
+	case errors.Is(err, letters.ErrChanged), errors.Is(err, letters.ErrNothing):
+		return v.staleLetters()
+	case err != nil:
+		return err
+	}
+	v.pages.cfg.Standings.Renew()
+	return v.done(connector.Plural(n, "letter")+" approved. Nothing was sent yet: they leave in the hours for letters, one after another, each after a last look at its payer.", "/mandates/letters")
+}
+
+// staleLetters answers somebody whose letters are not those any more that wait, with what is new.
+func (v *visit) staleLetters() error {
+	page, err := v.lettersPage()
+	if err != nil {
+		return err
+	}
+	page.Stale = true
+	var fresh []letters.Next
+	fresh, page.Gone, page.Known = v.pages.cfg.Letters.News(v.filled("shown"), page.Plan.Batch)
+	page.News = len(fresh)
+	if page.Fresh, err = v.letterRows(fresh[:min(rowsShown, len(fresh))]); err != nil {
+		return err
+	}
+	for i, r := range page.Rows {
+		page.Rows[i].New = slices.ContainsFunc(fresh, func(x letters.Next) bool { return x.MandateID == r.MandateID })
+	}
+	v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: http.StatusConflict})
+	v.pages.render(v.w, v, http.StatusConflict, "letters", "Problem: The letters changed", page)
+	return nil
+}
+
+// approveAlone lets one letter go that waits by itself.
+func (v *visit) approveAlone() error {
+	desk, err := v.desk()
+	if err != nil {
+		return err
+	}
+	connection, id, _ := strings.Cut(v.filled("payer"), "/")
+	_, err = desk.ApproveAlone(v.Context(), []state.RecordID{{Connection: connection, SourceID: id}}, v.filled("shown"), id, v.operator())
+	switch {
+	case errors.Is(err, letters.ErrChanged), errors.Is(err, letters.ErrNothing):
+		return problem{Status: http.StatusConflict, Title: "The letter changed", Sentence: "It is not the one any more that you read, or it does not wait. Nothing was approved.", Next: "Go back to the letters, and look again."}
+	case err != nil:
+		return err
+	}
+	v.pages.cfg.Standings.Renew()
+	return v.done("1 letter approved. Nothing was sent yet: it leaves in the hours for letters.", "/mandates/letters")
+}
+
+// whose returns the connection that a form is about, "" for all, and what it is called.
+func (v *visit) whose() (connection, called string, err error) {
+	if connection = v.filled("connection"); connection == "" {
+		return "", "All letters", nil
+	}
+	if !slices.Contains(v.pages.cfg.Connections, connection) {
+		return "", "", problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: "There is no connection of this name.", Next: "Go back, choose one, and try again."}
+	}
+	return connection, "Letters of " + connection, nil
+}
+
+// pauseLetters keeps all letters back, or those of a connection.
+func (v *visit) pauseLetters() error {
+	desk, err := v.desk()
+	if err != nil {
+		return err
+	}
+	connection, called, err := v.whose()
+	if err != nil {
+		return err
+	}
+	var until letters.Day
+	note := called + " are paused until somebody lets them go on."
+	if text := v.filled("until"); text != "" {
+		until, err = letters.ParseDay(text)
+		if err != nil || letters.DayOf(v.pages.now()).Since(until) >= 0 {
+			return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was paused", Sentence: "The day on which letters leave again is no date, is over, or is today.", Next: "Go back and give a day to come, or none."}
+		}
+		note = called + " are paused until " + text + "."
+	}
+	if err := desk.Pause(v.Context(), connection, until, v.operator()); err != nil {
+		return err
+	}
+	return v.done(note+" A step that is missed meanwhile is skipped.", "/mandates/letters")
+}
+
+// resumeLetters takes a pause back, or what a brake stopped.
+func (v *visit) resumeLetters() error {
+	desk, err := v.desk()
+	if err != nil {
+		return err
+	}
+	connection, called, err := v.whose()
+	if err != nil {
+		return err
+	}
+	n, err := desk.Resume(v.Context(), connection, v.operator())
+	switch {
+	case err != nil:
+		return err
+	case n == 0:
+		return v.done(called+" were not paused.", "/mandates/letters")
+	}
+	return v.done(called+" leave again. What was missed is not made up for.", "/mandates/letters")
+}
+
+// continueLetters goes on after a restore, a lost journal or a clock that was set.
+func (v *visit) continueLetters() error {
+	desk, err := v.desk()
+	if err != nil {
+		return err
+	}
+	if _, err := v.reason(); err != nil {
+		return err
+	}
+	n, err := desk.Continue(v.Context(), v.operator())
+	switch {
+	case errors.Is(err, letters.ErrBusy):
+		return problem{Status: http.StatusConflict, Title: "Letters are being sent", Sentence: "Nothing was changed: another payersync sends letters just now.", Next: "Try again in a few minutes."}
+	case err != nil:
+		return err
+	}
+	return v.done(fmt.Sprintf("Letters go on, and the next ones wait for you. The journal told of %s that the ledger did not know.", connector.Plural(n, "letter")), "/mandates/letters")
+}
+
+// sayOfLetter notes what a person says of a letter that was handed over.
+func (v *visit) sayOfLetter() error {
+	desk, err := v.desk()
+	if err != nil {
+		return err
+	}
+	notes := map[string]string{state.WordArrived: "Noted: the letter arrived. It counts as sent.", state.WordAgain: "The letter is sent once more when its turn comes, after a last look at its payer."}
+	id, err := strconv.ParseInt(v.filled("letter"), 10, 64)
+	word := v.filled("word")
+	if err != nil || notes[word] == "" {
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: "The form does not say which letter, or what about it.", Next: "Open the letters, and use one of the buttons."}
+	}
+	err = desk.Say(v.Context(), id, word, v.operator())
+	switch {
+	case errors.Is(err, state.ErrNotUnclear):
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "Nobody has to decide about this letter any more: somebody else has, or it was sent since.", Next: "Go back to the letters, and look again."}
+	case err != nil:
+		return err
+	}
+	return v.done(notes[word], "/mandates/letters")
+}

@@ -1,0 +1,146 @@
+package pages_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"payersync/connector/pages"
+	"payersync/connector/sandbox"
+)
+
+// twoWalks are the ways in which these journeys are gone: with script and without.
+var twoWalks = []look{{width: 1280}, {width: 390, dark: true, noScript: true}}
+
+// The credit controller opens the letters from the work list, reads three of them and who gets
+// one, approves what was shown, and sees that they were sent. What changed while it was being
+// read is not approved.
+func TestLettersArePreparedReadApprovedAndSeenSentInABrowser(t *testing.T) {
+	for _, l := range twoWalks {
+		t.Run(l.String(), func(t *testing.T) {
+			h, box := newPost(t)
+			h.asks(bakeries(54))
+			b := h.browse(l)
+			b.name = "letters-" + l.String()
+			h.signIn(b, "olaf", pages.Operator)
+			h.settled(h.enter("vera", pages.Viewer), "/mandates", "54 payers have to sign")
+			b.open("/mandates")
+			b.reads("Not sent yet")
+			b.press("a[href='/mandates/letters']")
+			b.stop("54 letters wait for approval.", "Hello Ada Crumb,", "Bakery 1 Limited", "accounts@bakery1.io", "50 of 54")
+			if strings.Contains(b.text(), "/sign/") {
+				t.Error("a letter is shown with a link by which its reader could sign")
+			}
+			b.press("nav.pager a[rel=next]")
+			b.stop("Bakery 54 Limited", "First page")
+
+			h.asks(bakeries(55)) // while it is being read
+			b.answered(http.StatusConflict, "form[action='/mandates/letters'] button.primary")
+			b.stop("The letters changed while you were reading them.", "Nothing was approved.", "1 letter is new", "Bakery 55 Limited")
+			if h.deliver(); len(box.Received()) != 0 {
+				t.Fatal("letters left that nobody approved")
+			}
+			b.press("form[action='/mandates/letters'] button.primary")
+			b.stop("55 letters approved. Nothing was sent yet", "55 letters leave by themselves")
+			if n := len(box.Received()); n != 0 {
+				t.Fatalf("the page sent %d letters", n)
+			}
+
+			b.do(chromedp.Click("details.act summary"))
+			b.fill("#why", "price change")
+			b.press("form[action='/mandates/letters/pause'] button")
+			b.stop("All letters are paused until somebody lets them go on.", "price change")
+			b.press("form[action='/mandates/letters/resume'] button")
+			b.stop("All letters leave again.")
+			if res := h.deliver(); res.Sent != 55 || len(box.Received()) != 55 {
+				t.Fatalf("%d letters came: %+v", len(box.Received()), res)
+			}
+			b.open("/mandates/letters")
+			b.stop("55 left today", "No letter is due now.")
+			h.settled(h.enter("vera", pages.Viewer), "/mandates", "Sent, not signed")
+			b.open("/mandates")
+			b.stop("Sent, not signed")
+			b.open("/audit")
+			b.reads("approve letters", "pause letters", "resume letters")
+		})
+	}
+}
+
+// A letter of which nobody knows whether it arrived is decided about, with script and without.
+func TestAnUnclearLetterIsDecidedInABrowser(t *testing.T) {
+	for _, l := range twoWalks {
+		t.Run(l.String(), func(t *testing.T) {
+			h, box := newPost(t)
+			h.asks(bakeries(2, "HB900,Our Own Canteen,,canteen@harbour.io,,,,,,,,Active,en\n"))
+			h.unclear(box)
+			b := h.browse(l)
+			b.name = "unclear-" + l.String()
+			h.signIn(b, "olaf", pages.Operator)
+			b.open("/mandates/letters")
+			b.stop("Nobody knows whether it arrived", "It arrived", "Send once more…", "Our Own Canteen")
+			b.press("button[value=arrived]")
+			b.stop("Noted: the letter arrived.")
+			b.do(chromedp.Click("td details summary"))
+			b.reads("The payer may get it twice.")
+			b.press("button[value=again]")
+			b.stop("The letter is sent once more when its turn comes")
+			b.do(chromedp.Click("details.act:has(form[action$='/alone']) summary"))
+			b.stop("The address is one of ours.", "Approve this letter")
+			b.press("form[action$='/alone'] button")
+			b.stop("1 letter approved.")
+		})
+	}
+}
+
+// Links that got lost with their answers are fetched again by one button, however many they are.
+func TestManyLostLinksAreFetchedAgainInABrowser(t *testing.T) {
+	const lost = 159
+	for _, l := range twoWalks {
+		t.Run(l.String(), func(t *testing.T) {
+			h := newHouse(t)
+			h.books(bakeries(lost))
+			h.syncer.Settings.Workers = 8
+			h.loseLinks()
+			var mandates []string
+			for _, c := range h.box.Customers() {
+				for _, m := range c.Mandates {
+					mandates = append(mandates, m.ID)
+				}
+			}
+			if len(mandates) != lost {
+				t.Fatalf("there are %d mandates whose links are lost, want %d", len(mandates), lost)
+			}
+			b := h.browse(l)
+			b.name = "lost-" + l.String()
+			h.signIn(b, "olaf", pages.Operator)
+			h.settled(h.enter("vera", pages.Viewer), "/mandates?show=lost", "Link lost")
+			b.open("/mandates")
+			b.reads("Fetch all 159 lost links again…")
+			b.press("a[href='/mandates/links']")
+			b.stop("159 links are lost", "no second mandate is made", "Nothing is sent to a payer")
+			h.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodPut, Path: linkCalls, Count: 1})
+			b.press("form[action='/mandates/links'] button.primary")
+			b.until("The last time", "#lot a.button")
+			h.box.ClearFaults()
+			b.stop("158 of 159 links fetched, 1 failed.", "1 link is lost")
+			b.press("form[action='/mandates/links'] button.primary")
+			b.until("1 of 1 links fetched, 0 failed.", "#lot a.button")
+			b.open("/mandates/links")
+			b.stop("No link is lost.")
+			var now []string
+			for _, c := range h.box.Customers() {
+				for _, m := range c.Mandates {
+					now = append(now, m.ID)
+				}
+			}
+			if slices.Sort(mandates); !slices.Equal(slices.Sorted(slices.Values(now)), mandates) {
+				t.Errorf("there are %d mandates after %d links were fetched again", len(now), lost)
+			}
+			b.open("/audit")
+			b.reads("fetch lost signing links")
+		})
+	}
+}
