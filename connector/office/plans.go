@@ -288,8 +288,8 @@ type Approver struct {
 // ErrSameEyes means that somebody would approve a plan of a mapping version of their own.
 var ErrSameEyes = errors.New("who saved the mapping version of a plan does not approve it")
 
-// May fails with ErrSameEyes where a plan is by a mapping version that its approver saved: whoever
-// started, by name, the first run that used it. Capitals do not matter.
+// May fails with ErrSameEyes where a plan is by a mapping version that its approver saved: on a
+// page, or in the file, which whoever started the first run by it counts for. Capitals do not matter.
 func (a Approver) May(ctx context.Context, ledger *state.Ledger, p state.Plan) error {
 	if !a.FourEyes {
 		return nil
@@ -300,10 +300,12 @@ func (a Approver) May(ctx context.Context, ledger *state.Ledger, p state.Plan) e
 		return nil
 	case err != nil:
 		return err
-	case strings.EqualFold(version.Author, a.Name):
-		return ErrSameEyes
 	}
-	return nil
+	saved, err := ledger.MappingSavedBy(ctx, version.Hash)
+	if err == nil && (strings.EqualFold(version.Author, a.Name) || strings.EqualFold(saved.Actor, a.Name)) {
+		err = ErrSameEyes
+	}
+	return err
 }
 
 // Approve lets the changes of a plan go exactly as it was looked at, or fails with

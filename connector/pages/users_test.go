@@ -334,6 +334,13 @@ func TestWhoSavedAMappingVersionDoesNotApproveItsPlan(t *testing.T) {
 	if w.Code != http.StatusForbidden {
 		t.Errorf("who saved it is answered %d", w.Code)
 	}
+	version := must(h.ledger.FindMapping(context.Background(), plan.Mapping))(t)
+	h.do(func(tx *state.Tx) error { // and so is who saved it on the page, and another person's run used first
+		return tx.Audit(state.Entry{Actor: "sam", Action: state.MappingSaved, Subject: sample + " none to " + version.Hash[:state.MappingMark], Reason: "a test"})
+	})
+	if w := judge(p, "Sam"); w.Code != http.StatusForbidden {
+		t.Errorf("who saved it on the page is answered %d", w.Code)
+	}
 	if w := judge(p, "ida"); w.Code != http.StatusSeeOther {
 		t.Errorf("somebody else is answered %d:\n%s", w.Code, w.Body)
 	}
