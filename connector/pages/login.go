@@ -235,16 +235,16 @@ func (p *Pages) useOnce(w http.ResponseWriter, r *http.Request) {
 			return err
 		}})
 	}
-	p.go303(w, r, "/", err)
+	p.home(w, r, err)
 }
 
-// go303 leads to a page of ours, or says what is the matter.
-func (p *Pages) go303(w http.ResponseWriter, r *http.Request, to string, err error) {
+// home leads to the overview, or says what is the matter.
+func (p *Pages) home(w http.ResponseWriter, r *http.Request, err error) {
 	if err != nil {
 		p.refuse(w, r, nil, err)
 		return
 	}
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 // arrival is somebody who is let in.

@@ -33,7 +33,7 @@ func (v *visit) mappings() error {
 		return noMapping
 	}
 	if len(m.Files) == 1 {
-		http.Redirect(v.w, v.Request, mappingPath(m.Files[0].Connection), http.StatusSeeOther)
+		http.Redirect(v.w, v.Request, mappingPath(m.Files[0].Connection), http.StatusSeeOther) //nolint:gosec // a path of ours, whose parts are escaped
 		return nil
 	}
 	wrong, err := v.ledger().MappingProblems(v.Context())
@@ -411,7 +411,7 @@ func (v *visit) editMapping() error {
 			return err
 		}
 	case "save":
-		if done, err := v.saveMapping(p, now); done || err != nil {
+		if done, err := v.saveMapping(p); done || err != nil {
 			return err
 		}
 	}
@@ -444,12 +444,12 @@ func (v *visit) count(p *mappingPage) (done bool, err error) {
 	if _, err := v.pages.cfg.Mappings.All(v.Context(), checked.Connection); err != nil {
 		return false, err
 	}
-	http.Redirect(v.w, v.Request, p.Path+"/preview/"+checked.Mapping.Version(), http.StatusSeeOther)
+	http.Redirect(v.w, v.Request, p.Path+"/preview/"+checked.Mapping.Version(), http.StatusSeeOther) //nolint:gosec // a path of ours, whose parts are escaped
 	return true, nil
 }
 
 // saveMapping saves the text over the version that was opened; done where it is.
-func (v *visit) saveMapping(p *mappingPage, now office.MappingText) (done bool, err error) {
+func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 	if p.Reason == "" {
 		p.Problem, p.Anchor, p.Status = "say why you save", "reason", http.StatusUnprocessableEntity
 		return false, nil

@@ -45,7 +45,7 @@ func (h *house) mappingFile() string { return filepath.Join(filepath.Dir(h.file)
 
 func (h *house) write(path, text string) {
 	h.t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o640); err != nil { //nolint:gosec // its mode is what the test looks at
+	if err := os.WriteFile(path, []byte(text), 0o640); err != nil { // its mode is what the test looks at
 		h.t.Fatal(err)
 	}
 }
@@ -263,7 +263,7 @@ func TestAMappingFileKeepsWhatItIs(t *testing.T) {
 func TestAFileThatCannotBeWrittenIsOfferedAsText(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	if err := os.Chmod(h.mappingFile(), 0o444); err != nil { //nolint:gosec // read only is what is tried
+	if err := os.Chmod(h.mappingFile(), 0o444); err != nil { // read only is what is tried
 		t.Fatal(err)
 	}
 	anna := h.enter("anna", pages.Admin)

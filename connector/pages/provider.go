@@ -82,7 +82,7 @@ type flow struct{ state, nonce, verifier string }
 
 // flowCookie returns the name of that cookie. It is Lax: the provider leads back from elsewhere.
 func (p *Pages) flowCookie(value string, age int) *http.Cookie {
-	return &http.Cookie{Name: p.logins.Cookie.Name + "-flow", Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: p.cfg.Secure, SameSite: http.SameSiteLaxMode}
+	return &http.Cookie{Name: p.logins.Cookie.Name + "-flow", Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: p.cfg.Secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // Secure wherever there is TLS
 }
 
 func (p *Pages) flowOf(r *http.Request) (f flow, ok bool) {
@@ -121,7 +121,7 @@ func (p *Pages) toProvider(w http.ResponseWriter, r *http.Request) {
 	}
 	f := flow{rand.Text(), rand.Text(), oauth2.GenerateVerifier()}
 	http.SetCookie(w, p.flowCookie(strings.Join([]string{f.state, f.nonce, f.verifier}, "."), int(flowFor/time.Second)))
-	http.Redirect(w, r, o.config(at).AuthCodeURL(f.state, oidc.Nonce(f.nonce), oauth2.S256ChallengeOption(f.verifier)), http.StatusSeeOther) //nolint:gosec // the address is the configured provider's
+	http.Redirect(w, r, o.config(at).AuthCodeURL(f.state, oidc.Nonce(f.nonce), oauth2.S256ChallengeOption(f.verifier)), http.StatusSeeOther)
 }
 
 // otherFlow is what people are told who come back and did not go there from this browser, or too
@@ -191,7 +191,7 @@ func (p *Pages) useProvider(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = p.begin(w, r, arrival{user: user, way: byProvider + p.cfg.Provider.Issuer, said: fmt.Sprintf("as %s, by the provider", user.Role), use: nobodyOf(user)})
 	}
-	p.go303(w, r, "/", err)
+	p.home(w, r, err)
 }
 
 // nobodyOf fails where somebody with a password has the name: two people would be one in the audit

@@ -55,7 +55,7 @@ func (p *Pages) usePassword(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		err = p.begin(w, r, arrival{user: User{Name: user.Name, Role: Role(user.Role)}, way: byPassword, said: fmt.Sprintf("as %s, by password", user.Role), ends: user.Generation})
 	}
-	p.go303(w, r, "/", err)
+	p.home(w, r, err)
 }
 
 // wait says in a header how long to wait, where that is the matter.
@@ -202,7 +202,7 @@ func (p *Pages) useInvitation(w http.ResponseWriter, r *http.Request) {
 			},
 		})
 	}
-	p.go303(w, r, "/", err)
+	p.home(w, r, err)
 }
 
 // chosen returns what to keep of a password that somebody has typed twice, or what is the matter
