@@ -15,8 +15,8 @@ import (
 // its ledger.
 type Tallies struct {
 	mu     sync.Mutex
-	all    []*tally // the newest last
-	turn   sync.Mutex
+	all    []*tally      // the newest last
+	turn   chan struct{} // holds one while a count is at work
 	closed bool
 }
 
@@ -69,20 +69,26 @@ func (t *Tallies) begin(name, text string, work func(context.Context, func(int))
 			i--
 		}
 	}
+	if t.turn == nil {
+		t.turn = make(chan struct{}, 1)
+	}
+	turn := t.turn
 	ctx, stop := context.WithCancel(context.Background())
 	c := &tally{Tally{Name: name, Text: text, AtWork: true}, stop, make(chan struct{})}
 	t.all = append(t.all, c)
 	go func() {
 		defer stop()
-		t.turn.Lock()
-		defer t.turn.Unlock()
-		result, err := any(nil), ctx.Err()
-		if err == nil {
+		result, err := any(nil), error(nil)
+		select {
+		case turn <- struct{}{}:
 			result, err = work(ctx, func(done int) {
 				t.mu.Lock()
 				defer t.mu.Unlock()
 				c.Done = done
 			})
+			<-turn
+		case <-ctx.Done(): // it was cancelled while another one was at work
+			err = ctx.Err()
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()

@@ -64,3 +64,22 @@ func TestACountIsCancelledAndTellsHowFarItIs(t *testing.T) {
 		t.Error("one began after the end")
 	}
 }
+
+func TestACountThatWaitsForItsTurnIsCancelledAtOnce(t *testing.T) {
+	t.Parallel()
+	var kept office.Tallies
+	defer kept.Close()
+	waits := func(ctx context.Context, _ func(int)) (any, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	kept.Begin("at work", "", waits)
+	kept.Begin("behind it", "", waits)
+	kept.Cancel("behind it")
+	if got, found := kept.Get("behind it"); found {
+		t.Errorf("it is still there: %+v", got)
+	}
+	if got, found := kept.Get("at work"); !found || !got.AtWork {
+		t.Errorf("the one before it is %+v, %t", got, found)
+	}
+}
