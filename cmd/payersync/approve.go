@@ -85,17 +85,8 @@ signing links; with --only link beside it, for these too.`,
 				default:
 					err = a.approvePart(cmd.Context(), s, plan, part)
 				}
-				if errors.Is(err, state.ErrPlanNotWaiting) {
-					return fmt.Errorf("cannot approve %s: %w; payersync status lists the plans that wait", args[0], err)
-				}
-				if errors.Is(err, office.ErrSameEyes) {
-					return fmt.Errorf("cannot approve plan %d: %w, as pages.four_eyes says; ask somebody else who may approve to look at it", plan.ID, err)
-				}
-				if errors.Is(err, state.ErrPlanChanged) {
-					return fmt.Errorf("cannot approve plan %d: %w; look at what it says now: payersync plans show %[1]d", plan.ID, err)
-				}
 				if err != nil || !part.whole() {
-					return err
+					return notApproved(err, args[0], plan.ID)
 				}
 				plan.State, plan.Limits = state.PlanApproved, ""
 				if a.JSON() {
@@ -114,6 +105,19 @@ signing links; with --only link beside it, for these too.`,
 	c.Flags().StringArrayVar(&part.records, "record", nil, "approve only the changes of the record with this source `ID`; may be repeated")
 	c.Flags().StringArrayVar(&part.except, "except", nil, "leave out changes that touch this `FIELD` of customers that exist, such as name or people.email; may be repeated")
 	return c
+}
+
+// notApproved says why a plan that was asked for was not approved, and what to do; nil for nil.
+func notApproved(err error, asked string, plan int64) error {
+	switch {
+	case errors.Is(err, state.ErrPlanNotWaiting):
+		return fmt.Errorf("cannot approve %s: %w; payersync status lists the plans that wait", asked, err)
+	case errors.Is(err, office.ErrSameEyes):
+		return fmt.Errorf("cannot approve plan %d: %w, as pages.four_eyes says; ask somebody else who may approve to look at it", plan, err)
+	case errors.Is(err, state.ErrPlanChanged):
+		return fmt.Errorf("cannot approve plan %d: %w; look at what it says now: payersync plans show %[1]d", plan, err)
+	}
+	return err
 }
 
 // planPart says which changes of a plan are approved.
