@@ -89,9 +89,10 @@ type Matches struct {
 
 // Waiting returns the records that wait for a word, by group, then by age. It asks the ledger
 // alone. Those that somebody has decided on are not among them, though the next run alone tells
-// the ledger that nothing is the matter with them any more.
+// the ledger that nothing is the matter with them any more; nor are those that somebody put off,
+// and those of connections that are not configured any more.
 func (m *Matches) Waiting(ctx context.Context) ([]Likeness, error) {
-	rows, err := m.Ledger.Attention(ctx, state.Filter{State: string(connector.ReasonLikeness)})
+	rows, err := m.Ledger.Attention(ctx, state.Filter{State: string(connector.ReasonLikeness), PutOff: state.NotPutOff})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (m *Matches) Waiting(ctx context.Context) ([]Likeness, error) {
 	var out []Likeness
 	for _, r := range rows {
 		id := state.RecordID{Connection: r.Connection, SourceID: r.SourceID}
-		if said[id] {
+		if said[id] || !slices.Contains(m.Connections, id.Connection) {
 			continue
 		}
 		conn, ok := known[id.Connection]

@@ -182,24 +182,6 @@ func countFields(counts map[string]syncer.FieldCount, c state.Change, as func(pa
 	}
 }
 
-// FieldWord returns what people call a field of a customer, by its path.
-func FieldWord(path string) string {
-	last := path[strings.LastIndexByte(path, '.')+1:]
-	switch {
-	case path == "name":
-		return "name"
-	case strings.HasPrefix(path, "addresses"):
-		return "address"
-	case strings.HasPrefix(path, "people") && (last == "name" || last == "firstName" || last == "lastName"):
-		return "contact"
-	case strings.HasPrefix(path, "people") && last == "email":
-		return "e-mail"
-	case strings.HasPrefix(path, "people") && (last == "primary" || last == "communication"):
-		return "who gets letters"
-	}
-	return last
-}
-
 // ForViewers returns changes of fields as those may see them who look only: names, e-mail
 // addresses without what stands before the sign, and of the rest that it changes.
 func ForViewers(changes []connector.FieldChange, key string) []connector.FieldChange {

@@ -12,7 +12,6 @@ import (
 	"payersync/connector"
 	"payersync/connector/letters"
 	"payersync/connector/office"
-	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -231,25 +230,25 @@ func (v *visit) addUndecided(page *lettersPage) error {
 	return err
 }
 
-// desk returns what letters are done with, or a problem where nobody writes any.
-func (v *visit) desk() (*office.Letters, error) {
-	if !v.pages.cfg.Letters.On() {
-		return nil, problem{Status: http.StatusConflict, Title: "Letters are off", Sentence: "payersync writes to nobody, so nothing was changed.", Next: "Whoever runs payersync turns them on: letters.sender in the configuration."}
+// desk returns what letters are done with, and who does it; or a problem where nobody writes any.
+func (v *visit) desk() (*office.Letters, operator, error) {
+	by, err := v.operator()
+	if err != nil {
+		return nil, by, err
 	}
-	return v.pages.cfg.Letters, nil
-}
-
-func (v *visit) operator() syncer.Operator {
-	return syncer.Operator{Name: v.User.Name, Reason: v.filled("reason")}
+	if !v.pages.cfg.Letters.On() {
+		return nil, by, problem{Status: http.StatusConflict, Title: "Letters are off", Sentence: "payersync writes to nobody, so nothing was changed.", Next: "Whoever runs payersync turns them on: letters.sender in the configuration."}
+	}
+	return v.pages.cfg.Letters, by, nil
 }
 
 // approveLetters lets exactly those letters go that the visitor was shown.
 func (v *visit) approveLetters() error {
-	desk, err := v.desk()
+	desk, by, err := v.desk()
 	if err != nil {
 		return err
 	}
-	n, err := desk.Approve(v.Context(), v.filled("shown"), v.operator())
+	n, err := desk.Approve(v.Context(), v.filled("shown"), by)
 	switch {
 	case errors.Is(err, letters.ErrChanged), errors.Is(err, letters.ErrNothing):
 		return v.staleLetters()
@@ -276,19 +275,17 @@ func (v *visit) staleLetters() error {
 	for i, r := range page.Rows {
 		page.Rows[i].New = slices.ContainsFunc(fresh, func(x letters.Next) bool { return x.MandateID == r.MandateID })
 	}
-	v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: http.StatusConflict})
-	v.pages.render(v.w, v, http.StatusConflict, "letters", "Problem: The letters changed", page)
-	return nil
+	return v.showAs(http.StatusConflict, "letters", "The letters changed", page)
 }
 
 // approveAlone lets one letter go that waits by itself.
 func (v *visit) approveAlone() error {
-	desk, err := v.desk()
+	desk, by, err := v.desk()
 	if err != nil {
 		return err
 	}
 	connection, id, _ := strings.Cut(v.filled("payer"), "/")
-	_, err = desk.ApproveAlone(v.Context(), []state.RecordID{{Connection: connection, SourceID: id}}, v.filled("shown"), id, v.operator())
+	_, err = desk.ApproveAlone(v.Context(), []state.RecordID{{Connection: connection, SourceID: id}}, v.filled("shown"), id, by)
 	switch {
 	case errors.Is(err, letters.ErrChanged), errors.Is(err, letters.ErrNothing):
 		return problem{Status: http.StatusConflict, Title: "The letter changed", Sentence: "It is not the one any more that you read, or it does not wait. Nothing was approved.", Next: "Go back to the letters, and look again."}
@@ -312,7 +309,7 @@ func (v *visit) whose() (connection, called string, err error) {
 
 // pauseLetters keeps all letters back, or those of a connection.
 func (v *visit) pauseLetters() error {
-	desk, err := v.desk()
+	desk, by, err := v.desk()
 	if err != nil {
 		return err
 	}
@@ -329,7 +326,7 @@ func (v *visit) pauseLetters() error {
 		}
 		note = called + " are paused until " + text + "."
 	}
-	if err := desk.Pause(v.Context(), connection, until, v.operator()); err != nil {
+	if err := desk.Pause(v.Context(), connection, until, by); err != nil {
 		return err
 	}
 	return v.done(note+" A step that is missed meanwhile is skipped.", "/mandates/letters")
@@ -337,7 +334,7 @@ func (v *visit) pauseLetters() error {
 
 // resumeLetters takes a pause back, or what a brake stopped.
 func (v *visit) resumeLetters() error {
-	desk, err := v.desk()
+	desk, by, err := v.desk()
 	if err != nil {
 		return err
 	}
@@ -345,7 +342,7 @@ func (v *visit) resumeLetters() error {
 	if err != nil {
 		return err
 	}
-	n, err := desk.Resume(v.Context(), connection, v.operator())
+	n, err := desk.Resume(v.Context(), connection, by)
 	switch {
 	case err != nil:
 		return err
@@ -357,14 +354,14 @@ func (v *visit) resumeLetters() error {
 
 // continueLetters goes on after a restore, a lost journal or a clock that was set.
 func (v *visit) continueLetters() error {
-	desk, err := v.desk()
+	desk, by, err := v.desk()
 	if err != nil {
 		return err
 	}
 	if _, err := v.reason(); err != nil {
 		return err
 	}
-	n, err := desk.Continue(v.Context(), v.operator())
+	n, err := desk.Continue(v.Context(), by)
 	switch {
 	case errors.Is(err, letters.ErrBusy):
 		return problem{Status: http.StatusConflict, Title: "Letters are being sent", Sentence: "Nothing was changed: another payersync sends letters just now.", Next: "Try again in a few minutes."}
@@ -376,7 +373,7 @@ func (v *visit) continueLetters() error {
 
 // sayOfLetter notes what a person says of a letter that was handed over.
 func (v *visit) sayOfLetter() error {
-	desk, err := v.desk()
+	desk, by, err := v.desk()
 	if err != nil {
 		return err
 	}
@@ -386,7 +383,7 @@ func (v *visit) sayOfLetter() error {
 	if err != nil || notes[word] == "" {
 		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: "The form does not say which letter, or what about it.", Next: "Open the letters, and use one of the buttons."}
 	}
-	err = desk.Say(v.Context(), id, word, v.operator())
+	err = desk.Say(v.Context(), id, word, by)
 	switch {
 	case errors.Is(err, state.ErrNotUnclear):
 		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "Nobody has to decide about this letter any more: somebody else has, or it was sent since.", Next: "Go back to the letters, and look again."}

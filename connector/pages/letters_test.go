@@ -320,3 +320,10 @@ func TestHostileNamesInLettersAreTexts(t *testing.T) {
 	holds(t, page, "&lt;script&gt;alert(1)&lt;/script&gt;", "<bdi>\u202eevil</bdi>", strings.Repeat("Ö", 200), "=1&#43;1 {{.}}", `class="letter"`)
 	lacks(t, page, "<script>alert", "<b>Ada")
 }
+
+func TestAReasonForLettersIsNoLongerThanAnyOther(t *testing.T) {
+	t.Parallel()
+	h, _ := newPost(t)
+	v := h.enter("olaf", pages.Operator)
+	holds(t, v.post("/mandates/letters/pause", http.StatusUnprocessableEntity, "reason", strings.Repeat("x", office.LongestReason+1)), "The reason is too long")
+}

@@ -454,7 +454,11 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 		p.Problem, p.Anchor, p.Status = "say why you save", "reason", http.StatusUnprocessableEntity
 		return false, nil
 	}
-	hash, err := v.pages.cfg.Mappings.Save(v.Context(), p.Connection, p.Opened, p.Text, syncer.Operator{Name: v.User.Name, Reason: p.Reason})
+	by, err := v.operator()
+	if err != nil {
+		return false, err
+	}
+	hash, err := v.pages.cfg.Mappings.Save(v.Context(), p.Connection, p.Opened, p.Text, by)
 	var unwritable *office.MappingUnwritable
 	switch {
 	case err == nil:

@@ -33,7 +33,7 @@ var groupWords = map[office.Likelihood]string{office.Likely: "Likely the same", 
 
 // matchPath is the address of one who looks like a customer.
 func matchPath(id state.RecordID) string {
-	return "/matches/" + url.PathEscape(id.Connection) + "/" + url.PathEscape(id.SourceID)
+	return "/matches/" + url.PathEscape(id.Connection) + "/" + segment(id.SourceID)
 }
 
 // inCommon says which traits agree, without their values.
@@ -185,7 +185,7 @@ type matchPage struct {
 	Sides      []sideBySide
 	Traits     string
 	Mandate    chip
-	Diff       []connector.FieldChange
+	Diff       []side
 	Against    []string
 	Read       bool
 	WhyNot     string // why the customer cannot be had
@@ -284,7 +284,10 @@ func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 		p.Mandate = mandate(string(h.Have.Mandate.Status))
 	}
 	if may {
-		p.Diff, p.Against = office.Privacy{Whole: true}.Diff(h.Diff), h.Against
+		for _, f := range (office.Privacy{Whole: true}).Diff(h.Diff) {
+			p.Diff = append(p.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
+		}
+		p.Against = h.Against
 	}
 }
 
@@ -298,7 +301,7 @@ func hiddenFrom(value string) string {
 
 // among returns the place of the record that the address names; -1 for none.
 func (v *visit) among(all []office.Likeness) int {
-	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: v.PathValue("id")}
+	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: idOf(v.PathValue("id"))}
 	return slices.IndexFunc(all, func(l office.Likeness) bool { return l.RecordID == id })
 }
 
@@ -309,7 +312,10 @@ func decidedMeanwhile(status int) problem {
 
 // decideMatch does what a person says of a pair.
 func (v *visit) decideMatch() error {
-	by := syncer.Operator{Name: v.User.Name, Reason: v.filled("reason")}
+	by, err := v.operator()
+	if err != nil {
+		return err
+	}
 	if v.filled("act") == "back" {
 		return v.takeMatchBack(by)
 	}
@@ -398,13 +404,13 @@ func (v *visit) lastWords() string {
 }
 
 // takeMatchBack takes back what this login has decided last.
-func (v *visit) takeMatchBack(by syncer.Operator) error {
+func (v *visit) takeMatchBack(by operator) error {
 	m, err := v.matcher()
 	if err != nil {
 		return err
 	}
 	parts := strings.Split(v.pages.logins.GetString(v.Context(), keyLastWord), "\x1f")
-	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: v.PathValue("id")}
+	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: idOf(v.PathValue("id"))}
 	if len(parts) != 3 || id != (state.RecordID{Connection: parts[0], SourceID: parts[1]}) {
 		return notDecided(state.ErrNoWord)
 	}
@@ -479,7 +485,7 @@ func (v *visit) linkLikely() error {
 	if typed, err := strconv.Atoi(v.filled("count")); err != nil || typed != n {
 		return errNothingDone(fmt.Sprintf("The number that was typed in is not that of those that are ticked: %d.", n), "Go back, look who is ticked, and type their number.")
 	}
-	if err := m.SayAll(v.Context(), words, syncer.Operator{Name: v.User.Name, Reason: reason}); err != nil {
+	if err := m.SayAll(v.Context(), words, operator{Name: v.User.Name, Reason: reason}); err != nil {
 		return notDecided(err)
 	}
 	v.pages.cfg.Standings.Renew()

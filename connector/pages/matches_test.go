@@ -3,15 +3,19 @@ package pages_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
+	"payersync/state"
 )
 
 // matches returns what decides who is an existing customer.
@@ -165,4 +169,33 @@ func TestHostileNamesOnBothSidesOfAMatchAreText(t *testing.T) {
 		t.Errorf("a name is part of the page:\n%s", page)
 	}
 	holds(t, page, "&lt;script&gt;alert(1)")
+}
+
+func TestMatchesReachEveryIDAndLeaveOutWhatIsPutOffOrNotConfigured(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.there("Tideswell Bakery Ltd", "accounts@tideswell.example")
+	h.there("Ashcombe Cakes", "info@ashcombe.example")
+	h.books([]byte(header + "..,Tideswell Bakery Ltd,Ann,accounts@tideswell.example,,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n" +
+		"A/2,Ashcombe Cakes,Bea,info@ashcombe.example,,5 Harbour Street,Whitby,YO21 3CK,,,,Active,\n"))
+	h.run(true)
+	v := h.enter("olaf", pages.Operator)
+	page := v.get("/matches", http.StatusOK)
+	holds(t, page, "2 in your books look like", `href="/matches/quickstart/~.."`, `href="/matches/quickstart/A%2F2"`)
+	holds(t, v.get("/matches/quickstart/~..", http.StatusOK), "Is <bdi>Tideswell Bakery Ltd</bdi>", "Postcode</bdi>")
+	long := strings.Repeat("x", office.LongestReason+1)
+	holds(t, v.post("/matches/quickstart/~..", http.StatusUnprocessableEntity, "act", "not", "customer", customerOn(t, page+v.get("/matches/quickstart/~..", http.StatusOK)), "reason", long), "The reason is too long")
+	h.do(func(tx *state.Tx) error {
+		_, err := tx.PutOff(state.RecordID{Connection: sample, SourceID: ".."}, connector.ReasonLikeness, h.ledger.Now().Add(time.Hour), state.Entry{Actor: "olaf", Action: "put off"})
+		return err
+	})
+	holds(t, v.get("/matches", http.StatusOK), "1 in your books looks like")
+	m := h.matches()
+	m.Connections = nil
+	m.Stored = func(context.Context, string) (syncer.Connection, error) {
+		return syncer.Connection{}, errors.New("it is not configured any more")
+	}
+	if waiting, err := m.Waiting(context.Background()); err != nil || len(waiting) != 0 {
+		t.Errorf("of a connection that is gone %d wait, %v", len(waiting), err)
+	}
 }

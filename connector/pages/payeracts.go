@@ -138,7 +138,7 @@ var deeds = []deed{
 		reason:  never, asks: always,
 		may: func(s shownPayer) bool { return s.BillingID != "" && !s.Facts.Left && s.Stop == nil },
 		do: func(v *visit, s shownPayer, by operator) (string, error) {
-			return "No letter goes there any more.", desk(v).Stop(v.Context(), s.id(), "", letters.Day{}, entryOf(by, "stop letters", s.id()))
+			return "No letter goes there any more.", letterDesk(v).Stop(v.Context(), s.id(), "", letters.Day{}, entryOf(by, "stop letters", s.id()))
 		},
 	},
 	{
@@ -146,7 +146,7 @@ var deeds = []deed{
 		becomes: "What stops letters to this payer is taken back, whoever said it: also that the payer wants none, or that the address was found not to exist.",
 		reason:  never, asks: always, may: func(s shownPayer) bool { return s.Stop != nil },
 		do: func(v *visit, s shownPayer, by operator) (string, error) {
-			_, err := desk(v).Unstop(v.Context(), s.id(), "", entryOf(by, "let letters go again", s.id()))
+			_, err := letterDesk(v).Unstop(v.Context(), s.id(), "", entryOf(by, "let letters go again", s.id()))
 			return "Letters go there again, as they fall due.", err
 		},
 	},
@@ -184,7 +184,8 @@ func wordOn(s shownPayer, say func([]state.RecordID, func(office.Word) error) er
 	return say([]state.RecordID{s.id()}, func(w office.Word) error { return w.Err })
 }
 
-func desk(v *visit) *letters.Desk { return &letters.Desk{Ledger: v.ledger()} }
+// letterDesk is where letters to one payer are stopped, which can be whoever writes them.
+func letterDesk(v *visit) *letters.Desk { return &letters.Desk{Ledger: v.ledger()} }
 
 func entryOf(by operator, action string, id state.RecordID) state.Entry {
 	return state.Entry{Actor: by.Name, Action: action, Subject: id.Connection + "/" + id.SourceID, Reason: by.Reason}
@@ -316,12 +317,12 @@ func (v *visit) askDeed() error {
 		}
 		content.Change = s.Undo
 		for _, f := range u.Fields {
-			content.Diff = append(content.Diff, side{Label: labelOfPath(f.Path), Theirs: f.To, Ours: f.From})
+			content.Diff = append(content.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.To, Ours: f.From})
 		}
 		if a := u.Adoption; a != nil {
 			content.Unlinks, content.Kept = true, a.Kept
 			for _, f := range a.Diff {
-				content.Diff = append(content.Diff, side{Label: labelOfPath(f.Path), Theirs: f.From, Ours: f.To})
+				content.Diff = append(content.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
 			}
 		}
 	}

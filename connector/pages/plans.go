@@ -383,9 +383,7 @@ func (v *visit) stalePlan(p office.Plan) error {
 		return err
 	}
 	page.Stale = true
-	v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: http.StatusConflict})
-	v.pages.render(v.w, v, http.StatusConflict, "plan", "Problem: The plan changed", page)
-	return nil
+	return v.showAs(http.StatusConflict, "plan", "The plan changed", page)
 }
 
 // planChip returns the chip of a plan.

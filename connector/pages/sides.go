@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -43,7 +42,7 @@ func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 		paths[path] = true
 	}
 	for path := range paths {
-		s := side{Label: labelOfPath(path), Ours: ours[path], Theirs: theirs[path], Differs: p.Customer != nil && p.Applied != nil && ours[path] != theirs[path]}
+		s := side{Label: office.FieldLabel(path), Ours: ours[path], Theirs: theirs[path], Differs: p.Customer != nil && p.Applied != nil && ours[path] != theirs[path]}
 		switch {
 		case strings.HasSuffix(path, ".email"):
 			s.Ours, s.Theirs = v.email(s.Ours), v.email(s.Theirs)
@@ -63,43 +62,8 @@ func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 		}
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b side) int { return cmp.Or(orderOf(a.Label)-orderOf(b.Label), cmp.Compare(a.Label, b.Label)) })
+	slices.SortFunc(out, func(a, b side) int {
+		return cmp.Or(office.FieldOrder(a.Label)-office.FieldOrder(b.Label), cmp.Compare(a.Label, b.Label))
+	})
 	return out, changed
-}
-
-// words of the fields of a customer, in the order in which people read them.
-var fieldWords = []struct{ end, word string }{
-	{"name", "Name"}, {"people.name", "Contact"}, {"firstName", "First name"}, {"lastName", "Last name"}, {"email", "E-mail"}, {"phone", "Phone"},
-	{"primary", "First contact"}, {"communication", "Gets letters"}, {"line1", "Street"}, {"city", "City"}, {"postCode", "Postcode"}, {"country", "Country"},
-}
-
-// labelOfPath returns a field of a customer in words; a second contact or address is counted.
-func labelOfPath(path string) string {
-	if name, external := strings.CutPrefix(path, "externalData."); external {
-		return "Number (" + name + ")"
-	}
-	word := path[strings.LastIndexByte(path, '.')+1:]
-	if strings.HasPrefix(path, "people[") && word == "name" {
-		word = "people.name"
-	}
-	for _, w := range fieldWords {
-		if w.end == word {
-			word = w.word
-			break
-		}
-	}
-	_, rest, _ := strings.Cut(path, "[")
-	var n int
-	if _, err := fmt.Sscanf(rest, "%d]", &n); err == nil && n > 0 {
-		return fmt.Sprintf("%s %d", word, n+1)
-	}
-	return word
-}
-
-func orderOf(label string) int {
-	at := slices.IndexFunc(fieldWords, func(w struct{ end, word string }) bool { return strings.HasPrefix(label, w.word) })
-	if at < 0 {
-		return len(fieldWords)
-	}
-	return at
 }

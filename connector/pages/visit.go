@@ -30,6 +30,13 @@ func (v *visit) show(name, title string, content any) error {
 	return nil
 }
 
+// showAs answers with a page that says what is the matter, as show does.
+func (v *visit) showAs(status int, name, title string, content any) error {
+	v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: status})
+	v.pages.render(v.w, v, status, name, "Problem: "+title, content)
+	return nil
+}
+
 // done ends an act: the browser asks for a page, which says what was done.
 func (v *visit) done(note, to string) error {
 	v.pages.logins.Put(v.Context(), keyNote, note)
@@ -105,6 +112,12 @@ func (v *visit) why() (string, error) {
 		return "", problem{Status: http.StatusUnprocessableEntity, Title: "The reason is too long", Sentence: fmt.Sprintf("Nothing was changed: a reason has at most %d letters.", office.LongestReason), Next: "Go back, and say it shorter."}
 	}
 	return reason, nil
+}
+
+// operator returns who acts, and why, where that may stay unsaid.
+func (v *visit) operator() (operator, error) {
+	reason, err := v.why()
+	return operator{Name: v.User.Name, Reason: reason}, err
 }
 
 // reason returns why somebody acts, which the audit log keeps.
