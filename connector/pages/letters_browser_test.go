@@ -12,14 +12,11 @@ import (
 	"payersync/connector/sandbox"
 )
 
-// twoWalks are the ways in which these journeys are gone: with script and without.
-var twoWalks = []look{{width: 1280}, {width: 390, dark: true, noScript: true}}
-
 // The credit controller opens the letters from the work list, reads three of them and who gets
 // one, approves what was shown, and sees that they were sent. What changed while it was being
 // read is not approved.
 func TestLettersArePreparedReadApprovedAndSeenSentInABrowser(t *testing.T) {
-	for _, l := range twoWalks {
+	for _, l := range ways() {
 		t.Run(l.String(), func(t *testing.T) {
 			h, box := newPost(t)
 			h.asks(bakeries(54))
@@ -71,7 +68,7 @@ func TestLettersArePreparedReadApprovedAndSeenSentInABrowser(t *testing.T) {
 
 // A letter of which nobody knows whether it arrived is decided about, with script and without.
 func TestAnUnclearLetterIsDecidedInABrowser(t *testing.T) {
-	for _, l := range twoWalks {
+	for _, l := range ways() {
 		t.Run(l.String(), func(t *testing.T) {
 			h, box := newPost(t)
 			h.asks(bakeries(2, "HB900,Our Own Canteen,,canteen@harbour.io,,,,,,,,Active,en\n"))
@@ -98,7 +95,7 @@ func TestAnUnclearLetterIsDecidedInABrowser(t *testing.T) {
 // Links that got lost with their answers are fetched again by one button, however many they are.
 func TestManyLostLinksAreFetchedAgainInABrowser(t *testing.T) {
 	const lost = 159
-	for _, l := range twoWalks {
+	for _, l := range ways() {
 		t.Run(l.String(), func(t *testing.T) {
 			h := newHouse(t)
 			h.books(bakeries(lost))
