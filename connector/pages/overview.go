@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -101,6 +102,7 @@ func (v *visit) overview() error {
 		Height       int
 		Description  string
 		Waiting      []leads
+		Others       []string // how many each of the others can end
 		ToDo         int
 		Connections  []connectionRow
 		Steps        []setUp
@@ -112,9 +114,16 @@ func (v *visit) overview() error {
 	for _, s := range content.Stages {
 		content.Description += fmt.Sprintf("%s: %s. ", s.Title, number(s.Count))
 	}
-	content.Waiting = v.waiting(c)
+	by := map[connector.Who]int{}
 	for _, r := range c.Reasons {
+		by[r.Reason.Who()] += r.Count - r.PutOff
 		content.ToDo += r.Count - r.PutOff
+	}
+	content.Waiting = v.waiting(c, by[connector.WhoYou])
+	for _, who := range helpers {
+		if n := by[who]; n > 0 && who != connector.WhoYou && who != connector.WhoNobody {
+			content.Others = append(content.Others, strings.ToLower(whoActs[who])+" "+number(n))
+		}
 	}
 	if content.Connections, err = v.connections(c); err != nil {
 		return err
@@ -192,16 +201,15 @@ func funnel(c *office.Count) (out []stage) {
 // unsignedFor is for how many days somebody has not signed before that waits for a person.
 const unsignedFor = 14
 
-// waiting returns what waits for a person, the first of it first.
-func (v *visit) waiting(c *office.Count) (out []leads) {
+// waiting returns what waits for whoever reads, the first of it first; yours is how many things of
+// the list to do that person can end.
+func (v *visit) waiting(c *office.Count, yours int) (out []leads) {
 	add := func(n int, words, path string) {
 		if n > 0 {
 			out = append(out, leads{path, words})
 		}
 	}
 	add(c.Left, fmt.Sprintf("%s left the books and can still be debited", number(c.Left)), "/mandates/report?class="+string(standing.LeftBehind))
-	absent := c.Number(office.Which{Class: standing.Absent, Acts: true})
-	add(absent, number(absent)+" not sent", "/mandates/report?class="+string(standing.Absent))
 	plans, changes := 0, 0
 	for _, p := range c.Plans {
 		if slices.Contains(v.pages.cfg.Connections, p.Connection) {
@@ -223,6 +231,8 @@ func (v *visit) waiting(c *office.Count) (out []leads) {
 		to = "/matches"
 	}
 	add(alike, fmt.Sprintf("%s like an existing customer", lookWords(alike)), to)
+	yours -= alike + c.For(connector.ReasonLeftWithMandate)
+	add(yours, fmt.Sprintf("%s for you to decide", number(yours)), "/todo")
 	late := c.Number(office.Which{Class: standing.Awaiting, Days: unsignedFor})
 	add(late, fmt.Sprintf("%s unsigned for %d days", number(late), unsignedFor), "/mandates?show=14")
 	return out

@@ -43,6 +43,9 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	h.recount()
 	page = v.get("/", http.StatusOK)
 	holds(t, page, "<h1>0 of 39 payers can be debited.</h1>", "39 cannot yet: most wait for a signature", "39 read", "/mandates/report?stage=signed", "Show as table")
+	// Of what is to do, the page says who can end it as the list does.
+	holds(t, page, "<p>Nothing waits for you.</p>", "Others can end what else is to do: the books 4.", "Everything to do (4)")
+	holds(t, v.get("/todo", http.StatusOK), "Nothing waits for you. 4 in all")
 
 	h.activate(3)
 	h.recount()

@@ -340,11 +340,17 @@ func segment(id string) string {
 // idOf returns the id that segment made a part of an address of.
 func idOf(segment string) string { return strings.TrimPrefix(segment, "~") }
 
-// searchPayers keeps what somebody searches for with the login, and leads to what it finds.
+// searchPayers keeps what somebody searches for with the login, and leads to what it finds among
+// those that were shown.
 func (v *visit) searchPayers() error {
-	text := v.filled("text")
+	text, to := v.filled("text"), url.Values{}
+	for _, name := range append([]string{"by"}, narrows...) { // a search is among those that are shown
+		if value := v.filled(name); value != "" {
+			to.Set(name, value)
+		}
+	}
 	if text == "" {
-		http.Redirect(v.w, v.Request, "/payers", http.StatusSeeOther)
+		http.Redirect(v.w, v.Request, "/payers?"+to.Encode(), http.StatusSeeOther)
 		return nil
 	}
 	if len(text) > 200 {
@@ -360,7 +366,8 @@ func (v *visit) searchPayers() error {
 	if err := v.keep(); err != nil {
 		return err
 	}
-	http.Redirect(v.w, v.Request, "/payers?s="+hex.EncodeToString(id), http.StatusSeeOther)
+	to.Set("s", hex.EncodeToString(id))
+	http.Redirect(v.w, v.Request, "/payers?"+to.Encode(), http.StatusSeeOther)
 	return nil
 }
 

@@ -113,6 +113,22 @@ func TestHostileNamesAreShownAsNames(t *testing.T) {
 	}
 }
 
+func TestASearchIsAmongThoseThatAreShown(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	v := h.enter("anna", pages.Operator)
+	holds(t, v.get("/payers?mandate=CREATED&by=name", http.StatusOK), `<input type="hidden" name="mandate" value="CREATED"><input type="hidden" name="by" value="name">`)
+	page := v.post("/payers", http.StatusOK, "text", "bak", "mandate", "CREATED", "by", "name", "zzz", "1")
+	holds(t, page, "Crumb &amp; Crust Bakery Ltd", `<option value="CREATED" selected>`)
+	if strings.Contains(page, "zzz") {
+		t.Error("the address takes what narrows nothing")
+	}
+	page = v.post("/payers", http.StatusOK, "text", "bak", "mandate", "ACTIVE")
+	holds(t, page, "Nobody was found.", `<option value="ACTIVE" selected>`)
+	holds(t, v.post("/payers", http.StatusOK, "text", "", "mandate", "CREATED"), `<option value="CREATED" selected>`)
+}
+
 func TestAReasonHasAnEndAndNobodyActsWithoutOne(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
