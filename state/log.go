@@ -12,11 +12,11 @@ type LoggedEntry struct {
 	Entry
 }
 
-// LogFilter narrows a list of lines of the audit log. Zero fields do not narrow.
+// LogFilter narrows a list of lines of the audit log. Blank words and a zero line do not narrow.
 type LogFilter struct {
 	Actor, Action string
 	Before        int64 // only lines before this one
-	Limit         int
+	Limit         int   // at most so many; negative for all
 }
 
 // Log returns lines of the audit log, the newest first.
