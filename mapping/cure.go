@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -293,7 +294,7 @@ func (d *draft) fields() {
 			return d.put(Written(name)), `a field whose name is not one word is written field("…")`
 		})
 	}
-	d.replaceWords(severalWords, func(found string) (string, string) {
+	d.replaceWords(severalWords(), func(found string) (string, string) {
 		if near := connector.Nearest(found, odd); near != "" {
 			return d.put(Written(near)), fmt.Sprintf("there is no field %q, but %s", found, Written(near))
 		}
@@ -301,7 +302,9 @@ func (d *draft) fields() {
 	})
 }
 
-var severalWords = regexp.MustCompile(`[\pL_][\pL\pN_]*(?:[ .-]+[\pL_][\pL\pN_]*){1,2}`)
+var severalWords = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[\pL_][\pL\pN_]*(?:[ .-]+[\pL_][\pL\pN_]*){1,2}`)
+})
 
 // replaceWords is replace for whole words.
 func (d *draft) replaceWords(pattern *regexp.Regexp, by func(found string) (instead, why string)) {
@@ -353,11 +356,13 @@ func (d *draft) balanced(text string) string {
 
 // innermost is what stands in brackets without others inside, with the name or
 // operand before it.
-var innermost = regexp.MustCompile(`([\pL_][\pL\pN_.!]*|[` + "\uE000-\uF8FF" + `])?\(([^()\[\]{}]*)\)|([\pL_][\pL\pN_.]*|[` + "\uE000-\uF8FF" + `])?\[([^()\[\]{}]*)\]|([@$]?)\{([^()\[\]{}]*)\}`)
+var innermost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`([\pL_][\pL\pN_.!]*|[` + "\uE000-\uF8FF" + `])?\(([^()\[\]{}]*)\)|([\pL_][\pL\pN_.]*|[` + "\uE000-\uF8FF" + `])?\[([^()\[\]{}]*)\]|([@$]?)\{([^()\[\]{}]*)\}`)
+})
 
 // brackets makes a piece of the innermost brackets.
 func (d *draft) brackets() {
-	d.replace(innermost, func(m []string) (string, string) {
+	d.replace(innermost(), func(m []string) (string, string) {
 		switch m[0][len(m[0])-1] {
 		case ')':
 			return d.call(m[1], m[2])
@@ -381,7 +386,7 @@ func (d *draft) call(name, inside string) (piece, why string) {
 		d.note("a function stands before what it works on", receiver+"."+method)
 	}
 	args := d.arguments(inside)
-	if sum := sumOfTexts.FindStringSubmatch(inside); name == "number" && sum != nil && d.isText(sum[1]) && d.isText(sum[2]) {
+	if sum := sumOfTexts().FindStringSubmatch(inside); name == "number" && sum != nil && d.isText(sum[1]) && d.isText(sum[2]) {
 		return d.put("number(" + sum[1] + ") + number(" + sum[2] + ")"), "+ joins two texts; their numbers are added"
 	}
 	_, known := functions[name]
@@ -404,7 +409,9 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-var sumOfTexts = regexp.MustCompile(`^\s*` + operand + `\s*\+\s*` + operand + `\s*$`)
+var sumOfTexts = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*` + operand + `\s*\+\s*` + operand + `\s*$`)
+})
 
 // keywords stand before brackets around one thing, and are no functions then.
 var keywords = []string{"if", "and", "or", "not", "in", "then", "else", "und", "oder", "nicht"}

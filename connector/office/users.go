@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"payersync/connector"
 	"payersync/state"
@@ -39,12 +40,15 @@ const roleAdmin = "admin"
 // InvitationFor is how long an invitation waits to be used.
 const InvitationFor = 3 * 24 * time.Hour
 
-var userName = regexp.MustCompile(`^[\pL\pN][\pL\pN\pM ._@+'-]{0,63}$`)
+// userName is the form of a user's name, and longestName how many letters it has at most.
+var userName = regexp.MustCompile(`^[\pL\pN][\pL\pN\pM ._@+'-]*$`)
+
+const longestName = 64
 
 // UserName returns the one spelling of a user's name, in which capitals do not matter.
 func UserName(text string) (string, error) {
 	name := strings.ToLower(strings.TrimSpace(text))
-	if !userName.MatchString(name) {
+	if utf8.RuneCountInString(name) > longestName || !userName.MatchString(name) {
 		return "", ErrUserName
 	}
 	return name, nil

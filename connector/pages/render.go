@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"payersync/connector"
@@ -85,8 +86,9 @@ func number(n int) string {
 	return text
 }
 
-// templates are the pages, by name. Each is the layout with a content of its own.
-var templates = func() map[string]*template.Template {
+// templates are the pages, by name. Each is the layout with a content of its own. They are read
+// when the first page is shown: most processes show none.
+var templates = sync.OnceValue(func() map[string]*template.Template {
 	files, err := fs.Glob(web, "web/*.html")
 	if err != nil {
 		panic(err)
@@ -100,7 +102,7 @@ var templates = func() map[string]*template.Template {
 		}
 	}
 	return out
-}()
+})
 
 // shown is what the layout is filled with.
 type shown struct {
@@ -141,7 +143,7 @@ func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title 
 		}
 	}
 	var page bytes.Buffer
-	if err := templates[name].ExecuteTemplate(&page, "layout", s); err != nil {
+	if err := templates()[name].ExecuteTemplate(&page, "layout", s); err != nil {
 		p.cfg.Report(Event{Status: http.StatusInternalServerError, Err: err})
 		http.Error(w, "The page could not be made; payersync's log says why.", http.StatusInternalServerError)
 		return

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"payersync/connector"
 	"payersync/mapping"
@@ -39,7 +40,7 @@ type column struct {
 
 var (
 	phoneForm  = regexp.MustCompile(`^[+(]?[0-9][0-9 ()/.\-]{4,}[0-9]$`)
-	codeForm   = regexp.MustCompile(`^[\pL\pN][\pL\pN._/\-]{0,29}$`)
+	codeForm   = regexp.MustCompile(`^[\pL\pN][\pL\pN._/\-]*$`)
 	dateForm   = regexp.MustCompile(`^(\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}-\d{2}-\d{2})( .*)?$`)
 	amountForm = regexp.MustCompile(`^[€£$]?\s?-?\d{1,3}([.,' ]?\d{3})*[.,]\d{2}\s?([€£$]|EUR|GBP|CHF)?$`)
 	ibanForm   = regexp.MustCompile(`^[A-Z]{2}\d{2}[A-Z0-9]{11,30}$`)
@@ -92,7 +93,7 @@ func (c *column) add(cell string) {
 	}
 	for counter, is := range map[*int]bool{
 		&c.emails: hasEmail(cell), &c.numbers: phoneForm.MatchString(cell), &c.plus: strings.HasPrefix(cell, "+"),
-		&c.codes: digit && codeForm.MatchString(cell), &c.short: digit && len(compact) <= 10, &c.dates: dateForm.MatchString(cell), &c.amounts: amountForm.MatchString(cell),
+		&c.codes: digit && utf8.RuneCountInString(cell) <= 30 && codeForm.MatchString(cell), &c.short: digit && len(compact) <= 10, &c.dates: dateForm.MatchString(cell), &c.amounts: amountForm.MatchString(cell),
 		&c.ibans: IsIBAN(cell), &c.flags: isFlag(cell), &c.lands: land, &c.texts: letter,
 	} {
 		if is {

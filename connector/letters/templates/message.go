@@ -35,13 +35,16 @@ var (
 	ErrTooLarge = fmt.Errorf("the letter is larger than %d bytes", MaxSize)
 )
 
-// longestLink is how long a signing link may be.
-const longestLink = 2000
+// longestLink is how long a signing link may be, and longestID the id or stop token of a letter.
+const (
+	longestLink = 2000
+	longestID   = 384
+)
 
 // The forms that are given by us; anything else is a mistake of the caller.
 var (
-	messageID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}@[A-Za-z0-9.-]{1,253}$`)
-	stopToken = regexp.MustCompile(`^[A-Za-z0-9_-]{0,128}$`)
+	messageID = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+$`)
+	stopToken = regexp.MustCompile(`^[A-Za-z0-9_-]*$`)
 	linkChars = regexp.MustCompile(`^[A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]+$`)
 )
 
@@ -59,7 +62,7 @@ func (s *Set) Message(l Letter, e Envelope) ([]byte, error) {
 	if err := mail.CheckAddress(e.To); err != nil {
 		return nil, fmt.Errorf("the address of the payer: %w", err)
 	}
-	if !messageID.MatchString(e.MessageID) || !stopToken.MatchString(e.Stop) {
+	if len(e.MessageID) > longestID || len(e.Stop) > longestID || !messageID.MatchString(e.MessageID) || !stopToken.MatchString(e.Stop) {
 		return nil, errors.New("the letter has no id, or one that ends its line")
 	}
 	boundary := sha256.Sum256([]byte("boundary of " + e.MessageID))
