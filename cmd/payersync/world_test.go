@@ -17,7 +17,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/sandbox"
-	"payersync/state"
+	"payersync/state/statetest"
 )
 
 // What the tests' installations keep secret.
@@ -70,9 +70,8 @@ func newWorld(t *testing.T, rows []row, change ...func(*sandbox.Options)) *world
 	w.write("mapping.yaml", worldMapping)
 	w.write("webhook.secret", webhookSecret+"\n")
 	w.export(rows...)
-	if err := state.CreateKey(w.path("payersync.key")); err != nil {
-		t.Fatal(err)
-	}
+	statetest.New(t, w.path("payersync.db"))
+	w.must(os.Rename(w.path("payersync.db.key"), w.path("payersync.key")))
 	return w
 }
 

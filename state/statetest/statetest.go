@@ -4,6 +4,7 @@ package statetest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -31,7 +32,7 @@ var fresh = sync.OnceValues(func() (f files, err error) {
 	if err != nil {
 		return f, err
 	}
-	if err := ledger.Close(); err != nil {
+	if err := errors.Join(ledger.Close(), forget(path)); err != nil {
 		return f, err
 	}
 	if f.ledger, err = os.ReadFile(path); err != nil {
@@ -40,6 +41,16 @@ var fresh = sync.OnceValues(func() (f files, err error) {
 	f.key, err = os.ReadFile(path + ".key")
 	return f, err
 })
+
+// forget takes the identity of a ledger away, so that each copy gets one of its own.
+func forget(path string) error {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(context.Background(), "UPDATE ledger SET identity = ''")
+	return errors.Join(err, db.Close())
+}
 
 // New writes a ledger as state.Open makes it to path, and its key to path + ".key".
 // All ledgers of a test binary have the same key.
