@@ -91,7 +91,7 @@ type guard struct{ path, to string }
 var guards = []guard{
 	// The ledger, and the books of others that are kept in a database: sqltable
 	// reads them, and never the ledger.
-	{"database/sql", "state connector/accounting/sqltable connector/simulation"}, // whose weaker variants tamper with a ledger
+	{"database/sql", "state state/statetest connector/accounting/sqltable connector/simulation"}, // tests tamper with ledgers in two of them
 	{"modernc.org/sqlite", "state connector/accounting/sqltable"},
 	{"github.com/jackc/pgx", "connector/accounting/sqltable"},
 	{"github.com/go-sql-driver/mysql", "connector/accounting/sqltable"},
@@ -159,7 +159,7 @@ func TestImportCheckReportsEachForbiddenArrow(t *testing.T) {
 		{"vocabulary beyond the standard library", "connector/a.go", `import "golang.org/x/text/unicode/norm"`,
 			"connector/a.go: connector may import the standard library only, not golang.org/x/text/unicode/norm"},
 		{"SQL outside the ledger", "connector/syncer/a.go", `import "database/sql"`,
-			"connector/syncer/a.go: connector/syncer may not import database/sql: it is for state connector/accounting/sqltable connector/simulation"},
+			"connector/syncer/a.go: connector/syncer may not import database/sql: it is for state state/statetest connector/accounting/sqltable connector/simulation"},
 		{"another SQL driver in the ledger", "state/a.go", `import _ "github.com/jackc/pgx/v5/stdlib"`,
 			"state/a.go: state may not import github.com/jackc/pgx/v5/stdlib: it is for connector/accounting/sqltable"},
 		{"SQL driver in a test", "connector/server/a_test.go", `import _ "modernc.org/sqlite"`,
