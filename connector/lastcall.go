@@ -11,6 +11,16 @@ func WithLastCall(ctx, last context.Context) context.Context {
 	return context.WithValue(ctx, lastCallKey{}, last)
 }
 
+// MayLeave returns nil while a request of this context may leave, and why it may not from the
+// moment on in which ctx or the last of WithLastCall has ended; a context of Leaving hears of that
+// a moment late.
+func MayLeave(ctx context.Context) error {
+	if last, ok := ctx.Value(lastCallKey{}).(context.Context); ok && last.Err() != nil {
+		return context.Cause(last)
+	}
+	return ctx.Err()
+}
+
 // Leaving returns a context that ends with ctx, or with the last of WithLastCall if
 // that is earlier: who waits to send a request waits with it. The function gives up
 // what the context holds.

@@ -17,6 +17,8 @@ import (
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/hashicorp/go-retryablehttp"
+
+	"payersync/connector"
 )
 
 // call is one call of Do: a request and all attempts to send it. It is the
@@ -82,7 +84,7 @@ func (c *call) exchange(req *http.Request) (*http.Response, *Error) {
 	var connected atomic.Bool
 	out := req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			late := !gate.pass()
+			late := !gate.pass(req.Context())
 			if late {
 				cancel()
 			}
@@ -115,8 +117,12 @@ const (
 	gateShut   = 2
 )
 
-// pass reports whether the request may leave, which it then has.
-func (g *gate) pass() bool {
+// pass reports whether the request may leave, which it then has: not once leaving has ended,
+// whether or not anybody has come to shut the gate.
+func (g *gate) pass(leaving context.Context) bool {
+	if connector.MayLeave(leaving) != nil {
+		g.shut()
+	}
 	return g.state.CompareAndSwap(0, gatePassed) || g.state.Load() == gatePassed
 }
 
@@ -149,7 +155,7 @@ func got(resp *http.Response, read int, sent bool) string {
 // could leave, and cause why it ended, if it did.
 func (c *call) attemptError(leaving context.Context, cause, err error, sent bool) *Error {
 	c.sent = c.sent || sent
-	if gaveUp := cmp.Or(c.caller.Err(), leaving.Err()); c.caller.Err() != nil || gaveUp != nil && !sent {
+	if gaveUp := cmp.Or(c.caller.Err(), connector.MayLeave(leaving)); c.caller.Err() != nil || gaveUp != nil && !sent {
 		return &Error{Reason: ReasonCancelled, Sent: sent, Err: gaveUp}
 	}
 	return &Error{Reason: reasonOf(cause, err), Sent: sent, Err: err}

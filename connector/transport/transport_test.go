@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -533,6 +534,42 @@ func TestNothingLeavesThroughAConnectionThatIsMadeAfterTheLastCall(t *testing.T)
 	close(answer)
 	if err := <-under; err != nil || served.Load() != 1 {
 		t.Errorf("what was under way ended with %v, and %d requests were received", err, served.Load())
+	}
+}
+
+// The moment of the last call is that of its end, not of whoever hears of it: what gets a
+// connection that waits right after it carries nothing over it.
+func TestNothingLeavesThroughAConnectionThatWaitsAfterTheLastCall(t *testing.T) {
+	t.Parallel()
+	var served atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
+	defer server.Close()
+	end := func() {}
+	base := &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { end(); return nil, nil }} // asked before a connection is taken
+	defer base.CloseIdleConnections()
+	c := transport.New(transport.Options{Base: base, Retries: -1})
+	for i := range 200 {
+		first, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Do(first, transport.Always); err != nil { // leaves a connection that waits
+			t.Fatal(err)
+		}
+		last, stop := context.WithCancel(t.Context())
+		end = stop
+		req, err := http.NewRequestWithContext(connector.WithLastCall(t.Context(), last), http.MethodPost, server.URL, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed *transport.Error
+		if _, err := c.Do(req, transport.IfNoEffect); !errors.As(err, &failed) || failed.Reason != transport.ReasonCancelled || failed.Sent {
+			t.Fatalf("what was too late ended with %v", err)
+		}
+		end = func() {}
+		if n := served.Load(); n != int64(i)+1 {
+			t.Fatalf("%d requests were received, want %d", n, i+1)
+		}
 	}
 }
 
