@@ -34,6 +34,7 @@ func (w *world) completed(words ...string) []string {
 func TestAShellCompletesWhatTheConfigurationAndTheLedgerHold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(30))
+	w.remove("payersync.db")
 	if got := w.completed("approve", ""); got != nil {
 		t.Errorf("without a ledger there are the plans %q", got)
 	}

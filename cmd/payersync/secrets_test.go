@@ -330,6 +330,7 @@ func TestEveryFileIsForThisUserAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
 	w.remove("payersync.key")
+	w.remove("payersync.db")
 	fresh := filepath.Join(w.dir, "fresh")
 	w.expect(exitDone, "init", fresh)
 	w.edit("payersync.yaml", "billing:\n", "ledger: {key_file: fresh/payersync.key}\nbilling:\n")

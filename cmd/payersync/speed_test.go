@@ -2,4 +2,4 @@
 
 package main
 
-const defaultKillRows = 10_000
+const defaultKillRows = 4_000

@@ -448,6 +448,7 @@ func TestAStandstillIsWorseThanWaitingAndBetterThanFailure(t *testing.T) {
 func TestACheckMakesNoLedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))
+	w.remove("payersync.db")
 	before, err := os.ReadDir(w.dir)
 	if err != nil {
 		t.Fatal(err)

@@ -41,8 +41,8 @@ type world struct {
 	seen  atomic.Int64 // requests to the service so far
 }
 
-// newWorld writes a configuration, a mapping, a key and a CSV file with these
-// rows, and serves an empty sandbox to them. change may alter the sandbox.
+// newWorld writes a configuration, a mapping, a key, a ledger that holds nothing yet and a CSV file
+// with these rows, and serves an empty sandbox to them. change may alter the sandbox.
 func newWorld(t *testing.T, rows []row, change ...func(*sandbox.Options)) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), hooks: freeAddress(t), service: httptest.NewUnstartedServer(nil)}
