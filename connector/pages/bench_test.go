@@ -71,8 +71,9 @@ func (h *house) crowd(payers int) {
 }
 
 // BenchmarkPages answers each page for who sees all there is, over a ledger that runs filled.
-// It tells the time in which 19 of 20 answers are made, and their size. The baseline is the
-// page that reads nothing of the ledger but who is signed in.
+// It tells the time of the first answer, which may begin a count or open the names, that in which
+// 19 of 20 of the others are made, and their size. The baseline is the page that reads nothing
+// of the ledger but who is signed in.
 func BenchmarkPages(b *testing.B) {
 	h := benchHouse(b)
 	cookie := cookieOf(b, h.ledger, h.pages, pages.Admin, nil)
@@ -100,8 +101,12 @@ func BenchmarkPages(b *testing.B) {
 				}
 				size = n
 			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)*19/20].Microseconds())/1000, "p95-ms")
+			ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+			b.ReportMetric(ms(took[0]), "first-ms")
+			if took = took[1:]; len(took) > 0 {
+				slices.Sort(took)
+				b.ReportMetric(ms(took[(len(took)*19+19)/20-1]), "p95-ms")
+			}
 			b.ReportMetric(float64(size)/1000, "kB")
 		})
 	}
