@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +15,29 @@ import (
 	"payersync/connector/pages"
 )
 
-var benchPayers = flag.Int("bench-payers", 2000, "how many payers BenchmarkPages has; the pages are meant for 100000")
+var (
+	benchPayers = flag.Int("bench-payers", 2000, "how many payers BenchmarkPages has; the pages are meant for 100000")
+	benchLedger = flag.String("bench-ledger", "", "folder of the ledger of BenchmarkPages: filled where it is empty, and used as it is where it is not")
+)
+
+// benchHouse returns a house with a crowd, in the folder of -bench-ledger where there is one.
+// Filling it takes minutes for 100,000 payers. The model of the service forgets them.
+func benchHouse(b *testing.B) *house {
+	b.Helper()
+	if *benchLedger == "" {
+		h := newHouse(b)
+		h.crowd(*benchPayers)
+		return h
+	}
+	filled := filepath.Join(*benchLedger, "filled")
+	_, err := os.Stat(filled)
+	h := newHouseIn(b, *benchLedger)
+	if err != nil {
+		h.crowd(*benchPayers)
+		h.write(filled, "")
+	}
+	return h
+}
 
 // crowd makes the books as many customers, of whom some sign and some mandates become active.
 func (h *house) crowd(payers int) {
@@ -47,11 +71,11 @@ func (h *house) crowd(payers int) {
 }
 
 // BenchmarkPages answers each page for who sees all there is, over a ledger that runs filled.
-// It tells the time in which 19 of 20 answers are made, and their size. The baseline is the
-// page that reads nothing of the ledger but who is signed in.
+// It tells the time of the first answer, which may begin a count or open the names, that in which
+// 19 of 20 of the others are made, and their size. The baseline is the page that reads nothing
+// of the ledger but who is signed in.
 func BenchmarkPages(b *testing.B) {
-	h := newHouse(b)
-	h.crowd(*benchPayers)
+	h := benchHouse(b)
 	cookie := cookieOf(b, h.ledger, h.pages, pages.Admin, nil)
 	for {
 		if _, err := h.standings.Latest(b.Context()); err == nil {
@@ -77,8 +101,12 @@ func BenchmarkPages(b *testing.B) {
 				}
 				size = n
 			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)*19/20].Microseconds())/1000, "p95-ms")
+			ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+			b.ReportMetric(ms(took[0]), "first-ms")
+			if took = took[1:]; len(took) > 0 {
+				slices.Sort(took)
+				b.ReportMetric(ms(took[(len(took)*19+19)/20-1]), "p95-ms")
+			}
 			b.ReportMetric(float64(size)/1000, "kB")
 		})
 	}

@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
@@ -76,7 +77,9 @@ func newHouseIn(t testing.TB, folder string) *house {
 func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(*house) *office.Letters) *house {
 	t.Helper()
 	path := filepath.Join(folder, "payersync.db")
-	statetest.New(t, path)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		statetest.New(t, path)
+	}
 	h := &house{t: t, file: path + ".csv", box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), TokenLife: 24 * time.Hour, Now: now})}
 	h.ledger = must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key", Now: now}))(t)
 	t.Cleanup(func() { _ = h.ledger.Close() })

@@ -126,7 +126,7 @@ func TestLettersAreReadApprovedAndSent(t *testing.T) {
 
 	page := anna.get("/mandates/letters", http.StatusOK)
 	holds(t, page, "55 letters wait for approval.", "They are the first with these templates", "Approve these 55 letters", "Bakery 1 Limited", "accounts@<wbr>bakery50.io",
-		"To: &lt;accounts@bakery1.io&gt;", "Ada Crumb", "http://localhost/...", "Next 50", "50 of 55", "letters.sender: payersync")
+		"To: &lt;accounts@bakery1.io&gt;", "Ada Crumb", "http://localhost/...", "Next page", "50 of 55", "letters.sender: payersync")
 	lacks(t, page, "/sign/", "Bakery 51 Limited")
 	if n := strings.Count(page, `class="letter"`); n != 3 {
 		t.Errorf("%d letters are shown in full, want 3", n)

@@ -90,7 +90,7 @@ func (v *visit) mandates() error {
 	if which.Class == "" {
 		return notFound
 	}
-	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), rowsShown)
+	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), wideRowsShown)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func (v *visit) report() error {
 		about = "How many days these have stood there: " + content.Title + "."
 	}
 	content.Chart = newChart("Since when", about, "Days", "Payers", content.Ages, cannot)
-	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), rowsShown)
+	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), wideRowsShown)
 	if err != nil {
 		return err
 	}

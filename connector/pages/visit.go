@@ -75,8 +75,11 @@ func (v *visit) with(pairs ...string) string {
 	return (&url.URL{Path: v.URL.Path, RawQuery: q.Encode()}).String()
 }
 
-// rowsShown is how many rows a page shows at a time.
-const rowsShown = 50
+// How many rows a page shows at a time: fewer of wide ones, so that no page is above 30 kB.
+const (
+	rowsShown     = 50
+	wideRowsShown = 30
+)
 
 // pager leads to the pages before and after.
 type pager struct {

@@ -74,7 +74,7 @@ func TestTheAuditLogIsShownAndItsChainIsWalked(t *testing.T) {
 		})
 	}
 	v := h.enter("anna", pages.Viewer)
-	holds(t, v.get("/audit", http.StatusOK), "sign in", "Next 50", "=1&#43;1")
+	holds(t, v.get("/audit", http.StatusOK), "sign in", "Next page", "=1&#43;1")
 	page := v.get("/audit?who=anna", http.StatusOK)
 	holds(t, page, "sign in")
 	if strings.Contains(page, "=1&#43;1") {
