@@ -12,7 +12,7 @@ import (
 type Refusals struct {
 	Day    string `json:"day"`    // in UTC, as 2006-01-02
 	Reason string `json:"reason"` // a word of ours, from a closed set
-	Count  int64  `json:"requests"`
+	Count  int    `json:"requests"`
 	First  string `json:"first_at"`
 	Last   string `json:"last_at"`
 }
@@ -23,7 +23,7 @@ const RefusalsKept = 90 * 24 * time.Hour
 const oldRefusals = `FROM webhook_refusals w WHERE w.last_at <= ?1`
 
 // NewRefusals returns requests that were refused for a reason between two moments of one day.
-func NewRefusals(reason string, n int64, first, last time.Time) Refusals {
+func NewRefusals(reason string, n int, first, last time.Time) Refusals {
 	return Refusals{Day: first.UTC().Format(time.DateOnly), Reason: reason, Count: n, First: first.UTC().Format(layout), Last: last.UTC().Format(layout)}
 }
 

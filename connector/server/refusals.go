@@ -30,7 +30,7 @@ type refusal struct {
 }
 
 type counted struct {
-	n           int64
+	n           int
 	first, last time.Time
 }
 

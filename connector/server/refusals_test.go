@@ -23,20 +23,20 @@ func refusing(t *testing.T, edit ...func(*Config)) (*endpoint, *Refusals) {
 	return e, r
 }
 
-func (e *endpoint) refusals(l *state.Ledger) map[string]int64 {
+func (e *endpoint) refusals(l *state.Ledger) map[string]int {
 	e.t.Helper()
 	rows, err := l.Refusals(e.t.Context(), noon.Add(-time.Hour))
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	got := map[string]int64{}
+	got := map[string]int{}
 	for _, row := range rows {
 		got[row.Day+" "+row.Reason] += row.Count
 	}
 	return got
 }
 
-func expect(t *testing.T, got, want map[string]int64) {
+func expect(t *testing.T, got, want map[string]int) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Errorf("the ledger holds %v, want %v", got, want)
@@ -95,7 +95,7 @@ func TestTenThousandRefusedRequestsAreOneWriteAndAllCounted(t *testing.T) {
 	if commits != 1 {
 		t.Errorf("counting cost %d commits, want one", commits)
 	}
-	expect(t, e.refusals(counted), map[string]int64{"2026-11-20 signature_failed": senders * each})
+	expect(t, e.refusals(counted), map[string]int{"2026-11-20 signature_failed": senders * each})
 }
 
 func TestEachWayToBeRefusedIsCountedByItself(t *testing.T) {
@@ -119,7 +119,7 @@ func TestEachWayToBeRefusedIsCountedByItself(t *testing.T) {
 	if err := r.Write(t.Context(), e.ledger); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, e.refusals(e.ledger), map[string]int64{
+	expect(t, e.refusals(e.ledger), map[string]int{
 		"2026-11-20 wrong_method": 1, "2026-11-20 wrong_path": 1, "2026-11-20 wrong_type": 1, "2026-11-20 wrong_encoding": 1, "2026-11-20 too_large": 1,
 		"2026-11-21 signature_failed": 1,
 	})
@@ -130,7 +130,7 @@ func TestEachWayToBeRefusedIsCountedByItself(t *testing.T) {
 func TestTheLedgerKnowsEveryReasonToRefuse(t *testing.T) {
 	t.Parallel()
 	e, r := refusing(t)
-	want := map[string]int64{}
+	want := map[string]int{}
 	for _, o := range Outcomes() {
 		if !slices.Contains([]Outcome{Accepted, Repeated, NotReady}, o) {
 			r.Count(o, noon)
@@ -165,7 +165,7 @@ func TestCountsThatTheLedgerDidNotTakeAreWrittenLaterAndTwoProcessesAddUp(t *tes
 	if err := errors.Join(r.Write(t.Context(), e.ledger), other.Write(t.Context(), e.open())); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, e.refusals(e.ledger), map[string]int64{"2026-11-20 signature_failed": 9})
+	expect(t, e.refusals(e.ledger), map[string]int{"2026-11-20 signature_failed": 9})
 }
 
 // What the ledger does not take is told once, and what is left when requests end is written then.
@@ -191,5 +191,5 @@ func TestRefusalsAreWrittenEveryFewSecondsAndAtTheEnd(t *testing.T) {
 	if err := r.Close(e.ledger); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, e.refusals(e.ledger), map[string]int64{"2026-11-20 too_large": 1})
+	expect(t, e.refusals(e.ledger), map[string]int{"2026-11-20 too_large": 1})
 }
