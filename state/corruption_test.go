@@ -60,6 +60,7 @@ var unchecked = []string{
 	"two_way.found_at", "two_way.customers", "two_way.matching", "two_way.example", "two_way.in_force", "two_way.since", "two_way.echoes",
 	"two_way.connection",
 	"put_off.at", "put_off.until", "put_off.word",
+	"webhook_refusals.day", "webhook_refusals.requests", "webhook_refusals.first_at", "webhook_refusals.last_at",
 	"two_way_echoes.at", "two_way_echoes.connection", "two_way_echoes.source_id",
 	"webhook_rotations.begun_at", "webhook_rotations.begun_by", "webhook_rotations.secret_at", "webhook_rotations.done_at",
 	"webhook_rotations.refused_at", "webhook_rotations.rotation_id",
@@ -335,6 +336,7 @@ func (d *desk) fullest() (file []byte) {
 		"INSERT INTO writeback_runs (connection, at, written, waiting, stuck) VALUES ('acme', '"+at+"', 3, 4, 5)",
 		"INSERT INTO round_trips (address, way, made_by, at) VALUES ('https://billing.example', 'w', 'probe', '"+at+"')",
 		"INSERT INTO put_off (connection, source_id, reason, at, until, word) VALUES ('acme', 'c000', 'rejected', '"+at+"', '"+at+"', 3)",
+		"INSERT INTO webhook_refusals (day, reason, requests, first_at, last_at) VALUES ('2026-03-02', 'signature_failed', 3, '"+at+"', '"+at+"')",
 		"INSERT INTO two_way (connection) VALUES ('acme')",
 		"INSERT INTO two_way_echoes (connection, source_id, at) VALUES ('acme', 'c000', '"+at+"')",
 		"INSERT INTO webhook_rotations (begun_at, secret, secret_at, delivery_key, done_at) VALUES ('"+at+"', "+

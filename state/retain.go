@@ -36,6 +36,7 @@ type Retained struct {
 
 	Approved int `json:"letter_approvals"` // letters that a person let go, each by itself
 	Told     int `json:"letters_told"`     // letters of which the journal alone told
+	Refusals int `json:"webhook_refusals"` // days and reasons by which refused requests were counted
 }
 
 // retainBatch is how many rows one commit changes: no other write waits long.
@@ -89,6 +90,7 @@ func (r Retention) parts(out *Retained) []part {
 		{&out.Letters, oldLetters, (*Tx).eraseLetters, cmp.Or(r.Letters, LettersKept)}, {&out.Sent, oldSent, (*Tx).eraseSent, LettersKnown},
 		{&out.Reasons, oldReasons, (*Tx).eraseReasons, ReasonsKept},
 		{&out.Approved, oldApproved, (*Tx).eraseApproved, LettersKnown}, {&out.Told, oldTold, (*Tx).eraseTold, LettersKnown},
+		{&out.Refusals, oldRefusals, (*Tx).eraseRefusals, RefusalsKept},
 	}
 }
 

@@ -16,11 +16,12 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/transport"
 )
 
-// testPatience is how long an endpoint may take to answer a test delivery.
-const testPatience = 10 * time.Second
+// testPatience is how long an endpoint may take to answer a test delivery: two are over before a page would be cut off.
+const testPatience = 8 * time.Second
 
 // checkWebhook looks at the way that deliveries come: the signature, the serve that takes
 // them, and the public address, through which a signed test delivery is sent.
@@ -77,28 +78,37 @@ func deliveryKeyAmong(secrets []connector.Secret, ledger string) string {
 	return ""
 }
 
-// checkPublicAddress sends a signed test delivery to the public address, and looks for it in
-// this ledger: another payersync, or another program, may answer there.
+// checkPublicAddress looks whether a test delivery comes through the public address.
 func (a *app) checkPublicAddress(ctx context.Context, s *session.Session) finding {
 	const check = "webhook address"
+	tested, err := a.tryPublicAddress(ctx, s)
+	if err != nil {
+		return tell(check, "", err)
+	}
+	return finding{Check: check, OK: tested.OK, Detail: tested.Detail, Next: tested.Next}
+}
+
+// tryPublicAddress sends a signed test delivery to the public address, and looks for it in
+// this ledger: another payersync, or another program, may answer there.
+func (a *app) tryPublicAddress(ctx context.Context, s *session.Session) (office.Tested, error) {
 	public := plainAddress(s.Config.Billing.Webhook.PublicURL)
 	sent, err := a.deliverTest(ctx, s, false)
 	if err != nil {
-		return finding{Check: check, Detail: fmt.Sprintf("%s cannot be reached from here: %v", public, err), Next: a.nextOnTheWay(ctx, s)}
+		return office.Tested{Detail: fmt.Sprintf("%s cannot be reached from here: %v", public, err), Next: a.nextOnTheWay(ctx, s)}, nil
 	}
 	if !sent.taken() {
-		return finding{Check: check, Detail: fmt.Sprintf("%s answered %d to a signed test delivery", public, sent.status), Next: cmp.Or(meanings[sent.status], a.nextOnTheWay(ctx, s))}
+		return office.Tested{Detail: fmt.Sprintf("%s answered %d to a signed test delivery", public, sent.status), Next: cmp.Or(meanings[sent.status], a.nextOnTheWay(ctx, s))}, nil
 	}
 	switch arrived, err := s.Ledger.DeliveryNamed(ctx, sent.key); {
 	case err != nil:
-		return tell(check, "", err)
+		return office.Tested{}, err
 	case arrived == nil:
-		return finding{
-			Check: check, Detail: fmt.Sprintf("%s answered %d to a signed test delivery, which did not come to this ledger", public, sent.status),
-			Next: "another payersync serve, or another program, answers at that address: see where its name and the proxy lead, and what server.webhooks is",
-		}
+		return office.Tested{
+			Detail: fmt.Sprintf("%s answered %d to a signed test delivery, which did not come to this ledger", public, sent.status),
+			Next:   "another payersync serve, or another program, answers at that address: see where its name and the proxy lead, and what server.webhooks is",
+		}, nil
 	}
-	return tell(check, fmt.Sprintf("a signed test delivery came to this ledger through %s", public), nil)
+	return office.Tested{OK: true, Detail: fmt.Sprintf("a signed test delivery came to this ledger through %s", public)}, nil
 }
 
 // meanings say what the answer to a test delivery means.

@@ -102,7 +102,11 @@ func (l *listeners) close() (err error) {
 func (svc *service) endpoint(ctx context.Context, s *session.Session) (_ *server.Server, err error) {
 	c := s.Config.Server
 	cfg := server.Config{
-		Ledger: s.Ledger, Nudge: func() { svc.worker.Nudge() }, Now: svc.now, Report: func(e server.Event) { s.Metrics.Webhook(e.Outcome); svc.deliveries.report(e) },
+		Ledger: s.Ledger, Nudge: func() { svc.worker.Nudge() }, Now: svc.now, Report: func(e server.Event) {
+			s.Metrics.Webhook(e.Outcome)
+			svc.refusals.Count(e.Outcome, svc.now())
+			svc.deliveries.report(e)
+		},
 		StopPath: s.Config.StopPath(), StopReport: svc.deliveries.reportStop,
 		Jobs: func(ctx context.Context) ([]server.Job, error) {
 			rows, err := svc.jobRows(ctx, s)

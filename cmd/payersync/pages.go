@@ -150,9 +150,13 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 	if err != nil {
 		return nil, err
 	}
+	deliveries := deliveriesOf(s)
+	if s.Config.Billing.Webhook != nil {
+		deliveries.Try = func(ctx context.Context) (office.Tested, error) { return a.tryPublicAddress(ctx, s) }
+	}
 	cfg := pages.Config{
 		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
-		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveriesOf(s), Nudge: behind.nudge,
+		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveries, Nudge: behind.nudge,
 		Attention: a.attentionOf(s), Mappings: a.mappingsOf(s, behind.tallies),
 		Matches: &office.Matches{Ledger: s.Ledger, Syncer: s.Syncer, Connections: names, Ahead: behind.ahead, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 			return a.storedAs(ctx, s, connection)

@@ -100,6 +100,7 @@ type service struct {
 	log        *logrus.Logger
 	worker     *worker.Worker
 	deliveries *deliveryLog
+	refusals   server.Refusals
 	manager    *manager
 	alarms     *alarms
 	behind     *behindPages
@@ -142,14 +143,24 @@ func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Sig
 	var following sync.WaitGroup
 	following.Go(func() { svc.newReloader(s.Config).run(ctx, asked) })
 	following.Go(func() { svc.alarms.run(ctx) })
+	following.Go(func() { svc.refusals.Run(ctx, s.Ledger, svc.uncounted) })
 	go svc.attend(ctx, s.Ledger) // which a ledger that hangs must not keep from ending
 	context.AfterFunc(ctx, svc.manager.stopping)
 	worked := whenSound(ctx, s, svc.worker.Run)
 	stop()
 	following.Wait()
 	err = errors.Join(worked, <-served)
+	if err := svc.refusals.Close(s.Ledger); err != nil {
+		svc.uncounted(err)
+	}
 	svc.log.Info("payersync stops")
 	return err
+}
+
+// uncounted says that the ledger does not know how many requests were refused. Nothing else
+// goes by it.
+func (svc *service) uncounted(why error) {
+	svc.log.WithError(forLog(why)).Warn("the ledger did not take how many webhook requests were refused; they stay counted in memory while payersync serves")
 }
 
 // whenSound runs work once the whole ledger was found sound: deliveries wait for that in

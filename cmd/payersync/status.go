@@ -13,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/condition"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -48,6 +49,7 @@ type statusReport struct {
 
 	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
+	Refusals     []state.Refusals        `json:"webhook_refusals"`     // requests to the webhook endpoint of the last days that were not taken in
 }
 
 func (a *app) status(cmd *cobra.Command, s *session.Session) error {
@@ -93,6 +95,9 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	if r.Subscription, err = s.Ledger.Subscription(cmd.Context()); err != nil {
 		return err
 	}
+	if r.Refusals, err = s.Ledger.Refusals(cmd.Context(), a.now().AddDate(0, 0, -office.RefusalsShown)); err != nil {
+		return err
+	}
 	if r.Conditions, err = condition.Look(cmd.Context(), s.Ledger, a.expected(s)); err != nil {
 		return err
 	}
@@ -135,6 +140,10 @@ func (a *app) printStatus(r statusReport) {
 		}
 		fmt.Fprintln(a.Out, "  payersync attention list --closed")
 	}
+	if rows := refusedRows(r.Refusals); len(rows) > 0 {
+		fmt.Fprintf(a.Out, "\nWebhook requests refused in the last %d days\n", office.RefusalsShown)
+		show.Table(a.Out, []string{"Day", "Requests", "Why", "What to do"}, rows)
+	}
 	for _, c := range r.Consents {
 		if _, bad := condition.Consent(c, a.now()); !bad {
 			fmt.Fprintf(a.Out, "\n%s\n", show.Visible(consentText(c)))
@@ -145,6 +154,14 @@ func (a *app) printStatus(r statusReport) {
 			a.printCondition(c)
 		}
 	}
+}
+
+func refusedRows(counts []state.Refusals) (rows [][]string) {
+	for _, c := range counts {
+		r := office.RefusedFor(c)
+		rows = append(rows, []string{r.Day, fmt.Sprint(r.Count), r.Why, r.Next})
+	}
+	return rows
 }
 
 // printCondition prints what is the matter, and what to do about it.

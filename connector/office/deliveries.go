@@ -15,6 +15,25 @@ import (
 type Deliveries struct {
 	Ledger *state.Ledger
 	Read   func(typeHeader, eventType string, body []byte) state.Delivery // what a kept delivery says, as the configuration is now
+	Try    func(context.Context) (Tested, error)                          // sends a signed test delivery through the public address; nil where no webhook is configured
+}
+
+// Tested is what a signed test delivery showed of the way that deliveries come.
+type Tested struct {
+	OK     bool
+	Detail string // what came back
+	Next   string // what to do where it did not arrive
+}
+
+// SendTest sends a signed test delivery through the public address. The audit log has it before
+// it leaves.
+func (d *Deliveries) SendTest(ctx context.Context, by string) (Tested, error) {
+	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: by, Action: "send test delivery", Subject: "webhook"})
+	}); err != nil {
+		return Tested{}, err
+	}
+	return d.Try(ctx)
 }
 
 // What cannot be done with a delivery.

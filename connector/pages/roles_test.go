@@ -37,6 +37,7 @@ var access = map[string]struct {
 	"GET /todo/{reason}/export":                 {path: "/todo/likeness/export", role: pages.Operator, file: true},
 	"GET /runs":                                 {path: "/runs", role: pages.Viewer},
 	"GET /webhooks":                             {path: "/webhooks", role: pages.Viewer},
+	"POST /webhooks":                            {path: "/webhooks", role: pages.Operator},
 	"GET /webhooks/{key}":                       {path: "/webhooks/event:none", role: pages.Viewer},
 	"POST /webhooks/{key}/body":                 {path: "/webhooks/event:none/body", role: pages.Admin},
 	"POST /webhooks/{key}/replay":               {path: "/webhooks/event:none/replay", role: pages.Operator},

@@ -57,6 +57,7 @@ var all = []route{
 	{"POST /matches/{connection}/{id}", Operator, (*visit).decideMatch},
 	{"GET /runs", Viewer, (*visit).runs},
 	{"GET /webhooks", Viewer, (*visit).webhooks},
+	{"POST /webhooks", Operator, (*visit).sendTest},
 	{"GET /webhooks/{key}", Viewer, (*visit).delivery},
 	{"POST /webhooks/{key}/body", Admin, (*visit).deliveryBody},
 	{"POST /webhooks/{key}/replay", Operator, (*visit).replay},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -68,9 +69,17 @@ func (v *visit) webhooks() error {
 	for _, s := range inboxStates {
 		filters = append(filters, choice{s.chip.Word, "/webhooks?state=" + string(s.state), in == string(s.state)})
 	}
-	newest := time.Time{}
-	if in == "" && before == 0 && len(rows) > 0 {
-		newest = since(rows[0].ReceivedAt)
+	last, err := v.ledger().Silence(ctx)
+	if err != nil {
+		return err
+	}
+	counts, err := v.ledger().Refusals(ctx, v.pages.now().AddDate(0, 0, -office.RefusalsShown))
+	if err != nil {
+		return err
+	}
+	var refused []office.Refused
+	for _, c := range counts {
+		refused = append(refused, office.RefusedFor(c))
 	}
 	return v.show("webhooks", "Webhooks", struct {
 		Rows         []state.InboxRow
@@ -81,7 +90,34 @@ func (v *visit) webhooks() error {
 		Subscription *state.Subscription
 		ShownAt      time.Time
 		Pager        pager
-	}{rows, newest, filters, in != "" || before != 0, warnings, facts.Expected, facts.ShownAt, v.page(next)})
+		Refused      []office.Refused
+		Days         int
+		MayTest      bool
+	}{rows, since(last.Since), filters, in != "" || before != 0, warnings, facts.Expected, facts.ShownAt, v.page(next),
+		refused, office.RefusalsShown, v.User.Role.May(Operator) && v.deliveries().Try != nil})
+}
+
+// sendTest sends a signed test delivery the way that deliveries come.
+func (v *visit) sendTest() error {
+	if v.deliveries().Try == nil {
+		return problem{Status: http.StatusConflict, Title: "No test was sent", Sentence: "No webhook is configured, so there is no address to send to.", Next: "Whoever runs payersync sets billing.webhook.", Path: "/webhooks"}
+	}
+	tested, err := v.deliveries().SendTest(v.Context(), v.User.Name)
+	switch {
+	case err != nil:
+		return err
+	case !tested.OK:
+		return problem{Status: http.StatusBadGateway, Title: "The test delivery did not arrive", Sentence: asSentence(tested.Detail), Next: asSentence(tested.Next), Path: "/webhooks"}
+	}
+	return v.done(asSentence(tested.Detail), "/webhooks")
+}
+
+// asSentence returns what is said of a test as a sentence; an address keeps its spelling.
+func asSentence(text string) string {
+	if first, _, _ := strings.Cut(text, " "); !strings.Contains(first, "://") {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	return text + "."
 }
 
 // deliveryPath returns the address of a delivery's page.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/state"
 )
@@ -91,4 +92,37 @@ func TestSettingsShowConnectionsAndWhatIsConfigured(t *testing.T) {
 	holds(t, v.get("/settings", http.StatusOK), "quickstart", "Not read yet")
 	h.run(true)
 	holds(t, v.get("/settings", http.StatusOK), "Lets us in")
+}
+
+func TestWebhooksSayWhatWasRefusedAndATestIsSentAfterTheAuditLogHasIt(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	viewer, operator := h.enter("vera", pages.Viewer), h.enter("otto", pages.Operator)
+	page := viewer.get("/webhooks", http.StatusOK)
+	holds(t, page, "Nothing was refused in the last 7 days")
+	if strings.Contains(page, "Send a test") {
+		t.Error("a viewer is shown a button that only operators may press")
+	}
+	now := h.ledger.Now()
+	h.receive(state.Delivery{Key: "event:e1", Type: "x", State: connector.InboxIgnored, Body: []byte("{}")})
+	h.do(func(tx *state.Tx) error {
+		return tx.AddRefusals([]state.Refusals{
+			state.NewRefusals("signature_failed", 1204, now, now), state.NewRefusals("too_large", 2, now, now),
+			state.NewRefusals("busy", 77, now.AddDate(0, 0, -8), now.AddDate(0, 0, -8)),
+		})
+	})
+	for _, path := range []string{"/webhooks", "/webhooks?state=quarantined", "/webhooks?after=1"} {
+		page := viewer.get(path, http.StatusOK)
+		holds(t, page, "Refused in the last 7 days", "1,204", "payersync webhooks subscribe", "The body was too large", "The last delivery came")
+		if strings.Contains(page, "Too many large bodies") {
+			t.Errorf("%s tells of what was refused eight days ago", path)
+		}
+	}
+	h.tested = office.Tested{OK: true, Detail: "a signed test delivery came to this ledger through https://pay.example/hook"}
+	holds(t, operator.post("/webhooks", http.StatusOK), "A signed test delivery came to this ledger through https://pay.example/hook.")
+	if got := h.logged(1); got != "otto send test delivery webhook: " {
+		t.Errorf("the audit log says %q", got)
+	}
+	h.tested = office.Tested{Detail: "https://pay.example/hook answered 401 to a signed test delivery", Next: "that is the answer to another secret"}
+	holds(t, operator.post("/webhooks", http.StatusBadGateway), "The test delivery did not arrive", "https://pay.example/hook answered 401", "That is the answer to another secret.")
 }

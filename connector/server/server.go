@@ -85,6 +85,7 @@ type Outcome string
 const (
 	Accepted        Outcome = "accepted"            // 200: durable in the inbox
 	Repeated        Outcome = "repeated"            // 200: the inbox has it already, and its customer is looked at once more
+	WrongPath       Outcome = "wrong_path"          // 404: on the webhook's listener, and at no path of it
 	WrongMethod     Outcome = "wrong_method"        // 405
 	TooMany         Outcome = "too_many"            // 429
 	WrongEncoding   Outcome = "wrong_encoding"      // 415: compressed
@@ -102,7 +103,7 @@ const (
 
 var statuses = map[Outcome]int{
 	Accepted: http.StatusOK, Repeated: http.StatusOK,
-	WrongMethod: http.StatusMethodNotAllowed, TooMany: http.StatusTooManyRequests,
+	WrongPath: http.StatusNotFound, WrongMethod: http.StatusMethodNotAllowed, TooMany: http.StatusTooManyRequests,
 	WrongEncoding: http.StatusUnsupportedMediaType, WrongType: http.StatusUnsupportedMediaType,
 	TooLarge: http.StatusRequestEntityTooLarge, BrokenOff: http.StatusBadRequest, SignatureFailed: http.StatusUnauthorized, KeyFailed: http.StatusUnauthorized,
 	SecretUnknown: http.StatusServiceUnavailable, Busy: http.StatusServiceUnavailable, NotStored: http.StatusServiceUnavailable, Panicked: http.StatusInternalServerError, NotReady: http.StatusServiceUnavailable,
@@ -204,10 +205,13 @@ func (s *Server) Handler() http.Handler {
 			s.serveWebhook(w, r)
 		case s.cfg.StopPath != "" && strings.HasPrefix(r.URL.Path, s.cfg.StopPath):
 			s.serveStop(w, r)
-		case s.cfg.HealthApart:
-			w.WriteHeader(http.StatusNotFound)
-		default:
+		case !s.cfg.HealthApart && (r.URL.Path == HealthPath || r.URL.Path == ReadyPath):
 			s.serveHealth(w, r)
+		case s.cfg.Keys.Verifier != nil:
+			w.WriteHeader(statuses[WrongPath])
+			s.cfg.Report(Event{Outcome: WrongPath, Client: s.client(r)})
+		default:
+			w.WriteHeader(http.StatusNotFound)
 		}
 	})
 }

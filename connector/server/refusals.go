@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"payersync/state"
+)
+
+const (
+	refusalsEvery = 5 * time.Second  // how much of what was counted a power cut may lose
+	refusalsWait  = 10 * time.Second // how long the last of it waits for the ledger when a process ends
+)
+
+// Refusals counts the requests to the webhook that were not taken in, by day and outcome. Strangers
+// can send as many as they like: they are counted in memory, and the ledger learns of all of them
+// by one write every few seconds. It is safe for concurrent use; the zero value is ready.
+type Refusals struct {
+	counting sync.Mutex
+	new      map[refusal]counted // that the ledger does not know yet
+
+	writing sync.Mutex // held while the ledger is told
+}
+
+// refusal is what is counted together.
+type refusal struct {
+	day     string // in UTC
+	outcome Outcome
+}
+
+type counted struct {
+	n           int
+	first, last time.Time
+}
+
+// Count takes note of how a request to the webhook ended at a time.
+func (r *Refusals) Count(o Outcome, at time.Time) {
+	if o != Accepted && o != Repeated && o != NotReady {
+		r.add(refusal{at.UTC().Format(time.DateOnly), o}, counted{1, at, at})
+	}
+}
+
+func (r *Refusals) add(what refusal, more counted) {
+	r.counting.Lock()
+	defer r.counting.Unlock()
+	if r.new == nil {
+		r.new = map[refusal]counted{}
+	}
+	sum, known := r.new[what]
+	if !known || more.first.Before(sum.first) {
+		sum.first = more.first
+	}
+	if more.last.After(sum.last) {
+		sum.last = more.last
+	}
+	sum.n += more.n
+	r.new[what] = sum
+}
+
+// take returns what was counted since it was called last.
+func (r *Refusals) take() map[refusal]counted {
+	r.counting.Lock()
+	defer r.counting.Unlock()
+	taken := r.new
+	r.new = nil
+	return taken
+}
+
+// Write tells the ledger what was counted since it was told last, if anything was. What it does
+// not take stays counted.
+func (r *Refusals) Write(ctx context.Context, ledger *state.Ledger) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	taken := r.take()
+	if len(taken) == 0 {
+		return nil
+	}
+	var rows []state.Refusals
+	for what, c := range taken {
+		rows = append(rows, state.NewRefusals(string(what.outcome), c.n, c.first, c.last))
+	}
+	err := ledger.Do(ctx, func(tx *state.Tx) error { return tx.AddRefusals(rows) })
+	if err != nil {
+		for what, c := range taken {
+			r.add(what, c)
+		}
+	}
+	return err
+}
+
+// Run writes every few seconds until ctx ends. failed is told of a write that the ledger did not
+// take, and not again before it has taken one.
+func (r *Refusals) Run(ctx context.Context, ledger *state.Ledger, failed func(error)) {
+	tick := time.NewTicker(refusalsEvery)
+	defer tick.Stop()
+	told := false
+	for {
+		select {
+		case <-tick.C:
+			err := r.Write(ctx, ledger)
+			if err != nil && !told && ctx.Err() == nil {
+				failed(err)
+			}
+			told = err != nil
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close writes what is left, once no request comes any more. A ledger that hangs does not keep
+// it from returning.
+func (r *Refusals) Close(ledger *state.Ledger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), refusalsWait)
+	defer cancel()
+	written := make(chan error, 1)
+	go func() { written <- r.Write(ctx, ledger) }()
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

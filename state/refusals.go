@@ -1,0 +1,55 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Refusals are the requests of one day to the webhook endpoint that were not taken in for one
+// reason.
+type Refusals struct {
+	Day    string `json:"day"`    // in UTC, as 2006-01-02
+	Reason string `json:"reason"` // a word of ours, from a closed set
+	Count  int    `json:"requests"`
+	First  string `json:"first_at"`
+	Last   string `json:"last_at"`
+}
+
+// RefusalsKept is for how long it is kept how many requests were refused.
+const RefusalsKept = 90 * 24 * time.Hour
+
+const oldRefusals = `FROM webhook_refusals w WHERE w.last_at <= ?1`
+
+// NewRefusals returns requests that were refused for a reason between two moments of one day.
+func NewRefusals(reason string, n int, first, last time.Time) Refusals {
+	return Refusals{Day: first.UTC().Format(time.DateOnly), Reason: reason, Count: n, First: first.UTC().Format(layout), Last: last.UTC().Format(layout)}
+}
+
+// AddRefusals adds requests that were refused to those that the ledger knows of: several
+// processes may do so.
+func (tx *Tx) AddRefusals(more []Refusals) error {
+	rows, err := json.Marshal(more)
+	if err != nil {
+		return err
+	}
+	if err := tx.exec(`INSERT INTO webhook_refusals (day, reason, requests, first_at, last_at)
+		SELECT value ->> 'day', value ->> 'reason', value ->> 'requests', value ->> 'first_at', value ->> 'last_at' FROM json_each(?) WHERE true
+		ON CONFLICT (day, reason) DO UPDATE SET requests = requests + excluded.requests, first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)`,
+		string(rows)); err != nil {
+		return fmt.Errorf("note how many requests were refused: %w", err)
+	}
+	return nil
+}
+
+// Refusals returns the requests that were refused since a moment, by day and reason: the newest
+// day first, and of each day what happened most.
+func (l *Ledger) Refusals(ctx context.Context, since time.Time) ([]Refusals, error) {
+	return list(ctx, l, "SELECT day, reason, requests, first_at, last_at FROM webhook_refusals WHERE last_at >= ? ORDER BY day DESC, requests DESC, reason",
+		[]any{stamp(since)}, func(r *Refusals) []any { return []any{&r.Day, &r.Reason, &r.Count, &r.First, &r.Last} })
+}
+
+func (tx *Tx) eraseRefusals(cut string) (int64, error) {
+	return tx.count("DELETE FROM webhook_refusals WHERE (day, reason) IN (SELECT w.day, w.reason "+oldRefusals+" LIMIT ?2 + 0)", cut, retainBatch)
+}
