@@ -37,6 +37,12 @@ type lettersPage struct {
 	Alone     []aloneRow
 	Undecided []undecidedRow
 	More      int // about which a person can say something and that are not listed
+	Bounced   []bouncedRow
+	Dead      int // whose letters come back, also those that are not listed
+
+	Heard   []office.BouncedLine // what became of what was said of letters that come back
+	Misread bool                 // not all of it was understood
+	Again   string               // what was typed and not understood
 
 	Stale bool
 	Known bool // what is new is marked, because what was shown is remembered
@@ -123,7 +129,7 @@ func (v *visit) lettersPage() (*lettersPage, error) {
 		page.TestTo = desk.Desk.Settings.TestTo
 	}
 	desk.Remember(page.Plan.Batch)
-	return page, errors.Join(v.addBatch(page), v.addAlone(page), v.addUndecided(page))
+	return page, errors.Join(v.addBatch(page), v.addAlone(page), v.addUndecided(page), v.addBounced(page))
 }
 
 // addBatch adds the letters that wait together: some of them in full, and a page of the list.

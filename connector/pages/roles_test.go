@@ -69,6 +69,7 @@ var access = map[string]struct {
 	"GET /again":                                {path: "/again", role: pages.Viewer},
 	"POST /again":                               {path: "/again", role: pages.Viewer},
 	"GET /mandates/letters":                     {path: "/mandates/letters", role: pages.Viewer},
+	"POST /mandates/letters/bounced":            {path: "/mandates/letters/bounced", role: pages.Operator},
 	"POST /mandates/letters":                    {path: "/mandates/letters", role: pages.Operator},
 	"POST /mandates/letters/alone":              {path: "/mandates/letters/alone", role: pages.Operator},
 	"POST /mandates/letters/pause":              {path: "/mandates/letters/pause", role: pages.Operator},

@@ -48,6 +48,7 @@ var all = []route{
 	{"POST /mandates/letters/resume", Operator, (*visit).resumeLetters},
 	{"POST /mandates/letters/continue", Operator, (*visit).continueLetters},
 	{"POST /mandates/letters/word", Operator, (*visit).sayOfLetter},
+	{"POST /mandates/letters/bounced", Operator, (*visit).noteBounced},
 	{"GET /mandates/report", Viewer, (*visit).report},
 	{"POST /mandates/report", Operator, (*visit).exportReport},
 	{"GET /matches", Viewer, (*visit).matches},
