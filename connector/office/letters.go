@@ -20,8 +20,35 @@ import (
 type Letters struct {
 	Desk *letters.Desk
 
+	looks snapshot[letters.Plan]
+
 	mu    sync.Mutex
 	shown []shownBatch // the newest last
+}
+
+// lookWaits is how long people wait to see what they did.
+const lookWaits = 5 * time.Second
+
+// Latest returns what the last look found. A look takes seconds where there are many payers, so
+// it is made in the background, and people approve by its hash what they saw of it. It fails with
+// ErrCounting while the first is at work.
+func (l *Letters) Latest(ctx context.Context) (*letters.Plan, error) {
+	return l.looks.latest(ctx, lookWaits, l.Desk.Look)
+}
+
+// Renew makes the next Latest look, because something was done that people want to see. It may be
+// asked of nil.
+func (l *Letters) Renew() {
+	if l != nil {
+		l.looks.renew()
+	}
+}
+
+// Close ends a look at work, and lets no other begin. It may be asked of nil.
+func (l *Letters) Close() {
+	if l != nil {
+		l.looks.close()
+	}
 }
 
 // On reports whether payersync writes to payers at all. It may be asked of nil.

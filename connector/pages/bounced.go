@@ -76,11 +76,11 @@ func (v *visit) noteBounced() error {
 	case len(heard) == 0:
 		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was noted", Sentence: "The form held no delivery report and no address.", Next: "Go back, choose a file or write an address, and try again."}
 	}
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	if len(heard) == 1 && heard[0].Wrong == "" {
 		return v.done(heard[0].Words(whoBounced), "/mandates/letters")
 	}
-	page, err := v.lettersPage()
+	page, err := v.lettersPage(v.pages.cfg.Letters.Desk.Look)
 	if err != nil {
 		return err
 	}

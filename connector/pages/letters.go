@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,14 +96,18 @@ func letterKind(kind any) string {
 
 // letters shows what is due and what waits.
 func (v *visit) letters() error {
-	page, err := v.lettersPage()
-	if err != nil {
+	page, err := v.lettersPage(v.pages.cfg.Letters.Latest)
+	switch {
+	case errors.Is(err, office.ErrCounting):
+		return v.show("counting", "Counting", v.with())
+	case err != nil:
 		return err
 	}
 	return v.show("letters", "Letters", page)
 }
 
-func (v *visit) lettersPage() (*lettersPage, error) {
+// lettersPage returns the page of what a look finds, where letters are on.
+func (v *visit) lettersPage(look func(context.Context) (*letters.Plan, error)) (*lettersPage, error) {
 	desk := v.pages.cfg.Letters
 	page := &lettersPage{Off: !desk.On(), Operator: v.User.Role.May(Operator), Several: len(v.pages.cfg.Connections) > 1, Names: v.pages.cfg.Connections}
 	if page.Off {
@@ -113,7 +118,7 @@ func (v *visit) lettersPage() (*lettersPage, error) {
 	}
 	ctx := v.Context()
 	var err error
-	if page.Plan, err = desk.Desk.Look(ctx); err != nil {
+	if page.Plan, err = look(ctx); err != nil {
 		return nil, err
 	}
 	if page.Pauses, err = desk.Pauses(ctx); err != nil {
@@ -261,13 +266,14 @@ func (v *visit) approveLetters() error {
 	case err != nil:
 		return err
 	}
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	return v.done(connector.Plural(n, "letter")+" approved. Nothing was sent yet: they leave in the hours for letters, one after another, each after a last look at its payer.", "/mandates/letters")
 }
 
 // staleLetters answers somebody whose letters are not those any more that wait, with what is new.
 func (v *visit) staleLetters() error {
-	page, err := v.lettersPage()
+	v.changed()
+	page, err := v.lettersPage(v.pages.cfg.Letters.Desk.Look)
 	if err != nil {
 		return err
 	}
@@ -298,7 +304,7 @@ func (v *visit) approveAlone() error {
 	case err != nil:
 		return err
 	}
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	return v.done("1 letter approved. Nothing was sent yet: it leaves in the hours for letters.", "/mandates/letters")
 }
 
@@ -335,6 +341,7 @@ func (v *visit) pauseLetters() error {
 	if err := desk.Pause(v.Context(), connection, until, by); err != nil {
 		return err
 	}
+	v.changed()
 	return v.done(note+" A step that is missed meanwhile is skipped.", "/mandates/letters")
 }
 
@@ -349,6 +356,7 @@ func (v *visit) resumeLetters() error {
 		return err
 	}
 	n, err := desk.Resume(v.Context(), connection, by)
+	v.changed()
 	switch {
 	case err != nil:
 		return err
@@ -374,6 +382,7 @@ func (v *visit) continueLetters() error {
 	case err != nil:
 		return err
 	}
+	v.changed()
 	return v.done(fmt.Sprintf("Letters go on, and the next ones wait for you. The journal told of %s that the ledger did not know.", connector.Plural(n, "letter")), "/mandates/letters")
 }
 
@@ -396,5 +405,6 @@ func (v *visit) sayOfLetter() error {
 	case err != nil:
 		return err
 	}
+	v.changed()
 	return v.done(notes[word], "/mandates/letters")
 }

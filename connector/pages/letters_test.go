@@ -70,6 +70,7 @@ func (h *house) asks(books []byte) {
 // deliver sends what may leave, as payersync serve does.
 func (h *house) deliver() letters.Result {
 	h.t.Helper()
+	defer h.letters.Renew()
 	return must(h.letters.Desk.Run(context.Background()))(h.t)
 }
 
@@ -249,6 +250,7 @@ func TestLettersArePausedAndGoOn(t *testing.T) {
 	if err := os.Remove(h.letters.Desk.Settings.Journal); err != nil {
 		t.Fatal(err)
 	}
+	h.letters.Renew()
 	holds(t, anna.get("/mandates/letters", http.StatusOK), "Nothing leaves", "The journal of letters is not there", "Go on with letters")
 	anna.post("/mandates/letters/continue", http.StatusUnprocessableEntity)
 	holds(t, anna.post("/mandates/letters/continue", http.StatusOK, "reason", "the disk failed"), "Letters go on, and the next ones wait for you.")

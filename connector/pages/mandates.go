@@ -223,7 +223,7 @@ func (v *visit) noteSent() error {
 	if err != nil {
 		return err
 	}
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	note := connector.Plural(r.Noted, "link") + " noted as sent on " + on.Format("2 Jan 2006") + "."
 	if r.Before > 0 {
 		note += fmt.Sprintf(" %d had been noted before.", r.Before)
