@@ -3,6 +3,7 @@ package office
 import (
 	"cmp"
 	"context"
+	"errors"
 	"hash/fnv"
 	"slices"
 	"strconv"
@@ -34,6 +35,31 @@ const lookWaits = 5 * time.Second
 // ErrCounting while the first is at work.
 func (l *Letters) Latest(ctx context.Context) (*letters.Plan, error) {
 	return l.looks.latest(ctx, lookWaits, l.Desk.Look)
+}
+
+// NextOf returns the next letters of these payers, as the last look found them: none while the
+// first is at work, and for nobody who has nothing to sign.
+func (l *Letters) NextOf(ctx context.Context, ids ...state.RecordID) (map[state.RecordID]letters.Next, error) {
+	if !l.On() || len(ids) == 0 {
+		return nil, nil
+	}
+	p, err := l.looks.latest(ctx, 0, l.Desk.Look)
+	if errors.Is(err, ErrCounting) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	asked, out := make(map[state.RecordID]bool, len(ids)), make(map[state.RecordID]letters.Next, len(ids))
+	for _, id := range ids {
+		asked[id] = true
+	}
+	for _, x := range p.Next {
+		if asked[x.RecordID] {
+			out[x.RecordID] = x
+		}
+	}
+	return out, nil
 }
 
 // Renew makes the next Latest look, because something was done that people want to see. It may be

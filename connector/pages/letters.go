@@ -94,6 +94,29 @@ func letterKind(kind any) string {
 	return name
 }
 
+// nextLetter says when a payer's next letter comes, or why none does, with a capital and a full
+// stop.
+func nextLetter(x letters.Next) string {
+	on := ""
+	if x.On != (letters.Day{}) {
+		on = time.Date(x.On.Year, x.On.Month, x.On.Day, 0, 0, 0, 0, time.UTC).Format("2 Jan 2006")
+	}
+	switch x.What {
+	case letters.Due:
+		return letterKind(x.Kind) + ": due now."
+	case letters.Waits:
+		return letterKind(x.Kind) + ": waits for a person, because " + x.Why.Sentence() + "."
+	case letters.Later:
+		return letterKind(x.Kind) + " on " + on + "."
+	case letters.Paused:
+		if on != "" {
+			return "Paused until " + on + "."
+		}
+		return "Paused: " + x.Why.Sentence() + "."
+	}
+	return "None: " + x.Why.Sentence() + "."
+}
+
 // letters shows what is due and what waits.
 func (v *visit) letters() error {
 	page, err := v.lettersPage(v.pages.cfg.Letters.Latest)

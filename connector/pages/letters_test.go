@@ -329,3 +329,32 @@ func TestAReasonForLettersIsNoLongerThanAnyOther(t *testing.T) {
 	v := h.enter("olaf", pages.Operator)
 	holds(t, v.post("/mandates/letters/pause", http.StatusUnprocessableEntity, "reason", strings.Repeat("x", office.LongestReason+1)), "The reason is too long")
 }
+
+// When the next letter comes is what the desk decides, on the payer's page and in the work list.
+func TestTheNextLetterIsToldOnThePayersPageAndInTheWorkList(t *testing.T) {
+	t.Parallel()
+	h, olaf := posted(t, 2)
+	list := func(text string) { h.settled(olaf, "/mandates", text) }
+	payer := func(id string) string { return olaf.get("/payers/"+sample+"/"+id, http.StatusOK) }
+	list("Reminder on 26 Nov 2026.")
+	holds(t, payer("HB001"), "The link was sent 1 time", "<strong>Next letter:</strong> Reminder on 26 Nov 2026.")
+	olaf.post("/mandates/letters/pause", http.StatusOK, "until", "2026-12-01")
+	list("Paused until 1 Dec 2026.")
+	holds(t, payer("HB001"), "<strong>Next letter:</strong> Paused until 1 Dec 2026.")
+	olaf.post("/mandates/letters/resume", http.StatusOK)
+	h.asks(bakeries(2, "HB900,Our Own Canteen,,canteen@harbour.io,,,,,,,,Active,en\n"))
+	list("Invitation: waits for a person, because the address is one of ours.")
+	holds(t, payer("HB900"), "was not sent yet", "Invitation: waits for a person, because the address is one of ours.")
+	olaf.upload(http.StatusOK, "accounts@bakery2.io")
+	list("Correct it in the books.")
+	holds(t, payer("HB002"), "Reminders are stopped: the address takes no mail.")
+	for _, c := range h.box.Customers() {
+		if c.Name == "Bakery 1 Limited" {
+			if err := h.box.Sign(c.Mandates[0].ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	h.sweep()
+	lacks(t, payer("HB001"), "Next letter")
+}
