@@ -21,11 +21,17 @@ import (
 type Letters struct {
 	Desk *letters.Desk
 
+	// Example writes a letter that is filled with invented data; nil for none.
+	Example func(kind letters.Kind, language string) (ExampleLetter, error)
+
 	looks snapshot[letters.Plan]
 
 	mu    sync.Mutex
 	shown []shownBatch // the newest last
 }
+
+// ExampleLetter is what a payer would read.
+type ExampleLetter struct{ Subject, Text, HTML string }
 
 // lookWaits is how long people wait to see what they did.
 const lookWaits = 5 * time.Second
@@ -132,6 +138,15 @@ func (l *Letters) Text(ctx context.Context, x letters.Next) (string, error) {
 	return letters.Readable(message), nil
 }
 
+// HTML returns a letter as mail programs show it, but for its link, as Text does.
+func (l *Letters) HTML(ctx context.Context, x letters.Next) (string, error) {
+	message, err := l.Desk.Example(ctx, x)
+	if err != nil {
+		return "", err
+	}
+	return letters.HTML(message)
+}
+
 // LetterCount is how many letters of a kind there are in a language.
 type LetterCount struct {
 	Kind     letters.Kind
@@ -140,8 +155,8 @@ type LetterCount struct {
 	Waits    int // for a person
 }
 
-// kindOrder is the order in which payers get letters.
-var kindOrder = []letters.Kind{letters.Invitation, letters.Replaced, letters.Reminder, letters.LastCall}
+// LetterKinds are the letters to payers, in the order in which they get them.
+var LetterKinds = []letters.Kind{letters.Invitation, letters.Replaced, letters.Reminder, letters.LastCall}
 
 // CountLetters counts what is due now, by kind and language.
 func CountLetters(p *letters.Plan) (out []LetterCount) {
@@ -160,7 +175,7 @@ func CountLetters(p *letters.Plan) (out []LetterCount) {
 		}
 	}
 	slices.SortFunc(out, func(a, b LetterCount) int {
-		return cmp.Or(cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)), cmp.Compare(a.Language, b.Language))
+		return cmp.Or(cmp.Compare(slices.Index(LetterKinds, a.Kind), slices.Index(LetterKinds, b.Kind)), cmp.Compare(a.Language, b.Language))
 	})
 	return out
 }

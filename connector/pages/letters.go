@@ -21,6 +21,7 @@ type lettersPage struct {
 	Off      bool
 	Sender   letters.Sender // who writes to payers
 	Operator bool
+	Examples bool // there are examples to read
 	Plan     *letters.Plan
 	TestTo   string // who gets the letters of a test installation
 	Pauses   []state.LetterStop
@@ -132,7 +133,7 @@ func (v *visit) letters() error {
 // lettersPage returns the page of what a look finds, where letters are on.
 func (v *visit) lettersPage(look func(context.Context) (*letters.Plan, error)) (*lettersPage, error) {
 	desk := v.pages.cfg.Letters
-	page := &lettersPage{Off: !desk.On(), Operator: v.User.Role.May(Operator), Several: len(v.pages.cfg.Connections) > 1, Names: v.pages.cfg.Connections}
+	page := &lettersPage{Off: !desk.On(), Examples: desk != nil && desk.Example != nil, Operator: v.User.Role.May(Operator), Several: len(v.pages.cfg.Connections) > 1, Names: v.pages.cfg.Connections}
 	if page.Off {
 		if desk != nil {
 			page.Sender = desk.Desk.Settings.Sender

@@ -36,7 +36,10 @@ func newPost(t testing.TB) (*house, *mailtest.Box) {
 	set := must(templates.Load(templates.Options{From: netmail.Address{Name: "Harbour Bakery", Address: "accounts@harbour.io"}, ReplyTo: "accounts@harbour.io", Legal: legal, LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"}}))(t)
 	h := newHouseOf(t, t.TempDir(), func() time.Time { return monday }, func(h *house) *office.Letters {
 		path, _ := h.ledger.Path()
-		return &office.Letters{Desk: &letters.Desk{Ledger: h.ledger, Reader: h.reader, Settings: letters.Settings{
+		return &office.Letters{Example: func(kind letters.Kind, language string) (office.ExampleLetter, error) {
+			l, err := set.Render(kind, language, templates.Examples(kind, "localhost"))
+			return office.ExampleLetter(l), err
+		}, Desk: &letters.Desk{Ledger: h.ledger, Reader: h.reader, Settings: letters.Settings{
 			Sender: letters.SenderPayersync, From: "Harbour Bakery <accounts@harbour.io>", Address: "accounts@harbour.io", ReplyTo: "accounts@harbour.io", Legal: legal,
 			LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"}, Steps: []int{0, 3, 7, 14, 30}, Window: window, PerMinute: 600, PerDay: 500,
 			Own: []string{"harbour.io"}, Journal: path + ".letters", Templates: set, Post: &server,
