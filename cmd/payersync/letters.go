@@ -57,7 +57,10 @@ func deskOf(s *session.Session) (*letters.Desk, error) {
 // lettersOf returns what is seen of letters, and done about them.
 func lettersOf(s *session.Session) (*office.Letters, error) {
 	d, err := deskOf(s)
-	return &office.Letters{Desk: d}, err
+	return &office.Letters{Desk: d, Example: func(kind letters.Kind, language string) (office.ExampleLetter, error) {
+		l, _, err := letterExample{string(kind), language}.write(s.Config)
+		return office.ExampleLetter(l), err
+	}}, err
 }
 
 // withLetters opens what a command of letters works with.

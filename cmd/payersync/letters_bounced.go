@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/mail"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -13,8 +12,6 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
-	"payersync/connector"
-	"payersync/connector/letters/bounce"
 	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -51,18 +48,9 @@ audit log keeps who said so; addresses are kept as hashes.`,
 	return c
 }
 
-// addressOf returns the e-mail address that an argument is; "" when it is none.
-func addressOf(arg string) string {
-	a, err := mail.ParseAddress(arg)
-	if err != nil || a.Name != "" {
-		return ""
-	}
-	return a.Address
-}
-
 func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by syncer.Operator) error {
 	bounces := &office.Bounces{Ledger: s.Ledger}
-	if address := addressOf(arg); address != "" {
+	if address := office.AddressOf(arg); address != "" {
 		got, err := bounces.Address(ctx, address, by)
 		if err != nil {
 			return err
@@ -79,7 +67,7 @@ func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by
 	}
 	got, err := bounces.Report(ctx, report, by)
 	err = errors.Join(err, report.Close())
-	if errors.Is(err, bounce.ErrNoReport) || errors.Is(err, bounce.ErrNoMessage) || errors.Is(err, bounce.ErrTooLarge) {
+	if office.NoReport(err) {
 		return usage.Errorf("cannot use the report: %v; if you know the address, name it: payersync mandates letters bounced ADDRESS", err)
 	}
 	if err != nil {
@@ -92,24 +80,8 @@ func (a *app) showBounced(got office.Bounced) error {
 	if a.JSON() {
 		return show.JSON(a.Out, got)
 	}
-	said := "The report is not about a letter of ours that did not arrive; nothing was noted."
-	switch {
-	case got.Stopped > 0 && got.Payers > 0:
-		said = fmt.Sprintf("Nothing more is sent to the address, which %s written to at; payersync attention list tells who.", isOrAre(got.Payers))
-	case got.Stopped > 0:
-		said = "Nothing more is sent to the address. No payer is written to at it, for all that is known."
-	case got.Noted > 0:
-		said = "The letter did not arrive for now; that is noted, and the next one goes out."
-	}
-	_, err := fmt.Fprintln(a.Out, said)
+	_, err := fmt.Fprintln(a.Out, got.Words("payersync attention list"))
 	return err
-}
-
-func isOrAre(payers int) string {
-	if payers == 1 {
-		return "1 payer is"
-	}
-	return connector.Plural(payers, "payer") + " are"
 }
 
 func (a *app) reviveAddress(ctx context.Context, s *session.Session, arg string, by syncer.Operator) error {
@@ -118,7 +90,7 @@ func (a *app) reviveAddress(ctx context.Context, s *session.Session, arg string,
 	}
 	bounces := &office.Bounces{Ledger: s.Ledger}
 	var err error
-	if address := addressOf(arg); address != "" {
+	if address := office.AddressOf(arg); address != "" {
 		err = bounces.ReviveAddress(ctx, address, by)
 	} else {
 		var p state.Payer

@@ -97,6 +97,7 @@ func adminAddress(s *session.Session) (string, error) {
 type behindPages struct {
 	lists     *office.Lists // whose names stay in memory
 	standings *office.Standings
+	letters   *office.Letters // of the configuration in force
 	fetcher   *office.Fetcher
 	ahead     *office.Ahead   // customers that were read for people who compare
 	starter   *office.Starter // of runs that people ask for
@@ -121,6 +122,7 @@ func (b *behindPages) close() {
 	b.fetcher.Close()
 	b.ahead.Close()
 	b.standings.Close()
+	b.letters.Close()
 }
 
 // settingsOf returns what people see of a configuration: what decides over payers, and no
@@ -186,7 +188,13 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 		},
 	}
 	adjust(&cfg)
-	return pages.New(cfg)
+	shown, err := pages.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	behind.letters.Close()
+	behind.letters = letters
+	return shown, nil
 }
 
 // showPages serves the pages of a session by themselves until ctx ends.

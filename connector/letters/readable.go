@@ -29,15 +29,24 @@ func Readable(message []byte) string {
 			out.WriteString(name + ": " + value + "\n")
 		}
 	}
-	text, err := textOf(m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), m.Body)
+	text, err := partOf("text/plain", m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), m.Body)
 	if err != nil {
 		return string(message)
 	}
 	return out.String() + "\n" + strings.ReplaceAll(strings.TrimSpace(text), "\r\n", "\n")
 }
 
-// textOf returns the first part that is plain text.
-func textOf(contentType, encoding string, body io.Reader) (string, error) {
+// HTML returns a letter as mail programs show it.
+func HTML(message []byte) (string, error) {
+	m, err := mail.ReadMessage(bytes.NewReader(message))
+	if err != nil {
+		return "", err
+	}
+	return partOf("text/html", m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), m.Body)
+}
+
+// partOf returns the first part of a type, or what has no parts.
+func partOf(wanted, contentType, encoding string, body io.Reader) (string, error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err == nil && strings.HasPrefix(kind, "multipart/") {
 		parts := multipart.NewReader(body, params["boundary"])
@@ -46,8 +55,8 @@ func textOf(contentType, encoding string, body io.Reader) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			if kind, _, err := mime.ParseMediaType(part.Header.Get("Content-Type")); err == nil && kind == "text/plain" {
-				return textOf("text/plain", part.Header.Get("Content-Transfer-Encoding"), part)
+			if kind, _, err := mime.ParseMediaType(part.Header.Get("Content-Type")); err == nil && kind == wanted {
+				return partOf(wanted, kind, part.Header.Get("Content-Transfer-Encoding"), part)
 			}
 		}
 	}

@@ -3,9 +3,12 @@ package office
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/mail"
 	"strings"
 
+	"payersync/connector"
 	"payersync/connector/letters/bounce"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -24,50 +27,188 @@ type Bounced struct {
 	Payers  int `json:"payers"`  // who are written to at the address
 }
 
-// What cannot be said of an address.
+// Words says what became of it; list is where people see who is written to at the address, as in
+// "payersync attention list".
+func (b Bounced) Words(list string) string {
+	switch {
+	case b.Stopped > 0 && b.Payers == 1:
+		return "Nothing more is sent to the address, which 1 payer is written to at; " + list + " tells who."
+	case b.Stopped > 0 && b.Payers > 0:
+		return "Nothing more is sent to the address, which " + connector.Plural(b.Payers, "payer") + " are written to at; " + list + " tells who."
+	case b.Stopped > 0:
+		return "Nothing more is sent to the address. No payer is written to at it, for all that is known."
+	case b.Noted > 0:
+		return "The letter did not arrive for now; that is noted, and the next one goes out."
+	}
+	return "The report is not about a letter of ours that did not arrive; nothing was noted."
+}
+
+// BouncedText is what somebody pastes, or a file: a delivery report, or addresses, a line each.
+type BouncedText struct {
+	Name string // of the file; "" for what is pasted
+	Text string
+}
+
+// BouncedLine is what became of a line of a text, or of all of it where it is a report.
+type BouncedLine struct {
+	Bounced
+	Name  string // of the file
+	N     int    // of the line, from 1; 0 for a report
+	Text  string // as it was written
+	Wrong string // why it was not understood; "" where it was
+}
+
+// What cannot be said of an address, or not all at once.
 var (
 	// ErrNotWrittenTo means that nobody knows an address at which the record is written to.
 	ErrNotWrittenTo = errors.New("no address is known at which the record is written to")
 	// ErrNotBounced means that nobody said that letters to the address come back.
 	ErrNotBounced = errors.New("nobody said that letters to the address come back")
+	// ErrTooManyLines means that there are more lines than are taken in at once.
+	ErrTooManyLines = fmt.Errorf("there are more than %d lines", MostLines)
 )
+
+// MostLines is how many lines of addresses are taken in at once.
+const MostLines = 500
+
+// AddressOf returns the e-mail address that a text is; "" when it is none.
+func AddressOf(text string) string {
+	a, err := mail.ParseAddress(text)
+	if err != nil || a.Name != "" {
+		return ""
+	}
+	return a.Address
+}
+
+// NoReport reports whether an error says of a mail that it is no report that can be used.
+func NoReport(err error) bool {
+	return errors.Is(err, bounce.ErrNoReport) || errors.Is(err, bounce.ErrNoMessage) || errors.Is(err, bounce.ErrTooLarge)
+}
+
+// Texts takes in delivery reports, and a person's word on addresses. What is understood is noted
+// all at once, and the rest is told; an address that is said twice is noted once. When it fails,
+// as with ErrTooManyLines, nothing was noted.
+func (b *Bounces) Texts(ctx context.Context, texts []BouncedText, by syncer.Operator) (out []BouncedLine, err error) {
+	said := words{Bounces: b, by: by, seen: map[string]bool{}}
+	for _, t := range texts {
+		if err := said.read(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	if len(said.keep) == 0 {
+		return said.lines, nil
+	}
+	return said.lines, b.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for _, keep := range said.keep {
+			if err := keep(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// words are what is gathered of texts.
+type words struct {
+	*Bounces
+	by    syncer.Operator
+	lines []BouncedLine
+	keep  []func(*state.Tx) error
+	seen  map[string]bool // addresses, as hashes
+}
+
+func (w *words) read(ctx context.Context, t BouncedText) error {
+	got, keep, err := w.readReport(ctx, strings.NewReader(t.Text), w.by)
+	switch {
+	case err == nil:
+		w.lines, w.keep = append(w.lines, BouncedLine{Bounced: got, Name: t.Name}), append(w.keep, keep)
+		return nil
+	case errors.Is(err, bounce.ErrNoReport):
+		return w.readAddresses(ctx, t)
+	case NoReport(err):
+		w.lines = append(w.lines, BouncedLine{Name: t.Name, Text: t.Text, Wrong: err.Error()})
+		return nil
+	}
+	return err
+}
+
+func (w *words) readAddresses(ctx context.Context, t BouncedText) error {
+	lines := strings.Split(t.Text, "\n")
+	if len(w.lines)+len(lines) > MostLines {
+		return ErrTooManyLines
+	}
+	for i, text := range lines {
+		line := BouncedLine{Name: t.Name, N: i + 1, Text: strings.TrimSpace(text)}
+		address := AddressOf(line.Text)
+		recipient := w.Ledger.RecipientHash(address)
+		switch {
+		case line.Text == "" || address != "" && w.seen[recipient]:
+			continue
+		case address == "":
+			line.Wrong = "it is no e-mail address, and no delivery report"
+		default:
+			got, keep, err := w.word(ctx, address, w.by)
+			if err != nil {
+				return err
+			}
+			line.Bounced, w.seen[recipient], w.keep = got, true, append(w.keep, keep)
+		}
+		w.lines = append(w.lines, line)
+	}
+	return nil
+}
 
 // Report takes a delivery report in. It is believed of a letter of ours alone, by the
 // Message-ID of the message that came back: only who got or sent that knows it.
-func (b *Bounces) Report(ctx context.Context, mail io.Reader, by syncer.Operator) (Bounced, error) {
-	said, err := bounce.Parse(mail)
+func (b *Bounces) Report(ctx context.Context, report io.Reader, by syncer.Operator) (Bounced, error) {
+	got, keep, err := b.readReport(ctx, report, by)
 	if err != nil {
 		return Bounced{}, err
 	}
-	id, _, _ := strings.Cut(said.MessageID, "@") // letters are known by what stands before our domain
-	letter, err := b.Ledger.LetterOfMessage(ctx, id)
-	if err != nil {
-		return Bounced{}, err
-	}
-	if letter == nil || said.Kind == bounce.None {
-		return Bounced{Dropped: 1}, nil
-	}
-	audit := state.Entry{Actor: by.Name, Action: "note a letter that came back", Subject: letter.MessageID, Reason: said.Status}
-	if said.Kind == bounce.Soft {
-		return Bounced{Noted: 1}, b.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Audit(audit) })
-	}
-	return b.stop(ctx, letter.Recipient, said.Status, audit)
+	return got, b.Ledger.Do(ctx, keep)
 }
 
 // Address stops letters to an address on a person's word that they come back.
 func (b *Bounces) Address(ctx context.Context, address string, by syncer.Operator) (Bounced, error) {
+	got, keep, err := b.word(ctx, address, by)
+	if err != nil {
+		return Bounced{}, err
+	}
+	return got, b.Ledger.Do(ctx, keep)
+}
+
+// readReport returns what a delivery report says, and what keeps it.
+func (b *Bounces) readReport(ctx context.Context, report io.Reader, by syncer.Operator) (Bounced, func(*state.Tx) error, error) {
+	said, err := bounce.Parse(report)
+	if err != nil {
+		return Bounced{}, nil, err
+	}
+	id, _, _ := strings.Cut(said.MessageID, "@") // letters are known by what stands before our domain
+	letter, err := b.Ledger.LetterOfMessage(ctx, id)
+	if err != nil {
+		return Bounced{}, nil, err
+	}
+	if letter == nil || said.Kind == bounce.None {
+		return Bounced{Dropped: 1}, func(*state.Tx) error { return nil }, nil
+	}
+	audit := state.Entry{Actor: by.Name, Action: "note a letter that came back", Subject: letter.MessageID, Reason: said.Status}
+	if said.Kind == bounce.Soft {
+		return Bounced{Noted: 1}, func(tx *state.Tx) error { return tx.Audit(audit) }, nil
+	}
+	return b.stop(ctx, letter.Recipient, said.Status, audit)
+}
+
+// word returns what a person's word on an address means, and what keeps it.
+func (b *Bounces) word(ctx context.Context, address string, by syncer.Operator) (Bounced, func(*state.Tx) error, error) {
 	recipient := b.Ledger.RecipientHash(address)
 	return b.stop(ctx, recipient, by.Reason, state.Entry{Actor: by.Name, Action: "note an address that takes no mail", Subject: recipient, Reason: by.Reason})
 }
 
-func (b *Bounces) stop(ctx context.Context, recipient, note string, audit state.Entry) (Bounced, error) {
+func (b *Bounces) stop(ctx context.Context, recipient, note string, audit state.Entry) (Bounced, func(*state.Tx) error, error) {
 	payers, err := b.Ledger.PayersAt(ctx, recipient)
-	if err != nil {
-		return Bounced{}, err
-	}
-	return Bounced{Stopped: 1, Payers: payers}, b.Ledger.Do(ctx, func(tx *state.Tx) error {
+	return Bounced{Stopped: 1, Payers: payers}, func(tx *state.Tx) error {
 		return errors.Join(tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: recipient, Why: state.StopBounced, Note: note, Actor: audit.Actor}), tx.Audit(audit))
-	})
+	}, err
 }
 
 // ReviveRecord says that the address at which a record is written to works after all.

@@ -3,6 +3,8 @@ package office_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,5 +163,56 @@ func TestADeadAddressIsToldOfWhileThereIsSomethingToSign(t *testing.T) {
 	}
 	if _, err := d.acts.Syncer.Reconciler.Check(t.Context(), p.BillingID, connector.CauseWebhook, "test"); err != nil || len(d.told()) != 0 {
 		t.Errorf("after the signature told is %q, %v", d.told(), err)
+	}
+}
+
+// What is understood of texts is noted, and of every other line is told where it stands and why.
+//
+// covers F134
+func TestTextsOfReportsOrAddressesAreTakenInByLine(t *testing.T) {
+	t.Parallel()
+	d, b, id := writtenTo(t)
+	full, dead := report("failed", "5.2.2", id), report("failed", "5.1.1", id)
+	text := func(name string, r io.Reader) office.BouncedText {
+		raw, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return office.BouncedText{Name: name, Text: string(raw)}
+	}
+	by := syncer.Operator{Name: "ada", Reason: "by hand"}
+	for name, c := range map[string]struct {
+		texts []office.BouncedText
+		want  []office.BouncedLine
+	}{
+		"nothing":              {[]office.BouncedText{{}, {Text: "\r\n \n"}}, nil},
+		"a full mailbox":       {[]office.BouncedText{text("", full)}, []office.BouncedLine{{Bounced: office.Bounced{Noted: 1}}}},
+		"not of ours":          {[]office.BouncedText{text("r.eml", report("failed", "5.1.1", id+"0"))}, []office.BouncedLine{{Bounced: office.Bounced{Dropped: 1}, Name: "r.eml"}}},
+		"of no message":        {[]office.BouncedText{{Name: "r.eml", Text: strings.Replace(text("", report("failed", "5.1.1", id)).Text, "Message-ID", "X-Other", 1)}}, []office.BouncedLine{{Name: "r.eml", Wrong: bounce.ErrNoMessage.Error()}}},
+		"a name by an address": {[]office.BouncedText{{Name: "l.txt", Text: "Ada <ada@example.net>"}}, []office.BouncedLine{{Name: "l.txt", N: 1, Text: "Ada <ada@example.net>", Wrong: "it is no e-mail address, and no delivery report"}}},
+		"lines": {[]office.BouncedText{{Text: "nobody@example.net\r\n\r\n <b>x</b>\r\nNOBODY@example.net\r\n"}, text("dead.eml", dead), {Name: "l.txt", Text: "\naccounts@BAKERY.example"}}, []office.BouncedLine{
+			{Bounced: office.Bounced{Stopped: 1}, N: 1, Text: "nobody@example.net"}, {N: 3, Text: "<b>x</b>", Wrong: "it is no e-mail address, and no delivery report"},
+			{Bounced: office.Bounced{Stopped: 1, Payers: 1}, Name: "dead.eml"}, {Bounced: office.Bounced{Stopped: 1, Payers: 1}, Name: "l.txt", N: 2, Text: "accounts@BAKERY.example"},
+		}},
+	} {
+		got, err := b.Texts(t.Context(), c.texts, by)
+		for i := range got {
+			if got[i].N == 0 && got[i].Wrong != "" {
+				got[i].Text = "" // a report as it was written
+			}
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: it ended as %+v, %v; want %+v", name, got, err, c.want)
+		}
+	}
+	stops, err := d.ledger.LetterStops(t.Context())
+	if err != nil || len(stops) != 2 || len(d.told()) != 1 {
+		t.Errorf("stopped are %+v, %v; told is %q", stops, err, d.told())
+	}
+	if _, err := b.Texts(t.Context(), []office.BouncedText{{Text: "late@example.net"}, {Text: strings.Repeat("\n", office.MostLines)}}, by); !errors.Is(err, office.ErrTooManyLines) {
+		t.Errorf("too many lines ended with %v", err)
+	}
+	if now, err := d.ledger.LetterStops(t.Context()); err != nil || len(now) != len(stops) {
+		t.Errorf("of too many lines some were noted: %+v, %v", now, err)
 	}
 }

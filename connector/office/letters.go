@@ -3,6 +3,7 @@ package office
 import (
 	"cmp"
 	"context"
+	"errors"
 	"hash/fnv"
 	"slices"
 	"strconv"
@@ -20,8 +21,66 @@ import (
 type Letters struct {
 	Desk *letters.Desk
 
+	// Example writes a letter that is filled with invented data; nil for none.
+	Example func(kind letters.Kind, language string) (ExampleLetter, error)
+
+	looks snapshot[letters.Plan]
+
 	mu    sync.Mutex
 	shown []shownBatch // the newest last
+}
+
+// ExampleLetter is what a payer would read.
+type ExampleLetter struct{ Subject, Text, HTML string }
+
+// lookWaits is how long people wait to see what they did.
+const lookWaits = 5 * time.Second
+
+// Latest returns what the last look found. A look takes seconds where there are many payers, so
+// it is made in the background, and people approve by its hash what they saw of it. It fails with
+// ErrCounting while the first is at work.
+func (l *Letters) Latest(ctx context.Context) (*letters.Plan, error) {
+	return l.looks.latest(ctx, lookWaits, l.Desk.Look)
+}
+
+// NextOf returns the next letters of these payers, as the last look found them: none while the
+// first is at work, and for nobody who has nothing to sign.
+func (l *Letters) NextOf(ctx context.Context, ids ...state.RecordID) (map[state.RecordID]letters.Next, error) {
+	if !l.On() || len(ids) == 0 {
+		return nil, nil
+	}
+	p, err := l.looks.latest(ctx, 0, l.Desk.Look)
+	if errors.Is(err, ErrCounting) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	asked, out := make(map[state.RecordID]bool, len(ids)), make(map[state.RecordID]letters.Next, len(ids))
+	for _, id := range ids {
+		asked[id] = true
+	}
+	for _, x := range p.Next {
+		if asked[x.RecordID] {
+			out[x.RecordID] = x
+		}
+	}
+	return out, nil
+}
+
+// Renew makes the next Latest look, because something was done that people want to see. It may be
+// asked of nil.
+func (l *Letters) Renew() {
+	if l != nil {
+		l.looks.renew()
+	}
+}
+
+// Close ends a look at work, and lets no other begin. It may be asked of nil.
+func (l *Letters) Close() {
+	if l != nil {
+		l.looks.close()
+	}
 }
 
 // On reports whether payersync writes to payers at all. It may be asked of nil.
@@ -79,6 +138,15 @@ func (l *Letters) Text(ctx context.Context, x letters.Next) (string, error) {
 	return letters.Readable(message), nil
 }
 
+// HTML returns a letter as mail programs show it, but for its link, as Text does.
+func (l *Letters) HTML(ctx context.Context, x letters.Next) (string, error) {
+	message, err := l.Desk.Example(ctx, x)
+	if err != nil {
+		return "", err
+	}
+	return letters.HTML(message)
+}
+
 // LetterCount is how many letters of a kind there are in a language.
 type LetterCount struct {
 	Kind     letters.Kind
@@ -87,8 +155,8 @@ type LetterCount struct {
 	Waits    int // for a person
 }
 
-// kindOrder is the order in which payers get letters.
-var kindOrder = []letters.Kind{letters.Invitation, letters.Replaced, letters.Reminder, letters.LastCall}
+// LetterKinds are the letters to payers, in the order in which they get them.
+var LetterKinds = []letters.Kind{letters.Invitation, letters.Replaced, letters.Reminder, letters.LastCall}
 
 // CountLetters counts what is due now, by kind and language.
 func CountLetters(p *letters.Plan) (out []LetterCount) {
@@ -107,7 +175,7 @@ func CountLetters(p *letters.Plan) (out []LetterCount) {
 		}
 	}
 	slices.SortFunc(out, func(a, b LetterCount) int {
-		return cmp.Or(cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)), cmp.Compare(a.Language, b.Language))
+		return cmp.Or(cmp.Compare(slices.Index(LetterKinds, a.Kind), slices.Index(LetterKinds, b.Kind)), cmp.Compare(a.Language, b.Language))
 	})
 	return out
 }

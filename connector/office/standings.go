@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"payersync/connector/standing"
@@ -16,39 +17,22 @@ import (
 )
 
 // Standings keeps in memory where all records of the books stood when they were last counted.
-// Counting takes seconds where there are many, so it is done in the background: whoever asks
-// gets the last count with its time, and begins the next. It is safe for concurrent use. Close
-// it before its ledger.
+// Counting is done in the background: whoever asks gets the last count with its time, and begins
+// the next. It is safe for concurrent use. Close it before its ledger.
 type Standings struct {
 	Ledger *state.Ledger
 
-	mu     sync.Mutex
-	last   *Count
-	err    error         // of the last try
-	done   chan struct{} // closed when the count at work ends; nil while none is at work
-	began  time.Time     // of the last try, by the clock of this machine
-	took   time.Duration
-	valid  time.Duration
-	closed bool
-	stop   context.CancelFunc
+	counts snapshot[Count]
+	valid  atomic.Int64
 }
 
 // SetValid says for how long a link works after it was given; 0, as in the beginning, where
 // nobody knows.
 func (s *Standings) SetValid(valid time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.valid != valid {
-		s.valid, s.began = valid, time.Time{}
+	if s.valid.Swap(int64(valid)) != int64(valid) {
+		s.counts.renew()
 	}
 }
-
-// How often is counted.
-const (
-	countEvery = 2 * time.Second        // at most
-	countRests = 10                     // times as long as counting took
-	countWaits = 250 * time.Millisecond // for a count that has just begun: a small one is done by then
-)
 
 // ErrCounting means that the first count is still at work.
 var ErrCounting = errors.New("the records are being counted")
@@ -72,72 +56,16 @@ type place struct {
 
 // Latest returns the last count. It fails with ErrCounting while there is none yet.
 func (s *Standings) Latest(ctx context.Context) (*Count, error) {
-	s.mu.Lock()
-	if due := time.Since(s.began) >= max(countEvery, countRests*s.took); s.done == nil && !s.closed && (due || s.last == nil) {
-		s.begin()
-	}
-	done, wait := s.done, countWaits
-	if s.last != nil && s.took > countWaits {
-		wait = 0 // it is not done by then
-	}
-	s.mu.Unlock()
-	if done != nil && wait > 0 {
-		select {
-		case <-done:
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.last != nil:
-		return s.last, nil
-	case s.done == nil && s.err != nil:
-		return nil, s.err
-	}
-	return nil, ErrCounting
+	return s.counts.latest(ctx, 0, func(ctx context.Context) (*Count, error) {
+		return countAll(ctx, s.Ledger, time.Duration(s.valid.Load()))
+	})
 }
 
 // Renew makes the next Latest count, because something was done that people want to see.
-func (s *Standings) Renew() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.began = time.Time{}
-}
-
-// begin begins to count; s.mu is held.
-func (s *Standings) begin() {
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	s.done, s.stop, s.began = done, stop, time.Now()
-	began, valid := s.began, s.valid
-	go func() {
-		defer stop()
-		c, err := countAll(ctx, s.Ledger, valid)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.err = err; err == nil {
-			s.last, s.took = c, time.Since(began)
-		}
-		s.done = nil
-		close(done)
-	}()
-}
+func (s *Standings) Renew() { s.counts.renew() }
 
 // Close ends a count at work, and lets no other begin.
-func (s *Standings) Close() {
-	s.mu.Lock()
-	s.closed = true
-	done := s.done
-	if done != nil {
-		s.stop()
-	}
-	s.mu.Unlock()
-	if done != nil {
-		<-done
-	}
-}
+func (s *Standings) Close() { s.counts.close() }
 
 // countAll counts.
 func countAll(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*Count, error) {
@@ -210,9 +138,7 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 			from++
 		}
 	}
-	s.mu.Lock()
-	now, valid := s.Ledger.Now(), s.valid
-	s.mu.Unlock()
+	now, valid := s.Ledger.Now(), time.Duration(s.valid.Load())
 	n, last := 0, place{}
 	for _, p := range c.places[from:] {
 		if !w.takes(p, c.At) {

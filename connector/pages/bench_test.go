@@ -25,13 +25,13 @@ var (
 func benchHouse(b *testing.B) *house {
 	b.Helper()
 	if *benchLedger == "" {
-		h := newHouse(b)
+		h, _ := newPost(b)
 		h.crowd(*benchPayers)
 		return h
 	}
 	filled := filepath.Join(*benchLedger, "filled")
 	_, err := os.Stat(filled)
-	h := newHouseIn(b, *benchLedger)
+	h, _ := newPostIn(b, *benchLedger)
 	if err != nil {
 		h.crowd(*benchPayers)
 		h.write(filled, "")
@@ -45,7 +45,7 @@ func (h *house) crowd(payers int) {
 	books := strings.Builder{}
 	books.WriteString("AccountNumber,Name,Contact,Email,Phone,Address,City,Postcode,Second Address,Second City,Second Postcode,Status,Language\n")
 	for n := 1; n <= payers; n++ {
-		email := fmt.Sprintf("accounts%d@bakery%d.example", n, n)
+		email := fmt.Sprintf("accounts%d@bakery%d.io", n, n)
 		if n%50 == 0 {
 			email = "none" // somebody must look
 		}
@@ -70,7 +70,8 @@ func (h *house) crowd(payers int) {
 	h.run(false)
 }
 
-// BenchmarkPages answers each page for who sees all there is, over a ledger that runs filled.
+// BenchmarkPages answers each page for who sees all there is, over a ledger that runs filled,
+// with letters to everybody who has to sign.
 // It tells the time of the first answer, which may begin a count or open the names, that in which
 // 19 of 20 of the others are made, and their size. The baseline is the page that reads nothing
 // of the ledger but who is signed in.

@@ -97,6 +97,8 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 	t.Cleanup(func() { h.fetcher.Close(); h.standings.Close() })
 	if letters != nil {
 		h.letters = letters(h)
+		t.Cleanup(h.letters.Close)
+		h.letters.Renew() // the first look is waited for
 	}
 	h.pages = must(pages.New(pages.Config{
 		Letters:   h.letters,
@@ -146,6 +148,7 @@ func (h *house) books(csv []byte) {
 // run makes a run, and approves its plan if it may.
 func (h *house) run(approve bool) syncer.Result {
 	h.t.Helper()
+	defer h.letters.Renew()
 	return must(h.syncer.Run(context.Background(), h.conn, syncer.Options{
 		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test", Approve: func(state.Plan) (bool, error) { return approve, nil },
 	}))(h.t)

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,6 +21,7 @@ type lettersPage struct {
 	Off      bool
 	Sender   letters.Sender // who writes to payers
 	Operator bool
+	Examples bool // there are examples to read
 	Plan     *letters.Plan
 	TestTo   string // who gets the letters of a test installation
 	Pauses   []state.LetterStop
@@ -37,6 +39,12 @@ type lettersPage struct {
 	Alone     []aloneRow
 	Undecided []undecidedRow
 	More      int // about which a person can say something and that are not listed
+	Bounced   []bouncedRow
+	Dead      int // whose letters come back, also those that are not listed
+
+	Heard   []office.BouncedLine // what became of what was said of letters that come back
+	Misread bool                 // not all of it was understood
+	Again   string               // what was typed and not understood
 
 	Stale bool
 	Known bool // what is new is marked, because what was shown is remembered
@@ -87,18 +95,45 @@ func letterKind(kind any) string {
 	return name
 }
 
+// nextLetter says when a payer's next letter comes, or why none does, with a capital and a full
+// stop.
+func nextLetter(x letters.Next) string {
+	on := ""
+	if x.On != (letters.Day{}) {
+		on = time.Date(x.On.Year, x.On.Month, x.On.Day, 0, 0, 0, 0, time.UTC).Format("2 Jan 2006")
+	}
+	switch x.What {
+	case letters.Due:
+		return letterKind(x.Kind) + ": due now."
+	case letters.Waits:
+		return letterKind(x.Kind) + ": waits for a person, because " + x.Why.Sentence() + "."
+	case letters.Later:
+		return letterKind(x.Kind) + " on " + on + "."
+	case letters.Paused:
+		if on != "" {
+			return "Paused until " + on + "."
+		}
+		return "Paused: " + x.Why.Sentence() + "."
+	}
+	return "None: " + x.Why.Sentence() + "."
+}
+
 // letters shows what is due and what waits.
 func (v *visit) letters() error {
-	page, err := v.lettersPage()
-	if err != nil {
+	page, err := v.lettersPage(v.pages.cfg.Letters.Latest)
+	switch {
+	case errors.Is(err, office.ErrCounting):
+		return v.show("counting", "Counting", v.with())
+	case err != nil:
 		return err
 	}
 	return v.show("letters", "Letters", page)
 }
 
-func (v *visit) lettersPage() (*lettersPage, error) {
+// lettersPage returns the page of what a look finds, where letters are on.
+func (v *visit) lettersPage(look func(context.Context) (*letters.Plan, error)) (*lettersPage, error) {
 	desk := v.pages.cfg.Letters
-	page := &lettersPage{Off: !desk.On(), Operator: v.User.Role.May(Operator), Several: len(v.pages.cfg.Connections) > 1, Names: v.pages.cfg.Connections}
+	page := &lettersPage{Off: !desk.On(), Examples: desk != nil && desk.Example != nil, Operator: v.User.Role.May(Operator), Several: len(v.pages.cfg.Connections) > 1, Names: v.pages.cfg.Connections}
 	if page.Off {
 		if desk != nil {
 			page.Sender = desk.Desk.Settings.Sender
@@ -107,7 +142,7 @@ func (v *visit) lettersPage() (*lettersPage, error) {
 	}
 	ctx := v.Context()
 	var err error
-	if page.Plan, err = desk.Desk.Look(ctx); err != nil {
+	if page.Plan, err = look(ctx); err != nil {
 		return nil, err
 	}
 	if page.Pauses, err = desk.Pauses(ctx); err != nil {
@@ -123,7 +158,7 @@ func (v *visit) lettersPage() (*lettersPage, error) {
 		page.TestTo = desk.Desk.Settings.TestTo
 	}
 	desk.Remember(page.Plan.Batch)
-	return page, errors.Join(v.addBatch(page), v.addAlone(page), v.addUndecided(page))
+	return page, errors.Join(v.addBatch(page), v.addAlone(page), v.addUndecided(page), v.addBounced(page))
 }
 
 // addBatch adds the letters that wait together: some of them in full, and a page of the list.
@@ -255,13 +290,14 @@ func (v *visit) approveLetters() error {
 	case err != nil:
 		return err
 	}
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	return v.done(connector.Plural(n, "letter")+" approved. Nothing was sent yet: they leave in the hours for letters, one after another, each after a last look at its payer.", "/mandates/letters")
 }
 
 // staleLetters answers somebody whose letters are not those any more that wait, with what is new.
 func (v *visit) staleLetters() error {
-	page, err := v.lettersPage()
+	v.changed()
+	page, err := v.lettersPage(v.pages.cfg.Letters.Desk.Look)
 	if err != nil {
 		return err
 	}
@@ -292,7 +328,7 @@ func (v *visit) approveAlone() error {
 	case err != nil:
 		return err
 	}
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	return v.done("1 letter approved. Nothing was sent yet: it leaves in the hours for letters.", "/mandates/letters")
 }
 
@@ -329,6 +365,7 @@ func (v *visit) pauseLetters() error {
 	if err := desk.Pause(v.Context(), connection, until, by); err != nil {
 		return err
 	}
+	v.changed()
 	return v.done(note+" A step that is missed meanwhile is skipped.", "/mandates/letters")
 }
 
@@ -343,6 +380,7 @@ func (v *visit) resumeLetters() error {
 		return err
 	}
 	n, err := desk.Resume(v.Context(), connection, by)
+	v.changed()
 	switch {
 	case err != nil:
 		return err
@@ -368,6 +406,7 @@ func (v *visit) continueLetters() error {
 	case err != nil:
 		return err
 	}
+	v.changed()
 	return v.done(fmt.Sprintf("Letters go on, and the next ones wait for you. The journal told of %s that the ledger did not know.", connector.Plural(n, "letter")), "/mandates/letters")
 }
 
@@ -390,5 +429,6 @@ func (v *visit) sayOfLetter() error {
 	case err != nil:
 		return err
 	}
+	v.changed()
 	return v.done(notes[word], "/mandates/letters")
 }

@@ -29,14 +29,23 @@ var monday = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 // that gets what is sent.
 func newPost(t testing.TB) (*house, *mailtest.Box) {
 	t.Helper()
+	return newPostIn(t, t.TempDir())
+}
+
+// newPostIn returns one whose ledger lies in a folder.
+func newPostIn(t testing.TB, folder string) (*house, *mailtest.Box) {
+	t.Helper()
 	box := mailtest.New(t, mail.NoTLS)
 	server := box.Server(mail.NoTLS)
 	window := must(letters.ParseWindow("Mon-Fri 08:30-17:00"))(t)
 	legal := "Harbour Bakery Ltd, 1 Quay Street, Whitby"
 	set := must(templates.Load(templates.Options{From: netmail.Address{Name: "Harbour Bakery", Address: "accounts@harbour.io"}, ReplyTo: "accounts@harbour.io", Legal: legal, LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"}}))(t)
-	h := newHouseOf(t, t.TempDir(), func() time.Time { return monday }, func(h *house) *office.Letters {
+	h := newHouseOf(t, folder, func() time.Time { return monday }, func(h *house) *office.Letters {
 		path, _ := h.ledger.Path()
-		return &office.Letters{Desk: &letters.Desk{Ledger: h.ledger, Reader: h.reader, Settings: letters.Settings{
+		return &office.Letters{Example: func(kind letters.Kind, language string) (office.ExampleLetter, error) {
+			l, err := set.Render(kind, language, templates.Examples(kind, "localhost"))
+			return office.ExampleLetter(l), err
+		}, Desk: &letters.Desk{Ledger: h.ledger, Reader: h.reader, Settings: letters.Settings{
 			Sender: letters.SenderPayersync, From: "Harbour Bakery <accounts@harbour.io>", Address: "accounts@harbour.io", ReplyTo: "accounts@harbour.io", Legal: legal,
 			LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"}, Steps: []int{0, 3, 7, 14, 30}, Window: window, PerMinute: 600, PerDay: 500,
 			Own: []string{"harbour.io"}, Journal: path + ".letters", Templates: set, Post: &server,
@@ -70,6 +79,7 @@ func (h *house) asks(books []byte) {
 // deliver sends what may leave, as payersync serve does.
 func (h *house) deliver() letters.Result {
 	h.t.Helper()
+	defer h.letters.Renew()
 	return must(h.letters.Desk.Run(context.Background()))(h.t)
 }
 
@@ -249,6 +259,7 @@ func TestLettersArePausedAndGoOn(t *testing.T) {
 	if err := os.Remove(h.letters.Desk.Settings.Journal); err != nil {
 		t.Fatal(err)
 	}
+	h.letters.Renew()
 	holds(t, anna.get("/mandates/letters", http.StatusOK), "Nothing leaves", "The journal of letters is not there", "Go on with letters")
 	anna.post("/mandates/letters/continue", http.StatusUnprocessableEntity)
 	holds(t, anna.post("/mandates/letters/continue", http.StatusOK, "reason", "the disk failed"), "Letters go on, and the next ones wait for you.")
@@ -326,4 +337,33 @@ func TestAReasonForLettersIsNoLongerThanAnyOther(t *testing.T) {
 	h, _ := newPost(t)
 	v := h.enter("olaf", pages.Operator)
 	holds(t, v.post("/mandates/letters/pause", http.StatusUnprocessableEntity, "reason", strings.Repeat("x", office.LongestReason+1)), "The reason is too long")
+}
+
+// When the next letter comes is what the desk decides, on the payer's page and in the work list.
+func TestTheNextLetterIsToldOnThePayersPageAndInTheWorkList(t *testing.T) {
+	t.Parallel()
+	h, olaf := posted(t, 2)
+	list := func(text string) { h.settled(olaf, "/mandates", text) }
+	payer := func(id string) string { return olaf.get("/payers/"+sample+"/"+id, http.StatusOK) }
+	list("Reminder on 26 Nov 2026.")
+	holds(t, payer("HB001"), "The link was sent 1 time", "<strong>Next letter:</strong> Reminder on 26 Nov 2026.")
+	olaf.post("/mandates/letters/pause", http.StatusOK, "until", "2026-12-01")
+	list("Paused until 1 Dec 2026.")
+	holds(t, payer("HB001"), "<strong>Next letter:</strong> Paused until 1 Dec 2026.")
+	olaf.post("/mandates/letters/resume", http.StatusOK)
+	h.asks(bakeries(2, "HB900,Our Own Canteen,,canteen@harbour.io,,,,,,,,Active,en\n"))
+	list("Invitation: waits for a person, because the address is one of ours.")
+	holds(t, payer("HB900"), "was not sent yet", "Invitation: waits for a person, because the address is one of ours.")
+	olaf.upload(http.StatusOK, "accounts@bakery2.io")
+	list("Correct it in the books.")
+	holds(t, payer("HB002"), "Reminders are stopped: the address takes no mail.")
+	for _, c := range h.box.Customers() {
+		if c.Name == "Bakery 1 Limited" {
+			if err := h.box.Sign(c.Mandates[0].ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	h.sweep()
+	lacks(t, payer("HB001"), "Next letter")
 }

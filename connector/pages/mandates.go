@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/letters"
 	"payersync/connector/office"
 	"payersync/connector/sheet"
 	"payersync/connector/standing"
@@ -48,6 +49,7 @@ type workRow struct {
 	Domain string
 	Status chip
 	Why    string // it does not go on by itself
+	Next   string // what comes next: a letter, or what somebody has to do
 }
 
 // mandates lists who has to sign, those first that have waited longest.
@@ -94,8 +96,19 @@ func (v *visit) mandates() error {
 	if err != nil {
 		return err
 	}
-	for _, r := range rows {
-		row := workRow{Stood: r, Path: payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), Status: stepChip(r.Standing), Why: whyItStops(r.Standing)}
+	ids := make([]state.RecordID, len(rows))
+	for i, r := range rows {
+		ids[i] = state.RecordID{Connection: r.Connection, SourceID: r.SourceID}
+	}
+	written, err := v.pages.cfg.Letters.NextOf(v.Context(), ids...)
+	if err != nil {
+		return err
+	}
+	for i, r := range rows {
+		row := workRow{Stood: r, Path: payerPath(ids[i]), Status: stepChip(r.Standing), Why: whyItStops(r.Standing), Next: r.Handover.Next}
+		if x, has := written[ids[i]]; has && x.What != letters.Stopped && x.What != letters.Finished {
+			row.Next = nextLetter(x)
+		}
 		if address := v.email(r.Handover.Email); address != "" {
 			at := strings.IndexByte(address, '@') + 1
 			row.Local, row.Domain = address[:at], address[at:]
@@ -223,7 +236,7 @@ func (v *visit) noteSent() error {
 	if err != nil {
 		return err
 	}
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	note := connector.Plural(r.Noted, "link") + " noted as sent on " + on.Format("2 Jan 2006") + "."
 	if r.Before > 0 {
 		note += fmt.Sprintf(" %d had been noted before.", r.Before)

@@ -36,6 +36,7 @@ func (h *house) loseLinks() {
 func (h *house) sweep() {
 	h.t.Helper()
 	_ = must(h.reader.Sweep(context.Background()))(h.t)
+	h.letters.Renew()
 }
 
 // sheetOf reads a file that was sent.

@@ -361,7 +361,7 @@ func (v *visit) decideMatch() error {
 		return notDecided(err)
 	}
 	v.pages.logins.Put(v.Context(), keyLastWord, strings.Join([]string{l.Connection, l.SourceID, customer}, "\x1f"))
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	return v.done(note, next)
 }
 
@@ -488,6 +488,6 @@ func (v *visit) linkLikely() error {
 	if err := m.SayAll(v.Context(), words, operator{Name: v.User.Name, Reason: reason}); err != nil {
 		return notDecided(err)
 	}
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	return v.done(fmt.Sprintf("%s linked. Nothing was sent yet: the next run takes the customers over, within its limits.", connector.Plural(n, "payer")), "/matches")
 }

@@ -354,7 +354,7 @@ func (v *visit) doDeed() error {
 		return notAsItStands
 	}
 	note, err := d.do(v, s, by)
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	if err != nil {
 		return notDone(err)
 	}

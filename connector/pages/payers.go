@@ -427,7 +427,8 @@ type shownPayer struct {
 	Stop      *state.LetterStop // what stops letters to it
 	Stopped   string            // why, in words
 	Letters   letterCount
-	Gone      bool // it left the books with a mandate that still holds, and nobody said that it may stay
+	Next      string // when its next letter comes, or why none does; "" where nobody writes
+	Gone      bool   // it left the books with a mandate that still holds, and nobody said that it may stay
 	LeftAt    time.Time
 	Events    []event
 	Sides     []side
@@ -509,6 +510,13 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	s.Letters = letterCount{standing.Times(s.Facts), standing.FirstSent(s.Facts), standing.LastSent(s.Facts)}
 	if s.Stop = standing.StopOf(s.Facts); s.Stop != nil {
 		s.Stopped = stopWords(*s.Stop)
+	}
+	next, err := v.pages.cfg.Letters.NextOf(ctx, id)
+	if err != nil {
+		return s, err
+	}
+	if x, has := next[id]; has && s.Waits {
+		s.Next = nextLetter(x)
 	}
 	s.Undo = undoable(s.Changes)
 	s.Sides, s.Changed = v.sides(s.Payer)

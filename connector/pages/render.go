@@ -75,6 +75,16 @@ var functions = template.FuncMap{
 	"why":        why,
 	"date":       func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 	"letterKind": letterKind,
+	"cut":        cut,
+}
+
+// cut shortens somebody's text to what fits into a line.
+func cut(text string) string {
+	const most = 120
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
 }
 
 // number writes a count with its thousands apart.

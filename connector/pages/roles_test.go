@@ -70,12 +70,18 @@ var access = map[string]struct {
 	"GET /again":                                {path: "/again", role: pages.Viewer},
 	"POST /again":                               {path: "/again", role: pages.Viewer},
 	"GET /mandates/letters":                     {path: "/mandates/letters", role: pages.Viewer},
-	"POST /mandates/letters":                    {path: "/mandates/letters", role: pages.Operator},
-	"POST /mandates/letters/alone":              {path: "/mandates/letters/alone", role: pages.Operator},
-	"POST /mandates/letters/pause":              {path: "/mandates/letters/pause", role: pages.Operator},
-	"POST /mandates/letters/resume":             {path: "/mandates/letters/resume", role: pages.Operator},
-	"POST /mandates/letters/continue":           {path: "/mandates/letters/continue", role: pages.Operator},
-	"POST /mandates/letters/word":               {path: "/mandates/letters/word", role: pages.Operator},
+	"GET /mandates/letters/examples":            {path: "/mandates/letters/examples", role: pages.Viewer},
+
+	"GET /mandates/letters/example/{kind}/{language}":  {path: "/mandates/letters/example/invitation/en", role: pages.Viewer, file: true},
+	"GET /mandates/letters/prepared/{connection}/{id}": {path: "/mandates/letters/prepared/quickstart/HB001", role: pages.Operator, file: true},
+
+	"POST /mandates/letters/bounced":  {path: "/mandates/letters/bounced", role: pages.Operator},
+	"POST /mandates/letters":          {path: "/mandates/letters", role: pages.Operator},
+	"POST /mandates/letters/alone":    {path: "/mandates/letters/alone", role: pages.Operator},
+	"POST /mandates/letters/pause":    {path: "/mandates/letters/pause", role: pages.Operator},
+	"POST /mandates/letters/resume":   {path: "/mandates/letters/resume", role: pages.Operator},
+	"POST /mandates/letters/continue": {path: "/mandates/letters/continue", role: pages.Operator},
+	"POST /mandates/letters/word":     {path: "/mandates/letters/word", role: pages.Operator},
 }
 
 func TestEveryRouteIsForItsRolesAlone(t *testing.T) {

@@ -266,7 +266,7 @@ func (v *visit) settle() error {
 		return v.done(fmt.Sprintf("Shown again: %s. Nothing was sent.", connector.Plural(n, "payer")), todoPath(r))
 	}
 	words, err := v.say(act, records, by)
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	if err != nil {
 		return err
 	}

@@ -99,6 +99,12 @@ func (v *visit) page(after string) pager {
 	return p
 }
 
+// changed has what is counted in the background counted anew, because somebody did something.
+func (v *visit) changed() {
+	v.pages.cfg.Standings.Renew()
+	v.pages.cfg.Letters.Renew()
+}
+
 // since returns a time as it is stored, as a time; zero where it is none.
 func since(stored string) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, stored)

@@ -1,0 +1,122 @@
+package office
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// snapshot keeps in memory what was last made of many records. Making it takes seconds where
+// there are many, so it is done in the background: whoever asks gets the last one, and begins
+// the next. It is safe for concurrent use.
+type snapshot[T any] struct {
+	mu     sync.Mutex
+	last   *T
+	err    error         // of the last try
+	done   chan struct{} // closed when the one at work ends; nil while none is at work
+	began  time.Time     // of the last try, by the clock of this machine
+	took   time.Duration
+	asked  int // how often it was renewed, and of that before the last one began
+	heard  int
+	closed bool
+	stop   context.CancelFunc
+}
+
+// How often one is made.
+const (
+	countEvery = 2 * time.Second        // at most
+	countRests = 10                     // times as long as making it took
+	countWaits = 250 * time.Millisecond // for one that has just begun: a small one is done by then
+)
+
+// latest returns the last one, and begins the next where it is time. For one that is made after
+// something was done (renew) it waits a while, at least as long as for a small one. It fails with
+// ErrCounting while there is none yet.
+func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker func(context.Context) (*T, error)) (*T, error) {
+	s.mu.Lock()
+	wait := countWaits
+	if s.last != nil && s.took > countWaits {
+		wait = 0 // it is not done by then
+	}
+	if s.asked != s.heard {
+		wait = max(wait, patience)
+	}
+	s.mu.Unlock()
+	for late := time.After(wait); ; {
+		s.mu.Lock()
+		if due := time.Since(s.began) >= max(countEvery, countRests*s.took); s.done == nil && !s.closed && (due || s.last == nil) {
+			s.begin(maker)
+		}
+		done, renewed := s.done, s.asked != s.heard // the one at work began before
+		s.mu.Unlock()
+		if done == nil || wait == 0 {
+			break
+		}
+		select {
+		case <-done:
+			if renewed && patience > 0 {
+				continue
+			}
+		case <-late:
+		case <-ctx.Done():
+		}
+		break
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.last != nil:
+		return s.last, nil
+	case s.done == nil && s.err != nil:
+		return nil, s.err
+	}
+	return nil, ErrCounting
+}
+
+// kept returns the last one, nil while there is none.
+func (s *snapshot[T]) kept() *T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// renew has the next one made at once, because something was done that people want to see.
+func (s *snapshot[T]) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began = time.Time{}
+	s.asked++
+}
+
+// begin begins to make one; s.mu is held.
+func (s *snapshot[T]) begin(maker func(context.Context) (*T, error)) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	s.done, s.stop, s.began, s.heard = done, stop, time.Now(), s.asked
+	began := s.began
+	go func() {
+		defer stop()
+		made, err := maker(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.err = err; err == nil {
+			s.last, s.took = made, time.Since(began)
+		}
+		s.done = nil
+		close(done)
+	}()
+}
+
+// close ends one at work, and lets no other begin.
+func (s *snapshot[T]) close() {
+	s.mu.Lock()
+	s.closed = true
+	done := s.done
+	if done != nil {
+		s.stop()
+	}
+	s.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}

@@ -1,0 +1,127 @@
+package pages
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/letters"
+	"payersync/connector/office"
+	"payersync/state"
+)
+
+// bouncedRow is a payer whose letters come back.
+type bouncedRow struct {
+	letterRow
+	Stop state.LetterStop
+}
+
+// addBounced adds who is written to no more because letters to the address come back.
+func (v *visit) addBounced(page *lettersPage) error {
+	page.Dead = page.Plan.Count(letters.Stopped, letters.WhyBounced)
+	if page.Dead == 0 {
+		return nil
+	}
+	var dead []letters.Next
+	for _, x := range page.Plan.Next {
+		if x.Why == letters.WhyBounced && len(dead) < rowsShown {
+			dead = append(dead, x)
+		}
+	}
+	rows, err := v.letterRows(dead)
+	if err != nil {
+		return err
+	}
+	stops, err := v.ledger().LetterStops(v.Context())
+	said := map[string]state.LetterStop{}
+	for _, s := range stops {
+		if s.Why == state.StopBounced {
+			said[s.Recipient] = s
+		}
+	}
+	for _, r := range rows {
+		page.Bounced = append(page.Bounced, bouncedRow{r, said[r.Recipient]})
+	}
+	return err
+}
+
+// BouncedNext returns what is to be done about letters that come back.
+func (*lettersPage) BouncedNext() string { return connector.ReasonAddressBounced.Next() }
+
+// whoBounced is where the page says who is written to at an address.
+const whoBounced = "the list of letters that came back"
+
+// Became says what became of a line that was understood.
+func (*lettersPage) Became(h office.BouncedLine) string { return h.Words(whoBounced) }
+
+// noteBounced takes in what is said of letters that come back: reports, or addresses.
+func (v *visit) noteBounced() error {
+	texts, err := v.bouncedTexts()
+	if err != nil {
+		return err
+	}
+	_, by, err := v.desk()
+	if err != nil {
+		return err
+	}
+	bounces := &office.Bounces{Ledger: v.ledger()}
+	heard, err := bounces.Texts(v.Context(), texts, by)
+	switch {
+	case errors.Is(err, office.ErrTooManyLines):
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was noted", Sentence: "There are more than " + number(office.MostLines) + " lines.", Next: "Go back, and take them in a part at a time."}
+	case err != nil:
+		return err
+	case len(heard) == 0:
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was noted", Sentence: "The form held no delivery report and no address.", Next: "Go back, choose a file or write an address, and try again."}
+	}
+	v.changed()
+	if len(heard) == 1 && heard[0].Wrong == "" {
+		return v.done(heard[0].Words(whoBounced), "/mandates/letters")
+	}
+	page, err := v.lettersPage(v.pages.cfg.Letters.Desk.Look)
+	if err != nil {
+		return err
+	}
+	page.Heard = heard
+	var again []string
+	for _, h := range heard {
+		page.Misread = page.Misread || h.Wrong != ""
+		if h.Wrong != "" && h.Name == "" { // a file is still with who chose it
+			again = append(again, h.Text)
+		}
+	}
+	page.Again = strings.Join(again, "\n")
+	if page.Misread {
+		return v.showAs(http.StatusUnprocessableEntity, "letters", "Not all was understood", page)
+	}
+	return v.show("letters", "Letters that came back", page)
+}
+
+// bouncedTexts returns what was pasted, and the files that were chosen.
+func (v *visit) bouncedTexts() (texts []office.BouncedText, err error) {
+	var large *http.MaxBytesError
+	switch err := v.ParseMultipartForm(maxForm); {
+	case errors.As(err, &large):
+		return nil, problem{Status: http.StatusRequestEntityTooLarge, Title: "Nothing was noted", Sentence: "Together the reports are larger than a megabyte.", Next: "Go back, and take them in one by one; payersync mandates letters bounced takes larger ones.", err: err}
+	case err != nil && !errors.Is(err, http.ErrNotMultipart):
+		return nil, problem{Status: http.StatusBadRequest, Title: "Nothing was noted", Sentence: "The form did not arrive whole.", Next: "Go back, and try again.", err: err}
+	}
+	texts = []office.BouncedText{{Text: v.filled("text")}}
+	if v.MultipartForm == nil {
+		return texts, nil
+	}
+	for _, file := range v.MultipartForm.File["report"] {
+		f, err := file.Open()
+		if err != nil {
+			return nil, err
+		}
+		raw, err := io.ReadAll(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		texts = append(texts, office.BouncedText{Name: file.Filename, Text: string(raw)})
+	}
+	return texts, nil
+}
