@@ -253,6 +253,7 @@ func (v *visit) match() error {
 // compare puts the fields of both beside each other.
 func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 	ours, theirs := match.Sides(match.Record{ID: u.SourceID, Want: u.Want}, match.Customer{RemoteCustomer: h.Have})
+	same, apart := match.SameName(ours.Name, theirs.Name)
 	may := v.User.Role.May(Operator)
 	for _, f := range []struct {
 		field, ours, theirs string
@@ -271,6 +272,10 @@ func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 			s.Says = chip{"–", "one side is blank", none}
 		case match.Fold(f.ours) == match.Fold(f.theirs):
 			s.Says = chip{"✓", "equal", good}
+		case same && f.field == "Name":
+			if s.Says = (chip{"✓", "equal but for how it is spelt", good}); apart != "" {
+				s.Says.Word = "apart from “" + apart + "”"
+			}
 		default:
 			s.Says = chip{"✕", "differs", stopped}
 		}

@@ -199,3 +199,18 @@ func TestMatchesReachEveryIDAndLeaveOutWhatIsPutOffOrNotConfigured(t *testing.T)
 		t.Errorf("of a connection that is gone %d wait, %v", len(waiting), err)
 	}
 }
+
+func TestAPairSaysThatItsNamesAreEqualApartFromTheLegalForm(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.there("Tideswell Bakery Limited", "accounts@tideswell.example")
+	h.there("Ashcombe Cakes LLP", "info@ashcombe.example")
+	h.books([]byte(header + "M1,Tideswell Bakery Ltd,Ann,accounts@tideswell.example,,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n" +
+		"M2,Ashcombe Cakes Ltd,Bea,info@ashcombe.example,,5 Harbour Street,Whitby,YO21 3CK,,,,Active,\n"))
+	h.run(true)
+	v := h.enter("olga", pages.Operator)
+	holds(t, v.get("/matches/quickstart/M1", http.StatusOK), "apart from “Ltd”")
+	if page := v.get("/matches/quickstart/M2", http.StatusOK); strings.Contains(page, "apart from") {
+		t.Errorf("two companies have one name:\n%s", page)
+	}
+}
