@@ -15,17 +15,20 @@ import (
 	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
+	"payersync/mapping/strict"
 	"payersync/state"
 )
 
 // matches returns what decides who is an existing customer.
 func (h *house) matches() *office.Matches {
 	ahead := &office.Ahead{}
-	h.t.Cleanup(ahead.Close)
-	return &office.Matches{
-		Ledger: h.ledger, Syncer: h.syncer, Connections: []string{sample}, Ahead: ahead,
+	board := &office.Board{}
+	h.t.Cleanup(func() { ahead.Close(); board.Close() })
+	h.matcher = &office.Matches{
+		Ledger: h.ledger, Syncer: h.syncer, Connections: []string{sample}, Ahead: ahead, Board: board,
 		Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil },
 	}
+	return h.matcher
 }
 
 // alike makes books in which so many look like customers that the billing service has, the first
@@ -195,8 +198,8 @@ func TestMatchesReachEveryIDAndLeaveOutWhatIsPutOffOrNotConfigured(t *testing.T)
 	m.Stored = func(context.Context, string) (syncer.Connection, error) {
 		return syncer.Connection{}, errors.New("it is not configured any more")
 	}
-	if waiting, err := m.Waiting(context.Background()); err != nil || len(waiting) != 0 {
-		t.Errorf("of a connection that is gone %d wait, %v", len(waiting), err)
+	if waiting, err := m.Waiting(context.Background()); err != nil || len(waiting.Rows) != 0 {
+		t.Errorf("of a connection that is gone %d wait, %v", len(waiting.Rows), err)
 	}
 }
 
@@ -213,4 +216,19 @@ func TestAPairSaysThatItsNamesAreEqualApartFromTheLegalForm(t *testing.T) {
 	if page := v.get("/matches/quickstart/M2", http.StatusOK); strings.Contains(page, "apart from") {
 		t.Errorf("two companies have one name:\n%s", page)
 	}
+}
+
+func TestAConnectionWhoseMappingHasAMistakeIsNamedAndStopsNobodyElses(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.alike(3)
+	m := h.matcher
+	m.Stored = func(context.Context, string) (syncer.Connection, error) {
+		return syncer.Connection{}, strict.NewError([]strict.Problem{{File: "mapping.yaml", Line: 3, Message: "there is no field Nmae"}})
+	}
+	waiting, err := m.Waiting(context.Background())
+	if err != nil || len(waiting.Rows) != 0 || len(waiting.Unread) != 1 || waiting.Unread[0].Connection != sample || waiting.Unread[0].Line != 3 {
+		t.Fatalf("%+v, %v", waiting, err)
+	}
+	holds(t, h.enter("olga", pages.Operator).get("/matches", http.StatusOK), "<bdi>quickstart</bdi>'s matches are not shown: the mapping has a mistake, line 3. See", `href="/mapping/quickstart"`)
 }
