@@ -218,6 +218,42 @@ func TestAPairSaysThatItsNamesAreEqualApartFromTheLegalForm(t *testing.T) {
 	}
 }
 
+func TestLinksAreTakenBackTogetherForAsLongAsNothingWasSent(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.alike(4)
+	anna, bo := h.enter("anna", pages.Operator), h.enter("bo", pages.Operator)
+	link := func() (form []string) {
+		t.Helper()
+		var likely []string
+		ids := ticked(anna.get("/matches/likely", http.StatusOK))
+		for _, id := range ids {
+			likely = append(likely, "id", id)
+		}
+		anna.post("/matches/likely", http.StatusOK, append(likely, "count", fmt.Sprint(len(ids)), "reason", "migrated")...)
+		for _, id := range ticked(anna.get("/matches/linked", http.StatusOK)) {
+			form = append(form, "id", id)
+		}
+		return form
+	}
+	form := link()
+	if len(form) != 8 {
+		t.Fatalf("%d links can be taken back", len(form)/2)
+	}
+	holds(t, anna.get("/matches", http.StatusOK), "4 linked, and not sent yet")
+	holds(t, bo.post("/matches/linked", http.StatusOK, form[:2]...), "1 link taken back. Nothing was sent by this.")
+	holds(t, anna.post("/matches/linked", http.StatusOK, append(form, "reason", "too soon")...), "3 links taken back.", "1 link had been taken back before.", "No link waits")
+	if log := h.logged(3); strings.Count(log, "anna take match back quickstart/M00") != 3 || strings.Count(log, ": too soon") != 3 {
+		t.Errorf("the audit log says %s", log)
+	}
+	holds(t, anna.get("/matches", http.StatusOK), "4 in your books look like")
+
+	form = link()
+	h.run(true)
+	holds(t, anna.post("/matches/linked", http.StatusOK, form...), "0 links taken back.", "4 links left, because something was sent since: M000, M001, M002, M003.")
+	holds(t, anna.post("/matches/linked", http.StatusUnprocessableEntity), "Nobody was ticked")
+}
+
 func TestAConnectionWhoseMappingHasAMistakeIsNamedAndStopsNobodyElses(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
