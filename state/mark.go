@@ -30,6 +30,13 @@ const markEnding = ".mark"
 // replaced in one piece.
 const markText = "payersync ledger %26s commits %020d\n"
 
+// Commits returns how often the ledger was written to: what was read of it holds for as long as
+// that stays the same.
+func (l *Ledger) Commits(ctx context.Context) (commits int64, err error) {
+	err = l.queryRow(ctx, "SELECT commits FROM ledger").Scan(&commits)
+	return commits, err
+}
+
 // mark is what a mark file says.
 type mark struct {
 	ledger  string // the ledger's identity

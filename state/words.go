@@ -136,6 +136,29 @@ func (l *Ledger) Words(ctx context.Context, connection string) ([]Said, error) {
 		func(s *Said) []any { return []any{&s.SourceID, &s.BillingID, &s.Word} })
 }
 
+// Promise is a record and the customer that a person has said it is, and no run has taken over
+// yet.
+type Promise struct {
+	RecordID
+	BillingID string
+	At        string // when it was said
+}
+
+// Promises returns promises of all connections after one, the newest first; the zero value is
+// before all.
+func (l *Ledger) Promises(ctx context.Context, after Promise, limit int) ([]Promise, error) {
+	return list(ctx, l, `SELECT connection, source_id, billing_id, said_at FROM words
+		WHERE word = 'accept' AND (?1 = '' OR said_at < ?1 OR said_at = ?1 AND (connection, source_id) > (?2, ?3))
+		ORDER BY said_at DESC, connection, source_id LIMIT ?4`, []any{after.At, after.Connection, after.SourceID, limit},
+		func(p *Promise) []any { return []any{&p.Connection, &p.SourceID, &p.BillingID, &p.At} })
+}
+
+// PromiseCount returns how many promises there are.
+func (l *Ledger) PromiseCount(ctx context.Context) (n int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FROM words INDEXED BY words_of_customer WHERE word = 'accept'").Scan(&n)
+	return n, err
+}
+
 // Rejected reports whether a person has said that a customer is not a record's.
 func (l *Ledger) Rejected(ctx context.Context, connection, sourceID, billingID string) (said bool, err error) {
 	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'reject')", connection, sourceID, billingID).Scan(&said)

@@ -100,6 +100,7 @@ type behindPages struct {
 	letters   *office.Letters // of the configuration in force
 	fetcher   *office.Fetcher
 	ahead     *office.Ahead   // customers that were read for people who compare
+	board     *office.Board   // who looks like an existing customer
 	starter   *office.Starter // of runs that people ask for
 	nudge     func()          // told when a delivery waits to be read
 	tallies   *office.Tallies // of mappings over all records
@@ -110,7 +111,7 @@ type behindPages struct {
 // session that is in force.
 func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() *worker.Worker) *behindPages {
 	return &behindPages{
-		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{}, ahead: &office.Ahead{}, door: pages.NewDoor(),
+		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{}, ahead: &office.Ahead{}, board: &office.Board{}, door: pages.NewDoor(),
 		starter: newStarter(ledger, inForce, by), nudge: func() { by().Nudge() },
 		tallies: &office.Tallies{},
 	}
@@ -121,6 +122,7 @@ func (b *behindPages) close() {
 	b.tallies.Close()
 	b.fetcher.Close()
 	b.ahead.Close()
+	b.board.Close()
 	b.standings.Close()
 	b.letters.Close()
 }
@@ -160,7 +162,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveries, Nudge: behind.nudge,
 		Attention: a.attentionOf(s), Mappings: a.mappingsOf(s, behind.tallies),
-		Matches: &office.Matches{Ledger: s.Ledger, Syncer: s.Syncer, Connections: names, Ahead: behind.ahead, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
+		Matches: &office.Matches{Ledger: s.Ledger, Syncer: s.Syncer, Connections: names, Ahead: behind.ahead, Board: behind.board, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 			return a.storedAs(ctx, s, connection)
 		}},
 		Mandates: mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {

@@ -1,6 +1,7 @@
 package match
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -18,6 +19,7 @@ type word struct {
 	bare   string // text with ae, oe, ue and aa as one letter
 	marked bool   // it had a letter for which people write two
 	counts bool   // it counts something: 2, 12a, II
+	asIs   string // as it is written; "" for "and"
 }
 
 // same reports whether two words are one, however their letters are written.
@@ -57,6 +59,7 @@ func newWord(s string) word {
 		bare:   digraphs.Replace(text),
 		marked: strings.ContainsAny(strings.ToLower(norm.NFC.String(s)), "äöüåæøœ"),
 		counts: strings.ContainsAny(text, "0123456789") || slices.Contains(romans, text),
+		asIs:   s,
 	}
 }
 
@@ -117,6 +120,36 @@ func newName(s string) name {
 		n.marked = n.marked || w.marked
 	}
 	return n
+}
+
+// SameName reports whether two names are equal as they are compared, and which legal form, as
+// it is written, is spelt otherwise on the other side or not there; "" for none. Two legal
+// forms are two companies, and so are not one name.
+func SameName(ours, theirs string) (same bool, apartFrom string) {
+	a, b := newName(ours), newName(theirs)
+	if a.likeness(&b) != &nameSame || a.generation != b.generation || a.form != "" && b.form != "" && a.form != b.form {
+		return false, ""
+	}
+	ourForm, theirForm := writtenForm(ours), writtenForm(theirs)
+	if Fold(ourForm) == Fold(theirForm) {
+		return true, ""
+	}
+	return true, cmp.Or(ourForm, theirForm)
+}
+
+// writtenForm returns the legal form of a name as it is written; "" for none.
+func writtenForm(s string) string {
+	all, _ := cutGeneration(words(s))
+	rest, _ := cutForm(all)
+	var out []string
+	for _, w := range all {
+		if len(rest) > 0 && w == rest[0] {
+			rest = rest[1:]
+		} else {
+			out = append(out, cmp.Or(w.asIs, w.text))
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // joined writes words as one, without "and". Aas is a name and AS a legal form, so it

@@ -119,3 +119,34 @@ func TestAnyTextIsAName(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestANameIsTheSameApartFromItsLegalForm(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ours, theirs string
+		same         bool
+		apart        string
+	}{
+		{"Tideswell Bakery Ltd", "Tideswell Bakery Limited", true, "Ltd"},
+		{"Tideswell Bakery", "TIDESWELL BAKERY Ltd.", true, "Ltd"},
+		{"Tideswell Bakery Ltd", "Tideswell Bakery ltd", true, ""},
+		{"Müller & Söhne GmbH & Co. KG", "Mueller und Soehne", true, "GmbH & Co KG"},
+		{"Müller & Söhne", "Mueller und Soehne", true, ""},
+		{"Tideswell Bakery Ltd", "Tideswell Bakery LLP", false, ""},
+		{"Karl Huber jun.", "Karl Huber", false, ""},
+		{"Bakery Tideswell", "Tideswell Bakery", false, ""},
+		{"Tideswell Bakery Ltd", "Tideswell Cakes Ltd", false, ""},
+		{"Harbour House 1 Ltd", "Harbour House 2 Ltd", false, ""},
+		{"", "", false, ""},
+	} {
+		for range 2 {
+			if same, apart := SameName(c.ours, c.theirs); same != c.same || (apart == "") != (c.apart == "") {
+				t.Errorf("%q and %q are the same: %t, apart from %q; want %t, %q", c.ours, c.theirs, same, apart, c.same, c.apart)
+			}
+			c.ours, c.theirs = c.theirs, c.ours
+		}
+		if _, apart := SameName(c.ours, c.theirs); apart != c.apart {
+			t.Errorf("%q and %q are the same apart from %q, want %q", c.ours, c.theirs, apart, c.apart)
+		}
+	}
+}

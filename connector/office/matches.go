@@ -85,60 +85,73 @@ type Matches struct {
 	Stored      func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping that is in force
 	Connections []string
 	Ahead       *Ahead // what was read of customers; it outlives these Matches
+	Board       *Board // who waits; it outlives them, too
 }
 
-// Waiting returns the records that wait for a word, by group, then by age. It asks the ledger
-// alone. Those that somebody has decided on are not among them, though the next run alone tells
-// the ledger that nothing is the matter with them any more; nor are those that somebody put off,
-// and those of connections that are not configured any more.
-func (m *Matches) Waiting(ctx context.Context) ([]Likeness, error) {
+// Waiting returns the records that wait for a word, by group, then by age, as Board keeps them.
+// Those that somebody has decided on are not among them, though the next run alone tells the
+// ledger that nothing is the matter with them any more; nor are those that somebody put off, and
+// those of connections that are not configured any more.
+func (m *Matches) Waiting(ctx context.Context) (Waiting, error) {
+	return m.Board.latest(ctx, m.Ledger, m.Now)
+}
+
+// Now is Waiting as the ledger has it at this moment, which takes seconds where many wait.
+func (m *Matches) Now(ctx context.Context) (Waiting, error) {
+	now := Waiting{At: m.Ledger.Now()}
 	rows, err := m.Ledger.Attention(ctx, state.Filter{State: string(connector.ReasonLikeness), PutOff: state.NotPutOff})
 	if err != nil {
-		return nil, err
+		return now, err
 	}
 	claims, said, err := m.said(ctx)
 	if err != nil {
-		return nil, err
+		return now, err
 	}
-	known := map[string]syncer.Connection{}
-	var out []Likeness
+	known, wrong := map[string]syncer.Connection{}, map[string]bool{}
 	for _, r := range rows {
 		id := state.RecordID{Connection: r.Connection, SourceID: r.SourceID}
-		if said[id] || !slices.Contains(m.Connections, id.Connection) {
+		if said[id] || wrong[id.Connection] || !slices.Contains(m.Connections, id.Connection) {
 			continue
 		}
 		conn, ok := known[id.Connection]
 		if !ok {
-			if conn, err = m.Stored(ctx, id.Connection); err != nil {
-				return nil, err
+			if conn, err = m.Stored(ctx, id.Connection); ctx.Err() != nil {
+				return now, ctx.Err()
+			}
+			if err != nil {
+				wrong[id.Connection], now.Unread = true, append(now.Unread, unread(id.Connection, err))
+				continue
 			}
 			known[id.Connection] = conn
 		}
 		u, waits, err := m.Syncer.UnlinkedOne(ctx, conn, id.SourceID)
 		if err != nil {
-			return nil, err
+			return now, err
 		}
 		if !waits {
 			continue
 		}
 		l := Likeness{RecordID: id, Since: r.Since}
 		if l.Candidates, err = m.Ledger.AlikeIn(ctx, u.Want, u.Key.Name, id.Connection, id.SourceID, -1); err != nil {
-			return nil, err
+			return now, err
 		}
 		for _, c := range l.Candidates {
 			claims[c.BillingID]++
 		}
 		if len(l.Candidates) > 0 {
-			out = append(out, l)
+			now.Rows = append(now.Rows, l)
 		}
 	}
-	for i := range out {
-		out[i].judge(claims)
+	for i := range now.Rows {
+		now.Rows[i].judge(claims)
 	}
-	slices.SortStableFunc(out, func(a, b Likeness) int {
-		return cmp.Or(cmp.Compare(slices.Index(Likelihoods, a.Group), slices.Index(Likelihoods, b.Group)), cmp.Compare(a.Since, b.Since), compare(a.RecordID, b.RecordID))
-	})
-	return out, nil
+	slices.SortStableFunc(now.Rows, CompareLikeness)
+	return now, nil
+}
+
+// CompareLikeness orders by group, then by age.
+func CompareLikeness(a, b Likeness) int {
+	return cmp.Or(cmp.Compare(slices.Index(Likelihoods, a.Group), slices.Index(Likelihoods, b.Group)), cmp.Compare(a.Since, b.Since), compare(a.RecordID, b.RecordID))
 }
 
 // judge says to which group the record belongs.
@@ -219,7 +232,11 @@ func (m *Matches) Link(ctx context.Context, id state.RecordID, billingID string,
 	if err != nil {
 		return err
 	}
-	return m.Syncer.Accept(ctx, h, by)
+	if err := m.Syncer.Accept(ctx, h, by); err != nil {
+		return err
+	}
+	m.Board.decide(id)
+	return nil
 }
 
 // Apart notes that a record is none of these customers. Nothing is sent: the next run looks at
@@ -229,12 +246,16 @@ func (m *Matches) Apart(ctx context.Context, id state.RecordID, customers []stri
 	for _, c := range customers {
 		words = append(words, PairWord{id.SourceID, c, state.WordReject})
 	}
-	return SayOfPairs(ctx, m.Ledger, id.Connection, words, by)
+	if err := SayOfPairs(ctx, m.Ledger, id.Connection, words, by); err != nil {
+		return err
+	}
+	m.Board.decide(id)
+	return nil
 }
 
 // SayAll notes words by connection, all of them or none, as SayOfPairs does.
 func (m *Matches) SayAll(ctx context.Context, words map[string][]PairWord, by syncer.Operator) error {
-	return m.Ledger.Do(ctx, func(tx *state.Tx) error {
+	err := m.Ledger.Do(ctx, func(tx *state.Tx) error {
 		for connection, of := range words {
 			if err := sayOfPairs(tx, connection, of, by); err != nil {
 				return err
@@ -242,21 +263,58 @@ func (m *Matches) SayAll(ctx context.Context, words map[string][]PairWord, by sy
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	var ids []state.RecordID
+	for connection, of := range words {
+		for _, w := range of {
+			ids = append(ids, state.RecordID{Connection: connection, SourceID: w.SourceID})
+		}
+	}
+	m.Board.decide(ids...)
+	return nil
 }
 
-// TakeBack takes back what was said of a record and customers, for as long as nothing was sent.
-func (m *Matches) TakeBack(ctx context.Context, id state.RecordID, customers []string, by syncer.Operator) error {
-	return m.Ledger.Do(ctx, func(tx *state.Tx) error {
-		for _, c := range customers {
-			if err := tx.TakeWordBack(id.Connection, id.SourceID, c); err != nil {
+// Pair is a record and a customer that it was said to be, or not to be.
+type Pair struct {
+	state.RecordID
+	BillingID string
+}
+
+// Left is a pair of which nothing was taken back, and why: state.ErrLinkedAlready and
+// state.ErrUnderWay mean that something was sent since, state.ErrNoWord that there is nothing to
+// take back any more.
+type Left struct {
+	Pair
+	Why error
+}
+
+// TakeBack takes back what was said of pairs, for as long as nothing was sent since, each with an
+// entry in the audit log. It returns those that it left as they are.
+func (m *Matches) TakeBack(ctx context.Context, pairs []Pair, by syncer.Operator) (left []Left, err error) {
+	var back []state.RecordID
+	err = m.Ledger.Do(ctx, func(tx *state.Tx) error {
+		left, back = nil, nil
+		for _, p := range pairs {
+			switch err := tx.TakeWordBack(p.Connection, p.SourceID, p.BillingID); {
+			case errors.Is(err, state.ErrLinkedAlready), errors.Is(err, state.ErrUnderWay), errors.Is(err, state.ErrNoWord):
+				left = append(left, Left{p, err})
+				continue
+			case err != nil:
 				return err
 			}
-			if err := tx.Audit(state.Entry{Actor: by.Name, Action: "take match back", Subject: id.Connection + "/" + PairWord{SourceID: id.SourceID, BillingID: c}.String(), Reason: by.Reason}); err != nil {
+			back = append(back, p.RecordID)
+			if err := tx.Audit(state.Entry{Actor: by.Name, Action: "take match back", Subject: p.Connection + "/" + PairWord{SourceID: p.SourceID, BillingID: p.BillingID}.String(), Reason: by.Reason}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err == nil {
+		m.Board.undecide(back...)
+	}
+	return left, err
 }
 
 // pairOf is a record and a customer.

@@ -49,6 +49,7 @@ type house struct {
 	reader  *reconcile.Reconciler
 	acts    *office.Mandates
 	letters *office.Letters // nil for none
+	matcher *office.Matches
 
 	mappings *office.Mappings
 

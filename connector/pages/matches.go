@@ -57,20 +57,61 @@ func (v *visit) matcher() (*office.Matches, error) {
 }
 
 // undecided returns those that wait for a word, those last that this login has put off.
-func (v *visit) undecided() (*office.Matches, []office.Likeness, error) {
+func (v *visit) undecided() (*office.Matches, office.Waiting, error) {
 	m, err := v.matcher()
 	if err != nil {
-		return nil, nil, err
+		return nil, office.Waiting{}, err
 	}
 	all, err := m.Waiting(v.Context())
 	if err != nil {
-		return nil, nil, err
+		return nil, all, err
 	}
-	later := v.kept(keyLater)
-	slices.SortStableFunc(all, func(a, b office.Likeness) int {
-		return cmp.Compare(slices.Index(later, matchPath(a.RecordID)), slices.Index(later, matchPath(b.RecordID)))
-	})
+	if order := v.order(); order != nil {
+		slices.SortStableFunc(all.Rows, func(a, b office.Likeness) int {
+			return cmp.Compare(order[matchPath(a.RecordID)], order[matchPath(b.RecordID)])
+		})
+	}
 	return m, all, nil
+}
+
+// order returns the places of those that this login has put off, from 1; nil for nobody.
+func (v *visit) order() map[string]int {
+	var order map[string]int
+	for i, path := range v.kept(keyLater) {
+		if order == nil {
+			order = map[string]int{}
+		}
+		order[path] = i + 1
+	}
+	return order
+}
+
+// cut returns the rows of a group behind the place that the address names, as many as a page
+// shows, and the place of the last where there are more. A row that is gone since is a place all
+// the same.
+func (v *visit) cut(rows []office.Likeness, most int) ([]office.Likeness, string) {
+	if after := strings.SplitN(v.filled("after"), "|", 3); len(after) == 3 && len(rows) > 0 {
+		last, order := office.Likeness{RecordID: state.RecordID{Connection: after[1], SourceID: after[2]}, Since: after[0], Group: rows[0].Group}, v.order()
+		rows = slices.DeleteFunc(rows, func(l office.Likeness) bool {
+			return cmp.Or(cmp.Compare(order[matchPath(l.RecordID)], order[matchPath(last.RecordID)]), office.CompareLikeness(l, last)) <= 0
+		})
+	}
+	if len(rows) <= most {
+		return rows, ""
+	}
+	last := rows[most-1]
+	return rows[:most], last.Since + "|" + last.Connection + "|" + last.SourceID
+}
+
+// inGroup returns those of a group.
+func inGroup(all []office.Likeness, g office.Likelihood) []office.Likeness {
+	return slices.DeleteFunc(slices.Clone(all), func(l office.Likeness) bool { return l.Group != g })
+}
+
+// unreadMatches is a connection whose matches are not shown.
+type unreadMatches struct {
+	Connection, Path string
+	Line             int
 }
 
 // kept returns the lines that are kept with the login.
@@ -129,33 +170,35 @@ func (v *visit) matches() error {
 		Pager  pager
 		At     time.Time
 		Back   string
-	}{Total: len(all), May: v.User.Role.May(Operator), At: v.pages.now()}
+		Linked int // and not sent yet
+		Unread []unreadMatches
+	}{Total: len(all.Rows), May: v.User.Role.May(Operator), At: all.At}
 	if content.May {
 		content.Back = v.lastWords()
+		if content.Linked, err = v.ledger().PromiseCount(v.Context()); err != nil {
+			return err
+		}
+	}
+	for _, u := range all.Unread {
+		content.Unread = append(content.Unread, unreadMatches{u.Connection, mappingPath(u.Connection), u.Line})
 	}
 	by := map[office.Likelihood][]office.Likeness{}
-	for _, l := range all {
+	for _, l := range all.Rows {
 		by[l.Group] = append(by[l.Group], l)
 	}
 	content.Likely = len(by[office.Likely])
-	if content.Here = office.Likelihood(v.filled("group")); by[content.Here] == nil && len(all) > 0 {
-		content.Here = all[0].Group
+	if content.Here = office.Likelihood(v.filled("group")); by[content.Here] == nil && len(all.Rows) > 0 {
+		content.Here = all.Rows[0].Group
 	}
 	for _, g := range office.Likelihoods {
 		content.Groups = append(content.Groups, choiceOf{groupWords[g], "/matches?group=" + string(g), len(by[g]), g == content.Here})
 	}
 	content.Title = groupWords[content.Here]
-	some, next := by[content.Here], ""
+	some := by[content.Here]
 	if len(some) > 0 {
 		content.First = matchPath(some[0].RecordID)
 	}
-	if after := v.filled("after"); after != "" {
-		some = some[slices.IndexFunc(some, func(l office.Likeness) bool { return matchPath(l.RecordID) == after })+1:]
-	}
-	if len(some) > rowsShown {
-		some = some[:rowsShown]
-		next = matchPath(some[rowsShown-1].RecordID)
-	}
+	some, next := v.cut(some, rowsShown)
 	content.Pager = v.page(next)
 	if content.Rows, err = v.matchRows(some); err != nil {
 		return err
@@ -198,10 +241,11 @@ type matchPage struct {
 
 // match shows one who looks like a customer beside it.
 func (v *visit) match() error {
-	m, all, err := v.undecided()
+	m, now, err := v.undecided()
 	if err != nil {
 		return err
 	}
+	all := now.Rows
 	at := v.among(all)
 	if at < 0 {
 		return decidedMeanwhile(http.StatusNotFound)
@@ -253,6 +297,7 @@ func (v *visit) match() error {
 // compare puts the fields of both beside each other.
 func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 	ours, theirs := match.Sides(match.Record{ID: u.SourceID, Want: u.Want}, match.Customer{RemoteCustomer: h.Have})
+	same, apart := match.SameName(ours.Name, theirs.Name)
 	may := v.User.Role.May(Operator)
 	for _, f := range []struct {
 		field, ours, theirs string
@@ -271,6 +316,10 @@ func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 			s.Says = chip{"–", "one side is blank", none}
 		case match.Fold(f.ours) == match.Fold(f.theirs):
 			s.Says = chip{"✓", "equal", good}
+		case same && f.field == "Name":
+			if s.Says = (chip{"✓", "equal but for how it is spelt", good}); apart != "" {
+				s.Says.Word = "apart from “" + apart + "”"
+			}
 		default:
 			s.Says = chip{"✕", "differs", stopped}
 		}
@@ -319,10 +368,11 @@ func (v *visit) decideMatch() error {
 	if v.filled("act") == "back" {
 		return v.takeMatchBack(by)
 	}
-	m, all, err := v.undecided()
+	m, now, err := v.undecided()
 	if err != nil {
 		return err
 	}
+	all := now.Rows
 	at := v.among(all)
 	if at < 0 {
 		return decidedMeanwhile(http.StatusConflict)
@@ -414,8 +464,12 @@ func (v *visit) takeMatchBack(by operator) error {
 	if len(parts) != 3 || id != (state.RecordID{Connection: parts[0], SourceID: parts[1]}) {
 		return notDecided(state.ErrNoWord)
 	}
-	if err := m.TakeBack(v.Context(), id, parts[2:], by); err != nil {
-		return notDecided(err)
+	left, err := m.TakeBack(v.Context(), []office.Pair{{RecordID: id, BillingID: parts[2]}}, by)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return notDecided(left[0].Why)
 	}
 	v.pages.logins.Put(v.Context(), keyLastWord, "")
 	return v.done("Taken back. Nothing was sent.", matchPath(id))
@@ -427,19 +481,13 @@ func (v *visit) likely() error {
 	if err != nil {
 		return err
 	}
-	some, next := slices.DeleteFunc(all, func(l office.Likeness) bool { return l.Group != office.Likely }), ""
+	rows := inGroup(all.Rows, office.Likely)
 	content := struct {
 		Rows  []matchRow
 		Count int
 		Pager pager
-	}{Count: len(some)}
-	if after := v.filled("after"); after != "" {
-		some = some[slices.IndexFunc(some, func(l office.Likeness) bool { return matchPath(l.RecordID) == after })+1:]
-	}
-	if len(some) > mostTicked {
-		some = some[:mostTicked]
-		next = matchPath(some[mostTicked-1].RecordID)
-	}
+	}{Count: len(rows)}
+	some, next := v.cut(rows, mostTicked)
 	content.Pager = v.page(next)
 	if content.Rows, err = v.matchRows(some); err != nil {
 		return err
@@ -459,12 +507,16 @@ func (v *visit) linkLikely() error {
 	if err != nil {
 		return err
 	}
-	m, all, err := v.undecided()
+	m, err := v.matcher()
+	if err != nil {
+		return err
+	}
+	all, err := m.Now(v.Context())
 	if err != nil {
 		return err
 	}
 	still := map[string]office.Likeness{}
-	for _, l := range all {
+	for _, l := range all.Rows {
 		if l.Group == office.Likely {
 			still[likelyID(l)] = l
 		}
@@ -489,5 +541,5 @@ func (v *visit) linkLikely() error {
 		return notDecided(err)
 	}
 	v.changed()
-	return v.done(fmt.Sprintf("%s linked. Nothing was sent yet: the next run takes the customers over, within its limits.", connector.Plural(n, "payer")), "/matches")
+	return v.done(fmt.Sprintf("%s linked. Nothing was sent yet: the next run takes the customers over, within its limits. Until then links can be taken back.", connector.Plural(n, "payer")), "/matches")
 }

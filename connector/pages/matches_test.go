@@ -15,17 +15,20 @@ import (
 	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
+	"payersync/mapping/strict"
 	"payersync/state"
 )
 
 // matches returns what decides who is an existing customer.
 func (h *house) matches() *office.Matches {
 	ahead := &office.Ahead{}
-	h.t.Cleanup(ahead.Close)
-	return &office.Matches{
-		Ledger: h.ledger, Syncer: h.syncer, Connections: []string{sample}, Ahead: ahead,
+	board := &office.Board{}
+	h.t.Cleanup(func() { ahead.Close(); board.Close() })
+	h.matcher = &office.Matches{
+		Ledger: h.ledger, Syncer: h.syncer, Connections: []string{sample}, Ahead: ahead, Board: board,
 		Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil },
 	}
+	return h.matcher
 }
 
 // alike makes books in which so many look like customers that the billing service has, the first
@@ -195,7 +198,73 @@ func TestMatchesReachEveryIDAndLeaveOutWhatIsPutOffOrNotConfigured(t *testing.T)
 	m.Stored = func(context.Context, string) (syncer.Connection, error) {
 		return syncer.Connection{}, errors.New("it is not configured any more")
 	}
-	if waiting, err := m.Waiting(context.Background()); err != nil || len(waiting) != 0 {
-		t.Errorf("of a connection that is gone %d wait, %v", len(waiting), err)
+	if waiting, err := m.Waiting(context.Background()); err != nil || len(waiting.Rows) != 0 {
+		t.Errorf("of a connection that is gone %d wait, %v", len(waiting.Rows), err)
 	}
+}
+
+func TestAPairSaysThatItsNamesAreEqualApartFromTheLegalForm(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.there("Tideswell Bakery Limited", "accounts@tideswell.example")
+	h.there("Ashcombe Cakes LLP", "info@ashcombe.example")
+	h.books([]byte(header + "M1,Tideswell Bakery Ltd,Ann,accounts@tideswell.example,,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n" +
+		"M2,Ashcombe Cakes Ltd,Bea,info@ashcombe.example,,5 Harbour Street,Whitby,YO21 3CK,,,,Active,\n"))
+	h.run(true)
+	v := h.enter("olga", pages.Operator)
+	holds(t, v.get("/matches/quickstart/M1", http.StatusOK), "apart from “Ltd”")
+	if page := v.get("/matches/quickstart/M2", http.StatusOK); strings.Contains(page, "apart from") {
+		t.Errorf("two companies have one name:\n%s", page)
+	}
+}
+
+func TestLinksAreTakenBackTogetherForAsLongAsNothingWasSent(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.alike(4)
+	anna, bo := h.enter("anna", pages.Operator), h.enter("bo", pages.Operator)
+	link := func() (form []string) {
+		t.Helper()
+		var likely []string
+		ids := ticked(anna.get("/matches/likely", http.StatusOK))
+		for _, id := range ids {
+			likely = append(likely, "id", id)
+		}
+		anna.post("/matches/likely", http.StatusOK, append(likely, "count", fmt.Sprint(len(ids)), "reason", "migrated")...)
+		for _, id := range ticked(anna.get("/matches/linked", http.StatusOK)) {
+			form = append(form, "id", id)
+		}
+		return form
+	}
+	form := link()
+	if len(form) != 8 {
+		t.Fatalf("%d links can be taken back", len(form)/2)
+	}
+	holds(t, anna.get("/matches", http.StatusOK), "4 linked, and not sent yet")
+	holds(t, bo.post("/matches/linked", http.StatusOK, form[:2]...), "1 link taken back. Nothing was sent by this.")
+	holds(t, anna.post("/matches/linked", http.StatusOK, append(form, "reason", "too soon")...), "3 links taken back.", "1 link had been taken back before.", "No link waits")
+	if log := h.logged(3); strings.Count(log, "anna take match back quickstart/M00") != 3 || strings.Count(log, ": too soon") != 3 {
+		t.Errorf("the audit log says %s", log)
+	}
+	holds(t, anna.get("/matches", http.StatusOK), "4 in your books look like")
+
+	form = link()
+	h.run(true)
+	holds(t, anna.post("/matches/linked", http.StatusOK, form...), "0 links taken back.", "4 links left, because something was sent since: M000, M001, M002, M003.")
+	holds(t, anna.post("/matches/linked", http.StatusUnprocessableEntity), "Nobody was ticked")
+}
+
+func TestAConnectionWhoseMappingHasAMistakeIsNamedAndStopsNobodyElses(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.alike(3)
+	m := h.matcher
+	m.Stored = func(context.Context, string) (syncer.Connection, error) {
+		return syncer.Connection{}, strict.NewError([]strict.Problem{{File: "mapping.yaml", Line: 3, Message: "there is no field Nmae"}})
+	}
+	waiting, err := m.Waiting(context.Background())
+	if err != nil || len(waiting.Rows) != 0 || len(waiting.Unread) != 1 || waiting.Unread[0].Connection != sample || waiting.Unread[0].Line != 3 {
+		t.Fatalf("%+v, %v", waiting, err)
+	}
+	holds(t, h.enter("olga", pages.Operator).get("/matches", http.StatusOK), "<bdi>quickstart</bdi>'s matches are not shown: the mapping has a mistake, line 3. See", `href="/mapping/quickstart"`)
 }

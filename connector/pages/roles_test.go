@@ -59,6 +59,8 @@ var access = map[string]struct {
 	"GET /matches":                              {path: "/matches", role: pages.Viewer},
 	"GET /matches/likely":                       {path: "/matches/likely", role: pages.Operator},
 	"POST /matches/likely":                      {path: "/matches/likely", role: pages.Operator},
+	"GET /matches/linked":                       {path: "/matches/linked", role: pages.Operator},
+	"POST /matches/linked":                      {path: "/matches/linked", role: pages.Operator},
 	"GET /matches/{connection}/{id}":            {path: "/matches/quickstart/HB001", role: pages.Viewer},
 	"POST /matches/{connection}/{id}":           {path: "/matches/quickstart/HB001", role: pages.Operator},
 	"GET /settings/users":                       {path: "/settings/users", role: pages.Admin},

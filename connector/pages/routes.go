@@ -57,6 +57,8 @@ var all = []route{
 	{"GET /matches", Viewer, (*visit).matches},
 	{"GET /matches/likely", Operator, (*visit).likely},
 	{"POST /matches/likely", Operator, (*visit).linkLikely},
+	{"GET /matches/linked", Operator, (*visit).linked},
+	{"POST /matches/linked", Operator, (*visit).unlink},
 	{"GET /matches/{connection}/{id}", Viewer, (*visit).match},
 	{"POST /matches/{connection}/{id}", Operator, (*visit).decideMatch},
 	{"GET /runs", Viewer, (*visit).runs},

@@ -1,0 +1,121 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/state"
+)
+
+// linkedRow is one that was linked, and is not sent yet.
+type linkedRow struct {
+	ID, Number, Name, Connection, Path string
+	At                                 time.Time
+	Ticked                             bool
+	Then                               string // where all of the same moment are ticked
+}
+
+// pairID names a pair in a form.
+func pairID(p state.Promise) string {
+	return strings.Join([]string{p.Connection, p.SourceID, p.BillingID}, "\x1f")
+}
+
+// linked lists what was linked and is not sent yet. What was linked together last is ticked, or
+// what was linked at the moment that the address names.
+func (v *visit) linked() error {
+	var after state.Promise
+	if p := strings.SplitN(v.filled("after"), "|", 3); len(p) == 3 {
+		after = state.Promise{At: p[0], RecordID: state.RecordID{Connection: p[1], SourceID: p[2]}}
+	}
+	some, err := v.ledger().Promises(v.Context(), after, mostTicked+1)
+	if err != nil {
+		return err
+	}
+	next := ""
+	if len(some) > mostTicked {
+		some = some[:mostTicked]
+		last := some[mostTicked-1]
+		next = strings.Join([]string{last.At, last.Connection, last.SourceID}, "|")
+	}
+	ids := make([]state.RecordID, len(some))
+	for i, p := range some {
+		ids[i] = p.RecordID
+	}
+	labels, err := v.ledger().LabelsOf(v.Context(), ids)
+	if err != nil {
+		return err
+	}
+	at := v.filled("at")
+	content := struct {
+		Rows  []linkedRow
+		Count int
+		Pager pager
+	}{Pager: v.page(next)}
+	if content.Count, err = v.ledger().PromiseCount(v.Context()); err != nil {
+		return err
+	}
+	for _, p := range some {
+		if at == "" {
+			at = p.At
+		}
+		content.Rows = append(content.Rows, linkedRow{pairID(p), p.SourceID, labels[p.RecordID].Name, p.Connection, payerPath(p.RecordID), since(p.At), p.At == at, v.with("at", p.At)})
+	}
+	return v.show("linked", "Linked, and not sent yet", content)
+}
+
+// unlink takes back the links that are ticked, and leaves those of which something was sent since.
+func (v *visit) unlink() error {
+	by, err := v.operator()
+	if err != nil {
+		return err
+	}
+	m, err := v.matcher()
+	if err != nil {
+		return err
+	}
+	var pairs []office.Pair
+	for _, id := range v.Form["id"] {
+		if p := strings.Split(id, "\x1f"); len(p) == 3 {
+			pairs = append(pairs, office.Pair{RecordID: state.RecordID{Connection: p[0], SourceID: p[1]}, BillingID: p[2]})
+		}
+	}
+	if len(pairs) == 0 {
+		return errNothingDone("Nobody was ticked.", "Go back, tick those whom you mean, and try again.")
+	}
+	left, err := m.TakeBack(v.Context(), pairs, by)
+	if err != nil {
+		return err
+	}
+	v.pages.cfg.Standings.Renew()
+	return v.done(takenBack(len(pairs), left), "/matches/linked")
+}
+
+// takenBack says how many links were taken back, and which were left.
+func takenBack(asked int, left []office.Left) string {
+	note := connector.Plural(asked-len(left), "link") + " taken back. Nothing was sent by this."
+	var sent []string
+	gone := 0
+	for _, l := range left {
+		if errors.Is(l.Why, state.ErrNoWord) {
+			gone++
+		} else {
+			sent = append(sent, l.SourceID)
+		}
+	}
+	if n := len(sent); n > 0 {
+		few := sent[:min(n, 5)]
+		note += fmt.Sprintf(" %s left, because something was sent since: %s", connector.Plural(n, "link"), strings.Join(few, ", "))
+		if n > len(few) {
+			note += fmt.Sprintf(" and %d more", n-len(few))
+		}
+		note += "."
+	}
+	if gone > 0 {
+		note += fmt.Sprintf(" %s had been taken back before.", connector.Plural(gone, "link"))
+	}
+	return note
+}
