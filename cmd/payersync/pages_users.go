@@ -103,7 +103,7 @@ password, which ends all logins of before; the role stays.`,
 				if err != nil {
 					return err
 				}
-				path, err := office.Users{Ledger: s.Ledger}.Invite(cmd.Context(), args[0], as, actor())
+				path, err := office.Users{Ledger: s.Ledger}.Invite(cmd.Context(), args[0], as, nil, actor())
 				if errors.Is(err, office.ErrUserName) {
 					return usage.Errorf("cannot invite %q: %w; choose another name, an e-mail address will do", args[0], err)
 				}

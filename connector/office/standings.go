@@ -31,6 +31,17 @@ type Standings struct {
 	valid  time.Duration
 	closed bool
 	stop   context.CancelFunc
+	parts  parts[Standings]
+}
+
+// Only returns the standings of a ledger that shows some connections alone. They are closed with
+// these.
+func (s *Standings) Only(ledger *state.Ledger, connections []string) *Standings {
+	return s.parts.of(connections, func() *Standings {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return &Standings{Ledger: ledger, closed: s.closed}
+	})
 }
 
 // SetValid says for how long a link works after it was given; 0, as in the beginning, where
@@ -137,6 +148,7 @@ func (s *Standings) Close() {
 	if done != nil {
 		<-done
 	}
+	s.parts.each((*Standings).Close)
 }
 
 // countAll counts.

@@ -60,7 +60,7 @@ func (v *visit) invite() error {
 }
 
 func (v *visit) inviteAs(name string, role Role) error {
-	path, err := v.pages.users().Invite(v.Context(), name, string(role), v.User.Name)
+	path, err := v.pages.users().Invite(v.Context(), name, string(role), nil, v.User.Name)
 	if errors.Is(err, office.ErrUserName) {
 		return problem{Status: http.StatusUnprocessableEntity, Title: "The name cannot be used", Sentence: "Nothing was changed: " + err.Error() + ".", Next: "Go back, and choose another name; an e-mail address will do."}
 	}
