@@ -301,7 +301,7 @@ func TestWhoIsLimitedReadsNothingOfAnotherConnection(t *testing.T) {
 				}
 			}
 		}
-		if answers[http.StatusOK] < 100 {
+		if answers[http.StatusOK] < 40 {
 			t.Errorf("%s was answered %v: the test looks at next to nothing", role, answers)
 		}
 	}
