@@ -102,8 +102,14 @@ type Ledger struct {
 	close   func() error
 	stmts   map[string]*sql.Stmt // of the writer, used by its goroutine only
 
-	reading sync.Mutex
-	reads   map[string]*sql.Stmt // of the readers
+	reads *statements // of the readers
+	only  string      // what every query of the readers begins with; see only.go
+}
+
+// statements are queries that were prepared, by their text.
+type statements struct {
+	mu sync.Mutex
+	of map[string]*sql.Stmt
 }
 
 // Open opens the ledger at opts.Path, makes it when it does not exist, and
@@ -136,7 +142,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	}
 	l := &Ledger{
 		path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
-		stmts: map[string]*sql.Stmt{}, reads: map[string]*sql.Stmt{},
+		stmts: map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {
@@ -464,7 +470,7 @@ func (l *Ledger) disconnect() error {
 	if l.sound != nil {
 		l.sound.giveUp()
 	}
-	for _, s := range slices.Concat(slices.Collect(maps.Values(l.stmts)), slices.Collect(maps.Values(l.reads))) {
+	for _, s := range slices.Concat(slices.Collect(maps.Values(l.stmts)), slices.Collect(maps.Values(l.reads.of))) {
 		errs = append(errs, s.Close())
 	}
 	if l.conn != nil {
@@ -501,7 +507,7 @@ func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Row
 func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) *sql.Row {
 	stmt, err := l.preparedRead(ctx, query)
 	if err != nil {
-		return l.reader.QueryRowContext(ctx, query, args...) // which tells why
+		return l.reader.QueryRowContext(ctx, l.within(query), args...) // which tells why
 	}
 	return stmt.QueryRowContext(ctx, args...)
 }
@@ -509,16 +515,17 @@ func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) *sql.R
 // preparedRead returns the statement for query on the readers, prepared once in
 // the ledger's life: a plan asks some queries about every single record.
 func (l *Ledger) preparedRead(ctx context.Context, query string) (*sql.Stmt, error) {
-	l.reading.Lock()
-	defer l.reading.Unlock()
-	if s, ok := l.reads[query]; ok {
+	query = l.within(query)
+	l.reads.mu.Lock()
+	defer l.reads.mu.Unlock()
+	if s, ok := l.reads.of[query]; ok {
 		return s, nil
 	}
 	s, err := l.reader.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a ledger query: %w", err)
 	}
-	l.reads[query] = s
+	l.reads.of[query] = s
 	return s, nil
 }
 

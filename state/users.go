@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -18,57 +19,65 @@ type User struct {
 	Generation int64            // counts what ends all logins: another password, another role
 	MadeAt     time.Time
 	PasswordAt time.Time // zero until there is one
+
+	Connections []string // that the user is limited to; nil for one who sees all
 }
 
 func passwordPlace(name string) []byte { return place("users", "password", name) }
 
-const userColumns = "name, role, password, generation, made_at, password_at"
+const userColumns = "name, role, password, generation, made_at, password_at, connections"
+
+// userRow is a user as the table has it.
+type userRow struct {
+	User
+	box                []byte
+	made, set, limited sql.NullString
+}
+
+func (r *userRow) dest() []any {
+	return []any{&r.Name, &r.Role, &r.box, &r.Generation, &r.made, &r.set, &r.limited}
+}
 
 // Users returns all users, by name.
 func (l *Ledger) Users(ctx context.Context) ([]User, error) {
-	type row struct {
-		User
-		box       []byte
-		made, set sql.NullString
-	}
-	rows, err := list(ctx, l, "SELECT "+userColumns+" FROM users ORDER BY name", nil,
-		func(r *row) []any { return []any{&r.Name, &r.Role, &r.box, &r.Generation, &r.made, &r.set} })
+	rows, err := list(ctx, l, "SELECT "+userColumns+" FROM users ORDER BY name", nil, (*userRow).dest)
 	out := make([]User, len(rows))
 	for i, r := range rows {
-		if err := l.openUser(&r.User, r.box, r.made, r.set); err != nil {
+		if out[i], err = l.openUser(r); err != nil {
 			return nil, err
 		}
-		out[i] = r.User
 	}
 	return out, err
 }
 
 // User returns the user of a name; nil where there is none.
 func (l *Ledger) User(ctx context.Context, name string) (*User, error) {
-	var box []byte
-	var made, set sql.NullString
-	u := &User{}
-	err := l.queryRow(ctx, "SELECT "+userColumns+" FROM users WHERE name = ?", name).Scan(&u.Name, &u.Role, &box, &u.Generation, &made, &set)
+	var r userRow
+	err := l.queryRow(ctx, "SELECT "+userColumns+" FROM users WHERE name = ?", name).Scan(r.dest()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read a user: %w", err)
 	}
-	return u, l.openUser(u, box, made, set)
+	u, err := l.openUser(r)
+	return &u, err
 }
 
-func (l *Ledger) openUser(u *User, box []byte, made, set sql.NullString) error {
-	err := parseTimes(map[*time.Time]sql.NullString{&u.MadeAt: made, &u.PasswordAt: set})
-	if err == nil && box != nil {
+func (l *Ledger) openUser(r userRow) (User, error) {
+	err := parseTimes(map[*time.Time]sql.NullString{&r.MadeAt: r.made, &r.PasswordAt: r.set})
+	if err == nil && r.limited.Valid {
+		err = json.Unmarshal([]byte(r.limited.String), &r.Connections)
+	}
+	if err == nil && r.box != nil {
 		var plain []byte
-		plain, err = l.seal.open(box, passwordPlace(u.Name))
-		u.Password = connector.NewSecret(string(plain))
+		plain, err = l.seal.open(r.box, passwordPlace(r.Name))
+		r.Password = connector.NewSecret(string(plain))
 	}
 	if err != nil {
-		return fmt.Errorf("read a user: %w", err)
+		return User{}, fmt.Errorf("read a user: %w", err)
 	}
-	return nil
+	return r.User, nil
 }
 
 // AddUser keeps a new user without a password, and reports false where there is one of that name.
@@ -92,6 +101,21 @@ func (tx *Tx) SetRole(name, role string) (bool, error) {
 	return n > 0, err
 }
 
+// LimitUser limits a user to connections, none of them for one who sees all, and ends all logins of
+// that person. It reports false where there is no such user.
+func (tx *Tx) LimitUser(name string, connections []string) (bool, error) {
+	var limited any
+	if len(connections) > 0 {
+		text, err := json.Marshal(connections)
+		if err != nil {
+			return false, err
+		}
+		limited = string(text)
+	}
+	n, err := tx.count("UPDATE users SET connections = ?, generation = generation + 1 WHERE name = ?", limited, name)
+	return n > 0, err
+}
+
 // RemoveUser removes a user, whose logins and invitations end by it. It reports false where there
 // is no such user.
 func (tx *Tx) RemoveUser(name string) (bool, error) {
@@ -110,9 +134,10 @@ func (tx *Tx) Generation(name string) (n int64, err error) {
 	return n, err
 }
 
-// LastAdmin reports whether a user is the only admin who has a password.
+// LastAdmin reports whether a user is the only admin who has a password and is not limited to
+// connections.
 func (tx *Tx) LastAdmin(name string) (last bool, err error) {
-	err = tx.row([]any{&last}, `SELECT EXISTS (SELECT 1 FROM users WHERE role = 'admin' AND password IS NOT NULL AND name = ?1)
-		AND NOT EXISTS (SELECT 1 FROM users WHERE role = 'admin' AND password IS NOT NULL AND name <> ?1)`, name)
+	const looksAfter = "SELECT 1 FROM users WHERE role = 'admin' AND password IS NOT NULL AND connections IS NULL AND name "
+	err = tx.row([]any{&last}, "SELECT EXISTS ("+looksAfter+"= ?1) AND NOT EXISTS ("+looksAfter+"<> ?1)", name)
 	return last, err
 }

@@ -2,6 +2,8 @@ package state
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +36,7 @@ func TestUsersAreKeptWithTheirPasswordsSealed(t *testing.T) {
 		t.Errorf("the user is %+v, %v", u, err)
 	}
 	all, err := d.Users(t.Context())
-	if err != nil || len(all) != 1 || all[0] != *u {
+	if err != nil || len(all) != 1 || !reflect.DeepEqual(all[0], *u) {
 		t.Errorf("all users are %+v, %v", all, err)
 	}
 	if data := readFile(t, d.opts.Path+"-wal"); strings.Contains(string(data), "nobody may read") {
@@ -43,6 +45,7 @@ func TestUsersAreKeptWithTheirPasswordsSealed(t *testing.T) {
 	for what, do := range map[string]func(*Tx) (bool, error){
 		"a password": func(tx *Tx) (bool, error) { return tx.SetPassword("bob", connector.NewSecret("x")) },
 		"a role":     func(tx *Tx) (bool, error) { return tx.SetRole("bob", "viewer") },
+		"a limit":    func(tx *Tx) (bool, error) { return tx.LimitUser("bob", []string{"acme"}) },
 		"an end":     func(tx *Tx) (bool, error) { return tx.RemoveUser("bob") },
 	} {
 		d.do(func(tx *Tx) error {
@@ -115,5 +118,36 @@ func TestTheLastAdminIsTheLastWhoCanSignIn(t *testing.T) {
 	d.do(func(tx *Tx) error {
 		_, err := tx.RemoveUser("bob")
 		return errors.Join(err, last(tx, "ada", true), last(tx, "eve", false), last(tx, "invited", false), last(tx, "nobody", false))
+	})
+}
+
+func TestAUserIsLimitedToConnectionsAndByItsLoginsEnd(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	limit := func(connections ...string) User {
+		t.Helper()
+		d.do(func(tx *Tx) error { _, err := tx.LimitUser("ada", connections); return err })
+		u, err := d.User(t.Context(), "ada")
+		if err != nil || u == nil {
+			t.Fatal(u, err)
+		}
+		return *u
+	}
+	d.do(func(tx *Tx) error { _, err := tx.AddUser("ada", "admin"); return err })
+	if u := limit("acme", "o'hara"); u.Generation != 2 || !slices.Equal(u.Connections, []string{"acme", "o'hara"}) {
+		t.Errorf("the limited user is %+v", u)
+	}
+	if u := limit(); u.Generation != 3 || u.Connections != nil {
+		t.Errorf("the user without limits is %+v", u)
+	}
+	d.do(func(tx *Tx) error {
+		_, err := tx.SetPassword("ada", connector.NewSecret("a hash"))
+		last, wrong := tx.LastAdmin("ada")
+		_, limited := tx.LimitUser("ada", []string{"acme"})
+		after, still := tx.LastAdmin("ada")
+		if !last || after {
+			t.Errorf("the only admin is the last one: %v; once limited: %v", last, after)
+		}
+		return errors.Join(err, wrong, limited, still)
 	})
 }

@@ -34,6 +34,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync pages link":                {"", needsKey},
 	"payersync pages users list":          {"", needsKey},
 	"payersync pages users invite":        {"anna", needsKey},
+	"payersync pages users limit":         {"anna --all", needsKey},
 	"payersync pages users role":          {"anna viewer", needsKey},
 	"payersync pages users remove":        {"anna", needsKey},
 	"payersync man":                       {"", ""}, // nor has this

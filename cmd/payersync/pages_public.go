@@ -100,7 +100,11 @@ type certificate struct {
 // newCertificate returns the certificate of these files, or says in three parts what is wrong.
 func newCertificate(files *config.TLS) (*certificate, error) {
 	c := &certificate{files: files}
-	if _, err := c.current(); err != nil {
+	pair, err := c.current()
+	if err == nil && !time.Now().Before(pair.Leaf.NotAfter) {
+		err = fmt.Errorf("the certificate %s ran out on %s", files.Cert, pair.Leaf.NotAfter.UTC().Format(time.DateOnly))
+	}
+	if err != nil {
 		return nil, usage.Errorf("the pages cannot be shown over TLS: %w; put the certificate and its key where server.admin_tls says", err)
 	}
 	return c, nil

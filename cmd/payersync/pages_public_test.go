@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,11 +23,17 @@ import (
 // writeCertificate writes a certificate for a name, and its key.
 func writeCertificate(t *testing.T, files *config.TLS, name string, at time.Time) {
 	t.Helper()
+	writeCertificateUntil(t, files, name, at, time.Now().Add(time.Hour))
+}
+
+// writeCertificateUntil writes one that runs out at a time.
+func writeCertificateUntil(t *testing.T, files *config.TLS, name string, at, until time.Time) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour)}
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotAfter: until}
 	cert, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +88,26 @@ func TestARenewedCertificateIsTakenAndABrokenOneIsNot(t *testing.T) {
 	writeCertificate(t, files, "two.example", at.Add(time.Minute))
 	if got := name(); got != "two.example" {
 		t.Errorf("renewed it is %s", got)
+	}
+}
+
+func TestACertificateThatRanOutOrHasAnotherKeyIsRefusedInThreeParts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := &config.TLS{Cert: filepath.Join(dir, "pages.pem"), Key: filepath.Join(dir, "pages.key")}
+	others := &config.TLS{Cert: filepath.Join(dir, "other.pem"), Key: files.Key}
+	for why, write := range map[string]func(){
+		"ran out on ": func() { writeCertificateUntil(t, files, "one.example", time.Now(), time.Now().Add(-time.Minute)) },
+		"private key does not match public": func() {
+			writeCertificate(t, files, "one.example", time.Now())
+			writeCertificate(t, others, "two.example", time.Now())
+		},
+	} {
+		write()
+		_, err := newCertificate(files)
+		if err == nil || !strings.HasPrefix(err.Error(), "the pages cannot be shown over TLS: ") || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "; put the certificate and its key where server.admin_tls says") {
+			t.Errorf("it is refused with %v, want that it %s", err, why)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,11 +22,12 @@ func (a *app) pagesUsersCmd() *cobra.Command {
 		Short: "Who signs in to the pages with a password",
 		Long: `Users sign in to the pages that payersync serve shows. Each is invited by a link, and
 chooses a password by it that nobody else learns. A viewer looks; an operator also sees
-addresses and signing links, and acts; an admin may do all. An admin does the same on
-the pages, under Settings, Users.`,
-		Example: "  payersync pages users list\n  payersync pages users invite anna --role operator",
+addresses and signing links, and acts; an admin may do all. A user can be limited to
+connections: the pages show nothing of others then. An admin who sees all connections
+does the same on the pages, under Settings, Users.`,
+		Example: "  payersync pages users list\n  payersync pages users invite anna --role operator --connection acme",
 	}
-	c.AddCommand(a.usersListCmd(), a.usersInviteCmd(), a.usersRoleCmd(), a.usersRemoveCmd())
+	c.AddCommand(a.usersListCmd(), a.usersInviteCmd(), a.usersRoleCmd(), a.usersLimitCmd(), a.usersRemoveCmd())
 	return c
 }
 
@@ -35,12 +37,15 @@ type userRow struct {
 	Role       string    `json:"role"`
 	MadeAt     time.Time `json:"made_at"`
 	PasswordAt time.Time `json:"password_at,omitzero"` // left out until the invitation is used
+
+	Connections []string `json:"connections,omitempty"` // that the user is limited to; left out for all
 }
 
 func (a *app) usersListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the users",
-		Long:    "Lists who signs in to the pages with a password, with the role, and since when.",
+		Long: `Lists who signs in to the pages with a password, with the role, the connections that
+the user is limited to, and since when.`,
 		Example: "  payersync pages users list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +57,7 @@ func (a *app) usersListCmd() *cobra.Command {
 				var rows [][]string
 				for _, u := range users {
 					if a.JSON() {
-						if err := show.JSON(a.Out, userRow{u.Name, u.Role, u.MadeAt, u.PasswordAt}); err != nil {
+						if err := show.JSON(a.Out, userRow{u.Name, u.Role, u.MadeAt, u.PasswordAt, u.Connections}); err != nil {
 							return err
 						}
 						continue
@@ -61,11 +66,15 @@ func (a *app) usersListCmd() *cobra.Command {
 					if !u.PasswordAt.IsZero() {
 						password = "since " + u.PasswordAt.UTC().Format(time.DateOnly)
 					}
-					rows = append(rows, []string{u.Name, u.Role, password, u.MadeAt.UTC().Format(time.DateOnly)})
+					sees := "all"
+					if u.Connections != nil {
+						sees = strings.Join(u.Connections, " ")
+					}
+					rows = append(rows, []string{u.Name, u.Role, sees, password, u.MadeAt.UTC().Format(time.DateOnly)})
 				}
 				switch {
 				case len(rows) > 0:
-					show.Table(a.Out, []string{"Name", "Role", "Password", "Since"}, rows)
+					show.Table(a.Out, []string{"Name", "Role", "Sees", "Password", "Since"}, rows)
 				case !a.JSON():
 					a.Say("Nobody signs in with a password yet: payersync pages users invite NAME --role viewer")
 				}
@@ -85,13 +94,14 @@ func roleNamed(text string) (string, error) {
 
 func (a *app) usersInviteCmd() *cobra.Command {
 	role := string(pages.Viewer)
+	var connections []string
 	c := &cobra.Command{
 		Use:   "invite NAME",
 		Short: "Invite somebody to choose a password",
 		Long: `Prints a link by which somebody chooses a password, once, within three days. Hand it to
 that person alone: nothing is mailed. For somebody who is a user it leads to another
-password, which ends all logins of before; the role stays.`,
-		Example: "  payersync pages users invite anna --role operator",
+password, which ends all logins of before; the role and the limits stay.`,
+		Example: "  payersync pages users invite anna --role operator\n  payersync pages users invite bob --connection acme --connection beta",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			as, err := roleNamed(role)
@@ -103,7 +113,11 @@ password, which ends all logins of before; the role stays.`,
 				if err != nil {
 					return err
 				}
-				path, err := office.Users{Ledger: s.Ledger}.Invite(cmd.Context(), args[0], as, actor())
+				to, err := limitsNamed(s, connections)
+				if err != nil {
+					return err
+				}
+				path, err := office.Users{Ledger: s.Ledger}.Invite(cmd.Context(), args[0], as, to, actor())
 				if errors.Is(err, office.ErrUserName) {
 					return usage.Errorf("cannot invite %q: %w; choose another name, an e-mail address will do", args[0], err)
 				}
@@ -117,6 +131,54 @@ password, which ends all logins of before; the role stays.`,
 		},
 	}
 	c.Flags().StringVar(&role, "role", role, "viewer, operator or admin")
+	c.Flags().StringArrayVar(&connections, "connection", nil, "limit a new user to the connection `NAME`; may be repeated")
+	return c
+}
+
+// limitsNamed returns the connections that a person means.
+func limitsNamed(s *session.Session, typed []string) ([]string, error) {
+	for _, name := range typed {
+		if _, err := s.Config.One(name); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(typed))), nil
+}
+
+func (a *app) usersLimitCmd() *cobra.Command {
+	var connections []string
+	var all, evenLast bool
+	c := &cobra.Command{
+		Use:   "limit NAME",
+		Short: "Limit a user to connections",
+		Long: `Limits a user to the connections that --connection names, or lets the user see all of
+them. All logins of that person end. Whoever is limited sees nothing of other
+connections on the pages, and neither webhooks, letters, users nor the audit log, which
+are of all connections together; an admin who is limited looks after no users.`,
+		Example: "  payersync pages users limit anna --connection acme\n  payersync pages users limit anna --all",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all == (len(connections) > 0) {
+				return usage.Errorf("it is not said what the user may see, so nothing was changed; give --connection NAME, which may be repeated, or --all")
+			}
+			said := "sees all connections now; all logins of that person have ended."
+			if !all {
+				said = "sees " + strings.Join(connections, ", ") + " alone now; all logins of that person have ended."
+			}
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				to, err := limitsNamed(s, connections)
+				if err != nil {
+					return err
+				}
+				return a.changeUserOf(s, args[0], func(u office.Users, name string) error {
+					return u.Limit(cmd.Context(), name, to, actor(), evenLast)
+				}, said)
+			})
+		},
+	}
+	c.Flags().StringArrayVar(&connections, "connection", nil, "the connection `NAME`; may be repeated")
+	c.Flags().BoolVar(&all, "all", false, "all connections, also those to come")
+	c.Flags().BoolVar(&evenLast, "even-last", false, "also where nobody else with a password is an admin who sees all")
 	return c
 }
 
@@ -162,19 +224,21 @@ func (a *app) usersRemoveCmd() *cobra.Command {
 
 // changeUser does something to a user, and says what.
 func (a *app) changeUser(cmd *cobra.Command, typed string, do func(office.Users, string) error, said string) error {
-	return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-		name, err := office.UserName(typed)
-		if err == nil {
-			err = do(office.Users{Ledger: s.Ledger}, name)
-		}
-		switch {
-		case errors.Is(err, office.ErrNoUser), errors.Is(err, office.ErrUserName):
-			return usage.Errorf("there is no user %q, so nothing was changed; payersync pages users list names them", typed)
-		case errors.Is(err, office.ErrLastAdmin):
-			return usage.Errorf("nothing was changed: %w, so that nobody could look after users on the pages; give somebody else the role first, or add --even-last", err)
-		case err == nil:
-			a.Say("%s %s", name, said)
-		}
-		return err
-	})
+	return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error { return a.changeUserOf(s, typed, do, said) })
+}
+
+func (a *app) changeUserOf(s *session.Session, typed string, do func(office.Users, string) error, said string) error {
+	name, err := office.UserName(typed)
+	if err == nil {
+		err = do(office.Users{Ledger: s.Ledger}, name)
+	}
+	switch {
+	case errors.Is(err, office.ErrNoUser), errors.Is(err, office.ErrUserName):
+		return usage.Errorf("there is no user %q, so nothing was changed; payersync pages users list names them", typed)
+	case errors.Is(err, office.ErrLastAdmin):
+		return usage.Errorf("nothing was changed: %w, so that nobody could look after users on the pages; give somebody else the role first, or add --even-last", err)
+	case err == nil:
+		a.Say("%s %s", name, said)
+	}
+	return err
 }

@@ -19,6 +19,17 @@ type Fetcher struct {
 	stop   context.CancelFunc
 	done   chan struct{}
 	closed bool
+	parts  parts[Fetcher]
+}
+
+// Only returns what fetches links for those who see some connections alone: they are told nothing
+// of the links of others. It is closed with this one.
+func (f *Fetcher) Only(connections []string) *Fetcher {
+	return f.parts.of(connections, func() *Fetcher {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return &Fetcher{closed: f.closed}
+	})
 }
 
 // Lot is how far the links are that are fetched, or were fetched last.
@@ -115,4 +126,5 @@ func (f *Fetcher) Close() {
 		stop()
 		<-done
 	}
+	f.parts.each((*Fetcher).Close)
 }

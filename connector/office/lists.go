@@ -15,6 +15,12 @@ type Lists struct {
 	Ledger *state.Ledger
 
 	names names
+	parts parts[Lists]
+}
+
+// Only returns the lists of a ledger that shows some connections alone.
+func (l *Lists) Only(ledger *state.Ledger, connections []string) *Lists {
+	return l.parts.of(connections, func() *Lists { return &Lists{Ledger: ledger} })
 }
 
 // ByName is the order of names as they are compared in a search; records without one come

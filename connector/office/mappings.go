@@ -34,6 +34,23 @@ type Mappings struct {
 	// Parse loads a text for a source. Its error is a *strict.Error where the text has mistakes.
 	Parse func(name string, text []byte, info connector.SourceInfo) (*mapping.Mapping, error)
 	Tally *Tallies // of what takes long; outlives the configuration
+
+	others []MappingFile // of connections that whoever looks does not see
+}
+
+// Only returns the mappings of some connections, as a ledger tells of them that shows these alone.
+// One whose file is that of another connection, too, is not saved.
+func (m *Mappings) Only(ledger *state.Ledger, connections []string) *Mappings {
+	only := *m
+	only.Ledger, only.Files = ledger, nil
+	for _, f := range m.Files {
+		if slices.Contains(connections, f.Connection) {
+			only.Files = append(only.Files, f)
+		} else {
+			only.others = append(only.others, f)
+		}
+	}
+	return &only
 }
 
 // MappingFile is the mapping file of a connection.
@@ -114,6 +131,8 @@ var (
 	ErrMappingSame = errors.New("the file has this text already")
 	// ErrMappingMoved means that the file is another than the one that was opened.
 	ErrMappingMoved = errors.New("the file was changed since it was opened")
+	// ErrMappingOthers means that the file is that of a connection, too, which whoever saves does not see.
+	ErrMappingOthers = errors.New("the file is the mapping of connections that you do not see, too")
 	// ErrMappingWrong means that the text has mistakes.
 	ErrMappingWrong = errors.New("the text has mistakes")
 )
@@ -146,6 +165,11 @@ func (m *Mappings) Save(ctx context.Context, connection, opened, text string, by
 	text = LineEnds(text, now.Text)
 	if text == now.Text {
 		return "", ErrMappingSame
+	}
+	for _, f := range m.others {
+		if fileAt(f.Path) == fileAt(now.Path) {
+			return "", ErrMappingOthers
+		}
 	}
 	for _, name := range append([]string{connection}, m.Sharing(connection)...) {
 		checked, err := m.Check(ctx, name, []byte(text))

@@ -86,6 +86,31 @@ type Matches struct {
 	Connections []string
 	Ahead       *Ahead // what was read of customers; it outlives these Matches
 	Board       *Board // who waits; it outlives them, too
+
+	shown []string // the connections that whoever looks sees; nil for all
+}
+
+// Only returns matches for who sees some connections alone. Who else claims a customer goes on to
+// be a question to all of them.
+func (m *Matches) Only(connections []string) *Matches {
+	only := *m
+	if only.shown = connections; connections == nil {
+		only.shown = []string{}
+	}
+	return &only
+}
+
+func (m *Matches) shows(connection string) bool {
+	return m.shown == nil || slices.Contains(m.shown, connection)
+}
+
+// seen returns what whoever looks sees of those who wait.
+func (m *Matches) seen(w Waiting, err error) (Waiting, error) {
+	if m.shown != nil {
+		w.Rows = slices.DeleteFunc(slices.Clone(w.Rows), func(l Likeness) bool { return !m.shows(l.Connection) })
+		w.Unread = slices.DeleteFunc(slices.Clone(w.Unread), func(u Unread) bool { return !m.shows(u.Connection) })
+	}
+	return w, err
 }
 
 // Waiting returns the records that wait for a word, by group, then by age, as Board keeps them.
@@ -93,11 +118,14 @@ type Matches struct {
 // ledger that nothing is the matter with them any more; nor are those that somebody put off, and
 // those of connections that are not configured any more.
 func (m *Matches) Waiting(ctx context.Context) (Waiting, error) {
-	return m.Board.latest(ctx, m.Ledger, m.Now)
+	return m.seen(m.Board.latest(ctx, m.Ledger, m.workOut))
 }
 
 // Now is Waiting as the ledger has it at this moment, which takes seconds where many wait.
-func (m *Matches) Now(ctx context.Context) (Waiting, error) {
+func (m *Matches) Now(ctx context.Context) (Waiting, error) { return m.seen(m.workOut(ctx)) }
+
+// workOut returns who waits in all connections.
+func (m *Matches) workOut(ctx context.Context) (Waiting, error) {
 	now := Waiting{At: m.Ledger.Now()}
 	rows, err := m.Ledger.Attention(ctx, state.Filter{State: string(connector.ReasonLikeness), PutOff: state.NotPutOff})
 	if err != nil {
@@ -297,6 +325,10 @@ func (m *Matches) TakeBack(ctx context.Context, pairs []Pair, by syncer.Operator
 	err = m.Ledger.Do(ctx, func(tx *state.Tx) error {
 		left, back = nil, nil
 		for _, p := range pairs {
+			if !m.shows(p.Connection) {
+				left = append(left, Left{p, state.ErrNoWord})
+				continue
+			}
 			switch err := tx.TakeWordBack(p.Connection, p.SourceID, p.BillingID); {
 			case errors.Is(err, state.ErrLinkedAlready), errors.Is(err, state.ErrUnderWay), errors.Is(err, state.ErrNoWord):
 				left = append(left, Left{p, err})

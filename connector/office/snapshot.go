@@ -107,6 +107,13 @@ func (s *snapshot[T]) begin(maker func(context.Context) (*T, error)) {
 	}()
 }
 
+// isClosed reports whether no other begins.
+func (s *snapshot[T]) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // close ends one at work, and lets no other begin.
 func (s *snapshot[T]) close() {
 	s.mu.Lock()

@@ -24,6 +24,19 @@ type Standings struct {
 
 	counts snapshot[Count]
 	valid  atomic.Int64
+	parts  parts[Standings]
+}
+
+// Only returns the standings of a ledger that shows some connections alone. They are closed with
+// these.
+func (s *Standings) Only(ledger *state.Ledger, connections []string) *Standings {
+	return s.parts.of(connections, func() *Standings {
+		part := &Standings{Ledger: ledger}
+		if s.counts.isClosed() {
+			part.Close()
+		}
+		return part
+	})
 }
 
 // SetValid says for how long a link works after it was given; 0, as in the beginning, where
@@ -65,7 +78,10 @@ func (s *Standings) Latest(ctx context.Context) (*Count, error) {
 func (s *Standings) Renew() { s.counts.renew() }
 
 // Close ends a count at work, and lets no other begin.
-func (s *Standings) Close() { s.counts.close() }
+func (s *Standings) Close() {
+	s.counts.close()
+	s.parts.each((*Standings).Close)
+}
 
 // countAll counts.
 func countAll(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*Count, error) {

@@ -27,7 +27,7 @@ var (
 	// ErrNoUser means that there is no user of a name.
 	ErrNoUser = errors.New("there is no user of this name")
 	// ErrLastAdmin means that nobody else with a password could look after users.
-	ErrLastAdmin = errors.New("nobody else with a password has the role admin")
+	ErrLastAdmin = errors.New("nobody else with a password has the role admin and sees all connections")
 	// ErrUserName means that a name cannot be one of a user.
 	ErrUserName = errors.New("a name has letters, digits, spaces and . _ @ + ' -, begins with a letter or digit, and is 64 characters long at most")
 	// ErrInvitation means that an invitation was used, or is too old.
@@ -55,9 +55,10 @@ func UserName(text string) (string, error) {
 }
 
 // Invite makes a user of a role, or lets one who exists choose another password, and returns the
-// path of a link that does it once. The role of one who exists stays; the password of before
-// works until the link is used. Earlier invitations of that person end.
-func (u Users) Invite(ctx context.Context, name, role, by string) (path string, err error) {
+// path of a link that does it once. A new user is limited to these connections, none for one who
+// sees all. The role and the limits of one who exists stay; the password of before works until the
+// link is used. Earlier invitations of that person end.
+func (u Users) Invite(ctx context.Context, name, role string, connections []string, by string) (path string, err error) {
 	if name, err = UserName(name); err != nil {
 		return "", err
 	}
@@ -71,7 +72,13 @@ func (u Users) Invite(ctx context.Context, name, role, by string) (path string, 
 			return err
 		}
 		entry := state.Entry{Actor: by, Action: "invite a user", Subject: fmt.Sprintf("%s as %s", name, role)}
-		if !added {
+		switch {
+		case added && len(connections) > 0:
+			entry.Subject += ", limited to " + strings.Join(connections, " ")
+			if _, err := tx.LimitUser(name, connections); err != nil {
+				return err
+			}
+		case !added:
 			entry = state.Entry{Actor: by, Action: "invite to another password", Subject: name}
 		}
 		return errors.Join(tx.Audit(entry), tx.DropInvitations(name),
@@ -132,6 +139,16 @@ func (Users) ChangePassword(tx *state.Tx, name string, hash connector.Secret) er
 func (u Users) SetRole(ctx context.Context, name, role, by string, evenLast bool) error {
 	entry := state.Entry{Actor: by, Action: "change a role", Subject: fmt.Sprintf("%s to %s", name, role)}
 	return u.change(ctx, name, entry, evenLast || role == roleAdmin, func(tx *state.Tx) (bool, error) { return tx.SetRole(name, role) })
+}
+
+// Limit limits a user to connections; none of them for one who sees all. The last admin who sees
+// all stays one, unless evenLast says so.
+func (u Users) Limit(ctx context.Context, name string, connections []string, by string, evenLast bool) error {
+	entry := state.Entry{Actor: by, Action: "limit a user", Subject: name + " to " + strings.Join(connections, " ")}
+	if len(connections) == 0 {
+		entry = state.Entry{Actor: by, Action: "let a user see all connections", Subject: name}
+	}
+	return u.change(ctx, name, entry, evenLast || len(connections) == 0, func(tx *state.Tx) (bool, error) { return tx.LimitUser(name, connections) })
 }
 
 // Remove removes a user. The last admin stays, unless evenLast says so.

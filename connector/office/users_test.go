@@ -32,7 +32,7 @@ func newUsers(t *testing.T) office.Users {
 // welcome invites somebody and uses the invitation.
 func welcome(t *testing.T, u office.Users, name, role string) {
 	t.Helper()
-	path, err := u.Invite(t.Context(), name, role, "tester")
+	path, err := u.Invite(t.Context(), name, role, nil, "tester")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +72,8 @@ func TestTheLastAdminStaysUnlessSaidOtherwise(t *testing.T) {
 func TestAnotherInvitationEndsTheOneBeforeAndKeepsTheRole(t *testing.T) {
 	t.Parallel()
 	u := newUsers(t)
-	first, err := u.Invite(t.Context(), " Ada ", "viewer", "tester")
-	second, again := u.Invite(t.Context(), "ada", "admin", "tester")
+	first, err := u.Invite(t.Context(), " Ada ", "viewer", nil, "tester")
+	second, again := u.Invite(t.Context(), "ada", "admin", nil, "tester")
 	if err := errors.Join(err, again); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestAnotherInvitationEndsTheOneBeforeAndKeepsTheRole(t *testing.T) {
 		t.Errorf("the second is for %+v, %v", user, err)
 	}
 	for _, name := range []string{"", " ", "-x", "a/b", "a\nb", "a\u202eb", "<script>", strings.Repeat("a", 65)} {
-		if _, err := u.Invite(t.Context(), name, "viewer", "tester"); !errors.Is(err, office.ErrUserName) {
+		if _, err := u.Invite(t.Context(), name, "viewer", nil, "tester"); !errors.Is(err, office.ErrUserName) {
 			t.Errorf("the name %q: %v", name, err)
 		}
 	}
@@ -191,7 +191,7 @@ func TestAnInvitationIsGoodForThreeDays(t *testing.T) {
 		}
 		defer func() { _ = l.Close() }()
 		u := office.Users{Ledger: l}
-		link, err := u.Invite(t.Context(), "ada", "viewer", "tester")
+		link, err := u.Invite(t.Context(), "ada", "viewer", nil, "tester")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,4 +209,51 @@ func TestAnInvitationIsGoodForThreeDays(t *testing.T) {
 			t.Errorf("using it at its end: %v", err)
 		}
 	})
+}
+
+func TestWhoIsLimitedLooksAfterNobodySoTheLastWhoSeesAllStays(t *testing.T) {
+	t.Parallel()
+	u := newUsers(t)
+	welcome(t, u, "ada", "admin")
+	path, err := u.Invite(t.Context(), "bob", "admin", []string{"acme"}, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Ledger.Do(t.Context(), func(tx *state.Tx) error {
+		return u.UseInvitation(tx, strings.TrimPrefix(path, "/signin/invited/"), "bob", connector.NewSecret("h"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"a limit":      u.Limit(t.Context(), "ada", []string{"acme"}, "ada", false),
+		"another role": u.SetRole(t.Context(), "ada", "viewer", "ada", false),
+		"an end":       u.Remove(t.Context(), "ada", "ada", false),
+	} {
+		if !errors.Is(err, office.ErrLastAdmin) {
+			t.Errorf("%s of the last admin who sees all: %v", what, err)
+		}
+	}
+	if err := u.Limit(t.Context(), "eve", []string{"acme"}, "ada", false); !errors.Is(err, office.ErrNoUser) {
+		t.Errorf("a limit of nobody: %v", err)
+	}
+	if err := u.Limit(t.Context(), "bob", nil, "ada", false); err != nil {
+		t.Errorf("no limit: %v", err)
+	}
+	if err := u.Limit(t.Context(), "ada", []string{"acme", "beta"}, "ada", false); err != nil {
+		t.Errorf("a limit beside an admin who sees all: %v", err)
+	}
+	if err := u.Limit(t.Context(), "bob", []string{"acme"}, "tester", true); err != nil {
+		t.Errorf("a limit on purpose: %v", err)
+	}
+	if _, err := u.Invite(t.Context(), "bob", "viewer", nil, "tester"); err != nil {
+		t.Fatal(err)
+	}
+	bob, err := u.Ledger.User(t.Context(), "bob")
+	if err != nil || bob == nil || len(bob.Connections) != 1 || bob.Role != "admin" {
+		t.Errorf("another invitation made of bob %+v, %v", bob, err)
+	}
+	lines, err := u.Ledger.Log(t.Context(), state.LogFilter{Limit: 4})
+	if err != nil || len(lines) != 4 || lines[1].Subject != "bob to acme" || lines[2].Subject != "ada to acme beta" || lines[3].Action != "let a user see all connections" {
+		t.Errorf("the audit log is %+v, %v", lines, err)
+	}
 }

@@ -90,7 +90,7 @@ func (v *visit) unlink() error {
 	if err != nil {
 		return err
 	}
-	v.pages.cfg.Standings.Renew()
+	v.changed()
 	return v.done(takenBack(len(pairs), left), "/matches/linked")
 }
 

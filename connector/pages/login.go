@@ -127,6 +127,9 @@ func (p *Pages) signedIn(to route) http.Handler {
 			err = forbidden(to.role)
 		}
 		if err == nil {
+			err = v.within(to)
+		}
+		if err == nil {
 			err = to.answer(v)
 		}
 		if err != nil {
@@ -155,7 +158,8 @@ func (p *Pages) visitOf(w http.ResponseWriter, r *http.Request) (*visit, error) 
 }
 
 // stillIn fails where all logins of a person were ended since, or the provider that let somebody
-// in is none any more.
+// in is none any more. To who is limited to connections it leaves the pages of these alone: it
+// reads the limits anew for each request, however somebody came in.
 func (p *Pages) stillIn(ctx context.Context, v *visit) error {
 	user, err := p.cfg.Ledger.User(ctx, strings.ToLower(v.User.Name))
 	if err != nil {
@@ -166,6 +170,9 @@ func (p *Pages) stillIn(ctx context.Context, v *visit) error {
 		ends = user.Generation
 	}
 	issuer, provided := strings.CutPrefix(v.way, byProvider)
+	if user != nil && user.Connections != nil {
+		v.pages = p.only(user.Connections)
+	}
 	if ends != p.logins.GetInt64(ctx, keyEnds) || provided && (p.cfg.Provider == nil || p.cfg.Provider.Issuer != issuer) {
 		return signInNow
 	}

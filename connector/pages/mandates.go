@@ -67,11 +67,12 @@ func (v *visit) mandates() error {
 		Pager    pager
 		Several  bool // connections
 		Operator bool
+		Letters  bool // whoever looks may see them
 		Today    string
 		Show     string
 		Signing  *chart
 		Least    int
-	}{Counted: c.At, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator), Today: office.DayOf(v.pages.now()), Least: office.LeastGroup}
+	}{Counted: c.At, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator), Letters: v.pages.served["/mandates/letters"], Today: office.DayOf(v.pages.now()), Least: office.LeastGroup}
 	var which office.Which
 	show := v.filled("show")
 	content.Show = show

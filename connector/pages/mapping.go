@@ -471,6 +471,9 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 		return true, v.done("The file has this text already. Nothing was changed.", p.Path)
 	case errors.Is(err, office.ErrMappingMoved):
 		return false, v.meet(p)
+	case errors.Is(err, office.ErrMappingOthers):
+		p.Status, p.Problem, p.Anchor = http.StatusForbidden, "nothing was saved, because "+err.Error(), "text"
+		return false, nil
 	case errors.Is(err, office.ErrMappingWrong):
 		p.Status = http.StatusUnprocessableEntity
 		p.Problem, p.Anchor = "nothing was saved, because "+err.Error(), "text"

@@ -87,7 +87,7 @@ func (v *visit) overview() error {
 	if c == nil {
 		return err
 	}
-	found, err := condition.Look(v.Context(), v.ledger(), v.pages.cfg.Expected(), warned...)
+	found, err := v.pages.look(v.Context(), warned...)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,11 @@ type Pages struct {
 	handler http.Handler
 
 	served    map[string]bool // the addresses without a part that varies
-	exporting sync.Mutex      // one large file is made at a time
+	exporting *sync.Mutex     // one large file is made at a time
+	limited   bool            // they show some connections alone; see limits.go
+
+	mu    sync.Mutex
+	parts map[string]*Pages // what those see who are limited, by their connections
 }
 
 // New returns pages. It refuses to make them without a ledger that has its sealing key:
@@ -109,7 +113,7 @@ func New(cfg Config) (*Pages, error) {
 		cfg.Network = func(r *http.Request) string { host, _, _ := net.SplitHostPort(r.RemoteAddr); return host }
 	}
 	cfg.Report = unlessGone(cfg.Report)
-	p := &Pages{cfg: cfg, served: map[string]bool{}}
+	p := &Pages{cfg: cfg, served: map[string]bool{}, exporting: &sync.Mutex{}, parts: map[string]*Pages{}}
 	for _, r := range all {
 		if path, ok := strings.CutPrefix(r.pattern, "GET "); ok {
 			p.served[path] = true

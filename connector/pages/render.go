@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -119,6 +118,7 @@ type shown struct {
 	Title   string
 	Nav     []entry
 	User    *User  // nil for nobody
+	Only    string // the connections that the person sees alone; "" for all
 	Note    string // what the last act did
 	Content any
 }
@@ -147,7 +147,10 @@ var nav = []entry{
 func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title string, content any) {
 	s := shown{Title: title, Content: content}
 	if v != nil {
-		s.User, s.Nav, s.Note = &v.User, slices.Clone(nav), v.note()
+		s.User, s.Nav, s.Note = &v.User, v.pages.nav(), v.note()
+		if v.pages.limited {
+			s.Only = strings.Join(v.pages.cfg.Connections, ", ")
+		}
 		for i, e := range s.Nav {
 			s.Nav[i].Here = v.URL.Path == e.Path || e.Path != "/" && strings.HasPrefix(v.URL.Path, e.Path+"/")
 		}

@@ -17,79 +17,80 @@ import (
 type route struct {
 	pattern string // as a ServeMux takes it, with the method
 	role    Role   // the least that it takes
+	reach   reach  // what it is to who sees some connections alone
 	answer  func(*visit) error
 }
 
 // all are the addresses for who is signed in. Whatever is not here does not exist; the test of
 // roles has a row for each.
 var all = []route{
-	{"GET /{$}", Viewer, (*visit).overview},
-	{"GET /todo", Viewer, (*visit).todo},
-	{"GET /todo/{reason}", Viewer, (*visit).told},
-	{"POST /todo/{reason}", Operator, (*visit).settle},
-	{"GET /todo/{reason}/export", Operator, (*visit).exportTold},
-	{"GET /payers", Viewer, (*visit).payers},
-	{"POST /payers", Viewer, (*visit).searchPayers},
-	{"POST /payers/export", Operator, (*visit).exportPayers},
-	{"GET /payers/{connection}/{id}", Viewer, (*visit).payer},
-	{"POST /payers/{connection}/{id}/link", Operator, (*visit).showLink},
-	{"POST /payers/{connection}/{id}/raw", Admin, (*visit).showRaw},
-	{"GET /payers/{connection}/{id}/{act}", Operator, (*visit).askDeed},
-	{"POST /payers/{connection}/{id}/{act}", Operator, (*visit).doDeed},
-	{"GET /mandates", Viewer, (*visit).mandates},
-	{"POST /mandates/handover", Operator, (*visit).handOver},
-	{"POST /mandates/sent", Operator, (*visit).noteSent},
-	{"GET /mandates/links", Operator, (*visit).lostLinks},
-	{"POST /mandates/links", Operator, (*visit).fetchLinks},
-	{"GET /mandates/letters", Viewer, (*visit).letters},
-	{"POST /mandates/letters", Operator, (*visit).approveLetters},
-	{"POST /mandates/letters/alone", Operator, (*visit).approveAlone},
-	{"POST /mandates/letters/pause", Operator, (*visit).pauseLetters},
-	{"POST /mandates/letters/resume", Operator, (*visit).resumeLetters},
-	{"POST /mandates/letters/continue", Operator, (*visit).continueLetters},
-	{"POST /mandates/letters/word", Operator, (*visit).sayOfLetter},
-	{"GET /mandates/letters/examples", Viewer, (*visit).examples},
-	{"GET /mandates/letters/example/{kind}/{language}", Viewer, (*visit).example},
-	{"GET /mandates/letters/prepared/{connection}/{id}", Operator, (*visit).prepared},
-	{"POST /mandates/letters/bounced", Operator, (*visit).noteBounced},
-	{"GET /mandates/report", Viewer, (*visit).report},
-	{"POST /mandates/report", Operator, (*visit).exportReport},
-	{"GET /matches", Viewer, (*visit).matches},
-	{"GET /matches/likely", Operator, (*visit).likely},
-	{"POST /matches/likely", Operator, (*visit).linkLikely},
-	{"GET /matches/linked", Operator, (*visit).linked},
-	{"POST /matches/linked", Operator, (*visit).unlink},
-	{"GET /matches/{connection}/{id}", Viewer, (*visit).match},
-	{"POST /matches/{connection}/{id}", Operator, (*visit).decideMatch},
-	{"GET /runs", Viewer, (*visit).runs},
-	{"GET /webhooks", Viewer, (*visit).webhooks},
-	{"POST /webhooks", Operator, (*visit).sendTest},
-	{"GET /webhooks/{key}", Viewer, (*visit).delivery},
-	{"POST /webhooks/{key}/body", Admin, (*visit).deliveryBody},
-	{"POST /webhooks/{key}/replay", Operator, (*visit).replay},
-	{"POST /webhooks/{key}/close", Operator, (*visit).closeDelivery},
-	{"GET /settings", Viewer, (*visit).settings},
-	{"GET /settings/users", Admin, (*visit).users},
-	{"POST /settings/users", Admin, (*visit).invite},
-	{"GET /settings/users/{name}", Admin, (*visit).user},
-	{"POST /settings/users/{name}", Admin, (*visit).changeUser},
-	{"GET /settings/password", Viewer, (*visit).askPassword},
-	{"POST /settings/password", Viewer, (*visit).changePassword},
-	{"GET /again", Viewer, (*visit).askAgain},
-	{"POST /again", Viewer, (*visit).again},
-	{"GET /audit", Viewer, (*visit).audit},
-	{"GET /plans", Viewer, (*visit).plans},
-	{"GET /plans/{n}", Viewer, (*visit).plan},
-	{"POST /plans/{n}", Operator, (*visit).judge},
-	{"GET /runs/{n}", Viewer, (*visit).run},
-	{"POST /runs", Operator, (*visit).startRun},
-	{"GET /mapping", Viewer, (*visit).mappings},
-	{"GET /mapping/{connection}", Viewer, (*visit).mapping},
-	{"POST /mapping/{connection}", Admin, (*visit).editMapping},
-	{"GET /mapping/{connection}/quality", Viewer, (*visit).quality},
-	{"GET /mapping/{connection}/versions", Viewer, (*visit).versions},
-	{"GET /mapping/{connection}/preview/{hash}", Admin, (*visit).mappingCount},
-	{"POST /mapping/{connection}/preview/{hash}", Admin, (*visit).stopCounting},
+	{"GET /{$}", Viewer, theirs, (*visit).overview},
+	{"GET /todo", Viewer, theirs, (*visit).todo},
+	{"GET /todo/{reason}", Viewer, theirs, (*visit).told},
+	{"POST /todo/{reason}", Operator, theirs, (*visit).settle},
+	{"GET /todo/{reason}/export", Operator, theirs, (*visit).exportTold},
+	{"GET /payers", Viewer, theirs, (*visit).payers},
+	{"POST /payers", Viewer, theirs, (*visit).searchPayers},
+	{"POST /payers/export", Operator, theirs, (*visit).exportPayers},
+	{"GET /payers/{connection}/{id}", Viewer, theirs, (*visit).payer},
+	{"POST /payers/{connection}/{id}/link", Operator, theirs, (*visit).showLink},
+	{"POST /payers/{connection}/{id}/raw", Admin, theirs, (*visit).showRaw},
+	{"GET /payers/{connection}/{id}/{act}", Operator, theirs, (*visit).askDeed},
+	{"POST /payers/{connection}/{id}/{act}", Operator, theirs, (*visit).doDeed},
+	{"GET /mandates", Viewer, theirs, (*visit).mandates},
+	{"POST /mandates/handover", Operator, theirs, (*visit).handOver},
+	{"POST /mandates/sent", Operator, theirs, (*visit).noteSent},
+	{"GET /mandates/links", Operator, theirs, (*visit).lostLinks},
+	{"POST /mandates/links", Operator, theirs, (*visit).fetchLinks},
+	{"GET /mandates/letters", Viewer, ofLetters, (*visit).letters},
+	{"POST /mandates/letters", Operator, ofLetters, (*visit).approveLetters},
+	{"POST /mandates/letters/alone", Operator, ofLetters, (*visit).approveAlone},
+	{"POST /mandates/letters/pause", Operator, ofLetters, (*visit).pauseLetters},
+	{"POST /mandates/letters/resume", Operator, ofLetters, (*visit).resumeLetters},
+	{"POST /mandates/letters/continue", Operator, ofLetters, (*visit).continueLetters},
+	{"POST /mandates/letters/word", Operator, ofLetters, (*visit).sayOfLetter},
+	{"GET /mandates/letters/examples", Viewer, ofLetters, (*visit).examples},
+	{"GET /mandates/letters/example/{kind}/{language}", Viewer, ofLetters, (*visit).example},
+	{"GET /mandates/letters/prepared/{connection}/{id}", Operator, ofLetters, (*visit).prepared},
+	{"POST /mandates/letters/bounced", Operator, ofLetters, (*visit).noteBounced},
+	{"GET /mandates/report", Viewer, theirs, (*visit).report},
+	{"POST /mandates/report", Operator, theirs, (*visit).exportReport},
+	{"GET /matches", Viewer, theirs, (*visit).matches},
+	{"GET /matches/likely", Operator, theirs, (*visit).likely},
+	{"POST /matches/likely", Operator, theirs, (*visit).linkLikely},
+	{"GET /matches/linked", Operator, theirs, (*visit).linked},
+	{"POST /matches/linked", Operator, theirs, (*visit).unlink},
+	{"GET /matches/{connection}/{id}", Viewer, theirs, (*visit).match},
+	{"POST /matches/{connection}/{id}", Operator, theirs, (*visit).decideMatch},
+	{"GET /runs", Viewer, theirs, (*visit).runs},
+	{"GET /webhooks", Viewer, ofWebhooks, (*visit).webhooks},
+	{"POST /webhooks", Operator, ofWebhooks, (*visit).sendTest},
+	{"GET /webhooks/{key}", Viewer, ofWebhooks, (*visit).delivery},
+	{"POST /webhooks/{key}/body", Admin, ofWebhooks, (*visit).deliveryBody},
+	{"POST /webhooks/{key}/replay", Operator, ofWebhooks, (*visit).replay},
+	{"POST /webhooks/{key}/close", Operator, ofWebhooks, (*visit).closeDelivery},
+	{"GET /settings", Viewer, theirs, (*visit).settings},
+	{"GET /settings/users", Admin, ofUsers, (*visit).users},
+	{"POST /settings/users", Admin, ofUsers, (*visit).invite},
+	{"GET /settings/users/{name}", Admin, ofUsers, (*visit).user},
+	{"POST /settings/users/{name}", Admin, ofUsers, (*visit).changeUser},
+	{"GET /settings/password", Viewer, theirs, (*visit).askPassword},
+	{"POST /settings/password", Viewer, theirs, (*visit).changePassword},
+	{"GET /again", Viewer, theirs, (*visit).askAgain},
+	{"POST /again", Viewer, theirs, (*visit).again},
+	{"GET /audit", Viewer, ofAudit, (*visit).audit},
+	{"GET /plans", Viewer, theirs, (*visit).plans},
+	{"GET /plans/{n}", Viewer, theirs, (*visit).plan},
+	{"POST /plans/{n}", Operator, theirs, (*visit).judge},
+	{"GET /runs/{n}", Viewer, theirs, (*visit).run},
+	{"POST /runs", Operator, theirs, (*visit).startRun},
+	{"GET /mapping", Viewer, theirs, (*visit).mappings},
+	{"GET /mapping/{connection}", Viewer, theirs, (*visit).mapping},
+	{"POST /mapping/{connection}", Admin, theirs, (*visit).editMapping},
+	{"GET /mapping/{connection}/quality", Viewer, theirs, (*visit).quality},
+	{"GET /mapping/{connection}/versions", Viewer, theirs, (*visit).versions},
+	{"GET /mapping/{connection}/preview/{hash}", Admin, theirs, (*visit).mappingCount},
+	{"POST /mapping/{connection}/preview/{hash}", Admin, theirs, (*visit).stopCounting},
 }
 
 // routes returns what answers all addresses.
@@ -198,6 +199,7 @@ type problem struct {
 	Path     string // where that is done; "" for the overview
 	err      error  // why, for the log
 	need     Role   // what it takes, where a role is the matter
+	limits   bool   // the limits of who asks are the matter
 }
 
 // Error returns what is the matter.
@@ -244,8 +246,11 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err err
 	user := ""
 	if v != nil {
 		user = v.User.Name
-		if is.need != "" {
+		switch {
+		case is.need != "":
 			p.noteRefusal(r.Context(), user, state.Entry{Actor: user, Action: "refuse", Subject: r.Pattern, Reason: "it takes the role " + string(is.need)})
+		case is.limits:
+			p.noteRefusal(r.Context(), user, state.Entry{Actor: user, Action: "refuse", Subject: r.Pattern, Reason: "limited to connections"})
 		}
 	}
 	p.cfg.Report(Event{Route: r.Pattern, User: user, Status: is.Status, Err: is.err})

@@ -36,6 +36,9 @@ func (v *visit) settings() error {
 	if err != nil {
 		return err
 	}
+	if v.pages.limited { // a mistake in the configuration may name any connection
+		serving = state.Serving{}
+	}
 	type group struct {
 		Name     string
 		Settings []Setting
@@ -56,8 +59,9 @@ func (v *visit) settings() error {
 		Groups      []group
 		Serving     state.Serving
 		MayUsers    bool
+		MayAudit    bool
 		HasPassword bool
-	}{v.pages.cfg.Connections, sources, consents, jobs, groups, serving, v.User.Role.May(Admin), v.way == byPassword})
+	}{v.pages.cfg.Connections, sources, consents, jobs, groups, serving, v.User.Role.May(Admin) && v.pages.served["/settings/users"], v.pages.served["/audit"], v.way == byPassword})
 }
 
 func noJobs(context.Context) ([]Job, error) { return nil, nil }

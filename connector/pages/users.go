@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"payersync/connector/office"
@@ -34,7 +35,8 @@ func (v *visit) users() error {
 		Link     string
 		Days     int
 		Provider string
-	}{all, Roles, link, int(office.InvitationFor / (24 * time.Hour)), provider})
+		Limits   []limit
+	}{all, Roles, link, int(office.InvitationFor / (24 * time.Hour)), provider, v.limits(nil)})
 }
 
 // role returns the role that a form names.
@@ -44,6 +46,38 @@ func (v *visit) role() (Role, error) {
 		return "", problem{Status: http.StatusUnprocessableEntity, Title: "Choose a role", Sentence: "Nothing was changed: the form named no role.", Next: "Go back, and choose one."}
 	}
 	return role, nil
+}
+
+// limit is a connection that a user can be limited to.
+type limit struct {
+	Connection string
+	Here       bool
+}
+
+// limits returns what a user can be limited to; none where there is one connection alone, and the
+// user sees it.
+func (v *visit) limits(to []string) (out []limit) {
+	for _, name := range v.pages.cfg.Connections {
+		out = append(out, limit{name, slices.Contains(to, name)})
+	}
+	if len(out) < 2 && to == nil {
+		return nil
+	}
+	return out
+}
+
+// limited returns the connections that a form ticks; none for all.
+func (v *visit) limited() ([]string, error) {
+	if err := v.ParseForm(); err != nil {
+		return nil, err
+	}
+	ticked := v.PostForm["connection"]
+	for _, name := range ticked {
+		if !slices.Contains(v.pages.cfg.Connections, name) {
+			return nil, problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: "There is no connection of this name.", Next: "Go back, and tick those that there are."}
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(ticked))), nil
 }
 
 // invite makes a user, and keeps the invitation to be shown once.
@@ -56,11 +90,15 @@ func (v *visit) invite() error {
 	if err != nil {
 		return err
 	}
-	return v.inviteAs(v.filled("name"), role)
+	to, err := v.limited()
+	if err != nil {
+		return err
+	}
+	return v.inviteAs(v.filled("name"), role, to)
 }
 
-func (v *visit) inviteAs(name string, role Role) error {
-	path, err := v.pages.users().Invite(v.Context(), name, string(role), v.User.Name)
+func (v *visit) inviteAs(name string, role Role, to []string) error {
+	path, err := v.pages.users().Invite(v.Context(), name, string(role), to, v.User.Name)
 	if errors.Is(err, office.ErrUserName) {
 		return problem{Status: http.StatusUnprocessableEntity, Title: "The name cannot be used", Sentence: "Nothing was changed: " + err.Error() + ".", Next: "Go back, and choose another name; an e-mail address will do."}
 	}
@@ -97,12 +135,14 @@ func (v *visit) user() error {
 	}
 	return v.show("user", user.Name, struct {
 		*state.User
-		Roles []Role
-		Self  bool
-	}{user, Roles, user.Name == v.User.Name})
+		Roles  []Role
+		Self   bool
+		Limits []limit
+	}{user, Roles, user.Name == v.User.Name, v.limits(user.Connections)})
 }
 
-// changeUser gives a user another role, invites to another password, or removes the user.
+// changeUser gives a user another role or other limits, invites to another password, or removes
+// the user.
 func (v *visit) changeUser() error {
 	user, err := v.namedUser()
 	if err != nil {
@@ -120,8 +160,18 @@ func (v *visit) changeUser() error {
 		}
 		err = users.SetRole(v.Context(), user.Name, string(role), v.User.Name, false)
 		note = fmt.Sprintf("%s has the role %s now, and signs in again.", user.Name, role)
+	case "limit":
+		to, wrong := v.limited()
+		if wrong != nil {
+			return wrong
+		}
+		err = users.Limit(v.Context(), user.Name, to, v.User.Name, false)
+		note = fmt.Sprintf("%s sees %s alone now, and signs in again.", user.Name, strings.Join(to, ", "))
+		if len(to) == 0 {
+			note = user.Name + " sees all connections now, and signs in again."
+		}
 	case "invite":
-		return v.inviteAs(user.Name, Role(user.Role))
+		return v.inviteAs(user.Name, Role(user.Role), nil)
 	case "remove":
 		err = users.Remove(v.Context(), user.Name, v.User.Name, false)
 		note = user.Name + " is no user any more. All logins of that person have ended."
@@ -130,7 +180,7 @@ func (v *visit) changeUser() error {
 	}
 	if errors.Is(err, office.ErrLastAdmin) {
 		return problem{
-			Status: http.StatusConflict, Title: "The last admin stays", Sentence: "Nobody else with a password has the role admin, so nobody could look after users. Nothing was changed.",
+			Status: http.StatusConflict, Title: "The last admin stays", Sentence: "Nobody else with a password has the role admin and sees all connections, so nobody could look after users. Nothing was changed.",
 			Next: "Give somebody else the role first.", Path: "/settings/users",
 		}
 	}

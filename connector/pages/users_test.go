@@ -24,7 +24,7 @@ const goodPassword = "correct horse battery"
 // user makes a user with a password, by invitation.
 func (h *house) user(name string, role pages.Role) {
 	h.t.Helper()
-	link := must(office.Users{Ledger: h.ledger}.Invite(context.Background(), name, string(role), "tester"))(h.t)
+	link := must(office.Users{Ledger: h.ledger}.Invite(context.Background(), name, string(role), nil, "tester"))(h.t)
 	v := h.stranger()
 	v.get(link, http.StatusOK)
 	v.post(link, http.StatusOK, "password", goodPassword, "again", goodPassword)
@@ -89,7 +89,7 @@ func TestAnInvitationLetsSomebodyChooseAPasswordOnce(t *testing.T) {
 func TestOfManyWhoUseAnInvitationAtOnceOneChooses(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	link := must(office.Users{Ledger: h.ledger}.Invite(context.Background(), "anna", "viewer", "tester"))(t)
+	link := must(office.Users{Ledger: h.ledger}.Invite(context.Background(), "anna", "viewer", nil, "tester"))(t)
 	var in, out atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {

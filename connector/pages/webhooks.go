@@ -60,8 +60,7 @@ func (v *visit) webhooks() error {
 	if err != nil {
 		return err
 	}
-	warnings, err := condition.Look(ctx, v.ledger(), v.pages.cfg.Expected(),
-		condition.WebhooksSilent, condition.SubscriptionChanged, condition.RotationUnfinished, condition.EventsUnclear, condition.EventTypeUnknown)
+	warnings, err := v.pages.look(ctx, condition.WebhooksSilent, condition.SubscriptionChanged, condition.RotationUnfinished, condition.EventsUnclear, condition.EventTypeUnknown)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,120 @@
+package pages
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"payersync/connector/condition"
+	"payersync/connector/office"
+)
+
+// Somebody who is limited to connections sees the pages of an installation that has no others. It
+// is made here, once, and not on each page: the ledger shows none of the other connections' rows,
+// and whatever else pages are made of knows none of them. So a page that forgets the limits shows
+// nothing more, and what is written in an address or a form leads nowhere.
+
+// reach is what a route is to who is limited: theirs, or why it cannot be cut by connection.
+type reach string
+
+const (
+	theirs     reach = "theirs" // it shows, and changes, what is of their connections alone
+	ofWebhooks reach = "Webhooks come for all customers of the billing service together, and do not say whose they are."
+	ofLetters  reach = "Letters of all connections are approved and leave together."
+	ofUsers    reach = "Whoever looks after users could lift the own limits."
+	ofAudit    reach = "The audit log is one chain of what everybody did, for all connections."
+)
+
+// within fails where a route is not for who is limited, or is about a connection that the person
+// does not see.
+func (v *visit) within(to route) error {
+	if !v.pages.limited {
+		return nil
+	}
+	if to.reach != theirs {
+		return problem{
+			Status: http.StatusForbidden, Title: "This is not for one connection", Sentence: "You see " + strings.Join(v.pages.cfg.Connections, ", ") + " alone. " + string(to.reach),
+			Next: "Nothing was changed. Whoever has the role admin and sees all connections can look, or change your limits.", limits: true,
+		}
+	}
+	if strings.Contains(to.pattern, "{connection}") && !slices.Contains(v.pages.cfg.Connections, v.PathValue("connection")) {
+		return notFound
+	}
+	return nil
+}
+
+// only returns the pages for who is limited to connections, of those that there are.
+func (p *Pages) only(connections []string) *Pages {
+	names := slices.DeleteFunc(slices.Clone(p.cfg.Connections), func(name string) bool { return !slices.Contains(connections, name) })
+	key := strings.Join(names, "\x1f")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.parts[key] == nil {
+		part := &Pages{cfg: p.cfg.only(names), logins: p.logins, served: map[string]bool{}, exporting: p.exporting, limited: true}
+		for _, r := range all {
+			if path, ok := strings.CutPrefix(r.pattern, "GET "); ok && r.reach == theirs {
+				part.served[path] = true
+			}
+		}
+		p.parts[key] = part
+	}
+	return p.parts[key]
+}
+
+// only returns what pages are made of that show these connections alone. A write keeps the laws
+// of the whole ledger: what decides over payers and customers goes on to see all of it, and is
+// asked about what was found in this one.
+func (c Config) only(names []string) Config {
+	c.Connections = names
+	c.Ledger = c.Ledger.Only(names)
+	c.Lists, c.Standings, c.Fetcher = c.Lists.Only(c.Ledger, names), c.Standings.Only(c.Ledger, names), c.Fetcher.Only(names)
+	c.Standings.SetValid(c.Valid)
+	ours := func(job string) bool {
+		_, of, _ := strings.Cut(job, " ")
+		return slices.Contains(names, of)
+	}
+	expected, jobs := c.Expected, c.Jobs
+	c.Expected = func() condition.Expected {
+		e := expected()
+		has := e.Has
+		e.Has = func(name string) bool { return slices.Contains(names, name) && (has == nil || has(name)) }
+		return e
+	}
+	c.Jobs = func(ctx context.Context) ([]Job, error) {
+		all, err := jobs(ctx)
+		return slices.DeleteFunc(all, func(j Job) bool { return !ours(j.Name) }), err
+	}
+	c.Settings = func() []Setting { return nil }
+	c.Letters, c.Deliveries, c.Nudge = nil, &office.Deliveries{Ledger: c.Ledger, Read: unread}, func() {}
+	if c.Mandates != nil {
+		acts := *c.Mandates
+		acts.Ledger, c.Mandates = c.Ledger, &acts
+	}
+	if c.Attention != nil {
+		acts := *c.Attention
+		acts.Ledger, c.Attention = c.Ledger, &acts
+	}
+	if c.Matches != nil { // who else claims a customer is for the whole ledger to say
+		c.Matches = c.Matches.Only(names)
+	}
+	if c.Mappings != nil {
+		c.Mappings = c.Mappings.Only(c.Ledger, names)
+	}
+	return c
+}
+
+// look returns what is the matter, as far as it is shown here: of all, or of the connections of
+// who is limited.
+func (p *Pages) look(ctx context.Context, codes ...condition.Code) ([]condition.Condition, error) {
+	found, err := condition.Look(ctx, p.cfg.Ledger, p.cfg.Expected(), codes...)
+	if p.limited {
+		found = slices.DeleteFunc(found, func(c condition.Condition) bool { return !slices.Contains(p.cfg.Connections, c.Connection) })
+	}
+	return found, err
+}
+
+// nav returns the entries of the navigation that lead somewhere.
+func (p *Pages) nav() []entry {
+	return slices.DeleteFunc(slices.Clone(nav), func(e entry) bool { return e.Path != "/" && !p.served[e.Path] })
+}

@@ -1,0 +1,75 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ofConnections says of each table and view that holds something of single connections which of
+// its rows t are of some of them, which stand in the place of IN (?).
+var ofConnections = map[string]string{
+	"alarms": "t.connection IN (?)", "apart": "t.connection IN (?)", "attempts": "t.connection IN (?)", "attention": "t.connection IN (?)",
+	"changes": "t.connection IN (?)", "connections": "t.name IN (?)", "cursors": "t.connection IN (?)", "labels": "t.connection IN (?)",
+	"letter_addresses": "t.connection IN (?)", "letters": "t.connection IN (?)", "likenesses": "t.connection IN (?)", "payers": "t.connection IN (?)",
+	"plans": "t.connection IN (?)", "put_off": "t.connection IN (?)", "runs": "t.connection IN (?)", "source_records": "t.connection IN (?)",
+	"tokens": "t.connection IN (?)", "two_way": "t.connection IN (?)", "two_way_echoes": "t.connection IN (?)", "words": "t.connection IN (?)",
+	"writeback_approvals": "t.connection IN (?)", "writeback_runs": "t.connection IN (?)", "writebacks": "t.connection IN (?)",
+	"v_attention": "t.connection IN (?)", "v_mandates": "t.connection IN (?)", "v_payers": "t.connection IN (?)", "v_runs": "t.connection IN (?)",
+
+	"letter_stops":       "t.connection IN ('', ?)", // those of an address, and of all letters, hold for these, too
+	"mandates":           ofCustomers,
+	"mandate_history":    ofCustomers,
+	"v_mandate_history":  ofCustomers,
+	"financial_statuses": ofCustomers,
+	"handovers":          ofMandates,
+	"failure_reasons":    ofMandates,
+	"letter_approved":    ofMandates,
+	"foreign_moves":      "EXISTS (SELECT 1 FROM main.changes o WHERE o.change_id = t.change_id AND o.connection IN (?))",
+	"jobs":               "substr(t.name, instr(t.name, ' ') + 1) IN (?)",
+	"audit":              "(t.action <> '" + MappingSaved + "' OR substr(t.subject, 1, instr(t.subject, ' ') - 1) IN (?))",
+
+	// What came by webhooks is of the billing service's customers, who need not be anybody's yet.
+	"inbox": "0", "v_inbox": "0", "alarm_messages": "0",
+}
+
+const (
+	ofCustomers = "EXISTS (SELECT 1 FROM main.payers o WHERE o.billing_id = t.billing_id AND o.connection IN (?))"
+	ofMandates  = "EXISTS (SELECT 1 FROM main.mandates m JOIN main.payers o ON o.billing_id = m.billing_id WHERE m.mandate_id = t.mandate_id AND o.connection IN (?))"
+)
+
+// Only returns the ledger as somebody sees it who may see these connections alone: what there is
+// of others does not exist for any of its reads. Each of these reads a table by its bare name,
+// and finds in its place the rows that are meant. What is written, and what a write reads on its
+// way, is the whole ledger's: its laws hold for all of it. Closing the ledger closes both.
+func (l *Ledger) Only(connections []string) *Ledger {
+	names := make([]string, len(connections))
+	for i, name := range connections {
+		names[i] = "'" + strings.ReplaceAll(name, "'", "''") + "'"
+	}
+	among := strings.Join(names, ", ")
+	if among == "" {
+		among = "NULL"
+	}
+	var tables []string
+	for _, table := range slices.Sorted(maps.Keys(ofConnections)) {
+		tables = append(tables, table+" AS NOT MATERIALIZED (SELECT * FROM main."+table+" t WHERE "+strings.ReplaceAll(ofConnections[table], "?", among)+")")
+	}
+	only := *l
+	only.only = strings.Join(tables, ", ")
+	return &only
+}
+
+// within returns a query that sees what this ledger shows.
+func (l *Ledger) within(query string) string {
+	if l.only == "" {
+		return query
+	}
+	query = strings.TrimSpace(query)
+	for _, begin := range []string{"WITH RECURSIVE ", "WITH "} {
+		if rest, ok := strings.CutPrefix(query, begin); ok {
+			return begin + l.only + ", " + rest
+		}
+	}
+	return "WITH " + l.only + " " + query
+}
