@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -33,7 +34,7 @@ type RecordSort string
 // The orders.
 const (
 	ByRecord  RecordSort = "record"
-	ByKey     RecordSort = "key"
+	ByKey     RecordSort = "key" // by the key's name and value; records that are no payers last
 	ByLink    RecordSort = "link"
 	ByMandate RecordSort = "mandate"
 	BySince   RecordSort = "since"   // those whose mandate has waited longest first, those without one last
@@ -42,7 +43,8 @@ const (
 
 const (
 	changedAt = "max(r.updated_at, coalesce(p.updated_at, ''), coalesce(m.status_since, ''))"
-	noSince   = "9" // after every time
+	noSince   = "9"          // after every time
+	noKey     = "\U0010FFFF" // after every key
 )
 
 // sorts are the expressions of the orders, and what a row holds of them.
@@ -50,7 +52,12 @@ var sorts = map[RecordSort]struct {
 	expression string
 	of         func(RecordRow) string
 }{
-	ByKey:     {"coalesce(p.key_value, '')", func(r RecordRow) string { return connector.Key{Value: r.KeyValue, Scope: r.KeyScope}.ScopedValue() }},
+	ByKey: {"coalesce(p.key_name || char(31) || p.key_value, '" + noKey + "')", func(r RecordRow) string {
+		if r.KeyName == "" {
+			return noKey
+		}
+		return r.KeyName + "\x1f" + r.scopedValue()
+	}},
 	ByLink:    {"coalesce(p.link_state, '')", func(r RecordRow) string { return r.LinkState }},
 	ByMandate: {"coalesce(m.status, '')", func(r RecordRow) string { return orBlank(r.MandateStatus) }},
 	BySince: {"coalesce(m.status_since, '" + noSince + "')", func(r RecordRow) string {
@@ -60,6 +67,19 @@ var sorts = map[RecordSort]struct {
 		return r.MandateSince
 	}},
 	ByChanged: {changedAt, func(r RecordRow) string { return r.ChangedAt }},
+}
+
+// Compare compares two rows as they follow each other in this order.
+func (s RecordSort) Compare(a, b RecordRow) int {
+	of := sorts[s].of
+	if of == nil {
+		of = func(RecordRow) string { return "" }
+	}
+	c := cmp.Or(cmp.Compare(of(a), of(b)), cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.SourceID, b.SourceID))
+	if s == ByChanged {
+		return -c
+	}
+	return c
 }
 
 func orBlank(s *string) string {
@@ -105,8 +125,15 @@ const recordRows = ` source_records r
 	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
 	LEFT JOIN financial_statuses fs ON fs.billing_id = p.billing_id `
 
+func (r RecordRow) scopedValue() string {
+	return connector.Key{Value: r.KeyValue, Scope: r.KeyScope}.ScopedValue()
+}
+
 // Records returns one row for each record of the sources that the filter lets through.
 func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, error) {
+	if f.Sort == ByKey && f.wide() {
+		return l.byKey(ctx, f)
+	}
 	from, where, args, err := f.narrow()
 	if err != nil {
 		return nil, err
@@ -142,13 +169,54 @@ func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, erro
 		query = listedColumns + " (SELECT r.connection AS connection, r.source_id AS source_id FROM" + page + `) o
 			CROSS JOIN ` + recordRows + "WHERE r.connection = o.connection AND r.source_id = o.source_id ORDER BY " + order
 	}
+	return l.listed(ctx, query, args...)
+}
+
+// wide reports whether the filter leaves most payers in, so that an order is better read from an
+// index than made.
+func (f RecordFilter) wide() bool {
+	return f.Among == nil && !f.Others && !f.Bare && f.Link == "" && f.Mandate == "" && f.Reason == "" && !f.Told && f.Stood.IsZero() && f.Since.IsZero() && f.Until.IsZero()
+}
+
+// byKey returns the rows of a wide filter by key: the payers in the order of their index, and then
+// the records that are none.
+func (l *Ledger) byKey(ctx context.Context, f RecordFilter) (rows []RecordRow, err error) {
+	const order = "p.key_name, p.key_value, p.connection, p.source_id"
+	if f.After == nil || f.After.KeyName != "" {
+		where, args, limit := []string{"(p.connection = ?1 OR ?1 = '')"}, []any{f.Connection}, -1
+		if a := f.After; a != nil {
+			where, args = append(where, "("+order+") > (?, ?, ?, ?)"), append(args, a.KeyName, a.scopedValue(), a.Connection, a.SourceID)
+		}
+		if f.Limit > 0 {
+			limit = f.Limit
+		}
+		rows, err = l.listed(ctx, listedColumns+" (SELECT p.connection AS connection, p.source_id AS source_id FROM payers p"+conditions(where)+" ORDER BY "+order+limitTo+`) o
+			CROSS JOIN `+recordRows+"WHERE r.connection = o.connection AND r.source_id = o.source_id ORDER BY "+order, append(args, limit)...)
+		if err != nil || f.Payers || f.Limit > 0 && len(rows) == f.Limit {
+			return rows, err
+		}
+		f.After = nil
+	}
+	if f.Payers {
+		return rows, nil
+	}
+	f.Others, f.Sort = true, ByRecord
+	if f.Limit > 0 {
+		f.Limit -= len(rows)
+	}
+	others, err := l.Records(ctx, f)
+	return append(rows, others...), err
+}
+
+// listed returns the rows of a query for listedColumns.
+func (l *Ledger) listed(ctx context.Context, query string, args ...any) ([]RecordRow, error) {
 	type row struct {
 		RecordRow
 		box, status []byte
 		seen        sql.NullString
 	}
 	out := []RecordRow{}
-	err = each(ctx, l, query, args, func(r *row) []any {
+	err := each(ctx, l, query, args, func(r *row) []any {
 		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState, &r.MandateID, &r.MandateStatus, &r.AttentionReason,
 			&r.UpdatedAt, &r.KeyScope, &r.RecordState, &r.Decision, &r.GivenUp, &r.MandateSince, &r.ChangedAt, &r.box, &r.status, &r.seen}
 	}, func(r row) (err error) {

@@ -82,6 +82,16 @@ func TestAListOfRecordsHoldsEachRecordOnceInEveryOrder(t *testing.T) {
 				t.Errorf("sorted by %q in pages of %d (-whole +pages):\n%s", sort, limit, diff)
 			}
 		}
+		if !slices.IsSortedFunc(want, sort.Compare) {
+			t.Errorf("sorted by %q, the rows compare otherwise", sort)
+		}
+		ids := make([]RecordID, len(whole))
+		for i, r := range whole {
+			ids[i] = r.ID()
+		}
+		if diff := gocmp.Diff(want, d.records(RecordFilter{Sort: sort, Among: ids})); diff != "" { // another query, the same order
+			t.Errorf("sorted by %q (-all +among all):\n%s", sort, diff)
+		}
 		slices.SortFunc(want, func(a, b RecordRow) int {
 			return cmp.Or(cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.SourceID, b.SourceID))
 		})

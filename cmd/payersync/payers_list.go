@@ -303,10 +303,10 @@ var firstToGo = []string{"Customer", "Key", "Connection"}
 // tellPage says what the list does not show.
 func (a *app) tellPage(ctx context.Context, s *session.Session, page office.Page, l payerListing) {
 	switch {
-	case page.Cut:
-		a.Say("There are more: a search gives %d at most. Narrow it with another word.", office.MostFound)
 	case page.More && l.Text != "":
 		a.Say("There are more: these are the first %d. Narrow the search with another word, or list more with --limit.", l.Limit)
+	case page.Cut:
+		a.Say("There are more: a search gives %d at most. Narrow it with another word.", office.MostFound)
 	case page.More:
 		if n, err := s.Ledger.CountRecords(ctx, l.RecordFilter); err == nil {
 			a.Say("These are %d of %d: --limit 0 lists every one.", l.Limit, n)

@@ -40,7 +40,7 @@ type Query struct {
 type Page struct {
 	Rows   []state.RecordRow
 	More   bool // there are rows after these
-	Cut    bool // because a search gives no more than MostFound
+	Cut    bool // a search found more than MostFound, and gives the first of them
 	Sealed bool // the names are left out: the ledger was opened without its key
 	Bare   int  // records of which no name was made yet, among these rows, or among all that were searched
 }
@@ -48,26 +48,27 @@ type Page struct {
 // ErrSealed means that a search or an order by name needs the sealing key.
 var ErrSealed = errors.New("the names are sealed, and the sealing key is not here")
 
-// Page returns the records of a query. A limit of 0 means no limit, but for a search.
+// Page returns the records of a query. A limit of 0 means no limit. A search is over the first
+// MostFound that it finds, by connection and id or by name.
 func (l *Lists) Page(ctx context.Context, q Query) (Page, error) {
-	f := q.RecordFilter
-	byText := q.Text != ""
-	if byText && (f.Limit == 0 || f.Limit > MostFound) {
-		f.Limit = MostFound
+	if q.Text != "" {
+		return l.search(ctx, q)
 	}
-	limit := f.Limit
-	if limit > 0 {
+	f, p := q.RecordFilter, Page{Sealed: l.Ledger.Sealed()}
+	if f.Limit > 0 {
 		f.Limit++ // one more tells whether there are more
 	}
-	rows, bare, err := l.rows(ctx, f, q.Text)
+	var err error
+	if f.Sort == ByName {
+		p.Rows, err = l.byName(ctx, f)
+	} else {
+		p.Rows, err = l.Ledger.Records(ctx, f)
+	}
 	if err != nil {
 		return Page{}, err
 	}
-	p := Page{Rows: rows, Sealed: l.Ledger.Sealed(), Bare: bare}
-	if p.More = limit > 0 && len(rows) > limit; p.More {
-		p.Rows, p.Cut = rows[:limit], byText && limit == MostFound
-	}
-	if !byText && !p.Sealed {
+	p.cut(q.Limit)
+	if !p.Sealed {
 		for _, r := range p.Rows {
 			if r.Label == nil {
 				p.Bare++
@@ -77,37 +78,56 @@ func (l *Lists) Page(ctx context.Context, q Query) (Page, error) {
 	return p, nil
 }
 
-// rows returns the rows of a query; of a search also how many records have no name yet.
-func (l *Lists) rows(ctx context.Context, f state.RecordFilter, text string) (rows []state.RecordRow, bare int, err error) {
-	if text == "" && f.Sort != ByName {
-		rows, err = l.Ledger.Records(ctx, f)
-		return rows, 0, err
+// cut leaves as many rows as are wanted; 0 is all.
+func (p *Page) cut(limit int) {
+	if p.More = limit > 0 && len(p.Rows) > limit; p.More {
+		p.Rows = p.Rows[:limit]
 	}
+}
+
+// search returns the page of a query with a text. What is found is put in order here: it is
+// little, and the ledger would sort all in which the text occurs.
+func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 	if l.Ledger.Sealed() {
-		return nil, 0, ErrSealed
+		return Page{}, ErrSealed
 	}
-	found, labels, err := l.names.find(ctx, l.Ledger, text, f.Sort == ByName)
+	found, labels, err := l.names.find(ctx, l.Ledger, q.Text, q.Sort == ByName)
 	if err != nil {
-		return nil, 0, err
+		return Page{}, err
 	}
-	if text == "" {
-		rows, err = l.byName(ctx, f, found)
-		return rows, 0, err
+	if found, err = l.withID(ctx, found, q.Text); err != nil {
+		return Page{}, err
 	}
-	if found, err = l.withID(ctx, found, text); err != nil {
-		return nil, 0, err
+	f := q.RecordFilter
+	f.After, f.Limit = nil, MostFound+1
+	var p Page
+	if p.Rows, err = l.inOrder(ctx, f, found); err != nil {
+		return Page{}, err
 	}
-	if f.Sort == "" || f.Sort == state.ByRecord || f.Sort == ByName {
-		rows, err = l.inOrder(ctx, f, found)
-	} else {
-		f.Among = found
-		rows, err = l.Ledger.Records(ctx, f)
-	}
+	all, err := l.Ledger.AllRecords(ctx)
 	if err != nil {
-		return nil, 0, err
+		return Page{}, err
 	}
-	n, err := l.Ledger.AllRecords(ctx)
-	return rows, n - labels, err
+	if p.Bare = all - labels; len(p.Rows) > MostFound {
+		p.Rows, p.Cut = p.Rows[:MostFound], true
+	}
+	if q.Sort != "" && q.Sort != ByName {
+		slices.SortFunc(p.Rows, q.Sort.Compare)
+	}
+	if q.After != nil {
+		at := slices.IndexFunc(p.Rows, func(r state.RecordRow) bool { return r.ID() == q.After.ID() })
+		if at < 0 {
+			return Page{}, moved(*q.After)
+		}
+		p.Rows = p.Rows[at+1:]
+	}
+	p.cut(q.Limit)
+	return p, nil
+}
+
+// moved is the error of a page whose place in the list is none any more.
+func moved(after state.RecordRow) error {
+	return fmt.Errorf("the list has changed: record %s is in it no more; begin again at its first page", after.SourceID)
 }
 
 // withID returns the records with those that the text names by an id, in their place.
@@ -124,7 +144,14 @@ func (l *Lists) withID(ctx context.Context, records []state.RecordID, text strin
 }
 
 // byName returns the rows of records that come by name, and then of those that were never named.
-func (l *Lists) byName(ctx context.Context, f state.RecordFilter, named []state.RecordID) ([]state.RecordRow, error) {
+func (l *Lists) byName(ctx context.Context, f state.RecordFilter) ([]state.RecordRow, error) {
+	if l.Ledger.Sealed() {
+		return nil, ErrSealed
+	}
+	named, _, err := l.names.find(ctx, l.Ledger, "", true)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := l.inOrder(ctx, f, named)
 	if err != nil || f.Limit > 0 && len(rows) == f.Limit {
 		return rows, err
@@ -157,7 +184,7 @@ func (l *Lists) inOrder(ctx context.Context, f state.RecordFilter, records []sta
 	case f.After != nil:
 		at := slices.Index(records, f.After.ID())
 		if at < 0 {
-			return nil, fmt.Errorf("the list has changed: record %s is in it no more; begin again at its first page", f.After.SourceID)
+			return nil, moved(*f.After)
 		}
 		records = records[at+1:]
 	}
