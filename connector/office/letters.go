@@ -24,7 +24,7 @@ type Letters struct {
 	// Example writes a letter that is filled with invented data; nil for none.
 	Example func(kind letters.Kind, language string) (ExampleLetter, error)
 
-	looks snapshot[letters.Plan]
+	looks snapshot[looked]
 
 	mu    sync.Mutex
 	shown []shownBatch // the newest last
@@ -40,7 +40,29 @@ const lookWaits = 5 * time.Second
 // it is made in the background, and people approve by its hash what they saw of it. It fails with
 // ErrCounting while the first is at work.
 func (l *Letters) Latest(ctx context.Context) (*letters.Plan, error) {
-	return l.looks.latest(ctx, lookWaits, l.Desk.Look)
+	found, err := l.looks.latest(ctx, lookWaits, l.look)
+	if err != nil {
+		return nil, err
+	}
+	return found.plan, nil
+}
+
+// looked is a look, with the place of each payer in it.
+type looked struct {
+	plan *letters.Plan
+	at   map[state.RecordID]int
+}
+
+func (l *Letters) look(ctx context.Context) (*looked, error) {
+	p, err := l.Desk.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := make(map[state.RecordID]int, len(p.Next))
+	for i, x := range p.Next {
+		at[x.RecordID] = i
+	}
+	return &looked{p, at}, nil
 }
 
 // NextOf returns the next letters of these payers, as the last look found them: none while the
@@ -49,20 +71,17 @@ func (l *Letters) NextOf(ctx context.Context, ids ...state.RecordID) (map[state.
 	if !l.On() || len(ids) == 0 {
 		return nil, nil
 	}
-	p, err := l.looks.latest(ctx, 0, l.Desk.Look)
+	found, err := l.looks.latest(ctx, 0, l.look)
 	if errors.Is(err, ErrCounting) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	asked, out := make(map[state.RecordID]bool, len(ids)), make(map[state.RecordID]letters.Next, len(ids))
+	out := make(map[state.RecordID]letters.Next, len(ids))
 	for _, id := range ids {
-		asked[id] = true
-	}
-	for _, x := range p.Next {
-		if asked[x.RecordID] {
-			out[x.RecordID] = x
+		if at, has := found.at[id]; has {
+			out[id] = found.plan.Next[at]
 		}
 	}
 	return out, nil

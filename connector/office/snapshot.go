@@ -26,7 +26,8 @@ type snapshot[T any] struct {
 const (
 	countEvery = 2 * time.Second        // at most
 	countRests = 10                     // times as long as making it took
-	countWaits = 250 * time.Millisecond // for one that has just begun: a small one is done by then
+	countWaits = 250 * time.Millisecond // for the first, and for one of what somebody did: a small one is done by then
+	countQuick = 50 * time.Millisecond  // for any other
 )
 
 // latest returns the last one, and begins the next where it is time. For one that is made after
@@ -34,11 +35,14 @@ const (
 // ErrCounting while there is none yet.
 func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker func(context.Context) (*T, error)) (*T, error) {
 	s.mu.Lock()
-	wait := countWaits
-	if s.last != nil && s.took > countWaits {
+	wait, renewed := countWaits, s.asked != s.heard
+	if !renewed && s.last != nil {
+		wait = countQuick
+	}
+	if s.last != nil && s.took > wait {
 		wait = 0 // it is not done by then
 	}
-	if s.asked != s.heard {
+	if renewed {
 		wait = max(wait, patience)
 	}
 	s.mu.Unlock()

@@ -40,17 +40,20 @@ type tally struct {
 const talliesKept = 24
 
 // Begin begins a count, unless there is one of this name, and returns how far it is: a small
-// one is done by then.
+// one that it has begun is done by then.
 func (t *Tallies) Begin(name, text string, work func(ctx context.Context, progress func(done int)) (any, error)) Tally {
 	t.mu.Lock()
 	found := t.find(name)
-	if found == nil && !t.closed {
-		found = t.begin(name, text, work)
+	if found != nil {
+		defer t.mu.Unlock()
+		return found.Tally
 	}
-	t.mu.Unlock()
-	if found == nil {
+	if t.closed {
+		t.mu.Unlock()
 		return Tally{Name: name, Err: errClosed}
 	}
+	found = t.begin(name, text, work)
+	t.mu.Unlock()
 	patience := time.NewTimer(countWaits)
 	defer patience.Stop()
 	select {
