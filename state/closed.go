@@ -159,9 +159,10 @@ type ClosedRow struct {
 	Why        string     `json:"why"`
 }
 
-// closedWords are the words that hold, with their entries of the audit log.
+// closedWords are the words that hold, with their entries of the audit log. Few payers have one:
+// those are asked first, by their index.
 const closedWords = `SELECT 'given_up' AS kind, r.connection, r.source_id, r.given_up AS word FROM source_records r WHERE r.given_up <> 0
-	UNION ALL SELECT 'stays', p.connection, p.source_id, p.stays_word FROM payers p JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id AND r.given_up = 0 AND r.forgotten = ''
+	UNION ALL SELECT 'stays', p.connection, p.source_id, p.stays_word FROM payers p CROSS JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id AND r.given_up = 0 AND r.forgotten = ''
 		WHERE p.stays_at <> 0 AND p.stays_with = coalesce(p.mandate_id, '')
 	UNION ALL SELECT 'mandate', p.connection, p.source_id, p.let_be FROM payers p WHERE p.let_be <> 0 AND ` + letBe + `
 	UNION ALL SELECT 'subscription', '', 'webhooks', known FROM subscription WHERE problem <> '' AND known <> 0 AND known_of = detail`

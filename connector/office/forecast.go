@@ -14,9 +14,51 @@ import (
 // FirstRecords is how many records a mapping is tried on at once.
 const FirstRecords = 200
 
-// First tries a mapping on the first records that are stored, and asks nobody.
+// First tries a mapping on the first records that are stored, and asks nobody. What came out is
+// kept for as long as the ledger stays as it is.
 func (m *Mappings) First(ctx context.Context, conn syncer.Connection) (syncer.Preview, error) {
-	return m.Syncer.Preview(ctx, conn, syncer.PreviewOptions{Limit: 10, First: FirstRecords})
+	commits, err := m.Ledger.Commits(ctx)
+	if err != nil {
+		return syncer.Preview{}, err
+	}
+	return m.Tally.first(firstOf{conn.Name, conn.Mapping.Version(), commits}, func() (syncer.Preview, error) {
+		return m.Syncer.Preview(ctx, conn, syncer.PreviewOptions{Limit: 10, First: FirstRecords})
+	})
+}
+
+// firstOf is what a trial on the first records is kept by.
+type firstOf struct {
+	connection, version string
+	commits             int64
+}
+
+// firstKept is how many such trials are kept.
+const firstKept = 8
+
+// first returns the trial that is kept, or makes one.
+func (t *Tallies) first(of firstOf, try func() (syncer.Preview, error)) (syncer.Preview, error) {
+	t.mu.Lock()
+	p, kept := t.firsts[of]
+	t.mu.Unlock()
+	if kept {
+		return p, nil
+	}
+	p, err := try()
+	if err != nil {
+		return p, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for old := range t.firsts {
+		if old.commits != of.commits || len(t.firsts) >= firstKept {
+			delete(t.firsts, old)
+		}
+	}
+	if t.firsts == nil {
+		t.firsts = map[firstOf]syncer.Preview{}
+	}
+	t.firsts[of] = p
+	return p, nil
 }
 
 // All tries a mapping on all records that are stored, in the background.

@@ -71,7 +71,7 @@ func (l *Letters) NextOf(ctx context.Context, ids ...state.RecordID) (map[state.
 	if !l.On() || len(ids) == 0 {
 		return nil, nil
 	}
-	found, err := l.looks.latest(ctx, 0, l.look)
+	found, err := l.looks.latest(ctx, -1, l.look)
 	if errors.Is(err, ErrCounting) {
 		return nil, nil
 	}

@@ -31,8 +31,8 @@ const (
 )
 
 // latest returns the last one, and begins the next where it is time. For one that is made after
-// something was done (renew) it waits a while, at least as long as for a small one. It fails with
-// ErrCounting while there is none yet.
+// something was done (renew) it waits a while, at least as long as for a small one, and never with a
+// patience below 0. It fails with ErrCounting while there is none yet.
 func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker func(context.Context) (*T, error)) (*T, error) {
 	s.mu.Lock()
 	wait, renewed := countWaits, s.asked != s.heard
@@ -42,7 +42,10 @@ func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker 
 	if s.last != nil && s.took > wait {
 		wait = 0 // it is not done by then
 	}
-	if renewed {
+	switch {
+	case patience < 0:
+		wait = 0
+	case renewed:
 		wait = max(wait, patience)
 	}
 	s.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"payersync/connector/syncer"
 )
 
 // Tallies count in the background what takes long over all records: one count at a time, while
@@ -17,6 +19,7 @@ type Tallies struct {
 	mu     sync.Mutex
 	all    []*tally      // the newest last
 	turn   chan struct{} // holds one while a count is at work
+	firsts map[firstOf]syncer.Preview
 	closed bool
 }
 
