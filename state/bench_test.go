@@ -223,11 +223,11 @@ func BenchmarkLastPage(b *testing.B) {
 func BenchmarkCandidatesUnchanged(b *testing.B) {
 	d, _, _ := benchBook(b)
 	for b.Loop() {
-		n, err := d.UnlinkedCandidates(b.Context(), acme, mapping, 0)
+		n, err := d.UnlinkedCandidates(b.Context(), acme, mapping, false)
 		if err != nil || n != 0 {
 			b.Fatalf("%d candidates, %v", n, err)
 		}
-		found, err := d.Candidates(b.Context(), acme, mapping, 0, "", benchPage)
+		found, err := d.Candidates(b.Context(), acme, mapping, false, "", benchPage)
 		if err != nil || len(found) != 0 {
 			b.Fatalf("%d candidates, %v", len(found), err)
 		}
@@ -245,8 +245,8 @@ func BenchmarkCount(b *testing.B) {
 		rows int
 		as   string
 	}{
-		{benchRecords, `INSERT INTO source_records (connection, source_id, content_hash, record, state, last_seen_run, updated_at)
-			SELECT 'acme', 'c-' || n, hex(randomblob(32)), randomblob(900), 'active', ?2, ?3 FROM s`},
+		{benchRecords, `INSERT INTO source_records (connection, source_id, content_hash, record, state, updated_at)
+			SELECT 'acme', 'c-' || n, hex(randomblob(32)), randomblob(900), 'active', ?3 FROM s`},
 		{benchRecords, `INSERT INTO payers (connection, source_id, key_name, key_value, billing_id, link_state, applied, mandate_id, updated_at, seen_at)
 			SELECT 'acme', 'c-' || n, 'acct', 'A' || n, 'cust-' || n, 'linked', randomblob(600), 'm-' || n, ?3, ?2 FROM s`},
 		{benchRecords, `INSERT INTO mandates (mandate_id, billing_id, status, status_since, first_seen_at, last_seen_at, link)
