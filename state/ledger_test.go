@@ -55,6 +55,8 @@ type desk struct {
 	clock *clock
 	opts  Options
 	met   map[int64]*Met // by each run, of its source
+
+	holdsLog *sql.Conn // see logSize
 }
 
 // fresh is a ledger that holds nothing yet, and its key. A copy is made sooner

@@ -1,0 +1,139 @@
+package syncer_test
+
+import (
+	"database/sql"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payersync/connector/accounting"
+)
+
+// countWrites counts the rows that are written from now on, by table.
+func (w *world) countWrites() (written func() map[string]int) {
+	w.t.Helper()
+	var tables []string
+	w.sql("SELECT name, 0 FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'written'", func(name string, _ int) { tables = append(tables, name) })
+	w.sql("DROP TABLE IF EXISTS written", nil)
+	w.sql("CREATE TABLE written (of TEXT PRIMARY KEY, n INTEGER NOT NULL)", nil)
+	for _, table := range tables {
+		for _, act := range []string{"INSERT", "UPDATE", "DELETE"} {
+			w.sql(fmt.Sprintf(`CREATE TRIGGER IF NOT EXISTS count_%s_%s AFTER %[2]s ON %[1]s
+				BEGIN INSERT INTO written (of, n) VALUES ('%[1]s', 1) ON CONFLICT (of) DO UPDATE SET n = n + 1; END`, table, act), nil)
+		}
+	}
+	return func() map[string]int {
+		out := map[string]int{}
+		w.sql("SELECT of, n FROM written", func(table string, n int) { out[table] = n })
+		return out
+	}
+}
+
+// sql runs a statement behind the ledger's back, and hands over what it gives.
+func (w *world) sql(statement string, each func(string, int)) {
+	w.t.Helper()
+	db, err := sql.Open("sqlite", "file:"+w.path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	rows, err := db.QueryContext(w.t.Context(), statement)
+	if err != nil {
+		w.t.Fatalf("%s: %v", statement, err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var text string
+		var n int
+		if err := rows.Scan(&text, &n); err != nil {
+			w.t.Fatal(err)
+		}
+		each(text, n)
+	}
+	if err := rows.Err(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// rowsWorld is a world whose books show so many records, of which few are payers, and that two
+// runs have read.
+func rowsWorld(t *testing.T, records int) *world {
+	t.Helper()
+	w := newWorld(t)
+	for i := range records {
+		w.books.putAs(fmt.Sprintf("R%05d", i), map[string]string{"No": fmt.Sprintf("R%05d", i), "Name": fmt.Sprintf("Name %d", i), "Email": fmt.Sprintf("a%d@example.com", i), "Postcode": "LS1 4AP", "Group": map[bool]string{true: "payer", false: "supplier"}[i < 10]})
+	}
+	for range 2 {
+		w.complete(w.run())
+	}
+	return w
+}
+
+func TestAReadingOfRecordsThatDidNotChangeWritesAsMuchForManyAsForFew(t *testing.T) {
+	t.Parallel()
+	var before map[string]int
+	for _, records := range []int{1_000, 2_000} {
+		w := rowsWorld(t, records)
+		written := w.countWrites()
+		if res := w.complete(w.run()); res.Counts.Pulled != records || res.Counts.Unchanged != 10 || res.Counts.Excluded != records-10 {
+			t.Errorf("the run counts %+v of %d records", res.Counts, records)
+		}
+		got := written()
+		if got["source_records"] != 0 {
+			t.Errorf("%d rows of records were written", got["source_records"])
+		}
+		if before != nil {
+			if diff := cmp.Diff(before, got); diff != "" {
+				t.Errorf("rows written for 1,000 records and for 2,000 (-1,000 +2,000):\n%s", diff)
+			}
+		}
+		before = got
+	}
+}
+
+func TestARecordThatLeavesAndReturnsIsWrittenForThatAlone(t *testing.T) {
+	t.Parallel()
+	w := rowsWorld(t, 300)
+	all := w.books.records
+	for _, c := range []struct {
+		what  string
+		shown int
+		rows  bool // some are written
+	}{{"five leave", 295, true}, {"they stay away", 295, false}, {"they return", 300, true}, {"they stay", 300, false}} {
+		w.books.records = all[:c.shown]
+		written := w.countWrites()
+		w.complete(w.run())
+		if got := written()["source_records"]; (got > 0) != c.rows || got > 4*5 {
+			t.Errorf("%s: %d rows of records were written", c.what, got)
+		}
+	}
+}
+
+// A file that ends in the middle shows nothing of what comes behind: nobody is gone by it,
+// and nothing is planned of whom it did not show.
+//
+// covers F45, F110
+func TestWhatAnUndecidedReadingDidNotShowIsNeitherGoneNorPlanned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 150 {
+		no := fmt.Sprintf("R%05d", i)
+		w.books.putAs(no, map[string]string{"No": no, "Name": no, "Email": no + "@example.com", "Postcode": "LS1 4AP", "Group": map[bool]string{true: "payer", false: "supplier"}[i == 0 || i == 149]})
+	}
+	w.complete(w.run())
+	w.mapping += "  # another version of it\n"
+	w.books.broken = fmt.Errorf("a quotation mark is left open: %w", accounting.ErrUndecided)
+	planned := w.countWrites()
+	if res := w.run(); res.Counts.Pulled != 100 {
+		t.Errorf("the run counts %+v, want the 100 records before the place where it ended", res.Counts)
+	}
+	if got := planned()["source_records"]; got != 100 {
+		t.Errorf("%d rows of records were written, want the 100 that another mapping decided on", got)
+	}
+	w.books.broken = nil
+	w.complete(w.run())
+	if p := w.payer("R00149"); p.BillingID == "" {
+		t.Errorf("the payer behind it is %+v", p)
+	}
+}
