@@ -2,12 +2,17 @@ package syncer_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"payersync/connector"
 	"payersync/connector/accounting"
+	"payersync/connector/syncer"
 )
 
 // countWrites counts the rows that are written from now on, by table.
@@ -72,24 +77,118 @@ func rowsWorld(t *testing.T, records int) *world {
 
 func TestAReadingOfRecordsThatDidNotChangeWritesAsMuchForManyAsForFew(t *testing.T) {
 	t.Parallel()
-	var before map[string]int
-	for _, records := range []int{1_000, 2_000} {
-		w := rowsWorld(t, records)
-		written := w.countWrites()
-		if res := w.complete(w.run()); res.Counts.Pulled != records || res.Counts.Unchanged != 10 || res.Counts.Excluded != records-10 {
-			t.Errorf("the run counts %+v of %d records", res.Counts, records)
+	for name, read := range map[string]func(*world) syncer.Result{
+		"a snapshot": (*world).run,
+		"a list that is read whole": func(w *world) syncer.Result {
+			return w.diaryRun(&diary{books: w.books}, "acme", connector.RunBackfill)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var before map[string]int
+			for _, records := range []int{1_000, 2_000} {
+				w := rowsWorld(t, records)
+				w.complete(read(w))
+				written := w.countWrites()
+				if res := w.complete(read(w)); res.Counts.Pulled != records || res.Counts.Unchanged != 10 || res.Counts.Excluded != records-10 {
+					t.Errorf("the run counts %+v of %d records", res.Counts, records)
+				}
+				got := written()
+				if got["source_records"] != 0 || got["runs"] == 0 {
+					t.Errorf("rows written: %v, want the run's and none of records", got)
+				}
+				if before != nil {
+					if diff := cmp.Diff(before, got); diff != "" {
+						t.Errorf("rows written for 1,000 records and for 2,000 (-1,000 +2,000):\n%s", diff)
+					}
+				}
+				before = got
+			}
+		})
+	}
+}
+
+// A process dies before or after each commit of a run that finds some records gone, one back
+// and one changed. Nobody counts as gone before that reading has come to its end, and the
+// next run finds what this one would have.
+//
+// covers F44, F45
+func TestARunThatDiesAtAnyCommitTakesNobodyForGoneWhoIsThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	put := func(i int, name string) {
+		no := fmt.Sprintf("R%05d", i)
+		w.books.putAs(no, map[string]string{"No": no, "Name": name, "Email": no + "@example.com", "Postcode": "LS1 4AP", "Group": map[bool]string{true: "payer", false: "supplier"}[i < 3]})
+	}
+	for i := range 150 {
+		put(i, "as it was")
+	}
+	w.complete(w.run())
+	all := slices.Clone(w.books.records)
+	w.books.records = slices.Delete(slices.Clone(all), 120, 121)
+	w.complete(w.run())
+	w.books.records = slices.Delete(all, 140, 142)
+	put(130, "otherwise")
+	if err := w.ledger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, ending := range []string{"", ".key", ".mark"} {
+		b, err := os.ReadFile(w.path + ending)
+		if err != nil {
+			t.Fatal(err)
 		}
-		got := written()
-		if got["source_records"] != 0 {
-			t.Errorf("%d rows of records were written", got["source_records"])
-		}
-		if before != nil {
-			if diff := cmp.Diff(before, got); diff != "" {
-				t.Errorf("rows written for 1,000 records and for 2,000 (-1,000 +2,000):\n%s", diff)
+		files[ending] = b
+	}
+	gone := func() (out []string) {
+		w.sql("SELECT source_id, 0 FROM source_records WHERE unseen = 1 ORDER BY source_id", func(id string, _ int) { out = append(out, id) })
+		return out
+	}
+	before, after := []string{"R00120"}, []string{"R00140", "R00141"}
+	for _, late := range []bool{false, true} {
+		for dies, reached := 1, true; reached; dies++ {
+			for ending, b := range files {
+				if err := os.WriteFile(w.path+ending, b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			commits, dead := 0, errors.New("the process died")
+			reached = false
+			w.openWith(func(done bool) error {
+				if !done {
+					commits++
+				}
+				if reached = reached || commits == dies && done == late; reached {
+					return dead
+				}
+				return nil
+			})
+			_, _ = w.syncer.Run(t.Context(), w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+			if err := w.ledger.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range gone() {
+				if !slices.Contains(before, id) && !slices.Contains(after, id) {
+					t.Fatalf("after commit %d (%t) %s counts as gone", dies, late, id)
+				}
+			}
+			w.open()
+			w.complete(w.run())
+			if diff := cmp.Diff(after, gone()); diff != "" {
+				t.Fatalf("after commit %d (%t) and another run, gone are (-want +got):\n%s", dies, late, diff)
+			}
+			if err := w.ledger.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if reached && dies > 100 {
+				t.Fatal("the run makes no end of commits")
+			}
+			if !reached && dies < 8 {
+				t.Fatalf("the run made %d commits alone", commits)
 			}
 		}
-		before = got
 	}
+	w.open()
 }
 
 func TestARecordThatLeavesAndReturnsIsWrittenForThatAlone(t *testing.T) {
@@ -113,7 +212,7 @@ func TestARecordThatLeavesAndReturnsIsWrittenForThatAlone(t *testing.T) {
 // A file that ends in the middle shows nothing of what comes behind: nobody is gone by it,
 // and nothing is planned of whom it did not show.
 //
-// covers F45, F110
+// covers F45
 func TestWhatAnUndecidedReadingDidNotShowIsNeitherGoneNorPlanned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
