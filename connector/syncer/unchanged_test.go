@@ -1,9 +1,9 @@
 package syncer_test
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -13,53 +13,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting"
 	"payersync/connector/syncer"
+	"payersync/state/statetest"
 )
-
-// countWrites counts the rows that are written from now on, by table.
-func (w *world) countWrites() (written func() map[string]int) {
-	w.t.Helper()
-	var tables []string
-	w.sql("SELECT name, 0 FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'written'", func(name string, _ int) { tables = append(tables, name) })
-	w.sql("DROP TABLE IF EXISTS written", nil)
-	w.sql("CREATE TABLE written (of TEXT PRIMARY KEY, n INTEGER NOT NULL)", nil)
-	for _, table := range tables {
-		for _, act := range []string{"INSERT", "UPDATE", "DELETE"} {
-			w.sql(fmt.Sprintf(`CREATE TRIGGER IF NOT EXISTS count_%s_%s AFTER %[2]s ON %[1]s
-				BEGIN INSERT INTO written (of, n) VALUES ('%[1]s', 1) ON CONFLICT (of) DO UPDATE SET n = n + 1; END`, table, act), nil)
-		}
-	}
-	return func() map[string]int {
-		out := map[string]int{}
-		w.sql("SELECT of, n FROM written", func(table string, n int) { out[table] = n })
-		return out
-	}
-}
-
-// sql runs a statement behind the ledger's back, and hands over what it gives.
-func (w *world) sql(statement string, each func(string, int)) {
-	w.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+w.path+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	rows, err := db.QueryContext(w.t.Context(), statement)
-	if err != nil {
-		w.t.Fatalf("%s: %v", statement, err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var text string
-		var n int
-		if err := rows.Scan(&text, &n); err != nil {
-			w.t.Fatal(err)
-		}
-		each(text, n)
-	}
-	if err := rows.Err(); err != nil {
-		w.t.Fatal(err)
-	}
-}
 
 // rowsWorld is a world whose books show so many records, of which few are payers, and that two
 // runs have read.
@@ -89,7 +44,7 @@ func TestAReadingOfRecordsThatDidNotChangeWritesAsMuchForManyAsForFew(t *testing
 			for _, records := range []int{1_000, 2_000} {
 				w := rowsWorld(t, records)
 				w.complete(read(w))
-				written := w.countWrites()
+				written := statetest.CountWrites(w.t, w.path)
 				if res := w.complete(read(w)); res.Counts.Pulled != records || res.Counts.Unchanged != 10 || res.Counts.Excluded != records-10 {
 					t.Errorf("the run counts %+v of %d records", res.Counts, records)
 				}
@@ -140,9 +95,8 @@ func TestARunThatDiesAtAnyCommitTakesNobodyForGoneWhoIsThere(t *testing.T) {
 		}
 		files[ending] = b
 	}
-	gone := func() (out []string) {
-		w.sql("SELECT source_id, 0 FROM source_records WHERE unseen = 1 ORDER BY source_id", func(id string, _ int) { out = append(out, id) })
-		return out
+	gone := func() []string {
+		return slices.Sorted(maps.Keys(statetest.Counted(t, w.path, "SELECT source_id, 1 FROM source_records WHERE unseen = 1")))
 	}
 	before, after := []string{"R00120"}, []string{"R00140", "R00141"}
 	for _, late := range []bool{false, true} {
@@ -201,7 +155,7 @@ func TestARecordThatLeavesAndReturnsIsWrittenForThatAlone(t *testing.T) {
 		rows  bool // some are written
 	}{{"five leave", 295, true}, {"they stay away", 295, false}, {"they return", 300, true}, {"they stay", 300, false}} {
 		w.books.records = all[:c.shown]
-		written := w.countWrites()
+		written := statetest.CountWrites(w.t, w.path)
 		w.complete(w.run())
 		if got := written()["source_records"]; (got > 0) != c.rows || got > 4*5 {
 			t.Errorf("%s: %d rows of records were written", c.what, got)
@@ -223,7 +177,7 @@ func TestWhatAnUndecidedReadingDidNotShowIsNeitherGoneNorPlanned(t *testing.T) {
 	w.complete(w.run())
 	w.mapping += "  # another version of it\n"
 	w.books.broken = fmt.Errorf("a quotation mark is left open: %w", accounting.ErrUndecided)
-	planned := w.countWrites()
+	planned := statetest.CountWrites(w.t, w.path)
 	if res := w.run(); res.Counts.Pulled != 100 {
 		t.Errorf("the run counts %+v, want the 100 records before the place where it ended", res.Counts)
 	}
