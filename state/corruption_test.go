@@ -33,7 +33,7 @@ var unchecked = []string{
 	"cursors.value",
 	"source_records.content_hash", "source_records.origin", "source_records.planned_hash", "source_records.planned_mapping",
 	"source_records.updated_at", "source_records.source_time", "source_records.given_up", "source_records.given_up_of", "source_records.contested", "source_records.replan",
-	"source_records.rests", "source_records.retried_at", "source_records.same_as", "source_records.unreadable", "source_records.unseen",
+	"source_records.missed", "source_records.rests", "source_records.retried_at", "source_records.same_as", "source_records.unreadable", "source_records.unseen",
 	"payers.applied_hash", "payers.mandate_id", "payers.updated_at", "payers.drained_at", "payers.likeness", "payers.let_be_of", "payers.let_be", "payers.stays_at",
 	"payers.stays_word", "payers.answered_at", "payers.confirmed_at", "payers.moves_name", "payers.moves_value", "payers.parted", "payers.seen_at",
 	"payers.shown_at", "payers.shows", "payers.stays_with", "payers.unlink_at", "payers.unlink_from",
@@ -127,7 +127,7 @@ func dump(ctx context.Context, l *Ledger) (map[string][]string, error) {
 func readAll(ctx context.Context, l *Ledger) error {
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
-	_, err := l.Candidates(ctx, acme, "another mapping", 0, "", 1000)
+	_, err := l.Candidates(ctx, acme, "another mapping", false, "", 1000)
 	note(err)
 	rows, err := l.Payers(ctx, Filter{})
 	note(err)

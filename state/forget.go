@@ -117,7 +117,7 @@ func looksOther(marks []string, person, number string) bool {
 }
 
 // Bar keeps of a record nothing but its id from now on, and with ForgottenNot ends that.
-func (tx *Tx) Bar(run int64, connection, sourceID string, how Forgotten) error {
+func (tx *Tx) Bar(connection, sourceID string, how Forgotten) error {
 	id := RecordID{connection, sourceID}
 	if how == ForgottenNot {
 		return tx.unerase(id)
@@ -126,7 +126,7 @@ func (tx *Tx) Bar(run int64, connection, sourceID string, how Forgotten) error {
 	err := tx.row([]any{&was}, "SELECT forgotten FROM source_records WHERE connection = ? AND source_id = ?", connection, sourceID)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		if _, err := tx.saveRecord(run, connection, blank(sourceID)); err != nil {
+		if _, err := tx.saveRecord(connection, blank(sourceID)); err != nil {
 			return err
 		}
 	case err != nil:
@@ -136,8 +136,8 @@ func (tx *Tx) Bar(run int64, connection, sourceID string, how Forgotten) error {
 	if was == ForgottenNot {
 		err = tx.erase(id, how)
 	}
-	return errors.Join(err, tx.exec(`UPDATE source_records SET last_seen_run = ?1, unseen = 0, replan = CASE forgotten WHEN ?2 THEN replan ELSE 1 END, forgotten = ?2
-		WHERE connection = ?3 AND source_id = ?4`, run, how, connection, sourceID))
+	return errors.Join(err, tx.exec(`UPDATE source_records SET missed = 0, unseen = 0, replan = CASE forgotten WHEN ?1 THEN replan ELSE 1 END, forgotten = ?1
+		WHERE connection = ?2 AND source_id = ?3`, how, connection, sourceID))
 }
 
 // customersOf are the customers of record ?1, ?2: the one that it has, and those that it had

@@ -423,7 +423,7 @@ func TestWhoWasForgottenIsKnownAgain(t *testing.T) {
 
 	run := one[int64](t, d.Ledger, "SELECT max(run_id) FROM runs")
 	for id, how := range barred(acme) {
-		d.do(func(tx *Tx) error { return tx.Bar(run, acme, id, how) })
+		d.do(func(tx *Tx) error { return tx.Bar(acme, id, how) })
 	}
 	d.do(func(tx *Tx) error { return tx.SavePage(run, acme, []connector.Record{personalRecord("n1")}) })
 	if held, err := d.Held(t.Context(), RecordID{acme, "n1"}); err != nil || string(held.Record.Data) != "{}" {

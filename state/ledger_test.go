@@ -54,6 +54,9 @@ type desk struct {
 	t     testing.TB
 	clock *clock
 	opts  Options
+	met   map[int64]*Met // by each run, of its source
+
+	holdsLog *sql.Conn // see logSize
 }
 
 // fresh is a ledger that holds nothing yet, and its key. A copy is made sooner
@@ -156,7 +159,7 @@ func (d *desk) run(connection string) (id int64) {
 func (d *desk) closeRun(run int64, outcome connector.RunOutcome) (c Counts, got connector.RunOutcome) {
 	d.t.Helper()
 	d.do(func(tx *Tx) (err error) {
-		c, got, err = tx.CloseRun(run, acme, outcome, "")
+		c, got, err = tx.CloseRun(run, acme, outcome, "", d.metBy(run))
 		return err
 	})
 	return c, got

@@ -91,7 +91,10 @@ func (tx *Tx) letGo(plan int64) error {
 // LetUnseenGo takes the records that UnseenCount counts for payers no more: the guard of
 // missing records has let them go.
 func (tx *Tx) LetUnseenGo(run int64, connection string) error {
-	return tx.exec("UPDATE source_records SET let_go = 1 WHERE "+countable+" AND last_seen_run <> ?2", connection, run)
+	if err := tx.holds(run); err != nil {
+		return err
+	}
+	return tx.exec("UPDATE source_records SET let_go = 1 WHERE "+countable+" AND missed = 1", connection)
 }
 
 // LostPayer is a payer that a plan at a standstill would lose.

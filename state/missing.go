@@ -14,11 +14,11 @@ import (
 // not be read, whose ids may be the numbers of their lines.
 const countable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND unreadable = 0`
 
-// UnseenCount returns how many of the known records the run, which has read
-// everything, did not meet, and how many are known.
-func (l *Ledger) UnseenCount(ctx context.Context, connection string, run int64) (unseen, known int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FILTER (WHERE last_seen_run <> ?2), count(*) FROM source_records WHERE "+countable,
-		connection, run).Scan(&unseen, &known)
+// UnseenCount returns how many of the known records the run that has called NoteMissed
+// did not meet, and how many are known.
+func (l *Ledger) UnseenCount(ctx context.Context, connection string) (unseen, known int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FILTER (WHERE missed = 1), count(*) FROM source_records WHERE "+countable,
+		connection).Scan(&unseen, &known)
 	return unseen, known, err
 }
 
@@ -31,7 +31,7 @@ func (tx *Tx) HoldUnseen(run int64, connection, mapping string, missing int, lim
 	if err != nil {
 		return p, err
 	}
-	if p.Hash, err = tx.hashUnseen(run, connection); err != nil {
+	if p.Hash, err = tx.hashUnseen(connection); err != nil {
 		return p, fmt.Errorf("hash the missing records: %w", err)
 	}
 	err = tx.row([]any{&p.ID, &p.State}, `SELECT plan_id, state FROM plans
@@ -47,12 +47,12 @@ func (tx *Tx) HoldUnseen(run int64, connection, mapping string, missing int, lim
 		connection, p.ID)
 }
 
-func (tx *Tx) hashUnseen(run int64, connection string) (string, error) {
-	stmt, err := tx.l.prepared("SELECT source_id FROM source_records WHERE " + countable + " AND last_seen_run <> ?2 ORDER BY source_id")
+func (tx *Tx) hashUnseen(connection string) (string, error) {
+	stmt, err := tx.l.prepared("SELECT source_id FROM source_records WHERE " + countable + " AND missed = 1 ORDER BY source_id")
 	if err != nil {
 		return "", err
 	}
-	rows, err := stmt.QueryContext(context.Background(), connection, run)
+	rows, err := stmt.QueryContext(context.Background(), connection)
 	if err != nil {
 		return "", err
 	}

@@ -299,13 +299,13 @@ func (l *Ledger) KeyRival(ctx context.Context, key connector.Key, connection, so
 // WakeRivals makes this very plan look again at the records of a connection that another
 // one shares its key with by now, or no more (fault F48), and returns how many. Those
 // that a plan leaves out are left: see Candidates.
-func (tx *Tx) WakeRivals(connection string, seenBy int64) (int64, error) {
-	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (last_seen_run = ?2 OR ?2 = 0) AND replan = 0
+func (tx *Tx) WakeRivals(connection string, there bool) (int64, error) {
+	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (unseen = 0 OR ?2 = 0) AND replan = 0
 		AND (decision = 'included' OR decision = 'held') AND contested <> EXISTS (
 		  SELECT 1 FROM payers p JOIN payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND `+rivals+`
 		  WHERE p.connection = source_records.connection AND p.source_id = source_records.source_id)
 		AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = source_records.connection AND c.source_id = source_records.source_id
-		                AND c.lane = 'customer' AND (c.state = 'frozen' OR c.state = 'unknown'))`, connection, seenBy)
+		                AND c.lane = 'customer' AND (c.state = 'frozen' OR c.state = 'unknown'))`, connection, there)
 	if err != nil {
 		return 0, fmt.Errorf("look for shared keys: %w", err)
 	}

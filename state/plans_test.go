@@ -308,7 +308,7 @@ func TestARecordIsLookedAtAgainWhenAnotherSharesItsKeyAndWhenNoneDoesAnyMore(t *
 	}
 	woken := func(connection string) (out []string) {
 		d.do(func(tx *Tx) error {
-			_, err := tx.WakeRivals(connection, 0)
+			_, err := tx.WakeRivals(connection, false)
 			return err
 		})
 		return ids(d.candidates(connection, mapping))

@@ -12,15 +12,15 @@ import (
 	"payersync/connector/protocol"
 )
 
-// SavePage stores the records of one page as read by run. A record whose content
-// is unchanged only has its last_seen_run moved.
+// SavePage stores the records of one page as read by run: of those that were read before
+// as they are, where they come from. What of a page need not be stored is for News to say.
 func (tx *Tx) SavePage(run int64, connection string, records []connector.Record) error {
 	if err := tx.holds(run); err != nil {
 		return err
 	}
 	unchanged := make(map[string]bool, len(records))
 	for _, r := range records {
-		same, err := tx.saveRecord(run, connection, r)
+		same, err := tx.saveRecord(connection, r)
 		if err != nil {
 			return fmt.Errorf("save record %s: %w", r.SourceID, err)
 		}
@@ -30,10 +30,10 @@ func (tx *Tx) SavePage(run int64, connection string, records []connector.Record)
 }
 
 // saveRecord reports whether the record is as the ledger holds it.
-func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) (same bool, err error) {
+func (tx *Tx) saveRecord(connection string, r connector.Record) (same bool, err error) {
 	hash := r.Hash()
-	n, err := tx.count("UPDATE source_records SET last_seen_run = ?, unseen = 0, origin = ?, unreadable = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
-		run, r.Origin, r.Problem != "", connection, r.SourceID, hash)
+	n, err := tx.count("UPDATE source_records SET missed = 0, unseen = 0, origin = ?, unreadable = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
+		r.Origin, r.Problem != "", connection, r.SourceID, hash)
 	if err != nil || n > 0 {
 		return n > 0, err
 	}
@@ -42,35 +42,35 @@ func (tx *Tx) saveRecord(run int64, connection string, r connector.Record) (same
 		return false, err
 	}
 	return false, tx.exec(`INSERT INTO source_records
-		(connection, source_id, content_hash, record, state, unreadable, source_time, origin, last_seen_run, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		(connection, source_id, content_hash, record, state, unreadable, source_time, origin, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
 		  state = excluded.state, unreadable = excluded.unreadable, source_time = excluded.source_time, origin = excluded.origin,
-		  last_seen_run = excluded.last_seen_run, unseen = 0, updated_at = excluded.updated_at
+		  missed = 0, unseen = 0, updated_at = excluded.updated_at
 		WHERE source_records.forgotten = ''`,
 		connection, r.SourceID, hash, tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
-		r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, run, stamp(tx.now))
+		r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, stamp(tx.now))
 }
 
 // DropUnseen forgets what was to be done for records that a complete read of a
-// snapshot source no longer shows: pending changes are void, and what a person
+// snapshot source no longer shows, as NoteMissed has noted: pending changes are void, and what a person
 // should look at is gone with the row. A payer that has a customer, or may have
 // one, is left alone, because a missing row is never a deletion.
 func (tx *Tx) DropUnseen(run int64, connection string) error {
 	if err := tx.holds(run); err != nil {
 		return err
 	}
-	const unseen = `EXISTS (SELECT 1 FROM source_records r WHERE r.connection = %[1]s.connection AND r.source_id = %[1]s.source_id AND r.last_seen_run <> ?2)`
+	const unseen = `EXISTS (SELECT 1 FROM source_records r WHERE r.connection = %[1]s.connection AND r.source_id = %[1]s.source_id AND r.missed = 1)`
 	const known = `EXISTS (SELECT 1 FROM payers p WHERE p.connection = %[1]s.connection AND p.source_id = %[1]s.source_id AND (p.billing_id IS NOT NULL
 		OR EXISTS (SELECT 1 FROM changes c WHERE c.connection = p.connection AND c.source_id = p.source_id AND c.lane = 'customer' AND c.state <> 'pending' AND ` + openStates + `)))`
 	for _, query := range []string{
-		`UPDATE changes SET state = 'void', updated_at = ?3 WHERE connection = ?1 AND state = 'pending' AND unlinks = 0 AND ` + fmt.Sprintf(unseen, "changes"),
-		`DELETE FROM attention WHERE connection = ?1 AND ?3 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT ` + fmt.Sprintf(known, "attention"),
+		`UPDATE changes SET state = 'void', updated_at = ?2 WHERE connection = ?1 AND state = 'pending' AND unlinks = 0 AND ` + fmt.Sprintf(unseen, "changes"),
+		`DELETE FROM attention WHERE connection = ?1 AND ?2 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT ` + fmt.Sprintf(known, "attention"),
 		`UPDATE source_records SET planned_hash = '', replan = 0, rests = 0, decision = CASE WHEN ` + fmt.Sprintf(known, "source_records") + ` THEN decision ELSE 'none' END
-			WHERE connection = ?1 AND last_seen_run <> ?2 AND (planned_hash <> '' OR replan = 1 OR rests = 1) AND ?3 <> ''`,
-		"UPDATE source_records SET unseen = 1 WHERE connection = ?1 AND last_seen_run <> ?2 AND unseen = 0 AND ?3 <> ''",
+			WHERE connection = ?1 AND missed = 1 AND (planned_hash <> '' OR replan = 1 OR rests = 1) AND ?2 <> ''`,
+		"UPDATE source_records SET unseen = 1 WHERE connection = ?1 AND missed = 1 AND unseen = 0 AND ?2 <> ''",
 	} {
-		if err := tx.exec(query, connection, run, stamp(tx.now)); err != nil {
+		if err := tx.exec(query, connection, stamp(tx.now)); err != nil {
 			return fmt.Errorf("drop what was planned for rows that are gone: %w", err)
 		}
 	}
@@ -102,13 +102,13 @@ type Candidate struct {
 // Candidates returns up to limit records after source id after, in order, which
 // changed since they were last planned, were last planned with another mapping,
 // or whose surroundings may have changed; those that rest on others always. A record with an open frozen or
-// unknown change is left out: its sent bytes come first. seenBy narrows the
-// records to those that a run has read; 0 takes all.
-func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, seenBy int64, after string, limit int) ([]Candidate, error) {
-	return l.candidates(ctx, connection, `r.source_id > ?2 AND (r.last_seen_run = ?3 OR ?3 = 0 OR p.unlink_at > 0)
+// unknown change is left out: its sent bytes come first. there leaves those out that
+// the last whole reading of a snapshot did not show, unless a person said that their customers are not their own.
+func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]Candidate, error) {
+	return l.candidates(ctx, connection, `r.source_id > ?2 AND (r.unseen = 0 OR ?3 = 0 OR p.unlink_at > 0)
 		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1 OR r.rests = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
-		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)`, after, seenBy, mapping, limit)
+		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)`, after, there, mapping, limit)
 }
 
 const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as, r.given_up_of, r.forgotten,
@@ -187,11 +187,11 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 
 // UnlinkedCandidates returns how many of the records that a plan must look at
 // have no customer yet, so that it needs the index of the service's customers.
-func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string, seenBy int64) (n int, err error) {
+func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string, there bool) (n int, err error) {
 	err = l.queryRow(ctx, `
 		SELECT count(*) FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 		WHERE r.connection = ?1 AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?2 OR r.replan = 1 OR r.rests = 1)
-		  AND p.billing_id IS NULL AND (r.last_seen_run = ?3 OR ?3 = 0)`, connection, mapping, seenBy).Scan(&n)
+		  AND p.billing_id IS NULL AND (r.unseen = 0 OR ?3 = 0)`, connection, mapping, there).Scan(&n)
 	return n, err
 }
 

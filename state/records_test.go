@@ -23,13 +23,41 @@ func record(id, name string) connector.Record {
 // save stores a page as read by run.
 func (d *desk) save(run int64, connection string, records ...connector.Record) {
 	d.t.Helper()
-	d.do(func(tx *Tx) error { return tx.SavePage(run, connection, records) })
+	news, _, err := d.News(context.Background(), connection, records, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if len(news) > 0 {
+		d.do(func(tx *Tx) error { return tx.SavePage(run, connection, news) })
+	}
+	for _, r := range records {
+		d.metBy(run).Add(r.SourceID)
+	}
+}
+
+// metBy returns what a run has met.
+func (d *desk) metBy(run int64) *Met {
+	if d.met == nil {
+		d.met = map[int64]*Met{}
+	}
+	if d.met[run] == nil {
+		d.met[run] = NewMet()
+	}
+	return d.met[run]
+}
+
+// readWhole notes that a run has read all of acme, and what it did not meet.
+func (d *desk) readWhole(run int64) {
+	d.t.Helper()
+	if err := d.NoteMissed(context.Background(), run, acme, d.metBy(run)); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 // candidates returns what a plan must look at.
 func (d *desk) candidates(connection, version string) []Candidate {
 	d.t.Helper()
-	found, err := d.Candidates(context.Background(), connection, version, 0, "", 1000)
+	found, err := d.Candidates(context.Background(), connection, version, false, "", 1000)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -103,9 +131,6 @@ func TestSavePageRewritesOnlyWhatChanged(t *testing.T) {
 	if before[1] == after[1] {
 		t.Error("a record that changed was not written")
 	}
-	if got := one[int](t, d.Ledger, "SELECT count(*) FROM source_records WHERE last_seen_run = ?", second); got != 2 {
-		t.Errorf("%d records were seen by the second run, want 2", got)
-	}
 	if got := one[string](t, d.Ledger, "SELECT origin FROM source_records WHERE source_id = 'c1'"); got != "contacts line 2" {
 		t.Errorf("the origin is %q, want the new line", got)
 	}
@@ -149,14 +174,14 @@ func TestCandidatesAreWhatAPlanMustLookAt(t *testing.T) {
 	if diff := cmp.Diff([]string{"c2", "c3"}, ids(d.candidates(acme, mapping))); diff != "" {
 		t.Errorf("an edited and a marked record (-want +got):\n%s", diff)
 	}
-	page, err := d.Candidates(t.Context(), acme, "m2", 0, "c1", 2)
+	page, err := d.Candidates(t.Context(), acme, "m2", false, "c1", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"c2", "c3"}, ids(page)); diff != "" {
 		t.Errorf("a page after c1 (-want +got):\n%s", diff)
 	}
-	if n, err := d.UnlinkedCandidates(t.Context(), acme, "m2", 0); err != nil || n != 4 {
+	if n, err := d.UnlinkedCandidates(t.Context(), acme, "m2", false); err != nil || n != 4 {
 		t.Errorf("%d unlinked candidates, %v; want 4", n, err)
 	}
 }
@@ -231,7 +256,8 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 		"decide": func(tx *Tx) error {
 			return tx.SaveDecision(run, acme, mapping, Decision{SourceID: "c1", Verdict: Excluded})
 		},
-		"drop what it did not see": func(tx *Tx) error { return tx.DropUnseen(run, acme) },
+		"let go what it did not see": func(tx *Tx) error { return tx.LetUnseenGo(run, acme) },
+		"drop what it did not see":   func(tx *Tx) error { return tx.DropUnseen(run, acme) },
 		"finish a plan": func(tx *Tx) error {
 			_, err := tx.FinishPlan(run, acme, mapping, func(Losses) bool { return false })
 			return err
@@ -244,7 +270,7 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 		"send again":       func(tx *Tx) error { _, err := tx.Attempt(run, u); return err },
 		"renew its lease":  func(tx *Tx) error { return tx.RenewLease(run) },
 		"close itself": func(tx *Tx) error {
-			_, _, err := tx.CloseRun(run, acme, connector.RunComplete, "")
+			_, _, err := tx.CloseRun(run, acme, connector.RunComplete, "", NewMet())
 			return err
 		},
 	}
@@ -253,6 +279,9 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 		if err := d.Do(t.Context(), write); !errors.Is(err, ErrLeaseLost) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrLeaseLost)
 		}
+	}
+	if err := d.NoteMissed(t.Context(), run, acme, NewMet()); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("note what it did not meet: got %v, want %v", err, ErrLeaseLost)
 	}
 	if after := one[string](t, d.Ledger, "SELECT group_concat(state || attempts) FROM changes"); after != before {
 		t.Errorf("the changes moved from %s to %s", before, after)
@@ -288,6 +317,7 @@ func TestDropUnseenForgetsPlansAndKeepsCustomers(t *testing.T) {
 
 	second := d.run(acme)
 	d.save(second, acme, record("stays", "stays"))
+	d.readWhole(second)
 	d.do(func(tx *Tx) error { return tx.DropUnseen(second, acme) })
 	pending, err := d.Changes(t.Context(), acme, LaneCustomer, true, 0, 10)
 	if err != nil || len(pending) != 1 || pending[0].ID != stays.ID {

@@ -178,10 +178,10 @@ type Counts struct {
 	OwnEchoes int `json:"own_echoes,omitempty"` // of the others: nothing but what we wrote back ourselves had changed
 }
 
-// countRecords sorts every record that the run read, or took up from an earlier
-// run, into one class.
+// countRecords sorts every record into one class, as it would be counted by a run that met it,
+// and says whether the run did something for it, or took it up from an earlier run.
 const countRecords = `
-SELECT CASE
+SELECT r.source_id, coalesce(c.run_id = ?1, 0), CASE
   WHEN c.state = 'done' AND c.action = 'create' THEN 'created'
   WHEN c.state = 'done' AND c.action = 'adopt' THEN 'adopted'
   WHEN c.state = 'done' AND c.action = 'update' THEN 'updated'
@@ -191,22 +191,21 @@ SELECT CASE
   WHEN r.class = 'working' THEN 'waiting'
   WHEN r.class = 'out' THEN 'excluded'
   WHEN r.class = 'in step' THEN 'unchanged'
-  ELSE 'held' END AS counted, count(*)
+  ELSE 'held' END
 FROM source_records r
 LEFT JOIN changes c ON c.change_id = (
   SELECT max(x.change_id) FROM changes x
   WHERE x.connection = r.connection AND x.source_id = r.source_id AND x.lane = 'customer' AND x.state <> 'void'
     AND (x.run_id = ?1 OR x.state IN ('pending', 'frozen', 'unknown')))
-WHERE r.connection = ?2 AND (r.last_seen_run = ?1 OR c.run_id = ?1)
-GROUP BY counted`
+WHERE r.connection = ?2`
 
-// CloseRun counts what the run did, records its outcome and lets its connection
+// CloseRun counts what the run did and what it met, records its outcome and lets its connection
 // go. It returns the outcome as recorded: waiting records turn RunComplete into
 // RunIncomplete, because nothing that was left undone is ever called complete
 // (invariant V2); a run that only plans leaves them on purpose. It fails with
 // ErrLeaseLost when the run was closed by another process.
-func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string) (Counts, connector.RunOutcome, error) {
-	counts, err := tx.countRun(run, connection)
+func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string, met *Met) (Counts, connector.RunOutcome, error) {
+	counts, err := tx.countRun(run, connection, met)
 	if err != nil {
 		return counts, outcome, fmt.Errorf("count run %d: %w", run, err)
 	}
@@ -239,7 +238,7 @@ func (tx *Tx) undone(run int64, c Counts, connection string) (undone bool, err e
 		OR EXISTS (SELECT 1 FROM changes c JOIN runs u ON u.run_id = c.run_id
 			JOIN source_records r ON r.connection = c.connection AND r.source_id = c.source_id
 			WHERE c.connection = ?1 AND c.run_id = ?2 AND c.lane = 'customer' AND c.state = 'done'
-			  AND (r.last_seen_run = c.run_id OR r.planned_hash <> '') -- DropUnseen has blanked it for a row that is gone
+			  AND (r.unseen = 0 OR r.planned_hash <> '') -- DropUnseen has blanked it for a row that is gone
 			  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> u.mapping_version))
 		OR EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.class = 'working' AND r.planned_hash <> '')
 		OR EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND `+isUnconfirmed+`)
@@ -258,7 +257,7 @@ func (tx *Tx) RaisedSince(connection string, since time.Time) (n int, err error)
 	return n, nil
 }
 
-func (tx *Tx) countRun(run int64, connection string) (Counts, error) {
+func (tx *Tx) countRun(run int64, connection string, met *Met) (Counts, error) {
 	var c Counts
 	stmt, err := tx.l.prepared(countRecords)
 	if err != nil {
@@ -274,13 +273,15 @@ func (tx *Tx) countRun(run int64, connection string) (Counts, error) {
 		"waiting": &c.Waiting, "excluded": &c.Excluded, "held": &c.Held, "unchanged": &c.Unchanged,
 	}
 	for rows.Next() {
-		var class string
-		var n int
-		if err := rows.Scan(&class, &n); err != nil {
+		var id, class string
+		var taken bool
+		if err := rows.Scan(&id, &taken, &class); err != nil {
 			return c, err
 		}
-		*into[class] = n
-		c.Pulled += n
+		if taken || met.Has(id) {
+			*into[class]++
+			c.Pulled++
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return c, err

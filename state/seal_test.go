@@ -166,7 +166,7 @@ func TestMovedAndAlteredBoxesAreRefused(t *testing.T) {
 		read                              func(d *desk) error
 	}{
 		{"record", "source_records", "record", "source_id = 'c000'", "source_id = 'c001'",
-			func(d *desk) error { _, err := d.Candidates(ctx, acme, "m2", 0, "", 100); return err }},
+			func(d *desk) error { _, err := d.Candidates(ctx, acme, "m2", false, "", 100); return err }},
 		{"label", "labels", "label", "source_id = 'c000'", "source_id = 'c001'",
 			func(d *desk) error { _, err := d.LabelsOf(ctx, []RecordID{{acme, "c000"}}); return err }},
 		{"applied customer", "payers", "applied", "source_id = 'c000'", "source_id = 'c001'",

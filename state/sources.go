@@ -41,11 +41,11 @@ func (l *Ledger) LastFullRead(ctx context.Context, connection string) (time.Time
 	return parseTime(at)
 }
 
-// UnseenRecords returns up to limit of the records that the run, which has read
-// everything, did not meet, as they were last read; without those that are deleted.
-func (l *Ledger) UnseenRecords(ctx context.Context, connection string, run int64, limit int) ([]connector.Record, error) {
+// UnseenRecords returns up to limit of the records that the run which has called NoteMissed
+// did not meet, as they were last read; without those that are deleted.
+func (l *Ledger) UnseenRecords(ctx context.Context, connection string, limit int) ([]connector.Record, error) {
 	rows, err := l.query(ctx, `SELECT source_id, record FROM source_records
-		WHERE connection = ? AND last_seen_run <> ? AND state <> 'deleted' ORDER BY source_id`+limitTo, connection, run, limit)
+		WHERE connection = ? AND missed = 1 AND state <> 'deleted' ORDER BY source_id`+limitTo, connection, limit)
 	if err != nil {
 		return nil, fmt.Errorf("look for records that are gone: %w", err)
 	}

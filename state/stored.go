@@ -70,12 +70,12 @@ var (
 )
 
 // StoredRecords returns up to limit records of a connection after source id
-// after, in order, as a plan with this mapping version would meet them. since
-// narrows them to those that a run from that number on has seen; 0 takes all.
-func (l *Ledger) StoredRecords(ctx context.Context, connection, mapping string, since int64, after string, limit int) ([]StoredRecord, error) {
+// after, in order, as a plan with this mapping version would meet them. there
+// leaves out those that the last whole reading of a snapshot did not show.
+func (l *Ledger) StoredRecords(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]StoredRecord, error) {
 	return l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+
-		"WHERE r.connection = ?1 AND r.source_id > ?3 AND r.last_seen_run >= ?4 ORDER BY r.source_id"+limitTo,
-		connection, mapping, after, since, limit)
+		"WHERE r.connection = ?1 AND r.source_id > ?3 AND (r.unseen = 0 OR ?4 = 0) ORDER BY r.source_id"+limitTo,
+		connection, mapping, after, there, limit)
 }
 
 // ErrNoRecord means that the ledger has no such record.
@@ -184,33 +184,23 @@ func (w Weight) Plus(o Weight) Weight {
 	return Weight{w.Creates + o.Creates, w.Changes + o.Changes, w.Blanks + o.Blanks, w.Identity + o.Identity, w.LeftOut + o.LeftOut, w.Scopes + o.Scopes}
 }
 
-// LastRead returns the run that last read the connection's stream whole; 0 for
-// none.
-func (l *Ledger) LastRead(ctx context.Context, connection, stream string) (run int64, err error) {
-	err = l.queryRow(ctx, "SELECT set_by_run FROM cursors WHERE connection = ? AND stream = ?", connection, stream).Scan(&run)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	return run, err
-}
-
 // RecordCount returns how many records StoredRecords gives.
-func (l *Ledger) RecordCount(ctx context.Context, connection string, since int64) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM source_records WHERE connection = ? AND last_seen_run >= ?", connection, since).Scan(&n)
+func (l *Ledger) RecordCount(ctx context.Context, connection string, there bool) (n int, err error) {
+	err = l.queryRow(ctx, "SELECT count(*) FROM source_records WHERE connection = ? AND (unseen = 0 OR ? = 0)", connection, there).Scan(&n)
 	return n, err
 }
 
 // KeysElsewhere returns the keys that count for the rule that no two payers share
 // one and that StoredRecords does not give: those of other connections, and of
 // rows that are gone from a snapshot. The values say how many payers have each.
-func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, since int64) (map[connector.Key]int, error) {
+func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, there bool) (map[connector.Key]int, error) {
 	type row struct {
 		name, value string
 		n           int
 	}
 	rows, err := list(ctx, l, `SELECT o.key_name, o.key_value, count(*) FROM payers o
 		JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND (s.decision = 'included' OR s.decision = 'held')
-		WHERE o.connection <> ? OR s.last_seen_run < ? GROUP BY o.key_name, o.key_value`, []any{connection, since},
+		WHERE o.connection <> ? OR ? = 1 AND s.unseen = 1 GROUP BY o.key_name, o.key_value`, []any{connection, there},
 		func(r *row) []any { return []any{&r.name, &r.value, &r.n} })
 	out := make(map[connector.Key]int, len(rows))
 	for _, r := range rows {

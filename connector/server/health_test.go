@@ -74,7 +74,7 @@ func (e *endpoint) run(connection string, outcome connector.RunOutcome) {
 		if err != nil {
 			return err
 		}
-		_, _, err = tx.CloseRun(id, connection, outcome, "")
+		_, _, err = tx.CloseRun(id, connection, outcome, "", state.NewMet())
 		return err
 	})
 }

@@ -37,7 +37,7 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if err := r.learnLikenesses(ctx); err != nil {
 		return state.Plan{}, err
 	}
-	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.seenBy())
+	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.conn.Info.Snapshot)
 	if err != nil {
 		return state.Plan{}, err
 	}
@@ -75,10 +75,10 @@ func (r *run) planAll(ctx context.Context) error {
 	}
 	var woken int64
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		if woken, err = tx.WakeRivals(r.conn.Name, r.seenBy()); err != nil || r.Settings.Adopt == AdoptExact {
+		if woken, err = tx.WakeRivals(r.conn.Name, r.conn.Info.Snapshot); err != nil || r.Settings.Adopt == AdoptExact {
 			return err
 		}
-		twins, err := tx.WakeTwins(r.conn.Name, r.seenBy())
+		twins, err := tx.WakeTwins(r.conn.Name, r.conn.Info.Snapshot)
 		woken += twins
 		return err
 	}); err != nil || woken == 0 {
@@ -159,14 +159,12 @@ func (r *run) without(err error) error {
 	return err
 }
 
-// seenBy narrows a plan over a snapshot to the rows that are there: one that is
-// gone is neither deleted nor brought back to life. Other sources give changes
-// only, so every record counts.
-func (r *run) seenBy() int64 {
-	if r.conn.Info.Snapshot {
-		return r.id
-	}
-	return 0
+// isThere reports whether a plan may look at a record. Of a snapshot only the rows that this
+// run has met: one that is gone is neither deleted nor brought back to life, and behind a place
+// where the reading had to end nobody knows. Other sources give changes only, so
+// every record counts. That a customer is not its record's is carried out all the same.
+func (r *run) isThere(c state.Candidate) bool {
+	return !r.conn.Info.Snapshot || r.met.Has(c.Record.SourceID) || c.Payer != nil && c.Payer.Unlink.At > 0
 }
 
 // planRecords decides on every candidate, page by page. The next page is decided
@@ -195,7 +193,7 @@ func (r *run) planRecords(ctx context.Context) (planned int, err error) {
 func (r *run) decideAll(ctx context.Context, pages chan<- []state.Decision) error {
 	after := ""
 	for {
-		candidates, err := r.Ledger.Candidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.seenBy(), after, planPage)
+		candidates, err := r.Ledger.Candidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.conn.Info.Snapshot, after, planPage)
 		if err != nil || len(candidates) == 0 {
 			return err
 		}
@@ -218,6 +216,9 @@ func (r *run) decideAll(ctx context.Context, pages chan<- []state.Decision) erro
 func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]state.Decision, error) {
 	page, decisions := make([]state.Candidate, 0, len(candidates)), make([]state.Decision, 0, len(candidates))
 	for _, c := range candidates {
+		if !r.isThere(c) {
+			continue
+		}
 		if r.noProof != nil && (c.Payer == nil || c.Payer.BillingID == "") {
 			continue
 		}

@@ -125,10 +125,6 @@ type CustomerPreview struct {
 // nor the billing service, and stores nothing. Whether a new payer has a customer
 // already is judged by the service's list as it was last read.
 func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions) (Preview, error) {
-	since, err := s.seenSince(ctx, conn)
-	if err != nil {
-		return Preview{}, err
-	}
 	f := &forecast{run: &run{Syncer: s, conn: conn, claims: map[connector.Key]int{}}, limit: o.Limit, first: o.First, groups: map[string]*changeGroup{}}
 	if o.Progress != nil {
 		f.opts.Progress = func(p Progress) { o.Progress(p.Done) }
@@ -141,10 +137,10 @@ func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions)
 	if err := f.noteBelieved(ctx); err != nil {
 		return Preview{}, err
 	}
-	if err := f.foresee(ctx, since); err != nil {
+	if err := f.foresee(ctx); err != nil {
 		return Preview{}, err
 	}
-	elsewhere, err := s.Ledger.KeysElsewhere(ctx, conn.Name, since)
+	elsewhere, err := s.Ledger.KeysElsewhere(ctx, conn.Name, conn.Info.Snapshot)
 	if err != nil {
 		return Preview{}, err
 	}

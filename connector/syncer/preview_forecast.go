@@ -53,13 +53,13 @@ var errEnough = errors.New("enough records were read")
 
 // foresee decides on every stored record. The next page is read while one is
 // decided on.
-func (f *forecast) foresee(ctx context.Context, since int64) error {
+func (f *forecast) foresee(ctx context.Context) error {
 	pages := make(chan []state.StoredRecord)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pages)
 		left := f.first
-		err := f.eachStored(ctx, f.conn, since, func(page []state.StoredRecord) error {
+		err := f.EachStored(ctx, f.conn, func(page []state.StoredRecord) error {
 			if f.first > 0 {
 				if left == 0 {
 					return errEnough

@@ -14,20 +14,12 @@ const storedPage = 500
 // Rows that the last complete reading of a snapshot did not show are left out. It
 // asks the ledger alone. A connection without a mapping will do.
 func (s *Syncer) EachStored(ctx context.Context, conn Connection, do func([]state.StoredRecord) error) error {
-	since, err := s.seenSince(ctx, conn)
-	if err != nil {
-		return err
-	}
-	return s.eachStored(ctx, conn, since, do)
-}
-
-func (s *Syncer) eachStored(ctx context.Context, conn Connection, since int64, do func([]state.StoredRecord) error) error {
 	version := ""
 	if conn.Mapping != nil {
 		version = conn.Mapping.Version()
 	}
 	for after := ""; ; {
-		page, err := s.Ledger.StoredRecords(ctx, conn.Name, version, since, after, storedPage)
+		page, err := s.Ledger.StoredRecords(ctx, conn.Name, version, conn.Info.Snapshot, after, storedPage)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -36,13 +28,4 @@ func (s *Syncer) eachStored(ctx context.Context, conn Connection, since int64, d
 		}
 		after = page[len(page)-1].Record.SourceID
 	}
-}
-
-// seenSince returns the run from which on a record counts as there: for a
-// snapshot the one that read it whole, for others 0.
-func (s *Syncer) seenSince(ctx context.Context, conn Connection) (int64, error) {
-	if !conn.Info.Snapshot {
-		return 0, nil
-	}
-	return s.Ledger.LastRead(ctx, conn.Name, stream)
 }

@@ -38,6 +38,9 @@ func (r *run) pull(ctx context.Context) error {
 	r.proof = proof
 	full := since.IsZero()
 	if full {
+		if err := r.Ledger.NoteMissed(ctx, r.id, r.conn.Name, r.met); err != nil {
+			return err
+		}
 		if err := r.guardUnseen(ctx); err != nil {
 			return err
 		}
@@ -107,6 +110,7 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 			records[i] = records[i].Without(r.conn.Info.Written)
 		}
 	}
+	page := records
 	barred, err := r.Ledger.Barred(ctx, r.conn.Name, records, r.conn.Mapping.Label)
 	if err != nil {
 		return err
@@ -122,17 +126,31 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 	for i, record := range unlabelled {
 		labels[i] = r.label(record)
 	}
-	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		for id, how := range barred {
-			if err := tx.Bar(r.id, r.conn.Name, id, how); err != nil {
-				return err
-			}
-		}
-		if err := tx.SavePage(r.id, r.conn.Name, records); err != nil {
+	news, bars, err := r.Ledger.News(ctx, r.conn.Name, records, barred)
+	if err != nil {
+		return err
+	}
+	if len(news)+len(bars)+len(labels) > 0 {
+		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return r.saveNews(tx, news, bars, labels) }); err != nil {
 			return err
 		}
-		return tx.SaveLabels(r.conn.Name, r.conn.Mapping.Version(), labels)
-	})
+	}
+	for i := range page {
+		r.met.Add(page[i].SourceID)
+	}
+	return nil
+}
+
+func (r *run) saveNews(tx *state.Tx, news []connector.Record, bars map[string]state.Forgotten, labels []state.NewLabel) error {
+	for id, how := range bars {
+		if err := tx.Bar(r.conn.Name, id, how); err != nil {
+			return err
+		}
+	}
+	if err := tx.SavePage(r.id, r.conn.Name, news); err != nil {
+		return err
+	}
+	return tx.SaveLabels(r.conn.Name, r.conn.Mapping.Version(), labels)
 }
 
 // label returns what a record is known by. One that is gone or cannot be read may say no
@@ -178,7 +196,7 @@ func (r *run) since(ctx context.Context) (time.Time, error) {
 // export without rows is the likelier reason (fault F45). They are let go when a
 // person has approved exactly these, or does so now.
 func (r *run) guardUnseen(ctx context.Context) error {
-	unseen, known, err := r.Ledger.UnseenCount(ctx, r.conn.Name, r.id)
+	unseen, known, err := r.Ledger.UnseenCount(ctx, r.conn.Name)
 	if err != nil {
 		return err
 	}
@@ -220,7 +238,7 @@ func (r *run) takeUnseen(ctx context.Context) error {
 		return err
 	}
 	for {
-		gone, err := r.Ledger.UnseenRecords(ctx, r.conn.Name, r.id, planPage)
+		gone, err := r.Ledger.UnseenRecords(ctx, r.conn.Name, planPage)
 		if err != nil || len(gone) == 0 {
 			return err
 		}

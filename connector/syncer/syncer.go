@@ -192,6 +192,7 @@ type run struct {
 	opts      Options
 	id        int64
 	started   time.Time
+	met       *state.Met // of the source
 	plan      *state.Plan
 	listed    time.Time       // when the newest list pass began that this run made and that is proof; zero for none
 	believed  atomic.Int64    // since which ticket the index is believed; 0 for not at all
@@ -251,7 +252,7 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 // shows as open belongs to a process that died; without it, its lease decides,
 // and errNoRun says that there is none.
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked bool) (*run, error) {
-	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), made: map[string]bool{}}
+	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), made: map[string]bool{}, met: state.NewMet()}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if err := tx.TakeAccount(s.Account, opts.Actor); err != nil {
 			return err
@@ -384,7 +385,7 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 		if res.Attention, closing = tx.RaisedSince(r.conn.Name, r.started); closing != nil {
 			return closing
 		}
-		res.Counts, res.Outcome, closing = tx.CloseRun(r.id, r.conn.Name, outcome, problem)
+		res.Counts, res.Outcome, closing = tx.CloseRun(r.id, r.conn.Name, outcome, problem, r.met)
 		return closing
 	})
 	if closeErr != nil {

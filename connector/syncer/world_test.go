@@ -167,8 +167,14 @@ func (w *world) slowly(perSecond float64) {
 // open opens the ledger and wires a syncer over it, as a new process would.
 func (w *world) open() {
 	w.t.Helper()
+	w.openWith(nil)
+}
+
+// openWith is open for a process that dies at some commit.
+func (w *world) openWith(commit func(done bool) error) {
+	w.t.Helper()
 	var err error
-	if w.ledger, err = state.Open(context.Background(), state.Options{Path: w.path, KeyFile: w.path + ".key", Now: w.clock.now}); err != nil {
+	if w.ledger, err = state.Open(context.Background(), state.Options{Path: w.path, KeyFile: w.path + ".key", Now: w.clock.now, Commit: commit}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.syncer = &syncer.Syncer{

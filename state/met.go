@@ -1,0 +1,110 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+
+	"payersync/connector"
+)
+
+// Met is what one run has met of its source so far: 64 bits of a keyed hash for each record,
+// and in memory alone, because a run that begins anew begins its reading anew. Of two records
+// with one hash neither is missed while the other is met: nobody is taken for gone by it.
+type Met struct {
+	seed   maphash.Seed
+	hashes map[uint64]struct{}
+}
+
+// NewMet returns what a run has met that has read nothing yet.
+func NewMet() *Met { return &Met{maphash.MakeSeed(), map[uint64]struct{}{}} }
+
+// Add notes that the run has met a record. What was to be written of it is durable by then.
+func (m *Met) Add(sourceID string) { m.hashes[maphash.String(m.seed, sourceID)] = struct{}{} }
+
+// Has reports whether the run has met a record.
+func (m *Met) Has(sourceID string) bool {
+	_, met := m.hashes[maphash.String(m.seed, sourceID)]
+	return met
+}
+
+// asStored is what News compares of record r: all that SavePage would write of one whose
+// content is known, or that and how it is barred.
+const asStored = "CASE r.forgotten WHEN '' THEN r.content_hash || ' ' || r.unreadable || ' ' || r.origin ELSE r.forgotten END"
+
+// News returns what of a page there is to write: the records that the ledger does not hold as
+// they are, has missed, or waits for an echo of, and those to bar that are not barred so. Of
+// the others nothing is written, however often they are read.
+func (l *Ledger) News(ctx context.Context, connection string, records []connector.Record, barred map[string]Forgotten) ([]connector.Record, map[string]Forgotten, error) {
+	as := make(map[string]string, len(records)+len(barred))
+	for _, r := range records {
+		text := r.Hash() + " 0 " + r.Origin
+		if r.Problem != "" {
+			text = r.Hash() + " 1 " + r.Origin
+		}
+		if other, shown := as[r.SourceID]; shown && other != text {
+			text = "" // shown as two things, so the page is saved as it comes
+		}
+		as[r.SourceID] = text
+	}
+	for id, how := range barred {
+		as[id] = string(how)
+	}
+	asked, err := json.Marshal(as)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := l.ids(ctx, `SELECT j.key FROM json_each(?2) j
+		CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.key AND `+asStored+` = j.value AND r.missed = 0 AND r.unseen = 0
+		WHERE NOT EXISTS (SELECT 1 FROM writebacks w WHERE w.connection = ?1 AND w.source_id = j.key AND w.echo = 1)`, connection, string(asked))
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for what is new in a page: %w", err)
+	}
+	known := make(map[string]bool, len(found))
+	for _, id := range found {
+		known[id] = true
+	}
+	var news []connector.Record
+	for _, r := range records {
+		if !known[r.SourceID] {
+			news = append(news, r)
+		}
+	}
+	bars := map[string]Forgotten{}
+	for id, how := range barred {
+		if !known[id] {
+			bars[id] = how
+		}
+	}
+	return news, bars, nil
+}
+
+// NoteMissed notes which records of the connection the run, which has read everything, did not
+// meet. Nothing follows from that yet: UnseenCount, UnseenRecords and DropUnseen go by it. A
+// record that was missed before is not written again. It fails with ErrLeaseLost when the run
+// no longer holds its connection.
+func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *Met) error {
+	var missed []string
+	if err := each(ctx, l, "SELECT source_id FROM source_records WHERE connection = ?", []any{connection}, func(id *string) []any { return []any{id} }, func(id string) error {
+		if !met.Has(id) {
+			missed = append(missed, id)
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("look for records that were not met: %w", err)
+	}
+	if len(missed) == 0 {
+		return nil
+	}
+	page, err := json.Marshal(missed)
+	if err != nil {
+		return err
+	}
+	return l.Do(ctx, func(tx *Tx) error {
+		if err := tx.holds(run); err != nil {
+			return err
+		}
+		return tx.exec("UPDATE source_records SET missed = 1 WHERE connection = ?1 AND missed = 0 AND source_id IN (SELECT value FROM json_each(?2))", connection, string(page))
+	})
+}

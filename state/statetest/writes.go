@@ -1,0 +1,61 @@
+package statetest
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// CountWrites counts the rows that anybody writes to the ledger at path from now on, by table.
+func CountWrites(t testing.TB, path string) (written func() map[string]int) {
+	t.Helper()
+	const none = "SELECT '', 0 LIMIT 0"
+	tables := Counted(t, path, "SELECT name, 1 FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'written'")
+	statements := "DROP TABLE IF EXISTS written; CREATE TABLE written (of TEXT PRIMARY KEY, n INTEGER NOT NULL);"
+	for table := range tables {
+		for _, act := range []string{"INSERT", "UPDATE", "DELETE"} {
+			statements += fmt.Sprintf(`CREATE TRIGGER IF NOT EXISTS count_%s_%s AFTER %[2]s ON %[1]s
+				BEGIN INSERT INTO written (of, n) VALUES ('%[1]s', 1) ON CONFLICT (of) DO UPDATE SET n = n + 1; END;`, table, act)
+		}
+	}
+	Counted(t, path, statements+none)
+	return func() map[string]int {
+		t.Helper()
+		return Counted(t, path, "SELECT of, n FROM written")
+	}
+}
+
+// Counted returns what statements on the ledger at path give, behind the back of whoever has it
+// open: a text and a number in each row.
+func Counted(t testing.TB, path, statements string) map[string]int {
+	t.Helper()
+	out, err := counted(t, path, statements)
+	if err != nil {
+		t.Fatalf("ask the ledger: %v", err)
+	}
+	return out
+}
+
+func counted(t testing.TB, path, statements string) (out map[string]int, err error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	rows, err := db.QueryContext(t.Context(), statements)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	out = map[string]int{}
+	for rows.Next() {
+		var text string
+		var n int
+		if err := rows.Scan(&text, &n); err != nil {
+			return nil, err
+		}
+		out[text] = n
+	}
+	return out, rows.Err()
+}
