@@ -2,7 +2,6 @@ package pages_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -26,6 +25,7 @@ import (
 	"payersync/connector/syncer"
 	"payersync/mapping"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 // The two companies of a town. Whatever the other one has bears a mark.
@@ -192,34 +192,10 @@ func (w *town) hash(connection string) string {
 func (w *town) rows() string {
 	w.t.Helper()
 	path, _ := w.ledger.Path()
-	db := must(sql.Open("sqlite", "file:"+path+"?mode=ro"))(w.t)
-	defer func() { _ = db.Close() }()
 	var text strings.Builder
-	dump := func(query string) {
-		rows := must(db.QueryContext(context.Background(), query))(w.t)
-		defer func() { _ = rows.Close() }()
-		n := len(must(rows.Columns())(w.t))
-		for rows.Next() {
-			values, into := make([]any, n), make([]any, n)
-			for i := range values {
-				into[i] = &values[i]
-			}
-			if err := rows.Scan(into...); err != nil {
-				w.t.Fatal(err)
-			}
-			fmt.Fprintf(&text, "%s %q\n", query, values)
-		}
-		if err := rows.Err(); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	tables := must(db.QueryContext(context.Background(), "SELECT DISTINCT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'connection' ORDER BY 1"))(w.t)
-	defer func() { _ = tables.Close() }()
-	for tables.Next() {
-		var table string
-		if err := tables.Scan(&table); err != nil {
-			w.t.Fatal(err)
-		}
+	dump := func(query string) { text.WriteString(statetest.Dump(w.t, path, query)) }
+	tables := statetest.Counted(w.t, path, "SELECT DISTINCT m.name, 1 FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'connection'")
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		dump("SELECT * FROM " + table + " WHERE connection = '" + other + "'")
 	}
 	const theirs = " WHERE billing_id IN (SELECT billing_id FROM payers WHERE connection = '" + other + "')"

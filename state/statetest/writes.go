@@ -37,6 +37,45 @@ func Counted(t testing.TB, path, statements string) map[string]int {
 	return out
 }
 
+// Dump returns the rows that a query finds in the ledger at path, a line each, with the query
+// before it.
+func Dump(t testing.TB, path, query string) string {
+	t.Helper()
+	out, err := dump(t, path, query)
+	if err != nil {
+		t.Fatalf("ask the ledger: %v", err)
+	}
+	return out
+}
+
+func dump(t testing.TB, path, query string) (out string, err error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	columns, err := rows.Columns()
+	if err != nil {
+		return "", err
+	}
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return "", err
+		}
+		out += fmt.Sprintf("%s %q\n", query, values)
+	}
+	return out, rows.Err()
+}
+
 func counted(t testing.TB, path, statements string) (out map[string]int, err error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
 	if err != nil {
