@@ -9,7 +9,7 @@ import (
 )
 
 // Five who look like customers: decided on by keyboard, or by buttons where there is no script,
-// and the last word is taken back.
+// and the last word is taken back. The others are linked together, and one of them is not.
 func TestFiveMatchesAreDecidedByKeyboardInABrowser(t *testing.T) {
 	for _, l := range ways() {
 		h := newHouse(t)
@@ -44,5 +44,18 @@ func TestFiveMatchesAreDecidedByKeyboardInABrowser(t *testing.T) {
 		b.open("/matches/likely")
 		b.sound("likely at " + l.String())
 		b.picture("likely-" + l.String())
+		b.fill("#reason", "migrated")
+		b.fill("#count", "4")
+		b.press("fieldset button.primary")
+		b.reads("4 payers linked. Nothing was sent yet", "6 linked, and not sent yet")
+		b.press("a[href='/matches/linked']")
+		b.sound("linked at " + l.String())
+		b.picture("linked-" + l.String())
+		if n := ask(b, chromedp.Evaluate[int]("document.querySelectorAll('input[name=id]:checked').length")); n != 4 {
+			t.Errorf("%s: %d links are ticked, and 4 were made together", l, n)
+		}
+		b.do(chromedp.Evaluate[chromedp.Void]("[...document.querySelectorAll('input[name=id]:checked')].slice(1).forEach(e => e.click())"))
+		b.press("fieldset button.primary")
+		b.reads("1 link taken back. Nothing was sent by this.", "5 linked")
 	}
 }
