@@ -16,6 +16,8 @@ type LoginLink struct {
 	ExpiresAt time.Time
 	UsedAt    time.Time // zero while it was not used
 	Invites   bool      // to choose a password, rather than signing in as it stands here
+
+	Connections []string // that the login is limited to; nil for one that sees all
 }
 
 func loginPlace(hash string) []byte { return place("logins", "data", hash) }
@@ -65,8 +67,8 @@ func (tx *Tx) DropLogin(hash string) error {
 func (tx *Tx) AddLoginLink(hash string, link LoginLink) error {
 	return errors.Join(
 		tx.exec("DELETE FROM login_links WHERE expires_at <= ?", stamp(link.MadeAt)),
-		tx.exec("INSERT INTO login_links (token_hash, person, role, made_at, expires_at, invites) VALUES (?, ?, ?, ?, ?, ?)",
-			hash, link.Person, link.Role, stamp(link.MadeAt), stamp(link.ExpiresAt), link.Invites))
+		tx.exec("INSERT INTO login_links (token_hash, person, role, made_at, expires_at, invites, connections) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			hash, link.Person, link.Role, stamp(link.MadeAt), stamp(link.ExpiresAt), link.Invites, limitsColumn(link.Connections)))
 }
 
 // LoginLink returns the link whose token has this hash; nil where there is none.
@@ -74,17 +76,20 @@ func (l *Ledger) LoginLink(ctx context.Context, hash string) (*LoginLink, error)
 	return loginLink(l.queryRow(ctx, loginLinkQuery, hash))
 }
 
-const loginLinkQuery = "SELECT person, role, made_at, expires_at, used_at, invites FROM login_links WHERE token_hash = ?"
+const loginLinkQuery = "SELECT person, role, made_at, expires_at, used_at, invites, connections FROM login_links WHERE token_hash = ?"
 
 func loginLink(row *sql.Row) (*LoginLink, error) {
-	var made, expires, used sql.NullString
+	var made, expires, used, limited sql.NullString
 	out := &LoginLink{}
-	err := row.Scan(&out.Person, &out.Role, &made, &expires, &used, &out.Invites)
+	err := row.Scan(&out.Person, &out.Role, &made, &expires, &used, &out.Invites, &limited)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
 	if err == nil {
 		err = parseTimes(map[*time.Time]sql.NullString{&out.MadeAt: made, &out.ExpiresAt: expires, &out.UsedAt: used})
+	}
+	if err == nil {
+		out.Connections, err = limitsOf(limited)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read a sign-in link: %w", err)

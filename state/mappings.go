@@ -121,6 +121,16 @@ func (l *Ledger) MappingSavedBy(ctx context.Context, hash string) (Entry, error)
 	return e, nil
 }
 
+// MappingSavers returns who has ever saved a version, in the name of whatever connection: also of
+// one that this ledger does not show, because several can have the same mapping.
+func (l *Ledger) MappingSavers(ctx context.Context, hash string) ([]string, error) {
+	if len(hash) < MappingMark {
+		return nil, nil
+	}
+	return list(ctx, l, "SELECT DISTINCT actor FROM main.audit WHERE action = ? AND substr(subject, -?) = ?",
+		[]any{MappingSaved, MappingMark, hash[:MappingMark]}, func(name *string) []any { return []any{name} })
+}
+
 // MappingProblem is a mapping file that cannot be used, while the version that
 // was in force before stays so.
 type MappingProblem struct {

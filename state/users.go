@@ -66,8 +66,8 @@ func (l *Ledger) User(ctx context.Context, name string) (*User, error) {
 
 func (l *Ledger) openUser(r userRow) (User, error) {
 	err := parseTimes(map[*time.Time]sql.NullString{&r.MadeAt: r.made, &r.PasswordAt: r.set})
-	if err == nil && r.limited.Valid {
-		err = json.Unmarshal([]byte(r.limited.String), &r.Connections)
+	if err == nil {
+		r.Connections, err = limitsOf(r.limited)
 	}
 	if err == nil && r.box != nil {
 		var plain []byte
@@ -104,16 +104,24 @@ func (tx *Tx) SetRole(name, role string) (bool, error) {
 // LimitUser limits a user to connections, none of them for one who sees all, and ends all logins of
 // that person. It reports false where there is no such user.
 func (tx *Tx) LimitUser(name string, connections []string) (bool, error) {
-	var limited any
-	if len(connections) > 0 {
-		text, err := json.Marshal(connections)
-		if err != nil {
-			return false, err
-		}
-		limited = string(text)
-	}
-	n, err := tx.count("UPDATE users SET connections = ?, generation = generation + 1 WHERE name = ?", limited, name)
+	n, err := tx.count("UPDATE users SET connections = ?, generation = generation + 1 WHERE name = ?", limitsColumn(connections), name)
 	return n > 0, err
+}
+
+// limitsColumn returns the column that keeps to which connections somebody is limited.
+func limitsColumn(connections []string) sql.NullString {
+	if len(connections) == 0 {
+		return sql.NullString{}
+	}
+	text, _ := json.Marshal(connections) // of texts never fails
+	return sql.NullString{String: string(text), Valid: true}
+}
+
+func limitsOf(column sql.NullString) (connections []string, err error) {
+	if column.Valid {
+		err = json.Unmarshal([]byte(column.String), &connections)
+	}
+	return connections, err
 }
 
 // RemoveUser removes a user, whose logins and invitations end by it. It reports false where there

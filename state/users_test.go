@@ -89,6 +89,37 @@ func TestInvitationsEndWithAPasswordAndWithTheUser(t *testing.T) {
 	}
 }
 
+func TestALinkKeepsWhatItLimitsTo(t *testing.T) {
+	t.Parallel()
+	for _, limits := range [][]string{nil, {"acme"}, {"acme", "o'hara \"ltd\""}} {
+		d := newDesk(t)
+		d.do(func(tx *Tx) error {
+			return tx.AddLoginLink("h", LoginLink{Person: "carl", Role: "viewer", MadeAt: d.now(), ExpiresAt: d.now().Add(time.Hour), Connections: limits})
+		})
+		link, err := d.LoginLink(t.Context(), "h")
+		if err != nil || (link.Connections == nil) != (limits == nil) || !slices.Equal(link.Connections, limits) {
+			t.Errorf("of %q is kept %+v, %v", limits, link, err)
+		}
+	}
+}
+
+// The limits of who asks hide whose mapping it was saved as, and not who saved it.
+func TestWhoSavedAMappingIsKnownWhateverConnectionItWasSavedFor(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const hash = "0123456789abcdef"
+	for actor, subject := range map[string]string{"ann": "acme none → 0123456789ab", "bob": "other none → 0123456789ab", "eve": "acme none → ba9876543210"} {
+		d.do(func(tx *Tx) error { return tx.Audit(Entry{Actor: actor, Action: MappingSaved, Subject: subject}) })
+	}
+	for name, l := range map[string]*Ledger{"the whole ledger": d.Ledger, "acme": d.Only([]string{"acme"}), "nothing": d.Only(nil)} {
+		savers, err := l.MappingSavers(t.Context(), hash)
+		slices.Sort(savers)
+		if err != nil || !slices.Equal(savers, []string{"ann", "bob"}) {
+			t.Errorf("%s names %q, %v", name, savers, err)
+		}
+	}
+}
+
 func TestTheLastAdminIsTheLastWhoCanSignIn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -48,14 +48,16 @@ shows the same pages where server.admin says so, and without it.`,
 func (a *app) pagesLinkCmd() *cobra.Command {
 	user := pages.User{Name: actor(), Role: pages.Admin}
 	var role string
+	var connections []string
 	c := &cobra.Command{
 		Use:   "link",
 		Short: "Make a link that signs somebody in to the pages once",
 		Long: `Prints a link to the pages that payersync serve shows at server.admin. It signs one
 person in, once, within ten minutes. A viewer looks; an operator also sees addresses
 and signing links, and acts; an admin may do all. What somebody does is in the audit log
-under the name that is given here.`,
-		Example: "  payersync pages link\n  payersync pages link --user anna --role operator",
+under the name that is given here. With --connection the pages show that person nothing
+of other connections; the limits of a user hold for links, too.`,
+		Example: "  payersync pages link\n  payersync pages link --user anna --role operator\n  payersync pages link --user carl --role viewer --connection acme",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if user.Role = pages.Role(role); !slices.Contains(pages.Roles, user.Role) {
@@ -67,6 +69,12 @@ under the name that is given here.`,
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
 				address, err := adminAddress(s)
 				if err != nil {
+					return err
+				}
+				if user.Connections, err = limitsNamed(s, connections); err != nil {
+					return err
+				}
+				if err := notUser(cmd.Context(), s, user); err != nil {
 					return err
 				}
 				path, err := pages.NewLink(cmd.Context(), s.Ledger, user, actor())
@@ -81,7 +89,20 @@ under the name that is given here.`,
 	}
 	c.Flags().StringVar(&user.Name, "user", user.Name, "`NAME` of the person, for the audit log")
 	c.Flags().StringVar(&role, "role", string(user.Role), "viewer, operator or admin")
+	c.Flags().StringArrayVar(&connections, "connection", nil, "limit the login to the connection `NAME`; may be repeated")
 	return c
+}
+
+// notUser fails where a link would limit a user, whose limits are kept with the user.
+func notUser(ctx context.Context, s *session.Session, to pages.User) error {
+	if to.Connections == nil {
+		return nil
+	}
+	user, err := s.Ledger.User(ctx, strings.ToLower(to.Name))
+	if err == nil && user != nil {
+		err = usage.Errorf("no link was made: %s is a user, whose limits are kept with the user and hold for every link; leave --connection out, or change them with payersync pages users limit %[1]s", user.Name)
+	}
+	return err
 }
 
 // adminAddress returns the address at which browsers reach the pages that serve shows.

@@ -271,7 +271,8 @@ type Approver struct {
 var ErrSameEyes = errors.New("who saved the mapping version of a plan does not approve it")
 
 // May fails with ErrSameEyes where a plan is by a mapping version that its approver saved: on a
-// page, or in the file, which whoever started the first run by it counts for. Capitals do not matter.
+// page, also for another connection that has the same one, or in the file, which whoever started the
+// first run by it counts for. Capitals do not matter.
 func (a Approver) May(ctx context.Context, ledger *state.Ledger, p state.Plan) error {
 	if !a.FourEyes {
 		return nil
@@ -283,8 +284,8 @@ func (a Approver) May(ctx context.Context, ledger *state.Ledger, p state.Plan) e
 	case err != nil:
 		return err
 	}
-	saved, err := ledger.MappingSavedBy(ctx, version.Hash)
-	if err == nil && (strings.EqualFold(version.Author, a.Name) || strings.EqualFold(saved.Actor, a.Name)) {
+	savers, err := ledger.MappingSavers(ctx, version.Hash)
+	if err == nil && slices.ContainsFunc(append(savers, version.Author), func(name string) bool { return strings.EqualFold(name, a.Name) }) {
 		err = ErrSameEyes
 	}
 	return err

@@ -44,6 +44,14 @@ func (v *visit) within(to route) error {
 	return nil
 }
 
+// both returns the connections that two limits leave; nil for no limits.
+func both(one, other []string) []string {
+	if one == nil {
+		return other
+	}
+	return slices.DeleteFunc(slices.Clone(one), func(name string) bool { return other != nil && !slices.Contains(other, name) })
+}
+
 // only returns the pages for who is limited to connections, of those that there are.
 func (p *Pages) only(connections []string) *Pages {
 	names := slices.DeleteFunc(slices.Clone(p.cfg.Connections), func(name string) bool { return !slices.Contains(connections, name) })

@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -92,8 +94,8 @@ func (w *town) mappingOf(name string) string {
 	return filepath.Join(filepath.Dir(w.file), name+".yaml")
 }
 
-// shown returns the pages of both.
-func (w *town) shown() *pages.Pages {
+// shown returns the pages of both, as edit has them.
+func (w *town) shown(edit ...func(*pages.Config)) *pages.Pages {
 	w.t.Helper()
 	names := []string{ours, other}
 	conn := func(_ context.Context, name string) (syncer.Connection, error) { return w.conns[name], nil }
@@ -101,7 +103,7 @@ func (w *town) shown() *pages.Pages {
 	w.t.Cleanup(func() { ahead.Close(); board.Close(); kept.Close() })
 	starter := w.starter()
 	starter.Run = func(context.Context, string, string, func(int64), func(syncer.Progress)) error { return nil }
-	w.pages = must(pages.New(pages.Config{
+	cfg := pages.Config{
 		Ledger: w.ledger, Connections: names, Standings: w.standings, Fetcher: w.fetcher, Report: w.report, Mandates: w.acts, Rate: 5,
 		Expected:  func() condition.Expected { return condition.Expected{Webhooks: true} },
 		Attention: &office.Attention{Ledger: w.ledger, Syncer: w.syncer, Stored: conn},
@@ -123,7 +125,11 @@ func (w *town) shown() *pages.Pages {
 				return c, nil
 			},
 		},
-	}))(w.t)
+	}
+	for _, f := range edit {
+		f(&cfg)
+	}
+	w.pages = must(pages.New(cfg))(w.t)
 	return w.pages
 }
 
@@ -370,5 +376,145 @@ func TestEveryThingThatPagesAreMadeOfIsCutOrTheSameForAll(t *testing.T) {
 		if slices.Contains(same, f.Name) == slices.Contains(cut, f.Name) {
 			t.Errorf("it is not said what Config.%s is to who is limited", f.Name)
 		}
+	}
+}
+
+func TestAChangeOfTheLimitsEndsTheLoginsOfThatPerson(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	w.user("bob", pages.Operator)
+	boss := w.knows("ida", goodPassword)
+	for _, to := range []struct {
+		form []string
+		note string
+		sees bool // what is of the other company
+	}{
+		{[]string{"connection", ours}, "bob sees alder alone now, and signs in again.", false},
+		{nil, "bob sees all connections now, and signs in again.", true},
+	} {
+		first, second := w.knows("bob", goodPassword), w.knows("bob", goodPassword)
+		first.get("/plans", http.StatusOK)
+		second.get("/plans", http.StatusOK)
+		holds(t, boss.post("/settings/users/bob", http.StatusOK, append([]string{"do", "limit"}, to.form...)...), to.note)
+		for _, v := range []*visitor{first, second} {
+			v.get("/plans", http.StatusUnauthorized)
+			v.post("/payers", http.StatusUnauthorized, "text", "Zarquon")
+		}
+		again := w.knows("bob", goodPassword)
+		if sees := marked(again.get("/plans", http.StatusOK)) != ""; sees != to.sees {
+			t.Errorf("bob, who %s sees of the other company: %v", to.note, sees)
+		}
+		boss.get("/settings/users", http.StatusOK) // another person's login goes on
+	}
+}
+
+var savedSearch = regexp.MustCompile(`[?;&]s=([0-9a-f]{8})`)
+
+func TestWhatSomebodyElseSearchedForIsNobodysToOpen(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	boss := w.knows("ida", goodPassword)
+	page := boss.post("/payers?person=any", http.StatusOK, "text", "Zarquon Lookalike")
+	found := savedSearch.FindStringSubmatch(page)
+	if found == nil || !strings.Contains(page, "ZZQ094") {
+		t.Fatalf("no search is kept:\n%s", page)
+	}
+	path := "/payers?person=any&s=" + found[1]
+	holds(t, boss.get(path, http.StatusOK), "ZZQ094")
+	for name, v := range map[string]*visitor{"who is limited": w.limited("limited", pages.Admin), "who sees all": w.enter("eve", pages.Admin), "the same person in another browser": w.knows("ida", goodPassword)} {
+		for method, path := range map[string]string{http.MethodGet: path, http.MethodPost: "/payers/export?s=" + found[1]} {
+			status, page := v.send(method, path, nil)
+			if status != http.StatusGone {
+				t.Errorf("%s is answered %d at %s", name, status, path)
+			}
+			holds(t, page, "This search is over", "Search again.")
+			if said := marked(page); said != "" {
+				t.Errorf("to %s %s says %s", name, path, said)
+			}
+		}
+	}
+	w.stranger().get(path, http.StatusUnauthorized)
+}
+
+func TestAMappingThatIsAnotherConnectionsTooIsNotSavedByWhoIsLimited(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	if err := errors.Join(os.Remove(w.mappingOf(other)), os.Symlink(w.mappingOf(ours), w.mappingOf(other))); err != nil {
+		t.Fatal(err)
+	}
+	was := string(must(os.ReadFile(w.mappingOf(ours)))(t))
+	v, path := w.limited("limited", pages.Admin), "/mapping/"+ours
+	typed := inCapitals(was)
+	page := v.post(path, http.StatusForbidden, "text", typed, "opened", opened(t, v.get(path, http.StatusOK)), "do", "save", "reason", "capitals")
+	holds(t, page, "Problem: nothing was saved, because the file is the mapping of connections that you do not see, too.", "Somebody who sees all connections can save it", "Nothing was changed.", "upper(trim(Name))")
+	if said := marked(page); said != "" {
+		t.Errorf("it says %s", said)
+	}
+	if now := string(must(os.ReadFile(w.mappingOf(ours)))(t)); now != was || w.saves() != 0 {
+		t.Errorf("%d times saved, the file is:\n%s", w.saves(), now)
+	}
+	boss := w.knows("ida", goodPassword)
+	holds(t, boss.post(path, http.StatusOK, "text", typed, "opened", opened(t, boss.get(path, http.StatusOK)), "do", "save", "reason", "capitals"), "Saved as version", "It is the mapping of zarbooks, too.")
+}
+
+// Two connections have the same mapping. Who saved it for one does not approve a plan of the other,
+// also where the limits hide the first.
+func TestWhoSavedTheMappingOfAnotherConnectionDoesNotApproveAPlanByIt(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	plan := must(w.ledger.Only([]string{ours}).WaitingPlans(context.Background()))(t)[0]
+	w.do(func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: "Lea", Action: state.MappingSaved, Subject: other + " none → " + plan.Mapping[:state.MappingMark], Reason: "a test"})
+	})
+	w.do(func(tx *state.Tx) error { // and somebody else after her
+		return tx.Audit(state.Entry{Actor: "tom", Action: state.MappingSaved, Subject: ours + " none → " + plan.Mapping[:state.MappingMark], Reason: "a test"})
+	})
+	w.server.Config.Handler = w.shown(func(c *pages.Config) { c.FourEyes = true })
+	path, form := fmt.Sprintf("/plans/%d", plan.ID), url.Values{"reads": {w.reads(plan.ID)}, "do": {"all"}}
+	for _, name := range []string{"lea", "tom"} {
+		status, page := w.limited(name, pages.Operator).send(http.MethodPost, path, form)
+		if status != http.StatusForbidden {
+			t.Errorf("%s, who saved it, is answered %d", name, status)
+		}
+		holds(t, page, "You saved the mapping version", "Nothing was approved")
+		if said := marked(page); said != "" {
+			t.Errorf("it says %s", said)
+		}
+	}
+	if status, page := w.limited("max", pages.Operator).send(http.MethodPost, path, form); status != http.StatusSeeOther {
+		t.Errorf("somebody else is answered %d:\n%s", status, page)
+	}
+}
+
+func TestALinkLimitsWhoIsNoUser(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	comes := func(user pages.User) *visitor {
+		link := must(pages.NewLink(context.Background(), w.ledger, user, "tester"))(t)
+		v := w.stranger()
+		holds(t, v.get(link, http.StatusOK), ", who sees <bdi>"+user.Connections[0]+"</bdi> alone. It works once.")
+		v.post(link, http.StatusOK)
+		return v
+	}
+	carl := comes(pages.User{Name: "carl", Role: pages.Admin, Connections: []string{ours}})
+	for _, path := range []string{"/payers?person=any", "/plans", "/runs", "/mapping", "/todo/email_malformed"} {
+		if said := marked(carl.get(path, http.StatusOK)); said != "" {
+			t.Errorf("%s says %s", path, said)
+		}
+	}
+	holds(t, carl.get("/plans", http.StatusOK), ours)
+	carl.get("/payers/"+other+"/ZZQ001", http.StatusNotFound)
+	for _, path := range []string{"/webhooks", "/mandates/letters", "/settings/users", "/audit"} {
+		holds(t, carl.get(path, http.StatusForbidden), "You see alder alone.")
+	}
+	if !w.audited("carl as admin, limited to alder") {
+		t.Error("the audit log does not tell of the limits")
+	}
+
+	w.limited("dora", pages.Operator) // of ours alone: a link to the others takes no limit away
+	dora := comes(pages.User{Name: "dora", Role: pages.Operator, Connections: []string{other}})
+	page := dora.get("/payers?person=any", http.StatusOK)
+	if said := marked(page); said != "" || strings.Contains(page, "AN001") {
+		t.Errorf("who has two limits that have nothing in common sees:\n%s", page)
 	}
 }

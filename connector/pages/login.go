@@ -35,6 +35,7 @@ const (
 	keyBack  = "back"  // where to go on after the password was typed again
 	keyEnds  = "ends"  // how often all logins of that person had been ended
 	keyShow  = "show"  // an invitation, which is shown once
+	keySees  = "sees"  // the connections that the login is limited to
 )
 
 // How somebody signed in. By a provider it is the third, with the provider behind it.
@@ -106,10 +107,14 @@ func NewLink(ctx context.Context, ledger *state.Ledger, user User, by string) (p
 	_, _ = rand.Read(token) // never fails
 	text := base64.RawURLEncoding.EncodeToString(token)
 	now := time.Now()
+	made := fmt.Sprintf("%s as %s", user.Name, user.Role)
+	if user.Connections != nil {
+		made += ", limited to " + strings.Join(user.Connections, " ")
+	}
 	err = ledger.Do(ctx, func(tx *state.Tx) error {
 		return errors.Join(
-			tx.Audit(state.Entry{Actor: by, Action: "make a sign-in link", Subject: fmt.Sprintf("%s as %s", user.Name, user.Role)}),
-			tx.AddLoginLink(hashed(text), state.LoginLink{Person: user.Name, Role: string(user.Role), MadeAt: now, ExpiresAt: now.Add(linkFor)}))
+			tx.Audit(state.Entry{Actor: by, Action: "make a sign-in link", Subject: made}),
+			tx.AddLoginLink(hashed(text), state.LoginLink{Person: user.Name, Role: string(user.Role), MadeAt: now, ExpiresAt: now.Add(linkFor), Connections: user.Connections}))
 	})
 	return "/signin/once/" + text, err
 }
@@ -149,6 +154,7 @@ func (p *Pages) visitOf(w http.ResponseWriter, r *http.Request) (*visit, error) 
 	if v.User.Name == "" {
 		return nil, signInNow
 	}
+	v.User.Connections, _ = p.logins.Get(ctx, keySees).([]string)
 	v.way = p.logins.GetString(ctx, keyWay)
 	if err := p.stillIn(ctx, v); err != nil {
 		return nil, err
@@ -170,8 +176,12 @@ func (p *Pages) stillIn(ctx context.Context, v *visit) error {
 		ends = user.Generation
 	}
 	issuer, provided := strings.CutPrefix(v.way, byProvider)
-	if user != nil && user.Connections != nil {
-		v.pages = p.only(user.Connections)
+	sees := v.User.Connections
+	if user != nil {
+		sees = both(sees, user.Connections)
+	}
+	if sees != nil {
+		v.pages = p.only(sees)
 	}
 	if ends != p.logins.GetInt64(ctx, keyEnds) || provided && (p.cfg.Provider == nil || p.cfg.Provider.Issuer != issuer) {
 		return signInNow
@@ -222,7 +232,12 @@ func (p *Pages) once(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, nil, err)
 		return
 	}
-	p.render(w, nil, http.StatusOK, "once", "Sign in", User{Name: link.Person, Role: Role(link.Role)})
+	p.render(w, nil, http.StatusOK, "once", "Sign in", userOf(link))
+}
+
+// userOf returns whom a link signs in.
+func userOf(link *state.LoginLink) User {
+	return User{Name: link.Person, Role: Role(link.Role), Connections: link.Connections}
 }
 
 // useOnce uses a link up and signs its person in.
@@ -233,8 +248,7 @@ func (p *Pages) useOnce(w http.ResponseWriter, r *http.Request) {
 		err = usedUp
 	}
 	if err == nil {
-		user := User{Name: link.Person, Role: Role(link.Role)}
-		err = p.begin(w, r, arrival{user: user, way: byLink, said: "as " + link.Role, use: func(tx *state.Tx) error {
+		err = p.begin(w, r, arrival{user: userOf(link), way: byLink, said: "as " + link.Role, use: func(tx *state.Tx) error {
 			good, err := tx.UseLoginLink(hash, time.Now())
 			if err == nil && !good {
 				err = usedUp
@@ -297,6 +311,9 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request, who arrival) error
 			keySeen: time.Now().Unix(), keyBegan: time.Now().Unix(),
 		} {
 			p.logins.Put(ctx, key, value)
+		}
+		if who.user.Connections != nil {
+			p.logins.Put(ctx, keySees, who.user.Connections)
 		}
 		if token, expires, err = p.logins.Commit(ctx); err != nil || who.said == "" {
 			return err

@@ -472,7 +472,8 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 	case errors.Is(err, office.ErrMappingMoved):
 		return false, v.meet(p)
 	case errors.Is(err, office.ErrMappingOthers):
-		p.Status, p.Problem, p.Anchor = http.StatusForbidden, "nothing was saved, because "+err.Error(), "text"
+		p.Status, p.Problem, p.Anchor = http.StatusForbidden, "nothing was saved, because "+err.Error(), "offered"
+		p.Offered = "Somebody who sees all connections can save it: hand over this text, or the difference below."
 		return false, nil
 	case errors.Is(err, office.ErrMappingWrong):
 		p.Status = http.StatusUnprocessableEntity

@@ -24,4 +24,6 @@ func (r Role) May(need Role) bool {
 type User struct {
 	Name string // for the audit log
 	Role Role
+
+	Connections []string // that the login is limited to, beside the limits of a user; nil for one that sees all
 }
