@@ -81,7 +81,11 @@ of other connections; the limits of a user hold for links, too.`,
 				if err != nil {
 					return err
 				}
-				a.Say("It signs %s in as %s, once, within ten minutes:", user.Name, user.Role)
+				as := string(user.Role)
+				if user.Connections != nil {
+					as += ", who sees " + strings.Join(user.Connections, ", ") + " alone"
+				}
+				a.Say("It signs %s in as %s, once, within ten minutes:", user.Name, as)
 				fmt.Fprintln(a.Out, address+path)
 				return nil
 			})
