@@ -310,9 +310,9 @@ type Pair struct {
 	BillingID string
 }
 
-// Left is a pair of which nothing was taken back, and why: state.ErrLinkedAlready and
-// state.ErrUnderWay mean that something was sent since, state.ErrNoWord that there is nothing to
-// take back any more.
+// Left is a pair of which nothing was taken back, and why: state.ErrLinkedAlready means that
+// something was sent since, state.ErrUnderWay that a request is under way, state.ErrNoWord that
+// there is nothing to take back any more.
 type Left struct {
 	Pair
 	Why error

@@ -67,7 +67,7 @@ func (v *visit) linked() error {
 	return v.show("linked", "Linked, and not sent yet", content)
 }
 
-// unlink takes back the links that are ticked, and leaves those of which something was sent since.
+// unlink takes back the links that are ticked, and leaves those for which something was sent since.
 func (v *visit) unlink() error {
 	by, err := v.operator()
 	if err != nil {
@@ -97,25 +97,35 @@ func (v *visit) unlink() error {
 // takenBack says how many links were taken back, and which were left.
 func takenBack(asked int, left []office.Left) string {
 	note := connector.Plural(asked-len(left), "link") + " taken back. Nothing was sent by this."
-	var sent []string
+	var sent, underWay []string
 	gone := 0
 	for _, l := range left {
-		if errors.Is(l.Why, state.ErrNoWord) {
+		switch {
+		case errors.Is(l.Why, state.ErrNoWord):
 			gone++
-		} else {
+		case errors.Is(l.Why, state.ErrUnderWay):
+			underWay = append(underWay, l.SourceID)
+		default:
 			sent = append(sent, l.SourceID)
 		}
 	}
-	if n := len(sent); n > 0 {
-		few := sent[:min(n, 5)]
-		note += fmt.Sprintf(" %s left, because something was sent since: %s", connector.Plural(n, "link"), strings.Join(few, ", "))
-		if n > len(few) {
-			note += fmt.Sprintf(" and %d more", n-len(few))
-		}
-		note += "."
-	}
+	note += leftBecause("something was sent since", sent) + leftBecause("a request is under way", underWay)
 	if gone > 0 {
 		note += fmt.Sprintf(" %s had been taken back before.", connector.Plural(gone, "link"))
 	}
 	return note
+}
+
+// leftBecause says which links were left, and why; nothing where none was.
+func leftBecause(why string, ids []string) string {
+	n := len(ids)
+	if n == 0 {
+		return ""
+	}
+	few := ids[:min(n, 5)]
+	note := fmt.Sprintf(" %s left, because %s: %s", connector.Plural(n, "link"), why, strings.Join(few, ", "))
+	if n > len(few) {
+		note += fmt.Sprintf(" and %d more", n-len(few))
+	}
+	return note + "."
 }
