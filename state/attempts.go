@@ -147,9 +147,10 @@ type OpenRequest struct {
 	Over      bool             `json:"over"` // it can arrive no more, and nobody has looked yet what became of it
 }
 
-// OpenRequests returns the requests of a record's payer whose end is not known, oldest first.
+// OpenRequests returns the requests of a record's payer whose end is not known, oldest first. They
+// are few: without the plus SQLite walks along all that there ever were, which come in this order.
 func (l *Ledger) OpenRequests(ctx context.Context, connection, sourceID string) ([]OpenRequest, error) {
-	return list(ctx, l, "SELECT action, billing_id, sent_at, over <> 0 FROM attempts WHERE connection = ? AND source_id = ? AND ended = '' ORDER BY attempt_id",
+	return list(ctx, l, "SELECT action, billing_id, sent_at, over <> 0 FROM attempts WHERE connection = ? AND source_id = ? AND ended = '' ORDER BY +attempt_id",
 		[]any{connection, sourceID}, func(r *OpenRequest) []any { return []any{&r.Action, &r.BillingID, &r.SentAt, &r.Over} })
 }
 
