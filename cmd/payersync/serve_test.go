@@ -137,7 +137,7 @@ func TestNothingUnsignedIsTakenIn(t *testing.T) {
 		t.Errorf("stored: %+v", stored)
 	}
 	log := serve.stop().errOut
-	if refused, _ := refusals(t, log); strings.Contains(log, "forged") || refused != len(tests)-1 { // a wrong path is no webhook
+	if refused, _ := refusals(t, log); strings.Contains(log, "forged") || refused != len(tests) {
 		t.Errorf("the log should tell of each refusal and of no body:\n%s", log)
 	}
 }

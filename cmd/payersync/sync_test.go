@@ -265,7 +265,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		"exported_at", "connection", "source_id", "forgotten", "record", "label", "payer", "attention", "changes", "requests", "mandates", "letters", "letter_stops", "deliveries", "index", "words", "keyed_hashes", "audit", "left_out",
 	}
 	expectKeys(t, w.expect(exitDone, "ledger", "export", "A00002", "--output", "json"), held)
-	expectKeys(t, w.expect(exitDone, "ledger", "retain", "--dry-run", "--output", "json"), []string{"webhook_bodies", "change_details", "letter_texts", "letters", "failure_reasons", "letter_approvals", "letters_told", "webhook_bodies_days", "change_details_days", "dry_run"})
+	expectKeys(t, w.expect(exitDone, "ledger", "retain", "--dry-run", "--output", "json"), []string{"webhook_bodies", "change_details", "letter_texts", "letters", "failure_reasons", "letter_approvals", "letters_told", "webhook_refusals", "webhook_bodies_days", "change_details_days", "dry_run"})
 	forgotten := []string{"connection", "source_id", "billing_id", "mandate_id", "mandate_status", "erases", "alike", "elsewhere", "forgotten", "files_later", "said_before"}
 	expectKeys(t, w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--reason", "ticket 88", "--yes", "--output", "json"), forgotten)
 	expectKeys(t, w.expect(exitDone, "ledger", "unforget", "A00002", "--reason", "a mistake", "--output", "json"), []string{"connection", "source_id", "said_before"})
@@ -281,7 +281,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		append(facts, "file", "path", "dry_run", "done", "there", "lost_commits", "kept", "finished"))
 
 	status := w.expect(exitDone, "status", "--output", "json")
-	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "config", "jobs", "conditions"})
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals", "config", "jobs", "conditions"})
 	var runs struct{ Runs []map[string]any }
 	if err := json.Unmarshal([]byte(status.out), &runs); err != nil || len(runs.Runs) != 1 {
 		t.Fatalf("%d runs, want the last of the one connection (%v)", len(runs.Runs), err)

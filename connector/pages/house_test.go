@@ -83,7 +83,7 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		statetest.New(t, path)
 	}
-	h := &house{t: t, file: path + ".csv", box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), TokenLife: 24 * time.Hour, Now: now})}
+	h := &house{t: t, tested: office.Tested{OK: true, Detail: "a signed test delivery came"}, file: path + ".csv", box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), TokenLife: 24 * time.Hour, Now: now})}
 	h.ledger = must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key", Now: now}))(t)
 	t.Cleanup(func() { _ = h.ledger.Close() })
 	h.service = must(billing.New(billing.Config{

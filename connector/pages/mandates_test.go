@@ -100,8 +100,8 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 	viewer.post("/mandates/sent", http.StatusForbidden, "mandate", ids[0], "on", today)
 	page = anna.post("/mandates/sent", http.StatusOK, "mandate", ids[0], "mandate", ids[1], "mandate", "m-none", "on", today, "reason", "by post", "show", "unsent")
 	holds(t, page, "2 links noted as sent on", "Cannot note this row: no payer has the mandate m-none now", `aria-current="true">Not sent yet`)
-	if got := ticks(page); len(got) != 31 {
-		t.Errorf("%d are not sent yet, want 31", len(got))
+	if got := ticks(page); len(got) != 30 { // of 31, on the first page
+		t.Errorf("%d are not sent yet, want 30", len(got))
 	}
 	if log := h.logged(1); log != "anna note sent links 2 mandates: by post" {
 		t.Errorf("the audit log says %q", log)
