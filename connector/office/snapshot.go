@@ -80,13 +80,6 @@ func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker 
 	return nil, ErrCounting
 }
 
-// kept returns the last one, nil while there is none.
-func (s *snapshot[T]) kept() *T {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
-}
-
 // renew has the next one made at once, because something was done that people want to see.
 func (s *snapshot[T]) renew() {
 	s.mu.Lock()

@@ -113,6 +113,9 @@ func (v *visit) sendTest() error {
 
 // asSentence returns what is said of a test as a sentence; an address keeps its spelling.
 func asSentence(text string) string {
+	if text == "" {
+		return ""
+	}
 	if first, _, _ := strings.Cut(text, " "); !strings.Contains(first, "://") {
 		text = strings.ToUpper(text[:1]) + text[1:]
 	}

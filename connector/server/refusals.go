@@ -68,7 +68,8 @@ func (r *Refusals) take() map[refusal]counted {
 }
 
 // Write tells the ledger what was counted since it was told last, if anything was. What it does
-// not take stays counted.
+// not take stays counted; what a ledger took that then failed to say so is counted twice, which is
+// what came in a few seconds at most.
 func (r *Refusals) Write(ctx context.Context, ledger *state.Ledger) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
