@@ -1,8 +1,11 @@
 package office
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +19,8 @@ type Waiting struct {
 	Rows   []Likeness
 	Unread []Unread
 	At     time.Time
+
+	began time.Time // by the clock of this machine
 }
 
 // Unread is a connection whose matches are not known, because its mapping cannot be read.
@@ -35,147 +40,95 @@ func unread(connection string, err error) Unread {
 }
 
 // Board keeps in memory who waited for a word when that was last worked out. Where many wait it
-// takes seconds, so it is done in the background, and whoever asks gets the last list without
-// those on whom somebody has decided here since; where few do, the list is that of the moment.
-// The zero value is ready, and safe for concurrent use. Close it before its ledger.
+// takes seconds, so it is done in the background, and whoever asks gets the last list with what was
+// decided here since; where few do, the list is that of the moment. The zero value is ready, and
+// safe for concurrent use. Close it before its ledger.
 type Board struct {
+	waiting snapshot[Waiting]
+
 	mu      sync.Mutex
-	last    *Waiting
-	commits int64 // of the ledger, when it was worked out
-	err     error
-	took    time.Duration
-	began   time.Time     // of the last try, by the clock of this machine
-	done    chan struct{} // closed when the try at work ends; nil while none is at work
-	decided map[state.RecordID]time.Time
-	gone    map[state.RecordID]Likeness // what those looked like, to be shown again
-	closed  bool
-	stop    context.CancelFunc
+	commits int64 // of the ledger, when somebody asked last
+	said    map[state.RecordID]sayingOf
 }
 
-type working func(context.Context) (Waiting, error)
+// sayingOf is what somebody said of a record here, which the last list may not know.
+type sayingOf struct {
+	at    time.Time // by the clock of this machine
+	waits bool      // it was taken back
+	like  *Likeness // as a list had it; nil where none did
+}
 
-// latest returns the last list, or that of the moment where few wait.
-func (b *Board) latest(ctx context.Context, ledger *state.Ledger, work working) (Waiting, error) {
-	commits, err := ledger.Commits(ctx)
-	if err != nil {
-		return Waiting{}, err
-	}
+const (
+	boardWaits = time.Minute // how long somebody waits for a list of few
+	saidKept   = 1000        // how many sayings are kept, about: one that is taken back is shown at once
+)
+
+// latest returns the last list, or that of the moment where few wait; commits are how many the
+// ledger has had.
+func (b *Board) latest(ctx context.Context, commits int64, work func(context.Context) (Waiting, error)) (Waiting, error) {
 	b.mu.Lock()
-	few := b.took <= countWaits
-	for b.done != nil && few { // what is at work may not know of the last decision
-		done := b.done
-		b.mu.Unlock()
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return Waiting{}, ctx.Err()
-		}
-		b.mu.Lock()
-		few = b.took <= countWaits
-	}
-	due := b.last == nil || time.Since(b.began) >= max(countEvery, countRests*b.took) || few && commits != b.commits
-	if due && b.done == nil && !b.closed {
-		b.begin(commits, work)
-	}
-	done, wait := b.done, few || b.last == nil
+	news := commits != b.commits
+	b.commits = commits
 	b.mu.Unlock()
-	if done != nil && wait {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return Waiting{}, ctx.Err()
+	patience := time.Duration(0)
+	if b.waiting.isQuick() {
+		if patience = boardWaits; news {
+			b.waiting.renew()
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.last == nil {
-		return Waiting{}, errors.Join(errors.New("who waits for a decision could not be worked out"), b.err)
-	}
-	now := *b.last
-	now.Rows = slices.DeleteFunc(slices.Clone(now.Rows), func(l Likeness) bool { return !b.decided[l.RecordID].IsZero() })
-	return now, nil
-}
-
-// begin begins to work out who waits; b.mu is held.
-func (b *Board) begin(commits int64, work working) {
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	b.done, b.stop, b.began = done, stop, time.Now()
-	began := b.began
-	go func() {
-		defer stop()
+	last, err := b.waiting.latest(ctx, patience, func(ctx context.Context) (*Waiting, error) {
+		began := time.Now()
 		now, err := work(ctx)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.err = err; err == nil {
-			b.last, b.commits, b.took = &now, commits, time.Since(began)
-			for id, at := range b.decided {
-				if at.Before(began) {
-					delete(b.decided, id)
-				}
-			}
-		}
-		b.done = nil
-		close(done)
-	}()
+		now.began = began
+		return &now, err
+	})
+	if err != nil {
+		return Waiting{}, fmt.Errorf("work out who waits for a decision: %w", err)
+	}
+	return b.since(*last), nil
 }
 
-// goneKept is how many are kept to be shown again, about.
-const goneKept = 1000
-
-// decide leaves records out of the list until it is worked out anew.
-func (b *Board) decide(ids ...state.RecordID) {
+// since returns a list with what was said since it was begun.
+func (b *Board) since(now Waiting) Waiting {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.last == nil {
-		return
-	}
-	if b.decided == nil || len(b.gone) >= goneKept {
-		b.gone = map[state.RecordID]Likeness{}
-	}
-	if b.decided == nil {
-		b.decided = map[state.RecordID]time.Time{}
-	}
-	for _, id := range ids {
-		b.decided[id] = time.Now()
-	}
-	for _, l := range b.last.Rows {
-		if slices.Contains(ids, l.RecordID) {
-			b.gone[l.RecordID] = l
-		}
-	}
-}
-
-// undecide shows records again, and has the list worked out anew.
-func (b *Board) undecide(ids ...state.RecordID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.began = time.Time{}
-	if b.last == nil {
-		return
-	}
-	now := *b.last
-	now.Rows = slices.Clone(now.Rows)
-	for _, id := range ids {
-		delete(b.decided, id)
-		if l, ok := b.gone[id]; ok && !slices.ContainsFunc(now.Rows, func(o Likeness) bool { return o.RecordID == id }) {
-			now.Rows = append(now.Rows, l)
+	now.Rows = slices.DeleteFunc(slices.Clone(now.Rows), func(l Likeness) bool { return b.said[l.RecordID].at.After(now.began) })
+	for _, s := range b.said {
+		if s.waits && s.like != nil && s.at.After(now.began) {
+			now.Rows = append(now.Rows, *s.like)
 		}
 	}
 	slices.SortStableFunc(now.Rows, CompareLikeness)
-	b.last = &now
+	return now
+}
+
+// decide leaves records out of the list until it is worked out anew.
+func (b *Board) decide(ids ...state.RecordID) { b.say(false, ids) }
+
+// undecide shows records again, and has the list worked out anew.
+func (b *Board) undecide(ids ...state.RecordID) {
+	b.say(true, ids)
+	b.waiting.renew()
+}
+
+func (b *Board) say(waits bool, ids []state.RecordID) {
+	last := cmp.Or(b.waiting.kept(), &Waiting{})
+	likes := map[state.RecordID]*Likeness{}
+	for i, l := range last.Rows {
+		likes[l.RecordID] = &last.Rows[i]
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.said == nil {
+		b.said = map[state.RecordID]sayingOf{}
+	}
+	if len(b.said) >= saidKept {
+		maps.DeleteFunc(b.said, func(_ state.RecordID, s sayingOf) bool { return !s.at.After(last.began) })
+	}
+	for _, id := range ids {
+		b.said[id] = sayingOf{time.Now(), waits, cmp.Or(likes[id], b.said[id].like)}
+	}
 }
 
 // Close ends what is at work, and lets nothing begin.
-func (b *Board) Close() {
-	b.mu.Lock()
-	b.closed = true
-	done := b.done
-	if done != nil {
-		b.stop()
-	}
-	b.mu.Unlock()
-	if done != nil {
-		<-done
-	}
-}
+func (b *Board) Close() { b.waiting.close() }

@@ -118,7 +118,11 @@ func (m *Matches) seen(w Waiting, err error) (Waiting, error) {
 // ledger that nothing is the matter with them any more; nor are those that somebody put off, and
 // those of connections that are not configured any more.
 func (m *Matches) Waiting(ctx context.Context) (Waiting, error) {
-	return m.seen(m.Board.latest(ctx, m.Ledger, m.workOut))
+	commits, err := m.Ledger.Commits(ctx)
+	if err != nil {
+		return Waiting{}, err
+	}
+	return m.seen(m.Board.latest(ctx, commits, m.workOut))
 }
 
 // Now is Waiting as the ledger has it at this moment, which takes seconds where many wait.

@@ -80,6 +80,20 @@ func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker 
 	return nil, ErrCounting
 }
 
+// kept returns the last one, nil while there is none.
+func (s *snapshot[T]) kept() *T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// isQuick reports whether making one took no longer than people wait, as far as is known.
+func (s *snapshot[T]) isQuick() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.took <= countWaits
+}
+
 // renew has the next one made at once, because something was done that people want to see.
 func (s *snapshot[T]) renew() {
 	s.mu.Lock()

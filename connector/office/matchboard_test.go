@@ -1,0 +1,80 @@
+package office
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"payersync/state"
+)
+
+// Where many wait the list takes seconds: people get the last one at once, without those on whom
+// was decided since and with those of whom that was taken back.
+func TestALongListOfMatchesIsShownAtOnceWithWhatWasDecidedSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, c := state.RecordID{Connection: "acme", SourceID: "A"}, state.RecordID{Connection: "acme", SourceID: "B"}, state.RecordID{Connection: "acme", SourceID: "C"}
+		waits := []state.RecordID{a, b, c} // as the ledger has it
+		var board Board
+		work := func(context.Context) (now Waiting, err error) {
+			for _, id := range waits {
+				now.Rows = append(now.Rows, Likeness{RecordID: id, Group: Likely})
+			}
+			time.Sleep(time.Second)
+			return now, nil
+		}
+		commits := int64(1)
+		shows := func(when string, took time.Duration, want ...state.RecordID) {
+			t.Helper()
+			began := time.Now()
+			now, err := board.latest(t.Context(), commits, work)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []state.RecordID
+			for _, l := range now.Rows {
+				got = append(got, l.RecordID)
+			}
+			if !slices.Equal(got, want) || time.Since(began) != took {
+				t.Errorf("%s it shows %v after %v, want %v after %v", when, got, time.Since(began), want, took)
+			}
+		}
+		shows("the first time", time.Second, a, b, c)
+		commits, waits = 2, []state.RecordID{b, c}
+		board.decide(a)
+		shows("once A is decided", 0, b, c)
+		commits, waits = 3, []state.RecordID{a, b, c}
+		board.undecide(a)
+		shows("once that is taken back", 0, a, b, c)
+		time.Sleep(time.Minute)
+		commits, waits = 4, []state.RecordID{c}
+		shows("while others decide", 0, a, b, c)
+		time.Sleep(time.Minute)
+		shows("later", 0, c)
+		synctest.Wait()
+		board.Close()
+	})
+}
+
+// Where few wait the list is that of the moment, whoever decided.
+func TestAShortListOfMatchesIsThatOfTheMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var board Board
+		rows := 3
+		for commits := range int64(5) {
+			now, err := board.latest(t.Context(), commits, func(context.Context) (Waiting, error) {
+				time.Sleep(100 * time.Millisecond)
+				return Waiting{Rows: make([]Likeness, rows)}, nil
+			})
+			if err != nil || len(now.Rows) != rows {
+				t.Errorf("after %d commits %d wait, %v; want %d", commits, len(now.Rows), err, rows)
+			}
+			rows++
+		}
+		board.Close()
+		if _, err := new(Board).latest(t.Context(), 1, func(ctx context.Context) (Waiting, error) { return Waiting{}, context.DeadlineExceeded }); err == nil {
+			t.Error("what could not be worked out is an empty list")
+		}
+	})
+}
