@@ -3,6 +3,7 @@ package office
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,10 +16,11 @@ import (
 func TestALongListOfMatchesIsShownAtOnceWithWhatWasDecidedSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := state.RecordID{Connection: "acme", SourceID: "A"}, state.RecordID{Connection: "acme", SourceID: "B"}, state.RecordID{Connection: "acme", SourceID: "C"}
-		waits := []state.RecordID{a, b, c} // as the ledger has it
+		var waits atomic.Pointer[[]state.RecordID] // as the ledger has it
+		waits.Store(&[]state.RecordID{a, b, c})
 		var board Board
 		work := func(context.Context) (now Waiting, err error) {
-			for _, id := range waits {
+			for _, id := range *waits.Load() {
 				now.Rows = append(now.Rows, Likeness{RecordID: id, Group: Likely})
 			}
 			time.Sleep(time.Second)
@@ -41,14 +43,17 @@ func TestALongListOfMatchesIsShownAtOnceWithWhatWasDecidedSince(t *testing.T) {
 			}
 		}
 		shows("the first time", time.Second, a, b, c)
-		commits, waits = 2, []state.RecordID{b, c}
+		commits = 2
+		waits.Store(&[]state.RecordID{b, c})
 		board.decide(a)
 		shows("once A is decided", 0, b, c)
-		commits, waits = 3, []state.RecordID{a, b, c}
+		commits = 3
+		waits.Store(&[]state.RecordID{a, b, c})
 		board.undecide(a)
 		shows("once that is taken back", 0, a, b, c)
 		time.Sleep(time.Minute)
-		commits, waits = 4, []state.RecordID{c}
+		commits = 4
+		waits.Store(&[]state.RecordID{c})
 		shows("while others decide", 0, a, b, c)
 		time.Sleep(time.Minute)
 		shows("later", 0, c)
