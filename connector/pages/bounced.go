@@ -125,3 +125,26 @@ func (v *visit) bouncedTexts() (texts []office.BouncedText, err error) {
 	}
 	return texts, nil
 }
+
+// reviveBounced takes back that letters to the address of a payer come back.
+func (v *visit) reviveBounced() error {
+	_, by, err := v.desk()
+	if err != nil {
+		return err
+	}
+	if by.Reason, err = v.reason(); err != nil {
+		return err
+	}
+	connection, id, _ := strings.Cut(v.filled("payer"), "/")
+	err = (&office.Bounces{Ledger: v.ledger()}).ReviveRecord(v.Context(), state.RecordID{Connection: connection, SourceID: id}, by)
+	v.changed()
+	switch {
+	case errors.Is(err, office.ErrNotBounced):
+		return v.done("Of the address at which the payer is written to now, nobody had said that letters come back. Nothing was changed.", "/mandates/letters")
+	case errors.Is(err, office.ErrNotWrittenTo):
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "No address is known at which this payer is written to.", Next: "Go back to the letters, and look again; payersync mandates letters bounced ADDRESS --undo takes the address itself."}
+	case err != nil:
+		return err
+	}
+	return v.done("The next letter to the address goes out again, when it is due. Nothing was sent yet.", "/mandates/letters")
+}

@@ -97,6 +97,40 @@ func TestALetterThatCameBackIsNotedOnThePageAndListed(t *testing.T) {
 	}
 }
 
+// Who learns that an address works after all says so where the page lists it, with a reason; to
+// it, and to all who are written to at it, the next letter goes out again.
+//
+// covers F134
+func TestAnAddressThatWorksAfterAllIsWrittenToAgain(t *testing.T) {
+	t.Parallel()
+	h, olaf := posted(t, 2)
+	viewer := h.enter("vera", pages.Viewer)
+	olaf.upload(http.StatusOK, "accounts@bakery1.io")
+	holds(t, olaf.get("/mandates/letters", http.StatusOK), `action="/mandates/letters/revive"`, `value="quickstart/HB001"`, "It works after all…")
+	revive := func(v *visitor, want int, id, why string) string {
+		return v.post("/mandates/letters/revive", want, "payer", sample+"/"+id, "reason", why)
+	}
+	viewerSees := revive(viewer, http.StatusForbidden, "HB001", "they wrote to me")
+	holds(t, viewerSees, "You may not do this")
+	holds(t, revive(olaf, http.StatusUnprocessableEntity, "HB001", " "), "A reason is missing")
+	holds(t, revive(olaf, http.StatusOK, "HB002", "a wrong row"), "Nothing was changed.")
+	for _, id := range []string{"HB999", "", "../HB001"} {
+		holds(t, revive(olaf, http.StatusConflict, id, "who is this"), "No address is known at which this payer is written to.")
+	}
+	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 1 {
+		t.Fatalf("stopped are %+v", stops)
+	}
+	holds(t, revive(olaf, http.StatusOK, "HB001", "they repaired it"), "The next letter to the address goes out again, when it is due.")
+	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 0 {
+		t.Errorf("stopped are %+v", stops)
+	}
+	holds(t, olaf.get("/mandates/letters", http.StatusOK), "No letter of those that wait for a signature is known to have come back.")
+	if log := h.logged(50); !strings.Contains(log, "olaf note an address that works again") || strings.Contains(log, "bakery1.io") {
+		t.Errorf("the audit log says %q", log)
+	}
+	holds(t, revive(olaf, http.StatusOK, "HB001", "twice"), "Nothing was changed.") // somebody else was faster
+}
+
 // What is typed is taken a line at a time: what is understood is noted, and all else stays there.
 //
 // covers F134

@@ -78,6 +78,7 @@ var access = map[string]struct {
 	"GET /mandates/letters/prepared/{connection}/{id}": {path: "/mandates/letters/prepared/quickstart/HB001", role: pages.Operator, file: true},
 
 	"POST /mandates/letters/bounced":  {path: "/mandates/letters/bounced", role: pages.Operator},
+	"POST /mandates/letters/revive":   {path: "/mandates/letters/revive", role: pages.Operator},
 	"POST /mandates/letters":          {path: "/mandates/letters", role: pages.Operator},
 	"POST /mandates/letters/alone":    {path: "/mandates/letters/alone", role: pages.Operator},
 	"POST /mandates/letters/pause":    {path: "/mandates/letters/pause", role: pages.Operator},

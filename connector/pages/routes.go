@@ -53,6 +53,7 @@ var all = []route{
 	{"GET /mandates/letters/example/{kind}/{language}", Viewer, ofLetters, (*visit).example},
 	{"GET /mandates/letters/prepared/{connection}/{id}", Operator, ofLetters, (*visit).prepared},
 	{"POST /mandates/letters/bounced", Operator, ofLetters, (*visit).noteBounced},
+	{"POST /mandates/letters/revive", Operator, ofLetters, (*visit).reviveBounced},
 	{"GET /mandates/report", Viewer, theirs, (*visit).report},
 	{"POST /mandates/report", Operator, theirs, (*visit).exportReport},
 	{"GET /matches", Viewer, theirs, (*visit).matches},
