@@ -63,3 +63,55 @@ func TestACheckSendsATestDeliveryThroughThePublicAddress(t *testing.T) {
 	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
 	says(exitFailed, "answered 401 to a signed test delivery", "serve may not know the newest in billing.webhook.signature.secrets")
 }
+
+// The button on the page of webhooks says what check says: where the way of deliveries ends, and
+// what to look at.
+func TestThePageOfWebhooksSendsATestDeliveryAndSaysWhereItsWayEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	instead := w.proxied()
+	answer := func(h http.HandlerFunc) { instead.Store(&h) }
+	var b *browser
+	opens := func() {
+		b = w.openPages(seeded(t))
+		t.Cleanup(func() { _ = b.process.cmd.Process.Kill(); b.process.wait() })
+	}
+	presses := func(want int, texts ...string) {
+		t.Helper()
+		status, page, err := b.send(http.MethodPost, "/webhooks", nil)
+		if err != nil || status != want {
+			t.Errorf("it was answered %d, %v, want %d", status, err, want)
+		}
+		for _, text := range texts {
+			if !strings.Contains(page, text) {
+				t.Errorf("it does not say %q:\n%s", text, page)
+			}
+		}
+	}
+
+	opens()
+	presses(http.StatusBadGateway, "The test delivery did not arrive", "answered 502 to a signed test delivery", "Serve does not take the same delivery")
+	serve := w.serve()
+	presses(http.StatusOK, "A signed test delivery came to this ledger through http://127.0.0.1")
+	if stored := w.inbox(); len(stored) != 1 || stored[0].State != "ignored" {
+		t.Errorf("the inbox has %+v", stored)
+	}
+	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusOK) })
+	presses(http.StatusBadGateway, "which did not come to this ledger", "Another payersync serve, or another program, answers at that address")
+	answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	presses(http.StatusBadGateway, "cannot be reached from here", "so look at the name, the certificate and the proxy in between")
+	instead.Store(nil)
+	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
+	opens() // as after a restart with what stands there now
+	presses(http.StatusBadGateway, "answered 401 to a signed test delivery", ": serve may not know the newest")
+	serve.stop()
+	tests := 0
+	for _, line := range w.auditLog() {
+		if line.Action == "send test delivery" {
+			tests++
+		}
+	}
+	if tests != 5 {
+		t.Errorf("the audit log knows of %d tests, want 5", tests)
+	}
+}

@@ -85,13 +85,8 @@ var signingLinks = regexp.MustCompile(`http://[^"<\s]+/sign/[A-Za-z0-9_-]+`)
 // of a file.
 func (w *world) shownInLog() map[string]int {
 	w.t.Helper()
-	l, err := state.Open(context.Background(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	known := map[string]int{}
-	lines, err := l.Log(context.Background(), state.LogFilter{Limit: -1})
-	for _, line := range lines {
+	for _, line := range w.auditLog() {
 		switch line.Action {
 		case "show signing links":
 			known[line.Subject]++
@@ -99,10 +94,21 @@ func (w *world) shownInLog() map[string]int {
 			known[handedOver]++
 		}
 	}
+	return known
+}
+
+// auditLog returns what the ledger knows of who did what.
+func (w *world) auditLog() []state.LoggedEntry {
+	w.t.Helper()
+	l, err := state.Open(context.Background(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	lines, err := l.Log(context.Background(), state.LogFilter{Limit: -1})
 	if err := errors.Join(err, l.Close()); err != nil {
 		w.t.Fatal(err)
 	}
-	return known
+	return lines
 }
 
 // browser presses what pages have.

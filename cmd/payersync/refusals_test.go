@@ -8,6 +8,7 @@ import (
 	"payersync/state"
 )
 
+// covers F179
 func TestEveryRefusalOfTheWebhookEndpointIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	told := 0

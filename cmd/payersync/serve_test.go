@@ -99,7 +99,7 @@ func (p *process) stop() result {
 	return r
 }
 
-// covers F34, F37, S11
+// covers F34, F37, F179, S11
 func TestNothingUnsignedIsTakenIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
@@ -139,6 +139,16 @@ func TestNothingUnsignedIsTakenIn(t *testing.T) {
 	log := serve.stop().errOut
 	if refused, _ := refusals(t, log); strings.Contains(log, "forged") || refused != len(tests) {
 		t.Errorf("the log should tell of each refusal and of no body:\n%s", log)
+	}
+	// serve has written them at its end, whatever its interval.
+	if r := w.expect(exitDone, "webhooks", "list"); !strings.Contains(r.errOut, fmt.Sprintf("Not listed: %d requests to the endpoint, refused in the last 7 days; payersync status says why", len(tests))) {
+		t.Errorf("the list says: %s", r.errOut)
+	}
+	if r := w.expect(exitDone, "webhooks", "list", "--output", "json"); r.out != "" {
+		t.Errorf("for programs the list has %s", r.out)
+	}
+	if status := w.expect(exitDone, "status").out; !strings.Contains(status, "The signature did not fit, or was too old") {
+		t.Errorf("the status says: %s", status)
 	}
 }
 

@@ -95,7 +95,7 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	if r.Subscription, err = s.Ledger.Subscription(cmd.Context()); err != nil {
 		return err
 	}
-	if r.Refusals, err = s.Ledger.Refusals(cmd.Context(), a.now().AddDate(0, 0, -office.RefusalsShown)); err != nil {
+	if r.Refusals, err = s.Ledger.Refusals(cmd.Context(), a.refusedSince()); err != nil {
 		return err
 	}
 	if r.Conditions, err = condition.Look(cmd.Context(), s.Ledger, a.expected(s)); err != nil {

@@ -18,6 +18,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/billing"
+	"payersync/connector/office"
 	"payersync/connector/server"
 	"payersync/state"
 )
@@ -139,7 +140,12 @@ func (a *app) webhooksListCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				refused, err := s.Ledger.Refusals(cmd.Context(), a.refusedSince())
+				if err != nil {
+					return err
+				}
 				deliveries, more := upTo(deliveries, limit)
+				defer a.tellRefused(refused)
 				defer a.tellMore(more, limit)
 				if a.JSON() {
 					return show.Lines(a.Out, deliveries)
@@ -156,6 +162,20 @@ func (a *app) webhooksListCmd() *cobra.Command {
 	c.Flags().StringVar(&f.State, "state", "", "only this state (received, reflected, superseded, parked, quarantined, ignored)")
 	c.Flags().IntVar(&f.Limit, "limit", f.Limit, "at most so many; 0 for all")
 	return c
+}
+
+// refusedSince is since when people are told of requests that were refused.
+func (a *app) refusedSince() time.Time { return a.now().AddDate(0, 0, -office.RefusalsShown) }
+
+// tellRefused says below the deliveries how many requests did not become one.
+func (a *app) tellRefused(refused []state.Refusals) {
+	n := 0
+	for _, r := range refused {
+		n += r.Count
+	}
+	if n > 0 {
+		a.Say("Not listed: %s to the endpoint, refused in the last %d days; payersync status says why, and what to do.", connector.Plural(n, "request"), office.RefusalsShown)
+	}
 }
 
 func (a *app) webhooksTestCmd() *cobra.Command {

@@ -50,6 +50,8 @@ func expect(t *testing.T, got, want map[string]int) {
 }
 
 // A flood of false requests costs the ledger one write, and every one of them is counted.
+//
+// covers F179
 func TestTenThousandRefusedRequestsAreOneWriteAndAllCounted(t *testing.T) {
 	t.Parallel()
 	const senders, each = 8, 1250
@@ -127,6 +129,8 @@ func TestEachWayToBeRefusedIsCountedByItself(t *testing.T) {
 
 // The ledger takes every outcome that can be counted, or one that it does not know would keep
 // all others from it.
+//
+// covers F179
 func TestTheLedgerKnowsEveryReasonToRefuse(t *testing.T) {
 	t.Parallel()
 	e, r := refusing(t)
@@ -143,6 +147,7 @@ func TestTheLedgerKnowsEveryReasonToRefuse(t *testing.T) {
 	expect(t, e.refusals(e.ledger), want)
 }
 
+// covers F179
 func TestCountsThatTheLedgerDidNotTakeAreWrittenLaterAndTwoProcessesAddUp(t *testing.T) {
 	t.Parallel()
 	e, r := refusing(t)
