@@ -99,3 +99,91 @@ func TestASpentWordStandsUntilAPersonSaysAnother(t *testing.T) {
 		t.Errorf("it cannot be said again: %t, %v", news, err)
 	}
 }
+
+// A word is taken back for as long as nothing was sent because of it: not once the record is
+// linked, nor while a request is under way whose answer may link it, and once only, whoever asks.
+//
+// covers F76
+func TestAWordIsTakenBackForAsLongAsNothingWasSent(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("linked", "b0")
+	run := d.run(acme)
+	for _, id := range []string{"frozen", "unknown"} {
+		c := d.planCreate(run, acme, id)
+		if _, err := d.word(id, "b-"+id, WordReject); err != nil {
+			t.Fatal(err)
+		}
+		c, _ = d.freeze(run, d.open(acme, id, LaneCustomer), "{}")
+		if id == "unknown" {
+			d.do(func(tx *Tx) error { return tx.LeaveUnknown(run, c, "") })
+		}
+	}
+	d.save(run, acme, record("said", "x"), record("spent", "y"), record("never", "z"))
+	for _, id := range []string{"said", "spent"} {
+		if _, err := d.word(id, "b-"+id, WordAccept); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.do(func(tx *Tx) error { return tx.SpendWord(acme, "spent", "b-spent", connector.ReasonOtherKey) })
+	for _, tt := range []struct {
+		source, customer string
+		want             error
+	}{
+		{"linked", "b0", ErrLinkedAlready},
+		{"frozen", "b-frozen", ErrUnderWay},
+		{"unknown", "b-unknown", ErrUnderWay},
+		{"spent", "b-spent", ErrNoWord},
+		{"never", "b-never", ErrNoWord},
+		{"said", "b-other", ErrNoWord},
+		{"said", "b-said", nil},
+		{"said", "b-said", ErrNoWord}, // by somebody else, a moment later
+	} {
+		before := len(d.said())
+		err := d.Do(t.Context(), func(tx *Tx) error { return tx.TakeWordBack(acme, tt.source, tt.customer) })
+		taken := before - len(d.said())
+		if !errors.Is(err, tt.want) || (taken == 1) != (tt.want == nil) {
+			t.Errorf("of %s and %s %d words were taken back, %v; want %v", tt.source, tt.customer, taken, err, tt.want)
+		}
+	}
+}
+
+// What a record and a customer have in common is said by kind, and nobody is among them who is
+// linked, has a key of ours, or was said to be somebody else.
+func TestWhoLooksAlikeIsSaidByWhatTheyHaveInCommon(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("c0", "b-linked")
+	d.save(d.run(acme), acme, record("c1", "x"))
+	for i, c := range []connector.RemoteCustomer{
+		{ID: "b-both", Name: "Ada Ltd", Emails: []string{"ada@x.example"}},
+		{ID: "b-name", Name: "ADA  Ltd", Emails: []string{"other@x.example"}},
+		{ID: "b-mail", Name: "Eve", Emails: []string{"Ada@X.example"}},
+		{ID: "b-second", Name: "Eve", Emails: []string{"bills@x.example"}},
+		{ID: "b-none", Name: "Eve", Emails: []string{"eve@x.example"}},
+		{ID: "b-ours", Name: "Ada Ltd", ExternalData: map[string]string{"acct": "7"}},
+		{ID: "b-linked", Name: "Ada Ltd"},
+		{ID: "b-apart", Name: "Ada Ltd"},
+	} {
+		d.saveRemote(c, int64(i+1), 0)
+	}
+	if _, err := d.word("c1", "b-apart", WordReject); err != nil {
+		t.Fatal(err)
+	}
+	record := connector.Customer{Name: "Ada Ltd", People: []connector.Person{{Email: "ada@x.example"}, {Name: "no address"}, {Email: "bills@x.example"}}}
+	for limit, want := range map[int][]InCommon{
+		-1: {{"b-both", true, true}, {"b-mail", false, true}, {"b-name", true, false}, {"b-second", false, true}},
+		2:  {{"b-both", true, true}, {"b-mail", false, true}},
+	} {
+		got, err := d.AlikeIn(t.Context(), record, "acct", acme, "c1", limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("at most %d look alike (-want +got):\n%s", limit, diff)
+		}
+	}
+	if got, err := d.AlikeIn(t.Context(), connector.Customer{}, "acct", acme, "c1", -1); err != nil || len(got) != 0 {
+		t.Errorf("a record without a name and an address looks like %v, %v", got, err)
+	}
+}
