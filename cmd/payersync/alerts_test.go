@@ -132,7 +132,7 @@ func TestAMandateThatTheBankCancelsIsTold(t *testing.T) {
 			t.Errorf("%s reads:\n%s", name, mails[0])
 		}
 	}
-	if body := <-hooked; len(hooked) > 0 || !strings.Contains(body, `"subject":"`+mandate+`"`) || strings.Contains(body, "Payer 1") {
+	if body := await(t, "the webhook", hooked); len(hooked) > 0 || !strings.Contains(body, `"subject":"`+mandate+`"`) || strings.Contains(body, "Payer 1") {
 		t.Errorf("the webhook says %s, and %d more", body, len(hooked))
 	}
 	listed := w.expect(exitDone, "alerts", "list").out
@@ -240,7 +240,7 @@ func TestAnUnknownTypeOfEventIsToldOnceWhenServeIsRestarted(t *testing.T) {
 	w.expect(exitDone, "sync")
 	deliver := func(eventType, id string) {
 		t.Helper()
-		resp, err := http.DefaultClient.Do(w.delivery([]byte(`{"type":"` + eventType + `","eventId":"` + id + `"}`)))
+		resp, err := client.Do(w.delivery([]byte(`{"type":"` + eventType + `","eventId":"` + id + `"}`)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func TestACheckThatIsGivenUpLetsTheServiceGo(t *testing.T) {
 	if found := checkBilling(ctx, s); found.OK {
 		t.Errorf("it says %+v", found)
 	}
-	<-left
+	await(t, "the service to be let go", left)
 }
 
 func TestCheckAdvisesNoNewSubscriptionWhereTheServiceDoesNotAnswer(t *testing.T) {

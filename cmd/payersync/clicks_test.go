@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"syscall"
@@ -41,6 +42,9 @@ func TestRandomClicksShowNoSigningLinkThatTheLogDoesNotKnow(t *testing.T) {
 		}
 		for pressed < until {
 			status, page, err := b.press()
+			if os.IsTimeout(err) {
+				t.Fatalf("%s was not answered: %v\n%s", b.last, err, &b.process.errOut)
+			}
 			if err != nil {
 				break // killed
 			}
@@ -133,13 +137,20 @@ func (w *world) openPages(random *rand.Rand) *browser {
 	if err := p.begin(); err != nil {
 		w.t.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	said := make(chan error, 1)
+	var line string
+	go func() {
+		var err error
+		line, err = bufio.NewReader(out).ReadString('\n')
+		said <- err
+	}()
+	err = await(w.t, "the address of the pages", said)
 	link, parseErr := url.Parse(strings.TrimSpace(line))
 	jar, jarErr := cookiejar.New(nil)
 	if err := errors.Join(err, parseErr, jarErr); err != nil {
 		w.t.Fatalf("the pages say %q: %v\n%s", line, err, &p.errOut)
 	}
-	b := &browser{process: p, http: &http.Client{Jar: jar, Timeout: 30 * time.Second}, base: "http://" + link.Host, random: random}
+	b := &browser{process: p, http: &http.Client{Jar: jar, Timeout: patience}, base: "http://" + link.Host, random: random}
 	if _, _, err := b.send(http.MethodPost, link.Path, nil); err != nil {
 		w.t.Fatal(err)
 	}

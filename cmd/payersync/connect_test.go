@@ -111,7 +111,7 @@ func (p *process) consent() string {
 // browse opens the consent page as a browser does and follows where it leads.
 func browse(t *testing.T, address string) {
 	t.Helper()
-	resp, err := http.Get(address)
+	resp, err := client.Get(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,7 +477,7 @@ func TestKeepAliveIsMadeUpForWhenServeStarts(t *testing.T) {
 	go func() { ran <- at.Run(ctx) }()
 	eventually(t, "the renewal of the consent", func() bool { return v.auth.Requests() == 2 })
 	stop()
-	if err := <-ran; err != nil {
+	if err := await(t, "the worker to end", ran); err != nil {
 		t.Error(err)
 	}
 }

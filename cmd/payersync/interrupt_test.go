@@ -76,7 +76,8 @@ func TestASecondCtrlCEndsAtOnceAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	rows := people(20)
 	w := newWorld(t, rows)
-	held, answer := make(chan struct{}), make(chan struct{})
+	held := make(chan struct{})
+	answer, goOn := gate(t)
 	var first atomic.Bool
 	hang := func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost && r.URL.Path == "/api/customers" && first.CompareAndSwap(false, true) {
@@ -87,7 +88,7 @@ func TestASecondCtrlCEndsAtOnceAndNothingIsLost(t *testing.T) {
 	}
 	w.front.Store(&hang)
 	p := w.start("backfill", "--yes")
-	<-held
+	await(t, "the create", held)
 	p.signal(syscall.SIGINT)
 	eventually(t, "the notice of the interruption", func() bool { return strings.Contains(p.errOut.String(), "Stopping: ") })
 	if p.over() {
@@ -97,7 +98,7 @@ func TestASecondCtrlCEndsAtOnceAndNothingIsLost(t *testing.T) {
 	if r := p.wait(); r.code != exitInterrupted {
 		t.Errorf("the second Ctrl-C ended it with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
-	close(answer) // the create arrives all the same
+	goOn() // the create arrives all the same
 	w.front.Store(nil)
 	w.finish("backfill", "--yes")
 	w.expectOnePerRow(rows)
@@ -121,7 +122,7 @@ func TestACheckSaysWhatItFindsAsItFindsIt(t *testing.T) {
 	}
 	w.front.Store(&hang)
 	p := w.start("check")
-	<-asked
+	await(t, "the question to the service", asked)
 	eventually(t, "the findings before", func() bool { return strings.Contains(p.out.String(), "its examples hold") })
 	p.signal(syscall.SIGINT)
 	if r := p.wait(); r.code == exitDone || !strings.Contains(r.out, "FAIL  billing service") {

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"syscall"
@@ -156,7 +155,7 @@ func (w *world) signAndTell(random *rand.Rand, id string) bool {
 	if m := c.Mandates[len(c.Mandates)-1]; m.Status == connector.MandateCreated {
 		w.must(w.box.Sign(m.ID))
 	}
-	resp, err := http.DefaultClient.Do(w.delivery(event(id, c.ID)))
+	resp, err := client.Do(w.delivery(event(id, c.ID)))
 	if err != nil {
 		return false // serve is gone
 	}

@@ -34,7 +34,7 @@ func (w *world) measured() (address string) {
 // a name behind payersync_ with its labels, and the value.
 func scrape(t *testing.T, address string) (text string, values map[string]float64) {
 	t.Helper()
-	resp, err := http.Get("http://" + address + metrics.Path)
+	resp, err := client.Get("http://" + address + metrics.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestTheMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
 	w.edit("payersync.yaml", "server: {", fmt.Sprintf("server: {health: %q, ", health))
 	serve := w.start("serve")
 	eventually(t, "the metrics", func() bool {
-		resp, err := http.Get("http://" + address + metrics.Path)
+		resp, err := client.Get("http://" + address + metrics.Path)
 		if err != nil {
 			return false
 		}
@@ -263,7 +263,7 @@ func TestTheMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
 		return resp.StatusCode == http.StatusOK
 	})
 	for _, other := range []string{w.hooks, health} {
-		resp, err := http.Get("http://" + other + metrics.Path)
+		resp, err := client.Get("http://" + other + metrics.Path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +273,7 @@ func TestTheMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/", "/healthz", "/readyz", "/webhooks/billing"} {
-		resp, err := http.Get("http://" + address + path)
+		resp, err := client.Get("http://" + address + path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +19,33 @@ import (
 // patience is how long a process or a condition is waited for. It bounds every
 // wait, and nothing that works comes near it.
 const patience = 60 * time.Second
+
+// client sends the requests of tests: none waits for an answer for ever.
+var client = &http.Client{Timeout: patience}
+
+// await returns what comes out of a channel, or the zero value when it is closed. What does not come
+// fails the test and not the whole package, and shows what everything waits for.
+func await[T any](t *testing.T, what string, from <-chan T) (came T) {
+	t.Helper()
+	select {
+	case came = <-from:
+	case <-time.After(patience):
+		var stacks strings.Builder
+		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // a builder takes everything
+		t.Fatalf("waited in vain for %s\n%s", what, &stacks)
+	}
+	return came
+}
+
+// gate returns what handlers wait at, and what lets them go on. The test's end does, too: a
+// server that holds a request cannot be closed.
+func gate(t *testing.T) (shut <-chan struct{}, open func()) {
+	t.Helper()
+	c := make(chan struct{})
+	open = sync.OnceFunc(func() { close(c) })
+	t.Cleanup(open)
+	return c, open
+}
 
 // process is a payersync that runs.
 type process struct {
@@ -83,7 +112,7 @@ func (w *world) startWith(in io.Reader, args ...string) *process {
 func (w *world) process(args ...string) *process {
 	p := &process{t: w.t, args: strings.Join(args, " "), ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(w.t.Context(), "payersync", append(args, "--config", w.path("payersync.yaml"))...)
-	p.cmd.Env = os.Environ()
+	p.cmd.Env, p.cmd.WaitDelay = os.Environ(), patience // of what holds its streams when it has ended
 	for name, value := range w.env {
 		p.cmd.Env = append(p.cmd.Env, name+"="+value)
 	}

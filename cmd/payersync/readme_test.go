@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -151,6 +152,9 @@ func checkedOut(t *testing.T) string {
 	return dir
 }
 
+// walkTakes is how long the commands of a section may take, of which one builds the program.
+const walkTakes = 10 * time.Minute
+
 // walk types lines into one shell at a terminal, and returns with which codes they ended.
 func walk(t *testing.T, dir string, lines []string) map[int]int {
 	t.Helper()
@@ -166,7 +170,10 @@ func walk(t *testing.T, dir string, lines []string) map[int]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shell := exec.CommandContext(t.Context(), "bash", "-c", script.String())
+	ctx, done := context.WithTimeout(t.Context(), walkTakes)
+	defer done()
+	shell := exec.CommandContext(ctx, "bash", "-c", script.String())
+	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) } // what it started, too
 	shell.Dir = dir
 	shell.Stdin, shell.Stdout, shell.Stderr = tty, tty, tty
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}

@@ -83,7 +83,8 @@ func TestAReloadCutsNoRunAndDoublesNone(t *testing.T) {
 	both := string(config)
 	w.write("payersync.yaml", strings.Replace(both, secondConnection, "", 1))
 	w.write("second.csv", "AccountNumber,Name,Email,Phone,Street,Depot\nB00001,Second Payer,second@example.org,,1 Mill Lane,\n")
-	held, answer := make(chan struct{}), make(chan struct{})
+	held := make(chan struct{})
+	answer, goOn := gate(t)
 	var first atomic.Bool
 	hold := func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost && r.URL.Path == "/api/customers" && first.CompareAndSwap(false, true) {
@@ -94,13 +95,13 @@ func TestAReloadCutsNoRunAndDoublesNone(t *testing.T) {
 	}
 	w.front.Store(&hold)
 	serve := w.serve()
-	<-held
+	await(t, "the create", held)
 	w.write("payersync.yaml", strings.Replace(both, firstConnection, "", 1))
 	serve.reload(inForce)
 	if log := serve.logged("run ended"); !runEnded(log, "second") || runEnded(log, "acme") {
 		t.Errorf("beside the run that is held it logs:\n%s", log)
 	}
-	close(answer)
+	goOn()
 	if log := serve.logged("run ended"); !runEnded(log, "acme") || !strings.Contains(log, `"outcome":"complete"`) {
 		t.Errorf("the run of the removed connection ended otherwise than it began:\n%s", log)
 	}
@@ -293,7 +294,7 @@ func TestADeliveryUnderWayIsTakenByTheSecretThatWasInForce(t *testing.T) {
 	slow, body := io.Pipe()
 	req.Body, req.ContentLength = slow, int64(len(payload))
 	req.Header.Set("Expect", "100-continue")
-	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: patience}}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{ExpectContinueTimeout: patience}}
 	defer client.CloseIdleConnections()
 	answered := make(chan int, 1)
 	go func() {
@@ -312,7 +313,7 @@ func TestADeliveryUnderWayIsTakenByTheSecretThatWasInForce(t *testing.T) {
 	_, err = body.Write(payload[10:])
 	w.must(err)
 	w.must(body.Close())
-	if status := <-answered; status != http.StatusOK {
+	if status := await(t, "the answer", answered); status != http.StatusOK {
 		t.Errorf("it was answered %d", status)
 	}
 	w.reflected(1)
@@ -336,7 +337,7 @@ func TestSIGTERMDuringAReloadEndsIt(t *testing.T) {
 	w.front.Store(&hang)
 	w.edit("payersync.yaml", "client_id: sandbox", "client_id: somebody")
 	serve.signal(syscall.SIGHUP)
-	<-asked
+	await(t, "the question to the service", asked)
 	if r := serve.stop(); strings.Contains(r.errOut, inForce) || strings.Contains(r.errOut, cannotUse) {
 		t.Errorf("it logs:\n%s", r.errOut)
 	}

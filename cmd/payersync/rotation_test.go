@@ -41,7 +41,7 @@ func (w *world) serving() (stop func()) {
 	ended := make(chan result, 1)
 	go func() { ended <- w.commandIn(ctx, "serve") }()
 	eventually(w.t, "serve to listen", func() bool {
-		resp, err := http.Get("http://" + w.hooks + "/healthz")
+		resp, err := client.Get("http://" + w.hooks + "/healthz")
 		if err != nil {
 			return false
 		}
@@ -50,7 +50,7 @@ func (w *world) serving() (stop func()) {
 	})
 	return func() {
 		cancel()
-		<-ended
+		await(w.t, "serve to end", ended)
 	}
 }
 
@@ -85,7 +85,7 @@ func (h *hail) taken(ctx context.Context, body []byte) bool {
 		h.w.t.Error(err)
 		return true
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		h.again.Add(1) // nobody listens just now
 		return errors.Is(err, context.Canceled)

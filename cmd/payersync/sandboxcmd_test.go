@@ -38,7 +38,7 @@ func runSandbox(t *testing.T, args ...string) (said *output, pages string) {
 	}()
 	t.Cleanup(func() {
 		stop()
-		if code := <-ended; code != exitDone && code != exitInterrupted {
+		if code := await(t, "the sandbox to end", ended); code != exitDone && code != exitInterrupted {
 			t.Errorf("the sandbox ended with %d: %s", code, said)
 		}
 	})
@@ -54,7 +54,7 @@ func portOf(said, before string) string {
 
 func lettersAt(t *testing.T, pages string) (int, []catcher.Letter) {
 	t.Helper()
-	resp, err := http.Get(pages + "/sandbox/letters")
+	resp, err := client.Get(pages + "/sandbox/letters")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestSandboxWithoutAMailPortServesAllElse(t *testing.T) {
 		if status, _ := lettersAt(t, pages); status != http.StatusNotFound {
 			t.Errorf("%s: letters are answered %d", name, status)
 		}
-		resp, err := http.Get(pages)
+		resp, err := client.Get(pages)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestSandboxStartsWithProfileSwitchesFaultsAndCustomers(t *testing.T) {
 		"/sandbox/customers": "Müller", "/sandbox/switches": `"value": "path_id"`, "/sandbox/view": `"noKeys": true`,
 		"/sandbox/faults": "error_before,method=GET,path=/api/customers",
 	} {
-		resp, err := http.Get(pages + path)
+		resp, err := client.Get(pages + path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -275,7 +275,7 @@ func consents(ts *testscript.TestScript, neg bool, args []string) {
 	for said.Scan() {
 		ts.Logf("%s", said.Text())
 		if address := strings.TrimSpace(said.Text()); strings.HasPrefix(address, "http://") {
-			resp, err := http.PostForm(address, url.Values{"answer": {"yes"}})
+			resp, err := client.PostForm(address, url.Values{"answer": {"yes"}})
 			ts.Check(err)
 			ts.Check(resp.Body.Close())
 		}

@@ -32,7 +32,7 @@ func (w *world) serve() *process {
 			w.t.Fatalf("serve ended by itself:\n%s", &p.errOut)
 		default:
 		}
-		resp, err := http.Get("http://" + w.hooks + "/healthz")
+		resp, err := client.Get("http://" + w.hooks + "/healthz")
 		if err != nil {
 			return false
 		}
@@ -183,7 +183,7 @@ func TestStrangersDoNotWriteTheLog(t *testing.T) {
 	w := newWorld(t, people(1))
 	serve := w.serve()
 	before := len(serve.errOut.String())
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
 	defer client.CloseIdleConnections()
 	var senders sync.WaitGroup
 	for sender := range 8 {
@@ -256,7 +256,7 @@ func compress(t *testing.T, body []byte) []byte {
 // post sends a request and returns the answer's status and body.
 func post(t *testing.T, req *http.Request) (status int, body string) {
 	t.Helper()
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +476,7 @@ func TestServeStopsWithoutLosingTheRequestsUnderWay(t *testing.T) {
 	slow, body := io.Pipe()
 	req.Body, req.ContentLength = slow, int64(len(payload))
 	req.Header.Set("Expect", "100-continue")
-	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: patience}}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{ExpectContinueTimeout: patience}}
 	answered := make(chan int, 1)
 	go func() {
 		resp, err := client.Do(req)
@@ -494,7 +494,7 @@ func TestServeStopsWithoutLosingTheRequestsUnderWay(t *testing.T) {
 	}
 	serve.signal(syscall.SIGTERM)
 	eventually(t, "serve to take nothing new", func() bool {
-		resp, err := http.Get("http://" + w.hooks + "/healthz")
+		resp, err := client.Get("http://" + w.hooks + "/healthz")
 		if err == nil {
 			_ = resp.Body.Close() // it has none
 		}
@@ -504,7 +504,7 @@ func TestServeStopsWithoutLosingTheRequestsUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.must(body.Close())
-	if status := <-answered; status != http.StatusOK {
+	if status := await(t, "the answer", answered); status != http.StatusOK {
 		t.Errorf("the request under way was answered %d", status)
 	}
 	if r := serve.wait(); r.code != exitDone || !strings.Contains(r.errOut, "payersync stops") {
@@ -568,7 +568,7 @@ func (w *world) deliverAndKill(serve *process, round int, customer string) (ackn
 		id := fmt.Sprintf("round-%d-%d", round, i)
 		req := w.delivery(event(id, customer)).WithContext(ctx)
 		group.Go(func() {
-			resp, err := http.DefaultClient.Do(req)
+			resp, err := client.Do(req)
 			if err != nil {
 				return // the kill came first
 			}
@@ -693,7 +693,7 @@ func fetch(t *testing.T, address string) (status int, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

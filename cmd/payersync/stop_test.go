@@ -88,7 +88,7 @@ func TestSIGTERMInEveryPhaseLeavesNoHalfStep(t *testing.T) {
 					t.Fatalf("a delivery was answered %d", status)
 				}
 			}
-			<-held
+			await(t, "the request", held)
 			began := time.Now()
 			serve.signal(syscall.SIGTERM)
 			eventually(t, "the notice of the signal", func() bool { return strings.Contains(serve.errOut.String(), "Stopping: ") })
@@ -160,7 +160,8 @@ func TestALockedLedgerIsAnswered503AndServedAgainWithoutARestart(t *testing.T) {
 	other, err := state.Open(t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
 	w.must(err)
 	defer other.Close()
-	locked, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	locked, ended := make(chan struct{}), make(chan error, 1)
+	release, goOn := gate(t)
 	go func() {
 		ended <- other.Do(t.Context(), func(*state.Tx) error {
 			close(locked)
@@ -168,7 +169,7 @@ func TestALockedLedgerIsAnswered503AndServedAgainWithoutARestart(t *testing.T) {
 			return nil
 		})
 	}()
-	<-locked
+	await(t, "the lock", locked)
 	w.answers(http.StatusServiceUnavailable, "while it is locked")
 	if status := w.page("/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz answers %d", status)
@@ -176,8 +177,8 @@ func TestALockedLedgerIsAnswered503AndServedAgainWithoutARestart(t *testing.T) {
 	if status := w.page("/readyz"); status != http.StatusServiceUnavailable {
 		t.Errorf("/readyz answers %d", status)
 	}
-	close(release)
-	w.must(<-ended)
+	goOn()
+	w.must(await(t, "the lock to be given back", ended))
 	w.answers(http.StatusOK, "while it is locked") // the service sends it again
 	eventually(t, "readiness", func() bool { return w.page("/readyz") == http.StatusOK })
 	serve.stop()

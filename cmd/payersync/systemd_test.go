@@ -95,7 +95,8 @@ func TestTheWatchdogIsFedWhileTheLedgerAnswers(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", w.env["NOTIFY_SOCKET"])
 	t.Setenv("WATCHDOG_USEC", "30000")
 	var full, hang atomic.Bool
-	hangs, goOn := make(chan struct{}), make(chan struct{})
+	hangs := make(chan struct{})
+	goOn, open := gate(t)
 	full.Store(true)
 	ledger, err := state.Open(t.Context(), state.Options{
 		Path: w.path("payersync.db"), KeyFile: w.path("payersync.key"),
@@ -136,9 +137,9 @@ func TestTheWatchdogIsFedWhileTheLedgerAnswers(t *testing.T) {
 	full.Store(false)
 	systemd.told("STATUS=at work")
 	hang.Store(true)
-	<-hangs
+	await(t, "the ledger to hang", hangs)
 	systemd.toldNoMore()
-	close(goOn)
+	open()
 	systemd.told("WATCHDOG=1")
 }
 

@@ -174,7 +174,7 @@ func TestServeAndSyncShareALedger(t *testing.T) {
 // returned function is called.
 func (w *world) holdCreatesAfter(n int64) (release func()) {
 	var seen atomic.Int64
-	free := make(chan struct{})
+	free, release := gate(w.t)
 	front := func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost && r.URL.Path == "/api/customers" && seen.Add(1) > n {
 			<-free
@@ -182,8 +182,6 @@ func (w *world) holdCreatesAfter(n int64) (release func()) {
 		return false
 	}
 	w.front.Store(&front)
-	release = sync.OnceFunc(func() { close(free) })
-	w.t.Cleanup(release) // a server that holds a request cannot be closed
 	return release
 }
 
