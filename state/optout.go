@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"strings"
 )
 
 // A token of a letter holds the id of its mandate, encrypted with a key that outlives the
@@ -44,7 +45,12 @@ func (l *Ledger) StopToken(mandateID string) string {
 	plain := make([]byte, stopBlock)
 	plain[0] = byte(len(mandateID)) //nolint:gosec // it is shorter than stopBlock
 	copy(plain[1:], mandateID)
-	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, nil)) //nolint:gosec // the cipher draws its nonce itself
+	for {
+		token := base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, nil)) //nolint:gosec // the cipher draws its nonce itself
+		if !strings.HasPrefix(token, "-") {                                            // which a command would take for a flag; one of 64 does
+			return token
+		}
+	}
 }
 
 // mandateOfToken returns the mandate that a token is about; "" when it is none of ours.

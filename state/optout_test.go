@@ -100,6 +100,17 @@ func altered(token string) string {
 	return token[:40] + to + token[41:]
 }
 
+// People hand tokens to a command, which takes what begins with a hyphen for a flag.
+func TestNoTokenBeginsWithAHyphen(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for range 1000 { // of which about 16 would
+		if token := d.StopToken("m1"); strings.HasPrefix(token, "-") {
+			t.Fatalf("a token is %s", token)
+		}
+	}
+}
+
 // What a recipient has said holds when the payer is forgotten, and its key is replaced.
 //
 // covers F133, F123
