@@ -80,6 +80,17 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 	if err != nil {
 		return err
 	}
+	if f.PutOff == state.NotPutOff {
+		hidden := f
+		hidden.PutOff, hidden.Limit = state.OnlyPutOff, 1
+		off, err := s.Ledger.Attention(ctx, hidden)
+		if err != nil {
+			return err
+		}
+		if len(off) > 0 {
+			defer a.Say("Not listed is what somebody put off on the pages: payersync attention list --later")
+		}
+	}
 	attention, more := upTo(attention, limit)
 	defer a.tellMore(more, limit)
 	if a.JSON() {

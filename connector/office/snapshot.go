@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"payersync/connector"
 )
 
 // snapshot keeps in memory what was last made of many records. Making it takes seconds where
@@ -110,7 +112,11 @@ func (s *snapshot[T]) begin(maker func(context.Context) (*T, error)) {
 	began := s.began
 	go func() {
 		defer stop()
-		made, err := maker(ctx)
+		var made *T
+		err := connector.Guard(func() (err error) {
+			made, err = maker(ctx)
+			return err
+		})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.err = err; err == nil {

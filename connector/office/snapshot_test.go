@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"payersync/connector"
 )
 
 // Whoever did something sees what was made after it, and others what was made last.
@@ -54,5 +56,28 @@ func TestASnapshotIsMadeInTheBackgroundAndAnewForWhoActed(t *testing.T) {
 		if n := latest(time.Hour); n != 3 || made != 4 {
 			t.Errorf("after the end number %d is shown of %d", n, made)
 		}
+	})
+}
+
+// A mistake while one is made ends the count and not the process; who asks is told.
+func TestASnapshotThatPanicsIsAnErrorAndTheLastOneStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s snapshot[int]
+		var broken *connector.PanicError
+		breaks := func(context.Context) (*int, error) { panic("no such row") }
+		if _, err := s.latest(t.Context(), time.Second, breaks); !errors.As(err, &broken) {
+			t.Errorf("it ended with %v", err)
+		}
+		one := 1
+		s.renew()
+		if n, err := s.latest(t.Context(), time.Second, func(context.Context) (*int, error) { return &one, nil }); err != nil || *n != 1 {
+			t.Errorf("afterwards %v is shown, %v", n, err)
+		}
+		s.renew()
+		if n, err := s.latest(t.Context(), time.Second, breaks); err != nil || *n != 1 {
+			t.Errorf("after another mistake %v is shown, %v", n, err)
+		}
+		synctest.Wait()
+		s.close()
 	})
 }

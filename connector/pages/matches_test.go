@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -252,6 +253,39 @@ func TestLinksAreTakenBackTogetherForAsLongAsNothingWasSent(t *testing.T) {
 	h.run(true)
 	holds(t, anna.post("/matches/linked", http.StatusOK, form...), "0 links taken back.", "4 links left, because something was sent since: M000, M001, M002, M003.")
 	holds(t, anna.post("/matches/linked", http.StatusUnprocessableEntity), "Nobody was ticked")
+}
+
+// Whoever of two is first takes a link back, and the other is told; the audit log has each once.
+func TestLinksThatTwoTakeBackAtOnceAreTakenBackOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.alike(8)
+	people := []*visitor{h.enter("anna", pages.Operator), h.enter("bo", pages.Operator)}
+	var form []string
+	ids := ticked(people[0].get("/matches/likely", http.StatusOK))
+	for _, id := range ids {
+		form = append(form, "id", id)
+	}
+	people[0].post("/matches/likely", http.StatusOK, append(form, "count", fmt.Sprint(len(ids)), "reason", "migrated")...)
+	form = nil
+	for _, id := range ticked(people[0].get("/matches/linked", http.StatusOK)) {
+		form = append(form, "id", id)
+	}
+	told := make([]string, len(people))
+	var group sync.WaitGroup
+	for i, p := range people {
+		group.Go(func() { told[i] = p.post("/matches/linked", http.StatusOK, form...) })
+	}
+	group.Wait()
+	n := len(form) / 2
+	back, before := fmt.Sprintf("%d links taken back.", n), fmt.Sprintf("%d links had been taken back before.", n)
+	if first := strings.Contains(told[0], back); first == strings.Contains(told[1], back) || !strings.Contains(told[0]+told[1], before) {
+		t.Errorf("one is told\n%s\nand the other\n%s", told[0], told[1])
+	}
+	if log := h.logged(50); strings.Count(log, "take match back") != n {
+		t.Errorf("the audit log says %s", log)
+	}
+	holds(t, people[1].get("/matches", http.StatusOK), fmt.Sprintf("%d in your books look like", n))
 }
 
 func TestAConnectionWhoseMappingHasAMistakeIsNamedAndStopsNobodyElses(t *testing.T) {
