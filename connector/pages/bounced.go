@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"payersync/connector"
 	"payersync/connector/letters"
 	"payersync/connector/office"
 	"payersync/state"
@@ -46,9 +45,6 @@ func (v *visit) addBounced(page *lettersPage) error {
 	}
 	return err
 }
-
-// BouncedNext returns what is to be done about letters that come back.
-func (*lettersPage) BouncedNext() string { return connector.ReasonAddressBounced.Next() }
 
 // whoBounced is where the page says who is written to at an address.
 const whoBounced = "the list of letters that came back"

@@ -10,7 +10,7 @@ import (
 )
 
 // An address that takes no mail is noted, what was mistyped stands in the field again, and the
-// payer is listed with what to do.
+// payer is listed with what to do, and with a button for who learns that the address works.
 func TestLettersThatCameBackAreNotedInABrowser(t *testing.T) {
 	for _, l := range ways() {
 		t.Run(l.String(), func(t *testing.T) {
@@ -29,8 +29,13 @@ func TestLettersThatCameBackAreNotedInABrowser(t *testing.T) {
 			b.fill("#bounced", "accounts@bakery1.io")
 			b.press("form[action$='/bounced'] button")
 			b.stop("Nothing more is sent to the address", "2 payers whose address takes no mail")
+			b.do(chromedp.Click("tr:has(a[href$='/HB001']) details summary"))
+			b.stop("It works after all…", "to everybody who is written to at it")
+			b.fill("tr:has(a[href$='/HB001']) input[name=reason]", "they repaired it")
+			b.press("tr:has(a[href$='/HB001']) form[action$='/revive'] button")
+			b.stop("The next letter to the address goes out again, when it is due.", "1 payer whose address takes no mail")
 			b.open("/audit")
-			b.reads("note an address that takes no mail", "came back by hand")
+			b.reads("note an address that takes no mail", "came back by hand", "note an address that works again", "they repaired it")
 		})
 	}
 }
