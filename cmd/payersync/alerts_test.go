@@ -266,7 +266,7 @@ func TestAnUnknownTypeOfEventIsToldOnceWhenServeIsRestarted(t *testing.T) {
 	if n := told("dispute.opened"); n != 1 {
 		t.Errorf("the type was told %d times:\n%s", n, strings.Join(office.received(), "\n---\n"))
 	}
-	if listed := w.does(exitDone, "alerts", "list").out; !strings.Contains(listed, `2 deliveries of the type "dispute.opened"`) {
+	if listed := w.expect(exitDone, "alerts", "list").out; !strings.Contains(listed, `2 deliveries of the type "dispute.opened"`) {
 		t.Errorf("alerts list says:\n%s", listed)
 	}
 }

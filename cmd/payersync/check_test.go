@@ -80,11 +80,11 @@ func TestCheckWarnsOfAKeyThatIsNoConnectorType(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Switches.ExternalData = "array" })
 	w.edit("payersync.yaml", "  webhook:\n", dialectOf("external_data: object")+"  webhook:\n")
-	if r := w.does(exitDone, "check"); !strings.Contains(r.out, "goes out as the connector type accountNumber") || !strings.Contains(r.out, "billing.dialect.external_data: map") {
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "goes out as the connector type accountNumber") || !strings.Contains(r.out, "billing.dialect.external_data: map") {
 		t.Errorf("check says\n%s", r.out)
 	}
 	w.edit("mapping.yaml", "accountNumber: AccountNumber", "Xero: AccountNumber")
-	if r := w.command("check"); strings.Contains(r.out, "connector type") {
+	if r := w.run("check"); strings.Contains(r.out, "connector type") {
 		t.Errorf("of a known one check says\n%s", r.out)
 	}
 }
@@ -93,9 +93,9 @@ func TestAnAnswerMayTakeAsLongAsIsConfigured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Latency = 1500 * time.Millisecond })
 	w.edit("payersync.yaml", "billing:\n", "billing:\n  request_timeout: 1s\n")
-	if r := w.does(exitFailed, "check"); !strings.Contains(r.out+r.errOut, "did not answer in time") {
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out+r.errOut, "did not answer in time") {
 		t.Errorf("it says\n%s%s", r.out, r.errOut)
 	}
 	w.edit("payersync.yaml", "request_timeout: 1s", "request_timeout: 20s")
-	w.does(exitDone, "check")
+	w.expect(exitDone, "check")
 }

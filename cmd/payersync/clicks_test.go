@@ -33,7 +33,7 @@ func TestRandomClicksShowNoSigningLinkThatTheLogDoesNotKnow(t *testing.T) {
 	w.finish("backfill", "--yes")
 	random := seeded(t)
 	shown, pressed, killed, statuses := map[string]int{}, 0, 0, map[int]int{}
-	for pressed < *clicks {
+	for pressed < *clicks || len(shown) == 0 && pressed < 20*(*clicks) {
 		b := w.openPages(random)
 		until := pressed + *clicks / *kills + 1
 		if random.IntN(2) == 0 { // some are killed while they answer

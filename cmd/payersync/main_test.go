@@ -2,6 +2,8 @@ package main
 
 import (
 	"flag"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -12,5 +14,19 @@ var update = flag.Bool("update", false, "rewrite what the golden files and scrip
 // TestMain makes this test binary the program too: what the tests run as
 // payersync is a process of its own, with the real main.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"payersync": main})
+	testscript.Main(side{m}, map[string]func(){"payersync": main})
+}
+
+// side plays twice as many tests side by side as others do, where nobody says how many: most of
+// the time they wait for a process.
+type side struct{ *testing.M }
+
+func (s side) Run() int {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // a number is taken
+	}
+	return s.M.Run()
 }

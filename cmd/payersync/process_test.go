@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -166,16 +167,33 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// run runs payersync to its end.
+// run runs payersync to its end, within this process: a process of its own takes longer to start
+// than most commands take.
 func (w *world) run(args ...string) result {
 	w.t.Helper()
-	return w.start(args...).wait()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	r := w.commandIn(ctx, args...)
+	if ctx.Err() != nil {
+		w.t.Fatalf("payersync %s did not end\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.out, r.errOut)
+	}
+	return r
 }
 
 // expect runs payersync to its end and fails unless it ends with this code.
 func (w *world) expect(code int, args ...string) result {
 	w.t.Helper()
-	r := w.run(args...)
+	return w.ends(code, w.run(args...), args)
+}
+
+// alone is expect with a process of its own, for what Go reads of the environment itself, and once.
+func (w *world) alone(code int, args ...string) result {
+	w.t.Helper()
+	return w.ends(code, w.start(args...).wait(), args)
+}
+
+func (w *world) ends(code int, r result, args []string) result {
+	w.t.Helper()
 	if r.code != code {
 		w.t.Fatalf("payersync %s ended with %d, want %d\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.code, code, r.out, r.errOut)
 	}

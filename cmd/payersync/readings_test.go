@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -140,7 +141,7 @@ func (r reading) play(t *testing.T) string {
 	})
 	w.edit("payersync.yaml", "profile: sandbox", "profile: standard")
 	w.others(3)
-	checked := w.command("check")
+	checked := w.run("check")
 	if n := w.box.Writes(); n != 0 {
 		t.Fatalf("check sent %d writes", n)
 	}
@@ -150,7 +151,7 @@ func (r reading) play(t *testing.T) string {
 		}
 		if r.cure != "" {
 			w.edit("payersync.yaml", "  webhook:\n", r.cure+"  webhook:\n")
-			w.does(exitDone, "check")
+			w.expect(exitDone, "check")
 			w.job(r.whole, "")
 		}
 		return "named by check"
@@ -167,9 +168,9 @@ func (r reading) play(t *testing.T) string {
 		return "warned of by check"
 	}
 	if r.asks != "" {
-		w.does(exitAttention, "backfill", "--yes")
+		w.expect(exitAttention, "backfill", "--yes")
 		w.expectOurs()
-		for line := range strings.Lines(w.command("attention", "list", "--output", "json").out) {
+		for line := range strings.Lines(w.run("attention", "list", "--output", "json").out) {
 			if !strings.Contains(line, `"reason":"`+r.asks+`"`) {
 				t.Errorf("a person is asked about %s", line)
 			}
@@ -205,7 +206,7 @@ func (w *world) others(n int) {
 // nothing twice. named is the setting that the command which needs it names, "" for none.
 func (w *world) job(whole bool, named string) {
 	w.t.Helper()
-	w.does(exitDone, "backfill", "--yes")
+	w.expect(exitDone, "backfill", "--yes")
 	w.expectOurs()
 	if whole {
 		w.told()
@@ -222,18 +223,18 @@ func (w *world) rest(_ bool, named string) {
 	if !w.namesOr(named, "update", exitDone, "sync") {
 		return
 	}
-	if n := w.box.Writes(); w.does(exitDone, "sync").code == exitDone && w.box.Writes() != n {
+	if n := w.box.Writes(); w.expect(exitDone, "sync").code == exitDone && w.box.Writes() != n {
 		w.t.Errorf("a sync without news sent %d writes", w.box.Writes()-n)
 	}
 	w.expectOurs()
 	if !w.namesOr(named, "cancel", exitDone, "mandates", "cancel", "A00004", "--reason", "the payer moved away") {
 		return
 	}
-	w.does(exitDone, "sweep")
+	w.expect(exitDone, "sweep")
 	if got := w.statusOf("A00004"); got != "CANCELLED" {
 		w.t.Errorf("the mandate that was cancelled is %s in the ledger", got)
 	}
-	for line := range strings.Lines(w.command("attention", "list", "--output", "json").out) {
+	for line := range strings.Lines(w.run("attention", "list", "--output", "json").out) {
 		if !strings.Contains(line, `"reason":"mandate_cancelled"`) { // which it was
 			w.t.Errorf("a person is asked about %s", line)
 		}
@@ -245,10 +246,10 @@ func (w *world) rest(_ bool, named string) {
 func (w *world) namesOr(named, step string, code int, args ...string) (done bool) {
 	w.t.Helper()
 	if !strings.HasSuffix(named, "."+step) {
-		w.does(code, args...)
+		w.expect(code, args...)
 		return true
 	}
-	r := w.command(args...)
+	r := w.run(args...)
 	if r.code == exitDone || !strings.Contains(r.out+r.errOut, named) {
 		w.t.Fatalf("%s ended with %d and does not name %s:\n%s%s", strings.Join(args, " "), r.code, named, r.out, r.errOut)
 	}
@@ -258,7 +259,7 @@ func (w *world) namesOr(named, step string, code int, args ...string) (done bool
 // told has a payer sign and the bank approve, and serve learn of it by webhooks.
 func (w *world) told() {
 	w.t.Helper()
-	w.does(exitDone, "webhooks", "subscribe")
+	w.expect(exitDone, "webhooks", "subscribe")
 	defer w.serving()()
 	m := w.mandateOfName("Payer 1")
 	w.must(w.box.Sign(m.ID))
@@ -302,7 +303,7 @@ func (w *world) mandateOfName(name string) sandbox.Mandate {
 // statusOf is mandateStatus without another process.
 func (w *world) statusOf(sourceID string) string {
 	w.t.Helper()
-	for _, p := range decodeLines[state.PayerRow](w.t, w.does(exitDone, "payers", "list", "--output", "json")) {
+	for _, p := range decodeLines[state.PayerRow](w.t, w.expect(exitDone, "payers", "list", "--output", "json")) {
 		if p.SourceID == sourceID {
 			return show.Value(p.MandateStatus)
 		}
@@ -311,27 +312,15 @@ func (w *world) statusOf(sourceID string) string {
 	return ""
 }
 
-// does is command, and fails unless it ends with this code.
-func (w *world) does(code int, args ...string) result {
-	w.t.Helper()
-	r := w.command(args...)
-	if r.code != code {
-		w.t.Fatalf("payersync %s ended with %d, want %d\nstdout: %s\nstderr: %s\nattention: %s", strings.Join(args, " "), r.code, code, r.out, r.errOut, w.command("attention", "list", "--output", "json").out)
-	}
-	return r
-}
-
-// command runs payersync within this process, which starts in no time.
-func (w *world) command(args ...string) result {
-	w.t.Helper()
-	return w.commandIn(w.t.Context(), args...)
-}
-
+// commandIn runs payersync within this process, which starts in no time, until it ends by itself or
+// with ctx.
 func (w *world) commandIn(ctx context.Context, args ...string) result {
 	var out, errOut output
 	p := program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, getenv: func(name string) (string, bool) {
-		value, ok := w.env[name]
-		return value, ok
+		if value, ok := w.env[name]; ok {
+			return value, ok
+		}
+		return os.LookupEnv(name)
 	}}
 	code := run(ctx, p, append(slices.Clone(args), "--config", w.path("payersync.yaml")))
 	return result{code, out.String(), errOut.String()}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,8 +155,14 @@ func (r *reloader) use(ctx context.Context, file *config.Config) (restart []stri
 	return restart, nil
 }
 
-// tell keeps what is wrong with the configuration for the status, and logs it once.
+// tell keeps what is wrong with the configuration for the status, and then logs it once: who reads
+// the log finds it in the status.
 func (r *reloader) tell(ctx context.Context, wrong string, restart []string) {
+	if wrong != r.noted.Problem || !slices.Equal(restart, r.noted.Restart) {
+		if err := r.note(ctx, wrong, restart); err != nil && ctx.Err() == nil {
+			r.log.WithError(err).Error("the ledger does not show what became of the configuration")
+		}
+	}
 	entry := r.log.WithField("file", r.config)
 	switch {
 	case wrong == r.told:
@@ -166,12 +173,6 @@ func (r *reloader) tell(ctx context.Context, wrong string, restart []string) {
 	}
 	r.told = wrong
 	r.manager.say(wrong)
-	if wrong == r.noted.Problem && strings.Join(restart, "\n") == strings.Join(r.noted.Restart, "\n") {
-		return
-	}
-	if err := r.note(ctx, wrong, restart); err != nil && ctx.Err() == nil {
-		r.log.WithError(err).Error("the ledger does not show what became of the configuration")
-	}
 }
 
 // note keeps what the status shows of the configuration.

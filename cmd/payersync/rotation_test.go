@@ -41,6 +41,9 @@ func (w *world) serving() (stop func()) {
 	ended := make(chan result, 1)
 	go func() { ended <- w.commandIn(ctx, "serve") }()
 	eventually(w.t, "serve to listen", func() bool {
+		if len(ended) > 0 {
+			w.t.Fatalf("serve ended before it listened: %+v", <-ended)
+		}
 		resp, err := client.Get("http://" + w.hooks + "/healthz")
 		if err != nil {
 			return false
@@ -110,7 +113,7 @@ func (h *hail) taken(ctx context.Context, body []byte) bool {
 func TestNoWebhookIsRefusedOrLostWhileTheSecretIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := rotating(t)
-	w.does(exitDone, "webhooks", "subscribe")
+	w.expect(exitDone, "webhooks", "subscribe")
 	stop := w.serving()
 	h := &hail{w: w}
 	var senders sync.WaitGroup
@@ -120,7 +123,7 @@ func TestNoWebhookIsRefusedOrLostWhileTheSecretIsReplaced(t *testing.T) {
 	for turn := 0; h.next.Load() < int64(*rotationDeliveries); turn++ {
 		for _, lost := range steps {
 			w.box.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: lost, Count: 1})
-			if r := w.command("webhooks", "subscribe"); r.code == exitDone || !strings.Contains(r.errOut, "webhooks subscribe") {
+			if r := w.run("webhooks", "subscribe"); r.code == exitDone || !strings.Contains(r.errOut, "webhooks subscribe") {
 				t.Fatalf("without an answer to %s it ended with %d: %s", lost, r.code, r.errOut)
 			}
 			if turn%2 == 0 {
@@ -128,11 +131,11 @@ func TestNoWebhookIsRefusedOrLostWhileTheSecretIsReplaced(t *testing.T) {
 				stop = w.serving()
 			}
 		}
-		w.does(exitDone, "webhooks", "subscribe")
+		w.expect(exitDone, "webhooks", "subscribe")
 	}
 	senders.Wait()
 	stop()
-	kept := decodeLines[state.InboxRow](t, w.does(exitDone, "webhooks", "list", "--limit", "0", "--output", "json"))
+	kept := decodeLines[state.InboxRow](t, w.expect(exitDone, "webhooks", "list", "--limit", "0", "--output", "json"))
 	if len(kept) != *rotationDeliveries || h.refused.Load() != 0 {
 		t.Errorf("of %d webhooks %d were taken and %d refused", *rotationDeliveries, len(kept), h.refused.Load())
 	}
@@ -146,10 +149,10 @@ func TestNoWebhookIsRefusedOrLostWhileTheSecretIsReplaced(t *testing.T) {
 func TestASecretThatTheServiceNamesIsSealedInTheLedgerAndNotPrinted(t *testing.T) {
 	t.Parallel()
 	w := rotating(t)
-	if r := w.does(exitUsage, "serve"); !strings.Contains(r.errOut, "payersync webhooks subscribe") {
+	if r := w.expect(exitUsage, "serve"); !strings.Contains(r.errOut, "payersync webhooks subscribe") {
 		t.Errorf("without a secret serve says: %s", r.errOut)
 	}
-	said := w.does(exitDone, "webhooks", "subscribe", "--verbose")
+	said := w.expect(exitDone, "webhooks", "subscribe", "--verbose")
 	secret := w.box.WebhookSecret().Expose()
 	if strings.Contains(said.out+said.errOut, secret) {
 		t.Error("the new secret is printed")
@@ -162,33 +165,33 @@ func TestASecretThatTheServiceNamesIsSealedInTheLedgerAndNotPrinted(t *testing.T
 	}
 	stop := w.serving()
 	defer stop()
-	w.does(exitDone, "webhooks", "send-test", "--local")
-	w.does(exitDone, "webhooks", "subscribe") // and once more while it serves
-	w.does(exitDone, "webhooks", "send-test", "--local")
+	w.expect(exitDone, "webhooks", "send-test", "--local")
+	w.expect(exitDone, "webhooks", "subscribe") // and once more while it serves
+	w.expect(exitDone, "webhooks", "send-test", "--local")
 }
 
 // A person who leaves in the middle has lost nothing, and is told what to do.
 func TestASubscriptionThatBrokeOffIsToldUntilItIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	w := rotating(t)
-	w.does(exitDone, "webhooks", "subscribe")
+	w.expect(exitDone, "webhooks", "subscribe")
 	for _, lost := range steps {
 		w.box.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: lost, Count: 1})
-		if r := w.command("webhooks", "subscribe"); r.code == exitDone || !strings.Contains(r.errOut, "webhooks subscribe") {
+		if r := w.run("webhooks", "subscribe"); r.code == exitDone || !strings.Contains(r.errOut, "webhooks subscribe") {
 			t.Errorf("without an answer to %s it ended with %d: %s", lost, r.code, r.errOut)
 		}
 	}
 	w.box.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: steps[0], Count: 1})
-	w.command("webhooks", "subscribe")
+	w.run("webhooks", "subscribe")
 	w.must(os.Rename(w.path("payersync.key"), w.path("elsewhere")))
-	w.does(exitDone, "status") // which shows nothing sealed, and needs no key
+	w.expect(exitDone, "status") // which shows nothing sealed, and needs no key
 	w.must(os.Rename(w.path("elsewhere"), w.path("payersync.key")))
-	if r := w.does(exitDone, "webhooks", "subscription"); !strings.Contains(r.out, "may sign with one that never came here") {
+	if r := w.expect(exitDone, "webhooks", "subscription"); !strings.Contains(r.out, "may sign with one that never came here") {
 		t.Errorf("the subscription is shown as: %s", r.out)
 	}
-	w.does(exitDone, "webhooks", "subscribe")
+	w.expect(exitDone, "webhooks", "subscribe")
 	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodPut, Path: steps[0], Status: http.StatusForbidden, Count: 1})
-	if r := w.command("webhooks", "subscribe"); r.code == exitDone || strings.Contains(r.errOut, "may sign with a new secret") {
+	if r := w.run("webhooks", "subscribe"); r.code == exitDone || strings.Contains(r.errOut, "may sign with a new secret") {
 		t.Errorf("of a refusal it says: %s", r.errOut)
 	}
 }
@@ -197,9 +200,9 @@ func TestASubscriptionThatBrokeOffIsToldUntilItIsMadeAgain(t *testing.T) {
 func TestCheckNamesADeliveryKeyAmongTheSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	w.does(exitDone, "plan")
+	w.expect(exitDone, "plan")
 	w.write("webhook-delivery-key-20260101T000000.000Z", webhookSecret+"\n")
-	if r := w.command("check"); r.code == exitDone || !strings.Contains(r.out, "can forge the next") {
+	if r := w.run("check"); r.code == exitDone || !strings.Contains(r.out, "can forge the next") {
 		t.Errorf("check ended with %d: %s%s", r.code, r.out, r.errOut)
 	}
 }

@@ -47,12 +47,12 @@ func TestACertificateThatDoesNotHoldIsRefused(t *testing.T) {
 			w.write("authority.pem", authority.text)
 			w.env["SSL_CERT_FILE"] = w.path("authority.pem")
 			if tt.why == "" {
-				w.expect(exitDone, "check")
-				w.expect(exitDone, "sync")
+				w.alone(exitDone, "check")
+				w.alone(exitDone, "sync")
 				return
 			}
 			for _, command := range []string{"check", "sync"} {
-				r := w.expect(exitFailed, command)
+				r := w.alone(exitFailed, command)
 				if said := r.out + r.errOut; !strings.Contains(said, "certificate or encryption is not acceptable") || !strings.Contains(said, tt.why) {
 					t.Errorf("%s does not say %q:\n%s", command, tt.why, said)
 				}

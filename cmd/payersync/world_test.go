@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -236,15 +238,36 @@ func (w *world) mandateOf(key string) sandbox.Mandate {
 	return sandbox.Mandate{}
 }
 
-// freeAddress returns an address on this machine that nothing listens on.
+// freeAddress returns an address on this machine that nothing listens on, and that no other test
+// is given.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	address, err := unused()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
+}
+
+// The ports of tests are below those that the system gives to whoever asks for any: one of
+// these would go to another server, or to a connection, between its choice and its use.
+const firstPort, portsOfTests = 20_000, 12_000
+
+var lastPort atomic.Int64 // counted from a random one, since packages are tested side by side
+
+func init() { lastPort.Store(rand.Int64N(portsOfTests)) }
+
+// unused is freeAddress for whoever has no test at hand.
+func unused() (string, error) {
+	for range portsOfTests {
+		address := fmt.Sprintf("127.0.0.1:%d", firstPort+lastPort.Add(1)%portsOfTests)
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue // somebody else's
+		}
+		return address, l.Close()
+	}
+	return "", errors.New("every port that tests use is taken")
 }
 
 // eventually polls until done, and fails when it takes too long.
