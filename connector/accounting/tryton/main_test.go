@@ -72,7 +72,7 @@ func (b *books) add(n int) []int64 {
 			"addresses": create(trytontest.Values{"street": "1 Quay St\nUnit 4", "city": "Whitby", "postal_code": "YO21 3CK"}),
 			"contact_mechanisms": create(
 				trytontest.Values{"type": "email", "value": "c" + strconv.Itoa(i) + "@books.example"},
-				trytontest.Values{"type": "phone", "value": "+441632960123"}),
+				trytontest.Values{"type": "phone", "value": "+442079460123"}),
 		}
 	}
 	return b.Create("party.party", values...)
