@@ -1,12 +1,14 @@
 package state
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"payersync/state/files"
 )
@@ -36,6 +38,29 @@ func (l *Ledger) TryServe() (*Lock, error) {
 		return nil, fmt.Errorf("lock the ledger for serving: %w", err)
 	}
 	return k, nil
+}
+
+// lockTries is how often a lock is tried for that others give back soon.
+const lockTries = 20 * time.Millisecond
+
+// LockRequests waits for the lock of the one person whose request for a signing link is under
+// way: what a read showed before it still holds when the request leaves. It returns nil when ctx
+// ends before that.
+func (l *Ledger) LockRequests(ctx context.Context) (*Lock, error) {
+	for {
+		k, err := l.tryLock(".requests.lock")
+		if err != nil {
+			return nil, fmt.Errorf("lock the ledger for a request: %w", err)
+		}
+		if k != nil {
+			return k, nil
+		}
+		select {
+		case <-time.After(lockTries):
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
 }
 
 // How the names of lock files end.

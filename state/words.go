@@ -34,6 +34,9 @@ var (
 	ErrAccepted = errors.New("the customer is accepted for another record")
 	// ErrNoWord means that nothing was said of a record and a customer that could be taken back.
 	ErrNoWord = errors.New("nothing was said of the two that could be taken back")
+	// ErrSaidMeanwhile means that somebody has said something else of a record or of the two than
+	// whoever decides was shown.
+	ErrSaidMeanwhile = errors.New("somebody has decided otherwise meanwhile")
 	// ErrUnderWay means that a request which carries an earlier word out may still arrive.
 	ErrUnderWay = errors.New("a request for this record may still arrive; say it again in a quarter of an hour")
 )
@@ -83,6 +86,21 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 	}
 	_, err = tx.ReplanRecord(connection, sourceID)
 	return true, err
+}
+
+// NotSaidOtherwise fails with ErrSaidMeanwhile when a word stands that a new one of a record and a customer
+// would take back: a person who was shown neither would not know of it.
+func (tx *Tx) NotSaidOtherwise(connection, sourceID, billingID string, word Word) error {
+	var said bool
+	err := tx.row([]any{&said}, `SELECT EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2
+		AND (word = 'accept' OR billing_id = ?3) AND word <> 'spent' AND NOT (billing_id = ?3 AND word = ?4))`, connection, sourceID, billingID, word)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look what was said of record %s: %w", sourceID, err)
+	case said:
+		return ErrSaidMeanwhile
+	}
+	return nil
 }
 
 // TakeWordBack takes back what a person has said of a record and a customer, for as long as

@@ -255,7 +255,8 @@ func (m *Matches) ReadAhead(next []Likeness) {
 }
 
 // Link notes that a record is a customer, after it has read the customer once more. Nothing is
-// sent: the next run takes the customer over, within its limits.
+// sent: the next run takes the customer over, within its limits. Here as in Apart and SayAll the
+// first of two people who decide has it: the other's ends with state.ErrSaidMeanwhile.
 func (m *Matches) Link(ctx context.Context, id state.RecordID, billingID string, by syncer.Operator) error {
 	if by.Reason == "" {
 		return syncer.ErrReasonNeeded
@@ -264,7 +265,7 @@ func (m *Matches) Link(ctx context.Context, id state.RecordID, billingID string,
 	if err != nil {
 		return err
 	}
-	if err := m.Syncer.Accept(ctx, h, by); err != nil {
+	if err := m.Syncer.AcceptUndecided(ctx, h, by); err != nil {
 		return err
 	}
 	m.Board.decide(id)
@@ -278,18 +279,28 @@ func (m *Matches) Apart(ctx context.Context, id state.RecordID, customers []stri
 	for _, c := range customers {
 		words = append(words, PairWord{id.SourceID, c, state.WordReject})
 	}
-	if err := SayOfPairs(ctx, m.Ledger, id.Connection, words, by); err != nil {
+	if err := m.Ledger.Do(ctx, func(tx *state.Tx) error { return sayUndecided(tx, id.Connection, words, by) }); err != nil {
 		return err
 	}
 	m.Board.decide(id)
 	return nil
 }
 
+// sayUndecided is sayOfPairs for whoever was shown that nobody has decided.
+func sayUndecided(tx *state.Tx, connection string, words []PairWord, by syncer.Operator) error {
+	for _, w := range words {
+		if err := tx.NotSaidOtherwise(connection, w.SourceID, w.BillingID, w.Says); err != nil {
+			return &PairNotSaid{w, err}
+		}
+	}
+	return sayOfPairs(tx, connection, words, by)
+}
+
 // SayAll notes words by connection, all of them or none, as SayOfPairs does.
 func (m *Matches) SayAll(ctx context.Context, words map[string][]PairWord, by syncer.Operator) error {
 	err := m.Ledger.Do(ctx, func(tx *state.Tx) error {
 		for connection, of := range words {
-			if err := sayOfPairs(tx, connection, of, by); err != nil {
+			if err := sayUndecided(tx, connection, of, by); err != nil {
 				return err
 			}
 		}
@@ -449,7 +460,7 @@ func (a *Ahead) Close() {
 // NotHad reports whether an error says that a customer is not to be had for a record, and not
 // that it could not be read.
 func NotHad(err error) bool {
-	for _, why := range []error{syncer.ErrCarriesAnother, syncer.ErrNoCustomer, syncer.ErrNotSent, state.ErrLinkedAlready, state.ErrCustomerTaken, state.ErrAccepted, state.ErrUnderWay, state.ErrNoRecord, state.ErrNoWord} {
+	for _, why := range []error{syncer.ErrCarriesAnother, syncer.ErrNoCustomer, syncer.ErrNotSent, state.ErrLinkedAlready, state.ErrCustomerTaken, state.ErrAccepted, state.ErrUnderWay, state.ErrSaidMeanwhile, state.ErrNoRecord, state.ErrNoWord} {
 		if errors.Is(err, why) {
 			return true
 		}

@@ -421,6 +421,8 @@ func notDecided(err error) error {
 	switch {
 	case errors.Is(err, syncer.ErrCarriesAnother):
 		p.Sentence = "The customer there carries another number of ours by now."
+	case errors.Is(err, state.ErrSaidMeanwhile):
+		p.Sentence = "Somebody else decided on the payer while you looked, and otherwise. What they said stands."
 	case errors.Is(err, state.ErrLinkedAlready), errors.Is(err, state.ErrCustomerTaken), errors.Is(err, state.ErrAccepted):
 		p.Sentence = "Somebody else linked the payer or the customer meanwhile."
 	case errors.Is(err, state.ErrUnderWay):

@@ -255,6 +255,42 @@ func TestLinksAreTakenBackTogetherForAsLongAsNothingWasSent(t *testing.T) {
 	holds(t, anna.post("/matches/linked", http.StatusUnprocessableEntity), "Nobody was ticked")
 }
 
+// Two people decide otherwise on one pair in the moment in which the customer is read: what the
+// first said stands, and the second is told; who says the same is not.
+func TestOfTwoWhoDecideOtherwiseOnAPairTheFirstHasIt(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.alike(3)
+	m, ctx := h.matcher, context.Background()
+	anna, bo := syncer.Operator{Name: "anna", Reason: "same"}, syncer.Operator{Name: "bo"}
+	pair := func(i int) (state.RecordID, string) {
+		l := must(m.Now(ctx))(t).Rows[i]
+		return l.RecordID, l.Candidates[0].BillingID
+	}
+	id, customer := pair(0)
+	if err := m.Apart(ctx, id, []string{customer}, bo); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Link(ctx, id, customer, anna); !errors.Is(err, state.ErrSaidMeanwhile) || !office.NotHad(err) {
+		t.Errorf("linked after they were kept apart: %v", err)
+	}
+	if err := m.SayAll(ctx, map[string][]office.PairWord{sample: {{SourceID: id.SourceID, BillingID: customer, Says: state.WordAccept}}}, anna); !errors.Is(err, state.ErrSaidMeanwhile) {
+		t.Errorf("linked in bulk after they were kept apart: %v", err)
+	}
+	id, customer = pair(0)
+	for range 2 { // pressed twice
+		if err := m.Link(ctx, id, customer, anna); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Apart(ctx, id, []string{customer}, bo); !errors.Is(err, state.ErrSaidMeanwhile) {
+		t.Errorf("kept apart after they were linked: %v", err)
+	}
+	if log := h.logged(50); strings.Count(log, "reject match") != 1 || strings.Count(log, "adopt customer") != 1 {
+		t.Errorf("the audit log says %s", log)
+	}
+}
+
 // Whoever of two is first takes a link back, and the other is told; the audit log has each once.
 func TestLinksThatTwoTakeBackAtOnceAreTakenBackOnce(t *testing.T) {
 	t.Parallel()

@@ -375,6 +375,10 @@ func notDone(err error) error {
 		say("The payer's mandate was cancelled; a new one takes a reason. Nothing was sent.", "Go back, and write why the payer signs anew.")
 	case errors.Is(err, syncer.ErrHasMandate):
 		say("The payer has signed already. No link was asked for.", look)
+	case errors.Is(err, syncer.ErrOtherMandate):
+		say("Somebody asked at the same moment, or the service shows another mandate. Nothing was sent.", look)
+	case errors.Is(err, syncer.ErrAsking):
+		say("Somebody else asks for a signing link just now. Nothing was sent.", "Try again in a minute.")
 	case errors.Is(err, office.ErrNoMandate):
 		say("The payer has no mandate. Nothing was sent.", look)
 	case errors.Is(err, state.ErrNoPayer):

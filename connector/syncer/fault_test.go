@@ -548,6 +548,45 @@ func TestAnOperatorsRequestLooksFirstWhetherTheMandateWasCancelled(t *testing.T)
 	}
 }
 
+// Two people, or one who presses twice, ask for a new mandate of one payer at once: the service
+// makes another mandate for each request, so that one of them is told and sends nothing.
+//
+// covers F58, S7
+func TestOfTwoWhoAskAtOnceForANewMandateOneAsks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *sandbox.Options, _ *billing.Dialect) { o.Switches.LinkWhenCreated = "new" })
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	p := w.payer("A1")
+	if err := w.service.PayerCancel(p.MandateID); err != nil {
+		t.Fatal(err)
+	}
+	const people = 4
+	told := make([]error, people)
+	var group sync.WaitGroup
+	for i := range people {
+		group.Go(func() {
+			_, told[i] = w.syncer.RequestLink(t.Context(), p, syncer.Operator{Name: "kim", Reason: "new bank account"})
+		})
+	}
+	group.Wait()
+	refused := 0
+	for _, err := range told {
+		switch {
+		case errors.Is(err, syncer.ErrOtherMandate):
+			refused++
+		case err != nil:
+			t.Error(err)
+		}
+	}
+	if n := len(w.byKey()["A1"].Mandates); n != 2 || refused != people-1 {
+		t.Errorf("the payer has %d mandates, and %d of %d were told; want 2 and %d", n, refused, people, people-1)
+	}
+	if _, err := w.syncer.RequestLink(t.Context(), p, syncer.Operator{Name: "kim", Reason: "new bank account"}); !errors.Is(err, syncer.ErrOtherMandate) {
+		t.Errorf("later, of the mandate that was replaced: %v", err)
+	}
+}
+
 // covers V1, V3
 func TestAPayerWhoseCreateMadeAMandateIsNotLeftWithoutALinkInSilence(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"payersync/connector"
 	"payersync/connector/match"
@@ -18,6 +19,11 @@ var (
 	ErrNotLinked = errors.New("the record is not linked to a customer of the billing service")
 	// ErrHasMandate means that the payer has a mandate that is signed.
 	ErrHasMandate = errors.New("the payer has signed a mandate already")
+	// ErrOtherMandate means that the payer has another mandate by now than whoever asks was
+	// shown: somebody asked at the same moment, or a read has just shown it.
+	ErrOtherMandate = errors.New("the payer has another mandate by now; look at it, and ask again if it is still right")
+	// ErrAsking means that somebody else's request for a signing link took too long to wait for.
+	ErrAsking = errors.New("somebody else asks for a signing link just now; try again in a minute")
 	// ErrReasonNeeded means that a step needs a reason for the audit log.
 	ErrReasonNeeded = errors.New("a reason is needed")
 	// ErrNotCancelled means that the payer's mandate, as a read has just shown it, is not
@@ -35,17 +41,47 @@ type Operator struct {
 // and returns the mandate with the link. The customer is read first: after a
 // cancellation, or under a status that is not documented, it needs a reason,
 // because a cancelled mandate is replaced only with the payer's new authority
-// (RULES.md#the-payers-word). The intent is in the audit log before the request.
+// (RULES.md#the-payers-word). The intent is in the audit log before the request. Requests of
+// people take turns: one about a mandate that another has replaced meanwhile ends with
+// ErrOtherMandate, and sends nothing.
 func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, by Operator) (connector.Mandate, error) {
 	if p.BillingID == "" || !p.Seen {
 		return connector.Mandate{}, ErrNotLinked
 	}
+	turn, err := s.turnToAsk(ctx)
+	if err != nil {
+		return connector.Mandate{}, err
+	}
+	m, err := s.requestLink(ctx, p, by)
+	return m, errors.Join(err, turn.Release())
+}
+
+// asksAtMost is how long somebody waits for another's request.
+const asksAtMost = 30 * time.Second
+
+func (s *Syncer) turnToAsk(ctx context.Context) (*state.Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, asksAtMost)
+	defer cancel()
+	turn, err := s.Ledger.LockRequests(ctx)
+	if err == nil && turn == nil {
+		err = ErrAsking
+	}
+	return turn, err
+}
+
+func (s *Syncer) requestLink(ctx context.Context, p state.Payer, by Operator) (connector.Mandate, error) {
 	status, err := s.statusNow(ctx, p)
+	if err != nil {
+		return connector.Mandate{}, err
+	}
+	now, err := s.Ledger.Payer(ctx, p.Connection, p.SourceID)
 	switch {
 	case err != nil:
 		return connector.Mandate{}, err
 	case status.Underway(), status == connector.MandateActive:
 		return connector.Mandate{}, ErrHasMandate
+	case now.MandateID != p.MandateID:
+		return connector.Mandate{}, ErrOtherMandate
 	case status != "" && status != connector.MandateCreated && by.Reason == "":
 		return connector.Mandate{}, fmt.Errorf("replace a mandate that is %s: %w", status.Label(), ErrReasonNeeded)
 	}
@@ -273,10 +309,25 @@ func (s *Syncer) PairOf(ctx context.Context, conn Connection, sourceID, customer
 // speaks against it. It is about this customer alone; the next plan adopts it, within
 // the limits.
 func (s *Syncer) Accept(ctx context.Context, h Holder, by Operator) error {
+	return s.sayAccepted(ctx, h, by, func(*state.Tx) error { return nil })
+}
+
+// AcceptUndecided is Accept for an operator who was shown that nobody has decided yet. It fails with
+// state.ErrSaidMeanwhile when somebody has.
+func (s *Syncer) AcceptUndecided(ctx context.Context, h Holder, by Operator) error {
+	return s.sayAccepted(ctx, h, by, func(tx *state.Tx) error {
+		return tx.NotSaidOtherwise(h.Payer.Connection, h.Payer.SourceID, h.Customer, state.WordAccept)
+	})
+}
+
+func (s *Syncer) sayAccepted(ctx context.Context, h Holder, by Operator, may func(*state.Tx) error) error {
 	if by.Reason == "" {
 		return fmt.Errorf("take a customer over: %w", ErrReasonNeeded)
 	}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+		if err := may(tx); err != nil {
+			return err
+		}
 		if news, err := tx.SaveWord(h.Payer.Connection, h.Payer.SourceID, h.Customer, state.WordAccept); err != nil || !news {
 			return err
 		}
