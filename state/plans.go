@@ -348,6 +348,9 @@ type Plan struct {
 	Open       Weight    `json:"-"`
 	Losses     Losses    `json:"-"`
 
+	ApprovedBy string    `json:"-"` // who approved it last, or a part of it
+	ApprovedAt time.Time `json:"-"`
+
 	RejectedBy string    `json:"rejected_by,omitempty"` // who rejected it last, also before it was superseded
 	RejectedAt time.Time `json:"rejected_at,omitzero"`
 	Rejection  string    `json:"rejection,omitempty"` // why, in that person's words
@@ -656,7 +659,7 @@ func (tx *Tx) auditPlan(plan int64, e Entry, words string) error {
 // planColumns are those of a plan. What is stored as waiting, and was rejected, waits for
 // nobody.
 const planColumns = `plan_id, connection, run_id, hash, mapping_version, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
-	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, rejected_by, rejected_at, rejected_why`
+	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, approved_by, approved_at, rejected_by, rejected_at, rejected_why`
 
 // WaitingPlans returns the plans that wait for approval, oldest first.
 func (l *Ledger) WaitingPlans(ctx context.Context) ([]Plan, error) {
@@ -790,15 +793,16 @@ func scanPlans(rows *sql.Rows) ([]Plan, error) {
 	out := []Plan{}
 	for rows.Next() {
 		var p Plan
-		var at, rejected sql.NullString
+		var at, approved, rejected sql.NullString
 		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.Mapping, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Lost, &p.Limits,
-			&p.RejectedBy, &rejected, &p.Rejection); err != nil {
+			&p.ApprovedBy, &approved, &p.RejectedBy, &rejected, &p.Rejection); err != nil {
 			return nil, fmt.Errorf("read the plans: %w", err)
 		}
-		var err, unparsed error
-		p.CreatedAt, err = parseTime(at)
-		p.RejectedAt, unparsed = parseTime(rejected)
-		if err := errors.Join(err, unparsed); err != nil {
+		var made, yes, no error
+		p.CreatedAt, made = parseTime(at)
+		p.ApprovedAt, yes = parseTime(approved)
+		p.RejectedAt, no = parseTime(rejected)
+		if err := errors.Join(made, yes, no); err != nil {
 			return nil, err
 		}
 		out = append(out, p)

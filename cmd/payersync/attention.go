@@ -81,13 +81,11 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 		return err
 	}
 	if f.PutOff == state.NotPutOff {
-		hidden := f
-		hidden.PutOff, hidden.Limit = state.OnlyPutOff, 1
-		off, err := s.Ledger.Attention(ctx, hidden)
+		off, err := anyPutOff(ctx, s.Ledger, f)
 		if err != nil {
 			return err
 		}
-		if len(off) > 0 {
+		if off {
 			defer a.Say("Not listed is what somebody put off on the pages: payersync attention list --later")
 		}
 	}
@@ -128,6 +126,13 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 		a.Say("Every way out of one of them, and what it would do: payersync attention show RECORD")
 	}
 	return nil
+}
+
+// anyPutOff reports whether somebody put something off of what a filter asks for.
+func anyPutOff(ctx context.Context, ledger *state.Ledger, f state.Filter) (bool, error) {
+	f.PutOff, f.Limit = state.OnlyPutOff, 1
+	off, err := ledger.Attention(ctx, f)
+	return len(off) > 0, err
 }
 
 // reasons are the codes of why a record needs a person.

@@ -55,6 +55,9 @@ func TestWhatWasPutOffIsListedApart(t *testing.T) {
 	if !strings.Contains(said, hint) {
 		t.Errorf("it does not say that something was put off:\n%s", said)
 	}
+	if status := w.expect(exitDone, "status").out; !strings.Contains(status, "Some of these were put off on the pages: payersync attention list --later") {
+		t.Errorf("the status says:\n%s", status)
+	}
 	later, said := lists("--later")
 	expect("of what was put off", later, "A1")
 	if want := "Put off until " + until.UTC().Format(time.DateOnly); !strings.Contains(said, want) || !strings.Contains(said, "by anna: she rings on Monday") || strings.Contains(said, hint) {

@@ -49,7 +49,8 @@ type statusReport struct {
 
 	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
-	Refusals     []state.Refusals        `json:"webhook_refusals"`     // requests to the webhook endpoint of the last days that were not taken in
+	putOff       bool                    // somebody put off some of what needs a person
+	Refusals     []state.Refusals        `json:"webhook_refusals"` // requests to the webhook endpoint of the last days that were not taken in
 }
 
 func (a *app) status(cmd *cobra.Command, s *session.Session) error {
@@ -95,6 +96,9 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	if r.Subscription, err = s.Ledger.Subscription(cmd.Context()); err != nil {
 		return err
 	}
+	if r.putOff, err = anyPutOff(cmd.Context(), s.Ledger, state.Filter{}); err != nil {
+		return err
+	}
 	if r.Refusals, err = s.Ledger.Refusals(cmd.Context(), a.refusedSince()); err != nil {
 		return err
 	}
@@ -132,6 +136,9 @@ func (a *app) printStatus(r statusReport) {
 			rows = append(rows, []string{fmt.Sprint(r.Attention[reason]), connector.Reason(reason).Sentence(), connector.Reason(reason).Next()})
 		}
 		show.Table(a.Out, []string{"Records", "What is the matter", "What to do"}, rows)
+		if r.putOff {
+			fmt.Fprintln(a.Out, "Some of these were put off on the pages: payersync attention list --later")
+		}
 	}
 	if len(r.Closed) > 0 {
 		fmt.Fprintln(a.Out)

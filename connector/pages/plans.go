@@ -297,7 +297,6 @@ func (v *visit) judge() error {
 	if err != nil {
 		return err
 	}
-	now := p
 	p.Reads = v.filled("reads")
 	note := ""
 	switch do := v.filled("do"); do {
@@ -322,12 +321,11 @@ func (v *visit) judge() error {
 	default:
 		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form did not say what to do with the plan.", Next: "Open the plan, and use one of its buttons."}
 	}
+	if errors.Is(err, state.ErrPlanChanged) || errors.Is(err, state.ErrPlanNotWaiting) {
+		return v.judgedMeanwhile(err)
+	}
 	var open *state.ErrRunOpen
 	switch {
-	case errors.Is(err, state.ErrPlanChanged):
-		return v.stalePlan(now)
-	case errors.Is(err, state.ErrPlanNotWaiting):
-		return problem{Status: http.StatusConflict, Title: "The plan does not wait", Sentence: fmt.Sprintf("Plan %d is %s. Nothing was changed.", p.ID, now.State), Next: "The list of plans shows those that wait."}
 	case errors.Is(err, office.ErrSameEyes):
 		return problem{Status: http.StatusForbidden, Title: "Somebody else approves this", Sentence: "You saved the mapping version that made this plan. Nothing was approved.", Next: "Ask somebody else who may approve to look at it."}
 	case errors.Is(err, office.ErrTogether):
@@ -359,6 +357,28 @@ func (v *visit) approveTicked(p office.Plan) (note string, err error) {
 	words := strings.Trim(fmt.Sprint(ids), "[]")
 	err = office.ApproveSome(v.Context(), v.ledger(), p, ids, v.approver(), connector.Plural(len(ids), "ticked change")+": "+words)
 	return fmt.Sprintf("%s of plan %d approved. Nothing was sent yet: the next run sends exactly these. The others wait.", connector.Plural(len(ids), "change"), p.ID), err
+}
+
+// judgedMeanwhile answers somebody whose word on a plan was not taken: with who was faster, or with
+// the plan as it is now.
+func (v *visit) judgedMeanwhile(err error) error {
+	now, wrong := v.planAsked()
+	if wrong != nil {
+		return wrong
+	}
+	is := problem{Status: http.StatusConflict, Title: "The plan does not wait", Next: "Nothing is to be done. The list of plans shows those that wait.", Path: "/plans"}
+	switch {
+	case now.State == state.PlanApproved:
+		is.Sentence = fmt.Sprintf("Plan %d was approved by %s on %s. Nothing else was changed.", now.ID, now.ApprovedBy, now.ApprovedAt.UTC().Format("2 Jan 2006 at 15:04 UTC"))
+		return is
+	case now.State == state.PlanRejected:
+		is.Sentence = fmt.Sprintf("Plan %d was rejected by %s on %s. Nothing else was changed.", now.ID, now.RejectedBy, now.RejectedAt.UTC().Format("2 Jan 2006 at 15:04 UTC"))
+		return is
+	case errors.Is(err, state.ErrPlanChanged):
+		return v.stalePlan(now)
+	}
+	is.Sentence = fmt.Sprintf("Plan %d is %s. Nothing was changed.", now.ID, now.State)
+	return is
 }
 
 // stalePlan answers somebody who has looked at a plan that says something else by now, with

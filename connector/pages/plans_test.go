@@ -131,6 +131,10 @@ func TestAPlanThatChangedWhileItWasReadIsNotApproved(t *testing.T) {
 			before := h.approved()
 			for _, do := range []string{"all", "some", "reject"} {
 				stale := reader.post("/plans/1", http.StatusConflict, "do", do, "reason", "late", "reads", fields(page, "reads")[0], "seen", fields(page, "seen")[0], "change", fields(page, "change")[0])
+				if name == "somebody rejected it" {
+					holds(t, stale, "Plan 1 was rejected by oda on ", "Nothing else was changed.")
+					continue
+				}
 				holds(t, stale, "The plan changed while you were reading it.", "Nothing was approved or rejected.")
 				if name == "the books changed" {
 					holds(t, stale, "Crumb &amp; Sons", `</span> New</span>`, "Plan 2 of")
@@ -162,6 +166,25 @@ func TestAPlanIsApprovedWholeOrRejectedForAReason(t *testing.T) {
 	}
 	holds(t, v.get("/plans/1", http.StatusOK), "was sent", "Its changes are not kept with it")
 	holds(t, v.post("/plans/1", http.StatusConflict, "do", "all", "reads", h.reads(1)), "The plan does not wait")
+}
+
+// Whoever comes second to a plan, or presses twice, is told who was faster, and not that it changed.
+func TestWhoComesSecondToAPlanIsToldWhoWasFaster(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(false)
+	anna, bo := h.enter("anna", pages.Operator), h.enter("bo", pages.Operator)
+	reads := fields(bo.get("/plans/1", http.StatusOK), "reads")[0]
+	anna.post("/plans/1", http.StatusOK, "do", "all", "reads", reads)
+	for _, v := range []*visitor{bo, anna} {
+		page := v.post("/plans/1", http.StatusConflict, "do", "all", "reads", reads)
+		holds(t, page, "Plan 1 was approved by anna on ", "Nothing else was changed.", `href="/plans"`)
+		lacks(t, page, "changed while you were reading")
+	}
+	holds(t, bo.get("/plans/1", http.StatusOK), "It is approved by <bdi>anna</bdi>.")
+	reads = fields(bo.get("/plans/1", http.StatusOK), "reads")[0]
+	anna.post("/plans/1", http.StatusOK, "do", "reject", "reads", reads, "reason", "a wrong export")
+	holds(t, bo.post("/plans/1", http.StatusConflict, "do", "reject", "reads", reads, "reason", "the same"), "Plan 1 was rejected by anna on ")
 }
 
 func TestWhatAPlanEmptiesOrRenamesStandsFirst(t *testing.T) {

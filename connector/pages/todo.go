@@ -257,6 +257,9 @@ func (v *visit) settle() error {
 		if err != nil {
 			return err
 		}
+		if n == 0 {
+			return errNothingDone("This is not the matter any more with those that were ticked.", "Open the page of the reason once more.")
+		}
 		return v.done(fmt.Sprintf("Put off until %s: %s. Nothing was sent; the reason stays, and is shown again then.", until.UTC().Format("2 Jan 2006 15:04 UTC"), connector.Plural(n, "payer")), todoPath(r))
 	case "now":
 		n, err := desk.TellNow(v.Context(), r, records, by)

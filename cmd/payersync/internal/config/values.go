@@ -146,6 +146,14 @@ type Limit struct {
 	Percent float64 // used when above 0
 }
 
+// String returns the limit as it is written: 20 or 5%.
+func (l Limit) String() string {
+	if l.Percent > 0 {
+		return strconv.FormatFloat(l.Percent, 'f', -1, 64) + "%"
+	}
+	return strconv.Itoa(l.Count)
+}
+
 // UnmarshalYAML reads 20 or 5%.
 func (l *Limit) UnmarshalYAML(node *yaml.Node) error {
 	if number, isPercent := strings.CutSuffix(node.Value, "%"); isPercent {
