@@ -3,7 +3,6 @@ package office
 import (
 	"cmp"
 	"context"
-	"errors"
 	"hash/fnv"
 	"slices"
 	"strconv"
@@ -65,16 +64,17 @@ func (l *Letters) look(ctx context.Context) (*looked, error) {
 	return &looked{p, at}, nil
 }
 
-// NextOf returns the next letters of these payers, as the last look found them: none while the
-// first is at work, and for nobody who has nothing to sign.
+// NextOf returns the next letters of these payers, as the last look found them, and nothing for who
+// has nothing to sign. It fails with ErrCounting while the first look is at work.
 func (l *Letters) NextOf(ctx context.Context, ids ...state.RecordID) (map[state.RecordID]letters.Next, error) {
 	if !l.On() || len(ids) == 0 {
 		return nil, nil
 	}
-	found, err := l.looks.latest(ctx, -1, l.look)
-	if errors.Is(err, ErrCounting) {
-		return nil, nil
+	patience := time.Duration(-1)
+	if l.looks.kept() == nil {
+		patience = 0 // for as long as a small look takes
 	}
+	found, err := l.looks.latest(ctx, patience, l.look)
 	if err != nil {
 		return nil, err
 	}

@@ -146,7 +146,7 @@ func TestAddressesThatTakeNoMailAreNotedByLine(t *testing.T) {
 	hostile := "<script>alert(1)</script>\r\n\u202eevil\r\n=1+1 {{.}}\r\n" + strings.Repeat("Ö", 255)
 	page := olaf.upload(http.StatusUnprocessableEntity, "Accounts@bakery1.io\r\n"+hostile+"\r\nnobody@nowhere.io", "<b>.txt", "accounts@bakery2.io\nmoo\n")
 	holds(t, page, "Not all was understood.", "line 1, <bdi>Accounts@bakery1.io</bdi>: Nothing more is sent to the address, which 2 payers are written to at",
-		"line 2, <bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>: <strong>not understood:</strong> it is no e-mail address", "line 3, <bdi>\u202eevil</bdi>", "line 5, <bdi>"+strings.Repeat("Ö", 120)+"…</bdi>",
+		"line 2, <bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>: <strong>not understood:</strong> it is no e-mail address", "line 3, <bdi>\ufffdevil</bdi>", "line 5, <bdi>"+strings.Repeat("Ö", 120)+"…</bdi>",
 		"line 6, <bdi>nobody@nowhere.io</bdi>: Nothing more is sent to the address. No payer is written to at it", "<bdi>&lt;b&gt;.txt</bdi>: line 2, <bdi>moo</bdi>", "2 payers whose address takes no mail",
 		"&lt;script&gt;alert(1)&lt;/script&gt;\n\u202eevil\n=1&#43;1 {{.}}\n"+strings.Repeat("Ö", 255)+"</textarea>")
 	lacks(t, page, "<script>alert", "<b>.txt")

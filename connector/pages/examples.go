@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -76,7 +77,10 @@ func (v *visit) prepared() error {
 	desk := v.pages.cfg.Letters
 	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: v.PathValue("id")}
 	next, err := desk.NextOf(v.Context(), id)
-	if err != nil {
+	switch {
+	case errors.Is(err, office.ErrCounting):
+		return v.show("counting", "Counting", v.with())
+	case err != nil:
 		return err
 	}
 	x, has := next[id]

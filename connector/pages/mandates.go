@@ -102,13 +102,16 @@ func (v *visit) mandates() error {
 		ids[i] = state.RecordID{Connection: r.Connection, SourceID: r.SourceID}
 	}
 	written, err := v.pages.cfg.Letters.NextOf(v.Context(), ids...)
-	if err != nil {
+	counting := errors.Is(err, office.ErrCounting)
+	if err != nil && !counting {
 		return err
 	}
 	for i, r := range rows {
 		row := workRow{Stood: r, Path: payerPath(ids[i]), Status: stepChip(r.Standing), Why: whyItStops(r.Standing), Next: r.Handover.Next}
 		if x, has := written[ids[i]]; has && x.What != letters.Stopped && x.What != letters.Finished {
 			row.Next = nextLetter(x)
+		} else if counting {
+			row.Next = "Is being worked out: look again in a moment."
 		}
 		if address := v.email(r.Handover.Email); address != "" {
 			at := strings.IndexByte(address, '@') + 1

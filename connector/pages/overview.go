@@ -33,7 +33,7 @@ var settled = map[condition.Code]leads{
 	condition.RunFailed: {"/runs", "Look at the runs"}, condition.RunIncomplete: {"/runs", "Look at the runs"},
 	condition.Standstill: {"/plans", "Look at the plan"}, condition.PlanRejected: {"/plans", "Look at the plan"},
 	condition.MappingWrong: {"/mapping", "Look at the mapping"}, condition.TwoWay: {"/todo/two_way", "Look at the payers"},
-	condition.LettersHeld: {"/mandates", "Look at the mandates"}, condition.LettersWait: {"/mandates", "Look at the mandates"}, condition.LettersUnclear: {"/mandates", "Look at the mandates"},
+	condition.LettersHeld: {"/mandates/letters", "Look at the letters"}, condition.LettersWait: {"/mandates/letters", "Look at the letters"}, condition.LettersUnclear: {"/mandates/letters", "Look at the letters"},
 	condition.RequestsUnanswered: {"/todo/outcome_unknown", "Look at the payers"},
 }
 

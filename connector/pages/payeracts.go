@@ -33,7 +33,10 @@ func (v *visit) fresh(back string) error {
 		Status: http.StatusForbidden, Title: "Sign in once more", Sentence: "What cannot be undone takes a sign-in of the last 15 minutes. Nothing was changed.",
 		Next: "Sign out, sign in again, and do it then.",
 	}
-	if v.way == byPassword {
+	switch v.way {
+	case byLink:
+		is.Next = "Open the pages by a new link, which payersync pages link makes, and do it then."
+	case byPassword:
 		is.Title, is.Next, is.Path = "Type your password again", "Type your password, and do it then.", "/again"
 		v.pages.logins.Put(v.Context(), keyBack, back)
 		if err := v.keep(); err != nil {
@@ -290,9 +293,9 @@ func (v *visit) askDeed() error {
 		return err
 	}
 	if !d.may(s) {
-		return notAsItStands
+		return notAsItStands.at(s.Path)
 	}
-	if d.danger && v.way == byPassword { // before a reason is typed
+	if d.danger { // before a reason is typed
 		if err := v.fresh(v.URL.Path); err != nil {
 			return err
 		}
@@ -309,11 +312,11 @@ func (v *visit) askDeed() error {
 	if d.name == "undo" {
 		p, err := v.ledger().Payer(v.Context(), s.Connection, s.SourceID)
 		if err != nil {
-			return notDone(err)
+			return notDone(err, s.Path)
 		}
 		u, err := v.pages.cfg.Attention.UndoOf(v.Context(), p, s.Undo)
 		if err != nil {
-			return notDone(err)
+			return notDone(err, s.Path)
 		}
 		content.Change = s.Undo
 		for _, f := range u.Fields {
@@ -349,25 +352,25 @@ func (v *visit) doDeed() error {
 	}
 	switch {
 	case v.PostForm.Has("mandate") && v.PostForm.Get("mandate") != s.MandateID:
-		return changedMeanwhile
+		return changedMeanwhile.at(s.Path)
 	case !d.may(s):
-		return notAsItStands
+		return notAsItStands.at(s.Path)
 	}
 	note, err := d.do(v, s, by)
 	v.changed()
 	if err != nil {
-		return notDone(err)
+		return notDone(err, s.Path)
 	}
 	return v.done(note, s.Path)
 }
 
-// notDone says why something about a payer was not done.
-func notDone(err error) error {
+// notDone says why something about the payer at a path was not done.
+func notDone(err error, path string) error {
 	var told problem
 	if errors.As(err, &told) || state.Unwritable(err) {
 		return err
 	}
-	is := problem{Status: http.StatusConflict, Title: "It was not done", err: err}
+	is := problem{Status: http.StatusConflict, Title: "It was not done", Path: path, err: err}
 	say := func(sentence, next string) { is.Sentence, is.Next, is.err = sentence, next, nil }
 	const look = "Look at the payer once more."
 	switch {

@@ -512,7 +512,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 		s.Stopped = stopWords(*s.Stop)
 	}
 	next, err := v.pages.cfg.Letters.NextOf(ctx, id)
-	if err != nil {
+	if err != nil && !errors.Is(err, office.ErrCounting) {
 		return s, err
 	}
 	if x, has := next[id]; has && s.Waits {

@@ -9,10 +9,13 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"payersync/connector"
 	"payersync/state"
@@ -163,5 +166,31 @@ func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes())
+	_, _ = w.Write(calm(page.Bytes()))
+}
+
+// foreign is where a page shows somebody else's text. Fields of forms are not among it: what is in
+// one comes back.
+var foreign = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<(?:bdi|title)>[^<]*`) })
+
+// calm returns a page in which characters that turn or hide the text around them are symbols where
+// somebody else's text is shown, as they are on the command line: what is written is what is read.
+func calm(page []byte) []byte {
+	if bytes.IndexFunc(page, turns) < 0 {
+		return page
+	}
+	return foreign().ReplaceAllFunc(page, func(text []byte) []byte {
+		return bytes.Map(func(r rune) rune {
+			if turns(r) {
+				return utf8.RuneError
+			}
+			return r
+		}, text)
+	})
+}
+
+// turns reports whether a character turns or hides text: an override, an embedding or an isolate,
+// or a control character that is no white space.
+func turns(r rune) bool {
+	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r'
 }

@@ -203,6 +203,12 @@ type problem struct {
 	limits   bool   // the limits of who asks are the matter
 }
 
+// at returns the problem with where people go on from it.
+func (e problem) at(path string) problem {
+	e.Path = path
+	return e
+}
+
 // Error returns what is the matter.
 func (e problem) Error() string { return e.Title + ": " + e.Sentence }
 

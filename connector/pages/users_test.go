@@ -261,7 +261,7 @@ func TestWhatCannotBeUndoneAsksForThePasswordAgain(t *testing.T) {
 		h := &house{t: t, ledger: l, pages: p}
 		h.choose("ida", pages.Admin)
 		h.choose("anna", pages.Viewer)
-		c := typed(p, "192.0.2.1", "ida", goodPassword).Result().Cookies()[0]
+		c, linked := typed(p, "192.0.2.1", "ida", goodPassword).Result().Cookies()[0], cookieOf(t, l, p, pages.Admin, nil)
 		post := func(path string, form url.Values) *httptest.ResponseRecorder {
 			r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, path, strings.NewReader(form.Encode()))
 			r.Host = "127.0.0.1:8070"
@@ -277,6 +277,12 @@ func TestWhatCannotBeUndoneAsksForThePasswordAgain(t *testing.T) {
 		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `href="/again"`) {
 			t.Errorf("after 16 minutes the answer is %d:\n%s", w.Code, w.Body)
 		}
+		own := c
+		c = linked // who came by a link has no password to type
+		if w := post("/settings/users/anna", role); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "a new link, which payersync pages link makes") {
+			t.Errorf("by a link the answer is %d:\n%s", w.Code, w.Body)
+		}
+		c = own
 		if w := post("/again", url.Values{"password": {"a wrong password"}}); w.Code != http.StatusUnprocessableEntity {
 			t.Errorf("a wrong password is answered %d", w.Code)
 		}
