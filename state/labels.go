@@ -124,6 +124,7 @@ func plainLabel(text string) *connector.Label {
 		if value, rest, more = strings.Cut(value, `"`); !more {
 			return nil
 		}
+		value = strings.Clone(value) // who keeps one text of a label keeps no others
 		switch name {
 		case "number":
 			out.Number = value
