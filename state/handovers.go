@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -31,55 +32,134 @@ type Signing struct {
 	Times      int       // how often it was sent before it was signed
 }
 
+// awaited is what is held of a mandate while signings are put together.
+type awaited struct {
+	id                    string
+	created, signed, sent millis
+	times                 int32
+	other                 int32  // the place of another mandate of its customer, counted from 1
+	language              string // of the first letter
+	step                  int    // of that letter; -1 for none
+}
+
 // EachSigning hands over every mandate that was first observed waiting for its signature, of
-// one connection or of all for "".
+// one connection or of all for "", in no order. Each table is read once, as it lies in the file,
+// and put together in memory: where there are many, that takes a fifth of the time.
 func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Signing) error) error {
-	type row struct {
-		Signing
-		sourceID              string
-		created, signed, sent sql.NullString
-		box                   []byte
-	}
-	return each(ctx, l, `WITH moves AS (SELECT mandate_id, min(seq) AS first, min(CASE WHEN to_status = 'PENDING' OR to_status = 'ACTIVE' THEN observed_at END) AS signed
-			FROM mandate_history GROUP BY mandate_id),
-		sendings AS (SELECT mandate_id, ended_at AS at FROM letters WHERE state = 'sent' UNION ALL SELECT mandate_id, sent_on || 'T00:00:00.000Z' FROM handovers),
-		sent AS (SELECT s.mandate_id, min(s.at) AS first, sum(w.signed IS NULL OR s.at <= w.signed) AS times FROM sendings s JOIN moves w ON w.mandate_id = s.mandate_id GROUP BY s.mandate_id)
-		SELECT w.mandate_id, coalesce(p.connection, ''), coalesce(p.source_id, ''), h.observed_at, w.signed, t.first, coalesce(t.times, 0),
-		  coalesce((SELECT e.language FROM letters e WHERE e.mandate_id = w.mandate_id AND e.state = 'sent' ORDER BY e.step LIMIT 1), ''),
-		  (SELECT b.label FROM labels b WHERE b.connection = p.connection AND b.source_id = p.source_id)
-		FROM moves w JOIN mandate_history h ON h.seq = w.first LEFT JOIN sent t ON t.mandate_id = w.mandate_id LEFT JOIN payers p ON p.billing_id = h.billing_id
-		WHERE h.to_status = 'CREATED' AND (p.connection = ?1 OR ?1 = '')`, []any{connection}, func(r *row) []any {
-		return []any{&r.MandateID, &r.Connection, &r.sourceID, &r.created, &r.signed, &r.sent, &r.Times, &r.Language, &r.box}
-	}, func(r row) error {
-		for from, to := range map[*sql.NullString]*time.Time{&r.created: &r.Created, &r.signed: &r.Signed, &r.sent: &r.Sent} {
-			var err error
-			if *to, err = parseTime(*from); err != nil {
+	return l.atOnce(ctx, func(m moment) error {
+		signings, of, err := m.signings(ctx)
+		if err != nil {
+			return err
+		}
+		languages, names := map[RecordID]string{}, interned{}
+		if err := m.labels(ctx, connection, func(id RecordID, label *connector.Label) {
+			if label.Language != "" {
+				languages[id] = names.of(label.Language)
+			}
+		}); err != nil {
+			return err
+		}
+		// give hands over the mandates of a customer, which are no longer anybody's then.
+		give := func(customer, connection, language string) error {
+			at := of[customer]
+			delete(of, customer)
+			for at > 0 {
+				s := signings[at-1]
+				if err := do(Signing{MandateID: s.id, Connection: connection, Language: cmp.Or(s.language, language), Created: s.created.time(), Signed: s.signed.time(), Sent: s.sent.time(), Times: int(s.times)}); err != nil {
+					return err
+				}
+				at = s.other
+			}
+			return nil
+		}
+		var customer string
+		var id RecordID
+		// The sign keeps SQLite from going through the index of customers, and from there to each row.
+		err = m.rows(ctx, "SELECT billing_id, connection, source_id FROM payers WHERE +billing_id IS NOT NULL AND (connection = ?1 OR ?1 = '')", []any{connection},
+			[]any{&customer, &id.Connection, &id.SourceID}, func() error { return give(customer, id.Connection, languages[id]) })
+		if err != nil || connection != "" {
+			return err
+		}
+		for customer := range of {
+			if err := give(customer, "", ""); err != nil {
 				return err
 			}
 		}
-		if r.Language == "" {
-			label, err := l.openLabel(RecordID{r.Connection, r.sourceID}, r.box)
-			if err != nil {
-				return err
-			}
-			r.Language = languageOf(label)
-		}
-		return do(r.Signing)
+		return nil
 	})
 }
 
-func languageOf(label *connector.Label) string {
-	if label == nil {
-		return ""
+// signings returns the mandates that were first observed waiting for their signature, and the
+// place of the first of each customer, counted from 1.
+func (m moment) signings(ctx context.Context) (all []awaited, of map[string]int32, err error) {
+	of = map[string]int32{}
+	places := map[string]int32{} // in all, counted from 1; 0 for a mandate that was first observed otherwise
+	var id, customer string
+	var to string
+	var at sql.NullString
+	err = m.rows(ctx, "SELECT mandate_id, billing_id, to_status, observed_at FROM mandate_history ORDER BY seq", nil, []any{&id, &customer, &to, &at}, func() error {
+		place, met := places[id]
+		waits := to == string(connector.MandateCreated)
+		if met && (place == 0 || waits) {
+			return nil
+		}
+		observed, err := millisOf(at)
+		if err != nil {
+			return err
+		}
+		switch {
+		case met && (to == string(connector.MandatePending) || to == string(connector.MandateActive)):
+			if s := &all[place-1]; s.signed == 0 || observed < s.signed {
+				s.signed = observed
+			}
+		case met:
+		case waits:
+			all = append(all, awaited{id: id, created: observed, other: of[customer], step: -1})
+			places[id], of[customer] = int32(len(all)), int32(len(all)) //nolint:gosec // there are not that many
+		default:
+			places[id] = 0
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	return label.Language
+	// sent notes that a link was sent.
+	sent := func() (*awaited, error) {
+		place := places[id]
+		if place == 0 {
+			return nil, nil
+		}
+		s := &all[place-1]
+		when, err := millisOf(at)
+		if when != 0 && (s.sent == 0 || when < s.sent) {
+			s.sent = when
+		}
+		if s.signed == 0 || when != 0 && when <= s.signed {
+			s.times++
+		}
+		return s, err
+	}
+	var language string
+	var step int
+	err = m.rows(ctx, "SELECT mandate_id, ended_at, language, step FROM letters WHERE state = 'sent'", nil, []any{&id, &at, &language, &step}, func() error {
+		s, err := sent()
+		if s != nil && (s.step < 0 || step < s.step) {
+			s.language, s.step = language, step
+		}
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return all, of, m.rows(ctx, "SELECT mandate_id, sent_on || 'T00:00:00.000Z' FROM handovers", nil, []any{&id, &at}, func() error { _, err := sent(); return err })
 }
 
 // Replacing returns the mandates that payers have now in the place of earlier ones.
 func (l *Ledger) Replacing(ctx context.Context) (map[string]bool, error) {
 	out := map[string]bool{}
 	err := each(ctx, l, `SELECT p.mandate_id FROM payers p
-		WHERE p.mandate_id IS NOT NULL AND EXISTS (SELECT 1 FROM mandates o WHERE o.billing_id = p.billing_id AND o.mandate_id <> p.mandate_id)`, nil,
+		WHERE p.mandate_id IS NOT NULL AND p.billing_id IN (SELECT billing_id FROM mandates GROUP BY billing_id HAVING count(*) > 1) AND EXISTS (SELECT 1 FROM mandates o WHERE o.billing_id = p.billing_id AND o.mandate_id <> p.mandate_id)`, nil,
 		func(id *string) []any { return []any{id} }, func(id string) error { out[id] = true; return nil })
 	return out, err
 }

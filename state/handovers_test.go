@@ -66,4 +66,17 @@ func TestASigningBeginsAndEndsAsItWasObserved(t *testing.T) {
 	if err := d.EachSigning(t.Context(), "beta", func(s Signing) error { t.Errorf("of other books: %+v", s); return nil }); err != nil {
 		t.Fatal(err)
 	}
+
+	d.do(func(tx *Tx) error { // of a customer that is nobody's
+		_, err := tx.SaveMandate(connector.Mandate{ID: "m4", CustomerID: "b9", Status: connector.MandateCreated}, connector.CauseSweep, "1")
+		return err
+	})
+	want["m4"] = Signing{MandateID: "m4", Created: d.Now()}
+	clear(got)
+	if err := d.EachSigning(t.Context(), "", func(s Signing) error { got[s.MandateID] = s; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("of all (-want +got):\n%s", diff)
+	}
 }

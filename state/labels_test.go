@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -187,5 +188,31 @@ func TestLabelsOfAnEarlierFormAreMadeAnew(t *testing.T) {
 	d.do(func(tx *Tx) error { return tx.exec("UPDATE labels SET mapping = 'm1'") })
 	if found, err := d.Unlabelled(t.Context(), acme, "m1", []connector.Record{r}); err != nil || len(found) != 1 {
 		t.Errorf("a label of before is kept: %v, %v", found, err)
+	}
+}
+
+// A label reads the same whether its texts had to be escaped or not.
+func TestALabelIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	texts := []string{"", "Ada", `Ada "the" Crumb`, `C:\bakery`, "Crumb & Crust", "a<b>", "line\nline", "日本", "\u2028", `","name":"x`, "}", "{", ":", `\`, "\x00"}
+	for i, a := range texts {
+		for j, b := range texts {
+			want := connector.Label{Number: a, Name: b, Email: texts[(i+j)%len(texts)], Contact: texts[(i+1)%len(texts)], Language: texts[(j+1)%len(texts)]}
+			plain, err := json.Marshal(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := plainLabel(string(plain)); got != nil && *got != want {
+				t.Errorf("%s is read as %+v", plain, *got)
+			}
+		}
+	}
+	for text, want := range map[string]*connector.Label{
+		`{"number":"1","name":"Ada","language":"en"}`: {Number: "1", Name: "Ada", Language: "en"},
+		`{}`: nil, ``: nil, `{"name":"Ada"`: nil, `{"name":"Ada`: nil, `{"name":null}`: nil, `{"fax":"1"}`: nil, `{"name":"Ada" }`: nil, `{"name":"A\u0026B"}`: nil,
+	} {
+		if diff := cmp.Diff(want, plainLabel(text)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
 	}
 }

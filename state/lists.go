@@ -175,7 +175,13 @@ func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, erro
 // wide reports whether the filter leaves most payers in, so that an order is better read from an
 // index than made.
 func (f RecordFilter) wide() bool {
-	return f.Among == nil && !f.Others && !f.Bare && f.Link == "" && f.Mandate == "" && f.Reason == "" && !f.Told && f.Stood.IsZero() && f.Since.IsZero() && f.Until.IsZero()
+	f.Connection, f.Payers = "", false
+	return f.Among == nil && !f.Narrows()
+}
+
+// Narrows reports whether the filter leaves any record out of a list, or of those in Among.
+func (f RecordFilter) Narrows() bool {
+	return f.Connection != "" || f.Payers || f.Others || f.Bare || f.Link != "" || f.Mandate != "" || f.Reason != "" || f.Told || !f.Stood.IsZero() || !f.Since.IsZero() || !f.Until.IsZero()
 }
 
 // byKey returns the rows of a wide filter by key: the payers in the order of their index, and then
@@ -242,6 +248,17 @@ func (l *Ledger) CountRecords(ctx context.Context, f RecordFilter) (n int, err e
 	}
 	err = l.queryRow(ctx, "SELECT count(*) FROM"+from+conditions(where), args...).Scan(&n)
 	return n, err
+}
+
+// RecordsAmong returns which of the records in Among the filter lets through, whatever its page.
+func (l *Ledger) RecordsAmong(ctx context.Context, f RecordFilter) (map[RecordID]bool, error) {
+	from, where, args, err := f.narrow()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[RecordID]bool, len(f.Among))
+	return out, each(ctx, l, "SELECT r.connection, r.source_id FROM"+from+conditions(where), args,
+		func(id *RecordID) []any { return []any{&id.Connection, &id.SourceID} }, func(id RecordID) error { out[id] = true; return nil })
 }
 
 // AllRecords counts the records of all sources.

@@ -210,12 +210,13 @@ func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, there boo
 }
 
 // FindRecords returns the records that id names: by source id, or as FindPayers
-// finds their payers.
+// finds their payers. It is asked with every search: the bounds of the key's value are what an
+// index is gone through by, which withValue alone is not.
 func (l *Ledger) FindRecords(ctx context.Context, id string) ([]RecordID, error) {
 	return list(ctx, l, `WITH RECURSIVE names (name) AS (SELECT min(key_name) FROM payers
 		  UNION ALL SELECT (SELECT min(key_name) FROM payers WHERE key_name > name) FROM names WHERE name IS NOT NULL)
 		SELECT r.connection, r.source_id FROM connections c CROSS JOIN source_records r ON r.connection = c.name AND r.source_id = ?1
-		UNION SELECT p.connection, p.source_id FROM names CROSS JOIN payers p ON p.key_name = name AND `+withValue+`
+		UNION SELECT p.connection, p.source_id FROM names CROSS JOIN payers p ON p.key_name = name AND p.key_value >= ?1 AND p.key_value < ?1 || char(32) AND `+withValue+`
 		UNION SELECT p.connection, p.source_id FROM payers p WHERE p.billing_id = ?1 OR p.billing_id IN (SELECT billing_id FROM mandates WHERE mandate_id = ?1)
 		ORDER BY 1, 2`, []any{id}, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} })
 }

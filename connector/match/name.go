@@ -39,6 +39,9 @@ var (
 
 // Fold writes a text without case and marks: Müller and MULLER are one, and so are Groß and gross.
 func Fold(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return strings.ToLower(s) // which says the same, and sooner
+	}
 	s = foldCase.String(norm.NFKC.String(s))
 	if !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return s

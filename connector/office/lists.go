@@ -85,44 +85,74 @@ func (p *Page) cut(limit int) {
 	}
 }
 
-// search returns the page of a query with a text. What is found is put in order here: it is
-// little, and the ledger would sort all in which the text occurs.
+// search returns the page of a query with a text. Of what is found the ledger reads no more than
+// the page, once it has said which of it the filter lets through.
 func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 	if l.Ledger.Sealed() {
 		return Page{}, ErrSealed
 	}
-	found, labels, err := l.names.find(ctx, l.Ledger, q.Text, q.Sort == ByName)
+	f, most := q.RecordFilter, 0
+	if !f.Narrows() && f.Sort != ByName {
+		most = MostFound + 1 // whatever is found is let through
+	}
+	found, labels, err := l.names.find(ctx, l.Ledger, q.Text, q.Sort == ByName, most)
 	if err != nil {
 		return Page{}, err
 	}
 	if found, err = l.withID(ctx, found, q.Text); err != nil {
 		return Page{}, err
 	}
-	f := q.RecordFilter
-	f.After, f.Limit = nil, MostFound+1
-	var p Page
-	if p.Rows, err = l.inOrder(ctx, f, found); err != nil {
+	if found, err = l.passing(ctx, f, found); err != nil {
 		return Page{}, err
 	}
 	all, err := l.Ledger.AllRecords(ctx)
 	if err != nil {
 		return Page{}, err
 	}
-	if p.Bare = all - labels; len(p.Rows) > MostFound {
-		p.Rows, p.Cut = p.Rows[:MostFound], true
+	p := Page{Bare: all - labels, Cut: len(found) > MostFound}
+	found = found[:min(len(found), MostFound)]
+	if f.Limit > 0 {
+		f.Limit++ // one more tells whether there are more
 	}
-	if q.Sort != "" && q.Sort != ByName {
-		slices.SortFunc(p.Rows, q.Sort.Compare)
-	}
-	if q.After != nil {
-		at := slices.IndexFunc(p.Rows, func(r state.RecordRow) bool { return r.ID() == q.After.ID() })
-		if at < 0 {
-			return Page{}, moved(*q.After)
+	at := -1
+	if f.After != nil {
+		if at = slices.Index(found, f.After.ID()); at < 0 {
+			return Page{}, moved(*f.After)
 		}
-		p.Rows = p.Rows[at+1:]
+	}
+	if f.Sort == "" || f.Sort == ByName {
+		f.After = nil
+		p.Rows, err = l.inOrder(ctx, f, found[at+1:])
+	} else {
+		f.Among = found
+		p.Rows, err = l.Ledger.Records(ctx, f)
 	}
 	p.cut(q.Limit)
-	return p, nil
+	return p, err
+}
+
+// passing returns the first records that the filter lets through, in their order: one more than
+// MostFound where there are more.
+func (l *Lists) passing(ctx context.Context, f state.RecordFilter, records []state.RecordID) ([]state.RecordID, error) {
+	if !f.Narrows() {
+		return records[:min(len(records), MostFound+1)], nil
+	}
+	var out []state.RecordID
+	for some := range slices.Chunk(records, MostFound+1) {
+		f.Among = some
+		pass, err := l.Ledger.RecordsAmong(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range some {
+			if pass[id] {
+				if out = append(out, id); len(out) > MostFound {
+					return out, nil
+				}
+			}
+		}
+	}
+	return out, nil
 }
 
 // moved is the error of a page whose place in the list is none any more.
@@ -148,7 +178,7 @@ func (l *Lists) byName(ctx context.Context, f state.RecordFilter) ([]state.Recor
 	if l.Ledger.Sealed() {
 		return nil, ErrSealed
 	}
-	named, _, err := l.names.find(ctx, l.Ledger, "", true)
+	named, _, err := l.names.find(ctx, l.Ledger, "", true, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -199,9 +199,15 @@ func TestASearchGivesNoMoreThanAPersonReads(t *testing.T) {
 		limit, rows int
 		more, cut   bool
 	}{{0, office.MostFound, false, true}, {10_000, office.MostFound, false, true}, {10, 10, true, true}} {
-		if got, p := w.page(office.Query{Text: "bake", RecordFilter: state.RecordFilter{Limit: c.limit}}); len(got) != c.rows || p.More != c.more || p.Cut != c.cut {
-			t.Errorf("with limit %d: %d rows, more %v, cut %v; want %+v", c.limit, len(got), p.More, p.Cut, c)
+		for _, f := range []state.RecordFilter{{}, {Others: true}, {Sort: state.ByKey}, {Sort: office.ByName}, {Sort: state.ByKey, Others: true}} {
+			f.Limit = c.limit
+			if got, p := w.page(office.Query{Text: "bake", RecordFilter: f}); len(got) != c.rows || p.More != c.more || p.Cut != c.cut {
+				t.Errorf("%+v: %d rows, more %v, cut %v; want %+v", f, len(got), p.More, p.Cut, c)
+			}
 		}
+	}
+	if got, _ := w.page(office.Query{Text: "bake", RecordFilter: state.RecordFilter{Payers: true}}); len(got) != 0 {
+		t.Errorf("%d are payers", len(got))
 	}
 	if got, p := w.page(office.Query{Text: "bake a0001"}); len(got) != 1 || p.More {
 		t.Errorf("narrowed: %q, more %v", got, p.More)

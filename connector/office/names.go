@@ -16,9 +16,8 @@ import (
 // are new are fetched by number before each search.
 type names struct {
 	mu    sync.Mutex
-	known int64                  // the highest number of a label that was fetched
-	all   []folded               // by connection and source id
-	at    map[state.RecordID]int // place in all
+	known int64    // the highest number of a label that was fetched
+	all   []folded // by connection and source id
 }
 
 // folded is a label as it is searched: without case and marks.
@@ -29,8 +28,9 @@ type folded struct {
 }
 
 // find returns the records in whose label every word occurs, all of them for a blank text, and
-// how many labels there are. They come by name, those without one last, or by connection and id.
-func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byName bool) (out []state.RecordID, labels int, err error) {
+// how many labels there are. They come by name, those without one last, or by connection and id,
+// and then no more than most of them; 0 for all.
+func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byName bool, most int) (out []state.RecordID, labels int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.fetch(ctx, ledger); err != nil {
@@ -40,7 +40,9 @@ func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byN
 	var found []*folded
 	for i := range n.all {
 		if n.all[i].holds(words) {
-			found = append(found, &n.all[i])
+			if found = append(found, &n.all[i]); len(found) == most && !byName {
+				break
+			}
 		}
 	}
 	if byName {
@@ -70,28 +72,32 @@ func (f *folded) holds(words []string) bool {
 // fetch takes in the labels that were made since the last search.
 func (n *names) fetch(ctx context.Context, ledger *state.Ledger) error {
 	before := len(n.all)
+	connection := "" // of the last one: it is kept once, and not for each
 	err := ledger.EachLabel(ctx, n.known, func(r state.LabelRow) error {
 		n.known = r.Made
-		at, there := n.at[r.RecordID]
+		at, there := slices.BinarySearchFunc(n.all[:before], r.RecordID, func(f folded, id state.RecordID) int { return compare(f.id, id) })
 		if !there {
+			if connection == r.Connection {
+				r.Connection = connection
+			}
+			connection = r.Connection
 			at, n.all = len(n.all), append(n.all, folded{id: r.RecordID})
 		}
 		n.all[at].set(r.Label)
 		return nil
 	})
-	if len(n.all) == before {
-		return err
-	}
-	slices.SortFunc(n.all, func(a, b folded) int { return compare(a.id, b.id) })
-	n.at = make(map[state.RecordID]int, len(n.all))
-	for at, f := range n.all {
-		n.at[f.id] = at
+	if len(n.all) > before {
+		slices.SortFunc(n.all, func(a, b folded) int { return compare(a.id, b.id) })
+		n.all = slices.Clone(n.all) // which has no room for more
 	}
 	return err
 }
 
 func compare(a, b state.RecordID) int {
-	return cmp.Or(cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.SourceID, b.SourceID))
+	if a.Connection != b.Connection {
+		return cmp.Compare(a.Connection, b.Connection)
+	}
+	return cmp.Compare(a.SourceID, b.SourceID)
 }
 
 func (f *folded) set(l connector.Label) {

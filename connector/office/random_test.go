@@ -147,6 +147,7 @@ func TestRandomLedgersAreReportedOnWhole(t *testing.T) {
 		w := randomWorld(t, seed)
 		w.checkReport(seed, met)
 		w.checkInvited(seed)
+		w.checkCount(t, seed)
 		if err := w.ledger.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -244,4 +245,41 @@ func (w *world) checkInvited(seed uint64) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// checkCount compares a count with the report, and where each record stands by its outline with
+// where it stands by all that is known of it.
+func (w *world) checkCount(t *testing.T, seed uint64) {
+	t.Helper()
+	whole := map[state.RecordID]standing.Standing{}
+	err := w.ledger.EachStanding(t.Context(), "", func(f state.Standing) error {
+		whole[f.RecordID] = wordless(standing.Of(f, w.now))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outlined := map[state.RecordID]standing.Standing{}
+	err = w.ledger.EachOutline(t.Context(), func(f state.Standing) error {
+		outlined[f.RecordID] = wordless(standing.Of(f, w.now))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(whole, outlined); diff != "" {
+		t.Errorf("seed %d (-by all that is known +by its outline):\n%s", seed, diff)
+	}
+	s := &office.Standings{Ledger: w.ledger}
+	defer s.Close()
+	report, _ := w.report("")
+	if diff := cmp.Diff(report, latest(t, s).Report); diff != "" {
+		t.Errorf("seed %d (-reported +counted):\n%s", seed, diff)
+	}
+}
+
+// wordless returns a standing without its words.
+func wordless(s standing.Standing) standing.Standing {
+	s.Sentence, s.Cure, s.Note = "", "", ""
+	return s
 }

@@ -62,63 +62,85 @@ type ReportOn struct {
 // MakeReport makes a report, and hands over where each record stands, in the order of
 // connections and ids. It holds none of them in memory.
 func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each func(ReportRow) error) (Report, error) {
-	r := Report{At: ledger.Now(), Sealed: ledger.Sealed()}
-	type place struct {
-		class standing.Class
-		step  standing.Step
-	}
-	totals := map[place]*Total{}
-	for _, c := range standing.Classes {
-		for _, step := range append([]standing.Step{""}, c.Steps()...) {
-			if (step == "") == (c.Steps() == nil) {
-				totals[place{c, step}] = &Total{Class: c, Step: step, Title: titleOf(c, step), Who: map[standing.Who]int{}}
-			}
-		}
-	}
+	g := gather(ledger)
 	var signing error
 	var reading sync.WaitGroup // both take long where there are many
-	reading.Go(func() { r.Signing, signing = daysToSign(ctx, ledger, on.Connection, r.At) })
+	reading.Go(func() { g.Signing, signing = daysToSign(ctx, ledger, on.Connection, g.At) })
 	err := ledger.EachStanding(ctx, on.Connection, func(f state.Standing) error {
-		row := reportRow(standing.WithoutExpired(f, r.At, on.Valid), r.At)
-		totals[place{row.Class, row.Step}].add(row)
-		r.add(row, f.Label == nil)
+		row := reportRow(standing.WithoutExpired(f, g.At, on.Valid), g.At)
+		g.add(row.Standing)
+		if f.Label == nil {
+			g.Bare++
+		}
 		return each(row)
 	})
 	reading.Wait()
 	if err = errors.Join(err, signing); err != nil {
-		return r, err
+		return g.Report, err
 	}
+	return g.whole(), nil
+}
+
+// gathering is a report that is being made.
+type gathering struct {
+	Report
+	totals map[position]*Total
+}
+
+type position struct {
+	class standing.Class
+	step  standing.Step
+}
+
+// positions are all there are, in the order in which they are told.
+func positions() (all []position) {
 	for _, c := range standing.Classes {
-		for _, step := range append([]standing.Step{""}, c.Steps()...) {
-			if t := totals[place{c, step}]; t != nil {
-				r.Totals = append(r.Totals, *t)
-			}
+		if c.Steps() == nil {
+			all = append(all, position{c, ""})
+		}
+		for _, step := range c.Steps() {
+			all = append(all, position{c, step})
 		}
 	}
-	return r, nil
+	return all
 }
 
-func (r *Report) add(row ReportRow, bare bool) {
-	r.Records++
-	if bare {
-		r.Bare++
+// gather begins a report.
+func gather(ledger *state.Ledger) *gathering {
+	g := &gathering{Report{At: ledger.Now(), Sealed: ledger.Sealed()}, map[position]*Total{}}
+	for _, p := range positions() {
+		g.totals[p] = &Total{Class: p.class, Step: p.step, Title: titleOf(p.class, p.step), Who: map[standing.Who]int{}}
 	}
-	if row.Dormant {
-		r.Dormant++
+	return g
+}
+
+// whole returns the report once all records were added.
+func (g *gathering) whole() Report {
+	for _, p := range positions() {
+		g.Totals = append(g.Totals, *g.totals[p])
 	}
-	if row.Late {
-		r.Late++
+	return g.Report
+}
+
+func (g *gathering) add(s standing.Standing) {
+	g.totals[position{s.Class, s.Step}].add(s, g.At)
+	g.Records++
+	if s.Dormant {
+		g.Dormant++
 	}
-	if row.Class == standing.LeftBehind && row.Who != standing.Nobody {
-		r.Left++
+	if s.Late {
+		g.Late++
+	}
+	if s.Class == standing.LeftBehind && s.Who != standing.Nobody {
+		g.Left++
 	}
 }
 
-func (t *Total) add(row ReportRow) {
+func (t *Total) add(s standing.Standing, now time.Time) {
 	t.Records++
-	t.Who[row.Who]++
-	at := 0
-	for at < len(Ages) && row.Days > Ages[at] {
+	t.Who[s.Who]++
+	at, days := 0, s.Days(now)
+	for at < len(Ages) && days > Ages[at] {
 		at++
 	}
 	t.Ages[at]++

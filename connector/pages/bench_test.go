@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,13 +86,7 @@ func BenchmarkPages(b *testing.B) {
 			break
 		}
 	}
-	paths := []string{"/none"}
-	for pattern, row := range access {
-		if strings.HasPrefix(pattern, "GET ") && !row.file {
-			paths = append(paths, row.path)
-		}
-	}
-	slices.SortFunc(paths, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	paths := append([]string{"/none"}, readPaths()...)
 	timed := func(name string, answer func() (status, size int)) {
 		b.Run(name, func(b *testing.B) {
 			var took []time.Duration
@@ -127,4 +124,54 @@ func BenchmarkPages(b *testing.B) {
 			return w.Code, w.Body.Len()
 		})
 	}
+}
+
+// readPaths are the addresses of all pages, the short ones first.
+func readPaths() (paths []string) {
+	for pattern, row := range access {
+		if strings.HasPrefix(pattern, "GET ") && !row.file {
+			paths = append(paths, row.path)
+		}
+	}
+	slices.SortFunc(paths, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return paths
+}
+
+// BenchmarkPeople lets ten people open every page and search, all at once, and tells how much
+// more memory the process had at most, than when nobody had asked for anything, and how much of
+// it is kept when they are gone.
+func BenchmarkPeople(b *testing.B) {
+	h := benchHouse(b)
+	if err := h.ledger.Sound(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	memory := func() int64 { // of the process, in bytes; 0 where nothing tells
+		text, _ := os.ReadFile("/proc/self/statm")
+		var size, resident int64
+		_, _ = fmt.Sscan(string(text), &size, &resident)
+		return resident * int64(os.Getpagesize())
+	}
+	debug.FreeOSMemory()
+	before, paths := memory(), readPaths()
+	var most atomic.Int64
+	for b.Loop() {
+		var people sync.WaitGroup
+		for range 10 {
+			cookie := cookieOf(b, h.ledger, h.pages, pages.Admin, nil)
+			people.Go(func() {
+				for _, path := range paths {
+					request{method: http.MethodGet, path: path, cookie: cookie}.to(b, h.pages)
+					w := request{method: http.MethodPost, path: "/payers", site: "same-origin", cookie: cookie, form: "text=limited"}.to(b, h.pages)
+					request{method: http.MethodGet, path: w.Header().Get("Location"), cookie: cookie}.to(b, h.pages)
+					now := memory()
+					for was := most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {
+					}
+				}
+			})
+		}
+		people.Wait()
+	}
+	b.ReportMetric(float64(most.Load()-before)/1e6, "most-MB")
+	debug.FreeOSMemory()
+	b.ReportMetric(float64(memory()-before)/1e6, "kept-MB")
 }

@@ -1,0 +1,260 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"payersync/connector"
+)
+
+// moment is the ledger at one moment, for queries that must agree while others write.
+type moment struct {
+	l  *Ledger
+	tx *sql.Tx
+}
+
+// atOnce reads the ledger as it is at one moment.
+func (l *Ledger) atOnce(ctx context.Context, read func(moment) error) error {
+	tx, err := l.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("read the ledger: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	return read(moment{l, tx})
+}
+
+// rows puts every row of a query into dest, one after the other. It is for many rows: nothing is
+// made anew for each.
+func (m moment) rows(ctx context.Context, query string, args, dest []any, do func() error) error {
+	rows, err := m.tx.QueryContext(ctx, m.l.within(query), args...)
+	if err != nil {
+		return fmt.Errorf("read the ledger: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return fmt.Errorf("read the ledger: %w", err)
+		}
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// outlined is what an outline holds of a mandate.
+type outlined struct {
+	status                  connector.MandateStatus
+	since, lastSeen, linkAt millis
+	hasLink                 bool
+	sent, unclear, handed   int32
+}
+
+// EachOutline hands over where each record stands, as [Ledger.EachStanding] does, by what decides
+// on its class and step, since when it stands there, and who must act. It is for counting: all
+// that is only told is left out, which are the label, the key, the state in the books, who the
+// record was merged into, a request for the customer, how a mandate ended, when letters left and
+// the financial status. The order is none. Each table is read once, as it lies in the file, and
+// the mandates are put beside their payers in memory: looked up one by one they take longer than
+// all else.
+func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error {
+	stops, err := l.holdingStops(ctx)
+	if err != nil {
+		return err
+	}
+	told, err := l.lettersTold(ctx)
+	if err != nil {
+		return err
+	}
+	return l.atOnce(ctx, func(m moment) error {
+		mandates, err := m.outlined(ctx)
+		if err != nil {
+			return err
+		}
+		barred, err := m.barred(ctx, stops)
+		if err != nil {
+			return err
+		}
+		return m.outlines(ctx, func(s *Standing) error {
+			if o, has := mandates[s.Mandate.ID]; has {
+				s.Mandate.Status, s.Mandate.HasLink = o.status, o.hasLink
+				s.Mandate.Since, s.Mandate.LastSeen, s.Mandate.LinkAt = o.since.time(), o.lastSeen.time(), o.linkAt.time()
+				s.Letters.Sent, s.Letters.Unclear, s.Handed.Times = int(o.sent), int(o.unclear), int(o.handed)
+			} else {
+				s.Mandate.ID = ""
+			}
+			s.Stop, s.Barred = stops.payers[s.RecordID], barred[s.RecordID]
+			l.addTold(s, told)
+			return do(*s)
+		})
+	})
+}
+
+// outlined returns all mandates, with how often their links were sent.
+func (m moment) outlined(ctx context.Context) (map[string]*outlined, error) {
+	out := map[string]*outlined{}
+	statuses := interned{}
+	var id, status string
+	var since, lastSeen, linkAt sql.NullString
+	var hasLink bool
+	err := m.rows(ctx, "SELECT mandate_id, status, status_since, last_seen_at, link_at, link IS NOT NULL FROM mandates", nil, []any{&id, &status, &since, &lastSeen, &linkAt, &hasLink}, func() (err error) {
+		o := &outlined{status: connector.MandateStatus(statuses.of(status)), hasLink: hasLink}
+		out[id] = o
+		if o.since, err = millisOf(since); err != nil {
+			return err
+		}
+		if o.lastSeen, err = millisOf(lastSeen); err != nil {
+			return err
+		}
+		o.linkAt, err = millisOf(linkAt)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	count := func(query string, add func(*outlined)) error {
+		return m.rows(ctx, query, nil, []any{&id}, func() error {
+			if o, has := out[id]; has {
+				add(o)
+			}
+			return nil
+		})
+	}
+	if err := count("SELECT mandate_id FROM letters WHERE state = 'sent'", func(o *outlined) { o.sent++ }); err != nil {
+		return nil, err
+	}
+	if err := count("SELECT mandate_id FROM letters WHERE state = 'unclear' OR state = 'sending'", func(o *outlined) { o.unclear++ }); err != nil {
+		return nil, err
+	}
+	return out, count("SELECT mandate_id FROM handovers", func(o *outlined) { o.handed++ })
+}
+
+// barred returns the stops that hold of the addresses of records.
+func (m moment) barred(ctx context.Context, of stops) (map[RecordID]*LetterStop, error) {
+	if len(of.addresses) == 0 || m.l.Sealed() { // a hash each is worth making only where one can be met
+		return nil, nil
+	}
+	out := map[RecordID]*LetterStop{}
+	err := m.labels(ctx, "", func(id RecordID, label *connector.Label) {
+		if label.Email == "" {
+			return
+		}
+		if stop, is := of.addresses[m.l.RecipientHash(label.Email)]; is {
+			out[id] = stop
+		}
+	})
+	return out, err
+}
+
+// labels hands over the labels of one connection, or of all for "", in no order.
+func (m moment) labels(ctx context.Context, connection string, do func(RecordID, *connector.Label)) error {
+	if m.l.Sealed() {
+		return nil
+	}
+	var id RecordID
+	var box []byte
+	return m.rows(ctx, "SELECT connection, source_id, label FROM labels WHERE connection = ?1 OR ?1 = ''", []any{connection}, []any{&id.Connection, &id.SourceID, &box}, func() error {
+		label, err := m.l.openLabel(id, box)
+		if err == nil {
+			do(id, label)
+		}
+		return err
+	})
+}
+
+// tells returns what people are told of records, in the order of Standing.Told.
+func (m moment) tells(ctx context.Context) (map[RecordID]*[3]Told, error) {
+	out := map[RecordID]*[3]Told{}
+	var id RecordID
+	var topic int
+	var reason string
+	var since sql.NullString
+	err := m.rows(ctx, "SELECT connection, source_id, CASE topic WHEN 'record' THEN 0 WHEN 'link' THEN 1 ELSE 2 END, reason, since FROM attention", nil,
+		[]any{&id.Connection, &id.SourceID, &topic, &reason, &since}, func() (err error) {
+			told := out[id]
+			if told == nil {
+				told = new([3]Told)
+				out[id] = told
+			}
+			told[topic].Reason = connector.Reason(reason)
+			told[topic].Since, err = parseTime(since)
+			return err
+		})
+	return out, err
+}
+
+// asking returns the open requests for links.
+func (m moment) asking(ctx context.Context) (map[RecordID]connector.ChangeState, error) {
+	out := map[RecordID]connector.ChangeState{}
+	var id RecordID
+	var state string
+	err := m.rows(ctx, "SELECT connection, source_id, state FROM changes WHERE lane = 'mandate' AND (state = 'pending' OR state = 'frozen' OR state = 'unknown')", nil,
+		[]any{&id.Connection, &id.SourceID, &state}, func() error { out[id] = connector.ChangeState(state); return nil })
+	return out, err
+}
+
+// outlines hands over all records, with the ids of their mandates.
+func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
+	tells, err := m.tells(ctx)
+	if err != nil {
+		return err
+	}
+	asking, err := m.asking(ctx)
+	if err != nil {
+		return err
+	}
+	var id RecordID
+	var decision, link, customer, mandate string
+	var changed sql.NullString
+	var is int64
+	var s Standing
+	names := interned{}
+	return m.rows(ctx, `SELECT r.connection, r.source_id, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
+		(`+hasLeft+` OR r.forgotten <> '' OR r.given_up <> 0) + 2 * r.contested + 4 * (coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, '')) + 8 * `+letBe+`
+		  + 16 * (coalesce(p.unlink_at, 0) <> 0) + 32 * (p.billing_id IS NOT NULL AND `+inOrder+`) + 64 * (p.billing_id IS NOT NULL AND `+isMissing+`),
+		coalesce(p.link_state, ''), coalesce(p.billing_id, ''), coalesce(p.mandate_id, '')
+		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id`,
+		nil, []any{&id.Connection, &id.SourceID, &decision, &changed, &is, &link, &customer, &mandate}, func() (err error) {
+			s = Standing{RecordID: RecordID{names.of(id.Connection), id.SourceID}, Decision: Verdict(decision), LinkState: connector.LinkState(link), BillingID: customer, Asking: asking[id]}
+			s.Left, s.Contested, s.Stays, s.LetBe, s.Unlinking, s.InOrder, s.Missing = is&1 > 0, is&2 > 0, is&4 > 0, is&8 > 0, is&16 > 0, is&32 > 0, is&64 > 0
+			s.Mandate.ID = mandate
+			if told := tells[id]; told != nil {
+				s.Told = *told
+			}
+			if s.ChangedAt, err = parseTime(changed); err != nil {
+				return err
+			}
+			return do(&s)
+		})
+}
+
+// interned are texts of which there are few, each kept once.
+type interned map[string]string
+
+func (k interned) of(text string) string {
+	if known, is := k[text]; is {
+		return known
+	}
+	k[text] = text
+	return text
+}
+
+// millis is a time as it takes little room: the milliseconds of the epoch, 0 for none.
+type millis int64
+
+func millisOf(text sql.NullString) (millis, error) {
+	t, err := parseTime(text)
+	if err != nil || t.IsZero() {
+		return 0, err
+	}
+	return millis(t.UnixMilli()), nil
+}
+
+func (m millis) time() time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(m)).UTC()
+}
