@@ -374,7 +374,7 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 	if seen {
 		to = connector.LinkLinked
 	}
-	n, err := tx.count(`UPDATE payers SET billing_id = ?1, link_state = ?2, updated_at = ?3, seen_at = CASE WHEN ?6 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END
+	n, err := tx.count(`UPDATE payers SET billing_id = ?1, link_state = ?2, updated_at = ?3, seen_at = CASE WHEN ?6 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END
 		WHERE connection = ?4 AND source_id = ?5 AND (billing_id IS NULL OR billing_id = ?1)
 		AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?1 AND (other.connection <> ?4 OR other.source_id <> ?5))`,
 		billingID, to, stamp(tx.now), p.Connection, p.SourceID, seen)

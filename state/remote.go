@@ -555,13 +555,9 @@ func (tx *Tx) MarkRestored() error {
 // those whose own customer is missing, which is told instead. Every plan looks who carries
 // the key of one that is not linked.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
-	stmt, err := tx.l.prepared(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
+	rows, err := tx.query(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
 		WHERE p.billing_id IS NOT NULL AND NOT ` + isMissing + `
 		  AND (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value) > 1`)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := stmt.QueryContext(context.Background())
 	if err != nil {
 		return nil, err
 	}
