@@ -287,7 +287,7 @@ func (tx *Tx) keyIsFree(p Payer) error {
 		return ErrKeyTaken
 	}
 	var found bool
-	err := tx.row([]any{&found}, "SELECT EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ? AND billing_id <> ?)", p.Key.ID(), p.BillingID)
+	err := tx.row([]any{&found}, "SELECT EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ? AND billing_id <> ?)", keyTrait(p.Key), p.BillingID)
 	if err == nil && found {
 		return ErrKeyFound
 	}
@@ -411,7 +411,7 @@ func (tx *Tx) CloseConfirmed(run int64, c Change, foreign []string, detail strin
 		return err
 	}
 	for _, path := range foreign {
-		if err := tx.exec("INSERT INTO foreign_moves (change_id, path) VALUES (?, ?) ON CONFLICT DO NOTHING", c.ID, path); err != nil {
+		if err := tx.exec("INSERT INTO foreign_moves (change_id, path) VALUES (?, ?) ON CONFLICT DO NOTHING", c.ID, connector.Indexed(path)); err != nil {
 			return fmt.Errorf("note what moved with change %d: %w", c.ID, err)
 		}
 	}
