@@ -18,11 +18,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -77,7 +75,7 @@ type Ledger struct {
 	path      string        // of the ledger file, with no link in it
 	folder    *files.Folder // that it lies in
 	writer    *sql.DB       // a pool of one
-	conn      *sql.Conn     // that one, used by the writing goroutine only
+	conn      *sql.Conn     // that one, used by the writing goroutine only; see reconnect.go
 	reader    *sql.DB       // query only
 	readOnly  string        // how a reader opens the file
 	seal      *sealer
@@ -294,7 +292,7 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	case err != nil:
 		return fmt.Errorf("open the ledger for writing: %w", err)
 	}
-	if err := l.checkSettings(ctx); err != nil {
+	if err := checkSettings(ctx, l.writer); err != nil {
 		return err
 	}
 	if err := l.markFile(ctx); err != nil {
@@ -433,18 +431,18 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 
 // checkSettings reads the connection settings back: a misspelt one would pass
 // in silence.
-func (l *Ledger) checkSettings(ctx context.Context) error {
+func checkSettings(ctx context.Context, db executor) error {
 	for _, want := range []struct{ pragma, value string }{
 		{"journal_mode", "wal"}, {"synchronous", "2"}, {"foreign_keys", "1"}, {"trusted_schema", "0"}, {"secure_delete", "1"},
 		{"temp_store", "2"}, // in memory: a folder for temporary files that is not there looks like a full disk, and would hold what is sorted in clear
 	} {
 		var got string
-		if err := l.writer.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil || got != want.value {
+		if err := db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil || got != want.value {
 			return fmt.Errorf("check the ledger's setting %s: want %s, got %q: %w", want.pragma, want.value, got, errors.Join(err, errUnsafe))
 		}
 	}
 	var version string
-	if err := l.writer.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
 		return fmt.Errorf("read the SQLite version: %w", err)
 	}
 	if olderVersion(version, minSQLite) {
@@ -470,11 +468,9 @@ func (l *Ledger) disconnect() error {
 	if l.sound != nil {
 		l.sound.giveUp()
 	}
-	for _, s := range slices.Concat(slices.Collect(maps.Values(l.stmts)), slices.Collect(maps.Values(l.reads.of))) {
+	errs = append(errs, l.leave())
+	for _, s := range l.reads.of {
 		errs = append(errs, s.Close())
-	}
-	if l.conn != nil {
-		errs = append(errs, l.conn.Close())
 	}
 	if l.reader != nil {
 		errs = append(errs, l.reader.Close())
@@ -496,6 +492,10 @@ const limitTo = " LIMIT ? + 0"
 
 // query runs a query on the readers.
 func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	args, err := bound(args)
+	if err != nil {
+		return nil, err
+	}
 	stmt, err := l.preparedRead(ctx, query)
 	if err != nil {
 		return nil, err
@@ -504,12 +504,29 @@ func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Row
 }
 
 // queryRow runs a query that gives one row at most on the readers.
-func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) *sql.Row {
+func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) row {
+	args, err := bound(args)
+	if err != nil {
+		return row{err: err}
+	}
 	stmt, err := l.preparedRead(ctx, query)
 	if err != nil {
-		return l.reader.QueryRowContext(ctx, l.within(query), args...) // which tells why
+		return row{err: err}
 	}
-	return stmt.QueryRowContext(ctx, args...)
+	return row{of: stmt.QueryRowContext(ctx, args...)}
+}
+
+// row is the one row that a query gives, or why it was not asked.
+type row struct {
+	of  *sql.Row
+	err error
+}
+
+func (r row) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	return r.of.Scan(dest...)
 }
 
 // preparedRead returns the statement for query on the readers, prepared once in
@@ -530,7 +547,7 @@ func (l *Ledger) preparedRead(ctx context.Context, query string) (*sql.Stmt, err
 }
 
 // Path returns where the ledger lies, with no link in it, and its file as it was opened.
-func (l *Ledger) Path() (path string, file os.FileInfo) { return l.path, l.opened[l.path] }
+func (l *Ledger) Path() (path string, file os.FileInfo) { return l.path, l.place }
 
 // Now returns the ledger's clock, cut to the milliseconds that it stores.
 func (l *Ledger) Now() time.Time { return l.now().UTC().Truncate(time.Millisecond) }

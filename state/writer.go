@@ -142,7 +142,7 @@ func (l *Ledger) commit(batch []*write) {
 
 func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 	tx := &Tx{l: l, now: l.Now()}
-	if err := tx.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := tx.beginBatch(); err != nil {
 		return nil, fmt.Errorf("begin a ledger write: %w", err)
 	}
 	commits, err := tx.step()
@@ -156,11 +156,11 @@ func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 			return nil, tx.abandon(broken)
 		}
 	}
-	if err := l.asked(false); err != nil {
-		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
+	if err = l.asked(false); err == nil {
+		err = tx.exec("COMMIT")
 	}
-	if err := tx.exec("COMMIT"); err != nil {
-		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
+	if err != nil {
+		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", ofCommit(err)))
 	}
 	if err := l.asked(true); err != nil {
 		return nil, err
@@ -216,9 +216,13 @@ func (tx *Tx) count(query string, args ...any) (int64, error) {
 	if tx.lost != nil {
 		return 0, tx.lost
 	}
-	stmt, err := tx.l.prepared(query)
+	args, err := bound(args)
 	if err != nil {
 		return 0, err
+	}
+	stmt, err := tx.l.prepared(query)
+	if err != nil {
+		return 0, tx.noticeLoss(err)
 	}
 	res, err := stmt.ExecContext(context.Background(), args...)
 	if err != nil {
@@ -233,19 +237,44 @@ func (tx *Tx) row(dest []any, query string, args ...any) error {
 	if tx.lost != nil {
 		return tx.lost
 	}
-	stmt, err := tx.l.prepared(query)
+	args, err := bound(args)
 	if err != nil {
 		return err
+	}
+	stmt, err := tx.l.prepared(query)
+	if err != nil {
+		return tx.noticeLoss(err)
 	}
 	return tx.noticeLoss(stmt.QueryRowContext(context.Background(), args...).Scan(dest...))
 }
 
+// query runs a statement that gives rows, which are closed before the write runs another.
+func (tx *Tx) query(query string, args ...any) (*sql.Rows, error) {
+	if tx.lost != nil {
+		return nil, tx.lost
+	}
+	args, err := bound(args)
+	if err != nil {
+		return nil, err
+	}
+	stmt, err := tx.l.prepared(query)
+	if err != nil {
+		return nil, tx.noticeLoss(err)
+	}
+	rows, err := stmt.QueryContext(context.Background(), args...)
+	return rows, tx.noticeLoss(err)
+}
+
 // noticeLoss keeps an error after which SQLite may have rolled the transaction
-// back by itself. A statement that followed would commit on its own; none does.
+// back by itself, or which took its connection along. A statement that followed would commit on its own; none does.
 func (tx *Tx) noticeLoss(err error) error {
 	switch primaryCode(err) {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT:
 		err = ofDisk(err)
+		tx.lost = err
+	}
+	if disconnected(err) {
+		err = fmt.Errorf("%w: %w", ErrConnectionLost, err)
 		tx.lost = err
 	}
 	return err
@@ -263,14 +292,14 @@ func primaryCode(err error) int {
 
 // Unwritable reports whether a write failed because the ledger takes none for now, whatever
 // was to be written: its disk is full or failing, another process keeps it locked, it is
-// damaged, or it was closed. Nothing of such a write is kept.
+// damaged, its connection was lost, or it was closed. Nothing of such a write is kept.
 func Unwritable(err error) bool {
 	switch primaryCode(err) {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return true
 	}
 	var damaged *OpenError
-	return errors.Is(err, ErrClosed) || errors.As(err, &damaged)
+	return errors.Is(err, ErrClosed) || errors.Is(err, ErrConnectionLost) || errors.As(err, &damaged)
 }
 
 // ofDisk says what to do about an error that the disk is to blame for (fault F59).
@@ -283,7 +312,7 @@ func ofDisk(err error) error {
 }
 
 // prepared returns the statement for query on the writing connection, prepared
-// once in the ledger's life. Statements run without a caller's context: the
+// once in the connection's life. Statements run without a caller's context: the
 // transaction belongs to a whole batch, and no single caller may end it.
 func (l *Ledger) prepared(query string) (*sql.Stmt, error) {
 	if s, ok := l.stmts[query]; ok {
