@@ -28,6 +28,10 @@ func (l *Ledger) atOnce(ctx context.Context, read func(moment) error) error {
 // rows puts every row of a query into dest, one after the other. It is for many rows: nothing is
 // made anew for each.
 func (m moment) rows(ctx context.Context, query string, args, dest []any, do func() error) error {
+	args, err := bound(args)
+	if err != nil {
+		return err
+	}
 	rows, err := m.tx.QueryContext(ctx, m.l.within(query), args...)
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)

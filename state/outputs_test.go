@@ -46,6 +46,8 @@ var readers = map[string]string{
 	"narrow":          "narrows that list",
 	"sorts":           "sorts it",
 	"standingColumns": "says where records stand; who is written to is decided by facts, and only narrowed by it",
+	"tells":           "counts what people are told",
+	"outlines":        "counts where records stand, for people",
 	"LostBy":          "is a view",
 }
 
