@@ -274,6 +274,12 @@ func leftBehind(f state.Standing) Standing {
 	if f.Stays {
 		s.Who, s.Cure = Nobody, "Nothing: a person said that it may stay. It is told again when the record returns and leaves once more."
 	}
+	if f.GivenUp {
+		s.Sentence = "A person left it out, and its mandate stays: it can still be debited."
+		if f.Stays {
+			s.Cure = "Nothing, if that is meant. To connect it again: payersync attention give-up --undo."
+		}
+	}
 	return s
 }
 
