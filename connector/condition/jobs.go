@@ -39,8 +39,10 @@ func (l *look) runs(ctx context.Context) error {
 			continue
 		}
 		c := Condition{Code: RunFailed, Subject: r.Connection, Connection: r.Connection, Since: r.Since, Urgent: true,
-			Sentence: fmt.Sprintf("The last run of %s did not come to its end: %s", r.Connection, r.Problem)}
+			Sentence: fmt.Sprintf("The last run of %s did not come to its end: %s.", r.Connection, strings.TrimSuffix(r.Problem, ".")),
+			Next:     "Nothing is lost. Once the cause is put right, the next run goes on."}
 		if r.Outcome == connector.RunIncomplete {
+			c.Next = "Nothing is lost: the next run goes on where it stopped. If it ends so again, put the cause right."
 			c.Code, c.Urgent = RunIncomplete, l.now.Sub(r.Since) > restartable
 		}
 		l.add(c)
