@@ -251,6 +251,17 @@ func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
 	if err != nil {
 		return nil, err
 	}
+	waiting, err := v.ledger().WaitingPlans(v.Context())
+	if err != nil {
+		return nil, err
+	}
+	rejected, err := v.ledger().RejectedPlans(v.Context())
+	if err != nil {
+		return nil, err
+	}
+	of := func(plans []state.Plan, name string) bool {
+		return slices.ContainsFunc(plans, func(p state.Plan) bool { return p.Connection == name })
+	}
 	for _, name := range v.pages.cfg.Connections {
 		row := connectionRow{Name: name, State: chip{"–", "Not read yet", none}}
 		if at := slices.IndexFunc(c.Reads, func(r state.ReadRow) bool { return r.Connection == name }); at >= 0 {
@@ -258,6 +269,11 @@ func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
 		}
 		if at := slices.IndexFunc(c.Runs, func(r state.RunRow) bool { return r.Connection == name }); at >= 0 {
 			row.Run, row.State = &c.Runs[at], outcome(c.Runs[at])
+			if connector.RunOutcome(row.Run.Outcome) == connector.RunAwaitingApproval && !of(waiting, name) { // somebody has said a word since
+				if row.State = planChip(state.Plan{State: state.PlanApproved}); of(rejected, name) {
+					row.State = planChip(state.Plan{State: state.PlanRejected})
+				}
+			}
 		}
 		if at := slices.IndexFunc(c.Sources, func(s state.SourceRow) bool { return s.Connection == name }); at >= 0 {
 			switch s := c.Sources[at]; {

@@ -182,9 +182,13 @@ func TestWhoComesSecondToAPlanIsToldWhoWasFaster(t *testing.T) {
 		lacks(t, page, "changed while you were reading")
 	}
 	holds(t, bo.get("/plans/1", http.StatusOK), "It is approved by <bdi>anna</bdi>.")
+	holds(t, bo.get("/", http.StatusOK), "Approved, not sent yet")
 	reads = fields(bo.get("/plans/1", http.StatusOK), "reads")[0]
 	anna.post("/plans/1", http.StatusOK, "do", "reject", "reads", reads, "reason", "a wrong export")
 	holds(t, bo.post("/plans/1", http.StatusConflict, "do", "reject", "reads", reads, "reason", "the same"), "Plan 1 was rejected by anna on ")
+	overview := bo.get("/", http.StatusOK)
+	holds(t, overview, "Rejected")
+	lacks(t, overview, "Waits for approval")
 }
 
 func TestWhatAPlanEmptiesOrRenamesStandsFirst(t *testing.T) {
