@@ -160,7 +160,7 @@ func readAll(ctx context.Context, l *Ledger) error {
 		note(err)
 	}
 	note(l.EachLabel(ctx, 0, func(LabelRow) error { return nil }))
-	boxes := verifier{db: l.reader, seal: l.seal}
+	boxes := verifier{db: l.reader, below: l.below, seal: l.seal}
 	note(boxes.run(ctx, []step{{CheckSealed, boxes.sealed}}))
 	note(boxes.damage())
 	note(openRest(ctx, l))

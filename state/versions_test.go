@@ -69,7 +69,7 @@ func ofVersion(t *testing.T, version int64) *desk {
 			t.Fatal(err)
 		}
 	}
-	steps, err := old.steps()
+	steps, err := (&sqliteFile{}).migrations(old)
 	if err == nil {
 		_, err = steps.UpTo(t.Context(), 1)
 	}
