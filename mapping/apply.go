@@ -70,6 +70,9 @@ func (m *Mapping) render(e *evaluation) (Result, error) {
 				"Where the accounting system names no organisation, the configuration does: connections[].organisation.", m.keyName, m.scope.line)}
 		}
 	}
+	if len(out.Key.ID()) > connector.MaxIndexed {
+		return out, &RecordError{connector.ReasonMappingFailed, m.key.line, fmt.Sprintf("The key %s is longer than %d bytes (mapping line %d).", m.keyName, connector.MaxIndexed, m.key.line)}
+	}
 	if out.Customer, err = m.customer(e, out.Key); err != nil {
 		return out, err
 	}

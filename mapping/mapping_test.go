@@ -150,6 +150,8 @@ func TestRecordsThatCannotBeMappedSayWhyWithoutTheirValues(t *testing.T) {
 			RecordError{connector.ReasonKeyBlank, 3, "The key id is blank (mapping line 3)."}},
 		{"missing key", `Name`, `{"Name": "Jane Roe"}`,
 			RecordError{connector.ReasonKeyBlank, 3, "The key id is blank (mapping line 3)."}},
+		{"endless key", `Name`, `{"ContactID": "` + strings.Repeat("Jane Roe", 64) + `", "Name": "N"}`, // 512 bytes, and its name
+			RecordError{connector.ReasonMappingFailed, 3, "The key id is longer than 512 bytes (mapping line 3)."}},
 		{"list for a text", `Name`, `{"ContactID": "c1", "Name": ["Jane Roe"]}`,
 			RecordError{connector.ReasonMappingFailed, 0, "The field Name holds a list where a text is declared."}},
 		{"text for a list", `join(Tags, " ")`, `{"ContactID": "c1", "Tags": "Jane Roe"}`,

@@ -23,6 +23,17 @@ func link(prev string, values ...any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// linked returns what a new row of a chain holds: its values as they are stored, the hash of the
+// row before it, and its own.
+func linked(prev string, values ...any) ([]any, error) {
+	values, err := bound(values)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := link(prev, values...)
+	return append(values, prev, hash), err
+}
+
 // chainHead returns the hash of the newest row, "" for an empty chain.
 func (tx *Tx) chainHead(query string) (string, error) {
 	var head string
@@ -49,12 +60,11 @@ func (tx *Tx) Audit(e Entry) error {
 	if err != nil {
 		return fmt.Errorf("read the audit log: %w", err)
 	}
-	at := stamp(tx.now)
-	hash, err := link(prev, at, e.Actor, e.Action, e.Subject, e.Reason)
+	values, err := linked(prev, stamp(tx.now), e.Actor, e.Action, e.Subject, e.Reason)
 	if err != nil {
 		return err
 	}
-	return tx.exec(insertAudit, at, e.Actor, e.Action, e.Subject, e.Reason, prev, hash)
+	return tx.exec(insertAudit, values...)
 }
 
 const insertAudit = "INSERT INTO audit (at, actor, action, subject, reason, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -72,13 +82,12 @@ func (tx *Tx) appendHistory(t transition) error {
 	if err != nil {
 		return fmt.Errorf("read the mandate history: %w", err)
 	}
-	at := stamp(tx.now)
-	hash, err := link(prev, t.mandate, t.customer, t.from, t.to, t.serviceTime, at, t.cause, t.causeID)
+	values, err := linked(prev, t.mandate, t.customer, t.from, t.to, t.serviceTime, stamp(tx.now), t.cause, t.causeID)
 	if err != nil {
 		return err
 	}
 	return tx.exec(`INSERT INTO mandate_history
 		(mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause, cause_id, prev_hash, hash)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.mandate, t.customer, t.from, t.to, t.serviceTime, at, t.cause, t.causeID, prev, hash)
+		values...)
 }

@@ -46,6 +46,22 @@ func TestAlteredChainsAreFound(t *testing.T) {
 	}
 }
 
+// What a person types is kept as every database keeps it, and the chain is of what is kept.
+func TestTheLogsHoldTogetherWhateverTheyTell(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, text := range []string{"a\x00b", "K\xf6ln", "\xff\x00", "Zoë\ufffd", "\u2028\x1f<&>"} {
+		d.do(func(tx *Tx) error { return tx.Audit(Entry{Actor: text, Action: "note", Subject: text, Reason: text}) })
+		d.mandate(connector.Mandate{ID: "m" + text, CustomerID: "b" + text, Status: connector.MandateStatus("S" + text), ServiceTime: text}, connector.CauseSweep)
+	}
+	if err := d.Integrity(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := one[int](t, d.Ledger, "SELECT (SELECT count(*) FROM audit WHERE instr(reason, char(0)) = 0) + (SELECT count(*) FROM mandate_history WHERE instr(mandate_id || service_time, char(0)) = 0)"); got != 10 {
+		t.Errorf("%d lines are kept as every database keeps them, want 10", got)
+	}
+}
+
 func TestTheLogsRefuseUpdateAndDelete(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

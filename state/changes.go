@@ -287,7 +287,7 @@ func (tx *Tx) keyIsFree(p Payer) error {
 		return ErrKeyTaken
 	}
 	var found bool
-	err := tx.row([]any{&found}, "SELECT EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ? AND billing_id <> ?)", p.Key.ID(), p.BillingID)
+	err := tx.row([]any{&found}, "SELECT EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ? AND billing_id <> ?)", keyTrait(p.Key), p.BillingID)
 	if err == nil && found {
 		return ErrKeyFound
 	}
@@ -374,7 +374,7 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 	if seen {
 		to = connector.LinkLinked
 	}
-	n, err := tx.count(`UPDATE payers SET billing_id = ?1, link_state = ?2, updated_at = ?3, seen_at = CASE WHEN ?6 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END
+	n, err := tx.count(`UPDATE payers SET billing_id = ?1, link_state = ?2, updated_at = ?3, seen_at = CASE WHEN ?6 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END
 		WHERE connection = ?4 AND source_id = ?5 AND (billing_id IS NULL OR billing_id = ?1)
 		AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?1 AND (other.connection <> ?4 OR other.source_id <> ?5))`,
 		billingID, to, stamp(tx.now), p.Connection, p.SourceID, seen)
@@ -411,7 +411,7 @@ func (tx *Tx) CloseConfirmed(run int64, c Change, foreign []string, detail strin
 		return err
 	}
 	for _, path := range foreign {
-		if err := tx.exec("INSERT INTO foreign_moves (change_id, path) VALUES (?, ?) ON CONFLICT DO NOTHING", c.ID, path); err != nil {
+		if err := tx.exec("INSERT INTO foreign_moves (change_id, path) VALUES (?, ?) ON CONFLICT DO NOTHING", c.ID, connector.Indexed(path)); err != nil {
 			return fmt.Errorf("note what moved with change %d: %w", c.ID, err)
 		}
 	}

@@ -200,12 +200,8 @@ func (tx *Tx) Wrote(billingID string, key connector.Key) (bool, error) {
 
 // updates returns what updates of a customer that have left wanted of it, the newest first.
 func (tx *Tx) updates(billingID, which string) ([]connector.Customer, error) {
-	stmt, err := tx.l.prepared(`SELECT DISTINCT c.change_id, c.wanted FROM attempts a JOIN changes c ON c.change_id = a.change_id
-		WHERE a.billing_id = ? AND a.action <> 'create' AND c.lane = 'customer' ` + which + ` ORDER BY c.change_id DESC`)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := stmt.QueryContext(context.Background(), billingID)
+	rows, err := tx.query(`SELECT DISTINCT c.change_id, c.wanted FROM attempts a JOIN changes c ON c.change_id = a.change_id
+		WHERE a.billing_id = ? AND a.action <> 'create' AND c.lane = 'customer' `+which+` ORDER BY c.change_id DESC`, billingID)
 	if err != nil {
 		return nil, err
 	}

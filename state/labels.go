@@ -71,7 +71,7 @@ func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 			ON CONFLICT (connection, source_id) DO UPDATE SET mapping = excluded.mapping, digest = excluded.digest,
 			  number = CASE WHEN b.digest = excluded.digest THEN b.number ELSE (SELECT max(number) + 1 FROM labels) END,
 			  label = CASE WHEN b.digest = excluded.digest THEN b.label ELSE excluded.label END
-			WHERE NOT ?6 AND (b.mapping <> excluded.mapping OR b.digest <> excluded.digest)`,
+			WHERE ?6 = 0 AND (b.mapping <> excluded.mapping OR b.digest <> excluded.digest)`,
 			connection, n.SourceID, labelForm+mapping, tx.l.seal.digest(plain, at), tx.l.seal.box(plain, at), n.Keep); err != nil {
 			return fmt.Errorf("save the label of record %s: %w", n.SourceID, err)
 		}

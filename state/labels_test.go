@@ -97,7 +97,7 @@ func TestLabelsAreMadeOfWhatIsNewOrWasMadeOtherwise(t *testing.T) {
 	d := newDesk(t)
 	run := d.run(acme)
 	same, changed, bare := record("c1", "Ada"), record("c2", "Grace"), record("c3", "Emmy")
-	odd := record("c\x004 \"\u202e", "Odd")
+	odd := record("c\x014 \"\u202e", "Odd")
 	d.save(run, acme, same, changed, bare, odd)
 	d.label(acme, "m1", called("c1", "Ada"), called("c2", "Grace"), called(odd.SourceID, "Odd"))
 	unlabelled := func(version string) (out []string) {

@@ -280,6 +280,10 @@ const limitTo = " LIMIT ? + 0"
 
 // query runs a query on the readers.
 func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	args, err := bound(args)
+	if err != nil {
+		return nil, err
+	}
 	stmt, err := l.preparedRead(ctx, query)
 	if err != nil {
 		return nil, err
@@ -288,12 +292,29 @@ func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Row
 }
 
 // queryRow runs a query that gives one row at most on the readers.
-func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) *sql.Row {
+func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) row {
+	args, err := bound(args)
+	if err != nil {
+		return row{err: err}
+	}
 	stmt, err := l.preparedRead(ctx, query)
 	if err != nil {
-		return l.reader.QueryRowContext(ctx, l.within(query), args...) // which tells why
+		return row{err: err}
 	}
-	return stmt.QueryRowContext(ctx, args...)
+	return row{of: stmt.QueryRowContext(ctx, args...)}
+}
+
+// row is the one row that a query gives, or why it was not asked.
+type row struct {
+	of  *sql.Row
+	err error
+}
+
+func (r row) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	return r.of.Scan(dest...)
 }
 
 // preparedRead returns the statement for query on the readers, prepared once in

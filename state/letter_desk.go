@@ -293,7 +293,7 @@ func (l *Ledger) LetterDesk(ctx context.Context) (d LetterDesk, err error) {
 // NoteLetterLook notes what a look for letters found: how many wait for a person, and why
 // nothing leaves. clock is whether the clock could be right.
 func (tx *Tx) NoteLetterLook(waiting int, brake string, clock bool) error {
-	err := tx.exec(`UPDATE letter_desk SET looked_at = CASE WHEN ?1 THEN ?2 ELSE looked_at END,
+	err := tx.exec(`UPDATE letter_desk SET looked_at = CASE WHEN ?1 = 1 THEN ?2 ELSE looked_at END,
 		waits_since = CASE WHEN ?3 = 0 THEN NULL WHEN waiting = 0 THEN ?2 ELSE waits_since END, waiting = ?3,
 		brake_since = CASE WHEN ?4 = '' THEN NULL WHEN brake = '' THEN ?2 ELSE brake_since END, brake = ?4`, clock, stamp(tx.now), waiting, brake)
 	if err != nil {

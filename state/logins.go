@@ -78,10 +78,10 @@ func (l *Ledger) LoginLink(ctx context.Context, hash string) (*LoginLink, error)
 
 const loginLinkQuery = "SELECT person, role, made_at, expires_at, used_at, invites, connections FROM login_links WHERE token_hash = ?"
 
-func loginLink(row *sql.Row) (*LoginLink, error) {
+func loginLink(found row) (*LoginLink, error) {
 	var made, expires, used, limited sql.NullString
 	out := &LoginLink{}
-	err := row.Scan(&out.Person, &out.Role, &made, &expires, &used, &out.Invites, &limited)
+	err := found.Scan(&out.Person, &out.Role, &made, &expires, &used, &out.Invites, &limited)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -57,11 +57,7 @@ func (tx *Tx) letStand(connection string) error {
 // hashLost makes of the hash of a plan that of one which stands still: it loses exactly
 // these payers.
 func (tx *Tx) hashLost(connection, hash string) (string, error) {
-	stmt, err := tx.l.prepared("SELECT r.source_id, r.decision FROM source_records r WHERE r.connection = ? AND " + lost + " ORDER BY r.source_id")
-	if err != nil {
-		return "", err
-	}
-	rows, err := stmt.QueryContext(context.Background(), connection)
+	rows, err := tx.query("SELECT r.source_id, r.decision FROM source_records r WHERE r.connection = ? AND "+lost+" ORDER BY r.source_id", connection)
 	if err != nil {
 		return "", err
 	}

@@ -48,11 +48,7 @@ func (tx *Tx) HoldUnseen(run int64, connection, mapping string, missing int, lim
 }
 
 func (tx *Tx) hashUnseen(connection string) (string, error) {
-	stmt, err := tx.l.prepared("SELECT source_id FROM source_records WHERE " + countable + " AND missed = 1 ORDER BY source_id")
-	if err != nil {
-		return "", err
-	}
-	rows, err := stmt.QueryContext(context.Background(), connection)
+	rows, err := tx.query("SELECT source_id FROM source_records WHERE "+countable+" AND missed = 1 ORDER BY source_id", connection)
 	if err != nil {
 		return "", err
 	}

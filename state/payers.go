@@ -267,7 +267,7 @@ func (tx *Tx) setApplied(p Payer, applied connector.Customer, answered bool) (ke
 		return false, err
 	}
 	n, err := tx.count(`UPDATE payers SET applied = ?1, applied_hash = ?2, shows = ?2, updated_at = ?3,
-		shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger), answered_at = CASE WHEN ?6 THEN (SELECT ticket FROM ledger) ELSE answered_at END
+		shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger), answered_at = CASE WHEN ?6 = 1 THEN (SELECT ticket FROM ledger) ELSE answered_at END
 		WHERE connection = ?4 AND source_id = ?5 AND NOT `+isForgotten,
 		tx.l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), applied.Hash(), stamp(tx.now), p.Connection, p.SourceID, answered)
 	return n > 0, err
@@ -338,7 +338,7 @@ func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason conn
 		  SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.source_id = ?2 AND `+isMissing+`)
 		ON CONFLICT (connection, source_id, topic) DO UPDATE SET
 		  since = CASE WHEN attention.reason = excluded.reason THEN attention.since ELSE excluded.since END,
-		  detail = CASE WHEN ?7 AND attention.reason = excluded.reason THEN attention.detail ELSE excluded.detail END,
+		  detail = CASE WHEN ?7 = 1 AND attention.reason = excluded.reason THEN attention.detail ELSE excluded.detail END,
 		  reason = excluded.reason`,
 		connection, sourceID, topic, reason, detail, stamp(tx.now), blank)
 }

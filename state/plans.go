@@ -425,11 +425,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 // hashPlan hashes the pending changes in a fixed order, with the mapping they
 // were made by.
 func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
-	stmt, err := tx.l.prepared("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending' ORDER BY change_hash")
-	if err != nil {
-		return "", err
-	}
-	rows, err := stmt.QueryContext(context.Background(), connection)
+	rows, err := tx.query("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending' ORDER BY change_hash", connection)
 	if err != nil {
 		return "", err
 	}
@@ -488,8 +484,8 @@ type Over struct{ Creates, Changes, Blanks, Identity, Scopes bool }
 
 // within is the condition that pending change c counts to no limit that its plan is above,
 // which ?2 to ?6 say: its kinds are within their own.
-const within = "c.plan_id = ?1 AND c.state = 'pending' AND c.approved = 0 AND c.left_out = 0 AND NOT (CASE WHEN " + touches + ` THEN ?3 ELSE ?2 END)
-	AND NOT (?4 AND c.blanks > 0) AND NOT (?5 AND c.identity = 1) AND NOT (?6 AND c.scopes = 1)`
+const within = "c.plan_id = ?1 AND c.state = 'pending' AND c.approved = 0 AND c.left_out = 0 AND NOT (CASE WHEN " + touches + ` THEN ?3 = 1 ELSE ?2 = 1 END)
+	AND NOT (?4 = 1 AND c.blanks > 0) AND NOT (?5 = 1 AND c.identity = 1) AND NOT (?6 = 1 AND c.scopes = 1)`
 
 func (o Over) args(plan int64) []any {
 	return []any{plan, o.Creates, o.Changes, o.Blanks, o.Identity, o.Scopes}
@@ -697,11 +693,7 @@ func (l *Ledger) FindPlan(ctx context.Context, id string) (Plan, error) {
 
 // queryPlan returns one plan; the zero plan when there is none.
 func (tx *Tx) queryPlan(where string, args ...any) (Plan, error) {
-	stmt, err := tx.l.prepared("SELECT " + planColumns + " FROM plans " + where)
-	if err != nil {
-		return Plan{}, err
-	}
-	rows, err := stmt.QueryContext(context.Background(), args...)
+	rows, err := tx.query("SELECT "+planColumns+" FROM plans "+where, args...)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -734,13 +726,7 @@ func (tx *Tx) StillReads(plan int64, reads string) error {
 	if err != nil {
 		return err
 	}
-	now, err := shareOf(p, func(query string, args ...any) (*sql.Rows, error) {
-		stmt, err := tx.l.prepared(query)
-		if err != nil {
-			return nil, err
-		}
-		return stmt.QueryContext(context.Background(), args...)
-	})
+	now, err := shareOf(p, tx.query)
 	if err == nil && now.Reads != reads {
 		err = ErrPlanChanged
 	}

@@ -40,14 +40,6 @@ type sealedBox struct {
 // reading asks for rows: a write, which reads what it writes, or the readers.
 type reading func(query string, args ...any) (*sql.Rows, error)
 
-func (tx *Tx) reading(query string, args ...any) (*sql.Rows, error) {
-	stmt, err := tx.l.prepared(query)
-	if err != nil {
-		return nil, err
-	}
-	return stmt.QueryContext(context.Background(), args...)
-}
-
 // next returns some of the column's boxes after a row.
 func (c sealedColumn) next(from reading, after int64) ([]sealedBox, error) {
 	const some = 500
@@ -103,7 +95,7 @@ func (tx *Tx) reseal(to *sealer) error {
 	}
 	for _, c := range sealedColumns {
 		update := fmt.Sprintf("UPDATE %s SET %s = ? WHERE rowid = ?", c.table, c.column)
-		if err := c.each(tx.reading, func(b sealedBox) error {
+		if err := c.each(tx.query, func(b sealedBox) error {
 			plain, err := from.open(b.box, b.place)
 			if err != nil {
 				return err
@@ -114,7 +106,7 @@ func (tx *Tx) reseal(to *sealer) error {
 		}
 	}
 	labels := sealedColumns[slices.IndexFunc(sealedColumns, func(c sealedColumn) bool { return c.table == "labels" })]
-	if err := labels.each(tx.reading, func(b sealedBox) error {
+	if err := labels.each(tx.query, func(b sealedBox) error {
 		plain, err := to.open(b.box, b.place)
 		if err != nil {
 			return err

@@ -40,7 +40,7 @@ func (d *desk) opened() map[string]string {
 	out := map[string]string{}
 	d.do(func(tx *Tx) error {
 		for _, c := range sealedColumns {
-			if err := c.each(tx.reading, func(b sealedBox) error {
+			if err := c.each(tx.query, func(b sealedBox) error {
 				plain, err := d.seal.open(b.box, b.place)
 				out[string(b.place)] = string(plain)
 				return err

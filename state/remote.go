@@ -138,10 +138,17 @@ func (tx *Tx) knownPairs(billingID string) (map[string]string, error) {
 
 type trait struct{ kind, value string }
 
+// keyTrait returns a key as the index holds it: of what strangers put into externalData, however
+// long it is.
+func keyTrait(key connector.Key) string { return key.Indexed().ID() }
+
+// keysNamed returns what every key of a name begins with in the index.
+func keysNamed(name string) string { return keyTrait(connector.Key{Name: name}) }
+
 // indexed returns what the index holds of a customer, and a digest of it.
 func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []trait, digest string, err error) {
 	for _, key := range connector.KeysIn(c.ExternalData) {
-		traits = append(traits, trait{"key", key.ID()})
+		traits = append(traits, trait{"key", keyTrait(key)})
 	}
 	if c.Name != "" {
 		traits = append(traits, trait{"name", l.seal.likeness(c.Name)})
@@ -207,7 +214,7 @@ func (tx *Tx) TouchRemote(billingID string, ticket int64) (bool, error) {
 
 // KeyCount returns how many customers of the index carry the key.
 func (tx *Tx) KeyCount(key connector.Key) (n int, err error) {
-	err = tx.row([]any{&n}, "SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?", key.ID())
+	err = tx.row([]any{&n}, "SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?", keyTrait(key))
 	return n, err
 }
 
@@ -280,7 +287,7 @@ func (tx *Tx) Listed(billingID string, pass int64) error {
 // KeyHolders returns the ids of the customers that carry the key, exact to the
 // byte, oldest id first.
 func (l *Ledger) KeyHolders(ctx context.Context, key connector.Key) ([]string, error) {
-	return l.ids(ctx, "SELECT billing_id FROM remote_traits WHERE kind = 'key' AND value = ? ORDER BY billing_id", key.ID())
+	return l.ids(ctx, "SELECT billing_id FROM remote_traits WHERE kind = 'key' AND value = ? ORDER BY billing_id", keyTrait(key))
 }
 
 // UnscopedHolders returns the ids of the customers that carry the key without its scope, are
@@ -293,7 +300,7 @@ func (l *Ledger) UnscopedHolders(ctx context.Context, key connector.Key, connect
 	return l.ids(ctx, `SELECT t.billing_id FROM remote_traits t WHERE t.kind = 'key' AND t.value = ?1
 		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
 		AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?2 AND w.source_id = ?3 AND w.billing_id = t.billing_id AND w.word = 'reject')
-		ORDER BY t.billing_id`, key.Unscoped().ID(), connection, sourceID)
+		ORDER BY t.billing_id`, keyTrait(key.Unscoped()), connection, sourceID)
 }
 
 // LinkedTo returns the connection and the source id of the payer that a customer is linked
@@ -355,7 +362,7 @@ func (l *Ledger) AlikeIn(ctx context.Context, c connector.Customer, keyName, con
 			AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
 			                AND substr(k.value, 1, length(?3)) = ?3)
 			AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?4 AND w.source_id = ?5 AND w.billing_id = t.billing_id AND w.word = 'reject')
-			ORDER BY t.billing_id`+limitTo, t.kind, t.value, keyName+"=", connection, sourceID, limit)
+			ORDER BY t.billing_id`+limitTo, t.kind, t.value, keysNamed(keyName), connection, sourceID, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -555,13 +562,9 @@ func (tx *Tx) MarkRestored() error {
 // those whose own customer is missing, which is told instead. Every plan looks who carries
 // the key of one that is not linked.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
-	stmt, err := tx.l.prepared(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
+	rows, err := tx.query(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
 		WHERE p.billing_id IS NOT NULL AND NOT ` + isMissing + `
 		  AND (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value) > 1`)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := stmt.QueryContext(context.Background())
 	if err != nil {
 		return nil, err
 	}

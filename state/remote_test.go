@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -520,4 +521,99 @@ func TestACustomerMadeDuringAPassIsNotLacking(t *testing.T) {
 	if last, err := d.LastPass(t.Context()); err != nil || last.IsZero() {
 		t.Errorf("the last pass is %v, %v", last, err)
 	}
+}
+
+func TestKeysOfAnyLengthAreFoundAndToldApart(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 9000)
+	for name, c := range map[string]struct{ key, other connector.Key }{
+		"short":                      {connector.Key{Name: "acct", Value: "1"}, connector.Key{Name: "acct", Value: "2"}},
+		"other at the end":           {connector.Key{Name: "acct", Value: long + "1"}, connector.Key{Name: "acct", Value: long + "2"}},
+		"one longer":                 {connector.Key{Name: "acct", Value: long}, connector.Key{Name: "acct", Value: long + "x"}},
+		"at the bound":               {connector.Key{Name: "acct", Value: long[:connector.MaxIndexed]}, connector.Key{Name: "acct", Value: long[:connector.MaxIndexed+1]}},
+		"other scope":                {connector.Key{Name: "acct", Value: long, Scope: long + "1"}, connector.Key{Name: "acct", Value: long, Scope: long + "2"}},
+		"without the scope":          {connector.Key{Name: "acct", Value: long, Scope: "GB"}, connector.Key{Name: "acct", Value: long}},
+		"a long name":                {connector.Key{Name: long + "1", Value: "1"}, connector.Key{Name: long + "2", Value: "1"}},
+		"a long name, another value": {connector.Key{Name: long, Value: long + "1"}, connector.Key{Name: long, Value: long + "2"}},
+		"U+0000":                     {connector.Key{Name: "acct", Value: "1\x00"}, connector.Key{Name: "acct", Value: "1\ufffd"}},
+		"U+0000 in the middle":       {connector.Key{Name: "acct", Value: "1\x002"}, connector.Key{Name: "acct", Value: "1\x003"}},
+		"U+0000 in the name":         {connector.Key{Name: "a\x00b", Value: "1"}, connector.Key{Name: "a\x00c", Value: "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			carries := func(id string, k connector.Key) connector.RemoteCustomer {
+				return connector.RemoteCustomer{ID: id, Name: "Same Name", ExternalData: k.Pairs()}
+			}
+			d.saveRemote(carries("b1", c.key), 1, 0)
+			d.saveRemote(carries("b2", c.other), 1, 0)
+			d.saveRemote(connector.RemoteCustomer{ID: "b3", Name: "Same Name"}, 1, 0)
+			for _, k := range []struct {
+				key  connector.Key
+				want string
+			}{{c.key, "b1"}, {c.other, "b2"}} {
+				if diff := cmp.Diff([]string{k.want}, d.holders(k.key)); diff != "" {
+					t.Errorf("who has %.30q (-want +got):\n%s", k.key, diff)
+				}
+				d.do(func(tx *Tx) error {
+					n, err := tx.KeyCount(k.key)
+					if n != 1 || err != nil {
+						t.Errorf("%d customers have %.30q, %v", n, k.key, err)
+					}
+					return nil
+				})
+				carriers, err := d.Carriers(t.Context(), k.key.Name)
+				if carriers[k.want] != (connector.Key{Name: k.key.Name, Value: k.key.Indexed().Value, Scope: k.key.Indexed().Scope}) || carriers["b3"].Name != "" || err != nil {
+					t.Errorf("carriers of %.30q: %.200q, %v", k.key.Name, carriers, err)
+				}
+				alike, err := d.Alike(t.Context(), connector.Customer{Name: "Same Name"}, k.key.Name, acme, "c1")
+				want := slices.DeleteFunc([]string{"b1", "b2", "b3"}, func(id string) bool {
+					return id == k.want || id != "b3" && c.key.Name == c.other.Name
+				})
+				if diff := cmp.Diff(want, alike); diff != "" || err != nil {
+					t.Errorf("alike without a key named %.30q, %v (-want +got):\n%s", k.key.Name, err, diff)
+				}
+			}
+			if got := one[int](t, d.Ledger, "SELECT count(*) FROM remote_traits WHERE length(CAST(value AS BLOB)) > ? OR instr(value, char(0)) > 0", 3*connector.MaxIndexed+2); got != 0 {
+				t.Errorf("%d values of the index are none that every database takes", got)
+			}
+			if d.saveRemote(carries("b1", c.other), 2, 0); len(d.holders(c.key)) != 0 || len(d.holders(c.other)) != 2 {
+				t.Errorf("after the key moved, %v have it and %v the other", d.holders(c.key), d.holders(c.other))
+			}
+		})
+	}
+}
+
+// A ledger of before may hold long values as they are: the next list puts them right.
+func TestALongKeyThatIsIndexedAsItWasIsPutRightByTheNextList(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	long := key(strings.Repeat("x", 9000))
+	d.saveRemote(remote("b1", long), 1, 0)
+	raw(t, d.opts.Path, "UPDATE remote_traits SET value = 'acct=' || replace(hex(zeroblob(4500)), '0', 'x') WHERE kind = 'key'", "UPDATE remote_customers SET digest = 'as it was'")
+	pass, ticket := d.beginPass()
+	d.saveRemote(remote("b1", long), ticket, pass)
+	if diff := cmp.Diff([]string{"b1"}, d.holders(long)); diff != "" {
+		t.Errorf("who has it (-want +got):\n%s", diff)
+	}
+}
+
+func TestAMemberOfAnyNameIsKnownToMove(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	long := strings.Repeat("x", 9000)
+	paths := []string{long + "1", "a\x00b", "version"}
+	for i := range 2 {
+		id := fmt.Sprintf("c%d", i)
+		c := d.planLinked(run, id, "b"+id, connector.ActionUpdate)
+		d.do(func(tx *Tx) error { return tx.CloseConfirmed(run, c, paths, "It moved.") })
+	}
+	d.do(func(tx *Tx) error {
+		known, err := tx.KnownToMove(append(paths, long+"2", "a\x00c", "a\ufffdb"))
+		if diff := cmp.Diff(paths, known); diff != "" || err != nil {
+			t.Errorf("known to move, %v (-want +got):\n%s", err, diff)
+		}
+		return nil
+	})
 }

@@ -401,11 +401,11 @@ func (r *restore) noteIn(ctx context.Context, tx *sql.Tx, res *Restored) (ready 
 		return ready, err
 	}
 	subject := "from " + filepath.Base(r.Name)
-	hash, err := link(prev, now, r.Actor, restoreAction, subject, r.Reason)
+	values, err := linked(prev, now, r.Actor, restoreAction, subject, r.Reason)
 	if err != nil {
 		return ready, err
 	}
-	_, err = tx.ExecContext(ctx, insertAudit, now, r.Actor, restoreAction, subject, r.Reason, prev, hash)
+	_, err = tx.ExecContext(ctx, insertAudit, values...)
 	return ready, err
 }
 

@@ -85,11 +85,7 @@ func (tx *Tx) BeginRotation(key connector.Secret, overlap time.Duration, by stri
 
 // dropKeys forgets the secrets and delivery keys that nothing is accepted by any more.
 func (tx *Tx) dropKeys(overlap time.Duration) error {
-	stmt, err := tx.l.prepared(rotationRows)
-	if err != nil {
-		return err
-	}
-	all, err := tx.l.rotations(stmt.QueryContext(context.Background()))
+	all, err := tx.l.rotations(tx.query(rotationRows))
 	if err != nil {
 		return err
 	}

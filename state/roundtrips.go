@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"payersync/connector"
 )
 
 // An update replaces a customer as a whole, so a spelling that is not the service's loses
@@ -166,7 +168,7 @@ func (tx *Tx) KnownToMove(paths []string) ([]string, error) {
 	var known []string
 	for _, path := range paths {
 		var moves bool
-		if err := tx.row([]any{&moves}, "SELECT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.path = ? AND "+movesAlways+")", path); err != nil {
+		if err := tx.row([]any{&moves}, "SELECT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.path = ? AND "+movesAlways+")", connector.Indexed(path)); err != nil {
 			return nil, fmt.Errorf("look what moves with every update: %w", err)
 		}
 		if moves {

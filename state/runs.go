@@ -214,7 +214,7 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 		return counts, outcome, err
 	}
 	err = tx.row([]any{&outcome}, `UPDATE runs SET finished_at = ?1,
-		outcome = CASE WHEN ?2 = 'complete' AND kind <> 'plan' AND ?15 THEN 'incomplete' ELSE ?2 END, waiting = ?3, error = ?4,
+		outcome = CASE WHEN ?2 = 'complete' AND kind <> 'plan' AND ?15 = 1 THEN 'incomplete' ELSE ?2 END, waiting = ?3, error = ?4,
 		pulled = ?5, unchanged = ?6, excluded = ?7, created = ?8, adopted = ?9, updated = ?10, links_requested = ?11, held = ?12, failed = ?13
 		WHERE run_id = ?14 AND finished_at IS NULL RETURNING outcome`,
 		stamp(tx.now), outcome, counts.Waiting, problem, counts.Pulled, counts.Unchanged, counts.Excluded, counts.Created,
@@ -259,11 +259,7 @@ func (tx *Tx) RaisedSince(connection string, since time.Time) (n int, err error)
 
 func (tx *Tx) countRun(run int64, connection string, met *Met) (Counts, error) {
 	var c Counts
-	stmt, err := tx.l.prepared(countRecords)
-	if err != nil {
-		return c, err
-	}
-	rows, err := stmt.QueryContext(context.Background(), run, connection)
+	rows, err := tx.query(countRecords, run, connection)
 	if err != nil {
 		return c, err
 	}

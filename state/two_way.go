@@ -64,7 +64,7 @@ type namedPair struct {
 
 // pairsNamed reads the pairs called name that neither a payer's key nor a scope shows to be ours.
 func (tx *Tx) pairsNamed(connection, name string) (all []namedPair, err error) {
-	rows, err := tx.reading(`SELECT t.billing_id, t.of, EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.source_id = t.of) AS matching
+	rows, err := tx.query(`SELECT t.billing_id, t.of, EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.source_id = t.of) AS matching
 		FROM (SELECT billing_id, substr(value, length(?2) + 2) AS of FROM remote_traits WHERE kind = 'key' AND value > ?2 || '=' AND value < ?2 || '>') t
 		WHERE instr(t.of, char(31)) = 0 AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?2 AND p.key_value = t.of
 		  AND (p.billing_id = t.billing_id OR EXISTS (SELECT 1 FROM changes c WHERE c.connection = p.connection AND c.source_id = p.source_id

@@ -218,7 +218,7 @@ func (l *Ledger) Accepted(ctx context.Context, connection, sourceID string, key 
 func (l *Ledger) Carriers(ctx context.Context, keyName string) (map[string]connector.Key, error) {
 	type carrier struct{ id, value string }
 	found, err := list(ctx, l, "SELECT billing_id, substr(value, length(?1) + 1) FROM remote_traits WHERE kind = 'key' AND substr(value, 1, length(?1)) = ?1",
-		[]any{keyName + "="}, func(c *carrier) []any { return []any{&c.id, &c.value} })
+		[]any{keysNamed(keyName)}, func(c *carrier) []any { return []any{&c.id, &c.value} })
 	out := make(map[string]connector.Key, len(found))
 	for _, c := range found {
 		out[c.id] = connector.ParseKey(keyName, c.value)

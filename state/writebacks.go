@@ -219,7 +219,7 @@ func (tx *Tx) WriteRefused(id RecordID, setup string, wanted connector.Standing,
 // WriteDropped notes that a frozen write was certainly not made. What it was counted for was
 // not sent where unsent says so.
 func (tx *Tx) WriteDropped(id RecordID, write string, unsent bool) error {
-	return tx.touchWriteback(id, `UPDATE writebacks SET frozen_at = CASE WHEN ?4 THEN NULL ELSE frozen_at END, day_writes = CASE WHEN ?4 THEN max(day_writes - 1, 0) ELSE day_writes END, `+
+	return tx.touchWriteback(id, `UPDATE writebacks SET frozen_at = CASE WHEN ?4 = 1 THEN NULL ELSE frozen_at END, day_writes = CASE WHEN ?4 = 1 THEN max(day_writes - 1, 0) ELSE day_writes END, `+
 		closedWrite+" WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, unsent)
 }
 

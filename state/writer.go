@@ -207,7 +207,7 @@ func (tx *Tx) count(query string, args ...any) (int64, error) {
 	if tx.lost != nil {
 		return 0, tx.lost
 	}
-	stmt, err := tx.l.prepared(query)
+	stmt, args, err := tx.statement(query, args)
 	if err != nil {
 		return 0, err
 	}
@@ -224,11 +224,34 @@ func (tx *Tx) row(dest []any, query string, args ...any) error {
 	if tx.lost != nil {
 		return tx.lost
 	}
-	stmt, err := tx.l.prepared(query)
+	stmt, args, err := tx.statement(query, args)
 	if err != nil {
 		return err
 	}
 	return tx.noticeLoss(stmt.QueryRowContext(context.Background(), args...).Scan(dest...))
+}
+
+// query runs a statement that gives rows, which are closed before the write runs another.
+func (tx *Tx) query(query string, args ...any) (*sql.Rows, error) {
+	if tx.lost != nil {
+		return nil, tx.lost
+	}
+	stmt, args, err := tx.statement(query, args)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := stmt.QueryContext(context.Background(), args...)
+	return rows, tx.noticeLoss(err)
+}
+
+// statement returns the prepared query, and its arguments as they are sent.
+func (tx *Tx) statement(query string, args []any) (*sql.Stmt, []any, error) {
+	args, err := bound(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	stmt, err := tx.l.prepared(query)
+	return stmt, args, err
 }
 
 // noticeLoss keeps an error after which SQLite may have rolled the transaction

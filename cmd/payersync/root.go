@@ -39,9 +39,22 @@ func run(ctx context.Context, p program, args []string) int {
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.ErrOut)
-	err := connector.Guard(func() error { return root.ExecuteContext(ctx) })
+	err := legible(args)
+	if err == nil {
+		err = connector.Guard(func() error { return root.ExecuteContext(ctx) })
+	}
 	a.report(err)
 	return exitCode(err)
+}
+
+// legible refuses arguments that are no text: what is kept of them would be another one.
+func legible(args []string) error {
+	for i, arg := range args {
+		if connector.Clean(arg) != arg {
+			return usage.Errorf("argument %d holds characters that are no text; write it in UTF-8", i+1)
+		}
+	}
+	return nil
 }
 
 // plain reports whether a terminal is to get no colours: by the convention of

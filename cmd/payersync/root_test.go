@@ -91,6 +91,17 @@ func TestInitAsRootWritesBehindNoLinkOfSomebodyElse(t *testing.T) {
 	}
 }
 
+func TestArgumentsThatAreNoTextAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, text := range []string{"K\xf6ln", "C\x001", "\xff"} {
+		r := w.run("attention", "close", "C1", "--reason", text)
+		if r.code != exitUsage || !strings.Contains(r.errOut, "argument 5 holds characters that are no text; write it in UTF-8") {
+			t.Errorf("%q ended with %d: %s", text, r.code, r.errOut)
+		}
+	}
+}
+
 func TestAReasonIsRefusedThatIsLongerThanThePagesTake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -2,6 +2,7 @@ package billing_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -414,4 +415,44 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// Whoever fills in the service has no say in what a list can be kept by.
+func TestIDsOfAnyTextAreKeptAndToldApart(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 9000)
+	ids := []string{"c1", "c\x001", "c\x002", "\x00", "c\ufffd1", long + "1", long + "2"}
+	var list []map[string]any
+	for _, id := range ids {
+		list = append(list, map[string]any{"id": id, "name": "A", "directDebitMandate": map[string]any{"id": id, "status": id, "lastUpdatedTime": id}})
+	}
+	body, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := billing.Standard()
+	d.List.FirstPage = "0"
+	cfg := config(scripted(func(r *http.Request, _ string) (int, string, string) {
+		if r.URL.Query().Get(d.List.PageParam) == "0" {
+			return 200, "application/json", string(body)
+		}
+		return 200, "application/json", "[]"
+	}))
+	cfg.Dialect = d
+	seen := map[string]bool{}
+	for page, err := range newClient(t, cfg).Customers(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range page {
+			want := connector.Indexed(ids[len(seen)])
+			if c.ID != want || c.Mandate.ID != want || string(c.Mandate.Status) != want || c.Mandate.ServiceTime != want || strings.Contains(c.ID, "\x00") {
+				t.Errorf("read %q with %+v, want %q", c.ID, c.Mandate, want)
+			}
+			seen[c.ID] = true
+		}
+	}
+	if len(seen) != len(ids) {
+		t.Errorf("%d customers were told apart, want %d", len(seen), len(ids))
+	}
 }

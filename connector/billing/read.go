@@ -21,13 +21,13 @@ var (
 )
 
 // readCustomer reads a customer in whatever spelling it came. raw must have passed
-// checkJSON.
+// checkJSON. What it is looked up by, and its mandate, is kept as connector.Indexed says.
 func (d Dialect) readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
 	o, err := parseObject(raw)
 	if err != nil {
 		return connector.RemoteCustomer{}, err
 	}
-	out := connector.RemoteCustomer{ID: o.text("id"), Name: o.text("name")}
+	out := connector.RemoteCustomer{ID: connector.Indexed(o.text("id")), Name: o.text("name")}
 	if out.ID == "" {
 		return connector.RemoteCustomer{}, errNoID
 	}
@@ -82,10 +82,10 @@ func appendText(list []string, text string) []string {
 // which is how the absence of a mandate is written.
 func readSummary(o object, customerID string) *connector.Mandate {
 	m := connector.Mandate{
-		ID:          o.text("id"),
+		ID:          connector.Indexed(o.text("id")),
 		CustomerID:  customerID,
-		Status:      connector.MandateStatus(o.text("status")),
-		ServiceTime: o.text("lastUpdatedTime", "lastUpdateTime"),
+		Status:      connector.MandateStatus(connector.Indexed(o.text("status"))),
+		ServiceTime: connector.Indexed(o.text("lastUpdatedTime", "lastUpdateTime")),
 		URL:         o.text("url"),
 
 		FailureReason: connector.NewSecret(o.text("failureReason")),
@@ -124,7 +124,7 @@ func readMandate(raw json.RawMessage, customerID string) (connector.Mandate, err
 		return connector.Mandate{}, errLink
 	}
 	if customer, err := parseObject(o.get("customer")); err == nil {
-		if id := customer.text("id"); id != "" && id != customerID {
+		if id := connector.Indexed(customer.text("id")); id != "" && id != customerID {
 			return connector.Mandate{}, errors.New("the mandate belongs to another customer")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"payersync/connector"
 	"payersync/connector/billing"
@@ -276,7 +277,7 @@ var errNoName = errors.New("its type or one of its ids is too long or holds cont
 
 // isNoName reports whether s cannot be an id or a type, or be shown as one.
 func isNoName(s string) bool {
-	return len(s) > maxName || strings.ContainsFunc(s, unicode.IsControl)
+	return len(s) > maxName || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // identity returns the key by which a delivery is known again (fault F31): what

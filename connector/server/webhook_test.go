@@ -451,6 +451,11 @@ func TestSignedDeliveriesAreKeptWhateverTheySay(t *testing.T) {
 		{"broken text", "{\"type\":\"customer\",\"name\":\"Jane \xff\"}", row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: the text is not UTF-8."},
 		{"a list", `["Jane"]`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it is not a JSON object."},
 		{"long id", `{"type":"customer","customerId":"` + long + `"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"U+0000 in the type", `{"type":"customer\u0000","customerId":"c"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"U+0000 in the customer's id", `{"type":"customer","customerId":"c\u0000"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"U+0000 in the mandate's id", `{"type":"dd-mandate","mandateId":"\u0000m"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"U+0000 in the event's id", `{"type":"customer","customerId":"c","eventId":"e\u0000"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"U+0000 elsewhere", `{"type":"customer","customerId":"c","eventId":"e","name":"\u0000"}`, row{"event:e", "customer", "c", connector.InboxReceived}, ""},
 		{"control characters", `{"type":"customer\u001b[31m","customerId":"c"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
 	}
 	for _, tt := range tests {
@@ -1021,5 +1026,25 @@ func TestTheEndpointIsWhereTheProxyHandsItOn(t *testing.T) {
 		if front.ServeHTTP(w, r); w.Code != want {
 			t.Errorf("%s: answered %d, want %d", path, w.Code, want)
 		}
+	}
+}
+
+// Headers are no JSON: they may hold any bytes, and are what the type and the delivery's id are read from.
+func TestADeliveryIsKeptOnceWhateverItsHeadersHold(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{"broken text": "CUSTOMER\xff", "U+0000": "CUSTOMER\x00", "Latin-1": "KUND\xc4"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := http.Header{}
+			h.Set("adfin-webhook-type", text)
+			d, event := Understand(billing.DefaultEventPaths(), h, []byte(`{"customerId":"c"}`))
+			if d.State != connector.InboxQuarantined || d.Type != "" || d.TypeHeader != "" || d.BillingID != "" || event != "" {
+				t.Errorf("understood as %+v", d)
+			}
+			key := identity(billing.Signed{DeliveryID: text}, "", []byte("{}"))
+			if key != identity(billing.Signed{}, "", []byte("{}")) {
+				t.Errorf("the key is %q", key)
+			}
+		})
 	}
 }

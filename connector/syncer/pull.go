@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func (r *run) read(ctx context.Context, since time.Time) (proof connector.Proof,
 		if err != nil {
 			return proof, err
 		}
-		if err := r.savePage(ctx, page.Records); err != nil {
+		if err := r.savePage(ctx, findable(page.Records)); err != nil {
 			return proof, err
 		}
 		page.Proof.Pages = max(1, page.Proof.Pages) // a source may keep no proof
@@ -79,6 +80,25 @@ func (r *run) read(ctx context.Context, since time.Time) (proof connector.Proof,
 	}
 	proof.Passes = max(1, proof.Passes)
 	return proof, nil
+}
+
+// findable returns the records with ids that can be looked up. One whose own id cannot is held,
+// and stops nobody else's.
+func findable(records []connector.Record) []connector.Record {
+	out := slices.Clone(records)
+	for i := range out {
+		r := &out[i]
+		id := connector.Indexed(r.SourceID)
+		switch {
+		case id == r.SourceID:
+		case len(r.SourceID) > connector.MaxIndexed:
+			r.Problem = cmp.Or(r.Problem, fmt.Sprintf("The id has more than %d bytes; give the record a shorter one.", connector.MaxIndexed))
+		default:
+			r.Problem = cmp.Or(r.Problem, "The id holds characters that are no text; write it anew.")
+		}
+		r.SourceID, r.MergedInto = id, connector.Indexed(r.MergedInto)
+	}
+	return out
 }
 
 // finishPull draws the conclusions that only a complete read allows.

@@ -200,6 +200,9 @@ func (d *Doc) checkStructure(node *yaml.Node, problems *[]Problem) {
 	case node.Style&yaml.TaggedStyle != 0:
 		report(node, "type tags with ! are not used; remove the tag, or put a text that starts with ! in quotes")
 	}
+	if node.Kind == yaml.ScalarNode && strings.Contains(node.Value, "\x00") {
+		report(node, "there is a U+0000 in this text, which nothing can keep; delete its escape")
+	}
 	if node.Kind != yaml.MappingNode {
 		for _, element := range node.Content {
 			d.checkStructure(element, problems)
@@ -214,6 +217,8 @@ func (d *Doc) checkStructure(node *yaml.Node, problems *[]Problem) {
 			report(key, "a key must be a word")
 		case key.ShortTag() == "!!merge":
 			report(key, "blocks cannot be merged with <<; write the keys out")
+		case strings.Contains(key.Value, "\x00"):
+			d.checkStructure(key, problems)
 		case twice:
 			report(key, "the key %q is given twice, first in line %d; remove one of them", key.Value, line)
 		default:

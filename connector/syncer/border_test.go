@@ -1,0 +1,125 @@
+package syncer_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// unfit are texts that some databases do not take, in columns or in indexes.
+var unfit = map[string]string{
+	"U+0000": "a\x00b", "U+0000 alone": "\x00", "U+0000 at the end": "a\x00", "a long one": strings.Repeat("x", 9000), "another long one": strings.Repeat("x", 9000) + "y",
+	"a replacement": "a\ufffdb",
+}
+
+// Whoever fills externalData of customers has no say in whether others are created.
+func TestACustomerWithAnyExternalDataStopsNoSweepAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	for name, text := range unfit {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			quoted, err := json.Marshal(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			value := w.add(fmt.Sprintf(`{"name":"By Value","people":[],"externalData":[{"key":"customerNo","value":%s}]}`, quoted))
+			w.add(fmt.Sprintf(`{"name":"By Name","people":[],"externalData":[{"key":%s,"value":"A1"},{"key":"note","value":"A1"}]}`, quoted))
+			w.add(`{"name":"Plain","people":[],"externalData":[{"key":"customerNo","value":"a"}]}`)
+			w.books.put("A1", "Ada Ltd", "ada@example.com")
+			if res := w.complete(w.run()); res.Counts.Created != 1 {
+				t.Errorf("counts = %+v, want 1 created", res.Counts)
+			}
+			w.sweep()
+			w.sweep()
+			holders, err := w.ledger.KeyHolders(t.Context(), connector.Key{Name: "customerNo", Value: text})
+			if err != nil || len(holders) != 1 || holders[0] != value {
+				t.Errorf("who has the key: %q, %v; want %q", holders, err, value)
+			}
+			if res := w.complete(w.run()); res.Counts.Created+res.Counts.Held != 0 {
+				t.Errorf("afterwards: %+v", res.Counts)
+			}
+			w.keptEverywhere()
+		})
+	}
+}
+
+// keptEverywhere looks through the whole ledger for what some databases do not take: text
+// with a U+0000 or broken characters, and values of indexes that are too long.
+func (w *world) keptEverywhere() {
+	w.t.Helper()
+	db, err := sql.Open("sqlite", w.path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	columns, err := db.QueryContext(w.t.Context(), `SELECT m.name, c.name, EXISTS (SELECT 1 FROM pragma_index_list(m.name) l JOIN pragma_index_info(l.name) i ON i.name = c.name)
+		FROM sqlite_schema m JOIN pragma_table_info(m.name) c ON c.type = 'TEXT' WHERE m.type = 'table'`)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = columns.Close() }()
+	found := map[string]bool{}
+	for columns.Next() {
+		var table, column string
+		var indexed bool
+		if err := columns.Scan(&table, &column, &indexed); err != nil {
+			w.t.Fatal(err)
+		}
+		found[table+"."+column] = indexed
+	}
+	if err := columns.Err(); err != nil || !found["remote_traits.value"] || !found["source_records.source_id"] {
+		w.t.Fatalf("the columns of the ledger: %v, %v", found, err)
+	}
+	for name, indexed := range found {
+		table, column, _ := strings.Cut(name, ".")
+		var wrong, longest int
+		if err := db.QueryRowContext(w.t.Context(), fmt.Sprintf("SELECT count(*) FILTER (WHERE instr(%[2]s, char(0)) > 0), coalesce(max(length(CAST(%[2]s AS BLOB))), 0) FROM %[1]s", table, column)).
+			Scan(&wrong, &longest); err != nil {
+			w.t.Fatal(err)
+		}
+		if wrong > 0 || indexed && longest > 3*connector.MaxIndexed+2 {
+			w.t.Errorf("%s: %d values hold a U+0000, the longest has %d bytes", name, wrong, longest)
+		}
+	}
+}
+
+// A record whose id cannot be looked up is held by name, and so is one whose text cannot be sent.
+func TestARecordWithAnyTextIsHeldByNameAndStopsNobodyElse(t *testing.T) {
+	t.Parallel()
+	for name, text := range unfit {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.books.put("A1", "Ada Ltd", "ada@example.com")
+			w.books.putAs(text, map[string]string{"No": "A2", "Name": "By Id", "Email": "id@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+			w.books.putAs("A3", map[string]string{"No": text, "Name": "By Number", "Email": "no@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+			fits := connector.Indexed(text) == text
+			res := w.complete(w.run())
+			want := map[bool]state.Counts{
+				true:  {Pulled: 3, Created: 3, LinksRequested: 3},
+				false: {Pulled: 3, Created: 1, LinksRequested: 1, Held: 2},
+			}[fits]
+			if res.Counts != want {
+				t.Errorf("counts = %+v, want %+v", res.Counts, want)
+			}
+			if !fits {
+				if reason, detail := w.saysOf(connector.Indexed(text)); reason != string(connector.ReasonRecordUnreadable) || !strings.HasPrefix(detail, "The id ") {
+					t.Errorf("of the id is told %q: %q", reason, detail)
+				}
+				if reason, detail := w.saysOf("A3"); reason != string(connector.ReasonIllegalText) && reason != string(connector.ReasonMappingFailed) || !strings.Contains(detail, "customerNo") {
+					t.Errorf("of the number is told %q: %q", reason, detail)
+				}
+			}
+			w.keptEverywhere()
+			if again := w.complete(w.run()); again.Counts.Created != 0 || again.Counts.Held != want.Held {
+				t.Errorf("afterwards: %+v", again.Counts)
+			}
+		})
+	}
+}
