@@ -22,6 +22,8 @@ type engine interface {
 	// open makes the writer and the readers, and begins to look for damage. The tables
 	// may be older, or not there yet.
 	open(ctx context.Context, l *Ledger) error
+	// checkSettings reads the settings of a connection back that is to write.
+	checkSettings(ctx context.Context, db executor) error
 	// migrations returns what brings the tables up to date, each one transaction.
 	migrations(l *Ledger) (*goose.Provider, error)
 

@@ -98,7 +98,7 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	case err != nil:
 		return fmt.Errorf("open the ledger for writing: %w", err)
 	}
-	if err := l.checkSettings(ctx); err != nil {
+	if err := e.checkSettings(ctx, l.writer); err != nil {
 		return err
 	}
 	return l.markFile(ctx)
@@ -271,18 +271,18 @@ func (l *Ledger) markFile(ctx context.Context) error {
 
 // checkSettings reads the connection settings back: a misspelt one would pass
 // in silence.
-func (l *Ledger) checkSettings(ctx context.Context) error {
+func (*sqliteFile) checkSettings(ctx context.Context, db executor) error {
 	for _, want := range []struct{ pragma, value string }{
 		{"journal_mode", "wal"}, {"synchronous", "2"}, {"foreign_keys", "1"}, {"trusted_schema", "0"}, {"secure_delete", "1"},
 		{"temp_store", "2"}, // in memory: a folder for temporary files that is not there looks like a full disk, and would hold what is sorted in clear
 	} {
 		var got string
-		if err := l.writer.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil || got != want.value {
+		if err := db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil || got != want.value {
 			return fmt.Errorf("check the ledger's setting %s: want %s, got %q: %w", want.pragma, want.value, got, errors.Join(err, errUnsafe))
 		}
 	}
 	var version string
-	if err := l.writer.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
 		return fmt.Errorf("read the SQLite version: %w", err)
 	}
 	if olderVersion(version, minSQLite) {

@@ -18,10 +18,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -62,7 +60,7 @@ type Ledger struct {
 	folder    *files.Folder // that it lies in
 	below     engine        // that keeps the rows
 	writer    *sql.DB       // a pool of one
-	conn      *sql.Conn     // that one, used by the writing goroutine only
+	conn      *sql.Conn     // that one, used by the writing goroutine only; see reconnect.go
 	reader    *sql.DB       // query only
 	seal      *sealer
 	mark      *os.File // how far the ledger has come; see mark.go
@@ -254,11 +252,9 @@ func (l *Ledger) disconnect() error {
 	if l.sound != nil {
 		l.sound.giveUp()
 	}
-	for _, s := range slices.Concat(slices.Collect(maps.Values(l.stmts)), slices.Collect(maps.Values(l.reads.of))) {
+	errs = append(errs, l.leave())
+	for _, s := range l.reads.of {
 		errs = append(errs, s.Close())
-	}
-	if l.conn != nil {
-		errs = append(errs, l.conn.Close())
 	}
 	if l.reader != nil {
 		errs = append(errs, l.reader.Close())
@@ -335,7 +331,7 @@ func (l *Ledger) preparedRead(ctx context.Context, query string) (*sql.Stmt, err
 }
 
 // Path returns where the ledger lies, with no link in it, and its file as it was opened.
-func (l *Ledger) Path() (path string, file os.FileInfo) { return l.path, l.opened[l.path] }
+func (l *Ledger) Path() (path string, file os.FileInfo) { return l.path, l.place }
 
 // Now returns the ledger's clock, cut to the milliseconds that it stores.
 func (l *Ledger) Now() time.Time { return l.now().UTC().Truncate(time.Millisecond) }

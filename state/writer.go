@@ -147,11 +147,11 @@ func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 			return nil, tx.abandon(broken)
 		}
 	}
-	if err := l.asked(false); err != nil {
-		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
+	if err = l.asked(false); err == nil {
+		err = tx.exec("COMMIT")
 	}
-	if err := tx.exec("COMMIT"); err != nil {
-		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
+	if err != nil {
+		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", ofCommit(err)))
 	}
 	if err := l.asked(true); err != nil {
 		return nil, err
@@ -251,15 +251,19 @@ func (tx *Tx) statement(query string, args []any) (*sql.Stmt, []any, error) {
 		return nil, nil, err
 	}
 	stmt, err := tx.l.prepared(query)
-	return stmt, args, err
+	return stmt, args, tx.noticeLoss(err)
 }
 
 // noticeLoss keeps an error after which SQLite may have rolled the transaction
-// back by itself. A statement that followed would commit on its own; none does.
+// back by itself, or which took its connection along. A statement that followed would commit on its own; none does.
 func (tx *Tx) noticeLoss(err error) error {
 	switch troubleOf(err) {
 	case diskFull, givenUp:
 		err = ofDisk(err)
+		tx.lost = err
+	}
+	if disconnected(err) {
+		err = fmt.Errorf("%w: %w", ErrConnectionLost, err)
 		tx.lost = err
 	}
 	return err
@@ -267,14 +271,14 @@ func (tx *Tx) noticeLoss(err error) error {
 
 // Unwritable reports whether a write failed because the ledger takes none for now, whatever
 // was to be written: its disk is full or failing, another process keeps it locked, it is
-// damaged, or it was closed. Nothing of such a write is kept.
+// damaged, its connection was lost, or it was closed. Nothing of such a write is kept.
 func Unwritable(err error) bool {
 	switch troubleOf(err) {
 	case diskFull, inUse, readOnly, corrupt:
 		return true
 	}
 	var damaged *OpenError
-	return errors.Is(err, ErrClosed) || errors.As(err, &damaged)
+	return errors.Is(err, ErrClosed) || errors.Is(err, ErrConnectionLost) || errors.As(err, &damaged)
 }
 
 // ofDisk says what to do about an error that the disk is to blame for (fault F59).
@@ -286,7 +290,7 @@ func ofDisk(err error) error {
 }
 
 // prepared returns the statement for query on the writing connection, prepared
-// once in the ledger's life. Statements run without a caller's context: the
+// once in the connection's life. Statements run without a caller's context: the
 // transaction belongs to a whole batch, and no single caller may end it.
 func (l *Ledger) prepared(query string) (*sql.Stmt, error) {
 	if s, ok := l.stmts[query]; ok {

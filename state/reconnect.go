@@ -1,0 +1,76 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+)
+
+// ErrConnectionLost means that the writer's connection ended under a write, of which nothing
+// is kept. The next write has a new one.
+var ErrConnectionLost = errors.New("the connection to the ledger was lost, so nothing of the write was kept; try again")
+
+// ErrOutcomeUnknown means that the connection ended while a commit was under way.
+var ErrOutcomeUnknown = errors.New("the connection to the ledger was lost, so it is not known whether the write was kept; look, and try again")
+
+// disconnected reports whether err says that there is no connection any more. With SQLite
+// that is a mistake of this program; it ends no process all the same.
+func disconnected(err error) bool {
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)
+}
+
+// ofCommit says of an error of a commit that its outcome is not known where that is so. A
+// connection that had ended before took the transaction along.
+func ofCommit(err error) error {
+	if errors.Is(err, driver.ErrBadConn) {
+		return ErrOutcomeUnknown
+	}
+	return err
+}
+
+// beginBatch begins the transaction of a batch. Nothing was under way, so a connection that turns out to be
+// lost is replaced first.
+func (tx *Tx) beginBatch() error {
+	err := tx.l.below.begin(tx)
+	if !errors.Is(err, ErrConnectionLost) {
+		return err
+	}
+	tx.lost = nil
+	if err := tx.l.reconnect(context.Background()); err != nil {
+		return err
+	}
+	return tx.l.below.begin(tx)
+}
+
+// reconnect gives the writer another connection, with the same settings, to the same file.
+// SQLite removes the log with its last connection, so the log may be a new one.
+func (l *Ledger) reconnect(ctx context.Context) error {
+	_ = l.leave() // of what is lost
+	conn, err := l.writer.Conn(ctx)
+	if err == nil {
+		l.conn = conn
+		if err = l.below.checkSettings(ctx, conn); err == nil {
+			err = l.noteFiles()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("open the ledger again for writing: %w", errors.Join(err, l.leave()))
+	}
+	return nil
+}
+
+// leave closes the writer's connection and what was prepared on it, which is gone with a
+// connection that was lost.
+func (l *Ledger) leave() error {
+	defer clear(l.stmts)
+	if l.conn == nil || disconnected(l.conn.PingContext(context.Background())) {
+		return nil
+	}
+	var errs []error
+	for _, s := range l.stmts {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, l.conn.Close())...)
+}
