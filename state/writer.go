@@ -133,7 +133,7 @@ func (l *Ledger) commit(batch []*write) {
 
 func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 	tx := &Tx{l: l, now: l.Now()}
-	if err := l.below.begin(tx); err != nil {
+	if err := tx.beginBatch(); err != nil {
 		return nil, fmt.Errorf("begin a ledger write: %w", err)
 	}
 	commits, err := tx.step()
