@@ -207,9 +207,13 @@ func (tx *Tx) count(query string, args ...any) (int64, error) {
 	if tx.lost != nil {
 		return 0, tx.lost
 	}
-	stmt, args, err := tx.statement(query, args)
+	args, err := bound(args)
 	if err != nil {
 		return 0, err
+	}
+	stmt, err := tx.l.prepared(query)
+	if err != nil {
+		return 0, tx.noticeLoss(err)
 	}
 	res, err := stmt.ExecContext(context.Background(), args...)
 	if err != nil {
@@ -224,9 +228,13 @@ func (tx *Tx) row(dest []any, query string, args ...any) error {
 	if tx.lost != nil {
 		return tx.lost
 	}
-	stmt, args, err := tx.statement(query, args)
+	args, err := bound(args)
 	if err != nil {
 		return err
+	}
+	stmt, err := tx.l.prepared(query)
+	if err != nil {
+		return tx.noticeLoss(err)
 	}
 	return tx.noticeLoss(stmt.QueryRowContext(context.Background(), args...).Scan(dest...))
 }
@@ -236,22 +244,16 @@ func (tx *Tx) query(query string, args ...any) (*sql.Rows, error) {
 	if tx.lost != nil {
 		return nil, tx.lost
 	}
-	stmt, args, err := tx.statement(query, args)
+	args, err := bound(args)
 	if err != nil {
 		return nil, err
 	}
+	stmt, err := tx.l.prepared(query)
+	if err != nil {
+		return nil, tx.noticeLoss(err)
+	}
 	rows, err := stmt.QueryContext(context.Background(), args...)
 	return rows, tx.noticeLoss(err)
-}
-
-// statement returns the prepared query, and its arguments as they are sent.
-func (tx *Tx) statement(query string, args []any) (*sql.Stmt, []any, error) {
-	args, err := bound(args)
-	if err != nil {
-		return nil, nil, err
-	}
-	stmt, err := tx.l.prepared(query)
-	return stmt, args, tx.noticeLoss(err)
 }
 
 // noticeLoss keeps an error after which SQLite may have rolled the transaction

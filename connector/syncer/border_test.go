@@ -1,7 +1,6 @@
 package syncer_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"payersync/connector"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 // unfit are texts that some databases do not take, in columns or in indexes.
@@ -44,48 +44,8 @@ func TestACustomerWithAnyExternalDataStopsNoSweepAndNobodyElse(t *testing.T) {
 			if res := w.complete(w.run()); res.Counts.Created+res.Counts.Held != 0 {
 				t.Errorf("afterwards: %+v", res.Counts)
 			}
-			w.keptEverywhere()
+			statetest.KeptAnywhere(t, w.path)
 		})
-	}
-}
-
-// keptEverywhere looks through the whole ledger for what some databases do not take: text
-// with a U+0000 or broken characters, and values of indexes that are too long.
-func (w *world) keptEverywhere() {
-	w.t.Helper()
-	db, err := sql.Open("sqlite", w.path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	columns, err := db.QueryContext(w.t.Context(), `SELECT m.name, c.name, EXISTS (SELECT 1 FROM pragma_index_list(m.name) l JOIN pragma_index_info(l.name) i ON i.name = c.name)
-		FROM sqlite_schema m JOIN pragma_table_info(m.name) c ON c.type = 'TEXT' WHERE m.type = 'table'`)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer func() { _ = columns.Close() }()
-	found := map[string]bool{}
-	for columns.Next() {
-		var table, column string
-		var indexed bool
-		if err := columns.Scan(&table, &column, &indexed); err != nil {
-			w.t.Fatal(err)
-		}
-		found[table+"."+column] = indexed
-	}
-	if err := columns.Err(); err != nil || !found["remote_traits.value"] || !found["source_records.source_id"] {
-		w.t.Fatalf("the columns of the ledger: %v, %v", found, err)
-	}
-	for name, indexed := range found {
-		table, column, _ := strings.Cut(name, ".")
-		var wrong, longest int
-		if err := db.QueryRowContext(w.t.Context(), fmt.Sprintf("SELECT count(*) FILTER (WHERE instr(%[2]s, char(0)) > 0), coalesce(max(length(CAST(%[2]s AS BLOB))), 0) FROM %[1]s", table, column)).
-			Scan(&wrong, &longest); err != nil {
-			w.t.Fatal(err)
-		}
-		if wrong > 0 || indexed && longest > 3*connector.MaxIndexed+2 {
-			w.t.Errorf("%s: %d values hold a U+0000, the longest has %d bytes", name, wrong, longest)
-		}
 	}
 }
 
@@ -116,7 +76,7 @@ func TestARecordWithAnyTextIsHeldByNameAndStopsNobodyElse(t *testing.T) {
 					t.Errorf("of the number is told %q: %q", reason, detail)
 				}
 			}
-			w.keptEverywhere()
+			statetest.KeptAnywhere(t, w.path)
 			if again := w.complete(w.run()); again.Counts.Created != 0 || again.Counts.Held != want.Held {
 				t.Errorf("afterwards: %+v", again.Counts)
 			}
