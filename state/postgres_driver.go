@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -50,11 +51,23 @@ func (c *postgresConn) CheckNamedValue(arg *driver.NamedValue) error {
 		return err
 	}
 	if b, is := value.(bool); is {
-		value = int64(0)
-		if b {
-			value = int64(1)
-		}
+		value = bit(b)
 	}
 	arg.Value = value
 	return nil
 }
+
+// bit is a bool that is sent as 0 or 1 where a number is wanted, and as itself where the table of
+// migrations wants it.
+type bit bool
+
+// Int64Value returns b as a number.
+func (b bit) Int64Value() (pgtype.Int8, error) {
+	if b {
+		return pgtype.Int8{Int64: 1, Valid: true}, nil
+	}
+	return pgtype.Int8{Valid: true}, nil
+}
+
+// BoolValue returns b as it is.
+func (b bit) BoolValue() (pgtype.Bool, error) { return pgtype.Bool{Bool: bool(b), Valid: true}, nil }

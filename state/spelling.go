@@ -12,6 +12,7 @@ import (
 //	INDEXED BY name      nothing: PostgreSQL chooses its indexes by what it has counted
 //	x'00ff'              '\x00ff'::bytea
 //	char(31)             chr(31)
+//	CROSS JOIN t ON      JOIN t ON: SQLite is told the order by it
 //
 // What SQLite has as functions, PostgreSQL finds in the schema of the ledger. Literals, quoted
 // names and comments stay as they are.
@@ -36,6 +37,10 @@ func postgresSpelling(statement string) string {
 			token, rest = `'\x`+rest[1:n]+"::bytea", rest[n:]
 		case strings.EqualFold(token, "char") && strings.HasPrefix(rest, "("):
 			token = "chr"
+		case strings.EqualFold(token, "cross"):
+			if after, found := skipWord(rest, "join"); found && joinedOn(after) {
+				token, rest = "JOIN", " "+after
+			}
 		case strings.EqualFold(token, "indexed"):
 			if after, found := skipWord(rest, "by"); found {
 				token, rest = "", after[wordLength(after):]
@@ -81,6 +86,21 @@ func wordLength(s string) (n int) {
 		n++
 	}
 	return n
+}
+
+// joinedOn reports whether a table that s begins with, under whatever name, is joined ON something.
+func joinedOn(s string) bool {
+	for range 3 { // the table, or its name and a word between them
+		n := wordLength(s)
+		s = strings.TrimLeft(s[n:], " \t\r\n")
+		if n == 0 || strings.HasPrefix(s, "(") {
+			return false
+		}
+		if strings.EqualFold(s[:wordLength(s)], "on") {
+			return true
+		}
+	}
+	return false
 }
 
 // skipWord returns what of s comes behind a word and the space around it.

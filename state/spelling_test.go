@@ -26,6 +26,8 @@ func TestStatementsAreSpeltAsPostgreSQLReadsThem(t *testing.T) {
 		{"an index that SQLite is told", "FROM payers p INDEXED BY payers_key WHERE p.a = ?", "FROM payers p  WHERE p.a = $1"},
 		{"the same over lines", "FROM payers p\n\tindexed  by\n\tpayers_key\nWHERE a", "FROM payers p\n\t\nWHERE a"},
 		{"other words of that name", "SELECT indexed, indexed_by FROM t", "SELECT indexed, indexed_by FROM t"},
+		{"a join in an order", "FROM a CROSS JOIN b ON b.x = a.x CROSS JOIN c AS d ON d.y = ?", "FROM a JOIN b ON b.x = a.x JOIN c AS d ON d.y = $1"},
+		{"a join of all", "FROM a m CROSS JOIN b o CROSS JOIN c p ON p.x = o.x", "FROM a m CROSS JOIN b o JOIN c p ON p.x = o.x"},
 		{"nothing", "", ""},
 	} {
 		if got := postgresSpelling(tt.statement); got != tt.want {
