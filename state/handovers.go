@@ -43,7 +43,7 @@ func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Sig
 	return each(ctx, l, `WITH moves AS (SELECT mandate_id, min(seq) AS first, min(CASE WHEN to_status = 'PENDING' OR to_status = 'ACTIVE' THEN observed_at END) AS signed
 			FROM mandate_history GROUP BY mandate_id),
 		sendings AS (SELECT mandate_id, ended_at AS at FROM letters WHERE state = 'sent' UNION ALL SELECT mandate_id, sent_on || 'T00:00:00.000Z' FROM handovers),
-		sent AS (SELECT s.mandate_id, min(s.at) AS first, sum(w.signed IS NULL OR s.at <= w.signed) AS times FROM sendings s JOIN moves w ON w.mandate_id = s.mandate_id GROUP BY s.mandate_id)
+		sent AS (SELECT s.mandate_id, min(s.at) AS first, count(CASE WHEN w.signed IS NULL OR s.at <= w.signed THEN 1 END) AS times FROM sendings s JOIN moves w ON w.mandate_id = s.mandate_id GROUP BY s.mandate_id)
 		SELECT w.mandate_id, coalesce(p.connection, ''), coalesce(p.source_id, ''), h.observed_at, w.signed, t.first, coalesce(t.times, 0),
 		  coalesce((SELECT e.language FROM letters e WHERE e.mandate_id = w.mandate_id AND e.state = 'sent' ORDER BY e.step LIMIT 1), ''),
 		  (SELECT b.label FROM labels b WHERE b.connection = p.connection AND b.source_id = p.source_id)

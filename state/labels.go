@@ -67,7 +67,7 @@ func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 			return err
 		}
 		at := placeOfLabel(RecordID{connection, n.SourceID})
-		if err := tx.exec(`INSERT INTO labels AS b (connection, source_id, mapping, digest, label) VALUES (?1, ?2, ?3, ?4, ?5)
+		if err := tx.exec(`INSERT INTO labels AS b (number, connection, source_id, mapping, digest, label) VALUES ((SELECT coalesce(max(number), 0) + 1 FROM labels), ?1, ?2, ?3, ?4, ?5)
 			ON CONFLICT (connection, source_id) DO UPDATE SET mapping = excluded.mapping, digest = excluded.digest,
 			  number = CASE WHEN b.digest = excluded.digest THEN b.number ELSE (SELECT max(number) + 1 FROM labels) END,
 			  label = CASE WHEN b.digest = excluded.digest THEN b.label ELSE excluded.label END

@@ -63,7 +63,7 @@ func (l *Ledger) ReasonCounts(ctx context.Context) ([]ReasonCount, error) {
 		ReasonCount
 		oldest, newest sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT reason, count(*), count(nullif(until, '')), min(since), max(since) FROM ("+toldRows+") GROUP BY reason ORDER BY reason", []any{stamp(l.Now())},
+	rows, err := list(ctx, l, "SELECT reason, count(*), count(nullif(until, '')), min(since), max(since) FROM ("+toldRows+") t GROUP BY reason ORDER BY reason", []any{stamp(l.Now())},
 		func(r *row) []any { return []any{&r.Reason, &r.Count, &r.PutOff, &r.oldest, &r.newest} })
 	if err != nil {
 		return nil, fmt.Errorf("count what needs a person: %w", err)
