@@ -203,8 +203,10 @@ func (tx *Tx) Move(p Payer, to connector.Key) error {
 }
 
 // savePayer makes or renews the payer of an included record. The key of a payer
-// that has a customer never changes here.
+// that has a customer never changes here. One that cannot be sent, of a record that is held,
+// is like no other's.
 func (tx *Tx) savePayer(connection, sourceID string, key connector.Key) error {
+	key = key.Indexed()
 	return tx.exec(`INSERT INTO payers AS p (connection, source_id, key_name, key_value, updated_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (connection, source_id) DO UPDATE SET key_name = excluded.key_name, key_value = excluded.key_value
 		WHERE p.billing_id IS NULL AND NOT `+isSent, connection, sourceID, key.Name, key.ScopedValue(), stamp(tx.now))

@@ -3,6 +3,7 @@ package syncer_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,10 @@ func TestARecordWithAnyTextIsHeldByNameAndStopsNobodyElse(t *testing.T) {
 			w.books.putAs("A3", map[string]string{"No": text, "Name": "By Number", "Email": "no@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
 			fits := connector.Indexed(text) == text
 			res := w.complete(w.run())
+			rows, err := w.ledger.Payers(t.Context(), state.Filter{})
+			if err != nil || slices.ContainsFunc(rows, func(p state.PayerRow) bool { return p.SourceID == "A3" && p.KeyValue != connector.Indexed(text) }) {
+				t.Errorf("payers %+v, %v", rows, err)
+			}
 			want := map[bool]state.Counts{
 				true:  {Pulled: 3, Created: 3, LinksRequested: 3},
 				false: {Pulled: 3, Created: 1, LinksRequested: 1, Held: 2},

@@ -3,7 +3,6 @@ package statetest
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -46,14 +45,15 @@ func textColumns(ctx context.Context, db *sql.DB) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = rows.Close() }()
 	out := map[string]bool{}
 	for rows.Next() {
 		var name string
 		var indexed bool
 		if err := rows.Scan(&name, &indexed); err != nil {
-			return nil, errors.Join(err, rows.Close())
+			return nil, err
 		}
 		out[name] = indexed
 	}
-	return out, errors.Join(rows.Err(), rows.Close())
+	return out, rows.Err()
 }
