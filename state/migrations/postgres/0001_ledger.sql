@@ -767,3 +767,114 @@ CREATE TABLE webhook_refusals (
   last_at  TEXT COLLATE "C" NOT NULL,
   PRIMARY KEY (day, reason)
 );
+
+CREATE UNIQUE INDEX runs_open ON runs (connection) WHERE finished_at IS NULL;
+CREATE UNIQUE INDEX payers_billing_id ON payers (billing_id) WHERE billing_id IS NOT NULL;
+CREATE INDEX payers_key ON payers (key_name, key_value);
+CREATE INDEX plans_waiting ON plans (connection) WHERE state = 'waiting';
+CREATE UNIQUE INDEX changes_open ON changes (connection, source_id, lane) WHERE state = 'pending' OR state = 'frozen' OR state = 'unknown';
+CREATE INDEX changes_links ON changes (run_id) WHERE action = 'link' AND state = 'done';
+CREATE INDEX changes_queue ON changes (connection, lane, state, change_id) WHERE state = 'pending' OR state = 'frozen' OR state = 'unknown';
+CREATE INDEX changes_payer ON changes (connection, source_id, lane);
+CREATE INDEX remote_traits_customer ON remote_traits (billing_id);
+CREATE INDEX mandates_customer ON mandates (billing_id);
+CREATE INDEX inbox_open ON inbox (billing_id, inbox_id) WHERE state IN ('received', 'parked');
+CREATE INDEX slots_scope ON slots (scope, until);
+CREATE INDEX foreign_moves_change ON foreign_moves (change_id);
+CREATE INDEX changes_confirmed ON changes (updated_at) WHERE state = 'done' AND body IS NOT NULL AND action <> 'create';
+CREATE INDEX attempts_open_creates ON attempts (key_name, key_value) WHERE action = 'create' AND ended = '';
+CREATE INDEX attempts_open_updates ON attempts (billing_id) WHERE ended = '' AND action <> 'create';
+CREATE INDEX attempts_updates ON attempts (billing_id, attempt_id) WHERE action = 'adopt' OR action = 'update';
+CREATE INDEX attempts_under_way ON attempts (sent_at) WHERE ended = '' AND over = 0;
+CREATE INDEX attempts_change ON attempts (change_id);
+CREATE INDEX payers_unverified ON payers (connection, source_id) WHERE billing_id IS NOT NULL AND seen_at = 0;
+CREATE INDEX source_records_working ON source_records (connection) WHERE class = 'working';
+CREATE INDEX remote_customers_missing ON remote_customers (billing_id) WHERE digest = '';
+CREATE UNIQUE INDEX words_of_record ON words (connection, source_id) WHERE word <> 'reject';
+CREATE UNIQUE INDEX words_of_customer ON words (billing_id) WHERE word = 'accept';
+CREATE INDEX likenesses_record ON likenesses (connection, source_id);
+CREATE INDEX payers_unlearnt ON payers (connection, source_id) WHERE likeness = '' AND billing_id IS NOT NULL AND applied IS NOT NULL;
+CREATE INDEX source_records_turned ON source_records (connection, source_id) WHERE let_go <> (decision = 'held' OR decision = 'excluded');
+CREATE UNIQUE INDEX alarm_messages_open ON alarm_messages (way) WHERE sent_at IS NULL;
+CREATE INDEX alarm_messages_way ON alarm_messages (way, made_at);
+CREATE UNIQUE INDEX alarms_open ON alarms (way, code, subject) WHERE over_told IS NULL;
+CREATE INDEX alarms_closed ON alarms (over_at) WHERE over_told IS NOT NULL;
+CREATE INDEX runs_connection ON runs (connection, run_id);
+CREATE INDEX mandate_history_mandate ON mandate_history (mandate_id, seq);
+CREATE INDEX attempts_open ON attempts (sent_at) WHERE ended = '';
+CREATE INDEX source_records_forgotten ON source_records (connection, source_id) WHERE forgotten <> '';
+CREATE INDEX inbox_bodies ON inbox (coalesce(processed_at, received_at)) WHERE body <> '\x' AND (state = 'reflected' OR state = 'superseded' OR state = 'ignored');
+CREATE INDEX changes_details ON changes (updated_at) WHERE (wanted IS NOT NULL OR diff IS NOT NULL OR body IS NOT NULL OR pre_image IS NOT NULL) AND (state = 'done' OR state = 'failed' OR state = 'held' OR state = 'void');
+CREATE INDEX source_records_given_up ON source_records (connection, source_id) WHERE given_up <> 0;
+CREATE INDEX mandate_history_customer ON mandate_history (billing_id, seq);
+CREATE INDEX payers_link_state ON payers (connection, link_state);
+CREATE INDEX mandates_status ON mandates (status);
+CREATE INDEX inbox_state ON inbox (state);
+CREATE INDEX payers_stays ON payers (connection, source_id) WHERE stays_at <> 0;
+CREATE INDEX payers_let_be ON payers (connection, source_id) WHERE let_be <> 0;
+CREATE INDEX letters_payer ON letters (connection, source_id);
+CREATE INDEX letters_recipient ON letters (recipient, ended_at);
+CREATE INDEX letters_open ON letters (state) WHERE state = 'frozen' OR state = 'sending' OR state = 'deferred' OR state = 'unclear';
+CREATE INDEX letters_ended ON letters (ended_at) WHERE body IS NOT NULL;
+CREATE INDEX letter_stops_payer ON letter_stops (connection, source_id) WHERE ended_at IS NULL;
+CREATE INDEX letter_stops_recipient ON letter_stops (recipient) WHERE ended_at IS NULL AND recipient <> '';
+CREATE INDEX letter_approvals_setup ON letter_approvals (setup);
+CREATE UNIQUE INDEX mandates_one_link ON mandates (billing_id) WHERE link IS NOT NULL;
+CREATE INDEX letter_addresses_recipient ON letter_addresses (recipient);
+CREATE INDEX failure_reasons_mandate ON failure_reasons (mandate_id);
+CREATE INDEX failure_reasons_kept ON failure_reasons (kept_at);
+CREATE INDEX writebacks_echo ON writebacks (connection, source_id) WHERE echo = 1;
+CREATE INDEX writeback_approvals_setup ON writeback_approvals (connection, setup);
+CREATE INDEX inbox_types ON inbox (event_type, received_at);
+CREATE INDEX changes_run ON changes (run_id, change_id);
+CREATE INDEX plans_run ON plans (run_id, plan_id);
+CREATE INDEX mandate_history_swept ON mandate_history (observed_at, cause_id, cause, from_status) WHERE cause = 'sweep' AND from_status <> '';
+
+-- +goose StatementBegin
+CREATE FUNCTION append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '% is append-only', TG_ARGV[0];
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER mandate_history_keeps BEFORE UPDATE ON mandate_history FOR EACH ROW EXECUTE FUNCTION append_only('mandate history');
+CREATE TRIGGER mandate_history_stays BEFORE DELETE ON mandate_history FOR EACH ROW EXECUTE FUNCTION append_only('mandate history');
+CREATE TRIGGER audit_keeps BEFORE UPDATE ON audit FOR EACH ROW EXECUTE FUNCTION append_only('the audit log');
+CREATE TRIGGER audit_stays BEFORE DELETE ON audit FOR EACH ROW EXECUTE FUNCTION append_only('the audit log');
+
+CREATE VIEW v_mandates (mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at) AS
+  SELECT m.mandate_id, m.billing_id, p.connection, p.source_id, m.status, m.status_since, m.first_seen_at, m.last_seen_at
+  FROM mandates m LEFT JOIN payers p ON p.billing_id = m.billing_id;
+
+CREATE VIEW v_mandate_history (seq, mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause) AS
+  SELECT seq, mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause FROM mandate_history;
+
+CREATE VIEW v_runs (run_id, connection, kind, trigger, started_at, finished_at, outcome, pulled, unchanged, excluded,
+                    created, adopted, updated, links_requested, held, failed) AS
+  SELECT run_id, connection, kind, trigger, started_at, finished_at, outcome, pulled, unchanged, excluded,
+         created, adopted, updated, links_requested, held, failed FROM runs;
+
+CREATE VIEW v_inbox (delivery_key, received_at, event_type, billing_id, state, processed_at) AS
+  SELECT delivery_key, received_at, event_type, billing_id, state, processed_at FROM inbox;
+
+CREATE VIEW v_payers (connection, source_id, key_name, key_value, billing_id, link_state,
+                      mandate_id, mandate_status, attention_reason, updated_at, key_scope) AS
+  SELECT p.connection, p.source_id, p.key_name, substr(p.key_value, 1, instr(p.key_value || chr(31), chr(31)) - 1), p.billing_id, p.link_state,
+         p.mandate_id, m.status,
+         (SELECT a.reason FROM attention a
+          WHERE a.connection = p.connection AND a.source_id = p.source_id
+          ORDER BY CASE a.topic WHEN 'link' THEN 0 WHEN 'record' THEN 1 ELSE 2 END LIMIT 1),
+         p.updated_at, substr(p.key_value, instr(p.key_value || chr(31), chr(31)) + 1)
+  FROM payers p LEFT JOIN mandates m ON m.mandate_id = p.mandate_id;
+
+CREATE VIEW v_attention (connection, source_id, reason, detail, since) AS
+  SELECT connection, source_id, reason, detail, since FROM attention
+  UNION ALL
+  SELECT '', delivery_key, 'event_not_understood', detail, received_at FROM inbox WHERE state = 'quarantined'
+  UNION ALL
+  SELECT '', 'webhooks', 'subscription_changed', detail, problem_since FROM subscription WHERE problem <> '' AND NOT (known <> 0 AND known_of = detail)
+  UNION ALL
+  SELECT a.connection, a.source_id, 'address_bounced', 'A letter to the payer''s e-mail address came back: the address does not exist, or takes no mail.', min(s.since)
+  FROM letter_stops s JOIN letter_addresses a ON a.recipient = s.recipient
+  JOIN payers p ON p.connection = a.connection AND p.source_id = a.source_id
+  JOIN mandates m ON m.mandate_id = p.mandate_id AND m.status = 'CREATED'
+  WHERE s.scope = 'address' AND s.why = 'bounced' AND s.ended_at IS NULL AND s.recipient <> '' GROUP BY a.connection, a.source_id;
