@@ -27,6 +27,10 @@ type engine interface {
 	// migrations returns what brings the tables up to date, each one transaction.
 	migrations(l *Ledger) (*goose.Provider, error)
 
+	// isFile reports whether the ledger is a file, with a mark beside it that tells an older
+	// copy which was put in its place.
+	isFile() bool
+
 	// begin begins the transaction of a batch, after which no other process writes until
 	// its end. An engine that has a clock of its own sets tx.now.
 	begin(tx *Tx) error
@@ -54,7 +58,13 @@ const (
 	givenUp                 // the transaction is gone
 	readOnly                // nothing may be written
 	corrupt                 // what is kept is damaged
+	cutOff                  // there is no connection any more
 )
 
 // troubleOf returns what an error of any engine means.
-func troubleOf(err error) trouble { return sqliteTrouble(err) }
+func troubleOf(err error) trouble {
+	if t := sqliteTrouble(err); t != none {
+		return t
+	}
+	return postgresTrouble(err)
+}

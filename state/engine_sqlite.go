@@ -118,6 +118,8 @@ func (*sqliteFile) migrations(l *Ledger) (*goose.Provider, error) {
 	return p, nil
 }
 
+func (*sqliteFile) isFile() bool { return true }
+
 // begin takes the write lock at once: a transaction that took it later could find that
 // what it has read holds no more.
 func (*sqliteFile) begin(tx *Tx) error { return tx.exec("BEGIN IMMEDIATE") }

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"payersync/state/files"
+	"payersync/state/internal/elsewhere"
 )
 
 // Options says where a ledger lies.
@@ -119,8 +120,11 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	}
 	name := filepath.Base(opts.Path)
 	path := filepath.Join(folder.Path(), name)
-	below := newSQLiteFile(folder, name)
-	if err := below.prepare(); err != nil {
+	below, err := engineOf(folder, name, opts)
+	if err == nil {
+		err = below.prepare()
+	}
+	if err != nil {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
@@ -146,6 +150,20 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	l.close = sync.OnceValue(l.shut)
 	go l.writeLoop()
 	return l, nil
+}
+
+// engineOf returns what keeps the rows of a ledger.
+func engineOf(folder *files.Folder, name string, opts Options) (engine, error) {
+	if elsewhere.DSN != nil {
+		dsn, err := elsewhere.DSN(filepath.Join(folder.Path(), name))
+		if err != nil {
+			return nil, err
+		}
+		if dsn != "" {
+			return newPostgres(dsn, opts.Now != nil)
+		}
+	}
+	return newSQLiteFile(folder, name), nil
 }
 
 // refuseFolder says why the ledger's folder cannot be opened.

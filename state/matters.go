@@ -118,7 +118,7 @@ func (l *Ledger) WaitingSince(ctx context.Context, p Plan) (first int64, at time
 	var since sql.NullString
 	err = l.queryRow(ctx, `SELECT plan_id, created_at FROM plans WHERE connection = ?1 AND plan_id <= ?2 AND limits <> '' AND plan_id > coalesce(
 		  (SELECT max(d.plan_id) FROM plans d WHERE d.connection = ?1 AND d.plan_id < ?2
-		   AND (d.limits = '' OR d.approved_at IS NOT NULL OR d.rejected_at IS NOT NULL OR (d.missing + d.lost > 0) <> ?3)), 0)
+		   AND (d.limits = '' OR d.approved_at IS NOT NULL OR d.rejected_at IS NOT NULL OR (d.missing + d.lost > 0) <> (?3 = 1))), 0)
 		ORDER BY plan_id LIMIT 1`, p.Connection, p.ID, p.Standstill()).Scan(&first, &since)
 	if errors.Is(err, sql.ErrNoRows) {
 		return p.ID, p.CreatedAt, nil

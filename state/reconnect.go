@@ -18,7 +18,7 @@ var ErrOutcomeUnknown = errors.New("the connection to the ledger was lost, so it
 // disconnected reports whether err says that there is no connection any more. With SQLite
 // that is a mistake of this program; it ends no process all the same.
 func disconnected(err error) bool {
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || troubleOf(err) == cutOff
 }
 
 // ofCommit says of an error of a commit that its outcome is not known where that is so. A

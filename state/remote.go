@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -355,6 +356,10 @@ func (l *Ledger) AlikeIn(ctx context.Context, c connector.Customer, keyName, con
 			traits = append(traits, trait{"email", l.seal.likeness(p.Email)})
 		}
 	}
+	some := limit
+	if limit < 0 { // all of them
+		some = math.MaxInt32
+	}
 	known := map[string]InCommon{}
 	for _, t := range traits {
 		found, err := l.ids(ctx, `SELECT t.billing_id FROM remote_traits t WHERE t.kind = ? AND t.value = ?
@@ -362,7 +367,7 @@ func (l *Ledger) AlikeIn(ctx context.Context, c connector.Customer, keyName, con
 			AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
 			                AND substr(k.value, 1, length(?3)) = ?3)
 			AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?4 AND w.source_id = ?5 AND w.billing_id = t.billing_id AND w.word = 'reject')
-			ORDER BY t.billing_id`+limitTo, t.kind, t.value, keysNamed(keyName), connection, sourceID, limit)
+			ORDER BY t.billing_id`+limitTo, t.kind, t.value, keysNamed(keyName), connection, sourceID, some)
 		if err != nil {
 			return nil, err
 		}
