@@ -119,6 +119,7 @@ func TestOnlyACommitThatWasUnderWayHasAnOutcomeThatIsNotKnown(t *testing.T) {
 // What lies under the ledger's name by now is not opened in its place.
 func TestAWriterThatConnectsAnewOpensNoOtherFile(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it moves the file")
 	d := newDesk(t)
 	other := newDesk(t)
 	other.do(note("another ledger's"))
