@@ -49,6 +49,7 @@ var postgresSettings = map[string]string{
 	"idle_in_transaction_session_timeout": "10s",
 	"timezone":                            "UTC",
 	"standard_conforming_strings":         "on",
+	"synchronous_commit":                  "on",
 	"default_transaction_isolation":       "read committed",
 	"application_name":                    "payersync",
 }
@@ -97,14 +98,11 @@ func (e *postgres) pool(most int, readOnly bool) *sql.DB {
 func (*postgres) checkSettings(ctx context.Context, db executor) error {
 	for _, want := range []struct{ name, value string }{
 		{"search_path", postgresSchema}, {"statement_timeout", "1min"}, {"lock_timeout", "20s"}, {"idle_in_transaction_session_timeout", "10s"},
-		{"default_transaction_isolation", "read committed"}, {"standard_conforming_strings", "on"}, {"fsync", ""}, {"server_encoding", "UTF8"},
+		{"default_transaction_isolation", "read committed"}, {"standard_conforming_strings", "on"}, {"synchronous_commit", "on"}, {"server_encoding", "UTF8"},
 	} {
 		var got string
-		if err := db.QueryRowContext(ctx, "SELECT current_setting(?)", want.name).Scan(&got); err != nil {
-			return fmt.Errorf("check the ledger's setting %s: %w", want.name, err)
-		}
-		if want.value != "" && got != want.value {
-			return fmt.Errorf("check the ledger's setting %s: want %s, got %q: %w", want.name, want.value, got, errUnsafe)
+		if err := db.QueryRowContext(ctx, "SELECT current_setting(?)", want.name).Scan(&got); err != nil || got != want.value {
+			return fmt.Errorf("check the ledger's setting %s: want %s, got %q: %w", want.name, want.value, got, errors.Join(err, errUnsafe))
 		}
 	}
 	return nil

@@ -59,6 +59,14 @@ func forget(path string) error {
 	return errors.Join(err, db.Close())
 }
 
+// OnlySQLite skips a test on another engine, for a reason that is printed.
+func OnlySQLite(t testing.TB, why string) {
+	t.Helper()
+	if testdb.OnPostgres() {
+		t.Skip("on SQLite only: " + why)
+	}
+}
+
 // New writes a ledger as state.Open makes it to path, and its key to path + ".key".
 // All ledgers of a test binary have the same key.
 func New(t testing.TB, path string) {

@@ -12,9 +12,7 @@ import (
 // CountWrites counts the rows that anybody writes to the ledger at path from now on, by table.
 func CountWrites(t testing.TB, path string) (written func() map[string]int) {
 	t.Helper()
-	if testdb.OnPostgres() {
-		t.Skip("on SQLite only: writes are counted by its triggers")
-	}
+	OnlySQLite(t, "writes are counted by its triggers")
 	const none = "SELECT '', 0 LIMIT 0"
 	tables := Counted(t, path, "SELECT name, 1 FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'written'")
 	statements := "DROP TABLE IF EXISTS written; CREATE TABLE written (of TEXT PRIMARY KEY, n INTEGER NOT NULL);"
