@@ -2,6 +2,7 @@ package testdb
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -63,7 +64,7 @@ func start() (*running, error) {
 	if s.port, err = freePort(); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("sh", "-c", serve, "serve", dir, strconv.Itoa(s.port), filepath.Dir(initdb)) //nolint:noctx // it ends with the test binary
+	cmd := exec.CommandContext(context.Background(), "sh", "-c", serve, "serve", dir, strconv.Itoa(s.port), filepath.Dir(initdb)) //nolint:gosec // of this machine; it ends with the test binary
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 { // a database server refuses to run as root
@@ -71,10 +72,10 @@ func start() (*running, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := os.Chown(dir, uid, gid); err != nil {
+		if err := os.Chown(dir, int(uid), int(gid)); err != nil {
 			return nil, err
 		}
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: gid}
 	}
 	input, tied, err := os.Pipe()
 	if err != nil {
@@ -110,20 +111,21 @@ func lookUp(program string) (string, bool) {
 	return "", false
 }
 
-func nobody() (uid, gid int, err error) {
+func nobody() (uid, gid uint32, err error) {
 	account, err := user.Lookup("nobody")
 	if err != nil {
 		return 0, 0, err
 	}
-	if uid, err = strconv.Atoi(account.Uid); err != nil {
+	u, err := strconv.ParseUint(account.Uid, 10, 32)
+	if err != nil {
 		return 0, 0, err
 	}
-	gid, err = strconv.Atoi(account.Gid)
-	return uid, gid, err
+	g, err := strconv.ParseUint(account.Gid, 10, 32)
+	return uint32(u), uint32(g), err
 }
 
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
