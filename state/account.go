@@ -59,8 +59,8 @@ func (l *Ledger) Account(ctx context.Context) (a Account, err error) {
 // changed last, and those that changed longest ago; of one time, from both ends.
 func (l *Ledger) LinkedSample(ctx context.Context, n int) ([]Payer, error) {
 	const linked = "SELECT p.connection, p.source_id FROM payers p WHERE p.billing_id IS NOT NULL AND NOT " + isMissing + " ORDER BY p.updated_at "
-	return l.payers(ctx, "SELECT "+payerColumns+" FROM payers p WHERE (p.connection, p.source_id) IN (SELECT * FROM ("+linked+"DESC, p.connection, p.source_id LIMIT ?1) UNION SELECT * FROM ("+
-		linked+"ASC, p.connection DESC, p.source_id DESC LIMIT ?1)) ORDER BY p.updated_at DESC, p.connection, p.source_id", n)
+	return l.payers(ctx, "SELECT "+payerColumns+" FROM payers p WHERE (p.connection, p.source_id) IN (SELECT * FROM ("+linked+"DESC, p.connection, p.source_id LIMIT ?1) latest UNION SELECT * FROM ("+
+		linked+"ASC, p.connection DESC, p.source_id DESC LIMIT ?1) oldest) ORDER BY p.updated_at DESC, p.connection, p.source_id", n)
 }
 
 const knowsCustomers = `SELECT EXISTS (SELECT 1 FROM remote_customers) OR EXISTS (SELECT 1 FROM changes WHERE state <> 'pending')

@@ -578,8 +578,8 @@ func (tx *Tx) Ticket() (int64, error) {
 // everything sent before one must have arrived.
 func (tx *Tx) nextTicket() (ticket int64, err error) {
 	if err := tx.row([]any{&ticket}, `UPDATE ledger SET ticket = ticket + 1, doubt_of = restored_at,
-		doubt = CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END,
-		doubt_over = CASE WHEN restored_at IS NOT doubt_of THEN 0 WHEN doubt > 0 AND doubt_over = 0 AND restored_at <= ? THEN ticket ELSE doubt_over END
+		doubt = CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN ticket ELSE doubt END,
+		doubt_over = CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 WHEN doubt > 0 AND doubt_over = 0 AND restored_at <= ? THEN ticket ELSE doubt_over END
 		RETURNING ticket`, stamp(tx.now.Add(-Arrival))); err != nil {
 		return 0, fmt.Errorf("take a ticket: %w", err)
 	}

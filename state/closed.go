@@ -25,7 +25,7 @@ func (tx *Tx) said(e Entry) (seq int64, err error) {
 // said before, and fails with ErrNoRecord.
 func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) {
 	var known, same bool
-	if err := tx.row([]any{&known, &same}, `SELECT count(*) > 0, coalesce(max(given_up <> 0 AND given_up_of = ?3), 0) FROM source_records WHERE connection = ?1 AND source_id = ?2`,
+	if err := tx.row([]any{&known, &same}, `SELECT count(*) > 0, count(CASE WHEN given_up <> 0 AND given_up_of = ?3 THEN 1 END) > 0 FROM source_records WHERE connection = ?1 AND source_id = ?2`,
 		id.Connection, id.SourceID, of); err != nil || same {
 		return false, err
 	}
@@ -80,7 +80,7 @@ const (
 		coalesce((SELECT n.change_id || ' ' || n.ended_at FROM changes n WHERE n.connection = p.connection AND n.source_id = p.source_id AND n.lane = 'mandate'
 			AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0) ORDER BY n.change_id DESC LIMIT 1), ''))`
 	// letBe: a person said that nothing is to be done about the mandate of payer p as it is.
-	letBe = "(CASE coalesce(p.let_be, 0) WHEN 0 THEN 0 ELSE p.let_be_of = " + mandateNow + " END)"
+	letBe = "(CASE coalesce(p.let_be, 0) WHEN 0 THEN false ELSE p.let_be_of = " + mandateNow + " END)"
 )
 
 // LetBe notes a person's word that nothing is to be done about the payer's mandate as it is,

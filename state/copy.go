@@ -95,7 +95,7 @@ func (c *Copy) Facts(ctx context.Context) (Facts, error) { return readFacts(ctx,
 
 // Verify looks through the copy as [Ledger.Verify] does.
 func (c *Copy) Verify(ctx context.Context, watch func(Looked)) ([]Damage, error) {
-	return verify(ctx, c.db, c.seal, watch)
+	return verify(ctx, c.db, &sqliteFile{}, c.seal, watch)
 }
 
 // Close lets the copy go.

@@ -13,6 +13,7 @@ import (
 // snapshot returns the ledger as a file of its own.
 func (d *desk) snapshot() []byte {
 	d.t.Helper()
+	onlyOnSQLite(d.t, "a copy is a file")
 	s, err := d.Snapshot(context.Background())
 	if err != nil {
 		d.t.Fatal(err)
@@ -34,6 +35,7 @@ func (d *desk) openCopy(data []byte) (*Copy, error) {
 // covers F65
 func TestASnapshotIsWholeAndOfOneMoment(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "a copy is a file")
 	d := newDesk(t)
 	d.fill(8)
 	want, err := dump(t.Context(), d.Ledger)

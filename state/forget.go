@@ -394,7 +394,7 @@ func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.
 // the webhook bodies that name no customer and speak of it all the same.
 func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (boxes [][]byte, loose []string, err error) {
 	for _, query := range []string{
-		"SELECT m.body FROM alarm_messages m, (SELECT ?1, ?2) WHERE m.sent_at IS NULL", // whomever they name
+		"SELECT m.body FROM alarm_messages m, (SELECT ?1, ?2) of WHERE m.sent_at IS NULL", // whomever they name
 		"SELECT record FROM source_records WHERE connection = ?1 AND source_id = ?2",
 		"SELECT label FROM labels WHERE connection = ?1 AND source_id = ?2",
 		"SELECT applied FROM payers WHERE connection = ?1 AND source_id = ?2 AND applied IS NOT NULL",
@@ -417,7 +417,7 @@ func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (b
 		}
 		boxes = append(boxes, found...)
 	}
-	names, err := l.ids(ctx, "SELECT billing_id FROM "+customersOf+" UNION SELECT mandate_id FROM mandates WHERE billing_id IN "+customersOf, id.Connection, id.SourceID)
+	names, err := l.ids(ctx, "SELECT billing_id FROM "+customersOf+" of UNION SELECT mandate_id FROM mandates WHERE billing_id IN "+customersOf, id.Connection, id.SourceID)
 	if err != nil {
 		return nil, nil, err
 	}

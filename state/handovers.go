@@ -74,8 +74,8 @@ func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Sig
 		}
 		var customer string
 		var id RecordID
-		// The sign keeps SQLite from going through the index of customers, and from there to each row.
-		err = m.rows(ctx, "SELECT billing_id, connection, source_id FROM payers WHERE +billing_id IS NOT NULL AND (connection = ?1 OR ?1 = '')", []any{connection},
+		// What is appended keeps SQLite from going through the index of customers, and from there to each row.
+		err = m.rows(ctx, "SELECT billing_id, connection, source_id FROM payers WHERE billing_id || '' IS NOT NULL AND (connection = ?1 OR ?1 = '')", []any{connection},
 			[]any{&customer, &id.Connection, &id.SourceID}, func() error { return give(customer, id.Connection, languages[id]) })
 		if err != nil || connection != "" {
 			return err

@@ -341,7 +341,7 @@ func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err er
 // as one word of its subject.
 func (l *Ledger) heldEntries(ctx context.Context, id RecordID, h *Holding) (err error) {
 	h.Audit, err = list(ctx, l, `SELECT at, actor, action, reason FROM audit WHERE EXISTS (
-		SELECT 1 FROM (SELECT ?2 AS name UNION SELECT ?1 || '/' || ?2 UNION SELECT billing_id FROM `+customersOf+`
+		SELECT 1 FROM (SELECT ?2 AS name UNION SELECT ?1 || '/' || ?2 UNION SELECT billing_id FROM `+customersOf+` of
 		  UNION SELECT mandate_id FROM mandates WHERE billing_id IN `+customersOf+`) n
 		WHERE n.name <> '' AND instr(' ' || replace(subject, '/', ' ') || ' ', ' ' || replace(n.name, '/', ' ') || ' ') > 0) ORDER BY seq`,
 		[]any{id.Connection, id.SourceID}, func(e *HeldEntry) []any { return []any{&e.At, &e.Actor, &e.Action, &e.Reason} })

@@ -26,8 +26,8 @@ type Delivery struct {
 // delivery with the same key is there already: the insert decides (fault F31).
 // The caller goes on with RepeatDelivery then.
 func (tx *Tx) Receive(d Delivery) (fresh bool, err error) {
-	n, err := tx.count(`INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, mandate_id, body, state, detail, type_header)
-		VALUES (?1, ?2, ?3, ?4, ?5, CASE WHEN `+fmt.Sprintf(ofForgotten, "?4")+" OR ?4 = '' AND "+fmt.Sprintf(ofForgotten, "(SELECT billing_id FROM mandates WHERE mandate_id = ?5)")+`
+	n, err := tx.count(`INSERT INTO inbox (inbox_id, delivery_key, received_at, event_type, billing_id, mandate_id, body, state, detail, type_header)
+		VALUES ((SELECT coalesce(max(inbox_id), 0) + 1 FROM inbox), ?1, ?2, ?3, ?4, ?5, CASE WHEN `+fmt.Sprintf(ofForgotten, "?4")+" OR ?4 = '' AND "+fmt.Sprintf(ofForgotten, "(SELECT billing_id FROM mandates WHERE mandate_id = ?5)")+`
 		  THEN x'' ELSE ?6 END, ?7, ?8, ?9) ON CONFLICT (delivery_key) DO NOTHING`,
 		d.Key, stamp(tx.now), d.Type, d.BillingID, d.MandateID, tx.l.seal.box(d.Body, place("inbox", "body", d.Key)), d.State, d.Detail, d.TypeHeader)
 	if err != nil {
@@ -78,12 +78,12 @@ func (l *Ledger) OpenDeliveries(ctx context.Context, gap time.Duration, limit in
 	rows, err := l.query(ctx, `
 		SELECT o.billing_id, o.mandate, o.up_to, k.delivery_key, o.attempts, o.known, o.since FROM (
 		  SELECT i.billing_id, CASE i.billing_id WHEN '' THEN i.mandate_id ELSE '' END AS mandate,
-		    max(i.inbox_id) AS up_to, min(i.inbox_id) AS first, min(i.attempts) AS attempts, p.billing_id IS NOT NULL AS known,
+		    max(i.inbox_id) AS up_to, min(i.inbox_id) AS first, min(i.attempts) AS attempts, count(p.billing_id) > 0 AS known,
 		    min(i.received_at) AS since
 		  FROM inbox i LEFT JOIN payers p ON p.billing_id = i.billing_id
 		  WHERE i.state IN ('received', 'parked')
 		  GROUP BY i.billing_id, mandate HAVING (min(coalesce(i.next_attempt, '')) <= ?1 OR min(i.next_attempt) > ?3)
-		    AND (min(i.repeats) = 0 OR coalesce(p.drained_at, '') <= ?2 OR p.drained_at > ?1)
+		    AND (min(i.repeats) = 0 OR coalesce(max(p.drained_at), '') <= ?2 OR max(p.drained_at) > ?1)
 		) o JOIN inbox k ON k.inbox_id = o.up_to ORDER BY o.first`+limitTo, stamp(now), stamp(now.Add(-gap)), stamp(now.Add(longestWait+clockSlack)), limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the inbox: %w", err)

@@ -68,7 +68,7 @@ func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 			return err
 		}
 		at := placeOfLabel(RecordID{connection, n.SourceID})
-		if err := tx.exec(`INSERT INTO labels AS b (connection, source_id, mapping, digest, label) VALUES (?1, ?2, ?3, ?4, ?5)
+		if err := tx.exec(`INSERT INTO labels AS b (number, connection, source_id, mapping, digest, label) VALUES ((SELECT coalesce(max(number), 0) + 1 FROM labels), ?1, ?2, ?3, ?4, ?5)
 			ON CONFLICT (connection, source_id) DO UPDATE SET mapping = excluded.mapping, digest = excluded.digest,
 			  number = CASE WHEN b.digest = excluded.digest THEN b.number ELSE (SELECT max(number) + 1 FROM labels) END,
 			  label = CASE WHEN b.digest = excluded.digest THEN b.label ELSE excluded.label END
@@ -152,7 +152,7 @@ func (l *Ledger) Sealed() bool { return l.seal.away != nil }
 // Unnamed counts the records of which no label was made yet, or none can be opened: without its
 // key a ledger knows nobody by name.
 func (l *Ledger) Unnamed(ctx context.Context) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT (SELECT count(*) FROM source_records) - iif(?1, 0, (SELECT count(*) FROM labels))", l.Sealed()).Scan(&n)
+	err = l.queryRow(ctx, "SELECT (SELECT count(*) FROM source_records) - CASE WHEN ?1 = 1 THEN 0 ELSE (SELECT count(*) FROM labels) END", l.Sealed()).Scan(&n)
 	return n, err
 }
 

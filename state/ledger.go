@@ -18,29 +18,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/sethvargo/go-retry"
-	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"payersync/state/files"
+	"payersync/state/internal/elsewhere"
 )
-
-// applicationID marks a SQLite file as a payersync ledger.
-const applicationID = 1885434739
-
-// minSQLite is the first SQLite release that cannot corrupt a database when its
-// write-ahead log is reset.
-const minSQLite = "3.51.3"
-
-// smallestDB is the size in bytes of the smallest SQLite database there can be.
-const smallestDB = 512
 
 // Options says where a ledger lies.
 type Options struct {
@@ -74,10 +59,10 @@ type Options struct {
 type Ledger struct {
 	path      string        // of the ledger file, with no link in it
 	folder    *files.Folder // that it lies in
+	below     engine        // that keeps the rows
 	writer    *sql.DB       // a pool of one
 	conn      *sql.Conn     // that one, used by the writing goroutine only; see reconnect.go
 	reader    *sql.DB       // query only
-	readOnly  string        // how a reader opens the file
 	seal      *sealer
 	mark      *os.File // how far the ledger has come; see mark.go
 	identity  string   // which ledger the mark is of
@@ -135,11 +120,15 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	}
 	name := filepath.Base(opts.Path)
 	path := filepath.Join(folder.Path(), name)
-	if err := prepare(folder, name); err != nil {
+	below, err := engineOf(folder, name, opts)
+	if err == nil {
+		err = below.prepare()
+	}
+	if err != nil {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
-		path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
+		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
 		stmts: map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -155,7 +144,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	if l.look == nil {
 		l.look = func(context.Context) {}
 	}
-	if err := l.connect(ctx, path); err != nil {
+	if err := l.connect(ctx); err != nil {
 		return nil, errors.Join(l.ofDamage(ctx, ofDisk(err)), l.disconnect())
 	}
 	l.close = sync.OnceValue(l.shut)
@@ -163,52 +152,18 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	return l, nil
 }
 
-// making keeps two ledgers of one process from making the same file: closing a
-// plain file handle would drop the locks SQLite holds on it (fault F66).
-var making sync.Mutex
-
-// prepare brings a restore to its end that was interrupted, and looks at the file.
-func prepare(folder *files.Folder, name string) error {
-	if _, err := finishRestore(folder, name, func(string) error { return nil }); err != nil {
-		return err
-	}
-	return prepareFile(folder, name)
-}
-
-// prepareFile makes an absent ledger file with mode 0600 and looks at an existing
-// one, which it never opens (fault F66).
-func prepareFile(folder *files.Folder, name string) error {
-	path := filepath.Join(folder.Path(), name)
-	making.Lock()
-	defer making.Unlock()
-	if err := refuseNetworkFS(folder.Path()); err != nil {
-		return err
-	}
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		f, err := folder.Create(name)
-		if errors.Is(err, fs.ErrExist) {
-			return nil // another process made it in the meantime
-		}
+// engineOf returns what keeps the rows of a ledger.
+func engineOf(folder *files.Folder, name string, opts Options) (engine, error) {
+	if elsewhere.DSN != nil {
+		dsn, err := elsewhere.DSN(filepath.Join(folder.Path(), name))
 		if err != nil {
-			return &OpenError{Path: path, Why: "it could not be made: " + plain(err), Next: "Check that the folder exists and may be written to."}
+			return nil, err
 		}
-		return errors.Join(f.Close(), refusePlanted(folder, name))
-	case err != nil:
-		return &OpenError{Path: path, Why: plain(err), Next: "Check the path and its permissions."}
-	case !info.Mode().IsRegular():
-		return &OpenError{Path: path, Why: "it is not a regular file", Next: "Name the file itself in ledger.path, not a folder or a symbolic link."}
-	case info.Size() > 0 && info.Size() < smallestDB:
-		// SQLite would take the rest of a ledger for a new one.
-		return &OpenError{Path: path, Why: "the file is cut short", Next: "Keep the file as it is and restore the last backup."}
-	case info.Mode().Perm()&0o077 != 0:
-		return &OpenError{Path: path, Why: fmt.Sprintf("other users of this machine may open it (mode %04o)", info.Mode().Perm()), Next: "Run: chmod 600 " + path}
+		if dsn != "" {
+			return newPostgres(dsn, opts.Now != nil)
+		}
 	}
-	if err := refuseReadOnly(path); err != nil {
-		return err
-	}
-	return refusePlanted(folder, name)
+	return newSQLiteFile(folder, name), nil
 }
 
 // refuseFolder says why the ledger's folder cannot be opened.
@@ -220,82 +175,9 @@ func refuseFolder(path string, err error) error {
 	return &OpenError{Path: path, Why: err.Error(), Next: next}
 }
 
-// refusePlanted refuses a ledger beside which something lies in the place of
-// SQLite's own files that is not SQLite's: as root, SQLite gives what it finds
-// there to the ledger's owner, whosever it was.
-func refusePlanted(folder *files.Folder, name string) error {
-	for _, ending := range []string{"-wal", "-shm", "-journal"} {
-		if err := folder.CheckBeside(name+ending, name); err != nil {
-			return &OpenError{
-				Path: filepath.Join(folder.Path(), name), Why: err.Error(),
-				Next: "Find out how it came there and move it away; if it is SQLite's own, give it to the ledger's owner.",
-			}
-		}
-	}
-	return nil
-}
-
-// refuseReadOnly refuses a ledger that this user may not write, or whose folder,
-// where SQLite keeps its log. SQLite itself would say so too late and in words
-// that could be taken for damage.
-func refuseReadOnly(path string) error {
-	const write, read, search = 2, 4, 1 // access(2)
-	for _, needs := range []struct {
-		path string
-		mode uint32
-	}{{path, read | write}, {filepath.Dir(path), write | search}} {
-		if err := syscall.Access(needs.path, needs.mode); err != nil {
-			return &OpenError{
-				Path: path, Why: fmt.Sprintf("this user may not write to %s: %v", needs.path, err),
-				Next: "Give the ledger and its folder to the user that payersync runs as, or run payersync as their owner.",
-			}
-		}
-	}
-	return nil
-}
-
-// busyTimeout is for how long a process waits for another that writes.
-const busyTimeout = 10 * time.Second
-
-func (l *Ledger) connect(ctx context.Context, path string) error {
-	common := fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) + "&mode=rw&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)"
-	file := (&url.URL{Scheme: "file", Path: path}).String()
-	readOnly := file + common + "&_pragma=query_only(1)"
-	l.readOnly = readOnly
-	var err error
-	if l.place, err = os.Lstat(path); err != nil {
-		return fmt.Errorf("look at the ledger's files: %w", err)
-	}
-	fresh, err := checkFile(ctx, readOnly, path)
-	if err != nil {
-		return err
-	}
-	l.sound = lookThrough(readOnly, path, l.look)
-	if fresh { // it is made, or put into the form that is written to
-		if err := l.Sound(ctx); err != nil {
-			return err
-		}
-	}
-	if l.writer, err = sql.Open("sqlite", file+common+"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=cache_size(-16000)&_pragma=wal_autocheckpoint(8000)&_txlock=immediate"); err != nil {
-		return fmt.Errorf("open the ledger: %w", err)
-	}
-	l.writer.SetMaxOpenConns(1)
-	if l.reader, err = sql.Open("sqlite", readOnly); err != nil {
-		return fmt.Errorf("open the ledger: %w", err)
-	}
-	l.reader.SetMaxOpenConns(4)
-	l.reader.SetMaxIdleConns(4)
-	l.reader.SetConnMaxIdleTime(restAfter)
-	switch err := l.enterWAL(ctx); {
-	case primaryCode(err) == sqlite3.SQLITE_BUSY:
-		return unreadable(ctx, path, err)
-	case err != nil:
-		return fmt.Errorf("open the ledger for writing: %w", err)
-	}
-	if err := checkSettings(ctx, l.writer); err != nil {
-		return err
-	}
-	if err := l.markFile(ctx); err != nil {
+// connect opens the ledger on its engine and brings it up to date.
+func (l *Ledger) connect(ctx context.Context) (err error) {
+	if err := l.below.open(ctx, l); err != nil {
 		return err
 	}
 	if err := l.migrate(ctx); err != nil {
@@ -322,32 +204,6 @@ func (l *Ledger) connect(ctx context.Context, path string) error {
 	return l.heedTombstones(ctx)
 }
 
-// checkFile refuses what is no ledger, and reports whether the first connection that
-// may write would change the file: a new one, or one that is no write-ahead log's yet.
-// It reads through a connection of its own, because a writer's settings alone would
-// change the file.
-func checkFile(ctx context.Context, readOnly, path string) (fresh bool, err error) {
-	db, err := sql.Open("sqlite", readOnly)
-	if err != nil {
-		return false, fmt.Errorf("open the ledger: %w", err)
-	}
-	defer func() { _ = db.Close() }()
-	var tables, id int
-	var journal string
-	for _, look := range []struct {
-		query string
-		into  any
-	}{{"SELECT count(*) FROM sqlite_master", &tables}, {"PRAGMA application_id", &id}, {"PRAGMA journal_mode", &journal}} {
-		if err := db.QueryRowContext(ctx, look.query).Scan(look.into); err != nil {
-			return false, unreadable(ctx, path, err)
-		}
-	}
-	if tables > 0 && id != applicationID {
-		return false, &OpenError{Path: path, Why: "it is a database of another program", Next: "Give ledger.path a file of its own."}
-	}
-	return tables == 0 || id != applicationID || journal != "wal", nil
-}
-
 func damaged(path, how string) error {
 	return &OpenError{Path: path, Why: "the file is damaged or not a ledger: " + how, Next: "Keep the file as it is and restore the last backup."}
 }
@@ -359,43 +215,13 @@ func unreadable(ctx context.Context, path string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("check the ledger %s: %w", path, ctx.Err())
 	}
-	switch primaryCode(err) {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+	if troubleOf(err) == corrupt {
 		return damaged(path, err.Error())
 	}
 	return &OpenError{
 		Path: path, Why: "it could not be checked: " + err.Error(),
 		Next: "Look whether another program holds it, and at the disk. If neither is the cause, keep the file as it is and restore the last backup.",
 	}
-}
-
-// enterWAL makes the writing connection, and with it the log of a new file. While
-// another process does the same, SQLite refuses that at once, whatever its timeout
-// says; it is asked again for as long.
-func (l *Ledger) enterWAL(ctx context.Context) error {
-	return retry.Do(ctx, retry.WithMaxDuration(busyTimeout, retry.NewConstant(20*time.Millisecond)), func(ctx context.Context) error {
-		err := l.writer.PingContext(ctx)
-		if primaryCode(err) == sqlite3.SQLITE_BUSY {
-			return retry.RetryableError(err)
-		}
-		return err
-	})
-}
-
-// markFile marks a new file as a ledger before its first table is made, so that
-// the next start takes up one that was interrupted (fault F70).
-func (l *Ledger) markFile(ctx context.Context) error {
-	var id int
-	if err := l.writer.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
-		return fmt.Errorf("read the ledger's mark: %w", err)
-	}
-	if id == applicationID {
-		return nil
-	}
-	if _, err := l.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
-		return fmt.Errorf("mark the ledger: %w", err)
-	}
-	return nil
 }
 
 // executor is a database or a transaction of it.
@@ -428,30 +254,6 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 	}
 	return nil
 }
-
-// checkSettings reads the connection settings back: a misspelt one would pass
-// in silence.
-func checkSettings(ctx context.Context, db executor) error {
-	for _, want := range []struct{ pragma, value string }{
-		{"journal_mode", "wal"}, {"synchronous", "2"}, {"foreign_keys", "1"}, {"trusted_schema", "0"}, {"secure_delete", "1"},
-		{"temp_store", "2"}, // in memory: a folder for temporary files that is not there looks like a full disk, and would hold what is sorted in clear
-	} {
-		var got string
-		if err := db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil || got != want.value {
-			return fmt.Errorf("check the ledger's setting %s: want %s, got %q: %w", want.pragma, want.value, got, errors.Join(err, errUnsafe))
-		}
-	}
-	var version string
-	if err := db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
-		return fmt.Errorf("read the SQLite version: %w", err)
-	}
-	if olderVersion(version, minSQLite) {
-		return fmt.Errorf("SQLite %s is older than %s: %w", version, minSQLite, errUnsafe)
-	}
-	return nil
-}
-
-var errUnsafe = errors.New("refusing to write with unsafe settings")
 
 // Close waits for the writes already handed in and closes the ledger. Writes
 // handed in later fail with ErrClosed.
@@ -578,17 +380,4 @@ func plain(err error) string {
 		return path.Err.Error()
 	}
 	return err.Error()
-}
-
-// olderVersion reports whether dotted version a comes before b.
-func olderVersion(a, b string) bool {
-	var x, y [3]int
-	_, _ = fmt.Sscanf(a, "%d.%d.%d", &x[0], &x[1], &x[2])
-	_, _ = fmt.Sscanf(b, "%d.%d.%d", &y[0], &y[1], &y[2])
-	for i := range x {
-		if x[i] != y[i] {
-			return x[i] < y[i]
-		}
-	}
-	return false
 }

@@ -20,6 +20,7 @@ import (
 
 	"payersync/connector"
 	"payersync/state/files"
+	"payersync/state/internal/testdb"
 )
 
 // The connection and the mapping version that tests use.
@@ -75,11 +76,11 @@ var fresh = sync.OnceValues(func() (files [2][]byte, err error) {
 	if err != nil {
 		return files, err
 	}
-	if err := l.Close(); err != nil {
+	if err := errors.Join(l.Close(), testdb.Template(opts.Path)); err != nil {
 		return files, err
 	}
 	for i, path := range []string{opts.Path, opts.KeyFile} {
-		if files[i], err = os.ReadFile(path); err != nil {
+		if files[i], err = os.ReadFile(path); err != nil && !(testdb.OnPostgres() && path == opts.Path) {
 			return files, err
 		}
 	}
@@ -93,7 +94,7 @@ func newDesk(t testing.TB) *desk {
 	c, dir := newClock(), t.TempDir()
 	d := &desk{t: t, clock: c, opts: Options{Path: filepath.Join(dir, "payersync.db"), KeyFile: filepath.Join(dir, "payersync.key"), Now: c.now}}
 	files, err := fresh()
-	if err := errors.Join(err, os.WriteFile(d.opts.Path, files[0], 0o600), os.WriteFile(d.opts.KeyFile, files[1], 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(d.opts.Path, files[0], 0o600), os.WriteFile(d.opts.KeyFile, files[1], 0o600), testdb.Copy(d.opts.Path)); err != nil {
 		t.Fatal(err)
 	}
 	d.Ledger = d.another()
@@ -168,15 +169,48 @@ func (d *desk) closeRun(run int64, outcome connector.RunOutcome) (c Counts, got 
 // one reads a single value with plain SQL.
 func one[T any](t testing.TB, l *Ledger, query string, args ...any) (v T) {
 	t.Helper()
+	onlyIfPortable(t, query)
 	if err := l.reader.QueryRowContext(context.Background(), query, args...).Scan(&v); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return v
 }
 
-// rawDB opens a file behind the ledger's back.
+// onlyOnSQLite skips a test on another engine, which has no files, settings and names of SQLite.
+func onlyOnSQLite(t testing.TB, why string) {
+	t.Helper()
+	if testdb.OnPostgres() {
+		t.Skipf("on SQLite only: %s", why)
+	}
+}
+
+// ofSQLite are words by which a statement of a test speaks of SQLite itself.
+var ofSQLite = regexp.MustCompile(`(?i)pragma|sqlite_|rowid|hex\(|group_concat\(|char\(0\)|zeroblob|randomblob|ADD COLUMN|DROP COLUMN|GLOB|VACUUM|IMMEDIATE`)
+
+// onlyIfPortable skips a test on another engine when its statement speaks of SQLite itself.
+func onlyIfPortable(t testing.TB, statement string) {
+	t.Helper()
+	if word := ofSQLite.FindString(statement); word != "" {
+		onlyOnSQLite(t, "the test's own statement says "+word)
+	}
+}
+
+// rawDB opens a ledger's database behind its back.
 func rawDB(t testing.TB, path string) *sql.DB {
 	t.Helper()
+	if testdb.OnPostgres() {
+		dsn, err := testdb.DSN(path)
+		var e *postgres
+		if err == nil {
+			e, err = newPostgres(dsn, true)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := e.pool(1, false)
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
@@ -189,6 +223,9 @@ func rawDB(t testing.TB, path string) *sql.DB {
 // raw runs statements behind the ledger's back.
 func raw(t testing.TB, path string, statements ...string) {
 	t.Helper()
+	for _, s := range statements {
+		onlyIfPortable(t, s)
+	}
 	db := rawDB(t, path)
 	for _, s := range statements {
 		if _, err := db.ExecContext(context.Background(), s); err != nil {
@@ -226,6 +263,7 @@ func refused(t *testing.T, opts Options, wants ...string) {
 
 func TestOpenRefusesADatabaseOfAnotherProgramAndLeavesItAlone(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it opens a file")
 	opts := newOptions(t, newClock())
 	raw(t, opts.Path, "CREATE TABLE theirs (id INTEGER PRIMARY KEY)", "INSERT INTO theirs VALUES (1)")
 	if err := os.Chmod(opts.Path, 0o600); err != nil {
@@ -241,6 +279,7 @@ func TestOpenRefusesADatabaseOfAnotherProgramAndLeavesItAlone(t *testing.T) {
 // covers F69
 func TestOpenRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it writes to the table of migrations as SQLite has it")
 	d := newDesk(t)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -251,6 +290,7 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 
 func TestOpenRefusesAFileThatIsNoDatabase(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it opens a file")
 	opts := newOptions(t, newClock())
 	text := []byte(strings.Repeat("AccountNumber,Name\n1,Northwind\n", 400))
 	if err := os.WriteFile(opts.Path, text, 0o600); err != nil {
@@ -307,6 +347,7 @@ func TestOpenTellsAFileThatItMayNotWriteFromADamagedOne(t *testing.T) {
 
 func TestOpenRefusesUnsafePaths(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it opens a file")
 	tests := []struct {
 		name    string
 		prepare func(t *testing.T, opts *Options)
@@ -370,6 +411,7 @@ func TestCreateKeyNeverReplacesAKey(t *testing.T) {
 
 func TestEveryConnectionHasTheSafeSettings(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it speaks of PRAGMA")
 	d := newDesk(t)
 	common := map[string]string{"journal_mode": "wal", "foreign_keys": "1", "trusted_schema": "0", "busy_timeout": "10000", "synchronous": "2", "temp_store": "2"}
 	checkReaders(t, d.Ledger, common)
@@ -411,6 +453,7 @@ func checkReaders(t *testing.T, l *Ledger, settings map[string]string) {
 
 func TestSQLiteIsPastTheCorruptionFix(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it asks for the version of SQLite")
 	d := newDesk(t)
 	if got := one[string](t, d.Ledger, "SELECT sqlite_version()"); olderVersion(got, minSQLite) {
 		t.Errorf("SQLite %s is older than %s", got, minSQLite)
@@ -458,6 +501,7 @@ func makingIt(t *testing.T, path string) *sql.DB {
 // covers F61
 func TestOpenWaitsForTheProcessThatMakesTheSameLedger(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it takes the lock of the file")
 	opts := newOptions(t, newClock())
 	synctest.Test(t, func(t *testing.T) {
 		other := makingIt(t, opts.Path)
@@ -481,6 +525,7 @@ func TestOpenWaitsForTheProcessThatMakesTheSameLedger(t *testing.T) {
 // covers F61
 func TestOpenGivesUpOnAProcessThatNeverLetsGo(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it takes the lock of the file")
 	opts := newOptions(t, newClock())
 	synctest.Test(t, func(t *testing.T) {
 		other := makingIt(t, opts.Path)
@@ -568,6 +613,9 @@ func TestReopenedLedgerHoldsWhatWasWritten(t *testing.T) {
 
 func readFile(t testing.TB, path string) []byte {
 	t.Helper()
+	if name := filepath.Base(path); strings.Contains(name, ".db") && !strings.Contains(name, tombstonesEnding) {
+		onlyOnSQLite(t, "it reads the ledger's own file "+name)
+	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

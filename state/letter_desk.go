@@ -42,7 +42,7 @@ func (tx *Tx) AddLetterStop(s LetterStop) error {
 	until := sql.NullString{String: s.UntilOn, Valid: s.UntilOn != ""}
 	err := tx.exec(`INSERT INTO letter_stops (scope, connection, source_id, recipient, why, until_on, note, actor, since)
 		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM letter_stops
-		  WHERE ended_at IS NULL AND scope = ?1 AND connection = ?2 AND source_id = ?3 AND recipient = ?4 AND why = ?5 AND until_on IS ?6)`,
+		  WHERE ended_at IS NULL AND scope = ?1 AND connection = ?2 AND source_id = ?3 AND recipient = ?4 AND why = ?5 AND until_on IS NOT DISTINCT FROM ?6)`,
 		s.Scope, s.Connection, s.SourceID, s.Recipient, s.Why, until, s.Note, s.Actor, stamp(tx.now))
 	if err != nil {
 		return fmt.Errorf("stop letters: %w", err)

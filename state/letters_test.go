@@ -287,6 +287,7 @@ func TestWhatWasLetGoAndWhatTheJournalToldAreKeptForTwoYears(t *testing.T) {
 
 func TestForgettingAPayerErasesWhatLettersSayOfIt(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it reads SQLite's own catalogue")
 	d := waitingPayer(t)
 	l := d.draft(0, "to "+canaryName)
 	l.Recipient = d.RecipientHash("ada@old.example")

@@ -202,7 +202,7 @@ func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
 	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (unseen = 0 OR ?2 = 0) AND replan = 0 AND source_id IN (
 		SELECT c.source_id FROM changes c JOIN likenesses m ON m.connection = c.connection AND m.source_id = c.source_id AND m.kind IN ('name email', 'name phone', 'name postcode')
 		WHERE c.connection = ?1 AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending'
-		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses o WHERE o.kind = m.kind AND o.value = m.value LIMIT ?3 + 2)) BETWEEN 2 AND ?3 + 1
+		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses o WHERE o.kind = m.kind AND o.value = m.value LIMIT ?3 + 2) few) BETWEEN 2 AND ?3 + 1
 		UNION SELECT a.source_id FROM attention a WHERE a.connection = ?1 AND (a.reason = 'renumbered' OR a.reason = 'entered_twice'))`, connection, there, mostTwins)
 	if err != nil {
 		return 0, fmt.Errorf("look for payers that look alike: %w", err)

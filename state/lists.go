@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -158,7 +159,7 @@ func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, erro
 	if down {
 		order = strings.Join([]string{sort.expression, "r.connection", "r.source_id "}, " DESC, ") + "DESC"
 	}
-	limit := -1 // no limit
+	limit := math.MaxInt32 // no limit
 	if f.Limit > 0 {
 		limit = f.Limit
 	}
@@ -189,7 +190,7 @@ func (f RecordFilter) Narrows() bool {
 func (l *Ledger) byKey(ctx context.Context, f RecordFilter) (rows []RecordRow, err error) {
 	const order = "p.key_name, p.key_value, p.connection, p.source_id"
 	if f.After == nil || f.After.KeyName != "" {
-		where, args, limit := []string{"(p.connection = ?1 OR ?1 = '')"}, []any{f.Connection}, -1
+		where, args, limit := []string{"(p.connection = ?1 OR ?1 = '')"}, []any{f.Connection}, math.MaxInt32
 		if a := f.After; a != nil {
 			where, args = append(where, "("+order+") > (?, ?, ?, ?)"), append(args, a.KeyName, a.scopedValue(), a.Connection, a.SourceID)
 		}

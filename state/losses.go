@@ -51,7 +51,7 @@ func (tx *Tx) losses(connection string) (l Losses, err error) {
 
 // letStand makes the decisions on a connection's records what later plans are compared with.
 func (tx *Tx) letStand(connection string) error {
-	return tx.exec("UPDATE source_records AS r SET let_go = (decision = 'held' OR decision = 'excluded'), lost_by = NULL WHERE r.connection = ? AND r.replan = 0 AND "+turned, connection)
+	return tx.exec("UPDATE source_records AS r SET let_go = CASE WHEN decision = 'held' OR decision = 'excluded' THEN 1 ELSE 0 END, lost_by = NULL WHERE r.connection = ? AND r.replan = 0 AND "+turned, connection)
 }
 
 // hashLost makes of the hash of a plan that of one which stands still: it loses exactly

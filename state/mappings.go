@@ -107,7 +107,7 @@ func (l *Ledger) MappingSavedBy(ctx context.Context, hash string) (Entry, error)
 	}
 	var e Entry
 	var at sql.NullString
-	err := l.queryRow(ctx, "SELECT at, actor, action, subject, reason FROM audit WHERE action = ? AND substr(subject, -?) = ? ORDER BY seq DESC LIMIT 1",
+	err := l.queryRow(ctx, "SELECT at, actor, action, subject, reason FROM audit WHERE action = ? AND substr(subject, length(subject) - ? + 1) = ? ORDER BY seq DESC LIMIT 1",
 		MappingSaved, MappingMark, hash[:MappingMark]).Scan(&at, &e.Actor, &e.Action, &e.Subject, &e.Reason)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Entry{}, nil
@@ -127,7 +127,7 @@ func (l *Ledger) MappingSavers(ctx context.Context, hash string) ([]string, erro
 	if len(hash) < MappingMark {
 		return nil, nil
 	}
-	return list(ctx, l, "SELECT DISTINCT actor FROM main.audit WHERE action = ? AND substr(subject, -?) = ?",
+	return list(ctx, l, "SELECT DISTINCT actor FROM main.audit WHERE action = ? AND substr(subject, length(subject) - ? + 1) = ?",
 		[]any{MappingSaved, MappingMark, hash[:MappingMark]}, func(name *string) []any { return []any{name} })
 }
 

@@ -63,6 +63,9 @@ var errPutBack = errors.New("the ledger was put back under this process: another
 // checkMark compares the ledger with its mark and brings them in step. A ledger
 // that is behind counts as restored from this moment on.
 func (l *Ledger) checkMark(ctx context.Context) error {
+	if !l.below.isFile() {
+		return l.identify(ctx)
+	}
 	name := filepath.Base(l.path)
 	file, err := l.folder.OpenOrCreateFor(name+markEnding, name)
 	if err != nil {
@@ -97,6 +100,15 @@ func (l *Ledger) checkMark(ctx context.Context) error {
 		return err
 	}
 	return l.folder.Sync()
+}
+
+// identify gives a ledger without a mark its identity, unless another process was sooner.
+func (l *Ledger) identify(ctx context.Context) error {
+	err := l.writer.QueryRowContext(ctx, "UPDATE ledger SET identity = coalesce(nullif(identity, ''), ?) RETURNING identity", rand.Text()).Scan(&l.identity)
+	if err != nil {
+		return fmt.Errorf("give the ledger its identity: %w", err)
+	}
+	return nil
 }
 
 // inStep reports whether the mark is the ledger's and not ahead of it, so that nothing
@@ -155,6 +167,9 @@ func (l *Ledger) compare(ctx context.Context, tx *sql.Tx, said mark, known bool)
 // readMark returns what the mark says; false when it says nothing that can be
 // understood.
 func (l *Ledger) readMark() (m mark, known bool, err error) {
+	if l.mark == nil {
+		return m, false, nil
+	}
 	var buf [128]byte // more than any mark
 	n, err := l.mark.ReadAt(buf[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -176,6 +191,9 @@ func (m mark) String() string { return fmt.Sprintf(markText, m.ledger, m.commits
 // that is on the disk. The mark only grows: processes that share the ledger take
 // turns, and one whose number is the lower leaves it.
 func (l *Ledger) advanceMark(ctx context.Context, commits int64, durable bool) error {
+	if l.mark == nil {
+		return nil
+	}
 	fd := int(l.mark.Fd())
 	if err := retry.Do(ctx, retry.WithMaxDuration(busyTimeout, retry.NewConstant(time.Millisecond)), func(context.Context) error {
 		err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB)

@@ -16,6 +16,7 @@ import (
 // its file as it was before the last of them.
 func used(t *testing.T) (d *desk, old []byte) {
 	t.Helper()
+	onlyOnSQLite(t, "a mark is beside a file")
 	d = newDesk(t)
 	d.pin(acme)
 	d.tickets(3)
@@ -85,6 +86,7 @@ func TestALedgerThatWasPutBackIsNoticedWithoutBeingTold(t *testing.T) {
 // covers F103
 func TestALedgerThatDiesBetweenCommitAndMarkIsNotTakenForACopy(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "a mark is beside a file")
 	d := newDesk(t)
 	d.pin(acme)
 	if err := d.Close(); err != nil {
@@ -118,6 +120,7 @@ func TestALedgerThatDiesBetweenCommitAndMarkIsNotTakenForACopy(t *testing.T) {
 // covers F103
 func TestWhatAMarkCannotTellIsSaidAndRaisesNoAlarm(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "a mark is beside a file")
 	other := newDesk(t)
 	tests := []struct {
 		name string
@@ -165,6 +168,7 @@ func TestWhatAMarkCannotTellIsSaidAndRaisesNoAlarm(t *testing.T) {
 // covers F103
 func TestACopyFromBeforeLedgersWereNumberedIsNoticed(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "a mark is beside a file")
 	d, _ := used(t)
 	raw(t, d.opts.Path, "UPDATE ledger SET identity = '', commits = 0")
 	d.opens(FoundOlder)
@@ -180,6 +184,7 @@ func TestACopyFromBeforeLedgersWereNumberedIsNoticed(t *testing.T) {
 // covers F103
 func TestTwoLedgersInOneFolderHaveAMarkEach(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "a mark is beside a file")
 	d, old := used(t)
 	second := d.opts
 	second.Path = filepath.Join(filepath.Dir(d.opts.Path), "second.db")
@@ -196,6 +201,7 @@ func TestTwoLedgersInOneFolderHaveAMarkEach(t *testing.T) {
 
 func TestTheMarkOnlyGrowsWhenManyProcessesWrite(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "a mark is beside a file")
 	d := newDesk(t)
 	var group sync.WaitGroup
 	for _, l := range []*Ledger{d.Ledger, d.another(), d.another()} {
@@ -219,6 +225,7 @@ func TestTheMarkOnlyGrowsWhenManyProcessesWrite(t *testing.T) {
 // covers F103
 func TestALedgerThatIsPutBackUnderAProcessTakesNoMoreWrites(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "a mark is beside a file")
 	d := newDesk(t)
 	d.pin(acme)
 	if err := os.WriteFile(d.opts.Path+markEnding, []byte(mark{d.identity, 999}.String()), 0o600); err != nil {
@@ -236,6 +243,7 @@ func TestALedgerThatIsPutBackUnderAProcessTakesNoMoreWrites(t *testing.T) {
 // covers F103, F112
 func TestAMarkThatOthersMayWriteIsRefused(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "a mark is beside a file")
 	d := newDesk(t)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -252,6 +260,7 @@ func TestAMarkThatOthersMayWriteIsRefused(t *testing.T) {
 // covers F112
 func TestALinkBesideANewLedgerIsNeverWrittenThrough(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it plants a file of SQLite")
 	d := newDesk(t)
 	folder := t.TempDir()
 	precious := filepath.Join(folder, "precious")

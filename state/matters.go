@@ -63,7 +63,7 @@ func (l *Ledger) ReasonCounts(ctx context.Context) ([]ReasonCount, error) {
 		ReasonCount
 		oldest, newest sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT reason, count(*), count(nullif(until, '')), min(since), max(since) FROM ("+toldRows+") GROUP BY reason ORDER BY reason", []any{stamp(l.Now())},
+	rows, err := list(ctx, l, "SELECT reason, count(*), count(nullif(until, '')), min(since), max(since) FROM ("+toldRows+") t GROUP BY reason ORDER BY reason", []any{stamp(l.Now())},
 		func(r *row) []any { return []any{&r.Reason, &r.Count, &r.PutOff, &r.oldest, &r.newest} })
 	if err != nil {
 		return nil, fmt.Errorf("count what needs a person: %w", err)
@@ -118,7 +118,7 @@ func (l *Ledger) WaitingSince(ctx context.Context, p Plan) (first int64, at time
 	var since sql.NullString
 	err = l.queryRow(ctx, `SELECT plan_id, created_at FROM plans WHERE connection = ?1 AND plan_id <= ?2 AND limits <> '' AND plan_id > coalesce(
 		  (SELECT max(d.plan_id) FROM plans d WHERE d.connection = ?1 AND d.plan_id < ?2
-		   AND (d.limits = '' OR d.approved_at IS NOT NULL OR d.rejected_at IS NOT NULL OR (d.missing + d.lost > 0) <> ?3)), 0)
+		   AND (d.limits = '' OR d.approved_at IS NOT NULL OR d.rejected_at IS NOT NULL OR (d.missing + d.lost > 0) <> (?3 = 1))), 0)
 		ORDER BY plan_id LIMIT 1`, p.Connection, p.ID, p.Standstill()).Scan(&first, &since)
 	if errors.Is(err, sql.ErrNoRows) {
 		return p.ID, p.CreatedAt, nil

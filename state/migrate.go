@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/pressly/goose/v3"
 )
@@ -17,23 +16,9 @@ var migrations embed.FS
 // newestInGo is the newest migration that is no script.
 const newestInGo = 37
 
-// steps returns the migrations, each one transaction.
-func (l *Ledger) steps() (*goose.Provider, error) {
-	scripts, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, fmt.Errorf("read the migrations: %w", err)
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, l.writer, scripts, goose.WithDisableGlobalRegistry(true),
-		goose.WithGoMigrations(goose.NewGoMigration(6, &goose.GoFunc{RunTx: l.sealMappings}, nil), goose.NewGoMigration(newestInGo, &goose.GoFunc{RunTx: l.moveReasons}, nil)))
-	if err != nil {
-		return nil, fmt.Errorf("prepare the migrations: %w", err)
-	}
-	return p, nil
-}
-
 // migrate brings the schema up to date.
 func (l *Ledger) migrate(ctx context.Context) error {
-	p, err := l.steps()
+	p, err := l.below.migrations(l)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,9 @@ var ErrMoved = errors.New("the ledger's file was moved, replaced or deleted unde
 // noteFiles remembers which files SQLite has opened. The ledger must be the one in
 // the folder that was looked at before.
 func (l *Ledger) noteFiles() error {
+	if !l.below.isFile() {
+		return nil
+	}
 	l.opened = map[string]os.FileInfo{}
 	for _, ending := range []string{"", "-wal", "-shm"} {
 		info, err := os.Lstat(l.path + ending)

@@ -11,6 +11,7 @@ import (
 // covers F103
 func TestNothingIsDurableInALedgerThatIsNoLongerInItsPlace(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it moves the file")
 	for name, take := range map[string]func(path string) error{
 		"moved":         func(path string) error { return os.Rename(path, path+".away") },
 		"deleted":       os.Remove,
@@ -37,6 +38,7 @@ func TestNothingIsDurableInALedgerThatIsNoLongerInItsPlace(t *testing.T) {
 
 func TestALedgerThatIsPutWhereItWasTakesWritesAgain(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it moves the file")
 	d := newDesk(t)
 	away := d.opts.Path + ".away"
 	if err := os.Rename(d.opts.Path, away); err != nil {
@@ -54,6 +56,7 @@ func TestALedgerThatIsPutWhereItWasTakesWritesAgain(t *testing.T) {
 // covers F59
 func TestPingNoticesAFullDisk(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it limits the pages of the file")
 	dir := t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=2m,mode=700"); err != nil {
 		t.Skipf("this machine lets no test make a small disk: %v", err)

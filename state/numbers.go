@@ -142,12 +142,12 @@ var (
 	runsByEnd = counted{
 		`SELECT connection, kind, outcome, finished_at IS NOT NULL, count(*), max(run_id), json_group_array(run_id) FILTER (WHERE finished_at IS NULL)
 			FROM runs WHERE run_id > ?1 GROUP BY 1, 2, 3, 4`,
-		`SELECT connection, kind, outcome, 1, 1, run_id, '[]' FROM runs WHERE run_id IN (SELECT value FROM json_each(?1)) AND finished_at IS NOT NULL`,
+		`SELECT connection, kind, outcome, 1, 1, run_id, '[]' FROM runs WHERE run_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?1)) AND finished_at IS NOT NULL`,
 	}
 	sentByEnd = counted{
 		`SELECT connection, action, ended, ended <> '', count(*), max(attempt_id), json_group_array(attempt_id) FILTER (WHERE ended = '')
 			FROM attempts WHERE attempt_id > ?1 GROUP BY 1, 2, 3`,
-		`SELECT connection, action, ended, 1, 1, attempt_id, '[]' FROM attempts WHERE attempt_id IN (SELECT value FROM json_each(?1)) AND ended <> ''`,
+		`SELECT connection, action, ended, 1, 1, attempt_id, '[]' FROM attempts WHERE attempt_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?1)) AND ended <> ''`,
 	}
 )
 

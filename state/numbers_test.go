@@ -86,6 +86,7 @@ func TestWhatIsCountedStepByStepIsWhatIsCountedAtOnce(t *testing.T) {
 
 func TestNumbersSayWhatWaitsAndHowLarge(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it asks how large the files are")
 	d := newDesk(t)
 	began := d.Now()
 	d.receive(delivery("evt-1", "b1"))

@@ -30,7 +30,7 @@ var ofConnections = map[string]string{
 	"audit":              "(t.action <> '" + MappingSaved + "' OR substr(t.subject, 1, instr(t.subject, ' ') - 1) IN (?))",
 
 	// What came by webhooks is of the billing service's customers, who need not be anybody's yet.
-	"inbox": "0", "v_inbox": "0", "alarm_messages": "0",
+	"inbox": "1 = 0", "v_inbox": "1 = 0", "alarm_messages": "1 = 0",
 }
 
 const (

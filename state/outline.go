@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -199,6 +200,16 @@ func (m moment) asking(ctx context.Context) (map[RecordID]connector.ChangeState,
 	return out, err
 }
 
+// bits is an expression that puts what holds into one number, the first condition as 1, the next as
+// 2, and so on.
+func bits(conditions ...string) string {
+	var sum []string
+	for i, c := range conditions {
+		sum = append(sum, fmt.Sprintf("CASE WHEN %s THEN %d ELSE 0 END", c, 1<<i))
+	}
+	return strings.Join(sum, " + ")
+}
+
 // outlines hands over all records, with the ids of their mandates.
 func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
 	tells, err := m.tells(ctx)
@@ -216,8 +227,8 @@ func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
 	var s Standing
 	names := interned{}
 	return m.rows(ctx, `SELECT r.connection, r.source_id, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
-		(`+hasLeft+` OR r.forgotten <> '' OR r.given_up <> 0) + 2 * r.contested + 4 * (coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, '')) + 8 * `+letBe+`
-		  + 16 * (coalesce(p.unlink_at, 0) <> 0) + 32 * (p.billing_id IS NOT NULL AND `+inOrder+`) + 64 * (p.billing_id IS NOT NULL AND `+isMissing+`),
+		`+bits(hasLeft+" OR r.forgotten <> '' OR r.given_up <> 0", "r.contested <> 0", "coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, '')", letBe,
+		"coalesce(p.unlink_at, 0) <> 0", "p.billing_id IS NOT NULL AND "+inOrder, "p.billing_id IS NOT NULL AND "+isMissing)+`,
 		coalesce(p.link_state, ''), coalesce(p.billing_id, ''), coalesce(p.mandate_id, '')
 		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id`,
 		nil, []any{&id.Connection, &id.SourceID, &decision, &changed, &is, &link, &customer, &mandate}, func() (err error) {

@@ -138,7 +138,7 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 	}
 	n, err := tx.count(`UPDATE source_records AS r SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?
 		WHERE r.connection = ?8 AND r.source_id = ?9 AND (?10 = '' OR ?10 = (
-		  SELECT `+stands+` FROM (SELECT 1) LEFT JOIN payers p ON p.connection = ?8 AND p.source_id = ?9))`,
+		  SELECT `+stands+` FROM (SELECT 1) one LEFT JOIN payers p ON p.connection = ?8 AND p.source_id = ?9))`,
 		d.ContentHash, mapping, d.Verdict, d.Waits, d.rests(), d.Contested, d.class(), connection, d.SourceID, d.Stands)
 	if err != nil {
 		return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
@@ -302,7 +302,7 @@ func (l *Ledger) KeyRival(ctx context.Context, key connector.Key, connection, so
 func (tx *Tx) WakeRivals(connection string, there bool) (int64, error) {
 	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (unseen = 0 OR ?2 = 0) AND replan = 0
 		AND (decision = 'included' OR decision = 'held') AND contested <> EXISTS (
-		  SELECT 1 FROM payers p JOIN payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND `+rivals+`
+		  SELECT 1 FROM payers p CROSS JOIN payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND `+rivals+`
 		  WHERE p.connection = source_records.connection AND p.source_id = source_records.source_id)
 		AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = source_records.connection AND c.source_id = source_records.source_id
 		                AND c.lane = 'customer' AND (c.state = 'frozen' OR c.state = 'unknown'))`, connection, there)
@@ -577,7 +577,7 @@ func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) erro
 	if err != nil {
 		return err
 	}
-	n, err = tx.count("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND change_id IN (SELECT value FROM json_each(?))", plan, string(ids))
+	n, err = tx.count("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?))", plan, string(ids))
 	if err != nil {
 		return err
 	}

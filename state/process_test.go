@@ -54,6 +54,7 @@ func TestMain(m *testing.M) {
 // child is the test binary in a role, not started yet.
 func child(t *testing.T, role string, opts Options, arg string) *exec.Cmd {
 	t.Helper()
+	onlyOnSQLite(t, "another process opens the file")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

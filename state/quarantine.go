@@ -82,8 +82,8 @@ func (l *Ledger) EventTypes(ctx context.Context) ([]EventType, error) {
 		times [4]sql.NullString
 	}
 	rows, err := list(ctx, l, `
-		WITH RECURSIVE t (name) AS (SELECT '' UNION ALL
-		    SELECT (SELECT min(i.event_type) FROM inbox i WHERE i.event_type > t.name) FROM t WHERE t.name IS NOT NULL`+limitTo+`),
+		WITH RECURSIVE t (name, place) AS (SELECT coalesce(substr(min(event_type), 1, 0), ''), 1 FROM inbox UNION ALL
+		    SELECT (SELECT min(i.event_type) FROM inbox i WHERE i.event_type > t.name), t.place + 1 FROM t WHERE t.name IS NOT NULL AND t.place < ? + 0),
 		  q AS (SELECT event_type, count(*) AS n, min(received_at) AS first, max(received_at) AS last FROM inbox WHERE state = 'quarantined' GROUP BY event_type)
 		SELECT t.name, CASE t.name WHEN '' THEN coalesce(q.n, 0) ELSE (SELECT count(*) FROM inbox i WHERE i.event_type = t.name) END,
 		  (SELECT min(received_at) FROM inbox i WHERE i.event_type = t.name), (SELECT max(received_at) FROM inbox i WHERE i.event_type = t.name),

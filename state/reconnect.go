@@ -18,7 +18,7 @@ var ErrOutcomeUnknown = errors.New("the connection to the ledger was lost, so it
 // disconnected reports whether err says that there is no connection any more. With SQLite
 // that is a mistake of this program; it ends no process all the same.
 func disconnected(err error) bool {
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || troubleOf(err) == cutOff
 }
 
 // ofCommit says of an error of a commit that its outcome is not known where that is so. A
@@ -33,7 +33,7 @@ func ofCommit(err error) error {
 // beginBatch begins the transaction of a batch. Nothing was under way, so a connection that turns out to be
 // lost is replaced first.
 func (tx *Tx) beginBatch() error {
-	err := tx.exec("BEGIN IMMEDIATE")
+	err := tx.l.below.begin(tx)
 	if !errors.Is(err, ErrConnectionLost) {
 		return err
 	}
@@ -41,7 +41,7 @@ func (tx *Tx) beginBatch() error {
 	if err := tx.l.reconnect(context.Background()); err != nil {
 		return err
 	}
-	return tx.exec("BEGIN IMMEDIATE")
+	return tx.l.below.begin(tx)
 }
 
 // reconnect gives the writer another connection, with the same settings, to the same file.
@@ -51,7 +51,7 @@ func (l *Ledger) reconnect(ctx context.Context) error {
 	conn, err := l.writer.Conn(ctx)
 	if err == nil {
 		l.conn = conn
-		if err = checkSettings(ctx, conn); err == nil {
+		if err = l.below.checkSettings(ctx, conn); err == nil {
 			err = l.noteFiles()
 		}
 	}

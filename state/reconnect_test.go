@@ -25,7 +25,7 @@ func (d *desk) goesOn(lines int) {
 	if got := entries(d.t, d.Ledger); got != lines+1 {
 		d.t.Errorf("the log has %d lines, want %d", got, lines+1)
 	}
-	d.do(func(tx *Tx) error { return checkSettings(context.Background(), tx.l.conn) })
+	d.do(func(tx *Tx) error { return d.below.checkSettings(context.Background(), tx.l.conn) })
 	if err := d.Integrity(d.t.Context()); err != nil {
 		d.t.Error(err)
 	}
@@ -119,6 +119,7 @@ func TestOnlyACommitThatWasUnderWayHasAnOutcomeThatIsNotKnown(t *testing.T) {
 // What lies under the ledger's name by now is not opened in its place.
 func TestAWriterThatConnectsAnewOpensNoOtherFile(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it moves the file")
 	d := newDesk(t)
 	other := newDesk(t)
 	other.do(note("another ledger's"))

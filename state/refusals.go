@@ -35,8 +35,9 @@ func (tx *Tx) AddRefusals(more []Refusals) error {
 		return err
 	}
 	if err := tx.exec(`INSERT INTO webhook_refusals (day, reason, requests, first_at, last_at)
-		SELECT value ->> 'day', value ->> 'reason', value ->> 'requests', value ->> 'first_at', value ->> 'last_at' FROM json_each(?) WHERE true
-		ON CONFLICT (day, reason) DO UPDATE SET requests = requests + excluded.requests, first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)`,
+		SELECT value ->> 'day', value ->> 'reason', CAST(value ->> 'requests' AS BIGINT), value ->> 'first_at', value ->> 'last_at' FROM json_each(?) WHERE true
+		ON CONFLICT (day, reason) DO UPDATE SET requests = webhook_refusals.requests + excluded.requests,
+		  first_at = min(webhook_refusals.first_at, excluded.first_at), last_at = max(webhook_refusals.last_at, excluded.last_at)`,
 		string(rows)); err != nil {
 		return fmt.Errorf("note how many requests were refused: %w", err)
 	}

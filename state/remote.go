@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -355,6 +356,10 @@ func (l *Ledger) AlikeIn(ctx context.Context, c connector.Customer, keyName, con
 			traits = append(traits, trait{"email", l.seal.likeness(p.Email)})
 		}
 	}
+	some := limit
+	if limit < 0 { // all of them
+		some = math.MaxInt32
+	}
 	known := map[string]InCommon{}
 	for _, t := range traits {
 		found, err := l.ids(ctx, `SELECT t.billing_id FROM remote_traits t WHERE t.kind = ? AND t.value = ?
@@ -362,7 +367,7 @@ func (l *Ledger) AlikeIn(ctx context.Context, c connector.Customer, keyName, con
 			AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
 			                AND substr(k.value, 1, length(?3)) = ?3)
 			AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?4 AND w.source_id = ?5 AND w.billing_id = t.billing_id AND w.word = 'reject')
-			ORDER BY t.billing_id`+limitTo, t.kind, t.value, keysNamed(keyName), connection, sourceID, limit)
+			ORDER BY t.billing_id`+limitTo, t.kind, t.value, keysNamed(keyName), connection, sourceID, some)
 		if err != nil {
 			return nil, err
 		}
@@ -511,7 +516,7 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 		floor = x.Doubted().Add(quarantine).UTC().Format(layout)
 	}
 	var believed sql.NullString
-	const doubt = "(SELECT CASE WHEN restored_at IS NOT doubt_of THEN ticket ELSE doubt END FROM ledger)"
+	const doubt = "(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN ticket ELSE doubt END FROM ledger)"
 	if err := l.queryRow(ctx, `SELECT s.started_at, coalesce(s.ticket, 0),
 		coalesce((SELECT ids FROM passes WHERE `+proof+` AND started_at >= ?1 AND ticket > `+doubt+` ORDER BY pass_id DESC LIMIT 1), 0)
 		FROM ledger LEFT JOIN passes s ON s.pass_id = (SELECT a.pass_id FROM passes a JOIN passes b
@@ -535,7 +540,7 @@ func (tx *Tx) NoteClock() (found bool, err error) {
 		"UPDATE passes SET started_at = ?1, finished_at = CASE WHEN finished_at IS NULL THEN NULL ELSE ?1 END, lacking = NULL WHERE started_at > ?2 OR finished_at > ?2",
 		"UPDATE changes SET updated_at = ?1 WHERE updated_at > ?2",
 		"UPDATE attempts SET sent_at = ?1 WHERE sent_at > ?2",
-		"UPDATE remote_customers SET read_at = '' WHERE read_at > ?2",
+		"UPDATE remote_customers SET read_at = '' WHERE read_at > ?2 AND ?1 <> ''",
 		"UPDATE ledger SET restored_at = ?1 WHERE restored_at > ?2",
 		"UPDATE ledger SET clock_back_at = ?1 WHERE clock_back_at > ?2",
 	} {

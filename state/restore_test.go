@@ -19,6 +19,7 @@ import (
 // since; closed.
 func backedUp(t *testing.T) (d *desk, backup []byte) {
 	t.Helper()
+	onlyOnSQLite(t, "a backup is a file")
 	d = newDesk(t)
 	d.fill(8)
 	backup = d.snapshot()

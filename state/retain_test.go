@@ -46,6 +46,7 @@ func (d *desk) past(id string, updates int) {
 
 func TestWhatIsOldIsKeptNoLongerAndTheNewestOfEveryPayerIs(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it reads SQLite's own catalogue")
 	d := newDesk(t)
 	d.past("c1", 9) // ten changes and webhooks, 10 days to a day old
 	d.do(func(tx *Tx) error {

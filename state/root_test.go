@@ -22,6 +22,7 @@ type service struct {
 // newService needs root, who alone may give files away; .ci/run is root.
 func newService(t *testing.T) *service {
 	t.Helper()
+	onlyOnSQLite(t, "it gives the file away")
 	if os.Geteuid() != 0 {
 		t.Skip("only root may give a file away; run this test as root")
 	}

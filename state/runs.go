@@ -181,7 +181,7 @@ type Counts struct {
 // countRecords sorts every record into one class, as it would be counted by a run that met it,
 // and says whether the run did something for it, or took it up from an earlier run.
 const countRecords = `
-SELECT r.source_id, coalesce(c.run_id = ?1, 0), CASE
+SELECT r.source_id, coalesce(c.run_id, 0) = ?1, CASE
   WHEN c.state = 'done' AND c.action = 'create' THEN 'created'
   WHEN c.state = 'done' AND c.action = 'adopt' THEN 'adopted'
   WHEN c.state = 'done' AND c.action = 'update' THEN 'updated'

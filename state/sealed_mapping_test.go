@@ -15,6 +15,7 @@ import (
 // the clear.
 func ofVersion5(t *testing.T, text string) *desk {
 	t.Helper()
+	onlyOnSQLite(t, "older versions had a file only")
 	c := newClock()
 	d := &desk{t: t, clock: c, opts: newOptions(t, c)}
 	if err := os.WriteFile(d.opts.Path, nil, 0o600); err != nil {

@@ -11,20 +11,17 @@ import (
 // Snapshot is the ledger as it was at one moment, while others go on writing. Until it is
 // closed the write-ahead log cannot be begun anew, so it is not to be kept for long.
 type Snapshot struct {
-	db   *sql.DB
-	tx   *sql.Tx
-	seal *sealer
+	db    *sql.DB
+	tx    *sql.Tx
+	below engine
+	seal  *sealer
 }
 
 // Snapshot returns the ledger as it is now.
 func (l *Ledger) Snapshot(ctx context.Context) (*Snapshot, error) {
-	db, err := sql.Open("sqlite", l.readOnly)
-	if err != nil {
-		return nil, fmt.Errorf("take a snapshot of the ledger: %w", err)
-	}
-	db.SetMaxOpenConns(1)
-	s := &Snapshot{db: db, seal: l.seal}
-	if s.tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err == nil {
+	db, tx, err := l.below.snapshot(ctx)
+	s := &Snapshot{db: db, tx: tx, below: l.below, seal: l.seal}
+	if err == nil {
 		_, err = readFacts(ctx, s.tx) // the first read decides which moment it is
 	}
 	if err != nil {
@@ -38,7 +35,7 @@ func (s *Snapshot) Facts(ctx context.Context) (Facts, error) { return readFacts(
 
 // Verify looks through the snapshot as [Ledger.Verify] does.
 func (s *Snapshot) Verify(ctx context.Context, watch func(Looked)) ([]Damage, error) {
-	return verify(ctx, s.tx, s.seal, watch)
+	return verify(ctx, s.tx, s.below, s.seal, watch)
 }
 
 // Where the header of a SQLite file says how it is written and read: 2 with a write-ahead
@@ -93,5 +90,8 @@ func (s *Snapshot) Close() error {
 	if s.tx != nil {
 		err = s.tx.Rollback()
 	}
-	return errors.Join(err, s.db.Close())
+	if s.db != nil {
+		err = errors.Join(err, s.db.Close())
+	}
+	return err
 }

@@ -2,12 +2,8 @@ package state
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
 	"sync"
 	"time"
-
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // To look through a large file takes seconds, and whoever only wants to see something
@@ -28,8 +24,8 @@ type verdict struct {
 	giveUp func()        // ends the look, and waits for that
 }
 
-// lookThrough begins to look through the file.
-func lookThrough(readOnly, path string, before func(context.Context)) *verdict {
+// lookThrough begins to look through the file, after before has returned.
+func lookThrough(look func(context.Context) error, before func(context.Context)) *verdict {
 	ctx, cancel := context.WithCancel(context.Background())
 	begin := make(chan struct{})
 	v := &verdict{known: make(chan struct{}), asked: sync.OnceFunc(func() { close(begin) })}
@@ -42,27 +38,11 @@ func lookThrough(readOnly, path string, before func(context.Context)) *verdict {
 		case <-ctx.Done():
 		}
 		before(ctx)
-		if v.err = quickCheck(ctx, readOnly, path); ctx.Err() != nil {
+		if v.err = look(ctx); ctx.Err() != nil {
 			v.err = ErrClosed
 		}
 	}()
 	return v
-}
-
-func quickCheck(ctx context.Context, readOnly, path string) error {
-	db, err := sql.Open("sqlite", readOnly)
-	if err != nil {
-		return fmt.Errorf("open the ledger: %w", err)
-	}
-	defer func() { _ = db.Close() }()
-	var found string
-	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
-		return unreadable(ctx, path, err)
-	}
-	if found != "ok" {
-		return damaged(path, found)
-	}
-	return nil
 }
 
 // Sound waits until the whole file was looked through since it was opened, and returns
@@ -97,15 +77,11 @@ func (l *Ledger) Verdict() (known bool, err error) {
 // ofDamage returns err, or where SQLite met damage what the look through the file tells
 // of it.
 func (l *Ledger) ofDamage(ctx context.Context, err error) error {
-	switch primaryCode(err) {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		if l.sound == nil {
-			return err
-		}
-		if found := l.Sound(ctx); found != nil {
-			return found
-		}
-		return damaged(l.path, err.Error())
+	if troubleOf(err) != corrupt || l.sound == nil {
+		return err
 	}
-	return err
+	if found := l.Sound(ctx); found != nil {
+		return found
+	}
+	return damaged(l.path, err.Error())
 }

@@ -13,6 +13,7 @@ import (
 // tables there are, stay as they were.
 func damage(t *testing.T, path string) {
 	t.Helper()
+	onlyOnSQLite(t, "it damages the file")
 	const page = 4096
 	data := readFile(t, path)
 	last := len(data)/page - 1
@@ -25,6 +26,7 @@ func damage(t *testing.T, path string) {
 // filled is a ledger with something in every table, closed again.
 func filled(t *testing.T) *desk {
 	t.Helper()
+	onlyOnSQLite(t, "it looks through the file")
 	d := newDesk(t)
 	d.fill(8)
 	if err := d.Close(); err != nil {

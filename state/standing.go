@@ -104,7 +104,7 @@ func standingColumns(about string) string {
 	LEFT JOIN changes cm ON cm.connection = r.connection AND cm.source_id = r.source_id AND cm.lane = 'mandate' AND (cm.state = 'pending' OR cm.state = 'frozen' OR cm.state = 'unknown')
 	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
 	LEFT JOIN financial_statuses fs ON fs.billing_id = p.billing_id
-	LEFT JOIN (SELECT mandate_id, sum(state = 'sent') AS sent, sum(state = 'unclear' OR state = 'sending') AS unclear,
+	LEFT JOIN (SELECT mandate_id, count(CASE WHEN state = 'sent' THEN 1 END) AS sent, count(CASE WHEN state = 'unclear' OR state = 'sending' THEN 1 END) AS unclear,
 		min(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS first, max(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS last FROM letters` + about + ` GROUP BY mandate_id) t ON t.mandate_id = m.mandate_id
 	LEFT JOIN (SELECT mandate_id, count(*) AS times, min(sent_on) AS first, max(sent_on) AS last FROM handovers` + about + ` GROUP BY mandate_id) o ON o.mandate_id = m.mandate_id`
 }

@@ -41,6 +41,7 @@ func (d *desk) lease(generation int64, holder string) (got bool) {
 
 func TestTokenIsKeptSealedAndReadBackWhole(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it reads the files")
 	d := newDesk(t)
 	if _, err := d.Token(t.Context(), acme); !errors.Is(err, ErrNoToken) {
 		t.Errorf("before the consent: %v", err)

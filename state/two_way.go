@@ -158,7 +158,7 @@ func (tx *Tx) NoteEcho(p Payer) error {
 	}
 	return errors.Join(
 		tx.exec("DELETE FROM two_way_echoes WHERE at < ?", stamp(tx.now.Add(-echoesKept))),
-		tx.exec("INSERT INTO two_way_echoes (connection, source_id, at) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at", p.Connection, p.SourceID, stamp(tx.now)))
+		tx.exec("INSERT INTO two_way_echoes (connection, source_id, at) VALUES (?, ?, ?) ON CONFLICT (connection, source_id) DO UPDATE SET at = excluded.at", p.Connection, p.SourceID, stamp(tx.now)))
 }
 
 // Echoes counts the records of a connection whose changes somebody else carried since then, and

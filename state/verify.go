@@ -55,7 +55,7 @@ type books interface {
 // Integrity runs SQLite's full integrity check, looks for rows whose other half
 // is gone, verifies both hash chains and compares every mandate with its history.
 func (l *Ledger) Integrity(ctx context.Context) error {
-	v := verifier{db: l.reader}
+	v := verifier{db: l.reader, below: l.below}
 	return errors.Join(v.run(ctx, []step{{CheckFile, v.file}}), v.damage(), v.run(ctx, v.structure()), v.damage())
 }
 
@@ -63,11 +63,11 @@ func (l *Ledger) Integrity(ctx context.Context) error {
 // goes on after damage, and returns all that it met; watch, unless it is nil, learns how
 // far it is. An error means that the checks did not come to their end.
 func (l *Ledger) Verify(ctx context.Context, watch func(Looked)) ([]Damage, error) {
-	return verify(ctx, l.reader, l.seal, watch)
+	return verify(ctx, l.reader, l.below, l.seal, watch)
 }
 
-func verify(ctx context.Context, db books, seal *sealer, watch func(Looked)) ([]Damage, error) {
-	v := verifier{db: db, seal: seal, watch: watch}
+func verify(ctx context.Context, db books, below engine, seal *sealer, watch func(Looked)) ([]Damage, error) {
+	v := verifier{db: db, below: below, seal: seal, watch: watch}
 	steps := append([]step{{CheckFile, v.file}}, v.structure()...)
 	err := v.run(ctx, append(steps, step{CheckSealed, v.sealed}))
 	return v.found, err
@@ -76,6 +76,7 @@ func verify(ctx context.Context, db books, seal *sealer, watch func(Looked)) ([]
 // verifier looks through a ledger.
 type verifier struct {
 	db    books
+	below engine
 	seal  *sealer
 	watch func(Looked)
 	check string // that is being made
@@ -90,7 +91,7 @@ type step struct {
 
 func (v *verifier) structure() []step {
 	return []step{
-		{CheckReferences, v.references},
+		{CheckReferences, func(ctx context.Context) error { return v.below.references(ctx, v) }},
 		{CheckHistory, func(ctx context.Context) error {
 			return v.chain(ctx, "mandate_history", "mandate history", "mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause, cause_id")
 		}},
@@ -168,20 +169,7 @@ func (v *verifier) each(ctx context.Context, query string, do func(values []sql.
 	return nil
 }
 
-func (v *verifier) file(ctx context.Context) error {
-	return v.each(ctx, fmt.Sprintf("PRAGMA integrity_check(%d)", maxDamages), func(row []sql.NullString) {
-		if row[0].String != "ok" {
-			v.report("", row[0].String)
-		}
-	})
-}
-
-// references reports rows that refer to one that is not there.
-func (v *verifier) references(ctx context.Context) error {
-	return v.each(ctx, `SELECT "table", rowid, parent FROM pragma_foreign_key_check`, func(row []sql.NullString) {
-		v.report(fmt.Sprintf("%s, row %s", row[0].String, row[1].String), "refers to a row of "+row[2].String+" that is gone")
-	})
-}
+func (v *verifier) file(ctx context.Context) error { return v.below.integrity(ctx, v) }
 
 // mandates compares each mandate's status with the last one of its history.
 func (v *verifier) mandates(ctx context.Context) error {
@@ -256,7 +244,7 @@ func (v *verifier) sealed(ctx context.Context) error {
 
 // count returns how many boxes a column holds; false where the schema has no such column.
 func (v *verifier) count(ctx context.Context, c sealedColumn) (n int, known bool, err error) {
-	if err = v.db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?) WHERE name = ?)", c.table, c.column).Scan(&known); err == nil && known {
+	if known, err = v.below.hasColumn(ctx, v.db, c.table, c.column); err == nil && known {
 		err = v.db.QueryRowContext(ctx, fmt.Sprintf("SELECT count(%s) FROM %s", c.column, c.table)).Scan(&n)
 	}
 	return n, known, err

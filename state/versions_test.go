@@ -55,6 +55,7 @@ func firstRows(s *sealer) (statements []string, args [][]any) {
 // first, and brought as far as that one.
 func ofVersion(t *testing.T, version int64) *desk {
 	t.Helper()
+	onlyOnSQLite(t, "older versions had a file only")
 	d := &desk{t: t, opts: newOptions(t, newClock())}
 	seal, err := loadKey(d.opts.KeyFile)
 	if err != nil {
@@ -69,7 +70,7 @@ func ofVersion(t *testing.T, version int64) *desk {
 			t.Fatal(err)
 		}
 	}
-	steps, err := old.steps()
+	steps, err := (&sqliteFile{}).migrations(old)
 	if err == nil {
 		_, err = steps.UpTo(t.Context(), 1)
 	}

@@ -270,8 +270,8 @@ func (l *Ledger) EachAttention(ctx context.Context, f Filter, do func(AttentionR
 // of one record at the same time is one row, with both details: no page ends between them.
 func (l *Ledger) AttentionPage(ctx context.Context, f Filter, after AttentionRow) ([]AttentionRow, error) {
 	told, args := l.told(f)
-	query := `SELECT connection, source_id, reason, group_concat(detail, ' ' ORDER BY detail), since, until, at, actor, note FROM (` + told + `)
-		WHERE (since, connection, source_id) > (?4, ?5, ?6) GROUP BY since, connection, source_id, reason ORDER BY since, connection, source_id` + limitTo
+	query := `SELECT connection, source_id, reason, group_concat(detail, ' ' ORDER BY detail), since, until, at, actor, note FROM (` + told + `) t
+		WHERE (since, connection, source_id) > (?4, ?5, ?6) GROUP BY since, connection, source_id, reason, until, at, actor, note ORDER BY since, connection, source_id` + limitTo
 	out := []AttentionRow{}
 	err := each(ctx, l, query, append(args, after.Since, after.Connection, after.SourceID, f.Limit), (*toldRow).dest, func(r toldRow) error {
 		out = append(out, r.shown())
@@ -311,7 +311,7 @@ func (l *Ledger) Funnel(ctx context.Context) (f Funnel, err error) {
 		{&f.Payers, "SELECT link_state, count(*) FROM payers GROUP BY link_state"},
 		{&f.Mandates, "SELECT status, count(*) FROM mandates GROUP BY status"},
 		{&f.Attention, "SELECT reason, count(*) FROM v_attention GROUP BY reason"},
-		{&f.Closed, "SELECT kind, count(*) FROM (" + closedWords + ") GROUP BY kind"},
+		{&f.Closed, "SELECT kind, count(*) FROM (" + closedWords + ") w GROUP BY kind"},
 		{&f.Inbox, "SELECT state, count(*) FROM inbox GROUP BY state"},
 	} {
 		if *c.into, err = l.counts(ctx, c.query); err != nil {

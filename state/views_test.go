@@ -26,6 +26,7 @@ var publicViews = map[string]string{
 
 func TestTheViewsHaveExactlyTheirPublicColumns(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it reads SQLite's own catalogue")
 	d := newDesk(t)
 	names, err := list(t.Context(), d.Ledger, "SELECT name FROM sqlite_master WHERE type = 'view'", nil, func(s *string) []any { return []any{s} })
 	if err != nil || len(names) != len(publicViews) {
@@ -165,6 +166,7 @@ func TestTheLastReadOfAConnectionIsOneThatCameToItsEnd(t *testing.T) {
 // run.
 func TestTheReadmeIsTrue(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it reads SQLite's own catalogue")
 	d := newDesk(t)
 	d.fill(8)
 	text := string(readFile(t, "README.md"))

@@ -210,7 +210,7 @@ func (a Accepted) Why() connector.Reason {
 func (l *Ledger) Accepted(ctx context.Context, connection, sourceID string, key connector.Key) (Accepted, error) {
 	var a Accepted
 	var linked, pairs sql.NullString
-	err := l.queryRow(ctx, `SELECT w.billing_id, w.ticket, w.reason, coalesce(c.digest = '', 0), c.key_values, (SELECT p.source_id FROM payers p WHERE p.billing_id = w.billing_id)
+	err := l.queryRow(ctx, `SELECT w.billing_id, w.ticket, w.reason, coalesce(c.digest = '', false), c.key_values, (SELECT p.source_id FROM payers p WHERE p.billing_id = w.billing_id)
 		FROM words w LEFT JOIN remote_customers c ON c.billing_id = w.billing_id
 		WHERE w.connection = ? AND w.source_id = ? AND w.word <> 'reject'`, connection, sourceID).
 		Scan(&a.BillingID, &a.At, &a.Spent, &a.Gone, &pairs, &linked)

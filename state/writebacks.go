@@ -66,8 +66,8 @@ type WritebackPayer struct {
 // not be: a person took it, or the ledger was put back to a time before. Of a payer of whom
 // nothing was written what is lost may have been a write, where its mandate was there by the
 // first sweep behind the restore, and stands otherwise than it did before.
-const doubtedField = `(coalesce(w.taken, 0) = 1 OR coalesce(w.known_at < g.restored_at, 0) OR w.known_at IS NULL AND coalesce(m.status_since > g.restored_at
-	AND m.first_seen_at <= coalesce((SELECT min(s.finished_at) FROM passes s WHERE s.started_at > g.restored_at), m.first_seen_at), 0))`
+const doubtedField = `(coalesce(w.taken, 0) = 1 OR coalesce(w.known_at < g.restored_at, false) OR w.known_at IS NULL AND coalesce(m.status_since > g.restored_at
+	AND m.first_seen_at <= coalesce((SELECT min(s.finished_at) FROM passes s WHERE s.started_at > g.restored_at), m.first_seen_at), false))`
 
 // EachWriteback hands over every payer of a connection, in the order of their source ids,
 // with what is known of the field that the setup is about.
@@ -166,7 +166,7 @@ type FrozenWrite struct {
 func (tx *Tx) writebackRow(id RecordID, setup string) error {
 	return tx.exec(`INSERT INTO writebacks (connection, source_id, setup) VALUES (?1, ?2, ?3)
 		ON CONFLICT (connection, source_id) DO UPDATE SET setup = ?3, applied = 'none', applied_at = NULL, field = NULL, wanted = '', write_id = '', request = NULL, digest = '',
-		  sent_at = NULL, attempts = 0, approved = '', refused = '', problem = '', problem_at = NULL, foreign_at = NULL, taken = 0, known_at = NULL WHERE setup <> ?3`, id.Connection, id.SourceID, setup)
+		  sent_at = NULL, attempts = 0, approved = '', refused = '', problem = '', problem_at = NULL, foreign_at = NULL, taken = 0, known_at = NULL WHERE writebacks.setup <> ?3`, id.Connection, id.SourceID, setup)
 }
 
 func (tx *Tx) boxField(id RecordID, f WritebackField) ([]byte, error) {
@@ -318,9 +318,9 @@ type WritebackRun struct {
 // there are any.
 func (tx *Tx) NoteWriteback(r WritebackRun) error {
 	err := tx.exec(`INSERT INTO writeback_runs AS w (connection, at, written, waiting, waits_at, stuck, stuck_at, problem)
-		VALUES (?1, ?2, ?3, ?4, CASE WHEN ?4 > 0 THEN ?2 END, ?5, CASE WHEN ?5 > 0 THEN ?2 END, ?6)
-		ON CONFLICT (connection) DO UPDATE SET at = ?2, written = ?3, waiting = ?4, waits_at = CASE WHEN ?4 > 0 THEN coalesce(w.waits_at, ?2) END,
-		  stuck = ?5, stuck_at = CASE WHEN ?5 > 0 THEN coalesce(w.stuck_at, ?2) END, problem = ?6`,
+		VALUES (?1, ?2, ?3, ?4, CASE WHEN CAST(?4 AS BIGINT) > 0 THEN ?2 END, ?5, CASE WHEN CAST(?5 AS BIGINT) > 0 THEN ?2 END, ?6)
+		ON CONFLICT (connection) DO UPDATE SET at = ?2, written = ?3, waiting = ?4, waits_at = CASE WHEN CAST(?4 AS BIGINT) > 0 THEN coalesce(w.waits_at, ?2) END,
+		  stuck = ?5, stuck_at = CASE WHEN CAST(?5 AS BIGINT) > 0 THEN coalesce(w.stuck_at, ?2) END, problem = ?6`,
 		r.Connection, stamp(tx.now), r.Written, r.Waiting, r.Stuck, r.Problem)
 	if err != nil {
 		return fmt.Errorf("note how the write-back of %s ended: %w", r.Connection, err)
@@ -363,7 +363,7 @@ func (tx *Tx) noteEchoes(run int64, connection string, unchanged map[string]bool
 	}
 	return errors.Join(
 		tx.exec(`UPDATE runs SET echoes = echoes + (SELECT count(*) FROM json_each(?2) j CROSS JOIN writebacks w ON w.connection = ?1 AND w.source_id = j.key
-			WHERE w.echo = 1 AND j.value) WHERE run_id = ?3`, connection, string(page), run),
-		tx.exec(`UPDATE writebacks SET echo = 0, echoes = echoes + (SELECT j.value FROM json_each(?2) j WHERE j.key = source_id)
+			WHERE w.echo = 1 AND CAST(j.value AS BIGINT) = 1) WHERE run_id = ?3`, connection, string(page), run),
+		tx.exec(`UPDATE writebacks SET echo = 0, echoes = echoes + (SELECT CAST(j.value AS BIGINT) FROM json_each(?2) j WHERE j.key = source_id)
 			WHERE connection = ?1 AND echo = 1 AND source_id IN (SELECT key FROM json_each(?2))`, connection, string(page)))
 }

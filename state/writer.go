@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // maxBatch is how many writes share one transaction at most.
@@ -91,7 +88,7 @@ func (l *Ledger) writeLoop() {
 			l.commit(l.gather(w))
 			rest.Reset(restAfter)
 		case <-rest.C:
-			l.shrink()
+			l.below.rest(l.conn)
 		case <-l.closing:
 			for {
 				select {
@@ -103,12 +100,6 @@ func (l *Ledger) writeLoop() {
 			}
 		}
 	}
-}
-
-// shrink gives up what a run of many records left in the writer's cache, which nobody asks
-// for in hours. It is of no account when it stays.
-func (l *Ledger) shrink() {
-	_, _ = l.conn.ExecContext(context.Background(), "PRAGMA shrink_memory")
 }
 
 // gather takes what else is already queued, without waiting for more.
@@ -268,8 +259,8 @@ func (tx *Tx) query(query string, args ...any) (*sql.Rows, error) {
 // noticeLoss keeps an error after which SQLite may have rolled the transaction
 // back by itself, or which took its connection along. A statement that followed would commit on its own; none does.
 func (tx *Tx) noticeLoss(err error) error {
-	switch primaryCode(err) {
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT:
+	switch troubleOf(err) {
+	case diskFull, givenUp:
 		err = ofDisk(err)
 		tx.lost = err
 	}
@@ -280,22 +271,12 @@ func (tx *Tx) noticeLoss(err error) error {
 	return err
 }
 
-// primaryCode returns the SQLite result code in err, without what says more about
-// the same failure; 0 when err is not SQLite's.
-func primaryCode(err error) int {
-	var cause *sqlite.Error
-	if !errors.As(err, &cause) {
-		return 0
-	}
-	return cause.Code() & 0xFF
-}
-
 // Unwritable reports whether a write failed because the ledger takes none for now, whatever
 // was to be written: its disk is full or failing, another process keeps it locked, it is
 // damaged, its connection was lost, or it was closed. Nothing of such a write is kept.
 func Unwritable(err error) bool {
-	switch primaryCode(err) {
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+	switch troubleOf(err) {
+	case diskFull, inUse, readOnly, corrupt:
 		return true
 	}
 	var damaged *OpenError
@@ -304,8 +285,7 @@ func Unwritable(err error) bool {
 
 // ofDisk says what to do about an error that the disk is to blame for (fault F59).
 func ofDisk(err error) error {
-	switch primaryCode(err) {
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
+	if troubleOf(err) == diskFull {
 		return fmt.Errorf("%w; the disk with the ledger is full or failing: make room or mend it, and go on", err)
 	}
 	return err

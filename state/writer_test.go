@@ -109,6 +109,7 @@ func TestAPanicDoesNotShowItsValue(t *testing.T) {
 
 func TestWritesThatArriveTogetherShareOneInstantAndOneCommit(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it speaks of PRAGMA")
 	d := newDesk(t)
 	watcher := rawDB(t, d.opts.Path)
 	before := dataVersion(t, watcher)
@@ -294,6 +295,7 @@ func (d *desk) capPages(more int) {
 // covers F59, L6
 func TestAFullDiskFailsClosedAndRecovers(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it limits the pages of the file")
 	d := newDesk(t)
 	d.capPages(8)
 	kept, refused := 0, error(nil)
@@ -332,6 +334,7 @@ func receiveBig(key string) func(*Tx) error {
 // covers F59
 func TestAFullDiskTakesTheWholeCommitAlong(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it limits the pages of the file")
 	d := newDesk(t)
 	d.capPages(1)
 	errs := d.together(
@@ -364,6 +367,7 @@ func TestAFullDiskTakesTheWholeCommitAlong(t *testing.T) {
 // covers F59, F70
 func TestEveryWriteFailsWholeWhenSpaceRunsOutInIt(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it limits the pages of the file")
 	d := newDesk(t)
 	for n := 1; ; n++ {
 		d.capPages(n)
@@ -394,6 +398,7 @@ func TestEveryWriteFailsWholeWhenSpaceRunsOutInIt(t *testing.T) {
 // covers F60, L6
 func TestALockHeldByAnotherProgramIsWaitedForWithinBounds(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it takes the lock of the file")
 	d := newDesk(t)
 	other, err := rawDB(t, d.opts.Path).Conn(t.Context())
 	if err != nil {
@@ -431,6 +436,7 @@ func TestALockHeldByAnotherProgramIsWaitedForWithinBounds(t *testing.T) {
 
 func TestPingNeedsTheWriter(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "it speaks of PRAGMA")
 	d := newDesk(t)
 	if err := d.Ping(t.Context()); err != nil {
 		t.Error(err)

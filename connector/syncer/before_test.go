@@ -20,6 +20,7 @@ import (
 	"payersync/connector/syncer"
 	"payersync/mapping"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 // A folder of testdata/before is what an installation of an earlier version left behind
@@ -48,6 +49,7 @@ type before struct {
 // minutes later.
 func openBefore(t *testing.T, folder string, stopped, later time.Duration) *before {
 	t.Helper()
+	statetest.OnlySQLite(t, "older versions had a file only")
 	w := newWorld(t)
 	if err := w.ledger.Close(); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 // beside is a world whose service spells external data as an accounting connection of its own
@@ -217,6 +218,7 @@ func (w *world) copyTo(path string) {
 // putBack puts an older copy of the ledger in its place.
 func (w *world) putBack(path string) {
 	w.t.Helper()
+	statetest.OnlySQLite(w.t, "a file is put back")
 	if err := w.ledger.Close(); err != nil {
 		w.t.Fatal(err)
 	}

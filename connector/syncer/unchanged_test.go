@@ -70,6 +70,7 @@ func TestAReadingOfRecordsThatDidNotChangeWritesAsMuchForManyAsForFew(t *testing
 // covers F44, F45
 func TestARunThatDiesAtAnyCommitTakesNobodyForGoneWhoIsThere(t *testing.T) {
 	t.Parallel()
+	statetest.OnlySQLite(t, "it copies the files at every commit")
 	w := newWorld(t)
 	put := func(i int, name string) {
 		no := fmt.Sprintf("R%05d", i)

@@ -1,5 +1,8 @@
 // Package statetest gives tests a new ledger at the price of a copied file.
 // Making one takes dozens of statements, which the race detector makes slow.
+//
+// Tests of a package that uses it take the flag -engine postgres: their ledgers keep their
+// rows in a PostgreSQL then, see package testdb.
 package statetest
 
 import (
@@ -12,6 +15,7 @@ import (
 	"testing"
 
 	"payersync/state"
+	"payersync/state/internal/testdb"
 )
 
 // files are a ledger that holds nothing yet and its key.
@@ -32,10 +36,10 @@ var fresh = sync.OnceValues(func() (f files, err error) {
 	if err != nil {
 		return f, err
 	}
-	if err := errors.Join(ledger.Close(), forget(path)); err != nil {
+	if err := errors.Join(ledger.Close(), forget(path), testdb.Template(path)); err != nil {
 		return f, err
 	}
-	if f.ledger, err = os.ReadFile(path); err != nil {
+	if f.ledger, err = os.ReadFile(path); err != nil && !testdb.OnPostgres() {
 		return f, err
 	}
 	f.key, err = os.ReadFile(path + ".key")
@@ -44,6 +48,9 @@ var fresh = sync.OnceValues(func() (f files, err error) {
 
 // forget takes the identity of a ledger away, so that each copy gets one of its own.
 func forget(path string) error {
+	if testdb.OnPostgres() {
+		return testdb.Execute(path, "UPDATE main.ledger SET identity = ''")
+	}
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		return err
@@ -52,12 +59,20 @@ func forget(path string) error {
 	return errors.Join(err, db.Close())
 }
 
+// OnlySQLite skips a test on another engine, for a reason that is printed.
+func OnlySQLite(t testing.TB, why string) {
+	t.Helper()
+	if testdb.OnPostgres() {
+		t.Skip("on SQLite only: " + why)
+	}
+}
+
 // New writes a ledger as state.Open makes it to path, and its key to path + ".key".
 // All ledgers of a test binary have the same key.
 func New(t testing.TB, path string) {
 	t.Helper()
 	f, err := fresh()
-	if err := errors.Join(err, os.WriteFile(path, f.ledger, 0o600), os.WriteFile(path+".key", f.key, 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(path, f.ledger, 0o600), os.WriteFile(path+".key", f.key, 0o600), testdb.Copy(path)); err != nil {
 		t.Fatalf("write a new ledger: %v", err)
 	}
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"payersync/state/internal/testdb"
 )
 
 // CountWrites counts the rows that anybody writes to the ledger at path from now on, by table.
 func CountWrites(t testing.TB, path string) (written func() map[string]int) {
 	t.Helper()
+	OnlySQLite(t, "writes are counted by its triggers")
 	const none = "SELECT '', 0 LIMIT 0"
 	tables := Counted(t, path, "SELECT name, 1 FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'written'")
 	statements := "DROP TABLE IF EXISTS written; CREATE TABLE written (of TEXT PRIMARY KEY, n INTEGER NOT NULL);"
@@ -49,7 +52,7 @@ func Dump(t testing.TB, path, query string) string {
 }
 
 func dump(t testing.TB, path, query string) (out string, err error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	db, err := open(path, "?mode=ro")
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +80,7 @@ func dump(t testing.TB, path, query string) (out string, err error) {
 }
 
 func counted(t testing.TB, path, statements string) (out map[string]int, err error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	db, err := open(path, "?_pragma=busy_timeout(5000)")
 	if err != nil {
 		return nil, err
 	}
@@ -97,4 +100,16 @@ func counted(t testing.TB, path, statements string) (out map[string]int, err err
 		out[text] = n
 	}
 	return out, rows.Err()
+}
+
+// open opens the database of the ledger at path; the settings are SQLite's.
+func open(path, settings string) (*sql.DB, error) {
+	if testdb.OnPostgres() {
+		dsn, err := testdb.DSN(path)
+		if err != nil {
+			return nil, err
+		}
+		return sql.Open("pgx", dsn+" search_path=main")
+	}
+	return sql.Open("sqlite", "file:"+path+settings)
 }

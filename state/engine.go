@@ -1,0 +1,70 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/pressly/goose/v3"
+)
+
+// engine is the database that keeps a ledger's rows. The statements of this package are the same
+// on each, and so is all that is decided by them; an engine decides only what databases do
+// differently: how connections are made and what they are set to, which migrations make the
+// tables, how a batch of writes begins, what is looked at to find damage, and how the ledger is
+// read as it was at one moment. What an error of it means tells troubleOf.
+//
+// What lies beside a ledger's file is no engine's: the locks of runs and of serve, and the list of
+// forgotten payers. Backups, restores and the mark are of a SQLite file alone; whoever
+// uses another engine has its own for them.
+type engine interface {
+	// prepare looks at what is there before anything of it is opened.
+	prepare() error
+	// open makes the writer and the readers, and begins to look for damage. The tables
+	// may be older, or not there yet.
+	open(ctx context.Context, l *Ledger) error
+	// checkSettings reads the settings of a connection back that is to write.
+	checkSettings(ctx context.Context, db executor) error
+	// migrations returns what brings the tables up to date, each one transaction.
+	migrations(l *Ledger) (*goose.Provider, error)
+
+	// isFile reports whether the ledger is a file, with a mark beside it that tells an older
+	// copy which was put in its place.
+	isFile() bool
+
+	// begin begins the transaction of a batch, after which no other process writes until
+	// its end. An engine that has a clock of its own sets tx.now.
+	begin(tx *Tx) error
+	// rest is told when nothing was written for a while.
+	rest(conn *sql.Conn)
+
+	// snapshot begins a transaction that sees the ledger as it is now until its end. What
+	// it returns is to be closed, also with an error.
+	snapshot(ctx context.Context) (*sql.DB, *sql.Tx, error)
+	// integrity reports what the engine itself finds wrong with what it keeps.
+	integrity(ctx context.Context, v *verifier) error
+	// references reports rows that refer to one that is not there.
+	references(ctx context.Context, v *verifier) error
+	// hasColumn reports whether a schema, which may be an older one, has a column.
+	hasColumn(ctx context.Context, db books, table, column string) (bool, error)
+}
+
+// trouble is what an error of an engine means for what was to be done.
+type trouble int
+
+const (
+	none     trouble = iota // no trouble of the engine's: the statement is wrong, or a law of the schema forbids it
+	inUse                   // another process keeps what is needed
+	diskFull                // the disk is full or failing; the transaction may be gone
+	givenUp                 // the transaction is gone
+	readOnly                // nothing may be written
+	corrupt                 // what is kept is damaged
+	cutOff                  // there is no connection any more
+)
+
+// troubleOf returns what an error of any engine means.
+func troubleOf(err error) trouble {
+	if t := sqliteTrouble(err); t != none {
+		return t
+	}
+	return postgresTrouble(err)
+}

@@ -1,0 +1,369 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/sethvargo/go-retry"
+	"modernc.org/sqlite" // and the database/sql driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"payersync/state/files"
+)
+
+// applicationID marks a SQLite file as a payersync ledger.
+const applicationID = 1885434739
+
+// minSQLite is the first SQLite release that cannot corrupt a database when its
+// write-ahead log is reset.
+const minSQLite = "3.51.3"
+
+// smallestDB is the size in bytes of the smallest SQLite database there can be.
+const smallestDB = 512
+
+// making keeps two ledgers of one process from making the same file: closing a
+// plain file handle would drop the locks SQLite holds on it (fault F66).
+var making sync.Mutex
+
+// busyTimeout is for how long a process waits for another that writes.
+const busyTimeout = 10 * time.Second
+
+// sqliteFile is the engine of a ledger that is one SQLite file. It decides that the readers cannot
+// write, that the file is looked through beside them, which settings make a commit
+// durable, and that files beside it tell whether it is still in its place and no older than it was.
+type sqliteFile struct {
+	folder   *files.Folder // that the file lies in
+	name     string        // of the file in it
+	path     string        // of the file, with no link in it
+	readOnly string        // how a reader opens it
+}
+
+func newSQLiteFile(folder *files.Folder, name string) *sqliteFile {
+	e := &sqliteFile{folder: folder, name: name, path: filepath.Join(folder.Path(), name)}
+	e.readOnly = e.with("&_pragma=query_only(1)")
+	return e
+}
+
+// with returns how the file is opened with the settings of every connection and these.
+func (e *sqliteFile) with(settings string) string {
+	return (&url.URL{Scheme: "file", Path: e.path}).String() + fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) +
+		"&mode=rw&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)" + settings
+}
+
+// prepare brings a restore to its end that was interrupted, and looks at the file.
+func (e *sqliteFile) prepare() error {
+	if _, err := finishRestore(e.folder, e.name, func(string) error { return nil }); err != nil {
+		return err
+	}
+	return prepareFile(e.folder, e.name)
+}
+
+func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
+	if l.place, err = os.Lstat(e.path); err != nil {
+		return fmt.Errorf("look at the ledger's files: %w", err)
+	}
+	fresh, err := checkFile(ctx, e.readOnly, e.path)
+	if err != nil {
+		return err
+	}
+	l.sound = lookThrough(e.quickCheck, l.look)
+	if fresh { // it is made, or put into the form that is written to
+		if err := l.Sound(ctx); err != nil {
+			return err
+		}
+	}
+	if l.writer, err = sql.Open("sqlite", e.with("&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=cache_size(-16000)&_pragma=wal_autocheckpoint(8000)&_txlock=immediate")); err != nil {
+		return fmt.Errorf("open the ledger: %w", err)
+	}
+	l.writer.SetMaxOpenConns(1)
+	if l.reader, err = sql.Open("sqlite", e.readOnly); err != nil {
+		return fmt.Errorf("open the ledger: %w", err)
+	}
+	l.reader.SetMaxOpenConns(4)
+	l.reader.SetMaxIdleConns(4)
+	l.reader.SetConnMaxIdleTime(restAfter)
+	switch err := l.enterWAL(ctx); {
+	case primaryCode(err) == sqlite3.SQLITE_BUSY:
+		return unreadable(ctx, e.path, err)
+	case err != nil:
+		return fmt.Errorf("open the ledger for writing: %w", err)
+	}
+	if err := e.checkSettings(ctx, l.writer); err != nil {
+		return err
+	}
+	return l.markFile(ctx)
+}
+
+// migrations are scripts, but for two.
+func (*sqliteFile) migrations(l *Ledger) (*goose.Provider, error) {
+	scripts, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, l.writer, scripts, goose.WithDisableGlobalRegistry(true),
+		goose.WithGoMigrations(goose.NewGoMigration(6, &goose.GoFunc{RunTx: l.sealMappings}, nil), goose.NewGoMigration(newestInGo, &goose.GoFunc{RunTx: l.moveReasons}, nil)))
+	if err != nil {
+		return nil, fmt.Errorf("prepare the migrations: %w", err)
+	}
+	return p, nil
+}
+
+func (*sqliteFile) isFile() bool { return true }
+
+// begin takes the write lock at once: a transaction that took it later could find that
+// what it has read holds no more.
+func (*sqliteFile) begin(tx *Tx) error { return tx.exec("BEGIN IMMEDIATE") }
+
+// rest gives up what a run of many records left in the writer's cache, which nobody asks
+// for in hours. It is of no account when it stays.
+func (*sqliteFile) rest(conn *sql.Conn) {
+	_, _ = conn.ExecContext(context.Background(), "PRAGMA shrink_memory")
+}
+
+// snapshot begins a transaction that sees the ledger as it is when it first reads.
+func (e *sqliteFile) snapshot(ctx context.Context) (db *sql.DB, tx *sql.Tx, err error) {
+	if db, err = sql.Open("sqlite", e.readOnly); err != nil {
+		return nil, nil, err
+	}
+	db.SetMaxOpenConns(1)
+	tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	return db, tx, err
+}
+
+// hasColumn reports whether the schema, which may be an older one, has a column.
+func (*sqliteFile) hasColumn(ctx context.Context, db books, table, column string) (has bool, err error) {
+	err = db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?) WHERE name = ?)", table, column).Scan(&has)
+	return has, err
+}
+
+// prepareFile makes an absent ledger file with mode 0600 and looks at an existing
+// one, which it never opens (fault F66).
+func prepareFile(folder *files.Folder, name string) error {
+	path := filepath.Join(folder.Path(), name)
+	making.Lock()
+	defer making.Unlock()
+	if err := refuseNetworkFS(folder.Path()); err != nil {
+		return err
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f, err := folder.Create(name)
+		if errors.Is(err, fs.ErrExist) {
+			return nil // another process made it in the meantime
+		}
+		if err != nil {
+			return &OpenError{Path: path, Why: "it could not be made: " + plain(err), Next: "Check that the folder exists and may be written to."}
+		}
+		return errors.Join(f.Close(), refusePlanted(folder, name))
+	case err != nil:
+		return &OpenError{Path: path, Why: plain(err), Next: "Check the path and its permissions."}
+	case !info.Mode().IsRegular():
+		return &OpenError{Path: path, Why: "it is not a regular file", Next: "Name the file itself in ledger.path, not a folder or a symbolic link."}
+	case info.Size() > 0 && info.Size() < smallestDB:
+		// SQLite would take the rest of a ledger for a new one.
+		return &OpenError{Path: path, Why: "the file is cut short", Next: "Keep the file as it is and restore the last backup."}
+	case info.Mode().Perm()&0o077 != 0:
+		return &OpenError{Path: path, Why: fmt.Sprintf("other users of this machine may open it (mode %04o)", info.Mode().Perm()), Next: "Run: chmod 600 " + path}
+	}
+	if err := refuseReadOnly(path); err != nil {
+		return err
+	}
+	return refusePlanted(folder, name)
+}
+
+// refusePlanted refuses a ledger beside which something lies in the place of
+// SQLite's own files that is not SQLite's: as root, SQLite gives what it finds
+// there to the ledger's owner, whosever it was.
+func refusePlanted(folder *files.Folder, name string) error {
+	for _, ending := range []string{"-wal", "-shm", "-journal"} {
+		if err := folder.CheckBeside(name+ending, name); err != nil {
+			return &OpenError{
+				Path: filepath.Join(folder.Path(), name), Why: err.Error(),
+				Next: "Find out how it came there and move it away; if it is SQLite's own, give it to the ledger's owner.",
+			}
+		}
+	}
+	return nil
+}
+
+// refuseReadOnly refuses a ledger that this user may not write, or whose folder,
+// where SQLite keeps its log. SQLite itself would say so too late and in words
+// that could be taken for damage.
+func refuseReadOnly(path string) error {
+	const write, read, search = 2, 4, 1 // access(2)
+	for _, needs := range []struct {
+		path string
+		mode uint32
+	}{{path, read | write}, {filepath.Dir(path), write | search}} {
+		if err := syscall.Access(needs.path, needs.mode); err != nil {
+			return &OpenError{
+				Path: path, Why: fmt.Sprintf("this user may not write to %s: %v", needs.path, err),
+				Next: "Give the ledger and its folder to the user that payersync runs as, or run payersync as their owner.",
+			}
+		}
+	}
+	return nil
+}
+
+// checkFile refuses what is no ledger, and reports whether the first connection that
+// may write would change the file: a new one, or one that is no write-ahead log's yet.
+// It reads through a connection of its own, because a writer's settings alone would
+// change the file.
+func checkFile(ctx context.Context, readOnly, path string) (fresh bool, err error) {
+	db, err := sql.Open("sqlite", readOnly)
+	if err != nil {
+		return false, fmt.Errorf("open the ledger: %w", err)
+	}
+	defer func() { _ = db.Close() }()
+	var tables, id int
+	var journal string
+	for _, look := range []struct {
+		query string
+		into  any
+	}{{"SELECT count(*) FROM sqlite_master", &tables}, {"PRAGMA application_id", &id}, {"PRAGMA journal_mode", &journal}} {
+		if err := db.QueryRowContext(ctx, look.query).Scan(look.into); err != nil {
+			return false, unreadable(ctx, path, err)
+		}
+	}
+	if tables > 0 && id != applicationID {
+		return false, &OpenError{Path: path, Why: "it is a database of another program", Next: "Give ledger.path a file of its own."}
+	}
+	return tables == 0 || id != applicationID || journal != "wal", nil
+}
+
+// enterWAL makes the writing connection, and with it the log of a new file. While
+// another process does the same, SQLite refuses that at once, whatever its timeout
+// says; it is asked again for as long.
+func (l *Ledger) enterWAL(ctx context.Context) error {
+	return retry.Do(ctx, retry.WithMaxDuration(busyTimeout, retry.NewConstant(20*time.Millisecond)), func(ctx context.Context) error {
+		err := l.writer.PingContext(ctx)
+		if primaryCode(err) == sqlite3.SQLITE_BUSY {
+			return retry.RetryableError(err)
+		}
+		return err
+	})
+}
+
+// markFile marks a new file as a ledger before its first table is made, so that
+// the next start takes up one that was interrupted (fault F70).
+func (l *Ledger) markFile(ctx context.Context) error {
+	var id int
+	if err := l.writer.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return fmt.Errorf("read the ledger's mark: %w", err)
+	}
+	if id == applicationID {
+		return nil
+	}
+	if _, err := l.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+		return fmt.Errorf("mark the ledger: %w", err)
+	}
+	return nil
+}
+
+// checkSettings reads the connection settings back: a misspelt one would pass
+// in silence.
+func (*sqliteFile) checkSettings(ctx context.Context, db executor) error {
+	for _, want := range []struct{ pragma, value string }{
+		{"journal_mode", "wal"}, {"synchronous", "2"}, {"foreign_keys", "1"}, {"trusted_schema", "0"}, {"secure_delete", "1"},
+		{"temp_store", "2"}, // in memory: a folder for temporary files that is not there looks like a full disk, and would hold what is sorted in clear
+	} {
+		var got string
+		if err := db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil || got != want.value {
+			return fmt.Errorf("check the ledger's setting %s: want %s, got %q: %w", want.pragma, want.value, got, errors.Join(err, errUnsafe))
+		}
+	}
+	var version string
+	if err := db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
+		return fmt.Errorf("read the SQLite version: %w", err)
+	}
+	if olderVersion(version, minSQLite) {
+		return fmt.Errorf("SQLite %s is older than %s: %w", version, minSQLite, errUnsafe)
+	}
+	return nil
+}
+
+var errUnsafe = errors.New("refusing to write with unsafe settings")
+
+// olderVersion reports whether dotted version a comes before b.
+func olderVersion(a, b string) bool {
+	var x, y [3]int
+	_, _ = fmt.Sscanf(a, "%d.%d.%d", &x[0], &x[1], &x[2])
+	_, _ = fmt.Sscanf(b, "%d.%d.%d", &y[0], &y[1], &y[2])
+	for i := range x {
+		if x[i] != y[i] {
+			return x[i] < y[i]
+		}
+	}
+	return false
+}
+
+// quickCheck looks through the whole file.
+func (e *sqliteFile) quickCheck(ctx context.Context) error {
+	db, err := sql.Open("sqlite", e.readOnly)
+	if err != nil {
+		return fmt.Errorf("open the ledger: %w", err)
+	}
+	defer func() { _ = db.Close() }()
+	var found string
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+		return unreadable(ctx, e.path, err)
+	}
+	if found != "ok" {
+		return damaged(e.path, found)
+	}
+	return nil
+}
+
+// sqliteTrouble is troubleOf for errors of SQLite.
+func sqliteTrouble(err error) trouble {
+	switch primaryCode(err) {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
+		return diskFull
+	case sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT:
+		return givenUp
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return inUse
+	case sqlite3.SQLITE_READONLY:
+		return readOnly
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return corrupt
+	}
+	return none
+}
+
+// primaryCode returns the SQLite result code in err, without what says more about
+// the same failure; 0 when err is not SQLite's.
+func primaryCode(err error) int {
+	var cause *sqlite.Error
+	if !errors.As(err, &cause) {
+		return 0
+	}
+	return cause.Code() & 0xFF
+}
+
+// integrity makes SQLite's own integrity check.
+func (*sqliteFile) integrity(ctx context.Context, v *verifier) error {
+	return v.each(ctx, fmt.Sprintf("PRAGMA integrity_check(%d)", maxDamages), func(row []sql.NullString) {
+		if row[0].String != "ok" {
+			v.report("", row[0].String)
+		}
+	})
+}
+
+// references reports rows that refer to one that is not there.
+func (*sqliteFile) references(ctx context.Context, v *verifier) error {
+	return v.each(ctx, `SELECT "table", rowid, parent FROM pragma_foreign_key_check`, func(row []sql.NullString) {
+		v.report(fmt.Sprintf("%s, row %s", row[0].String, row[1].String), "refers to a row of "+row[2].String+" that is gone")
+	})
+}

@@ -1,0 +1,7 @@
+// Package elsewhere lets tests keep the rows of a ledger elsewhere than in its file. The product
+// sets nothing of it.
+package elsewhere
+
+// DSN returns the address of the PostgreSQL database that keeps the rows of the ledger at path, or
+// "" for the file itself. nil means that every ledger is its file.
+var DSN func(path string) (string, error)

@@ -1,0 +1,133 @@
+package testdb
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// running is the server of this test binary.
+type running struct {
+	dir  string
+	port int
+	tied *os.File // the server ends, and its folder goes, when nobody has it open any more
+}
+
+// server starts the server with the first database that is asked for.
+var server = sync.OnceValues(start)
+
+func (s *running) dsn(database string) string {
+	return fmt.Sprintf("host=127.0.0.1 port=%d user=ledger dbname=%s sslmode=disable", s.port, database)
+}
+
+// serve sets the server up, says when it answers, and ends it when the test binary has ended,
+// however that was. It has an alphabet's order of texts and not that of bytes, as servers of
+// others have.
+const serve = `
+PATH="$PATH:$3"
+cd "$1" || exit 1
+initdb -D data -A trust -U ledger -E UTF8 --locale=C.UTF-8 --locale-provider=icu --icu-locale=en --no-sync >log 2>&1 || { cat log; exit 1; }
+timeout --kill-after=5 3600 postgres -D data -p "$2" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
+	-c fsync=off -c full_page_writes=off -c max_connections=400 -c shared_buffers=64MB -c autovacuum=off >>log 2>&1 &
+server=$!
+until pg_isready -q -h 127.0.0.1 -p "$2"; do
+	kill -0 $server 2>/dev/null || { cat log; exit 1; }
+	sleep 0.05
+done
+echo ready
+cat >/dev/null
+kill -INT $server
+wait $server
+cd / && rm -rf "$1"
+`
+
+// start waits for what the script says, and for no time: a test may have a clock of its own.
+func start() (*running, error) {
+	initdb, found := lookUp("initdb")
+	if !found {
+		return nil, fmt.Errorf("-engine postgres: there is no initdb on this machine; .ci/run installs PostgreSQL")
+	}
+	dir, err := os.MkdirTemp("", "payersync-testdb-")
+	if err != nil {
+		return nil, err
+	}
+	s := &running{dir: dir}
+	if s.port, err = freePort(); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(context.Background(), "sh", "-c", serve, "serve", dir, strconv.Itoa(s.port), filepath.Dir(initdb)) //nolint:gosec // of this machine; it ends with the test binary
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 { // a database server refuses to run as root
+		uid, gid, err := nobody()
+		if err != nil {
+			return nil, err
+		}
+		if err := os.Chown(dir, int(uid), int(gid)); err != nil {
+			return nil, err
+		}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: gid}
+	}
+	input, tied, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	said, output, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdin, cmd.Stdout, s.tied = input, output, tied
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	_, _ = input.Close(), output.Close()
+	text := ""
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		if lines.Text() == "ready" {
+			return s, nil
+		}
+		text += lines.Text() + "\n"
+	}
+	return nil, fmt.Errorf("PostgreSQL did not start:\n%s", text)
+}
+
+// lookUp finds a program also where Debian keeps servers.
+func lookUp(program string) (string, bool) {
+	if path, err := exec.LookPath(program); err == nil {
+		return path, true
+	}
+	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program); len(found) > 0 {
+		return slices.Max(found), true
+	}
+	return "", false
+}
+
+func nobody() (uid, gid uint32, err error) {
+	account, err := user.Lookup("nobody")
+	if err != nil {
+		return 0, 0, err
+	}
+	u, err := strconv.ParseUint(account.Uid, 10, 32)
+	if err != nil {
+		return 0, 0, err
+	}
+	g, err := strconv.ParseUint(account.Gid, 10, 32)
+	return uint32(u), uint32(g), err
+}
+
+func freePort() (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
