@@ -65,7 +65,7 @@ func TestTheNextCustomersAreReadWhileSomebodyLooksAtOne(t *testing.T) {
 		a.begin(all[:5], time.Now, service.read)
 		a.begin(all[:5], time.Now, service.read) // of a second reader
 		synctest.Wait()
-		time.Sleep(10 * time.Second)
+		time.Sleep(11 * time.Second) // five times two, and a little
 		for i, p := range all[:5] {
 			shows(fmt.Sprint("of pair ", i), p, 0, 5)
 		}
