@@ -97,16 +97,30 @@ func (v *visit) mandates() error {
 	if err != nil {
 		return err
 	}
-	ids := make([]state.RecordID, len(rows))
-	for i, r := range rows {
+	if content.Rows, err = v.workRows(rows); err != nil {
+		return err
+	}
+	content.Pager = v.page(next)
+	if at := slices.IndexFunc(c.Signing, func(s office.Signing) bool { return s.By == "all" }); at >= 0 {
+		s := c.Signing[at]
+		content.Signing = newChart("Days to sign", fmt.Sprintf("Half of %s came within %s, nine of ten within %s.", connector.Plural(s.Signed, "signature"), within(s.Median), within(s.P90)),
+			"Days", "Signatures", boundLabels(office.SignedIn[:], ">"), s.Days[:])
+	}
+	return v.show("mandates", "Mandates", content)
+}
+
+// workRows returns those who have to sign, with what comes next.
+func (v *visit) workRows(stood []office.Stood) (out []workRow, err error) {
+	ids := make([]state.RecordID, len(stood))
+	for i, r := range stood {
 		ids[i] = state.RecordID{Connection: r.Connection, SourceID: r.SourceID}
 	}
 	written, err := v.pages.cfg.Letters.NextOf(v.Context(), ids...)
 	counting := errors.Is(err, office.ErrCounting)
 	if err != nil && !counting {
-		return err
+		return nil, err
 	}
-	for i, r := range rows {
+	for i, r := range stood {
 		row := workRow{Stood: r, Path: payerPath(ids[i]), Status: stepChip(r.Standing), Why: whyItStops(r.Standing), Next: r.Handover.Next}
 		if x, has := written[ids[i]]; has && x.What != letters.Stopped && x.What != letters.Finished {
 			row.Next = nextLetter(x)
@@ -117,15 +131,9 @@ func (v *visit) mandates() error {
 			at := strings.IndexByte(address, '@') + 1
 			row.Local, row.Domain = address[:at], address[at:]
 		}
-		content.Rows = append(content.Rows, row)
+		out = append(out, row)
 	}
-	content.Pager = v.page(next)
-	if at := slices.IndexFunc(c.Signing, func(s office.Signing) bool { return s.By == "all" }); at >= 0 {
-		s := c.Signing[at]
-		content.Signing = newChart("Days to sign", fmt.Sprintf("Half of %s came within %s, nine of ten within %s.", connector.Plural(s.Signed, "signature"), within(s.Median), within(s.P90)),
-			"Days", "Signatures", boundLabels(office.SignedIn[:], ">"), s.Days[:])
-	}
-	return v.show("mandates", "Mandates", content)
+	return out, nil
 }
 
 // counted returns the last count of where all stand. While the first is being made it answers
