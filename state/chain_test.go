@@ -61,7 +61,7 @@ func lawless() (statements []string) {
 		}
 	}
 	if testdb.OnPostgres() {
-		statements = append(statements, "ALTER TABLE failure_reasons DROP CONSTRAINT failure_reasons_seq_fkey")
+		statements = append(statements, "ALTER TABLE failure_reasons DROP CONSTRAINT failure_reasons_account_seq_fkey")
 	}
 	return statements
 }

@@ -3,8 +3,6 @@ package state
 import (
 	"context"
 	"database/sql"
-
-	"github.com/pressly/goose/v3"
 )
 
 // engine is the database that keeps a ledger's rows. The statements of this package are the same
@@ -13,8 +11,7 @@ import (
 // tables, how a batch of writes begins, what is looked at to find damage, and how the ledger is
 // read as it was at one moment. What an error of it means tells troubleOf.
 //
-// What lies beside a ledger's file is no engine's: the locks of runs and of serve, and the list of
-// forgotten payers. Backups, restores and the mark are of a SQLite file alone; whoever
+// Backups, restores, the mark and the list of forgotten payers are of a SQLite file alone; whoever
 // uses another engine has its own for them.
 type engine interface {
 	// prepare looks at what is there before anything of it is opened.
@@ -24,18 +21,28 @@ type engine interface {
 	open(ctx context.Context, l *Ledger) error
 	// checkSettings reads the settings of a connection back that is to write.
 	checkSettings(ctx context.Context, db executor) error
-	// migrations returns what brings the tables up to date, each one transaction.
-	migrations(l *Ledger) (*goose.Provider, error)
+	// migrate brings the tables up to date.
+	migrate(ctx context.Context, l *Ledger) error
 
-	// isFile reports whether the ledger is a file, with a mark beside it that tells an older
-	// copy which was put in its place.
+	// isFile reports whether the ledger is a file of one machine. Locks lie beside it then, and a
+	// mark that tells an older copy which was put in its place, and the list of forgotten payers; and
+	// statements are prepared once for it.
 	isFile() bool
+
+	// tryLock takes the lock whose name ends so, and returns nil when somebody else holds it.
+	tryLock(ctx context.Context, ending string) (*Lock, error)
 
 	// begin begins the transaction of a batch, after which no other process writes until
 	// its end. An engine that has a clock of its own sets tx.now.
 	begin(tx *Tx) error
-	// rest is told when nothing was written for a while.
+	// settle tells what became of a transaction whose commit ended with lost, because there is no
+	// connection any more: nil when it was committed, ErrConnectionLost when not, else ErrOutcomeUnknown.
+	settle(ctx context.Context, tx *Tx, lost error) error
+	// batchOver is told when a batch has ended, and rest when nothing was written for a while.
+	batchOver(l *Ledger)
 	rest(conn *sql.Conn)
+	// close lets go what is the engine's own.
+	close()
 
 	// snapshot begins a transaction that sees the ledger as it is now until its end. What
 	// it returns is to be closed, also with an error.

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"net"
@@ -13,10 +14,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+	"github.com/sethvargo/go-retry"
 )
 
 //go:embed migrations/postgres/*.sql
@@ -26,90 +27,48 @@ var postgresMigrations embed.FS
 // statements of Only speak of.
 const postgresSchema = "main"
 
-// writersLock is the key of the advisory lock that the writers of a ledger take turns by.
+// writersLock is the kind of advisory lock that writers of an account take turns by.
 const writersLock = 1885434739
 
-// postgres is the engine of a ledger whose rows lie in a database of PostgreSQL. It decides that
-// processes take turns by a lock that ends with their transaction, that a statement and a
-// pause within a transaction end after a time, and that the time of a write is the server's: no two
-// machines compare their clocks.
-//
-// There is no way to configure one yet: package elsewhere says to tests alone where one is.
+// postgres is the engine of a ledger that is an account's part of a Server. It decides that writers of an
+// account, on however many machines, take turns by a lock that ends with their transaction, that a statement and a
+// pause within a transaction end after a time, that the time of a write is the server's, so that no two
+// machines compare their clocks, and what became of a commit whose answer was lost.
 type postgres struct {
-	config *pgx.ConnConfig
-	clock  bool // the ledger has a clock of its own, which tests move
+	server  *Server
+	account int64
+	own     bool // the server was opened for this ledger alone
 }
 
 // postgresSettings are those of every connection, by their names. They hold a session that lost
 // its process, or its way, to a time.
 var postgresSettings = map[string]string{
 	"search_path":                         postgresSchema,
-	"statement_timeout":                   "60s",
+	"statement_timeout":                   "1min",
 	"lock_timeout":                        "20s",
 	"idle_in_transaction_session_timeout": "10s",
-	"timezone":                            "UTC",
+	"TimeZone":                            "UTC",
 	"standard_conforming_strings":         "on",
 	"synchronous_commit":                  "on",
 	"default_transaction_isolation":       "read committed",
-	"application_name":                    "payersync",
-}
-
-// newPostgres returns the engine of the database that dsn names. What is wrong with it is told
-// without it: it may hold a password.
-func newPostgres(dsn string, clock bool) (*postgres, error) {
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return nil, errors.New("cannot open the ledger: the address of PostgreSQL cannot be read. Write it as postgres://USER@HOST:PORT/DATABASE")
-	}
-	for name, value := range postgresSettings {
-		config.RuntimeParams[name] = value
-	}
-	return &postgres{config: config, clock: clock}, nil
 }
 
 func (*postgres) prepare() error { return nil }
 
-func (e *postgres) open(ctx context.Context, l *Ledger) error {
-	l.writer, l.reader = e.pool(1, false), e.pool(4, true)
+func (e *postgres) open(_ context.Context, l *Ledger) error {
+	l.writer, l.reader = ofAccount(e.server.write, e.account, 1), ofAccount(e.server.read, e.account, 4)
 	l.sound = lookThrough(e.look, l.look)
-	// Of two that make it at once, one would fail.
-	if _, err := l.writer.ExecContext(ctx, fmt.Sprintf("DO $$ BEGIN PERFORM pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s; END $$", writersLock, postgresSchema)); err != nil {
-		return fmt.Errorf("open the ledger: %w", err)
-	}
-	return e.checkSettings(ctx, l.writer)
-}
-
-// pool returns so many connections at most.
-func (e *postgres) pool(most int, readOnly bool) *sql.DB {
-	config := e.config.Copy()
-	if readOnly {
-		config.RuntimeParams["default_transaction_read_only"] = "on"
-	}
-	db := sql.OpenDB(newPostgresConnector(config))
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most)
-	if readOnly {
-		db.SetConnMaxIdleTime(restAfter)
-	}
-	return db
-}
-
-// checkSettings reads the settings back: a server, or what stands before it, may have others.
-func (*postgres) checkSettings(ctx context.Context, db executor) error {
-	for _, want := range []struct{ name, value string }{
-		{"search_path", postgresSchema}, {"statement_timeout", "1min"}, {"lock_timeout", "20s"}, {"idle_in_transaction_session_timeout", "10s"},
-		{"default_transaction_isolation", "read committed"}, {"standard_conforming_strings", "on"}, {"synchronous_commit", "on"}, {"server_encoding", "UTF8"},
-	} {
-		var got string
-		if err := db.QueryRowContext(ctx, "SELECT current_setting(?)", want.name).Scan(&got); err != nil || got != want.value {
-			return fmt.Errorf("check the ledger's setting %s: want %s, got %q: %w", want.name, want.value, got, errors.Join(err, errUnsafe))
-		}
-	}
 	return nil
 }
 
-// migrations are made by one process at a time, however many start together.
-func (*postgres) migrations(l *Ledger) (*goose.Provider, error) {
+// checkSettings has nothing to do: the server looks at each new connection.
+func (*postgres) checkSettings(context.Context, executor) error { return nil }
+
+// migrate has nothing to do: the server did it when it was opened.
+func (*postgres) migrate(context.Context, *Ledger) error { return nil }
+
+// postgresSteps are what brings the tables up to date, made by one process at a time, however many start together.
+func postgresSteps(db *sql.DB) (*goose.Provider, error) {
 	scripts, err := fs.Sub(postgresMigrations, "migrations/postgres")
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
@@ -118,7 +77,7 @@ func (*postgres) migrations(l *Ledger) (*goose.Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the migrations: %w", err)
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, l.writer, scripts, goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(turns))
+	p, err := goose.NewProvider(goose.DialectPostgres, db, scripts, goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(turns))
 	if err != nil {
 		return nil, fmt.Errorf("prepare the migrations: %w", err)
 	}
@@ -127,37 +86,113 @@ func (*postgres) migrations(l *Ledger) (*goose.Provider, error) {
 
 func (*postgres) isFile() bool { return false }
 
-// begin takes the lock in a statement of its own: under READ COMMITTED each later one
+// tryLock holds a lock by a session, which the server ends with its process, or with the way to it. Nobody
+// is kept from serving or from a connection: every node serves, and a run has its lease.
+func (e *postgres) tryLock(ctx context.Context, ending string) (*Lock, error) {
+	if ending == serveLock || strings.HasPrefix(ending, connectionLock) {
+		return &Lock{}, nil
+	}
+	kind := fnv.New32a()
+	_, _ = kind.Write([]byte(ending))
+	key := e.lock(int64(kind.Sum32() >> 1))
+	conn, err := e.server.write.Acquire(ctx)
+	if err != nil {
+		return nil, refusedServer(err)
+	}
+	var mine bool
+	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", key).Scan(&mine); err != nil || !mine {
+		conn.Release()
+		return nil, err
+	}
+	return &Lock{session: func() error {
+		defer conn.Release()
+		_, err := conn.Exec(context.Background(), "SELECT pg_advisory_unlock($1)", key)
+		return err
+	}}, nil
+}
+
+// begin takes the account's lock in a statement of its own: under READ COMMITTED each later one
 // sees all that was committed before.
 func (e *postgres) begin(tx *Tx) error {
 	if err := tx.exec("BEGIN ISOLATION LEVEL READ COMMITTED"); err != nil {
 		return err
 	}
 	var now time.Time
-	if err := tx.row([]any{&now}, "SELECT clock_timestamp() FROM pg_advisory_xact_lock(?)", int64(writersLock)); err != nil {
+	if err := tx.row([]any{&now, &tx.id, &tx.timeline}, "SELECT clock_timestamp(), pg_current_xact_id()::text, "+timeline+" FROM pg_advisory_xact_lock(?)", e.lock(writersLock)); err != nil {
 		return tx.abandon(err)
 	}
-	if !e.clock {
+	if !e.server.clock {
 		tx.now = now.UTC().Truncate(time.Millisecond)
 	}
 	return nil
 }
 
+// timeline is which history the server writes. One that took the place of another writes a new one.
+const timeline = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+
+// lock is the key of a lock of the account; which one, says its kind.
+func (e *postgres) lock(kind int64) int64 { return kind<<32 | e.account }
+
+// batchOver gives the connection to other ledgers. What is prepared on it stays there.
+func (*postgres) batchOver(l *Ledger) {
+	clear(l.stmts)
+	if l.conn != nil {
+		_ = l.conn.Close()
+		l.conn = nil
+	}
+}
+
 func (*postgres) rest(*sql.Conn) {}
+
+// settle asks what became of a transaction. The server may not know yet that its session is
+// gone; one that took its place may have given its number to another.
+func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
+	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	unknown := retry.Do(ctx, retry.NewConstant(settleTries), func(ctx context.Context) error {
+		var became, now string
+		err := e.server.write.QueryRow(ctx, "SELECT coalesce(pg_xact_status($1::text::xid8), ''), "+timeline, tx.id).Scan(&became, &now)
+		switch {
+		case err == nil && now != tx.timeline:
+			return ErrOutcomeUnknown
+		case err == nil && became == "committed":
+			return nil
+		case err == nil && became == "aborted":
+			return ErrConnectionLost
+		}
+		return retry.RetryableError(ErrOutcomeUnknown) // it cannot be reached, or the session is still there
+	})
+	if ctx.Err() != nil {
+		return ErrOutcomeUnknown
+	}
+	return unknown
+}
+
+const (
+	settleWithin = 15 * time.Second // longer than a server keeps a session that says no more
+	settleTries  = 50 * time.Millisecond
+)
 
 // snapshot begins a transaction that sees what was committed before its first statement.
 func (e *postgres) snapshot(ctx context.Context) (db *sql.DB, tx *sql.Tx, err error) {
-	db = e.pool(1, true)
+	db = ofAccount(e.server.read, e.account, 1)
 	tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
 	return db, tx, err
+}
+
+func (e *postgres) close() {
+	if e.own {
+		e.server.Close()
+	}
 }
 
 // look asks whether the database answers. Its pages have checksums of its own, which it
 // looks at whenever it reads them.
 func (e *postgres) look(ctx context.Context) error {
-	db := e.pool(1, true)
-	defer func() { _ = db.Close() }()
-	return db.PingContext(ctx)
+	if err := e.server.read.Ping(ctx); err != nil {
+		return refusedServer(err)
+	}
+	return nil
 }
 
 // integrity makes no check: pg_amcheck is the server's, and needs its rights.

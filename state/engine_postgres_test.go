@@ -48,8 +48,8 @@ var errOfOurs = errors.New("another run is open")
 
 func TestAnAddressThatCannotBeReadIsNotShown(t *testing.T) {
 	t.Parallel()
-	_, err := newPostgres("postgres://ledger:open-sesame@host:port/db", false)
-	if err == nil || strings.Contains(err.Error(), "sesame") || !strings.Contains(err.Error(), "postgres://USER") {
+	_, err := OpenServer(t.Context(), ServerOptions{Address: "postgres://ledger:open-sesame@host:port/db"})
+	if !errors.Is(err, ErrServer) || strings.Contains(err.Error(), "sesame") || !strings.Contains(err.Error(), "postgres://USER") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestWritersOfOneLedgerTakeTurns(t *testing.T) {
 	d := onServer(t)
 	other := rawDB(t, d.opts.Path)
 	free := func() (free bool) {
-		if err := other.QueryRowContext(t.Context(), "SELECT pg_try_advisory_xact_lock(?)", int64(writersLock)).Scan(&free); err != nil {
+		if err := other.QueryRowContext(t.Context(), "SELECT pg_try_advisory_xact_lock(?)", d.below.(*postgres).lock(writersLock)).Scan(&free); err != nil {
 			t.Error(err)
 		}
 		return free

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -104,8 +105,26 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	return l.markFile(ctx)
 }
 
-// migrations are scripts, but for two.
-func (*sqliteFile) migrations(l *Ledger) (*goose.Provider, error) {
+func (e *sqliteFile) migrate(ctx context.Context, l *Ledger) error {
+	p, err := e.steps(l)
+	if err != nil {
+		return err
+	}
+	return upgrade(ctx, p, func(current, target int64) error {
+		return &OpenError{
+			Path: l.path, Why: fmt.Sprintf("its schema is version %d, this payersync knows up to %d", current, target),
+			Next: "Use the payersync that wrote it, or a newer one.",
+		}
+	}, func() error {
+		if l.seal.away != nil { // what is made new may be sealed
+			return l.seal.away
+		}
+		return l.Sound(ctx)
+	})
+}
+
+// steps are scripts, but for two.
+func (*sqliteFile) steps(l *Ledger) (*goose.Provider, error) {
 	scripts, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
@@ -120,9 +139,25 @@ func (*sqliteFile) migrations(l *Ledger) (*goose.Provider, error) {
 
 func (*sqliteFile) isFile() bool { return true }
 
+func (e *sqliteFile) tryLock(_ context.Context, ending string) (*Lock, error) {
+	return tryLock(e.folder, e.name, ending, e.name)
+}
+
 // begin takes the write lock at once: a transaction that took it later could find that
 // what it has read holds no more.
 func (*sqliteFile) begin(tx *Tx) error { return tx.exec("BEGIN IMMEDIATE") }
+
+// settle can ask nobody. A connection that had ended before took the transaction along.
+func (*sqliteFile) settle(_ context.Context, _ *Tx, lost error) error {
+	if errors.Is(lost, driver.ErrBadConn) {
+		return ErrOutcomeUnknown
+	}
+	return lost
+}
+
+func (*sqliteFile) close() {}
+
+func (*sqliteFile) batchOver(*Ledger) {}
 
 // rest gives up what a run of many records left in the writer's cache, which nobody asks
 // for in hours. It is of no account when it stays.

@@ -255,6 +255,28 @@ func (tx *Tx) mayForget(id RecordID) error {
 	return tx.nothingUnderWay(id.Connection, id.SourceID)
 }
 
+// holdStill keeps runs from a connection; ErrRunning while there is one.
+func (l *Ledger) holdStill(connection string) (*Lock, error) {
+	hold, err := l.TryLock(connection)
+	if err == nil && hold == nil {
+		err = ErrRunning
+	}
+	return hold, err
+}
+
+// still fails with ErrRunning while a run of the connection may be at work, whose lock is held.
+func (tx *Tx) still(hold *Lock, connection string) error {
+	if hold.Proves() {
+		return nil
+	}
+	var open bool
+	err := tx.row([]any{&open}, "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?)", connection, stamp(tx.now))
+	if err == nil && open {
+		err = ErrRunning
+	}
+	return err
+}
+
 // MayForget says why a payer cannot be forgotten now; nil when it can.
 func (l *Ledger) MayForget(ctx context.Context, id RecordID) error {
 	return l.Do(ctx, func(tx *Tx) error { return tx.mayForget(id) })
@@ -267,12 +289,9 @@ func (l *Ledger) MayForget(ctx context.Context, id RecordID) error {
 // left reports that the erased values may still lie in free places of the files, because
 // another process was reading: they are made free when the ledger is next opened.
 func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, err error) {
-	hold, err := l.TryLock(id.Connection)
+	hold, err := l.holdStill(id.Connection)
 	if err != nil {
 		return false, err
-	}
-	if hold == nil {
-		return false, ErrRunning
 	}
 	defer func() { _ = hold.Release() }()
 	if err := l.MayForget(ctx, id); err != nil {
@@ -300,7 +319,7 @@ func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, 
 					return err
 				}
 			}
-			return errors.Join(tx.saveTombstone(k, said), tx.erase(id, ForgottenPayer), tx.Audit(by))
+			return errors.Join(tx.still(hold, id.Connection), tx.saveTombstone(k, said), tx.erase(id, ForgottenPayer), tx.Audit(by))
 		})
 	}); err != nil {
 		return false, err
@@ -316,12 +335,9 @@ func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, 
 // it comes back with the next reading of everything, which the next run is. It fails with
 // ErrNotForgotten, ErrNoRecord or ErrRunning.
 func (l *Ledger) Unforget(ctx context.Context, id RecordID, by Entry) error {
-	hold, err := l.TryLock(id.Connection)
+	hold, err := l.holdStill(id.Connection)
 	if err != nil {
 		return err
-	}
-	if hold == nil {
-		return ErrRunning
 	}
 	defer func() { _ = hold.Release() }()
 	how, err := l.ForgottenAs(ctx, id)
@@ -333,7 +349,7 @@ func (l *Ledger) Unforget(ctx context.Context, id RecordID, by Entry) error {
 	}
 	return l.say(ctx, id, false, connector.Label{}, func(k forgetKey, said tombstone) error {
 		return l.Do(ctx, func(tx *Tx) error {
-			return errors.Join(tx.saveTombstone(k, said), tx.unerase(id), tx.Audit(by))
+			return errors.Join(tx.still(hold, id.Connection), tx.saveTombstone(k, said), tx.unerase(id), tx.Audit(by))
 		})
 	})
 }
@@ -354,7 +370,11 @@ func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
+	if f == nil { // the server keeps what is said, as everything else
+		f = &tombstonesFile{said: noTombstones()}
+	} else {
+		defer func() { _ = f.Close() }()
+	}
 	stored, err := l.storedTombstones(ctx)
 	if err != nil {
 		return err
@@ -384,8 +404,10 @@ func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.
 			}
 		}
 	}
-	if err := l.writeTombstones(f, append(lines, t.line(k))...); err != nil {
-		return err
+	if f.File != nil {
+		if err := l.writeTombstones(f, append(lines, t.line(k))...); err != nil {
+			return err
+		}
 	}
 	return then(k, t)
 }

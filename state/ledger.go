@@ -13,6 +13,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -29,7 +30,9 @@ import (
 
 // Options says where a ledger lies.
 type Options struct {
-	Path    string           // the ledger file; made when it does not exist
+	Path    string           // the ledger file; made when it does not exist. Not looked at with a Server
+	Server  *Server          // that keeps the ledger, in the place of a file; nil for a file
+	Account string           // whose ledger it is of the Server's; made when it does not exist
 	KeyFile string           // the sealing key; must exist, see CreateKey
 	Now     func() time.Time // the clock of every stored time; nil means the system's
 
@@ -107,24 +110,18 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	var away *keyAwayError
 	switch {
 	case opts.Keyless && errors.As(err, &away):
-		if _, none := os.Lstat(opts.Path); none != nil {
+		if _, none := os.Lstat(opts.Path); none != nil && opts.Server == nil {
 			return nil, err
 		}
 		seal = &sealer{away: err}
 	case err != nil:
 		return nil, err
 	}
-	folder, err := files.OpenFolder(filepath.Dir(opts.Path))
+	below, path, folder, err := engineOf(ctx, opts)
 	if err != nil {
-		return nil, refuseFolder(filepath.Dir(opts.Path), err)
+		return nil, err
 	}
-	name := filepath.Base(opts.Path)
-	path := filepath.Join(folder.Path(), name)
-	below, err := engineOf(folder, name, opts)
-	if err == nil {
-		err = below.prepare()
-	}
-	if err != nil {
+	if err := below.prepare(); err != nil {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
@@ -152,18 +149,48 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	return l, nil
 }
 
-// engineOf returns what keeps the rows of a ledger.
-func engineOf(folder *files.Folder, name string, opts Options) (engine, error) {
-	if elsewhere.DSN != nil {
-		dsn, err := elsewhere.DSN(filepath.Join(folder.Path(), name))
+// engineOf returns what keeps the rows of a ledger, what the ledger is called, and the folder of its file.
+func engineOf(ctx context.Context, opts Options) (below engine, path string, folder *files.Folder, err error) {
+	if below, err = serverOf(ctx, opts); below != nil || err != nil {
+		return below, "of account " + cmp.Or(opts.Account, testAccount), nil, err
+	}
+	if folder, err = files.OpenFolder(filepath.Dir(opts.Path)); err != nil {
+		return nil, "", nil, refuseFolder(filepath.Dir(opts.Path), err)
+	}
+	name := filepath.Base(opts.Path)
+	return newSQLiteFile(folder, name), filepath.Join(folder.Path(), name), folder, nil
+}
+
+// testAccount is the account of a ledger that only tests keep elsewhere than in its file.
+const testAccount = "only"
+
+// serverOf returns the engine of a ledger that a server keeps; nil for a file.
+func serverOf(ctx context.Context, opts Options) (engine, error) {
+	name, now, e := opts.Account, time.Now, &postgres{server: opts.Server}
+	if opts.Now != nil {
+		now = opts.Now
+	}
+	if e.server == nil && elsewhere.DSN != nil {
+		dsn, err := elsewhere.DSN(opts.Path)
 		if err != nil {
 			return nil, err
 		}
 		if dsn != "" {
-			return newPostgres(dsn, opts.Now != nil)
+			if e.server, err = OpenServer(ctx, ServerOptions{Address: dsn, Connections: 6, clock: opts.Now != nil}); err != nil {
+				return nil, err
+			}
+			e.own, name = true, testAccount
 		}
 	}
-	return newSQLiteFile(folder, name), nil
+	if e.server == nil {
+		return nil, nil
+	}
+	var err error
+	if e.account, err = e.server.account(ctx, name, now()); err != nil {
+		e.close()
+		return nil, err
+	}
+	return e, nil
 }
 
 // refuseFolder says why the ledger's folder cannot be opened.
@@ -180,7 +207,7 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 	if err := l.below.open(ctx, l); err != nil {
 		return err
 	}
-	if err := l.migrate(ctx); err != nil {
+	if err := l.below.migrate(ctx, l); err != nil {
 		return err
 	}
 	if err := l.checkKey(ctx, l.writer); err != nil {
@@ -192,10 +219,7 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 	if err := l.checkMark(ctx); err != nil {
 		return err
 	}
-	if l.conn, err = l.writer.Conn(ctx); err != nil {
-		return fmt.Errorf("open the ledger for writing: %w", err)
-	}
-	if err := l.noteFiles(); err != nil {
+	if err := l.reconnect(ctx); err != nil {
 		return err
 	}
 	if l.rekeying {
@@ -283,7 +307,10 @@ func (l *Ledger) disconnect() error {
 	if l.mark != nil {
 		errs = append(errs, l.mark.Close())
 	}
-	errs = append(errs, l.folder.Close())
+	l.below.close()
+	if l.folder != nil {
+		errs = append(errs, l.folder.Close())
+	}
 	return errors.Join(errs...)
 }
 

@@ -200,15 +200,19 @@ func rawDB(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	if testdb.OnPostgres() {
 		dsn, err := testdb.DSN(path)
-		var e *postgres
-		if err == nil {
-			e, err = newPostgres(dsn, true)
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		db := e.pool(1, false)
-		t.Cleanup(func() { _ = db.Close() })
+		s, err := OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		account, err := s.account(t.Context(), testAccount, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := ofAccount(s.write, account, 1)
+		t.Cleanup(func() { _ = db.Close(); s.Close() })
 		return db
 	}
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")

@@ -202,8 +202,8 @@ func (d *desk) crowd(many int) {
 			tx.exec(count+` INSERT INTO source_records (connection, source_id, content_hash, record, state, updated_at, decision)
 				SELECT s.connection, 'm' || i, '', s.record, 'active', '', 'included' FROM n, source_records s WHERE s.source_id = 'a'`, many),
 			tx.exec(count+" INSERT INTO payers (connection, source_id, key_name, key_value, updated_at) SELECT '"+acme+"', 'm' || i, 'no', i, '' FROM n", many),
-			tx.exec(count+" INSERT INTO likenesses SELECT ?2, ?3, '"+acme+"', 'm' || i FROM n", many, of[0].kind, of[0].value),
-			tx.exec(count+" INSERT INTO likenesses SELECT ?2, ?3, '"+acme+"', 'm' || i FROM n", many, of[1].kind, of[1].value),
-			tx.exec(count+" INSERT INTO likenesses SELECT ?2, ?3, '"+acme+"', 'm' || i FROM n", many, of[2].kind, of[2].value))
+			tx.exec(count+" INSERT INTO likenesses (kind, value, connection, source_id) SELECT ?2, ?3, '"+acme+"', 'm' || i FROM n", many, of[0].kind, of[0].value),
+			tx.exec(count+" INSERT INTO likenesses (kind, value, connection, source_id) SELECT ?2, ?3, '"+acme+"', 'm' || i FROM n", many, of[1].kind, of[1].value),
+			tx.exec(count+" INSERT INTO likenesses (kind, value, connection, source_id) SELECT ?2, ?3, '"+acme+"', 'm' || i FROM n", many, of[2].kind, of[2].value))
 	})
 }

@@ -6,34 +6,40 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"payersync/state/files"
 )
 
-// Lock is a process's hold on a connection, or on the serving of a ledger. The
+// Lock is a process's hold on a connection, or on the serving of a ledger. Of a file, the
 // system lets it go when the process dies, however it dies, so that a run killed a
 // moment ago does not block the next one until its lease is over.
-type Lock struct{ file *os.File }
+type Lock struct {
+	file    *os.File     // that is locked; nil of a ledger on a server
+	session func() error // lets the server's lock go; nil where there is none
+}
 
-// TryLock takes the lock of a connection, beside the ledger file, and returns nil
-// when another run on this machine holds it. Holding it proves that a run the
-// ledger still shows as open is dead.
+// Proves reports whether a run that the ledger still shows as open is dead, since the lock of its
+// connection is held. Of a ledger that several machines use, no lock proves that: there, the
+// lease alone decides. A lock that is not held, which is nil, proves nothing.
+func (k *Lock) Proves() bool { return k != nil && k.file != nil }
+
+// TryLock takes the lock of a connection, and returns nil when another run on this machine holds
+// it. See [Lock.Proves] for what holding it says.
 func (l *Ledger) TryLock(connection string) (*Lock, error) {
-	k, err := l.tryLock(fmt.Sprintf("-%s%s", url.PathEscape(connection), lockEnding))
+	k, err := l.below.tryLock(context.Background(), connectionLock+url.PathEscape(connection)+lockEnding)
 	if err != nil {
 		return nil, fmt.Errorf("lock connection %s: %w", connection, err)
 	}
 	return k, nil
 }
 
-// TryServe takes the lock of the one process that serves the ledger, which keeps
+// TryServe takes the lock of the one process that serves a ledger's file, which keeps
 // its schedules and its endpoint (fault F62). It returns nil when another process
-// on this machine holds it.
+// on this machine holds it. A ledger on a server is served by several at a time.
 func (l *Ledger) TryServe() (*Lock, error) {
-	k, err := l.tryLock(serveLock)
+	k, err := l.below.tryLock(context.Background(), serveLock)
 	if err != nil {
 		return nil, fmt.Errorf("lock the ledger for serving: %w", err)
 	}
@@ -48,7 +54,7 @@ const lockTries = 20 * time.Millisecond
 // ends before that.
 func (l *Ledger) LockRequests(ctx context.Context) (*Lock, error) {
 	for {
-		k, err := l.tryLock(".requests.lock")
+		k, err := l.below.tryLock(ctx, requestsEnding)
 		if err != nil {
 			return nil, fmt.Errorf("lock the ledger for a request: %w", err)
 		}
@@ -65,14 +71,11 @@ func (l *Ledger) LockRequests(ctx context.Context) (*Lock, error) {
 
 // How the names of lock files end.
 const (
-	lockEnding = ".lock"
-	serveLock  = ".serve" + lockEnding
+	lockEnding     = ".lock"
+	connectionLock = "-" // begins the name's ending of a connection's, which its own name follows
+	serveLock      = ".serve" + lockEnding
+	requestsEnding = ".requests" + lockEnding
 )
-
-func (l *Ledger) tryLock(ending string) (*Lock, error) {
-	name := filepath.Base(l.path)
-	return tryLock(l.folder, name, ending, name)
-}
 
 // tryLock locks the file beside the ledger of this name whose name ends so, and returns nil
 // when somebody else holds it. A new one belongs with its neighbour.
@@ -91,14 +94,19 @@ func tryLock(folder *files.Folder, name, ending, neighbour string) (*Lock, error
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &Lock{f}, nil
+	return &Lock{file: f}, nil
 }
 
 // Release lets go what the lock holds. To close the file would not do: a process that is
 // being started at this moment has the same open file until it runs its own program, and
 // would keep the lock for as long.
 func (k *Lock) Release() error {
-	if k == nil {
+	switch {
+	case k == nil:
+		return nil
+	case k.session != nil:
+		return k.session()
+	case k.file == nil:
 		return nil
 	}
 	err := syscall.Flock(int(k.file.Fd()), syscall.LOCK_UN)

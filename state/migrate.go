@@ -16,39 +16,30 @@ var migrations embed.FS
 // newestInGo is the newest migration that is no script.
 const newestInGo = 37
 
-// migrate brings the schema up to date.
-func (l *Ledger) migrate(ctx context.Context) error {
-	p, err := l.below.migrations(l)
-	if err != nil {
-		return err
-	}
+// upgrade makes the steps that a schema lacks. One that is newer than all of them is for newer to refuse;
+// before is asked before the first of them.
+func upgrade(ctx context.Context, p *goose.Provider, newer func(current, target int64) error, before func() error) error {
 	current, target, err := p.GetVersions(ctx)
 	if err != nil {
 		return fmt.Errorf("read the ledger's schema version: %w", err)
 	}
 	if current > target {
-		return &OpenError{
-			Path: l.path, Why: fmt.Sprintf("its schema is version %d, this payersync knows up to %d", current, target),
-			Next: "Use the payersync that wrote it, or a newer one.",
-		}
+		return newer(current, target)
 	}
 	if current < target {
-		if l.seal.away != nil { // what is made new may be sealed
-			return l.seal.away
-		}
-		if err := l.Sound(ctx); err != nil {
+		if err := before(); err != nil {
 			return err
 		}
 	}
 	for current < target {
-		before := current
+		was := current
 		_, err := p.Up(ctx)
 		if err == nil {
 			return nil
 		}
 		// Another process may have made this step in the meantime.
 		var unread error
-		if current, _, unread = p.GetVersions(ctx); unread != nil || current == before {
+		if current, _, unread = p.GetVersions(ctx); unread != nil || current == was {
 			return fmt.Errorf("migrate the ledger: %w", err)
 		}
 	}

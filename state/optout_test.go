@@ -163,7 +163,7 @@ func TestATokenOutlivesTheSealingKey(t *testing.T) {
 func TestALedgerWithoutItsKeyMakesNoTokens(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	l, err := Open(t.Context(), Options{Path: d.path, KeyFile: filepath.Join(t.TempDir(), "gone.key"), Keyless: true})
+	l, err := Open(t.Context(), Options{Path: d.opts.Path, KeyFile: filepath.Join(t.TempDir(), "gone.key"), Keyless: true})
 	if err != nil {
 		t.Fatal(err)
 	}

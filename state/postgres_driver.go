@@ -2,40 +2,73 @@ package state
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
+	"errors"
+	"strconv"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// postgresConnector connects to PostgreSQL as pgx does, and sends the statements and values of
+// accountConnector lends connections of a pool for one account, and sends the statements and values of
 // this package as PostgreSQL takes them: see postgresSpelling, and a bool as 0 or 1, for that is what
-// the columns hold.
-type postgresConnector struct{ driver.Connector }
-
-func newPostgresConnector(config *pgx.ConnConfig) postgresConnector {
-	return postgresConnector{stdlib.GetConnector(*config)}
+// the columns hold. Whoever had a connection before may have had another account; which one, stands
+// in the connection itself.
+type accountConnector struct {
+	driver.Connector
+	account int64
 }
 
-func (c postgresConnector) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
+// ofAccount returns so many connections of a pool at most, for one account. None is kept from the others when it
+// is not at work; the pool keeps what was prepared on it.
+func ofAccount(pool *pgxpool.Pool, account int64, most int) *sql.DB {
+	db := sql.OpenDB(accountConnector{stdlib.GetPoolConnector(pool), account})
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(-1)
+	return db
+}
+
+// accountSet is where a connection keeps which account it is set to.
+const accountSet = "account"
+
+func (c accountConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	lent, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &postgresConn{conn.(*stdlib.Conn)}, nil
+	conn := lent.(*stdlib.Conn)
+	if of := conn.Conn().PgConn().CustomData(); of[accountSet] != c.account {
+		delete(of, accountSet)
+		if _, err := conn.Conn().Exec(ctx, "SELECT set_config('payersync.account', $1, false)", strconv.FormatInt(c.account, 10)); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		of[accountSet] = c.account
+	}
+	return &postgresConn{conn}, nil
 }
 
 // postgresConn is a connection of pgx that reads the spelling of this package.
 type postgresConn struct{ *stdlib.Conn }
 
 func (c *postgresConn) Prepare(query string) (driver.Stmt, error) {
-	return c.Conn.Prepare(postgresSpelling(query))
+	return c.PrepareContext(context.Background(), query)
 }
 
 func (c *postgresConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	return c.Conn.PrepareContext(ctx, postgresSpelling(query))
+	stmt, err := c.Conn.PrepareContext(ctx, postgresSpelling(query))
+	if err != nil {
+		return nil, err
+	}
+	return keptStmt{stmt.(*stdlib.Stmt)}, nil
 }
+
+// keptStmt stays prepared on its connection for whoever has it next, as long as the pool keeps that.
+type keptStmt struct{ *stdlib.Stmt }
+
+// Close does nothing.
+func (keptStmt) Close() error { return nil }
 
 func (c *postgresConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	return c.Conn.ExecContext(ctx, postgresSpelling(query), args)

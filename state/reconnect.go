@@ -21,18 +21,14 @@ func disconnected(err error) bool {
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || troubleOf(err) == cutOff
 }
 
-// ofCommit says of an error of a commit that its outcome is not known where that is so. A
-// connection that had ended before took the transaction along.
-func ofCommit(err error) error {
-	if errors.Is(err, driver.ErrBadConn) {
-		return ErrOutcomeUnknown
-	}
-	return err
-}
-
 // beginBatch begins the transaction of a batch. Nothing was under way, so a connection that turns out to be
 // lost is replaced first.
 func (tx *Tx) beginBatch() error {
+	if tx.l.conn == nil {
+		if err := tx.l.reconnect(context.Background()); err != nil {
+			return err
+		}
+	}
 	err := tx.l.below.begin(tx)
 	if !errors.Is(err, ErrConnectionLost) {
 		return err
@@ -56,7 +52,7 @@ func (l *Ledger) reconnect(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("open the ledger again for writing: %w", errors.Join(err, l.leave()))
+		return fmt.Errorf("open the ledger for writing: %w", errors.Join(err, l.leave()))
 	}
 	return nil
 }

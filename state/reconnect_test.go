@@ -80,6 +80,7 @@ func TestAWriterWhoseConnectionEndsBetweenBatchesLosesNothing(t *testing.T) {
 // A commit whose answer is lost may have been made, or not. Only then nobody knows.
 func TestOnlyACommitThatWasUnderWayHasAnOutcomeThatIsNotKnown(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "a server is asked what became of it")
 	for name, c := range map[string]struct {
 		at      func(d *desk) error // the commit
 		unknown bool

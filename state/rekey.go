@@ -177,6 +177,9 @@ func (r Rekey) Rekey(ctx context.Context, opts Options) (out Rekeyed, err error)
 		return out, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	if !l.below.isFile() {
+		return out, ErrNoFile
+	}
 	locks, err := l.holdAll(ctx)
 	defer func() {
 		for _, k := range locks {

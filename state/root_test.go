@@ -140,6 +140,7 @@ func TestRootFollowsNoLinkThatTheServiceAccountMadeToAFolder(t *testing.T) {
 
 func TestAPipeInTheLocksPlaceStopsNobody(t *testing.T) {
 	t.Parallel()
+	onlyOnSQLite(t, "the lock is a file")
 	d := newDesk(t)
 	if err := syscall.Mkfifo(d.opts.Path+"-acme.lock", 0o600); err != nil {
 		t.Fatal(err)

@@ -130,7 +130,7 @@ func (tx *Tx) takeOver(connection string, run int64, since, until sql.NullString
 }
 
 // EndLease ends the lease of a connection's open run at once. Its caller holds
-// the connection's lock, which proves that the run is dead.
+// the connection's lock, and that proves that the run is dead.
 func (tx *Tx) EndLease(connection string) error {
 	return tx.exec("UPDATE runs SET lease_until = ? WHERE connection = ? AND finished_at IS NULL", stamp(tx.now), connection)
 }

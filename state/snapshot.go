@@ -17,6 +17,9 @@ type Snapshot struct {
 	seal  *sealer
 }
 
+// ErrNoFile refuses what only a ledger's file can be put through.
+var ErrNoFile = errors.New("this is for a ledger that is a file, and a server keeps this one; use what PostgreSQL has for it")
+
 // Snapshot returns the ledger as it is now.
 func (l *Ledger) Snapshot(ctx context.Context) (*Snapshot, error) {
 	db, tx, err := l.below.snapshot(ctx)
@@ -47,8 +50,12 @@ const (
 
 // WriteTo writes the snapshot as a SQLite file of its own, page by page: no other file is
 // made, and what follows the pages of the log is in their places. It needs no log beside it.
-// watch, unless it is nil, learns how many bytes were written and how many there are.
+// watch, unless it is nil, learns how many bytes were written and how many there are. It fails with
+// ErrNoFile of a ledger on a server.
 func (s *Snapshot) WriteTo(ctx context.Context, w io.Writer, watch func(done, total int64)) error {
+	if !s.below.isFile() {
+		return fmt.Errorf("copy the ledger: %w", ErrNoFile)
+	}
 	var size int64
 	if err := s.tx.QueryRowContext(ctx, "SELECT p.page_count * s.page_size FROM pragma_page_count p, pragma_page_size s").Scan(&size); err != nil {
 		return fmt.Errorf("copy the ledger: %w", err)

@@ -13,6 +13,7 @@ import (
 //	x'00ff'              '\x00ff'::bytea
 //	char(31)             chr(31)
 //	CROSS JOIN t ON      JOIN t ON: SQLite is told the order by it
+//	ON CONFLICT (name)   ON CONFLICT (account, name): there, each key begins with the account
 //
 // What SQLite has as functions, PostgreSQL finds in the schema of the ledger. Literals, quoted
 // names and comments stay as they are.
@@ -40,6 +41,10 @@ func postgresSpelling(statement string) string {
 		case strings.EqualFold(token, "cross"):
 			if after, found := skipWord(rest, "join"); found && joinedOn(after) {
 				token, rest = "JOIN", " "+after
+			}
+		case strings.EqualFold(token, "conflict"):
+			if after := strings.TrimLeft(rest, " \t\r\n"); strings.HasPrefix(after, "(") {
+				token, rest = token+" (account, ", after[1:]
 			}
 		case strings.EqualFold(token, "indexed"):
 			if after, found := skipWord(rest, "by"); found {

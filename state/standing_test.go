@@ -64,7 +64,7 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 		for step := range 2 + i {
 			d.wasSent(id, step, "sent")
 			d.do(func(tx *Tx) error {
-				return tx.exec("INSERT INTO handovers VALUES (?, ?, ?, 'ada')", id, fmt.Sprintf("2026-03-0%d", 3+step+i), stamp(tx.now))
+				return tx.exec("INSERT INTO handovers (mandate_id, sent_on, noted_at, actor) VALUES (?, ?, ?, 'ada')", id, fmt.Sprintf("2026-03-0%d", 3+step+i), stamp(tx.now))
 			})
 		}
 		d.wasSent(id, 3, "unclear")

@@ -173,9 +173,13 @@ type tombstonesFile struct {
 }
 
 // openTombstones opens the file, which must be there unless it is to be made, waits until no
-// other process writes to it, and reads it. It returns nil where there is none. A last line
+// other process writes to it, and reads it. It returns nil where there is none, and of a ledger that
+// is no file. A last line
 // that is cut short was never told to anybody.
 func (l *Ledger) openTombstones(ctx context.Context, seal *sealer, make bool) (*tombstonesFile, error) {
+	if !l.below.isFile() {
+		return nil, nil
+	}
 	name := filepath.Base(l.path)
 	path := l.path + tombstonesEnding
 	refuse := func(why string) error {

@@ -70,7 +70,7 @@ func ofVersion(t *testing.T, version int64) *desk {
 			t.Fatal(err)
 		}
 	}
-	steps, err := (&sqliteFile{}).migrations(old)
+	steps, err := (&sqliteFile{}).steps(old)
 	if err == nil {
 		_, err = steps.UpTo(t.Context(), 1)
 	}

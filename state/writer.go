@@ -28,7 +28,9 @@ type write struct {
 type Tx struct {
 	l    *Ledger
 	now  time.Time
-	lost error // why SQLite gave the transaction up; nil while it stands
+	lost error // why the transaction was given up; nil while it stands
+
+	id, timeline string // of the transaction, where the engine can tell later what became of it
 
 	leads bool // to a request: the mark is on the disk before anybody sends it
 }
@@ -121,6 +123,7 @@ func (l *Ledger) gather(first *write) []*write {
 func (l *Ledger) commit(batch []*write) {
 	ended := l.watched()
 	results, err := l.runBatch(batch)
+	l.below.batchOver(l)
 	ended(err)
 	for i, w := range batch {
 		if err != nil {
@@ -150,8 +153,11 @@ func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 	if err = l.asked(false); err == nil {
 		err = tx.exec("COMMIT")
 	}
+	if disconnected(err) {
+		err = l.below.settle(context.Background(), tx, err)
+	}
 	if err != nil {
-		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", ofCommit(err)))
+		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
 	}
 	if err := l.asked(true); err != nil {
 		return nil, err

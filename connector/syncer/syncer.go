@@ -233,7 +233,7 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 		if err != nil {
 			return nil, nil, err
 		}
-		r, err := s.open(ctx, conn, opts, lock != nil)
+		r, err := s.open(ctx, conn, opts, lock)
 		if err == nil {
 			return r, lock, nil
 		}
@@ -248,10 +248,10 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 	}
 }
 
-// open opens a run. With the connection's lock in hand, a run that the ledger
-// shows as open belongs to a process that died; without it, its lease decides,
-// and errNoRun says that there is none.
-func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked bool) (*run, error) {
+// open opens a run. Where the connection's lock proves it, a run that the ledger
+// shows as open belongs to a process that died; else its lease decides,
+// and without the lock errNoRun says that there is none.
+func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, lock *state.Lock) (*run, error) {
 	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), made: map[string]bool{}, met: state.NewMet()}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if err := tx.TakeAccount(s.Account, opts.Actor); err != nil {
@@ -263,7 +263,7 @@ func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked
 		if err := tx.SaveMapping(conn.Mapping.Version(), string(conn.Mapping.Text()), opts.Actor); err != nil {
 			return err
 		}
-		if err := claim(tx, conn.Name, locked); err != nil {
+		if err := claim(tx, conn.Name, lock); err != nil {
 			return err
 		}
 		if ahead, err := tx.NoteClock(); err != nil {
@@ -279,9 +279,12 @@ func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, locked
 }
 
 // claim makes room for a new run, as far as that is ours to do.
-func claim(tx *state.Tx, connection string, locked bool) error {
-	if locked {
+func claim(tx *state.Tx, connection string, lock *state.Lock) error {
+	if lock.Proves() {
 		return tx.EndLease(connection)
+	}
+	if lock != nil {
+		return nil
 	}
 	open, err := tx.HasOpenRun(connection)
 	if err == nil && !open {

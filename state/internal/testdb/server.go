@@ -25,8 +25,14 @@ type running struct {
 // server starts the server with the first database that is asked for.
 var server = sync.OnceValues(start)
 
+// dsn is the address of a database for the role that owns it, which nothing but that sets apart.
 func (s *running) dsn(database string) string {
 	return fmt.Sprintf("host=127.0.0.1 port=%d user=ledger dbname=%s sslmode=disable", s.port, database)
+}
+
+// manage runs a statement as the server's own role.
+func (s *running) manage(statement string) error {
+	return execute(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", s.port), statement)
 }
 
 // serve sets the server up, says when it answers, and ends it when the test binary has ended,
@@ -35,7 +41,7 @@ func (s *running) dsn(database string) string {
 const serve = `
 PATH="$PATH:$3"
 cd "$1" || exit 1
-initdb -D data -A trust -U ledger -E UTF8 --locale=C.UTF-8 --locale-provider=icu --icu-locale=en --no-sync >log 2>&1 || { cat log; exit 1; }
+initdb -D data -A trust -U postgres -E UTF8 --locale=C.UTF-8 --locale-provider=icu --icu-locale=en --no-sync >log 2>&1 || { cat log; exit 1; }
 timeout --kill-after=5 3600 postgres -D data -p "$2" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
 	-c fsync=off -c full_page_writes=off -c max_connections=400 -c shared_buffers=64MB -c autovacuum=off >>log 2>&1 &
 server=$!
@@ -93,7 +99,7 @@ func start() (*running, error) {
 	text := ""
 	for lines := bufio.NewScanner(said); lines.Scan(); {
 		if lines.Text() == "ready" {
-			return s, nil
+			return s, s.manage("CREATE ROLE ledger LOGIN")
 		}
 		text += lines.Text() + "\n"
 	}

@@ -83,7 +83,7 @@ func dsnOf(path string, copied bool) (string, error) {
 	if copied {
 		template = databases.template
 	}
-	if err := execute(s.dsn("postgres"), "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
+	if err := s.manage("CREATE DATABASE " + name + " OWNER ledger TEMPLATE " + template); err != nil {
 		return "", err
 	}
 	if databases.of == nil {

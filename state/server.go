@@ -1,0 +1,173 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Server is a database of PostgreSQL that keeps the ledgers of many accounts, in the same tables
+// and apart by policies of their rows. The connections that a process has to it, all its ledgers
+// share: some that write, and some that read. It is safe for concurrent use.
+type Server struct {
+	write, read *pgxpool.Pool
+	clock       bool // the ledgers have a clock of their own, which tests move
+}
+
+// ServerOptions says which database keeps the ledgers.
+type ServerOptions struct {
+	Address     string // postgres://USER@HOST:PORT/DATABASE, or as PostgreSQL's own programs take it; never shown
+	Connections int    // that the ledgers have at most, half of them to write; 0 means 16
+
+	clock bool
+}
+
+const (
+	defaultConnections = 16
+	connectTimeout     = 10 * time.Second
+)
+
+// ErrServer means that the database of the ledgers cannot be used. Its text says why, and what to
+// do.
+var ErrServer = errors.New("cannot use the ledgers' database")
+
+// OpenServer connects to a database and brings its tables up to date, one process at a time. It
+// fails with ErrServer where there is none, and where the database, its role, or what stands
+// before it would not keep ledgers apart or commits durable.
+func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
+	config, err := pgxpool.ParseConfig(o.Address)
+	if err != nil { // it may show the password
+		return nil, fmt.Errorf("%w: its address cannot be read. Write it as postgres://USER@HOST:PORT/DATABASE", ErrServer)
+	}
+	maps.Copy(config.ConnConfig.RuntimeParams, postgresSettings)
+	config.ConnConfig.RuntimeParams["application_name"] = "payersync"
+	config.ConnConfig.ConnectTimeout = connectTimeout
+	config.AfterConnect = checkSession
+	if o.Connections == 0 {
+		o.Connections = defaultConnections
+	}
+	config.MaxConns = int32(max(2, o.Connections/2)) //nolint:gosec // of a configuration, which is checked
+	s := &Server{clock: o.clock}
+	if s.write, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, refusedServer(err)
+	}
+	config = config.Copy()
+	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	if s.read, err = pgxpool.NewWithConfig(ctx, config); err == nil {
+		err = s.migrate(ctx)
+	}
+	if err != nil {
+		s.Close()
+		return nil, refusedServer(err)
+	}
+	return s, nil
+}
+
+// Close closes the connections. Its ledgers are closed before.
+func (s *Server) Close() {
+	s.write.Close()
+	if s.read != nil {
+		s.read.Close()
+	}
+}
+
+// refusedServer says why the database cannot be used, without what a driver says of its address.
+func refusedServer(err error) error {
+	var said *pgconn.PgError
+	switch {
+	case errors.Is(err, ErrServer):
+		return err
+	case errors.As(err, &said):
+		return fmt.Errorf("%w: it says %q (%s). Mend that, and try again", ErrServer, said.Message, said.Code)
+	case troubleOf(err) == cutOff:
+		return fmt.Errorf("%w: it cannot be reached. Look whether it runs, and at its host and port in ledger.postgres", ErrServer)
+	}
+	return fmt.Errorf("%w: %w", ErrServer, err)
+}
+
+// checkSession looks at a new connection before anything is asked on it. The settings were sent
+// with the request for it; a server, or what stands before it, may not have taken them. A
+// pooler that gives each transaction another session would mix up ledgers: it is known by the number of the
+// session, which is its own and not the server's.
+func checkSession(ctx context.Context, conn *pgx.Conn) error {
+	for name, want := range postgresSettings {
+		var got string
+		if err := conn.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&got); err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("%w: its setting %s is %q and not %q. What stands between, a pooler for instance, must leave the settings of a session as they are asked for", ErrServer, name, got, want)
+		}
+	}
+	var session uint32
+	var encoding, role string
+	var bypasses bool
+	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_encoding'), rolname, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user`).
+		Scan(&session, &encoding, &role, &bypasses); err != nil {
+		return err
+	}
+	switch {
+	case session != conn.PgConn().PID():
+		return fmt.Errorf("%w: a pooler stands before it that lends sessions. Name the database itself in ledger.postgres: payersync pools its connections", ErrServer)
+	case encoding != "UTF8":
+		return fmt.Errorf("%w: its encoding is %s. Make one with ENCODING 'UTF8'", ErrServer, encoding)
+	case bypasses:
+		return fmt.Errorf("%w: the role %s would see past the policies that keep accounts apart. Run: ALTER ROLE %s NOSUPERUSER NOBYPASSRLS", ErrServer, role, pgx.Identifier{role}.Sanitize())
+	}
+	return nil
+}
+
+// migrate makes the tables, or brings them up to date.
+func (s *Server) migrate(ctx context.Context) error {
+	db := stdlib.OpenDBFromPool(s.write)
+	defer func() { _ = db.Close() }()
+	// Of two that make it at once, one would fail.
+	if _, err := db.ExecContext(ctx, fmt.Sprintf("DO $$ BEGIN PERFORM pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s; END $$", writersLock, postgresSchema)); err != nil {
+		return fmt.Errorf("make the schema: %w", err)
+	}
+	p, err := postgresSteps(db)
+	if err != nil {
+		return err
+	}
+	return upgrade(ctx, p, func(current, target int64) error {
+		return fmt.Errorf("%w: its tables are of version %d, this payersync knows up to %d. Use the payersync that made them, or a newer one", ErrServer, current, target)
+	}, func() error { return nil })
+}
+
+// account returns the number of an account, which is made when it is not there.
+func (s *Server) account(ctx context.Context, name string, now time.Time) (id int64, err error) {
+	conn, err := s.write.Acquire(ctx)
+	if err != nil {
+		return 0, refusedServer(err)
+	}
+	defer conn.Release()
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "INSERT INTO accounts (name, made_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name, now.UTC().Format(layout)); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, "SELECT account_id FROM accounts WHERE name = $1", name).Scan(&id); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "SELECT set_config('payersync.account', $1, true)", strconv.FormatInt(id, 10)); err != nil {
+			return err
+		}
+		for _, table := range []string{"ledger", "subscription", "letter_desk"} { // of one row each
+			if _, err := tx.Exec(ctx, "INSERT INTO "+table+" (only_row) VALUES (1) ON CONFLICT DO NOTHING"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("open the ledger of account %s: %w", name, refusedServer(err))
+	}
+	return id, nil
+}
