@@ -478,18 +478,24 @@ func (w *Worker) once(ctx context.Context, name, trigger string, run func(contex
 	started := w.cfg.Now()
 	err := run(ctx, trigger)
 	now := w.cfg.Now()
-	e := Event{Job: name, Outcome: Done, Trigger: trigger, Took: now.Sub(started), Err: err}
+	e := Event{Job: name, Trigger: trigger, Took: now.Sub(started), Err: err}
+	e.Outcome, e.Until = OutcomeOf(ctx, err, now)
+	return e
+}
+
+// OutcomeOf returns how a run ended that returned err at a time, and, of one that is parked, when
+// it goes on. One that ctx was cancelled under was interrupted; one that ran out of its time failed.
+func OutcomeOf(ctx context.Context, err error, now time.Time) (Outcome, time.Time) {
 	at := connector.RetryAt(err)
 	switch {
 	case err == nil:
-	case ctx.Err() != nil:
-		e.Outcome = Interrupted
+		return Done, time.Time{}
+	case errors.Is(ctx.Err(), context.Canceled):
+		return Interrupted, time.Time{}
 	case at.After(now):
-		e.Outcome, e.Until = Parked, now.Add(min(max(at.Sub(now), minPark), maxPark))
-	default:
-		e.Outcome = Failed
+		return Parked, now.Add(min(max(at.Sub(now), minPark), maxPark))
 	}
-	return e
+	return Failed, time.Time{}
 }
 
 // wait parks the job and reports whether its time has come; false when ctx or kept ended
