@@ -125,13 +125,13 @@ func resolved(path string) string {
 	return path
 }
 
-// Execute runs a statement on the database of the ledger at path.
+// Execute runs a statement on the database of the ledger at path, for the one account that it keeps.
 func Execute(path, statement string) error {
 	dsn, err := DSN(path)
 	if err != nil {
 		return err
 	}
-	return execute(dsn, statement)
+	return execute(dsn, "SET payersync.account = '1'; "+statement)
 }
 
 func execute(dsn, statement string) error {
