@@ -11,10 +11,25 @@ func WithLastCall(ctx, last context.Context) context.Context {
 	return context.WithValue(ctx, lastCallKey{}, last)
 }
 
+// fenceKey is the key of WithFence in a context.
+type fenceKey struct{}
+
+// WithFence returns a context for requests of which none may leave any more once holds says why. It is asked
+// in the moment in which a request would leave: a process may have stood still before that for as long as it
+// likes, and no context of it has ended meanwhile.
+func WithFence(ctx context.Context, holds func() error) context.Context {
+	return context.WithValue(ctx, fenceKey{}, holds)
+}
+
 // MayLeave returns nil while a request of this context may leave, and why it may not from the
-// moment on in which ctx or the last of WithLastCall has ended; a context of Leaving hears of that
-// a moment late.
+// moment on in which ctx or the last of WithLastCall has ended, or what WithFence asks for holds no more; a
+// context of Leaving hears of the first two a moment late, and of the last not at all.
 func MayLeave(ctx context.Context) error {
+	if holds, ok := ctx.Value(fenceKey{}).(func() error); ok {
+		if err := holds(); err != nil {
+			return err
+		}
+	}
 	if last, ok := ctx.Value(lastCallKey{}).(context.Context); ok && last.Err() != nil {
 		return context.Cause(last)
 	}

@@ -8,6 +8,21 @@ import (
 	"payersync/connector"
 )
 
+func TestNothingLeavesOnceTheFenceIsShut(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("another holds it by now")
+	var now error
+	ctx, done := connector.Leaving(connector.WithFence(t.Context(), func() error { return now }))
+	defer done()
+	if err := connector.MayLeave(ctx); err != nil {
+		t.Errorf("a request may not leave before: %v", err)
+	}
+	now = lost
+	if err := connector.MayLeave(ctx); !errors.Is(err, lost) {
+		t.Errorf("got %v, want %v", err, lost)
+	}
+}
+
 func TestNothingLeavesAfterTheLastCall(t *testing.T) {
 	t.Parallel()
 	why := errors.New("closing time")
