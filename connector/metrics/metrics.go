@@ -50,6 +50,7 @@ const (
 // It is safe for concurrent use. A nil *Metrics counts nothing.
 type Metrics struct {
 	registry  *prometheus.Registry
+	register  prometheus.Registerer // registry, with the labels that all have
 	requests  *prometheus.HistogramVec
 	webhooks  *prometheus.CounterVec
 	reflected prometheus.Histogram
@@ -66,6 +67,23 @@ type Metrics struct {
 // New returns metrics of a process that has done nothing yet. version and commit are
 // those of the program.
 func New(version, commit string) *Metrics {
+	m := newMetrics(nil)
+	m.registry.MustRegister(ofProcess(version, commit)...)
+	return m
+}
+
+// ofProcess are the metrics of the process itself.
+func ofProcess(version, commit string) []prometheus.Collector {
+	built := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "payersync_build_info", Help: "Always 1; the labels say what is running.",
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "goversion": runtime.Version()},
+	})
+	built.Set(1)
+	return []prometheus.Collector{built, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+}
+
+// newMetrics returns metrics of one ledger, all with these labels.
+func newMetrics(labels prometheus.Labels) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(), operations: map[string]bool{},
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -100,13 +118,8 @@ func New(version, commit string) *Metrics {
 			Name: "payersync_sweep_found", Help: "What the last sweep of this process found amiss: linked customers that no longer exist (missing), customers that exist and are not listed (unlisted), payers whose key several customers carry (doubled).",
 		}, []string{"finding"}),
 	}
-	built := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "payersync_build_info", Help: "Always 1; the labels say what is running.",
-		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "goversion": runtime.Version()},
-	})
-	built.Set(1)
-	m.registry.MustRegister(m.requests, m.webhooks, m.reflected, m.commits, m.failed, m.repaired, m.drifted, m.found, built,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.register = prometheus.WrapRegistererWith(labels, m.registry)
+	m.register.MustRegister(m.requests, m.webhooks, m.reflected, m.commits, m.failed, m.repaired, m.drifted, m.found)
 	for _, o := range server.Outcomes() {
 		m.webhooks.WithLabelValues(string(o)) // what has not happened yet is a 0, or its first time could not be seen as an increase
 	}
@@ -116,13 +129,15 @@ func New(version, commit string) *Metrics {
 // Follow shows from now on what read finds, too: see [Facts].
 func (m *Metrics) Follow(read func(context.Context) (Facts, error)) {
 	if m != nil {
-		m.registry.MustRegister(newFollower(read, time.Now))
+		m.register.MustRegister(newFollower(read, time.Now))
 	}
 }
 
 // Handler returns what answers at Path, and at nothing else.
-func (m *Metrics) Handler() http.Handler {
-	page := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
+func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
+
+func handler(of prometheus.Gatherer) http.Handler {
+	page := promhttp.HandlerFor(of, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path != Path:
