@@ -16,9 +16,11 @@ import (
 const (
 	parkBase  = time.Minute
 	parkTries = 5
-	repeatGap = 2 * time.Second
 	drainPage = 100
 )
+
+// RepeatGap is the least time between two reads of a customer for deliveries that came before.
+const RepeatGap = 2 * time.Second
 
 // DrainResult is what a drain did, counted in customers.
 type DrainResult struct {
@@ -36,7 +38,7 @@ type DrainResult struct {
 func (r *Reconciler) Drain(ctx context.Context) (DrainResult, error) {
 	var res DrainResult
 	for {
-		open, err := r.Ledger.OpenDeliveries(ctx, repeatGap, drainPage)
+		open, err := r.Ledger.OpenDeliveries(ctx, RepeatGap, drainPage)
 		if err != nil || len(open) == 0 {
 			return res, err
 		}

@@ -151,13 +151,18 @@ func New(cfg Config) (*Server, error) {
 			return nil, err
 		}
 	}
+	if cfg.Expected.Jobs == nil {
+		cfg.Expected.Jobs = []worker.Job{{Name: "sweep", Schedule: "@hourly", Last: cfg.Ledger.LastPass}}
+	}
+	return newServer(cfg), nil
+}
+
+// newServer returns a server of a configuration that was checked.
+func newServer(cfg Config) *Server {
 	setDefault(&cfg.MaxBody, maxBody)
 	setDefault(&cfg.Refused, defaultRefused)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
-	}
-	if cfg.Expected.Jobs == nil {
-		cfg.Expected.Jobs = []worker.Job{{Name: "sweep", Schedule: "@hourly", Last: cfg.Ledger.LastPass}}
 	}
 	cfg.Expected.Now = cfg.Now
 	if cfg.Nudge == nil {
@@ -175,7 +180,7 @@ func New(cfg Config) (*Server, error) {
 	large := min(maxLarge, max(1, largeBytes/cfg.MaxBody)) // 16 MiB, whatever the size of one is
 	s := &Server{cfg: cfg, refused: perSecond(cfg.Refused), seed: maphash.MakeSeed(), large: make(chan struct{}, large)}
 	s.hold(cfg.Keys)
-	return s, nil
+	return s
 }
 
 func setDefault[T int | time.Duration](value *T, to T) {
