@@ -134,7 +134,7 @@ type behindPages struct {
 
 // newBehindPages returns what is behind pages: what people ask for is done by a worker, with the
 // session that is in force.
-func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() *worker.Worker) *behindPages {
+func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() runner) *behindPages {
 	return &behindPages{
 		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{}, ahead: &office.Ahead{}, board: &office.Board{}, door: pages.NewDoor(),
 		starter: newStarter(ledger, inForce, by), nudge: func() { by().Nudge() },
@@ -241,7 +241,7 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	if err != nil {
 		return err
 	}
-	behind := newBehindPages(s.Ledger, func() *session.Session { return s }, func() *worker.Worker { return asked })
+	behind := newBehindPages(s.Ledger, func() *session.Session { return s }, func() runner { return asked })
 	defer behind.close()
 	shown, err := a.pagesOf(s, behind, func(*pages.Config) {})
 	if err != nil {
@@ -270,7 +270,7 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 
 // newStarter returns what starts runs that people ask for on the pages: by a worker, with the
 // session that is in force.
-func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func() *worker.Worker) *office.Starter {
+func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func() runner) *office.Starter {
 	return &office.Starter{
 		Ledger: ledger,
 		Go: func(connection string, work func(context.Context) error) error {

@@ -94,11 +94,21 @@ func (a *app) openAndServe(ctx context.Context) error {
 	return errors.Join(a.serve(ctx, s, asked), alone.Release())
 }
 
-// service is payersync serve at work: what stays the same until it ends.
+// runner decides when jobs run, and does what people ask for: the worker of a ledger's file, or what
+// an account has of the queue of many nodes.
+type runner interface {
+	Run(ctx context.Context) error
+	Replace(ctx context.Context, jobs []worker.Job) error
+	Now(name string, run func(context.Context) error) error
+	Nudge()
+	Alive() bool
+}
+
+// service is payersync serve at work for one ledger: what stays the same until it ends.
 type service struct {
 	*app
 	log        *logrus.Logger
-	worker     *worker.Worker
+	worker     runner
 	deliveries *deliveryLog
 	refusals   server.Refusals
 	manager    *manager
@@ -116,18 +126,11 @@ type installation struct {
 }
 
 func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Signal) error {
-	svc := &service{app: a, log: s.Log, deliveries: newDeliveryLog(s.Log), manager: &manager{log: s.Log}}
-	svc.alarms = newAlarms(svc)
-	svc.behind = newBehindPages(s.Ledger, func() *session.Session { return svc.inForce.Load().Session }, func() *worker.Worker { return svc.worker })
-	defer svc.behind.close()
-	first, err := svc.install(ctx, s)
+	svc, err := a.newService(ctx, s, newDeliveryLog(s.Log), func(svc *service) (runner, error) { return svc.newWorker() })
 	if err != nil {
 		return err
 	}
-	svc.inForce.Store(first)
-	if svc.worker, err = svc.newWorker(); err != nil {
-		return usage.Error{Err: err}
-	}
+	defer svc.behind.close()
 	listeners, err := svc.listen(ctx)
 	if err != nil {
 		return err
@@ -140,21 +143,50 @@ func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Sig
 		stop() // without its endpoint serve ends, rather than run half
 	}()
 	svc.log.WithField("connections", len(s.Config.Connections)).Info("payersync serves")
-	var following sync.WaitGroup
+	following := svc.follow(ctx)
 	following.Go(func() { svc.newReloader(s.Config).run(ctx, asked) })
-	following.Go(func() { svc.alarms.run(ctx) })
-	following.Go(func() { svc.refusals.Run(ctx, s.Ledger, svc.uncounted) })
 	go svc.attend(ctx, s.Ledger) // which a ledger that hangs must not keep from ending
 	context.AfterFunc(ctx, svc.manager.stopping)
 	worked := whenSound(ctx, s, svc.worker.Run)
 	stop()
 	following.Wait()
 	err = errors.Join(worked, <-served)
-	if err := svc.refusals.Close(s.Ledger); err != nil {
-		svc.uncounted(err)
-	}
+	svc.counted()
 	svc.log.Info("payersync stops")
 	return err
+}
+
+// newService makes what serves a ledger as a session's configuration says; its jobs run by what by makes.
+// When it fails nothing is left open but the session.
+func (a *app) newService(ctx context.Context, s *session.Session, deliveries *deliveryLog, by func(*service) (runner, error)) (*service, error) {
+	svc := &service{app: a, log: s.Log, deliveries: deliveries, manager: &manager{log: s.Log}}
+	svc.alarms = newAlarms(svc)
+	svc.behind = newBehindPages(s.Ledger, func() *session.Session { return svc.inForce.Load().Session }, func() runner { return svc.worker })
+	first, err := svc.install(ctx, s)
+	if err == nil {
+		svc.inForce.Store(first)
+		svc.worker, err = by(svc)
+	}
+	if err != nil {
+		svc.behind.close()
+		return nil, err
+	}
+	return svc, nil
+}
+
+// follow does until ctx ends what goes on beside jobs and requests.
+func (svc *service) follow(ctx context.Context) *sync.WaitGroup {
+	following, ledger := new(sync.WaitGroup), svc.inForce.Load().Ledger
+	following.Go(func() { svc.alarms.run(ctx) })
+	following.Go(func() { svc.refusals.Run(ctx, ledger, svc.uncounted) })
+	return following
+}
+
+// counted gives the ledger what was counted last of requests that were refused.
+func (svc *service) counted() {
+	if err := svc.refusals.Close(svc.inForce.Load().Ledger); err != nil {
+		svc.uncounted(err)
+	}
 }
 
 // uncounted says that the ledger does not know how many requests were refused. Nothing else
@@ -197,10 +229,14 @@ func (svc *service) install(ctx context.Context, s *session.Session) (*installat
 	return made, err
 }
 
-func (svc *service) newWorker() (*worker.Worker, error) {
-	return worker.New(worker.Config{
+func (svc *service) newWorker() (runner, error) {
+	w, err := worker.New(worker.Config{
 		Jobs: svc.jobs(svc.inForce.Load().Session), Drain: func(ctx context.Context) error { return drainInbox(ctx, svc.inForce.Load().Session) },
 		DrainEvery: drainEvery, Jitter: scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 		Now: svc.now, Report: func(e worker.Event) { reportJob(svc.inForce.Load().Session, e); svc.alarms.heard(e) },
 	})
+	if err != nil {
+		return nil, usage.Error{Err: err}
+	}
+	return w, nil
 }
