@@ -74,17 +74,8 @@ const longestWait = time.Hour
 // them came before, the customer is due when its last read for deliveries began
 // gap ago: whoever caught a delivery can send it as often as they like.
 func (l *Ledger) OpenDeliveries(ctx context.Context, gap time.Duration, limit int) ([]OpenDelivery, error) {
-	now := l.Now()
-	rows, err := l.query(ctx, `
-		SELECT o.billing_id, o.mandate, o.up_to, k.delivery_key, o.attempts, o.known, o.since FROM (
-		  SELECT i.billing_id, CASE i.billing_id WHEN '' THEN i.mandate_id ELSE '' END AS mandate,
-		    max(i.inbox_id) AS up_to, min(i.inbox_id) AS first, min(i.attempts) AS attempts, count(p.billing_id) > 0 AS known,
-		    min(i.received_at) AS since
-		  FROM inbox i LEFT JOIN payers p ON p.billing_id = i.billing_id
-		  WHERE i.state IN ('received', 'parked')
-		  GROUP BY i.billing_id, mandate HAVING (min(coalesce(i.next_attempt, '')) <= ?1 OR min(i.next_attempt) > ?3)
-		    AND (min(i.repeats) = 0 OR coalesce(max(p.drained_at), '') <= ?2 OR max(p.drained_at) > ?1)
-		) o JOIN inbox k ON k.inbox_id = o.up_to ORDER BY o.first`+limitTo, stamp(now), stamp(now.Add(-gap)), stamp(now.Add(longestWait+clockSlack)), limit)
+	rows, err := l.query(ctx, "SELECT o.billing_id, o.mandate, o.up_to, k.delivery_key, o.attempts, o.known, o.since FROM ("+dueDeliveries+
+		") o JOIN inbox k ON k.inbox_id = o.up_to ORDER BY o.first"+limitTo, append(dueArgs(l.Now(), gap), limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the inbox: %w", err)
 	}
@@ -100,6 +91,20 @@ func (l *Ledger) OpenDeliveries(ctx context.Context, gap time.Duration, limit in
 		out = append(out, d)
 	}
 	return out, rows.Err()
+}
+
+// dueDeliveries are the customers with deliveries that are due by dueArgs.
+const dueDeliveries = `
+		  SELECT i.billing_id, CASE i.billing_id WHEN '' THEN i.mandate_id ELSE '' END AS mandate,
+		    max(i.inbox_id) AS up_to, min(i.inbox_id) AS first, min(i.attempts) AS attempts, count(p.billing_id) > 0 AS known,
+		    min(i.received_at) AS since
+		  FROM inbox i LEFT JOIN payers p ON p.billing_id = i.billing_id
+		  WHERE i.state IN ('received', 'parked')
+		  GROUP BY i.billing_id, mandate HAVING (min(coalesce(i.next_attempt, '')) <= ?1 OR min(i.next_attempt) > ?3)
+		    AND (min(i.repeats) = 0 OR coalesce(max(p.drained_at), '') <= ?2 OR max(p.drained_at) > ?1)`
+
+func dueArgs(now time.Time, gap time.Duration) []any {
+	return []any{stamp(now), stamp(now.Add(-gap)), stamp(now.Add(longestWait + clockSlack))}
 }
 
 // BeginDrain notes that a read for a customer's deliveries begins now, and

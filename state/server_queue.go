@@ -1,0 +1,69 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Pool returns so many connections more, for what else lies in the database: each is looked at like those of
+// ledgers, and sees none of them. It is closed before the server.
+func (s *Server) Pool(ctx context.Context, connections int) (*pgxpool.Pool, error) {
+	config := s.write.Config()
+	config.MaxConns = int32(max(2, connections)) //nolint:gosec // of a configuration, which is checked
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, refusedServer(err)
+	}
+	return pool, nil
+}
+
+// HasDeliveries reports whether an account has deliveries that [Ledger.OpenDeliveries] would show now, as a
+// transaction of a Pool sees it.
+func (s *Server) HasDeliveries(ctx context.Context, tx pgx.Tx, account int64, gap time.Duration) (has bool, err error) {
+	var now time.Time
+	if err := tx.QueryRow(ctx, "SELECT clock_timestamp() FROM set_config('payersync.account', $1, true)", strconv.FormatInt(account, 10)).Scan(&now); err != nil {
+		return false, fmt.Errorf("look for deliveries: %w", err)
+	}
+	if err := tx.QueryRow(ctx, postgresSpelling("SELECT EXISTS ("+dueDeliveries+")"), dueArgs(now.UTC(), gap)...).Scan(&has); err != nil {
+		return false, fmt.Errorf("look for deliveries: %w", err)
+	}
+	return has, nil
+}
+
+// WithDeliveries returns which of some accounts have such deliveries.
+func (s *Server) WithDeliveries(ctx context.Context, accounts []int64, gap time.Duration) (due []int64, err error) {
+	err = pgx.BeginTxFunc(ctx, s.read, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		for _, account := range accounts {
+			has, err := s.HasDeliveries(ctx, tx, account, gap)
+			if err != nil {
+				return err
+			}
+			if has {
+				due = append(due, account)
+			}
+		}
+		return nil
+	})
+	return due, err
+}
+
+// AccountID returns the number of the account on its server that the ledger is of; 0 of a file.
+func (l *Ledger) AccountID() int64 {
+	if e, is := l.below.(*postgres); is {
+		return e.account
+	}
+	return 0
+}
+
+// Ping asks whether the database takes writes.
+func (s *Server) Ping(ctx context.Context) error {
+	if _, err := s.write.Exec(ctx, "SELECT pg_current_xact_id()"); err != nil {
+		return refusedServer(err)
+	}
+	return nil
+}

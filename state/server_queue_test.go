@@ -1,0 +1,44 @@
+package state
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// What the queue is told of deliveries is what a drain would find.
+func TestAccountsWithDeliveriesThatAreDueAreKnownFromOutside(t *testing.T) {
+	t.Parallel()
+	s, opts := aServer(t, 8)
+	with, without := ofAccountNamed(t, opts, "acme"), ofAccountNamed(t, opts, "beta")
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	const gap = 2 * time.Second
+	accounts := []int64{with.AccountID(), without.AccountID()}
+	if due, err := s.WithDeliveries(t.Context(), accounts, gap); len(due) > 0 || err != nil {
+		t.Errorf("before any came: %v, %v", due, err)
+	}
+	with.receive(delivery("k1", "b1"))
+	if due, err := s.WithDeliveries(t.Context(), accounts, gap); !slices.Equal(due, accounts[:1]) || err != nil {
+		t.Errorf("due are %v of %v, %v", due, accounts, err)
+	}
+	pool, err := s.Pool(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for i, account := range accounts {
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			has, err := s.HasDeliveries(t.Context(), tx, account, gap)
+			if has != (i == 0) {
+				t.Errorf("account %d has deliveries: %t", account, has)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
