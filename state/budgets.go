@@ -47,6 +47,25 @@ func (l *Ledger) EndTurn(ctx context.Context, id int64) error {
 	return l.Do(ctx, func(tx *Tx) error { return tx.exec("DELETE FROM slots WHERE slot_id = ?", id) })
 }
 
+// Reserve takes the next n requests of a pace that several processes share, each so long after the one
+// before it, and returns how long it is until the first of them may leave. What was reserved and is not
+// used is lost. Of the scope's row the minute begins when the pace is free again.
+func (l *Ledger) Reserve(ctx context.Context, scope string, n int, every time.Duration) (wait time.Duration, err error) {
+	err = l.Do(ctx, func(tx *Tx) error {
+		b, err := tx.budget(scope)
+		if err != nil {
+			return fmt.Errorf("read the shared pace: %w", err)
+		}
+		from := tx.now
+		if b.minute.start.After(from) { // a time that no pace could reach was dropped when it was read
+			from = b.minute.start
+		}
+		wait = from.Sub(tx.now)
+		return tx.exec("UPDATE budgets SET minute_start = ? WHERE scope = ?", stamp(from.Add(time.Duration(n)*every)), scope)
+	})
+	return wait, err
+}
+
 // ParkScope lets no request of the scope through before until, a day from now at
 // the latest; it never shortens what was asked for before.
 func (l *Ledger) ParkScope(ctx context.Context, scope string, until time.Time) error {

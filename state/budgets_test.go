@@ -177,3 +177,25 @@ func TestBudgetOfAClockThatWasSetBackDoesNotLastForEver(t *testing.T) {
 		t.Errorf("parked by the clock as it is now: %+v, want until %s", turn, until)
 	}
 }
+
+// Two processes that share a pace take turns, a second's worth at a time.
+func TestASharedPaceIsTakenByOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	other := d.another()
+	reserve := func(l *Ledger, n int, want time.Duration) {
+		t.Helper()
+		if wait, err := l.Reserve(t.Context(), "pace", n, 200*time.Millisecond); wait != want || err != nil {
+			t.Errorf("got a wait of %v, %v; want %v", wait, err, want)
+		}
+	}
+	reserve(d.Ledger, 5, 0)
+	reserve(other, 5, time.Second)
+	reserve(d.Ledger, 1, 2*time.Second)
+	d.clock.move(1500 * time.Millisecond)
+	reserve(other, 5, 700*time.Millisecond)
+	d.clock.move(time.Minute)
+	reserve(d.Ledger, 5, 0)
+	d.clock.move(-time.Hour) // a clock that was set back waits for no time of before
+	reserve(d.Ledger, 5, 0)
+}

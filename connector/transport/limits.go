@@ -58,27 +58,31 @@ func (p *pause) wait(ctx context.Context) error {
 type pace struct {
 	limiter *rate.Limiter // nil when there is no limit
 	full    rate.Limit
+	shared  func(context.Context) error // see Options.Shared
 	mu      sync.Mutex
 }
 
-func newPace(perSecond float64) pace {
+func newPace(perSecond float64, shared func(context.Context) error) pace {
 	if perSecond <= 0 {
-		return pace{}
+		return pace{shared: shared}
 	}
 	full := rate.Limit(perSecond)
 	burst := max(1, int(perSecond/50)) // what fits between two ticks of a coarse timer
-	return pace{limiter: rate.NewLimiter(full, burst), full: full}
+	return pace{limiter: rate.NewLimiter(full, burst), full: full, shared: shared}
 }
 
 func (p *pace) wait(ctx context.Context) error {
-	if p.limiter == nil {
-		return ctx.Err()
+	if p.limiter != nil {
+		if err := p.limiter.Wait(ctx); err != nil && ctx.Err() == nil {
+			return context.DeadlineExceeded // the caller's deadline comes before its turn
+		} else if err != nil {
+			return err
+		}
 	}
-	err := p.limiter.Wait(ctx)
-	if err != nil && ctx.Err() == nil {
-		return context.DeadlineExceeded // the caller's deadline comes before its turn
+	if p.shared != nil {
+		return p.shared(ctx)
 	}
-	return err
+	return ctx.Err()
 }
 
 func (p *pace) slower() {

@@ -22,6 +22,7 @@ package transport
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -42,19 +43,20 @@ import (
 // Options say how a Client behaves. The zero value is usable: every field has
 // the default that its comment names.
 type Options struct {
-	Base          http.RoundTripper // what speaks to the wire; nil for a transport of its own
-	Timeout       time.Duration     // one attempt from connection to last byte, waits for a slot not counted; 30 s
-	MaxBody       int64             // bytes of an answer; one more is an error; 8 MiB
-	Retries       int               // attempts after the first; 3, negative for none
-	RatePerSecond float64           // attempts per second, halved by each 429 and regained with success; 0 for no limit
-	MaxInFlight   int               // attempts at a time, fewer while answers slow down; 8
-	MaxRetryAfter time.Duration     // the longest Retry-After that is slept; above it the answer is returned; 15 min
-	PublicOnly    bool              // connect to public addresses only, whatever a name resolves to (fault F81)
-	Proxy         *url.URL          // what stands between, an http, https or socks5 address, see ProxyFor; nil for nothing
-	Now           func() time.Time  // what Retry-After dates are compared with; time.Now
-	Rand          *rand.Rand        // source of jitter; randomly seeded
-	Logger        *logrus.Entry     // attempts at debug level, the circuit at warning level; nil for silence
-	Observe       func(Attempt)     // is told of every attempt, by several goroutines at once; nil for nobody
+	Base          http.RoundTripper           // what speaks to the wire; nil for a transport of its own
+	Timeout       time.Duration               // one attempt from connection to last byte, waits for a slot not counted; 30 s
+	MaxBody       int64                       // bytes of an answer; one more is an error; 8 MiB
+	Retries       int                         // attempts after the first; 3, negative for none
+	RatePerSecond float64                     // attempts per second, halved by each 429 and regained with success; 0 for no limit
+	Shared        func(context.Context) error // waits for a turn of a pace that several processes share, after that of RatePerSecond; nil for none
+	MaxInFlight   int                         // attempts at a time, fewer while answers slow down; 8
+	MaxRetryAfter time.Duration               // the longest Retry-After that is slept; above it the answer is returned; 15 min
+	PublicOnly    bool                        // connect to public addresses only, whatever a name resolves to (fault F81)
+	Proxy         *url.URL                    // what stands between, an http, https or socks5 address, see ProxyFor; nil for nothing
+	Now           func() time.Time            // what Retry-After dates are compared with; time.Now
+	Rand          *rand.Rand                  // source of jitter; randomly seeded
+	Logger        *logrus.Entry               // attempts at debug level, the circuit at warning level; nil for silence
+	Observe       func(Attempt)               // is told of every attempt, by several goroutines at once; nil for nobody
 }
 
 func (o Options) withDefaults() Options {
@@ -110,7 +112,7 @@ func New(o Options) *Client {
 	return &Client{
 		options: o,
 		traced:  traced,
-		pace:    newPace(o.RatePerSecond),
+		pace:    newPace(o.RatePerSecond, o.Shared),
 		slots:   newSlots(uint(o.MaxInFlight)),
 		circuit: newCircuit(o.Logger),
 		budget:  budget{saved: budgetReserve},

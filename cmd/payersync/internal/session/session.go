@@ -87,8 +87,12 @@ func (s *Session) openWays(before *Session) (err error) {
 		before.Config.Billing.Timeout == b.Timeout && before.Config.HTTP == s.Config.HTTP {
 		s.HTTP = before.HTTP
 	} else {
+		var shared func(context.Context) error
+		if s.Ledger.AccountID() != 0 { // other nodes send, too
+			shared = newSharedPace(s.Ledger, b.RatePerSecond).wait
+		}
 		s.HTTP = s.Config.Client(transport.Options{
-			RatePerSecond: b.RatePerSecond, MaxInFlight: b.MaxInFlight, Timeout: time.Duration(b.Timeout), Now: s.now, Logger: logrus.NewEntry(s.Log),
+			RatePerSecond: b.RatePerSecond, Shared: shared, MaxInFlight: b.MaxInFlight, Timeout: time.Duration(b.Timeout), Now: s.now, Logger: logrus.NewEntry(s.Log),
 			Observe: s.Metrics.Requests(metrics.Billing, "", ""),
 		})
 	}

@@ -1,0 +1,61 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"payersync/state"
+)
+
+// paceScope is the budget by which the nodes of an account share the billing service's rate.
+const paceScope = "billing pace"
+
+// sharedPace spaces the requests of this process where others send for the same account, too. It takes what
+// a second allows at a time, so that the ledger is asked once a second and not for each request.
+type sharedPace struct {
+	ledger *state.Ledger
+	every  time.Duration // between two requests, of whatever process
+
+	mu   sync.Mutex
+	next time.Time // when the next of those that were taken may leave
+	left int
+}
+
+func newSharedPace(ledger *state.Ledger, perSecond float64) *sharedPace {
+	return &sharedPace{ledger: ledger, every: time.Duration(float64(time.Second) / perSecond)}
+}
+
+// wait waits for a turn, or until ctx ends.
+func (p *sharedPace) wait(ctx context.Context) error {
+	at, err := p.turn(ctx)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// turn returns when the next request may leave. Turns that nobody took in time are over.
+func (p *sharedPace) turn(ctx context.Context) (time.Time, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left == 0 || time.Since(p.next) > p.every {
+		n := max(1, int(time.Second/p.every))
+		asked := time.Now()
+		wait, err := p.ledger.Reserve(ctx, paceScope, n, p.every)
+		if err != nil {
+			return time.Time{}, err
+		}
+		p.left, p.next = n, asked.Add(wait)
+	}
+	at := p.next
+	p.left, p.next = p.left-1, at.Add(p.every)
+	return at, nil
+}

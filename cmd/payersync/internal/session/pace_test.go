@@ -1,0 +1,43 @@
+package session
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"payersync/state"
+	"payersync/state/statetest"
+)
+
+// Nodes that send for one account keep to its rate together: what one has taken, the other comes behind.
+func TestNodesOfOneAccountShareItsRate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "payersync.db")
+	statetest.New(t, path)
+	var nodes []*sharedPace
+	for range 2 {
+		l, err := state.Open(t.Context(), state.Options{Path: path, KeyFile: path + ".key"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		nodes = append(nodes, newSharedPace(l, 20))
+	}
+	turn := func(node int) time.Time {
+		at, err := nodes[node].turn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	first, second := turn(0), turn(1)
+	if apart := second.Sub(first); apart < 900*time.Millisecond || apart > 1100*time.Millisecond {
+		t.Errorf("the second node may send %v after the first, which took a second's worth", apart)
+	}
+	if next := turn(1); next.Sub(second) != 50*time.Millisecond {
+		t.Errorf("two requests of a node are %v apart, want a twentieth of a second", next.Sub(second))
+	}
+	if next := turn(0); next.Sub(first) != 50*time.Millisecond {
+		t.Errorf("the first node's next request is %v behind its first", next.Sub(first))
+	}
+}
