@@ -8,6 +8,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/syncer"
+	"payersync/state/statetest"
 )
 
 // A process that has closed its run and not let the lock go yet: a run that is
@@ -16,6 +17,7 @@ import (
 // covers F61, L4
 func TestRunWaitsForALockThatIsHeldWithoutARun(t *testing.T) {
 	t.Parallel()
+	statetest.OnlySQLite(t, "on a server no lock keeps anybody from a connection, but the run's lease")
 	w := newWorld(t)
 	w.fill(2)
 	lock, err := w.ledger.TryLock("acme")

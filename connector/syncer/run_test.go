@@ -339,8 +339,15 @@ func TestASecondRunOnAConnectionIsRefusedUntilTheFirstEndsOrDies(t *testing.T) {
 	if !errors.As(err, &open) {
 		t.Fatalf("err = %v, want ErrRunOpen", err)
 	}
-	if err := lock.Release(); err != nil { // it dies: nobody waits for its lease
+	proves := lock.Proves()
+	if err := lock.Release(); err != nil { // it dies: of a file nobody waits for its lease
 		t.Fatal(err)
+	}
+	if !proves {
+		if _, err := w.syncer.Run(ctx, w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual"}); !errors.As(err, &open) {
+			t.Fatalf("err = %v, want that its lease holds on a server, which cannot know that the other is dead", err)
+		}
+		w.clock.advance(state.Lease)
 	}
 	w.complete(w.run())
 }
