@@ -1,0 +1,383 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/connector/metrics"
+	"payersync/connector/queue"
+	"payersync/connector/reconcile"
+	"payersync/connector/server"
+	"payersync/connector/worker"
+	"payersync/state"
+)
+
+const (
+	rowsEvery  = 5 * time.Second // how often a node looks whether accounts have changed
+	openAtOnce = 4               // accounts that a node opens at a time
+)
+
+// fleet is payersync serve at work for all accounts of a database, as one of its nodes. Every node
+// does the same; which of them does a job decides the queue, and what becomes of it the account's
+// ledger.
+type fleet struct {
+	*app
+	node       *config.Node
+	server     *state.Server
+	queue      *queue.Queue
+	log        *logrus.Logger
+	manager    *manager
+	metrics    *metrics.Fleet
+	deliveries *deliveryLog
+	strangers  http.Handler
+
+	mu      sync.RWMutex
+	known   map[int64]state.AccountInfo // as the rows said last
+	members map[int64]*member           // those that are open here
+	failed  map[int64]time.Time         // those that could not be opened, and when that was tried last
+}
+
+// member is an account that is open on this node.
+type member struct {
+	*service
+	info   state.AccountInfo
+	jobs   *accountJobs
+	reload *reloader
+	close  func()
+}
+
+// serveFleet serves all accounts of the node's database until ctx ends.
+func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
+	f := &fleet{app: a, node: node, metrics: metrics.NewFleet(version, commit()), known: map[int64]state.AccountInfo{}, members: map[int64]*member{}, failed: map[int64]time.Time{}}
+	if f.log, err = session.NewLog(a.ErrOut, node.Log.Level, node.Log.Format, node.Secrets()); err != nil {
+		return err
+	}
+	f.manager, f.deliveries = &manager{log: f.log}, newDeliveryLog(f.log)
+	if f.strangers, err = server.Strangers(node.Server.Proxies(), a.now, f.deliveries.report); err != nil {
+		return err
+	}
+	if f.server, err = session.OpenServer(ctx, node); err != nil {
+		return err
+	}
+	defer f.server.Close()
+	if err := f.openQueue(ctx); err != nil {
+		return err
+	}
+	defer f.closeAll()
+	if err := f.look(ctx); err != nil {
+		return err
+	}
+	listeners, err := f.listen(ctx)
+	if err != nil {
+		return err
+	}
+	f.log.WithField("accounts", len(f.members)).Info("payersync serves")
+	working, ctx := errgroup.WithContext(ctx)
+	working.Go(func() error { return listeners.serve(ctx, f.deliveries) })
+	working.Go(func() error { return f.queue.Run(ctx) })
+	working.Go(func() error { f.followRows(ctx); return nil })
+	working.Go(func() error { f.attend(ctx); return nil })
+	context.AfterFunc(ctx, f.manager.stopping)
+	err = working.Wait()
+	f.log.Info("payersync stops")
+	return err
+}
+
+// openQueue makes the node's part of the queue.
+func (f *fleet) openQueue(ctx context.Context) error {
+	w := f.node.Nodes.Workers
+	pool, err := f.server.Pool(ctx, f.node.Nodes.Connections())
+	if err != nil {
+		return err
+	}
+	if err := queue.Migrate(ctx, pool); err != nil {
+		pool.Close()
+		return err
+	}
+	f.queue, err = queue.New(queue.Config{
+		Pool: pool, Work: f.work, Drain: f.drain, Workers: queue.Workers{Hooks: w.Hooks, Runs: w.Runs, Care: w.Care}, StopWithin: time.Duration(f.node.Nodes.StopWithin),
+		Open: func(ctx context.Context, tx pgx.Tx, account int64) (bool, error) {
+			return f.server.HasDeliveries(ctx, tx, account, reconcile.RepeatGap)
+		},
+		Due:    func(ctx context.Context) ([]int64, error) { return f.server.WithDeliveries(ctx, f.accounts(), reconcile.RepeatGap) },
+		Report: f.report, Log: func(text string) { f.log.Warn(text) },
+	})
+	if err != nil {
+		pool.Close()
+	}
+	return err
+}
+
+// errNotHere says that a job came to a node on which its account is not open.
+var errNotHere = errors.New("the account is not open on this node, whose log says why; its next time is the next try")
+
+func (f *fleet) member(account int64) (*member, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	m := f.members[account]
+	if m == nil {
+		return nil, errNotHere
+	}
+	return m, nil
+}
+
+// accounts returns the accounts that are open here.
+func (f *fleet) accounts() (out []int64) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for id, m := range f.members {
+		if m.info.State == state.AccountActive {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+func (f *fleet) work(ctx context.Context, job queue.Job, trigger string) error {
+	m, err := f.member(job.Account)
+	if err != nil {
+		return err
+	}
+	return m.jobs.run(ctx, job.Name, trigger)
+}
+
+func (f *fleet) drain(ctx context.Context, account int64) error {
+	m, err := f.member(account)
+	if err != nil {
+		return err
+	}
+	return drainInbox(ctx, m.inForce.Load().Session)
+}
+
+// report keeps what became of a job where its account shows it.
+func (f *fleet) report(account int64, e worker.Event) {
+	m, err := f.member(account)
+	if err != nil {
+		f.log.WithFields(logrus.Fields{"account": account, "job": e.Job, "outcome": e.Outcome}).Warn("a job of an account that is not open here")
+		return
+	}
+	reportJob(m.inForce.Load().Session, e)
+	m.alarms.heard(e)
+}
+
+// followRows follows what the rows of accounts say until ctx ends.
+func (f *fleet) followRows(ctx context.Context) {
+	tick := time.NewTicker(rowsEvery)
+	defer tick.Stop()
+	told := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		wrong := ""
+		if err := f.look(ctx); err != nil && ctx.Err() == nil {
+			wrong = forLog(err).Error()
+		}
+		if wrong != told && wrong != "" {
+			f.log.WithField("problem", wrong).Error("the node cannot learn whether accounts have changed; it goes on with those that it knows")
+		}
+		told = wrong
+	}
+}
+
+// look opens accounts that are new, puts changed ones in force, and closes those that leave. One that
+// cannot be opened keeps no other from its turn, and is tried again after a while and when it changes.
+func (f *fleet) look(ctx context.Context) error {
+	rows, err := f.server.Accounts(ctx)
+	if err != nil {
+		return err
+	}
+	opening, now := new(errgroup.Group), make(map[int64]state.AccountInfo, len(rows))
+	opening.SetLimit(openAtOnce)
+	for _, row := range rows {
+		if row.State == state.AccountLeaving || row.KeyID == "" {
+			continue
+		}
+		now[row.ID] = row
+		if f.known[row.ID].Version != row.Version || f.again(row.ID) {
+			opening.Go(func() error { f.take(ctx, row); return nil })
+		}
+	}
+	_ = opening.Wait() // each account tells of itself
+	f.mu.Lock()
+	var left []*member
+	for id, m := range f.members {
+		if _, stays := now[id]; !stays {
+			left = append(left, m)
+			delete(f.members, id)
+		}
+	}
+	f.known = now
+	f.mu.Unlock()
+	for _, m := range left {
+		if err := m.jobs.Replace(ctx, nil); err != nil {
+			f.log.WithField("account", m.info.Name).WithError(err).Warn("the schedules of an account that leaves were not taken back")
+		}
+		m.close()
+		f.metrics.Leave(m.info.Name)
+		f.log.WithField("account", m.info.Name).Info("the account was closed")
+	}
+	return nil
+}
+
+// again reports whether an account could not be opened a while ago.
+func (f *fleet) again(account int64) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	tried, failed := f.failed[account]
+	return failed && f.now().Sub(tried) >= againAfter
+}
+
+// take puts in force what an account's row and files say by now.
+func (f *fleet) take(ctx context.Context, row state.AccountInfo) {
+	entry := f.log.WithFields(logrus.Fields{"account": row.Name, "version": row.Version})
+	m, _ := f.member(row.ID)
+	if m != nil {
+		f.retake(ctx, m, row)
+		return
+	}
+	m, err := f.open(ctx, row)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.failed[row.ID] = f.now()
+		if ctx.Err() == nil {
+			entry.WithError(forLog(err)).Error("the account cannot be opened; nothing is done for it on this node until that succeeds")
+		}
+		return
+	}
+	f.members[row.ID] = m
+	delete(f.failed, row.ID)
+	entry.Debug("the account is open")
+}
+
+// retake gives an account that is open another configuration, or another state.
+func (f *fleet) retake(ctx context.Context, m *member, row state.AccountInfo) {
+	loaded, err := session.LoadAccount(ctx, f.server, f.node, row.Name)
+	now := look{}
+	if err != nil {
+		now.wrong = forLog(err).Error()
+	} else {
+		now.config = loaded.Config
+	}
+	if err := m.jobs.Pause(ctx, row.State != state.AccountActive); err != nil {
+		f.log.WithField("account", row.Name).WithError(err).Error("the schedules of the account are as before")
+	}
+	f.mu.Lock()
+	m.info = row
+	f.mu.Unlock()
+	m.reload.follow(ctx, now)
+}
+
+// open opens an account on this node.
+func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err error) {
+	loaded, err := session.LoadAccount(ctx, f.server, f.node, row.Name)
+	if err != nil {
+		return nil, err
+	}
+	counted := f.metrics.Account(row.Name)
+	s, err := session.Open(ctx, loaded.Config, state.Options{Now: f.now, Committing: counted.Committing})
+	if err != nil {
+		return nil, errors.Join(err, loaded.Close())
+	}
+	s.Metrics = counted
+	if err := s.OpenBilling(ctx, f.ErrOut, f.node.Log, true); err != nil { // which closes the session
+		return nil, errors.Join(err, loaded.Close())
+	}
+	m := &member{info: row}
+	m.jobs = &accountJobs{queue: f.queue, account: row.ID, paused: row.State != state.AccountActive, lost: func(err error) { s.Log.WithError(err).Warn("the queue did not keep that a delivery waits; the next tick finds it") }}
+	m.service, err = f.newService(ctx, s, newDeliveryLog(s.Log), func(svc *service) (_ runner, err error) {
+		m.jobs.people, err = worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: 24 * time.Hour, Now: f.now, Report: func(e worker.Event) {
+			if e.Job != worker.DrainName {
+				reportJob(svc.inForce.Load().Session, e)
+				svc.alarms.heard(e)
+			}
+		}})
+		return m.jobs, err
+	})
+	if err == nil {
+		err = m.jobs.Replace(ctx, f.jobs(s))
+	}
+	if err != nil {
+		if m.service != nil {
+			m.behind.close()
+		}
+		s.Close()
+		return nil, errors.Join(err, loaded.Close())
+	}
+	m.reload = m.newReloader(loaded.Config)
+	m.begin(loaded)
+	return m, nil
+}
+
+// begin starts what goes on beside jobs and requests, until m.close.
+func (m *member) begin(loaded *session.Loaded) {
+	ctx, stop := context.WithCancel(context.Background())
+	s := m.inForce.Load().Session
+	counter := s.Ledger.NewCounter()
+	s.Metrics.Follow(func(ctx context.Context) (metrics.Facts, error) { return m.metricsFacts(ctx, counter) })
+	going := m.follow(ctx)
+	going.Go(func() { _ = m.jobs.Run(ctx) }) // it fails where jobs of its own were missed, and has none
+	m.close = sync.OnceFunc(func() {
+		stop()
+		going.Wait()
+		m.counted()
+		m.behind.close()
+		m.inForce.Load().Close()
+		_ = loaded.Close() // what stays of it lies in memory, and in nobody's reach
+	})
+}
+
+// closeAll closes every account, once no job is at work.
+func (f *fleet) closeAll() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var closing sync.WaitGroup
+	for _, m := range f.members {
+		closing.Go(m.close)
+	}
+	closing.Wait()
+	clear(f.members)
+}
+
+// attend tells the service manager that the node is ready, and then that it is alive, until ctx ends:
+// while the database answers it.
+func (f *fleet) attend(ctx context.Context) {
+	if !f.manager.there() {
+		return
+	}
+	for ready := false; ; {
+		alive := f.queue.Alive()
+		if alive && !ready {
+			ready = true
+			f.manager.ready()
+		}
+		f.manager.status(func() {
+			if f.manager.ledger = ""; !alive {
+				f.manager.ledger = "the ledgers' database does not answer: webhooks are answered 503, and the log says more"
+			}
+		})
+		if alive {
+			f.manager.tell("WATCHDOG=1")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(readyEvery):
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"payersync/connector/queue"
+	"payersync/connector/worker"
+)
+
+// nudgeWithin is how long the queue may take to keep that a delivery waits. One that it does not keep is
+// found by the next tick.
+const nudgeWithin = 5 * time.Second
+
+// accountJobs are what one account has of the queue that all nodes share. When jobs come decide the
+// rows of the queue; what they do, this node's configuration of the account. It is safe for concurrent use.
+type accountJobs struct {
+	queue   *queue.Queue
+	account int64
+	lost    func(error) // is told of a nudge that the queue did not keep
+
+	// people does what people ask for on this node: it has no jobs of its own.
+	people *worker.Worker
+
+	mu     sync.Mutex
+	jobs   []worker.Job
+	paused bool // none of them comes
+}
+
+// Run does what people ask for until ctx ends. The account's jobs run with the queue.
+func (j *accountJobs) Run(ctx context.Context) error { return j.people.Run(ctx) }
+
+// Now starts something at once, on this node, because a person asked for it.
+func (j *accountJobs) Now(name string, run func(context.Context) error) error {
+	return j.people.Now(name, run)
+}
+
+// Alive reports whether the queue is.
+func (j *accountJobs) Alive() bool { return j.queue.Alive() }
+
+// Nudge asks for a drain soon, on whatever node.
+func (j *accountJobs) Nudge() {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), nudgeWithin)
+		defer cancel()
+		if err := j.queue.Nudge(ctx, j.account); err != nil {
+			j.lost(err)
+		}
+	}()
+}
+
+// Replace makes these the jobs of the account, for all nodes. What is at work finishes as it began.
+func (j *accountJobs) Replace(ctx context.Context, jobs []worker.Job) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.set(ctx, jobs, j.paused)
+}
+
+// Pause lets none of the account's jobs come, or all again.
+func (j *accountJobs) Pause(ctx context.Context, paused bool) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.set(ctx, j.jobs, paused)
+}
+
+// set gives the queue the schedules of jobs. When it fails all is as before.
+func (j *accountJobs) set(ctx context.Context, jobs []worker.Job, paused bool) error {
+	var schedules []queue.Schedule
+	for _, job := range jobs {
+		if paused {
+			break
+		}
+		s := queue.Schedule{Job: job.Name, Cron: job.Schedule, OnTime: job.Last == nil, Long: true, Care: !strings.HasPrefix(job.Name, syncJob(""))}
+		if job.Last != nil {
+			last, err := job.Last(ctx)
+			if err != nil {
+				return fmt.Errorf("learn when %s last ran: %w", job.Name, err)
+			}
+			s.Last = last
+		}
+		schedules = append(schedules, s)
+	}
+	if err := j.queue.Every(ctx, j.account, schedules); err != nil {
+		return err
+	}
+	j.jobs, j.paused = jobs, paused
+	return nil
+}
+
+// run does a job of the account, by the configuration that is in force here.
+func (j *accountJobs) run(ctx context.Context, name, trigger string) error {
+	j.mu.Lock()
+	i := slices.IndexFunc(j.jobs, func(job worker.Job) bool { return job.Name == name })
+	if i < 0 {
+		j.mu.Unlock()
+		return fmt.Errorf("the job %s is not of this node's configuration, which may be newer or older than the one that scheduled it; its next time is the next try", name)
+	}
+	job := j.jobs[i]
+	j.mu.Unlock()
+	return job.Run(ctx, trigger)
+}
