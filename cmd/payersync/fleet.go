@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +24,8 @@ import (
 const (
 	rowsEvery  = 5 * time.Second // how often a node looks whether accounts have changed
 	openAtOnce = 4               // accounts that a node opens at a time
+
+	queueConnections = 6 // to the database, beside those of ledgers: each for a statement, and one that listens
 )
 
 // fleet is payersync serve at work for all accounts of a database, as one of its nodes. Every node
@@ -98,7 +97,7 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 // openQueue makes the node's part of the queue.
 func (f *fleet) openQueue(ctx context.Context) error {
 	w := f.node.Nodes.Workers
-	pool, err := f.server.Pool(ctx, f.node.Nodes.Connections())
+	pool, err := f.server.Pool(ctx, queueConnections)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"payersync/connector"
 	"payersync/mapping/strict"
 	"payersync/state"
 )
@@ -46,6 +47,11 @@ type Workers struct {
 
 // AccountFile is what the configuration of an account is called among its files.
 const AccountFile = "account.yaml"
+
+// Secrets returns every secret of the node.
+func (n *Node) Secrets() []connector.Secret {
+	return append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.KeyEncryptionKey.Secret)
+}
 
 // Options returns the database as package state takes it. The secrets were resolved.
 func (n *Node) Options() state.ServerOptions {

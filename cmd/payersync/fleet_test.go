@@ -1,0 +1,203 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"payersync/connector"
+	"payersync/connector/sandbox"
+	"payersync/state"
+	"payersync/state/statetest"
+)
+
+// cluster is a database with accounts, each of a billing service of its own, and the nodes that serve them.
+type cluster struct {
+	t        *testing.T
+	dir      string
+	accounts map[string]*world
+	names    []string
+	hooks    []string // where the nodes take webhooks in
+}
+
+// newCluster makes a database with these accounts, whose books have so many payers, and configures as many nodes.
+func newCluster(t *testing.T, nodes int, payers map[string]int) *cluster {
+	t.Helper()
+	c := &cluster{t: t, dir: t.TempDir(), accounts: map[string]*world{}}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)
+	c.write("database", statetest.Postgres(t))
+	c.write("kek", base64.StdEncoding.EncodeToString(key))
+	for i := range nodes {
+		c.hooks = append(c.hooks, freeAddress(t))
+		c.write(fmt.Sprintf("node%d.yaml", i), fmt.Sprintf(`ledger: {postgres: file:database, key_encryption_key: file:kek}
+server: {webhooks: %q, admin: "", metrics: ""}
+nodes: {stop_within: 5s}
+log: {level: debug, format: json}
+`, c.hooks[i]))
+	}
+	for name, n := range payers {
+		w := newWorld(t, people(n))
+		c.accounts[name], c.names = w, append(c.names, name)
+		c.configure(name, "* * * * *")
+	}
+	slices.Sort(c.names)
+	return c
+}
+
+// configure writes the folder of an account whose books are read by this schedule.
+func (c *cluster) configure(name, schedule string) {
+	c.t.Helper()
+	w := c.accounts[name]
+	text := strings.NewReplacer(
+		"env:BILLING_CLIENT_SECRET", "file:client.secret",
+		"path: customers.csv", "path: "+w.path("customers.csv"),
+		"mapping: mapping.yaml}", fmt.Sprintf("mapping: mapping.yaml, schedule: %q}", schedule),
+		"guards: {max_creates: 20}", "guards: {max_creates: 100000}",
+	).Replace(w.config())
+	text, _, _ = strings.Cut(text, "server: {")
+	c.write(filepath.Join("accounts", name, "account.yaml"), text)
+	c.write(filepath.Join("accounts", name, "client.secret"), clientSecret)
+	c.write(filepath.Join("accounts", name, "webhook.secret"), webhookSecret)
+	c.write(filepath.Join("accounts", name, "mapping.yaml"), worldMapping)
+}
+
+func (c *cluster) write(name, text string) {
+	c.t.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// any is a world that runs commands on the cluster.
+func (c *cluster) any() *world { return c.accounts[c.names[0]] }
+
+// expect runs a command on the first node's configuration.
+func (c *cluster) expect(code int, args ...string) result {
+	c.t.Helper()
+	return c.any().expect(code, append(args, "--config", filepath.Join(c.dir, "node0.yaml"))...)
+}
+
+// apply gives the database what the folders of the accounts say.
+func (c *cluster) apply() {
+	c.t.Helper()
+	c.expect(exitDone, "accounts", "apply", filepath.Join(c.dir, "accounts"), "--yes")
+}
+
+// serve starts a node and waits until it serves.
+func (c *cluster) serve(node int) *process {
+	c.t.Helper()
+	p := c.any().process("serve")
+	p.cmd.Args[len(p.cmd.Args)-1] = filepath.Join(c.dir, fmt.Sprintf("node%d.yaml", node))
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
+	if err := p.begin(); err != nil {
+		c.t.Fatal(err)
+	}
+	p.logged("payersync serves")
+	return p
+}
+
+// token returns what names an account in the address of its webhooks.
+func (c *cluster) token(name string) string {
+	c.t.Helper()
+	return decode[struct {
+		Path string `json:"webhook_path"`
+	}](c.t, c.expect(exitDone, "accounts", "show", name, "--show-token", "--output", "json")).Path
+}
+
+// deliver hands a delivery that an account's service signed to a node.
+func (c *cluster) deliver(node int, path string, r *http.Request) int {
+	c.t.Helper()
+	r.URL.Host, r.URL.Path = c.hooks[node], path
+	status, _ := post(c.t, r)
+	return status
+}
+
+// linked returns the mandate statuses of an account's payers, by their numbers.
+func (c *cluster) linked(name string) map[string]string {
+	c.t.Helper()
+	out := map[string]string{}
+	for _, p := range decodeLines[state.PayerRow](c.t, c.expect(exitDone, "payers", "list", "--account", name, "--output", "json")) {
+		if p.BillingID != "" {
+			out[p.SourceID] = string(p.MandateStatus)
+		}
+	}
+	return out
+}
+
+// expectOnce fails unless each account's service has each payer once, with one mandate.
+func (c *cluster) expectOnce(payers map[string]int) {
+	c.t.Helper()
+	for name, n := range payers {
+		customers := c.accounts[name].box.Customers()
+		keys := map[string]int{}
+		for _, customer := range customers {
+			keys[customer.ExternalData["accountNumber"]]++
+			if len(customer.Mandates) != 1 {
+				c.t.Errorf("%s: customer %s has %d mandates", name, customer.ID, len(customer.Mandates))
+			}
+		}
+		if len(customers) != n || len(keys) != n {
+			c.t.Errorf("%s: %d customers with %d keys, want %d", name, len(customers), len(keys), n)
+		}
+	}
+}
+
+// Whatever node a webhook comes to and whichever runs a job, each account is served once, and none sees another.
+func TestNodesServeAllAccountsOfADatabaseTogether(t *testing.T) {
+	t.Parallel()
+	payers := map[string]int{"acme": 5, "beta": 7}
+	c := newCluster(t, 2, payers)
+	c.apply()
+	nodes := []*process{c.serve(0), c.serve(1)}
+	for name, n := range payers {
+		eventually(t, "all payers of "+name, func() bool { return len(c.linked(name)) == n })
+	}
+	c.expectOnce(payers)
+	w := c.accounts["beta"]
+	signed := w.box.Customers()[3]
+	w.must(w.box.Sign(signed.Mandates[0].ID))
+	for _, tt := range []struct {
+		name, path string
+		want       int
+	}{
+		{"beta's address", c.token("beta"), http.StatusOK},
+		{"an address of nobody", hooksPath + "AAAAAAAAAAAAAAAAAAAAAAAAAA", http.StatusUnauthorized},
+	} {
+		if got := c.deliver(1, tt.path, w.delivery(event("evt-"+tt.name, signed.ID))); got != tt.want {
+			t.Errorf("a delivery to %s was answered %d, want %d", tt.name, got, tt.want)
+		}
+	}
+	number := signed.ExternalData["accountNumber"]
+	eventually(t, "the status that the webhook told", func() bool {
+		return c.linked("beta")[number] == string(sandboxStatus(w, signed.ID))
+	})
+	if c.linked("acme")[number] == c.linked("beta")[number] {
+		t.Error("the other account's payer of the same number has the status, too")
+	}
+	for _, p := range nodes {
+		p.signal(syscall.SIGTERM)
+	}
+	for _, p := range nodes {
+		if r := p.wait(); r.code != exitDone || strings.Contains(r.errOut, `"level":"error"`) {
+			t.Errorf("a node ended with %d and said\n%s", r.code, r.errOut)
+		}
+	}
+}
+
+// sandboxStatus returns the status of a customer's mandate as the service has it.
+func sandboxStatus(w *world, id string) connector.MandateStatus {
+	i := slices.IndexFunc(w.box.Customers(), func(c sandbox.Customer) bool { return c.ID == id })
+	return w.box.Customers()[i].Mandates[0].Status
+}
