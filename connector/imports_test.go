@@ -48,6 +48,7 @@ var arrows = []arrow{
 	{"connector/match", "connector", ""},
 	{"connector/metrics", "connector connector/reconcile connector/server connector/transport state", "state/statetest"},
 	{"connector/protocol", "connector", ""},
+	{"connector/queue", "connector connector/worker", "state/statetest"}, // what a job does, and to which ledger, is left to whoever configures it
 	{"connector/reconcile", "connector state", "connector/billing connector/transport state/statetest"},
 	{"connector/letters/bounce", "connector/mail", ""},
 	{"connector/office", "connector connector/letters/bounce connector/sheet mapping state connector/match connector/standing connector/syncer connector/reconcile mapping/strict state/files connector/letters", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
@@ -95,7 +96,8 @@ var guards = []guard{
 	// reads them, and never the ledger.
 	{"database/sql", "state state/statetest connector/accounting/sqltable connector/simulation"}, // tests tamper with ledgers in two of them
 	{"modernc.org/sqlite", "state connector/accounting/sqltable"},
-	{"github.com/jackc/pgx", "state state/internal/testdb connector/accounting/sqltable"},
+	{"github.com/jackc/pgx", "state state/internal/testdb connector/accounting/sqltable connector/queue"}, // River's driver is made for it
+	{"github.com/riverqueue/river", "connector/queue"},
 	{"github.com/go-sql-driver/mysql", "connector/accounting/sqltable"},
 	{"github.com/pressly/goose", "state"},
 	{"filippo.io/age", "state/backups cmd/payersync"}, // whose tests make keys
