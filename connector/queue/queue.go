@@ -1,0 +1,201 @@
+// Package queue decides what runs when on many nodes that share one database of PostgreSQL, as
+// package worker does for one process. Every node works on the jobs of all accounts. What is
+// waited for is in tables: River's, which keep each job until it has ended, and one of schedules, so
+// that nothing is forgotten with a node.
+//
+//	schedules ── tick ──▶ waits ──▶ at work ─┬─ done, failed, panicked ─▶ gone, until its time comes again
+//	delivery ── nudge ──▶   ▲                ├─ ErrMore, interrupted ─┐
+//	                        ├────────────────│────────────────────────┘
+//	                        │                └─ throttled ─▶ parked ─┐
+//	                        └──────── the named time comes ──────────┘
+//
+// A job is at work, waits or is parked once, on whatever node; what comes for it meanwhile is
+// skipped. It goes on in slices and stands behind all others after each, so that no account
+// holds up another. A failed one is not tried again before its time comes: the next tick is the
+// retry, as in package worker. A drain is tried again by itself, for nothing else may come for it.
+//
+// A job is done at least once. When a node is lost, its jobs go on elsewhere some minutes later,
+// and a node that was only paused may still be at work then: nothing is safe because of
+// the queue. Two runs of a connection at once are refused by the ledger.
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+
+	"payersync/connector/worker"
+)
+
+// ErrMore is returned by what has saved where it is and wants to go on after all others that wait.
+var ErrMore = errors.New("there is more to do")
+
+// Config says what the nodes work on, and how one of them does.
+type Config struct {
+	// Pool connects to the database. One of its connections is held while the queue runs; the
+	// others are held for single statements and short transactions, and not while a job is at work.
+	Pool *pgxpool.Pool
+
+	// Drain reflects the deliveries of an account, as Work does a slice; one call at a time for
+	// each account. An account that is no longer there has none.
+	Drain func(ctx context.Context, account int64) error
+
+	// Open reports whether an account has deliveries that Drain would take now. It is asked in
+	// the transaction that ends a drain and must see what others have committed: it reads
+	// through tx.
+	Open func(ctx context.Context, tx pgx.Tx, account int64) (bool, error)
+
+	Workers    Workers
+	StopWithin time.Duration // how long jobs may go on when the queue is told to stop, before their context ends; default 20 s
+
+	Report func(account int64, e worker.Event) // is told of every outcome, by several goroutines at once; nil for nobody
+	Log    func(text string)                   // is told what the queue could not do, and nothing of what its jobs are about; nil for nobody
+
+	pace pace // what tests hasten; zero for the product's
+}
+
+// Workers are how many jobs a node works on at once: none waits behind those of another kind.
+type Workers struct {
+	Hooks int // drains; default 16
+}
+
+// The times that jobs have.
+const (
+	SliceTime = 5 * time.Minute // of a slice, and of a drain
+)
+
+const (
+	rescueAfter = 6 * time.Minute  // longer than a slice: a job whose node is silent for so long goes on elsewhere
+	drainAgain  = 10 * time.Second // a drain that failed
+	keep        = time.Hour        // of jobs that are over: what they did stands elsewhere
+	stopWithin  = 20 * time.Second
+	deadAfter   = 90 * time.Second
+	attempts    = 5 // nodes that may be lost under a job before it waits for its next time; nothing else counts
+)
+
+// pace is how often the database is asked, and the node's clock.
+type pace struct {
+	now                                          func() time.Time
+	tick, fetch, poll, rescue, slice, drainAgain time.Duration
+	inTest                                       bool
+}
+
+// The queues of River.
+const (
+	hooks = "hooks"
+)
+
+// Queue is one node's part of the queue.
+type Queue struct {
+	cfg    Config
+	client *river.Client[pgx.Tx]
+	heard  atomic.Pointer[time.Time] // when the database last answered; nil while it does not run
+}
+
+// New returns a queue that does not run yet: schedules can be set and nudges given, by a process that
+// never runs it, too. Migrate has made its tables.
+func New(cfg Config) (*Queue, error) {
+	if cfg.Pool == nil || cfg.Drain == nil || cfg.Open == nil {
+		return nil, errors.New("the queue needs a database, work, a drain, and ways to learn of deliveries; without one of them something would never be done")
+	}
+	cfg.defaults()
+	q := &Queue{cfg: cfg}
+	client, err := river.NewClient(riverpgxv5.New(cfg.Pool), q.river())
+	if err != nil {
+		return nil, fmt.Errorf("prepare the queue: %w", err)
+	}
+	q.client = client
+	return q, nil
+}
+
+func (c *Config) defaults() {
+	orDefault(&c.Workers.Hooks, 16)
+	orDefault(&c.StopWithin, stopWithin)
+	orDefault(&c.pace.fetch, river.FetchCooldownDefault)
+	orDefault(&c.pace.poll, river.FetchPollIntervalDefault)
+	orDefault(&c.pace.rescue, rescueAfter)
+	orDefault(&c.pace.slice, SliceTime)
+	orDefault(&c.pace.drainAgain, drainAgain)
+	if c.pace.now == nil {
+		c.pace.now = time.Now
+	}
+	if c.Report == nil {
+		c.Report = func(int64, worker.Event) {}
+	}
+	if c.Log == nil {
+		c.Log = func(string) {}
+	}
+}
+
+func orDefault[T int | time.Duration](value *T, otherwise T) {
+	if *value <= 0 {
+		*value = otherwise
+	}
+}
+
+// river returns how River is set up.
+func (q *Queue) river() *river.Config {
+	most := func(n int) river.QueueConfig { return river.QueueConfig{MaxWorkers: n} }
+	return &river.Config{
+		Schema:                      schema,
+		Queues:                      map[string]river.QueueConfig{hooks: most(q.cfg.Workers.Hooks)},
+		Workers:                     q.workers(),
+		FetchCooldown:               q.cfg.pace.fetch,
+		FetchPollInterval:           q.cfg.pace.poll,
+		FetchOnlyKnownKinds:         true, // those of a newer release are left to its nodes
+		JobTimeout:                  q.cfg.pace.slice,
+		MaxAttempts:                 attempts,
+		CompletedJobRetentionPeriod: keep,
+		RescueStuckJobsAfter:        q.cfg.pace.rescue,
+		SoftStopTimeout:             q.cfg.StopWithin,
+		Logger:                      riverLogger(q.cfg.Log),
+		Plugins:                     []rivertype.Plugin{river.HookMetricEmitFunc(q.hear)},
+		TestOnly:                    q.cfg.pace.inTest,
+	}
+}
+
+// hear is called whenever the database was asked for jobs and answered.
+func (q *Queue) hear(context.Context, *rivertype.HookMetricEmitParams) {
+	now := time.Now()
+	q.heard.Store(&now)
+}
+
+// Nudge asks for a drain of an account soon. The delivery was committed before. Nudges
+// that come before the drain has begun count as one, and one that comes during a drain is followed
+// by another. A lost one is made up for by Config.Due.
+func (q *Queue) Nudge(ctx context.Context, account int64) error {
+	if _, err := q.client.Insert(ctx, drainArgs{account}, nil); err != nil {
+		return fmt.Errorf("ask for a drain: %w", err)
+	}
+	return nil
+}
+
+// Run works on jobs until ctx ends. Then it takes no more, gives those at work Config.StopWithin,
+// ends the context of the others, which other nodes then go on with, and returns when all of them have
+// returned. Its error is nil unless it could not begin. One queue is run once at a time.
+func (q *Queue) Run(ctx context.Context) error {
+	if err := q.client.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("begin to work on the queue: %w", err)
+	}
+	<-q.client.Stopped()
+	q.heard.Store(nil)
+	return nil
+}
+
+// Alive reports whether the queue runs and the database lately answered when it was asked for
+// jobs.
+func (q *Queue) Alive() bool {
+	last := q.heard.Load()
+	return last != nil && time.Since(*last) < deadAfter
+}
