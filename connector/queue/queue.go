@@ -38,11 +38,22 @@ import (
 // ErrMore is returned by what has saved where it is and wants to go on after all others that wait.
 var ErrMore = errors.New("there is more to do")
 
+// Job names something that an account's schedules start.
+type Job struct {
+	Account int64
+	Name    string
+}
+
 // Config says what the nodes work on, and how one of them does.
 type Config struct {
 	// Pool connects to the database. One of its connections is held while the queue runs; the
 	// others are held for single statements and short transactions, and not while a job is at work.
 	Pool *pgxpool.Pool
+
+	// Work does one slice of a job, within SliceTime, or all of a long one, within LongTime, and returns
+	// soon after ctx ends. It returns ErrMore to go on with another slice; an error that carries a
+	// connector.RetryAt in the future parks the job.
+	Work func(ctx context.Context, job Job, trigger string) error
 
 	// Drain reflects the deliveries of an account, as Work does a slice; one call at a time for
 	// each account. An account that is no longer there has none.
@@ -52,6 +63,10 @@ type Config struct {
 	// the transaction that ends a drain and must see what others have committed: it reads
 	// through tx.
 	Open func(ctx context.Context, tx pgx.Tx, account int64) (bool, error)
+
+	// Due returns the accounts that have deliveries which Drain would take now: those whose time
+	// has come, and those whose nudge was lost with a node.
+	Due func(ctx context.Context) ([]int64, error)
 
 	Workers    Workers
 	StopWithin time.Duration // how long jobs may go on when the queue is told to stop, before their context ends; default 20 s
@@ -65,14 +80,19 @@ type Config struct {
 // Workers are how many jobs a node works on at once: none waits behind those of another kind.
 type Workers struct {
 	Hooks int // drains; default 16
+	Runs  int // what reads and sends; default 32
+	Care  int // sweeps and chores; default 4
 }
 
 // The times that jobs have.
 const (
-	SliceTime = 5 * time.Minute // of a slice, and of a drain
+	SliceTime = 5 * time.Minute  // of a slice, and of a drain
+	LongTime  = 30 * time.Minute // of a job that cannot be cut
 )
 
 const (
+	tickEvery   = 10 * time.Second
+	tickTime    = time.Minute
 	rescueAfter = 6 * time.Minute  // longer than a slice: a job whose node is silent for so long goes on elsewhere
 	drainAgain  = 10 * time.Second // a drain that failed
 	keep        = time.Hour        // of jobs that are over: what they did stands elsewhere
@@ -88,9 +108,12 @@ type pace struct {
 	inTest                                       bool
 }
 
-// The queues of River.
+// The queues of River. The tick has one of its own, so that no job keeps it waiting.
 const (
 	hooks = "hooks"
+	runs  = "runs"
+	care  = "care"
+	ticks = "ticks"
 )
 
 // Queue is one node's part of the queue.
@@ -103,7 +126,7 @@ type Queue struct {
 // New returns a queue that does not run yet: schedules can be set and nudges given, by a process that
 // never runs it, too. Migrate has made its tables.
 func New(cfg Config) (*Queue, error) {
-	if cfg.Pool == nil || cfg.Drain == nil || cfg.Open == nil {
+	if cfg.Pool == nil || cfg.Work == nil || cfg.Drain == nil || cfg.Open == nil || cfg.Due == nil {
 		return nil, errors.New("the queue needs a database, work, a drain, and ways to learn of deliveries; without one of them something would never be done")
 	}
 	cfg.defaults()
@@ -118,7 +141,10 @@ func New(cfg Config) (*Queue, error) {
 
 func (c *Config) defaults() {
 	orDefault(&c.Workers.Hooks, 16)
+	orDefault(&c.Workers.Runs, 32)
+	orDefault(&c.Workers.Care, 4)
 	orDefault(&c.StopWithin, stopWithin)
+	orDefault(&c.pace.tick, tickEvery)
 	orDefault(&c.pace.fetch, river.FetchCooldownDefault)
 	orDefault(&c.pace.poll, river.FetchPollIntervalDefault)
 	orDefault(&c.pace.rescue, rescueAfter)
@@ -145,9 +171,11 @@ func orDefault[T int | time.Duration](value *T, otherwise T) {
 func (q *Queue) river() *river.Config {
 	most := func(n int) river.QueueConfig { return river.QueueConfig{MaxWorkers: n} }
 	return &river.Config{
-		Schema:                      schema,
-		Queues:                      map[string]river.QueueConfig{hooks: most(q.cfg.Workers.Hooks)},
-		Workers:                     q.workers(),
+		Schema:  schema,
+		Queues:  map[string]river.QueueConfig{hooks: most(q.cfg.Workers.Hooks), runs: most(q.cfg.Workers.Runs), care: most(q.cfg.Workers.Care), ticks: most(1)},
+		Workers: q.workers(),
+		PeriodicJobs: []*river.PeriodicJob{river.NewPeriodicJob(river.PeriodicInterval(q.cfg.pace.tick),
+			func() (river.JobArgs, *river.InsertOpts) { return tickArgs{}, nil }, &river.PeriodicJobOpts{ID: "tick", RunOnStart: true})},
 		FetchCooldown:               q.cfg.pace.fetch,
 		FetchPollInterval:           q.cfg.pace.poll,
 		FetchOnlyKnownKinds:         true, // those of a newer release are left to its nodes

@@ -16,19 +16,50 @@ import (
 	"payersync/connector/worker"
 )
 
+// jobArgs are what River keeps of a job. A job is known by its account and name alone.
+type jobArgs struct {
+	Account int64  `json:"account" river:"unique"`
+	Name    string `json:"job" river:"unique"`
+	Trigger string `json:"trigger"`
+}
+
 // The kinds of jobs that River knows. Their names are in the database: a renamed one is another.
 type (
+	sliceArgs jobArgs // goes on in slices
+	longArgs  jobArgs // cannot be cut
 	drainArgs struct {
 		Account int64 `json:"account"`
 	}
+	tickArgs struct{}
 )
+
+// Kind returns the name of the kind.
+func (sliceArgs) Kind() string { return "slice" }
+
+// Kind returns the name of the kind.
+func (longArgs) Kind() string { return "long" }
 
 // Kind returns the name of the kind.
 func (drainArgs) Kind() string { return worker.DrainName }
 
+// Kind returns the name of the kind.
+func (tickArgs) Kind() string { return "tick" }
+
+// InsertOpts returns that there is one of an account and name, cut or not.
+func (sliceArgs) InsertOpts() river.InsertOpts { return river.InsertOpts{UniqueOpts: once} }
+
+// InsertOpts returns that there is one of an account and name, cut or not.
+func (longArgs) InsertOpts() river.InsertOpts { return river.InsertOpts{UniqueOpts: once} }
+
 // InsertOpts returns that there is one of an account.
 func (drainArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: hooks, UniqueOpts: once}
+}
+
+// InsertOpts returns that a tick that is lost with its node is not made up for, and keeps no
+// other from coming.
+func (tickArgs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: ticks, MaxAttempts: 1}
 }
 
 // once keeps a job from being inserted while it is not over.
@@ -53,8 +84,41 @@ func (h *handler[A]) Work(ctx context.Context, job *river.Job[A]) error {
 
 func (q *Queue) workers() *river.Workers {
 	all := river.NewWorkers()
+	river.AddWorker(all, &handler[sliceArgs]{timeout: q.cfg.pace.slice, work: func(ctx context.Context, job *river.Job[sliceArgs]) error {
+		return q.work(ctx, job.JobRow, jobArgs(job.Args))
+	}})
+	river.AddWorker(all, &handler[longArgs]{timeout: LongTime, work: func(ctx context.Context, job *river.Job[longArgs]) error {
+		return q.work(ctx, job.JobRow, jobArgs(job.Args))
+	}})
 	river.AddWorker(all, &handler[drainArgs]{timeout: q.cfg.pace.slice, work: q.drain})
+	river.AddWorker(all, &handler[tickArgs]{timeout: tickTime, work: q.tick})
 	return all
+}
+
+// work lets a scheduled job go on, if it still is one.
+func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) error {
+	var scheduled bool
+	unknown := q.cfg.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM river.schedules WHERE account = $1 AND job = $2)", args.Account, args.Name).Scan(&scheduled)
+	if unknown == nil && !scheduled {
+		return nil
+	}
+	e := q.goOn(ctx, row, event{args.Account, worker.Event{Job: args.Name, Trigger: args.Trigger}}, func(ctx context.Context) error {
+		if unknown != nil {
+			return fmt.Errorf("learn whether the job is still scheduled: %w", unknown)
+		}
+		return q.cfg.Work(ctx, Job{args.Account, args.Name}, args.Trigger)
+	})
+	if e.Outcome == more {
+		return q.again(ctx, 0)
+	}
+	q.ended(ctx, e)
+	switch e.Outcome {
+	case worker.Parked:
+		return q.again(ctx, time.Until(e.Until))
+	case worker.Interrupted:
+		return errInterrupted
+	}
+	return nil
 }
 
 // errInterrupted is what River takes for a job that ended because River was told to stop: another node
@@ -119,6 +183,17 @@ func (q *Queue) again(ctx context.Context, in time.Duration) error {
 // noteTime is how long the end of a job may wait for the database. The job may have been told to stop.
 const noteTime = 5 * time.Second
 
+// ended reports how a job ended and keeps it beside its schedule.
+func (q *Queue) ended(ctx context.Context, e event) {
+	q.cfg.Report(e.account, e.Event)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	if _, err := q.cfg.Pool.Exec(ctx, "UPDATE river.schedules SET outcome = $3, ended_at = clock_timestamp() WHERE account = $1 AND job = $2",
+		e.account, e.Job, string(e.Outcome)); err != nil {
+		q.cfg.Log("the table of schedules does not show how a job ended: " + err.Error())
+	}
+}
+
 // drain reflects the deliveries of an account, and goes on behind all others while there are some.
 func (q *Queue) drain(ctx context.Context, job *river.Job[drainArgs]) error {
 	account, open := job.Args.Account, false
@@ -171,15 +246,4 @@ func (q *Queue) finish(ctx context.Context, job *river.Job[drainArgs]) (open boo
 		return false, fmt.Errorf("end the drain: %w", err)
 	}
 	return false, nil
-}
-
-// event is what is reported of an account.
-type event struct {
-	account int64
-	worker.Event
-}
-
-// write runs do in a transaction in which each statement sees what was committed before it.
-func (q *Queue) write(ctx context.Context, do func(tx pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, q.cfg.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
 }

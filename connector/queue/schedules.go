@@ -1,0 +1,281 @@
+package queue
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"payersync/connector/worker"
+)
+
+// Schedule says when a job of an account comes.
+type Schedule struct {
+	Job  string // unique in its account
+	Cron string // see worker.ParseSchedule
+
+	// Last is when the job was last done, before the queue knew it; zero for never. When its time has
+	// come since, and when it was never done, it comes at once.
+	Last time.Time
+
+	// OnTime leaves out a time that was missed because no node ran. Any other job makes up for all
+	// that it missed once.
+	OnTime bool
+
+	Long bool // it cannot be cut into slices, and is given LongTime
+	Care bool // it does not wait behind what reads and sends, nor they behind it
+}
+
+const (
+	missedAfter = time.Minute      // a time that is so long over was missed
+	maxDelay    = 10 * time.Second // spreads the jobs of many accounts
+	atOnce      = 100              // schedules in one transaction
+	unreadable  = time.Hour        // how long a schedule rests that this node cannot read
+)
+
+// Every makes these the schedules of an account. One that is kept keeps the time at which it comes
+// next, unless it was given other times. A job that is no longer there finishes as it began, or ends
+// after its slice, and is not started again. When the error is not nil nothing was replaced.
+func (q *Queue) Every(ctx context.Context, account int64, schedules []Schedule) error {
+	if err := check(schedules); err != nil {
+		return err
+	}
+	sorted := slices.SortedFunc(slices.Values(schedules), func(a, b Schedule) int { return strings.Compare(a.Job, b.Job) }) // two nodes wait for each other in one order
+	err := q.write(ctx, func(tx pgx.Tx) error {
+		var now time.Time
+		if err := tx.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
+			return err
+		}
+		batch := &pgx.Batch{}
+		names := make([]string, 0, len(sorted))
+		for _, s := range sorted {
+			names = append(names, s.Job)
+			queueSchedule(batch, account, s, now)
+		}
+		batch.Queue("DELETE FROM river.schedules WHERE account = $1 AND job <> ALL ($2)", account, names)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	if err != nil {
+		return fmt.Errorf("set the schedules of account %d: %w", account, err)
+	}
+	return nil
+}
+
+// check lists every schedule that cannot be used, and why.
+func check(schedules []Schedule) error {
+	var problems []error
+	names := map[string]bool{worker.DrainName: true}
+	for _, s := range schedules {
+		if s.Job == "" || names[s.Job] {
+			problems = append(problems, fmt.Errorf("the job %q is given twice, or has no name or one that is taken", s.Job))
+		}
+		names[s.Job] = true
+		if _, err := worker.ParseSchedule(s.Cron); err != nil {
+			problems = append(problems, fmt.Errorf("the job %s: %w", s.Job, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// queueSchedule adds the statement that keeps a schedule. One that says nothing new writes nothing.
+func queueSchedule(batch *pgx.Batch, account int64, s Schedule, now time.Time) {
+	changed, _ := next(account, s.Cron, now) // it was checked
+	first := changed
+	if !s.OnTime {
+		first = now
+		if !s.Last.IsZero() {
+			first, _ = next(account, s.Cron, s.Last)
+		}
+	}
+	batch.Queue(`INSERT INTO river.schedules AS known (account, job, cron, on_time, long, care, next_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (account, job) DO UPDATE SET cron = excluded.cron, on_time = excluded.on_time, long = excluded.long, care = excluded.care,
+	next_at = CASE WHEN known.cron = excluded.cron THEN known.next_at ELSE $8 END
+WHERE (known.cron, known.on_time, known.long, known.care) IS DISTINCT FROM (excluded.cron, excluded.on_time, excluded.long, excluded.care)`,
+		account, s.Job, s.Cron, s.OnTime, s.Long, s.Care, first, changed)
+}
+
+// next returns when a schedule comes after a time: as it says, and the account's delay later, which
+// is always the same, so that intervals stay exact.
+func next(account int64, cron string, after time.Time) (time.Time, error) {
+	schedule, err := worker.ParseSchedule(cron)
+	if err != nil {
+		return time.Time{}, err
+	}
+	hash := fnv.New64a()
+	_ = binary.Write(hash, binary.LittleEndian, account) // a hash takes everything
+	delay := time.Duration(hash.Sum64() % uint64(maxDelay))
+	return schedule.Next(after.UTC().Add(-delay)).Add(delay), nil
+}
+
+// Row is what the table knows of a schedule.
+type Row struct {
+	Job, Cron string
+	NextAt    time.Time
+	Outcome   worker.Outcome // how it last ended, "" for never
+	EndedAt   time.Time      // when, zero for never
+}
+
+// Schedules returns the schedules of an account by the names of their jobs.
+func (q *Queue) Schedules(ctx context.Context, account int64) ([]Row, error) {
+	rows, err := q.cfg.Pool.Query(ctx, `SELECT job, cron, next_at, coalesce(outcome, ''), coalesce(ended_at, '0001-01-01 00:00:00+00')
+FROM river.schedules WHERE account = $1 ORDER BY job`, account)
+	if err != nil {
+		return nil, fmt.Errorf("read the schedules of account %d: %w", account, err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
+}
+
+// tick starts the jobs whose time has come, and drains where deliveries lie. Ticks may come early,
+// late and at once: the rows decide. What fails is done by the next one.
+func (q *Queue) tick(ctx context.Context, _ *river.Job[tickArgs]) error {
+	for {
+		taken, err := q.startDue(ctx)
+		if err != nil {
+			q.cfg.Log("jobs whose time has come were not started; the next tick does it: " + err.Error())
+			break
+		}
+		if taken < atOnce {
+			break
+		}
+	}
+	if err := q.nudgeDue(ctx); err != nil {
+		q.cfg.Log("drains of deliveries that lie were not started; the next tick does it: " + err.Error())
+	}
+	return nil
+}
+
+func (q *Queue) nudgeDue(ctx context.Context) error {
+	accounts, err := q.cfg.Due(ctx)
+	if err != nil || len(accounts) == 0 {
+		return err
+	}
+	slices.Sort(accounts)
+	var drains []river.InsertManyParams
+	for _, account := range slices.Compact(accounts) {
+		drains = append(drains, river.InsertManyParams{Args: drainArgs{account}})
+	}
+	_, err = q.client.InsertMany(ctx, drains)
+	return err
+}
+
+// due is a row whose time has come.
+type due struct {
+	Account            int64
+	Job, Cron          string
+	OnTime, Long, Care bool
+	NextAt, Now        time.Time
+}
+
+// startDue starts some jobs whose time has come and returns how many rows it took. Rows that
+// another node has in hand are left to it.
+func (q *Queue) startDue(ctx context.Context) (taken int, err error) {
+	var events []event
+	err = q.write(ctx, func(tx pgx.Tx) error {
+		found, err := tx.Query(ctx, `SELECT account, job, cron, on_time, long, care, next_at, now() FROM river.schedules
+WHERE next_at <= now() ORDER BY next_at, account, job LIMIT $1 FOR UPDATE SKIP LOCKED`, atOnce)
+		if err != nil {
+			return err
+		}
+		rows, err := pgx.CollectRows(found, pgx.RowToStructByPos[due])
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		taken = len(rows)
+		events, err = q.start(ctx, tx, rows)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range events {
+		q.cfg.Report(e.account, e.Event)
+	}
+	return taken, nil
+}
+
+// event is what is reported of an account.
+type event struct {
+	account int64
+	worker.Event
+}
+
+// start hands the jobs of rows to River, moves the rows to their next times, and returns what is to be
+// said of those that were not started.
+func (q *Queue) start(ctx context.Context, tx pgx.Tx, rows []due) (events []event, err error) {
+	var (
+		jobs     []river.InsertManyParams
+		accounts []int64
+		names    []string
+		times    []time.Time
+	)
+	for _, row := range rows {
+		at, err := next(row.Account, row.Cron, row.Now)
+		missed := row.Now.Sub(row.NextAt) > missedAfter
+		switch {
+		case err != nil: // another node may know its time zone
+			at = row.Now.Add(unreadable)
+			events = append(events, event{row.Account, worker.Event{Job: row.Job, Outcome: worker.Failed, Err: err}})
+		case !missed || !row.OnTime:
+			jobs = append(jobs, row.job(missed))
+		}
+		accounts, names, times = append(accounts, row.Account), append(names, row.Job), append(times, at)
+	}
+	if len(jobs) > 0 {
+		inserted, err := q.client.InsertManyTx(ctx, tx, jobs)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range inserted {
+			if i.UniqueSkippedAsDuplicate {
+				events = append(events, skipped(i.Job))
+			}
+		}
+	}
+	_, err = tx.Exec(ctx, `UPDATE river.schedules s SET next_at = moved.next_at
+FROM unnest($1::bigint[], $2::text[], $3::timestamptz[]) AS moved (account, job, next_at) WHERE s.account = moved.account AND s.job = moved.job`, accounts, names, times)
+	return events, err
+}
+
+// job returns what River is to do because the row's time has come.
+func (row due) job(missed bool) river.InsertManyParams {
+	args := jobArgs{Account: row.Account, Name: row.Job, Trigger: worker.TriggerSchedule}
+	if missed {
+		args.Trigger = worker.TriggerCatchUp
+	}
+	lane := runs
+	if row.Care {
+		lane = care
+	}
+	params := river.InsertManyParams{Args: sliceArgs(args), InsertOpts: &river.InsertOpts{Queue: lane}}
+	if row.Long {
+		params.Args = longArgs(args)
+	}
+	return params
+}
+
+// skipped says that a job's time came while it was at work, waited or was parked.
+func skipped(known *rivertype.JobRow) event {
+	var args jobArgs
+	if err := json.Unmarshal(known.EncodedArgs, &args); err != nil {
+		args.Name = known.Kind // nobody but this package writes them
+	}
+	e := worker.Event{Job: args.Name, Outcome: worker.Skipped}
+	if known.State == rivertype.JobStateScheduled {
+		e.Until = known.ScheduledAt
+	}
+	return event{args.Account, e}
+}
+
+// write runs do in a transaction in which each statement sees what was committed before it.
+func (q *Queue) write(ctx context.Context, do func(tx pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, q.cfg.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
+}
