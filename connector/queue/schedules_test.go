@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const daily = "30 4 * * *"
+
+func TestATimeThatWasMissedComesOnce(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.every(1, Schedule{Job: "sync books", Cron: "@every 1h"}, Schedule{Job: "letters", Cron: daily, OnTime: true})
+	s.every(2, Schedule{Job: "sync books", Cron: "@every 1h"})
+	s.exec("UPDATE river.schedules SET next_at = now() - interval '3 days' WHERE account = 1")
+	s.node(s.config())
+	s.node(s.config())
+	s.until("all schedules have moved and all jobs ended", func() bool {
+		return ask[int](s, "SELECT count(*) FROM river.schedules WHERE next_at <= now()") == 0 && s.over() && len(s.lines("2 sync books")) == 2
+	})
+	s.same("what no node was there for", s.lines("1 sync books"), []string{"begun catch_up", "done catch_up"})
+	s.same("what is no use later", s.lines("1 letters"), nil)
+	s.same("what is new", s.lines("2 sync books"), []string{"begun schedule", "done schedule"})
+	if late := ask[time.Duration](s, "SELECT max(next_at) FILTER (WHERE job = 'sync books') - now() FROM river.schedules"); late > time.Hour+maxDelay {
+		t.Errorf("the next time is %s away", late)
+	}
+}
+
+func TestSchedulesOfAnAccountAreReplaced(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	const never = "0 0 29 2 *" // as good as
+	s.every(1, Schedule{Job: "kept", Cron: never}, Schedule{Job: "given another time", Cron: never}, Schedule{Job: "removed", Cron: never}, Schedule{Job: "turned", Cron: never})
+	s.every(2, Schedule{Job: "removed", Cron: never})
+	s.exec("UPDATE river.schedules SET next_at = '2026-01-02 03:04:05Z'")
+	s.every(1, Schedule{Job: "kept", Cron: never}, Schedule{Job: "given another time", Cron: daily}, Schedule{Job: "turned", Cron: never, Long: true},
+		Schedule{Job: "new", Cron: never}, Schedule{Job: "new, on time", Cron: daily, OnTime: true}, Schedule{Job: "new, done lately", Cron: "@every 2h", Last: time.Now().Add(-time.Hour)},
+		Schedule{Job: "new, done long ago", Cron: "@every 1h", Last: time.Now().Add(-240 * time.Hour)})
+	rows, err := s.queue().Schedules(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := 24*time.Hour + maxDelay
+	for name, want := range map[string]struct{ from, to time.Duration }{
+		"given another time": {0, day}, "new": {-time.Minute, 0}, "new, on time": {0, day},
+		"new, done lately": {50 * time.Minute, time.Hour + maxDelay}, "new, done long ago": {-240 * time.Hour, -238 * time.Hour},
+	} {
+		for _, r := range rows {
+			if in := time.Until(r.NextAt); r.Job == name && (in < want.from || in > want.to) {
+				t.Errorf("%s comes in %s, want between %s and %s", name, in, want.from, want.to)
+			}
+		}
+	}
+	var names, kept []string
+	for _, r := range rows {
+		names = append(names, r.Job)
+		if r.NextAt.UTC().Format(time.RFC3339) == "2026-01-02T03:04:05Z" {
+			kept = append(kept, r.Job)
+		}
+	}
+	s.same("the account's", names, []string{"given another time", "kept", "new", "new, done lately", "new, done long ago", "new, on time", "turned"})
+	s.same("those that keep their time", kept, []string{"kept", "turned"})
+	if n := ask[int](s, "SELECT count(*) FROM river.schedules WHERE account = 2"); n != 1 {
+		t.Errorf("another account has %d schedules", n)
+	}
+}
+
+func TestSchedulesThatCannotBeUsedReplaceNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.every(1, Schedule{Job: "sync", Cron: daily})
+	err := s.queue().Every(t.Context(), 1, []Schedule{{Job: "a", Cron: "soon"}, {Job: "", Cron: daily}, {Job: "drain", Cron: daily}, {Job: "b", Cron: daily}, {Job: "b", Cron: daily}})
+	for _, want := range []string{`the job a: the schedule "soon" cannot be used`, `the job "" is`, `the job "drain" is`, `the job "b" is given twice`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to say %s", err, want)
+		}
+	}
+	if job := ask[string](s, "SELECT string_agg(job, ' ') FROM river.schedules"); job != "sync" {
+		t.Errorf("the schedules are %s", job)
+	}
+}
+
+func TestAScheduleThatThisNodeCannotReadHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.every(1, Schedule{Job: "a", Cron: daily}, Schedule{Job: "b", Cron: daily})
+	s.exec("UPDATE river.schedules SET cron = 'CRON_TZ=Mars/Olympus 30 4 * * *' WHERE job = 'a'")
+	s.node(s.config())
+	s.until("the other was done", func() bool { return s.noted("1 b done schedule") == 1 })
+	s.same("the one", s.lines("1 a"), []string{"failed"})
+}
+
+func TestAnAccountsDelayIsAlwaysTheSame(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	delays := map[time.Duration]bool{}
+	for account := range int64(200) {
+		first, err := next(account, daily, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, _ := next(account, daily, first)
+		delay := first.Sub(time.Date(2026, 1, 2, 4, 30, 0, 0, time.UTC))
+		if delay < 0 || delay >= maxDelay || second.Sub(first) != 24*time.Hour {
+			t.Fatalf("account %d comes at %s, then at %s", account, first, second)
+		}
+		delays[delay.Truncate(time.Second)] = true
+	}
+	if len(delays) != 10 {
+		t.Errorf("200 accounts have only these delays: %v", delays)
+	}
+}
+
+// Nodes that start together make the tables once.
+func TestNodesMigrateInTurns(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.exec("DROP SCHEMA river CASCADE")
+	var nodes sync.WaitGroup
+	for range 4 {
+		nodes.Go(func() {
+			pool := newPool(t, s.dsn)
+			defer pool.Close()
+			if err := Migrate(context.Background(), pool); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	nodes.Wait()
+	s.every(1, Schedule{Job: "sync", Cron: daily})
+}
