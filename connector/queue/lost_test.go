@@ -18,7 +18,7 @@ import (
 	"payersync/connector/worker"
 )
 
-var lost = flag.Bool("lost", false, "kill a node with its work, which takes a minute and a half to be made up for")
+var lost = flag.Bool("lost", false, "kill a node with its work, which takes half a minute to be made up for")
 
 // childOf names the database that a copy of the test binary works on, until it is killed.
 const childOf = "PAYERSYNC_QUEUE_DATABASE"
@@ -28,7 +28,7 @@ const childOf = "PAYERSYNC_QUEUE_DATABASE"
 func TestWhatALostNodeDidGoesOnElsewhere(t *testing.T) {
 	t.Parallel()
 	if !*lost {
-		t.Skip("it takes a minute and a half; -lost plays it")
+		t.Skip("it takes half a minute; -lost plays it")
 	}
 	s := newScene(t)
 	s.every(1, Schedule{Job: "sync", Cron: daily})
