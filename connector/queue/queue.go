@@ -95,13 +95,15 @@ const (
 	tickTime    = time.Minute
 	rescueAfter = 6 * time.Minute  // longer than a slice: a job whose node is silent for so long goes on elsewhere
 	drainAgain  = 10 * time.Second // a drain that failed
+	keep        = time.Hour        // of jobs that are over: what they did stands elsewhere
 	stopWithin  = 20 * time.Second
 	deadAfter   = 90 * time.Second
 	attempts    = 5 // nodes that may be lost under a job before it waits for its next time; nothing else counts
 )
 
-// pace is how often the database is asked.
+// pace is how often the database is asked, and the node's clock.
 type pace struct {
+	now                                          func() time.Time
 	tick, fetch, poll, rescue, slice, drainAgain time.Duration
 	inTest                                       bool
 }
@@ -148,6 +150,9 @@ func (c *Config) defaults() {
 	orDefault(&c.pace.rescue, rescueAfter)
 	orDefault(&c.pace.slice, SliceTime)
 	orDefault(&c.pace.drainAgain, drainAgain)
+	if c.pace.now == nil {
+		c.pace.now = time.Now
+	}
 	if c.Report == nil {
 		c.Report = func(int64, worker.Event) {}
 	}
@@ -171,16 +176,17 @@ func (q *Queue) river() *river.Config {
 		Workers: q.workers(),
 		PeriodicJobs: []*river.PeriodicJob{river.NewPeriodicJob(river.PeriodicInterval(q.cfg.pace.tick),
 			func() (river.JobArgs, *river.InsertOpts) { return tickArgs{}, nil }, &river.PeriodicJobOpts{ID: "tick", RunOnStart: true})},
-		FetchCooldown:        q.cfg.pace.fetch,
-		FetchPollInterval:    q.cfg.pace.poll,
-		FetchOnlyKnownKinds:  true, // those of a newer release are left to its nodes
-		JobTimeout:           q.cfg.pace.slice,
-		MaxAttempts:          attempts,
-		RescueStuckJobsAfter: q.cfg.pace.rescue,
-		SoftStopTimeout:      q.cfg.StopWithin,
-		Logger:               riverLogger(q.cfg.Log),
-		Plugins:              []rivertype.Plugin{river.HookMetricEmitFunc(q.hear)},
-		TestOnly:             q.cfg.pace.inTest,
+		FetchCooldown:               q.cfg.pace.fetch,
+		FetchPollInterval:           q.cfg.pace.poll,
+		FetchOnlyKnownKinds:         true, // those of a newer release are left to its nodes
+		JobTimeout:                  q.cfg.pace.slice,
+		MaxAttempts:                 attempts,
+		CompletedJobRetentionPeriod: keep,
+		RescueStuckJobsAfter:        q.cfg.pace.rescue,
+		SoftStopTimeout:             q.cfg.StopWithin,
+		Logger:                      riverLogger(q.cfg.Log),
+		Plugins:                     []rivertype.Plugin{river.HookMetricEmitFunc(q.hear)},
+		TestOnly:                    q.cfg.pace.inTest,
 	}
 }
 

@@ -1,11 +1,341 @@
 package queue
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"payersync/connector"
+	"payersync/connector/worker"
 )
 
-const childOf = "PAYERSYNC_QUEUE_DATABASE"
+// atWork counts who works on what at a time.
+type atWork struct {
+	mu   sync.Mutex
+	now  map[Job]int
+	most int
+	by   [2]int
+}
 
-func child(string) {}
+func (w *atWork) begin(job Job, node int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now[job]++
+	w.most = max(w.most, w.now[job])
+	w.by[node]++
+}
 
-var _ testing.TB
+func (w *atWork) end(job Job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now[job]--
+}
+
+func TestAJobIsAtWorkOnOneNodeAtATime(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	const accounts = 6
+	for account := range int64(accounts) {
+		s.every(account, Schedule{Job: "sync", Cron: "@every 1s"})
+	}
+	w := &atWork{now: map[Job]int{}}
+	for node := range 2 {
+		cfg := s.config()
+		cfg.Work = func(_ context.Context, job Job, _ string) error {
+			w.begin(job, node)
+			defer w.end(job)
+			time.Sleep(20 * time.Millisecond) // as long as the other node needs to take it, too
+			return nil
+		}
+		s.node(cfg)
+	}
+	s.until("both nodes worked, and every account's job came twice", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		both := w.by[0] > 0 && w.by[1] > 0
+		for account := range int64(accounts) {
+			both = both && s.noted(fmt.Sprintf("%d sync done schedule", account)) >= 2
+		}
+		return both
+	})
+	if w.most != 1 {
+		t.Errorf("a job was at work %d times at once", w.most)
+	}
+}
+
+// An account whose job never ends keeps no other from its turn, though there is one worker.
+func TestAJobWithMoreToDoGoesBehindAllOthers(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cfg := s.config()
+	cfg.Workers = Workers{Hooks: 1, Runs: 1, Care: 1}
+	var slices atomic.Int32
+	var enough atomic.Bool
+	cfg.Work = func(_ context.Context, job Job, _ string) error {
+		if job.Account == 1 && !enough.Load() {
+			slices.Add(1)
+			return ErrMore
+		}
+		return nil
+	}
+	drain := cfg.Drain
+	cfg.Drain = func(ctx context.Context, account int64) error {
+		if account == 1 && !enough.Load() {
+			return ErrMore
+		}
+		return drain(ctx, account)
+	}
+	s.every(1, Schedule{Job: "backfill", Cron: daily})
+	q, _ := s.node(cfg)
+	if err := q.Nudge(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the endless job has had some slices", func() bool { return slices.Load() > 3 })
+	s.every(2, Schedule{Job: "sync", Cron: daily})
+	if err := q.Nudge(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the other account was served", func() bool {
+		return s.noted("2 sync done schedule") == 1 && s.noted("2 drain done schedule") == 1
+	})
+	before := slices.Load()
+	s.until("the endless job goes on", func() bool { return slices.Load() > before+1 })
+	enough.Store(true)
+	s.until("the endless job ended", func() bool { return s.over() })
+	s.same("its slices are one run", s.lines("1 backfill"), []string{"begun schedule", "done schedule"})
+	s.same("its drains are one", s.lines("1 drain"), []string{"begun schedule", "done schedule"})
+}
+
+func TestAJobThatIsNoLongerScheduledEndsAfterItsSlice(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cfg := s.config()
+	var slices atomic.Int32
+	cfg.Work = func(context.Context, Job, string) error { slices.Add(1); return ErrMore }
+	s.every(1, Schedule{Job: "backfill", Cron: daily})
+	s.node(cfg)
+	s.until("it is at work", func() bool { return slices.Load() > 1 })
+	s.every(1)
+	s.until("it is over", s.over)
+}
+
+func TestAThrottledJobWaitsUntilTheNamedTime(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cfg := s.config()
+	named := time.Now().Add(2 * time.Hour)
+	var asked atomic.Int32
+	cfg.Work = func(context.Context, Job, string) error {
+		if asked.Add(1) == 1 {
+			return fmt.Errorf("list the invoices: %w", &connector.RemoteError{Fault: connector.FaultThrottled, RetryAt: named})
+		}
+		return nil
+	}
+	var until [2]atomic.Pointer[time.Time] // parked and skipped
+	cfg.Report = func(account int64, e worker.Event) {
+		switch e.Outcome {
+		case worker.Parked:
+			until[0].Store(&e.Until)
+		case worker.Skipped:
+			until[1].Store(&e.Until)
+		}
+		s.note(account, e)
+	}
+	s.every(1, Schedule{Job: "sync", Cron: daily})
+	s.node(cfg)
+	s.until("it is parked", func() bool {
+		return s.noted("1 sync parked schedule") == 1 && ask[int](s, "SELECT count(*) FROM river.river_job WHERE state = 'scheduled'") == 1
+	})
+	s.exec("UPDATE river.schedules SET next_at = now()")
+	s.until("its next time was skipped", func() bool { return s.noted("1 sync skipped") == 1 })
+	for i, at := range []time.Time{*until[0].Load(), *until[1].Load(), ask[time.Time](s, "SELECT scheduled_at FROM river.river_job WHERE kind = 'slice'")} {
+		if off := at.Sub(named).Abs(); off > time.Second {
+			t.Errorf("%d: it waits until %s, want %s", i, at, named)
+		}
+	}
+	if asked.Load() != 1 {
+		t.Errorf("it was at work %d times before the time came", asked.Load())
+	}
+	s.exec("UPDATE river.river_job SET scheduled_at = now() WHERE kind = 'slice'")
+	s.until("it went on", s.over)
+	s.same("the job", s.lines("1 sync"), []string{"begun schedule", "parked schedule", "skipped", "begun schedule", "done schedule"})
+}
+
+// What a job throws is somebody's name. It is told to nobody, and the job ends.
+func TestAJobThatPanicsOrFailsWaitsForItsNextTime(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cfg := s.config()
+	var events sync.Map
+	cfg.Work = func(_ context.Context, job Job, _ string) error {
+		if job.Name == "panics" {
+			panic("Jane Doe")
+		}
+		return errors.New("the books of Jane Doe cannot be read")
+	}
+	cfg.Report = func(account int64, e worker.Event) {
+		if e.Outcome != worker.Begun {
+			events.Store(e.Job, e)
+		}
+		s.note(account, e)
+	}
+	s.every(1, Schedule{Job: "panics", Cron: daily}, Schedule{Job: "fails", Cron: daily})
+	s.node(cfg)
+	both := func(n int) func() bool {
+		return func() bool {
+			return s.noted("1 panics panicked schedule") == n && s.noted("1 fails failed schedule") == n && s.over()
+		}
+	}
+	s.until("both ended", both(1))
+	last, _ := events.Load("panics")
+	var broken *connector.PanicError
+	if e := last.(worker.Event); !errors.As(e.Err, &broken) || !strings.HasPrefix(broken.Where(), "queue/queue_test.go:") || strings.Contains(e.Err.Error(), "Jane") {
+		t.Errorf("the panic is reported as %+v", e)
+	}
+	s.exec("UPDATE river.schedules SET next_at = now()")
+	s.until("both came again", both(2))
+	rows, err := s.queue().Schedules(t.Context(), 1)
+	if err != nil || len(rows) != 2 || rows[0].Outcome != worker.Failed || rows[1].Outcome != worker.Panicked || time.Since(rows[1].EndedAt).Abs() > time.Minute {
+		t.Errorf("the schedules say %+v, %v", rows, err)
+	}
+	kept := ask[string](s, "SELECT string_agg(j::text, ' ') FROM river.river_job j")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if said := kept + strings.Join(s.logged, " "); strings.Contains(said, "Jane") {
+		t.Errorf("somebody's name is in %s", said)
+	}
+}
+
+func TestANodeThatStopsGivesItsJobsToAnother(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.every(1, Schedule{Job: "sync", Cron: daily})
+	first, second := s.config(), s.config()
+	begun := make(chan struct{})
+	first.Work = func(ctx context.Context, _ Job, _ string) error {
+		close(begun)
+		<-ctx.Done()
+		return fmt.Errorf("read the books: %w", ctx.Err())
+	}
+	q, stop := s.node(first)
+	<-begun
+	if !q.Alive() {
+		t.Error("a node at work is not alive")
+	}
+	s.node(second)
+	stop()
+	if q.Alive() {
+		t.Error("a node that has stopped is alive")
+	}
+	s.until("the job was done elsewhere", func() bool { return s.noted("1 sync done schedule") == 1 })
+	s.same("the job", s.lines("1 sync"), []string{"begun schedule", "interrupted schedule", "begun schedule", "done schedule"})
+	s.until("it is over", s.over)
+	if attempt := ask[int](s, "SELECT attempt FROM river.river_job WHERE kind = 'slice'"); attempt != 1 {
+		t.Errorf("being told to stop counts as an attempt: %d", attempt)
+	}
+}
+
+func TestJobsHaveTheTimeThatTheyNeed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cfg := s.config()
+	times := sync.Map{}
+	cfg.Work = func(ctx context.Context, job Job, _ string) error {
+		end, _ := ctx.Deadline()
+		times.Store(job.Name, time.Until(end).Round(time.Minute))
+		return nil
+	}
+	s.every(1, Schedule{Job: "sync", Cron: daily}, Schedule{Job: "sync file", Cron: daily, Long: true}, Schedule{Job: "sweep", Cron: daily, Care: true})
+	s.node(cfg)
+	s.until("all are done", func() bool {
+		return s.over() && s.noted("1 sync done schedule") == 1 && s.noted("1 sync file done schedule") == 1 && s.noted("1 sweep done schedule") == 1
+	})
+	for name, want := range map[string]time.Duration{"sync": SliceTime, "sync file": LongTime, "sweep": SliceTime} {
+		if got, _ := times.Load(name); got != want {
+			t.Errorf("%s has %v, want %v", name, got, want)
+		}
+	}
+	if queues := ask[string](s, "SELECT string_agg(args->>'job' || ': ' || queue, ', ' ORDER BY args->>'job') FROM river.river_job WHERE kind <> 'tick'"); queues != "sweep: care, sync: runs, sync file: runs" {
+		t.Errorf("they wait in %s", queues)
+	}
+}
+
+func TestASliceThatRunsOutOfItsTimeFails(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cfg := s.config()
+	cfg.pace.slice = 50 * time.Millisecond
+	cfg.Work = func(ctx context.Context, _ Job, _ string) error { <-ctx.Done(); return ctx.Err() }
+	s.every(1, Schedule{Job: "sync", Cron: daily})
+	s.node(cfg)
+	s.until("it ended", func() bool { return s.noted("1 sync failed schedule") == 1 && s.over() })
+	s.same("the job", s.lines("1 sync"), []string{"begun schedule", "failed schedule"})
+}
+
+// A job is one, also when it was given another kind while it was at work.
+func TestAJobThatBecomesLongIsNotAtWorkTwice(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cfg := s.config()
+	begun, goOn := make(chan struct{}, 2), make(chan struct{})
+	cfg.Work = func(context.Context, Job, string) error { begun <- struct{}{}; <-goOn; return nil }
+	cfg.StopWithin = time.Minute
+	s.every(1, Schedule{Job: "sync", Cron: daily})
+	s.node(cfg)
+	<-begun
+	s.every(1, Schedule{Job: "sync", Cron: daily, Long: true})
+	s.exec("UPDATE river.schedules SET next_at = now()")
+	s.until("its time was skipped", func() bool { return s.noted("1 sync skipped") == 1 })
+	close(goOn)
+	s.until("it is over", s.over)
+	s.same("the job", s.lines("1 sync"), []string{"begun schedule", "skipped", "done schedule"})
+}
+
+// A node whose clock is ten minutes fast does not keep its jobs for ten minutes.
+func TestTheDatabasesClockSaysWhenAJobComesAgain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	q := s.queue()
+	for _, wrong := range []time.Duration{0, 10 * time.Minute, -10 * time.Minute} {
+		q.cfg.pace.now = func() time.Time { return time.Now().Add(wrong) }
+		var said *river.JobSnoozeError
+		if err := q.again(t.Context(), time.Hour); !errors.As(err, &said) || (said.Duration+wrong-time.Hour).Abs() > 10*time.Second {
+			t.Errorf("a clock that is wrong by %s: %+v", wrong, said)
+		}
+	}
+	cfg := s.config()
+	var slices atomic.Int32
+	cfg.Work = func(context.Context, Job, string) error {
+		if slices.Add(1) < 3 {
+			return ErrMore
+		}
+		return nil
+	}
+	cfg.pace.now = func() time.Time { return time.Now().Add(10 * time.Minute) }
+	s.every(1, Schedule{Job: "sync", Cron: daily})
+	s.node(cfg)
+	s.until("it is done", func() bool { return s.noted("1 sync done schedule") == 1 })
+}
+
+func TestAQueueThatWouldForgetSomethingIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for name, without := range map[string]func(*Config){
+		"no database": func(c *Config) { c.Pool = nil }, "no work": func(c *Config) { c.Work = nil }, "no drain": func(c *Config) { c.Drain = nil },
+		"no look for deliveries": func(c *Config) { c.Open = nil }, "no lost deliveries": func(c *Config) { c.Due = nil },
+	} {
+		cfg := s.config()
+		cfg.Pool = s.pool
+		without(&cfg)
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: it is taken", name)
+		}
+	}
+}

@@ -194,17 +194,25 @@ func (s *scene) until(what string, holds func() bool) {
 
 func (s *scene) within(most time.Duration, what string, holds func() bool) {
 	s.Helper()
+	if !came(most, holds) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.Fatalf("it did not come to this: %s\nlast in the diary:\n%s\nlogged:\n%s", what,
+			strings.Join(s.diary[max(0, len(s.diary)-20):], "\n"), strings.Join(s.logged, "\n"))
+	}
+}
+
+// came reports whether something came to hold within a time.
+func came(most time.Duration, holds func() bool) bool {
 	end := time.After(most)
 	for !holds() {
 		select {
 		case <-end:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.Fatalf("it did not come to this: %s\nlast in the diary:\n%s\nlogged:\n%s", what,
-				strings.Join(s.diary[max(0, len(s.diary)-20):], "\n"), strings.Join(s.logged, "\n"))
+			return false
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+	return true
 }
 
 // over reports whether nothing waits, is parked, or is at work, but for ticks.

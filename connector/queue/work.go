@@ -108,16 +108,22 @@ func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) e
 		}
 		return q.cfg.Work(ctx, Job{args.Account, args.Name}, args.Trigger)
 	})
-	switch e.Outcome {
-	case more:
-		return river.JobSnooze(0)
-	case worker.Parked, worker.Interrupted:
-		q.ended(ctx, e)
-		return later(e)
+	if e.Outcome == more {
+		return q.again(ctx, 0)
 	}
 	q.ended(ctx, e)
+	switch e.Outcome {
+	case worker.Parked:
+		return q.again(ctx, time.Until(e.Until))
+	case worker.Interrupted:
+		return errInterrupted
+	}
 	return nil
 }
+
+// errInterrupted is what River takes for a job that ended because River was told to stop: another node
+// goes on with it, and it is not counted.
+var errInterrupted = context.Canceled
 
 // more is the outcome of a slice that is followed by another.
 const more worker.Outcome = ""
@@ -161,18 +167,26 @@ func noted(ctx context.Context, e event, begun *time.Time) event {
 	return e
 }
 
-// later is what River is told of a job that is to come again.
-func later(e event) error {
-	if e.Outcome == worker.Interrupted {
-		return context.Canceled // River knows that it was told to stop, and does not count it
+// again is what River is told of a job that is to come again after a time, behind those that wait by
+// then. River would add the time to this node's clock; others go by the database's, and a node whose
+// clock is fast would keep its jobs from coming.
+func (q *Queue) again(ctx context.Context, in time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	var now time.Time
+	if err := q.cfg.Pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err == nil {
+		in += now.Sub(q.cfg.pace.now())
 	}
-	return river.JobSnooze(max(time.Until(e.Until), 0))
+	return &rivertype.JobSnoozeError{Duration: in}
 }
+
+// noteTime is how long the end of a job may wait for the database. The job may have been told to stop.
+const noteTime = 5 * time.Second
 
 // ended reports how a job ended and keeps it beside its schedule.
 func (q *Queue) ended(ctx context.Context, e event) {
 	q.cfg.Report(e.account, e.Event)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second) // it may have been told to stop
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
 	if _, err := q.cfg.Pool.Exec(ctx, "UPDATE river.schedules SET outcome = $3, ended_at = clock_timestamp() WHERE account = $1 AND job = $2",
 		e.account, e.Job, string(e.Outcome)); err != nil {
@@ -190,16 +204,18 @@ func (q *Queue) drain(ctx context.Context, job *river.Job[drainArgs]) error {
 		return err
 	})
 	if e.Outcome == more {
-		return river.JobSnooze(0)
+		return q.again(ctx, 0)
 	}
 	q.cfg.Report(account, e.Event)
 	switch {
-	case e.Outcome == worker.Parked || e.Outcome == worker.Interrupted:
-		return later(e)
+	case e.Outcome == worker.Parked:
+		return q.again(ctx, time.Until(e.Until))
+	case e.Outcome == worker.Interrupted:
+		return errInterrupted
 	case e.Outcome != worker.Done:
-		return river.JobSnooze(q.cfg.pace.drainAgain)
+		return q.again(ctx, q.cfg.pace.drainAgain)
 	case open:
-		return river.JobSnooze(0)
+		return q.again(ctx, 0)
 	}
 	return nil
 }
