@@ -269,9 +269,8 @@ func (tx *Tx) still(hold *Lock, connection string) error {
 	if hold.Proves() {
 		return nil
 	}
-	var open bool
-	err := tx.row([]any{&open}, "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?)", connection, stamp(tx.now))
-	if err == nil && open {
+	_, holds, err := tx.LastRun(connection)
+	if err == nil && holds {
 		err = ErrRunning
 	}
 	return err

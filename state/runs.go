@@ -141,6 +141,16 @@ func (tx *Tx) HasOpenRun(connection string) (open bool, err error) {
 	return open, err
 }
 
+// LastRun returns how the newest run of a connection ended, and whether it is at work and holds the
+// connection; one whose lease is over does not. "" for no run.
+func (tx *Tx) LastRun(connection string) (outcome connector.RunOutcome, holds bool, err error) {
+	err = tx.row([]any{&outcome, &holds}, "SELECT outcome, finished_at IS NULL AND lease_until > ? FROM runs WHERE connection = ? ORDER BY run_id DESC LIMIT 1", stamp(tx.now), connection)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return outcome, holds, err
+}
+
 // RenewLease keeps the run's hold on its connection; ErrLeaseLost when it is gone.
 func (tx *Tx) RenewLease(run int64) error {
 	n, err := tx.count("UPDATE runs SET lease_until = ? WHERE run_id = ? AND finished_at IS NULL", stamp(tx.now.Add(Lease)), run)

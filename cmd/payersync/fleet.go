@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type fleet struct {
 	log        *logrus.Logger
 	manager    *manager
 	metrics    *metrics.Fleet
+	places     chan struct{} // see accountJobs
 	deliveries *deliveryLog
 	strangers  http.Handler
 
@@ -55,6 +57,8 @@ type member struct {
 	jobs   *accountJobs
 	reload *reloader
 	close  func()
+
+	folders []string // that its files were written into
 }
 
 // serveFleet serves all accounts of the node's database until ctx ends.
@@ -63,11 +67,12 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	if f.log, err = session.NewLog(a.ErrOut, node.Log.Level, node.Log.Format, node.Secrets()); err != nil {
 		return err
 	}
+	f.places = make(chan struct{}, max(1, node.Nodes.Workers.Runs))
 	f.manager, f.deliveries = &manager{log: f.log}, newDeliveryLog(f.log)
 	if f.strangers, err = server.Strangers(node.Server.Proxies(), a.now, f.deliveries.report); err != nil {
 		return err
 	}
-	if f.server, err = session.OpenServer(ctx, node); err != nil {
+	if f.server, err = state.OpenServer(ctx, node.Options()); err != nil {
 		return err
 	}
 	defer f.server.Close()
@@ -132,6 +137,14 @@ func (f *fleet) member(account int64) (*member, error) {
 	return m, nil
 }
 
+// knows reports whether the rows name an account.
+func (f *fleet) knows(account int64) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	_, known := f.known[account]
+	return known
+}
+
 // accounts returns the accounts that are open here.
 func (f *fleet) accounts() (out []int64) {
 	f.mu.RLock()
@@ -154,7 +167,10 @@ func (f *fleet) work(ctx context.Context, job queue.Job, trigger string) error {
 
 func (f *fleet) drain(ctx context.Context, account int64) error {
 	m, err := f.member(account)
-	if err != nil {
+	switch {
+	case err != nil && !f.knows(account):
+		return nil // it has left
+	case err != nil:
 		return err
 	}
 	return drainInbox(ctx, m.inForce.Load().Session)
@@ -266,12 +282,10 @@ func (f *fleet) take(ctx context.Context, row state.AccountInfo) {
 
 // retake gives an account that is open another configuration, or another state.
 func (f *fleet) retake(ctx context.Context, m *member, row state.AccountInfo) {
-	loaded, err := session.LoadAccount(ctx, f.server, f.node, row.Name)
-	now := look{}
+	cfg, err := f.load(ctx, m, row.Name)
+	now := look{config: cfg}
 	if err != nil {
-		now.wrong = forLog(err).Error()
-	} else {
-		now.config = loaded.Config
+		now = look{wrong: forLog(err).Error()}
 	}
 	if err := m.jobs.Pause(ctx, row.State != state.AccountActive); err != nil {
 		f.log.WithField("account", row.Name).WithError(err).Error("the schedules of the account are as before")
@@ -284,21 +298,31 @@ func (f *fleet) retake(ctx context.Context, m *member, row state.AccountInfo) {
 
 // open opens an account on this node.
 func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err error) {
-	loaded, err := session.LoadAccount(ctx, f.server, f.node, row.Name)
+	m := &member{info: row}
+	defer func() {
+		if err != nil {
+			m.forget()
+		}
+	}()
+	cfg, err := f.load(ctx, m, row.Name)
 	if err != nil {
 		return nil, err
 	}
 	counted := f.metrics.Account(row.Name)
-	s, err := session.Open(ctx, loaded.Config, state.Options{Now: f.now, Committing: counted.Committing})
+	s, err := session.Open(ctx, cfg, state.Options{Now: f.now, Server: f.server, Committing: counted.Committing})
 	if err != nil {
-		return nil, errors.Join(err, loaded.Close())
+		return nil, err
 	}
 	s.Metrics = counted
 	if err := s.OpenBilling(ctx, f.ErrOut, f.node.Log, true); err != nil { // which closes the session
-		return nil, errors.Join(err, loaded.Close())
+		return nil, err
 	}
-	m := &member{info: row}
-	m.jobs = &accountJobs{queue: f.queue, account: row.ID, paused: row.State != state.AccountActive, lost: func(err error) { s.Log.WithError(err).Warn("the queue did not keep that a delivery waits; the next tick finds it") }}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	m.jobs = &accountJobs{
+		queue: f.queue, account: row.ID, ledger: s.Ledger, paused: row.State != state.AccountActive,
+		lost:   func(err error) { s.Log.WithError(err).Warn("the queue did not keep that a delivery waits; the next tick finds it") },
+		slices: time.Duration(f.node.Nodes.Slice), places: f.places, life: life, runs: map[string]*nodeRun{},
+	}
 	m.service, err = f.newService(ctx, s, newDeliveryLog(s.Log), func(svc *service) (_ runner, err error) {
 		m.jobs.people, err = worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: 24 * time.Hour, Now: f.now, Report: func(e worker.Event) {
 			if e.Job != worker.DrainName {
@@ -315,29 +339,52 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 		if m.service != nil {
 			m.behind.close()
 		}
+		end()
 		s.Close()
-		return nil, errors.Join(err, loaded.Close())
+		return nil, err
 	}
-	m.reload = m.newReloader(loaded.Config)
-	m.begin(loaded)
+	m.reload = m.newReloader(cfg)
+	m.begin(life, end)
 	return m, nil
 }
 
+// load reads an account's configuration of the files that its row has, which it writes where only this process
+// looks for them. What is at work may still read those of before.
+func (f *fleet) load(ctx context.Context, m *member, name string) (*config.Config, error) {
+	files, err := f.server.Documents(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := config.Unpack(name, files.Files)
+	m.folders = append(m.folders, folder)
+	if err != nil {
+		return nil, err
+	}
+	return config.LoadAccount(folder, f.node, name, f.getenv)
+}
+
+// forget removes the files that were written for an account.
+func (m *member) forget() {
+	for _, folder := range m.folders {
+		_ = os.RemoveAll(folder) // what stays of it lies in memory, and in nobody's reach
+	}
+}
+
 // begin starts what goes on beside jobs and requests, until m.close.
-func (m *member) begin(loaded *session.Loaded) {
-	ctx, stop := context.WithCancel(context.Background())
+func (m *member) begin(ctx context.Context, end context.CancelFunc) {
 	s := m.inForce.Load().Session
 	counter := s.Ledger.NewCounter()
 	s.Metrics.Follow(func(ctx context.Context) (metrics.Facts, error) { return m.metricsFacts(ctx, counter) })
 	going := m.follow(ctx)
 	going.Go(func() { _ = m.jobs.Run(ctx) }) // it fails where jobs of its own were missed, and has none
 	m.close = sync.OnceFunc(func() {
-		stop()
+		end()
+		m.jobs.going.Wait()
 		going.Wait()
 		m.counted()
 		m.behind.close()
 		m.inForce.Load().Close()
-		_ = loaded.Close() // what stays of it lies in memory, and in nobody's reach
+		m.forget()
 	})
 }
 

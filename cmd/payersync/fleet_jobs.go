@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"payersync/connector/queue"
 	"payersync/connector/worker"
+	"payersync/state"
 )
 
 // nudgeWithin is how long the queue may take to keep that a delivery waits. One that it does not keep is
@@ -21,12 +21,19 @@ const nudgeWithin = 5 * time.Second
 type accountJobs struct {
 	queue   *queue.Queue
 	account int64
+	ledger  *state.Ledger
 	lost    func(error) // is told of a nudge that the queue did not keep
+
+	slices time.Duration   // how long a job works before others have their turn
+	places chan struct{}   // holds one for each run of this node, of whatever account
+	life   context.Context // of the account on this node
+	going  sync.WaitGroup  // of its runs
 
 	// people does what people ask for on this node: it has no jobs of its own.
 	people *worker.Worker
 
 	mu     sync.Mutex
+	runs   map[string]*nodeRun // by their jobs
 	jobs   []worker.Job
 	paused bool // none of them comes
 }
@@ -74,7 +81,8 @@ func (j *accountJobs) set(ctx context.Context, jobs []worker.Job, paused bool) e
 		if paused {
 			break
 		}
-		s := queue.Schedule{Job: job.Name, Cron: job.Schedule, OnTime: job.Last == nil, Long: true, Care: !strings.HasPrefix(job.Name, syncJob(""))}
+		_, isRun := ofSync(job.Name)
+		s := queue.Schedule{Job: job.Name, Cron: job.Schedule, OnTime: job.Last == nil, Long: !isRun, Care: !isRun}
 		if job.Last != nil {
 			last, err := job.Last(ctx)
 			if err != nil {
@@ -101,5 +109,8 @@ func (j *accountJobs) run(ctx context.Context, name, trigger string) error {
 	}
 	job := j.jobs[i]
 	j.mu.Unlock()
+	if connection, isRun := ofSync(name); isRun {
+		return j.slice(ctx, connection, job, trigger)
+	}
 	return job.Run(ctx, trigger)
 }

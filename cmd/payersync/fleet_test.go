@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/sandbox"
 	"payersync/state"
@@ -129,8 +130,8 @@ func (c *cluster) linked(name string) map[string]string {
 	c.t.Helper()
 	out := map[string]string{}
 	for _, p := range decodeLines[state.PayerRow](c.t, c.expect(exitDone, "payers", "list", "--account", name, "--output", "json")) {
-		if p.BillingID != "" {
-			out[p.SourceID] = string(p.MandateStatus)
+		if p.BillingID != nil {
+			out[p.SourceID] = show.Value(p.MandateStatus)
 		}
 	}
 	return out

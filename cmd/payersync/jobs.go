@@ -72,6 +72,9 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 // syncJob returns the name of the job that runs a connection.
 func syncJob(connection string) string { return "sync " + connection }
 
+// ofSync returns the connection that a job runs, if it runs one.
+func ofSync(job string) (connection string, is bool) { return strings.CutPrefix(job, syncJob("")) }
+
 // jobRow is a job with when it comes next, as the configuration says.
 type jobRow struct {
 	state.JobRow

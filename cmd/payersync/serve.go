@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/metrics"
@@ -64,6 +65,13 @@ is in them, and they ask for no password.`,
 }
 
 func (a *app) openAndServe(ctx context.Context) error {
+	if config.IsNode(a.config) {
+		node, err := config.LoadNode(a.config, a.getenv)
+		if err != nil {
+			return usage.Error{Err: err}
+		}
+		return a.serveFleet(ctx, node)
+	}
 	asked := make(chan os.Signal, 1) // from the first moment on: unheard it would end the process
 	signal.Notify(asked, syscall.SIGHUP)
 	defer signal.Stop(asked)

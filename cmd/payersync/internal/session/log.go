@@ -34,6 +34,18 @@ func newLog(w io.Writer, level, format string, secrets []connector.Secret) (*log
 	return log, m, setLog(log, level, format)
 }
 
+// ofAccount lets each line of a log name the account that it is of.
+type ofAccount string
+
+// Levels returns all levels.
+func (ofAccount) Levels() []logrus.Level { return logrus.AllLevels }
+
+// Fire adds the account to an entry.
+func (a ofAccount) Fire(e *logrus.Entry) error {
+	e.Data["account"] = string(a)
+	return nil
+}
+
 // setLog says how much is logged from now on, and how.
 func setLog(log *logrus.Logger, level, format string) error {
 	parsed, err := logrus.ParseLevel(level)

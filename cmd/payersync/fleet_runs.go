@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/queue"
+	"payersync/connector/worker"
+	"payersync/state"
+)
+
+// lookForRun is how often a node looks whether another's run of a connection is over.
+const lookForRun = 2 * time.Second
+
+// nodeRun is a run that this node makes. It goes on while the job that began it stands in line again: what
+// holds the connection is the run's lease, and not the job.
+type nodeRun struct {
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // to be read once it has ended
+}
+
+// slice lets a run of a connection go on for a while. Whichever node the job comes to next finds the run by its
+// lease: while that lives it is waited for, and when it was lost with its node a run begins that goes on where
+// it stopped.
+func (j *accountJobs) slice(ctx context.Context, connection string, job worker.Job, trigger string) error {
+	over := time.NewTimer(j.slices)
+	defer over.Stop()
+	r := j.ofNode(job.Name)
+	if r == nil {
+		done, err := j.others(ctx, connection, over.C)
+		if err != nil || done {
+			return err
+		}
+		select {
+		case j.places <- struct{}{}:
+			r = j.begin(job, trigger)
+		case <-over.C:
+			return queue.ErrMore
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	select {
+	case <-r.ended:
+		return r.err
+	case <-over.C:
+		return queue.ErrMore
+	case <-ctx.Done(): // the node stops
+		r.stop()
+		<-r.ended
+		return ctx.Err()
+	}
+}
+
+// others waits while another process has a run of the connection. done says that it went to its end.
+func (j *accountJobs) others(ctx context.Context, connection string, over <-chan time.Time) (done bool, err error) {
+	for waited := false; ; waited = true {
+		var holds bool
+		var last connector.RunOutcome
+		if err := j.ledger.Do(ctx, func(tx *state.Tx) (err error) {
+			last, holds, err = tx.LastRun(connection)
+			return err
+		}); err != nil {
+			return false, err
+		}
+		if !holds {
+			return waited && (last == connector.RunComplete || last == connector.RunAwaitingApproval), nil
+		}
+		select {
+		case <-time.After(lookForRun):
+		case <-over:
+			return false, queue.ErrMore
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+func (j *accountJobs) ofNode(name string) *nodeRun {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.runs[name]
+}
+
+// begin begins a run on this node, for which a place was taken.
+func (j *accountJobs) begin(job worker.Job, trigger string) *nodeRun {
+	ctx, stop := context.WithCancel(j.life)
+	r := &nodeRun{stop: stop, ended: make(chan struct{})}
+	j.mu.Lock()
+	j.runs[job.Name] = r
+	j.mu.Unlock()
+	j.going.Go(func() {
+		r.err = connector.Guard(func() error { return job.Run(ctx, trigger) })
+		stop()
+		j.mu.Lock()
+		delete(j.runs, job.Name)
+		j.mu.Unlock()
+		close(r.ended)
+		<-j.places
+	})
+	return r
+}
