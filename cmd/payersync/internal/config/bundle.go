@@ -100,34 +100,45 @@ func privatePlace(path string) bool {
 // Literals returns the secrets that stand in the file itself, of a configuration that was read without
 // its secrets: no diff may show them.
 func (c *Config) Literals() (out []string) {
-	each(reflect.ValueOf(c).Elem(), func(s connector.Secret) {
-		if ref := s.Expose(); ref != "" && !strings.HasPrefix(ref, "file:") && !strings.HasPrefix(ref, "env:") {
+	eachSecret(reflect.ValueOf(c).Elem(), func(ref string) {
+		if !strings.HasPrefix(ref, "file:") && ref != "" {
 			out = append(out, ref)
 		}
 	})
 	return out
 }
 
-// each hands over every secret in v.
-func each(v reflect.Value, do func(connector.Secret)) {
+// SecretFiles returns the names of the files that hold its secrets, in the same way.
+func (c *Config) SecretFiles() map[string]bool {
+	out := map[string]bool{}
+	eachSecret(reflect.ValueOf(c).Elem(), func(ref string) {
+		if name, is := strings.CutPrefix(ref, "file:"); is {
+			out[filepath.ToSlash(filepath.Clean(name))] = true
+		}
+	})
+	return out
+}
+
+// eachSecret hands over every secret in v, as it is written.
+func eachSecret(v reflect.Value, do func(ref string)) {
 	if s, is := reflect.TypeAssert[connector.Secret](v); is {
-		do(s)
+		do(s.Expose())
 		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			each(v.Elem(), do)
+			eachSecret(v.Elem(), do)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() && v.Type().Field(i).Name != "Node" {
-				each(v.Field(i), do)
+				eachSecret(v.Field(i), do)
 			}
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			each(v.Index(i), do)
+			eachSecret(v.Index(i), do)
 		}
 	}
 }
