@@ -31,6 +31,8 @@ type Tx struct {
 	lost error // why SQLite gave the transaction up; nil while it stands
 
 	leads bool // to a request: the mark is on the disk before anybody sends it
+
+	listing *Listing // the list pass that shows what is saved; nil for a read of one customer
 }
 
 // Now returns the instant that every row of this write carries.

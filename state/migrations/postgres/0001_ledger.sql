@@ -280,11 +280,9 @@ CREATE TABLE remote_customers (
   billing_id TEXT COLLATE "C" PRIMARY KEY CHECK (billing_id <> ''),
   key_values TEXT COLLATE "C" NOT NULL, -- externalData as JSON, names sorted
   digest     TEXT COLLATE "C" NOT NULL, -- of everything the index holds of it
-  seen_pass  BIGINT NOT NULL DEFAULT 0,
   listed_at  TEXT COLLATE "C" NOT NULL,
   ticket     BIGINT NOT NULL DEFAULT 0, -- newest read that was applied
   read_at    TEXT COLLATE "C" NOT NULL DEFAULT '',
-  bare_pass  BIGINT NOT NULL DEFAULT 0,
   known_pass BIGINT NOT NULL DEFAULT 0
 );
 
@@ -305,7 +303,8 @@ CREATE TABLE mandates (
   last_seen_at  TEXT COLLATE "C" NOT NULL,
   link          BYTEA, -- signing link, sealed
   link_at       TEXT COLLATE "C",
-  link_refused  BIGINT NOT NULL DEFAULT 0
+  link_refused  BIGINT NOT NULL DEFAULT 0,
+  listed        BIGINT NOT NULL DEFAULT 0 CHECK (listed = 0 OR listed = 1) -- by the list pass that ended last
 );
 
 CREATE TABLE mandate_history (
@@ -699,7 +698,8 @@ CREATE TABLE two_way (
 CREATE TABLE financial_statuses (
   billing_id TEXT COLLATE "C" NOT NULL PRIMARY KEY CHECK (billing_id <> ''),
   status     BYTEA NOT NULL, -- sealed
-  seen_at    TEXT COLLATE "C" NOT NULL -- when a read showed it last
+  seen_at    TEXT COLLATE "C" NOT NULL, -- when a read showed it last
+  listed     BIGINT NOT NULL DEFAULT 0 CHECK (listed = 0 OR listed = 1)
 );
 
 CREATE TABLE webhook_rotations (
@@ -842,7 +842,9 @@ CREATE TRIGGER audit_keeps BEFORE UPDATE ON audit FOR EACH ROW EXECUTE FUNCTION 
 CREATE TRIGGER audit_stays BEFORE DELETE ON audit FOR EACH ROW EXECUTE FUNCTION append_only('the audit log');
 
 CREATE VIEW v_mandates (mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at) AS
-  SELECT m.mandate_id, m.billing_id, p.connection, p.source_id, m.status, m.status_since, m.first_seen_at, m.last_seen_at
+  SELECT m.mandate_id, m.billing_id, p.connection, p.source_id, m.status, m.status_since, m.first_seen_at,
+    CASE m.listed WHEN 1 THEN max(m.last_seen_at, coalesce((SELECT q.started_at FROM passes q
+      WHERE q.finished_at IS NOT NULL ORDER BY q.finished_at DESC, q.started_at LIMIT 1), '')) ELSE m.last_seen_at END
   FROM mandates m LEFT JOIN payers p ON p.billing_id = m.billing_id;
 
 CREATE VIEW v_mandate_history (seq, mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause) AS
