@@ -20,12 +20,13 @@ type PanicError struct {
 // Error returns what was thrown.
 func (e *PanicError) Error() string { return "it panicked: " + e.What }
 
-// Where returns the file and the line that panicked, "" when the stack does not tell.
+// Where returns the file and the line that panicked, "" when the stack does not tell. A release
+// names its files without the folders that they were built in.
 func (e *PanicError) Where() string {
 	_, after, _ := strings.Cut(e.Stack, "\npanic(")
 	for line := range strings.Lines(after) {
 		place, isPlace := strings.CutPrefix(line, "\t")
-		if file, _, _ := strings.Cut(place, " "); isPlace && !strings.Contains(file, "/runtime/") {
+		if file, _, _ := strings.Cut(place, " "); isPlace && !strings.Contains("/"+file, "/runtime/") {
 			return path.Join(path.Base(path.Dir(file)), path.Base(strings.TrimSpace(file)))
 		}
 	}

@@ -39,7 +39,7 @@ func TestALedgerBelongsToTheAccountOfItsFirstRun(t *testing.T) {
 	if err := take(ours); err != nil {
 		t.Fatal(err)
 	}
-	d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b1", key("c1")), 1, 0); return err })
+	d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b1", key("c1")), 1); return err })
 	if err := take(renewed); err != nil {
 		t.Errorf("other credentials at the same address are refused: %v", err)
 	}
@@ -83,7 +83,7 @@ func TestALedgerKnowsCustomersOnceOneWasListedOrSent(t *testing.T) {
 	if knows(d) {
 		t.Error("a run that has read nothing knows customers")
 	}
-	d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b1", key("c1")), 1, 0); return err })
+	d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b1", key("c1")), 1); return err })
 	if !knows(d) {
 		t.Error("a customer was listed, and none is known")
 	}

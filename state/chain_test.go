@@ -211,8 +211,11 @@ func TestTicketsIncreaseStrictlyOverSeveralLedgers(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		kinds := []func(*Tx) (int64, error){(*Tx).Ticket, func(tx *Tx) (int64, error) {
-			_, ticket, err := tx.BeginPass()
-			return ticket, err
+			s, err := tx.BeginPass()
+			if err != nil {
+				return 0, err
+			}
+			return s.Ticket, nil
 		}}
 		for _, kind := range rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 8).Draw(t, "tickets") {
 			take(t, kind)

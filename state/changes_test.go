@@ -93,7 +93,7 @@ func TestFreezeCreateRefuses(t *testing.T) {
 		want    error
 	}{
 		{"a key that exists in the service", func(d *desk, _ int64, c Change) { // covers F76
-			d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b9", c.Payer.Key), 1, 0); return err })
+			d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b9", c.Payer.Key), 1); return err })
 		}, ErrKeyFound},
 		{"a key that another payer is being created with", func(d *desk, run int64, c Change) {
 			d.freeze(run, d.planCreate(run, acme, "twin"), "{}")

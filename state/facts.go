@@ -21,8 +21,8 @@ const (
 	EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
 	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at, m.status, m.link IS NOT NULL, coalesce(m.link_refused, 0), ml.state, ml.ended_at,
 	p.stays_at, p.stays_with, r.given_up, coalesce(p.let_be, 0), ` + letBe + `,
-	(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN ticket ELSE doubt END FROM ledger),
-	(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 ELSE doubt_over END FROM ledger),
+	` + doubtSince + `,
+	` + doubtOver + `,
 	(SELECT min(o.source_id) FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND ` + rivals + `)`
 
 	factFrom = ` LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id

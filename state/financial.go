@@ -38,6 +38,10 @@ func (tx *Tx) SaveFinancial(billingID, status string) error {
 		if err != nil {
 			return fmt.Errorf("the financial status of customer %s: %w", billingID, err)
 		}
+		if string(known) == status && tx.listing != nil {
+			tx.listing.statuses.Add(billingID)
+			return nil
+		}
 		if string(known) == status {
 			return tx.exec("UPDATE financial_statuses SET seen_at = ? WHERE billing_id = ?", stamp(tx.now), billingID)
 		}
@@ -52,7 +56,7 @@ func (tx *Tx) SaveFinancial(billingID, status string) error {
 func (l *Ledger) Financial(ctx context.Context, billingID string) (Financial, error) {
 	var box []byte
 	var seen sql.NullString
-	err := l.queryRow(ctx, "SELECT status, seen_at FROM financial_statuses WHERE billing_id = ?", billingID).Scan(&box, &seen)
+	err := l.queryRow(ctx, "SELECT f.status, "+lastSeenOf("f", "seen_at")+" FROM financial_statuses f WHERE f.billing_id = ?", billingID).Scan(&box, &seen)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Financial{}, nil
 	}

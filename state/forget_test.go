@@ -252,9 +252,9 @@ func TestNothingPersonalIsKeptOfAForgottenPayersCustomer(t *testing.T) {
 		return errors.Join(tx.SaveFinancial("b000", canaryReason), mandate, named, byMandate, unknown, reread, tx.SetApplied(p, personalCustomer("c000")), tx.Accept(p, []connector.Accepted{{Path: "name"}}),
 			tx.SavePage(run, acme, []connector.Record{personalRecord("c000")}))
 	})
-	pass, ticket := d.beginPass()
-	d.saveRemote(connector.RemoteCustomer{ID: "b000", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, ticket, pass)
-	d.saveRemote(connector.RemoteCustomer{ID: "made by a late request", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, ticket, pass)
+	list := d.beginPass()
+	d.saveListed(connector.RemoteCustomer{ID: "b000", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, list)
+	d.saveListed(connector.RemoteCustomer{ID: "made by a late request", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, list)
 	for query, want := range map[string]int{
 		"SELECT count(*) FROM mandates WHERE mandate_id = 'm000' AND status = 'CANCELLED' AND link IS NULL":                   1,
 		"SELECT count(*) FROM failure_reasons WHERE mandate_id = 'm000'":                                                      0,

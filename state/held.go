@@ -319,7 +319,8 @@ func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err er
 		HeldCustomer
 		pairs string
 	}
-	rows, err := list(ctx, l, "SELECT billing_id, key_values, listed_at FROM remote_customers WHERE billing_id IN "+customersOf+" ORDER BY billing_id", []any{id.Connection, id.SourceID},
+	rows, err := list(ctx, l, `SELECT c.billing_id, c.key_values, CASE c.digest WHEN '' THEN c.listed_at ELSE max(c.listed_at, coalesce((SELECT max(q.started_at) FROM passes q WHERE q.`+strings.ReplaceAll(proof, "AND ", "AND q.")+` AND q.pass_id > c.known_pass), '')) END
+		FROM remote_customers c WHERE c.billing_id IN `+customersOf+" ORDER BY c.billing_id", []any{id.Connection, id.SourceID},
 		func(r *row) []any { return []any{&r.BillingID, &r.pairs, &r.HeldCustomer.SeenAt} })
 	if err != nil {
 		return err

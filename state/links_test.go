@@ -174,7 +174,7 @@ func TestALinkThatIsRefusedIsHandedToNobody(t *testing.T) {
 	d.planLinkedPayer("c1", "b1")
 	d.see("c1", signing("m1", "b1", "https://sign.example/1"))
 	p := d.payerOf(acme, "c1")
-	d.saveRemote(connector.RemoteCustomer{ID: "b1", ExternalData: map[string]string{p.Key.Name: p.Key.Value}}, 100, 0)
+	d.saveRemote(connector.RemoteCustomer{ID: "b1", ExternalData: map[string]string{p.Key.Name: p.Key.Value}}, 100)
 	d.do(func(tx *Tx) error { return tx.RefuseLink(p) })
 	got, err := d.AttentionOf(t.Context(), acme, "c1")
 	if d.links() != "" || err != nil || len(got) != 1 || got[0].Reason != string(connector.ReasonLinkRefused) {
@@ -199,7 +199,7 @@ func TestOldLinksAreThoseGivenBefore(t *testing.T) {
 	d := newDesk(t)
 	for i, id := range []string{"c1", "c2", "c3"} {
 		d.planLinkedPayer(id, fmt.Sprintf("b%d", i+1))
-		d.saveRemote(connector.RemoteCustomer{ID: fmt.Sprintf("b%d", i+1), ExternalData: map[string]string{d.payerOf(acme, id).Key.Name: d.payerOf(acme, id).Key.Value}}, int64(100+i), 0)
+		d.saveRemote(connector.RemoteCustomer{ID: fmt.Sprintf("b%d", i+1), ExternalData: map[string]string{d.payerOf(acme, id).Key.Name: d.payerOf(acme, id).Key.Value}}, int64(100+i))
 		d.see(id, signing(fmt.Sprintf("m%d", i+1), fmt.Sprintf("b%d", i+1), "https://sign.example/1"))
 	}
 	d.clock.move(31 * 24 * time.Hour)

@@ -22,17 +22,24 @@ func (tx *Tx) MandateStatus(id string) (connector.MandateStatus, error) {
 }
 
 // SaveMandate writes what was observed of a mandate and, when its status moved,
-// a line of history. It returns the status before, "" for a mandate that is new.
+// a line of history. It returns the status before, "" for a mandate that is new. That a list shows
+// it as it is known is not written.
 func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID string) (before connector.MandateStatus, err error) {
 	if before, err = tx.MandateStatus(m.ID); err != nil {
 		return "", fmt.Errorf("read mandate %s: %w", m.ID, err)
 	}
 	now := stamp(tx.now)
 	if before == m.Status {
-		err = tx.exec("UPDATE mandates SET last_seen_at = ?, service_time = CASE WHEN ?2 <> '' THEN ?2 ELSE service_time END WHERE mandate_id = ?3",
-			now, m.ServiceTime, m.ID)
+		if tx.listing != nil {
+			tx.listing.mandates.Add(m.ID)
+		}
+		err = tx.exec("UPDATE mandates SET last_seen_at = ?1, service_time = CASE WHEN ?2 <> '' THEN ?2 ELSE service_time END WHERE mandate_id = ?3 AND (?4 = 0 OR ?2 <> '' AND ?2 <> service_time)",
+			now, m.ServiceTime, m.ID, tx.listing != nil)
 		if err != nil {
 			return before, fmt.Errorf("save mandate %s: %w", m.ID, err)
+		}
+		if m.URL, err = tx.newLink(m); err != nil {
+			return before, err
 		}
 		return before, tx.saveSealed(m)
 	}
@@ -49,6 +56,23 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 		return before, fmt.Errorf("save the history of mandate %s: %w", m.ID, err)
 	}
 	return before, tx.saveSealed(m)
+}
+
+// newLink returns the signing link that a read showed with a mandate, "" for one that a list
+// shows and that is kept already.
+func (tx *Tx) newLink(m connector.Mandate) (string, error) {
+	if tx.listing == nil || m.URL == "" {
+		return m.URL, nil
+	}
+	var box []byte
+	if err := tx.row([]any{&box}, "SELECT link FROM mandates WHERE mandate_id = ?", m.ID); err != nil || box == nil {
+		return m.URL, err
+	}
+	kept, err := tx.l.seal.open(box, place("mandates", "link", m.ID))
+	if err == nil && string(kept) == m.URL {
+		return "", nil
+	}
+	return m.URL, err
 }
 
 // saveSealed keeps what nobody may read in the file: the link, and the reason of a

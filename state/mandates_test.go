@@ -183,7 +183,7 @@ func (d *desk) look(id, billingID string) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.SaveRemote(remote(billingID, key(id)), ticket, 0)
+		_, err = tx.SaveRemote(remote(billingID, key(id)), ticket)
 		return err
 	})
 }

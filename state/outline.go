@@ -104,7 +104,7 @@ func (m moment) outlined(ctx context.Context) (map[string]*outlined, error) {
 	var id, status string
 	var since, lastSeen, linkAt sql.NullString
 	var hasLink bool
-	err := m.rows(ctx, "SELECT mandate_id, status, status_since, last_seen_at, link_at, link IS NOT NULL FROM mandates", nil, []any{&id, &status, &since, &lastSeen, &linkAt, &hasLink}, func() (err error) {
+	err := m.rows(ctx, "SELECT m.mandate_id, m.status, m.status_since, "+lastSeenOf("m", "last_seen_at")+", m.link_at, m.link IS NOT NULL FROM mandates m", nil, []any{&id, &status, &since, &lastSeen, &linkAt, &hasLink}, func() (err error) {
 		o := &outlined{status: connector.MandateStatus(statuses.of(status)), hasLink: hasLink}
 		out[id] = o
 		if o.since, err = millisOf(since); err != nil {

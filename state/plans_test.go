@@ -217,7 +217,7 @@ func TestNothingElseIsToldOfACustomerThatIsMissing(t *testing.T) {
 			t.Errorf("after %s attention is %s, want customer_missing", r, got)
 		}
 	}
-	d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b1", key("c1")), 6, 0); return err })
+	d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b1", key("c1")), 6); return err })
 	if got := say(connector.ReasonForeignChange); got != string(connector.ReasonForeignChange) {
 		t.Errorf("once it is back, attention is %s, want foreign_change", got)
 	}
@@ -486,7 +486,7 @@ func TestADecisionIsNotStoredOverWhatAReadHasShownSince(t *testing.T) {
 		"another value":  func(tx *Tx, p Payer) error { return tx.SetShown(p, false) },
 		"an older value": func(tx *Tx, p Payer) error { return tx.SetHeld(p, customer("c1", "Old")) },
 		"a doubled key": func(tx *Tx, p Payer) error {
-			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: "b2", Name: "Other", ExternalData: map[string]string{"acct": "c1"}}, 1, 0)
+			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: "b2", Name: "Other", ExternalData: map[string]string{"acct": "c1"}}, 1)
 			return err
 		},
 		"a word to try again": func(tx *Tx, p Payer) error {

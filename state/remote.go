@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -17,71 +18,131 @@ import (
 	"payersync/connector"
 )
 
+// ErrOvertaken means that a list pass began after the read: it may have shown the customer as it
+// is known, of which nothing is written, and then it is the newer news. Nothing of the read was
+// kept, and it has to be made again.
+var ErrOvertaken = errors.New("a reading of the whole list began after this read of the customer")
+
 // SaveRemote keeps what a read showed of a customer in the index: its key values,
 // and keyed hashes of its names and e-mail addresses. It reports false and keeps
-// nothing when a read that started later was applied already. pass is the list
-// pass that showed it, 0 for a single read. A list may leave externalData out, or
-// be an old one, so it takes no key away: see Unshown.
-func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket, pass int64) (bool, error) {
-	sight := sighting{ticket: ticket, pass: pass}
-	switch {
-	case pass == 0:
-		sight.readAt = tx.now.UTC().Format(layout)
-	case len(c.ExternalData) == 0:
-		sight.barePass = pass
+// nothing when a read that started later was applied already, and fails with ErrOvertaken
+// when that may be so. A list, see ShownBy, may
+// leave externalData out, or be an old one, so it takes no key away: see Unshown. Of a customer
+// that it shows as it is known nothing is written, unless it matters when that was seen.
+func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket int64) (bool, error) {
+	if tx.listing != nil {
+		return tx.saveListed(c, tx.listing)
+	}
+	if over, err := tx.overtaken(c.ID, ticket); err != nil || over {
+		return false, errors.Join(err, overtakenIf(over))
 	}
 	values, traits, digest, err := tx.l.indexed(c)
 	if err != nil {
 		return false, err
 	}
-	again, err := tx.seenAgain(c.ID, digest, sight)
+	sight := sighting{ticket: ticket, readAt: tx.now.UTC().Format(layout)}
+	n, err := tx.count("UPDATE remote_customers SET listed_at = ?1, ticket = ?2, read_at = max(read_at, ?3) WHERE billing_id = ?4 AND digest = ?5 AND ticket <= ?2",
+		stamp(tx.now), ticket, sight.readAt, c.ID, digest)
+	if err != nil || n > 0 {
+		return n > 0, err
+	}
+	return tx.saveNews(c.ID, values, digest, traits, sight)
+}
+
+func overtakenIf(over bool) error {
+	if over {
+		return ErrOvertaken
+	}
+	return nil
+}
+
+// overtaken reports whether a list pass that began after a single read may have shown the
+// customer since, as it is known.
+func (tx *Tx) overtaken(billingID string, ticket int64) (over bool, err error) {
+	err = tx.row([]any{&over}, `SELECT EXISTS (SELECT 1 FROM remote_customers WHERE billing_id = ?1 AND digest <> '' AND ticket <= ?2
+		AND ?2 < (SELECT ticket FROM passes ORDER BY pass_id DESC LIMIT 1))`, billingID, ticket)
+	if err != nil {
+		return false, fmt.Errorf("look for a list that is newer than a read: %w", err)
+	}
+	return over, nil
+}
+
+// saveListed is SaveRemote for what a list shows.
+func (tx *Tx) saveListed(c connector.RemoteCustomer, s *Listing) (bool, error) {
+	bare := len(c.ExternalData) == 0
+	defer func() { s.add(c.ID, bare) }()
+	values, traits, digest, err := tx.l.indexed(c)
+	if err != nil {
+		return false, err
+	}
+	again, err := tx.seenAgain(c.ID, digest, s.Ticket)
 	if err != nil || again {
 		return again, err // it shows what is known, as nearly every customer of a list does
 	}
-	if pass != 0 {
-		pairs, err := tx.knownPairs(c.ID)
-		if err != nil {
+	pairs, err := tx.knownPairs(c.ID)
+	if err != nil {
+		return false, err
+	}
+	if hidden(pairs, c.ExternalData) {
+		bare = true
+		c.ExternalData = merged(pairs, c.ExternalData)
+		if values, traits, digest, err = tx.l.indexed(c); err != nil {
 			return false, err
 		}
-		if hidden(pairs, c.ExternalData) {
-			sight.barePass = pass
-			c.ExternalData = merged(pairs, c.ExternalData)
-			if values, traits, digest, err = tx.l.indexed(c); err != nil {
-				return false, err
-			}
-			if again, err := tx.seenAgain(c.ID, digest, sight); err != nil || again {
-				return again, err
-			}
+		if again, err := tx.seenAgain(c.ID, digest, s.Ticket); err != nil || again {
+			return again, err
 		}
 	}
+	return tx.saveNews(c.ID, values, digest, traits, sighting{ticket: s.Ticket})
+}
+
+// saveNews writes what a read showed of a customer that is not what the index holds of it,
+// unless that is newer.
+func (tx *Tx) saveNews(billingID, values, digest string, traits []trait, s sighting) (bool, error) {
 	var newest int64
 	var known string
-	err = tx.row([]any{&newest, &known}, "SELECT ticket, digest FROM remote_customers WHERE billing_id = ?", c.ID)
+	err := tx.row([]any{&newest, &known}, "SELECT ticket, digest FROM remote_customers WHERE billing_id = ?", billingID)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return false, fmt.Errorf("look a customer up in the index: %w", err)
 	}
-	if newest > ticket {
-		// Older news of its content, but the pass did see it.
-		return false, tx.exec("UPDATE remote_customers SET seen_pass = max(seen_pass, ?1), bare_pass = max(bare_pass, ?2) WHERE billing_id = ?3",
-			sight.pass, sight.barePass, c.ID)
+	if newest > s.ticket {
+		return false, nil
 	}
-	if err := tx.saveSight(c.ID, values, digest, sight); err != nil {
+	if err := tx.saveSight(billingID, values, digest, s); err != nil {
 		return false, fmt.Errorf("save a customer to the index: %w", err)
 	}
 	if known != "" {
-		if err := tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID); err != nil {
+		if err := tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID); err != nil {
 			return false, fmt.Errorf("save a customer to the index: %w", err)
 		}
 	}
-	return true, tx.saveTraits(c.ID, traits)
+	return true, tx.saveTraits(billingID, traits)
 }
 
-// seenAgain notes that a read showed of a customer just what the index holds, and
-// reports whether that is so.
-func (tx *Tx) seenAgain(billingID, digest string, s sighting) (bool, error) {
-	n, err := tx.count(`UPDATE remote_customers SET listed_at = ?1, ticket = ?2, seen_pass = max(seen_pass, ?3), bare_pass = max(bare_pass, ?4), read_at = max(read_at, ?5)
-		WHERE billing_id = ?6 AND digest = ?7 AND ticket <= ?2`, stamp(tx.now), s.ticket, s.pass, s.barePass, s.readAt, billingID, digest)
-	return n > 0, err
+// What the tickets of reads are compared with after a restore: see protocol.Doubt.
+const (
+	doubtSince = "(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN ticket ELSE doubt END FROM ledger)"
+	doubtOver  = "(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 ELSE doubt_over END FROM ledger)"
+)
+
+// seenAgain reports whether a list shows of a customer just what the index holds. It notes that
+// where it matters that this was seen so late: after a restore, an answer of ours, or a request
+// whose end is not known.
+func (tx *Tx) seenAgain(billingID, digest string, ticket int64) (bool, error) {
+	var matters bool
+	err := tx.row([]any{&matters}, `SELECT c.ticket <= `+doubtSince+` OR c.ticket <= `+doubtOver+`
+		OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id AND p.answered_at >= c.ticket)
+		OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = c.billing_id AND a.ended = '' AND a.action <> 'create')
+		FROM remote_customers c WHERE c.billing_id = ?1 AND c.digest = ?2 AND c.ticket <= ?3`, billingID, digest, ticket)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look a customer up in the index: %w", err)
+	case !matters:
+		return true, nil
+	}
+	return true, tx.exec("UPDATE remote_customers SET listed_at = ?, ticket = ? WHERE billing_id = ?", stamp(tx.now), ticket, billingID)
 }
 
 // hidden reports whether some of the known pairs are not shown as they were.
@@ -107,20 +168,17 @@ func merged(known, shown map[string]string) map[string]string {
 
 // sighting is how a read came to show a customer.
 type sighting struct {
-	ticket   int64
-	pass     int64  // 0 for a single read
-	barePass int64  // that pass when it showed no externalData, or not all that was known
-	readAt   string // when a single read showed it, "" for a list
+	ticket int64
+	readAt string // when a single read showed it, "" for a list
 }
 
 func (tx *Tx) saveSight(billingID, values, digest string, s sighting) error {
-	return tx.exec(`INSERT INTO remote_customers (billing_id, key_values, digest, seen_pass, known_pass, listed_at, ticket, bare_pass, read_at)
-		VALUES (?1, ?2, ?3, ?4, (SELECT coalesce(max(pass_id), 0) FROM passes), ?5, ?6, ?7, ?8)
+	return tx.exec(`INSERT INTO remote_customers (billing_id, key_values, digest, known_pass, listed_at, ticket, read_at)
+		VALUES (?1, ?2, ?3, (SELECT coalesce(max(pass_id), 0) FROM passes), ?4, ?5, ?6)
 		ON CONFLICT (billing_id) DO UPDATE SET key_values = excluded.key_values, digest = excluded.digest,
 		  known_pass = CASE remote_customers.digest WHEN '' THEN excluded.known_pass ELSE remote_customers.known_pass END,
-		  seen_pass = max(remote_customers.seen_pass, ?4), listed_at = excluded.listed_at, ticket = excluded.ticket,
-		  bare_pass = max(remote_customers.bare_pass, excluded.bare_pass), read_at = max(remote_customers.read_at, excluded.read_at)`,
-		billingID, values, digest, s.pass, stamp(tx.now), s.ticket, s.barePass, s.readAt)
+		  listed_at = excluded.listed_at, ticket = excluded.ticket, read_at = max(remote_customers.read_at, excluded.read_at)`,
+		billingID, values, digest, stamp(tx.now), s.ticket, s.readAt)
 }
 
 // knownPairs returns the externalData that the index holds of a customer.
@@ -221,9 +279,12 @@ func (tx *Tx) KeyCount(key connector.Key) (n int, err error) {
 
 // ForgetRemote empties a customer's place in the index after a read with this
 // ticket said that it does not exist, and reports false when a read that started
-// later was applied already. The place itself stays, so that an older list cannot
-// bring the customer back.
+// later was applied already, and fails with ErrOvertaken when that may be so. The place itself
+// stays, so that an older list cannot bring the customer back.
 func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
+	if over, err := tx.overtaken(billingID, ticket); err != nil || over {
+		return false, errors.Join(err, overtakenIf(over))
+	}
 	n, err := tx.count(`INSERT INTO remote_customers (billing_id, key_values, digest, listed_at, ticket) VALUES (?, '{}', '', ?, ?)
 		ON CONFLICT (billing_id) DO UPDATE SET key_values = '{}', digest = '', ticket = excluded.ticket
 		WHERE remote_customers.ticket <= excluded.ticket`, billingID, stamp(tx.now), ticket)
@@ -242,13 +303,25 @@ type Lacking struct {
 
 // Lacking returns the customers of the index that were known when the pass began, that
 // it did not list, and that no read has said are gone: ours first, those that were
-// looked at longest ago before the others. listed reports whether the pass listed a
-// customer; that a later pass did, which ran beside it, says nothing of this one.
-func (l *Ledger) Lacking(ctx context.Context, pass int64, listed func(billingID string) bool) ([]Lacking, error) {
-	found, err := list(ctx, l, `SELECT c.billing_id, EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id) AS ours
-		FROM remote_customers c WHERE c.known_pass < ?1 AND c.seen_pass <> ?1 AND c.digest <> '' ORDER BY ours DESC, c.read_at, c.billing_id`, []any{pass},
+// looked at longest ago before the others. That a later pass listed one, which ran beside it,
+// says nothing of this one.
+func (l *Ledger) Lacking(ctx context.Context, s *Listing) ([]Lacking, error) {
+	lacking := []string{}
+	if err := each(ctx, l, "SELECT billing_id FROM remote_customers WHERE known_pass < ? AND digest <> ''", []any{s.Pass}, func(id *string) []any { return []any{id} }, func(id string) error {
+		if !s.Has(id) {
+			lacking = append(lacking, id)
+		}
+		return nil
+	}); err != nil || len(lacking) == 0 {
+		return nil, err
+	}
+	page, err := json.Marshal(lacking)
+	if err != nil {
+		return nil, err
+	}
+	return list(ctx, l, `SELECT c.billing_id, EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id) AS ours
+		FROM json_each(?1) j CROSS JOIN remote_customers c ON c.billing_id = j.value WHERE c.digest <> '' ORDER BY ours DESC, c.read_at, c.billing_id`, []any{string(page)},
 		func(r *Lacking) []any { return []any{&r.BillingID, &r.Ours} })
-	return slices.DeleteFunc(found, func(c Lacking) bool { return listed(c.BillingID) }), err
 }
 
 // Unshown is a customer that a list showed without externalData, or without some
@@ -271,18 +344,23 @@ func (u Unshown) Hidden(read map[string]string) bool {
 	return len(read) > 0 && !hidden(known, read)
 }
 
-// Unshown returns the customers of which the pass, or one since, did not show all externalData,
-// those that were read longest ago first.
-func (l *Ledger) Unshown(ctx context.Context, pass int64, since time.Time) ([]Unshown, error) {
+// Unshown returns the customers of which the pass did not show all externalData, those that
+// were read longest ago first.
+func (l *Ledger) Unshown(ctx context.Context, s *Listing, since time.Time) ([]Unshown, error) {
+	bare := []string{}
+	for id, is := range s.bare {
+		if is {
+			bare = append(bare, id)
+		}
+	}
+	page, err := json.Marshal(bare)
+	if err != nil || len(bare) == 0 {
+		return nil, err
+	}
 	return list(ctx, l, `SELECT c.billing_id,
 		c.key_values NOT IN ('{}', 'null') OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id), c.read_at <= ?2, c.key_values
-		FROM remote_customers c WHERE c.bare_pass >= ?1 AND c.digest <> '' ORDER BY c.read_at, c.billing_id`, []any{pass, stamp(since)},
+		FROM json_each(?1) j CROSS JOIN remote_customers c ON c.billing_id = j.value WHERE c.digest <> '' ORDER BY c.read_at, c.billing_id`, []any{string(page), stamp(since)},
 		func(r *Unshown) []any { return []any{&r.BillingID, &r.Doubtful, &r.Unread, &r.known} })
-}
-
-// Listed notes that a pass showed a customer, and nothing of what it showed.
-func (tx *Tx) Listed(billingID string, pass int64) error {
-	return tx.exec("UPDATE remote_customers SET seen_pass = max(seen_pass, ?) WHERE billing_id = ?", pass, billingID)
 }
 
 // KeyHolders returns the ids of the customers that carry the key, exact to the
@@ -432,31 +510,35 @@ func (l *Ledger) ids(ctx context.Context, query string, args ...any) ([]string, 
 	return out, rows.Err()
 }
 
-// BeginPass opens a list pass over the service's customers and returns its
-// number and the read ticket of its pages.
-func (tx *Tx) BeginPass() (pass, ticket int64, err error) {
-	if ticket, err = tx.Ticket(); err != nil {
-		return 0, 0, err
+// BeginPass opens a list pass over the service's customers.
+func (tx *Tx) BeginPass() (*Listing, error) {
+	ticket, err := tx.Ticket()
+	if err != nil {
+		return nil, err
 	}
+	var pass int64
 	if err := tx.row([]any{&pass}, "INSERT INTO passes (started_at, ticket) VALUES (?, ?) RETURNING pass_id", stamp(tx.now), ticket); err != nil {
-		return 0, 0, fmt.Errorf("open a list pass: %w", err)
+		return nil, fmt.Errorf("open a list pass: %w", err)
 	}
-	return pass, ticket, nil
+	return newListing(pass, ticket), nil
 }
 
-// FinishPass records a pass that ended without an error and listed these
-// customers, each id once. Whether it proves anything is for JudgePass to say.
+// FinishPass records a pass that ended without an error, and marks which rows it has not
+// shown as they are known, as Compare found. Whether it proves anything is for JudgePass to say.
 // When it saw the same customers as the complete pass before it, the places of
 // customers that are gone and that neither saw are dropped from the index.
-func (tx *Tx) FinishPass(pass int64, ids []string) error {
-	hash := hashIDs(ids)
-	if err := tx.exec("UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?", stamp(tx.now), len(ids), hash, pass); err != nil {
+func (tx *Tx) FinishPass(s *Listing) error {
+	if err := tx.mark(s); err != nil { // before this is the pass that ended last
+		return err
+	}
+	hash := hashIDs(maps.Keys(s.bare))
+	if err := tx.exec("UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?", stamp(tx.now), s.Len(), hash, s.Pass); err != nil {
 		return fmt.Errorf("finish a list pass: %w", err)
 	}
-	return tx.exec(`DELETE FROM remote_customers WHERE seen_pass < ? AND digest = ''
-		AND EXISTS (SELECT 1 FROM passes a WHERE a.pass_id = (SELECT max(b.pass_id) FROM passes b WHERE b.finished_at IS NOT NULL AND b.pass_id < ?)
-		            AND a.ids_hash = ? AND remote_customers.seen_pass < a.pass_id)
-		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = remote_customers.billing_id)`, pass, pass, hash)
+	if err := tx.dropGone(s, hash); err != nil {
+		return fmt.Errorf("drop the places of customers that are gone: %w", err)
+	}
+	return nil
 }
 
 // JudgePass notes what a complete pass left in doubt: how many customers of the
@@ -467,9 +549,9 @@ func (tx *Tx) JudgePass(pass int64, lacking, unread int) error {
 }
 
 // hashIDs hashes a set of ids, whatever order they came in.
-func hashIDs(ids []string) string {
+func hashIDs(ids iter.Seq[string]) string {
 	h := sha256.New()
-	for _, id := range slices.Sorted(slices.Values(ids)) {
+	for _, id := range slices.Sorted(ids) {
 		fmt.Fprintf(h, "%d:%s", len(id), id)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -516,13 +598,12 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 		floor = x.Doubted().Add(quarantine).UTC().Format(layout)
 	}
 	var believed sql.NullString
-	const doubt = "(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN ticket ELSE doubt END FROM ledger)"
 	if err := l.queryRow(ctx, `SELECT s.started_at, coalesce(s.ticket, 0),
-		coalesce((SELECT ids FROM passes WHERE `+proof+` AND started_at >= ?1 AND ticket > `+doubt+` ORDER BY pass_id DESC LIMIT 1), 0)
+		coalesce((SELECT ids FROM passes WHERE `+proof+` AND started_at >= ?1 AND ticket > `+doubtSince+` ORDER BY pass_id DESC LIMIT 1), 0)
 		FROM ledger LEFT JOIN passes s ON s.pass_id = (SELECT a.pass_id FROM passes a JOIN passes b
 		   ON b.pass_id = (SELECT min(n.pass_id) FROM passes n WHERE n.started_at >= a.finished_at AND n.pass_id > a.pass_id AND n.finished_at IS NOT NULL)
 		 WHERE a.`+strings.ReplaceAll(proof, "AND ", "AND a.")+` AND b.`+strings.ReplaceAll(proof, "AND ", "AND b.")+`
-		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 AND a.ticket > `+doubt+` ORDER BY a.pass_id DESC LIMIT 1)`, floor).
+		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 AND a.ticket > `+doubtSince+` ORDER BY a.pass_id DESC LIMIT 1)`, floor).
 		Scan(&believed, &x.Since, &x.Customers); err != nil {
 		return x, fmt.Errorf("read the index of customers: %w", err)
 	}

@@ -16,47 +16,61 @@ import (
 )
 
 // saveRemote applies a single read of a customer.
-func (d *desk) saveRemote(c connector.RemoteCustomer, ticket, pass int64) (fresh bool) {
+func (d *desk) saveRemote(c connector.RemoteCustomer, ticket int64) (fresh bool) {
 	d.t.Helper()
 	d.do(func(tx *Tx) (err error) {
-		fresh, err = tx.SaveRemote(c, ticket, pass)
+		fresh, err = tx.SaveRemote(c, ticket)
 		return err
 	})
 	return fresh
 }
 
-func (d *desk) beginPass() (pass, ticket int64) {
+// saveListed applies what a list pass shows of a customer.
+func (d *desk) saveListed(c connector.RemoteCustomer, s *Listing) (fresh bool) {
 	d.t.Helper()
 	d.do(func(tx *Tx) (err error) {
-		pass, ticket, err = tx.BeginPass()
+		defer tx.ShownBy(s)()
+		fresh, err = tx.SaveRemote(c, s.Ticket)
 		return err
 	})
-	return pass, ticket
+	return fresh
+}
+
+func (d *desk) beginPass() (s *Listing) {
+	d.t.Helper()
+	d.do(func(tx *Tx) (err error) {
+		s, err = tx.BeginPass()
+		return err
+	})
+	return s
 }
 
 // list makes a complete pass that sees these customers, a minute after the last.
-func (d *desk) list(ids ...string) (pass int64) {
+func (d *desk) list(ids ...string) *Listing {
 	d.t.Helper()
-	pass = d.startList(ids...)
-	d.finish(pass, ids...)
-	return pass
+	s := d.startList(ids...)
+	d.finish(s)
+	return s
 }
 
 // finish ends a pass that leaves nothing in doubt.
-func (d *desk) finish(pass int64, ids ...string) {
+func (d *desk) finish(s *Listing) {
 	d.t.Helper()
-	d.do(func(tx *Tx) error { return errors.Join(tx.FinishPass(pass, ids), tx.JudgePass(pass, 0, 0)) })
+	if err := d.Compare(context.Background(), s); err != nil {
+		d.t.Fatal(err)
+	}
+	d.do(func(tx *Tx) error { return errors.Join(tx.FinishPass(s), tx.JudgePass(s.Pass, 0, 0)) })
 }
 
 // startList makes a pass that does not come to its end.
-func (d *desk) startList(ids ...string) (pass int64) {
+func (d *desk) startList(ids ...string) *Listing {
 	d.t.Helper()
 	d.clock.move(time.Minute)
-	pass, ticket := d.beginPass()
+	s := d.beginPass()
 	for _, id := range ids {
-		d.saveRemote(remote(id, key(id)), ticket, pass)
+		d.saveListed(remote(id, key(id)), s)
 	}
-	return pass
+	return s
 }
 
 func (d *desk) holders(k connector.Key) []string {
@@ -82,16 +96,16 @@ func TestAReadThatStartedEarlierNeverOverwritesALaterOne(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	older, newer := remote("b1", key("old")), remote("b1", key("new"))
-	if !d.saveRemote(newer, 7, 0) {
+	if !d.saveRemote(newer, 7) {
 		t.Error("the first read was refused")
 	}
-	if d.saveRemote(older, 6, 0) {
+	if d.saveRemote(older, 6) {
 		t.Error("a read that started earlier was applied")
 	}
 	if got := d.holders(key("old")); len(got) != 0 {
 		t.Errorf("the older read's key is held by %v", got)
 	}
-	if !d.saveRemote(newer, 7, 0) {
+	if !d.saveRemote(newer, 7) {
 		t.Error("another page of the same read was refused")
 	}
 	d.do(func(tx *Tx) error {
@@ -106,7 +120,7 @@ func TestAReadThatStartedEarlierNeverOverwritesALaterOne(t *testing.T) {
 		}
 		return nil
 	})
-	if d.saveRemote(older, 8, 0) {
+	if d.saveRemote(older, 8) {
 		t.Error("a read older than the touch was applied")
 	}
 }
@@ -117,7 +131,7 @@ func TestKeysAreFoundExactToTheByte(t *testing.T) {
 	d := newDesk(t)
 	near := []string{"A-1", "a-1", "A-1 ", " A-1", "A\u20111", "A-1\u200b", "Å", "A\u030a", "%", "_-1", "A-1=", ""}
 	for i, v := range near {
-		d.saveRemote(remote(fmt.Sprintf("b%02d", i), key(v)), 1, 0)
+		d.saveRemote(remote(fmt.Sprintf("b%02d", i), key(v)), 1)
 	}
 	for i, v := range near {
 		if diff := cmp.Diff([]string{fmt.Sprintf("b%02d", i)}, d.holders(key(v))); diff != "" {
@@ -135,9 +149,9 @@ func TestDoubledKeysAreShown(t *testing.T) {
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
 	d.planLinkedPayer("c2", "b2")
-	d.saveRemote(remote("b1", key("c1")), 1, 0)
-	d.saveRemote(remote("b2", key("c2")), 1, 0)
-	d.saveRemote(remote("b9", key("c1")), 1, 0)
+	d.saveRemote(remote("b1", key("c1")), 1)
+	d.saveRemote(remote("b2", key("c2")), 1)
+	d.saveRemote(remote("b9", key("c1")), 1)
 	d.do(func(tx *Tx) error {
 		doubled, err := tx.DoubledKeys()
 		if err != nil || len(doubled) != 1 || doubled[0].SourceID != "c1" || doubled[0].LinkState != connector.LinkLinked {
@@ -165,17 +179,17 @@ func TestAForgottenCustomerIsNotBroughtBackByAnOlderRead(t *testing.T) {
 		})
 		return done
 	}
-	d.saveRemote(remote("b1", key("k1")), 5, 0)
+	d.saveRemote(remote("b1", key("k1")), 5)
 	if forget(4) || len(d.holders(key("k1"))) != 1 {
 		t.Error("an older read forgot the customer")
 	}
 	if !forget(6) || len(d.holders(key("k1"))) != 0 {
 		t.Error("a later read did not forget the customer")
 	}
-	if d.saveRemote(remote("b1", key("k1")), 5, 0) || len(d.holders(key("k1"))) != 0 {
+	if d.saveRemote(remote("b1", key("k1")), 5) || len(d.holders(key("k1"))) != 0 {
 		t.Error("an older list brought the customer back")
 	}
-	if !d.saveRemote(remote("b1", key("k1")), 7, 0) || len(d.holders(key("k1"))) != 1 {
+	if !d.saveRemote(remote("b1", key("k1")), 7) || len(d.holders(key("k1"))) != 1 {
 		t.Error("a later read does not show the customer again")
 	}
 }
@@ -191,16 +205,11 @@ func TestAPassLacksWhatWasKnownBeforeAndIsNotKnownToBeGone(t *testing.T) {
 		return err
 	})
 	pass := d.list("stays")
-	got, err := d.Lacking(t.Context(), pass, listed("stays"))
+	got, err := d.Lacking(t.Context(), pass)
 	want := []Lacking{{"linked", true}, {"by hand", false}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("lacking, %v (-want +got):\n%s", err, diff)
 	}
-}
-
-// listed is a pass that listed these customers.
-func listed(ids ...string) func(string) bool {
-	return func(id string) bool { return slices.Contains(ids, id) }
 }
 
 // covers F97, S17
@@ -212,8 +221,8 @@ func TestAPassLacksWhatOnlyALaterOneBesideItListed(t *testing.T) {
 	d.list("b1", "b2")
 	short := d.startList("b1")
 	d.list("b1", "b2")
-	d.finish(short, "b1")
-	lacking, err := d.Lacking(t.Context(), short, listed("b1"))
+	d.finish(short)
+	lacking, err := d.Lacking(t.Context(), short)
 	if diff := cmp.Diff([]Lacking{{"b2", false}}, lacking); diff != "" || err != nil {
 		t.Errorf("lacking, %v (-want +got):\n%s", err, diff)
 	}
@@ -227,27 +236,27 @@ func TestAListThatShowsNoExternalDataTakesNoKeyAway(t *testing.T) {
 	d.list("linked", "by hand")
 	started := d.Now()
 	d.clock.move(time.Minute)
-	pass, ticket := d.beginPass()
+	pass := d.beginPass()
 	for _, id := range []string{"linked", "by hand", "new"} {
-		d.saveRemote(connector.RemoteCustomer{ID: id, Name: "as before"}, ticket, pass)
+		d.saveListed(connector.RemoteCustomer{ID: id, Name: "as before"}, pass)
 	}
-	d.finish(pass, "linked", "by hand", "new")
+	d.finish(pass)
 	for _, id := range []string{"linked", "by hand"} {
 		if got := d.holders(key(id)); !slices.Equal(got, []string{id}) {
 			t.Errorf("the key of %s is held by %v", id, got)
 		}
 	}
 	d.clock.move(time.Minute)
-	d.saveRemote(connector.RemoteCustomer{ID: "by hand"}, ticket+1, 0)
+	d.saveRemote(connector.RemoteCustomer{ID: "by hand"}, pass.Ticket+1)
 	if got := d.holders(key("by hand")); len(got) != 0 {
 		t.Errorf("a read of the customer itself leaves its key with %v", got)
 	}
 	d.clock.move(time.Minute)
-	pass, ticket = d.beginPass() // once more, as it is known by now
+	pass = d.beginPass() // once more, as it is known by now
 	for _, id := range []string{"linked", "by hand", "new"} {
-		d.saveRemote(connector.RemoteCustomer{ID: id, Name: "as before"}, ticket, pass)
+		d.saveListed(connector.RemoteCustomer{ID: id, Name: "as before"}, pass)
 	}
-	d.finish(pass, "linked", "by hand", "new")
+	d.finish(pass)
 	got, err := d.Unshown(t.Context(), pass, started)
 	want := []Unshown{{BillingID: "linked", Doubtful: true, Unread: true}, {BillingID: "new", Unread: true}, {BillingID: "by hand"}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Unshown{})); diff != "" || err != nil {
@@ -268,7 +277,7 @@ func TestAPassThatLeavesSomethingInDoubtProvesNothing(t *testing.T) {
 			d := newDesk(t)
 			for range 2 {
 				pass := d.startList("b1")
-				d.do(func(tx *Tx) error { return errors.Join(tx.FinishPass(pass, []string{"b1"}), judge(tx, pass)) })
+				d.do(func(tx *Tx) error { return errors.Join(tx.FinishPass(pass), judge(tx, pass.Pass)) })
 			}
 			if x := d.index(0); !x.Believed.IsZero() || x.Customers != 0 {
 				t.Errorf("the index is %+v, want nothing believed", x)
@@ -310,9 +319,9 @@ func TestTheIndexFollowsACustomerThatChanges(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	c := remote("b1", key("k1"))
-	d.saveRemote(c, 1, 0)
+	d.saveRemote(c, 1)
 	c.ExternalData, c.Emails = map[string]string{"acct": "k2", "other": "x"}, nil
-	d.saveRemote(c, 2, 0)
+	d.saveRemote(c, 2)
 	if got := d.holders(key("k1")); len(got) != 0 {
 		t.Errorf("the old key is still held by %v", got)
 	}
@@ -340,7 +349,7 @@ func TestAlikeFindsCustomersByNameAndByEveryAddress(t *testing.T) {
 		{ID: "address as a name", Name: "ada@example.com"},
 		{ID: "nameless", Emails: []string{""}},
 	} {
-		d.saveRemote(c, 1, 0)
+		d.saveRemote(c, 1)
 	}
 	tests := []struct {
 		name string
@@ -388,21 +397,21 @@ func TestTheIndexIsSettledByTwoEqualCompletePasses(t *testing.T) {
 			first := d.startList("b1", "b2")
 			second := d.startList("b1", "b2")
 			d.clock.move(time.Second)
-			d.finish(first, "b1", "b2")
-			d.finish(second, "b1", "b2")
+			d.finish(first)
+			d.finish(second)
 		}, 0},
 		{"overlapping, different", func(d *desk) {
 			first := d.startList("b1")
 			second := d.startList("b1", "b2")
 			d.clock.move(time.Second)
-			d.finish(first, "b1")
-			d.finish(second, "b1", "b2")
+			d.finish(first)
+			d.finish(second)
 		}, 0},
 		{"ended the other way round, different", func(d *desk) {
 			first := d.startList("b1")
 			second := d.startList("b1", "b2")
-			d.finish(second, "b1", "b2")
-			d.finish(first, "b1")
+			d.finish(second)
+			d.finish(first)
 		}, 0},
 	}
 	for _, tt := range tests {
@@ -489,14 +498,14 @@ func TestOnlyWhatIsGoneIsDroppedFromTheIndexAndOnlyAfterTwoAgreeingPasses(t *tes
 	})
 	steps := []struct {
 		name string
-		pass func() int64
+		pass func() *Listing
 		want []string
 	}{
-		{"the first pass without it", func() int64 { return d.list("stays") }, all},
-		{"an unfinished pass", func() int64 { return d.startList("stays") }, all},
-		{"a pass that disagrees", func() int64 { return d.list("stays", "new") }, all},
-		{"the first of two that agree", func() int64 { return d.list("stays") }, all},
-		{"the second of two that agree", func() int64 { return d.list("stays") }, []string{"linked", "not listed", "stays"}},
+		{"the first pass without it", func() *Listing { return d.list("stays") }, all},
+		{"an unfinished pass", func() *Listing { return d.startList("stays") }, all},
+		{"a pass that disagrees", func() *Listing { return d.list("stays", "new") }, all},
+		{"the first of two that agree", func() *Listing { return d.list("stays") }, all},
+		{"the second of two that agree", func() *Listing { return d.list("stays") }, []string{"linked", "not listed", "stays"}},
 	}
 	for _, s := range steps {
 		s.pass()
@@ -513,9 +522,9 @@ func TestACustomerMadeDuringAPassIsNotLacking(t *testing.T) {
 	d.planLinkedPayer("c1", "b1")
 	d.list("b0")
 	pass := d.startList("b0")
-	d.saveRemote(remote("b1", key("c1")), 99, 0)
-	d.finish(pass, "b0")
-	if lacking, err := d.Lacking(t.Context(), pass, listed("b0")); len(lacking) != 0 || err != nil {
+	d.saveRemote(remote("b1", key("c1")), 99)
+	d.finish(pass)
+	if lacking, err := d.Lacking(t.Context(), pass); len(lacking) != 0 || err != nil {
 		t.Errorf("lacking are %v, %v; want nobody", lacking, err)
 	}
 	if last, err := d.LastPass(t.Context()); err != nil || last.IsZero() {
@@ -545,9 +554,9 @@ func TestKeysOfAnyLengthAreFoundAndToldApart(t *testing.T) {
 			carries := func(id string, k connector.Key) connector.RemoteCustomer {
 				return connector.RemoteCustomer{ID: id, Name: "Same Name", ExternalData: k.Pairs()}
 			}
-			d.saveRemote(carries("b1", c.key), 1, 0)
-			d.saveRemote(carries("b2", c.other), 1, 0)
-			d.saveRemote(connector.RemoteCustomer{ID: "b3", Name: "Same Name"}, 1, 0)
+			d.saveRemote(carries("b1", c.key), 1)
+			d.saveRemote(carries("b2", c.other), 1)
+			d.saveRemote(connector.RemoteCustomer{ID: "b3", Name: "Same Name"}, 1)
 			for _, k := range []struct {
 				key  connector.Key
 				want string
@@ -577,7 +586,7 @@ func TestKeysOfAnyLengthAreFoundAndToldApart(t *testing.T) {
 			if got := one[int](t, d.Ledger, "SELECT count(*) FROM remote_traits WHERE length(CAST(value AS BLOB)) > ? OR instr(value, char(0)) > 0", 3*connector.MaxIndexed+2); got != 0 {
 				t.Errorf("%d values of the index are none that every database takes", got)
 			}
-			if d.saveRemote(carries("b1", c.other), 2, 0); len(d.holders(c.key)) != 0 || len(d.holders(c.other)) != 2 {
+			if d.saveRemote(carries("b1", c.other), 2); len(d.holders(c.key)) != 0 || len(d.holders(c.other)) != 2 {
 				t.Errorf("after the key moved, %v have it and %v the other", d.holders(c.key), d.holders(c.other))
 			}
 		})
@@ -589,10 +598,10 @@ func TestALongKeyThatIsIndexedAsItWasIsPutRightByTheNextList(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	long := key(strings.Repeat("x", 9000))
-	d.saveRemote(remote("b1", long), 1, 0)
+	d.saveRemote(remote("b1", long), 1)
 	raw(t, d.opts.Path, "UPDATE remote_traits SET value = 'acct=' || replace(hex(zeroblob(4500)), '0', 'x') WHERE kind = 'key'", "UPDATE remote_customers SET digest = 'as it was'")
-	pass, ticket := d.beginPass()
-	d.saveRemote(remote("b1", long), ticket, pass)
+	pass := d.beginPass()
+	d.saveListed(remote("b1", long), pass)
 	if diff := cmp.Diff([]string{"b1"}, d.holders(long)); diff != "" {
 		t.Errorf("who has it (-want +got):\n%s", diff)
 	}

@@ -328,7 +328,7 @@ func TestARunThatLeavesWorkIsIncomplete(t *testing.T) {
 		{"nothing", func(*desk, int64) {}, connector.RunComplete},
 		{"a link of a linked payer", func(d *desk, run int64) {
 			d.planLink(run, "c1", "b1")
-			d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b1", key("c1")), 1, 0); return err })
+			d.do(func(tx *Tx) error { _, err := tx.SaveRemote(remote("b1", key("c1")), 1); return err })
 		}, connector.RunIncomplete},
 		{"a link of a payer whose customer is gone", func(d *desk, run int64) {
 			d.planLink(run, "c1", "b1")

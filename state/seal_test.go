@@ -55,16 +55,14 @@ func (d *desk) fill(payers int) {
 	for i := range payers {
 		d.fillPayer(run, i)
 	}
-	pass, ticket := d.beginPass()
-	listed := make([]string, payers)
+	list := d.beginPass()
 	for i := range payers {
-		listed[i] = fmt.Sprintf("b%03d", i)
-		d.saveRemote(connector.RemoteCustomer{
-			ID: listed[i], Name: canaryName, Emails: []string{canaryEmail},
+		d.saveListed(connector.RemoteCustomer{
+			ID: fmt.Sprintf("b%03d", i), Name: canaryName, Emails: []string{canaryEmail},
 			ExternalData: map[string]string{"acct": fmt.Sprintf("c%03d", i)}, Raw: json.RawMessage(`{"note":"` + canaryForeign + `"}`),
-		}, ticket, pass)
+		}, list)
 	}
-	d.do(func(tx *Tx) error { return tx.FinishPass(pass, listed) })
+	d.do(func(tx *Tx) error { return tx.FinishPass(list) })
 	d.finishPlan(run)
 	d.do(func(tx *Tx) error { return tx.SetCursor(acme, "customers", "2026-03-02T09:00:00Z", run) })
 }

@@ -91,10 +91,10 @@ func standingColumns(about string) string {
 	coalesce(ar.reason, ''), ar.since, coalesce(al.reason, ''), al.since, coalesce(am.reason, ''), am.since,
 	coalesce(p.key_name, ''), coalesce(p.key_value, ''), coalesce(p.link_state, ''), coalesce(p.billing_id, ''), p.billing_id IS NOT NULL AND ` + inOrder + `, p.billing_id IS NOT NULL AND ` + isMissing + `,
 	coalesce(cc.state, ''), coalesce(cm.state, ''),
-	coalesce(m.mandate_id, ''), coalesce(m.status, ''), m.status_since, m.first_seen_at, m.last_seen_at, m.link IS NOT NULL, m.link_at,
+	coalesce(m.mandate_id, ''), coalesce(m.status, ''), m.status_since, m.first_seen_at, ` + lastSeenOf("m", "last_seen_at") + `, m.link IS NOT NULL, m.link_at,
 	coalesce((SELECT h.cause FROM mandate_history h WHERE m.status = 'CANCELLED' AND h.mandate_id = m.mandate_id ORDER BY h.seq DESC LIMIT 1), ''),
 	coalesce(t.sent, 0), t.first, t.last, coalesce(t.unclear, 0), coalesce(o.times, 0), o.first, o.last,
-	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id), fs.status, fs.seen_at
+	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id), fs.status, ` + lastSeenOf("fs", "seen_at") + `
 	FROM source_records r
 	LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 	LEFT JOIN attention ar ON ar.connection = r.connection AND ar.source_id = r.source_id AND ar.topic = 'record'

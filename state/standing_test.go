@@ -53,8 +53,8 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 	d := newDesk(t)
 	run := d.run(acme)
 	d.planLinked(run, "c1", "b1", connector.ActionUpdate)
-	pass, ticket := d.beginPass()
-	d.saveRemote(connector.RemoteCustomer{ID: "b1", ExternalData: map[string]string{"acct": "c1"}}, ticket, pass)
+	list := d.beginPass()
+	d.saveListed(connector.RemoteCustomer{ID: "b1", ExternalData: map[string]string{"acct": "c1"}}, list)
 	label := connector.Label{Number: "c1", Name: "Ada", Email: "Ada@Example.com"}
 	d.label(acme, mapping, NewLabel{SourceID: "c1", Label: label})
 	for i, id := range []string{"m0", "m1"} {

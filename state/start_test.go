@@ -14,24 +14,22 @@ func benchLedger(b testing.TB) *desk {
 	b.Helper()
 	d := newDesk(b)
 	run := d.run(acme)
-	pass, ticket := d.beginPass()
-	var listed []string
+	list := d.beginPass()
 	for from := 0; from < benchRecords; from += benchPage {
 		d.do(func(tx *Tx) error {
 			for i := from; i < from+benchPage; i++ {
-				listed = append(listed, fmt.Sprintf("customer-%06d", i))
-				if err := benchPayer(tx, run, pass, ticket, i, listed[i]); err != nil {
+				if err := benchPayer(tx, run, list, i, fmt.Sprintf("customer-%06d", i)); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	d.do(func(tx *Tx) error { return tx.FinishPass(pass, listed) })
+	d.do(func(tx *Tx) error { return tx.FinishPass(list) })
 	return d
 }
 
-func benchPayer(tx *Tx, run, pass, ticket int64, i int, customer string) error {
+func benchPayer(tx *Tx, run int64, list *Listing, i int, customer string) error {
 	r := benchRecord(i)
 	key := connector.Key{Name: "acct", Value: r.SourceID}
 	p := Payer{Connection: acme, SourceID: r.SourceID, Key: key}
@@ -49,7 +47,8 @@ func benchPayer(tx *Tx, run, pass, ticket int64, i int, customer string) error {
 		func() error { return tx.LinkPayer(p, customer, true) },
 		func() error { return tx.SetApplied(p, wanted) },
 		func() error {
-			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: customer, Name: wanted.Name, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": r.SourceID}}, ticket, pass)
+			defer tx.ShownBy(list)()
+			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: customer, Name: wanted.Name, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": r.SourceID}}, list.Ticket)
 			return err
 		},
 		func() error { _, err := tx.SaveMandate(m, connector.CauseLink, "run 1"); return err },

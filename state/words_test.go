@@ -71,7 +71,7 @@ func TestASpentWordStandsUntilAPersonSaysAnother(t *testing.T) {
 	if _, err := d.word("c1", "b1", WordAccept); err != nil {
 		t.Fatal(err)
 	}
-	d.saveRemote(connector.RemoteCustomer{ID: "b1", ExternalData: map[string]string{"acct": "7"}}, 1, 0)
+	d.saveRemote(connector.RemoteCustomer{ID: "b1", ExternalData: map[string]string{"acct": "7"}}, 1)
 	accepted := func(keyName string) Accepted {
 		a, err := d.Accepted(t.Context(), acme, "c1", connector.Key{Name: keyName, Value: "c1"})
 		if err != nil {
@@ -165,7 +165,7 @@ func TestWhoLooksAlikeIsSaidByWhatTheyHaveInCommon(t *testing.T) {
 		{ID: "b-linked", Name: "Ada Ltd"},
 		{ID: "b-apart", Name: "Ada Ltd"},
 	} {
-		d.saveRemote(c, int64(i+1), 0)
+		d.saveRemote(c, int64(i+1))
 	}
 	if _, err := d.word("c1", "b-apart", WordReject); err != nil {
 		t.Fatal(err)

@@ -33,6 +33,8 @@ type Tx struct {
 	id, timeline string // of the transaction, where the engine can tell later what became of it
 
 	leads bool // to a request: the mark is on the disk before anybody sends it
+
+	listing *Listing // the list pass that shows what is saved; nil for a read of one customer
 }
 
 // Now returns the instant that every row of this write carries.

@@ -113,7 +113,7 @@ know it.`,
 			}
 			r := accountReport{accountRow: rowOfAccount(i), Files: slices.Sorted(maps.Keys(docs.Files))}
 			if token {
-				r.Webhooks = "/webhooks/" + i.HookToken
+				r.Webhooks = hooksPath + i.HookToken
 			}
 			return a.showAccount(r)
 		},

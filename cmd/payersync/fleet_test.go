@@ -38,19 +38,25 @@ func newCluster(t *testing.T, nodes int, payers map[string]int) *cluster {
 	c.write("kek", base64.StdEncoding.EncodeToString(key))
 	for i := range nodes {
 		c.hooks = append(c.hooks, freeAddress(t))
-		c.write(fmt.Sprintf("node%d.yaml", i), fmt.Sprintf(`ledger: {postgres: file:database, key_encryption_key: file:kek}
-server: {webhooks: %q, admin: "", metrics: ""}
-nodes: {stop_within: 5s}
-log: {level: debug, format: json}
-`, c.hooks[i]))
+		c.write(fmt.Sprintf("node%d.yaml", i), c.node(i))
 	}
 	for name, n := range payers {
 		w := newWorld(t, people(n))
 		c.accounts[name], c.names = w, append(c.names, name)
 		c.configure(name, "* * * * *")
+		w.write("payersync.yaml", c.node(0)) // of commands
 	}
 	slices.Sort(c.names)
 	return c
+}
+
+// node is the configuration of a node.
+func (c *cluster) node(i int) string {
+	return fmt.Sprintf(`ledger: {postgres: "file:%[1]s/database", key_encryption_key: "file:%[1]s/kek"}
+server: {webhooks: %[2]q, admin: "", metrics: ""}
+nodes: {stop_within: 5s}
+log: {level: debug, format: json}
+`, c.dir, c.hooks[i])
 }
 
 // configure writes the folder of an account whose books are read by this schedule.
@@ -87,7 +93,7 @@ func (c *cluster) any() *world { return c.accounts[c.names[0]] }
 // expect runs a command on the first node's configuration.
 func (c *cluster) expect(code int, args ...string) result {
 	c.t.Helper()
-	return c.any().expect(code, append(args, "--config", filepath.Join(c.dir, "node0.yaml"))...)
+	return c.any().expect(code, args...)
 }
 
 // apply gives the database what the folders of the accounts say.
@@ -113,7 +119,7 @@ func (c *cluster) serve(node int) *process {
 func (c *cluster) token(name string) string {
 	c.t.Helper()
 	return decode[struct {
-		Path string `json:"webhook_path"`
+		Path string `json:"webhooks_path"`
 	}](c.t, c.expect(exitDone, "accounts", "show", name, "--show-token", "--output", "json")).Path
 }
 
@@ -135,6 +141,22 @@ func (c *cluster) linked(name string) map[string]string {
 		}
 	}
 	return out
+}
+
+// awaitMandates waits until each payer of each account has a mandate in the ledger.
+func (c *cluster) awaitMandates(payers map[string]int) {
+	c.t.Helper()
+	for name, n := range payers {
+		eventually(c.t, "the mandates of "+name, func() bool {
+			asked := 0
+			for _, status := range c.linked(name) {
+				if status != "" {
+					asked++
+				}
+			}
+			return asked == n
+		})
+	}
 }
 
 // expectOnce fails unless each account's service has each payer once, with one mandate.
@@ -162,9 +184,7 @@ func TestNodesServeAllAccountsOfADatabaseTogether(t *testing.T) {
 	c := newCluster(t, 2, payers)
 	c.apply()
 	nodes := []*process{c.serve(0), c.serve(1)}
-	for name, n := range payers {
-		eventually(t, "all payers of "+name, func() bool { return len(c.linked(name)) == n })
-	}
+	c.awaitMandates(payers)
 	c.expectOnce(payers)
 	w := c.accounts["beta"]
 	signed := w.box.Customers()[3]

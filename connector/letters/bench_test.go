@@ -70,7 +70,7 @@ func benchPayer(tx *state.Tx, run int64, n int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.SaveRemote(connector.RemoteCustomer{ID: customer, ExternalData: k.Pairs()}, int64(n)+1, 0); err != nil {
+	if _, err := tx.SaveRemote(connector.RemoteCustomer{ID: customer, ExternalData: k.Pairs()}, int64(n)+1); err != nil {
 		return err
 	}
 	p.BillingID = customer

@@ -67,14 +67,17 @@ func (w *world) bookOne(tx *state.Tx, run int64, connection string, p placed) er
 	}
 	billing := "b-" + p.id
 	payer := state.Payer{Connection: connection, SourceID: p.id, Key: key}
-	pass, ticket, err := tx.BeginPass()
+	list, err := tx.BeginPass()
 	if err != nil {
 		return err
 	}
 	if err := tx.LinkPayer(payer, billing, true); err != nil {
 		return err
 	}
-	if _, err := tx.SaveRemote(connector.RemoteCustomer{ID: billing, ExternalData: map[string]string{key.Name: key.Value}}, ticket, pass); err != nil {
+	done := tx.ShownBy(list)
+	_, err = tx.SaveRemote(connector.RemoteCustomer{ID: billing, ExternalData: map[string]string{key.Name: key.Value}}, list.Ticket)
+	done()
+	if err != nil {
 		return err
 	}
 	if p.people != nil {

@@ -93,6 +93,9 @@ func (r *Reconciler) reflect(ctx context.Context, d state.OpenDelivery, res *Dra
 	}); err != nil {
 		return err
 	}
+	if seen.Overtaken { // they stay in the inbox and come up once more
+		return nil
+	}
 	res.Superseded += count(seen.Stale)
 	res.Reflected += count(!seen.Stale)
 	if !seen.Stale && !d.Since.IsZero() && r.Reflected != nil {
@@ -104,7 +107,7 @@ func (r *Reconciler) reflect(ctx context.Context, d state.OpenDelivery, res *Dra
 
 func reflectRead(tx *state.Tx, d state.OpenDelivery, c connector.RemoteCustomer, ticket int64) (Seen, error) {
 	seen, err := Observe(tx, OfCustomer(c, ticket, connector.CauseWebhook, d.Key))
-	if err != nil {
+	if err != nil || seen.Overtaken {
 		return seen, err
 	}
 	if seen.Stale {
@@ -115,6 +118,8 @@ func reflectRead(tx *state.Tx, d state.OpenDelivery, c connector.RemoteCustomer,
 
 func reflectMissing(tx *state.Tx, d state.OpenDelivery, ticket int64) error {
 	switch err := noteMissing(tx, d.BillingID, ticket); {
+	case errors.Is(err, state.ErrOvertaken): // they come up once more
+		return nil
 	case errors.Is(err, ErrNotYet):
 		return tx.PostponeDeliveries(d, connector.InboxReceived, backoff(d.Attempts))
 	case err != nil:

@@ -28,7 +28,7 @@ type Observation struct {
 	Customer   *connector.RemoteCustomer // the customer whole; nil when only a mandate was shown
 	Mandate    *connector.Mandate        // the latest mandate; nil when none was shown
 	Ticket     int64                     // taken before the read
-	Pass       int64                     // the list pass it belongs to; 0 for a single read
+	List       *state.Listing            // the list pass it belongs to; nil for a single read
 	Cause      connector.Cause
 	CauseID    string // run, delivery or pass
 }
@@ -40,12 +40,13 @@ func OfCustomer(c connector.RemoteCustomer, ticket int64, cause connector.Cause,
 
 // Seen is what an observation changed.
 type Seen struct {
-	Stale   bool // a read that started later was applied before; nothing was written
+	Stale   bool // a read that started later was applied before, or may have been; nothing was written
 	Ours    bool // the customer is linked to a payer
 	Moved   bool // a mandate's status changed
 	Drifted bool // something of ours was changed in the billing service
 
-	Otherwise bool // a list shows it otherwise than it is known; nothing was written but that it was listed
+	Otherwise bool // a list shows it otherwise than it is known; nothing was written
+	Overtaken bool // it is stale because a list pass has begun since, and is to be read again
 }
 
 // Observe writes one observation to the ledger: the index of customers, the
@@ -57,18 +58,20 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		return Seen{}, err
 	}
 	seen := Seen{Ours: err == nil}
-	if seen.Ours && o.Pass != 0 {
+	defer tx.ShownBy(o.List)()
+	if seen.Ours && o.List != nil {
 		if seen.Otherwise, err = otherwise(tx, payer, o); err != nil || seen.Otherwise {
-			return seen, errors.Join(err, tx.Listed(o.CustomerID, o.Pass))
+			o.List.Add(o.CustomerID)
+			return seen, err
 		}
 	}
 	seen.Drifted = seen.Ours && o.Customer != nil && drifted(payer, *o.Customer)
 	fresh, err := saveSeen(tx, o)
-	if err != nil {
+	if seen.Overtaken = errors.Is(err, state.ErrOvertaken); err != nil && !seen.Overtaken {
 		return Seen{}, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
 	}
 	if !fresh {
-		return Seen{Stale: true}, saveOvertakenLink(tx, o)
+		return Seen{Stale: true, Overtaken: seen.Overtaken}, saveOvertakenLink(tx, o)
 	}
 	if !seen.Ours {
 		if o.Customer == nil {
@@ -90,7 +93,17 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 	if seen.Moved, err = observeMandate(tx, payer, o); err != nil {
 		return seen, fmt.Errorf("observe the mandate of customer %s: %w", o.CustomerID, err)
 	}
-	return seen, nil
+	return seen, noteNews(tx, payer, o, seen)
+}
+
+// noteNews notes on a customer of ours that a list has shown something of it that was not known:
+// no older read may say otherwise from now on.
+func noteNews(tx *state.Tx, p state.Payer, o Observation, seen Seen) error {
+	if o.List == nil || !seen.Moved && p.Seen && p.LinkState == connector.LinkLinked && p.Shows == p.AppliedHash && (o.Mandate == nil || o.Mandate.ID == p.MandateID) {
+		return nil
+	}
+	_, err := tx.TouchRemote(o.CustomerID, o.Ticket)
+	return err
 }
 
 // otherwise reports whether a list shows a customer of ours in another state than
@@ -131,7 +144,7 @@ func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {
 	if o.Customer == nil {
 		return tx.TouchRemote(o.CustomerID, o.Ticket)
 	}
-	return tx.SaveRemote(*o.Customer, o.Ticket, o.Pass)
+	return tx.SaveRemote(*o.Customer, o.Ticket)
 }
 
 // observeLink moves the payer's link by the key that the customer carries.
@@ -160,7 +173,7 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 		// The service may fill it in later: not confirmed, not refuted.
 		return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown,
 			"The new customer exists but does not show this record's key yet. It is looked at again.")
-	case o.Pass != 0 && len(o.Customer.ExternalData) == 0:
+	case o.List != nil && len(o.Customer.ExternalData) == 0:
 		return nil // a list may leave it out; only a read of the customer itself refutes a link
 	case carried.Value != "":
 		return conflict(tx, p, connector.ReasonOtherKey)
@@ -228,9 +241,9 @@ func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 	}
 	applied := p.Applied != nil && holds(p.Applied, *o.Customer)
 	switch {
-	case o.Pass != 0 && applied:
+	case o.List != nil && applied:
 		return tx.SetShown(p, true)
-	case o.Pass != 0:
+	case o.List != nil:
 		return nil
 	case p.Applied == nil:
 		return tx.LookedAt(p, o.Ticket, false)
@@ -400,10 +413,19 @@ const readLag = state.Arrival
 // exist: a read may lag behind, and a later one tells.
 var ErrNotYet = errors.New("the customer was made a moment ago and cannot be read yet")
 
+// notYetIf makes an error of a read that a list may have overtaken one that is ErrNotYet, too: it
+// says of nobody that they are gone.
+func notYetIf(err error) error {
+	if errors.Is(err, state.ErrOvertaken) {
+		return errors.Join(err, ErrNotYet)
+	}
+	return err
+}
+
 // Missing notes that a GET with this ticket said a linked customer does not exist,
 // unless a newer read saw it. Nothing is ever created again in its place by
 // itself (fault F43). It fails with ErrNotYet, and notes nothing, while the
-// customer is so young that the read may lag behind.
+// customer is so young that the read may lag behind, and when a list has begun since.
 func Missing(tx *state.Tx, p state.Payer, ticket int64) error {
 	switch young, err := tx.MadeWithin(p, readLag); {
 	case err != nil:
@@ -412,7 +434,7 @@ func Missing(tx *state.Tx, p state.Payer, ticket int64) error {
 		return ErrNotYet
 	}
 	if fresh, err := tx.ForgetRemote(p.BillingID, ticket); err != nil || !fresh {
-		return err
+		return notYetIf(err)
 	}
 	_, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkMissing)
 	return errors.Join(err, tx.Hold(p, connector.ReasonCustomerMissing))

@@ -159,7 +159,7 @@ func (r *Reconciler) examine(ctx context.Context, pass PassResult, since time.Ti
 // lookForLacking reads what the list lacks one by one, unless it lacks so many of
 // ours that its token or the list itself is the likelier reason.
 func (r *Reconciler) lookForLacking(ctx context.Context, pass PassResult, f *found) error {
-	lacking, err := r.Ledger.Lacking(ctx, pass.ID, func(id string) bool { return pass.listed[id] })
+	lacking, err := r.Ledger.Lacking(ctx, pass.list)
 	if err != nil || len(lacking) == 0 {
 		return err
 	}
@@ -213,7 +213,7 @@ func (r *Reconciler) tooMany(ctx context.Context, pass PassResult, ours []state.
 // without some that they have shown before. A list without any may leave it out for
 // all: then it is enough that one of them shows some when it is read by itself.
 func (r *Reconciler) lookAtUnshown(ctx context.Context, pass PassResult, since time.Time, f *found) error {
-	bare, err := r.Ledger.Unshown(ctx, pass.ID, since)
+	bare, err := r.Ledger.Unshown(ctx, pass.list, since)
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (r *Reconciler) readUnshown(ctx context.Context, pass PassResult, f found) 
 
 // judge notes what the pass left in doubt.
 func (r *Reconciler) judge(ctx context.Context, pass PassResult, lacking, unread int) error {
-	return r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.JudgePass(pass.ID, lacking, unread) })
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.JudgePass(pass.list.Pass, lacking, unread) })
 }
 
 // looker reads customers one after the other. One that cannot be read keeps nobody
@@ -273,7 +273,7 @@ type looker struct {
 }
 
 func (r *Reconciler) looker(pass PassResult) *looker {
-	return &looker{Reconciler: r, cause: fmt.Sprint(pass.ID)}
+	return &looker{Reconciler: r, cause: fmt.Sprint(pass.list.Pass)}
 }
 
 // reading is what a read of one customer showed.

@@ -68,7 +68,12 @@ func (f *fakeBilling) Customers(context.Context) iter.Seq2[[]connector.RemoteCus
 	}
 	broken := f.broken
 	return func(yield func([]connector.RemoteCustomer, error) bool) {
-		if yield(page, nil) && broken != nil {
+		for part := range slices.Chunk(page, 100) {
+			if !yield(part, nil) {
+				return
+			}
+		}
+		if broken != nil {
 			yield(nil, broken)
 		}
 	}
@@ -85,7 +90,8 @@ func (f *fakeBilling) put(id, key, mandate string, status connector.MandateStatu
 }
 
 type world struct {
-	t       *testing.T
+	t       testing.TB
+	path    string
 	now     time.Time
 	billing *fakeBilling
 	ledger  *state.Ledger
@@ -93,13 +99,12 @@ type world struct {
 	run     int64
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), billing: &fakeBilling{customers: map[string]connector.RemoteCustomer{}, hide: map[string]int{}}}
-	path := filepath.Join(t.TempDir(), "payersync.db")
-	statetest.New(t, path)
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "payersync.db"), now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), billing: &fakeBilling{customers: map[string]connector.RemoteCustomer{}, hide: map[string]int{}}}
+	statetest.New(t, w.path)
 	var err error
-	if w.ledger, err = state.Open(t.Context(), state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return w.now }}); err != nil {
+	if w.ledger, err = state.Open(context.Background(), state.Options{Path: w.path, KeyFile: w.path + ".key", Now: func() time.Time { return w.now }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.ledger.Close() })

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
 	"time"
 
 	"payersync/connector"
@@ -42,15 +40,14 @@ type Reconciler struct {
 
 // PassResult is what a list pass found.
 type PassResult struct {
-	ID        int64
 	Customers int
 	Repaired  int // mandates whose status a webhook should have told before
 	Drifted   int // customers of ours that somebody changed in the billing service
 	Doubled   int // payers whose key several customers carry
 
-	listed map[string]bool // by id
-	pairs  bool            // some customer was listed with externalData, so that the list does show it
-	unread error           // customers of ours that the list shows otherwise than they are known, and that could not be read
+	list   *state.Listing
+	pairs  bool  // some customer was listed with externalData, so that the list does show it
+	unread error // customers of ours that the list shows otherwise than they are known, and that could not be read
 }
 
 // Pass reads the whole list of customers once and observes each of them. Only a
@@ -58,21 +55,19 @@ type PassResult struct {
 // before it was examined: see Prove.
 func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 	var res PassResult
-	var ticket int64
 	err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		res.ID, ticket, err = tx.BeginPass()
+		res.list, err = tx.BeginPass()
 		return err
 	})
 	if err != nil {
 		return res, err
 	}
-	res.listed = map[string]bool{} // the list may repeat a customer while it changes
 	look := r.looker(res)
 	for page, err := range r.Billing.Customers(ctx) {
 		if err != nil {
 			return res, err
 		}
-		otherwise, err := r.observePage(ctx, page, ticket, &res)
+		otherwise, err := r.observePage(ctx, page, &res)
 		if err != nil {
 			return res, err
 		}
@@ -81,16 +76,15 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 				return res, err
 			}
 		}
-		for _, c := range page {
-			res.listed[c.ID] = true
-		}
 	}
-	res.Customers, res.unread = len(res.listed), look.failed()
+	res.Customers, res.unread = res.list.Len(), look.failed()
 	res.Repaired += look.repaired
 	res.Drifted += look.drifted
-	ids := slices.Collect(maps.Keys(res.listed))
+	if err := r.Ledger.Compare(ctx, res.list); err != nil {
+		return res, err
+	}
 	return res, r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		if err := tx.FinishPass(res.ID, ids); err != nil {
+		if err := tx.FinishPass(res.list); err != nil {
 			return err
 		}
 		res.Doubled, err = holdDoubled(tx)
@@ -101,14 +95,14 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 // observePage observes the customers of a page. It returns those of ours that the
 // list shows otherwise than they are known: a list may be an old one, so that only
 // a read of the customer itself says which is true.
-func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCustomer, ticket int64, res *PassResult) (otherwise []string, err error) {
+func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCustomer, res *PassResult) (otherwise []string, err error) {
 	var repaired int
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		repaired, otherwise = 0, nil
 		for _, c := range page {
 			res.pairs = res.pairs || len(c.ExternalData) > 0
-			o := OfCustomer(c, ticket, connector.CauseSweep, fmt.Sprint(res.ID))
-			o.Pass = res.ID
+			o := OfCustomer(c, res.list.Ticket, connector.CauseSweep, fmt.Sprint(res.list.Pass))
+			o.List = res.list
 			seen, err := Observe(tx, o)
 			if err != nil {
 				return err
@@ -180,10 +174,22 @@ func (r *Reconciler) Check(ctx context.Context, billingID string, cause connecto
 	return c != nil, err
 }
 
-// look reads one customer and observes it. The customer is nil when the service
-// says that it does not exist; ErrNotYet when it was made too recently to believe
-// that.
-func (r *Reconciler) look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, Seen, error) {
+// maxLooks is how often a customer is read when a list pass begins beside each of the reads.
+const maxLooks = 3
+
+// look reads one customer and observes it, again when a list pass began meanwhile. The customer
+// is nil when the service says that it does not exist; ErrNotYet when it was made too recently to
+// believe that.
+func (r *Reconciler) look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (c *connector.RemoteCustomer, seen Seen, err error) {
+	for range maxLooks {
+		if c, seen, err = r.lookOnce(ctx, billingID, cause, causeID); !seen.Overtaken && !errors.Is(err, state.ErrOvertaken) {
+			break
+		}
+	}
+	return c, seen, err
+}
+
+func (r *Reconciler) lookOnce(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, Seen, error) {
 	ticket, err := r.Ledger.Ticket(ctx)
 	if err != nil {
 		return nil, Seen{}, err
@@ -208,7 +214,7 @@ func noteMissing(tx *state.Tx, billingID string, ticket int64) error {
 	p, err := tx.PayerByBillingID(billingID)
 	if errors.Is(err, state.ErrNoPayer) {
 		_, err = tx.ForgetRemote(billingID, ticket)
-		return err
+		return notYetIf(err)
 	}
 	if err != nil {
 		return err

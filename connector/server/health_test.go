@@ -52,11 +52,11 @@ func (e *endpoint) do(fn func(*state.Tx) error) {
 func (e *endpoint) sweep() {
 	e.t.Helper()
 	e.do(func(tx *state.Tx) error {
-		pass, _, err := tx.BeginPass()
+		list, err := tx.BeginPass()
 		if err != nil {
 			return err
 		}
-		return tx.FinishPass(pass, nil)
+		return tx.FinishPass(list)
 	})
 }
 

@@ -747,8 +747,8 @@ func TestARestoredLedgerWritesNothingBeforeASweep(t *testing.T) {
 	d.now = d.now.Add(time.Minute)
 	d.observed(connector.MandateActive, 0)
 	d.do(func(tx *state.Tx) error {
-		pass, _, err := tx.BeginPass()
-		return errors.Join(err, tx.FinishPass(pass, nil))
+		list, err := tx.BeginPass()
+		return errors.Join(err, tx.FinishPass(list))
 	})
 	if r := d.run(); r.Written != 1 || r.Already != 1 || r.Theirs != 0 || d.books.field["C0001"] != "dd signed" {
 		t.Errorf("behind the sweep: %+v, %v", r, d.books.field)
@@ -781,8 +781,8 @@ func TestAFieldDoesNotSayActiveBehindTheEndOfAMandate(t *testing.T) {
 	}
 	sweep := func(d *desk) {
 		d.do(func(tx *state.Tx) error {
-			pass, _, err := tx.BeginPass()
-			return errors.Join(err, tx.FinishPass(pass, nil))
+			list, err := tx.BeginPass()
+			return errors.Join(err, tx.FinishPass(list))
 		})
 		d.now = d.now.Add(time.Minute)
 	}

@@ -1,9 +1,11 @@
 package statetest
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"payersync/state/internal/testdb"
@@ -26,6 +28,41 @@ func CountWrites(t testing.TB, path string) (written func() map[string]int) {
 	return func() map[string]int {
 		t.Helper()
 		return Counted(t, path, "SELECT of, n FROM written")
+	}
+}
+
+// LogSize returns a function that tells how long the log of the ledger at path is in which writes
+// are made durable. On SQLite a reader keeps it from being begun anew until the test ends.
+func LogSize(t testing.TB, path string) (size func() int64) {
+	t.Helper()
+	if testdb.OnPostgres() {
+		return func() int64 {
+			t.Helper()
+			return int64(Counted(t, path, "SELECT 'log', pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint")["log"])
+		}
+	}
+	db, err := open(path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	holds, err := db.Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = holds.Close() })
+	for _, statement := range []string{"PRAGMA wal_checkpoint(TRUNCATE)", "BEGIN DEFERRED", "SELECT count(*) FROM ledger"} {
+		if _, err := holds.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() int64 {
+		t.Helper()
+		info, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
 	}
 }
 

@@ -341,11 +341,9 @@ CREATE TABLE remote_customers (
   billing_id TEXT COLLATE "C" CHECK (billing_id <> ''),
   key_values TEXT COLLATE "C" NOT NULL, -- externalData as JSON, names sorted
   digest     TEXT COLLATE "C" NOT NULL, -- of everything the index holds of it
-  seen_pass  BIGINT NOT NULL DEFAULT 0,
   listed_at  TEXT COLLATE "C" NOT NULL,
   ticket     BIGINT NOT NULL DEFAULT 0, -- newest read that was applied
   read_at    TEXT COLLATE "C" NOT NULL DEFAULT '',
-  bare_pass  BIGINT NOT NULL DEFAULT 0,
   known_pass BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (account, billing_id)
 );
@@ -371,6 +369,7 @@ CREATE TABLE mandates (
   link          BYTEA, -- signing link, sealed
   link_at       TEXT COLLATE "C",
   link_refused  BIGINT NOT NULL DEFAULT 0,
+  listed        BIGINT NOT NULL DEFAULT 0 CHECK (listed = 0 OR listed = 1), -- by the list pass that ended last
   PRIMARY KEY (account, mandate_id)
 );
 
@@ -835,6 +834,7 @@ CREATE TABLE financial_statuses (
   billing_id TEXT COLLATE "C" NOT NULL CHECK (billing_id <> ''),
   status     BYTEA NOT NULL, -- sealed
   seen_at    TEXT COLLATE "C" NOT NULL, -- when a read showed it last
+  listed     BIGINT NOT NULL DEFAULT 0 CHECK (listed = 0 OR listed = 1),
   PRIMARY KEY (account, billing_id)
 );
 
@@ -1003,7 +1003,9 @@ END $$;
 -- +goose StatementEnd
 
 CREATE VIEW v_mandates (mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at) WITH (security_invoker = true) AS
-  SELECT m.mandate_id, m.billing_id, p.connection, p.source_id, m.status, m.status_since, m.first_seen_at, m.last_seen_at
+  SELECT m.mandate_id, m.billing_id, p.connection, p.source_id, m.status, m.status_since, m.first_seen_at,
+    CASE m.listed WHEN 1 THEN max(m.last_seen_at, coalesce((SELECT q.started_at FROM passes q
+      WHERE q.finished_at IS NOT NULL ORDER BY q.finished_at DESC, q.started_at LIMIT 1), '')) ELSE m.last_seen_at END
   FROM mandates m LEFT JOIN payers p ON p.billing_id = m.billing_id;
 
 CREATE VIEW v_mandate_history (seq, mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause) WITH (security_invoker = true) AS

@@ -1,0 +1,160 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Listing is what one list pass has shown of the service's customers so far. It is kept in
+// memory alone, because a pass that is cut off proves nothing and the next one begins anew: of a
+// customer that a list shows as it is known nothing is written. What the pass saw to its end is
+// one fact, with the rows that it did not show as exceptions: see FinishPass.
+type Listing struct {
+	Pass   int64 // its number
+	Ticket int64 // the read ticket of its pages
+
+	bare     map[string]bool // by customer: whether it was shown without externalData, or without some that is known
+	mandates *Met            // shown as they are known
+	statuses *Met            // customers whose financial status was shown as it is known
+	changed  map[string]listedRows
+	finished int // passes that had ended when the rows were compared
+}
+
+// listedRows are rows of one table whose mark the end of a pass changes, as JSON.
+type listedRows struct{ appeared, vanished string }
+
+func newListing(pass, ticket int64) *Listing {
+	return &Listing{Pass: pass, Ticket: ticket, bare: map[string]bool{}, mandates: NewMet(), statuses: NewMet()}
+}
+
+// ShownBy says that what is saved from now on, until done is called, was shown by a list pass; nil
+// for a read of one customer.
+func (tx *Tx) ShownBy(s *Listing) (done func()) {
+	tx.listing = s
+	return func() { tx.listing = nil }
+}
+
+// Add notes that the list showed a customer, and nothing of what it showed.
+func (s *Listing) Add(billingID string) { s.add(billingID, false) }
+
+func (s *Listing) add(billingID string, bare bool) { s.bare[billingID] = s.bare[billingID] || bare }
+
+// Has reports whether the list showed a customer.
+func (s *Listing) Has(billingID string) bool {
+	_, has := s.bare[billingID]
+	return has
+}
+
+// Len returns how many customers the list showed.
+func (s *Listing) Len() int { return len(s.bare) }
+
+// lastSeenOf returns when a row of a table with a mark listed was last shown as it is, as SQL: by
+// itself or as news, as its column at says, or by the list pass that ended last.
+func lastSeenOf(table, at string) string {
+	return fmt.Sprintf(`CASE %[1]s.listed WHEN 1 THEN max(%[1]s.%[2]s, coalesce((SELECT q.started_at FROM passes q
+		WHERE q.finished_at IS NOT NULL ORDER BY q.finished_at DESC, q.started_at LIMIT 1), '')) ELSE %[1]s.%[2]s END`, table, at)
+}
+
+// listedTables are the tables whose rows say when something was last seen, and which of them the
+// list pass that ended last has shown.
+var listedTables = []struct{ name, id, at string }{{"mandates", "mandate_id", "last_seen_at"}, {"financial_statuses", "billing_id", "seen_at"}}
+
+func (s *Listing) met(table string) *Met {
+	if table == "mandates" {
+		return s.mandates
+	}
+	return s.statuses
+}
+
+// Compare finds out which rows FinishPass has to mark. It reads them all, which is no work for a
+// transaction that keeps others from writing.
+func (l *Ledger) Compare(ctx context.Context, s *Listing) error {
+	if err := l.queryRow(ctx, finishedPasses).Scan(&s.finished); err != nil {
+		return fmt.Errorf("compare a list with what is known: %w", err)
+	}
+	s.changed = map[string]listedRows{}
+	for _, table := range listedTables {
+		type row struct {
+			id     string
+			listed bool
+		}
+		appeared, vanished := []string{}, []string{}
+		if err := each(ctx, l, "SELECT "+table.id+", listed <> 0 FROM "+table.name, nil, func(r *row) []any { return []any{&r.id, &r.listed} }, func(r row) error {
+			switch met := s.met(table.name).Has(r.id); {
+			case met && !r.listed:
+				appeared = append(appeared, r.id)
+			case !met && r.listed:
+				vanished = append(vanished, r.id)
+			}
+			return nil
+		}); err != nil {
+			return fmt.Errorf("compare a list with what is known: %w", err)
+		}
+		a, errA := json.Marshal(appeared)
+		v, errV := json.Marshal(vanished)
+		if err := errors.Join(errA, errV); err != nil {
+			return err
+		}
+		s.changed[table.name] = listedRows{string(a), string(v)}
+	}
+	return nil
+}
+
+const finishedPasses = "SELECT count(*) FROM passes WHERE finished_at IS NOT NULL"
+
+// mark notes on the rows which of them the pass has shown as they are. When another has
+// ended since they were compared, or nobody has compared them, all count as not shown.
+func (tx *Tx) mark(s *Listing) error {
+	var finished int
+	if err := tx.row([]any{&finished}, finishedPasses); err != nil {
+		return err
+	}
+	for _, table := range listedTables {
+		rows, compared := s.changed[table.name]
+		among := " AND " + table.id + " IN (SELECT value FROM json_each(?1))"
+		notShown, args := among, []any{rows.vanished}
+		if !compared || finished != s.finished {
+			notShown, args, rows.appeared = "", nil, "[]"
+		}
+		if err := errors.Join(
+			tx.exec("UPDATE "+table.name+" SET "+table.at+" = "+lastSeenOf(table.name, table.at)+", listed = 0 WHERE listed = 1"+notShown, args...),
+			tx.exec("UPDATE "+table.name+" SET listed = 1 WHERE listed = 0"+among, rows.appeared)); err != nil {
+			return fmt.Errorf("note what a list has shown: %w", err)
+		}
+	}
+	return nil
+}
+
+// dropGone drops the places of customers that are gone, that the pass did not show and that no
+// payer is linked to, when it saw the same customers as the complete pass before it.
+func (tx *Tx) dropGone(s *Listing, hash string) error {
+	rows, err := tx.query(`SELECT billing_id FROM remote_customers WHERE digest = ''
+		AND EXISTS (SELECT 1 FROM passes a WHERE a.pass_id = (SELECT max(b.pass_id) FROM passes b WHERE b.finished_at IS NOT NULL AND b.pass_id < ?1) AND a.ids_hash = ?2
+		            AND remote_customers.known_pass < a.pass_id)
+		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = remote_customers.billing_id)`, s.Pass, hash)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var gone []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		if !s.Has(id) {
+			gone = append(gone, id)
+		}
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(gone) == 0 {
+		return err
+	}
+	page, err := json.Marshal(slices.Sorted(slices.Values(gone)))
+	if err != nil {
+		return err
+	}
+	return tx.exec("DELETE FROM remote_customers WHERE digest = '' AND billing_id IN (SELECT value FROM json_each(?1))", string(page))
+}

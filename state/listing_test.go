@@ -1,0 +1,88 @@
+package state
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"payersync/connector"
+)
+
+// covers F64
+func TestThatAListShowsACustomerAsItIsKnownIsWrittenWhereItMattersWhen(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		before  func(d *desk)
+		written bool
+	}{
+		"nothing happened": {func(*desk) {}, false},
+		"a restore":        {func(d *desk) { d.do((*Tx).MarkRestored) }, true},
+		"an answer": {func(d *desk) {
+			d.do(func(tx *Tx) error { return tx.Answered(Payer{Connection: acme, SourceID: "c1"}) })
+		}, true},
+		"a request for a link": {func(d *desk) {
+			d.do(func(tx *Tx) error { _, err := tx.BeginRequest(d.payerOf(acme, "c1")); return err })
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.planLinkedPayer("c1", "b1")
+			d.list("b1")
+			d.list("b1")
+			tt.before(d)
+			s := d.list("b1")
+			if got := one[int64](t, d.Ledger, "SELECT ticket FROM remote_customers"); (got == s.Ticket) != tt.written {
+				t.Errorf("the ticket of the customer is %d, of the list %d", got, s.Ticket)
+			}
+			again := d.list("b1")
+			if got := one[int64](t, d.Ledger, "SELECT ticket FROM remote_customers"); got == again.Ticket && name != "a request for a link" {
+				t.Error("the next list writes it once more")
+			}
+		})
+	}
+}
+
+// Two lists are compared with what is known at once. The one that ends last may not go by rows
+// that the other has marked since.
+func TestAListThatAnotherOvertookAtItsEndSaysOfNoMandateThatItShowedIt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("c1", "b1")
+	m := connector.Mandate{ID: "m1", CustomerID: "b1", Status: connector.MandateActive}
+	d.mandate(m, connector.CauseSweep)
+	list := func(shows bool) *Listing {
+		d.clock.move(time.Hour)
+		s := d.startList("b1")
+		if shows {
+			d.do(func(tx *Tx) error {
+				defer tx.ShownBy(s)()
+				_, err := tx.SaveMandate(m, connector.CauseSweep, "1")
+				return err
+			})
+		}
+		return s
+	}
+	first, second := list(true), list(false)
+	began := d.Now()
+	third := list(true)
+	for _, s := range []*Listing{first, second} {
+		if err := d.Compare(context.Background(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.finish(third)
+	for _, s := range []*Listing{first, second} {
+		d.do(func(tx *Tx) error { return tx.FinishPass(s) })
+	}
+	rows, err := d.Mandates(t.Context(), Filter{})
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	if got := rows[0].LastSeenAt; got <= stamp(began).(string) || got > stamp(d.Now()).(string) {
+		t.Errorf("last seen %s, want what the third said, which began after %s", got, stamp(began))
+	}
+	if n := one[int](t, d.Ledger, "SELECT count(*) FROM mandates WHERE listed = 1"); n != 0 {
+		t.Error("it still counts as shown by the list that ended last")
+	}
+}
