@@ -56,6 +56,8 @@ type Options struct {
 	Look func(context.Context)
 
 	rekeying bool // the list of forgotten payers may be sealed with another key just now
+	carrying bool // it may be one that has left, or that is arriving
+	inFile   bool // it is a file, also where tests keep theirs elsewhere
 }
 
 // Ledger is an open ledger. It is safe for concurrent use.
@@ -73,6 +75,7 @@ type Ledger struct {
 	heeded    int // payers that were forgotten again
 	keyFile   string
 	rekeying  bool
+	carrying  bool
 	letterKey []byte                 // see letter_key.go
 	place     os.FileInfo            // of the ledger file, as it was before SQLite opened it
 	opened    map[string]os.FileInfo // what SQLite has open
@@ -125,7 +128,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
-		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
+		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, carrying: opts.carrying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
 		stmts: map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -170,7 +173,7 @@ func serverOf(ctx context.Context, opts Options) (engine, error) {
 	if opts.Now != nil {
 		now = opts.Now
 	}
-	if e.server == nil && elsewhere.DSN != nil {
+	if e.server == nil && elsewhere.DSN != nil && !opts.inFile {
 		dsn, err := elsewhere.DSN(opts.Path)
 		if err != nil {
 			return nil, err
@@ -186,6 +189,7 @@ func serverOf(ctx context.Context, opts Options) (engine, error) {
 		return nil, nil
 	}
 	var err error
+	e.name = name
 	if e.account, err = e.server.account(ctx, name, now()); err != nil {
 		e.close()
 		return nil, err
@@ -211,6 +215,11 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 		return err
 	}
 	if err := l.checkKey(ctx, l.writer); err != nil {
+		return err
+	}
+	if p, err := readPassage(ctx, l.reader); err != nil {
+		return err
+	} else if err := l.refuse(p); err != nil {
 		return err
 	}
 	if err := l.loadLetterKey(ctx, l.reader); err != nil {
