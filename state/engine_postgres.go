@@ -223,12 +223,13 @@ func (*postgres) patient(ctx context.Context, in executor) error {
 	return err
 }
 
-// raise takes numbers until the highest is behind. All accounts share what gives them, so it is never set,
-// which could set it back.
+// raise takes numbers until the highest is behind. All accounts share what gives them, so none may be set
+// back: it is set only far ahead, where nobody comes to meanwhile.
 func (*postgres) raise(tx *Tx) error {
-	raises, err := tx.l.ids(context.Background(), `SELECT format('SELECT count(nextval(%L)) FROM generate_series(1, (SELECT coalesce(max(%I), 0) FROM %I) - (SELECT last_value FROM %1$s))',
-		pg_get_serial_sequence('main.' || r.relname, c.attname), c.attname, r.relname) FROM pg_class r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attname = 'account'
-		JOIN pg_attribute c ON c.attrelid = r.oid AND c.attidentity <> '' WHERE r.relkind = 'r' AND r.relnamespace = 'main'::regnamespace`)
+	raises, err := tx.l.ids(context.Background(), `SELECT format('SELECT CASE WHEN n.highest - n.given > 100000 THEN setval(%1$L, n.highest) ELSE (SELECT count(nextval(%1$L)) FROM generate_series(1, n.highest - n.given)) END
+			FROM (SELECT coalesce(max(%2$I), 0) AS highest, (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM %1$s) AS given FROM %3$I) n', pg_get_serial_sequence('main.' || r.relname, c.attname), c.attname, r.relname)
+		FROM pg_class r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attname = 'account' JOIN pg_attribute c ON c.attrelid = r.oid AND c.attidentity <> ''
+		WHERE r.relkind = 'r' AND r.relnamespace = 'main'::regnamespace`)
 	for _, statement := range raises {
 		if err == nil {
 			err = tx.exec(statement)
