@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
+	"payersync/state/internal/testdb"
 )
 
 // aFile is a ledger in a file, also where the tests keep theirs elsewhere.
@@ -152,7 +154,7 @@ func (d *desk) carry(to Options, how Carrying) (*desk, Carried, error) {
 }
 
 // newFile is a place where no ledger is.
-func newFile(t *testing.T, c *clock) Options {
+func newFile(t testing.TB, c *clock) Options {
 	opts := newOptions(t, c)
 	opts.inFile = true
 	return opts
@@ -192,6 +194,347 @@ func (d *desk) refusedHere(says ...string) {
 			d.t.Errorf("%v does not say %q", err, text)
 		}
 	}
+}
+
+// journeys are from a file to a new one, and, where there is a server, to an account of it and back.
+func journeys(t *testing.T, do func(t *testing.T, d *desk, to Options)) {
+	t.Helper()
+	t.Run("to another file", func(t *testing.T) {
+		t.Parallel()
+		d := aFile(t)
+		d.fillAll(8)
+		do(t, d, newFile(t, d.clock))
+	})
+	if !testdb.OnPostgres() {
+		return
+	}
+	_, onServer := aServer(t, 40)
+	t.Run("to a server", func(t *testing.T) {
+		t.Parallel()
+		d := aFile(t)
+		d.fillAll(8)
+		do(t, d, ofAccountNew(onServer, "acme", d.clock))
+	})
+	t.Run("back", func(t *testing.T) {
+		t.Parallel()
+		d := aFile(t)
+		d.opts = ofAccountNew(onServer, "beta", d.clock)
+		d.open1()
+		d.fillAll(8)
+		do(t, d, newFile(t, d.clock))
+	})
+}
+
+// works reports whether a ledger opens and can be written to.
+func works(t *testing.T, opts Options) bool {
+	t.Helper()
+	l, err := Open(t.Context(), opts)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = l.Close() }()
+	return l.Ping(t.Context()) == nil
+}
+
+var errDied = errors.New("the process died")
+
+// Of the two, never both work, and the same call goes on.
+func TestALedgerThatIsCarriedDiesOnTheWayAndGoesOn(t *testing.T) {
+	t.Parallel()
+	journeys(t, func(t *testing.T, d *desk, to Options) {
+		before := d.values()
+		notes, place := 0, to
+		at := func(stage string) Carrying {
+			return Carrying{Stage: func(s string) error {
+				if s == stage {
+					return errDied
+				}
+				return nil
+			}}
+		}
+		commit := func(of *Options, nth int, done bool) {
+			of.Commit = func(after bool) error {
+				if after != done {
+					return nil
+				}
+				if nth--; nth == 0 {
+					return errDied
+				}
+				return nil
+			}
+		}
+		for _, step := range []struct {
+			name             string
+			how              func(from, to *Options) Carrying
+			here, there, end bool // which works then, and whether it was all done
+			resumed          bool
+		}{
+			{"nothing is done", func(_, _ *Options) Carrying { return at("begun") }, true, false, false, false},
+			{"the rows are written", func(_, _ *Options) Carrying { return at("brought") }, true, false, false, false},
+			{"before they are kept", func(_, to *Options) Carrying { commit(to, 1, false); return Carrying{} }, true, false, false, false},
+			{"when they are kept", func(_, to *Options) Carrying { commit(to, 1, true); return Carrying{} }, true, false, false, true},
+			{"and all was told", func(_, _ *Options) Carrying { return at("arrived") }, true, false, false, true},
+			{"before it has left", func(from, _ *Options) Carrying { commit(from, 1, false); return Carrying{} }, true, false, false, true},
+			{"when it has left", func(from, _ *Options) Carrying { commit(from, 1, true); return Carrying{} }, false, false, false, true},
+			{"and that was told", func(_, _ *Options) Carrying { return at("left") }, false, false, false, true},
+			{"before it works there", func(_, to *Options) Carrying { commit(to, 1, false); return Carrying{} }, false, false, false, true},
+			{"when it works there", func(_, to *Options) Carrying { commit(to, 1, true); return Carrying{} }, false, true, true, true},
+		} {
+			from, now := *d, place
+			how := step.how(&from.opts, &now)
+			if _, _, err := from.carry(now, how); !errors.Is(err, errDied) {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			for _, side := range []struct {
+				opts Options
+				want bool
+			}{{d.opts, step.here}, {withKey(place, d), step.there}} {
+				state := passageOf(t, side.opts)
+				if got := state == carriedNowhere; got != side.want && !(state == carriedNowhere && !step.resumed) {
+					t.Errorf("%s: %s is %q", step.name, side.opts.Path, state)
+				}
+			}
+			if step.end {
+				break
+			}
+		}
+		_ = notes
+		d.refusedHere("it was carried to")
+		there := &desk{t: t, clock: d.clock, opts: withKey(place, d)}
+		there.open1()
+		there.carriedAs(before, 1)
+		if !works(t, there.opts) {
+			t.Error("it does not work there")
+		}
+	})
+}
+
+func withKey(o Options, d *desk) Options {
+	o.KeyFile = d.opts.KeyFile
+	return o
+}
+
+// passageOf reads how a ledger stands, which need not work.
+func passageOf(t *testing.T, o Options) string {
+	t.Helper()
+	o.carrying = true
+	l, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	p, err := readPassage(t.Context(), l.reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.state
+}
+
+func TestALedgerThatWentOnAfterItWasCopiedIsNotCarried(t *testing.T) {
+	t.Parallel()
+	journeys(t, func(t *testing.T, d *desk, to Options) {
+		if _, _, err := d.carry(to, Carrying{Stage: func(s string) error {
+			if s == "arrived" {
+				return errDied
+			}
+			return nil
+		}}); !errors.Is(err, errDied) {
+			t.Fatal(err)
+		}
+		arriving := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
+		arriving.refusedHere("where it may still be at work", "Say the same payersync ledger copy again")
+		d.open1()
+		d.do(note("went on"))
+		if _, _, err := d.carry(to, Carrying{}); !errors.Is(err, ErrGoneOn) {
+			t.Errorf("got %v", err)
+		}
+		arriving.refusedHere()
+		if !works(t, d.opts) {
+			t.Error("it works no more where it is")
+		}
+	})
+}
+
+// What differs is found by reading it back, whatever made it so.
+func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
+	t.Parallel()
+	journeys(t, func(t *testing.T, d *desk, to Options) {
+		before := d.values()
+		empty := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
+		empty.open1()
+		for _, statement := range spoils[empty.below.isFile()] {
+			if _, err := empty.writer.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = empty.Close()
+		_, _, err := d.carry(to, Carrying{})
+		if !errors.Is(err, ErrDiffers) || !strings.Contains(fmt.Sprint(err), "of table payers") {
+			t.Errorf("got %v", err)
+		}
+		empty.open1()
+		if rows := rowsOf(t, empty.reader, "SELECT (SELECT count(*) FROM payers) + (SELECT count(*) FROM audit) + commits FROM ledger"); rows[0] != "0" {
+			t.Errorf("%s rows and writes were kept", rows[0])
+		}
+		d.open1()
+		d.carriedAs(before, 0)
+		d.do(note("goes on"))
+	})
+}
+
+// spoils alter one value of a row that is written, in a file and on a server.
+var spoils = map[bool][]string{
+	true: {"CREATE TRIGGER spoil AFTER INSERT ON payers WHEN new.source_id = 'c001' BEGIN UPDATE payers SET shows = shows || ' ' WHERE source_id = new.source_id; END"},
+	false: {
+		"CREATE FUNCTION spoiled() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.source_id = 'c001' THEN NEW.shows := NEW.shows || ' '; END IF; RETURN NEW; END $$",
+		"CREATE TRIGGER spoil BEFORE INSERT ON payers FOR EACH ROW EXECUTE FUNCTION spoiled()",
+	},
+}
+
+func TestValuesOfOtherTypesAreOthers(t *testing.T) {
+	t.Parallel()
+	rows := [][]any{{nil, nil}, {"", nil}, {nil, ""}, {"", ""}, {[]byte{}, ""}, {[]byte{}, []byte{}}, {"1", ""}, {[]byte("1"), ""}, {int64(1), ""}, {int64(-1), ""}, {"a", "b"}, {"ab", ""}, {"n", nil}}
+	seen := map[string][]any{}
+	for _, row := range rows {
+		var text []byte
+		for _, v := range row {
+			var err error
+			if text, err = appendValue(text, v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if other, known := seen[string(text)]; known {
+			t.Errorf("%#v is taken for %#v", row, other)
+		}
+		seen[string(text)] = row
+	}
+	if _, err := appendValue(nil, 1.5); err == nil {
+		t.Error("a number that no ledger holds is taken")
+	}
+}
+
+func TestALedgerIsNotCarriedOverAnythingNorFromUnderAnybody(t *testing.T) {
+	t.Parallel()
+	journeys(t, func(t *testing.T, d *desk, to Options) {
+		refused := func(name string, want error, from *desk, to Options) {
+			t.Helper()
+			if _, _, err := from.carry(to, Carrying{}); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", name, err, want)
+			}
+			from.open1()
+			from.do(note("goes on"))
+		}
+		full := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
+		full.open1()
+		full.do(note("its own"))
+		_ = full.Close()
+		refused("over another", ErrNotNew, d, full.opts)
+		run := d.run("beta")
+		refused("from under a run", ErrRunning, d, full.opts)
+		d.do(func(tx *Tx) error { _, _, err := tx.CloseRun(run, "beta", connector.RunFailed, "", nil); return err })
+		lock, err := d.TryLetters()
+		if err != nil || lock == nil {
+			t.Fatal(lock, err)
+		}
+		_, err = Carrying{From: d.opts, To: full.opts}.Carry(t.Context())
+		if !errors.Is(err, ErrServed) {
+			t.Errorf("from under letters: %v", err)
+		}
+		if err := lock.Release(); err != nil {
+			t.Fatal(err)
+		}
+		beside := newFile(t, d.clock)
+		if err := os.WriteFile(ForgottenList(beside.Path), []byte("of another"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused("beside what another left", ErrNotNew, d, beside)
+	})
+}
+
+// Whoever has either side open learns of it with its next write.
+func TestAProcessThatHasALedgerOpenCannotWriteToItOnceItWasCarried(t *testing.T) {
+	t.Parallel()
+	journeys(t, func(t *testing.T, d *desk, to Options) {
+		here, there := d.another(), (&desk{t: t, opts: withKey(to, d)}).another()
+		if _, _, err := d.carry(to, Carrying{}); err != nil {
+			t.Fatal(err)
+		}
+		var refused *OpenError
+		if err := here.Do(t.Context(), note("late")); !errors.As(err, &refused) || !strings.Contains(refused.Why, "it was carried to") {
+			t.Errorf("where it was: %v", err)
+		}
+		if err := there.Do(t.Context(), note("early")); !errors.Is(err, errPutBack) {
+			t.Errorf("where it is: %v", err)
+		}
+		if _, _, err := d.carry(newFile(t, d.clock), Carrying{}); !errors.As(err, &refused) || !strings.Contains(refused.Why, "it was carried to") {
+			t.Errorf("a second time: %v", err)
+		}
+	})
+}
+
+// Numbers of rows are an account's own, and what gives new ones is of all.
+func TestLedgersWithTheSameNumbersAreCarriedToOneServer(t *testing.T) {
+	t.Parallel()
+	_, onServer := aServer(t, 16)
+	var all []*desk
+	var held []map[string][]string
+	for _, name := range []string{"acme", "beta"} {
+		d := aFile(t)
+		d.fillAll(8)
+		held = append(held, d.values())
+		there, _, err := d.carry(ofAccountNew(onServer, name, d.clock), Carrying{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, there)
+	}
+	for i, d := range all {
+		d.carriedAs(held[i], 1)
+	}
+	for _, d := range all {
+		for range 3 {
+			d.do(note("goes on"))
+		}
+		d.closeRun(d.run(acme), connector.RunComplete)
+	}
+}
+
+func BenchmarkCarry(b *testing.B) {
+	onPostgres := testdb.OnPostgres()
+	rows := 0
+	for b.Loop() {
+		b.StopTimer()
+		d := aFile(b)
+		d.fillMany(20_000)
+		to := newOptions(b, d.clock)
+		to.inFile = !onPostgres
+		b.StartTimer()
+		_, out, err := d.carry(to, Carrying{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		rows += out.Rows
+	}
+	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// fillMany writes so many records, each with its label.
+func (d *desk) fillMany(records int) {
+	d.t.Helper()
+	d.closeRun(d.run(acme), connector.RunComplete)
+	d.do(func(tx *Tx) error {
+		for i := range records {
+			id := fmt.Sprintf("c%06d", i)
+			err := tx.exec("INSERT INTO source_records (connection, source_id, content_hash, record, state, updated_at) VALUES (?, ?, 'h', ?, 'active', ?)", acme, id, d.seal.box([]byte(strings.Repeat("x", 500)), place("source_records", "record", acme, id)), stamp(tx.now))
+			if err == nil {
+				err = tx.exec("INSERT INTO labels (connection, source_id, mapping, digest, label) VALUES (?, ?, 'm', 'd', ?)", acme, id, d.seal.box([]byte(canaryName), place("labels", "label", acme, id)))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func TestALedgerIsCarriedToAServerAndBackWithEveryValue(t *testing.T) {

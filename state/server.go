@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -171,3 +172,8 @@ func (s *Server) account(ctx context.Context, name string, now time.Time) (id in
 	}
 	return id, nil
 }
+
+var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+// IsAccountName reports whether an account can be called so.
+func IsAccountName(name string) bool { return accountName.MatchString(name) }
