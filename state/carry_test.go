@@ -243,70 +243,58 @@ func TestALedgerThatIsCarriedDiesOnTheWayAndGoesOn(t *testing.T) {
 	t.Parallel()
 	journeys(t, func(t *testing.T, d *desk, to Options) {
 		before := d.values()
-		notes, place := 0, to
-		at := func(stage string) Carrying {
-			return Carrying{Stage: func(s string) error {
-				if s == stage {
-					return errDied
-				}
-				return nil
-			}}
-		}
-		commit := func(of *Options, nth int, done bool) {
-			of.Commit = func(after bool) error {
-				if after != done {
+		at := func(stage string) func(_, _ *Options) func(string) error {
+			return func(_, _ *Options) func(string) error {
+				return func(s string) error {
+					if s == stage {
+						return errDied
+					}
 					return nil
 				}
-				if nth--; nth == 0 {
-					return errDied
-				}
-				return nil
 			}
 		}
 		for _, step := range []struct {
-			name             string
-			how              func(from, to *Options) Carrying
-			here, there, end bool // which works then, and whether it was all done
-			resumed          bool
+			name        string
+			dies        func(from, to *Options) func(stage string) error
+			here, there string // how the two stand then
 		}{
-			{"nothing is done", func(_, _ *Options) Carrying { return at("begun") }, true, false, false, false},
-			{"the rows are written", func(_, _ *Options) Carrying { return at("brought") }, true, false, false, false},
-			{"before they are kept", func(_, to *Options) Carrying { commit(to, 1, false); return Carrying{} }, true, false, false, false},
-			{"when they are kept", func(_, to *Options) Carrying { commit(to, 1, true); return Carrying{} }, true, false, false, true},
-			{"and all was told", func(_, _ *Options) Carrying { return at("arrived") }, true, false, false, true},
-			{"before it has left", func(from, _ *Options) Carrying { commit(from, 1, false); return Carrying{} }, true, false, false, true},
-			{"when it has left", func(from, _ *Options) Carrying { commit(from, 1, true); return Carrying{} }, false, false, false, true},
-			{"and that was told", func(_, _ *Options) Carrying { return at("left") }, false, false, false, true},
-			{"before it works there", func(_, to *Options) Carrying { commit(to, 1, false); return Carrying{} }, false, false, false, true},
-			{"when it works there", func(_, to *Options) Carrying { commit(to, 1, true); return Carrying{} }, false, true, true, true},
+			{"nothing was done", at("begun"), carriedNowhere, carriedNowhere},
+			{"the rows were written", at("brought"), carriedNowhere, carriedNowhere},
+			{"before they are kept", func(_, to *Options) func(string) error { return diesCommitting(to, false) }, carriedNowhere, carriedNowhere},
+			{"when they are kept", func(_, to *Options) func(string) error { return diesCommitting(to, true) }, carriedNowhere, carriedArriving},
+			{"all was told of that", at("arrived"), carriedNowhere, carriedArriving},
+			{"before it has left", func(from, _ *Options) func(string) error { return diesCommitting(from, false) }, carriedNowhere, carriedArriving},
+			{"when it has left", func(from, _ *Options) func(string) error { return diesCommitting(from, true) }, carriedLeft, carriedArriving},
+			{"all was told of that, too", at("left"), carriedLeft, carriedArriving},
+			{"before it works there", func(_, to *Options) func(string) error { return diesCommitting(to, false) }, carriedLeft, carriedArriving},
+			{"when it works there", func(_, to *Options) func(string) error { return diesCommitting(to, true) }, carriedLeft, carriedNowhere},
 		} {
-			from, now := *d, place
-			how := step.how(&from.opts, &now)
-			if _, _, err := from.carry(now, how); !errors.Is(err, errDied) {
+			from, now := *d, to
+			stage := step.dies(&from.opts, &now)
+			if _, _, err := from.carry(now, Carrying{Stage: stage}); !errors.Is(err, errDied) {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			for _, side := range []struct {
-				opts Options
-				want bool
-			}{{d.opts, step.here}, {withKey(place, d), step.there}} {
-				state := passageOf(t, side.opts)
-				if got := state == carriedNowhere; got != side.want && !(state == carriedNowhere && !step.resumed) {
-					t.Errorf("%s: %s is %q", step.name, side.opts.Path, state)
-				}
-			}
-			if step.end {
-				break
+			if here, there := passageOf(t, d.opts), passageOf(t, withKey(to, d)); here != step.here || there != step.there {
+				t.Errorf("%s: it is %q here and %q there", step.name, here, there)
 			}
 		}
-		_ = notes
 		d.refusedHere("it was carried to")
-		there := &desk{t: t, clock: d.clock, opts: withKey(place, d)}
+		there := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
 		there.open1()
 		there.carriedAs(before, 1)
-		if !works(t, there.opts) {
-			t.Error("it does not work there")
-		}
+		there.do(note("goes on"))
 	})
+}
+
+// diesCommitting has the process die with the next commit of a ledger, before it or when it was made.
+func diesCommitting(of *Options, done bool) func(string) error {
+	of.Commit = func(after bool) error {
+		if after == done {
+			return errDied
+		}
+		return nil
+	}
+	return nil
 }
 
 func withKey(o Options, d *desk) Options {
@@ -363,7 +351,7 @@ func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 		empty := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
 		empty.open1()
 		for _, statement := range spoils[empty.below.isFile()] {
-			if _, err := empty.writer.ExecContext(t.Context(), statement); err != nil {
+			if _, err := empty.conn.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
 		}

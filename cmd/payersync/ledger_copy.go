@@ -50,8 +50,6 @@ Backups of before know nothing of it: put none of them back beside the ledger th
 	c.Flags().StringVar(&o.account, "account", "", "the account's `NAME` on the server")
 	c.Flags().StringVar(&o.reason, "reason", "", "why, for the audit logs")
 	c.Flags().BoolVar(&o.yes, "yes", false, "ask no question")
-	c.MarkFlagsOneRequired("to", "from")
-	c.MarkFlagsMutuallyExclusive("to", "from")
 	return c
 }
 
@@ -62,6 +60,9 @@ type copyReport struct {
 }
 
 func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
+	if (o.to == "") == (o.from == "") {
+		return usage.Errorf("it is not said which way; give --to with a server's address, or --from with the one that the ledger comes back from")
+	}
 	cfg, err := a.loadLocal()
 	if err != nil {
 		return err
