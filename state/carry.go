@@ -89,6 +89,7 @@ type Carried struct {
 
 // Why a ledger is not carried.
 var (
+	ErrNothing = errors.New("there is no ledger: nothing was ever written to it")
 	ErrNotNew  = errors.New("something is there already")
 	ErrGoneOn  = errors.New("the ledger went on after it had been copied there")
 	ErrDiffers = errors.New("what arrived is not what left, so nothing of it was kept")
@@ -140,6 +141,8 @@ func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Carried) err
 	}
 	out.Resumed = there.state == carriedArriving && there.identity == here.identity
 	switch {
+	case here.commits == 0:
+		return fmt.Errorf("carry the ledger from %s: %w", out.From, ErrNothing)
 	case here.state == carriedNowhere:
 		if err := c.leave(ctx, from, to, there, out); err != nil {
 			return err
@@ -251,18 +254,14 @@ func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Carri
 		if len(damages) > 0 {
 			return fmt.Errorf("the ledger is damaged, so nothing of it was kept: %w", damages[0])
 		}
-		if to.identity, err = c.identityOf(ctx, to); err != nil {
+		arrived, err := readPassage(ctx, to.conn)
+		if err != nil {
 			return err
 		}
+		to.identity = arrived.identity // which the mark of its file is about from now on
 		tx.leads = true
 		return tx.notePassage(carriedArriving, out.From, Entry{Actor: c.By.Actor, Action: "ledger carried here", Subject: out.From, Reason: c.By.Reason})
 	})
-}
-
-// identityOf reads which ledger has come, which the mark of its file is about from now on.
-func (Carrying) identityOf(ctx context.Context, to *Ledger) (string, error) {
-	p, err := readPassage(ctx, to.conn)
-	return p.identity, err
 }
 
 // clear fails with ErrNotNew unless the ledger holds nothing, and empties the tables of one row.

@@ -20,12 +20,12 @@ func aFile(t testing.TB) *desk {
 	clock := newClock()
 	d := &desk{t: t, clock: clock, opts: newOptions(t, clock)}
 	d.opts.inFile = true
-	d.open1()
+	d.reopen()
 	return d
 }
 
-// open1 opens the ledger, which shut closes before the test ends.
-func (d *desk) open1() {
+// reopen opens the ledger, also one that was closed before.
+func (d *desk) reopen() {
 	d.t.Helper()
 	l, err := Open(d.t.Context(), d.opts)
 	if err != nil {
@@ -148,7 +148,7 @@ func (d *desk) carry(to Options, how Carrying) (*desk, Carried, error) {
 	out, err := how.Carry(d.t.Context())
 	there := &desk{t: d.t, clock: d.clock, opts: to}
 	if err == nil {
-		there.open1()
+		there.reopen()
 	}
 	return there, out, err
 }
@@ -219,7 +219,7 @@ func journeys(t *testing.T, do func(t *testing.T, d *desk, to Options)) {
 		t.Parallel()
 		d := aFile(t)
 		d.opts = ofAccountNew(onServer, "beta", d.clock)
-		d.open1()
+		d.reopen()
 		d.fillAll(8)
 		do(t, d, newFile(t, d.clock))
 	})
@@ -280,7 +280,7 @@ func TestALedgerThatIsCarriedDiesOnTheWayAndGoesOn(t *testing.T) {
 		}
 		d.refusedHere("it was carried to")
 		there := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
-		there.open1()
+		there.reopen()
 		there.carriedAs(before, 1)
 		there.do(note("goes on"))
 	})
@@ -331,7 +331,7 @@ func TestALedgerThatWentOnAfterItWasCopiedIsNotCarried(t *testing.T) {
 		}
 		arriving := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
 		arriving.refusedHere("where it may still be at work", "Say the same payersync ledger copy again")
-		d.open1()
+		d.reopen()
 		d.do(note("went on"))
 		if _, _, err := d.carry(to, Carrying{}); !errors.Is(err, ErrGoneOn) {
 			t.Errorf("got %v", err)
@@ -349,7 +349,7 @@ func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 	journeys(t, func(t *testing.T, d *desk, to Options) {
 		before := d.values()
 		empty := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
-		empty.open1()
+		empty.reopen()
 		for _, statement := range spoils[empty.below.isFile()] {
 			if _, err := empty.conn.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
@@ -360,11 +360,11 @@ func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 		if !errors.Is(err, ErrDiffers) || !strings.Contains(fmt.Sprint(err), "of table payers") {
 			t.Errorf("got %v", err)
 		}
-		empty.open1()
+		empty.reopen()
 		if rows := rowsOf(t, empty.reader, "SELECT (SELECT count(*) FROM payers) + (SELECT count(*) FROM audit) + commits FROM ledger"); rows[0] != "0" {
 			t.Errorf("%s rows and writes were kept", rows[0])
 		}
-		d.open1()
+		d.reopen()
 		d.carriedAs(before, 0)
 		d.do(note("goes on"))
 	})
@@ -409,11 +409,11 @@ func TestALedgerIsNotCarriedOverAnythingNorFromUnderAnybody(t *testing.T) {
 			if _, _, err := from.carry(to, Carrying{}); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", name, err, want)
 			}
-			from.open1()
+			from.reopen()
 			from.do(note("goes on"))
 		}
 		full := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
-		full.open1()
+		full.reopen()
 		full.do(note("its own"))
 		_ = full.Close()
 		refused("over another", ErrNotNew, d, full.opts)
@@ -430,6 +430,11 @@ func TestALedgerIsNotCarriedOverAnythingNorFromUnderAnybody(t *testing.T) {
 		}
 		if err := lock.Release(); err != nil {
 			t.Fatal(err)
+		}
+		nothing := &desk{t: t, clock: d.clock, opts: newFile(t, d.clock)}
+		nothing.reopen()
+		if _, _, err := nothing.carry(newFile(t, d.clock), Carrying{}); !errors.Is(err, ErrNothing) {
+			t.Errorf("nothing: %v", err)
 		}
 		beside := newFile(t, d.clock)
 		if err := os.WriteFile(ForgottenList(beside.Path), []byte("of another"), 0o600); err != nil {

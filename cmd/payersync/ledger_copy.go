@@ -127,6 +127,10 @@ func explainCopy(err error, back bool) error {
 		next = "; stop it, and say it again"
 	case errors.Is(err, state.ErrRunning):
 		next = "; say it again when it has ended, and where it was interrupted, let payersync sync end it first"
+	case errors.Is(err, state.ErrNothing) && back:
+		next = "; look at the server's database, and how the account is called there"
+	case errors.Is(err, state.ErrNothing):
+		next = "; look at ledger.path"
 	case errors.Is(err, state.ErrNotNew):
 		next = "; " + another
 	case errors.Is(err, state.ErrGoneOn):

@@ -78,6 +78,8 @@ func TestWhatToDoAboutALedgerThatWasNotCopied(t *testing.T) {
 	}{
 		{state.ErrServed, false, "stop it"},
 		{state.ErrRunning, false, "say it again when it has ended"},
+		{state.ErrNothing, true, "how the account is called"},
+		{state.ErrNothing, false, "look at ledger.path"},
 		{state.ErrNotNew, false, "give --account a name"},
 		{state.ErrNotNew, true, "move what is at ledger.path away"},
 		{state.ErrGoneOn, false, "that copy stays unused"},
