@@ -70,6 +70,9 @@ const (
 // accountName is what names of accounts look like: they stand in command lines, logs and metrics.
 var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
+// IsAccountName reports whether an account can be called so.
+func IsAccountName(name string) bool { return accountName.MatchString(name) }
+
 const accountColumns = "account_id, name, state, version, made_at, changed_at, author, hook_token, key_id"
 
 func scanAccount(row pgx.Row) (a AccountInfo, err error) {

@@ -14,7 +14,7 @@ import (
 // TryAlarms takes the lock of the one process that tells of alarms just now. It returns
 // nil when another process on this machine holds it.
 func (l *Ledger) TryAlarms() (*Lock, error) {
-	k, err := l.below.tryLock(context.Background(), ".alarms.lock")
+	k, err := l.below.tryLock(context.Background(), alarmsLock)
 	if err != nil {
 		return nil, fmt.Errorf("lock the ledger for telling of alarms: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 // chained. The rest of the ledger is covered: a flipped bit in it is reported.
 var unchecked = []string{
 	"ledger.ticket", "ledger.restored_at", "ledger.identity", "ledger.commits", "ledger.put_back_at", "ledger.billing_address",
-	"ledger.billing_credentials", "ledger.config_problem", "ledger.config_problem_since", "ledger.restart_needed", "ledger.clock_back_at",
+	"ledger.billing_credentials", "ledger.config_problem", "ledger.config_problem_since", "ledger.restart_needed", "ledger.clock_back_at", "ledger.carried", "ledger.carried_at", "ledger.carried_place",
 	"ledger.doubt", "ledger.doubt_of", "ledger.doubt_over",
 	"connections.source_kind", "connections.tenant_id", "connections.tenant_name", "connections.parked_until", "connections.updated_at",
 	"connections.described", "connections.mapping_problem", "connections.mapping_problem_since",

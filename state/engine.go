@@ -24,6 +24,8 @@ type engine interface {
 	// migrate brings the tables up to date.
 	migrate(ctx context.Context, l *Ledger) error
 
+	// where says to people where the ledger is, and no secret of the way there.
+	where() string
 	// isFile reports whether the ledger is a file of one machine. Locks lie beside it then, and a
 	// mark that tells an older copy which was put in its place, and the list of forgotten payers; and
 	// statements are prepared once for it.
@@ -51,6 +53,13 @@ type engine interface {
 	integrity(ctx context.Context, v *verifier) error
 	// references reports rows that refer to one that is not there.
 	references(ctx context.Context, v *verifier) error
+	// catalogue is the query that lists the tables whose rows are a ledger's: of each the name, and with
+	// commas between them its columns by their names, those of its primary key in order, and the tables it refers to.
+	catalogue() string
+	// patient lets a transaction take its time, however long none of its statements comes or ends.
+	patient(ctx context.Context, in executor) error
+	// raise sees to it that no row gets a number of its own that another of the table has.
+	raise(tx *Tx) error
 	// hasColumn reports whether a schema, which may be an older one, has a column.
 	hasColumn(ctx context.Context, db books, table, column string) (bool, error)
 }

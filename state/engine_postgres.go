@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -37,7 +38,8 @@ const writersLock = 1885434739
 type postgres struct {
 	server  *Server
 	account int64
-	own     bool // the server was opened for this ledger alone
+	name    string // of the account
+	own     bool   // the server was opened for this ledger alone
 }
 
 // postgresSettings are those of every connection, by their names. They hold a session that lost
@@ -82,6 +84,11 @@ func postgresSteps(db *sql.DB) (*goose.Provider, error) {
 		return nil, fmt.Errorf("prepare the migrations: %w", err)
 	}
 	return p, nil
+}
+
+func (e *postgres) where() string {
+	at := e.server.write.Config().ConnConfig
+	return fmt.Sprintf("account %s in %s/%s", e.name, net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port))), at.Database)
 }
 
 func (*postgres) isFile() bool { return false }
@@ -200,6 +207,36 @@ func (*postgres) integrity(context.Context, *verifier) error { return nil }
 
 // references always hold.
 func (*postgres) references(context.Context, *verifier) error { return nil }
+
+// catalogue leaves out the account, which a session has set, and tables that are of no account.
+func (*postgres) catalogue() string {
+	return `SELECT r.relname, string_agg(a.attname, ',' ORDER BY a.attname COLLATE "C") FILTER (WHERE a.attname <> 'account'),
+		(SELECT string_agg(c.attname, ',' ORDER BY k.place) FROM pg_constraint p JOIN LATERAL unnest(p.conkey) WITH ORDINALITY k (attnum, place) ON true
+			JOIN pg_attribute c ON c.attrelid = p.conrelid AND c.attnum = k.attnum AND c.attname <> 'account' WHERE p.conrelid = r.oid AND p.contype = 'p'),
+		(SELECT coalesce(string_agg(o.relname, ','), '') FROM pg_constraint p JOIN pg_class o ON o.oid = p.confrelid WHERE p.conrelid = r.oid AND p.contype = 'f')
+		FROM pg_class r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE r.relkind = 'r' AND r.relnamespace = 'main'::regnamespace GROUP BY r.oid, r.relname HAVING bool_or(a.attname = 'account') ORDER BY r.relname COLLATE "C"`
+}
+
+func (*postgres) patient(ctx context.Context, in executor) error {
+	_, err := in.ExecContext(ctx, "SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)")
+	return err
+}
+
+// raise takes numbers until the highest is behind. All accounts share what gives them, so none may be set
+// back: it is set only far ahead, where nobody comes to meanwhile.
+func (*postgres) raise(tx *Tx) error {
+	raises, err := tx.l.ids(context.Background(), `SELECT format('SELECT CASE WHEN n.highest - n.given > 100000 THEN setval(%1$L, n.highest) ELSE (SELECT count(nextval(%1$L)) FROM generate_series(1, n.highest - n.given)) END
+			FROM (SELECT coalesce(max(%2$I), 0) AS highest, (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM %1$s) AS given FROM %3$I) n', pg_get_serial_sequence('main.' || r.relname, c.attname), c.attname, r.relname)
+		FROM pg_class r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attname = 'account' JOIN pg_attribute c ON c.attrelid = r.oid AND c.attidentity <> ''
+		WHERE r.relkind = 'r' AND r.relnamespace = 'main'::regnamespace`)
+	for _, statement := range raises {
+		if err == nil {
+			err = tx.exec(statement)
+		}
+	}
+	return err
+}
 
 func (*postgres) hasColumn(ctx context.Context, db books, table, column string) (has bool, err error) {
 	err = db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ?)",

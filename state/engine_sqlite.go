@@ -137,6 +137,8 @@ func (*sqliteFile) steps(l *Ledger) (*goose.Provider, error) {
 	return p, nil
 }
 
+func (e *sqliteFile) where() string { return e.path }
+
 func (*sqliteFile) isFile() bool { return true }
 
 func (e *sqliteFile) tryLock(_ context.Context, ending string) (*Lock, error) {
@@ -174,6 +176,18 @@ func (e *sqliteFile) snapshot(ctx context.Context) (db *sql.DB, tx *sql.Tx, err 
 	tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	return db, tx, err
 }
+
+func (*sqliteFile) catalogue() string {
+	return `SELECT m.name, (SELECT group_concat(c.name, ',' ORDER BY c.name) FROM pragma_table_info(m.name) c), (SELECT group_concat(c.name, ',' ORDER BY c.pk) FROM pragma_table_info(m.name) c WHERE c.pk > 0),
+		coalesce((SELECT group_concat(f."table", ',') FROM pragma_foreign_key_list(m.name) f), '')
+		FROM sqlite_master m WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'goose_%' ORDER BY m.name`
+}
+
+// patient has nothing to do: nothing ends a transaction.
+func (*sqliteFile) patient(context.Context, executor) error { return nil }
+
+// raise has nothing to do: a new row gets the number behind the highest.
+func (*sqliteFile) raise(*Tx) error { return nil }
 
 // hasColumn reports whether the schema, which may be an older one, has a column.
 func (*sqliteFile) hasColumn(ctx context.Context, db books, table, column string) (has bool, err error) {

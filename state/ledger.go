@@ -56,6 +56,8 @@ type Options struct {
 	Look func(context.Context)
 
 	rekeying bool // the list of forgotten payers may be sealed with another key just now
+	carrying bool // it may be one that has left, or that is arriving
+	inFile   bool // it is a file, also where tests keep theirs elsewhere
 }
 
 // Ledger is an open ledger. It is safe for concurrent use.
@@ -73,6 +75,7 @@ type Ledger struct {
 	heeded    int // payers that were forgotten again
 	keyFile   string
 	rekeying  bool
+	carrying  bool
 	letterKey []byte                 // see letter_key.go
 	place     os.FileInfo            // of the ledger file, as it was before SQLite opened it
 	opened    map[string]os.FileInfo // what SQLite has open
@@ -125,7 +128,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
-		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
+		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, carrying: opts.carrying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
 		stmts: map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
 		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -180,12 +183,15 @@ const testAccount = "only"
 func serverOf(ctx context.Context, opts Options) (engine, error) {
 	if opts.Server != nil {
 		account, err := opts.Server.Account(ctx, opts.Account)
+		if errors.Is(err, ErrNoAccount) && opts.carrying { // whose key follows with its configuration
+			account.ID, err = opts.Server.ensure(ctx, opts.Account)
+		}
 		if err != nil {
 			return nil, err
 		}
-		return &postgres{server: opts.Server, account: account.ID}, nil
+		return &postgres{server: opts.Server, account: account.ID, name: opts.Account}, nil
 	}
-	if elsewhere.DSN == nil {
+	if elsewhere.DSN == nil || opts.inFile {
 		return nil, nil
 	}
 	dsn, err := elsewhere.DSN(opts.Path)
@@ -201,7 +207,7 @@ func serverOf(ctx context.Context, opts Options) (engine, error) {
 		server.Close()
 		return nil, err
 	}
-	return &postgres{server: server, account: id, own: true}, nil
+	return &postgres{server: server, account: id, name: testAccount, own: true}, nil
 }
 
 // refuseFolder says why the ledger's folder cannot be opened.
@@ -222,6 +228,11 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 		return err
 	}
 	if err := l.checkKey(ctx, l.writer); err != nil {
+		return err
+	}
+	if p, err := readPassage(ctx, l.reader); err != nil {
+		return err
+	} else if err := l.refuse(p); err != nil {
 		return err
 	}
 	if err := l.loadLetterKey(ctx, l.reader); err != nil {

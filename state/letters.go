@@ -12,7 +12,7 @@ import (
 // another process on this machine holds it. Holding it proves that a letter the ledger shows as
 // being sent was sent by a process that is dead.
 func (l *Ledger) TryLetters() (*Lock, error) {
-	k, err := l.below.tryLock(context.Background(), ".letters.lock")
+	k, err := l.below.tryLock(context.Background(), lettersLock)
 	if err != nil {
 		return nil, fmt.Errorf("lock the ledger for sending letters: %w", err)
 	}

@@ -233,9 +233,17 @@ func (l *Ledger) raiseMark(commits int64) error {
 // lock, so that no other process can be further than the ledger says.
 func (tx *Tx) step() (commits int64, err error) {
 	var key []byte
-	if err := tx.row([]any{&commits, &key}, "UPDATE ledger SET commits = commits + 1 RETURNING commits, substr(key_check, 1, 4)"); err != nil {
+	var p passage
+	if err := tx.row(append(p.columns(), &key), "UPDATE ledger SET commits = commits + 1 RETURNING "+passageColumns+", substr(key_check, 1, 4)"); err != nil {
 		return 0, fmt.Errorf("count a ledger write: %w", err)
 	}
+	if err := tx.l.refuse(p); err != nil {
+		return 0, err
+	}
+	if p.identity != tx.l.identity {
+		return 0, errPutBack
+	}
+	commits = p.commits
 	if err := tx.l.sameKey(key); err != nil {
 		return 0, err
 	}

@@ -57,7 +57,7 @@ func deliveryKeyPlace(id int64) []byte {
 // two, the answer of the one that was begun first may come last. It returns nil when another
 // process on this machine holds it.
 func (l *Ledger) TryRotation() (*Lock, error) {
-	k, err := l.below.tryLock(context.Background(), ".rotation.lock")
+	k, err := l.below.tryLock(context.Background(), rotationLock)
 	if err != nil {
 		return nil, fmt.Errorf("lock the ledger for a rotation of the webhook secret: %w", err)
 	}

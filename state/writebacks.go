@@ -14,7 +14,7 @@ import (
 // TryWriteback takes the lock of the one process that writes statuses back just now. It
 // returns nil when another process on this machine holds it.
 func (l *Ledger) TryWriteback() (*Lock, error) {
-	k, err := l.below.tryLock(context.Background(), ".writeback.lock")
+	k, err := l.below.tryLock(context.Background(), writebackLock)
 	if err != nil {
 		return nil, fmt.Errorf("lock the ledger for writing back: %w", err)
 	}

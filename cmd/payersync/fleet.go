@@ -115,7 +115,9 @@ func (f *fleet) openQueue(ctx context.Context) error {
 		Open: func(ctx context.Context, tx pgx.Tx, account int64) (bool, error) {
 			return f.server.HasDeliveries(ctx, tx, account, reconcile.RepeatGap)
 		},
-		Due:    func(ctx context.Context) ([]int64, error) { return f.server.WithDeliveries(ctx, f.accounts(), reconcile.RepeatGap) },
+		Due: func(ctx context.Context) ([]int64, error) {
+			return f.server.WithDeliveries(ctx, f.accounts(), reconcile.RepeatGap)
+		},
 		Report: f.report, Log: func(text string) { f.log.Warn(text) },
 	})
 	if err != nil {
@@ -320,7 +322,9 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	m.jobs = &accountJobs{
 		queue: f.queue, account: row.ID, ledger: s.Ledger, paused: row.State != state.AccountActive,
-		lost:   func(err error) { s.Log.WithError(err).Warn("the queue did not keep that a delivery waits; the next tick finds it") },
+		lost: func(err error) {
+			s.Log.WithError(err).Warn("the queue did not keep that a delivery waits; the next tick finds it")
+		},
 		slices: time.Duration(f.node.Nodes.Slice), places: f.places, life: life, runs: map[string]*nodeRun{},
 	}
 	m.service, err = f.newService(ctx, s, newDeliveryLog(s.Log), func(svc *service) (_ runner, err error) {

@@ -35,7 +35,7 @@ it holds about one; to keep what is old no longer; and a new sealing key. None o
 asks another system. A backup holds no sealing key, which has to be kept elsewhere.`,
 		Example: "  payersync ledger backup /mnt/backups\n  payersync ledger verify\n  payersync ledger export C0001 --file C0001.json\n  payersync ledger forget C0001 --reason 'ticket 88'",
 	}
-	return subcommands(c, a.ledgerBackupCmd(), a.ledgerRestoreCmd(), a.ledgerVerifyCmd(), a.ledgerForgetCmd(), a.ledgerUnforgetCmd(), a.ledgerExportCmd(), a.ledgerRekeyCmd(), a.ledgerRetainCmd())
+	return subcommands(c, a.ledgerBackupCmd(), a.ledgerRestoreCmd(), a.ledgerVerifyCmd(), a.ledgerForgetCmd(), a.ledgerUnforgetCmd(), a.ledgerExportCmd(), a.ledgerRekeyCmd(), a.ledgerRetainCmd(), a.ledgerCopyCmd())
 }
 
 // backupJob is what a backup is called among the jobs of serve, by whomever it is made.

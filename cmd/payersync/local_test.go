@@ -42,6 +42,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync demo":                      {"", ""}, // it has an installation of its own
 	"payersync healthcheck":               {"", needsNothing},
 	"payersync init":                      {"", ""}, // it makes what is needed
+	"payersync ledger copy":               {"", ""}, // it names the one secret that it needs
 	"payersync ledger export":             {"A00001 --output json", needsKey},
 	"payersync ledger forget":             {"A00001 --mandate-stays --reason test --yes", needsKey},
 	"payersync ledger rekey":              {"--yes", needsKey},

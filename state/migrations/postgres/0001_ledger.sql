@@ -104,6 +104,9 @@ CREATE TABLE ledger (
   config_problem_since TEXT COLLATE "C",
   restart_needed       TEXT COLLATE "C" NOT NULL DEFAULT '',
   letter_key           BYTEA,
+  carried              TEXT COLLATE "C" NOT NULL DEFAULT '' CHECK (carried IN ('', 'arriving', 'left')),
+  carried_at           TEXT COLLATE "C",
+  carried_place        TEXT COLLATE "C" NOT NULL DEFAULT '',
   PRIMARY KEY (account, only_row),
   FOREIGN KEY (account) REFERENCES accounts (account_id)
 );

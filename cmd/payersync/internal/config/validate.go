@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/url"
@@ -357,28 +358,17 @@ func (c *check) resolve(at strict.Path, s *Secret) {
 		return
 	}
 	switch kind {
-	case "env":
-		if c.config.Node != nil {
+	case "env", "file":
+		if kind == "env" && c.config.Node != nil {
 			c.report(at, "%s is to be read from the environment, which is the same for all accounts; put it into a file beside %s and write file:NAME", at, AccountFile)
 			return
 		}
-		found := false
-		if value, found = c.getenv(name); !found {
-			c.report(at, "the environment variable %s is not set; set it or use file:PATH", name)
+		if kind == "file" && !c.ownFile(at, name) {
 			return
 		}
-	case "file":
-		if !c.ownFile(at, name) {
-			return
-		}
-		var exposed fs.FileMode
 		var why string
-		if value, exposed, why = readSecret(c.path(name)); exposed != 0 {
-			c.report(at, "other users of this machine may read the file %s (mode %04o), which holds a secret; run chmod 600 %s", name, exposed, c.path(name))
-			return
-		}
-		if why != "" {
-			c.report(at, "the file %s cannot be read: %s; put the secret there, readable for this user, or use env:NAME", name, why)
+		if value, why = referred(kind, name, c.path, c.getenv); why != "" {
+			c.report(at, "%s", why)
 			return
 		}
 	default:
@@ -392,4 +382,40 @@ func (c *check) resolve(at strict.Path, s *Secret) {
 		return
 	}
 	s.Secret = connector.NewSecret(value)
+}
+
+// referred returns what env:NAME or file:PATH refers to, or why it cannot be had and what to do.
+func referred(kind, name string, path func(string) string, getenv func(string) (string, bool)) (value, why string) {
+	if kind == "env" {
+		value, found := getenv(name)
+		if !found {
+			return "", fmt.Sprintf("the environment variable %s is not set; set it or use file:PATH", name)
+		}
+		return value, ""
+	}
+	value, exposed, why := readSecret(path(name))
+	switch {
+	case exposed != 0:
+		return "", fmt.Sprintf("other users of this machine may read the file %s (mode %04o), which holds a secret; run chmod 600 %s", name, exposed, path(name))
+	case why != "":
+		return "", fmt.Sprintf("the file %s cannot be read: %s; put the secret there, readable for this user, or use env:NAME", name, why)
+	}
+	return value, ""
+}
+
+// Referred returns the secret that a person names as env:NAME or file:PATH. The secret itself is refused:
+// others of the machine see what a command was called with.
+func Referred(ref string, getenv func(string) (string, bool)) (connector.Secret, error) {
+	kind, name, _ := strings.Cut(ref, ":")
+	if kind != "env" && kind != "file" {
+		return connector.Secret{}, errors.New("it is a secret, which other users of this machine would see; write env:NAME or file:PATH")
+	}
+	value, why := referred(kind, name, func(p string) string { return p }, getenv)
+	if value = strings.TrimSpace(value); why == "" && value == "" {
+		why = ref + " is blank; put the secret there"
+	}
+	if why != "" {
+		return connector.Secret{}, errors.New(why)
+	}
+	return connector.NewSecret(value), nil
 }

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/state"
+)
+
+// ledgerCopying is where a person wants the ledger.
+type ledgerCopying struct {
+	to, from string // how the server's address is written; one of the two
+	account  string
+	reason   string
+	yes      bool
+}
+
+func (a *app) ledgerCopyCmd() *cobra.Command {
+	var o ledgerCopying
+	c := &cobra.Command{
+		Use:   "copy --to|--from ADDRESS --account NAME",
+		Short: "Carry the ledger from its file to an account on a PostgreSQL server, or back",
+		Long: `Carries everything in the ledger to another place: from the file at ledger.path to an
+account on a PostgreSQL server (--to), or from there into a new file (--from). The sealing
+key stays the same. The address is written as env:NAME or file:PATH and holds
+postgres://USER@HOST:PORT/DATABASE; it is never shown.
+
+All rows are written in one transaction, read back and compared with what left, value by
+value; both hash chains, every mandate and every sealed value are looked through. Only then
+does anything count. The ledger that was left says where it went and opens no more, so that
+there are never two that work; the audit logs of both say who did it.
+
+Stop payersync serve first; while it is at work, or a run is, nothing is done. An account
+must be new, and so must a file. Whatever it is interrupted by, the same command goes on.
+Backups of before know nothing of it: put none of them back beside the ledger that works.`,
+		Example: "  payersync ledger copy --to env:LEDGER_DATABASE --account acme\n" +
+			"  payersync ledger copy --from file:database.secret --account acme --reason 'back to one machine' --yes",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.copyLedger(cmd.Context(), o) },
+	}
+	c.Flags().StringVar(&o.to, "to", "", "carry it to the server at this `ADDRESS`, as env:NAME or file:PATH")
+	c.Flags().StringVar(&o.from, "from", "", "carry it from the server at this `ADDRESS`, as env:NAME or file:PATH")
+	c.Flags().StringVar(&o.account, "account", "", "the account's `NAME` on the server")
+	c.Flags().StringVar(&o.reason, "reason", "", "why, for the audit logs")
+	c.Flags().BoolVar(&o.yes, "yes", false, "ask no question")
+	return c
+}
+
+// copyReport is what `ledger copy --output json` prints.
+type copyReport struct {
+	state.Carried
+	Copied bool `json:"copied"`
+}
+
+func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
+	if (o.to == "") == (o.from == "") {
+		return usage.Errorf("it is not said which way; give --to with a server's address, or --from with the one that the ledger comes back from")
+	}
+	cfg, err := a.loadLocal()
+	if err != nil {
+		return err
+	}
+	if !state.IsAccountName(o.account) {
+		return usage.Errorf("--account %q is no name of an account; write small letters, digits, - and _, at most 63 of them, and begin with a letter or a digit", o.account)
+	}
+	flag, ref := "--to", o.to
+	if o.from != "" {
+		flag, ref = "--from", o.from
+	}
+	address, err := config.Referred(ref, a.getenv)
+	if err != nil {
+		return usage.Errorf("the address of %s cannot be used: %w", flag, err)
+	}
+	file, account := "the file "+show.Visible(cfg.Ledger.Path), "account "+o.account+" on the server"
+	from, to := file, account
+	if o.from != "" {
+		from, to = account, file
+	}
+	a.Say("Everything in the ledger would be carried from %s to %s, and what is left behind would open no more.", from, to)
+	if yes, err := a.Confirms(ctx, o.yes, "cannot carry the ledger without a yes, so nothing was done", "Shall it be carried?"); err != nil {
+		return err
+	} else if !yes {
+		a.Say("Nothing was done.")
+		return a.Result(copyReport{})
+	}
+	server, err := state.OpenServer(ctx, state.ServerOptions{Address: address.Expose()})
+	if err != nil {
+		return fmt.Errorf("cannot carry the ledger: %w", err)
+	}
+	defer server.Close()
+	c := state.Carrying{
+		From: state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now}, To: state.Options{Server: server, Account: o.account, KeyFile: cfg.Ledger.KeyFile, Now: a.now},
+		By: state.Entry{Actor: actor(), Reason: o.reason}, Watch: a.looked(),
+	}
+	if o.from != "" {
+		c.From, c.To = c.To, c.From
+	}
+	done, err := c.Carry(ctx)
+	if err != nil {
+		return explainCopy(err, o.from != "")
+	}
+	if done.Resumed {
+		a.Say("All of it was in %s already, from a command that had been interrupted; it is the ledger now.", show.Visible(done.To))
+	} else {
+		a.Say("Carried %s of %s to %s. Every value was read back and is the same, both hash chains hold, and everything sealed opens.",
+			connector.Plural(done.Rows, "row"), connector.Plural(done.Tables, "table"), show.Visible(done.To))
+	}
+	a.Say("The ledger in %s opens no more. Name the new place in the configuration, with the same sealing key.", show.Visible(done.From))
+	return a.Result(copyReport{done, true})
+}
+
+// explainCopy says what to do about a ledger that was not carried.
+func explainCopy(err error, back bool) error {
+	next, another := "", "give --account a name that no ledger has yet"
+	if back {
+		another = "move what is at ledger.path away, with the files beside it, or name another file there"
+	}
+	switch {
+	case errors.Is(err, state.ErrServed):
+		next = "; stop it, and say it again"
+	case errors.Is(err, state.ErrRunning):
+		next = "; say it again when it has ended, and where it was interrupted, let payersync sync end it first"
+	case errors.Is(err, state.ErrNothing) && back:
+		next = "; look at the server's database, and how the account is called there"
+	case errors.Is(err, state.ErrNothing):
+		next = "; look at ledger.path"
+	case errors.Is(err, state.ErrNotNew):
+		next = "; " + another
+	case errors.Is(err, state.ErrGoneOn):
+		next = "; that copy stays unused: " + another + ", and say it again"
+	case errors.Is(err, state.ErrDiffers):
+		next = "; the ledger is where it was and goes on: look for what alters rows on the way, a trigger for instance, and say it again"
+	}
+	return fmt.Errorf("cannot carry the ledger: %w%s", err, next)
+}

@@ -1,0 +1,376 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// A ledger is carried to another place, from a file to a server or back, in steps:
+//
+//	one transaction there ─▶ one here ─▶ one there
+//	all rows, compared       it left     it has arrived
+//
+// What is arriving does not open until it is sure that what has left does not either, and
+// whatever dies on the way, the same call goes on: there are never two that work. From the first step to the
+// end of the second nobody else can write here.
+
+// How a ledger stands to such a journey.
+const (
+	carriedNowhere  = ""
+	carriedArriving = "arriving" // what was brought here works when it is sure that it has left its place
+	carriedLeft     = "left"     // it works in another place
+)
+
+// passage is what a ledger says of its journey.
+type passage struct {
+	commits  int64
+	identity string // which ledger it is
+	state    string
+	at       sql.NullString
+	place    string // the other one
+}
+
+const passageColumns = "commits, identity, carried, carried_at, carried_place"
+
+func (p *passage) columns() []any { return []any{&p.commits, &p.identity, &p.state, &p.at, &p.place} }
+
+func readPassage(ctx context.Context, db executor) (p passage, err error) {
+	if err := db.QueryRowContext(ctx, "SELECT "+passageColumns+" FROM ledger").Scan(p.columns()...); err != nil {
+		return p, fmt.Errorf("read whether the ledger works here: %w", err)
+	}
+	return p, nil
+}
+
+// refuse says why a ledger does not work here; nil when it does.
+func (l *Ledger) refuse(p passage) error {
+	if l.carrying {
+		return nil
+	}
+	return l.notHere(p)
+}
+
+func (l *Ledger) notHere(p passage) error {
+	since, err := parseTime(p.at)
+	at := since.Format("2006-01-02 15:04 UTC")
+	switch {
+	case p.state == carriedLeft:
+		return errors.Join(err, &OpenError{
+			Path: l.path, Why: fmt.Sprintf("it was carried to %s on %s, and works there", p.place, at),
+			Next: "Name that place in the configuration; payersync ledger copy brings it back from there, into a new place.",
+		})
+	case p.state == carriedArriving:
+		return errors.Join(err, &OpenError{
+			Path: l.path, Why: fmt.Sprintf("it came from %s on %s, where it may still be at work", p.place, at),
+			Next: "Say the same payersync ledger copy again, which goes on with it.",
+		})
+	}
+	return nil
+}
+
+// Carrying says which ledger is carried, and where to.
+type Carrying struct {
+	From, To Options            // both with the same key file; what is To must be new
+	By       Entry              // whose act it is, for the audit logs of both, and why
+	Watch    func(Looked)       // learns how far it is, of each table and each check; nil for nobody
+	Stage    func(string) error // is told of every step that is done; nil for nobody
+}
+
+// Carried is what came of it.
+type Carried struct {
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Tables  int    `json:"tables"`  // that hold rows
+	Rows    int    `json:"rows"`    // in all of them
+	Resumed bool   `json:"resumed"` // all rows were there already: what was left was done
+}
+
+// Why a ledger is not carried.
+var (
+	ErrNothing = errors.New("there is no ledger: nothing was ever written to it")
+	ErrNotNew  = errors.New("something is there already")
+	ErrGoneOn  = errors.New("the ledger went on after it had been copied there")
+	ErrDiffers = errors.New("what arrived is not what left, so nothing of it was kept")
+)
+
+// Carry brings the ledger From to the place To, with every value as it was, and leaves behind one
+// that says where it went and opens no more. Nothing may work on it: it fails with ErrServed or
+// ErrRunning, and with ErrNotNew where something is at To. Before the first row counts, all are read back and
+// compared, and everything is looked through as [Ledger.Verify] does. Whatever it is interrupted by, the same call
+// goes on with it, unless the ledger did before: that is ErrGoneOn.
+func (c Carrying) Carry(ctx context.Context) (out Carried, err error) {
+	if c.Watch == nil {
+		c.Watch = func(Looked) {}
+	}
+	if c.Stage == nil {
+		c.Stage = func(string) error { return nil }
+	}
+	c.From.carrying, c.To.carrying = true, true
+	from, err := Open(ctx, c.From)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	free, err := from.keep(ctx)
+	defer free()
+	if err != nil {
+		return out, err
+	}
+	to, err := openNew(ctx, c.To)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	freeThere, err := to.keep(ctx)
+	defer freeThere()
+	if err != nil {
+		return out, err
+	}
+	out.From, out.To = from.below.where(), to.below.where()
+	return out, c.steps(ctx, from, to, &out)
+}
+
+// steps takes those that are left.
+func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Carried) error {
+	here, err := readPassage(ctx, from.reader)
+	there, errThere := readPassage(ctx, to.reader)
+	if err := errors.Join(err, errThere, c.Stage("begun")); err != nil {
+		return err
+	}
+	out.Resumed = there.state == carriedArriving && there.identity == here.identity
+	switch {
+	case here.commits == 0:
+		return fmt.Errorf("carry the ledger from %s: %w", out.From, ErrNothing)
+	case here.state == carriedNowhere:
+		if err := c.leave(ctx, from, to, there, out); err != nil {
+			return err
+		}
+	case here.state == carriedArriving, !out.Resumed:
+		return from.notHere(here)
+	}
+	if err := c.Stage("left"); err != nil {
+		return err
+	}
+	if err := to.wholly(ctx, func(tx *Tx) error {
+		return tx.exec("UPDATE ledger SET carried = '', carried_at = NULL, carried_place = ''")
+	}); err != nil {
+		return fmt.Errorf("let the ledger work in its new place: %w", err)
+	}
+	return c.Stage("done")
+}
+
+// leave brings the ledger over, unless that was done, and notes that it works here no more. It is one
+// write here, so that nobody else's comes between.
+func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, out *Carried) error {
+	err := from.wholly(ctx, func(tx *Tx) error {
+		if err := from.below.patient(ctx, from.conn); err != nil {
+			return err
+		}
+		s, err := from.Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = s.Close() }()
+		if err := from.below.patient(ctx, s.tx); err != nil {
+			return err
+		}
+		here, err := readPassage(ctx, s.tx)
+		switch {
+		case err != nil:
+			return err
+		case out.Resumed && here.commits != there.commits:
+			return ErrGoneOn
+		case !out.Resumed:
+			if err := c.bring(ctx, s, to, out); err != nil {
+				return err
+			}
+		}
+		if err := c.Stage("arrived"); err != nil {
+			return err
+		}
+		return tx.notePassage(carriedLeft, out.To, Entry{Actor: c.By.Actor, Action: "ledger carried away", Subject: out.To, Reason: c.By.Reason})
+	})
+	if err != nil {
+		return fmt.Errorf("carry the ledger to %s: %w", out.To, err)
+	}
+	return nil
+}
+
+func (tx *Tx) notePassage(state, place string, act Entry) error {
+	if err := tx.exec("UPDATE ledger SET carried = ?, carried_at = ?, carried_place = ?", state, stamp(tx.now), place); err != nil {
+		return err
+	}
+	return tx.Audit(act)
+}
+
+// bring writes every row of a ledger to another, in one write that is kept only when all were read back as they
+// were.
+func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Carried) error {
+	tables, err := tablesOf(ctx, s.tx, s.below)
+	if err != nil {
+		return err
+	}
+	known, err := tablesOf(ctx, to.reader, to.below)
+	if err != nil {
+		return err
+	}
+	if err := sameTables(tables, known); err != nil {
+		return err
+	}
+	return to.wholly(ctx, func(tx *Tx) error {
+		if err := to.below.patient(ctx, to.conn); err != nil {
+			return err
+		}
+		if err := tx.clear(tables); err != nil {
+			return err
+		}
+		left := make([]sum, len(tables))
+		for i, t := range tables {
+			if left[i], err = c.pour(ctx, s.tx, tx, t); err != nil {
+				return fmt.Errorf("table %s: %w", t.name, err)
+			}
+			if out.Rows += left[i].rows; left[i].rows > 0 {
+				out.Tables++
+			}
+		}
+		if err := errors.Join(to.below.raise(tx), c.Stage("brought")); err != nil {
+			return err
+		}
+		for i, t := range tables {
+			arrived, err := t.read(ctx, to.conn, func([]any) error { return nil })
+			if err != nil {
+				return fmt.Errorf("table %s: %w", t.name, err)
+			}
+			if arrived != left[i] {
+				return fmt.Errorf("%w: of table %s, %d rows left and %d arrived, or a value of them is another", ErrDiffers, t.name, left[i].rows, arrived.rows)
+			}
+		}
+		damages, err := verify(ctx, to.conn, to.below, to.seal, c.Watch)
+		if err != nil {
+			return err
+		}
+		if len(damages) > 0 {
+			return fmt.Errorf("the ledger is damaged, so nothing of it was kept: %w", damages[0])
+		}
+		arrived, err := readPassage(ctx, to.conn)
+		if err != nil {
+			return err
+		}
+		to.identity = arrived.identity // which the mark of its file is about from now on
+		tx.leads = true
+		return tx.notePassage(carriedArriving, out.From, Entry{Actor: c.By.Actor, Action: "ledger carried here", Subject: out.From, Reason: c.By.Reason})
+	})
+}
+
+// clear fails with ErrNotNew unless the ledger holds nothing, and empties the tables of one row.
+func (tx *Tx) clear(tables []table) error {
+	var writes int64 // this one among them
+	if err := tx.row([]any{&writes}, "SELECT commits FROM ledger"); err != nil {
+		return err
+	}
+	if writes > 1 {
+		return ErrNotNew
+	}
+	for _, t := range tables {
+		if t.ofOneRow() {
+			if err := tx.exec("DELETE FROM " + t.name); err != nil {
+				return err
+			}
+			continue
+		}
+		var filled bool
+		if err := tx.row([]any{&filled}, "SELECT EXISTS (SELECT 1 FROM "+t.name+")"); err != nil {
+			return err
+		}
+		if filled {
+			return ErrNotNew
+		}
+	}
+	return nil
+}
+
+// pour writes the rows of a table that from reads.
+func (c Carrying) pour(ctx context.Context, from books, tx *Tx, t table) (sum, error) {
+	const most, values = 100, 30_000 // of one statement; SQLite takes 32,766 values
+	var total, done int
+	if err := from.QueryRowContext(ctx, "SELECT count(*) FROM "+t.name).Scan(&total); err != nil {
+		return sum{}, err
+	}
+	some := min(most, values/len(t.columns))
+	var held []any
+	flush := func() error {
+		rows := len(held) / len(t.columns)
+		if rows == 0 {
+			return nil
+		}
+		err := tx.exec(t.insert(rows), held...)
+		done, held = done+rows, held[:0]
+		c.Watch(Looked{t.name, done, total})
+		return err
+	}
+	read, err := t.read(ctx, from, func(row []any) error {
+		if held = append(held, row...); len(held) < some*len(t.columns) {
+			return nil
+		}
+		return flush()
+	})
+	if err != nil {
+		return sum{}, err
+	}
+	return read, flush()
+}
+
+// wholly is Do for a write of which not even the count is kept when it fails, and which nobody shares.
+func (l *Ledger) wholly(ctx context.Context, fn func(*Tx) error) error {
+	return l.Do(ctx, func(tx *Tx) error {
+		if err := fn(tx); tx.lost == nil {
+			tx.lost = err
+		}
+		return tx.lost
+	})
+}
+
+// keep keeps everybody from the ledger until free is called: serve, runs, and what sends beside them. Of
+// a ledger on a server, that others serve, it is what the write that carries it does.
+func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
+	locks, err := l.holdAll(ctx)
+	free = func() {
+		for _, k := range locks {
+			_ = k.Release()
+		}
+	}
+	for _, ending := range []string{requestsEnding, alarmsLock, lettersLock, rotationLock, writebackLock} {
+		if err != nil {
+			return free, err
+		}
+		k, tryErr := l.below.tryLock(ctx, ending)
+		if locks = append(locks, k); tryErr != nil || k == nil {
+			return free, errors.Join(tryErr, ErrServed)
+		}
+	}
+	var runs bool
+	if err == nil {
+		err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM runs WHERE finished_at IS NULL)").Scan(&runs)
+	}
+	if err == nil && runs {
+		err = ErrRunning
+	}
+	return free, err
+}
+
+// openNew opens the place that a ledger is carried to. A file that is not there must not find what an
+// earlier one left beside it: that is of another ledger, and would be taken for its own.
+func openNew(ctx context.Context, opts Options) (*Ledger, error) {
+	if opts.Server == nil {
+		if _, err := os.Lstat(opts.Path); errors.Is(err, os.ErrNotExist) {
+			for _, ending := range []string{"-wal", "-shm", "-journal", markEnding, tombstonesEnding, restoredEnding} {
+				if _, err := os.Lstat(opts.Path + ending); err == nil {
+					return nil, fmt.Errorf("%w: %s of an earlier ledger", ErrNotNew, opts.Path+ending)
+				}
+			}
+		}
+	}
+	return Open(ctx, opts)
+}
