@@ -56,7 +56,7 @@ type Entry struct {
 
 // Audit appends an entry to the audit log.
 func (tx *Tx) Audit(e Entry) error {
-	prev, err := tx.chainHead("SELECT hash FROM audit ORDER BY seq DESC LIMIT 1")
+	prev, err := tx.chainHead(auditHead)
 	if err != nil {
 		return fmt.Errorf("read the audit log: %w", err)
 	}
@@ -67,7 +67,10 @@ func (tx *Tx) Audit(e Entry) error {
 	return tx.exec(insertAudit, values...)
 }
 
-const insertAudit = "INSERT INTO audit (at, actor, action, subject, reason, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+const (
+	auditHead   = "SELECT hash FROM audit ORDER BY seq DESC LIMIT 1"
+	insertAudit = "INSERT INTO audit (at, actor, action, subject, reason, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
 
 // transition is one row of the mandate history.
 type transition struct {

@@ -32,8 +32,8 @@ import (
 type Options struct {
 	Path    string           // the ledger file; made when it does not exist. Not looked at with a Server
 	Server  *Server          // that keeps the ledger, in the place of a file; nil for a file
-	Account string           // whose ledger it is of the Server's; made when it does not exist
-	KeyFile string           // the sealing key; must exist, see CreateKey
+	Account string           // whose ledger it is of the Server's; it must exist, see Server.Apply
+	KeyFile string           // the sealing key; must exist, see CreateKey. "" with a Server means the account's
 	Now     func() time.Time // the clock of every stored time; nil means the system's
 
 	// Keyless opens a ledger that there is although its key cannot be read, for what
@@ -106,10 +106,10 @@ type statements struct {
 // The whole of a large file is looked through while the ledger is read already: see
 // [Ledger.Sound]. Nothing is written before.
 func Open(ctx context.Context, opts Options) (*Ledger, error) {
-	seal, err := loadKey(opts.KeyFile)
+	seal, err := sealerOf(ctx, opts)
 	var away *keyAwayError
 	switch {
-	case opts.Keyless && errors.As(err, &away):
+	case opts.Keyless && (errors.As(err, &away) || errors.Is(err, ErrKeyEncryptionKey)):
 		if _, none := os.Lstat(opts.Path); none != nil && opts.Server == nil {
 			return nil, err
 		}
@@ -149,6 +149,18 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	return l, nil
 }
 
+// sealerOf returns what seals a ledger: with the key of its file, or with that of its account.
+func sealerOf(ctx context.Context, opts Options) (*sealer, error) {
+	if opts.Server == nil || opts.KeyFile != "" {
+		return loadKey(opts.KeyFile)
+	}
+	key, err := opts.Server.keyOf(ctx, opts.Account)
+	if err != nil {
+		return nil, err
+	}
+	return newSealer(key)
+}
+
 // engineOf returns what keeps the rows of a ledger, what the ledger is called, and the folder of its file.
 func engineOf(ctx context.Context, opts Options) (below engine, path string, folder *files.Folder, err error) {
 	if below, err = serverOf(ctx, opts); below != nil || err != nil {
@@ -166,31 +178,30 @@ const testAccount = "only"
 
 // serverOf returns the engine of a ledger that a server keeps; nil for a file.
 func serverOf(ctx context.Context, opts Options) (engine, error) {
-	name, now, e := opts.Account, time.Now, &postgres{server: opts.Server}
-	if opts.Now != nil {
-		now = opts.Now
-	}
-	if e.server == nil && elsewhere.DSN != nil {
-		dsn, err := elsewhere.DSN(opts.Path)
+	if opts.Server != nil {
+		account, err := opts.Server.Account(ctx, opts.Account)
 		if err != nil {
 			return nil, err
 		}
-		if dsn != "" {
-			if e.server, err = OpenServer(ctx, ServerOptions{Address: dsn, Connections: 6, clock: opts.Now != nil}); err != nil {
-				return nil, err
-			}
-			e.own, name = true, testAccount
-		}
+		return &postgres{server: opts.Server, account: account.ID}, nil
 	}
-	if e.server == nil {
+	if elsewhere.DSN == nil {
 		return nil, nil
 	}
-	var err error
-	if e.account, err = e.server.account(ctx, name, now()); err != nil {
-		e.close()
+	dsn, err := elsewhere.DSN(opts.Path)
+	if err != nil || dsn == "" {
 		return nil, err
 	}
-	return e, nil
+	server, err := OpenServer(ctx, ServerOptions{Address: dsn, Connections: 6, clock: opts.Now != nil})
+	if err != nil {
+		return nil, err
+	}
+	id, err := server.ensure(ctx, testAccount)
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	return &postgres{server: server, account: id, own: true}, nil
 }
 
 // refuseFolder says why the ledger's folder cannot be opened.
@@ -222,6 +233,7 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 	if err := l.reconnect(ctx); err != nil {
 		return err
 	}
+	l.below.batchOver(l) // whoever only reads keeps no connection from those who write
 	if l.rekeying {
 		return nil
 	}

@@ -207,7 +207,7 @@ func rawDB(t testing.TB, path string) *sql.DB {
 		if err != nil {
 			t.Fatal(err)
 		}
-		account, err := s.account(t.Context(), testAccount, time.Now())
+		account, err := s.ensure(t.Context(), testAccount)
 		if err != nil {
 			t.Fatal(err)
 		}

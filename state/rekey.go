@@ -426,11 +426,14 @@ func (l *Ledger) sameKey(check []byte) error {
 // otherKey says why a ledger does not open with its key file.
 func (l *Ledger) otherKey(ctx context.Context, db executor, keyFile string) error {
 	next := "Put back the key file this ledger was made with."
+	if keyFile == "" {
+		next = "Restore the database to when its accounts had the keys that sealed their ledgers."
+	}
 	var check []byte
 	if err := db.QueryRowContext(ctx, "SELECT key_check FROM ledger").Scan(&check); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if pending, err := loadKey(keyFile + newEnding); err == nil && bytes.HasPrefix(check, pending.id[:]) {
+	if pending, err := loadKey(keyFile + newEnding); l.below.isFile() && err == nil && bytes.HasPrefix(check, pending.id[:]) {
 		next = "A new key was being put in its place: finish that with payersync ledger rekey."
 	}
 	return &OpenError{Path: l.path, Why: "it was sealed with another key", Next: next, otherKey: true}

@@ -66,10 +66,20 @@ func newKey() []byte {
 }
 
 func loadKey(path string) (*sealer, error) {
+	key, err := ReadKey(path)
+	if err != nil {
+		return nil, err
+	}
+	return newSealer(key)
+}
+
+// ReadKey reads a key file that CreateKey made. It fails with an *OpenError, also when others may
+// read it.
+func ReadKey(path string) ([]byte, error) {
 	refusal := func(why, next string) *OpenError {
 		return &OpenError{Path: "key file " + path, Why: why, Next: next}
 	}
-	refuse := func(why, next string) (*sealer, error) { return nil, refusal(why, next) }
+	refuse := func(why, next string) ([]byte, error) { return nil, refusal(why, next) }
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the configuration names it; what is no key is refused, and not shown
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &keyAwayError{refusal("it does not exist", "Put back the one this ledger was made with; for a new ledger, payersync init FOLDER makes one in a new folder: move it here.")}
@@ -85,11 +95,20 @@ func loadKey(path string) (*sealer, error) {
 	if mode != 0 {
 		return refuse(fmt.Sprintf("other users of this machine may read it (mode %04o)", mode), "Run: chmod 600 "+path)
 	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(key) != keyBytes {
+	key, err := ParseKey(string(text))
+	if err != nil {
 		return refuse("it does not hold a key", "Put back the key file this ledger was made with.")
 	}
-	return newSealer(key)
+	return key, nil
+}
+
+// ParseKey reads what a key file holds. Its error does not show it.
+func ParseKey(text string) ([]byte, error) {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	if err != nil || len(key) != keyBytes {
+		return nil, fmt.Errorf("it is no key: that is %d random bytes in base64", keyBytes)
+	}
+	return key, nil
 }
 
 func newSealer(master []byte) (*sealer, error) {

@@ -38,6 +38,9 @@ var sealedColumns = []sealedColumn{
 	{"users", "password", []string{"name"}},
 }
 
+// sealedOnServer are those of tables that only a server has.
+var sealedOnServer = []sealedColumn{{"account_files", "body", []string{"name"}}}
+
 // String names the column to people.
 func (c sealedColumn) String() string { return c.table + "." + c.column }
 

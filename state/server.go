@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,13 +19,18 @@ import (
 // share: some that write, and some that read. It is safe for concurrent use.
 type Server struct {
 	write, read *pgxpool.Pool
-	clock       bool // the ledgers have a clock of their own, which tests move
+	wraps       atomic.Pointer[wrapping] // the keys of accounts; nil without a key for that
+	clock       bool                     // the ledgers have a clock of their own, which tests move
 }
 
 // ServerOptions says which database keeps the ledgers.
 type ServerOptions struct {
 	Address     string // postgres://USER@HOST:PORT/DATABASE, or as PostgreSQL's own programs take it; never shown
 	Connections int    // that the ledgers have at most, half of them to write; 0 means 16
+
+	// KeyEncryptionKey wraps the keys of accounts: 32 bytes, see ParseKey. Without it their ledgers
+	// open with a key file alone.
+	KeyEncryptionKey []byte
 
 	clock bool
 }
@@ -56,6 +61,13 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	}
 	config.MaxConns = int32(max(2, o.Connections/2)) //nolint:gosec // of a configuration, which is checked
 	s := &Server{clock: o.clock}
+	if o.KeyEncryptionKey != nil {
+		w, err := newWrapping(o.KeyEncryptionKey)
+		if err != nil {
+			return nil, err
+		}
+		s.wraps.Store(w)
+	}
 	if s.write, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, refusedServer(err)
 	}
@@ -140,34 +152,4 @@ func (s *Server) migrate(ctx context.Context) error {
 	return upgrade(ctx, p, func(current, target int64) error {
 		return fmt.Errorf("%w: its tables are of version %d, this payersync knows up to %d. Use the payersync that made them, or a newer one", ErrServer, current, target)
 	}, func() error { return nil })
-}
-
-// account returns the number of an account, which is made when it is not there.
-func (s *Server) account(ctx context.Context, name string, now time.Time) (id int64, err error) {
-	conn, err := s.write.Acquire(ctx)
-	if err != nil {
-		return 0, refusedServer(err)
-	}
-	defer conn.Release()
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "INSERT INTO accounts (name, made_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name, now.UTC().Format(layout)); err != nil {
-			return err
-		}
-		if err := tx.QueryRow(ctx, "SELECT account_id FROM accounts WHERE name = $1", name).Scan(&id); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "SELECT set_config('payersync.account', $1, true)", strconv.FormatInt(id, 10)); err != nil {
-			return err
-		}
-		for _, table := range []string{"ledger", "subscription", "letter_desk"} { // of one row each
-			if _, err := tx.Exec(ctx, "INSERT INTO "+table+" (only_row) VALUES (1) ON CONFLICT DO NOTHING"); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("open the ledger of account %s: %w", name, refusedServer(err))
-	}
-	return id, nil
 }

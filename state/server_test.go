@@ -27,7 +27,7 @@ func aServer(t *testing.T, connections int) (*Server, Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: connections, clock: true})
+	opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: connections, KeyEncryptionKey: kekOf(1), clock: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +40,9 @@ func ofAccountNamed(t *testing.T, opts Options, name string) *desk {
 	t.Helper()
 	clock := newClock()
 	opts.Now, opts.Account = clock.now, name
+	if _, err := opts.Server.ensure(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
 	l, err := Open(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"payersync/connector"
@@ -208,7 +209,7 @@ func (v *verifier) sealed(ctx context.Context) error {
 	}
 	total, done := 0, 0
 	var there []sealedColumn
-	for _, c := range sealedColumns {
+	for _, c := range slices.Concat(sealedColumns, sealedOnServer) {
 		n, known, err := v.count(ctx, c)
 		if err != nil {
 			v.report(c.String(), err.Error())

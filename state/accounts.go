@@ -1,0 +1,429 @@
+package state
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// AccountState says what is done for an account of a Server.
+type AccountState string
+
+// The states of accounts.
+const (
+	AccountActive  AccountState = "active"
+	AccountPaused  AccountState = "paused"  // nothing is done for it, and its webhooks are kept
+	AccountLeaving AccountState = "leaving" // nothing is done for it any more
+)
+
+// AccountInfo is an account of a Server, without what its files say.
+type AccountInfo struct {
+	ID                int64
+	Name              string
+	State             AccountState
+	Version           int64 // counts its changes
+	MadeAt, ChangedAt time.Time
+	Author            string // who changed it last
+	HookToken         string // of the address that its webhooks come to: unguessable
+	KeyID             string // of the key-encryption key that wraps its own; "" when it has none
+}
+
+// Documents are the files of an account's configuration, by their names: paths with slashes, as
+// below a folder.
+type Documents struct {
+	Version int64
+	Files   map[string][]byte
+}
+
+// AccountChange makes an account, or gives one other files.
+type AccountChange struct {
+	Name  string
+	Over  int64             // the version that it was made from; 0 for a new account
+	Files map[string][]byte // all that there are then
+	By    Entry             // who, and why; what is done is told by the change
+}
+
+// Why an account cannot be opened, or not be changed.
+var (
+	ErrNoAccount        = errors.New("the ledgers' database has none of that name")
+	ErrChangedMeanwhile = errors.New("somebody else has changed it meanwhile")
+	ErrBundle           = errors.New("these files cannot be kept")
+)
+
+// What an account's files may take, so that nodes can read them within a moment.
+const (
+	maxFiles  = 200
+	maxBundle = 4 << 20 // bytes in all
+)
+
+// accountName is what names of accounts look like: they stand in command lines, logs and metrics.
+var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+const accountColumns = "account_id, name, state, version, made_at, changed_at, author, hook_token, key_id"
+
+func scanAccount(row pgx.Row) (a AccountInfo, err error) {
+	var made, changed sql.NullString
+	if err := row.Scan(&a.ID, &a.Name, &a.State, &a.Version, &made, &changed, &a.Author, &a.HookToken, &a.KeyID); err != nil {
+		return a, err
+	}
+	if a.MadeAt, err = parseTime(made); err == nil {
+		a.ChangedAt, err = parseTime(changed)
+	}
+	return a, err
+}
+
+// Accounts returns all accounts, by name.
+func (s *Server) Accounts(ctx context.Context) ([]AccountInfo, error) {
+	rows, err := s.read.Query(ctx, "SELECT "+accountColumns+" FROM accounts ORDER BY name")
+	if err != nil {
+		return nil, refusedServer(err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (AccountInfo, error) { return scanAccount(row) })
+	if err != nil {
+		return nil, refusedServer(err)
+	}
+	return out, nil
+}
+
+// Account returns the account with a name, or fails with ErrNoAccount.
+func (s *Server) Account(ctx context.Context, name string) (AccountInfo, error) {
+	a, err := scanAccount(s.read.QueryRow(ctx, "SELECT "+accountColumns+" FROM accounts WHERE name = $1", name))
+	return a, ofAccountRow(name, err)
+}
+
+// ofAccountRow says what is wrong where the row of an account was asked for.
+func ofAccountRow(name string, err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrChangedMeanwhile), errors.Is(err, ErrKeyEncryptionKey):
+		return err
+	case errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("cannot open account %s: %w. payersync accounts list shows those that there are, and payersync accounts apply makes one", name, ErrNoAccount)
+	}
+	return refusedServer(err)
+}
+
+// Versions returns the version of every account, by name: cheap enough to be asked again and
+// again.
+func (s *Server) Versions(ctx context.Context) (map[string]int64, error) {
+	rows, err := s.read.Query(ctx, "SELECT name, version FROM accounts")
+	if err != nil {
+		return nil, refusedServer(err)
+	}
+	out := map[string]int64{}
+	var name string
+	var version int64
+	if _, err := pgx.ForEachRow(rows, []any{&name, &version}, func() error { out[name] = version; return nil }); err != nil {
+		return nil, refusedServer(err)
+	}
+	return out, nil
+}
+
+// Documents returns the files of an account. It fails with ErrNoAccount or ErrKeyEncryptionKey.
+func (s *Server) Documents(ctx context.Context, name string) (Documents, error) {
+	d := Documents{Files: map[string][]byte{}}
+	err := pgx.BeginFunc(ctx, s.read, func(tx pgx.Tx) error {
+		var id int64
+		if err := tx.QueryRow(ctx, "SELECT account_id FROM accounts WHERE name = $1", name).Scan(&id); err != nil {
+			return err
+		}
+		if err := intoAccount(ctx, tx, id); err != nil {
+			return err
+		}
+		seal, err := s.sealOf(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		// One statement, so that the files are those of the version.
+		rows, err := tx.Query(ctx, "SELECT a.version, coalesce(f.name, ''), coalesce(f.body, '') FROM accounts a LEFT JOIN account_files f ON f.account = a.account_id WHERE a.account_id = $1", id)
+		if err != nil {
+			return err
+		}
+		var file string
+		var box []byte
+		_, err = pgx.ForEachRow(rows, []any{&d.Version, &file, &box}, func() (err error) {
+			if file != "" {
+				d.Files[file], err = seal.open(box, place("account_files", "body", file))
+			}
+			return err
+		})
+		return err
+	})
+	return d, ofAccountRow(name, err)
+}
+
+// intoAccount lets a transaction see the rows of an account, until its end.
+func intoAccount(ctx context.Context, tx pgx.Tx, account int64) error {
+	_, err := tx.Exec(ctx, "SELECT set_config('payersync.account', $1, true)", strconv.FormatInt(account, 10))
+	return err
+}
+
+// queryer is a pool or a transaction of it.
+type queryer interface {
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}
+
+// keyOf returns the key that seals what is an account's.
+func (s *Server) keyOf(ctx context.Context, name string) ([]byte, error) {
+	key, err := s.unwrapped(ctx, s.read, name)
+	return key, ofAccountRow(name, err)
+}
+
+func (s *Server) unwrapped(ctx context.Context, db queryer, name string) ([]byte, error) {
+	var id int64
+	var kept []byte
+	var of string
+	if err := db.QueryRow(ctx, "SELECT account_id, wrapped_key, key_id FROM accounts WHERE name = $1", name).Scan(&id, &kept, &of); err != nil {
+		return nil, err
+	}
+	return s.wraps.Load().unwrap(id, name, of, kept)
+}
+
+func (s *Server) sealOf(ctx context.Context, db queryer, name string) (*sealer, error) {
+	key, err := s.unwrapped(ctx, db, name)
+	if err != nil {
+		return nil, err
+	}
+	return newSealer(key)
+}
+
+// Apply makes an account with a key of its own, or gives one other files. It fails with ErrBundle,
+// with ErrKeyEncryptionKey, and with ErrChangedMeanwhile unless the account is still of the version that the
+// change was made from. The account's audit log tells of it.
+func (s *Server) Apply(ctx context.Context, c AccountChange) (AccountInfo, error) {
+	if c.Over == 0 {
+		return s.Adopt(ctx, c, newKey())
+	}
+	if err := checkBundle(c.Files); err != nil {
+		return AccountInfo{}, err
+	}
+	return s.change(ctx, c.Name, c.Over, func(tx pgx.Tx, _ int64) (Entry, error) {
+		seal, err := s.sealOf(ctx, tx, c.Name)
+		if err != nil {
+			return Entry{}, err
+		}
+		return c.entry("change configuration"), replaceFiles(ctx, tx, seal, c.Files)
+	})
+}
+
+// Adopt is Apply for a new account whose ledger a key seals already: it is copied in afterwards.
+func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (AccountInfo, error) {
+	if !accountName.MatchString(c.Name) {
+		return AccountInfo{}, fmt.Errorf("%w: %q is no name of an account. Use small letters, digits, dashes and underscores, 63 at most", ErrBundle, c.Name)
+	}
+	if err := checkBundle(c.Files); err != nil {
+		return AccountInfo{}, err
+	}
+	wraps := s.wraps.Load()
+	if wraps == nil {
+		return AccountInfo{}, fmt.Errorf("%w: there is no key to wrap that of %s with. Name one in ledger.key_encryption_key", ErrKeyEncryptionKey, c.Name)
+	}
+	seal, err := newSealer(key)
+	if err != nil {
+		return AccountInfo{}, err
+	}
+	var made AccountInfo
+	err = pgx.BeginFunc(ctx, s.write, func(tx pgx.Tx) error {
+		id, err := makeAccount(ctx, tx, c.Name, c.By.Actor)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "UPDATE accounts SET wrapped_key = $1, key_id = $2 WHERE account_id = $3", wraps.wrap(id, key), wraps.id, id); err != nil {
+			return err
+		}
+		if err := replaceFiles(ctx, tx, seal, c.Files); err != nil {
+			return err
+		}
+		made, err = finish(ctx, tx, id, c.entry("make account"))
+		return err
+	})
+	return made, ofAccountRow(c.Name, err)
+}
+
+// SetState says what is done for an account from now on. It fails with ErrNoAccount.
+func (s *Server) SetState(ctx context.Context, name string, to AccountState, by Entry) (AccountInfo, error) {
+	return s.change(ctx, name, 0, func(tx pgx.Tx, id int64) (Entry, error) {
+		_, err := tx.Exec(ctx, "UPDATE accounts SET state = $1 WHERE account_id = $2", to, id)
+		return Entry{Actor: by.Actor, Action: "set account " + string(to), Subject: name, Reason: by.Reason}, err
+	})
+}
+
+// entry is what the audit log tells of a change.
+func (c AccountChange) entry(action string) Entry {
+	names := strings.Join(slices.Sorted(maps.Keys(c.Files)), ", ")
+	return Entry{Actor: c.By.Actor, Action: action, Subject: c.Name + ": " + names, Reason: c.By.Reason}
+}
+
+// change changes an account that there is, over a version (any for 0), as its only writer.
+func (s *Server) change(ctx context.Context, name string, over int64, do func(tx pgx.Tx, id int64) (Entry, error)) (AccountInfo, error) {
+	var changed AccountInfo
+	err := pgx.BeginFunc(ctx, s.write, func(tx pgx.Tx) error {
+		var id, version int64
+		if err := tx.QueryRow(ctx, "SELECT account_id FROM accounts WHERE name = $1", name).Scan(&id); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", (&postgres{account: id}).lock(writersLock)); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, "SELECT version FROM accounts WHERE account_id = $1 FOR NO KEY UPDATE", id).Scan(&version); err != nil {
+			return err
+		}
+		if over != 0 && over != version {
+			return fmt.Errorf("cannot change account %s: %w. Run payersync accounts apply again, and look at what it shows", name, ErrChangedMeanwhile)
+		}
+		if err := intoAccount(ctx, tx, id); err != nil {
+			return err
+		}
+		e, err := do(tx, id)
+		if err != nil {
+			return err
+		}
+		changed, err = finish(ctx, tx, id, e)
+		return err
+	})
+	return changed, ofAccountRow(name, err)
+}
+
+// makeAccount makes an account and the rows that every ledger begins with. Where it is made
+// already, or just now by somebody else, it fails with ErrChangedMeanwhile.
+func makeAccount(ctx context.Context, tx pgx.Tx, name, author string) (id int64, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO accounts (name, made_at, changed_at, author, hook_token) SELECT $1, now, now, $2, $3 FROM `+serverNow+`
+		ON CONFLICT (name) DO NOTHING RETURNING account_id`, name, author, rand.Text()).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, fmt.Errorf("cannot make account %s: %w. Run payersync accounts apply again, and look at what it shows", name, ErrChangedMeanwhile)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := intoAccount(ctx, tx, id); err != nil {
+		return 0, err
+	}
+	for _, table := range []string{"ledger", "subscription", "letter_desk"} { // of one row each
+		if _, err := tx.Exec(ctx, "INSERT INTO "+table+" (only_row) VALUES (1)"); err != nil {
+			return 0, err
+		}
+	}
+	return id, nil
+}
+
+// serverNow is a row of the time, as the ledger writes it.
+const serverNow = `(SELECT to_char(clock_timestamp(), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS now) t`
+
+// ensure returns the number of an account that has no key here, and makes it when it is not there.
+func (s *Server) ensure(ctx context.Context, name string) (id int64, err error) {
+	err = pgx.BeginFunc(ctx, s.write, func(tx pgx.Tx) (err error) {
+		id, err = makeAccount(ctx, tx, name, "payersync")
+		return err
+	})
+	if errors.Is(err, ErrChangedMeanwhile) {
+		a, err := s.Account(ctx, name)
+		return a.ID, err
+	}
+	return id, ofAccountRow(name, err)
+}
+
+// finish counts a change of an account and notes it in the account's audit log.
+func finish(ctx context.Context, tx pgx.Tx, id int64, e Entry) (AccountInfo, error) {
+	a, err := scanAccount(tx.QueryRow(ctx, "UPDATE accounts SET version = version + 1, changed_at = now, author = $1 FROM "+serverNow+" WHERE account_id = $2 RETURNING "+accountColumns, e.Actor, id))
+	if err != nil {
+		return a, err
+	}
+	var head string
+	if err := tx.QueryRow(ctx, auditHead).Scan(&head); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return a, err
+	}
+	values, err := linked(head, stamp(a.ChangedAt), e.Actor, e.Action, e.Subject, e.Reason)
+	if err != nil {
+		return a, err
+	}
+	_, err = tx.Exec(ctx, postgresSpelling(insertAudit), values...)
+	return a, err
+}
+
+// checkBundle refuses files that no folder could hold, and more than an account needs.
+func checkBundle(files map[string][]byte) error {
+	total := 0
+	for name, body := range files {
+		if !fs.ValidPath(name) || name == "." || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {
+			return fmt.Errorf("%w: %q is no path of a file. Give it a name of letters, digits, dots, dashes and underscores", ErrBundle, name)
+		}
+		for dir := range maps.Keys(files) {
+			if strings.HasPrefix(name, dir+"/") {
+				return fmt.Errorf("%w: %s is a file and a folder. Rename one", ErrBundle, dir)
+			}
+		}
+		total += len(body)
+	}
+	if len(files) > maxFiles || total > maxBundle {
+		return fmt.Errorf("%w: they are %d of %d bytes in all, and an account has at most %d of %d bytes. Take out what its configuration does not name", ErrBundle, len(files), total, maxFiles, maxBundle)
+	}
+	return nil
+}
+
+// replaceFiles puts files in the place of those that an account has.
+func replaceFiles(ctx context.Context, tx pgx.Tx, seal *sealer, files map[string][]byte) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM account_files"); err != nil {
+		return err
+	}
+	for name, body := range files {
+		if body == nil {
+			body = []byte{}
+		}
+		if _, err := tx.Exec(ctx, "INSERT INTO account_files (name, body) VALUES ($1, $2)", name, seal.box(body, place("account_files", "body", name))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rewrap wraps the key of every account with another key-encryption key, all of them or none, and
+// returns how many it were. What they seal stays as it is. The server goes on with that key.
+func (s *Server) Rewrap(ctx context.Context, key []byte) (n int, err error) {
+	from := s.wraps.Load()
+	to, err := newWrapping(key)
+	if err != nil {
+		return 0, err
+	}
+	type row struct {
+		ID    int64
+		Name  string
+		Kept  []byte
+		KeyID string
+	}
+	err = pgx.BeginFunc(ctx, s.write, func(tx pgx.Tx) error {
+		found, err := tx.Query(ctx, "SELECT account_id, name, wrapped_key, key_id FROM accounts WHERE key_id NOT IN ('', $1) ORDER BY account_id FOR NO KEY UPDATE", to.id)
+		if err != nil {
+			return err
+		}
+		rows, err := pgx.CollectRows(found, pgx.RowToStructByPos[row])
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			key, err := from.unwrap(r.ID, r.Name, r.KeyID, r.Kept)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, "UPDATE accounts SET wrapped_key = $1, key_id = $2 WHERE account_id = $3", to.wrap(r.ID, key), to.id, r.ID); err != nil {
+				return err
+			}
+		}
+		n = len(rows)
+		return nil
+	})
+	if err != nil {
+		return 0, ofAccountRow("", err)
+	}
+	s.wraps.Store(to)
+	return n, nil
+}
