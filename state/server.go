@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"payersync/connector"
 )
 
 // Server is a database of PostgreSQL that keeps the ledgers of many accounts, in the same tables
@@ -48,9 +51,12 @@ var ErrServer = errors.New("cannot use the ledgers' database")
 // fails with ErrServer where there is none, and where the database, its role, or what stands
 // before it would not keep ledgers apart or commits durable.
 func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
+	if err := CheckAddress(o.Address); err != nil {
+		return nil, err
+	}
 	config, err := pgxpool.ParseConfig(o.Address)
-	if err != nil { // it may show the password
-		return nil, fmt.Errorf("%w: its address cannot be read. Write it as postgres://USER@HOST:PORT/DATABASE", ErrServer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its address cannot be read. %s", ErrServer, asAddress)
 	}
 	maps.Copy(config.ConnConfig.RuntimeParams, postgresSettings)
 	config.ConnConfig.RuntimeParams["application_name"] = "payersync"
@@ -81,6 +87,26 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		return nil, refusedServer(err)
 	}
 	return s, nil
+}
+
+const asAddress = "Write it as postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full"
+
+// CheckAddress refuses with ErrServer the address of a database that cannot be read, or on the way
+// to which somebody else could answer: only one on this machine needs no certificate. It is not shown: a
+// password may be in it.
+func CheckAddress(address string) error {
+	config, err := pgconn.ParseConfig(address)
+	if err != nil {
+		return fmt.Errorf("%w: its address cannot be read. %s", ErrServer, asAddress)
+	}
+	ways := []*pgconn.FallbackConfig{{Host: config.Host, TLSConfig: config.TLSConfig}}
+	for _, way := range append(ways, config.Fallbacks...) {
+		here := connector.IsLoopback(way.Host) || strings.HasPrefix(way.Host, "/") || strings.HasPrefix(way.Host, "@")
+		if !here && (way.TLSConfig == nil || way.TLSConfig.InsecureSkipVerify) {
+			return fmt.Errorf("%w: whoever stands on the way to %s could answer in its place. Write sslmode=verify-full into its address, and sslrootcert=FILE where its certificate is of an authority of your own", ErrServer, way.Host)
+		}
+	}
+	return nil
 }
 
 // Close closes the connections. Its ledgers are closed before.

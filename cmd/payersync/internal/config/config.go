@@ -44,6 +44,11 @@ type Config struct {
 	Alerts      Alerts       `yaml:"alerts" jsonschema_description:"Who is told when something is the matter, and how."`
 	Letters     Letters      `yaml:"letters" jsonschema_description:"Who writes to payers who have not signed their mandates yet, and how."`
 	Log         Log          `yaml:"log" jsonschema_description:"The log on standard error."`
+
+	// Of an account whose ledger a database keeps: the node whose server, http and log these are,
+	// and the account's name. nil and "" where the ledger is a file.
+	Node        *Node  `yaml:"-"`
+	AccountName string `yaml:"-"`
 }
 
 // HTTP says how requests leave this machine.
@@ -335,14 +340,23 @@ func defaults() Config {
 // in the file. The error is a *strict.Error with every problem of the file, or
 // says in three parts why there is no file to read.
 func Load(path string, getenv func(string) (string, bool)) (*Config, error) {
+	data, exposed, err := readWhole(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data, exposed, getenv)
+}
+
+// readWhole is read, and says in three parts why there is nothing to read.
+func readWhole(path string) ([]byte, fs.FileMode, error) {
 	data, exposed, err := read(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("the configuration cannot be read: there is no file %s; make one with payersync init, or name yours with --config", path)
+		return nil, 0, fmt.Errorf("the configuration cannot be read: there is no file %s; make one with payersync init, or name yours with --config", path)
 	case err != nil:
-		return nil, fmt.Errorf("the configuration cannot be read: %w; make %s readable for this user, or name another file with --config", err, path)
+		return nil, 0, fmt.Errorf("the configuration cannot be read: %w; make %s readable for this user, or name another file with --config", err, path)
 	}
-	return Parse(path, data, exposed, getenv)
+	return data, exposed, nil
 }
 
 // read reads the configuration file, and returns its mode where other users
@@ -360,7 +374,12 @@ func read(path string) (data []byte, exposed fs.FileMode, err error) {
 // Parse reads data, the content of the file at path, which must hold no secret
 // where others may read it too.
 func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool)) (*Config, error) {
-	cfg, doc, err := strict.Load(filepath.Base(path), data, defaults())
+	return parse(path, data, exposed, getenv, defaults())
+}
+
+// parse is Parse for a file that may leave out what start says.
+func parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool), start Config) (*Config, error) {
+	cfg, doc, err := strict.Load(filepath.Base(path), data, start)
 	if err != nil {
 		return nil, err
 	}
@@ -370,9 +389,13 @@ func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 	c.connections()
 	c.schedules()
 	c.backup()
-	c.server()
-	c.pages()
-	c.proxy()
+	if cfg.Node == nil { // which has looked at its own
+		c.server()
+		c.adminListener()
+		c.proxy()
+	}
+	c.adminAddress()
+	c.oidc()
 	c.alerts()
 	c.paths()
 	c.letters()
@@ -384,3 +407,6 @@ func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 
 // Schema returns the JSON Schema of payersync.yaml, for editors.
 func Schema() []byte { return strict.Schema[Config]() }
+
+// NodeSchema returns the JSON Schema of the configuration of a node, for editors.
+func NodeSchema() []byte { return strict.Schema[Node]() }

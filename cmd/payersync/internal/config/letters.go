@@ -9,6 +9,7 @@ import (
 	netmail "net/mail"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -113,10 +114,15 @@ func (c *check) letters() {
 		c.report(at.Key("dkim_selector"), "letters.dkim_selector is the name that stands before ._domainkey, for example mail2026")
 	}
 	c.connectionLetters()
+	journal := l.Journal
 	if l.Journal != "" {
 		l.Journal = c.path(l.Journal)
 	}
+	if c.config.Node != nil && l.Sender == string(letters.SenderPayersync) && !filepath.IsAbs(journal) {
+		c.report(at, "letters.journal names no file with its whole path; the ledger is no file beside which it could be: name one on a disk that all nodes have")
+	}
 	if l.Templates != "" {
+		c.ownFile(at.Key("templates"), l.Templates)
 		l.Templates = c.path(l.Templates)
 	}
 	if l.Templates != "" || l.Sender == string(letters.SenderPayersync) {

@@ -75,9 +75,8 @@ func (s Server) AdminPublic() bool {
 	return s.Admin != "" && (!connector.IsLoopback(host) || len(s.AdminProxies) > 0)
 }
 
-// pages checks where the pages are and who lets people in. Whether there are users, the ledger
-// says: serve and check ask it.
-func (c *check) pages() {
+// adminListener checks where the pages are.
+func (c *check) adminListener() {
 	s := &c.config.Server
 	at := strict.Path{"server", "admin"}
 	if host, _, err := net.SplitHostPort(s.Admin); err == nil && !connector.IsLoopback(host) && !s.AdminSecure() {
@@ -89,6 +88,12 @@ func (c *check) pages() {
 			c.report(strict.Path{"server", "admin_tls", "key"}, "other users of this machine may read the file %s (mode %04o), which holds a private key; run chmod 600 %[1]s", t.Key, exposed)
 		}
 	}
+}
+
+// adminAddress checks by which name browsers reach the pages.
+func (c *check) adminAddress() {
+	s := &c.config.Server
+	at := strict.Path{"server", "admin"}
 	url := strict.Path{"server", "admin_url"}
 	switch {
 	case s.AdminURL != "":
@@ -98,9 +103,9 @@ func (c *check) pages() {
 	case s.AdminPublic() && s.AdminSecure():
 		c.report(at, "server.admin is reached by others, and it is not known by which name, which the pages answer to alone; write it into server.admin_url, for example https://payers.example.com")
 	}
-	c.oidc()
 }
 
+// oidc checks who lets people in. Whether there are users, the ledger says: serve and check ask it.
 func (c *check) oidc() {
 	o := c.config.Pages.OIDC
 	if o == nil {

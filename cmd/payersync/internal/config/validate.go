@@ -303,6 +303,9 @@ func (c *check) server() {
 // paths makes the file's relative paths relative to the file.
 func (c *check) paths() {
 	l := &c.config.Ledger
+	if c.config.Node != nil {
+		l = &Ledger{Path: ".", KeyFile: "."} // it has neither
+	}
 	for key, path := range map[string]*string{"path": &l.Path, "key_file": &l.KeyFile} {
 		if strings.TrimSpace(*path) == "" {
 			c.report(strict.Path{"ledger", key}, "ledger.%s is blank; name a file, or remove the key", key)
@@ -311,6 +314,7 @@ func (c *check) paths() {
 	}
 	for i := range c.config.Connections {
 		conn := &c.config.Connections[i]
+		c.ownFile(strict.Path{"connections"}.Index(i).Key("mapping"), conn.Mapping)
 		conn.Mapping = c.path(conn.Mapping)
 	}
 }
@@ -354,12 +358,19 @@ func (c *check) resolve(at strict.Path, s *Secret) {
 	}
 	switch kind {
 	case "env":
+		if c.config.Node != nil {
+			c.report(at, "%s is to be read from the environment, which is the same for all accounts; put it into a file beside %s and write file:NAME", at, AccountFile)
+			return
+		}
 		found := false
 		if value, found = c.getenv(name); !found {
 			c.report(at, "the environment variable %s is not set; set it or use file:PATH", name)
 			return
 		}
 	case "file":
+		if !c.ownFile(at, name) {
+			return
+		}
 		var exposed fs.FileMode
 		var why string
 		if value, exposed, why = readSecret(c.path(name)); exposed != 0 {

@@ -1,0 +1,198 @@
+package config
+
+import (
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"payersync/mapping/strict"
+	"payersync/state"
+)
+
+// Node is the configuration of one of several machines that share a database, which keeps the ledgers of
+// many accounts and what each is configured with (configs/node.example.yaml has every key). It
+// says what is of the machine alone.
+type Node struct {
+	Ledger NodeLedger `yaml:"ledger" jsonschema:"required" jsonschema_description:"The database that keeps the ledgers of all accounts."`
+	Nodes  Nodes      `yaml:"nodes" jsonschema_description:"How work is shared out."`
+	Server Server     `yaml:"server" jsonschema_description:"Addresses that serve listens on, as host:port. A blank one is off."`
+	HTTP   HTTP       `yaml:"http" jsonschema_description:"How requests leave this machine."`
+	Log    Log        `yaml:"log" jsonschema_description:"The log on standard error."`
+}
+
+// NodeLedger says which database keeps the ledgers.
+type NodeLedger struct {
+	Postgres         Secret `yaml:"postgres" jsonschema:"required" jsonschema_description:"The database of PostgreSQL, as in postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full; with a password in it env:NAME or file:PATH."`
+	KeyEncryptionKey Secret `yaml:"key_encryption_key" jsonschema:"required" jsonschema_description:"The key that wraps those of accounts: 32 random bytes in base64. env:NAME or file:PATH."`
+	Connections      int    `yaml:"connections" jsonschema:"minimum=2,maximum=1000" jsonschema_description:"Connections to the database that this machine holds for ledgers at most. Default 16."`
+
+	key []byte // that is kept, once it was read
+}
+
+// Nodes says how work is shared out.
+type Nodes struct {
+	Workers    Workers  `yaml:"workers" jsonschema_description:"How many jobs of each kind this machine works on at a time."`
+	Slice      Duration `yaml:"slice" jsonschema_description:"How long a job works before others have their turn, 5s to 4m. Default 60s."`
+	StopWithin Duration `yaml:"stop_within" jsonschema_description:"How long jobs have to come to an end when this machine stops, 1s to 5m. Default 20s."`
+}
+
+// Workers are how many jobs of each kind a machine works on at a time.
+type Workers struct {
+	Hooks int `yaml:"hooks" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"Webhooks of accounts. Default 16."`
+	Runs  int `yaml:"runs" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"Syncs and backfills. Default 32."`
+	Care  int `yaml:"care" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"Sweeps, letters and other chores. Default 4."`
+}
+
+// AccountFile is what the configuration of an account is called among its files.
+const AccountFile = "account.yaml"
+
+// Options returns the database as package state takes it. The secrets were resolved.
+func (n *Node) Options() state.ServerOptions {
+	return state.ServerOptions{Address: n.Ledger.Postgres.Expose(), Connections: n.Ledger.Connections, KeyEncryptionKey: n.Ledger.key}
+}
+
+// IsNode reports whether the file at path is the configuration of a node and not that of the one account
+// whose ledger is a file.
+func IsNode(path string) bool {
+	data, _, err := read(path)
+	if err != nil {
+		return false
+	}
+	_, doc, err := strict.Load(filepath.Base(path), data, map[string]any{})
+	return err == nil && doc.Node(inDatabase) != nil
+}
+
+var inDatabase = strict.Path{"ledger", "postgres"}
+
+// nodeDefaults holds what a node's file may leave out.
+func nodeDefaults() Node {
+	one := defaults()
+	return Node{
+		Ledger: NodeLedger{Connections: 16},
+		Nodes:  Nodes{Workers: Workers{Hooks: 16, Runs: 32, Care: 4}, Slice: Duration(time.Minute), StopWithin: Duration(20 * time.Second)},
+		Server: one.Server, HTTP: one.HTTP, Log: one.Log,
+	}
+}
+
+// LoadNode reads the configuration of a node. Its secrets are needed for whatever is done: getenv
+// looks up environment variables. The error is a *strict.Error with every problem of the
+// file, or says in three parts why there is no file to read.
+func LoadNode(path string, getenv func(string) (string, bool)) (*Node, error) {
+	data, exposed, err := readWhole(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseNode(path, data, exposed, getenv)
+}
+
+func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool)) (*Node, error) {
+	name := filepath.Base(path)
+	if err := misplaced(name, data, ofAccount, "is of a single account; move it to "+AccountFile+" in the account's folder, which payersync accounts apply takes, or remove ledger.postgres, if this file is to be the one account and its ledger a file"); err != nil {
+		return nil, err
+	}
+	node, doc, err := strict.Load(name, data, nodeDefaults())
+	if err != nil {
+		return nil, err
+	}
+	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, config: &Config{Server: node.Server, HTTP: node.HTTP}}
+	c.database(&node.Ledger)
+	c.nodes(node.Nodes)
+	c.server()
+	c.adminListener()
+	c.proxy()
+	if err := strict.NewError(c.problems); err != nil {
+		return nil, err
+	}
+	node.Server, node.HTTP = c.config.Server, c.config.HTTP
+	return &node, nil
+}
+
+// What is of an account, and what of a node: each is refused in the other's file.
+var (
+	ofAccount = []strict.Path{
+		{"billing"}, {"connections"}, {"adoption"}, {"lookup"}, {"guards"}, {"schedules"}, {"retention"}, {"backup"}, {"pages"}, {"alerts"}, {"letters"},
+		{"ledger", "path"}, {"ledger", "key_file"}, {"server", "admin_url"},
+	}
+	ofNode = []strict.Path{
+		{"ledger"}, {"nodes"}, {"http"}, {"log"}, {"server", "webhooks"}, {"server", "health"}, {"server", "trusted_proxies"}, {"server", "limits"}, {"server", "admin"},
+		{"server", "admin_tls"}, {"server", "admin_proxies"}, {"server", "metrics"},
+	}
+)
+
+// misplaced refuses the keys that do not belong into a file. What is wrong with a file that cannot
+// be read at all is told when it is read as what it should be.
+func misplaced(name string, data []byte, keys []strict.Path, why string) error {
+	_, doc, err := strict.Load(name, data, map[string]any{})
+	if err != nil {
+		return nil
+	}
+	var problems []strict.Problem
+	for _, at := range keys {
+		if doc.Node(at) != nil {
+			problems = append(problems, doc.KeyProblem(at, "%s %s", at, why))
+		}
+	}
+	return strict.NewError(problems)
+}
+
+// database resolves the secrets of the database, and refuses an address whose server could be another.
+func (c *check) database(l *NodeLedger) {
+	at := strict.Path{"ledger"}
+	before := len(c.problems)
+	c.resolve(at.Key("postgres"), &l.Postgres)
+	c.resolve(at.Key("key_encryption_key"), &l.KeyEncryptionKey)
+	if len(c.problems) > before {
+		return
+	}
+	if err := state.CheckAddress(l.Postgres.Expose()); err != nil {
+		c.report(at.Key("postgres"), "ledger.postgres cannot be used: %s", strings.TrimPrefix(err.Error(), state.ErrServer.Error()+": "))
+	}
+	key, err := state.ParseKey(l.KeyEncryptionKey.Expose())
+	if err != nil {
+		c.report(at.Key("key_encryption_key"), "ledger.key_encryption_key cannot be used: %v; make one with: openssl rand -base64 32", err)
+	}
+	l.key = key
+}
+
+func (c *check) nodes(n Nodes) {
+	at := strict.Path{"nodes"}
+	if d := time.Duration(n.Slice); d < 5*time.Second || d > 4*time.Minute {
+		c.report(at.Key("slice"), "nodes.slice is %s; a job works for 5s to 4m before others have their turn", d)
+	}
+	if d := time.Duration(n.StopWithin); d < time.Second || d > 5*time.Minute {
+		c.report(at.Key("stop_within"), "nodes.stop_within is %s; give jobs 1s to 5m to come to an end", d)
+	}
+}
+
+// LoadAccount reads the configuration of the account with a name from the folder of its files, with
+// what its node says merged in. Without getenv the secrets are left alone. The error is that of Load.
+func LoadAccount(folder string, node *Node, name string, getenv func(string) (string, bool)) (*Config, error) {
+	path := filepath.Join(folder, AccountFile)
+	data, exposed, err := readWhole(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := misplaced(AccountFile, data, ofNode, "is the same for all accounts of a machine; it belongs into the configuration of the node, remove it here"); err != nil {
+		return nil, err
+	}
+	if err := misplaced(AccountFile, data, []strict.Path{{"backup"}, {"schedules", "backup"}}, "is for a ledger that is a file; remove it, and back up the database with what PostgreSQL has for it"); err != nil {
+		return nil, err
+	}
+	start := defaults()
+	start.Schedules.Backup = ""
+	start.Ledger = Ledger{}
+	start.Server, start.HTTP, start.Log = node.Server, node.HTTP, node.Log
+	start.Node, start.AccountName = node, name
+	return parse(path, data, exposed, getenv, start)
+}
+
+// ownFile refuses a path that does not lead to a file of the account's own: another would be the
+// node's, or of another account.
+func (c *check) ownFile(at strict.Path, path string) bool {
+	if c.config.Node == nil || filepath.IsLocal(path) {
+		return true
+	}
+	c.report(at, "%s leads out of the account's folder; put the file there, and write its path from %s", at, AccountFile)
+	return false
+}

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const nodeFile = `ledger:
+  postgres: env:DATABASE_URL
+  key_encryption_key: file:kek
+server:
+  webhooks: ":8080"
+  metrics: 127.0.0.1:9090
+log:
+  level: debug
+`
+
+const accountFile = `billing:
+  profile: sandbox
+  base_url: http://127.0.0.1:8090/api
+  client_id: ours
+  client_secret: file:secrets/billing
+  redirect_url: http://localhost:8090/signed
+connections:
+  - {name: books, source: {kind: csv, path: /data/books.csv, preset: xero}, mapping: mapping.yaml}
+server:
+  admin_url: http://localhost:8070
+`
+
+// kek is a key-encryption key, as its file holds it.
+const kek = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"
+
+// folder writes files below a new folder, readable for their owner alone.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func databaseAt(address string) func(string) (string, bool) {
+	return func(name string) (string, bool) { return address, name == "DATABASE_URL" }
+}
+
+const verified = "postgres://payersync:open-sesame@db.example.com/ledgers?sslmode=verify-full"
+
+func aNode(t *testing.T) *Node {
+	t.Helper()
+	n, err := LoadNode(filepath.Join(folder(t, map[string]string{"node.yaml": nodeFile, "kek": kek}), "node.yaml"), databaseAt(verified))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestANodeSaysWhatIsOfTheMachineAndAnAccountTheRest(t *testing.T) {
+	t.Parallel()
+	n := aNode(t)
+	o := n.Options()
+	if o.Address != verified || o.Connections != 16 || len(o.KeyEncryptionKey) != 32 {
+		t.Errorf("the database: %d connections, a key of %d bytes", o.Connections, len(o.KeyEncryptionKey))
+	}
+	if w := n.Nodes; w.Workers != (Workers{16, 32, 4}) || time.Duration(w.Slice) != time.Minute || time.Duration(w.StopWithin) != 20*time.Second {
+		t.Errorf("nodes: %+v", w)
+	}
+	dir := folder(t, map[string]string{"account.yaml": accountFile, "mapping.yaml": "", "secrets/billing": "hunter2-billing\n"})
+	cfg, err := LoadAccount(dir, n, "acme", databaseAt(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := cfg.Server
+	if cfg.AccountName != "acme" || cfg.Node != n || s.Webhooks != ":8080" || s.Metrics != "127.0.0.1:9090" || s.AdminURL != "http://localhost:8070" || n.Server.AdminURL != "" || cfg.Log.Level != "debug" {
+		t.Errorf("server %+v, log %+v", s, cfg.Log)
+	}
+	if cfg.Connections[0].Mapping != filepath.Join(dir, "mapping.yaml") || cfg.Billing.ClientSecret.Expose() != "hunter2-billing" || cfg.Ledger != (Ledger{}) {
+		t.Errorf("connections %+v, ledger %+v", cfg.Connections, cfg.Ledger)
+	}
+	masked := ""
+	for _, secret := range cfg.Secrets() {
+		masked += secret.Expose() + "\n"
+	}
+	for _, secret := range []string{verified, "hunter2-billing", strings.TrimSpace(kek)} {
+		if !strings.Contains(masked, secret+"\n") {
+			t.Errorf("%d letters of a secret are not masked", len(secret))
+		}
+	}
+}
+
+func TestWhichFileIsANodesIsToldByItsDatabase(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"node.yaml": nodeFile, "account.yaml": accountFile, "broken.yaml": "ledger: [", "file.yaml": "ledger: {path: a.db}\n"})
+	for name, want := range map[string]bool{"node.yaml": true, "account.yaml": false, "broken.yaml": false, "file.yaml": false, "none.yaml": false} {
+		if got := IsNode(filepath.Join(dir, name)); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestWrongNodesAreExplained(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		from, to, address string
+		says              string
+	}{
+		"an account's key":   {"log:", "billing: {profile: sandbox}\nlog:", verified, "node.yaml:7:1: billing is of a single account; move it to account.yaml"},
+		"a ledger's file":    {"  key_enc", "  path: a.db\n  key_enc", verified, "ledger.path is of a single account"},
+		"a name of pages":    {"server:", "server:\n  admin_url: https://x.example.com", verified, "server.admin_url is of a single account"},
+		"no verified server": {"", "", "postgres://payersync:open-sesame@db.example.com/ledgers", "sslmode=verify-full"},
+		"half verified":      {"", "", "postgres://payersync:open-sesame@db.example.com/ledgers?sslmode=require", "sslmode=verify-full"},
+		"one of two hosts":   {"", "", "host=127.0.0.1,db.example.com user=payersync password=open-sesame dbname=ledgers", "way to db.example.com"},
+		"no address":         {"", "", "postgres://payersync:open-sesame@host:port/ledgers", "cannot be read"},
+		"no key":             {"file:kek", "not a key", verified, "openssl rand -base64 32"},
+		"a long slice":       {"log:", "nodes: {slice: 1h}\nlog:", verified, "nodes.slice is 1h0m0s"},
+		"no time to stop":    {"log:", "nodes: {stop_within: 1ms}\nlog:", verified, "nodes.stop_within is 1ms"},
+		"an open listener":   {"server:", "server:\n  admin: 0.0.0.0:8070", verified, "server.admin is 0.0.0.0:8070"},
+	} {
+		dir := folder(t, map[string]string{"node.yaml": strings.Replace(nodeFile, tt.from, tt.to, 1), "kek": kek})
+		_, err := LoadNode(filepath.Join(dir, "node.yaml"), databaseAt(tt.address))
+		if err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, address := range map[string]string{"this machine": "postgres://payersync@localhost/ledgers", "a socket": "host=/run/postgresql user=payersync dbname=ledgers"} {
+		dir := folder(t, map[string]string{"node.yaml": nodeFile, "kek": kek})
+		if _, err := LoadNode(filepath.Join(dir, "node.yaml"), databaseAt(address)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWrongAccountsAreExplained(t *testing.T) {
+	t.Parallel()
+	n := aNode(t)
+	for name, tt := range map[string]struct{ from, to, says string }{
+		"a ledger":            {"server:", "ledger: {path: a.db}\nserver:", "account.yaml:9:1: ledger is the same for all accounts"},
+		"a log":               {"server:", "log: {level: info}\nserver:", "log is the same for all accounts"},
+		"workers":             {"server:", "nodes: {}\nserver:", "nodes is the same for all accounts"},
+		"a listener":          {"server:", "server:\n  webhooks: :80", "server.webhooks is the same for all accounts"},
+		"a backup":            {"server:", "backup: {keep: 3}\nserver:", "backup is for a ledger that is a file"},
+		"the environment":     {"file:secrets/billing", "env:DATABASE_URL", `account.yaml:5:18: billing.client_secret is to be read from the environment, which is the same for all accounts; put it into a file beside account.yaml and write file:NAME`},
+		"a file of the node":  {"file:secrets/billing", "file:/run/secrets/kek", "billing.client_secret leads out of the account's folder"},
+		"a file of another":   {"file:secrets/billing", "file:../beta/billing", "billing.client_secret leads out of the account's folder"},
+		"a mapping of nobody": {"mapping.yaml", "../mapping.yaml", "connections[0].mapping leads out"},
+		"another's templates": {"server:", "letters: {templates: /srv/letters}\nserver:", "letters.templates leads out"},
+		"no secret":           {"secrets/billing", "secrets/none", "there is no such file"},
+	} {
+		dir := folder(t, map[string]string{"account.yaml": strings.Replace(accountFile, tt.from, tt.to, 1), "secrets/billing": "hunter2-billing\n"})
+		_, err := LoadAccount(dir, n, "acme", databaseAt(verified))
+		if err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
