@@ -311,3 +311,10 @@ func (m *Mapping) Owned(wanted, holds connector.Customer) connector.Customer {
 	}
 	return wanted
 }
+
+// CheckForm returns what is wrong with a mapping as far as that can be told without knowing the fields of
+// its source. It is a *strict.Error.
+func CheckForm(name string, data []byte) error {
+	_, _, err := strict.Load(name, data, mappingFile{})
+	return err
+}

@@ -305,7 +305,7 @@ func (a *app) withAlerts(ctx context.Context, do func(*alarm.Teller) error) erro
 	if len(cfg.Alerts.Ways) == 0 {
 		return usage.Errorf("nobody is told of anything: the configuration has no alerts.ways; add one, as configs/payersync.example.yaml shows")
 	}
-	s, err := a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
+	s, err := a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 	if err != nil {
 		t, done, wrong := a.teller(cfg, nil)
 		if wrong != nil || ctx.Err() != nil {

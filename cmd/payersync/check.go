@@ -77,6 +77,14 @@ func (a *app) openAndCheck(ctx context.Context, f checkFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	if cfg.Node != nil {
+		return a.with(ctx, a.openChecked, func(s *session.Session) error {
+			if f.probe {
+				return a.probe(ctx, s, f)
+			}
+			return a.check(ctx, s, []finding{tell("ledger", "both hash chains hold", s.Ledger.Integrity(ctx))})
+		})
+	}
 	machine := append(checkSecrets(cfg), checkSpace(cfg))
 	path, exists := cfg.Ledger.Path, true
 	if _, none := os.Lstat(path); errors.Is(none, fs.ErrNotExist) {
@@ -101,6 +109,15 @@ func (a *app) openAndCheck(ctx context.Context, f checkFlags) (err error) {
 	}
 	ledger := tell("ledger", "whole, both hash chains hold", s.Ledger.Integrity(ctx))
 	return a.check(ctx, s, slices.Concat(machine, []finding{ledger}, a.checkBackups(ctx, s)))
+}
+
+// openChecked is open for checks, which note nothing.
+func (a *app) openChecked(ctx context.Context) (*session.Session, error) {
+	cfg, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	return a.openWhole(ctx, cfg, false)
 }
 
 // mayMake reports what would keep a run from making a file.

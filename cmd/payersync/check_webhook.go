@@ -48,7 +48,7 @@ func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
 			Next:   "see what the service signs and write it as signed, for example {timestamp}.{body}; where it signs the body alone, take timestamp_item and timestamp_header out",
 		})
 	}
-	if file := deliveryKeyAmong(hook.Signature.Secrets, s.Config.Ledger.Path); file != "" {
+	if file := deliveryKeyAmong(hook.Signature.Secrets, s.Config.Ledger.Path); s.Config.Node == nil && file != "" {
 		found = append(found, finding{
 			Check: "webhook secrets", Detail: fmt.Sprintf("billing.webhook.signature.secrets holds the delivery key of %s: whoever sees one delivery can forge the next", file),
 			Next: "take it out there, and put it under billing.webhook.delivery_key.keys if it is still in use",

@@ -200,10 +200,10 @@ func (a *app) peek(ctx context.Context, o state.Options, look func(*session.Sess
 	if err != nil {
 		return
 	}
-	if _, err := os.Stat(cfg.Ledger.Path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(cfg.Ledger.Path); cfg.Node == nil && errors.Is(err, fs.ErrNotExist) {
 		return // opening would make one
 	}
-	o.Now = a.now
+	o.Now, o.Server = a.now, a.node.connected()
 	s, err := session.Open(ctx, cfg, o)
 	if err != nil {
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/server"
 )
@@ -24,17 +25,33 @@ func (a *app) healthcheckCmd() *cobra.Command {
 		Hidden:  true,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.loadLocal()
+			listens, err := a.listeners()
 			if err != nil {
 				return err
 			}
-			address := cmp.Or(cfg.Server.Health, cfg.Server.Webhooks)
+			address := cmp.Or(listens.Health, listens.Webhooks)
 			if address == "" {
 				return usage.Errorf("server.webhooks and server.health are blank, so serve answers nobody; give one an address to have health pages")
 			}
 			return healthy(cmd.Context(), address)
 		},
 	}
+}
+
+// listeners are the addresses that serve listens on.
+func (a *app) listeners() (config.Server, error) {
+	if config.IsNode(a.config) {
+		node, err := config.LoadNode(a.config, a.getenv)
+		if err != nil {
+			return config.Server{}, usage.Error{Err: err}
+		}
+		return node.Server, nil
+	}
+	cfg, err := a.loadLocal()
+	if err != nil {
+		return config.Server{}, err
+	}
+	return cfg.Server, nil
 }
 
 // healthy asks the server that listens on addr.

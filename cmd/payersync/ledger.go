@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
@@ -75,6 +76,9 @@ a copy of the key, and not beside the backups.`,
 				return usage.Errorf("--keep is how many backups are kept; 0 keeps all")
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				if err := ofFile(s.Config, "make a backup"); err != nil {
+					return err
+				}
 				o, err := a.backupOptions(s)
 				if err != nil {
 					return err
@@ -125,6 +129,14 @@ func readRecipients(texts []string, file string) (out []backups.Recipient, err e
 		return nil, usage.Errorf("%s cannot be used: %w", file, err)
 	}
 	return append(out, more...), nil
+}
+
+// ofFile refuses what only a ledger's file can be put through.
+func ofFile(cfg *config.Config, what string) error {
+	if cfg.Node != nil {
+		return fmt.Errorf("cannot %s: %w", what, state.ErrNoFile)
+	}
+	return nil
 }
 
 // backupOptions are those of the configuration.
@@ -257,6 +269,9 @@ func (a *app) verifyBackup(ctx context.Context, path, identity string) error {
 	if err != nil {
 		return err
 	}
+	if err := ofFile(cfg, "look through a backup"); err != nil {
+		return err
+	}
 	if info, err := os.Stat(path); err == nil { // SQLite must not be opened beside by any other way (fault F66)
 		if own, err := os.Stat(cfg.Ledger.Path); err == nil && os.SameFile(info, own) {
 			return a.with(ctx, a.openLedger, func(s *session.Session) error { return a.verifyLedger(ctx, s) })
@@ -356,6 +371,9 @@ are not in it. The audit log keeps who restored it and why.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.loadLocal()
+			if err == nil {
+				err = ofFile(cfg, "restore a backup")
+			}
 			if err != nil {
 				return err
 			}

@@ -115,7 +115,11 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 		return notForgotten(name, err)
 	}
 	r.Forgotten = true
-	a.Say("Forgotten. The next reading of the books does not bring it back, nor does a backup, as long as %s stays beside the ledger.", state.ForgottenList(s.Config.Ledger.Path))
+	if s.Config.Node != nil {
+		a.Say("Forgotten. The next reading of the books does not bring it back. A backup of the database from before does, when it is put back.")
+	} else {
+		a.Say("Forgotten. The next reading of the books does not bring it back, nor does a backup, as long as %s stays beside the ledger.", state.ForgottenList(s.Config.Ledger.Path))
+	}
 	if r.FilesLater {
 		a.Say("Another process was reading the ledger, so its files may still hold what was erased in places that are free: the next start cleans them.")
 	}
@@ -151,7 +155,7 @@ func (a *app) wouldForget(ctx context.Context, s *session.Session, id state.Reco
 		fmt.Sprintf("The accounting system keeps record %s of %s as it is, and so do exports of it.", id.SourceID, id.Connection),
 		"Backups of the ledger from before hold it, sealed. Put back, they forget it again when they are opened with the list of forgotten payers beside them.",
 		"Logs hold ids alone. What was printed or saved with --show-values, payersync ledger export or payersync mandates links is where you put it.")
-	if kept, err := state.ReplacedLedgers(s.Config.Ledger.Path); err == nil && len(kept) > 0 {
+	if kept, err := state.ReplacedLedgers(s.Config.Ledger.Path); s.Config.Node == nil && err == nil && len(kept) > 0 {
 		r.Elsewhere = append(r.Elsewhere, fmt.Sprintf("Ledgers that a restore has replaced hold it, sealed, until you remove them: %s.", strings.Join(kept, ", ")))
 	}
 	if held.Payer != nil && strings.Contains(id.SourceID+held.Payer.Key, "@") {

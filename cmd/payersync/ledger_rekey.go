@@ -54,6 +54,9 @@ type newKeyReport struct {
 
 func (a *app) newSealingKey(ctx context.Context, newKey string, yes bool) error {
 	cfg, err := a.loadLocal()
+	if err == nil {
+		err = ofFile(cfg, "change the sealing key")
+	}
 	if err != nil {
 		return err
 	}

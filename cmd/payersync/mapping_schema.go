@@ -30,16 +30,16 @@ A schema cannot know your fields: payersync mapping check does.`,
 		Example: "  payersync mapping schema > " + mappingSchemaFile + "\n  payersync mapping schema --for config > " + configSchemaFile,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			schemas := map[string]func() []byte{"mapping": mapping.Schema, "config": config.Schema}
+			schemas := map[string]func() []byte{"mapping": mapping.Schema, "config": config.Schema, "node": config.NodeSchema}
 			schema, known := schemas[of]
 			if !known {
-				return usage.Errorf("--for is mapping or config, not %q", of)
+				return usage.Errorf("--for is mapping, config or node, not %q", of)
 			}
 			_, err := a.Out.Write(schema())
 			return err
 		},
 	}
-	c.Flags().StringVar(&of, "for", "mapping", "mapping or config")
+	c.Flags().StringVar(&of, "for", "mapping", "mapping, config or node")
 	return c
 }
 

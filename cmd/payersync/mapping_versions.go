@@ -248,6 +248,9 @@ type rollbackReport struct {
 }
 
 func (a *app) rollback(ctx context.Context, s *session.Session, prefix string, names []string) error {
+	if s.Config.Node != nil {
+		return usage.Errorf("cannot put a mapping back: the database keeps the account's files; put it into the account's folder, with payersync mapping show %s, and run payersync accounts apply", prefix)
+	}
 	v, err := s.Ledger.FindMapping(ctx, prefix)
 	if err != nil {
 		return errVersion(prefix, err)

@@ -17,12 +17,25 @@ func (a *app) load() (*config.Config, error) { return a.loadWith(a.getenv) }
 // secrets, so none has to be there.
 func (a *app) loadLocal() (*config.Config, error) { return a.loadWith(nil) }
 
+// loadWith is where it is decided whose configuration that is: the file's, or, where that is a node's, the
+// one of the account that is meant.
 func (a *app) loadWith(getenv func(string) (string, bool)) (*config.Config, error) {
+	if config.IsNode(a.config) {
+		return a.node.load(getenv)
+	}
+	if a.account != "" {
+		return nil, usage.Errorf("--account is for the configuration of a node, and %s is that of one account; leave it out, or name another file with --config", a.config)
+	}
 	cfg, err := config.Load(a.config, getenv)
 	if err != nil {
 		return nil, usage.Error{Err: err}
 	}
 	return cfg, nil
+}
+
+// ledgerOptions are those that a ledger is opened with.
+func (a *app) ledgerOptions() state.Options {
+	return state.Options{Now: a.now, Server: a.node.connected()}
 }
 
 // openLedger opens the ledger and nothing else, for what asks no other system.
@@ -31,7 +44,7 @@ func (a *app) openLedger(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
+	return a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 }
 
 // openWithSecrets is openLedger for what signs with the configuration's secrets.
@@ -40,7 +53,7 @@ func (a *app) openWithSecrets(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
+	return a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 }
 
 // openReport is openLedger for what shows nothing that is sealed: it needs no key either.
@@ -49,7 +62,9 @@ func (a *app) openReport(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now, Keyless: true}))
+	o := a.ledgerOptions()
+	o.Keyless = true
+	return a.tellFound(session.Open(ctx, cfg, o))
 }
 
 // tellFound tells what was found about a ledger that was opened.
@@ -73,7 +88,7 @@ func (a *app) open(ctx context.Context) (*session.Session, error) {
 // openWhole is open for a configuration that was read. What the ledger has noted of its
 // account at the billing service is brought up to date if note says so.
 func (a *app) openWhole(ctx context.Context, cfg *config.Config, note bool) (*session.Session, error) {
-	s, err := a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
+	s, err := a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +106,7 @@ func (a *app) openAny(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.tellFound(session.Open(ctx, cfg, state.Options{Now: a.now}))
+	s, err := a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 	if err != nil {
 		return nil, err
 	}

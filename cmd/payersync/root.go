@@ -23,6 +23,8 @@ type app struct {
 	program
 	now     func() time.Time
 	config  string // --config
+	account string // --account
+	node    *node  // that was opened, of several that share a database
 	verbose bool   // --verbose
 }
 
@@ -34,6 +36,7 @@ func run(ctx context.Context, p program, args []string) int {
 		a.now = time.Now
 	}
 	a.Plain = a.plain()
+	defer func() { a.node.close() }()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(p.In)
@@ -107,6 +110,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			a.node = &node{app: a, ctx: c.Context}
 			if err := shortEnough(c, "reason", "note"); err != nil {
 				return err
 			}
@@ -126,6 +130,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", file, "configuration `FILE` (or PAYERSYNC_CONFIG)")
+	flags.StringVar(&a.account, "account", "", "the account, where the configuration is that of a node and a database keeps several")
 	flags.StringVar(&a.Output, "output", "table", "how results are printed: table or json")
 	flags.BoolVar(&a.verbose, "verbose", false, "log each decision and request, without a value")
 	root.SetFlagErrorFunc(flagError)
@@ -133,7 +138,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.plansCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(), a.environmentCmd(),
-		a.statusCmd(), a.reportCmd(), a.alertsCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.ledgerCmd(), a.attentionCmd(), a.webhooksCmd(), a.writebackCmd(), a.sandboxCmd(), a.pagesCmd(), a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd(),
+		a.statusCmd(), a.reportCmd(), a.alertsCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.ledgerCmd(), a.accountsCmd(), a.attentionCmd(), a.webhooksCmd(), a.writebackCmd(), a.sandboxCmd(), a.pagesCmd(), a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd(),
 	)
 	a.completions(root)
 	for _, c := range root.Commands() {

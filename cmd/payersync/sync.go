@@ -133,7 +133,7 @@ func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connec
 // ledger's customers.
 func (a *app) tellForgotten(cfg *config.Config, err error) {
 	var short *reconcile.ShortListError
-	if cfg.Billing.Profile == "sandbox" && errors.As(err, &short) && short.Listed == 0 {
+	if cfg.Node == nil && cfg.Billing.Profile == "sandbox" && errors.As(err, &short) && short.Listed == 0 {
 		a.Say("The sandbox forgets everything when it stops. To begin anew with it: rm %s*", cfg.Ledger.Path)
 	}
 }

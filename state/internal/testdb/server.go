@@ -60,7 +60,7 @@ cd / && rm -rf "$1"
 func start() (*running, error) {
 	initdb, found := lookUp("initdb")
 	if !found {
-		return nil, fmt.Errorf("-engine postgres: there is no initdb on this machine; .ci/run installs PostgreSQL")
+		return nil, fmt.Errorf("start a PostgreSQL for tests: %w", ErrMissing)
 	}
 	dir, err := os.MkdirTemp("", "payersync-testdb-")
 	if err != nil {

@@ -17,6 +17,9 @@ import (
 	"payersync/state/internal/elsewhere"
 )
 
+// ErrMissing means that PostgreSQL is not installed.
+var ErrMissing = errors.New("there is no initdb on this machine; .ci/run installs PostgreSQL")
+
 var engine = flag.String("engine", "sqlite", "the database below the ledgers of these tests: sqlite or postgres")
 
 func init() { elsewhere.DSN = DSN }
@@ -77,13 +80,11 @@ func dsnOf(path string, copied bool) (string, error) {
 	if known && !copied {
 		return s.dsn(name), nil
 	}
-	databases.made++
-	name = fmt.Sprintf("ledger%d", databases.made)
 	template := "template0"
 	if copied {
 		template = databases.template
 	}
-	if err := s.manage("CREATE DATABASE " + name + " OWNER ledger TEMPLATE " + template); err != nil {
+	if name, err = s.create(template); err != nil {
 		return "", err
 	}
 	if databases.of == nil {
@@ -91,6 +92,26 @@ func dsnOf(path string, copied bool) (string, error) {
 	}
 	databases.of[path] = name
 	return s.dsn(name), nil
+}
+
+// create makes a database of a template and returns its name. The caller has the lock of databases.
+func (s *running) create(template string) (name string, err error) {
+	databases.made++
+	name = fmt.Sprintf("ledger%d", databases.made)
+	return name, s.manage("CREATE DATABASE " + name + " OWNER ledger TEMPLATE " + template)
+}
+
+// New returns the address of a new database without tables, on whatever engine the ledgers are. It
+// fails with ErrMissing where PostgreSQL is not installed.
+func New() (dsn string, err error) {
+	s, err := server()
+	if err != nil {
+		return "", err
+	}
+	databases.mu.Lock()
+	defer databases.mu.Unlock()
+	name, err := s.create("template0")
+	return s.dsn(name), err
 }
 
 // resolved returns path without links, as a ledger says where it lies.

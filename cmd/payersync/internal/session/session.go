@@ -5,6 +5,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -37,9 +38,17 @@ type Session struct {
 	mask       *mask // of Log
 }
 
-// Open opens the ledger of a configuration and nothing else.
+// Open opens the ledger of a configuration and nothing else: a file, or what o.Server keeps of
+// the account.
 func Open(ctx context.Context, cfg *config.Config, o state.Options) (*Session, error) {
-	o.Path, o.KeyFile = cfg.Ledger.Path, cfg.Ledger.KeyFile
+	switch {
+	case cfg.Node != nil && o.Server == nil:
+		return nil, fmt.Errorf("open the ledger of account %s: there is no way to the database", cfg.AccountName)
+	case cfg.Node != nil:
+		o.Account = cfg.AccountName
+	default:
+		o.Path, o.KeyFile = cfg.Ledger.Path, cfg.Ledger.KeyFile
+	}
 	ledger, err := state.Open(ctx, o)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/accounting/csvfile"
+	"payersync/mapping"
+	"payersync/state"
+)
+
+func (a *app) accountsApplyCmd() *cobra.Command {
+	var reason string
+	var yes bool
+	c := &cobra.Command{
+		Use:   "apply DIR",
+		Short: "Make accounts, or change what they are configured with, from folders of files",
+		Long: `Takes each folder below DIR as an account of that name, or DIR itself where account.yaml
+is in it: account.yaml, which is a payersync.yaml without ledger, log, http and the
+addresses that serve listens on, and the files that it names, mappings, templates and
+secrets, with their paths below the folder. Accounts that have no folder stay as
+they are.
+
+Everything is checked first, as payersync check does, but for what asks another system;
+a mistake in one account changes none. What would change is shown as a difference of
+files, those of secrets without their text, and asked. Each account is changed at once, and its
+audit log keeps who changed it and why. Nodes go by it within seconds.`,
+		Example: "  payersync accounts apply ./accounts\n  payersync accounts apply ./accounts/acme --yes --reason 'new mapping'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.applyAccounts(cmd.Context(), args[0], state.Entry{Actor: actor(), Reason: reason}, yes)
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
+	return c
+}
+
+// accountFileChange is what becomes of a file of an account.
+type accountFileChange struct {
+	Name   string `json:"name"`
+	Change string `json:"change"`         // added, changed or removed
+	Diff   string `json:"diff,omitempty"` // left out where the file may hold a secret
+}
+
+// accountChange is what `accounts apply --output json` prints for an account.
+type accountChange struct {
+	Account string              `json:"account"`
+	New     bool                `json:"new"`
+	Version int64               `json:"version"` // that it has now
+	Files   []accountFileChange `json:"files"`
+	Applied bool                `json:"applied"`
+
+	over  int64
+	files map[string][]byte
+}
+
+func (a *app) applyAccounts(ctx context.Context, dir string, by state.Entry, yes bool) error {
+	server, err := a.node.open()
+	if err != nil {
+		return err
+	}
+	folders, err := accountFolders(dir)
+	if err != nil {
+		return err
+	}
+	var changes []accountChange
+	var wrong []error
+	for _, folder := range folders {
+		c, err := a.accountChange(ctx, server, folder)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("account %s: %w", filepath.Base(folder), err))
+		}
+		changes = append(changes, c)
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return usage.Errorf("no account was changed: %w", err)
+	}
+	open := 0
+	for _, c := range changes {
+		if c.over == 0 || len(c.Files) > 0 {
+			open++
+		}
+		a.sayChange(c)
+	}
+	if open > 0 {
+		if yes, err = a.Confirms(ctx, yes, "cannot change accounts without a yes, so none was changed", "Change "+connector.Plural(open, "account")+"?"); err != nil {
+			return err
+		}
+	}
+	for _, c := range changes {
+		if yes && (c.over == 0 || len(c.Files) > 0) {
+			made, err := server.Apply(ctx, state.AccountChange{Name: c.Account, Over: c.over, Files: c.files, By: by})
+			if err != nil {
+				return err
+			}
+			c.Version, c.Applied = made.Version, true
+			a.Say("Account %s has version %d now.", c.Account, c.Version)
+		}
+		if err := a.Result(c); err != nil {
+			return err
+		}
+	}
+	if open > 0 && !yes {
+		a.Say("Nothing was changed.")
+	}
+	return nil
+}
+
+// accountFolders returns the folders of accounts that dir means: itself, or those in it.
+func accountFolders(dir string) (out []string, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, config.AccountFile)); err == nil {
+		return []string{dir}, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, usage.Errorf("the accounts cannot be read: %w; name the folder that theirs are in", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			out = append(out, filepath.Join(dir, e.Name()))
+		}
+	}
+	if len(out) == 0 {
+		return nil, usage.Errorf("there is no account in %s; put %s into a folder with the account's name there", dir, config.AccountFile)
+	}
+	return out, nil
+}
+
+// accountChange compares a folder with what the database keeps of the account, after it was
+// checked.
+func (a *app) accountChange(ctx context.Context, server *state.Server, folder string) (accountChange, error) {
+	c := accountChange{Account: filepath.Base(folder), Files: []accountFileChange{}}
+	var err error
+	if c.files, err = config.ReadBundle(folder); err != nil {
+		return c, err
+	}
+	if err := a.checkAccount(ctx, folder, c.Account); err != nil {
+		return c, err
+	}
+	docs, err := server.Documents(ctx, c.Account)
+	if c.New = errors.Is(err, state.ErrNoAccount); err != nil && !c.New {
+		return c, err
+	}
+	c.over, c.Version = docs.Version, docs.Version
+	shownBefore, err := a.keptShown(c.Account, docs.Files)
+	if err != nil {
+		return c, err
+	}
+	shown := a.shown(folder, c.Account, c.files)
+	names := maps.Clone(c.files)
+	maps.Copy(names, docs.Files)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		before, was := docs.Files[name]
+		after, is := c.files[name]
+		if was && is && bytes.Equal(before, after) {
+			continue
+		}
+		f := accountFileChange{Name: name, Change: map[[2]bool]string{{false, true}: "added", {true, false}: "removed", {true, true}: "changed"}[[2]bool{was, is}]}
+		old, oldShown := shownBefore[name]
+		text, newShown := shown[name]
+		if (!was || oldShown) && (!is || newShown) {
+			f.Diff = string(diff.Diff(c.Account+"/"+name+" as it is", old, c.Account+"/"+name, text))
+		}
+		c.Files = append(c.Files, f)
+	}
+	return c, nil
+}
+
+// keptShown is shown for the files that the database keeps.
+func (a *app) keptShown(account string, files map[string][]byte) (_ map[string][]byte, err error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	folder, err := config.Unpack(account, files)
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err != nil {
+		return nil, err
+	}
+	return a.shown(folder, account, files), nil
+}
+
+// shown returns the files of an account that a person may see the text of: its configuration, without the
+// secrets that stand in it, its mappings, templates and queries. What else there is may be a secret.
+func (a *app) shown(folder, account string, files map[string][]byte) map[string][]byte {
+	cfg, err := config.LoadAccount(folder, a.node.config, account, nil)
+	if err != nil {
+		return nil
+	}
+	out := map[string][]byte{}
+	whole := files[config.AccountFile]
+	for _, secret := range cfg.Literals() {
+		if !bytes.Contains(whole, []byte(secret)) {
+			whole = nil // it is spelled in another way
+			break
+		}
+		whole = bytes.ReplaceAll(whole, []byte(secret), []byte("[redacted]"))
+	}
+	if whole != nil {
+		out[config.AccountFile] = whole
+	}
+	named := func(path string) {
+		rel, err := filepath.Rel(folder, path)
+		if err != nil {
+			return
+		}
+		for name, body := range files {
+			if name == rel || strings.HasPrefix(name, rel+"/") {
+				out[name] = body
+			}
+		}
+	}
+	for _, c := range cfg.Connections {
+		named(c.Mapping)
+		if c.Source.SQL.QueryFile != "" {
+			named(c.Source.SQL.QueryFile)
+		}
+	}
+	if cfg.Letters.Templates != "" {
+		named(cfg.Letters.Templates)
+	}
+	for name := range cfg.SecretFiles() {
+		delete(out, name)
+	}
+	return out
+}
+
+// sayChange tells a person what would become of an account.
+func (a *app) sayChange(c accountChange) {
+	switch {
+	case c.New:
+		a.Say("Account %s is new.", c.Account)
+	case len(c.Files) == 0:
+		a.Say("Account %s stays as it is.", c.Account)
+		return
+	default:
+		a.Say("Account %s changes.", c.Account)
+	}
+	for _, f := range c.Files {
+		a.Say("  %s: %s", show.Visible(f.Name), f.Change)
+		for line := range strings.Lines(f.Diff) {
+			_, _ = fmt.Fprintln(a.ErrOut, show.Visible(strings.TrimSuffix(line, "\n")))
+		}
+	}
+}
+
+// checkAccount checks the files of an account as far as that asks no other system.
+func (a *app) checkAccount(ctx context.Context, folder, name string) error {
+	cfg, err := config.LoadAccount(folder, a.node.config, name, a.getenv)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, c := range cfg.Connections {
+		if err := checkMappingOf(ctx, cfg, c); err != nil {
+			wrong = append(wrong, fmt.Errorf("connection %s: %w", c.Name, err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// checkMappingOf checks the mapping of a connection: whole where it can be told which fields the source
+// has, else its form.
+func checkMappingOf(ctx context.Context, cfg *config.Config, c config.Connection) error {
+	data, err := session.ReadMapping(c.Mapping)
+	if err != nil {
+		return err
+	}
+	info := connector.SourceInfo{Kind: c.Source.Kind, Organisation: c.Organisation}
+	if fields, ok := declaredFields[c.Source.Kind]; ok {
+		info.Fields = fields()
+	} else if c.Source.Kind == config.KindCSV {
+		if source, err := csvfile.New(c.Source.CSV); err == nil { // a file of the node's need not be here
+			if info, err = source.Describe(ctx); err != nil {
+				info.Fields = nil
+			}
+			info.Organisation = c.Organisation
+		}
+	}
+	name := filepath.Base(c.Mapping)
+	if info.Fields == nil {
+		return mapping.CheckForm(name, data)
+	}
+	m, err := session.ParseMapping(name, data, info, cfg.Billing.Dialect.Dialect)
+	if err != nil {
+		return err
+	}
+	return m.CheckExamples()
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/state"
+)
+
+// node is the database that the configuration of a node names, and the account that a command is
+// about, while the command runs. It is opened when somebody asks for it.
+type node struct {
+	app    *app
+	ctx    func() context.Context // of the command
+	config *config.Node
+	server *state.Server
+	name   string // of the account
+	folder string // where its files lie until the end
+}
+
+// open connects to the database.
+func (n *node) open() (*state.Server, error) {
+	switch {
+	case n == nil:
+		return nil, errors.New("connect to the database of accounts: no command runs")
+	case n.server != nil:
+		return n.server, nil
+	}
+	if !config.IsNode(n.app.config) {
+		if _, err := config.Load(n.app.config, nil); err != nil {
+			return nil, usage.Error{Err: err}
+		}
+		return nil, usage.Errorf("there are no accounts: %s is the configuration of one account, whose ledger is a file; name that of a node, which has ledger.postgres, with --config", n.app.config)
+	}
+	cfg, err := config.LoadNode(n.app.config, n.app.getenv)
+	if err != nil {
+		return nil, usage.Error{Err: err}
+	}
+	n.config = cfg
+	n.server, err = state.OpenServer(n.ctx(), cfg.Options())
+	return n.server, err
+}
+
+// connected returns the database once it was opened; nil where the ledger is a file.
+func (n *node) connected() *state.Server {
+	if n == nil {
+		return nil
+	}
+	return n.server
+}
+
+// load returns the configuration of the account that is meant, read from its files.
+func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) {
+	server, err := n.open()
+	if err != nil {
+		return nil, err
+	}
+	if n.folder == "" {
+		if n.name, err = n.meant(); err != nil {
+			return nil, err
+		}
+		docs, err := server.Documents(n.ctx(), n.name)
+		if err != nil {
+			return nil, err
+		}
+		if n.folder, err = config.Unpack(n.name, docs.Files); err != nil {
+			return nil, err
+		}
+	}
+	cfg, err := config.LoadAccount(n.folder, n.config, n.name, getenv)
+	if err != nil {
+		return nil, usage.Error{Err: err}
+	}
+	return cfg, nil
+}
+
+// meant returns the account that --account names, or the only one.
+func (n *node) meant() (string, error) {
+	if n.app.account != "" {
+		return n.app.account, nil
+	}
+	all, err := n.server.Accounts(n.ctx())
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, a := range all {
+		names = append(names, a.Name)
+	}
+	switch {
+	case len(names) == 0:
+		return "", usage.Errorf("there is no account yet; make one with payersync accounts apply DIR")
+	case len(names) > 1:
+		return "", usage.Errorf("there are several accounts; name one with --account: %s", strings.Join(names, ", "))
+	}
+	return names[0], nil
+}
+
+// close lets the database go and removes what was written of the account.
+func (n *node) close() {
+	if n == nil {
+		return
+	}
+	if n.folder != "" {
+		_ = os.RemoveAll(n.folder) // of this user alone; the next start of the machine clears it
+	}
+	if n.server != nil {
+		n.server.Close()
+	}
+}
