@@ -225,6 +225,11 @@ func TestAccountsGoOnWithAnotherKeyEncryptionKeyAlone(t *testing.T) {
 	says(t, f.expect(exitFailed, "status", "--account", "harbour"), "cannot open the keys of accounts", "is wrapped with the key", "Name the file of the other")
 	f.write("kek", secondKEK)
 	f.expect(exitDone, "status", "--account", "harbour")
+	says(t, f.expect(exitUsage, "accounts", "erase", "harbour"), "add --confirm harbour")
+	says(t, f.expect(exitUsage, "accounts", "erase", "harbour", "--confirm", "fjord"), "nothing was done")
+	f.expect(exitDone, "accounts", "erase", "harbour", "--confirm", "harbour", "--reason", "the contract ended")
+	says(t, f.expect(exitFailed, "status", "--account", "harbour"), "It was erased")
+	says(t, f.expect(exitDone, "accounts", "show", "harbour"), "leaving", "the account was erased")
 	f.expect(exitDone, "sync", "--account", "fjord")
 }
 

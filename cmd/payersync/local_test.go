@@ -19,6 +19,7 @@ const (
 // needs says of every command how it is called and what it needs.
 var needs = map[string]struct{ args, what string }{
 	"payersync accounts apply":            {"", ""}, // these have the configuration of a node
+	"payersync accounts erase":            {"", ""},
 	"payersync accounts list":             {"", ""},
 	"payersync accounts pause":            {"", ""},
 	"payersync accounts resume":           {"", ""},
