@@ -9,5 +9,5 @@ import "embed"
 // FS holds the files of this folder by their slash-separated paths, for example
 // "quickstart/customers.csv".
 //
-//go:embed README.md payersync.example.yaml quickstart mappings sql deploy
+//go:embed README.md payersync.example.yaml node.example.yaml quickstart mappings sql deploy
 var FS embed.FS

@@ -261,6 +261,18 @@ func (s *Server) SetState(ctx context.Context, name string, to AccountState, by 
 	})
 }
 
+// Erase deletes the key of an account and its files, so that nothing that is sealed can be read again, here
+// or in a copy of the rows; a backup of before has the key. Its name stays taken. It fails with ErrNoAccount.
+func (s *Server) Erase(ctx context.Context, name string, by Entry) (AccountInfo, error) {
+	return s.change(ctx, name, 0, func(tx pgx.Tx, id int64) (Entry, error) {
+		_, err := tx.Exec(ctx, "UPDATE accounts SET state = 'leaving', wrapped_key = NULL, key_id = '' WHERE account_id = $1", id)
+		if err == nil {
+			_, err = tx.Exec(ctx, "DELETE FROM account_files")
+		}
+		return Entry{Actor: by.Actor, Action: "erase account", Subject: name, Reason: by.Reason}, err
+	})
+}
+
 // entry is what the audit log tells of a change.
 func (c AccountChange) entry(action string) Entry {
 	names := strings.Join(slices.Sorted(maps.Keys(c.Files)), ", ")

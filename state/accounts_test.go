@@ -255,6 +255,38 @@ func TestAnotherKeyEncryptionKeyWrapsAllKeysAndSealsNothingAnew(t *testing.T) {
 	}
 }
 
+func TestNothingOfAnErasedAccountIsReadAgain(t *testing.T) {
+	t.Parallel()
+	s, opts := aServer(t, 8)
+	applied(t, s, AccountChange{Name: "acme", Files: bundle("one")})
+	applied(t, s, AccountChange{Name: "beta", Files: bundle("two")})
+	if err := withItsKey(t, opts, "acme").Do(t.Context(), note("bo")); err != nil {
+		t.Fatal(err)
+	}
+	erased, err := s.Erase(t.Context(), "acme", amy)
+	if err != nil || erased.State != AccountLeaving || erased.KeyID != "" || erased.Version != 2 {
+		t.Errorf("erased %+v, %v", erased, err)
+	}
+	if left := rowsOf(t, ofAccount(s.read, erased.ID, 1), "SELECT name FROM account_files"); len(left) > 0 {
+		t.Errorf("these files are left: %v", left)
+	}
+	opts.KeyFile, opts.Account = "", "acme"
+	_, openErr := Open(t.Context(), opts)
+	_, docsErr := s.Documents(t.Context(), "acme")
+	_, changeErr := s.Apply(t.Context(), AccountChange{Name: "acme", Over: 2, Files: bundle("three"), By: amy})
+	for what, err := range map[string]error{"open": openErr, "documents": docsErr, "change": changeErr} {
+		if !errors.Is(err, ErrKeyEncryptionKey) || !strings.Contains(err.Error(), "erased") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n, err := s.Rewrap(t.Context(), kekOf(2)); err != nil || n != 1 {
+		t.Errorf("%d keys are left to wrap, %v", n, err)
+	}
+	if docs, err := s.Documents(t.Context(), "beta"); err != nil || len(docs.Files) != 3 {
+		t.Errorf("the other has %d files, %v", len(docs.Files), err)
+	}
+}
+
 // A ledger that is copied in stays sealed as it is.
 func TestAnAdoptedAccountHasTheKeyThatSealedItsLedger(t *testing.T) {
 	t.Parallel()

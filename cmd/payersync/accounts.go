@@ -27,7 +27,7 @@ names.`,
 		Example: "  payersync accounts apply ./accounts\n  payersync accounts list\n  payersync status --account acme",
 	}
 	return subcommands(c, a.accountsListCmd(), a.accountsShowCmd(), a.accountsApplyCmd(),
-		a.accountsStateCmd("pause", state.AccountPaused), a.accountsStateCmd("resume", state.AccountActive), a.accountsRewrapCmd())
+		a.accountsStateCmd("pause", state.AccountPaused), a.accountsStateCmd("resume", state.AccountActive), a.accountsRewrapCmd(), a.accountsEraseCmd())
 }
 
 // accountRow is an account as lists show it.
@@ -107,9 +107,11 @@ know it.`,
 			if err != nil {
 				return err
 			}
-			docs, err := server.Documents(cmd.Context(), args[0])
-			if err != nil {
-				return err
+			var docs state.Documents
+			if i.KeyID != "" { // else it was erased
+				if docs, err = server.Documents(cmd.Context(), args[0]); err != nil {
+					return err
+				}
 			}
 			r := accountReport{accountRow: rowOfAccount(i), Files: slices.Sorted(maps.Keys(docs.Files))}
 			if token {
@@ -128,8 +130,12 @@ func (a *app) showAccount(r accountReport) error {
 	}
 	a.Hanging("Account   ", fmt.Sprintf("%s, %s, since %s", r.Name, r.State, show.Time(r.MadeAt)))
 	a.Hanging("Version   ", fmt.Sprintf("%d, of %s, by %s", r.Version, show.Time(r.ChangedAt), show.Visible(r.Author)))
-	a.Hanging("Files     ", strings.Join(r.Files, ", "))
-	a.Hanging("Key       ", "wrapped with the key-encryption key "+r.KeyID)
+	if r.KeyID == "" {
+		a.Hanging("Key       ", "none: the account was erased, and nothing of it can be read")
+	} else {
+		a.Hanging("Files     ", strings.Join(r.Files, ", "))
+		a.Hanging("Key       ", "wrapped with the key-encryption key "+r.KeyID)
+	}
 	if r.Webhooks != "" {
 		a.Hanging("Webhooks  ", r.Webhooks)
 	}
@@ -163,6 +169,50 @@ meanwhile. The account's audit log keeps who resumed it and why.`
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	return c
+}
+
+func (a *app) accountsEraseCmd() *cobra.Command {
+	var reason, confirm string
+	c := &cobra.Command{
+		Use: "erase NAME", Short: "Delete the key of an account, so that nothing of it can be read again",
+		Long: `Deletes the key that seals what is the account's, and its files. What is personal in its
+ledger stays as noise that nobody can read; ids, keys, statuses and times stay as they
+are, and so does the audit log. A backup of the database from before still has the key.
+Nothing is changed at the billing service.
+
+This cannot be taken back. It asks for the account's name; --confirm NAME answers.`,
+		Example: "  payersync accounts erase acme --reason 'the contract ended'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, err := a.node.open()
+			if err != nil {
+				return err
+			}
+			if _, err := server.Account(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("confirm") {
+				if why := a.Unasked(); why != "" {
+					return usage.Errorf("cannot erase account %s without its name said twice, so nothing was done: %s; add --confirm %[1]s", args[0], why)
+				}
+				if confirm, err = a.Fills(cmd.Context(), "Which account shall be erased for good?", "none"); err != nil {
+					return err
+				}
+			}
+			if confirm != args[0] {
+				return usage.Errorf("cannot erase account %s: %q is another name, so nothing was done; say the same twice", args[0], confirm)
+			}
+			i, err := server.Erase(cmd.Context(), args[0], state.Entry{Actor: actor(), Reason: reason})
+			if err != nil {
+				return err
+			}
+			a.Say("Account %s is erased. Restart nodes that run: what they have opened they keep until then.", i.Name)
+			return a.Result(rowOfAccount(i))
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().StringVar(&confirm, "confirm", "", "the account's `NAME` once more, where nobody can be asked")
 	return c
 }
 

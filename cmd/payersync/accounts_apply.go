@@ -191,7 +191,7 @@ func (a *app) keptShown(account string, files map[string][]byte) (_ map[string][
 	if len(files) == 0 {
 		return nil, nil
 	}
-	folder, err := config.Unpack(account, files)
+	folder, err := config.Unpack(a.runtime(), account, files)
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	if err != nil {
 		return nil, err
@@ -207,15 +207,12 @@ func (a *app) shown(folder, account string, files map[string][]byte) map[string]
 		return nil
 	}
 	out := map[string][]byte{}
-	whole := files[config.AccountFile]
+	whole, spelled := files[config.AccountFile], true
 	for _, secret := range cfg.Literals() {
-		if !bytes.Contains(whole, []byte(secret)) {
-			whole = nil // it is spelled in another way
-			break
-		}
+		spelled = spelled && bytes.Contains(files[config.AccountFile], []byte(secret)) // else it is not found
 		whole = bytes.ReplaceAll(whole, []byte(secret), []byte("[redacted]"))
 	}
-	if whole != nil {
+	if spelled {
 		out[config.AccountFile] = whole
 	}
 	named := func(path string) {

@@ -18,6 +18,13 @@ const (
 
 // needs says of every command how it is called and what it needs.
 var needs = map[string]struct{ args, what string }{
+	"payersync accounts apply":            {"", ""}, // these have the configuration of a node
+	"payersync accounts erase":            {"", ""},
+	"payersync accounts list":             {"", ""},
+	"payersync accounts pause":            {"", ""},
+	"payersync accounts resume":           {"", ""},
+	"payersync accounts rewrap":           {"", ""},
+	"payersync accounts show":             {"", ""},
 	"payersync alerts list":               {"", needsNothing},
 	"payersync alerts send":               {"", needsSecrets},
 	"payersync alerts test":               {"", needsSecrets},

@@ -151,6 +151,9 @@ func TestTheConfigSchemaAcceptsEveryExample(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
+	if err := compiled(t, config.NodeSchema()).Validate(contentOf(t, "../../configs/node.example.yaml")); err != nil {
+		t.Error(err)
+	}
 }
 
 // compiled is a published schema, read by a validator of its own.

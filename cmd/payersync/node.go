@@ -67,7 +67,7 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 		if err != nil {
 			return nil, err
 		}
-		if n.folder, err = config.Unpack(n.name, docs.Files); err != nil {
+		if n.folder, err = config.Unpack(n.app.runtime(), n.name, docs.Files); err != nil {
 			return nil, err
 		}
 	}
@@ -76,6 +76,12 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 		return nil, usage.Error{Err: err}
 	}
 	return cfg, nil
+}
+
+// runtime is where this user's files of the moment lie; "" where the environment does not say.
+func (a *app) runtime() string {
+	place, _ := a.getenv("XDG_RUNTIME_DIR")
+	return place
 }
 
 // meant returns the account that --account names, or the only one.

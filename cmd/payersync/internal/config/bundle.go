@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -55,10 +56,11 @@ func ReadBundle(folder string) (map[string][]byte, error) {
 	return out, nil
 }
 
-// Unpack writes the files of an account into a new folder, which this user alone may read, in memory where
-// the machine has a place for that. Whoever calls it removes the folder, also after an error.
-func Unpack(account string, files map[string][]byte) (folder string, err error) {
-	for _, place := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm", ""} {
+// Unpack writes the files of an account into a new folder, which this user alone may read: in runtime, which
+// XDG_RUNTIME_DIR names, or else in memory, where the machine has a place for that. Whoever calls it
+// removes the folder, also after an error.
+func Unpack(runtime, account string, files map[string][]byte) (folder string, err error) {
+	for _, place := range []string{runtime, "/dev/shm", ""} {
 		if place != "" && !privatePlace(place) {
 			continue
 		}
@@ -98,7 +100,7 @@ func privatePlace(path string) bool {
 }
 
 // Literals returns the secrets that stand in the file itself, of a configuration that was read without
-// its secrets: no diff may show them.
+// its secrets: no diff may show them. Ids are none.
 func (c *Config) Literals() (out []string) {
 	eachSecret(reflect.ValueOf(c).Elem(), func(ref string) {
 		if !strings.HasPrefix(ref, "file:") && ref != "" {
@@ -132,7 +134,7 @@ func eachSecret(v reflect.Value, do func(ref string)) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() && v.Type().Field(i).Name != "Node" {
+			if v.Type().Field(i).IsExported() && !slices.Contains([]string{"Node", "ClientID"}, v.Type().Field(i).Name) {
 				eachSecret(v.Field(i), do)
 			}
 		}

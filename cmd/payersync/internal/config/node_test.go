@@ -1,8 +1,10 @@
 package config
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +95,43 @@ func TestANodeSaysWhatIsOfTheMachineAndAnAccountTheRest(t *testing.T) {
 	for _, secret := range []string{verified, "hunter2-billing", strings.TrimSpace(kek)} {
 		if !strings.Contains(masked, secret+"\n") {
 			t.Errorf("%d letters of a secret are not masked", len(secret))
+		}
+	}
+}
+
+func TestTheShippedNodeShowsEveryKeyWithItsDefault(t *testing.T) {
+	t.Parallel()
+	const file = "../../../../configs/node.example.yaml"
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kekFile := filepath.Join(folder(t, map[string]string{"kek": kek}), "kek")
+	n, err := parseNode(file, []byte(strings.ReplaceAll(string(data), "file:kek", "file:"+kekFile)), 0, databaseAt(verified))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := nodeDefaults()
+	want.Ledger.Postgres, want.Ledger.KeyEncryptionKey, want.Ledger.key, want.HTTP = n.Ledger.Postgres, n.Ledger.KeyEncryptionKey, n.Ledger.key, n.HTTP
+	if !reflect.DeepEqual(*n, want) {
+		t.Errorf("it sets %+v, and the defaults are %+v", *n, want)
+	}
+	var schema struct {
+		Defs map[string]struct {
+			Properties map[string]any
+		} `json:"$defs"`
+		Properties map[string]struct {
+			Properties map[string]any
+		}
+	}
+	if err := json.Unmarshal(NodeSchema(), &schema); err != nil || len(schema.Properties) != 5 {
+		t.Fatalf("%d keys, %v", len(schema.Properties), err)
+	}
+	for key, below := range schema.Properties {
+		for inner := range below.Properties {
+			if key+"."+inner != "server.admin_url" && !strings.Contains(string(data), inner+":") {
+				t.Errorf("%s.%s is not shown", key, inner)
+			}
 		}
 	}
 }
