@@ -359,7 +359,7 @@ func (f *fleet) load(ctx context.Context, m *member, name string) (*config.Confi
 	if err != nil {
 		return nil, err
 	}
-	folder, err := config.Unpack(name, files.Files)
+	folder, err := config.Unpack(f.runtime(), name, files.Files)
 	m.folders = append(m.folders, folder)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+var (
+	nodeKills  = flag.Int("node-kills", 0, "how often a node of three is killed during a backfill; 0 leaves that test out")
+	nodePayers = flag.Int("node-payers", 2000, "of how many payers that backfill is")
+	nodeSleeps = flag.Bool("node-sleeps", false, "let a node stand still for longer than a run's lease")
+)
+
+// within is how long the work of a node that was lost may wait: the lease of a run, and until the queue
+// gives up the job that had it.
+const within = 8 * time.Minute
+
+// patiently is eventually for what a lost node holds up.
+func patiently(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !done(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v in vain for %s", within, what)
+		}
+	}
+}
+
+// Nodes die at any moment of a backfill and are started again; each payer is made once, and what was
+// acknowledged is reflected.
+func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
+	t.Parallel()
+	if *nodeKills == 0 {
+		t.Skip("it takes minutes: run with -node-kills N")
+	}
+	random := seeded(t)
+	payers := map[string]int{"acme": *nodePayers, "beta": *nodePayers / 2}
+	c := newCluster(t, 3, payers)
+	c.apply()
+	token, w := c.token("acme"), c.accounts["acme"]
+	nodes := []*process{c.serve(0), c.serve(1), c.serve(2)}
+	told := map[string]bool{}
+	for i := range *nodeKills {
+		come := w.moment(random, *nodePayers)
+		eventually(t, "the moment to kill", come)
+		n := random.IntN(len(nodes))
+		nodes[n].signal(syscall.SIGKILL)
+		nodes[n].wait()
+		if at := (n + 1) % len(nodes); i%5 == 0 {
+			if customers := w.box.Customers(); len(customers) > 0 {
+				one := customers[random.IntN(len(customers))]
+				if len(one.Mandates) > 0 && one.Mandates[0].Status == connector.MandateCreated {
+					w.must(w.box.Sign(one.Mandates[0].ID))
+					if c.deliver(at, token, w.delivery(event(fmt.Sprint("evt-", i), one.ID))) == http.StatusOK {
+						told[one.ExternalData["accountNumber"]] = true
+					}
+				}
+			}
+		}
+		nodes[n] = c.serve(n)
+	}
+	killed := time.Now()
+	patiently(t, "all payers", func() bool { return len(w.box.Customers()) == payers["acme"] && len(c.accounts["beta"].box.Customers()) == payers["beta"] })
+	t.Logf("all were made %v after the last of %d kills", time.Since(killed).Round(time.Second), *nodeKills)
+	for name, n := range payers {
+		patiently(t, "the mandates of "+name, func() bool {
+			asked := 0
+			for _, status := range c.linked(name) {
+				if status != "" {
+					asked++
+				}
+			}
+			return asked == n
+		})
+	}
+	c.expectOnce(payers)
+	linked := c.linked("acme")
+	for number := range told {
+		if linked[number] != string(connector.MandateActive) {
+			t.Errorf("payer %s is %s, although a webhook that says it signed was acknowledged", number, linked[number])
+		}
+	}
+	for _, name := range c.names {
+		if r := c.accounts[name].run("ledger", "verify", "--account", name); r.code != exitDone {
+			t.Errorf("the ledger of %s: %s%s", name, r.out, r.errOut)
+		}
+	}
+}
+
+// A node that stands still while its run's lease runs out finds another's run when it wakes up, and sends nothing
+// more for its own.
+func TestANodeThatSleptThroughItsLeaseSendsNothingMore(t *testing.T) {
+	t.Parallel()
+	if !*nodeSleeps {
+		t.Skip("it takes minutes: run with -node-sleeps")
+	}
+	payers := map[string]int{"acme": *nodePayers}
+	c := newCluster(t, 2, payers)
+	c.apply()
+	w := c.accounts["acme"]
+	sleeper := c.serve(0)
+	eventually(t, "the run to be at work", func() bool { return len(w.box.Customers()) > 20 })
+	sleeper.signal(syscall.SIGSTOP)
+	other := c.serve(1)
+	slept := time.Now()
+	patiently(t, "the other node to go on", func() bool { return time.Since(slept) > state.Lease && len(w.box.Customers()) == *nodePayers })
+	t.Logf("the other node was done %v after the first stood still", time.Since(slept).Round(time.Second))
+	sleeper.signal(syscall.SIGCONT)
+	c.awaitMandates(payers)
+	c.expectOnce(payers)
+	for _, p := range []*process{sleeper, other} {
+		p.signal(syscall.SIGTERM)
+		p.wait()
+	}
+}
