@@ -161,7 +161,11 @@ func newFile(t testing.TB, c *clock) Options {
 }
 
 // ofAccountNew is the place of an account on opts' server.
-func ofAccountNew(opts Options, name string, c *clock) Options {
+func ofAccountNew(t *testing.T, opts Options, name string, c *clock) Options {
+	t.Helper()
+	if _, err := opts.Server.ensure(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
 	opts.Account, opts.Now = name, c.now
 	return opts
 }
@@ -213,12 +217,12 @@ func journeys(t *testing.T, do func(t *testing.T, d *desk, to Options)) {
 		t.Parallel()
 		d := aFile(t)
 		d.fillAll(8)
-		do(t, d, ofAccountNew(onServer, "acme", d.clock))
+		do(t, d, ofAccountNew(t, onServer, "acme", d.clock))
 	})
 	t.Run("back", func(t *testing.T) {
 		t.Parallel()
 		d := aFile(t)
-		d.opts = ofAccountNew(onServer, "beta", d.clock)
+		d.opts = ofAccountNew(t, onServer, "beta", d.clock)
 		d.reopen()
 		d.fillAll(8)
 		do(t, d, newFile(t, d.clock))
@@ -475,7 +479,7 @@ func TestLedgersWithTheSameNumbersAreCarriedToOneServer(t *testing.T) {
 		d := aFile(t)
 		d.fillAll(8)
 		held = append(held, d.values())
-		there, _, err := d.carry(ofAccountNew(onServer, name, d.clock), Carrying{})
+		there, _, err := d.carry(ofAccountNew(t, onServer, name, d.clock), Carrying{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -536,7 +540,7 @@ func TestALedgerIsCarriedToAServerAndBackWithEveryValue(t *testing.T) {
 	d := aFile(t)
 	d.fillAll(16)
 	before := d.values()
-	there, out, err := d.carry(ofAccountNew(onServer, "acme", d.clock), Carrying{})
+	there, out, err := d.carry(ofAccountNew(t, onServer, "acme", d.clock), Carrying{})
 	if err != nil {
 		t.Fatal(err)
 	}

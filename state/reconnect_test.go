@@ -136,7 +136,7 @@ func TestAWriterThatConnectsAnewOpensNoOtherFile(t *testing.T) {
 		t.Errorf("the batch: %v", err)
 	}
 	for range 2 {
-		if err := d.Do(t.Context(), note("afterwards")); !errors.Is(err, ErrMoved) || !strings.Contains(err.Error(), "open the ledger again") {
+		if err := d.Do(t.Context(), note("afterwards")); !errors.Is(err, ErrMoved) || !strings.Contains(err.Error(), "open the ledger") {
 			t.Errorf("afterwards: %v", err)
 		}
 	}

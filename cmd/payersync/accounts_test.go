@@ -12,8 +12,8 @@ import (
 	"payersync/state/statetest"
 )
 
-// fleet is a node, whose configuration stands in the place of a world's own, and the folders of accounts.
-type fleet struct {
+// household is a node, whose configuration stands in the place of a world's own, and the folders of accounts.
+type household struct {
 	*world         // of the first account
 	folders string // one for each account
 }
@@ -23,11 +23,11 @@ const (
 	secondKEK = "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=\n"
 )
 
-// newFleet makes a node of a database that holds nothing yet, and a folder for each world, by the account's name.
-func newFleet(t *testing.T, worlds map[string]*world) *fleet {
+// newHousehold makes a node of a database that holds nothing yet, and a folder for each world, by the account's name.
+func newHousehold(t *testing.T, worlds map[string]*world) *household {
 	t.Helper()
 	dsn := statetest.Postgres(t)
-	f := &fleet{folders: t.TempDir()}
+	f := &household{folders: t.TempDir()}
 	for name, w := range worlds {
 		config, _, _ := strings.Cut(w.config(), "server:")
 		config = strings.NewReplacer("env:BILLING_CLIENT_SECRET", "file:secrets/client", "customers.csv", w.path("customers.csv"), "file:webhook.secret", "file:secrets/webhook").Replace(config)
@@ -43,7 +43,7 @@ func newFleet(t *testing.T, worlds map[string]*world) *fleet {
 }
 
 // put writes a file of an account.
-func (f *fleet) put(t *testing.T, name, text string) {
+func (f *household) put(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(f.folders, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -55,7 +55,7 @@ func (f *fleet) put(t *testing.T, name, text string) {
 }
 
 // change replaces text in a file of an account.
-func (f *fleet) change(t *testing.T, name, old, text string) {
+func (f *household) change(t *testing.T, name, old, text string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(f.folders, name))
 	if err != nil || !strings.Contains(string(data), old) {
@@ -74,7 +74,7 @@ func says(t *testing.T, r result, texts ...string) {
 	}
 }
 
-// keepsSecret fails where a command's output holds one of the secrets of a fleet.
+// keepsSecret fails where a command's output holds one of the secrets of a household.
 func keepsSecret(t *testing.T, r result, more ...string) {
 	t.Helper()
 	for _, secret := range append(more, clientSecret, webhookSecret, strings.TrimSpace(firstKEK), strings.TrimSpace(secondKEK)) {
@@ -100,7 +100,7 @@ func TestTwoAccountsOfADatabaseSeeNothingOfEachOther(t *testing.T) {
 	other := newWorld(t, theirs)
 	_, port, _ := strings.Cut(other.hooks, ":")
 	harbour, fjord := "harbour-"+port, "zfjord-"+port
-	f := newFleet(t, map[string]*world{harbour: newWorld(t, ours), fjord: other})
+	f := newHousehold(t, map[string]*world{harbour: newWorld(t, ours), fjord: other})
 	keepsSecret(t, f.expect(exitDone, "accounts", "apply", f.folders, "--yes"))
 	says(t, f.expect(exitUsage, "status"), "there are several accounts", harbour, fjord)
 	says(t, f.expect(exitFailed, "status", "--account", "nobody"), "none of that name", "payersync accounts list")
@@ -134,7 +134,7 @@ func TestTwoAccountsOfADatabaseSeeNothingOfEachOther(t *testing.T) {
 
 func TestAMistakeInOneOfTwoFoldersChangesNoAccount(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
+	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
 	for name, c := range map[string]struct{ file, old, text, says string }{
 		"the configuration": {"harbour/account.yaml", "guards:", "gards:", "account harbour: account.yaml:"},
 		"a mapping":         {"fjord/mapping.yaml", "trim(Name)", "trim(Nmae)", "account fjord: connection acme: mapping.yaml:5:"},
@@ -156,7 +156,7 @@ func TestAMistakeInOneOfTwoFoldersChangesNoAccount(t *testing.T) {
 
 func TestWhatAccountsApplyWouldChangeIsShownWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, map[string]*world{"harbour": newWorld(t, people(1))})
+	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1))})
 	says(t, f.expect(exitUsage, "accounts", "apply", f.folders), "Account harbour is new.", "secrets/client: added", "add --yes")
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
 	says(t, f.expect(exitDone, "accounts", "apply", filepath.Join(f.folders, "harbour")), "Account harbour stays as it is.")
@@ -180,7 +180,7 @@ func TestWhatAccountsApplyWouldChangeIsShownWithoutSecrets(t *testing.T) {
 }
 
 // drop removes a file of an account.
-func (f *fleet) drop(t *testing.T, name string) {
+func (f *household) drop(t *testing.T, name string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(f.folders, name)); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func (f *fleet) drop(t *testing.T, name string) {
 func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 	t.Parallel()
 	rows := people(2)
-	f := newFleet(t, map[string]*world{"harbour": newWorld(t, rows)})
+	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, rows)})
 	says(t, f.expect(exitUsage, "status"), "there is no account yet")
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes", "--reason", "the first")
 	f.expect(exitDone, "sync")
@@ -217,7 +217,7 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 
 func TestAccountsGoOnWithAnotherKeyEncryptionKeyAlone(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
+	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
 	f.write("kek.new", secondKEK)
 	says(t, f.expect(exitUsage, "accounts", "rewrap", "--new-key", f.path("kek.new")), "without a yes", "add --yes")
