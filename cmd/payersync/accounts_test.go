@@ -150,6 +150,10 @@ func TestAMistakeInOneOfTwoFoldersChangesNoAccount(t *testing.T) {
 		}
 		f.change(t, c.file, c.text, c.old)
 	}
+	f.put(t, "notes/todo.txt", "no account")
+	says(t, f.expect(exitUsage, "accounts", "apply", f.folders, "--yes"), "no account was changed", "account notes: there is no account.yaml in ")
+	f.drop(t, "notes/todo.txt")
+	f.drop(t, "notes")
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
 	says(t, f.expect(exitDone, "accounts", "list"), "harbour", "fjord", "active")
 }
