@@ -61,7 +61,7 @@ func TestAnAccountsFilesComeBackAsTheyWereForTheirUserAlone(t *testing.T) {
 func TestFilesAreNotPutWhereOthersCouldExchangeThem(t *testing.T) {
 	t.Parallel()
 	open := t.TempDir()
-	if err := os.Chmod(open, 0o777); err != nil { //nolint:gosec // that is what is tried
+	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	for _, place := range []string{open, filepath.Join(open, "none"), ""} {
