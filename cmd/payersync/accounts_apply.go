@@ -154,6 +154,9 @@ func (a *app) accountChange(ctx context.Context, server *state.Server, folder st
 	if c.files, err = config.ReadBundle(folder); err != nil {
 		return c, err
 	}
+	if c.files[config.AccountFile] == nil {
+		return c, fmt.Errorf("there is no %s in %s; write one, or move what is no account elsewhere", config.AccountFile, folder)
+	}
 	if err := a.checkAccount(ctx, folder, c.Account); err != nil {
 		return c, err
 	}

@@ -125,6 +125,9 @@ func TestTwoAccountsOfADatabaseSeeNothingOfEachOther(t *testing.T) {
 	if s := decode[statusReport](t, f.expect(exitDone, "status", "--account", fjord, "--output", "json")); s.Payers["linked"] != 4 {
 		t.Errorf("the other account has %v", s.Payers)
 	}
+	if left, _ := filepath.Glob(".letters*"); len(left) > 0 {
+		t.Errorf("a journal of letters lies in no account's place: %v", left)
+	}
 	for _, place := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm", os.TempDir()} {
 		if left, _ := filepath.Glob(filepath.Join(place, "payersync-*"+port+"-*")); len(left) > 0 {
 			t.Errorf("files of accounts were left: %v", left)
@@ -150,6 +153,10 @@ func TestAMistakeInOneOfTwoFoldersChangesNoAccount(t *testing.T) {
 		}
 		f.change(t, c.file, c.text, c.old)
 	}
+	f.put(t, "notes/todo.txt", "no account")
+	says(t, f.expect(exitUsage, "accounts", "apply", f.folders, "--yes"), "no account was changed", "account notes: there is no account.yaml in ")
+	f.drop(t, "notes/todo.txt")
+	f.drop(t, "notes")
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
 	says(t, f.expect(exitDone, "accounts", "list"), "harbour", "fjord", "active")
 }

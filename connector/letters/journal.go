@@ -119,6 +119,9 @@ func parseLine(line string) (t state.ToldLetter, ok bool) {
 
 // beginJournal makes a journal for a ledger, or ends one that was cut off when it was begun.
 func beginJournal(path, ledger string) (*journal, error) {
+	if path == "" { // of a ledger that is no file
+		return nil, errors.New("letters need a journal of what was sent, and there is no file for it; name one in letters.journal")
+	}
 	f, err := openJournal(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -305,10 +304,13 @@ func (l Letters) MailServer(hello string) *mail.Server {
 // LetterSettings returns what letters go by; hello is what this machine calls itself.
 func (c *Config) LetterSettings(hello string) (*letters.Settings, error) {
 	l := c.Letters
+	if l.Journal == "" && c.Node == nil {
+		l.Journal = c.Ledger.Path + ".letters"
+	}
 	out := &letters.Settings{
 		Sender: letters.Sender(l.Sender), From: l.From, ReplyTo: l.ReplyTo, Legal: l.Legal, LinkHosts: l.LinkHosts, Languages: l.Languages,
 		Language: map[string]string{}, Zones: map[string]*time.Location{}, Holidays: map[string][]letters.Day{},
-		PerMinute: l.PerMinute, PerDay: l.PerDay, Test: c.isTest(), TestTo: l.TestTo, Journal: cmp.Or(l.Journal, c.Ledger.Path+".letters"),
+		PerMinute: l.PerMinute, PerDay: l.PerDay, Test: c.isTest(), TestTo: l.TestTo, Journal: l.Journal,
 	}
 	var problems []error
 	note := func(err error) { problems = append(problems, err) }

@@ -192,6 +192,7 @@ func TestWrongAccountsAreExplained(t *testing.T) {
 		"a file of another":   {"file:secrets/billing", "file:../beta/billing", "billing.client_secret leads out of the account's folder"},
 		"a mapping of nobody": {"mapping.yaml", "../mapping.yaml", "connections[0].mapping leads out"},
 		"another's templates": {"server:", "letters: {templates: /srv/letters}\nserver:", "letters.templates leads out"},
+		"a query of nobody":   {"{kind: csv, path: /data/books.csv, preset: xero}", "{kind: sql, driver: sqlite, path: /data/books.db, query_file: /run/secrets/kek, id: [no]}", "connections[0].source.query_file leads out"},
 		"no secret":           {"secrets/billing", "secrets/none", "there is no such file"},
 	} {
 		dir := folder(t, map[string]string{"account.yaml": strings.Replace(accountFile, tt.from, tt.to, 1), "secrets/billing": "hunter2-billing\n"})

@@ -138,6 +138,9 @@ func (c *check) source(at strict.Path, s *Source) {
 			*password = ref.Secret
 		}
 	}
+	if s.SQL.QueryFile != "" {
+		c.ownFile(at.Key("query_file"), s.SQL.QueryFile)
+	}
 	for _, path := range []*string{&s.CSV.Path, &s.SQL.Path, &s.SQL.QueryFile, &s.SQL.CAFile} {
 		if *path != "" {
 			*path = c.path(*path)
