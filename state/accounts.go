@@ -59,6 +59,8 @@ var (
 	ErrNoAccount        = errors.New("the ledgers' database has none of that name")
 	ErrChangedMeanwhile = errors.New("somebody else has changed it meanwhile")
 	ErrBundle           = errors.New("these files cannot be kept")
+	ErrNotAdopted       = errors.New("its ledger was carried there, and the server has no key for it yet")
+	ErrOtherLedgersKey  = errors.New("its ledger was sealed with another key")
 )
 
 // What an account's files may take, so that nodes can read them within a moment.
@@ -108,7 +110,7 @@ func (s *Server) Account(ctx context.Context, name string) (AccountInfo, error) 
 // ofAccountRow says what is wrong where the row of an account was asked for.
 func ofAccountRow(name string, err error) error {
 	switch {
-	case err == nil, errors.Is(err, ErrChangedMeanwhile), errors.Is(err, ErrKeyEncryptionKey):
+	case err == nil, errors.Is(err, ErrChangedMeanwhile), errors.Is(err, ErrOtherLedgersKey), errors.Is(err, ErrKeyEncryptionKey):
 		return err
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("cannot open account %s: %w. payersync accounts list shows those that there are, and payersync accounts apply makes one", name, ErrNoAccount)
@@ -145,7 +147,7 @@ func (s *Server) Documents(ctx context.Context, name string) (Documents, error) 
 		}
 		seal, err := s.sealOf(ctx, tx, name)
 		if err != nil {
-			return err
+			return errors.Join(err, s.waits(ctx, tx, id))
 		}
 		// One statement, so that the files are those of the version.
 		rows, err := tx.Query(ctx, "SELECT a.version, coalesce(f.name, ''), coalesce(f.body, '') FROM accounts a LEFT JOIN account_files f ON f.account = a.account_id WHERE a.account_id = $1", id)
@@ -163,6 +165,16 @@ func (s *Server) Documents(ctx context.Context, name string) (Documents, error) 
 		return err
 	})
 	return d, ofAccountRow(name, err)
+}
+
+// waits returns ErrNotAdopted for an account that has a ledger and was never given a key.
+func (s *Server) waits(ctx context.Context, db queryer, id int64) error {
+	var waits bool
+	err := db.QueryRow(ctx, "SELECT version = 0 AND key_id = '' FROM accounts WHERE account_id = $1", id).Scan(&waits)
+	if err == nil && waits {
+		err = ErrNotAdopted
+	}
+	return err
 }
 
 // intoAccount lets a transaction see the rows of an account, until its end.
@@ -219,7 +231,8 @@ func (s *Server) Apply(ctx context.Context, c AccountChange) (AccountInfo, error
 	})
 }
 
-// Adopt is Apply for a new account whose ledger a key seals already: it is copied in afterwards.
+// Adopt is Apply for an account whose ledger a key seals already: one that was carried there before, or a new one. It
+// fails with ErrOtherLedgersKey where that is another key.
 func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (AccountInfo, error) {
 	if !accountName.MatchString(c.Name) {
 		return AccountInfo{}, fmt.Errorf("%w: %q is no name of an account. Use small letters, digits, dashes and underscores, 63 at most", ErrBundle, c.Name)
@@ -237,7 +250,7 @@ func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (Accoun
 	}
 	var made AccountInfo
 	err = pgx.BeginFunc(ctx, s.write, func(tx pgx.Tx) error {
-		id, err := makeAccount(ctx, tx, c.Name, c.By.Actor)
+		id, err := s.adopted(ctx, tx, c, seal)
 		if err != nil {
 			return err
 		}
@@ -251,6 +264,30 @@ func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (Accoun
 		return err
 	})
 	return made, ofAccountRow(c.Name, err)
+}
+
+// adopted returns the number of an account that waits for its key, which must be that of its ledger, or of a new one.
+func (s *Server) adopted(ctx context.Context, tx pgx.Tx, c AccountChange, seal *sealer) (id int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT account_id FROM accounts WHERE name = $1 AND version = 0 AND key_id = '' FOR NO KEY UPDATE", c.Name).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return makeAccount(ctx, tx, c.Name, c.By.Actor)
+	}
+	if err == nil {
+		err = intoAccount(ctx, tx, id)
+	}
+	var box []byte
+	if err == nil {
+		err = tx.QueryRow(ctx, "SELECT key_check FROM ledger").Scan(&box)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if box != nil {
+		if _, err := seal.open(box, place("ledger", "key_check")); err != nil {
+			return 0, fmt.Errorf("cannot adopt account %s: %w. Give the key file that the ledger had before it was carried", c.Name, ErrOtherLedgersKey)
+		}
+	}
+	return id, nil
 }
 
 // SetState says what is done for an account from now on. It fails with ErrNoAccount.

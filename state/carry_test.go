@@ -355,7 +355,7 @@ func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 		empty := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
 		empty.reopen()
 		for _, statement := range spoils[empty.below.isFile()] {
-			if _, err := empty.conn.ExecContext(t.Context(), statement); err != nil {
+			if _, err := empty.writer.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
 		}

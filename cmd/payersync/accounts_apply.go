@@ -25,7 +25,7 @@ import (
 )
 
 func (a *app) accountsApplyCmd() *cobra.Command {
-	var reason string
+	var reason, keyFile string
 	var yes bool
 	c := &cobra.Command{
 		Use:   "apply DIR",
@@ -39,14 +39,25 @@ they are.
 Everything is checked first, as payersync check does, but for what asks another system;
 a mistake in one account changes none. What would change is shown as a difference of
 files, those of secrets without their text, and asked. Each account is changed at once, and its
-audit log keeps who changed it and why. Nodes go by it within seconds.`,
-		Example: "  payersync accounts apply ./accounts\n  payersync accounts apply ./accounts/acme --yes --reason 'new mapping'",
+audit log keeps who changed it and why. Nodes go by it within seconds.
+
+An account whose ledger payersync ledger copy brought there gets its key with --key-file: the
+sealing key that the ledger's file had. Any other gets a key of its own.`,
+		Example: "  payersync accounts apply ./accounts\n  payersync accounts apply ./accounts/acme --key-file payersync.key\n  payersync accounts apply ./accounts/acme --yes --reason 'new mapping'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.applyAccounts(cmd.Context(), args[0], state.Entry{Actor: actor(), Reason: reason}, yes)
+			var key []byte
+			if keyFile != "" {
+				var err error
+				if key, err = state.ReadKey(keyFile); err != nil {
+					return err
+				}
+			}
+			return a.applyAccounts(cmd.Context(), args[0], key, state.Entry{Actor: actor(), Reason: reason}, yes)
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().StringVar(&keyFile, "key-file", "", "the `FILE` with the key of a ledger that was carried there; for one account")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
 }
@@ -66,11 +77,12 @@ type accountChange struct {
 	Files   []accountFileChange `json:"files"`
 	Applied bool                `json:"applied"`
 
-	over  int64
-	files map[string][]byte
+	over    int64
+	files   map[string][]byte
+	carried bool // its ledger is there, and its key is not
 }
 
-func (a *app) applyAccounts(ctx context.Context, dir string, by state.Entry, yes bool) error {
+func (a *app) applyAccounts(ctx context.Context, dir string, key []byte, by state.Entry, yes bool) error {
 	server, err := a.node.open()
 	if err != nil {
 		return err
@@ -79,10 +91,19 @@ func (a *app) applyAccounts(ctx context.Context, dir string, by state.Entry, yes
 	if err != nil {
 		return err
 	}
+	if key != nil && len(folders) != 1 {
+		return usage.Errorf("--key-file is the key of one ledger, and %s has %d accounts; name the folder of the one", dir, len(folders))
+	}
 	var changes []accountChange
 	var wrong []error
 	for _, folder := range folders {
 		c, err := a.accountChange(ctx, server, folder)
+		switch {
+		case err == nil && c.carried && key == nil:
+			err = errors.New("its ledger was carried there, sealed with the key of its file; give that with --key-file")
+		case err == nil && !c.New && key != nil:
+			err = errors.New("it has its key already; leave --key-file out")
+		}
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("account %s: %w", filepath.Base(folder), err))
 		}
@@ -105,7 +126,13 @@ func (a *app) applyAccounts(ctx context.Context, dir string, by state.Entry, yes
 	}
 	for _, c := range changes {
 		if yes && (c.over == 0 || len(c.Files) > 0) {
-			made, err := server.Apply(ctx, state.AccountChange{Name: c.Account, Over: c.over, Files: c.files, By: by})
+			apply := server.Apply
+			if key != nil {
+				apply = func(ctx context.Context, c state.AccountChange) (state.AccountInfo, error) {
+					return server.Adopt(ctx, c, key)
+				}
+			}
+			made, err := apply(ctx, state.AccountChange{Name: c.Account, Over: c.over, Files: c.files, By: by})
 			if err != nil {
 				return err
 			}
@@ -161,7 +188,8 @@ func (a *app) accountChange(ctx context.Context, server *state.Server, folder st
 		return c, err
 	}
 	docs, err := server.Documents(ctx, c.Account)
-	if c.New = errors.Is(err, state.ErrNoAccount); err != nil && !c.New {
+	c.carried = errors.Is(err, state.ErrNotAdopted)
+	if c.New = c.carried || errors.Is(err, state.ErrNoAccount); err != nil && !c.New {
 		return c, err
 	}
 	c.over, c.Version = docs.Version, docs.Version

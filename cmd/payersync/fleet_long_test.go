@@ -66,7 +66,9 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 		nodes[n] = c.serve(n)
 	}
 	killed := time.Now()
-	patiently(t, "all payers", func() bool { return len(w.box.Customers()) == payers["acme"] && len(c.accounts["beta"].box.Customers()) == payers["beta"] })
+	patiently(t, "all payers", func() bool {
+		return len(w.box.Customers()) == payers["acme"] && len(c.accounts["beta"].box.Customers()) == payers["beta"]
+	})
 	t.Logf("all were made %v after the last of %d kills", time.Since(killed).Round(time.Second), *nodeKills)
 	for name, n := range payers {
 		patiently(t, "the mandates of "+name, func() bool {

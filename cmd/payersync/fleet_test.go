@@ -217,6 +217,36 @@ func TestNodesServeAllAccountsOfADatabaseTogether(t *testing.T) {
 	}
 }
 
+// Who has outgrown one file carries it to the database and goes on there: the customers are known, and nothing is
+// sent.
+func TestALedgersFileGoesOnAsAnAccountOfNodes(t *testing.T) {
+	t.Parallel()
+	payers := map[string]int{"acme": 6}
+	c := newCluster(t, 1, payers)
+	w := c.accounts["acme"]
+	w.write("payersync.yaml", w.config())
+	w.expect(exitDone, "backfill", "--yes")
+	w.expect(exitDone, "ledger", "copy", "--to", "file:"+filepath.Join(c.dir, "database"), "--account", "acme", "--yes")
+	if r := w.expect(exitFailed, "sync"); !strings.Contains(r.errOut, "works there") {
+		t.Errorf("the file that was left says\n%s", r.errOut)
+	}
+	w.write("payersync.yaml", c.node(0))
+	folder := filepath.Join(c.dir, "accounts", "acme")
+	if r := w.expect(exitUsage, "accounts", "apply", folder, "--yes"); !strings.Contains(r.errOut, "--key-file") {
+		t.Errorf("without the key of its ledger it says\n%s", r.errOut)
+	}
+	w.expect(exitFailed, "accounts", "apply", folder, "--yes", "--key-file", filepath.Join(c.dir, "kek"))
+	w.expect(exitDone, "accounts", "apply", folder, "--yes", "--key-file", w.path("payersync.key"))
+	sent := w.box.Writes()
+	if r := w.expect(exitDone, "sync", "--account", "acme"); !strings.Contains(r.out, "6 unchanged") {
+		t.Errorf("the first run says\n%s", r.out)
+	}
+	if n := w.box.Writes() - sent; n > 0 {
+		t.Errorf("%d writes left although nothing had changed", n)
+	}
+	c.expectOnce(payers)
+}
+
 // sandboxStatus returns the status of a customer's mandate as the service has it.
 func sandboxStatus(w *world, id string) connector.MandateStatus {
 	i := slices.IndexFunc(w.box.Customers(), func(c sandbox.Customer) bool { return c.ID == id })
