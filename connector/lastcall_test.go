@@ -8,6 +8,7 @@ import (
 	"payersync/connector"
 )
 
+// covers F184
 func TestNothingLeavesOnceTheFenceIsShut(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("another holds it by now")

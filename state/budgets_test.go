@@ -179,6 +179,8 @@ func TestBudgetOfAClockThatWasSetBackDoesNotLastForEver(t *testing.T) {
 }
 
 // Two processes that share a pace take turns, a second's worth at a time.
+//
+// covers F187
 func TestASharedPaceIsTakenByOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

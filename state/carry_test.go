@@ -243,6 +243,8 @@ func works(t *testing.T, opts Options) bool {
 var errDied = errors.New("the process died")
 
 // Of the two, never both work, and the same call goes on.
+//
+// covers F188
 func TestALedgerThatIsCarriedDiesOnTheWayAndGoesOn(t *testing.T) {
 	t.Parallel()
 	journeys(t, func(t *testing.T, d *desk, to Options) {
@@ -348,6 +350,8 @@ func TestALedgerThatWentOnAfterItWasCopiedIsNotCarried(t *testing.T) {
 }
 
 // What differs is found by reading it back, whatever made it so.
+//
+// covers F188
 func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 	t.Parallel()
 	journeys(t, func(t *testing.T, d *desk, to Options) {

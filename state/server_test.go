@@ -63,6 +63,8 @@ func tablesOfAccounts(t *testing.T, d *desk) []string {
 
 // Every table has its policy, its account in front of each key, and no row that another account can see or
 // reach.
+//
+// covers F183
 func TestAnAccountSeesAndChangesNothingOfAnother(t *testing.T) {
 	t.Parallel()
 	_, opts := aServer(t, 8)
@@ -113,6 +115,7 @@ func TestAnAccountSeesAndChangesNothingOfAnother(t *testing.T) {
 	}
 }
 
+// covers F183
 func TestASessionOfNoAccountSeesNothing(t *testing.T) {
 	t.Parallel()
 	s, opts := aServer(t, 4)
@@ -161,6 +164,8 @@ func TestLedgersOfManyAccountsShareFewConnections(t *testing.T) {
 }
 
 // The answer to a commit may be lost when it was made, or before; a server is asked which.
+//
+// covers F181
 func TestACommitWhoseAnswerIsLostIsToldAsItEnded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -196,6 +201,8 @@ func TestACommitWhoseAnswerIsLostIsToldAsItEnded(t *testing.T) {
 }
 
 // A server that took the place of another may have lost the commit, and given its number to another.
+//
+// covers F181
 func TestNobodyKnowsWhatBecameOfACommitOnAServerThatIsGone(t *testing.T) {
 	t.Parallel()
 	d := onServer(t)
@@ -211,6 +218,8 @@ func TestNobodyKnowsWhatBecameOfACommitOnAServerThatIsGone(t *testing.T) {
 }
 
 // A pooler that lends a session for a transaction would show one account the rows of another.
+//
+// covers F182
 func TestAPoolerBeforeTheServerIsRefused(t *testing.T) {
 	t.Parallel()
 	_, opts := aServer(t, 4)

@@ -178,6 +178,8 @@ func (c *cluster) expectOnce(payers map[string]int) {
 }
 
 // Whatever node a webhook comes to and whichever runs a job, each account is served once, and none sees another.
+//
+// covers F183, F189
 func TestNodesServeAllAccountsOfADatabaseTogether(t *testing.T) {
 	t.Parallel()
 	payers := map[string]int{"acme": 5, "beta": 7}
@@ -219,6 +221,8 @@ func TestNodesServeAllAccountsOfADatabaseTogether(t *testing.T) {
 
 // Who has outgrown one file carries it to the database and goes on there: the customers are known, and nothing is
 // sent.
+//
+// covers F188
 func TestALedgersFileGoesOnAsAnAccountOfNodes(t *testing.T) {
 	t.Parallel()
 	payers := map[string]int{"acme": 6}

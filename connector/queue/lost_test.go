@@ -25,6 +25,8 @@ const childOf = "PAYERSYNC_QUEUE_DATABASE"
 
 // A lost node was the leader, and at work on a job and on a drain, when it was killed. Times of this
 // test are River's own, but for those after which a job is taken for lost.
+//
+// covers F185
 func TestWhatALostNodeDidGoesOnElsewhere(t *testing.T) {
 	t.Parallel()
 	if !*lost {

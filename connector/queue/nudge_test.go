@@ -16,6 +16,8 @@ var nudges = flag.Int("nudges", 2000, "how many nudges TestNoNudgeIsLostAtTheEnd
 
 // Nudges come at every moment of drains on two nodes. Nothing but the end of a drain looks for
 // what they left.
+//
+// covers F186
 func TestNoNudgeIsLostAtTheEndOfADrain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -80,6 +82,8 @@ func TestANudgeDuringADrainIsFollowedByAnother(t *testing.T) {
 
 // A delivery and its nudge come when the end of a drain has looked and is not committed yet. The
 // nudge waits for it, and begins another drain.
+//
+// covers F186
 func TestANudgeBetweenTheLookAndTheEndOfADrainBeginsAnother(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -10,6 +10,8 @@ import (
 )
 
 // Nodes that send for one account keep to its rate together: what one has taken, the other comes behind.
+//
+// covers F187
 func TestNodesOfOneAccountShareItsRate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "payersync.db")
