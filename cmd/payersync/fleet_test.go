@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,9 +13,12 @@ import (
 	"syscall"
 	"testing"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/sandbox"
+	"payersync/connector/syncer"
 	"payersync/state"
 	"payersync/state/statetest"
 )
@@ -249,6 +253,29 @@ func TestALedgersFileGoesOnAsAnAccountOfNodes(t *testing.T) {
 		t.Errorf("%d writes left although nothing had changed", n)
 	}
 	c.expectOnce(payers)
+}
+
+// What lies on a node is a copy of an account's files: who saves one there would be told that it is in force, and it
+// would be gone with the next change.
+func TestAMappingIsNotSavedWhereOnlyACopyOfItLies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(2))
+	w.expect(exitDone, "sync")
+	a, s := w.later(0)
+	defer s.Close()
+	s.Config.Node = new(config.Node)
+	m := a.mappingsOf(s, nil)
+	now, _, err := m.Now("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unwritable *office.MappingUnwritable
+	if _, err := m.Save(t.Context(), "acme", now.Hash, now.Text+"\n# more\n", syncer.Operator{Name: "ada"}); !errors.As(err, &unwritable) {
+		t.Errorf("it was saved, or refused with %v", err)
+	}
+	if w.read("mapping.yaml") != worldMapping {
+		t.Error("the file has changed")
+	}
 }
 
 // sandboxStatus returns the status of a customer's mandate as the service has it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -108,6 +109,9 @@ func (a *app) mappingsOf(s *session.Session, kept *office.Tallies) *office.Mappi
 		Parse: func(name string, text []byte, info connector.SourceInfo) (*mapping.Mapping, error) {
 			return session.ParseMapping(name, text, info, s.Config.Billing.Dialect.Dialect)
 		},
+	}
+	if s.Config.Node != nil {
+		m.Elsewhere = errors.New("the database keeps the account's files, and payersync accounts apply changes them")
 	}
 	for _, c := range s.Config.Connections {
 		m.Files = append(m.Files, office.MappingFile{Connection: c.Name, Path: c.Mapping})

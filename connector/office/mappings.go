@@ -35,6 +35,10 @@ type Mappings struct {
 	Parse func(name string, text []byte, info connector.SourceInfo) (*mapping.Mapping, error)
 	Tally *Tallies // of what takes long; outlives the configuration
 
+	// Elsewhere says why a file that is saved here would change nothing: the files are copies of what is kept elsewhere. nil
+	// where they are the mappings themselves.
+	Elsewhere error
+
 	others []MappingFile // of connections that whoever looks does not see
 }
 
@@ -165,6 +169,9 @@ func (m *Mappings) Save(ctx context.Context, connection, opened, text string, by
 	text = LineEnds(text, now.Text)
 	if text == now.Text {
 		return "", ErrMappingSame
+	}
+	if m.Elsewhere != nil {
+		return "", &MappingUnwritable{m.Elsewhere}
 	}
 	for _, f := range m.others {
 		if fileAt(f.Path) == fileAt(now.Path) {
