@@ -102,7 +102,12 @@ func (e *postgres) tryLock(ctx context.Context, ending string) (*Lock, error) {
 	kind := fnv.New32a()
 	_, _ = kind.Write([]byte(ending))
 	key := e.lock(int64(kind.Sum32() >> 1))
-	conn, err := e.server.write.Acquire(ctx)
+	free, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	conn, err := e.server.locks.Acquire(free)
+	if free.Err() != nil && ctx.Err() == nil {
+		return nil, nil // as many locks are held by this process as it has sessions for
+	}
 	if err != nil {
 		return nil, refusedServer(err)
 	}
@@ -176,6 +181,7 @@ func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
 }
 
 const (
+	lockWithin   = 5 * time.Second  // to get a session that holds a lock
 	settleWithin = 15 * time.Second // longer than a server keeps a session that says no more
 	settleTries  = 50 * time.Millisecond
 )

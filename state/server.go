@@ -22,6 +22,7 @@ import (
 // share: some that write, and some that read. It is safe for concurrent use.
 type Server struct {
 	write, read *pgxpool.Pool
+	locks       *pgxpool.Pool            // held by sessions for as long as takes what they keep others from, requests to others among it
 	wraps       atomic.Pointer[wrapping] // the keys of accounts; nil without a key for that
 	clock       bool                     // the ledgers have a clock of their own, which tests move
 }
@@ -29,7 +30,7 @@ type Server struct {
 // ServerOptions says which database keeps the ledgers.
 type ServerOptions struct {
 	Address     string // postgres://USER@HOST:PORT/DATABASE, or as PostgreSQL's own programs take it; never shown
-	Connections int    // that the ledgers have at most, half of them to write; 0 means 16
+	Connections int    // that the ledgers have at most: a quarter to hold locks, the others half to write and half to read; 0 means 16
 
 	// KeyEncryptionKey wraps the keys of accounts: 32 bytes, see ParseKey. Without it their ledgers
 	// open with a key file alone.
@@ -65,7 +66,7 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	if o.Connections == 0 {
 		o.Connections = defaultConnections
 	}
-	config.MaxConns = int32(max(2, o.Connections/2)) //nolint:gosec // of a configuration, which is checked
+	locks := max(1, o.Connections/4)
 	s := &Server{clock: o.clock}
 	if o.KeyEncryptionKey != nil {
 		w, err := newWrapping(o.KeyEncryptionKey)
@@ -74,10 +75,15 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		}
 		s.wraps.Store(w)
 	}
-	if s.write, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return nil, refusedServer(err)
+	for pool, most := range map[**pgxpool.Pool]int{&s.locks: locks, &s.write: max(1, (o.Connections-locks)/2)} {
+		config := config.Copy()
+		config.MaxConns = int32(most) //nolint:gosec // of a configuration, which is checked
+		if *pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+			s.Close()
+			return nil, refusedServer(err)
+		}
 	}
-	config = config.Copy()
+	config.MaxConns = s.write.Config().MaxConns
 	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	if s.read, err = pgxpool.NewWithConfig(ctx, config); err == nil {
 		err = s.migrate(ctx)
@@ -111,9 +117,10 @@ func CheckAddress(address string) error {
 
 // Close closes the connections. Its ledgers are closed before.
 func (s *Server) Close() {
-	s.write.Close()
-	if s.read != nil {
-		s.read.Close()
+	for _, pool := range []*pgxpool.Pool{s.write, s.read, s.locks} {
+		if pool != nil {
+			pool.Close()
+		}
 	}
 }
 

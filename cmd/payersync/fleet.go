@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
 
@@ -76,7 +77,12 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 		return err
 	}
 	defer f.server.Close()
-	if err := f.openQueue(ctx); err != nil {
+	pool, err := f.server.Pool(ctx, queueConnections)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := f.openQueue(ctx, pool); err != nil {
 		return err
 	}
 	defer f.closeAll()
@@ -100,19 +106,17 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 }
 
 // openQueue makes the node's part of the queue.
-func (f *fleet) openQueue(ctx context.Context) error {
+func (f *fleet) openQueue(ctx context.Context, pool *pgxpool.Pool) (err error) {
 	w := f.node.Nodes.Workers
-	pool, err := f.server.Pool(ctx, queueConnections)
-	if err != nil {
-		return err
-	}
 	if err := queue.Migrate(ctx, pool); err != nil {
-		pool.Close()
 		return err
 	}
 	f.queue, err = queue.New(queue.Config{
 		Pool: pool, Work: f.work, Drain: f.drain, Workers: queue.Workers{Hooks: w.Hooks, Runs: w.Runs, Care: w.Care}, StopWithin: time.Duration(f.node.Nodes.StopWithin),
 		Open: func(ctx context.Context, tx pgx.Tx, account int64) (bool, error) {
+			if !f.active(account) {
+				return false, nil // they are kept until it goes on
+			}
 			return f.server.HasDeliveries(ctx, tx, account, reconcile.RepeatGap)
 		},
 		Due: func(ctx context.Context) ([]int64, error) {
@@ -120,9 +124,6 @@ func (f *fleet) openQueue(ctx context.Context) error {
 		},
 		Report: f.report, Log: func(text string) { f.log.Warn(text) },
 	})
-	if err != nil {
-		pool.Close()
-	}
 	return err
 }
 
@@ -139,6 +140,13 @@ func (f *fleet) member(account int64) (*member, error) {
 	return m, nil
 }
 
+// active reports whether anything is done for an account.
+func (f *fleet) active(account int64) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.known[account].State == state.AccountActive
+}
+
 // knows reports whether the rows name an account.
 func (f *fleet) knows(account int64) bool {
 	f.mu.RLock()
@@ -147,12 +155,12 @@ func (f *fleet) knows(account int64) bool {
 	return known
 }
 
-// accounts returns the accounts that are open here.
+// accounts returns the accounts that are open here and not paused.
 func (f *fleet) accounts() (out []int64) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	for id, m := range f.members {
-		if m.info.State == state.AccountActive {
+	for id := range f.members {
+		if f.known[id].State == state.AccountActive {
 			out = append(out, id)
 		}
 	}
@@ -170,8 +178,8 @@ func (f *fleet) work(ctx context.Context, job queue.Job, trigger string) error {
 func (f *fleet) drain(ctx context.Context, account int64) error {
 	m, err := f.member(account)
 	switch {
-	case err != nil && !f.knows(account):
-		return nil // it has left
+	case !f.active(account) && (err == nil || !f.knows(account)):
+		return nil // it is paused, or has left
 	case err != nil:
 		return err
 	}
@@ -319,7 +327,7 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 	if err := s.OpenBilling(ctx, f.ErrOut, f.node.Log, true); err != nil { // which closes the session
 		return nil, err
 	}
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	life, end := context.WithCancel(ctx)
 	m.jobs = &accountJobs{
 		queue: f.queue, account: row.ID, ledger: s.Ledger, paused: row.State != state.AccountActive,
 		lost: func(err error) {

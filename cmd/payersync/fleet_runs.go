@@ -44,6 +44,9 @@ func (j *accountJobs) slice(ctx context.Context, connection string, job worker.J
 	}
 	select {
 	case <-r.ended:
+		if j.life.Err() != nil { // the node stops, and others go on
+			return queue.ErrMore
+		}
 		return r.err
 	case <-over.C:
 		return queue.ErrMore
