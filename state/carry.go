@@ -332,8 +332,9 @@ func (l *Ledger) wholly(ctx context.Context, fn func(*Tx) error) error {
 	})
 }
 
-// keep keeps everybody from the ledger until free is called: serve, runs, and what sends beside them. Of
-// a ledger on a server, that others serve, it is what the write that carries it does.
+// keep keeps everybody from the ledger until free is called: serve, runs, and what sends beside them. On
+// a server, where each lock would keep one of few connections, it only looks whether anybody is at work: the write that
+// carries the ledger keeps the others away.
 func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
 	locks, err := l.holdAll(ctx)
 	free = func() {
@@ -346,8 +347,13 @@ func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
 			return free, err
 		}
 		k, tryErr := l.below.tryLock(ctx, ending)
-		if locks = append(locks, k); tryErr != nil || k == nil {
+		if tryErr != nil || k == nil {
 			return free, errors.Join(tryErr, ErrServed)
+		}
+		if l.below.isFile() {
+			locks = append(locks, k)
+		} else {
+			err = k.Release()
 		}
 	}
 	var runs bool
