@@ -254,7 +254,7 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 // shows as open belongs to a process that died; else its lease decides,
 // and without the lock errNoRun says that there is none.
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, lock *state.Lock) (*run, error) {
-	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: time.Now(), made: map[string]bool{}, met: state.NewMet()}
+	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: ofThisMachine(), made: map[string]bool{}, met: state.NewMet()}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if err := tx.TakeAccount(s.Account, opts.Actor); err != nil {
 			return err
@@ -303,11 +303,15 @@ const leaseSpare = 10 * time.Second
 // sleeps, and one may be set.
 type lease struct{ renewed atomic.Pointer[time.Time] }
 
+// ofThisMachine is the time by this machine's own clocks, which nothing stores: how long a process stood still, no other
+// clock knows.
+func ofThisMachine() time.Time { return time.Now() } //nolint:forbidigo // see above
+
 func (l *lease) renew(at time.Time) { l.renewed.Store(&at) }
 
 // holds fails with state.ErrLeaseLost when another may have taken the lease over by now.
 func (l *lease) holds() error {
-	now, renewed := time.Now(), *l.renewed.Load()
+	now, renewed := ofThisMachine(), *l.renewed.Load()
 	if max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0))) > state.Lease-leaseSpare {
 		return state.ErrLeaseLost
 	}
@@ -331,7 +335,7 @@ func (r *run) keepLease(ctx context.Context) (context.Context, func()) {
 				return
 			case <-tick.C:
 			}
-			before := time.Now()
+			before := ofThisMachine()
 			err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.RenewLease(r.id) })
 			if errors.Is(err, state.ErrLeaseLost) {
 				cancel(err)

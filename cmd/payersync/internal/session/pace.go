@@ -42,11 +42,15 @@ func (p *sharedPace) wait(ctx context.Context) error {
 	}
 }
 
-// turn returns when the next request may leave. Turns that nobody took in time are over.
+// turn returns when the next request may leave. Turns that nobody took in time are over; the others of their second
+// are there still.
 func (p *sharedPace) turn(ctx context.Context) (time.Time, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left == 0 || time.Since(p.next) > p.every {
+	if over := int(time.Since(p.next) / p.every); over > 0 {
+		p.left, p.next = p.left-over, p.next.Add(time.Duration(over)*p.every)
+	}
+	if p.left <= 0 {
 		n := max(1, int(time.Second/p.every))
 		asked := time.Now()
 		wait, err := p.ledger.Reserve(ctx, paceScope, n, p.every)
