@@ -234,10 +234,7 @@ func (s *Server) Apply(ctx context.Context, c AccountChange) (AccountInfo, error
 // Adopt is Apply for an account whose ledger a key seals already: one that was carried there before, or a new one. It
 // fails with ErrOtherLedgersKey where that is another key.
 func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (AccountInfo, error) {
-	if !accountName.MatchString(c.Name) {
-		return AccountInfo{}, fmt.Errorf("%w: %q is no name of an account. Use small letters, digits, dashes and underscores, 63 at most", ErrBundle, c.Name)
-	}
-	if err := checkBundle(c.Files); err != nil {
+	if err := CheckFiles(c.Name, c.Files); err != nil {
 		return AccountInfo{}, err
 	}
 	wraps := s.wraps.Load()
@@ -400,6 +397,14 @@ func finish(ctx context.Context, tx pgx.Tx, id int64, e Entry) (AccountInfo, err
 	}
 	_, err = tx.Exec(ctx, postgresSpelling(insertAudit), values...)
 	return a, err
+}
+
+// CheckFiles refuses with ErrBundle what Apply would refuse of an account, before anything is changed.
+func CheckFiles(name string, files map[string][]byte) error {
+	if !IsAccountName(name) {
+		return fmt.Errorf("%w: %q is no name of an account. Use small letters, digits, dashes and underscores, 63 at most", ErrBundle, name)
+	}
+	return checkBundle(files)
 }
 
 // checkBundle refuses files that no folder could hold, and more than an account needs.

@@ -53,6 +53,8 @@ var postgresSettings = map[string]string{
 	"standard_conforming_strings":         "on",
 	"synchronous_commit":                  "on",
 	"default_transaction_isolation":       "read committed",
+	"plan_cache_mode":                     "force_custom_plan", // statements stay prepared while tables grow from nothing
+	"client_connection_check_interval":    "10s",               // a statement ends soon after the process that wants it
 }
 
 func (*postgres) prepare() error { return nil }

@@ -104,6 +104,9 @@ func (l *Ledger) checkMark(ctx context.Context) error {
 
 // identify gives a ledger without a mark its identity, unless another process was sooner.
 func (l *Ledger) identify(ctx context.Context) error {
+	if err := l.reader.QueryRowContext(ctx, "SELECT identity FROM ledger").Scan(&l.identity); err == nil && l.identity != "" {
+		return nil // without waiting for who writes
+	}
 	err := l.writer.QueryRowContext(ctx, "UPDATE ledger SET identity = coalesce(nullif(identity, ''), ?) RETURNING identity", rand.Text()).Scan(&l.identity)
 	if err != nil {
 		return fmt.Errorf("give the ledger its identity: %w", err)

@@ -184,7 +184,7 @@ func (a *app) accountChange(ctx context.Context, server *state.Server, folder st
 	if c.files[config.AccountFile] == nil {
 		return c, fmt.Errorf("there is no %s in %s; write one, or move what is no account elsewhere", config.AccountFile, folder)
 	}
-	if err := a.checkAccount(ctx, folder, c.Account); err != nil {
+	if err := errors.Join(state.CheckFiles(c.Account, c.files), a.checkAccount(ctx, folder, c.Account)); err != nil {
 		return c, err
 	}
 	docs, err := server.Documents(ctx, c.Account)

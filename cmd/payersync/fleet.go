@@ -15,6 +15,7 @@ import (
 
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/metrics"
 	"payersync/connector/queue"
 	"payersync/connector/reconcile"
@@ -48,7 +49,10 @@ type fleet struct {
 	mu      sync.RWMutex
 	known   map[int64]state.AccountInfo // as the rows said last
 	members map[int64]*member           // those that are open here
-	failed  map[int64]time.Time         // those that could not be opened, and when that was tried last
+	failed  map[int64]time.Time         // those whose rows could not be put in force, and when that was tried last
+
+	closing   sync.WaitGroup // of accounts that leave
+	takenBack map[int64]bool // accounts that leave, whose schedules are gone; of look alone
 }
 
 // member is an account that is open on this node.
@@ -64,7 +68,7 @@ type member struct {
 
 // serveFleet serves all accounts of the node's database until ctx ends.
 func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
-	f := &fleet{app: a, node: node, metrics: metrics.NewFleet(version, commit()), known: map[int64]state.AccountInfo{}, members: map[int64]*member{}, failed: map[int64]time.Time{}}
+	f := &fleet{app: a, node: node, metrics: metrics.NewFleet(version, commit()), known: map[int64]state.AccountInfo{}, members: map[int64]*member{}, failed: map[int64]time.Time{}, takenBack: map[int64]bool{}}
 	if f.log, err = session.NewLog(a.ErrOut, node.Log.Level, node.Log.Format, node.Secrets()); err != nil {
 		return err
 	}
@@ -169,6 +173,14 @@ func (f *fleet) accounts() (out []int64) {
 
 func (f *fleet) work(ctx context.Context, job queue.Job, trigger string) error {
 	m, err := f.member(job.Account)
+	if err != nil && f.active(job.Account) { // it may be open on another node, or here in a moment
+		select {
+		case <-time.After(rowsEvery):
+			return queue.ErrMore
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -249,17 +261,30 @@ func (f *fleet) look(ctx context.Context) error {
 	f.known = now
 	f.mu.Unlock()
 	for _, m := range left {
-		if err := m.jobs.Replace(ctx, nil); err != nil {
-			f.log.WithField("account", m.info.Name).WithError(err).Warn("the schedules of an account that leaves were not taken back")
+		f.closing.Go(func() { // its requests in flight are waited for
+			m.close()
+			f.metrics.Leave(m.info.Name)
+			f.log.WithField("account", m.info.Name).Info("the account was closed")
+		})
+	}
+	return f.takeBack(ctx, rows)
+}
+
+// takeBack takes the schedules back of accounts that leave, whether or not they were open here.
+func (f *fleet) takeBack(ctx context.Context, rows []state.AccountInfo) error {
+	for _, row := range rows {
+		if row.State != state.AccountLeaving || f.takenBack[row.ID] {
+			continue
 		}
-		m.close()
-		f.metrics.Leave(m.info.Name)
-		f.log.WithField("account", m.info.Name).Info("the account was closed")
+		if err := f.queue.Every(ctx, row.ID, nil); err != nil {
+			return err
+		}
+		f.takenBack[row.ID] = true
 	}
 	return nil
 }
 
-// again reports whether an account could not be opened a while ago.
+// again reports whether an account's row could not be put in force a while ago.
 func (f *fleet) again(account int64) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -272,7 +297,13 @@ func (f *fleet) take(ctx context.Context, row state.AccountInfo) {
 	entry := f.log.WithFields(logrus.Fields{"account": row.Name, "version": row.Version})
 	m, _ := f.member(row.ID)
 	if m != nil {
-		f.retake(ctx, m, row)
+		err := f.retake(ctx, m, row)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if delete(f.failed, row.ID); err != nil {
+			f.failed[row.ID] = f.now()
+			entry.WithError(forLog(err)).Error("what the account's row says is not in force on this node yet; it is tried again")
+		}
 		return
 	}
 	m, err := f.open(ctx, row)
@@ -290,20 +321,29 @@ func (f *fleet) take(ctx context.Context, row state.AccountInfo) {
 	entry.Debug("the account is open")
 }
 
-// retake gives an account that is open another configuration, or another state.
-func (f *fleet) retake(ctx context.Context, m *member, row state.AccountInfo) {
-	cfg, err := f.load(ctx, m, row.Name)
-	now := look{config: cfg}
-	if err != nil {
-		now = look{wrong: forLog(err).Error()}
-	}
+// retake gives an account that is open another configuration, or another state. A configuration with a mistake is told
+// of by the account itself, and waits for another.
+func (f *fleet) retake(ctx context.Context, m *member, row state.AccountInfo) error {
 	if err := m.jobs.Pause(ctx, row.State != state.AccountActive); err != nil {
-		f.log.WithField("account", row.Name).WithError(err).Error("the schedules of the account are as before")
+		return err
 	}
 	f.mu.Lock()
 	m.info = row
 	f.mu.Unlock()
-	m.reload.follow(ctx, now)
+	cfg, err := f.load(ctx, m, row.Name)
+	var mistake usage.Error
+	switch {
+	case errors.As(err, &mistake):
+		m.reload.follow(ctx, look{wrong: forLog(err).Error()})
+		return nil
+	case err != nil:
+		return err
+	}
+	m.reload.follow(ctx, look{config: cfg})
+	if m.reload.taken != cfg && m.reload.failed.config == cfg {
+		return errors.New("the configuration could not be put in force")
+	}
+	return nil
 }
 
 // open opens an account on this node.
@@ -372,8 +412,19 @@ func (f *fleet) load(ctx context.Context, m *member, name string) (*config.Confi
 	if err != nil {
 		return nil, err
 	}
-	return config.LoadAccount(folder, f.node, name, f.getenv)
+	for len(m.folders) > keptFolders {
+		_ = os.RemoveAll(m.folders[0]) // as above
+		m.folders = m.folders[1:]
+	}
+	cfg, err := config.LoadAccount(folder, f.node, name, f.getenv)
+	if err != nil {
+		return nil, usage.Error{Err: err}
+	}
+	return cfg, nil
 }
+
+// keptFolders are how many versions of an account's files stay: what is at work began with one of them.
+const keptFolders = 3
 
 // forget removes the files that were written for an account.
 func (m *member) forget() {
@@ -403,13 +454,12 @@ func (m *member) begin(ctx context.Context, end context.CancelFunc) {
 // closeAll closes every account, once no job is at work.
 func (f *fleet) closeAll() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	var closing sync.WaitGroup
 	for _, m := range f.members {
-		closing.Go(m.close)
+		f.closing.Go(m.close)
 	}
-	closing.Wait()
 	clear(f.members)
+	f.mu.Unlock()
+	f.closing.Wait()
 }
 
 // attend tells the service manager that the node is ready, and then that it is alive, until ctx ends:
@@ -419,7 +469,9 @@ func (f *fleet) attend(ctx context.Context) {
 		return
 	}
 	for ready := false; ; {
-		alive := f.queue.Alive()
+		asked, cancel := context.WithTimeout(ctx, aliveEvery)
+		alive := f.queue.Alive() && f.server.Ping(asked) == nil
+		cancel()
 		if alive && !ready {
 			ready = true
 			f.manager.ready()

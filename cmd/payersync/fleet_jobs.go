@@ -96,6 +96,11 @@ func (j *accountJobs) set(ctx context.Context, jobs []worker.Job, paused bool) e
 		return err
 	}
 	j.jobs, j.paused = jobs, paused
+	if paused {
+		for _, r := range j.runs { // the next goes on where they stop
+			r.stop()
+		}
+	}
 	return nil
 }
 

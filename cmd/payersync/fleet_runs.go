@@ -17,9 +17,13 @@ const lookForRun = 2 * time.Second
 // holds the connection is the run's lease, and not the job.
 type nodeRun struct {
 	stop  context.CancelFunc
+	told  context.Context // ended by stop
 	ended chan struct{}
 	err   error // to be read once it has ended
 }
+
+// stopped reports whether the run was told to stop.
+func (r *nodeRun) stopped() bool { return r.told.Err() != nil }
 
 // slice lets a run of a connection go on for a while. Whichever node the job comes to next finds the run by its
 // lease: while that lives it is waited for, and when it was lost with its node a run begins that goes on where
@@ -44,7 +48,7 @@ func (j *accountJobs) slice(ctx context.Context, connection string, job worker.J
 	}
 	select {
 	case <-r.ended:
-		if j.life.Err() != nil { // the node stops, and others go on
+		if j.life.Err() != nil || r.stopped() { // the node stops or the account is paused, and others go on, or nobody
 			return queue.ErrMore
 		}
 		return r.err
@@ -90,13 +94,12 @@ func (j *accountJobs) ofNode(name string) *nodeRun {
 // begin begins a run on this node, for which a place was taken.
 func (j *accountJobs) begin(job worker.Job, trigger string) *nodeRun {
 	ctx, stop := context.WithCancel(j.life)
-	r := &nodeRun{stop: stop, ended: make(chan struct{})}
+	r := &nodeRun{stop: stop, told: ctx, ended: make(chan struct{})}
 	j.mu.Lock()
 	j.runs[job.Name] = r
 	j.mu.Unlock()
 	j.going.Go(func() {
 		r.err = connector.Guard(func() error { return job.Run(ctx, trigger) })
-		stop()
 		j.mu.Lock()
 		delete(j.runs, job.Name)
 		j.mu.Unlock()

@@ -60,10 +60,7 @@ func ReadBundle(folder string) (map[string][]byte, error) {
 // XDG_RUNTIME_DIR names, or else in memory, where the machine has a place for that. Whoever calls it
 // removes the folder, also after an error.
 func Unpack(runtime, account string, files map[string][]byte) (folder string, err error) {
-	for _, place := range []string{runtime, "/dev/shm", ""} {
-		if place != "" && !privatePlace(place) {
-			continue
-		}
+	for _, place := range places(runtime) {
 		if folder, err = os.MkdirTemp(place, "payersync-"+account+"-"); err == nil {
 			break
 		}
@@ -85,6 +82,16 @@ func Unpack(runtime, account string, files map[string][]byte) (folder string, er
 		}
 	}
 	return folder, nil
+}
+
+// places are where such a folder may be, the best first; the last is the system's for temporary files.
+func places(runtime string) (out []string) {
+	for _, place := range []string{runtime, "/dev/shm"} {
+		if place != "" && privatePlace(place) {
+			out = append(out, place)
+		}
+	}
+	return append(out, "")
 }
 
 // privatePlace reports whether nobody else can exchange what this user makes in a folder: it is this
