@@ -35,6 +35,16 @@ func (s *Server) HasDeliveries(ctx context.Context, tx pgx.Tx, account int64, ga
 	return has, nil
 }
 
+// HasDeliveriesOf returns HasDeliveries for some accounts; of the others it finds none.
+func (s *Server) HasDeliveriesOf(some func(account int64) bool, gap time.Duration) func(context.Context, pgx.Tx, int64) (bool, error) {
+	return func(ctx context.Context, tx pgx.Tx, account int64) (bool, error) {
+		if !some(account) {
+			return false, nil
+		}
+		return s.HasDeliveries(ctx, tx, account, gap)
+	}
+}
+
 // WithDeliveries returns which of some accounts have such deliveries.
 func (s *Server) WithDeliveries(ctx context.Context, accounts []int64, gap time.Duration) (due []int64, err error) {
 	err = pgx.BeginTxFunc(ctx, s.read, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
 
@@ -81,14 +79,11 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 		return err
 	}
 	defer f.server.Close()
-	pool, err := f.server.Pool(ctx, queueConnections)
+	closeQueue, err := f.openQueue(ctx)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	if err := f.openQueue(ctx, pool); err != nil {
-		return err
-	}
+	defer closeQueue()
 	defer f.closeAll()
 	if err := f.look(ctx); err != nil {
 		return err
@@ -109,26 +104,30 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	return err
 }
 
-// openQueue makes the node's part of the queue.
-func (f *fleet) openQueue(ctx context.Context, pool *pgxpool.Pool) (err error) {
+// openQueue makes the node's part of the queue, which is closed when all else is.
+func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 	w := f.node.Nodes.Workers
+	pool, err := f.server.Pool(ctx, queueConnections)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			pool.Close()
+		}
+	}()
 	if err := queue.Migrate(ctx, pool); err != nil {
-		return err
+		return nil, err
 	}
 	f.queue, err = queue.New(queue.Config{
 		Pool: pool, Work: f.work, Drain: f.drain, Workers: queue.Workers{Hooks: w.Hooks, Runs: w.Runs, Care: w.Care}, StopWithin: time.Duration(f.node.Nodes.StopWithin),
-		Open: func(ctx context.Context, tx pgx.Tx, account int64) (bool, error) {
-			if !f.active(account) {
-				return false, nil // they are kept until it goes on
-			}
-			return f.server.HasDeliveries(ctx, tx, account, reconcile.RepeatGap)
-		},
+		Open: f.server.HasDeliveriesOf(f.active, reconcile.RepeatGap), // those of a paused account are kept until it goes on
 		Due: func(ctx context.Context) ([]int64, error) {
 			return f.server.WithDeliveries(ctx, f.accounts(), reconcile.RepeatGap)
 		},
 		Report: f.report, Log: func(text string) { f.log.Warn(text) },
 	})
-	return err
+	return pool.Close, err
 }
 
 // errNotHere says that a job came to a node on which its account is not open.
