@@ -339,8 +339,11 @@ func (f *fleet) retake(ctx context.Context, m *member, row state.AccountInfo) er
 		return err
 	}
 	m.reload.follow(ctx, look{config: cfg})
-	if m.reload.taken != cfg && m.reload.failed.config == cfg {
-		return errors.New("the configuration could not be put in force")
+	if m.reload.taken != cfg {
+		m.drop()
+		if m.reload.failed.config == cfg {
+			return errors.New("the configuration could not be put in force")
+		}
 	}
 	return nil
 }
@@ -409,21 +412,31 @@ func (f *fleet) load(ctx context.Context, m *member, name string) (*config.Confi
 	folder, err := config.Unpack(f.runtime(), name, files.Files)
 	m.folders = append(m.folders, folder)
 	if err != nil {
+		m.drop()
 		return nil, err
-	}
-	for len(m.folders) > keptFolders {
-		_ = os.RemoveAll(m.folders[0]) // as above
-		m.folders = m.folders[1:]
 	}
 	cfg, err := config.LoadAccount(folder, f.node, name, f.getenv)
 	if err != nil {
+		m.drop()
 		return nil, usage.Error{Err: err}
+	}
+	for len(m.folders) > keptFolders {
+		_ = os.RemoveAll(m.folders[0]) // as in forget
+		m.folders = m.folders[1:]
 	}
 	return cfg, nil
 }
 
-// keptFolders are how many versions of an account's files stay: what is at work began with one of them.
-const keptFolders = 3
+// keptFolders are how many versions of an account's files stay, with the one that is tried: what is at work began with
+// one of them.
+const keptFolders = 4
+
+// drop removes the newest files, which are not in force.
+func (m *member) drop() {
+	last := len(m.folders) - 1
+	_ = os.RemoveAll(m.folders[last]) // as in forget
+	m.folders = m.folders[:last]
+}
 
 // forget removes the files that were written for an account.
 func (m *member) forget() {
