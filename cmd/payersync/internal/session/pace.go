@@ -52,12 +52,11 @@ func (p *sharedPace) turn(ctx context.Context) (time.Time, error) {
 	}
 	if p.left <= 0 {
 		n := max(1, int(time.Second/p.every))
-		asked := time.Now()
 		wait, err := p.ledger.Reserve(ctx, paceScope, n, p.every)
 		if err != nil {
 			return time.Time{}, err
 		}
-		p.left, p.next = n, asked.Add(wait)
+		p.left, p.next = n, time.Now().Add(wait) // late by as long as the ledger took to answer, and never early
 	}
 	at := p.next
 	p.left, p.next = p.left-1, at.Add(p.every)
