@@ -371,7 +371,7 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 	}
 	life, end := context.WithCancel(ctx)
 	m.jobs = &accountJobs{
-		queue: f.queue, account: row.ID, ledger: s.Ledger, paused: row.State != state.AccountActive,
+		queue: f.queue, account: row.ID, ledger: s.Ledger, nudges: make(chan struct{}, 1), paused: row.State != state.AccountActive,
 		lost: func(err error) {
 			s.Log.WithError(err).Warn("the queue did not keep that a delivery waits; the next tick finds it")
 		},

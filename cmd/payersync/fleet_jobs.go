@@ -22,7 +22,8 @@ type accountJobs struct {
 	queue   *queue.Queue
 	account int64
 	ledger  *state.Ledger
-	lost    func(error) // is told of a nudge that the queue did not keep
+	nudges  chan struct{} // holds one while a delivery waits that the queue was not told of
+	lost    func(error)   // is told of a nudge that the queue did not keep
 
 	slices time.Duration   // how long a job works before others have their turn
 	places chan struct{}   // holds one for each run of this node, of whatever account
@@ -38,8 +39,14 @@ type accountJobs struct {
 	paused bool // none of them comes
 }
 
-// Run does what people ask for until ctx ends. The account's jobs run with the queue.
-func (j *accountJobs) Run(ctx context.Context) error { return j.people.Run(ctx) }
+// Run does what people ask for, and tells the queue of deliveries, until ctx ends. The account's jobs run with
+// the queue.
+func (j *accountJobs) Run(ctx context.Context) error {
+	var nudging sync.WaitGroup
+	nudging.Go(func() { j.keepNudging(ctx) })
+	defer nudging.Wait()
+	return j.people.Run(ctx)
+}
 
 // Now starts something at once, on this node, because a person asked for it.
 func (j *accountJobs) Now(name string, run func(context.Context) error) error {
@@ -49,15 +56,29 @@ func (j *accountJobs) Now(name string, run func(context.Context) error) error {
 // Alive reports whether the queue is.
 func (j *accountJobs) Alive() bool { return j.queue.Alive() }
 
-// Nudge asks for a drain soon, on whatever node.
+// Nudge asks for a drain soon, on whatever node. It never blocks: those that come before the queue is
+// told count as one.
 func (j *accountJobs) Nudge() {
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), nudgeWithin)
-		defer cancel()
-		if err := j.queue.Nudge(ctx, j.account); err != nil {
+	select {
+	case j.nudges <- struct{}{}:
+	default:
+	}
+}
+
+func (j *accountJobs) keepNudging(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.nudges:
+		}
+		within, cancel := context.WithTimeout(ctx, nudgeWithin)
+		err := j.queue.Nudge(within, j.account)
+		cancel()
+		if err != nil && ctx.Err() == nil {
 			j.lost(err)
 		}
-	}()
+	}
 }
 
 // Replace makes these the jobs of the account, for all nodes. What is at work finishes as it began.

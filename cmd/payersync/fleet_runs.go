@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"payersync/connector"
@@ -16,14 +17,17 @@ const lookForRun = 2 * time.Second
 // nodeRun is a run that this node makes. It goes on while the job that began it stands in line again: what
 // holds the connection is the run's lease, and not the job.
 type nodeRun struct {
-	stop  context.CancelFunc
-	told  context.Context // ended by stop
-	ended chan struct{}
-	err   error // to be read once it has ended
+	cancel context.CancelFunc
+	told   atomic.Bool // to stop
+	ended  chan struct{}
+	err    error // to be read once it has ended
 }
 
-// stopped reports whether the run was told to stop.
-func (r *nodeRun) stopped() bool { return r.told.Err() != nil }
+// stop lets the run end early; the next of its connection goes on.
+func (r *nodeRun) stop() {
+	r.told.Store(true)
+	r.cancel()
+}
 
 // slice lets a run of a connection go on for a while. Whichever node the job comes to next finds the run by its
 // lease: while that lives it is waited for, and when it was lost with its node a run begins that goes on where
@@ -48,7 +52,7 @@ func (j *accountJobs) slice(ctx context.Context, connection string, job worker.J
 	}
 	select {
 	case <-r.ended:
-		if j.life.Err() != nil || r.stopped() { // the node stops or the account is paused, and others go on, or nobody
+		if j.life.Err() != nil || r.told.Load() { // the node stops or the account is paused, and others go on, or nobody
 			return queue.ErrMore
 		}
 		return r.err
@@ -93,12 +97,15 @@ func (j *accountJobs) ofNode(name string) *nodeRun {
 
 // begin begins a run on this node, for which a place was taken.
 func (j *accountJobs) begin(job worker.Job, trigger string) *nodeRun {
-	ctx, stop := context.WithCancel(j.life)
-	r := &nodeRun{stop: stop, told: ctx, ended: make(chan struct{})}
+	ctx, cancel := context.WithCancel(j.life)
+	r := &nodeRun{cancel: cancel, ended: make(chan struct{})}
 	j.mu.Lock()
-	j.runs[job.Name] = r
+	if j.runs[job.Name] = r; j.paused { // since this job was taken
+		r.stop()
+	}
 	j.mu.Unlock()
 	j.going.Go(func() {
+		defer cancel()
 		r.err = connector.Guard(func() error { return job.Run(ctx, trigger) })
 		j.mu.Lock()
 		delete(j.runs, job.Name)
