@@ -2,14 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
-	"log"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
-	"time"
 
 	"payersync/connector/server"
 )
@@ -18,27 +13,7 @@ import (
 // webhook, and the name of the host that it asks, where it is for pages.
 func (f *fleet) listen(ctx context.Context) (*listeners, error) {
 	c := f.node.Server
-	opened := &listeners{
-		log: f.log, arrive: time.Duration(c.Limits.ReadTimeout), share: server.Connections{Most: c.Limits.Connections, Proxies: slices.Concat(c.Proxies(), c.TrustedFronts())}, errorLog: log.New(f.deliveries, "", 0),
-	}
-	var secure *tls.Config // of the pages; nil for none
-	if c.Admin != "" && c.AdminTLS != nil {
-		certificate, err := newCertificate(c.AdminTLS)
-		if err != nil {
-			return nil, err
-		}
-		secure = certificate.config()
-	}
-	warnOfMetrics(f.log, c.Metrics)
-	if err := errors.Join(
-		opened.open(ctx, "webhooks", c.Webhooks, f.webhooks(c.Health == ""), nil),
-		opened.open(ctx, "health", c.Health, f.health, nil),
-		opened.open(ctx, "metrics", c.Metrics, f.metrics.Handler().ServeHTTP, nil),
-		opened.open(ctx, "admin", c.Admin, f.pages, secure),
-	); err != nil {
-		return nil, errors.Join(err, opened.close())
-	}
-	return opened, nil
+	return openListeners(ctx, c, f.log, f.deliveries, answers{f.webhooks(c.Health == ""), f.health, f.metrics.Handler().ServeHTTP, f.pages})
 }
 
 // hooksPath is below which the addresses of accounts' webhooks are, each with its account's token.

@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/connector/server"
 )
@@ -22,9 +23,23 @@ import (
 // webhook section there are only the latter. Each request is answered by the installation
 // that is in force when it comes.
 func (svc *service) listen(ctx context.Context) (*listeners, error) {
-	c := svc.inForce.Load().Config.Server
+	return openListeners(ctx, svc.inForce.Load().Config.Server, svc.log, svc.deliveries, answers{
+		webhooks: func(w http.ResponseWriter, r *http.Request) { svc.inForce.Load().endpoint.Handler().ServeHTTP(w, r) },
+		health: func(w http.ResponseWriter, r *http.Request) {
+			svc.inForce.Load().endpoint.HealthHandler().ServeHTTP(w, r)
+		},
+		metrics: svc.metricsHandler(),
+		admin:   svc.adminHandler(),
+	})
+}
+
+// answers are what answers on the listeners.
+type answers struct{ webhooks, health, metrics, admin http.HandlerFunc }
+
+// openListeners opens the listeners that a configuration names, all or none.
+func openListeners(ctx context.Context, c config.Server, to *logrus.Logger, deliveries *deliveryLog, by answers) (*listeners, error) {
 	opened := &listeners{
-		log: svc.log, arrive: time.Duration(c.Limits.ReadTimeout), share: server.Connections{Most: c.Limits.Connections, Proxies: slices.Concat(c.Proxies(), c.TrustedFronts())}, errorLog: log.New(svc.deliveries, "", 0),
+		log: to, arrive: time.Duration(c.Limits.ReadTimeout), share: server.Connections{Most: c.Limits.Connections, Proxies: slices.Concat(c.Proxies(), c.TrustedFronts())}, errorLog: log.New(deliveries, "", 0),
 	}
 	var secure *tls.Config // of the pages; nil for none
 	if c.Admin != "" && c.AdminTLS != nil {
@@ -34,13 +49,12 @@ func (svc *service) listen(ctx context.Context) (*listeners, error) {
 		}
 		secure = certificate.config()
 	}
+	warnOfMetrics(to, c.Metrics)
 	if err := errors.Join(
-		opened.open(ctx, "webhooks", c.Webhooks, func(w http.ResponseWriter, r *http.Request) { svc.inForce.Load().endpoint.Handler().ServeHTTP(w, r) }, nil),
-		opened.open(ctx, "health", c.Health, func(w http.ResponseWriter, r *http.Request) {
-			svc.inForce.Load().endpoint.HealthHandler().ServeHTTP(w, r)
-		}, nil),
-		opened.open(ctx, "metrics", c.Metrics, svc.metricsHandler(), nil),
-		opened.open(ctx, "admin", c.Admin, svc.adminHandler(), secure),
+		opened.open(ctx, "webhooks", c.Webhooks, by.webhooks, nil),
+		opened.open(ctx, "health", c.Health, by.health, nil),
+		opened.open(ctx, "metrics", c.Metrics, by.metrics, nil),
+		opened.open(ctx, "admin", c.Admin, by.admin, secure),
 	); err != nil {
 		return nil, errors.Join(err, opened.close())
 	}

@@ -16,7 +16,6 @@ import (
 // began, and what its ledger and the configuration that is in force say.
 func (svc *service) metricsHandler() http.HandlerFunc {
 	s := svc.inForce.Load()
-	warnOfMetrics(svc.log, s.Config.Server.Metrics)
 	counter := s.Ledger.NewCounter()
 	s.Metrics.Follow(func(ctx context.Context) (metrics.Facts, error) { return svc.metricsFacts(ctx, counter) })
 	return s.Metrics.Handler().ServeHTTP
