@@ -27,8 +27,7 @@ type engine interface {
 	// where says to people where the ledger is, and no secret of the way there.
 	where() string
 	// isFile reports whether the ledger is a file of one machine. Locks lie beside it then, and a
-	// mark that tells an older copy which was put in its place, and the list of forgotten payers; and
-	// statements are prepared once for it.
+	// mark that tells an older copy which was put in its place, and the list of forgotten payers.
 	isFile() bool
 
 	// tryLock takes the lock whose name ends so, and returns nil when somebody else holds it.

@@ -1,11 +1,12 @@
-// Package state is the ledger: one SQLite file that holds what payersync knows,
-// what it is about to do, and what it did. Only this package speaks SQL.
+// Package state is the ledger: it holds what payersync knows, what it is about to do,
+// and what it did, in one SQLite file, or as one account among many in a database of
+// PostgreSQL ([Server]). Only this package speaks SQL.
 //
 // Every write goes through [Ledger.Do]: callers hand in a function, functions
 // that arrive together share one transaction and so one fsync, and Do returns
 // when the result is durable. Every read goes through a method of [Ledger] and
 // never blocks a write. Personal bodies are sealed with AES-256-GCM before they
-// reach the file; the key lies in a file of its own.
+// reach the file or the database; the key lies in a file of its own, or wrapped beside the account.
 //
 // The package keeps the ledger's laws (STRICT types, CHECK on enumerations,
 // UNIQUE where a rule says "one") and decides nothing beyond them: what to plan,

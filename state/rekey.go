@@ -189,6 +189,11 @@ func (r Rekey) Rekey(ctx context.Context, opts Options) (out Rekeyed, err error)
 	if err != nil {
 		return out, err
 	}
+	return r.steps(ctx, l, keys, out)
+}
+
+// steps takes those that are left, while nothing else works on the ledger.
+func (r Rekey) steps(ctx context.Context, l *Ledger, keys *keyFiles, out Rekeyed) (_ Rekeyed, err error) {
 	if err := r.Stage("begun"); err != nil {
 		return out, err
 	}

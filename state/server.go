@@ -19,7 +19,7 @@ import (
 
 // Server is a database of PostgreSQL that keeps the ledgers of many accounts, in the same tables
 // and apart by policies of their rows. The connections that a process has to it, all its ledgers
-// share: some that write, and some that read. It is safe for concurrent use.
+// share: some that write, some that read, and some that hold locks. It is safe for concurrent use.
 type Server struct {
 	write, read *pgxpool.Pool
 	locks       *pgxpool.Pool            // held by sessions for as long as takes what they keep others from, requests to others among it
@@ -75,17 +75,18 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		}
 		s.wraps.Store(w)
 	}
-	for pool, most := range map[**pgxpool.Pool]int{&s.locks: locks, &s.write: max(1, (o.Connections-locks)/2)} {
+	pool := func(most int, readOnly string) (*pgxpool.Pool, error) {
 		config := config.Copy()
 		config.MaxConns = int32(most) //nolint:gosec // of a configuration, which is checked
-		if *pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-			s.Close()
-			return nil, refusedServer(err)
-		}
+		config.ConnConfig.RuntimeParams["default_transaction_read_only"] = readOnly
+		return pgxpool.NewWithConfig(ctx, config)
 	}
-	config.MaxConns = s.write.Config().MaxConns
-	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
-	if s.read, err = pgxpool.NewWithConfig(ctx, config); err == nil {
+	each := max(1, (o.Connections-locks)/2)
+	var errs [3]error
+	s.locks, errs[0] = pool(locks, "off")
+	s.write, errs[1] = pool(each, "off")
+	s.read, errs[2] = pool(each, "on")
+	if err = errors.Join(errs[:]...); err == nil {
 		err = s.migrate(ctx)
 	}
 	if err != nil {

@@ -38,11 +38,13 @@ func (a *app) serveCmd() *cobra.Command {
 reflects them. A schedule that was missed while it was down is made up for once.
 An edited mapping is used from the next run on; one with a mistake is not used at
 all: the version before stays in force, and status shows the mistake.
-A ledger is served by one process at a time; commands may run beside it.
+A ledger's file is served by one process at a time; commands may run beside it.
 A changed configuration, or secret that it names, is used from the next run on, within
 some seconds, or at once after SIGHUP (kill -HUP): runs at
 work end as they began. One with a mistake is not used: the one before stays in force,
 and status shows the mistake, and what waits for a restart, as addresses do.
+With the configuration of a node (ledger.postgres) it works for all accounts of the
+database, beside as many other nodes as there are: which of them does a job is decided there.
 Under systemd it tells when it is ready, and that it is alive (Type=notify or
 notify-reload, WatchdogSec=).
 SIGTERM lets requests in flight finish, 20 s at most. The log goes to standard error.
