@@ -159,7 +159,7 @@ func TestALockedLedgerIsAnswered503AndServedAgainWithoutARestart(t *testing.T) {
 	w.answers(http.StatusOK, "before")
 	other, err := state.Open(t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
 	w.must(err)
-	defer other.Close()
+	t.Cleanup(func() { w.must(other.Close()) }) // after the gate's own, which lets its writer go on
 	locked, ended := make(chan struct{}), make(chan error, 1)
 	release, goOn := gate(t)
 	go func() {
