@@ -159,7 +159,8 @@ func (*postgres) batchOver(l *Ledger) {
 func (*postgres) rest(*sql.Conn) {}
 
 // settle asks what became of a transaction. The server may not know yet that its session is
-// gone; one that took its place may have given its number to another.
+// gone; one that took its place may have given its number to another. What was committed counts once
+// a later commit has reached the standbys too, where there are some to wait for.
 func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
@@ -170,7 +171,10 @@ func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
 		case err == nil && now != tx.timeline:
 			return ErrOutcomeUnknown
 		case err == nil && became == "committed":
-			return nil
+			err = e.replicated(ctx)
+			if err == nil {
+				return nil
+			}
 		case err == nil && became == "aborted":
 			return ErrConnectionLost
 		}
@@ -180,6 +184,12 @@ func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
 		return ErrOutcomeUnknown
 	}
 	return unknown
+}
+
+// replicated returns nil when everything committed so far is where the server's commits wait for it to be.
+func (e *postgres) replicated(ctx context.Context) error {
+	_, err := e.server.write.Exec(ctx, "SELECT pg_logical_emit_message(true, 'payersync', '')") // a commit that waits as those before
+	return err
 }
 
 const (
@@ -270,6 +280,9 @@ func postgresTrouble(err error) trouble {
 			return corrupt
 		}
 		return none
+	}
+	if errors.Is(err, errUnreplicated) {
+		return cutOff
 	}
 	var never *pgconn.ConnectError
 	var network net.Error

@@ -62,6 +62,8 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	maps.Copy(config.ConnConfig.RuntimeParams, postgresSettings)
 	config.ConnConfig.RuntimeParams["application_name"] = "payersync"
 	config.ConnConfig.ConnectTimeout = connectTimeout
+	config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary // of several hosts, the one that takes writes
+	config.ConnConfig.OnNotice = heedWarning
 	config.AfterConnect = checkSession
 	if o.Connections == 0 {
 		o.Connections = defaultConnections
@@ -133,6 +135,8 @@ func refusedServer(err error) error {
 		return err
 	case errors.As(err, &said):
 		return fmt.Errorf("%w: it says %q (%s). Mend that, and try again", ErrServer, said.Message, said.Code)
+	case errors.Is(err, pgconn.ErrStandbyConnection):
+		return fmt.Errorf("%w: what answers is a standby, which takes no writes before it is promoted. Name the primary in ledger.postgres, or all of them with commas between", ErrServer)
 	case troubleOf(err) == cutOff:
 		return fmt.Errorf("%w: it cannot be reached. Look whether it runs, and at its host and port in ledger.postgres", ErrServer)
 	}
