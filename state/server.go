@@ -188,6 +188,13 @@ func (s *Server) migrate(ctx context.Context) error {
 		return err
 	}
 	return upgrade(ctx, p, func(current, target int64) error {
+		var oldest int64
+		if err := db.QueryRowContext(ctx, "SELECT "+postgresSchema+".oldest_schema()").Scan(&oldest); err != nil {
+			return fmt.Errorf("read which versions the tables are for: %w", err)
+		}
+		if target >= oldest {
+			return nil // a newer node has made its tables already, with which this one works, too
+		}
 		return fmt.Errorf("%w: its tables are of version %d, this payersync knows up to %d. Use the payersync that made them, or a newer one", ErrServer, current, target)
 	}, func() error { return nil })
 }
