@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 //go:embed nodes.sql
@@ -40,18 +41,34 @@ type Node struct {
 	Leads             bool // it starts the jobs whose time has come
 }
 
-// Lost reports whether a node has said nothing for so long that it does nothing any more, or
-// cannot reach the database.
-func (n Node) Lost() bool { return n.Silent >= goneAfter }
+// NodeState says how a node is.
+type NodeState string
 
-// querier is a pool, or a transaction of it.
-type querier interface {
-	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+// The states of nodes. One that is lost has said nothing for so long that it does nothing any more,
+// or cannot reach the database.
+const (
+	AtWork   NodeState = "at_work"
+	Stopping NodeState = "stopping"
+	Lost     NodeState = "lost"
+)
+
+// NodeStates are the states of nodes.
+var NodeStates = []NodeState{AtWork, Stopping, Lost}
+
+// State returns how the node is, as far as the database knows.
+func (n Node) State() NodeState {
+	switch {
+	case n.Silent >= goneAfter:
+		return Lost
+	case n.Stopping:
+		return Stopping
+	}
+	return AtWork
 }
 
 // Nodes returns the nodes by their names: none where none ever served.
-func Nodes(ctx context.Context, db querier) ([]Node, error) {
-	rows, err := db.Query(ctx, `SELECT n.node_id, n.name, n.version, n.addresses, n.accounts, n.unopened, n.runs, n.started_at, n.seen_at, greatest(now() - n.seen_at, '0'), n.stopping,
+func Nodes(ctx context.Context, pool *pgxpool.Pool) ([]Node, error) {
+	rows, err := pool.Query(ctx, `SELECT n.node_id, n.name, n.version, n.addresses, n.accounts, n.unopened, n.runs, n.started_at, n.seen_at, greatest(now() - n.seen_at, '0'), n.stopping,
 	EXISTS (SELECT 1 FROM river.river_leader l WHERE l.leader_id = n.node_id AND l.expires_at > now())
 FROM river.nodes n ORDER BY n.name, n.started_at`)
 	if err == nil {
@@ -61,17 +78,31 @@ FROM river.nodes n ORDER BY n.name, n.started_at`)
 			return nodes, nil
 		}
 	}
-	var said *pgconn.PgError
-	if errors.As(err, &said) && said.Code == "42P01" { // there is no such table yet
+	if nobodyServed(err) {
 		return nil, nil
 	}
 	return nil, fmt.Errorf("learn which nodes there are: %w", err)
+}
+
+// nobodyServed reports whether there is no such table yet.
+func nobodyServed(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && said.Code == "42P01"
 }
 
 func scanNode(row pgx.CollectableRow) (n Node, err error) {
 	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Addresses, &n.Accounts, &n.Unopened, &n.Runs, &n.StartedAt, &n.SeenAt, &n.Silent, &n.Stopping, &n.Leads)
 	n.StartedAt, n.SeenAt = n.StartedAt.UTC(), n.SeenAt.UTC()
 	return n, err
+}
+
+// Forget removes the lost nodes of a name, and returns how many they were.
+func Forget(ctx context.Context, pool *pgxpool.Pool, name string) (n int, err error) {
+	done, err := pool.Exec(ctx, "DELETE FROM river.nodes WHERE name = $1 AND seen_at <= now() - $2::interval", name, goneAfter)
+	if err != nil && !nobodyServed(err) {
+		return 0, fmt.Errorf("forget the lost nodes of the name %s: %w", name, err)
+	}
+	return int(done.RowsAffected()), nil
 }
 
 // Nodes returns the nodes as this one sees them.
@@ -122,6 +153,6 @@ VALUES ($1, $2, $3, coalesce($4::text[], '{}'), $5, coalesce($6::bigint[], '{}')
 ON CONFLICT (node_id) DO UPDATE SET addresses = excluded.addresses, accounts = excluded.accounts, unopened = excluded.unopened, runs = excluded.runs,
 	stopping = excluded.stopping, seen_at = excluded.seen_at`,
 		q.client.ID(), p.Name, p.Version, p.Addresses, p.Accounts, p.Unopened, p.Runs, stopping, age)
-	batch.Queue("DELETE FROM river.nodes WHERE seen_at < now() - $1::interval OR name = $2 AND seen_at < now() - $3::interval", lostFor, p.Name, goneAfter)
+	batch.Queue("DELETE FROM river.nodes WHERE seen_at < now() - $1::interval OR name = $2 AND seen_at <= now() - $3::interval", lostFor, p.Name, goneAfter)
 	return q.cfg.Pool.SendBatch(ctx, batch).Close()
 }

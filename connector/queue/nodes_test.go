@@ -51,7 +51,7 @@ func TestNodesSeeEachOtherAndWhoLeads(t *testing.T) {
 	if mine, err := q.Nodes(t.Context()); err != nil || len(mine) != 2 || mine[0].ID == mine[1].ID || seen[0].Leads && seen[1].Leads {
 		t.Errorf("a node sees %+v, %v", mine, err)
 	}
-	if n := seen[1]; n.Stopping || n.Lost() || n.StartedAt.After(n.SeenAt) || n.Silent < 0 || len(n.Unopened) != 0 {
+	if n := seen[1]; n.State() != AtWork || n.StartedAt.After(n.SeenAt) || n.Silent < 0 || len(n.Unopened) != 0 {
 		t.Errorf("beta is %+v", n)
 	}
 	stop()
@@ -72,7 +72,7 @@ func TestANodeThatStopsIsSeenToDoSoWhileItsJobsEnd(t *testing.T) {
 	<-begun
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop() }()
-	s.until("it is seen to stop", func() bool { seen := s.nodes(); return len(seen) == 1 && seen[0].Stopping })
+	s.until("it is seen to stop", func() bool { seen := s.nodes(); return len(seen) == 1 && seen[0].State() == Stopping })
 	close(end)
 	<-stopped
 	if left := s.nodes(); len(left) > 0 {
@@ -92,8 +92,8 @@ func TestALostNodeIsSeenForAWhileUnlessOneOfItsNameIsBack(t *testing.T) {
 	lost("c", "gamma", "25 hours")
 	lost("d", "alpha", "5 seconds") // another of the same machine
 	for _, n := range s.nodes() {
-		if n.Lost() != (n.ID != "d") {
-			t.Errorf("lost: %t, %+v", n.Lost(), n)
+		if lost := n.State() == Lost; lost != (n.ID != "d") {
+			t.Errorf("lost: %t, %+v", lost, n)
 		}
 	}
 	s.node(s.named(Presence{Name: "alpha"}))
@@ -105,8 +105,16 @@ func TestALostNodeIsSeenForAWhileUnlessOneOfItsNameIsBack(t *testing.T) {
 		return len(ids) == 3 && slices.Contains(ids, "b") && slices.Contains(ids, "d")
 	})
 	i := slices.IndexFunc(s.nodes(), func(n Node) bool { return n.ID == "b" })
-	if n := s.nodes()[i]; !n.Lost() || n.Silent.Round(time.Minute) != 14*time.Minute || n.Leads {
+	if n := s.nodes()[i]; n.State() != Lost || n.Silent.Round(time.Minute) != 14*time.Minute || n.Leads {
 		t.Errorf("the lost one is %+v", n)
+	}
+	for name, want := range map[string]int{"beta": 1, "alpha": 0, "nobody": 0} {
+		if n, err := Forget(t.Context(), s.pool, name); n != want || err != nil {
+			t.Errorf("of %s %d were forgotten, %v, want %d", name, n, err, want)
+		}
+	}
+	if left := s.nodes(); len(left) != 2 {
+		t.Errorf("there are %+v", left)
 	}
 }
 
