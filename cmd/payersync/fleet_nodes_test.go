@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"payersync/connector/queue"
 )
 
 // relay stands between nodes and their database, and can stand still.
@@ -164,4 +166,84 @@ func TestANodeSaysWhetherItIsReadyAlsoWhileItsDatabaseHangs(t *testing.T) {
 	eventually(t, "readiness again", func() bool { status, _ := c.page(0, "/readyz"); return status == http.StatusOK })
 	p.signal(syscall.SIGTERM)
 	p.wait()
+}
+
+// otherNode lets the database know a node of another name that was seen so long ago, and could not open an account.
+func (c *cluster) otherNode(name, silent, unopened string) {
+	c.t.Helper()
+	c.exec(`INSERT INTO river.nodes (node_id, name, version, addresses, accounts, unopened, runs, stopping, started_at, seen_at)
+		VALUES ($1, $1, '1', '{}', 0, ARRAY (SELECT account_id FROM main.accounts WHERE name = $3), 0, false, now() - '3 days'::interval, now() - $2::interval)`, name, silent, unopened)
+}
+
+func TestNodesAreShownInListsStatusMetricsAndTheLog(t *testing.T) {
+	t.Parallel()
+	payers := map[string]int{"acme": 2, "beta": 1}
+	c := newCluster(t, 1, payers)
+	measured := freeAddress(t)
+	c.write("node0.yaml", strings.Replace(c.node(0), `metrics: ""`, fmt.Sprintf("metrics: %q", measured), 1))
+	c.apply()
+	c.expect(exitDone, "accounts", "pause", "beta", "--reason", "a holiday")
+	p := c.serve(0)
+	c.awaitMandates(map[string]int{"acme": 2})
+	c.otherNode("node-b", "14 minutes", "")
+	p.logged("a node is lost")
+	var rows []nodeRow
+	eventually(t, "the node to lead", func() bool {
+		rows = decodeLines[nodeRow](t, c.expect(exitDone, "nodes", "list", "--output", "json"))
+		return len(rows) == 2 && (rows[0].Leads || rows[1].Leads)
+	})
+	mine, lost := rows[0], rows[1]
+	if lost.Name != "node-b" {
+		mine, lost = lost, mine
+	}
+	if host, _ := os.Hostname(); mine.Name != host || mine.State != queue.AtWork || mine.Accounts != 2 || len(mine.Unopened) > 0 || mine.Version != version || mine.Silent > 60 ||
+		len(mine.Addresses) != 2 || mine.Addresses[0] != "webhooks "+c.hooks[0] || lost.State != queue.Lost || lost.Leads || lost.Silent/60 != 14 {
+		t.Errorf("the nodes are %+v", rows)
+	}
+	says(t, c.expect(exitDone, "nodes", "list"), "at work", "leads", "14 minutes ago")
+	eventually(t, "the metrics", func() bool {
+		_, got := scrape(t, measured)
+		return got[`nodes{state="at_work"}`] == 1 && got[`nodes{state="lost"}`] == 1 && got[`account_open{account="acme"}`] == 1 && got[`account_open{account="beta"}`] == 1 && got[`payers{account="acme",connection="acme",state="linked"}`] == 2
+	})
+	says(t, c.expect(exitDone, "status"), "1 active, 1 paused", "Node node-b was last seen 14 minutes ago", "payersync nodes forget node-b")
+	c.expect(exitDone, "nodes", "forget", "node-b")
+	says(t, c.expect(exitUsage, "nodes", "forget", "node-b"), "nothing was done")
+	p.logged("is back or forgotten")
+	p.signal(syscall.SIGTERM)
+	p.wait()
+	says(t, c.expect(exitDone, "nodes", "list"), "There is no node")
+}
+
+func TestStatusShowsTheAccountsAtWhichSomebodyShouldLook(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, map[string]int{"acme": 2, "beta": 1, "gamma": 1})
+	for _, name := range c.names {
+		c.configure(name, "0 3 * * *")
+	}
+	c.apply()
+	for _, name := range c.names {
+		c.expect(exitDone, "sync", "--account", name)
+		c.expect(exitDone, "sweep", "--account", name)
+	}
+	p := c.serve(0)
+	p.signal(syscall.SIGTERM)
+	p.wait()
+	status := func(code int, args ...string) fleetStatus {
+		t.Helper()
+		return decode[fleetStatus](t, c.expect(code, append([]string{"status", "--output", "json"}, args...)...))
+	}
+	if r := status(exitDone); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "No node is at work") || len(r.Accounts) > 0 || r.Need > 0 {
+		t.Errorf("while nothing is the matter but that no node is there: %+v", r)
+	}
+	c.otherNode("node-c", "1 second", "beta")
+	r := status(exitDone)
+	if len(r.Problems) > 0 || len(r.Accounts) != 1 || r.Accounts[0].Account != "beta" || len(r.Accounts[0].NotOpenOn) != 1 || r.Accounts[0].NotOpenOn[0] != "node-c" {
+		t.Errorf("with an account that is not open: %+v", r)
+	}
+	says(t, c.expect(exitDone, "status"), "It is not open on node-c, whose log says why.", "3 accounts: 3 active. Somebody should look at 1.")
+	c.spoil("gamma", true)
+	r = status(exitFailed, "--all")
+	if r.Need != 2 || len(r.Accounts) != 3 || r.Accounts[2].Problem == "" || r.Accounts[0].LastRun == nil || r.Accounts[0].LastRun.Outcome != "complete" || r.Accounts[0].SweptAt.IsZero() {
+		t.Errorf("with an account that cannot be opened: %+v", r)
+	}
 }

@@ -42,6 +42,8 @@ type nodeRow struct {
 	Addresses []string        `json:"addresses"`
 }
 
+func (n nodeRow) silence() time.Duration { return time.Duration(n.Silent) * time.Second }
+
 // nodeRows returns the nodes of a database; accounts are those that it has.
 func nodeRows(ctx context.Context, server *state.Server, accounts []state.AccountInfo) ([]nodeRow, error) {
 	pool, err := server.Pool(ctx, 1)
@@ -114,7 +116,7 @@ func (a *app) printNodes(rows []nodeRow) {
 			leads = "leads"
 		}
 		table = append(table, []string{
-			show.Visible(n.Name), strings.ReplaceAll(string(n.State), "_", " "), leads, show.Visible(n.Version), show.Time(n.StartedAt), show.Ago(time.Duration(n.Silent) * time.Second),
+			show.Visible(n.Name), strings.ReplaceAll(string(n.State), "_", " "), leads, show.Visible(n.Version), show.Time(n.StartedAt), show.Ago(n.silence()),
 			fmt.Sprint(n.Accounts), fmt.Sprint(len(n.Unopened)), fmt.Sprint(n.Runs),
 		})
 	}
