@@ -18,10 +18,15 @@ import (
 	"payersync/state"
 )
 
+// nodeName is what this machine is called.
+func nodeName() string {
+	name, _ := os.Hostname() // a machine without one has a node without a name
+	return name
+}
+
 // presence is what the node says of itself to whoever looks at the database.
 func (f *fleet) presence() queue.Presence {
-	name, _ := os.Hostname() // a machine without one has a node without a name
-	p := queue.Presence{Name: name, Version: version, Addresses: f.addresses, Runs: len(f.places)}
+	p := queue.Presence{Name: nodeName(), Version: version, Addresses: f.addresses, Runs: len(f.places)}
 	for _, a := range f.opened() {
 		if a.open {
 			p.Accounts++
