@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -17,8 +18,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/connector/queue"
+	"payersync/state"
 )
+
+var manyStatus = flag.Int("status-accounts", 24, "of how many accounts TestStatusLooksAtManyAccountsWithFewConnections is")
 
 // relay stands between nodes and their database, and can stand still.
 type relay struct {
@@ -245,5 +250,42 @@ func TestStatusShowsTheAccountsAtWhichSomebodyShouldLook(t *testing.T) {
 	r = status(exitFailed, "--all")
 	if r.Need != 2 || len(r.Accounts) != 3 || r.Accounts[2].Problem == "" || r.Accounts[0].LastRun == nil || r.Accounts[0].LastRun.Outcome != "complete" || r.Accounts[0].SweptAt.IsZero() {
 		t.Errorf("with an account that cannot be opened: %+v", r)
+	}
+}
+
+// More accounts are looked at together than there are connections.
+func TestStatusLooksAtManyAccountsWithFewConnections(t *testing.T) {
+	t.Parallel()
+	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(3))})
+	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
+	f.expect(exitDone, "sync")
+	node, err := config.LoadNode(f.path("payersync.yaml"), os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := state.OpenServer(t.Context(), node.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	docs, err := server.Documents(t.Context(), "harbour")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range *manyStatus - 1 {
+		if _, err := server.Apply(t.Context(), state.AccountChange{Name: fmt.Sprint("many", i), Files: docs.Files, By: state.Entry{Actor: "test"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	r := decode[fleetStatus](t, f.expect(exitDone, "status", "--all", "--output", "json"))
+	t.Logf("%d accounts were looked at in %v", len(r.Accounts), time.Since(began))
+	for _, s := range r.Accounts {
+		if s.Problem != "" || s.State != state.AccountActive || (s.LastRun != nil) != (s.Account == "harbour") {
+			t.Errorf("it says of an account %+v", s)
+		}
+	}
+	if len(r.Accounts) != *manyStatus {
+		t.Errorf("of %d accounts %d are shown", *manyStatus, len(r.Accounts))
 	}
 }
