@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -43,14 +44,14 @@ type openedAccount struct {
 	open bool
 }
 
-// opened returns the accounts for which something is to be done, by their numbers.
+// opened returns the accounts that are to be open on every node, by their numbers.
 func (f *fleet) opened() (out []openedAccount) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	for id, row := range f.known {
 		out = append(out, openedAccount{row, f.members[id] != nil})
 	}
-	slices.SortFunc(out, func(a, b openedAccount) int { return int(a.ID - b.ID) })
+	slices.SortFunc(out, func(a, b openedAccount) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -9,49 +8,48 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"payersync/cmd/payersync/internal/config"
 	"payersync/connector/queue"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 var manyStatus = flag.Int("status-accounts", 24, "of how many accounts TestStatusLooksAtManyAccountsWithFewConnections is")
 
 // relay stands between nodes and their database, and can stand still.
 type relay struct {
-	address string
-	mu      sync.Mutex
-	stands  chan struct{} // closed when it goes on; nil while it does
+	mu     sync.Mutex
+	stands chan struct{} // closed when it goes on; nil while it does
 }
 
 // through puts a relay before the cluster's database.
 func (c *cluster) through() *relay {
 	c.t.Helper()
-	to, err := pgx.ParseConfig(c.read("database"))
-	if err != nil {
-		c.t.Fatal(err)
+	dsn := c.read("database")
+	port := regexp.MustCompile(`port=(\d+)`).FindStringSubmatch(dsn)
+	if port == nil {
+		c.t.Fatalf("the database is not at a port of this machine: %s", dsn)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = listener.Close() })
-	r := &relay{address: listener.Addr().String()}
+	r := &relay{}
 	go func() {
 		for {
 			from, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			way, err := net.Dial("tcp", net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port))))
+			way, err := net.Dial("tcp", "127.0.0.1:"+port[1])
 			if err != nil {
 				_ = from.Close()
 				continue
@@ -60,7 +58,8 @@ func (c *cluster) through() *relay {
 			go r.carry(from, way)
 		}
 	}()
-	c.write("database", fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", to.User, r.address, to.Database))
+	_, through, _ := net.SplitHostPort(listener.Addr().String())
+	c.write("database", strings.Replace(dsn, port[0], "port="+through, 1))
 	return r
 }
 
@@ -105,16 +104,9 @@ func (c *cluster) read(name string) string {
 }
 
 // exec runs a statement on the cluster's database, as an operator could.
-func (c *cluster) exec(statement string, args ...any) {
+func (c *cluster) exec(statement string) {
 	c.t.Helper()
-	conn, err := pgx.Connect(c.t.Context(), c.read("database"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
-	if _, err := conn.Exec(c.t.Context(), statement, args...); err != nil {
-		c.t.Fatal(err)
-	}
+	statetest.Execute(c.t, c.read("database"), statement)
 }
 
 // page returns what a node answers on a page of its health.
@@ -132,13 +124,10 @@ func (c *cluster) page(node int, path string) (status int, body string) {
 	return resp.StatusCode, string(data)
 }
 
-// spoil keeps an account from being opened, or lets it be opened again.
-func (c *cluster) spoil(name string, spoilt bool) {
+// spoil keeps an account from being opened.
+func (c *cluster) spoil(name string) {
 	c.t.Helper()
-	c.exec("UPDATE main.accounts SET wrapped_key = set_byte(wrapped_key, 0, 255 - get_byte(wrapped_key, 0)) WHERE name = $1", name)
-	if !spoilt {
-		c.exec("UPDATE main.accounts SET version = version + 1 WHERE name = $1", name)
-	}
+	c.exec(fmt.Sprintf("UPDATE main.accounts SET wrapped_key = set_byte(wrapped_key, 0, 255 - get_byte(wrapped_key, 0)) WHERE name = '%s'", name))
 }
 
 // Whoever asks a node whether it is ready is answered soon, also while its database hangs, and learns no
@@ -147,7 +136,7 @@ func TestANodeSaysWhetherItIsReadyAlsoWhileItsDatabaseHangs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, map[string]int{"acme": 1, "beta": 1})
 	c.apply()
-	c.spoil("beta", true)
+	c.spoil("beta")
 	r := c.through()
 	p := c.serve(0)
 	degraded := `{"state":"degraded","degraded":["accounts_not_open"],"accounts":{"open":1,"not_open":1}}`
@@ -176,8 +165,8 @@ func TestANodeSaysWhetherItIsReadyAlsoWhileItsDatabaseHangs(t *testing.T) {
 // otherNode lets the database know a node of another name that was seen so long ago, and could not open an account.
 func (c *cluster) otherNode(name, silent, unopened string) {
 	c.t.Helper()
-	c.exec(`INSERT INTO river.nodes (node_id, name, version, addresses, accounts, unopened, runs, stopping, started_at, seen_at)
-		VALUES ($1, $1, '1', '{}', 0, ARRAY (SELECT account_id FROM main.accounts WHERE name = $3), 0, false, now() - '3 days'::interval, now() - $2::interval)`, name, silent, unopened)
+	c.exec(fmt.Sprintf(`INSERT INTO river.nodes (node_id, name, version, addresses, accounts, unopened, runs, stopping, started_at, seen_at)
+		VALUES ('%[1]s', '%[1]s', '1', '{}', 0, ARRAY (SELECT account_id FROM main.accounts WHERE name = '%[3]s'), 0, false, now() - interval '3 days', now() - interval '%[2]s')`, name, silent, unopened))
 }
 
 func TestNodesAreShownInListsStatusMetricsAndTheLog(t *testing.T) {
@@ -246,7 +235,7 @@ func TestStatusShowsTheAccountsAtWhichSomebodyShouldLook(t *testing.T) {
 		t.Errorf("with an account that is not open: %+v", r)
 	}
 	says(t, c.expect(exitDone, "status"), "It is not open on node-c, whose log says why.", "3 accounts: 3 active. Somebody should look at 1.")
-	c.spoil("gamma", true)
+	c.spoil("gamma")
 	r = status(exitFailed, "--all")
 	if r.Need != 2 || len(r.Accounts) != 3 || r.Accounts[2].Problem == "" || r.Accounts[0].LastRun == nil || r.Accounts[0].LastRun.Outcome != "complete" || r.Accounts[0].SweptAt.IsZero() {
 		t.Errorf("with an account that cannot be opened: %+v", r)

@@ -155,9 +155,11 @@ func (a *app) lookAtAccount(ctx context.Context, r *accountStatus) error {
 		}
 		defer s.Close()
 		if r.State == state.AccountActive {
-			if r.Conditions, err = condition.Look(ctx, s.Ledger, a.expected(s)); err != nil {
+			found, err := condition.Look(ctx, s.Ledger, a.expected(s))
+			if err != nil {
 				return err
 			}
+			r.Conditions = found
 		}
 		runs, err := s.Ledger.LatestRuns(ctx)
 		if err != nil {

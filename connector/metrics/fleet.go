@@ -60,7 +60,7 @@ func (f *Fleet) Gatherer() prometheus.Gatherer {
 // FleetFacts are what a process knows of all accounts and of its like.
 type FleetFacts struct {
 	Nodes map[string]int  // by their states; nil where that cannot be learned
-	Open  map[string]bool // accounts for which something is to be done, and whether they are open here
+	Open  map[string]bool // accounts that are to be open on every node, and whether they are on this one
 }
 
 var (
