@@ -78,6 +78,27 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 	return cfg, nil
 }
 
+// withAccount hands the configuration of an account to do, without what its secrets say. Its files are there until do
+// returns. The database was opened.
+func (n *node) withAccount(ctx context.Context, name string, do func(*config.Config) error) error {
+	docs, err := n.server.Documents(ctx, name)
+	if err != nil {
+		return err
+	}
+	folder, err := config.Unpack(n.app.runtime(), name, docs.Files)
+	if folder != "" {
+		defer func() { _ = os.RemoveAll(folder) }() // as in close
+	}
+	if err != nil {
+		return err
+	}
+	cfg, err := config.LoadAccount(folder, n.config, name, nil)
+	if err != nil {
+		return usage.Error{Err: err}
+	}
+	return do(cfg)
+}
+
 // runtime is where this user's files of the moment lie; "" where the environment does not say.
 func (a *app) runtime() string {
 	place, _ := a.getenv("XDG_RUNTIME_DIR")

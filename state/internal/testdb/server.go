@@ -32,7 +32,7 @@ func (s *running) dsn(database string) string {
 
 // manage runs a statement as the server's own role.
 func (s *running) manage(statement string) error {
-	return execute(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", s.port), statement)
+	return ExecuteAt(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", s.port), statement)
 }
 
 // serve sets the server up, says when it answers, and ends it when the test binary has ended,
