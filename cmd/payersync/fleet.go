@@ -83,6 +83,11 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 		return err
 	}
 	defer f.server.Close()
+	if alone, err := f.server.Alone(ctx); err != nil {
+		return err
+	} else if alone {
+		f.log.Warn("the database waits for no standby: a failover would lose the webhooks that were acknowledged last. Set synchronous_standby_names there")
+	}
 	closeQueue, err := f.openQueue(ctx)
 	if err != nil {
 		return err

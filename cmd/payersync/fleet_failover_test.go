@@ -80,7 +80,7 @@ func TestNoAcknowledgedWebhookIsLostInAFailover(t *testing.T) {
 	c.expectOnce(payers)
 	for _, p := range nodes {
 		p.signal(syscall.SIGTERM)
-		if r := p.wait(); r.code != exitDone {
+		if r := p.wait(); r.code != exitDone || strings.Contains(r.errOut, "waits for no standby") {
 			t.Errorf("a node ended with %d:\n%s", r.code, r.errOut)
 		}
 	}
