@@ -215,6 +215,11 @@ func (w *world) sync(p *process, kind connector.RunKind) error { return w.syncOf
 func (w *world) syncOf(b *books, p *process, kind connector.RunKind) error {
 	return w.as(p, func() error {
 		r := w.oracle.runBegins(p, b)
+		release, err := w.hold(b)
+		if err != nil {
+			return err
+		}
+		defer release()
 		res, err := p.syncer.Run(context.WithValue(context.Background(), runKey{}, r), w.connection(b), syncer.Options{
 			Kind: kind, Trigger: "manual", Actor: "operator", Holder: p.name, Approve: r.approve,
 		})
@@ -746,6 +751,7 @@ func (w *world) stealLock() error {
 	if err := os.Remove(w.path + "-" + connection + ".lock"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+	delete(w.held, connection)
 	idle := w.procs[0]
 	if idle.busy > 0 {
 		idle = w.procs[1]
