@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
 
+	"payersync/state"
 	"payersync/state/statetest"
 )
 
@@ -15,6 +17,7 @@ type backup struct {
 	accepted map[string]bool
 	known    map[string]bool
 	sent     map[string][sha256.Size]byte // creates by then, by key
+	givenUp  map[state.RecordID]wordSaid
 }
 
 // atRest runs f while no process has the ledger open.
@@ -32,7 +35,7 @@ func (w *world) commits() (int64, error) {
 }
 
 func (w *world) takeBackup() (err error) {
-	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted), known: cloneSet(w.oracle.known), sent: w.oracle.sentSoFar()}
+	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted), known: cloneSet(w.oracle.known), sent: w.oracle.sentSoFar(), givenUp: maps.Clone(w.oracle.givenUp)}
 	if b.commits, err = w.commits(); err != nil {
 		return err
 	}
