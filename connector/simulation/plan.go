@@ -80,17 +80,26 @@ func draw(seed uint64) plan {
 	return p
 }
 
-// drawServer gives every other seed a server that ends sessions, where a ledger has one. Where runs are held as
-// those of a file are, nothing happens that does not happen to a file.
+// drawServer gives every other seed a server that ends sessions, where a ledger has one.
 func (p *plan) drawServer(r *rand.Rand) {
-	p.locks = statetest.OnPostgres() && asFile
-	if statetest.OnPostgres() && !asFile && r.IntN(2) == 0 {
+	switch {
+	case !statetest.OnPostgres():
+	case asFile:
+		*p = p.onFile()
+	case r.IntN(2) == 0:
 		p.cuts = 0.1 * r.Float64()
 	}
 }
 
 // asFile is set to play on a server what is played on a file.
 var asFile bool
+
+// onFile is the plan whose story is the same on a server as on a file: runs are held as a file's are, and nothing
+// happens that does not happen to a file.
+func (p plan) onFile() plan {
+	p.locks, p.cuts = statetest.OnPostgres(), 0
+	return p
+}
 
 // drawNet gives some seeds an outage, a network that repeats requests, or one
 // that loses every webhook.

@@ -17,6 +17,7 @@ import (
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 // step is one thing that can happen. Those that are nested may also happen while
@@ -743,7 +744,8 @@ func (w *world) skewClock() error {
 }
 
 // stealLock lets another process run although one holds the connection, as on a
-// second machine or a file system whose locks lie (faults F61, F62).
+// second machine or a file system whose locks lie (faults F61, F62). On a server, the lease of the one
+// that runs is over.
 func (w *world) stealLock() error {
 	if len(w.procs) < 2 || w.procs[0].busy+w.procs[1].busy == 0 {
 		return nil
@@ -752,6 +754,9 @@ func (w *world) stealLock() error {
 		return err
 	}
 	delete(w.held, connection)
+	if err := statetest.LetRunGo(w.path, connection); err != nil {
+		return err
+	}
 	idle := w.procs[0]
 	if idle.busy > 0 {
 		idle = w.procs[1]

@@ -46,8 +46,11 @@ func CutOff(path string) error {
 	return testdb.Execute(path, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()")
 }
 
-// LetRunGo ends the lease of a connection's open run in the ledger at path, whose process is known to be
-// dead: of a file its lock tells that.
+// LetRunGo ends the lease of a connection's open run in the ledger at path. Of a file its lock
+// does that.
 func LetRunGo(path, connection string) error {
+	if !testdb.OnPostgres() {
+		return nil
+	}
 	return testdb.Execute(path, "UPDATE main.runs SET lease_until = started_at WHERE finished_at IS NULL AND connection = '"+connection+"'")
 }
