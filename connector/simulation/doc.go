@@ -96,8 +96,8 @@
 //
 // With -as-file the lock does, and no session ends. Then a seed has one story on both engines,
 // to the millisecond, which TestBothEnginesTellTheSameStories compares; regressions and weaker
-// variants are played so. What only happens to a file is left to tests of package state: one that is moved or torn, and its lock on
-// a second machine.
+// variants are played so. What only happens to a file is left to the tests of package state: one that is moved, torn or
+// exchanged.
 //
 // # Running it
 //

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"payersync/state/statetest"
 )
 
@@ -17,11 +19,9 @@ func TestBothEnginesTellTheSameStories(t *testing.T) {
 	if !statetest.OnPostgres() {
 		t.Skip("on PostgreSQL only: run with -engine postgres")
 	}
-	defer func(before bool) { asFile = before }(asFile)
-	asFile = true
 	onFile, onServer := newTally(), newTally()
-	farm(t, *from, *both, "sqlite", onFile)
-	farm(t, *from, *both, engine(), onServer)
+	farm(t, *from, *both, onFile, "-engine", "sqlite")
+	farm(t, *from, *both, onServer, "-engine", "postgres", "-as-file")
 	if onFile.Worlds != *both || onServer.Worlds != *both {
 		t.Fatalf("of %d seeds %d were played on a file, %d on a server", *both, onFile.Worlds, onServer.Worlds)
 	}
@@ -30,10 +30,8 @@ func TestBothEnginesTellTheSameStories(t *testing.T) {
 			t.Errorf("seed %d: on a file %s; on a server %s; again: go test ./connector/simulation -run TestSimulation -as-file -seed %d -v -engine sqlite, and postgres", seed, file, server, seed)
 		}
 	}
-	for what, n := range onFile.Counts {
-		if got := onServer.Counts[what]; got != n {
-			t.Errorf("%s: %d times on a file, %d times on a server", what, n, got)
-		}
+	if diff := cmp.Diff(onFile.Counts, onServer.Counts); diff != "" {
+		t.Errorf("what was reached how often on a file (-) and on a server (+):\n%s", diff)
 	}
 	t.Logf("%d seeds", *both)
 }

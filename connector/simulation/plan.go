@@ -76,7 +76,7 @@ func draw(seed uint64) plan {
 	p.switches = drawSwitches(r)
 	p.drawNet(rand.New(rand.NewPCG(seed, 5)))
 	p.drawTroubles(named(troubles))
-	p.drawServer(rand.New(rand.NewPCG(seed, 9)))
+	p.drawServer(rand.New(rand.NewPCG(seed, 14)))
 	return p
 }
 

@@ -97,7 +97,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("playing seeds %d to %d at commit %s", first, first+uint64(*seeds)-1, commit())
 	start, sum := time.Now(), newTally()
 	if *processes > 1 {
-		farm(t, first, *seeds, engine(), sum)
+		farm(t, first, *seeds, sum, "-engine", engine(), "-as-file="+strconv.FormatBool(asFile))
 	} else {
 		playMany(t, first, sum)
 	}
@@ -131,17 +131,16 @@ func playMany(t *testing.T, first uint64, sum *tally) {
 // engine is the database below the ledgers.
 func engine() string { return flag.Lookup("engine").Value.String() }
 
-// farm shares the seeds among processes, because the worlds of one process wait
+// farm shares the seeds among processes, which have these arguments besides, because the worlds of one process wait
 // for the memory of its one database engine.
-func farm(t *testing.T, first uint64, seeds int, engine string, sum *tally) {
+func farm(t *testing.T, first uint64, seeds int, sum *tally, arguments ...string) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for n := range *processes {
 		begin, end := seeds*n / *processes, seeds*(n+1) / *processes
 		file := filepath.Join(t.TempDir(), "tally.json")
-		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSimulation$", "-test.timeout", "0", "-processes", "1", "-troubles", troubles, "-amends="+strconv.FormatBool(amends),
-			"-engine", engine, "-as-file="+strconv.FormatBool(asFile),
-			"-from", fmt.Sprint(first+uint64(begin)), "-seeds", fmt.Sprint(end-begin), "-shrink="+fmt.Sprint(*shrinking), "-tally", file)
+		c := exec.CommandContext(t.Context(), os.Args[0], slices.Concat([]string{"-test.run", "^TestSimulation$", "-test.timeout", "0", "-processes", "1", "-troubles", troubles, "-amends=" + strconv.FormatBool(amends),
+			"-from", fmt.Sprint(first + uint64(begin)), "-seeds", fmt.Sprint(end - begin), "-shrink=" + fmt.Sprint(*shrinking), "-tally", file}, arguments)...)
 		c.Env = append(os.Environ(), "GOMAXPROCS=1")
 		wg.Go(func() {
 			if out, err := c.CombinedOutput(); err != nil {

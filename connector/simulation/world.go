@@ -134,7 +134,7 @@ var errDead = errors.New("the process is dead")
 func newWorld(p plan, dir string, template template) (*world, error) {
 	w := &world{
 		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{connection: connection}, second: &books{connection: secondConnection}, counts: map[string]int{}, newest: map[string]string{}, held: map[string]*int{},
-		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)), cuts: rand.New(rand.NewPCG(p.seed, 8)),
+		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)), cuts: rand.New(rand.NewPCG(p.seed, 15)),
 	}
 	w.hash, w.logger = fnvStart, newLogger(w)
 	if err := errors.Join(statetest.Copy(template.ledger, w.path), p.variant.spoil(w.path)); err != nil {
