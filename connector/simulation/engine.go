@@ -86,6 +86,7 @@ func (w *world) cutOff() {
 		w.violate("harness", "end the sessions: %v", err)
 	}
 	w.logf("the server ends all sessions")
+	w.reach(allSessionsEnd)
 	for _, p := range w.procs {
 		for range readers {
 			if p.ledger != nil {
@@ -94,6 +95,9 @@ func (w *world) cutOff() {
 		}
 	}
 }
+
+// allSessionsEnd is what is reached where the server ended all sessions.
+const allSessionsEnd = "all sessions end"
 
 // readers is as many connections as a ledger has at most that read.
 const readers = 4

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"payersync/state/statetest"
 )
 
 var (
@@ -224,6 +226,9 @@ func (t *tally) report(test *testing.T) {
 	}
 	if amends {
 		wanted = slices.Concat(wanted, rareAmends)
+	}
+	if statetest.OnPostgres() && !asFile {
+		wanted = append(slices.Clone(wanted), allSessionsEnd)
 	}
 	for _, what := range wanted {
 		if t.Counts[what] == 0 && t.Worlds >= enoughSeeds {
