@@ -3,6 +3,7 @@ package simulation
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,7 +105,9 @@ func (o outcome) failed() bool { return len(o.bad) > 0 || o.err != nil }
 
 // story stands for all that happened in the world, and says what went wrong.
 func (o outcome) story() string {
-	return fmt.Sprintf("%016x, %d deaths, wrong: %q", o.hash, o.deaths, o.signature())
+	reached := fnv.New64a()
+	_, _ = fmt.Fprint(reached, o.counts) // never fails, and in the order of their names
+	return fmt.Sprintf("%016x, %d deaths, reached %016x, wrong: %q", o.hash, o.deaths, reached.Sum64(), o.signature())
 }
 
 // signature says what went wrong, without particulars.

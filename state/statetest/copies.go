@@ -10,6 +10,9 @@ import (
 	"payersync/state/internal/testdb"
 )
 
+// OnPostgres reports whether the ledgers of these tests keep their rows in a PostgreSQL.
+func OnPostgres() bool { return testdb.OnPostgres() }
+
 // Copy puts a copy of the ledger at from in the place of the one at to, of which nothing stays. Nobody
 // has either open. What lies beside a ledger stays where it is, and the key is not copied.
 func Copy(from, to string) error {

@@ -59,9 +59,6 @@ func forget(path string) error {
 	return errors.Join(err, db.Close())
 }
 
-// OnPostgres reports whether the ledgers of these tests keep their rows in a PostgreSQL.
-func OnPostgres() bool { return testdb.OnPostgres() }
-
 // OnlySQLite skips a test on another engine, for a reason that is printed.
 func OnlySQLite(t testing.TB, why string) {
 	t.Helper()
