@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
+	"payersync/state/internal/testdb"
 )
 
 // publicViews are the views and their columns as the architecture documents
@@ -203,6 +204,23 @@ func TestTheReadmeIsTrue(t *testing.T) {
 		if _, err := d.reader.ExecContext(t.Context(), example); err != nil {
 			t.Errorf("%v:\n%s", err, example)
 		}
+	}
+}
+
+// covers F64
+func TestTheReadmeSaysHowToNoteARestoreOfAServer(t *testing.T) {
+	t.Parallel()
+	d := onServer(t)
+	_, rest, found := strings.Cut(string(readFile(t, "README.md")), `psql -d payersync -c "`)
+	statement, _, closed := strings.Cut(rest, "\"\n")
+	if !found || !closed {
+		t.Fatal("the README does not say how to note a restore")
+	}
+	if err := testdb.Execute(d.opts.Path, strings.ReplaceAll(statement, `\"`, `"`)); err != nil {
+		t.Fatal(err)
+	}
+	if x := d.index(0); time.Since(x.Restored).Abs() > time.Minute {
+		t.Errorf("after the README's statement the ledger was restored at %v, want now", x.Restored)
 	}
 }
 

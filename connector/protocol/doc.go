@@ -39,4 +39,7 @@
 //
 //	go test ./connector/protocol -run Schedule -v                                         what CI runs
 //	go test ./connector/protocol -run Schedule -v -protocol.states 100000000 -timeout 0   deeper
+//
+// The worlds that it is played in are values in memory and keep no ledger, so there is no
+// flag -engine here: whatever engine keeps the facts, these are the same.
 package protocol

@@ -344,8 +344,8 @@ func (w *world) giveUp() error {
 		w.oracle.left[b.fields(id.SourceID).No] = time.Now()
 		if unknown == nil {
 			w.oracle.left[payer.Key.Value] = time.Now()
-			w.oracle.givenUp[id] = wordSaid{time.Now(), payer.BillingID, payer.Key.Value}
 		}
+		w.oracle.givenUp[id] = wordSaid{time.Now(), payer.BillingID, payer.Key.Value}
 		return nil
 	})
 }

@@ -1,5 +1,5 @@
 // Package simulation plays weeks of faults in a minute: the real mapping, runs,
-// reconciliation, webhook endpoint and ledger file, over a sandbox of the billing
+// reconciliation, webhook endpoint and ledger, over a sandbox of the billing
 // service, under the clock of a testing/synctest bubble and one seed. Only tests
 // import it, and the product knows nothing of it.
 //
@@ -23,7 +23,7 @@
 // are refreshed by another: the simulated service has none.
 //
 // A crash is a flag: from then on every commit and request of the process fails
-// without effect, its calls unwind, and the world opens the ledger file anew.
+// without effect, its calls unwind, and the world opens the ledger anew.
 // Requests that overlap, and writers that wait, are put into one order by sleeps
 // of the bubble's clock, so that one seed has one story; a test plays seeds twice.
 //
@@ -86,6 +86,19 @@
 //
 // TestTheOracleCatchesWhatNoVariantDoes feeds it made-up events for the rest.
 //
+// # On PostgreSQL
+//
+// With -engine postgres the worlds keep their ledgers in a PostgreSQL that the tests start, each world in a
+// database of its own. A process that dies loses its sessions, and with them what was not committed; in every other seed the
+// server itself ends all sessions now and then, right before a commit or right after it, as one does that is
+// started anew, and the processes go on. A backup is a copy of the database, and whoever
+// puts it back notes that in it: no mark tells. Nor does a lock say that a run is dead: its lease has to end first.
+//
+// With -as-file the lock does, and no session ends. Then a seed has one story on both engines,
+// to the millisecond, which TestBothEnginesTellTheSameStories compares; regressions and weaker
+// variants are played so. What only happens to a file is left to the tests of package state: one that is moved, torn or
+// exchanged.
+//
 // # Running it
 //
 //	go test ./connector/simulation                                   a few seeds, and everything else
@@ -95,6 +108,8 @@
 //	go test ./connector/simulation -run TestSimulation -seeds 200000 -timeout 0 -v       over an hour
 //	go test ./connector/simulation -run TestSimulation -seed N -v                        one
 //	go test ./connector/simulation -run Crash -exhaustive -timeout 0 -v                  crashes in every story, and pairs
+//	go test ./connector/simulation -engine postgres -timeout 0                           all of it on PostgreSQL
+//	go test ./connector/simulation -engine postgres -run TestBothEngines -both 1000 -timeout 0 -v      the same seeds on both
 //
 // The seeds are shared among as many processes as there are processors.
 // A seed that fails is shortened by leaving out faults and steps for as long as

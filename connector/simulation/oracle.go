@@ -243,7 +243,7 @@ func (o *oracle) restored(b *backup) {
 	o.accepted, o.known, o.sentBefore = cloneSet(b.accepted), cloneSet(b.known), b.sent
 	o.restoredAt, o.restoredTruly = o.w.now(), time.Now()
 	o.intents, o.links, o.shown = map[string]*intent{}, map[string]time.Time{}, map[string]keyShown{}
-	o.complete, o.givenUp = nil, map[state.RecordID]wordSaid{}
+	o.complete, o.givenUp = nil, maps.Clone(b.givenUp)
 	o.passes = map[int]map[int]pageSeen{}
 }
 
@@ -262,7 +262,7 @@ func (o *oracle) judgeGivenUp(c call) {
 		}
 		switch {
 		case (c.op == "update" || c.op == "link") && word.customer != "" && c.id == word.customer:
-		case c.op == "create" && c.id == word.key && o.alone(id, word.key):
+		case c.op == "create" && word.key != "" && c.id == word.key && o.alone(id, word.key):
 		default:
 			continue
 		}
@@ -890,7 +890,7 @@ func (o *oracle) judgeTold(p *process, b *books, record connector.Record, any bo
 func (o *oracle) judgeComplete(p *process, b *books, res syncer.Result) {
 	for _, record := range b.records {
 		want, ok := o.w.rendered(record)
-		if !ok {
+		if _, givenUp := o.givenUp[state.RecordID{Connection: b.connection, SourceID: record.SourceID}]; !ok || givenUp {
 			continue
 		}
 		shown, err := p.ledger.AttentionOf(context.Background(), b.connection, record.SourceID)

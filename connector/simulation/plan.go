@@ -7,6 +7,7 @@ import (
 
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
+	"payersync/state/statetest"
 )
 
 // plan is everything a seed decides before the story begins: which faults are
@@ -20,6 +21,8 @@ type plan struct {
 	snapshot  bool
 	retries   int
 	crashes   float64 // chance that a process dies in a step
+	cuts      float64 // chance that the server ends all sessions around a commit; 0 of a file
+	locks     bool    // also of a server's ledger a run whose process died is known to be dead; see hold
 	poison    string  // the key that the service refuses; "" for none
 	tokenLife time.Duration
 	switches  sandbox.Switches
@@ -73,6 +76,28 @@ func draw(seed uint64) plan {
 	p.switches = drawSwitches(r)
 	p.drawNet(rand.New(rand.NewPCG(seed, 5)))
 	p.drawTroubles(named(troubles))
+	p.drawServer(rand.New(rand.NewPCG(seed, 14)))
+	return p
+}
+
+// drawServer gives every other seed a server that ends sessions, where a ledger has one.
+func (p *plan) drawServer(r *rand.Rand) {
+	switch {
+	case !statetest.OnPostgres():
+	case asFile:
+		*p = p.onFile()
+	case r.IntN(2) == 0:
+		p.cuts = 0.1 * r.Float64()
+	}
+}
+
+// asFile is set to play on a server what is played on a file.
+var asFile bool
+
+// onFile is the plan whose story is the same on a server as on a file: runs are held as a file's are, and nothing
+// happens that does not happen to a file.
+func (p plan) onFile() plan {
+	p.locks, p.cuts = statetest.OnPostgres(), 0
 	return p
 }
 

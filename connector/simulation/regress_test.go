@@ -86,7 +86,7 @@ var troubledRegressions = []struct {
 func TestSeedsWithTroublesThatFailedOnceHold(t *testing.T) {
 	tmpl := newTemplate(t, memoryDir(t))
 	for _, r := range troubledRegressions {
-		p := draw(r.seed)
+		p := draw(r.seed).onFile()
 		p.troubles = nil // whatever the command line draws
 		p.drawTroubles(troubleKinds)
 		if o := play(t, p.amended(), tmpl, randomStory); o.failed() {
@@ -98,7 +98,7 @@ func TestSeedsWithTroublesThatFailedOnceHold(t *testing.T) {
 func TestSeedsWithAmendsThatFailedOnceHold(t *testing.T) {
 	tmpl := newTemplate(t, memoryDir(t))
 	for _, r := range amendedRegressions {
-		if o := play(t, draw(r.seed).amended(), tmpl, randomStory); o.failed() {
+		if o := play(t, draw(r.seed).onFile().amended(), tmpl, randomStory); o.failed() {
 			t.Errorf("again: %s\n%s", r.was, o.report(60))
 		}
 	}
@@ -107,7 +107,7 @@ func TestSeedsWithAmendsThatFailedOnceHold(t *testing.T) {
 func TestSeedsThatFailedOnceHold(t *testing.T) {
 	tmpl := newTemplate(t, memoryDir(t))
 	each(t, len(regressions), func(t *testing.T, i int) bool {
-		o := play(t, draw(regressions[i].seed), tmpl, randomStory)
+		o := play(t, draw(regressions[i].seed).onFile(), tmpl, randomStory)
 		if o.failed() {
 			t.Errorf("again: %s\n%s", regressions[i].was, o.report(60))
 		}

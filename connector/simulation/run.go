@@ -3,6 +3,7 @@ package simulation
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,7 +72,7 @@ func playInside(p plan, dir string, tmpl template, story func(*world) error) out
 	}
 	err = story(w)
 	out := outcome{plan: p, bad: w.bad, log: w.log, hash: w.hash, counts: w.counts, points: w.points, deaths: w.deaths}
-	out.err = errors.Join(err, w.closeAll())
+	out.err = errors.Join(err, w.closeAll(), w.remove())
 	return out
 }
 
@@ -102,6 +103,13 @@ func randomStory(w *world) error {
 // failed reports whether the world did not do what it should.
 func (o outcome) failed() bool { return len(o.bad) > 0 || o.err != nil }
 
+// story stands for all that happened in the world, and says what went wrong.
+func (o outcome) story() string {
+	reached := fnv.New64a()
+	_, _ = fmt.Fprint(reached, o.counts) // never fails, and in the order of their names
+	return fmt.Sprintf("%016x, %d deaths, reached %016x, wrong: %q", o.hash, o.deaths, reached.Sum64(), o.signature())
+}
+
 // signature says what went wrong, without particulars.
 func (o outcome) signature() string {
 	if len(o.bad) > 0 {
@@ -115,7 +123,7 @@ func (o outcome) signature() string {
 
 // shrink leaves out steps and faults for as long as the same invariant breaks.
 func shrink(o outcome, again func(plan) outcome) outcome {
-	for _, f := range slices.Concat([]string{"crash", "disturb", string(faultOutage)}, amendKinds, troubleKinds, faultNames()) {
+	for _, f := range slices.Concat([]string{"crash", "cut", "disturb", string(faultOutage)}, amendKinds, troubleKinds, faultNames()) {
 		p := o.plan
 		p.without = cloneSet(p.without)
 		p.without[f] = true

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"payersync/state/statetest"
 )
 
 var (
@@ -32,6 +34,7 @@ var (
 func TestMain(m *testing.M) {
 	flag.BoolVar(&amends, "amends", true, "let two seeds of three have amends")
 	flag.StringVar(&troubles, "troubles", drawnTroubles, "the troubles that seeds draw: all, none, or kinds with commas between")
+	flag.BoolVar(&asFile, "as-file", false, "play on PostgreSQL what is played on a file: its locks tell which runs are dead, and no session ends early")
 	flag.Parse()
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())
@@ -61,16 +64,22 @@ func each(t *testing.T, n int, do func(t *testing.T, i int) (more bool)) {
 
 // tally sums the rare states of many worlds.
 type tally struct {
-	mu     sync.Mutex
-	Counts map[string]int
-	Worlds int
+	mu      sync.Mutex
+	Counts  map[string]int
+	Worlds  int
+	Stories map[uint64]string // how each seed's went, see outcome.story
 }
 
-func (t *tally) add(counts map[string]int, worlds int) {
+func newTally() *tally {
+	return &tally{Counts: map[string]int{}, Stories: map[uint64]string{}}
+}
+
+func (t *tally) add(other *tally) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Worlds += worlds
-	for what, n := range counts {
+	t.Worlds += other.Worlds
+	maps.Copy(t.Stories, other.Stories)
+	for what, n := range other.Counts {
 		t.Counts[what] += n
 	}
 }
@@ -88,9 +97,9 @@ func TestSimulation(t *testing.T) {
 		first = rand.Uint64N(1 << 40)
 	}
 	t.Logf("playing seeds %d to %d at commit %s", first, first+uint64(*seeds)-1, commit())
-	start, sum := time.Now(), &tally{Counts: map[string]int{}}
+	start, sum := time.Now(), newTally()
 	if *processes > 1 {
-		farm(t, first, sum)
+		farm(t, first, *seeds, sum, "-engine", engine(), "-as-file="+strconv.FormatBool(asFile))
 	} else {
 		playMany(t, first, sum)
 	}
@@ -108,7 +117,7 @@ func playMany(t *testing.T, first uint64, sum *tally) {
 	var failures atomic.Int64
 	each(t, *seeds, func(t *testing.T, i int) bool {
 		o := play(t, drawn(first+uint64(i)), tmpl, randomStory)
-		sum.add(o.counts, 1)
+		sum.add(&tally{Counts: o.counts, Worlds: 1, Stories: map[uint64]string{o.plan.seed: o.story()}})
 		if !o.failed() {
 			return true
 		}
@@ -121,15 +130,19 @@ func playMany(t *testing.T, first uint64, sum *tally) {
 	})
 }
 
-// farm shares the seeds among processes, because the worlds of one process wait
+// engine is the database below the ledgers.
+func engine() string { return flag.Lookup("engine").Value.String() }
+
+// farm shares the seeds among processes, which have these arguments besides, because the worlds of one process wait
 // for the memory of its one database engine.
-func farm(t *testing.T, first uint64, sum *tally) {
+func farm(t *testing.T, first uint64, seeds int, sum *tally, arguments ...string) {
+	t.Helper()
 	var wg sync.WaitGroup
 	for n := range *processes {
-		begin, end := *seeds*n / *processes, *seeds*(n+1) / *processes
+		begin, end := seeds*n / *processes, seeds*(n+1) / *processes
 		file := filepath.Join(t.TempDir(), "tally.json")
-		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSimulation$", "-test.timeout", "0", "-processes", "1", "-troubles", troubles, "-amends="+strconv.FormatBool(amends),
-			"-from", fmt.Sprint(first+uint64(begin)), "-seeds", fmt.Sprint(end-begin), "-shrink="+fmt.Sprint(*shrinking), "-tally", file)
+		c := exec.CommandContext(t.Context(), os.Args[0], slices.Concat([]string{"-test.run", "^TestSimulation$", "-test.timeout", "0", "-processes", "1", "-troubles", troubles, "-amends=" + strconv.FormatBool(amends),
+			"-from", fmt.Sprint(first + uint64(begin)), "-seeds", fmt.Sprint(end - begin), "-shrink=" + fmt.Sprint(*shrinking), "-tally", file}, arguments)...)
 		c.Env = append(os.Environ(), "GOMAXPROCS=1")
 		wg.Go(func() {
 			if out, err := c.CombinedOutput(); err != nil {
@@ -162,7 +175,7 @@ func gather(t *testing.T, file string, sum *tally) {
 		t.Error(err)
 		return
 	}
-	sum.add(one.Counts, one.Worlds)
+	sum.add(&one)
 }
 
 // amends says whether seeds may have some.
@@ -213,6 +226,9 @@ func (t *tally) report(test *testing.T) {
 	}
 	if amends {
 		wanted = slices.Concat(wanted, rareAmends)
+	}
+	if statetest.OnPostgres() && !asFile {
+		wanted = append(slices.Clone(wanted), allSessionsEnd)
 	}
 	for _, what := range wanted {
 		if t.Counts[what] == 0 && t.Worlds >= enoughSeeds {

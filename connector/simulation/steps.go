@@ -17,6 +17,7 @@ import (
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 // step is one thing that can happen. Those that are nested may also happen while
@@ -215,6 +216,11 @@ func (w *world) sync(p *process, kind connector.RunKind) error { return w.syncOf
 func (w *world) syncOf(b *books, p *process, kind connector.RunKind) error {
 	return w.as(p, func() error {
 		r := w.oracle.runBegins(p, b)
+		release, err := w.hold(b)
+		if err != nil {
+			return err
+		}
+		defer release()
 		res, err := p.syncer.Run(context.WithValue(context.Background(), runKey{}, r), w.connection(b), syncer.Options{
 			Kind: kind, Trigger: "manual", Actor: "operator", Holder: p.name, Approve: r.approve,
 		})
@@ -738,12 +744,17 @@ func (w *world) skewClock() error {
 }
 
 // stealLock lets another process run although one holds the connection, as on a
-// second machine or a file system whose locks lie (faults F61, F62).
+// second machine or a file system whose locks lie (faults F61, F62). On a server, the lease of the one
+// that runs is over.
 func (w *world) stealLock() error {
 	if len(w.procs) < 2 || w.procs[0].busy+w.procs[1].busy == 0 {
 		return nil
 	}
 	if err := os.Remove(w.path + "-" + connection + ".lock"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	delete(w.held, connection)
+	if err := statetest.LetRunGo(w.path, connection); err != nil {
 		return err
 	}
 	idle := w.procs[0]

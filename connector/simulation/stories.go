@@ -241,7 +241,7 @@ var stories = []story{
 // calm is a plan without faults.
 func calm() plan {
 	p := draw(1)
-	p.processes, p.crashes, p.poison, p.weather, p.retries, p.snapshot = 1, 0, "", weather{}, -1, true
+	p.processes, p.crashes, p.cuts, p.poison, p.weather, p.retries, p.snapshot = 1, 0, 0, "", weather{}, -1, true
 	p.tokenLife, p.switches, p.adopt = 24*time.Hour, sandbox.Standard(), syncer.AdoptPropose
 	p.guards = syncer.Guards{MaxChanges: syncer.Limit{Count: 50}, MaxCreates: 50, MaxBlanks: 50, MaxIdentity: syncer.Limit{Count: 50}}
 	return p

@@ -312,7 +312,7 @@ func (w *world) lost(c call, f fault) (*http.Response, error) {
 	}
 	w.fence()
 	<-c.req.Context().Done()
-	w.fence()
+	w.sleep(time.Duration(c.page) * 17 * time.Microsecond) // pages asked for together are given up together: one order for them, too
 	return nil, context.Cause(c.req.Context())
 }
 

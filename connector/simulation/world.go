@@ -1,9 +1,7 @@
 package simulation
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,7 +9,6 @@ import (
 	"iter"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -29,6 +26,7 @@ import (
 	"payersync/connector/transport"
 	"payersync/mapping"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 const (
@@ -64,7 +62,7 @@ type world struct {
 	procs   []*process // the first is the one that serves webhooks
 	mapping int        // index into mappings
 
-	steps, wires, minds, echoes *rand.Rand // the scheduler's, the network's, everybody else's chance, and that of repeated requests
+	steps, wires, minds, echoes, cuts *rand.Rand // the scheduler's, the network's, everybody else's chance, that of repeated requests, and the server's
 
 	skew     time.Duration
 	late     []lateCall
@@ -89,8 +87,9 @@ type world struct {
 	deaths   int
 	operator bool // an operator asked for the request under way
 	backup   *backup
-	added    int // a number for whatever is new
-	epoch    int // counts disturbances, so that a run can tell that it had none
+	held     map[string]*int // see hold
+	added    int             // a number for whatever is new
+	epoch    int             // counts disturbances, so that a run can tell that it had none
 
 	order  sync.Mutex // see fence
 	mu     sync.Mutex
@@ -134,11 +133,11 @@ var errDead = errors.New("the process is dead")
 // newWorld makes a world by plan in a folder of its own.
 func newWorld(p plan, dir string, template template) (*world, error) {
 	w := &world{
-		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{connection: connection}, second: &books{connection: secondConnection}, counts: map[string]int{}, newest: map[string]string{},
-		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)),
+		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{connection: connection}, second: &books{connection: secondConnection}, counts: map[string]int{}, newest: map[string]string{}, held: map[string]*int{},
+		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)), cuts: rand.New(rand.NewPCG(p.seed, 15)),
 	}
 	w.hash, w.logger = fnvStart, newLogger(w)
-	if err := errors.Join(copyFile(template.ledger, w.path), p.variant.spoil(w.path)); err != nil {
+	if err := errors.Join(statetest.Copy(template.ledger, w.path), p.variant.spoil(w.path)); err != nil {
 		return nil, err
 	}
 	w.service = sandbox.New(sandbox.Options{
@@ -296,6 +295,7 @@ func (p *process) commit(done bool) error {
 		w.reach("commit on a full disk")
 		return errors.New("database or disk is full")
 	}
+	w.cutOff()
 	return nil
 }
 
@@ -374,79 +374,6 @@ func (w *world) rendered(r connector.Record) (mapping.Result, bool) {
 	}
 	res, err := mappings[w.mapping].Apply(r)
 	return res, err == nil && res.Included && len(res.Customer.Problems()) == 0
-}
-
-// backup is a copy of the ledger file, with what was acknowledged by then.
-type backup struct {
-	path     string
-	accepted map[string]bool
-	known    map[string]bool
-	sent     map[string][sha256.Size]byte // creates by then, by key
-}
-
-// atRest runs f while no process has the ledger open.
-func (w *world) atRest(f func() error) error {
-	var errs []error
-	for _, p := range w.procs {
-		errs = append(errs, p.close())
-	}
-	errs = append(errs, f())
-	for _, p := range w.procs {
-		errs = append(errs, p.open())
-	}
-	return errors.Join(errs...)
-}
-
-func (w *world) takeBackup() error {
-	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted), known: cloneSet(w.oracle.known), sent: w.oracle.sentSoFar()}
-	if err := w.atRest(func() error { return copyFile(w.path, b.path) }); err != nil {
-		return err
-	}
-	w.backup = b
-	return nil
-}
-
-// restore puts the backup in place, and nobody says so to the ledger: its mark does,
-// when it is opened. That is one step that does not crash. Where nothing has been
-// written since the backup, nothing is restored.
-func (w *world) restore() error {
-	older := false
-	if err := w.atRest(func() (err error) {
-		if older, err = w.written(); err != nil {
-			return err
-		}
-		for _, side := range []string{"-wal", "-shm"} {
-			if err := os.Remove(w.path + side); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return err
-			}
-		}
-		return copyFile(w.backup.path, w.path)
-	}); err != nil {
-		return err
-	}
-	if older {
-		w.oracle.restored(w.backup)
-	}
-	w.checked = -1 // another ledger: check it whatever the step does
-	return nil
-}
-
-// written reports whether the ledger, which is at rest, is another than its backup.
-func (w *world) written() (bool, error) {
-	now, err := os.ReadFile(w.path)
-	then, thenErr := os.ReadFile(w.backup.path)
-	if log, err := os.Stat(w.path + "-wal"); err == nil && log.Size() > 0 {
-		return true, thenErr
-	}
-	return !bytes.Equal(now, then), errors.Join(err, thenErr)
-}
-
-func copyFile(from, to string) error {
-	b, err := os.ReadFile(from) //nolint:gosec // the simulation's own files
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, b, 0o600)
 }
 
 func (w *world) closeAll() error {

@@ -22,7 +22,19 @@ var ErrMissing = errors.New("there is no initdb on this machine; .ci/run install
 
 var engine = flag.String("engine", "sqlite", "the database below the ledgers of these tests: sqlite or postgres")
 
-func init() { elsewhere.DSN = DSN }
+// lasting keeps a ledger's connections for as long as it is open: clocks of tests move by days, and a new
+// connection takes longer than most of what is done with it.
+const lasting = " pool_max_conn_lifetime=87600h pool_max_conn_idle_time=87600h pool_health_check_period=24h"
+
+func init() {
+	elsewhere.DSN = func(path string) (string, error) {
+		dsn, err := DSN(path)
+		if err != nil || dsn == "" {
+			return "", err
+		}
+		return dsn + lasting, nil
+	}
+}
 
 // OnPostgres reports whether these tests run on PostgreSQL.
 func OnPostgres() bool { return *engine == "postgres" }
@@ -44,7 +56,7 @@ func DSN(path string) (string, error) {
 		}
 		return "", nil
 	}
-	return dsnOf(path, false)
+	return dsnOf(path)
 }
 
 // Template makes the ledger at path, which nobody has open any more, what Copy copies.
@@ -52,7 +64,7 @@ func Template(path string) error {
 	if !OnPostgres() {
 		return nil
 	}
-	_, err := dsnOf(path, false)
+	_, err := dsnOf(path)
 	databases.mu.Lock()
 	defer databases.mu.Unlock()
 	databases.template = databases.of[resolved(path)]
@@ -61,30 +73,77 @@ func Template(path string) error {
 
 // Copy gives the ledger at path, which is new, a copy of the template.
 func Copy(path string) error {
+	return replace(path, func() string { return databases.template })
+}
+
+// CopyOf puts a copy of the ledger at from, which nobody has open, in the place of the one at to, of
+// which nothing stays.
+func CopyOf(from, to string) error {
+	from = resolved(from)
+	return replace(to, func() string { return databases.of[from] })
+}
+
+// Remove removes the database of the ledger at path, which nobody has open.
+func Remove(path string) error {
 	if !OnPostgres() {
 		return nil
 	}
-	_, err := dsnOf(path, true)
+	databases.mu.Lock()
+	defer databases.mu.Unlock()
+	return drop(resolved(path))
+}
+
+// replace gives the ledger at path another database, made of a template.
+func replace(path string, template func() string) error {
+	if !OnPostgres() {
+		return nil
+	}
+	path = resolved(path)
+	databases.mu.Lock()
+	defer databases.mu.Unlock()
+	if err := drop(path); err != nil {
+		return err
+	}
+	_, err := keep(path, template())
 	return err
 }
 
-func dsnOf(path string, copied bool) (string, error) {
+// drop removes a database, if there is one. The caller has the lock of databases.
+func drop(path string) error {
+	name, known := databases.of[path]
+	if !known {
+		return nil
+	}
+	delete(databases.of, path)
+	s, err := server()
+	if err != nil {
+		return err
+	}
+	return s.manage("DROP DATABASE " + name + " WITH (FORCE)")
+}
+
+func dsnOf(path string) (string, error) {
+	path = resolved(path)
+	databases.mu.Lock() // until it is there
+	defer databases.mu.Unlock()
+	if _, known := databases.of[path]; !known {
+		return keep(path, "template0")
+	}
 	s, err := server()
 	if err != nil {
 		return "", err
 	}
-	path = resolved(path)
-	databases.mu.Lock() // until it is there
-	defer databases.mu.Unlock()
-	name, known := databases.of[path]
-	if known && !copied {
-		return s.dsn(name), nil
+	return s.dsn(databases.of[path]), nil
+}
+
+// keep makes the database of the ledger at path, and returns its address. The caller has the lock of databases.
+func keep(path, template string) (dsn string, err error) {
+	s, err := server()
+	if err != nil {
+		return "", err
 	}
-	template := "template0"
-	if copied {
-		template = databases.template
-	}
-	if name, err = s.create(template); err != nil {
+	name, err := s.create(template)
+	if err != nil {
 		return "", err
 	}
 	if databases.of == nil {

@@ -1,0 +1,47 @@
+package simulation
+
+import (
+	"flag"
+	"maps"
+	"slices"
+	"testing"
+
+	"payersync/state/statetest"
+)
+
+var both = flag.Int("both", 8, "how many seeds to play on both engines")
+
+// A story is the same to the millisecond whatever keeps the ledger: each request and answer, each commit
+// at which a process dies, each count of a run, and what people are told in the end.
+func TestBothEnginesTellTheSameStories(t *testing.T) {
+	if !statetest.OnPostgres() {
+		t.Skip("on PostgreSQL only: run with -engine postgres")
+	}
+	onFile, onServer := newTally(), newTally()
+	farm(t, *from, *both, onFile, "-shrink=false", "-engine", "sqlite")
+	farm(t, *from, *both, onServer, "-shrink=false", "-engine", "postgres", "-as-file")
+	if onFile.Worlds != *both || onServer.Worlds != *both {
+		t.Fatalf("of %d seeds %d were played on a file, %d on a server", *both, onFile.Worlds, onServer.Worlds)
+	}
+	for _, seed := range slices.Sorted(maps.Keys(onFile.Stories)) {
+		if server := onServer.Stories[seed]; server != onFile.Stories[seed] && !toldOfAFile(t, seed, server) {
+			t.Errorf("seed %d: on a file %s; on a server %s; again: go test ./connector/simulation -run TestSimulation -as-file -seed %d -v -engine sqlite, and postgres", seed, onFile.Stories[seed], server, seed)
+		}
+	}
+	t.Logf("%d seeds", *both)
+}
+
+// toldOfAFile reports whether a seed has a story on a file, too: one in some hundreds has several, because
+// pages of a list that are asked for together have no order in every case.
+func toldOfAFile(t *testing.T, seed uint64, story string) bool {
+	t.Helper()
+	for range 30 {
+		again := newTally()
+		farm(t, seed, 1, again, "-shrink=false", "-engine", "sqlite")
+		if again.Stories[seed] == story {
+			t.Logf("seed %d has several stories on either engine", seed)
+			return true
+		}
+	}
+	return false
+}

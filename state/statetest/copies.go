@@ -1,0 +1,59 @@
+package statetest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"payersync/state/internal/testdb"
+)
+
+// OnPostgres reports whether the ledgers of these tests keep their rows in a PostgreSQL.
+func OnPostgres() bool { return testdb.OnPostgres() }
+
+// Copy puts a copy of the ledger at from in the place of the one at to, of which nothing stays. Nobody
+// has either open. What lies beside a ledger stays where it is, and the key is not copied.
+func Copy(from, to string) error {
+	if testdb.OnPostgres() {
+		return testdb.CopyOf(from, to)
+	}
+	for _, side := range []string{"-wal", "-shm"} {
+		if err := os.Remove(to + side); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	bytes, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, bytes, 0o600)
+}
+
+// Remove removes what a server keeps of the ledger at path, which nobody has open any more. Files go
+// with their folder.
+func Remove(path string) error { return testdb.Remove(path) }
+
+// PutBack notes in the ledger at path, which nobody has open, that it is an older one: of a file its mark tells
+// that by itself, of a server whoever put its backup in place. The ledger had come as far as commits.
+func PutBack(path string, commits int64, at time.Time) error {
+	if !testdb.OnPostgres() {
+		return nil
+	}
+	return testdb.Execute(path, fmt.Sprintf("UPDATE main.ledger SET commits = %d, restored_at = '%[2]s', put_back_at = '%[2]s'", commits+1, at.UTC().Format("2006-01-02T15:04:05.000Z")))
+}
+
+// CutOff ends every session that has the ledger at path open, as a server does that is started anew.
+func CutOff(path string) error {
+	return testdb.Execute(path, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()")
+}
+
+// LetRunGo ends the lease of a connection's open run in the ledger at path. Of a file its lock
+// does that.
+func LetRunGo(path, connection string) error {
+	if !testdb.OnPostgres() {
+		return nil
+	}
+	return testdb.Execute(path, "UPDATE main.runs SET lease_until = started_at WHERE finished_at IS NULL AND connection = '"+connection+"'")
+}
