@@ -169,7 +169,7 @@ func (c *cluster) otherNode(name, silent, unopened string) {
 		VALUES ('%[1]s', '%[1]s', '1', '{}', 0, ARRAY (SELECT account_id FROM main.accounts WHERE name = '%[3]s'), 0, false, now() - interval '3 days', now() - interval '%[2]s')`, name, silent, unopened))
 }
 
-// covers F192
+// covers F195
 func TestNodesAreShownInListsStatusMetricsAndTheLog(t *testing.T) {
 	t.Parallel()
 	payers := map[string]int{"acme": 2, "beta": 1}
