@@ -65,7 +65,10 @@ func (d dialect) name(parts ...string) string {
 // connectSQLite opens a file that it can only read, unless it is a Writer's; another writer is
 // waited for.
 func connectSQLite(c Config) (*sql.DB, error) {
-	path, err := filepath.Abs(c.Path)
+	path, err := c.Within.Resolve(c.Path)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
 	if err != nil {
 		return nil, err
 	}
