@@ -28,9 +28,11 @@ func newHousehold(t *testing.T, worlds map[string]*world) *household {
 	t.Helper()
 	dsn := statetest.Postgres(t)
 	f := &household{folders: t.TempDir()}
+	books := t.TempDir()
 	for name, w := range worlds {
+		w.must(os.Symlink(w.dir, filepath.Join(books, name)))
 		config, _, _ := strings.Cut(w.config(), "server:")
-		config = strings.NewReplacer("env:BILLING_CLIENT_SECRET", "file:secrets/client", "customers.csv", w.path("customers.csv"), "file:webhook.secret", "file:secrets/webhook").Replace(config)
+		config = strings.NewReplacer("env:BILLING_CLIENT_SECRET", "file:secrets/client", "customers.csv", filepath.Join(books, name, "customers.csv"), "file:webhook.secret", "file:secrets/webhook").Replace(config)
 		for file, text := range map[string]string{"account.yaml": config, "mapping.yaml": worldMapping, "secrets/client": clientSecret + "\n", "secrets/webhook": webhookSecret + "\n", ".git/config": "no file of an account"} {
 			f.put(t, name+"/"+file, text)
 		}
@@ -38,7 +40,7 @@ func newHousehold(t *testing.T, worlds map[string]*world) *household {
 	f.world = worlds[slices.Sorted(maps.Keys(worlds))[0]]
 	f.write("dsn", dsn)
 	f.write("kek", firstKEK)
-	f.write("payersync.yaml", "ledger: {postgres: file:dsn, key_encryption_key: file:kek, connections: 8}\n")
+	f.write("payersync.yaml", "ledger: {postgres: file:dsn, key_encryption_key: file:kek, connections: 8}\naccounts: {files: ["+books+"]}\n")
 	return f
 }
 
@@ -142,6 +144,7 @@ func TestAMistakeInOneOfTwoFoldersChangesNoAccount(t *testing.T) {
 		"the configuration": {"harbour/account.yaml", "guards:", "gards:", "account harbour: account.yaml:"},
 		"a mapping":         {"fjord/mapping.yaml", "trim(Name)", "trim(Nmae)", "account fjord: connection acme: mapping.yaml:5:"},
 		"a secret":          {"fjord/account.yaml", "file:secrets/client", "env:BILLING_CLIENT_SECRET", "write file:NAME"},
+		"a node's file":     {"harbour/account.yaml", "/harbour/customers.csv", "/../payersync.yaml", "connections[0].source.path of account harbour is"},
 		"a lost file":       {"harbour/account.yaml", "mapping: mapping.yaml", "mapping: none.yaml", "the mapping cannot be read"},
 	} {
 		f.change(t, c.file, c.old, c.text)

@@ -39,6 +39,9 @@ func newCluster(t *testing.T, nodes int, payers map[string]int) *cluster {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
 	c.write("database", statetest.Postgres(t))
+	if err := os.Mkdir(filepath.Join(c.dir, "books"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	c.write("kek", base64.StdEncoding.EncodeToString(key))
 	for i := range nodes {
 		c.hooks = append(c.hooks, freeAddress(t))
@@ -47,6 +50,7 @@ func newCluster(t *testing.T, nodes int, payers map[string]int) *cluster {
 	for name, n := range payers {
 		w := newWorld(t, people(n))
 		c.accounts[name], c.names = w, append(c.names, name)
+		w.must(os.Symlink(w.dir, filepath.Join(c.dir, "books", name)))
 		c.configure(name, "* * * * *")
 		w.write("payersync.yaml", c.node(0)) // of commands
 	}
@@ -59,6 +63,7 @@ func (c *cluster) node(i int) string {
 	return fmt.Sprintf(`ledger: {postgres: "file:%[1]s/database", key_encryption_key: "file:%[1]s/kek"}
 server: {webhooks: %[2]q, admin: "", metrics: ""}
 nodes: {stop_within: 5s}
+accounts: {files: ["%[1]s/books"]}
 log: {level: debug, format: json}
 `, c.dir, c.hooks[i])
 }
@@ -69,7 +74,7 @@ func (c *cluster) configure(name, schedule string) {
 	w := c.accounts[name]
 	text := strings.NewReplacer(
 		"env:BILLING_CLIENT_SECRET", "file:client.secret",
-		"path: customers.csv", "path: "+w.path("customers.csv"),
+		"path: customers.csv", "path: "+filepath.Join(c.dir, "books", name, "customers.csv"),
 		"mapping: mapping.yaml}", fmt.Sprintf("mapping: mapping.yaml, schedule: %q}", schedule),
 		"guards: {max_creates: 20}", "guards: {max_creates: 100000}",
 	).Replace(w.config())
