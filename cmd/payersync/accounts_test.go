@@ -40,7 +40,7 @@ func newHousehold(t *testing.T, worlds map[string]*world) *household {
 	f.world = worlds[slices.Sorted(maps.Keys(worlds))[0]]
 	f.write("dsn", dsn)
 	f.write("kek", firstKEK)
-	f.write("payersync.yaml", "ledger: {postgres: file:dsn, key_encryption_key: file:kek, connections: 8}\naccounts: {files: ["+books+"]}\n")
+	f.write("payersync.yaml", "ledger: {postgres: file:dsn, key_encryption_key: file:kek, connections: 8}\naccounts: {files: ["+books+"], networks: [127.0.0.0/8]}\n")
 	return f
 }
 

@@ -63,7 +63,7 @@ func (c *cluster) node(i int) string {
 	return fmt.Sprintf(`ledger: {postgres: "file:%[1]s/database", key_encryption_key: "file:%[1]s/kek"}
 server: {webhooks: %[2]q, admin: "", metrics: ""}
 nodes: {stop_within: 5s}
-accounts: {files: ["%[1]s/books"]}
+accounts: {files: ["%[1]s/books"], networks: [127.0.0.0/8]}
 log: {level: debug, format: json}
 `, c.dir, c.hooks[i])
 }

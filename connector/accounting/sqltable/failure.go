@@ -73,6 +73,8 @@ func (s *Source) failure(ctx context.Context, err error) error {
 		return mysqlFailure(maria)
 	case errors.As(err, &lite):
 		return s.sqliteFailure(lite)
+	case errors.Is(err, connector.ErrAddress):
+		return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: fmt.Sprintf("%s was not asked: %v", s.place(), connector.ErrAddress)}
 	case errors.As(err, &untrusted):
 		return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable,
 			Detail: fmt.Sprintf("the certificate of %s cannot be verified (%s); name its authority in ca_file, and the host as the certificate does", s.place(), untrusted.Err)}

@@ -292,13 +292,13 @@ func (c *Config) LetterTemplates() (*templates.Set, error) {
 
 // MailServer returns the mail server that takes letters, nil where none is named; hello is what
 // this machine calls itself.
-func (l Letters) MailServer(hello string) *mail.Server {
-	if l.SMTP == nil {
+func (c *Config) MailServer(hello string) *mail.Server {
+	if c.Letters.SMTP == nil {
 		return nil
 	}
-	s := l.SMTP
+	s := c.Letters.SMTP
 	return &mail.Server{
-		Addr: net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), TLS: mail.Encryption(s.TLS), Username: s.User, Password: s.Password.Secret, HelloName: hello,
+		Addr: net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), TLS: mail.Encryption(s.TLS), Username: s.User, Password: s.Password.Secret, HelloName: hello, Reach: c.Reach(),
 	}
 }
 
@@ -356,7 +356,7 @@ func (c *Config) LetterSettings(hello string) (*letters.Settings, error) {
 	}
 	set, err := c.LetterTemplates()
 	note(err)
-	out.Templates, out.Post = set, l.MailServer(hello)
+	out.Templates, out.Post = set, c.MailServer(hello)
 	return out, errors.Join(problems...)
 }
 

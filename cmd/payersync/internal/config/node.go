@@ -49,7 +49,8 @@ type Workers struct {
 // Accounts says what of a machine the configuration of an account may name beside its own files: whoever writes it need not be
 // whoever runs the machine.
 type Accounts struct {
-	Files []string `yaml:"files" jsonschema_description:"Folders that hold one for each account, by its name: books of the account acme may lie below /srv/payersync/acme where this is [/srv/payersync]. Default none."`
+	Files    []string  `yaml:"files" jsonschema_description:"Folders that hold one for each account, by its name: books of the account acme may lie below /srv/payersync/acme where this is [/srv/payersync]. Default none."`
+	Networks []Network `yaml:"networks" jsonschema_description:"Addresses that are not public and that accounts may reach nevertheless, as databases, mail servers or billing services of your own are. Default none: neither this machine nor others beside it."`
 }
 
 // AccountFile is what the configuration of an account is called among its files.
@@ -83,7 +84,7 @@ func nodeDefaults() Node {
 	one := defaults()
 	return Node{
 		Ledger: NodeLedger{Connections: 16},
-		Nodes:  Nodes{Workers: Workers{Hooks: 16, Runs: 32, Care: 4}, Slice: Duration(time.Minute), StopWithin: Duration(20 * time.Second)}, Accounts: Accounts{Files: []string{}},
+		Nodes:  Nodes{Workers: Workers{Hooks: 16, Runs: 32, Care: 4}, Slice: Duration(time.Minute), StopWithin: Duration(20 * time.Second)}, Accounts: Accounts{Files: []string{}, Networks: []Network{}},
 		Server: one.Server, HTTP: one.HTTP, Log: one.Log,
 	}
 }

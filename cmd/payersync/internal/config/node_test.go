@@ -2,12 +2,19 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"payersync/connector"
+	"payersync/connector/transport"
 )
 
 const nodeFile = `ledger:
@@ -254,4 +261,76 @@ func TestBooksThatALinkNamesAreNotRead(t *testing.T) {
 			t.Errorf("%s: %v, want %q", source, err, want)
 		}
 	}
+}
+
+// Whatever an account's configuration names, nobody beside the node is asked in the node's name.
+//
+// covers F81
+func TestAnAccountReachesPublicAddressesAndThoseOfItsNodeAlone(t *testing.T) {
+	t.Parallel()
+	beside, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = beside.Close() }()
+	asked := make(chan struct{}, 100)
+	go func() {
+		for conn, err := beside.Accept(); err == nil; conn, err = beside.Accept() {
+			asked <- struct{}{}
+			_ = conn.Close()
+		}
+	}()
+	port := beside.Addr().(*net.TCPAddr).Port
+	n := aNode(t)
+	for _, allowed := range []bool{false, true} {
+		if allowed {
+			n.Accounts.Networks = []Network{Network(netip.MustParsePrefix("127.0.0.0/8"))}
+		}
+		for name, ask := range map[string]func(cfg *Config) error{
+			"http": func(cfg *Config) error {
+				client := cfg.Client(transport.Options{Retries: -1})
+				defer client.Close()
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/latest/meta-data", port), nil)
+				if err == nil {
+					_, err = client.Do(req, transport.Never)
+				}
+				return err
+			},
+			"mail": func(cfg *Config) error {
+				_, err := cfg.MailServer("").Send(t.Context(), "a@example.com", "b@example.com", []byte("Subject: x\r\n\r\nx\r\n"))
+				return err
+			},
+			"postgres": func(cfg *Config) error { return describe(t, cfg) },
+			"mysql":    func(cfg *Config) error { return describe(t, cfg) },
+		} {
+			text := strings.Replace(accountFile, "server:", fmt.Sprintf("letters: {smtp: {host: localhost, port: %d, tls: none}}\nserver:", port), 1)
+			if name == "postgres" || name == "mysql" {
+				text = strings.Replace(text, csvBooks, fmt.Sprintf("{kind: sql, driver: %s, host: localhost, port: %d, database: d, user: u, table: t, id: [no]}", name, port), 1)
+			}
+			cfg, err := LoadAccount(folder(t, map[string]string{"account.yaml": text, "secrets/billing": "hunter2-billing"}), n, "acme", databaseAt(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch err := ask(cfg); {
+			case err == nil, !allowed && !strings.Contains(err.Error(), connector.ErrAddress.Error()), allowed && strings.Contains(err.Error(), connector.ErrAddress.Error()):
+				t.Errorf("%s, allowed %t: %v", name, allowed, err)
+			case !allowed && len(asked) > 0:
+				t.Errorf("%s: it was asked", name)
+			}
+		}
+	}
+	if len(asked) < 4 {
+		t.Errorf("%d of 4 were asked where that is allowed", len(asked))
+	}
+}
+
+// describe asks the database of the first connection.
+func describe(t *testing.T, cfg *Config) error {
+	t.Helper()
+	source, err := cfg.Connections[0].Source.Open(SourceDeps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = source.Describe(t.Context())
+	return err
 }

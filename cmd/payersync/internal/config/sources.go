@@ -148,6 +148,7 @@ func (c *check) source(at strict.Path, s *Source) {
 			*within = c.dataFile(at.Key("path"), path)
 		}
 	}
+	s.SQL.Reach = c.config.Reach()
 	if host := s.SQL.Host; c.config.Node != nil && (strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@")) {
 		c.report(at.Key("host"), "%s of account %s is a socket of the machine, where it would be taken for the node itself; name the server and its port", at.Key("host"), c.config.AccountName)
 	}
