@@ -103,26 +103,7 @@ func (e *postgres) tryLock(ctx context.Context, ending string) (*Lock, error) {
 	}
 	kind := fnv.New32a()
 	_, _ = kind.Write([]byte(ending))
-	key := e.lock(int64(kind.Sum32() >> 1))
-	free, cancel := context.WithTimeout(ctx, lockWithin)
-	defer cancel()
-	conn, err := e.server.locks.Acquire(free)
-	if free.Err() != nil && ctx.Err() == nil {
-		return nil, nil // as many locks are held by this process as it has sessions for
-	}
-	if err != nil {
-		return nil, refusedServer(err)
-	}
-	var mine bool
-	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", key).Scan(&mine); err != nil || !mine {
-		conn.Release()
-		return nil, err
-	}
-	return &Lock{session: func() error {
-		defer conn.Release()
-		_, err := conn.Exec(context.Background(), "SELECT pg_advisory_unlock($1)", key)
-		return err
-	}}, nil
+	return e.server.locks.try(ctx, e.lock(int64(kind.Sum32()>>1)))
 }
 
 // begin takes the account's lock in a statement of its own: under READ COMMITTED each later one
@@ -183,7 +164,6 @@ func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
 }
 
 const (
-	lockWithin   = 5 * time.Second  // to get a session that holds a lock
 	settleWithin = 15 * time.Second // longer than a server keeps a session that says no more
 	settleTries  = 50 * time.Millisecond
 )
