@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 
 	"payersync/cmd/payersync/internal/config"
@@ -18,8 +17,8 @@ type node struct {
 	ctx    func() context.Context // of the command
 	config *config.Node
 	server *state.Server
-	name   string // of the account
-	folder string // where its files lie until the end
+	name   string           // of the account
+	folder *config.Unpacked // where its files lie until the end
 }
 
 // open connects to the database.
@@ -59,7 +58,7 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 	if err != nil {
 		return nil, err
 	}
-	if n.folder == "" {
+	if n.folder == nil {
 		if n.name, err = n.meant(); err != nil {
 			return nil, err
 		}
@@ -71,7 +70,7 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 			return nil, err
 		}
 	}
-	cfg, err := config.LoadAccount(n.folder, n.config, n.name, getenv)
+	cfg, err := config.LoadAccount(n.folder.Path, n.config, n.name, getenv)
 	if err != nil {
 		return nil, usage.Error{Err: err}
 	}
@@ -111,9 +110,7 @@ func (n *node) close() {
 	if n == nil {
 		return
 	}
-	if n.folder != "" {
-		_ = os.RemoveAll(n.folder) // of this user alone; the next start of the machine clears it
-	}
+	_ = n.folder.Remove() // of this user alone; the next start of a node or of the machine clears it
 	if n.server != nil {
 		n.server.Close()
 	}
