@@ -221,6 +221,17 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	says(t, f.expect(exitDone, "accounts", "pause", "harbour", "--reason", "a holiday"), "is paused")
+	f.export(foreigners(3)...)
+	sent := f.box.Writes()
+	for _, args := range [][]string{{"sync"}, {"backfill", "--yes"}, {"plan"}, {"sweep"}, {"webhooks", "replay"}} {
+		says(t, f.expect(exitFailed, args...), "for account harbour: it is paused", "payersync accounts resume harbour")
+	}
+	if n := f.box.Writes() - sent; n > 0 {
+		t.Errorf("%d writes left for an account that is paused", n)
+	}
+	f.expect(exitDone, "status")
+	f.expect(exitDone, "ledger", "export", "A00001", "--output", "json")
+	f.export(rows...)
 	says(t, f.expect(exitDone, "accounts", "resume", "harbour"), "is active")
 	says(t, f.expect(exitFailed, "accounts", "pause", "nobody"), "none of that name")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"payersync/cmd/payersync/internal/config"
@@ -75,6 +76,15 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 		return nil, usage.Error{Err: err}
 	}
 	return cfg, nil
+}
+
+// atWork refuses an account that is paused.
+func (n *node) atWork() error {
+	i, err := n.server.Account(n.ctx(), n.name)
+	if err == nil && i.State != state.AccountActive {
+		err = fmt.Errorf("cannot do that for account %s: it is %s, and nothing is read or sent for it meanwhile; let it go on first: payersync accounts resume %[1]s", i.Name, i.State)
+	}
+	return err
 }
 
 // runtime is where this user's files of the moment lie; "" where the environment does not say.
