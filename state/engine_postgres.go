@@ -232,6 +232,33 @@ func (*postgres) hasColumn(ctx context.Context, db books, table, column string) 
 	return has, err
 }
 
+// postgresWords are what people are told in the place of the server's words, by their code.
+var postgresWords = map[string]string{
+	"55P03": "somebody else keeps this account's ledger for longer than 20s, so nothing was done; let what is at work on it come to its end, and try again",
+	"57014": "the ledgers' database gave up a statement that took it too long, so nothing was done; look how busy it is, and try again",
+	"53300": "the ledgers' database has no connection left, so nothing was done; let it take more (max_connections), or lower ledger.connections of the nodes",
+}
+
+// wordsError is an error of the server that is told in our words.
+type wordsError struct {
+	words string
+	err   error
+}
+
+func (e *wordsError) Error() string { return e.words }
+
+func (e *wordsError) Unwrap() error { return e.err }
+
+// inWords returns an error as people are told it.
+func inWords(err error) error {
+	var said *pgconn.PgError
+	var told *wordsError
+	if errors.As(err, &said) && !errors.As(err, &told) && postgresWords[said.Code] != "" {
+		return &wordsError{postgresWords[said.Code], err}
+	}
+	return err
+}
+
 // postgresTrouble is troubleOf for errors of PostgreSQL and of the way to it. A code is told by
 // its class where all of the class mean the same.
 func postgresTrouble(err error) trouble {
@@ -244,6 +271,8 @@ func postgresTrouble(err error) trouble {
 			return diskFull
 		case said.Code == "55P03", said.Code == "53300", class == "40":
 			return inUse
+		case said.Code == "57014":
+			return tooSlow
 		case said.Code == "25006", said.Code == "42501":
 			return readOnly
 		case class == "XX":

@@ -128,9 +128,12 @@ func (s *Server) Close() {
 // refusedServer says why the database cannot be used, without what a driver says of its address.
 func refusedServer(err error) error {
 	var said *pgconn.PgError
-	switch {
+	var told *wordsError
+	switch err = inWords(err); {
 	case errors.Is(err, ErrServer):
 		return err
+	case errors.As(err, &told):
+		return fmt.Errorf("%w: %w", ErrServer, err)
 	case errors.As(err, &said):
 		return fmt.Errorf("%w: it says %q (%s). Mend that, and try again", ErrServer, said.Message, said.Code)
 	case troubleOf(err) == cutOff:
