@@ -166,8 +166,11 @@ func removeLeft(path string) (was bool, err error) {
 	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
 		return false, nil
 	}
-	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
 		return false, nil
+	case err != nil: // nobody knows whether it is held
+		return false, fmt.Errorf("look whether somebody needs %s: %w", path, err)
 	}
 	err = os.RemoveAll(path)
 	return err == nil, err
