@@ -140,18 +140,21 @@ func (*postgres) batchOver(l *Ledger) {
 func (*postgres) rest(*sql.Conn) {}
 
 // settle asks what became of a transaction. The server may not know yet that its session is
-// gone; one that took its place may have given its number to another.
+// gone; one that took its place may have given its number to another, or not know it. What was committed counts once
+// a later commit has reached the standbys too, where there are some to wait for.
 func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	unknown := retry.Do(ctx, retry.NewConstant(settleTries), func(ctx context.Context) error {
 		var became, now string
-		err := e.server.write.QueryRow(ctx, "SELECT coalesce(pg_xact_status($1::text::xid8), ''), "+timeline, tx.id).Scan(&became, &now)
+		err := e.server.write.QueryRow(ctx, "SELECT CASE WHEN "+timeline+" = $2 THEN coalesce(pg_xact_status($1::text::xid8), '') ELSE '' END, "+timeline, tx.id, tx.timeline).Scan(&became, &now)
 		switch {
 		case err == nil && now != tx.timeline:
 			return ErrOutcomeUnknown
 		case err == nil && became == "committed":
-			return nil
+			if err = e.server.Ping(ctx); err == nil {
+				return nil
+			}
 		case err == nil && became == "aborted":
 			return ErrConnectionLost
 		}
@@ -279,6 +282,9 @@ func postgresTrouble(err error) trouble {
 			return corrupt
 		}
 		return none
+	}
+	if errors.Is(err, errUnreplicated) {
+		return cutOff
 	}
 	var never *pgconn.ConnectError
 	var network net.Error

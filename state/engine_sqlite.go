@@ -36,8 +36,8 @@ const smallestDB = 512
 // plain file handle would drop the locks SQLite holds on it (fault F66).
 var making sync.Mutex
 
-// busyTimeout is for how long a process waits for another that writes.
-const busyTimeout = 10 * time.Second
+// BusyTimeout is for how long a write to a file waits for another process that writes.
+const BusyTimeout = 10 * time.Second
 
 // sqliteFile is the engine of a ledger that is one SQLite file. It decides that the readers cannot
 // write, that the file is looked through beside them, which settings make a commit
@@ -57,7 +57,7 @@ func newSQLiteFile(folder *files.Folder, name string) *sqliteFile {
 
 // with returns how the file is opened with the settings of every connection and these.
 func (e *sqliteFile) with(settings string) string {
-	return (&url.URL{Scheme: "file", Path: e.path}).String() + fmt.Sprintf("?_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) +
+	return (&url.URL{Scheme: "file", Path: e.path}).String() + fmt.Sprintf("?_pragma=busy_timeout(%d)", BusyTimeout.Milliseconds()) +
 		"&mode=rw&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)" + settings
 }
 
@@ -295,7 +295,7 @@ func checkFile(ctx context.Context, readOnly, path string) (fresh bool, err erro
 // another process does the same, SQLite refuses that at once, whatever its timeout
 // says; it is asked again for as long.
 func (l *Ledger) enterWAL(ctx context.Context) error {
-	return retry.Do(ctx, retry.WithMaxDuration(busyTimeout, retry.NewConstant(20*time.Millisecond)), func(ctx context.Context) error {
+	return retry.Do(ctx, retry.WithMaxDuration(BusyTimeout, retry.NewConstant(20*time.Millisecond)), func(ctx context.Context) error {
 		err := l.writer.PingContext(ctx)
 		if primaryCode(err) == sqlite3.SQLITE_BUSY {
 			return retry.RetryableError(err)

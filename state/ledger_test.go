@@ -510,7 +510,7 @@ func TestOpenWaitsForTheProcessThatMakesTheSameLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := makingIt(t, opts.Path)
 		var waited atomic.Bool
-		time.AfterFunc(busyTimeout/2, func() {
+		time.AfterFunc(BusyTimeout/2, func() {
 			waited.Store(true)
 			if err := other.Close(); err != nil {
 				t.Error(err)

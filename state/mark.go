@@ -198,7 +198,7 @@ func (l *Ledger) advanceMark(ctx context.Context, commits int64, durable bool) e
 		return nil
 	}
 	fd := int(l.mark.Fd())
-	if err := retry.Do(ctx, retry.WithMaxDuration(busyTimeout, retry.NewConstant(time.Millisecond)), func(context.Context) error {
+	if err := retry.Do(ctx, retry.WithMaxDuration(BusyTimeout, retry.NewConstant(time.Millisecond)), func(context.Context) error {
 		err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
 			return retry.RetryableError(err)

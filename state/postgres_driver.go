@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -49,6 +50,21 @@ func (c accountConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &postgresConn{conn}, nil
 }
 
+// unreplicated is where a connection keeps that a commit of it may be lost in a failover.
+const unreplicated = "unreplicated"
+
+// errUnreplicated means that a commit stopped waiting for the server's synchronous standbys, because it was
+// cancelled or took too long. The server calls that done and only warns.
+var errUnreplicated = errors.New("the commit is not known to have reached a standby")
+
+// heedWarning marks a connection that was told so. The warning is known by the function that gives it: its
+// text has the server's language, and its code means any.
+func heedWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Routine == "SyncRepWaitForLSN" {
+		conn.CustomData()[unreplicated] = true
+	}
+}
+
 // postgresConn is a connection of pgx that reads the spelling of this package.
 type postgresConn struct{ *stdlib.Conn }
 
@@ -61,19 +77,29 @@ func (c *postgresConn) PrepareContext(ctx context.Context, query string) (driver
 	if err != nil {
 		return nil, inWords(err)
 	}
-	return keptStmt{stmt.(*stdlib.Stmt)}, nil
+	return keptStmt{stmt.(*stdlib.Stmt), c}, nil
 }
 
 // keptStmt stays prepared on its connection for whoever has it next, as long as the pool keeps that.
-type keptStmt struct{ *stdlib.Stmt }
+type keptStmt struct {
+	*stdlib.Stmt
+
+	on *postgresConn
+}
+
+// ExecContext fails with errUnreplicated where the statement was a commit that did not wait long enough.
+func (s keptStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	done, err := s.Stmt.ExecContext(ctx, args)
+	err = inWords(err)
+	if of := s.on.Conn.Conn().PgConn().CustomData(); of[unreplicated] != nil {
+		delete(of, unreplicated)
+		err = errors.Join(err, errUnreplicated)
+	}
+	return done, err
+}
 
 // Close does nothing.
 func (keptStmt) Close() error { return nil }
-
-func (s keptStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	result, err := s.Stmt.ExecContext(ctx, args)
-	return result, inWords(err)
-}
 
 func (s keptStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := s.Stmt.QueryContext(ctx, args)

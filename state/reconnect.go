@@ -51,6 +51,9 @@ func (l *Ledger) reconnect(ctx context.Context) error {
 			err = l.noteFiles()
 		}
 	}
+	if troubleOf(err) == cutOff {
+		err = refusedServer(err)
+	}
 	if err != nil {
 		return fmt.Errorf("open the ledger for writing: %w", errors.Join(err, l.leave()))
 	}

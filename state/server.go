@@ -62,6 +62,8 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	maps.Copy(config.ConnConfig.RuntimeParams, postgresSettings)
 	config.ConnConfig.RuntimeParams["application_name"] = "payersync"
 	config.ConnConfig.ConnectTimeout = connectTimeout
+	config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary // of several hosts, the one that takes writes
+	config.ConnConfig.OnNotice = heedWarning
 	config.AfterConnect = checkSession
 	if o.Connections == 0 {
 		o.Connections = defaultConnections
@@ -136,6 +138,8 @@ func refusedServer(err error) error {
 		return fmt.Errorf("%w: %w", ErrServer, err)
 	case errors.As(err, &said):
 		return fmt.Errorf("%w: it says %q (%s). Mend that, and try again", ErrServer, said.Message, said.Code)
+	case errors.Is(err, pgconn.ErrStandbyConnection):
+		return fmt.Errorf("%w: what answers is a standby, which takes no writes before it is promoted. Name the primary in ledger.postgres, or all of them with commas between", ErrServer)
 	case troubleOf(err) == cutOff:
 		return fmt.Errorf("%w: it cannot be reached. Look whether it runs, and at its host and port in ledger.postgres", ErrServer)
 	}
@@ -187,6 +191,13 @@ func (s *Server) migrate(ctx context.Context) error {
 		return err
 	}
 	return upgrade(ctx, p, func(current, target int64) error {
+		var oldest int64
+		if err := db.QueryRowContext(ctx, "SELECT "+postgresSchema+".oldest_schema()").Scan(&oldest); err != nil {
+			return fmt.Errorf("read which versions the tables are for: %w", err)
+		}
+		if target >= oldest {
+			return nil // a newer node has made its tables already, with which this one works, too
+		}
 		return fmt.Errorf("%w: its tables are of version %d, this payersync knows up to %d. Use the payersync that made them, or a newer one", ErrServer, current, target)
 	}, func() error { return nil })
 }

@@ -284,3 +284,41 @@ func pooler(t *testing.T, server string) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
 }
+
+// Nodes are replaced one by one: the older ones work with tables that a newer one has made, until a later step
+// takes away what they need.
+//
+// covers F191
+func TestAnOlderNodeWorksWithNewerTablesWhileTheyBearIt(t *testing.T) {
+	t.Parallel()
+	s, opts := aServer(t, 8)
+	ofAccountNamed(t, opts, "acme").do(note("before"))
+	for _, statement := range []string{
+		"INSERT INTO main.goose_db_version (version_id, is_applied) VALUES (2, true)",
+		"ALTER TABLE main.audit ADD COLUMN of_the_newer text NOT NULL DEFAULT ''",
+	} {
+		if _, err := s.write.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := func() error {
+		older, err := OpenServer(t.Context(), ServerOptions{Address: s.write.Config().ConnString(), KeyEncryptionKey: kekOf(1), clock: true})
+		if err != nil {
+			return err
+		}
+		t.Cleanup(older.Close)
+		opts.Server = older
+		d := ofAccountNamed(t, opts, "acme")
+		d.do(note("by the older"))
+		return d.Close()
+	}
+	if err := again(); err != nil {
+		t.Errorf("with tables that only have more: %v", err)
+	}
+	if _, err := s.write.Exec(t.Context(), "CREATE OR REPLACE FUNCTION main.oldest_schema() RETURNS bigint IMMUTABLE PARALLEL SAFE LANGUAGE sql AS 'SELECT 2::bigint'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := again(); !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("with tables that have less, it said %v", err)
+	}
+}

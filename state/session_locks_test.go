@@ -9,7 +9,7 @@ import (
 // What one account waits for, a mail server that hangs for instance, keeps no other from its locks, however few the
 // connections are.
 //
-// covers F191
+// covers F193
 func TestLocksOfManyAccountsAreHeldAtATime(t *testing.T) {
 	t.Parallel()
 	s, opts := aServer(t, 2)

@@ -280,15 +280,15 @@ func (tx *Tx) noticeLoss(err error) error {
 }
 
 // Unwritable reports whether a write failed because the ledger takes none for now, whatever
-// was to be written: its disk is full or failing, another process keeps it locked, it is too
-// slow or damaged, its connection was lost, or it was closed. Nothing of such a write is kept.
+// was to be written: its disk is full or failing, another process keeps it locked, it is too slow or
+// damaged, its connection was lost or there is none to be had, or it was closed. Nothing of such a write is kept.
 func Unwritable(err error) bool {
 	switch troubleOf(err) {
 	case diskFull, inUse, tooSlow, readOnly, corrupt:
 		return true
 	}
 	var damaged *OpenError
-	return errors.Is(err, ErrClosed) || errors.Is(err, ErrConnectionLost) || errors.As(err, &damaged)
+	return errors.Is(err, ErrClosed) || errors.Is(err, ErrConnectionLost) || errors.Is(err, ErrServer) || errors.As(err, &damaged)
 }
 
 // ofDisk says what to do about an error that the disk is to blame for (fault F59).

@@ -17,6 +17,7 @@ import (
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	network "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -25,17 +26,16 @@ const folder = "../../configs/deploy"
 // imagesUser is the user whom the image runs as.
 const imagesUser = 65532
 
-func compose(t *testing.T) *types.Project {
+func compose(t *testing.T, name, setup string) *types.Project {
 	t.Helper()
-	file, err := filepath.Abs(filepath.Join(folder, "compose.yaml"))
+	file, err := filepath.Abs(filepath.Join(folder, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	setup := t.TempDir()
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir:  filepath.Dir(file),
 		ConfigFiles: []types.ConfigFile{{Filename: file}},
-		Environment: types.Mapping{"PAYERSYNC_SETUP": setup},
+		Environment: types.Mapping{setup: t.TempDir()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func compose(t *testing.T) *types.Project {
 
 func TestTheComposeFileGivesTheServiceItsVolumeItsSecretsAndNothingElse(t *testing.T) {
 	t.Parallel()
-	s, err := compose(t).GetService("payersync")
+	s, err := compose(t, "compose.yaml", "PAYERSYNC_SETUP").GetService("payersync")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +87,45 @@ func TestTheComposeFileGivesTheServiceItsVolumeItsSecretsAndNothingElse(t *testi
 	}
 }
 
+// Nodes differ in nothing but the port of this machine, and have nothing of a database but the way to it; the databases differ in
+// their names.
+func TestTheComposeFileOfNodesGivesEachWhatItNeedsAlone(t *testing.T) {
+	t.Parallel()
+	project := compose(t, "nodes/compose.yaml", "PAYERSYNC_NODES")
+	ports := map[string]bool{}
+	for _, name := range []string{"node", "node2", "node3"} {
+		s, err := project.GetService(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !s.ReadOnly || s.User != "65532:65532" || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 || s.Privileged ||
+			!slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) || s.MemLimit != 512<<20 {
+			t.Errorf("%s: read-only %v, user %s, capabilities -%v +%v, privileged %v, %v, memory %d", name, s.ReadOnly, s.User, s.CapDrop, s.CapAdd, s.Privileged, s.SecurityOpt, s.MemLimit)
+		}
+		if len(s.Volumes) != 1 || !s.Volumes[0].ReadOnly || len(s.Secrets) != 3 {
+			t.Errorf("%s: it has %v and %v", name, s.Volumes, s.Secrets)
+		}
+		for _, p := range s.Ports {
+			if p.HostIP != "127.0.0.1" || ports[p.Published] {
+				t.Errorf("%s: port %s is open to others, or another node's", name, p.Published)
+			}
+			ports[p.Published] = true
+		}
+	}
+	for _, name := range []string{"database1", "database2"} {
+		s, err := project.GetService(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of := s.Environment["NAME"]; of == nil || *of != name || *s.Environment["PRIMARY"] != "database1" || len(s.Ports) > 0 {
+			t.Errorf("%s: it is called %v, follows %v, and is reached at %v", name, of, s.Environment["PRIMARY"], s.Ports)
+		}
+	}
+	if begin := project.Configs["begin"].Content; !strings.Contains(begin, `"$PGDATA"`) || strings.Contains(begin, "$$") {
+		t.Errorf("what a database begins with is read as\n%s", begin)
+	}
+}
+
 // passed returns the secrets that the systemd unit is passed.
 func passed(t *testing.T) (secrets []string) {
 	t.Helper()
@@ -124,6 +163,7 @@ func objects(t *testing.T) (all []any) {
 			known := map[string]any{
 				"v1 PersistentVolumeClaim": &core.PersistentVolumeClaim{}, "v1 Service": &core.Service{}, "v1 ServiceAccount": &core.ServiceAccount{},
 				"apps/v1 Deployment": &apps.Deployment{}, "batch/v1 CronJob": &batch.CronJob{}, "networking.k8s.io/v1 NetworkPolicy": &network.NetworkPolicy{},
+				"policy/v1 PodDisruptionBudget": &policy.PodDisruptionBudget{},
 			}
 			object, ok := known[kind.APIVersion+" "+kind.Kind]
 			if !ok {
@@ -150,7 +190,7 @@ func pods(t *testing.T) map[string]core.PodSpec {
 			pods[o.Name] = o.Spec.JobTemplate.Spec.Template.Spec
 		}
 	}
-	if len(pods) != 3 {
+	if len(pods) != 4 {
 		t.Fatalf("%d kinds of pods were found: this test has lost its subject", len(pods))
 	}
 	return pods
@@ -188,7 +228,9 @@ func TestEveryPodIsRestrictedAndOwnsNothingButTheLedger(t *testing.T) {
 				t.Errorf("%s: its memory is limited to %s", name, c.Resources.Limits.Memory())
 			}
 			for _, e := range c.Env {
-				t.Errorf("%s: %s is in the environment; secrets are files", name, e.Name)
+				if e.Name != "XDG_RUNTIME_DIR" || volumes["accounts"].EmptyDir.Medium != core.StorageMediumMemory {
+					t.Errorf("%s: %s is in the environment; secrets are files, and those of accounts lie in memory", name, e.Name)
+				}
 			}
 			for _, m := range c.VolumeMounts {
 				v, ok := volumes[m.Name]
@@ -215,8 +257,10 @@ func TestNoTwoPodsHaveTheLedgerAtATime(t *testing.T) {
 				t.Errorf("the volume is given to %v", o.Spec.AccessModes)
 			}
 		case *apps.Deployment:
-			if o.Spec.Replicas == nil || *o.Spec.Replicas != 1 || o.Spec.Strategy.Type != apps.RecreateDeploymentStrategyType {
+			if nodes := o.Name == "payersync-node"; !nodes && (*o.Spec.Replicas != 1 || o.Spec.Strategy.Type != apps.RecreateDeploymentStrategyType) {
 				t.Errorf("there are %v replicas, replaced by %s", o.Spec.Replicas, o.Spec.Strategy.Type)
+			} else if nodes && (*o.Spec.Replicas < 2 || o.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 0) {
+				t.Errorf("of %d nodes there are fewer during a rollout: %v", *o.Spec.Replicas, o.Spec.Strategy.RollingUpdate)
 			}
 			c := o.Spec.Template.Spec.Containers[0]
 			if c.LivenessProbe.HTTPGet.Path != "/healthz" || c.ReadinessProbe.HTTPGet.Path != "/readyz" {

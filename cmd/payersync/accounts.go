@@ -22,8 +22,8 @@ func (a *app) accountsCmd() *cobra.Command {
 		Long: `Where several machines share a database, it keeps the ledgers of many accounts, and what
 each is configured with: the files that a folder holds otherwise, sealed. The
 configuration of such a machine, a node, names the database in ledger.postgres
-(configs/node.example.yaml). Every other command works on one account, which --account
-names.`,
+(configs/node.example.yaml). Other commands work on one account, which --account names;
+payersync status shows all, and payersync nodes the machines.`,
 		Example: "  payersync accounts apply ./accounts\n  payersync accounts list\n  payersync status --account acme",
 	}
 	return subcommands(c, a.accountsListCmd(), a.accountsShowCmd(), a.accountsApplyCmd(),

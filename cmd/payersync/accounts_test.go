@@ -104,7 +104,7 @@ func TestTwoAccountsOfADatabaseSeeNothingOfEachOther(t *testing.T) {
 	harbour, fjord := "harbour-"+port, "zfjord-"+port
 	f := newHousehold(t, map[string]*world{harbour: newWorld(t, ours), fjord: other})
 	keepsSecret(t, f.expect(exitDone, "accounts", "apply", f.folders, "--yes"))
-	says(t, f.expect(exitUsage, "status"), "there are several accounts", harbour, fjord)
+	says(t, f.expect(exitUsage, "payers", "list"), "there are several accounts", harbour, fjord)
 	says(t, f.expect(exitFailed, "status", "--account", "nobody"), "none of that name", "payersync accounts list")
 	for _, name := range []string{harbour, fjord} {
 		f.expect(exitDone, "sync", "--account", name)
@@ -201,7 +201,9 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 	t.Parallel()
 	rows := people(2)
 	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, rows)})
-	says(t, f.expect(exitUsage, "status"), "there is no account yet")
+	says(t, f.expect(exitUsage, "payers", "list"), "there is no account yet")
+	says(t, f.expect(exitDone, "status"), "There is no account yet", "No node is at work")
+	says(t, f.expect(exitDone, "nodes", "list"), "There is no node")
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes", "--reason", "the first")
 	f.expect(exitDone, "sync")
 	f.expectOnePerRow(rows)
@@ -244,6 +246,11 @@ func TestAccountsGoOnWithAnotherKeyEncryptionKeyAlone(t *testing.T) {
 	says(t, f.expect(exitUsage, "accounts", "rewrap", "--new-key", f.path("kek.new")), "without a yes", "add --yes")
 	keepsSecret(t, f.expect(exitDone, "accounts", "rewrap", "--new-key", f.path("kek.new"), "--yes"))
 	says(t, f.expect(exitFailed, "status", "--account", "harbour"), "cannot open the keys of accounts", "is wrapped with the key", "Name the file of the other")
+	all := f.expect(exitFailed, "status", "--output", "json")
+	keepsSecret(t, all)
+	if r := decode[fleetStatus](t, all); r.Need != 2 || len(r.Accounts) != 2 || !strings.Contains(r.Accounts[0].Problem, "is wrapped with the key") {
+		t.Errorf("with the other key all accounts are %+v", r)
+	}
 	f.write("kek", secondKEK)
 	f.expect(exitDone, "status", "--account", "harbour")
 	says(t, f.expect(exitUsage, "accounts", "erase", "harbour"), "add --confirm harbour")
@@ -252,11 +259,16 @@ func TestAccountsGoOnWithAnotherKeyEncryptionKeyAlone(t *testing.T) {
 	says(t, f.expect(exitFailed, "status", "--account", "harbour"), "It was erased")
 	says(t, f.expect(exitDone, "accounts", "show", "harbour"), "leaving", "the account was erased")
 	f.expect(exitDone, "sync", "--account", "fjord")
+	if r := decode[fleetStatus](t, f.expect(exitDone, "status", "--all", "--output", "json")); r.Counts["leaving"] != 1 || len(r.Accounts) != 2 || r.Accounts[0].LastRun == nil {
+		t.Errorf("after one was erased all accounts are %+v", r)
+	}
 }
 
 func TestAnAccountIsNamedForANodeAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
 	says(t, w.expect(exitUsage, "status", "--account", "acme"), "--account is for the configuration of a node")
+	says(t, w.expect(exitUsage, "status", "--all"), "this is one account")
+	says(t, w.expect(exitUsage, "nodes", "list"), "ledger.postgres")
 	says(t, w.expect(exitUsage, "accounts", "list"), "there are no accounts", "ledger.postgres")
 }

@@ -42,10 +42,13 @@ type fleet struct {
 	places     chan struct{} // see accountJobs
 	deliveries *deliveryLog
 	strangers  http.Handler
+	readyPage  readyPage
+	addresses  []string // that it answers on; known before the queue runs
 
 	mu      sync.RWMutex
 	known   map[int64]state.AccountInfo // as the rows said last
 	members map[int64]*member           // those that are open here
+	nodes   []queue.Node                // as they were seen last; nil where they cannot be
 	failed  map[int64]time.Time         // those whose rows could not be put in force, and when that was tried last
 
 	closing   sync.WaitGroup // of accounts that leave
@@ -70,6 +73,7 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 		return err
 	}
 	f.places = make(chan struct{}, max(1, node.Nodes.Workers.Runs))
+	f.readyPage.inspect, f.readyPage.now = f.ready, f.now
 	f.manager, f.deliveries = &manager{log: f.log}, newDeliveryLog(f.log)
 	if f.strangers, err = server.Strangers(node.Server.Proxies(), a.now, f.deliveries.report); err != nil {
 		return err
@@ -84,6 +88,7 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 		return err
 	}
 	defer closeQueue()
+	f.metrics.Follow(f.numbers)
 	defer f.closeAll()
 	if err := f.look(ctx); err != nil {
 		return err
@@ -98,6 +103,7 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	working.Go(func() error { return f.queue.Run(ctx) })
 	working.Go(func() error { f.followRows(ctx); return nil })
 	working.Go(func() error { f.attend(ctx); return nil })
+	working.Go(func() error { f.watchNodes(ctx); return nil })
 	context.AfterFunc(ctx, f.manager.stopping)
 	err = working.Wait()
 	f.log.Info("payersync stops")
@@ -136,7 +142,7 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 		Due: func(ctx context.Context) ([]int64, error) {
 			return f.server.WithDeliveries(ctx, f.accounts(), reconcile.RepeatGap)
 		},
-		Report: f.report, Log: func(text string) { f.log.Warn(text) },
+		Presence: f.presence, Report: f.report, Log: func(text string) { f.log.Warn(text) },
 	})
 	return pool.Close, err
 }

@@ -13,7 +13,11 @@ import (
 // webhook, and the name of the host that it asks, where it is for pages.
 func (f *fleet) listen(ctx context.Context) (*listeners, error) {
 	c := f.node.Server
-	return openListeners(ctx, c, f.log, f.deliveries, answers{f.webhooks(c.Health == ""), f.health, f.metrics.Handler().ServeHTTP, f.pages})
+	opened, err := openListeners(ctx, c, f.log, f.deliveries, answers{f.webhooks(c.Health == ""), f.health, f.metrics.Handler().ServeHTTP, f.pages})
+	if err == nil {
+		f.addresses = opened.addresses()
+	}
+	return opened, err
 }
 
 // hooksPath is below which the addresses of accounts' webhooks are, each with its account's token.
@@ -87,17 +91,6 @@ func (f *fleet) pages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.adminHandler()(w, r)
-}
-
-// health says that the process is alive, and whether the node can work.
-func (f *fleet) health(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.URL.Path == server.HealthPath:
-	case r.URL.Path != server.ReadyPath:
-		w.WriteHeader(http.StatusNotFound)
-	case !f.queue.Alive() || f.server.Ping(r.Context()) != nil:
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
 }
 
 // find returns the account that is open here and fits; nil for none.

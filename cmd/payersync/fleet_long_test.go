@@ -111,7 +111,7 @@ func TestANodeThatSleptThroughItsLeaseSendsNothingMore(t *testing.T) {
 	c.apply()
 	w := c.accounts["acme"]
 	sleeper := c.serve(0)
-	eventually(t, "the run to be at work", func() bool { return len(w.box.Customers()) > 20 })
+	patiently(t, "the run to be at work", func() bool { return len(w.box.Customers()) > 20 })
 	sleeper.signal(syscall.SIGSTOP)
 	other := c.serve(1)
 	slept := time.Now()

@@ -35,10 +35,16 @@ type cluster struct {
 // newCluster makes a database with these accounts, whose books have so many payers, and configures as many nodes.
 func newCluster(t *testing.T, nodes int, payers map[string]int) *cluster {
 	t.Helper()
+	return newClusterOn(t, statetest.Postgres(t), nodes, payers)
+}
+
+// newClusterOn is newCluster with a database that is there.
+func newClusterOn(t *testing.T, address string, nodes int, payers map[string]int) *cluster {
+	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), accounts: map[string]*world{}}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
-	c.write("database", statetest.Postgres(t))
+	c.write("database", address)
 	if err := os.Mkdir(filepath.Join(c.dir, "books"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,16 @@ type listeners struct {
 
 type listener struct {
 	net.Listener
+	key    string // of the configuration
 	server *http.Server
+}
+
+// addresses returns where they listen, each behind what for.
+func (l *listeners) addresses() (out []string) {
+	for _, one := range l.all {
+		out = append(out, one.key+" "+one.Addr().String())
+	}
+	return out
 }
 
 // open opens the listener of a key of the configuration, unless its address is
@@ -89,7 +98,7 @@ func (l *listeners) open(ctx context.Context, key, address string, h http.Handle
 	srv.TLSConfig = secure
 	server.ArriveWithin(srv, l.arrive)
 	srv.ErrorLog = l.errorLog
-	l.all = append(l.all, listener{opened, srv})
+	l.all = append(l.all, listener{opened, key, srv})
 	l.log.WithFields(logrus.Fields{"for": key, "address": opened.Addr().String()}).Info("payersync listens")
 	return nil
 }

@@ -25,6 +25,8 @@ var needs = map[string]struct{ args, what string }{
 	"payersync accounts resume":           {"", ""},
 	"payersync accounts rewrap":           {"", ""},
 	"payersync accounts show":             {"", ""},
+	"payersync nodes forget":              {"", ""},
+	"payersync nodes list":                {"", ""},
 	"payersync alerts list":               {"", needsNothing},
 	"payersync alerts send":               {"", needsSecrets},
 	"payersync alerts test":               {"", needsSecrets},

@@ -87,6 +87,25 @@ func (n *node) atWork() error {
 	return err
 }
 
+// withAccount hands the configuration of an account to do, without what its secrets say. Its files are there until do
+// returns. The database was opened.
+func (n *node) withAccount(ctx context.Context, name string, do func(*config.Config) error) error {
+	docs, err := n.server.Documents(ctx, name)
+	if err != nil {
+		return err
+	}
+	folder, err := config.Unpack(n.app.runtime(), name, docs.Files)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Remove() }() // as in close
+	cfg, err := config.LoadAccount(folder.Path, n.config, name, nil)
+	if err != nil {
+		return usage.Error{Err: err}
+	}
+	return do(cfg)
+}
+
 // runtime is where this user's files of the moment lie; "" where the environment does not say.
 func (a *app) runtime() string {
 	place, _ := a.getenv("XDG_RUNTIME_DIR")

@@ -156,7 +156,7 @@ func (b *behindPages) close() {
 // secret.
 func settingsOf(c *config.Config) []pages.Setting {
 	g := c.Guards
-	return []pages.Setting{
+	settings := []pages.Setting{
 		{Group: "Billing service", Name: "Address", Value: c.Billing.BaseURL},
 		{Group: "Billing service", Name: "Profile", Value: c.Billing.Profile},
 		{Group: "Billing service", Name: "Requests a second, at most", Value: fmt.Sprint(c.Billing.RatePerSecond)},
@@ -167,6 +167,10 @@ func settingsOf(c *config.Config) []pages.Setting {
 		{Group: "Likenesses", Name: "Customers that look alike", Value: c.Adoption},
 		{Group: "Letters", Name: "Sent by", Value: c.Letters.Sender},
 	}
+	if c.Node != nil {
+		settings = append(settings, pages.Setting{Group: "The node that shows this page", Name: "Name", Value: nodeName()}, pages.Setting{Group: "The node that shows this page", Name: "Version", Value: version})
+	}
+	return settings
 }
 
 // pagesOf returns the pages of a session, with what stays behind all of them.

@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/condition"
 	"payersync/connector/office"
@@ -18,17 +20,33 @@ import (
 )
 
 func (a *app) statusCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:     "status",
-		Short:   "Show the funnel, the last runs and what needs a person",
-		Example: "  payersync status\n  payersync status --output json | jq .attention",
+	var all bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the funnel, the last runs and what needs a person",
+		Long: `Shows how many payers, mandates and webhooks are where, how the last runs ended, and all that
+is the matter, with what to do about it.
+
+With the configuration of a node, where a database keeps many accounts, it shows the nodes
+and the accounts at which somebody should look, each in a line with what is worst; --all
+shows every account, and --account one of them in full. It ends as the worst would: with 0
+where all could be looked at, whatever is the matter.`,
+		Example: "  payersync status\n  payersync status --output json | jq .attention\n  payersync status --config node.yaml --all",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch fleet := a.account == "" && config.IsNode(a.config); {
+			case fleet:
+				return a.statusOfAccounts(cmd.Context(), all)
+			case all:
+				return usage.Errorf("--all shows every account of a database, and this is one account; leave it out, or name the configuration of a node with --config")
+			}
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 				return a.status(cmd, s)
 			})
 		},
 	}
+	c.Flags().BoolVar(&all, "all", false, "of a node's configuration: every account, and not only those at which somebody should look")
+	return c
 }
 
 // statusReport is what `status --output json` prints; its keys are public.

@@ -56,3 +56,38 @@ func (f *Fleet) Gatherer() prometheus.Gatherer {
 		return all.Gather()
 	})
 }
+
+// FleetFacts are what a process knows of all accounts and of its like.
+type FleetFacts struct {
+	Nodes map[string]int  // by their states; nil where that cannot be learned
+	Open  map[string]bool // accounts that are to be open on every node, and whether they are on this one
+}
+
+var (
+	descNodes   = desc("nodes", "Nodes that work on the accounts of the database, as all of them see it: at work, stopping, or lost, which is kept for a day.", "state")
+	descAccount = desc("account_open", "1 when the account is open on this node; at 0 nothing is done for it here, and the log says why.", "account")
+)
+
+// fleetFollower is a collector of what a process knows of its like.
+type fleetFollower struct {
+	read func() FleetFacts
+}
+
+// Follow shows from now on what read finds, too.
+func (f *Fleet) Follow(read func() FleetFacts) {
+	f.process.MustRegister(fleetFollower{read})
+}
+
+// Describe implements prometheus.Collector.
+func (fleetFollower) Describe(out chan<- *prometheus.Desc) { out <- descNodes; out <- descAccount }
+
+// Collect implements prometheus.Collector.
+func (f fleetFollower) Collect(out chan<- prometheus.Metric) {
+	facts, p := f.read(), page{out}
+	for s, n := range facts.Nodes {
+		p.gauge(descNodes, float64(n), s)
+	}
+	for account, open := range facts.Open {
+		p.flag(descAccount, open, account)
+	}
+}

@@ -91,6 +91,27 @@ func gather(t *testing.T, m *Metrics) []*dto.MetricFamily {
 	return families
 }
 
+// everything is what busy shows, and what a process shows besides that works for many accounts, by name.
+func everything(t *testing.T) []*dto.MetricFamily {
+	t.Helper()
+	f := NewFleet("1.2.3", "abc")
+	f.Follow(func() FleetFacts {
+		return FleetFacts{Nodes: map[string]int{"at_work": 3, "lost": 1}, Open: map[string]bool{"acme": true, "beta": false}}
+	})
+	families, err := f.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := gather(t, busy())
+	for _, one := range families {
+		if !slices.ContainsFunc(all, func(f *dto.MetricFamily) bool { return f.GetName() == one.GetName() }) {
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return all
+}
+
 // lines returns what is shown as name{label="value",…} and its value; of a histogram the
 // number that it has counted.
 func lines(t *testing.T, m *Metrics) map[string]float64 {
@@ -160,7 +181,7 @@ func TestWhatIsShownIsWhatHappened(t *testing.T) {
 func TestNamesAndHelpsAreAsPrometheusAsks(t *testing.T) {
 	t.Parallel()
 	var own []*dto.MetricFamily
-	for _, f := range gather(t, busy()) {
+	for _, f := range everything(t) {
 		if strings.HasPrefix(f.GetName(), "payersync_") {
 			own = append(own, f)
 		}
@@ -191,9 +212,9 @@ func TestTheTableOfMetricsIsWhatIsShown(t *testing.T) {
 	t.Parallel()
 	const file = "../../configs/prometheus/metrics.md"
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nWhat `/metrics` at `server.metrics` shows beside the usual `go_…` and `process_…`. A point in time is in seconds since 1970: its age is `time() - x`.\n\n" +
+	b.WriteString("# Metrics\n\nWhat `/metrics` at `server.metrics` shows beside the usual `go_…` and `process_…`. A point in time is in seconds since 1970: its age is `time() - x`. Where a node works for many accounts, what is of one has the label `account`.\n\n" +
 		"| metric | type | labels | what it says |\n|---|---|---|---|\n")
-	for _, f := range gather(t, busy()) {
+	for _, f := range everything(t) {
 		if !strings.HasPrefix(f.GetName(), "payersync_") {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// schema is where River's tables and the schedules lie. Nothing in them is of the ledger, nor
+// schema is where River's tables, the schedules and the nodes lie. Nothing in them is of the ledger, nor
 // personal: accounts are numbers, and jobs have the names that a configuration gives them. No policy
 // parts its rows, for every node works on those of all accounts.
 const schema = "river"
@@ -46,6 +46,9 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) (err error) {
 	}
 	if _, err := turn.Exec(ctx, schedulesTable); err != nil {
 		return fmt.Errorf("migrate the schedules: %w", err)
+	}
+	if _, err := turn.Exec(ctx, nodesTable); err != nil {
+		return fmt.Errorf("migrate the nodes: %w", err)
 	}
 	return nil
 }

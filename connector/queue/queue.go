@@ -71,6 +71,8 @@ type Config struct {
 	Workers    Workers
 	StopWithin time.Duration // how long jobs may go on when the queue is told to stop, before their context ends; default 20 s
 
+	Presence func() Presence // what the node says of itself; nil for one that nobody is to see
+
 	Report func(account int64, e worker.Event) // is told of every outcome, by several goroutines at once; nil for nobody
 	Log    func(text string)                   // is told what the queue could not do, and nothing of what its jobs are about; nil for nobody
 
@@ -105,6 +107,7 @@ const (
 type pace struct {
 	now                                          func() time.Time
 	tick, fetch, poll, rescue, slice, drainAgain time.Duration
+	seen                                         time.Duration
 	inTest                                       bool
 }
 
@@ -150,6 +153,7 @@ func (c *Config) defaults() {
 	orDefault(&c.pace.rescue, rescueAfter)
 	orDefault(&c.pace.slice, SliceTime)
 	orDefault(&c.pace.drainAgain, drainAgain)
+	orDefault(&c.pace.seen, seenEvery)
 	if c.pace.now == nil {
 		c.pace.now = time.Now
 	}
@@ -216,7 +220,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("begin to work on the queue: %w", err)
 	}
-	<-q.client.Stopped()
+	q.beSeen(ctx)
 	q.heard.Store(nil)
 	return nil
 }

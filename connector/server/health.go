@@ -17,6 +17,9 @@ import (
 // ledger, and the page is open to strangers.
 const readyFor = time.Second
 
+// lookWait is how long an answer about readiness waits for the ledger.
+const lookWait = 5 * time.Second
+
 // readiness is what ReadyPath answers. It names no connection: the listener may
 // be public.
 type readiness struct {
@@ -59,8 +62,8 @@ const (
 
 // serveReady answers 200 while the ledger can be committed to, else 503, and says
 // how fresh the ledger is.
-func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
-	ready := s.readiness(r.Context())
+func (s *Server) serveReady(w http.ResponseWriter) {
+	ready := s.readiness()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	if ready.State == failed || ready.State == checking {
@@ -69,23 +72,40 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(ready) // a caller that has gone has nobody left to tell
 }
 
-// readiness looks at the ledger, at most once per readyFor.
-func (s *Server) readiness(ctx context.Context) readiness {
-	s.checking.Lock()
-	defer s.checking.Unlock()
+// readiness is what a look at the ledger finds. Whoever asks meanwhile waits for the same one, and
+// none longer than lookWait: a probe gives up on a page that is late and learns nothing.
+func (s *Server) readiness() readiness {
 	if known, _ := s.cfg.Ledger.Verdict(); !known {
-		return readiness{State: checking, Reason: "the ledger is looked through before anything is written to it", Degraded: []string{}, Jobs: []Job{}}
+		return unready(checking, "the ledger is looked through before anything is written to it")
 	}
+	found := s.looking.DoChan("", func() (any, error) { return s.look(), nil })
+	late := time.NewTimer(lookWait)
+	defer late.Stop()
+	select {
+	case found := <-found:
+		return found.Val.(readiness)
+	case <-late.C:
+		return unready(failed, fmt.Sprintf("the ledger has taken no write for %s: another process may keep it locked, or its disk or database does not answer", lookWait))
+	}
+}
+
+func unready(state, reason string) readiness {
+	return readiness{State: state, Reason: reason, Degraded: []string{}, Jobs: []Job{}}
+}
+
+// look looks at the ledger, at most once per readyFor. It is over when the ledger has answered,
+// and one at a time is under way.
+func (s *Server) look() readiness {
 	now := s.cfg.Now()
-	if age := now.Sub(s.checked); !s.checked.IsZero() && age >= 0 && age < readyFor {
+	if age := now.Sub(s.looked); !s.looked.IsZero() && age >= 0 && age < readyFor {
 		return s.ready
 	}
-	ready, err := s.inspect(context.WithoutCancel(ctx), now)
+	ready, err := s.inspect(context.Background(), now)
 	if err != nil {
-		ready = readiness{State: failed, Reason: failing(err), Degraded: []string{}, Jobs: []Job{}}
+		ready = unready(failed, failing(err))
 		s.cfg.Report(Event{Outcome: NotReady, Err: err})
 	}
-	s.ready, s.checked = ready, now
+	s.ready, s.looked = ready, s.cfg.Now()
 	return ready
 }
 

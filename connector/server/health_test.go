@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -218,6 +219,44 @@ func TestReadinessFailsWithTheLedgerAndHealthDoesNot(t *testing.T) {
 		t.Errorf("reported %+v, want not_ready with its cause", got)
 	}
 	e.expect(200, httptest.NewRequestWithContext(e.t.Context(), http.MethodGet, HealthPath, nil))
+}
+
+// Who asks meanwhile waits for the same answer, and nobody until the ledger has it.
+//
+// covers F60, V4
+func TestReadinessIsAnsweredInTimeWhileTheLedgerIsNot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEndpoint(t, bodyOnly())
+		writing, release, written := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			written <- e.ledger.Do(t.Context(), func(*state.Tx) error {
+				close(writing)
+				<-release
+				return nil
+			})
+		}()
+		<-writing
+		began := time.Now()
+		answers := make(chan readiness)
+		for range 20 {
+			go func() { answers <- e.readiness() }()
+		}
+		for range 20 {
+			if got := <-answers; got.State != failed || !strings.Contains(got.Reason, "no write for 5s") {
+				t.Errorf("while it is not answered it says %+v", got)
+			}
+		}
+		if took := time.Since(began); took != lookWait {
+			t.Errorf("the answers came after %s, want %s", took, lookWait)
+		}
+		close(release)
+		if err := <-written; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		e.expectReady(200, readiness{State: "degraded", Degraded: []string{sweepNever}, Jobs: []Job{}})
+	})
 }
 
 // covers F103, V4

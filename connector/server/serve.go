@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"payersync/state"
 )
 
 // stopWithin is how long requests under way have to finish when a server stops.
@@ -35,7 +37,7 @@ func NewHTTPServer(h http.Handler) *http.Server {
 // ArriveWithin gives each request to srv so long to arrive whole, before it serves.
 func ArriveWithin(srv *http.Server, d time.Duration) {
 	srv.ReadHeaderTimeout, srv.ReadTimeout = min(srv.ReadHeaderTimeout, d), d
-	srv.WriteTimeout = d + storeWait // what arrived last has its turn in the ledger, too
+	srv.WriteTimeout = d + storeWait + 2*state.BusyTimeout // what arrived last has its turn, behind one who had to wait, too
 }
 
 // Serve is Connections.Serve with the usual number of connections.

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/go-chi/httprate"
+	"golang.org/x/sync/singleflight"
 
 	"payersync/connector"
 	"payersync/connector/billing"
@@ -133,9 +134,9 @@ type Server struct {
 	keys     atomic.Pointer[Keys]
 	renewing sync.Mutex // held while the keys are read anew
 
-	checking sync.Mutex // held while readiness is looked at
-	checked  time.Time
-	ready    readiness
+	looking singleflight.Group // has one look at the ledger under way, which alone uses what follows
+	looked  time.Time
+	ready   readiness
 }
 
 const defaultRefused = 500
@@ -230,7 +231,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	case HealthPath:
 		w.WriteHeader(http.StatusOK)
 	case ReadyPath:
-		s.serveReady(w, r)
+		s.serveReady(w)
 	default:
 		w.WriteHeader(http.StatusNotFound)
 	}

@@ -21,3 +21,11 @@ func Postgres(t testing.TB) (dsn string) {
 	}
 	return dsn
 }
+
+// Execute runs a statement on a database that Postgres gave, as who owns it.
+func Execute(t testing.TB, dsn, statement string) {
+	t.Helper()
+	if err := testdb.ExecuteAt(dsn, statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}

@@ -59,6 +59,46 @@ func forget(path string) error {
 	return errors.Join(err, db.Close())
 }
 
+// Pair is a database whose commits wait for a standby.
+type Pair struct {
+	Address string // of both servers; whichever takes writes is meant
+
+	t    testing.TB
+	pair *testdb.Pair
+}
+
+// NewPair starts a server of PostgreSQL and its standby until the end of the test, and skips the test where
+// there is none installed.
+func NewPair(t testing.TB) *Pair {
+	t.Helper()
+	pair, err := testdb.NewPair()
+	if errors.Is(err, testdb.ErrMissing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pair.Close() })
+	p := &Pair{t: t, pair: pair}
+	if p.Address, err = pair.New(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Lose kills the server that takes writes.
+func (p *Pair) Lose() { p.do(p.pair.Lose) }
+
+// Promote puts the standby in its place.
+func (p *Pair) Promote() { p.do(p.pair.Promote) }
+
+func (p *Pair) do(what func() error) {
+	p.t.Helper()
+	if err := what(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // OnlySQLite skips a test on another engine, for a reason that is printed.
 func OnlySQLite(t testing.TB, why string) {
 	t.Helper()

@@ -32,7 +32,7 @@ func (s *running) dsn(database string) string {
 
 // manage runs a statement as the server's own role.
 func (s *running) manage(statement string) error {
-	return execute(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", s.port), statement)
+	return ExecuteAt(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", s.port), statement)
 }
 
 // serve sets the server up, says when it answers, and ends it when the test binary has ended,
@@ -56,8 +56,30 @@ wait $server
 cd / && rm -rf "$1"
 `
 
-// start waits for what the script says, and for no time: a test may have a clock of its own.
+// start sets the server of this test binary up.
 func start() (*running, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	run, err := begin(serve, port)
+	if err != nil {
+		return nil, err
+	}
+	s := &running{dir: run.dir, port: port, tied: run.tell}
+	return s, s.manage("CREATE ROLE ledger LOGIN")
+}
+
+// script is one that runs: it ends, and its folder goes, when nobody has tell open any more.
+type script struct {
+	dir  string
+	tell *os.File
+	said *bufio.Scanner
+}
+
+// begin runs a script with a new folder, ports, and the folder of the server's programs, until it says
+// "ready".
+func begin(text string, ports ...int) (*script, error) {
 	initdb, found := lookUp("initdb")
 	if !found {
 		return nil, fmt.Errorf("start a PostgreSQL for tests: %w", ErrMissing)
@@ -66,11 +88,11 @@ func start() (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &running{dir: dir}
-	if s.port, err = freePort(); err != nil {
-		return nil, err
+	args := []string{"-c", text, "serve", dir}
+	for _, port := range ports {
+		args = append(args, strconv.Itoa(port))
 	}
-	cmd := exec.CommandContext(context.Background(), "sh", "-c", serve, "serve", dir, strconv.Itoa(s.port), filepath.Dir(initdb)) //nolint:gosec // of this machine; it ends with the test binary
+	cmd := exec.CommandContext(context.Background(), "sh", append(args, filepath.Dir(initdb))...) //nolint:gosec // of this machine; it ends with the test binary
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 { // a database server refuses to run as root
@@ -83,7 +105,7 @@ func start() (*running, error) {
 		}
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: gid}
 	}
-	input, tied, err := os.Pipe()
+	input, tell, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
@@ -91,19 +113,25 @@ func start() (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stdin, cmd.Stdout, s.tied = input, output, tied
+	cmd.Stdin, cmd.Stdout = input, output
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	_, _ = input.Close(), output.Close()
+	s := &script{dir, tell, bufio.NewScanner(said)}
+	return s, s.await("ready")
+}
+
+// await waits until the script says a word, and for no time: a test may have a clock of its own.
+func (s *script) await(word string) error {
 	text := ""
-	for lines := bufio.NewScanner(said); lines.Scan(); {
-		if lines.Text() == "ready" {
-			return s, s.manage("CREATE ROLE ledger LOGIN")
+	for s.said.Scan() {
+		if s.said.Text() == word {
+			return nil
 		}
-		text += lines.Text() + "\n"
+		text += s.said.Text() + "\n"
 	}
-	return nil, fmt.Errorf("PostgreSQL did not start:\n%s", text)
+	return fmt.Errorf("PostgreSQL did not come to %q:\n%s", word, text)
 }
 
 // lookUp finds a program also where Debian keeps servers.

@@ -131,10 +131,11 @@ func Execute(path, statement string) error {
 	if err != nil {
 		return err
 	}
-	return execute(dsn, "SET payersync.account = '1'; "+statement)
+	return ExecuteAt(dsn, "SET payersync.account = '1'; "+statement)
 }
 
-func execute(dsn, statement string) error {
+// ExecuteAt runs a statement on the database at an address.
+func ExecuteAt(dsn, statement string) error {
 	ctx := context.Background() // without a goroutine that waits for its end
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {

@@ -8,6 +8,10 @@
 -- payersync.account names: statements name no account. A session without that setting gets an
 -- error from whatever it asks.
 
+-- The oldest schema whose programs work with these tables, too, so that nodes are replaced one by one. A step that adds
+-- leaves it as it is; one that takes away what such a program reads or writes raises it, a release later.
+CREATE FUNCTION oldest_schema() RETURNS bigint IMMUTABLE PARALLEL SAFE LANGUAGE sql AS 'SELECT 1::bigint';
+
 -- What statements ask for by SQLite's name.
 
 CREATE FUNCTION instr(text, text) RETURNS integer IMMUTABLE STRICT PARALLEL SAFE LANGUAGE sql AS 'SELECT strpos($1, $2)';

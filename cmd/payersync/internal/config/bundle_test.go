@@ -102,7 +102,7 @@ func TestWhatIsNoFileOfAnAccountIsRefused(t *testing.T) {
 // What a process left that was killed holds secrets; what a living one needs is let alone, and so is what is no folder of
 // an account.
 //
-// covers F192
+// covers F194
 func TestFilesThatAProcessLeftWhichWasKilledAreRemoved(t *testing.T) {
 	t.Parallel()
 	runtime := t.TempDir()

@@ -227,7 +227,7 @@ func TestWrongAccountsAreExplained(t *testing.T) {
 
 // What lies in the folder of an account by a link is somebody else's.
 //
-// covers F190
+// covers F192
 func TestBooksThatALinkNamesAreNotRead(t *testing.T) {
 	t.Parallel()
 	books := folder(t, map[string]string{"acme/own.csv": "ContactName,AccountNumber\nAnn,1\n", "beta/books.csv": "ContactName,AccountNumber\nBob,2\n"})

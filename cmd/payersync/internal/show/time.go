@@ -1,6 +1,10 @@
 package show
 
-import "time"
+import (
+	"time"
+
+	"payersync/connector"
+)
 
 // Time returns a time as people read it, to the minute, in their own zone, which is named;
 // blank for the zero time. Other programs get UTC in RFC 3339.
@@ -18,4 +22,17 @@ func Stored(text string) string {
 		return text
 	}
 	return Time(at)
+}
+
+// Ago returns how long ago something was, as people say it.
+func Ago(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < 2*time.Minute:
+		return connector.Plural(int(d/time.Second), "second") + " ago"
+	case d < 2*time.Hour:
+		return connector.Plural(int(d/time.Minute), "minute") + " ago"
+	case d < 48*time.Hour:
+		return connector.Plural(int(d/time.Hour), "hour") + " ago"
+	}
+	return connector.Plural(int(d/(24*time.Hour)), "day") + " ago"
 }

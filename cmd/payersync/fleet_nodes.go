@@ -1,0 +1,205 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"payersync/connector/metrics"
+	"payersync/connector/queue"
+	"payersync/connector/server"
+	"payersync/state"
+)
+
+// nodeName is what this machine is called.
+func nodeName() string {
+	name, _ := os.Hostname() // a machine without one has a node without a name
+	return name
+}
+
+// presence is what the node says of itself to whoever looks at the database.
+func (f *fleet) presence() queue.Presence {
+	p := queue.Presence{Name: nodeName(), Version: version, Addresses: f.addresses, Runs: len(f.places)}
+	for _, a := range f.opened() {
+		if a.open {
+			p.Accounts++
+		} else {
+			p.Unopened = append(p.Unopened, a.ID)
+		}
+	}
+	return p
+}
+
+// openedAccount is an account that the rows name, and whether it is open on this node.
+type openedAccount struct {
+	state.AccountInfo
+	open bool
+}
+
+// opened returns the accounts that are to be open on every node, by their numbers.
+func (f *fleet) opened() (out []openedAccount) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for id, row := range f.known {
+		out = append(out, openedAccount{row, f.members[id] != nil})
+	}
+	slices.SortFunc(out, func(a, b openedAccount) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// nodesEvery is how often a node looks who else is there.
+const nodesEvery = 10 * time.Second
+
+// watchNodes looks again and again which nodes there are, and says which was lost and which is not any more, until
+// ctx ends.
+func (f *fleet) watchNodes(ctx context.Context) {
+	tick := time.NewTicker(nodesEvery)
+	defer tick.Stop()
+	lost := map[string]queue.Node{}
+	for {
+		within, cancel := context.WithTimeout(ctx, answersWithin)
+		nodes, err := f.queue.Nodes(within)
+		cancel()
+		if err != nil {
+			nodes = nil // others say so
+		}
+		f.mu.Lock()
+		f.nodes = nodes
+		f.mu.Unlock()
+		if err == nil {
+			f.tellOfLost(nodes, lost)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// tellOfLost logs each node that was lost since it was called last, and each that is no longer; lost are those that
+// were.
+func (f *fleet) tellOfLost(nodes []queue.Node, lost map[string]queue.Node) {
+	now := map[string]queue.Node{}
+	for _, n := range nodes {
+		if n.State() != queue.Lost {
+			continue
+		}
+		now[n.ID] = n
+		if _, known := lost[n.ID]; !known {
+			f.log.WithFields(logrus.Fields{"node": n.Name, "seen": n.SeenAt}).Error("a node is lost; what it did goes on elsewhere. Start it again, or let it be forgotten: payersync nodes forget NAME")
+		}
+	}
+	for id, n := range lost {
+		if _, still := now[id]; !still {
+			f.log.WithField("node", n.Name).Info("the node that was lost is back or forgotten")
+		}
+	}
+	clear(lost)
+	maps.Copy(lost, now)
+}
+
+// numbers are what the metrics show of nodes, as they were seen last, and of what is open on this one.
+func (f *fleet) numbers() metrics.FleetFacts {
+	facts := metrics.FleetFacts{Open: map[string]bool{}}
+	for _, a := range f.opened() {
+		facts.Open[a.Name] = a.open
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.nodes == nil { // they cannot be looked at now
+		return facts
+	}
+	facts.Nodes = map[string]int{}
+	for _, s := range queue.NodeStates {
+		facts.Nodes[string(s)] = 0
+	}
+	for _, n := range f.nodes {
+		facts.Nodes[string(n.State())]++
+	}
+	return facts
+}
+
+// nodeReadiness is what /readyz of a node answers. It names no account: the listener may be public.
+type nodeReadiness struct {
+	State    string   `json:"state"`            // ok, degraded or failing
+	Reason   string   `json:"reason,omitempty"` // why it is failing, in plain words
+	Degraded []string `json:"degraded"`
+	Accounts struct {
+		Open    int `json:"open"`
+		NotOpen int `json:"not_open"`
+	} `json:"accounts"`
+}
+
+const (
+	answersWithin = 3 * time.Second // what the database is waited for where somebody waits for an answer
+	askedAgain    = time.Second     // the page is open to strangers
+)
+
+// readyPage answers whether a node can work, and asks the database once for all who ask together.
+type readyPage struct {
+	inspect func(context.Context) nodeReadiness
+	now     func() time.Time
+
+	mu    sync.Mutex
+	asked time.Time // when the last answer came
+	last  nodeReadiness
+}
+
+func (p *readyPage) answer(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	if age := p.now().Sub(p.asked); p.asked.IsZero() || age < 0 || age >= askedAgain {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), answersWithin)
+		p.last = p.inspect(ctx)
+		cancel()
+		p.asked = p.now()
+	}
+	ready := p.last
+	p.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if ready.State == "failing" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(ready) // a caller that has gone has nobody left to tell
+}
+
+// ready says whether the node can work. An account that is not open here keeps no other from being served.
+func (f *fleet) ready(ctx context.Context) nodeReadiness {
+	out := nodeReadiness{State: "ok", Degraded: []string{}}
+	for _, a := range f.opened() {
+		if a.open {
+			out.Accounts.Open++
+		} else {
+			out.Accounts.NotOpen++
+		}
+	}
+	switch {
+	case f.server.Ping(ctx) != nil:
+		out.State, out.Reason = "failing", "the ledgers' database does not answer, or takes no writes; the log says more"
+	case !f.queue.Alive():
+		out.State, out.Reason = "failing", "the queue of jobs stands still; the log says more"
+	case out.Accounts.NotOpen > 0:
+		out.State, out.Degraded = "degraded", append(out.Degraded, "accounts_not_open")
+	}
+	return out
+}
+
+// health says that the process is alive, and whether the node can work.
+func (f *fleet) health(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case server.HealthPath:
+	case server.ReadyPath:
+		f.readyPage.answer(w, r)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}

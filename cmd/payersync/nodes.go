@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/queue"
+	"payersync/state"
+)
+
+func (a *app) nodesCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "nodes",
+		Short: "The machines that work for the accounts of a database",
+		Long: `Where several machines share a database, each that runs payersync serve is a node: it works
+for all accounts, and says every ten seconds that it is there.`,
+		Example: "  payersync nodes list",
+	}
+	return subcommands(c, a.nodesListCmd(), a.nodesForgetCmd())
+}
+
+// nodeRow is a node as it is shown; its keys are public.
+type nodeRow struct {
+	Name      string          `json:"name"`
+	ID        string          `json:"id"`
+	State     queue.NodeState `json:"state"`
+	Version   string          `json:"version"`
+	Leads     bool            `json:"leads"`
+	StartedAt time.Time       `json:"started_at"`
+	SeenAt    time.Time       `json:"seen_at"`
+	Silent    int64           `json:"seconds_silent"` // by the database's clock
+	Accounts  int             `json:"accounts_open"`
+	Unopened  []string        `json:"accounts_not_open"`
+	Runs      int             `json:"runs_under_way"`
+	Addresses []string        `json:"addresses"`
+}
+
+func (n nodeRow) silence() time.Duration { return time.Duration(n.Silent) * time.Second }
+
+// nodeRows returns the nodes of a database; accounts are those that it has.
+func nodeRows(ctx context.Context, server *state.Server, accounts []state.AccountInfo) ([]nodeRow, error) {
+	pool, err := server.Pool(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	nodes, err := queue.Nodes(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	names := map[int64]string{}
+	for _, i := range accounts {
+		names[i.ID] = i.Name
+	}
+	rows := []nodeRow{}
+	for _, n := range nodes {
+		row := nodeRow{n.Name, n.ID, n.State(), n.Version, n.Leads, n.StartedAt, n.SeenAt, int64(n.Silent / time.Second), n.Accounts, []string{}, n.Runs, n.Addresses}
+		for _, id := range n.Unopened {
+			row.Unopened = append(row.Unopened, names[id])
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (a *app) nodesListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the nodes: who is there, who leads, what each has open",
+		Long: `Lists the nodes with what each says of itself: its version, since when it runs, when it was
+last seen by the database's clock, how many accounts are open on it, how many could not be
+opened, and how many runs it has under way. The one that leads starts the jobs whose time
+has come; any of them does them.
+
+A node that stops goes from the list by itself. One that was not seen for a minute is lost:
+what it did goes on elsewhere. It stays in the list for a day, until a node of its name is
+back, or until payersync nodes forget.`,
+		Example: "  payersync nodes list\n  payersync nodes list --output json | jq 'select(.state == \"lost\")'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			server, err := a.node.open()
+			if err != nil {
+				return err
+			}
+			accounts, err := server.Accounts(cmd.Context())
+			if err != nil {
+				return err
+			}
+			rows, err := nodeRows(cmd.Context(), server, accounts)
+			switch {
+			case err != nil:
+				return err
+			case a.JSON():
+				return show.Lines(a.Out, rows)
+			case len(rows) == 0:
+				a.Say("There is no node: payersync serve with this configuration is one.")
+				return nil
+			}
+			a.printNodes(rows)
+			return nil
+		},
+	}
+}
+
+func (a *app) printNodes(rows []nodeRow) {
+	var table [][]string
+	for _, n := range rows {
+		leads := ""
+		if n.Leads {
+			leads = "leads"
+		}
+		table = append(table, []string{
+			show.Visible(n.Name), strings.ReplaceAll(string(n.State), "_", " "), leads, show.Visible(n.Version), show.Time(n.StartedAt), show.Ago(n.silence()),
+			fmt.Sprint(n.Accounts), fmt.Sprint(len(n.Unopened)), fmt.Sprint(n.Runs),
+		})
+	}
+	show.Table(a.Out, []string{"Node", "State", "Leads", "Version", "Since", "Last seen", "Accounts", "Not open", "Runs"}, table)
+}
+
+// forgottenNodes is what `nodes forget --output json` prints.
+type forgottenNodes struct {
+	Forgotten int `json:"forgotten"`
+}
+
+func (a *app) nodesForgetCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "forget NAME", Short: "Show a lost node no more: it is known, and will not come back",
+		Long: `Takes the lost nodes of a name from the list, so that status and alert rules speak of them no
+more. One that is at work stays there, and one that was not lost after all comes back.`,
+		Example: "  payersync nodes forget node-b",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, err := a.node.open()
+			if err != nil {
+				return err
+			}
+			pool, err := server.Pool(cmd.Context(), 1)
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			n, err := queue.Forget(cmd.Context(), pool, args[0])
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				return usage.Errorf("no node of the name %q is lost, so nothing was done; payersync nodes list shows those that there are", args[0])
+			}
+			a.Say("%s of the name %s is shown no more.", connector.Plural(n, "lost node"), args[0])
+			return a.Result(forgottenNodes{n})
+		},
+	}
+}

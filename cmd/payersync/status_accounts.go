@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/connector/condition"
+	"payersync/connector/queue"
+	"payersync/state"
+)
+
+// lookedAtOnce is how many accounts are looked at together: a look waits for the database most of the time.
+const lookedAtOnce = 8
+
+// accountStatus is an account as status shows it beside others; its keys are public.
+type accountStatus struct {
+	Account     string                `json:"account"`
+	State       state.AccountState    `json:"state"`
+	Problem     string                `json:"problem,omitempty"` // why it cannot be looked at
+	NotOpenOn   []string              `json:"not_open_on"`       // nodes at work that could not open it
+	Conditions  []condition.Condition `json:"conditions"`        // all that is the matter; of an account that is paused or leaving none are looked for
+	LastRun     *state.RunRow         `json:"last_run"`          // of all connections; null for none
+	Questions   int                   `json:"questions"`         // records, webhooks and plans that wait for a person
+	SweptAt     time.Time             `json:"swept_at,omitzero"`
+	DeliveredAt time.Time             `json:"delivered_at,omitzero"` // when the last webhook came
+
+	failed error
+}
+
+// needsSomebody reports whether somebody should look at the account.
+func (s accountStatus) needsSomebody() bool {
+	return s.failed != nil || len(s.NotOpenOn) > 0 || len(s.Conditions) > 0
+}
+
+// worst says what should be looked at first.
+func (s accountStatus) worst() string {
+	switch {
+	case s.failed != nil:
+		return s.Problem
+	case len(s.NotOpenOn) > 0:
+		return "It is not open on " + strings.Join(s.NotOpenOn, ", ") + ", whose log says why."
+	case len(s.Conditions) == 0:
+		return ""
+	}
+	text := s.Conditions[max(0, slices.IndexFunc(s.Conditions, func(c condition.Condition) bool { return c.Urgent }))].Sentence
+	if more := len(s.Conditions) - 1; more > 0 {
+		text += fmt.Sprintf(" And %d more.", more)
+	}
+	return text
+}
+
+// fleetStatus is what `status --output json` prints of all accounts of a database; its keys are public.
+type fleetStatus struct {
+	Accounts []accountStatus            `json:"accounts"` // those that need somebody; all with --all
+	Counts   map[state.AccountState]int `json:"counts"`
+	Need     int                        `json:"need_somebody"`
+	Nodes    []nodeRow                  `json:"nodes"`
+	Problems []string                   `json:"problems"` // of all accounts together
+}
+
+// statusOfAccounts shows how all accounts of the database are, and ends as the worst of them would.
+func (a *app) statusOfAccounts(ctx context.Context, all bool) error {
+	server, err := a.node.open()
+	if err != nil {
+		return err
+	}
+	accounts, err := server.Accounts(ctx)
+	if err != nil {
+		return err
+	}
+	r := fleetStatus{Accounts: []accountStatus{}, Counts: map[state.AccountState]int{}, Problems: []string{}}
+	if r.Nodes, err = nodeRows(ctx, server, accounts); err != nil {
+		return err
+	}
+	r.Problems = append(r.Problems, problemsOf(r.Nodes)...)
+	code := exitDone
+	for _, s := range a.lookAtAccounts(ctx, accounts, r.Nodes) {
+		r.Counts[s.State]++
+		if s.needsSomebody() {
+			r.Need++
+		}
+		if all || s.needsSomebody() {
+			r.Accounts = append(r.Accounts, s)
+		}
+		code = worse(code, exitCode(s.failed))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if a.JSON() {
+		err = show.JSON(a.Out, r)
+	} else {
+		a.printFleet(r, len(accounts), all)
+	}
+	if err == nil && code != exitDone {
+		err = exitError(code)
+	}
+	return err
+}
+
+// problemsOf says what is the matter with the nodes.
+func problemsOf(nodes []nodeRow) (problems []string) {
+	if !slices.ContainsFunc(nodes, func(n nodeRow) bool { return n.State == queue.AtWork }) {
+		problems = append(problems, "No node is at work, so nothing is done for any account. Start payersync serve.")
+	}
+	for _, n := range nodes {
+		if n.State == queue.Lost {
+			problems = append(problems, fmt.Sprintf("Node %s was last seen %s. What it did goes on elsewhere. Start it again, or let it be forgotten: payersync nodes forget %[1]s", n.Name, show.Ago(n.silence())))
+		}
+	}
+	return problems
+}
+
+// lookAtAccounts looks at accounts, several at a time, and returns what it found in their order.
+func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, nodes []nodeRow) []accountStatus {
+	found, looking := make([]accountStatus, len(accounts)), new(errgroup.Group)
+	looking.SetLimit(lookedAtOnce)
+	for i, account := range accounts {
+		looking.Go(func() error {
+			s := accountStatus{Account: account.Name, State: account.State, NotOpenOn: []string{}, Conditions: []condition.Condition{}}
+			for _, n := range nodes {
+				if n.State == queue.AtWork && slices.Contains(n.Unopened, account.Name) {
+					s.NotOpenOn = append(s.NotOpenOn, n.Name)
+				}
+			}
+			if account.State != state.AccountLeaving { // what it was need not be there any more
+				s.failed = a.lookAtAccount(ctx, &s)
+			}
+			if s.failed != nil {
+				s.Problem = s.failed.Error()
+			}
+			found[i] = s
+			return nil
+		})
+	}
+	_ = looking.Wait() // each says what is wrong with itself
+	return found
+}
+
+// lookAtAccount finds out how an account is.
+func (a *app) lookAtAccount(ctx context.Context, r *accountStatus) error {
+	return a.node.withAccount(ctx, r.Account, func(cfg *config.Config) error {
+		s, err := session.Open(ctx, cfg, state.Options{Now: a.now, Server: a.node.server, Keyless: true})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		if r.State == state.AccountActive {
+			found, err := condition.Look(ctx, s.Ledger, a.expected(s))
+			if err != nil {
+				return err
+			}
+			r.Conditions = found
+		}
+		runs, err := s.Ledger.LatestRuns(ctx)
+		if err != nil {
+			return err
+		}
+		for _, run := range runs {
+			if r.LastRun == nil || run.RunID > r.LastRun.RunID {
+				r.LastRun = &run
+			}
+		}
+		if r.Questions, err = questions(ctx, s.Ledger); err != nil {
+			return err
+		}
+		if r.SweptAt, err = s.Ledger.LastPass(ctx); err != nil {
+			return err
+		}
+		r.DeliveredAt, err = lastDelivery(ctx, s.Ledger)
+		return err
+	})
+}
+
+// questions counts what waits for a person.
+func questions(ctx context.Context, ledger *state.Ledger) (n int, err error) {
+	counts, err := ledger.ReasonCounts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range counts {
+		n += c.Count - c.PutOff
+	}
+	plans, err := ledger.WaitingPlans(ctx)
+	return n + len(plans), err
+}
+
+// lastDelivery returns when the last webhook came; zero for never.
+func lastDelivery(ctx context.Context, ledger *state.Ledger) (time.Time, error) {
+	newest, err := ledger.Inbox(ctx, state.Filter{Limit: 1})
+	if err != nil || len(newest) == 0 {
+		return time.Time{}, err
+	}
+	return time.Parse(time.RFC3339, newest[0].ReceivedAt)
+}
+
+func (a *app) printFleet(r fleetStatus, accounts int, all bool) {
+	var rows [][]string
+	for _, s := range r.Accounts {
+		run := "never"
+		if s.LastRun != nil {
+			run = s.LastRun.Outcome + ", " + show.Stored(s.LastRun.StartedAt)
+		}
+		rows = append(rows, []string{s.Account, string(s.State), show.Visible(s.worst()), run, fmt.Sprint(s.Questions), show.Time(s.SweptAt), show.Time(s.DeliveredAt)})
+	}
+	if len(rows) > 0 {
+		show.Table(a.Out, []string{"Account", "State", "What is the matter", "Last run", "Questions", "Last sweep", "Last webhook"}, rows)
+		fmt.Fprintln(a.Out)
+	}
+	var counts []string
+	for _, s := range []state.AccountState{state.AccountActive, state.AccountPaused, state.AccountLeaving} {
+		if n := r.Counts[s]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	text := fmt.Sprintf("%s: %s. Somebody should look at %d.", connector.Plural(accounts, "account"), strings.Join(counts, ", "), r.Need)
+	switch {
+	case accounts == 0:
+		text = "There is no account yet: payersync accounts apply DIR makes one."
+	case !all && r.Need < accounts:
+		text += " --all shows the others, too."
+	}
+	fmt.Fprintln(a.Out, text)
+	if len(r.Nodes) > 0 {
+		fmt.Fprintln(a.Out, "\nNodes")
+		a.printNodes(r.Nodes)
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(a.Out, "\n%s\n", show.Visible(p))
+	}
+	if r.Need > 0 {
+		fmt.Fprintln(a.Out, "\npayersync status --account NAME says more of one, and what to do.")
+	}
+}

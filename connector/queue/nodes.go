@@ -1,0 +1,158 @@
+package queue
+
+import (
+	"context"
+	_ "embed" // the table of nodes
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+//go:embed nodes.sql
+var nodesTable string
+
+const (
+	seenEvery  = 10 * time.Second // how often a node says that it is there
+	goneAfter  = time.Minute      // a node that has said nothing for so long is lost
+	seenWithin = 5 * time.Second  // how long that may take
+	lostFor    = 24 * time.Hour   // how long people see a lost one
+)
+
+// Presence is what a node says of itself.
+type Presence struct {
+	Name, Version string
+	Addresses     []string // that it answers on
+	Accounts      int      // that are open on it
+	Unopened      []int64  // accounts that it could not open
+	Runs          int      // that it has under way
+}
+
+// Node is one of those that work on the queue, or that was lost lately.
+type Node struct {
+	ID string
+	Presence
+	StartedAt, SeenAt time.Time
+	Silent            time.Duration // since then, by the database's clock
+	Stopping          bool
+	Leads             bool // it starts the jobs whose time has come
+}
+
+// NodeState says how a node is.
+type NodeState string
+
+// The states of nodes. One that is lost has said nothing for so long that it does nothing any more,
+// or cannot reach the database.
+const (
+	AtWork   NodeState = "at_work"
+	Stopping NodeState = "stopping"
+	Lost     NodeState = "lost"
+)
+
+// NodeStates are the states of nodes.
+var NodeStates = []NodeState{AtWork, Stopping, Lost}
+
+// State returns how the node is, as far as the database knows.
+func (n Node) State() NodeState {
+	switch {
+	case n.Silent >= goneAfter:
+		return Lost
+	case n.Stopping:
+		return Stopping
+	}
+	return AtWork
+}
+
+// Nodes returns the nodes by their names: none where none ever served.
+func Nodes(ctx context.Context, pool *pgxpool.Pool) ([]Node, error) {
+	rows, err := pool.Query(ctx, `SELECT n.node_id, n.name, n.version, n.addresses, n.accounts, n.unopened, n.runs, n.started_at, n.seen_at, greatest(now() - n.seen_at, '0'), n.stopping,
+	EXISTS (SELECT 1 FROM river.river_leader l WHERE l.leader_id = n.node_id AND l.expires_at > now())
+FROM river.nodes n ORDER BY n.name, n.started_at`)
+	if err == nil {
+		var nodes []Node
+		nodes, err = pgx.CollectRows(rows, scanNode)
+		if err == nil {
+			return nodes, nil
+		}
+	}
+	if nobodyServed(err) {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("learn which nodes there are: %w", err)
+}
+
+// nobodyServed reports whether there is no such table yet.
+func nobodyServed(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && said.Code == "42P01"
+}
+
+func scanNode(row pgx.CollectableRow) (n Node, err error) {
+	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Addresses, &n.Accounts, &n.Unopened, &n.Runs, &n.StartedAt, &n.SeenAt, &n.Silent, &n.Stopping, &n.Leads)
+	n.StartedAt, n.SeenAt = n.StartedAt.UTC(), n.SeenAt.UTC()
+	return n, err
+}
+
+// Forget removes the lost nodes of a name, and returns how many they were.
+func Forget(ctx context.Context, pool *pgxpool.Pool, name string) (n int, err error) {
+	done, err := pool.Exec(ctx, "DELETE FROM river.nodes WHERE name = $1 AND seen_at <= now() - $2::interval", name, goneAfter)
+	if err != nil && !nobodyServed(err) {
+		return 0, fmt.Errorf("forget the lost nodes of the name %s: %w", name, err)
+	}
+	return int(done.RowsAffected()), nil
+}
+
+// Nodes returns the nodes as this one sees them.
+func (q *Queue) Nodes(ctx context.Context) ([]Node, error) { return Nodes(ctx, q.cfg.Pool) }
+
+// beSeen says again and again that the node is there, and that it stops once ctx has ended, until
+// the queue has stopped.
+func (q *Queue) beSeen(ctx context.Context) {
+	if q.cfg.Presence == nil {
+		<-q.client.Stopped()
+		return
+	}
+	began, told := time.Now(), false
+	say := func(do func(ctx context.Context) error) {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), seenWithin)
+		defer cancel()
+		err := do(within)
+		if err != nil && !told {
+			q.cfg.Log("other nodes and people do not see that this node is there; it works all the same: " + err.Error())
+		}
+		told = err != nil
+	}
+	tick := time.NewTicker(q.cfg.pace.seen)
+	defer tick.Stop()
+	for stops := ctx.Done(); ; {
+		say(func(within context.Context) error { return q.seen(within, time.Since(began), ctx.Err() != nil) })
+		select {
+		case <-tick.C:
+		case <-stops:
+			stops = nil
+		case <-q.client.Stopped():
+			say(func(within context.Context) error {
+				_, err := q.cfg.Pool.Exec(within, "DELETE FROM river.nodes WHERE node_id = $1", q.client.ID())
+				return err
+			})
+			return
+		}
+	}
+}
+
+// seen writes the node's row. A lost node of its name came back as this one, and others are
+// forgotten after a while.
+func (q *Queue) seen(ctx context.Context, age time.Duration, stopping bool) error {
+	p := q.cfg.Presence()
+	batch := &pgx.Batch{}
+	batch.Queue(`INSERT INTO river.nodes (node_id, name, version, addresses, accounts, unopened, runs, stopping, started_at, seen_at)
+VALUES ($1, $2, $3, coalesce($4::text[], '{}'), $5, coalesce($6::bigint[], '{}'), $7, $8, now() - $9::interval, now())
+ON CONFLICT (node_id) DO UPDATE SET addresses = excluded.addresses, accounts = excluded.accounts, unopened = excluded.unopened, runs = excluded.runs,
+	stopping = excluded.stopping, seen_at = excluded.seen_at`,
+		q.client.ID(), p.Name, p.Version, p.Addresses, p.Accounts, p.Unopened, p.Runs, stopping, age)
+	batch.Queue("DELETE FROM river.nodes WHERE seen_at < now() - $1::interval OR name = $2 AND seen_at <= now() - $3::interval", lostFor, p.Name, goneAfter)
+	return q.cfg.Pool.SendBatch(ctx, batch).Close()
+}
