@@ -332,9 +332,7 @@ func (l *Ledger) wholly(ctx context.Context, fn func(*Tx) error) error {
 	})
 }
 
-// keep keeps everybody from the ledger until free is called: serve, runs, and what sends beside them. On
-// a server, where each lock would keep one of few connections, it only looks whether anybody is at work: the write that
-// carries the ledger keeps the others away.
+// keep keeps everybody from the ledger until free is called: serve, runs, and what sends beside them.
 func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
 	locks, err := l.holdAll(ctx)
 	free = func() {
@@ -350,11 +348,7 @@ func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
 		if tryErr != nil || k == nil {
 			return free, errors.Join(tryErr, ErrServed)
 		}
-		if l.below.isFile() {
-			locks = append(locks, k)
-		} else {
-			err = k.Release()
-		}
+		locks = append(locks, k)
 	}
 	var runs bool
 	if err == nil {

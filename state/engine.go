@@ -69,6 +69,7 @@ type trouble int
 const (
 	none     trouble = iota // no trouble of the engine's: the statement is wrong, or a law of the schema forbids it
 	inUse                   // another process keeps what is needed
+	tooSlow                 // a statement took longer than it may
 	diskFull                // the disk is full or failing; the transaction may be gone
 	givenUp                 // the transaction is gone
 	readOnly                // nothing may be written

@@ -103,26 +103,7 @@ func (e *postgres) tryLock(ctx context.Context, ending string) (*Lock, error) {
 	}
 	kind := fnv.New32a()
 	_, _ = kind.Write([]byte(ending))
-	key := e.lock(int64(kind.Sum32() >> 1))
-	free, cancel := context.WithTimeout(ctx, lockWithin)
-	defer cancel()
-	conn, err := e.server.locks.Acquire(free)
-	if free.Err() != nil && ctx.Err() == nil {
-		return nil, nil // as many locks are held by this process as it has sessions for
-	}
-	if err != nil {
-		return nil, refusedServer(err)
-	}
-	var mine bool
-	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", key).Scan(&mine); err != nil || !mine {
-		conn.Release()
-		return nil, err
-	}
-	return &Lock{session: func() error {
-		defer conn.Release()
-		_, err := conn.Exec(context.Background(), "SELECT pg_advisory_unlock($1)", key)
-		return err
-	}}, nil
+	return e.server.locks.try(ctx, e.lock(int64(kind.Sum32()>>1)))
 }
 
 // begin takes the account's lock in a statement of its own: under READ COMMITTED each later one
@@ -186,7 +167,6 @@ func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
 }
 
 const (
-	lockWithin   = 5 * time.Second  // to get a session that holds a lock
 	settleWithin = 15 * time.Second // longer than a server keeps a session that says no more
 	settleTries  = 50 * time.Millisecond
 )
@@ -255,6 +235,33 @@ func (*postgres) hasColumn(ctx context.Context, db books, table, column string) 
 	return has, err
 }
 
+// postgresWords are what people are told in the place of the server's words, by their code.
+var postgresWords = map[string]string{
+	"55P03": "somebody else keeps this account's ledger for longer than 20s, so nothing was done; let what is at work on it come to its end, and try again",
+	"57014": "the ledgers' database gave up a statement that took it too long, so nothing was done; look how busy it is, and try again",
+	"53300": "the ledgers' database has no connection left, so nothing was done; let it take more (max_connections), or lower ledger.connections of the nodes",
+}
+
+// wordsError is an error of the server that is told in our words.
+type wordsError struct {
+	words string
+	err   error
+}
+
+func (e *wordsError) Error() string { return e.words }
+
+func (e *wordsError) Unwrap() error { return e.err }
+
+// inWords returns an error as people are told it.
+func inWords(err error) error {
+	var said *pgconn.PgError
+	var told *wordsError
+	if errors.As(err, &said) && !errors.As(err, &told) && postgresWords[said.Code] != "" {
+		return &wordsError{postgresWords[said.Code], err}
+	}
+	return err
+}
+
 // postgresTrouble is troubleOf for errors of PostgreSQL and of the way to it. A code is told by
 // its class where all of the class mean the same.
 func postgresTrouble(err error) trouble {
@@ -267,6 +274,8 @@ func postgresTrouble(err error) trouble {
 			return diskFull
 		case said.Code == "55P03", said.Code == "53300", class == "40":
 			return inUse
+		case said.Code == "57014":
+			return tooSlow
 		case said.Code == "25006", said.Code == "42501":
 			return readOnly
 		case class == "XX":

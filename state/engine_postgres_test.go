@@ -27,7 +27,7 @@ func TestAServersErrorsAreToldByWhatTheyMean(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]trouble{
 		"57P01": cutOff, "08006": cutOff, "25P03": cutOff, "53100": diskFull, "58030": diskFull, "55P03": inUse, "53300": inUse, "40P01": inUse,
-		"25006": readOnly, "XX001": corrupt, "23505": none, "22021": none, "42601": none, "57014": none,
+		"25006": readOnly, "XX001": corrupt, "23505": none, "22021": none, "42601": none, "57014": tooSlow,
 	} {
 		if got := troubleOf(fmt.Errorf("write: %w", &pgconn.PgError{Code: code})); got != want {
 			t.Errorf("%s: got %d, want %d", code, got, want)
@@ -130,5 +130,41 @@ func TestTheTimeOfAWriteIsTheServers(t *testing.T) {
 	after := one[time.Time](t, l, "SELECT clock_timestamp()")
 	if at.Before(before.Truncate(time.Millisecond)) || at.After(after) {
 		t.Errorf("the write was at %v, between %v and %v of the server", at, before, after)
+	}
+}
+
+// Whoever waits for another writer for too long, or for a statement, is told that in words of ours.
+func TestWhoWaitsForTooLongIsToldInWords(t *testing.T) {
+	t.Parallel()
+	d := onServer(t)
+	d.do(note("before"))
+	for name, c := range map[string]struct{ setting, statement, says string }{
+		"another keeps it": {"lock_timeout", "SELECT 1 FROM pg_advisory_xact_lock(77)", "somebody else keeps this account's ledger"},
+		"a slow statement": {"statement_timeout", "SELECT 1 FROM pg_sleep(60)", "gave up a statement"},
+	} {
+		other, err := rawDB(t, d.opts.Path).BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.ExecContext(t.Context(), "SELECT pg_advisory_xact_lock(77)"); err != nil {
+			t.Fatal(err)
+		}
+		err = d.Do(t.Context(), func(tx *Tx) error {
+			if err := tx.exec("SET LOCAL " + c.setting + " = '50ms'"); err != nil {
+				return err
+			}
+			var one int
+			return tx.row([]any{&one}, c.statement)
+		})
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "SQLSTATE") || !Unwritable(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := other.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+	d.do(note("after"))
+	if got := entries(t, d.Ledger); got != 2 {
+		t.Errorf("the log has %d lines, want 2", got)
 	}
 }

@@ -37,7 +37,7 @@ const accountSet = "account"
 func (c accountConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	lent, err := c.Connector.Connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, inWords(err)
 	}
 	conn := lent.(*stdlib.Conn)
 	if of := conn.Conn().PgConn().CustomData(); of[accountSet] != c.account {
@@ -75,7 +75,7 @@ func (c *postgresConn) Prepare(query string) (driver.Stmt, error) {
 func (c *postgresConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	stmt, err := c.Conn.PrepareContext(ctx, postgresSpelling(query))
 	if err != nil {
-		return nil, err
+		return nil, inWords(err)
 	}
 	return keptStmt{stmt.(*stdlib.Stmt), c}, nil
 }
@@ -90,6 +90,7 @@ type keptStmt struct {
 // ExecContext fails with errUnreplicated where the statement was a commit that did not wait long enough.
 func (s keptStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	done, err := s.Stmt.ExecContext(ctx, args)
+	err = inWords(err)
 	if of := s.on.Conn.Conn().PgConn().CustomData(); of[unreplicated] != nil {
 		delete(of, unreplicated)
 		err = errors.Join(err, errUnreplicated)
@@ -100,12 +101,19 @@ func (s keptStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (dr
 // Close does nothing.
 func (keptStmt) Close() error { return nil }
 
+func (s keptStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := s.Stmt.QueryContext(ctx, args)
+	return rows, inWords(err)
+}
+
 func (c *postgresConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	return c.Conn.ExecContext(ctx, postgresSpelling(query), args)
+	result, err := c.Conn.ExecContext(ctx, postgresSpelling(query), args)
+	return result, inWords(err)
 }
 
 func (c *postgresConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	return c.Conn.QueryContext(ctx, postgresSpelling(query), args)
+	rows, err := c.Conn.QueryContext(ctx, postgresSpelling(query), args)
+	return rows, inWords(err)
 }
 
 func (c *postgresConn) CheckNamedValue(arg *driver.NamedValue) error {

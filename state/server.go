@@ -19,10 +19,10 @@ import (
 
 // Server is a database of PostgreSQL that keeps the ledgers of many accounts, in the same tables
 // and apart by policies of their rows. The connections that a process has to it, all its ledgers
-// share: some that write, some that read, and some that hold locks. It is safe for concurrent use.
+// share: some that write, some that read, and one that holds locks. It is safe for concurrent use.
 type Server struct {
 	write, read *pgxpool.Pool
-	locks       *pgxpool.Pool            // held by sessions for as long as takes what they keep others from, requests to others among it
+	locks       *sessionLocks
 	wraps       atomic.Pointer[wrapping] // the keys of accounts; nil without a key for that
 	clock       bool                     // the ledgers have a clock of their own, which tests move
 }
@@ -30,7 +30,7 @@ type Server struct {
 // ServerOptions says which database keeps the ledgers.
 type ServerOptions struct {
 	Address     string // postgres://USER@HOST:PORT/DATABASE, or as PostgreSQL's own programs take it; never shown
-	Connections int    // that the ledgers have at most: a quarter to hold locks, the others half to write and half to read; 0 means 16
+	Connections int    // that the ledgers have at most: one to hold locks, the others half to write and half to read; 0 means 16
 
 	// KeyEncryptionKey wraps the keys of accounts: 32 bytes, see ParseKey. Without it their ledgers
 	// open with a key file alone.
@@ -68,7 +68,6 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	if o.Connections == 0 {
 		o.Connections = defaultConnections
 	}
-	locks := max(1, o.Connections/4)
 	s := &Server{clock: o.clock}
 	if o.KeyEncryptionKey != nil {
 		w, err := newWrapping(o.KeyEncryptionKey)
@@ -83,9 +82,10 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		config.ConnConfig.RuntimeParams["default_transaction_read_only"] = readOnly
 		return pgxpool.NewWithConfig(ctx, config)
 	}
-	each := max(1, (o.Connections-locks)/2)
+	each := max(1, (o.Connections-1)/2)
 	var errs [3]error
-	s.locks, errs[0] = pool(locks, "off")
+	one, err := pool(1, "off")
+	s.locks, errs[0] = newSessionLocks(one), err
 	s.write, errs[1] = pool(each, "off")
 	s.read, errs[2] = pool(each, "on")
 	if err = errors.Join(errs[:]...); err == nil {
@@ -120,7 +120,7 @@ func CheckAddress(address string) error {
 
 // Close closes the connections. Its ledgers are closed before.
 func (s *Server) Close() {
-	for _, pool := range []*pgxpool.Pool{s.write, s.read, s.locks} {
+	for _, pool := range []*pgxpool.Pool{s.write, s.read, s.locks.pool} {
 		if pool != nil {
 			pool.Close()
 		}
@@ -130,9 +130,12 @@ func (s *Server) Close() {
 // refusedServer says why the database cannot be used, without what a driver says of its address.
 func refusedServer(err error) error {
 	var said *pgconn.PgError
-	switch {
+	var told *wordsError
+	switch err = inWords(err); {
 	case errors.Is(err, ErrServer):
 		return err
+	case errors.As(err, &told):
+		return fmt.Errorf("%w: %w", ErrServer, err)
 	case errors.As(err, &said):
 		return fmt.Errorf("%w: it says %q (%s). Mend that, and try again", ErrServer, said.Message, said.Code)
 	case errors.Is(err, pgconn.ErrStandbyConnection):

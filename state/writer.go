@@ -280,11 +280,11 @@ func (tx *Tx) noticeLoss(err error) error {
 }
 
 // Unwritable reports whether a write failed because the ledger takes none for now, whatever
-// was to be written: its disk is full or failing, another process keeps it locked, it is
+// was to be written: its disk is full or failing, another process keeps it locked, it is too slow or
 // damaged, its connection was lost or there is none to be had, or it was closed. Nothing of such a write is kept.
 func Unwritable(err error) bool {
 	switch troubleOf(err) {
-	case diskFull, inUse, readOnly, corrupt:
+	case diskFull, inUse, tooSlow, readOnly, corrupt:
 		return true
 	}
 	var damaged *OpenError

@@ -223,11 +223,11 @@ func (a *app) keptShown(account string, files map[string][]byte) (_ map[string][
 		return nil, nil
 	}
 	folder, err := config.Unpack(a.runtime(), account, files)
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	if err != nil {
 		return nil, err
 	}
-	return a.shown(folder, account, files), nil
+	defer func() { err = errors.Join(err, folder.Remove()) }()
+	return a.shown(folder.Path, account, files), nil
 }
 
 // shown returns the files of an account that a person may see the text of: its configuration, without the

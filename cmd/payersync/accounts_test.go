@@ -28,9 +28,11 @@ func newHousehold(t *testing.T, worlds map[string]*world) *household {
 	t.Helper()
 	dsn := statetest.Postgres(t)
 	f := &household{folders: t.TempDir()}
+	books := t.TempDir()
 	for name, w := range worlds {
+		w.must(os.Symlink(w.dir, filepath.Join(books, name)))
 		config, _, _ := strings.Cut(w.config(), "server:")
-		config = strings.NewReplacer("env:BILLING_CLIENT_SECRET", "file:secrets/client", "customers.csv", w.path("customers.csv"), "file:webhook.secret", "file:secrets/webhook").Replace(config)
+		config = strings.NewReplacer("env:BILLING_CLIENT_SECRET", "file:secrets/client", "customers.csv", filepath.Join(books, name, "customers.csv"), "file:webhook.secret", "file:secrets/webhook").Replace(config)
 		for file, text := range map[string]string{"account.yaml": config, "mapping.yaml": worldMapping, "secrets/client": clientSecret + "\n", "secrets/webhook": webhookSecret + "\n", ".git/config": "no file of an account"} {
 			f.put(t, name+"/"+file, text)
 		}
@@ -38,7 +40,7 @@ func newHousehold(t *testing.T, worlds map[string]*world) *household {
 	f.world = worlds[slices.Sorted(maps.Keys(worlds))[0]]
 	f.write("dsn", dsn)
 	f.write("kek", firstKEK)
-	f.write("payersync.yaml", "ledger: {postgres: file:dsn, key_encryption_key: file:kek, connections: 8}\n")
+	f.write("payersync.yaml", "ledger: {postgres: file:dsn, key_encryption_key: file:kek, connections: 8}\naccounts: {files: ["+books+"], networks: [127.0.0.0/8]}\n")
 	return f
 }
 
@@ -142,6 +144,7 @@ func TestAMistakeInOneOfTwoFoldersChangesNoAccount(t *testing.T) {
 		"the configuration": {"harbour/account.yaml", "guards:", "gards:", "account harbour: account.yaml:"},
 		"a mapping":         {"fjord/mapping.yaml", "trim(Name)", "trim(Nmae)", "account fjord: connection acme: mapping.yaml:5:"},
 		"a secret":          {"fjord/account.yaml", "file:secrets/client", "env:BILLING_CLIENT_SECRET", "write file:NAME"},
+		"a node's file":     {"harbour/account.yaml", "/harbour/customers.csv", "/../payersync.yaml", "connections[0].source.path of account harbour is"},
 		"a lost file":       {"harbour/account.yaml", "mapping: mapping.yaml", "mapping: none.yaml", "the mapping cannot be read"},
 	} {
 		f.change(t, c.file, c.old, c.text)
@@ -220,6 +223,17 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	says(t, f.expect(exitDone, "accounts", "pause", "harbour", "--reason", "a holiday"), "is paused")
+	f.export(foreigners(3)...)
+	sent := f.box.Writes()
+	for _, args := range [][]string{{"sync"}, {"backfill", "--yes"}, {"plan"}, {"sweep"}, {"webhooks", "subscribe", "--yes"}} {
+		says(t, f.expect(exitFailed, args...), "for account harbour: it is paused", "payersync accounts resume harbour")
+	}
+	if n := f.box.Writes() - sent; n > 0 {
+		t.Errorf("%d writes left for an account that is paused", n)
+	}
+	f.expect(exitDone, "status")
+	f.expect(exitDone, "ledger", "export", "A00001", "--output", "json")
+	f.export(rows...)
 	says(t, f.expect(exitDone, "accounts", "resume", "harbour"), "is active")
 	says(t, f.expect(exitFailed, "accounts", "pause", "nobody"), "none of that name")
 }

@@ -351,7 +351,7 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 		case w.Email != nil:
 			e := w.Email
 			way.Sender = &alarm.Email{To: e.To, From: e.From, Server: mail.Server{
-				Addr: e.Server, TLS: mail.Encryption(e.TLS), Username: e.Username, Password: e.Password.Secret, HelloName: host,
+				Addr: e.Server, TLS: mail.Encryption(e.TLS), Username: e.Username, Password: e.Password.Secret, HelloName: host, Reach: cfg.Reach(),
 			}}
 		case w.Webhook != nil:
 			client := cfg.Client(transport.Options{Retries: -1, Now: a.now})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -64,7 +63,7 @@ type member struct {
 	reload *reloader
 	close  func()
 
-	folders []string // that its files were written into
+	folders []*config.Unpacked // that its files were written into
 }
 
 // serveFleet serves all accounts of the node's database until ctx ends.
@@ -79,6 +78,7 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	if f.strangers, err = server.Strangers(node.Server.Proxies(), a.now, f.deliveries.report); err != nil {
 		return err
 	}
+	f.removeLeft()
 	if f.server, err = state.OpenServer(ctx, node.Options()); err != nil {
 		return err
 	}
@@ -113,6 +113,17 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	err = working.Wait()
 	f.log.Info("payersync stops")
 	return err
+}
+
+// removeLeft removes the files of accounts that a node left here which was killed.
+func (f *fleet) removeLeft() {
+	n, err := config.RemoveLeft(f.runtime())
+	if err != nil {
+		f.log.WithError(forLog(err)).Warn("files of accounts that a process left here which was killed cannot be removed; remove them, secrets are among them")
+	}
+	if n > 0 {
+		f.log.WithField("folders", n).Info("files of accounts were removed that a process left here which was killed")
+	}
 }
 
 // openQueue makes the node's part of the queue, which is closed when all else is.
@@ -421,18 +432,17 @@ func (f *fleet) load(ctx context.Context, m *member, name string) (*config.Confi
 		return nil, err
 	}
 	folder, err := config.Unpack(f.runtime(), name, files.Files)
-	m.folders = append(m.folders, folder)
 	if err != nil {
-		m.drop()
 		return nil, err
 	}
-	cfg, err := config.LoadAccount(folder, f.node, name, f.getenv)
+	m.folders = append(m.folders, folder)
+	cfg, err := config.LoadAccount(folder.Path, f.node, name, f.getenv)
 	if err != nil {
 		m.drop()
 		return nil, usage.Error{Err: err}
 	}
 	for len(m.folders) > keptFolders {
-		_ = os.RemoveAll(m.folders[0]) // as in forget
+		_ = m.folders[0].Remove() // as in forget
 		m.folders = m.folders[1:]
 	}
 	return cfg, nil
@@ -445,14 +455,14 @@ const keptFolders = 4
 // drop removes the newest files, which are not in force.
 func (m *member) drop() {
 	last := len(m.folders) - 1
-	_ = os.RemoveAll(m.folders[last]) // as in forget
+	_ = m.folders[last].Remove() // as in forget
 	m.folders = m.folders[:last]
 }
 
 // forget removes the files that were written for an account.
 func (m *member) forget() {
 	for _, folder := range m.folders {
-		_ = os.RemoveAll(folder) // what stays of it lies in memory, and in nobody's reach
+		_ = folder.Remove() // what stays of it lies in memory, and in nobody's reach
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,6 +16,9 @@ import (
 // nudgeWithin is how long the queue may take to keep that a delivery waits. One that it does not keep is
 // found by the next tick.
 const nudgeWithin = 5 * time.Second
+
+// errPaused says why nothing begins for an account.
+var errPaused = errors.New("the account is paused, and nothing is read or sent for it meanwhile; payersync accounts resume lets it go on")
 
 // accountJobs are what one account has of the queue that all nodes share. When jobs come decide the
 // rows of the queue; what they do, this node's configuration of the account. It is safe for concurrent use.
@@ -50,6 +54,12 @@ func (j *accountJobs) Run(ctx context.Context) error {
 
 // Now starts something at once, on this node, because a person asked for it.
 func (j *accountJobs) Now(name string, run func(context.Context) error) error {
+	j.mu.Lock()
+	paused := j.paused
+	j.mu.Unlock()
+	if paused {
+		return errPaused
+	}
 	return j.people.Now(name, run)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -262,8 +263,11 @@ func TestStatusLooksAtManyAccountsWithFewConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	one := docs.Files[config.AccountFile]
 	for i := range *manyStatus - 1 {
-		if _, err := server.Apply(t.Context(), state.AccountChange{Name: fmt.Sprint("many", i), Files: docs.Files, By: state.Entry{Actor: "test"}}); err != nil {
+		name := fmt.Sprint("many", i)
+		docs.Files[config.AccountFile] = bytes.ReplaceAll(one, []byte("/harbour/customers.csv"), []byte("/"+name+"/customers.csv")) // its books
+		if _, err := server.Apply(t.Context(), state.AccountChange{Name: name, Files: docs.Files, By: state.Entry{Actor: "test"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,6 +45,9 @@ func newClusterOn(t *testing.T, address string, nodes int, payers map[string]int
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
 	c.write("database", address)
+	if err := os.Mkdir(filepath.Join(c.dir, "books"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	c.write("kek", base64.StdEncoding.EncodeToString(key))
 	for i := range nodes {
 		c.hooks = append(c.hooks, freeAddress(t))
@@ -53,6 +56,7 @@ func newClusterOn(t *testing.T, address string, nodes int, payers map[string]int
 	for name, n := range payers {
 		w := newWorld(t, people(n))
 		c.accounts[name], c.names = w, append(c.names, name)
+		w.must(os.Symlink(w.dir, filepath.Join(c.dir, "books", name)))
 		c.configure(name, "* * * * *")
 		w.write("payersync.yaml", c.node(0)) // of commands
 	}
@@ -65,6 +69,7 @@ func (c *cluster) node(i int) string {
 	return fmt.Sprintf(`ledger: {postgres: "file:%[1]s/database", key_encryption_key: "file:%[1]s/kek"}
 server: {webhooks: %[2]q, admin: "", metrics: ""}
 nodes: {stop_within: 5s}
+accounts: {files: ["%[1]s/books"], networks: [127.0.0.0/8]}
 log: {level: debug, format: json}
 `, c.dir, c.hooks[i])
 }
@@ -75,7 +80,7 @@ func (c *cluster) configure(name, schedule string) {
 	w := c.accounts[name]
 	text := strings.NewReplacer(
 		"env:BILLING_CLIENT_SECRET", "file:client.secret",
-		"path: customers.csv", "path: "+w.path("customers.csv"),
+		"path: customers.csv", "path: "+filepath.Join(c.dir, "books", name, "customers.csv"),
 		"mapping: mapping.yaml}", fmt.Sprintf("mapping: mapping.yaml, schedule: %q}", schedule),
 		"guards: {max_creates: 20}", "guards: {max_creates: 100000}",
 	).Replace(w.config())

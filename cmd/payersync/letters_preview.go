@@ -148,7 +148,7 @@ func (a *app) testLetter(ctx context.Context, cfg *config.Config, example letter
 		return err
 	}
 	host, _ := os.Hostname() // mail servers do without one
-	answer, err := l.MailServer(host).Send(ctx, settings.Address, to, message)
+	answer, err := cfg.MailServer(host).Send(ctx, settings.Address, to, message)
 	if err != nil {
 		return fmt.Errorf("the test letter was not handed over: %w; %s", err, cureOfSending(err))
 	}

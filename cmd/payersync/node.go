@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
+	"fmt"
 	"strings"
 
 	"payersync/cmd/payersync/internal/config"
@@ -18,8 +18,8 @@ type node struct {
 	ctx    func() context.Context // of the command
 	config *config.Node
 	server *state.Server
-	name   string // of the account
-	folder string // where its files lie until the end
+	name   string           // of the account
+	folder *config.Unpacked // where its files lie until the end
 }
 
 // open connects to the database.
@@ -59,7 +59,7 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 	if err != nil {
 		return nil, err
 	}
-	if n.folder == "" {
+	if n.folder == nil {
 		if n.name, err = n.meant(); err != nil {
 			return nil, err
 		}
@@ -71,11 +71,20 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 			return nil, err
 		}
 	}
-	cfg, err := config.LoadAccount(n.folder, n.config, n.name, getenv)
+	cfg, err := config.LoadAccount(n.folder.Path, n.config, n.name, getenv)
 	if err != nil {
 		return nil, usage.Error{Err: err}
 	}
 	return cfg, nil
+}
+
+// atWork refuses an account that is paused.
+func (n *node) atWork() error {
+	i, err := n.server.Account(n.ctx(), n.name)
+	if err == nil && i.State != state.AccountActive {
+		err = fmt.Errorf("cannot do that for account %s: it is %s, and nothing is read or sent for it meanwhile; let it go on first: payersync accounts resume %[1]s", i.Name, i.State)
+	}
+	return err
 }
 
 // withAccount hands the configuration of an account to do, without what its secrets say. Its files are there until do
@@ -86,13 +95,11 @@ func (n *node) withAccount(ctx context.Context, name string, do func(*config.Con
 		return err
 	}
 	folder, err := config.Unpack(n.app.runtime(), name, docs.Files)
-	if folder != "" {
-		defer func() { _ = os.RemoveAll(folder) }() // as in close
-	}
 	if err != nil {
 		return err
 	}
-	cfg, err := config.LoadAccount(folder, n.config, name, nil)
+	defer func() { _ = folder.Remove() }() // as in close
+	cfg, err := config.LoadAccount(folder.Path, n.config, name, nil)
 	if err != nil {
 		return usage.Error{Err: err}
 	}
@@ -132,9 +139,7 @@ func (n *node) close() {
 	if n == nil {
 		return
 	}
-	if n.folder != "" {
-		_ = os.RemoveAll(n.folder) // of this user alone; the next start of the machine clears it
-	}
+	_ = n.folder.Remove() // of this user alone; the next start of a node or of the machine clears it
 	if n.server != nil {
 		n.server.Close()
 	}

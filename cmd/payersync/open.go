@@ -13,6 +13,15 @@ import (
 // load reads the configuration that --config names, and every secret of it.
 func (a *app) load() (*config.Config, error) { return a.loadWith(a.getenv) }
 
+// loadAtWork is load for what reads or sends: nobody does for an account that is paused.
+func (a *app) loadAtWork() (*config.Config, error) {
+	cfg, err := a.load()
+	if err != nil || cfg.Node == nil {
+		return cfg, err
+	}
+	return cfg, a.node.atWork()
+}
+
 // loadLocal reads the configuration for what stays on this machine: nobody looks at its
 // secrets, so none has to be there.
 func (a *app) loadLocal() (*config.Config, error) { return a.loadWith(nil) }
@@ -78,7 +87,7 @@ func (a *app) tellFound(s *session.Session, err error) (*session.Session, error)
 // open opens the ledger and the way to the billing service, with a log for a
 // person who watches: warnings, or with --verbose everything.
 func (a *app) open(ctx context.Context) (*session.Session, error) {
-	cfg, err := a.load()
+	cfg, err := a.loadAtWork()
 	if err != nil {
 		return nil, err
 	}

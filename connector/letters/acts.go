@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -214,11 +214,11 @@ func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err er
 	if err != nil {
 		return 0, err
 	}
-	j, err := readJournal(d.Settings.Journal, desk.Ledger)
+	j, err := readJournal(d.Settings.place(), desk.Ledger)
 	var other *otherJournalError
 	switch {
 	case errors.As(err, &other):
-		if err := os.Rename(d.Settings.Journal, d.Settings.Journal+".before-"+d.Ledger.Now().Format("20060102T150405Z")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := d.Settings.JournalWithin.Rename(d.Settings.Journal, filepath.Base(d.Settings.Journal)+".before-"+d.Ledger.Now().Format("20060102T150405Z")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, fmt.Errorf("move the journal of letters aside: %w", err)
 		}
 	case errors.Is(err, errNoJournal):
@@ -247,7 +247,7 @@ func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err er
 		return 0, err
 	}
 	if other != nil || j == nil { // there is none that can be added to
-		if j, err = beginJournal(d.Settings.Journal, desk.Ledger); err != nil {
+		if j, err = beginJournal(d.Settings.place(), desk.Ledger); err != nil {
 			return 0, err
 		}
 	}

@@ -212,7 +212,7 @@ func (d *Desk) beginJournal(ctx context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	if p.journal, err = beginJournal(d.Settings.Journal, desk.Ledger); err != nil {
+	if p.journal, err = beginJournal(d.Settings.place(), desk.Ledger); err != nil {
 		return err
 	}
 	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SetLetterJournal(p.journal.id) })

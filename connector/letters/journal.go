@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"payersync/connector"
 	"payersync/state"
 )
 
@@ -30,7 +31,7 @@ import (
 // The line is on the disk before the byte leaves, and after the ledger has noted the same: so a
 // ledger in its place knows every line, whatever the process died of.
 type journal struct {
-	path  string
+	place
 	id    string
 	lines []state.ToldLetter
 	words []state.AddressWord
@@ -51,8 +52,8 @@ type otherJournalError struct{ why string }
 func (e *otherJournalError) Error() string { return e.why }
 
 // readJournal reads the journal of a ledger.
-func readJournal(path, ledger string) (*journal, error) {
-	f, err := openJournal(path, os.O_RDONLY)
+func readJournal(p place, ledger string) (*journal, error) {
+	f, err := p.open(os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errNoJournal
 	}
@@ -71,7 +72,7 @@ func readJournal(path, ledger string) (*journal, error) {
 	if strings.TrimSpace(string(text)) == "" {
 		return nil, errNoJournal
 	}
-	j := &journal{path: path, file: info}
+	j := &journal{place: p, file: info}
 	return j, j.parse(string(text), ledger)
 }
 
@@ -118,11 +119,11 @@ func parseLine(line string) (t state.ToldLetter, ok bool) {
 }
 
 // beginJournal makes a journal for a ledger, or ends one that was cut off when it was begun.
-func beginJournal(path, ledger string) (*journal, error) {
-	if path == "" { // of a ledger that is no file
+func beginJournal(p place, ledger string) (*journal, error) {
+	if p.path == "" { // of a ledger that is no file
 		return nil, errors.New("letters need a journal of what was sent, and there is no file for it; name one in letters.journal")
 	}
-	f, err := openJournal(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	f, err := p.open(os.O_WRONLY | os.O_CREATE | os.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
@@ -134,16 +135,16 @@ func beginJournal(path, ledger string) (*journal, error) {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return nil, fmt.Errorf("begin the journal of letters: %w", err)
 	}
-	if err := syncFolder(filepath.Dir(path)); err != nil {
+	if err := syncFolder(filepath.Dir(p.path)); err != nil {
 		return nil, fmt.Errorf("begin the journal of letters: %w", err)
 	}
-	return readJournal(path, ledger)
+	return readJournal(p, ledger)
 }
 
 // append adds lines, and returns when they are on the disk. It fails when the file is not the
 // one that was read.
 func (j *journal) append(lines ...state.ToldLetter) (err error) {
-	f, err := openJournal(j.path, os.O_RDWR|os.O_APPEND)
+	f, err := j.open(os.O_RDWR | os.O_APPEND)
 	if err != nil {
 		return err
 	}
@@ -187,9 +188,18 @@ func cutFragment(f *os.File, size int64) error {
 	return f.Truncate(end)
 }
 
-// openJournal opens the file itself, through no link, for this user alone.
-func openJournal(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600) //nolint:gosec // the configuration names it
+// place is where a journal is, and the folder that it must not leave.
+type place struct {
+	path   string
+	within connector.Within
+}
+
+// place returns where the journal is.
+func (s *Settings) place() place { return place{s.Journal, s.JournalWithin} }
+
+// open opens the file itself, through no link, for this user alone.
+func (p place) open(flags int) (*os.File, error) {
+	f, err := p.within.OpenFile(p.path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the journal of letters: %w", err)
 	}
@@ -198,7 +208,7 @@ func openJournal(path string, flags int) (*os.File, error) {
 		err = errors.New("it is no ordinary file")
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the journal of letters %s: %w", path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("open the journal of letters %s: %w", p.path, err), f.Close())
 	}
 	return f, nil
 }

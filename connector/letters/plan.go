@@ -601,7 +601,7 @@ func (d *Desk) checkJournal(ctx context.Context, p *Plan, b *books, h *history) 
 	hold := func(format string, args ...any) {
 		p.Holds = append(p.Holds, Hold{Code: HoldJournal, Text: fmt.Sprintf(format, args...), Person: true})
 	}
-	j, err := readJournal(d.Settings.Journal, b.desk.Ledger)
+	j, err := readJournal(d.Settings.place(), b.desk.Ledger)
 	var other *otherJournalError
 	switch {
 	case errors.Is(err, errNoJournal) && b.desk.Journal == "" && len(h.sent) == 0:

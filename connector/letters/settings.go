@@ -3,8 +3,10 @@ package letters
 import (
 	"context"
 	"fmt"
-	"payersync/state"
 	"time"
+
+	"payersync/connector"
+	"payersync/state"
 )
 
 // Sender says who writes to payers.
@@ -83,6 +85,8 @@ type Settings struct {
 	TestTo  string   // who gets the letters then; "" for nobody
 	Own     []string // domains of ours, at which no payer is
 	Journal string   // the path of the journal
+
+	JournalWithin connector.Within // the folder that it must lie in
 
 	Templates Templates
 	Post      Post

@@ -50,10 +50,11 @@ type Server struct {
 	TLS       Encryption
 	Username  string // "" for a server that asks for none
 	Password  connector.Secret
-	HelloName string         // what this machine calls itself; "" for localhost
-	Roots     *x509.CertPool // who vouches for the server; nil for the system's
-	Patience  time.Duration  // for all that comes before the message; 0 for a minute
-	Verdict   time.Duration  // for the answer to the message, which may be read by filters first; 0 for five minutes
+	HelloName string          // what this machine calls itself; "" for localhost
+	Reach     connector.Reach // where it may be
+	Roots     *x509.CertPool  // who vouches for the server; nil for the system's
+	Patience  time.Duration   // for all that comes before the message; 0 for a minute
+	Verdict   time.Duration   // for the answer to the message, which may be read by filters first; 0 for five minutes
 }
 
 // The defaults of a server, and how long what is under way may take when the context ends
@@ -138,7 +139,7 @@ func (t *conversation) check(message []byte) error {
 }
 
 func (t *conversation) dial(ctx context.Context) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: positive(t.server.Patience, defaultPatience) / 4}).DialContext(ctx, "tcp", t.server.Addr)
+	conn, err := t.server.Reach.Dialer(positive(t.server.Patience, defaultPatience)/4).DialContext(ctx, "tcp", t.server.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("the mail server %s cannot be reached: %w", t.server.Addr, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"payersync/connector"
 )
 
 // Reason is a code for why a call has no usable answer (fault F16).
@@ -16,7 +18,7 @@ type Reason string
 const (
 	ReasonURL       Reason = "url"       // the request was refused before anything was done
 	ReasonName      Reason = "name"      // the host name could not be resolved
-	ReasonAddress   Reason = "address"   // the host name led to an address that is not public
+	ReasonAddress   Reason = "address"   // the host name led to an address that may not be reached
 	ReasonConnect   Reason = "connect"   // no connection could be made
 	ReasonProxy     Reason = "proxy"     // the outgoing proxy could not be reached, or let nothing through
 	ReasonTLS       Reason = "tls"       // the certificate or the encryption was not acceptable
@@ -31,7 +33,7 @@ const (
 var sentences = map[Reason]string{
 	ReasonURL:       "the request cannot be sent",
 	ReasonName:      "the server's name could not be resolved",
-	ReasonAddress:   "the server's name leads to an address that is not public",
+	ReasonAddress:   "the server's name leads to an address that may not be reached",
 	ReasonConnect:   "no connection to the server could be made",
 	ReasonProxy:     "the outgoing proxy (http.proxy in the configuration) let no connection through",
 	ReasonTLS:       "the server's certificate or encryption is not acceptable",
@@ -78,7 +80,6 @@ func (e *Error) Unwrap() error { return e.Err }
 var (
 	errTimeout  = errors.New("attempt took too long")
 	errTooLarge = errors.New("body exceeds the limit")
-	errAddress  = errors.New("not a public address")
 )
 
 // reasonOf classifies the error of one attempt that nobody cancelled; cause is
@@ -88,7 +89,7 @@ func reasonOf(cause, err error) Reason {
 	switch {
 	case errors.Is(err, errTooLarge):
 		return ReasonTooLarge
-	case errors.Is(err, errAddress):
+	case errors.Is(err, connector.ErrAddress):
 		return ReasonAddress
 	case isProxy(err):
 		return ReasonProxy

@@ -51,7 +51,7 @@ type Options struct {
 	Shared        func(context.Context) error // waits for a turn of a pace that several processes share, after that of RatePerSecond; nil for none
 	MaxInFlight   int                         // attempts at a time, fewer while answers slow down; 8
 	MaxRetryAfter time.Duration               // the longest Retry-After that is slept; above it the answer is returned; 15 min
-	PublicOnly    bool                        // connect to public addresses only, whatever a name resolves to (fault F81)
+	Reach         connector.Reach             // which addresses are connected to; the proxy is one in any case
 	Proxy         *url.URL                    // what stands between, an http, https or socks5 address, see ProxyFor; nil for nothing
 	Now           func() time.Time            // what Retry-After dates are compared with; time.Now
 	Rand          *rand.Rand                  // source of jitter; randomly seeded

@@ -766,7 +766,7 @@ func TestConnectionFailuresAreToldApartAndHadNoEffect(t *testing.T) {
 	}{
 		{"certificate of an unknown authority", server.URL, transport.ReasonTLS, transport.Options{}},
 		{"nobody listens", "http://" + closed.Addr().String(), transport.ReasonConnect, transport.Options{}},
-		{"not public", plain.URL, transport.ReasonAddress, transport.Options{PublicOnly: true}},
+		{"not public", plain.URL, transport.ReasonAddress, transport.Options{Reach: connector.Reach{PublicOnly: true}}},
 		{"no such name", "https://billing.invalid", transport.ReasonName, transport.Options{Base: &http.Transport{DialContext: unresolved}}},
 	}
 	for _, tt := range tests {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"payersync/connector"
@@ -28,8 +28,8 @@ const (
 // and it takes no proxy from the environment, only that of Options.
 func newWire(o Options) *http.Transport {
 	return &http.Transport{
-		DialContext:            dialer(o.PublicOnly),
-		Proxy:                  ProxyFor(o.Proxy),
+		DialContext:            dialer(o),
+		Proxy:                  proxied(o),
 		OnProxyConnectResponse: throughProxy,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    connectTimeout,
@@ -90,49 +90,29 @@ func isProxy(err error) bool {
 	return isA[errProxy](err) || errors.As(err, &op) && (op.Op == "proxyconnect" || strings.HasPrefix(op.Op, "socks"))
 }
 
-func dialer(publicOnly bool) func(ctx context.Context, network, address string) (net.Conn, error) {
-	d := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
-	if publicOnly {
-		d.Control = requirePublic
+// dialer returns what makes connections: to what the options allow, and to the proxy, which decides by itself
+// where a name leads.
+func dialer(o Options) func(ctx context.Context, network, address string) (net.Conn, error) {
+	proxy := ""
+	if o.Proxy != nil {
+		proxy = net.JoinHostPort(o.Proxy.Hostname(), cmp.Or(o.Proxy.Port(), map[string]string{"http": "80", "https": "443", "socks5": "1080"}[o.Proxy.Scheme]))
 	}
-	return d.DialContext
-}
-
-// requirePublic looks at the address that is about to be connected to, after
-// the name was resolved: a name that changes its mind later gains nothing.
-func requirePublic(_, address string, _ syscall.RawConn) error {
-	target, err := netip.ParseAddrPort(address)
-	if err != nil || !isPublic(target.Addr()) {
-		return fmt.Errorf("%s: %w", address, errAddress)
-	}
-	return nil
-}
-
-// reserved are the special-purpose blocks that the netip predicates do not
-// know, and those that carry another address inside them.
-var reserved = prefixes(
-	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
-	"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-	"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10",
-)
-
-func prefixes(texts ...string) []netip.Prefix {
-	out := make([]netip.Prefix, len(texts))
-	for i, text := range texts {
-		out[i] = netip.MustParsePrefix(text)
-	}
-	return out
-}
-
-func isPublic(ip netip.Addr) bool {
-	ip = ip.Unmap().WithZone("")
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() {
-		return false
-	}
-	for _, block := range reserved {
-		if block.Contains(ip) {
-			return false
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		reach := o.Reach
+		if address == proxy {
+			reach = connector.Reach{}
 		}
+		return reach.Dialer(connectTimeout).DialContext(ctx, network, address)
 	}
-	return true
+}
+
+// proxied is ProxyFor for requests to addresses that may be reached alone.
+func proxied(o Options) func(*http.Request) (*url.URL, error) {
+	proxy := ProxyFor(o.Proxy)
+	return func(r *http.Request) (*url.URL, error) {
+		if ip, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !o.Reach.Allows(ip) {
+			return nil, fmt.Errorf("%s: %w", ip, connector.ErrAddress)
+		}
+		return proxy(r)
+	}
 }

@@ -12,11 +12,14 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"payersync/connector"
 )
 
 // export is a file that is open for one read, with what was found out about it.
 type export struct {
 	path     string
+	within   connector.Within
 	file     *os.File
 	info     fs.FileInfo // when it was opened
 	encoding string
@@ -46,7 +49,7 @@ func (e *export) fail(why, next string, cause error) error {
 // open opens the file and finds its encoding, delimiter and header. The caller
 // closes the export.
 func (s *Source) open(ctx context.Context) (*export, error) {
-	e := &export{path: s.path}
+	e := &export{path: s.path, within: s.within}
 	if err := ctx.Err(); err != nil {
 		return nil, e.unreadable(err)
 	}
@@ -65,14 +68,16 @@ func (e *export) close() { _ = e.file.Close() } // it was only read
 // openFile opens a plain file of a sensible size. It looks before it opens: to
 // open a pipe would wait for a writer.
 func (e *export) openFile() error {
-	info, err := os.Stat(e.path)
+	info, err := e.within.Stat(e.path)
 	if err == nil {
 		err = e.checkFile(info)
 	}
 	if err == nil {
-		e.file, err = os.Open(e.path)
+		e.file, err = e.within.Open(e.path)
 	}
 	switch {
+	case errors.Is(err, connector.ErrLeadsOut):
+		return e.fail("it leads out of the folder that it must lie in", "put the file itself there, and no link", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return e.fail("there is no such file", "put the export there, or correct its path", err)
 	case errors.Is(err, fs.ErrPermission):
@@ -96,7 +101,7 @@ func (e *export) checkFile(info fs.FileInfo) error {
 
 // unchanged returns an error when the file is no longer the one that was opened.
 func (e *export) unchanged() error {
-	now, err := os.Stat(e.path)
+	now, err := e.within.Stat(e.path)
 	if err == nil && os.SameFile(now, e.info) && now.Size() == e.info.Size() && now.ModTime().Equal(e.info.ModTime()) {
 		return nil
 	}

@@ -69,6 +69,9 @@ const pageSize = 500 // records per page
 type Config struct {
 	Path string `yaml:"path"`
 
+	// Within is the folder that the file must lie in.
+	Within connector.Within `yaml:"-" json:"-"`
+
 	// ID names the column that identifies a customer, or several that do so
 	// together.
 	ID []string `yaml:"id,omitempty"`
@@ -88,6 +91,7 @@ type Config struct {
 // calls and may be used by several goroutines at once.
 type Source struct {
 	path     string
+	within   connector.Within
 	name     string // base name, for people
 	ids      [][]string
 	preset   preset
@@ -117,7 +121,7 @@ func New(c Config) (*Source, error) {
 		return nil, err
 	}
 	return &Source{
-		path: c.Path, name: filepath.Base(c.Path), ids: ids,
+		path: c.Path, within: c.Within, name: filepath.Base(c.Path), ids: ids,
 		preset: p, encoding: cmp.Or(c.Encoding, autoDetect), comma: comma,
 	}, nil
 }

@@ -65,7 +65,10 @@ func (d dialect) name(parts ...string) string {
 // connectSQLite opens a file that it can only read, unless it is a Writer's; another writer is
 // waited for.
 func connectSQLite(c Config) (*sql.DB, error) {
-	path, err := filepath.Abs(c.Path)
+	path, err := c.Within.Resolve(c.Path)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +109,9 @@ func connectPostgres(c Config) (*sql.DB, error) {
 	config.Host, config.Port, config.Fallbacks = c.Host, uint16(c.Port), nil //nolint:gosec // checked to be a port
 	config.Database, config.User, config.Password = c.Database, c.User, c.Password.Expose()
 	config.ConnectTimeout, config.ValidateConnect = patience, nil
+	if c.Reach.PublicOnly {
+		config.DialFunc = c.Reach.Dialer(patience).DialContext
+	}
 	config.RuntimeParams = map[string]string{"application_name": "payersync", "timezone": "UTC"}
 	return stdlib.OpenDB(*config), nil
 }
@@ -122,6 +128,9 @@ func connectMySQL(c Config) (*sql.DB, error) {
 	}
 	config.DBName, config.User, config.Passwd = c.Database, c.User, c.Password.Expose()
 	config.Timeout, config.ParseTime, config.Loc = patience, true, time.UTC
+	if c.Reach.PublicOnly {
+		config.DialFunc = c.Reach.Dialer(patience).DialContext
+	}
 	config.Params = map[string]string{"time_zone": "'+00:00'"}
 	config.Logger = &mysql.NopLogger{}
 	config.ClientFoundRows = c.Writes // a row that holds the value already counts as touched

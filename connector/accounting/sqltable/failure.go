@@ -27,9 +27,11 @@ func (s *Source) lookAtFile() error {
 	if s.dialect.server {
 		return nil
 	}
-	info, err := os.Stat(s.config.Path)
+	info, err := s.config.Within.Stat(s.config.Path)
 	why, next := "", ""
 	switch {
+	case errors.Is(err, connector.ErrLeadsOut), s.config.Within != "" && s.leadsBeside():
+		why, next = "it, or what SQLite keeps beside it, leads out of the folder that it must lie in", "put the file itself there, and no link"
 	case errors.Is(err, fs.ErrNotExist):
 		why, next = "there is no such file", "put the books there or correct path in the configuration"
 	case err != nil:
@@ -42,6 +44,16 @@ func (s *Source) lookAtFile() error {
 		return nil
 	}
 	return fmt.Errorf("cannot read %s: %s; %s", s.config.Path, why, next)
+}
+
+// leadsBeside reports whether a link stands where SQLite keeps what belongs to the file: it would write there.
+func (s *Source) leadsBeside() bool {
+	for _, ending := range []string{"-journal", "-wal", "-shm"} {
+		if info, err := os.Lstat(s.config.Path + ending); err == nil && !info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
 }
 
 // failure says what an error of the driver means. Texts of the database are passed
@@ -61,6 +73,8 @@ func (s *Source) failure(ctx context.Context, err error) error {
 		return mysqlFailure(maria)
 	case errors.As(err, &lite):
 		return s.sqliteFailure(lite)
+	case errors.Is(err, connector.ErrAddress):
+		return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: fmt.Sprintf("%s was not asked: %v", s.place(), connector.ErrAddress)}
 	case errors.As(err, &untrusted):
 		return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable,
 			Detail: fmt.Sprintf("the certificate of %s cannot be verified (%s); name its authority in ca_file, and the host as the certificate does", s.place(), untrusted.Err)}
@@ -167,7 +181,7 @@ func (s *Source) sqliteReadOnlyFailure(e *sqlite.Error) error {
 
 // whatItIs looks into a file that is no SQLite database.
 func (s *Source) whatItIs() string {
-	file, err := os.Open(s.config.Path)
+	file, err := s.config.Within.Open(s.config.Path)
 	if err != nil {
 		return "it is no SQLite database; give the path of one"
 	}

@@ -72,6 +72,12 @@ type Config struct {
 	Incremental bool   `yaml:"incremental,omitempty" jsonschema_description:"Read only rows that updated_at says changed. Only where every change sets it."`
 	TimeZone    string `yaml:"time_zone,omitempty" jsonschema_description:"The zone of times in updated_at that name none, for example Europe/London. Default UTC."`
 
+	// Reach says which servers may be connected to.
+	Reach connector.Reach `yaml:"-" json:"-"`
+
+	// Within is the folder that a SQLite file must lie in.
+	Within connector.Within `yaml:"-" json:"-"`
+
 	// Writes says that it is a Writer that connects, who may change what is there.
 	Writes bool `yaml:"-" json:"-"`
 }

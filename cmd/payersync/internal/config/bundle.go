@@ -56,32 +56,124 @@ func ReadBundle(folder string) (map[string][]byte, error) {
 	return out, nil
 }
 
+// Unpacked is a folder with the files of an account, as long as this process needs them.
+type Unpacked struct {
+	Path string
+	held *os.File // the folder, locked: a process that is killed lets it go
+}
+
+// Remove removes the folder. Nothing happens for one that is nil.
+func (u *Unpacked) Remove() error {
+	if u == nil {
+		return nil
+	}
+	return errors.Join(os.RemoveAll(u.Path), u.held.Close())
+}
+
+// unpackedName begins the names of such folders, and of no others.
+const unpackedName = "payersync-account-"
+
 // Unpack writes the files of an account into a new folder, which this user alone may read: in runtime, which
-// XDG_RUNTIME_DIR names, or else in memory, where the machine has a place for that. Whoever calls it
-// removes the folder, also after an error.
-func Unpack(runtime, account string, files map[string][]byte) (folder string, err error) {
+// XDG_RUNTIME_DIR names, or else in memory, where the machine has a place for that.
+func Unpack(runtime, account string, files map[string][]byte) (u *Unpacked, err error) {
 	for _, place := range places(runtime) {
-		if folder, err = os.MkdirTemp(place, "payersync-"+account+"-"); err == nil {
+		if u, err = newUnpacked(place, account); err == nil {
 			break
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("the account's files need a folder for a moment: %w; set TMPDIR to one that may be written to", err)
+		return nil, fmt.Errorf("the account's files need a folder for a moment: %w; set TMPDIR to one that may be written to", err)
 	}
-	root, err := os.OpenRoot(folder)
+	if err := u.write(files); err != nil {
+		return nil, errors.Join(fmt.Errorf("write the account's files: %w", err), u.Remove())
+	}
+	return u, nil
+}
+
+// newUnpacked makes a folder and locks it. RemoveLeft of another process may take it for one that was left before it is
+// locked; then there is another.
+func newUnpacked(place, account string) (*Unpacked, error) {
+	for {
+		path, err := os.MkdirTemp(place, unpackedName+account+"-")
+		if err != nil {
+			return nil, err
+		}
+		f, err := os.Open(path) //nolint:gosec // it was made just now
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(path))
+		}
+		u := &Unpacked{path, f}
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+			return nil, errors.Join(err, u.Remove())
+		}
+		if _, gone := os.Lstat(path); gone == nil {
+			return u, nil
+		}
+		_ = f.Close() // of nothing
+	}
+}
+
+func (u *Unpacked) write(files map[string][]byte) error {
+	root, err := os.OpenRoot(u.Path)
 	if err != nil {
-		return folder, err
+		return err
 	}
-	defer func() { err = errors.Join(err, root.Close()) }()
 	for name, body := range files {
-		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			return folder, fmt.Errorf("write the account's files: %w", err)
+		if err == nil {
+			err = root.MkdirAll(filepath.Dir(name), 0o700)
 		}
-		if err := root.WriteFile(name, body, 0o400); err != nil {
-			return folder, fmt.Errorf("write the account's files: %w", err)
+		if err == nil {
+			err = root.WriteFile(name, body, 0o400)
 		}
 	}
-	return folder, nil
+	return errors.Join(err, root.Close())
+}
+
+// RemoveLeft removes the folders of accounts' files that processes of this user left which were killed, and returns how many
+// they were. One that a process needs is locked by it, and stays.
+func RemoveLeft(runtime string) (n int, err error) {
+	for _, place := range places(runtime) {
+		if place == "" {
+			place = os.TempDir()
+		}
+		found, globErr := filepath.Glob(filepath.Join(place, unpackedName+"*"))
+		err = errors.Join(err, globErr)
+		for _, path := range found {
+			was, leftErr := removeLeft(path)
+			if was {
+				n++
+			}
+			err = errors.Join(err, leftErr)
+		}
+	}
+	return n, err
+}
+
+// removeLeft removes a folder that nobody holds.
+func removeLeft(path string) (was bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0) //nolint:gosec // it is looked at next
+	if err != nil {
+		return false, nil // somebody else's, or no folder, or gone by now
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
+		return false, nil
+	}
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return false, nil
+	case err != nil: // nobody knows whether it is held
+		return false, fmt.Errorf("look whether somebody needs %s: %w", path, err)
+	}
+	err = os.RemoveAll(path)
+	return err == nil, err
 }
 
 // places are where such a folder may be, the best first; the last is the system's for temporary files.

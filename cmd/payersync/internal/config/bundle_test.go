@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,10 +29,11 @@ func TestAnAccountsFilesComeBackAsTheyWereForTheirUserAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime := t.TempDir()
-	to, err := Unpack(runtime, "acme", read)
-	if err != nil || filepath.Dir(to) != runtime {
-		t.Fatalf("unpacked to %s, %v", to, err)
+	unpacked, err := Unpack(runtime, "acme", read)
+	if err != nil || filepath.Dir(unpacked.Path) != runtime {
+		t.Fatalf("unpacked to %v, %v", unpacked, err)
 	}
+	to := unpacked.Path
 	got := map[string]string{}
 	err = filepath.WalkDir(to, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -66,10 +68,10 @@ func TestFilesAreNotPutWhereOthersCouldExchangeThem(t *testing.T) {
 	}
 	for _, place := range []string{open, filepath.Join(open, "none"), ""} {
 		to, err := Unpack(place, "acme", map[string][]byte{"account.yaml": nil})
-		if err != nil || filepath.Dir(to) == open {
-			t.Errorf("in %q: %s, %v", place, to, err)
+		if err != nil || filepath.Dir(to.Path) == open {
+			t.Fatalf("in %q: %v, %v", place, to, err)
 		}
-		if err := os.RemoveAll(to); err != nil {
+		if err := to.Remove(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -94,5 +96,41 @@ func TestWhatIsNoFileOfAnAccountIsRefused(t *testing.T) {
 	}
 	if _, err := ReadBundle(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "name the folder") {
 		t.Errorf("no folder: %v", err)
+	}
+}
+
+// What a process left that was killed holds secrets; what a living one needs is let alone, and so is what is no folder of
+// an account.
+//
+// covers F194
+func TestFilesThatAProcessLeftWhichWasKilledAreRemoved(t *testing.T) {
+	t.Parallel()
+	runtime := t.TempDir()
+	unpack := func() *Unpacked {
+		t.Helper()
+		u, err := Unpack(runtime, "acme", map[string][]byte{"secrets/billing": []byte("hunter2")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	living, killed, other := unpack(), unpack(), filepath.Join(runtime, "payersync-demo-1")
+	link := filepath.Join(runtime, unpackedName+"acme-link")
+	if err := errors.Join(killed.held.Close(), os.Mkdir(other, 0o700), os.Symlink(other, link)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := RemoveLeft(runtime); n < 1 || err != nil { // more, where other tests of this machine were killed
+		t.Errorf("%d were removed, %v", n, err)
+	}
+	for path, stays := range map[string]bool{living.Path: true, filepath.Join(living.Path, "secrets", "billing"): true, killed.Path: false, other: true, link: true} {
+		if _, err := os.Lstat(path); (err == nil) != stays {
+			t.Errorf("%s stays: %t", path, !stays)
+		}
+	}
+	if err := living.Remove(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(living.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a folder that is done with stays")
 	}
 }

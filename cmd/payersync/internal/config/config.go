@@ -58,8 +58,19 @@ type HTTP struct {
 
 // Client returns a client for one remote system that is reached as the configuration says.
 func (c *Config) Client(o transport.Options) *transport.Client {
-	o.Proxy = c.HTTP.Address()
+	o.Proxy, o.Reach = c.HTTP.Address(), c.Reach()
 	return transport.New(o)
+}
+
+// Reach returns which addresses may be connected to: all, but for an account of a node.
+func (c *Config) Reach() (r connector.Reach) {
+	if c.Node != nil {
+		r.PublicOnly = true
+		for _, n := range c.Node.Accounts.Networks {
+			r.Also = append(r.Also, netip.Prefix(n))
+		}
+	}
+	return r
 }
 
 // Address returns the proxy's address, nil for none.

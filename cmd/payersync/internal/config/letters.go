@@ -45,6 +45,8 @@ type Letters struct {
 	Journal           string       `yaml:"journal" jsonschema_description:"A file that knows what was sent, outside of the ledger and its backups, so that a restored ledger sends nothing again; best on another disk. Default the path of the ledger and .letters behind it."`
 	StopURL           string       `yaml:"stop_url" jsonschema_description:"Where payers stop reminders by a click, as https://HOST/letters/stop: that path of server.webhooks has to be reached there. Default that path on the host of billing.webhook.public_url; without one payers stop them by a reply."`
 	DKIMSelector      string       `yaml:"dkim_selector" jsonschema_description:"The selector of the key with which your mail server signs; payersync check looks whether it is published."`
+
+	JournalWithin connector.Within `yaml:"-"` // the folder that it must lie in
 }
 
 // LettersSMTP is the mail server that letters are handed to.
@@ -113,12 +115,11 @@ func (c *check) letters() {
 		c.report(at.Key("dkim_selector"), "letters.dkim_selector is the name that stands before ._domainkey, for example mail2026")
 	}
 	c.connectionLetters()
-	journal := l.Journal
-	if l.Journal != "" {
-		l.Journal = c.path(l.Journal)
+	if c.config.Node != nil && l.Sender == string(letters.SenderPayersync) && !filepath.IsAbs(l.Journal) {
+		c.report(at, "letters.journal names no file with its whole path; the ledger is no file beside which it could be: name one on a disk that all nodes have, below accounts.files of their configuration")
 	}
-	if c.config.Node != nil && l.Sender == string(letters.SenderPayersync) && !filepath.IsAbs(journal) {
-		c.report(at, "letters.journal names no file with its whole path; the ledger is no file beside which it could be: name one on a disk that all nodes have")
+	if l.Journal != "" {
+		l.JournalWithin = c.dataFile(at.Key("journal"), &l.Journal)
 	}
 	if l.Templates != "" {
 		c.ownFile(at.Key("templates"), l.Templates)
@@ -291,13 +292,13 @@ func (c *Config) LetterTemplates() (*templates.Set, error) {
 
 // MailServer returns the mail server that takes letters, nil where none is named; hello is what
 // this machine calls itself.
-func (l Letters) MailServer(hello string) *mail.Server {
-	if l.SMTP == nil {
+func (c *Config) MailServer(hello string) *mail.Server {
+	if c.Letters.SMTP == nil {
 		return nil
 	}
-	s := l.SMTP
+	s := c.Letters.SMTP
 	return &mail.Server{
-		Addr: net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), TLS: mail.Encryption(s.TLS), Username: s.User, Password: s.Password.Secret, HelloName: hello,
+		Addr: net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), TLS: mail.Encryption(s.TLS), Username: s.User, Password: s.Password.Secret, HelloName: hello, Reach: c.Reach(),
 	}
 }
 
@@ -310,7 +311,7 @@ func (c *Config) LetterSettings(hello string) (*letters.Settings, error) {
 	out := &letters.Settings{
 		Sender: letters.Sender(l.Sender), From: l.From, ReplyTo: l.ReplyTo, Legal: l.Legal, LinkHosts: l.LinkHosts, Languages: l.Languages,
 		Language: map[string]string{}, Zones: map[string]*time.Location{}, Holidays: map[string][]letters.Day{},
-		PerMinute: l.PerMinute, PerDay: l.PerDay, Test: c.isTest(), TestTo: l.TestTo, Journal: l.Journal,
+		PerMinute: l.PerMinute, PerDay: l.PerDay, Test: c.isTest(), TestTo: l.TestTo, Journal: l.Journal, JournalWithin: l.JournalWithin,
 	}
 	var problems []error
 	note := func(err error) { problems = append(problems, err) }
@@ -355,7 +356,7 @@ func (c *Config) LetterSettings(hello string) (*letters.Settings, error) {
 	}
 	set, err := c.LetterTemplates()
 	note(err)
-	out.Templates, out.Post = set, l.MailServer(hello)
+	out.Templates, out.Post = set, c.MailServer(hello)
 	return out, errors.Join(problems...)
 }
 

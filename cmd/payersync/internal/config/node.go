@@ -15,11 +15,12 @@ import (
 // many accounts and what each is configured with (configs/node.example.yaml has every key). It
 // says what is of the machine alone.
 type Node struct {
-	Ledger NodeLedger `yaml:"ledger" jsonschema:"required" jsonschema_description:"The database that keeps the ledgers of all accounts."`
-	Nodes  Nodes      `yaml:"nodes" jsonschema_description:"How work is shared out."`
-	Server Server     `yaml:"server" jsonschema_description:"Addresses that serve listens on, as host:port. A blank one is off."`
-	HTTP   HTTP       `yaml:"http" jsonschema_description:"How requests leave this machine."`
-	Log    Log        `yaml:"log" jsonschema_description:"The log on standard error."`
+	Ledger   NodeLedger `yaml:"ledger" jsonschema:"required" jsonschema_description:"The database that keeps the ledgers of all accounts."`
+	Nodes    Nodes      `yaml:"nodes" jsonschema_description:"How work is shared out."`
+	Accounts Accounts   `yaml:"accounts" jsonschema_description:"What of this machine the files of accounts may name."`
+	Server   Server     `yaml:"server" jsonschema_description:"Addresses that serve listens on, as host:port. A blank one is off."`
+	HTTP     HTTP       `yaml:"http" jsonschema_description:"How requests leave this machine."`
+	Log      Log        `yaml:"log" jsonschema_description:"The log on standard error."`
 }
 
 // NodeLedger says which database keeps the ledgers.
@@ -43,6 +44,13 @@ type Workers struct {
 	Hooks int `yaml:"hooks" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"Webhooks of accounts. Default 16."`
 	Runs  int `yaml:"runs" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"Syncs and backfills. Default 32."`
 	Care  int `yaml:"care" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"Sweeps, letters and other chores. Default 4."`
+}
+
+// Accounts says what of a machine the configuration of an account may name beside its own files: whoever writes it need not be
+// whoever runs the machine.
+type Accounts struct {
+	Files    []string  `yaml:"files" jsonschema_description:"Folders that hold one for each account, by its name: books of the account acme may lie below /srv/payersync/acme where this is [/srv/payersync]. Default none."`
+	Networks []Network `yaml:"networks" jsonschema_description:"Addresses that are not public and that accounts may reach nevertheless, as databases, mail servers or billing services of your own are. Default none: neither this machine nor others beside it."`
 }
 
 // AccountFile is what the configuration of an account is called among its files.
@@ -76,7 +84,7 @@ func nodeDefaults() Node {
 	one := defaults()
 	return Node{
 		Ledger: NodeLedger{Connections: 16},
-		Nodes:  Nodes{Workers: Workers{Hooks: 16, Runs: 32, Care: 4}, Slice: Duration(time.Minute), StopWithin: Duration(20 * time.Second)},
+		Nodes:  Nodes{Workers: Workers{Hooks: 16, Runs: 32, Care: 4}, Slice: Duration(time.Minute), StopWithin: Duration(20 * time.Second)}, Accounts: Accounts{Files: []string{}, Networks: []Network{}},
 		Server: one.Server, HTTP: one.HTTP, Log: one.Log,
 	}
 }
@@ -104,6 +112,7 @@ func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string
 	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, config: &Config{Server: node.Server, HTTP: node.HTTP}}
 	c.database(&node.Ledger)
 	c.nodes(node.Nodes)
+	c.folders(node.Accounts.Files)
 	c.server()
 	c.adminListener()
 	c.proxy()
@@ -171,6 +180,18 @@ func (c *check) nodes(n Nodes) {
 	}
 }
 
+// folders makes the folders of accounts' files absolute.
+func (c *check) folders(paths []string) {
+	at := strict.Path{"accounts", "files"}
+	for i, path := range paths {
+		whole, err := filepath.Abs(c.path(path))
+		if err != nil || strings.TrimSpace(path) == "" {
+			c.report(at.Index(i), "%s is no folder; name one that has a folder for each account, or remove the entry", at.Index(i))
+		}
+		paths[i] = whole
+	}
+}
+
 // LoadAccount reads the configuration of the account with a name from the folder of its files, with
 // what its node says merged in. Without getenv the secrets are left alone. The error is that of Load.
 func LoadAccount(folder string, node *Node, name string, getenv func(string) (string, bool)) (*Config, error) {
@@ -199,6 +220,34 @@ func (c *check) ownFile(at strict.Path, path string) bool {
 	if c.config.Node == nil || filepath.IsLocal(path) {
 		return true
 	}
-	c.report(at, "%s leads out of the account's folder; put the file there, and write its path from %s", at, AccountFile)
+	c.report(at, "%s of account %s leads out of the account's folder; put the file there, and write its path from %s", at, c.config.AccountName, AccountFile)
 	return false
+}
+
+// dataFile makes a path whole, and returns the folder that its file must lie in: for an account the one of its
+// own files, or one that the node has for it.
+func (c *check) dataFile(at strict.Path, path *string) (within connector.Within) {
+	written := *path
+	*path = c.path(written)
+	node := c.config.Node
+	switch {
+	case node == nil:
+		return ""
+	case filepath.IsLocal(written):
+		return connector.Within(c.dir)
+	}
+	var folders []string
+	for _, of := range node.Accounts.Files {
+		folder := filepath.Join(of, c.config.AccountName)
+		if name, err := filepath.Rel(folder, *path); err == nil && name != "." && filepath.IsLocal(name) {
+			return connector.Within(folder)
+		}
+		folders = append(folders, folder)
+	}
+	next := "put it below " + strings.Join(folders, " or ")
+	if folders == nil {
+		next = "name a folder in accounts.files of the node's configuration, and put it into one of the account's name there"
+	}
+	c.report(at, "%s of account %s is %s, which is no place of the account's on this node; %s", at, c.config.AccountName, written, next)
+	return connector.Within(c.dir)
 }

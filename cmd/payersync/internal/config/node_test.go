@@ -2,17 +2,26 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"payersync/connector"
+	"payersync/connector/transport"
 )
 
 const nodeFile = `ledger:
   postgres: env:DATABASE_URL
   key_encryption_key: file:kek
+accounts:
+  files: [/srv/payersync, /data]
 server:
   webhooks: ":8080"
   metrics: 127.0.0.1:9090
@@ -27,10 +36,13 @@ const accountFile = `billing:
   client_secret: file:secrets/billing
   redirect_url: http://localhost:8090/signed
 connections:
-  - {name: books, source: {kind: csv, path: /data/books.csv, preset: xero}, mapping: mapping.yaml}
+  - {name: books, source: {kind: csv, path: /data/acme/books.csv, preset: xero}, mapping: mapping.yaml}
 server:
   admin_url: http://localhost:8070
 `
+
+// csvBooks is its source.
+const csvBooks = "{kind: csv, path: /data/acme/books.csv, preset: xero}"
 
 // kek is a key-encryption key, as its file holds it.
 const kek = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"
@@ -124,7 +136,7 @@ func TestTheShippedNodeShowsEveryKeyWithItsDefault(t *testing.T) {
 			Properties map[string]any
 		}
 	}
-	if err := json.Unmarshal(NodeSchema(), &schema); err != nil || len(schema.Properties) != 5 {
+	if err := json.Unmarshal(NodeSchema(), &schema); err != nil || len(schema.Properties) != 6 {
 		t.Fatalf("%d keys, %v", len(schema.Properties), err)
 	}
 	for key, below := range schema.Properties {
@@ -152,7 +164,7 @@ func TestWrongNodesAreExplained(t *testing.T) {
 		from, to, address string
 		says              string
 	}{
-		"an account's key":   {"log:", "billing: {profile: sandbox}\nlog:", verified, "node.yaml:7:1: billing is of a single account; move it to account.yaml"},
+		"an account's key":   {"log:", "billing: {profile: sandbox}\nlog:", verified, "node.yaml:9:1: billing is of a single account; move it to account.yaml"},
 		"a ledger's file":    {"  key_enc", "  path: a.db\n  key_enc", verified, "ledger.path is of a single account"},
 		"a name of pages":    {"server:", "server:\n  admin_url: https://x.example.com", verified, "server.admin_url is of a single account"},
 		"no verified server": {"", "", "postgres://payersync:open-sesame@db.example.com/ledgers", "sslmode=verify-full"},
@@ -162,6 +174,7 @@ func TestWrongNodesAreExplained(t *testing.T) {
 		"no key":             {"file:kek", "not a key", verified, "openssl rand -base64 32"},
 		"a long slice":       {"log:", "nodes: {slice: 1h}\nlog:", verified, "nodes.slice is 1h0m0s"},
 		"no time to stop":    {"log:", "nodes: {stop_within: 1ms}\nlog:", verified, "nodes.stop_within is 1ms"},
+		"no folder":          {"/data]", `""]`, verified, "accounts.files[1] is no folder; name one"},
 		"an open listener":   {"server:", "server:\n  admin: 0.0.0.0:8070", verified, "server.admin is 0.0.0.0:8070"},
 	} {
 		dir := folder(t, map[string]string{"node.yaml": strings.Replace(nodeFile, tt.from, tt.to, 1), "kek": kek})
@@ -188,11 +201,20 @@ func TestWrongAccountsAreExplained(t *testing.T) {
 		"a listener":          {"server:", "server:\n  webhooks: :80", "server.webhooks is the same for all accounts"},
 		"a backup":            {"server:", "backup: {keep: 3}\nserver:", "backup is for a ledger that is a file"},
 		"the environment":     {"file:secrets/billing", "env:DATABASE_URL", `account.yaml:5:18: billing.client_secret is to be read from the environment, which is the same for all accounts; put it into a file beside account.yaml and write file:NAME`},
-		"a file of the node":  {"file:secrets/billing", "file:/run/secrets/kek", "billing.client_secret leads out of the account's folder"},
-		"a file of another":   {"file:secrets/billing", "file:../beta/billing", "billing.client_secret leads out of the account's folder"},
-		"a mapping of nobody": {"mapping.yaml", "../mapping.yaml", "connections[0].mapping leads out"},
-		"another's templates": {"server:", "letters: {templates: /srv/letters}\nserver:", "letters.templates leads out"},
-		"a query of nobody":   {"{kind: csv, path: /data/books.csv, preset: xero}", "{kind: sql, driver: sqlite, path: /data/books.db, query_file: /run/secrets/kek, id: [no]}", "connections[0].source.query_file leads out"},
+		"a file of the node":  {"file:secrets/billing", "file:/run/secrets/kek", "billing.client_secret of account acme leads out of the account's folder"},
+		"a file of another":   {"file:secrets/billing", "file:../beta/billing", "billing.client_secret of account acme leads out of the account's folder"},
+		"a mapping of nobody": {"mapping.yaml", "../mapping.yaml", "connections[0].mapping of account acme leads out"},
+		"another's templates": {"server:", "letters: {templates: /srv/letters}\nserver:", "letters.templates of account acme leads out"},
+		"a query of nobody":   {csvBooks, "{kind: sql, driver: sqlite, path: books.db, query_file: /run/secrets/kek, id: [no]}", "connections[0].source.query_file of account acme leads out"},
+		"books of the node":   {"/data/acme/books.csv", "/etc/passwd", "connections[0].source.path of account acme is /etc/passwd, which is no place of the account's on this node; put it below /srv/payersync/acme or /data/acme"},
+		"books of another":    {"/data/acme/books.csv", "/data/beta/books.csv", "is no place of the account's"},
+		"books by a way out":  {"/data/acme/books.csv", "/data/acme/../beta/books.csv", "is no place of the account's"},
+		"books beside":        {"/data/acme/books.csv", "../beta/books.csv", "is no place of the account's"},
+		"all books":           {"/data/acme/books.csv", "/data/acme", "is no place of the account's"},
+		"a database's file":   {csvBooks, "{kind: sql, driver: sqlite, path: /var/lib/other.db, table: t, id: [no]}", "connections[0].source.path of account acme is /var/lib/other.db"},
+		"a certificate":       {csvBooks, "{kind: sql, driver: mysql, host: db.example.com, database: d, user: u, ca_file: /etc/ssl/key.pem, table: t, id: [no]}", "connections[0].source.ca_file of account acme leads out"},
+		"a socket":            {csvBooks, "{kind: sql, driver: postgres, host: /run/postgresql, database: d, user: u, table: t, id: [no]}", "connections[0].source.host of account acme is a socket"},
+		"another's journal":   {"server:", "letters: {journal: /srv/payersync/beta/journal}\nserver:", "letters.journal of account acme is /srv/payersync/beta/journal"},
 		"no secret":           {"secrets/billing", "secrets/none", "there is no such file"},
 	} {
 		dir := folder(t, map[string]string{"account.yaml": strings.Replace(accountFile, tt.from, tt.to, 1), "secrets/billing": "hunter2-billing\n"})
@@ -201,4 +223,114 @@ func TestWrongAccountsAreExplained(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// What lies in the folder of an account by a link is somebody else's.
+//
+// covers F192
+func TestBooksThatALinkNamesAreNotRead(t *testing.T) {
+	t.Parallel()
+	books := folder(t, map[string]string{"acme/own.csv": "ContactName,AccountNumber\nAnn,1\n", "beta/books.csv": "ContactName,AccountNumber\nBob,2\n"})
+	for name, to := range map[string]string{"link.csv": "../beta/books.csv", "link.db": "../beta/books.csv", "own.db-journal": "../beta/books.csv", "near.csv": "own.csv"} {
+		if err := os.Symlink(to, filepath.Join(books, "acme", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(books, "acme", "own.db"), []byte("SQLite"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := aNode(t)
+	n.Accounts.Files = []string{books}
+	for source, want := range map[string]string{
+		"{kind: csv, path: BOOKS/own.csv, preset: xero}":                       "",
+		"{kind: csv, path: BOOKS/near.csv, preset: xero}":                      "",
+		"{kind: csv, path: BOOKS/link.csv, preset: xero}":                      "it leads out of the folder that it must lie in",
+		"{kind: sql, driver: sqlite, path: BOOKS/link.db, table: t, id: [no]}": "it, or what SQLite keeps beside it, leads out",
+		"{kind: sql, driver: sqlite, path: BOOKS/own.db, table: t, id: [no]}":  "it, or what SQLite keeps beside it, leads out",
+	} {
+		text := strings.Replace(accountFile, csvBooks, strings.Replace(source, "BOOKS", books+"/acme", 1), 1)
+		cfg, err := LoadAccount(folder(t, map[string]string{"account.yaml": text, "secrets/billing": "hunter2-billing"}), n, "acme", databaseAt(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := cfg.Connections[0].Source.Open(SourceDeps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = opened.Describe(t.Context()); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", source, err, want)
+		}
+	}
+}
+
+// Whatever an account's configuration names, nobody beside the node is asked in the node's name.
+//
+// covers F81
+func TestAnAccountReachesPublicAddressesAndThoseOfItsNodeAlone(t *testing.T) {
+	t.Parallel()
+	beside, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = beside.Close() }()
+	asked := make(chan struct{}, 100)
+	go func() {
+		for conn, err := beside.Accept(); err == nil; conn, err = beside.Accept() {
+			asked <- struct{}{}
+			_ = conn.Close()
+		}
+	}()
+	port := beside.Addr().(*net.TCPAddr).Port
+	n := aNode(t)
+	for _, allowed := range []bool{false, true} {
+		if allowed {
+			n.Accounts.Networks = []Network{Network(netip.MustParsePrefix("127.0.0.0/8"))}
+		}
+		for name, ask := range map[string]func(cfg *Config) error{
+			"http": func(cfg *Config) error {
+				client := cfg.Client(transport.Options{Retries: -1})
+				defer client.Close()
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/latest/meta-data", port), nil)
+				if err == nil {
+					_, err = client.Do(req, transport.Never)
+				}
+				return err
+			},
+			"mail": func(cfg *Config) error {
+				_, err := cfg.MailServer("").Send(t.Context(), "a@example.com", "b@example.com", []byte("Subject: x\r\n\r\nx\r\n"))
+				return err
+			},
+			"postgres": func(cfg *Config) error { return describe(t, cfg) },
+			"mysql":    func(cfg *Config) error { return describe(t, cfg) },
+		} {
+			text := strings.Replace(accountFile, "server:", fmt.Sprintf("letters: {smtp: {host: localhost, port: %d, tls: none}}\nserver:", port), 1)
+			if name == "postgres" || name == "mysql" {
+				text = strings.Replace(text, csvBooks, fmt.Sprintf("{kind: sql, driver: %s, host: localhost, port: %d, database: d, user: u, table: t, id: [no]}", name, port), 1)
+			}
+			cfg, err := LoadAccount(folder(t, map[string]string{"account.yaml": text, "secrets/billing": "hunter2-billing"}), n, "acme", databaseAt(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch err := ask(cfg); {
+			case err == nil, !allowed && !strings.Contains(err.Error(), connector.ErrAddress.Error()), allowed && strings.Contains(err.Error(), connector.ErrAddress.Error()):
+				t.Errorf("%s, allowed %t: %v", name, allowed, err)
+			case !allowed && len(asked) > 0:
+				t.Errorf("%s: it was asked", name)
+			}
+		}
+	}
+	if len(asked) < 4 {
+		t.Errorf("%d of 4 were asked where that is allowed", len(asked))
+	}
+}
+
+// describe asks the database of the first connection.
+func describe(t *testing.T, cfg *Config) error {
+	t.Helper()
+	source, err := cfg.Connections[0].Source.Open(SourceDeps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = source.Describe(t.Context())
+	return err
 }

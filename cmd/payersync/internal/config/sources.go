@@ -138,13 +138,19 @@ func (c *check) source(at strict.Path, s *Source) {
 			*password = ref.Secret
 		}
 	}
-	if s.SQL.QueryFile != "" {
-		c.ownFile(at.Key("query_file"), s.SQL.QueryFile)
-	}
-	for _, path := range []*string{&s.CSV.Path, &s.SQL.Path, &s.SQL.QueryFile, &s.SQL.CAFile} {
-		if *path != "" {
+	for key, path := range map[string]*string{"query_file": &s.SQL.QueryFile, "ca_file": &s.SQL.CAFile} {
+		if *path != "" && c.ownFile(at.Key(key), *path) {
 			*path = c.path(*path)
 		}
+	}
+	for path, within := range map[*string]*connector.Within{&s.CSV.Path: &s.CSV.Within, &s.SQL.Path: &s.SQL.Within} {
+		if *path != "" {
+			*within = c.dataFile(at.Key("path"), path)
+		}
+	}
+	s.SQL.Reach = c.config.Reach()
+	if host := s.SQL.Host; c.config.Node != nil && (strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@")) {
+		c.report(at.Key("host"), "%s of account %s is a socket of the machine, where it would be taken for the node itself; name the server and its port", at.Key("host"), c.config.AccountName)
 	}
 	for _, a := range []struct{ key, address string }{{"authorize_url", s.AuthorizeURL}, {"token_url", s.TokenURL}} {
 		if a.address != "" {

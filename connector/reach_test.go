@@ -1,6 +1,7 @@
-package transport
+package connector
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 )
@@ -21,18 +22,25 @@ func TestOnlyPublicAddressesAreDialled(t *testing.T) {
 		"fc00::1", "fd12:3456::1", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1", "ff0e::1",
 	}
 	for _, text := range public {
-		if !isPublic(netip.MustParseAddr(text)) {
+		if !(Reach{PublicOnly: true}).Allows(netip.MustParseAddr(text)) {
 			t.Errorf("%s counts as internal", text)
 		}
 	}
 	for _, text := range internal {
-		if isPublic(netip.MustParseAddr(text)) {
+		if (Reach{PublicOnly: true}).Allows(netip.MustParseAddr(text)) {
 			t.Errorf("%s counts as public", text)
 		}
 	}
-	for _, address := range []string{"", "localhost:80", "10.0.0.1:443", "[fe80::1%lo]:443"} {
-		if requirePublic("tcp", address, nil) == nil {
-			t.Errorf("%q may be dialled", address)
+	some := Reach{PublicOnly: true, Also: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}}
+	for address, want := range map[string]bool{
+		"": false, "localhost:80": false, "/run/postgresql/.s.PGSQL.5432": false, "10.1.0.1:443": false, "[fe80::1%lo]:443": false, "169.254.169.254:80": false,
+		"10.0.1.1:443": true, "[::ffff:10.0.1.1]:443": true, "1.1.1.1:443": true,
+	} {
+		if err := some.control("tcp", address, nil); (err == nil) != want || err != nil && !errors.Is(err, ErrAddress) {
+			t.Errorf("%q is dialled with %v", address, err)
 		}
+	}
+	if !(Reach{}).Allows(netip.MustParseAddr("127.0.0.1")) || (Reach{}).Dialer(0).Control != nil {
+		t.Error("without a limit something is refused")
 	}
 }

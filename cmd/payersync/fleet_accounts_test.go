@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"payersync/connector/queue"
+	"payersync/connector/worker"
+	"payersync/state"
+)
+
+// A run at work ends soon after somebody has paused its account, and goes on where it stopped when that is resumed.
+func TestAPauseStopsTheRunAtWorkWhichGoesOnAfterResume(t *testing.T) {
+	t.Parallel()
+	payers := map[string]int{"acme": 60}
+	c := newCluster(t, 1, payers)
+	c.apply()
+	w := c.accounts["acme"]
+	begun, given := make(chan struct{}, 1000), make(chan struct{})
+	giveUp := sync.OnceFunc(func() { close(given) })
+	defer giveUp()
+	held := func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet || !strings.HasPrefix(r.URL.Path, "/api/") || len(w.box.Customers()) < 5 {
+			return false
+		}
+		begun <- struct{}{}
+		<-given // up by the node
+		return true
+	}
+	w.front.Store(&held)
+	c.serve(0)
+	await(t, "requests of the run", begun)
+	c.expect(exitDone, "accounts", "pause", "acme", "--reason", "a holiday")
+	latest := func() state.RunRow {
+		runs := decode[statusReport](t, c.expect(exitDone, "status", "--account", "acme", "--output", "json")).Runs
+		if len(runs) != 1 {
+			t.Fatalf("%d connections had runs", len(runs))
+		}
+		return runs[0]
+	}
+	patiently(t, "the end of the run", func() bool { return latest().FinishedAt != nil })
+	w.front.Store(nil)
+	giveUp()
+	stopped := latest()
+	if made := len(w.box.Customers()); made >= payers["acme"] {
+		t.Errorf("%d customers were made before the account went on", made)
+	}
+	c.expect(exitDone, "accounts", "resume", "acme")
+	patiently(t, "all payers", func() bool { return len(w.box.Customers()) == payers["acme"] })
+	c.awaitMandates(payers)
+	c.expectOnce(payers)
+	if again := latest(); again.RunID <= stopped.RunID {
+		t.Errorf("run %d went on, want one after %d", again.RunID, stopped.RunID)
+	}
+}
+
+// What comes to a node before the account is open there stands in line again after a while, and other nodes may take it.
+func TestWorkForAnAccountThatIsNotOpenYetIsNotUsedUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fleet{known: map[int64]state.AccountInfo{1: {State: state.AccountActive}, 2: {State: state.AccountPaused}}}
+		for account, want := range map[int64]error{1: queue.ErrMore, 2: errNotHere, 3: errNotHere} {
+			began := time.Now()
+			if err := f.work(t.Context(), queue.Job{Account: account, Name: syncJob("acme")}, worker.TriggerSchedule); !errors.Is(err, want) {
+				t.Errorf("work for account %d: %v, want %v", account, err, want)
+			}
+			if took := time.Since(began); took > rowsEvery || account == 1 && took < rowsEvery {
+				t.Errorf("work for account %d stood in line again after %v", account, took)
+			}
+		}
+		for account, want := range map[int64]error{1: errNotHere, 2: errNotHere, 3: nil} { // those that are gone have nothing to drain
+			if err := f.drain(t.Context(), account); !errors.Is(err, want) {
+				t.Errorf("deliveries of account %d: %v, want %v", account, err, want)
+			}
+		}
+	})
+}
+
+// The files of an account, secrets among them, lie on a node as long as the account is open there.
+func TestFilesOfAnAccountLieOnANodeAsLongAsItIsOpen(t *testing.T) {
+	t.Parallel()
+	_, port, _ := strings.Cut(freeAddress(t), ":")
+	stays, goes := "acme-"+port, "beta-"+port
+	c := newCluster(t, 1, map[string]int{stays: 1, goes: 1})
+	c.apply()
+	lie := func(name string) (found []string) {
+		for _, place := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm", os.TempDir()} {
+			left, _ := filepath.Glob(filepath.Join(place, "payersync-account-"+name+"-*"))
+			found = append(found, left...)
+		}
+		return found
+	}
+	p := c.serve(0)
+	left := append(lie(stays), lie(goes)...)
+	if len(left) != 2 {
+		t.Fatalf("the files of two accounts lie in %v", left)
+	}
+	p.signal(syscall.SIGKILL)
+	p.wait()
+	p = c.serve(0)
+	for _, folder := range left {
+		if _, err := os.Lstat(folder); err == nil {
+			t.Errorf("%s was left by a node that was killed, and stays", folder)
+		}
+	}
+	c.expect(exitDone, "accounts", "erase", goes, "--confirm", goes)
+	eventually(t, "the files of an account that was erased are gone", func() bool { return len(lie(goes)) == 0 })
+	if len(lie(stays)) == 0 {
+		t.Error("the files of the other account are gone, too")
+	}
+	p.signal(syscall.SIGTERM)
+	p.wait()
+	if found := lie(stays); len(found) > 0 {
+		t.Errorf("a node that has stopped left %v", found)
+	}
+}
