@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -40,6 +41,7 @@ type postgres struct {
 	account int64
 	name    string // of the account
 	own     bool   // the server was opened for this ledger alone
+	counted int64  // rows that were changed when statistics were looked at last
 }
 
 // postgresSettings are those of every connection, by their names. They hold a session that lost
@@ -53,8 +55,7 @@ var postgresSettings = map[string]string{
 	"standard_conforming_strings":         "on",
 	"synchronous_commit":                  "on",
 	"default_transaction_isolation":       "read committed",
-	"plan_cache_mode":                     "force_custom_plan", // statements stay prepared while tables grow from nothing
-	"client_connection_check_interval":    "10s",               // a statement ends soon after the process that wants it
+	"client_connection_check_interval":    "10s", // a statement ends soon after the process that wants it
 }
 
 func (*postgres) prepare() error { return nil }
@@ -128,14 +129,43 @@ const timeline = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 // lock is the key of a lock of the account; which one, says its kind.
 func (e *postgres) lock(kind int64) int64 { return kind<<32 | e.account }
 
-// batchOver gives the connection to other ledgers. What is prepared on it stays there.
-func (*postgres) batchOver(l *Ledger) {
+// batchOver gives the connection to other ledgers. What is prepared on it stays there. A ledger that grows keeps
+// the tables' statistics in step by itself: the server comes to that a minute later, and a first backfill, planned as
+// for empty tables, takes hours by then.
+func (e *postgres) batchOver(l *Ledger) {
 	clear(l.stmts)
 	if l.conn != nil {
 		_ = l.conn.Close()
 		l.conn = nil
 	}
+	if l.changed-e.counted >= max(1000, e.counted) {
+		e.counted = l.changed
+		e.server.analyze()
+	}
 }
+
+// analyze has the server count what is in tables of which it does not know, or whose rows have changed by more than
+// half. What it cannot do now it does by itself.
+func (s *Server) analyze() {
+	ctx, cancel := context.WithTimeout(context.Background(), analyzeWithin)
+	defer cancel()
+	rows, err := s.write.Query(ctx, `SELECT format('ANALYZE (SKIP_LOCKED) %I.%I', r.relnamespace::regnamespace, r.relname)
+		FROM pg_class r LEFT JOIN pg_stat_user_tables s ON s.relid = r.oid
+		WHERE r.relkind = 'r' AND r.relnamespace = 'main'::regnamespace AND pg_relation_size(r.oid) > 0
+			AND (r.reltuples < 0 OR s.n_mod_since_analyze > greatest(1000, r.reltuples / 2))`)
+	if err != nil {
+		return
+	}
+	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, statement := range statements {
+		if err == nil {
+			_, err = s.write.Exec(ctx, statement)
+		}
+	}
+}
+
+// analyzeWithin is how long a writer waits for statistics.
+const analyzeWithin = 10 * time.Second
 
 func (*postgres) rest(*sql.Conn) {}
 

@@ -91,6 +91,7 @@ type Ledger struct {
 	stopped chan struct{}
 	close   func() error
 	stmts   map[string]*sql.Stmt // of the writer, used by its goroutine only
+	changed int64                // rows, by the writer; its goroutine's alone
 
 	reads *statements // of the readers
 	only  string      // what every query of the readers begins with; see only.go

@@ -322,3 +322,18 @@ func TestAnOlderNodeWorksWithNewerTablesWhileTheyBearIt(t *testing.T) {
 		t.Errorf("with tables that have less, it said %v", err)
 	}
 }
+
+// A first backfill comes to its plans before the server has looked at the tables by itself.
+func TestALedgerThatGrowsHasItsTablesCounted(t *testing.T) {
+	t.Parallel()
+	_, opts := aServer(t, 8)
+	d := ofAccountNamed(t, opts, "acme")
+	const uncounted = "SELECT relname FROM pg_class WHERE relnamespace = 'main'::regnamespace AND relkind = 'r' AND reltuples < 0 AND relname IN ('source_records', 'labels')"
+	if got := rowsOf(t, d.reader, uncounted); len(got) != 2 {
+		t.Fatalf("before anything was written, of these there were no statistics: %v", got)
+	}
+	d.fillMany(1500)
+	if got := rowsOf(t, d.reader, uncounted); len(got) > 0 {
+		t.Errorf("1,500 records later there are no statistics of %v", got)
+	}
+}

@@ -227,7 +227,9 @@ func (tx *Tx) count(query string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, tx.noticeLoss(err)
 	}
-	return res.RowsAffected()
+	n, err := res.RowsAffected()
+	tx.l.changed += n
+	return n, err
 }
 
 // row runs a statement that gives one row and scans it; sql.ErrNoRows when it
