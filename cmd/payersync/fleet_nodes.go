@@ -184,7 +184,7 @@ func (f *fleet) ready(ctx context.Context) nodeReadiness {
 	}
 	switch {
 	case f.server.Ping(ctx) != nil:
-		out.State, out.Reason = "failing", "the ledgers' database does not answer, or takes no writes; the log says more"
+		out.State, out.Reason = "failing", "the ledgers' database does not answer, or takes no writes: it may be down, or wait for a standby that is away"
 	case !f.queue.Alive():
 		out.State, out.Reason = "failing", "the queue of jobs stands still; the log says more"
 	case out.Accounts.NotOpen > 0:
