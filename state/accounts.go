@@ -287,6 +287,21 @@ func (s *Server) adopted(ctx context.Context, tx pgx.Tx, c AccountChange, seal *
 	return id, nil
 }
 
+// SaveKey writes the key that seals what is an account's into a new key file, as CreateKey makes one, so that its ledger
+// can leave the database. The account's audit log tells of it first. It fails with ErrNoAccount and
+// ErrKeyEncryptionKey, and where there is a file already.
+func (s *Server) SaveKey(ctx context.Context, name, path string, by Entry) error {
+	var key []byte
+	_, err := s.change(ctx, name, 0, func(tx pgx.Tx, _ int64) (_ Entry, err error) {
+		key, err = s.unwrapped(ctx, tx, name)
+		return Entry{Actor: by.Actor, Action: "give out key of account", Subject: name, Reason: by.Reason}, err
+	})
+	if err != nil {
+		return err
+	}
+	return saveKey(path, key)
+}
+
 // SetState says what is done for an account from now on. It fails with ErrNoAccount.
 func (s *Server) SetState(ctx context.Context, name string, to AccountState, by Entry) (AccountInfo, error) {
 	return s.change(ctx, name, 0, func(tx pgx.Tx, id int64) (Entry, error) {

@@ -45,7 +45,9 @@ func (e *keyAwayError) Unwrap() error { return e.OpenError }
 
 // CreateKey makes a key file with a new random key, mode 0600. It never
 // replaces an existing file.
-func CreateKey(path string) error {
+func CreateKey(path string) error { return saveKey(path, newKey()) }
+
+func saveKey(path string, key []byte) error {
 	folder, err := files.OpenFolder(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("make the key file: %w", err)
@@ -54,7 +56,7 @@ func CreateKey(path string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("make the key file: %w", err), folder.Close())
 	}
-	_, err = f.WriteString(base64.StdEncoding.EncodeToString(newKey()) + "\n")
+	_, err = f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n")
 	return errors.Join(err, f.Sync(), f.Close(), folder.Sync(), folder.Close())
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ payersync status shows all, and payersync nodes the machines.`,
 		Example: "  payersync accounts apply ./accounts\n  payersync accounts list\n  payersync status --account acme",
 	}
 	return subcommands(c, a.accountsListCmd(), a.accountsShowCmd(), a.accountsApplyCmd(),
-		a.accountsStateCmd("pause", state.AccountPaused), a.accountsStateCmd("resume", state.AccountActive), a.accountsRewrapCmd(), a.accountsEraseCmd())
+		a.accountsStateCmd("pause", state.AccountPaused), a.accountsStateCmd("resume", state.AccountActive), a.accountsKeyCmd(), a.accountsRewrapCmd(), a.accountsEraseCmd())
 }
 
 // accountRow is an account as lists show it.
@@ -214,6 +215,45 @@ This cannot be taken back. It asks for the account's name; --confirm NAME answer
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().StringVar(&confirm, "confirm", "", "the account's `NAME` once more, where nobody can be asked")
+	return c
+}
+
+// keyReport is what `accounts key --output json` prints.
+type keyReport struct {
+	Account string `json:"account"`
+	KeyFile string `json:"key_file"`
+}
+
+func (a *app) accountsKeyCmd() *cobra.Command {
+	var to, reason string
+	c := &cobra.Command{
+		Use: "key NAME --to FILE", Short: "Write the key of an account into a file, so that its ledger can leave",
+		Long: `Writes the key that seals what is the account's into a new file that only you can read:
+payersync ledger copy --from, and whoever has the ledger then, need it. The account's
+audit log tells who had it written. Whoever has the file and the database reads
+everything of the account, so remove it where it is not needed.`,
+		Example: "  payersync accounts key acme --to payersync.key --reason 'acme goes its own way'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return usage.Errorf("name the file to write: --to FILE")
+			}
+			if _, err := os.Lstat(to); err == nil {
+				return usage.Errorf("cannot write the key of %s: %s is there already; name a new file", args[0], to)
+			}
+			server, err := a.node.open()
+			if err != nil {
+				return err
+			}
+			if err := server.SaveKey(cmd.Context(), args[0], to, state.Entry{Actor: actor(), Reason: reason}); err != nil {
+				return err
+			}
+			a.Say("The key of account %s is in %s.", args[0], to)
+			return a.Result(keyReport{args[0], to})
+		},
+	}
+	c.Flags().StringVar(&to, "to", "", "the `FILE` to write")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
 }
 

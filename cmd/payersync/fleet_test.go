@@ -266,6 +266,31 @@ func TestALedgersFileGoesOnAsAnAccountOfNodes(t *testing.T) {
 	c.expectOnce(payers)
 }
 
+// An account that began in the database leaves it with a key that was in no file before, and goes on in a file.
+//
+// covers F188
+func TestAnAccountLeavesTheDatabaseWithItsKey(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, map[string]int{"acme": 6})
+	c.apply()
+	w := c.accounts["acme"]
+	w.expect(exitDone, "backfill", "--account", "acme", "--yes")
+	w.must(os.Remove(w.path("payersync.key")))
+	if r := w.expect(exitFailed, "accounts", "key", "nobody", "--to", w.path("payersync.key")); !strings.Contains(r.errOut, "nobody") {
+		t.Errorf("of nobody it says\n%s", r.errOut)
+	}
+	w.expect(exitDone, "accounts", "key", "acme", "--to", w.path("payersync.key"))
+	if r := w.expect(exitUsage, "accounts", "key", "acme", "--to", w.path("payersync.key")); !strings.Contains(r.errOut, "is there already") {
+		t.Errorf("where a file is it says\n%s", r.errOut)
+	}
+	w.write("payersync.yaml", strings.Replace(w.config(), "guards:", "ledger: {path: left.db, key_file: payersync.key}\nguards:", 1))
+	w.expect(exitDone, "ledger", "copy", "--from", "file:"+filepath.Join(c.dir, "database"), "--account", "acme", "--yes")
+	sent := w.box.Writes()
+	if r := w.expect(exitDone, "sync"); !strings.Contains(r.out, "6 unchanged") || w.box.Writes() != sent {
+		t.Errorf("in its file it says, after %d writes,\n%s", w.box.Writes()-sent, r.out)
+	}
+}
+
 // What lies on a node is a copy of an account's files: who saves one there would be told that it is in force, and it
 // would be gone with the next change.
 func TestAMappingIsNotSavedWhereOnlyACopyOfItLies(t *testing.T) {

@@ -23,6 +23,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync accounts list":             {"", ""},
 	"payersync accounts pause":            {"", ""},
 	"payersync accounts resume":           {"", ""},
+	"payersync accounts key":              {"", ""},
 	"payersync accounts rewrap":           {"", ""},
 	"payersync accounts show":             {"", ""},
 	"payersync nodes forget":              {"", ""},
