@@ -125,7 +125,7 @@ func (l *Ledger) gather(first *write) []*write {
 func (l *Ledger) commit(batch []*write) {
 	ended := l.watched()
 	results, err := l.runBatch(batch)
-	l.below.batchOver(l)
+	defer l.below.batchOver(l) // which may take its time: nobody waits for it
 	ended(err)
 	for i, w := range batch {
 		if err != nil {
