@@ -157,17 +157,3 @@ func (l *Ledger) OpenRequests(ctx context.Context, connection, sourceID string) 
 // ErrKeyUnderWay means that another request which may still arrive makes a customer
 // with the key.
 var ErrKeyUnderWay = errors.New("a create with the same key may still arrive")
-
-// keyUnderWay fails with ErrKeyUnderWay while a create of another change with the
-// payer's key may still take effect, for all that an index shows which is believed since
-// a ticket.
-func (tx *Tx) keyUnderWay(c Change, since int64) error {
-	var under bool
-	err := tx.row([]any{&under}, `SELECT EXISTS (SELECT 1 FROM attempts
-		WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' AND (over = 0 OR over >= ?) AND change_id <> ?)`,
-		c.Payer.Key.Name, c.Payer.Key.ScopedValue(), since, c.ID)
-	if err == nil && under {
-		return ErrKeyUnderWay
-	}
-	return err
-}

@@ -247,7 +247,7 @@ func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attem
 	if err := tx.holds(run); err != nil {
 		return Attempt{}, err
 	}
-	if err := errors.Join(tx.keyIsFree(c.Payer), tx.keyUnderWay(c, since), tx.notAccepted(c.Payer)); err != nil {
+	if err := tx.mayCreate(c, since); err != nil {
 		return Attempt{}, err
 	}
 	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
@@ -273,35 +273,66 @@ func notPending(n int64, id int64) error {
 	return fmt.Errorf("change %d: %w", id, ErrNotOpen)
 }
 
-// keyIsFree fails when another payer is being created with the key of p, or was linked
-// under it to a customer that is not known to be gone, whether or not that carries the
-// key now, and when any customer but its own carries it.
-func (tx *Tx) keyIsFree(p Payer) error {
-	var taken bool
-	if err := tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ? AND p.key_value = ?
-		AND (p.billing_id IS NOT NULL AND NOT `+isMissing+` OR `+isSent+`) AND (p.connection <> ? OR p.source_id <> ?))`,
-		p.Key.Name, p.Key.ScopedValue(), p.Connection, p.SourceID); err != nil {
+// mayCreate says why a create may not leave: another payer has its key, or a customer carries it; while a create of
+// another change with it may still take effect, for all that an index shows which is believed since a ticket;
+// or a person has said that the payer's record is a customer, be it to be had or not.
+func (tx *Tx) mayCreate(c Change, since int64) error {
+	p := c.Payer
+	var taken, found, underWay, accepted bool
+	if err := tx.row([]any{&taken, &found, &underWay, &accepted}, "SELECT "+isTaken+", "+isFound+`,
+		EXISTS (SELECT 1 FROM attempts WHERE key_name = ?1 AND key_value = ?2 AND action = 'create' AND ended = '' AND (over = 0 OR over >= ?7) AND change_id <> ?8),
+		EXISTS (SELECT 1 FROM words WHERE connection = ?3 AND source_id = ?4 AND word <> 'reject')`,
+		p.Key.Name, p.Key.ScopedValue(), p.Connection, p.SourceID, keyTrait(p.Key), p.BillingID, since, c.ID); err != nil {
 		return fmt.Errorf("look the key up: %w", err)
 	}
-	if taken {
-		return ErrKeyTaken
-	}
-	var found bool
-	err := tx.row([]any{&found}, "SELECT EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ? AND billing_id <> ?)", keyTrait(p.Key), p.BillingID)
-	if err == nil && found {
-		return ErrKeyFound
-	}
-	return err
+	return errors.Join(when(taken, ErrKeyTaken), when(found, ErrKeyFound), when(underWay, ErrKeyUnderWay), when(accepted, ErrAccepted))
 }
 
-// KeyTaken reports whether another payer is being created with the key of p, or has a
-// customer that was just made with it, or that carries it.
-func (tx *Tx) KeyTaken(p Payer) (taken bool, err error) {
-	err = tx.row([]any{&taken}, `SELECT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ? AND p.key_value = ?
-		AND (`+isSent+` OR `+isUnconfirmed+` OR `+inOrder+`) AND (p.connection <> ? OR p.source_id <> ?))`,
-		p.Key.Name, p.Key.ScopedValue(), p.Connection, p.SourceID)
-	return taken, err
+func when(is bool, err error) error {
+	if is {
+		return err
+	}
+	return nil
 }
+
+// keyIsFree fails when another payer has the key of p, or a customer carries it.
+func (tx *Tx) keyIsFree(p Payer) error {
+	var taken, found bool
+	if err := tx.row([]any{&taken, &found}, "SELECT "+isTaken+", "+isFound,
+		p.Key.Name, p.Key.ScopedValue(), p.Connection, p.SourceID, keyTrait(p.Key), p.BillingID); err != nil {
+		return fmt.Errorf("look the key up: %w", err)
+	}
+	return errors.Join(when(taken, ErrKeyTaken), when(found, ErrKeyFound))
+}
+
+// Conditions on the key ?1, ?2 of a payer ?3, ?4, which is ?5 in the index.
+const (
+	// isTaken: another payer is being created with it, or was linked under it to a customer that is not known to be
+	// gone, whether or not that carries the key now.
+	isTaken = `EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?1 AND p.key_value = ?2
+		AND (p.billing_id IS NOT NULL AND NOT ` + isMissing + ` OR ` + isSent + `) AND (p.connection <> ?3 OR p.source_id <> ?4))`
+	// isFound: any customer but its own, ?6, carries it.
+	isFound = "EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ?5 AND billing_id <> ?6)"
+)
+
+// Confirmable is what must be known of a payer before a read may confirm its link.
+type Confirmable struct {
+	Holders int  // customers of the index that carry the payer's key
+	Taken   bool // another payer is being created with it, or has a customer that was just made with it, or that carries it
+	Open    bool // a change of the payer's customer was sent, and it is not known whether it took effect
+}
+
+// Confirmable returns what must be known of a payer before a read may confirm its link.
+func (tx *Tx) Confirmable(p Payer) (c Confirmable, err error) {
+	err = tx.row([]any{&c.Holders, &c.Taken, &c.Open}, `SELECT (SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?5),
+		EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?3 AND p.key_value = ?4
+		  AND (`+isSent+` OR `+isUnconfirmed+` OR `+inOrder+`) AND (p.connection <> ?1 OR p.source_id <> ?2)), `+isUnknown,
+		p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue(), keyTrait(p.Key))
+	return c, err
+}
+
+// isUnknown: a change of the customer of payer ?1, ?2 was sent, and it is not known whether it took effect.
+const isUnknown = "EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND state = 'unknown')"
 
 // FreezeUpdate commits the exact bytes of an update, the customer as it was fetched
 // before, and that they are about to leave. An update may be frozen anew after another
@@ -374,14 +405,24 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 	if seen {
 		to = connector.LinkLinked
 	}
-	n, err := tx.count(`UPDATE payers SET billing_id = ?1, link_state = ?2, updated_at = ?3, seen_at = CASE WHEN ?6 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END
-		WHERE connection = ?4 AND source_id = ?5 AND (billing_id IS NULL OR billing_id = ?1)
-		AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?1 AND (other.connection <> ?4 OR other.source_id <> ?5))`,
-		billingID, to, stamp(tx.now), p.Connection, p.SourceID, seen)
-	if err == nil && n > 0 { // a word that they are the same has been carried out
+	return tx.link(p, billingID, `UPDATE payers SET billing_id = ?6, link_state = ?3, updated_at = ?4, seen_at = CASE WHEN ?5 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END
+		WHERE `+isFreeFor, to, stamp(tx.now), seen)
+}
+
+// isFreeFor is the condition that the payer ?1, ?2 may have the customer ?6.
+const isFreeFor = `connection = ?1 AND source_id = ?2 AND (billing_id IS NULL OR billing_id = ?6)
+	AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?6 AND (other.connection <> ?1 OR other.source_id <> ?2))`
+
+// link links a payer to a customer by a statement that changes no row unless it isFreeFor it, with
+// three arguments of its own.
+func (tx *Tx) link(p Payer, billingID, statement string, three ...any) error {
+	var told bool
+	err := tx.row([]any{&told}, statement+" RETURNING EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND word <> 'reject')",
+		append(append([]any{p.Connection, p.SourceID}, three...), billingID)...)
+	switch {
+	case err == nil && told: // a word that they are the same has been carried out
 		return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", p.Connection, p.SourceID)
-	}
-	if err != nil {
+	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
 	var linked bool
@@ -395,12 +436,29 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 	return ErrCustomerTaken
 }
 
-// CloseDone closes a customer's change as done: what it wanted is now what the
+// Created closes a create that was answered with a customer, which the payer has from now on: what was sent is
+// what it holds of us, for all that is known, and a read has to show it. It fails as LinkPayer does.
+func (tx *Tx) Created(run int64, c Change, billingID string) error {
+	box, err := tx.boxApplied(c.Payer, c.Wanted)
+	if err != nil {
+		return err
+	}
+	err = tx.link(c.Payer, billingID, `UPDATE payers SET billing_id = ?6, link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), `+asApplied+`
+		WHERE `+isFreeFor+" AND NOT "+isForgotten, box, c.Wanted.Hash(), stamp(tx.now))
+	if errors.Is(err, ErrCustomerTaken) { // or the payer was forgotten, of which nothing is kept but its customer
+		err = tx.LinkPayer(c.Payer, billingID, false)
+	}
+	if err != nil {
+		return err
+	}
+	return tx.CloseWith(run, c, connector.ChangeDone, "", "")
+}
+
+// CloseDone closes the update of a customer as done: what it wanted is now what the
 // customer holds of us.
 func (tx *Tx) CloseDone(run int64, c Change) error {
 	closing := tx.CloseWith(run, c, connector.ChangeDone, "", "")
-	_, err := tx.setApplied(c.Payer, c.Wanted, c.Action == connector.ActionCreate)
-	return errors.Join(closing, err)
+	return errors.Join(closing, tx.SetApplied(c.Payer, c.Wanted))
 }
 
 // CloseConfirmed closes an update that a read has confirmed. foreign are the fields
@@ -549,8 +607,7 @@ func classOf(to connector.ChangeState, reason connector.Reason) protocol.Status 
 // OutcomeUnknown reports whether a change of the payer's customer was sent and it is not
 // known whether it took effect.
 func (tx *Tx) OutcomeUnknown(p Payer) (open bool, err error) {
-	err = tx.row([]any{&open}, `SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ? AND source_id = ? AND lane = 'customer' AND state = 'unknown')`,
-		p.Connection, p.SourceID)
+	err = tx.row([]any{&open}, "SELECT "+isUnknown, p.Connection, p.SourceID)
 	return open, err
 }
 

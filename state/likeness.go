@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -57,23 +58,47 @@ func (l *Ledger) traits(k Likeness) []trait {
 	return slices.Compact(out)
 }
 
-// SaveLikeness keeps what a payer may be known by, in the place of what was kept of it.
-func (tx *Tx) SaveLikeness(connection, sourceID string, k Likeness) error {
-	traits := tx.l.traits(k)
+// likeness is a Likeness as the ledger holds it.
+type likeness struct {
+	traits []trait
+	digest string
+}
+
+func (l *Ledger) likenessOf(k Likeness) likeness {
+	traits := l.traits(k)
 	h := sha256.New()
 	for _, t := range traits {
 		fmt.Fprintf(h, "%s\x00%s\x00", t.kind, t.value)
 	}
-	digest := hex.EncodeToString(h.Sum(nil)[:8])
-	n, err := tx.count("UPDATE payers SET likeness = ? WHERE connection = ? AND source_id = ? AND likeness <> ?1", digest, connection, sourceID)
-	if err != nil || n == 0 {
+	return likeness{traits, hex.EncodeToString(h.Sum(nil)[:8])}
+}
+
+// SaveLikeness keeps what a payer may be known by, in the place of what was kept of it.
+func (tx *Tx) SaveLikeness(connection, sourceID string, k Likeness) error {
+	like := tx.l.likenessOf(k)
+	var known string
+	err := tx.row([]any{&known}, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", connection, sourceID)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && known == like.digest {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	if err := tx.exec("DELETE FROM likenesses WHERE connection = ? AND source_id = ?", connection, sourceID); err != nil {
+	return tx.renewLikeness(connection, sourceID, known, like)
+}
+
+// renewLikeness keeps what a payer may be known by whose digest was known; "" for nothing.
+func (tx *Tx) renewLikeness(connection, sourceID, known string, like likeness) error {
+	if err := tx.exec("UPDATE payers SET likeness = ? WHERE connection = ? AND source_id = ?", like.digest, connection, sourceID); err != nil {
 		return err
+	}
+	if known != "" {
+		if err := tx.exec("DELETE FROM likenesses WHERE connection = ? AND source_id = ?", connection, sourceID); err != nil {
+			return err
+		}
 	}
 	const few = 8
-	for part := range slices.Chunk(traits, few) {
+	for part := range slices.Chunk(like.traits, few) {
 		args := []any{connection, sourceID}
 		for _, t := range part {
 			args = append(args, t.kind, t.value)

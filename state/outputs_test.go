@@ -13,7 +13,8 @@ import (
 // What is concluded is stored for people to see: what needs attention, how a payer is
 // linked, and the class of a record. Nothing decides by it, but for what is said here.
 var readers = map[string]string{
-	"clearAttention":  "takes a telling back",
+	"takeBack":        "takes a telling back, and says which",
+	"clearTopics":     "takes tellings back",
 	"GiveUp":          "takes tellings back",
 	"CloseConfirmed":  "takes tellings back",
 	"DropUnseen":      "takes back what was told of records that are gone",
@@ -22,6 +23,10 @@ var readers = map[string]string{
 	"SetConfirmed":    "says whether it is news",
 	"setClass":        "writes only news",
 	"SaveDecision":    "writes",
+	"savePayer":       "writes",
+	"decidedPayer":    "writes",
+	"payerMoves":      "writes only news",
+	"Created":         "writes",
 	"Hold":            "writes",
 	"LinkPayer":       "writes",
 	"HandOver":        "writes",

@@ -202,15 +202,46 @@ func (tx *Tx) Move(p Payer, to connector.Key) error {
 		to.Name, to.ScopedValue(), stamp(tx.now), p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue())
 }
 
-// savePayer makes or renews the payer of an included record. The key of a payer
-// that has a customer never changes here. One that cannot be sent, of a record that is held,
-// is like no other's.
-func (tx *Tx) savePayer(connection, sourceID string, key connector.Key) error {
-	key = key.Indexed()
-	return tx.exec(`INSERT INTO payers AS p (connection, source_id, key_name, key_value, updated_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (connection, source_id) DO UPDATE SET key_name = excluded.key_name, key_value = excluded.key_value
-		WHERE p.billing_id IS NULL AND NOT `+isSent, connection, sourceID, key.Name, key.ScopedValue(), stamp(tx.now))
+// savePayer makes or renews the payer of a decided record: its key, how it relates to its customer and what it may be
+// known by, where the decision gives them. A word that it may stay without its record lapses where that is there. The
+// key of a payer that has a customer never changes here. One that cannot be sent, of a record that is held,
+// is like no other's. A payer that is so already stays as it is.
+func (tx *Tx) savePayer(connection string, d Decision) error {
+	if d.Key.Value == "" {
+		return tx.exec(`UPDATE payers AS p SET `+decidedPayer+` WHERE connection = ?1 AND source_id = ?2 AND (`+payerMoves+`)`,
+			connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left)
+	}
+	key, like := d.Key.Indexed(), likeness{}
+	if d.Likeness != nil {
+		like = tx.l.likenessOf(*d.Likeness)
+	}
+	var known string
+	err := tx.row([]any{&known}, `INSERT INTO payers AS p (connection, source_id, key_name, key_value, link_state, updated_at)
+		VALUES (?1, ?2, ?6, ?7, CASE WHEN ?3 = '' OR ?3 = 'linked' THEN 'new' ELSE ?3 END, ?4) -- one that is linked is there already
+		ON CONFLICT (connection, source_id) DO UPDATE SET `+decidedPayer+`,
+		  key_name = CASE WHEN p.billing_id IS NULL AND NOT `+isSent+` THEN excluded.key_name ELSE p.key_name END,
+		  key_value = CASE WHEN p.billing_id IS NULL AND NOT `+isSent+` THEN excluded.key_value ELSE p.key_value END
+		WHERE `+payerMoves+` OR p.billing_id IS NULL AND (p.key_name <> ?6 OR p.key_value <> ?7) OR ?8 <> '' AND p.likeness <> ?8
+		RETURNING likeness`, connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left, key.Name, key.ScopedValue(), like.digest)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil || like.digest == "" || like.digest == known {
+		return err
+	}
+	return tx.renewLikeness(connection, d.SourceID, known, like)
 }
+
+// What a decision makes of a payer that is there: ?3 is how it relates to its customer, blank for as it does, and ?5
+// whether its record has left.
+const (
+	decidedPayer = `link_state = coalesce(nullif(?3, ''), p.link_state),
+		updated_at = CASE WHEN ?3 = '' OR p.link_state = ?3 THEN p.updated_at ELSE ?4 END,
+		stays_at = CASE ?5 WHEN 1 THEN p.stays_at ELSE 0 END,
+		stays_with = CASE ?5 WHEN 1 THEN p.stays_with ELSE '' END,
+		stays_word = CASE ?5 WHEN 1 THEN p.stays_word ELSE 0 END`
+	payerMoves = "?3 <> '' AND p.link_state <> ?3 OR ?5 = 0 AND p.stays_at <> 0"
+)
 
 // SetLinkState says how a payer relates to its customer, and reports whether that is
 // news; see the package comment of connector.
@@ -231,12 +262,12 @@ func (tx *Tx) SetConfirmed(p Payer) (moved bool, err error) {
 // TakeBack takes back what was told of a payer's link that a read has shown to be whole, and
 // makes the next plan look at what was held back meanwhile.
 func (tx *Tx) TakeBack(p Payer) error {
-	n, err := tx.clearAttention(p.Connection, p.SourceID, TopicLink,
-		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing)
-	if err == nil && (n > 0 || p.Seen) {
+	told, err := tx.takeBack(p.Connection, p.SourceID, TopicLink, connector.ReasonKeyRemoved, connector.ReasonOtherKey,
+		connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown)
+	if err == nil && (told != "" && told != connector.ReasonOutcomeUnknown || p.Seen) {
 		_, err = tx.ReplanRecord(p.Connection, p.SourceID)
 	}
-	return errors.Join(err, tx.ClearAttention(p.Connection, p.SourceID, TopicLink, connector.ReasonOutcomeUnknown))
+	return err
 }
 
 // setSeen records that a read has told how the payer's customer stands.
@@ -253,25 +284,34 @@ func (tx *Tx) SetMandate(connection, sourceID, id string) error {
 
 // SetApplied records what the customer holds of us, as a read has shown.
 func (tx *Tx) SetApplied(p Payer, applied connector.Customer) error {
-	_, err := tx.setApplied(p, applied, false)
+	_, err := tx.setApplied(p, applied)
 	return err
 }
 
 // isForgotten is the condition that nothing but the id is kept of a row of payers.
 const isForgotten = "EXISTS (SELECT 1 FROM source_records f WHERE f.connection = payers.connection AND f.source_id = payers.source_id AND f.forgotten <> '')"
 
-// setApplied is SetApplied; answered says that it was the answer to a create that said so,
-// and that no read has. It reports false for a payer that was forgotten, of which nothing is
-// kept.
-func (tx *Tx) setApplied(p Payer, applied connector.Customer, answered bool) (kept bool, err error) {
+// asApplied sets what a customer holds of us: ?3 as it is sealed, with the hash ?4, at ?5.
+const asApplied = `applied = ?3, applied_hash = ?4, shows = ?4, updated_at = ?5,
+	shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger)`
+
+func (tx *Tx) boxApplied(p Payer, applied connector.Customer) ([]byte, error) {
 	plain, err := json.Marshal(applied)
+	if err != nil {
+		return nil, err
+	}
+	return tx.l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), nil
+}
+
+// setApplied is SetApplied. It reports false for a payer that was forgotten, of which nothing is
+// kept.
+func (tx *Tx) setApplied(p Payer, applied connector.Customer) (kept bool, err error) {
+	box, err := tx.boxApplied(p, applied)
 	if err != nil {
 		return false, err
 	}
-	n, err := tx.count(`UPDATE payers SET applied = ?1, applied_hash = ?2, shows = ?2, updated_at = ?3,
-		shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger), answered_at = CASE WHEN ?6 = 1 THEN (SELECT ticket FROM ledger) ELSE answered_at END
-		WHERE connection = ?4 AND source_id = ?5 AND NOT `+isForgotten,
-		tx.l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), applied.Hash(), stamp(tx.now), p.Connection, p.SourceID, answered)
+	n, err := tx.count("UPDATE payers SET "+asApplied+" WHERE connection = ?1 AND source_id = ?2 AND NOT "+isForgotten,
+		p.Connection, p.SourceID, box, applied.Hash(), stamp(tx.now))
 	return n > 0, err
 }
 
@@ -281,7 +321,7 @@ func (tx *Tx) SetHeld(p Payer, held connector.Customer) error {
 	if p.AppliedHash == held.Hash() {
 		return tx.SetShown(p, true)
 	}
-	kept, err := tx.setApplied(p, held, false)
+	kept, err := tx.setApplied(p, held)
 	if err != nil || !kept {
 		return err
 	}
@@ -348,11 +388,12 @@ func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason conn
 // ClearAttention removes a topic's row when it gives one of the reasons, or any
 // reason when none are named.
 func (tx *Tx) ClearAttention(connection, sourceID string, topic Topic, reasons ...connector.Reason) error {
-	_, err := tx.clearAttention(connection, sourceID, topic, reasons...)
+	_, err := tx.takeBack(connection, sourceID, topic, reasons...)
 	return err
 }
 
-func (tx *Tx) clearAttention(connection, sourceID string, topic Topic, reasons ...connector.Reason) (int64, error) {
+// takeBack is ClearAttention, and returns the reason of the row; "" when there was none to remove.
+func (tx *Tx) takeBack(connection, sourceID string, topic Topic, reasons ...connector.Reason) (was connector.Reason, err error) {
 	query, args := "DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", []any{connection, sourceID, topic}
 	if len(reasons) > 0 {
 		query += " AND reason IN (?" + strings.Repeat(", ?", len(reasons)-1) + ")"
@@ -360,7 +401,22 @@ func (tx *Tx) clearAttention(connection, sourceID string, topic Topic, reasons .
 	for _, r := range reasons {
 		args = append(args, r)
 	}
-	return tx.count(query, args...)
+	if err = tx.row([]any{&was}, query+" RETURNING reason", args...); errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return was, err
+}
+
+// clearTopics removes the rows of topics, whatever reasons they give.
+func (tx *Tx) clearTopics(connection, sourceID string, topics []Topic) error {
+	if len(topics) == 0 {
+		return nil
+	}
+	args := []any{connection, sourceID}
+	for _, t := range topics {
+		args = append(args, t)
+	}
+	return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic IN (?"+strings.Repeat(", ?", len(topics)-1)+")", args...)
 }
 
 // Accept keeps which differences from its record a person has accepted on the payer's

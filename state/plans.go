@@ -147,42 +147,21 @@ func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) er
 		_, err := tx.ReplanRecord(connection, d.SourceID)
 		return errors.Join(err, tx.setClass(connection, d.SourceID, protocol.Working))
 	}
-	if d.Key.Value != "" {
-		if err := tx.savePayer(connection, d.SourceID, d.Key); err != nil {
-			return fmt.Errorf("save payer %s: %w", d.SourceID, err)
-		}
+	if err := tx.savePayer(connection, d); err != nil {
+		return fmt.Errorf("save payer %s: %w", d.SourceID, err)
 	}
 	if d.Label != nil {
 		if err := tx.SaveLabels(connection, mapping, []NewLabel{*d.Label}); err != nil {
 			return err
 		}
 	}
-	if d.Likeness != nil {
-		if err := tx.SaveLikeness(connection, d.SourceID, *d.Likeness); err != nil {
-			return fmt.Errorf("save what payer %s may be known by: %w", d.SourceID, err)
-		}
-	}
-	if d.LinkState != "" {
-		if _, err := tx.SetLinkState(connection, d.SourceID, d.LinkState); err != nil {
-			return err
-		}
-	}
-	if !d.Left {
-		if err := tx.returned(connection, d.SourceID); err != nil {
-			return err
-		}
-	}
 	if err := tx.saveReason(connection, d); err != nil {
 		return err
 	}
-	if err := tx.replaceChange(run, connection, d.SourceID, "customer", d.Customer); err != nil {
-		return fmt.Errorf("save the change of record %s: %w", d.SourceID, err)
+	if err := tx.replaceChanges(run, connection, d); err != nil {
+		return fmt.Errorf("save the changes of record %s: %w", d.SourceID, err)
 	}
-	var link *NewChange
-	if d.Link {
-		link = &NewChange{Action: connector.ActionLink}
-	}
-	return tx.replaceChange(run, connection, d.SourceID, "mandate", link)
+	return nil
 }
 
 // saveReason makes what people are told of a record what the decision says.
@@ -191,22 +170,21 @@ func (tx *Tx) saveReason(connection string, d Decision) error {
 	if d.Reason != "" {
 		told[d.Topic] = d.Reason
 	}
+	var blank []Topic
 	for _, topic := range [...]Topic{TopicRecord, TopicLink, TopicMandate} {
 		reason, detail := told[topic], ""
+		if reason == "" {
+			blank = append(blank, topic)
+			continue
+		}
 		if reason == d.Reason {
 			detail = d.Detail
 		}
-		var err error
-		if reason == "" {
-			err = tx.ClearAttention(connection, d.SourceID, topic)
-		} else {
-			err = tx.SetAttention(connection, d.SourceID, topic, reason, detail)
-		}
-		if err != nil {
+		if err := tx.SetAttention(connection, d.SourceID, topic, reason, detail); err != nil {
 			return err
 		}
 	}
-	return nil
+	return tx.clearTopics(connection, d.SourceID, blank)
 }
 
 // dropPlanned drops the pending changes of a payer's lanes: nothing of them was sent,
@@ -226,23 +204,52 @@ func (tx *Tx) dropPlanned(connection, sourceID string, lanes ...string) error {
 	return nil
 }
 
-// replaceChange makes want the one pending change of a payer's lane.
-func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, want *NewChange) error {
+// openChanges returns the open changes of a payer by their lanes.
+func (tx *Tx) openChanges(connection, sourceID string) (map[string]openChange, error) {
+	rows, err := tx.query("SELECT lane, change_id, state, change_hash FROM changes WHERE connection = ? AND source_id = ? AND "+openStates, connection, sourceID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var open map[string]openChange
+	for rows.Next() {
+		var lane string
+		var c openChange
+		if err := rows.Scan(&lane, &c.id, &c.state, &c.hash); err != nil {
+			return nil, err
+		}
+		if open == nil {
+			open = map[string]openChange{}
+		}
+		open[lane] = c
+	}
+	return open, rows.Err()
+}
+
+// replaceChanges makes what a decision wants the one pending change of each of its payer's lanes.
+func (tx *Tx) replaceChanges(run int64, connection string, d Decision) error {
+	open, err := tx.openChanges(connection, d.SourceID)
+	if err != nil {
+		return err
+	}
+	var link *NewChange
+	if d.Link {
+		link = &NewChange{Action: connector.ActionLink}
+	}
+	return errors.Join(
+		tx.replaceChange(run, connection, d.SourceID, LaneCustomer, open[LaneCustomer], d.Customer),
+		tx.replaceChange(run, connection, d.SourceID, LaneMandate, open[LaneMandate], link))
+}
+
+func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, open openChange, want *NewChange) error {
 	hash := ""
 	if want != nil {
 		hash = want.hash(connection, sourceID)
 	}
-	var open struct {
-		id    int64
-		state connector.ChangeState
-		hash  string
-	}
-	err := tx.row([]any{&open.id, &open.state, &open.hash}, `SELECT change_id, state, change_hash FROM changes
-		WHERE connection = ? AND source_id = ? AND lane = ? AND `+openStates, connection, sourceID, lane)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-	case err != nil, open.state != connector.ChangePending, open.hash == hash:
-		return err // what was sent comes first, and what says the same stays
+	case open.id == 0:
+	case open.state != connector.ChangePending, open.hash == hash:
+		return nil // what was sent comes first, and what says the same stays
 	default:
 		if err := tx.exec("UPDATE changes SET state = 'void', updated_at = ? WHERE change_id = ?", stamp(tx.now), open.id); err != nil {
 			return err
@@ -254,10 +261,22 @@ func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, want *
 	return tx.insertChange(run, connection, sourceID, lane, hash, want)
 }
 
+// nextChange returns the id of a change that is about to be inserted: it is known before the row is there, because
+// the sealed values are bound to it.
+func (tx *Tx) nextChange() (int64, error) {
+	if tx.change == 0 {
+		if err := tx.row([]any{&tx.change}, "SELECT coalesce(max(change_id), 0) FROM changes"); err != nil {
+			return 0, err
+		}
+	}
+	tx.change++
+	return tx.change, nil
+}
+
 func (tx *Tx) insertChange(run int64, connection, sourceID, lane, hash string, c *NewChange) error {
 	w := c.weigh()
-	var id int64 // known before the row is there, because the sealed values are bound to it
-	if err := tx.row([]any{&id}, "SELECT coalesce(max(change_id), 0) + 1 FROM changes"); err != nil {
+	id, err := tx.nextChange()
+	if err != nil {
 		return err
 	}
 	var wanted, diff []byte

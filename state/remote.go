@@ -33,38 +33,52 @@ func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket int64) (bool, error)
 	if tx.listing != nil {
 		return tx.saveListed(c, tx.listing)
 	}
-	if over, err := tx.overtaken(c.ID, ticket); err != nil || over {
-		return false, errors.Join(err, overtakenIf(over))
-	}
 	values, traits, digest, err := tx.l.indexed(c)
 	if err != nil {
 		return false, err
 	}
+	known, err := tx.inIndex(c.ID, digest, ticket)
+	if err != nil || known.overtaken {
+		return false, errors.Join(err, when(known.overtaken, ErrOvertaken))
+	}
 	sight := sighting{ticket: ticket, readAt: tx.now.UTC().Format(layout)}
-	n, err := tx.count("UPDATE remote_customers SET listed_at = ?1, ticket = ?2, read_at = max(read_at, ?3) WHERE billing_id = ?4 AND digest = ?5 AND ticket <= ?2",
-		stamp(tx.now), ticket, sight.readAt, c.ID, digest)
-	if err != nil || n > 0 {
-		return n > 0, err
+	if known.shows(digest, ticket) {
+		return true, tx.exec("UPDATE remote_customers SET listed_at = ?1, ticket = ?2, read_at = max(read_at, ?3) WHERE billing_id = ?4",
+			stamp(tx.now), ticket, sight.readAt, c.ID)
 	}
-	return tx.saveNews(c.ID, values, digest, traits, sight)
+	return tx.saveNews(c.ID, values, digest, traits, sight, known)
 }
 
-func overtakenIf(over bool) error {
-	if over {
-		return ErrOvertaken
-	}
-	return nil
+// isOvertaken is the condition that a list pass which began after a single read with the ticket ?2 may have shown the
+// customer of c since, as it is known.
+const isOvertaken = "c.digest <> '' AND c.ticket <= ?2 AND ?2 < (SELECT ticket FROM passes ORDER BY pass_id DESC LIMIT 1)"
+
+// indexed is what the index holds of a customer; zero for nothing.
+type indexed struct {
+	ticket    int64
+	digest    string
+	overtaken bool // see isOvertaken
+	matters   bool // it matters when it was seen last: after a restore, an answer of ours, or a request whose end is not known
+	linked    bool // it is a payer's; not asked where a read shows nothing new
 }
 
-// overtaken reports whether a list pass that began after a single read may have shown the
-// customer since, as it is known.
-func (tx *Tx) overtaken(billingID string, ticket int64) (over bool, err error) {
-	err = tx.row([]any{&over}, `SELECT EXISTS (SELECT 1 FROM remote_customers WHERE billing_id = ?1 AND digest <> '' AND ticket <= ?2
-		AND ?2 < (SELECT ticket FROM passes ORDER BY pass_id DESC LIMIT 1))`, billingID, ticket)
+// shows reports whether a read with a ticket shows of a customer just what the index holds.
+func (i indexed) shows(digest string, ticket int64) bool {
+	return i.digest == digest && i.ticket <= ticket
+}
+
+// inIndex returns what the index holds of a customer of which a read with a ticket shows what the digest says.
+func (tx *Tx) inIndex(billingID, digest string, ticket int64) (i indexed, err error) {
+	err = tx.row([]any{&i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked}, `SELECT coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(`+isOvertaken+`, false),
+		coalesce(c.ticket <= `+doubtSince+` OR c.ticket <= `+doubtOver+`
+		  OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = ?1 AND p.answered_at >= c.ticket)
+		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = ?1 AND a.ended = '' AND a.action <> 'create'), false),
+		CASE WHEN c.digest = ?3 THEN false ELSE EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = ?1) END
+		FROM (SELECT 1) one LEFT JOIN remote_customers c ON c.billing_id = ?1`, billingID, ticket, digest)
 	if err != nil {
-		return false, fmt.Errorf("look for a list that is newer than a read: %w", err)
+		return i, fmt.Errorf("look a customer up in the index: %w", err)
 	}
-	return over, nil
+	return i, nil
 }
 
 // saveListed is SaveRemote for what a list shows.
@@ -75,9 +89,9 @@ func (tx *Tx) saveListed(c connector.RemoteCustomer, s *Listing) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	again, err := tx.seenAgain(c.ID, digest, s.Ticket)
-	if err != nil || again {
-		return again, err // it shows what is known, as nearly every customer of a list does
+	known, err := tx.inIndex(c.ID, digest, s.Ticket)
+	if err != nil || known.shows(digest, s.Ticket) {
+		return err == nil, errors.Join(err, tx.seenAgain(c.ID, s.Ticket, known)) // as nearly every customer of a list does
 	}
 	pairs, err := tx.knownPairs(c.ID)
 	if err != nil {
@@ -89,34 +103,28 @@ func (tx *Tx) saveListed(c connector.RemoteCustomer, s *Listing) (bool, error) {
 		if values, traits, digest, err = tx.l.indexed(c); err != nil {
 			return false, err
 		}
-		if again, err := tx.seenAgain(c.ID, digest, s.Ticket); err != nil || again {
-			return again, err
+		if known.shows(digest, s.Ticket) {
+			return true, tx.seenAgain(c.ID, s.Ticket, known)
 		}
 	}
-	return tx.saveNews(c.ID, values, digest, traits, sighting{ticket: s.Ticket})
+	return tx.saveNews(c.ID, values, digest, traits, sighting{ticket: s.Ticket}, known)
 }
 
 // saveNews writes what a read showed of a customer that is not what the index holds of it,
 // unless that is newer.
-func (tx *Tx) saveNews(billingID, values, digest string, traits []trait, s sighting) (bool, error) {
-	var newest int64
-	var known string
-	err := tx.row([]any{&newest, &known}, "SELECT ticket, digest FROM remote_customers WHERE billing_id = ?", billingID)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return false, fmt.Errorf("look a customer up in the index: %w", err)
-	}
-	if newest > s.ticket {
+func (tx *Tx) saveNews(billingID, values, digest string, traits []trait, s sighting, known indexed) (bool, error) {
+	if known.ticket > s.ticket {
 		return false, nil
 	}
 	if err := tx.saveSight(billingID, values, digest, s); err != nil {
 		return false, fmt.Errorf("save a customer to the index: %w", err)
 	}
-	if known != "" {
+	if known.digest != "" {
 		if err := tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID); err != nil {
 			return false, fmt.Errorf("save a customer to the index: %w", err)
 		}
 	}
-	return true, tx.saveTraits(billingID, traits)
+	return true, tx.saveTraits(billingID, traits, known.linked)
 }
 
 // What the tickets of reads are compared with after a restore: see protocol.Doubt.
@@ -125,24 +133,13 @@ const (
 	doubtOver  = "(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 ELSE doubt_over END FROM ledger)"
 )
 
-// seenAgain reports whether a list shows of a customer just what the index holds. It notes that
-// where it matters that this was seen so late: after a restore, an answer of ours, or a request
-// whose end is not known.
-func (tx *Tx) seenAgain(billingID, digest string, ticket int64) (bool, error) {
-	var matters bool
-	err := tx.row([]any{&matters}, `SELECT c.ticket <= `+doubtSince+` OR c.ticket <= `+doubtOver+`
-		OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id AND p.answered_at >= c.ticket)
-		OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = c.billing_id AND a.ended = '' AND a.action <> 'create')
-		FROM remote_customers c WHERE c.billing_id = ?1 AND c.digest = ?2 AND c.ticket <= ?3`, billingID, digest, ticket)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("look a customer up in the index: %w", err)
-	case !matters:
-		return true, nil
+// seenAgain notes that a list shows of a customer just what the index holds, where it matters that this was seen so
+// late.
+func (tx *Tx) seenAgain(billingID string, ticket int64, known indexed) error {
+	if !known.matters {
+		return nil
 	}
-	return true, tx.exec("UPDATE remote_customers SET listed_at = ?, ticket = ? WHERE billing_id = ?", stamp(tx.now), ticket, billingID)
+	return tx.exec("UPDATE remote_customers SET listed_at = ?, ticket = ? WHERE billing_id = ?", stamp(tx.now), ticket, billingID)
 }
 
 // hidden reports whether some of the known pairs are not shown as they were.
@@ -232,11 +229,7 @@ func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []tr
 // saveTraits inserts a few traits with each statement. Of a customer that is
 // linked to a payer only the keys are kept: no new payer is compared with it, and
 // the others would be most of the rows that a backfill writes.
-func (tx *Tx) saveTraits(billingID string, traits []trait) error {
-	var linked bool
-	if err := tx.row([]any{&linked}, "SELECT EXISTS (SELECT 1 FROM payers WHERE billing_id = ?)", billingID); err != nil {
-		return fmt.Errorf("save a customer to the index: %w", err)
-	}
+func (tx *Tx) saveTraits(billingID string, traits []trait, linked bool) error {
 	for _, t := range traits { // one that a forgotten payer may yet be found to have
 		if linked || t.kind != "key" {
 			continue
@@ -282,8 +275,9 @@ func (tx *Tx) KeyCount(key connector.Key) (n int, err error) {
 // later was applied already, and fails with ErrOvertaken when that may be so. The place itself
 // stays, so that an older list cannot bring the customer back.
 func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
-	if over, err := tx.overtaken(billingID, ticket); err != nil || over {
-		return false, errors.Join(err, overtakenIf(over))
+	var overtaken bool
+	if err := tx.row([]any{&overtaken}, "SELECT EXISTS (SELECT 1 FROM remote_customers c WHERE c.billing_id = ?1 AND "+isOvertaken+")", billingID, ticket); err != nil || overtaken {
+		return false, errors.Join(err, when(overtaken, ErrOvertaken))
 	}
 	n, err := tx.count(`INSERT INTO remote_customers (billing_id, key_values, digest, listed_at, ticket) VALUES (?, '{}', '', ?, ?)
 		ON CONFLICT (billing_id) DO UPDATE SET key_values = '{}', digest = '', ticket = excluded.ticket

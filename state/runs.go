@@ -125,6 +125,7 @@ func (tx *Tx) takeOver(connection string, run int64, since, until sql.NullString
 	if tx.now.Before(lease) {
 		return &ErrRunOpen{connection, run, started}
 	}
+	tx.run = 0
 	return tx.exec("UPDATE runs SET finished_at = ?, outcome = 'incomplete', error = 'the process stopped; its lease ran out' WHERE run_id = ?",
 		stamp(tx.now), run)
 }
@@ -163,11 +164,15 @@ func (tx *Tx) RenewLease(run int64) error {
 // holds fails with ErrLeaseLost unless the run is still open: the fence in front
 // of every write that leads to a request.
 func (tx *Tx) holds(run int64) error {
-	var one int
-	err := tx.row([]any{&one}, "SELECT 1 FROM runs WHERE run_id = ? AND finished_at IS NULL", run)
+	if run != 0 && run == tx.run { // nobody else has ended it since: nobody else writes
+		return nil
+	}
+	var open int64
+	err := tx.row([]any{&open}, "SELECT run_id FROM runs WHERE run_id = ? AND finished_at IS NULL", run)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrLeaseLost
 	}
+	tx.run = open
 	return err
 }
 
@@ -223,6 +228,7 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	if err != nil {
 		return counts, outcome, err
 	}
+	tx.run = 0
 	err = tx.row([]any{&outcome}, `UPDATE runs SET finished_at = ?1,
 		outcome = CASE WHEN ?2 = 'complete' AND kind <> 'plan' AND ?15 = 1 THEN 'incomplete' ELSE ?2 END, waiting = ?3, error = ?4,
 		pulled = ?5, unchanged = ?6, excluded = ?7, created = ?8, adopted = ?9, updated = ?10, links_requested = ?11, held = ?12, failed = ?13

@@ -26,6 +26,7 @@ type StoredRecord struct {
 
 // openChange is a change without an end; the zero value is none.
 type openChange struct {
+	id       int64 // 0 where it is only looked at
 	state    connector.ChangeState
 	approved bool
 	leftOut  bool
@@ -49,7 +50,7 @@ type openRow struct {
 func (r *openRow) dest() []any { return []any{&r.state, &r.approved, &r.leftOut, &r.hash} }
 
 func (r *openRow) change() openChange {
-	return openChange{connector.ChangeState(r.state.String), r.approved.Bool, r.leftOut.Bool, r.hash.String}
+	return openChange{state: connector.ChangeState(r.state.String), approved: r.approved.Bool, leftOut: r.leftOut.Bool, hash: r.hash.String}
 }
 
 const (

@@ -130,17 +130,6 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 	return err
 }
 
-// notAccepted fails with ErrAccepted when a person has said that the payer's record is a
-// customer, be it to be had or not.
-func (tx *Tx) notAccepted(p Payer) error {
-	var said bool
-	err := tx.row([]any{&said}, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject')", p.Connection, p.SourceID)
-	if err == nil && said {
-		return ErrAccepted
-	}
-	return err
-}
-
 // SpendWord notes that the customer which a person has accepted for a record is not to be
 // had any more, and why. The record is held until a person says something else of it.
 func (tx *Tx) SpendWord(connection, sourceID, billingID string, why connector.Reason) error {

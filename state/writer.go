@@ -34,6 +34,9 @@ type Tx struct {
 
 	leads bool // to a request: the mark is on the disk before anybody sends it
 
+	run    int64 // that is known to be open, see holds; 0 for none
+	change int64 // the highest id of a change, see nextChange; 0 before that is known
+
 	listing *Listing // the list pass that shows what is saved; nil for a read of one customer
 }
 
@@ -178,6 +181,7 @@ func (tx *Tx) runOne(fn func(*Tx) error) (result, broken error) {
 		return nil, tx.lost
 	}
 	if result != nil {
+		tx.run, tx.change = 0, 0
 		if err := tx.exec("ROLLBACK TO one"); err != nil {
 			return nil, errors.Join(result, err)
 		}

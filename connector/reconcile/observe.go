@@ -207,7 +207,8 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	if cause == connector.CauseCreate || p.Seen && p.LinkState == connector.LinkLinked { // it was said before
 		return nil
 	}
-	if holders, err := tx.KeyCount(p.Key); err != nil || holders > 1 {
+	may, err := tx.Confirmable(p)
+	if err != nil || may.Holders > 1 {
 		return err
 	}
 	if p.Moves.Value != "" { // what the plan told of the key that it is to carry stands
@@ -215,18 +216,14 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 			return err
 		}
 	}
-	if taken, err := tx.KeyTaken(p); err != nil || taken {
-		return errors.Join(err, conflict(tx, p, connector.ReasonOtherKey))
+	if may.Taken {
+		return conflict(tx, p, connector.ReasonOtherKey)
 	}
 	moved, err := tx.SetConfirmed(p)
 	if err != nil || !moved {
 		return err
 	}
-	if err := tx.TakeBack(p); err != nil {
-		return err
-	}
-	open, err := tx.OutcomeUnknown(p)
-	if err != nil || !open {
+	if err := tx.TakeBack(p); err != nil || !may.Open {
 		return err
 	}
 	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "") // what was told in its place is over

@@ -255,10 +255,10 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat what was sent
 	}
 	return r.record(ctx, c, func(tx *state.Tx) error {
-		if err := tx.LinkPayer(c.Payer, made.ID, false); err != nil {
+		if err := tx.Created(r.id, c, made.ID); err != nil {
 			return err
 		}
-		if err := errors.Join(tx.CloseDone(r.id, c), tx.EndAttempt(a.Attempt, state.AttemptAnswered)); err != nil {
+		if err := tx.EndAttempt(a.Attempt, state.AttemptAnswered); err != nil {
 			return err
 		}
 		if err := dropUnasked(tx, c.Payer, made.Mandate); err != nil {
