@@ -237,9 +237,9 @@ func (tx *Tx) savePayer(connection string, d Decision) error {
 const (
 	decidedPayer = `link_state = coalesce(nullif(?3, ''), p.link_state),
 		updated_at = CASE WHEN ?3 = '' OR p.link_state = ?3 THEN p.updated_at ELSE ?4 END,
-		stays_at = CASE ?5 WHEN 1 THEN p.stays_at ELSE 0 END,
-		stays_with = CASE ?5 WHEN 1 THEN p.stays_with ELSE '' END,
-		stays_word = CASE ?5 WHEN 1 THEN p.stays_word ELSE 0 END`
+		stays_at = CASE WHEN ?5 = 1 THEN p.stays_at ELSE 0 END,
+		stays_with = CASE WHEN ?5 = 1 THEN p.stays_with ELSE '' END,
+		stays_word = CASE WHEN ?5 = 1 THEN p.stays_word ELSE 0 END`
 	payerMoves = "?3 <> '' AND p.link_state <> ?3 OR ?5 = 0 AND p.stays_at <> 0"
 )
 
