@@ -235,7 +235,7 @@ func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Carri
 				out.Tables++
 			}
 		}
-		if err := errors.Join(to.below.raise(tx), c.Stage("brought")); err != nil {
+		if err := errors.Join(to.below.raise(tx), tx.flush(), c.Stage("brought")); err != nil {
 			return err
 		}
 		for i, t := range tables {

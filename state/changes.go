@@ -250,13 +250,12 @@ func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attem
 	if err := tx.mayCreate(c, since); err != nil {
 		return Attempt{}, err
 	}
-	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
+	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
 		WHERE change_id = ? AND state = 'pending'`,
-		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), stamp(tx.now), run, stamp(tx.now), c.ID)
-	if err != nil || n == 0 {
-		return Attempt{}, errors.Join(err, notPending(n, c.ID))
+		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), stamp(tx.now), run, stamp(tx.now), c.ID); err != nil {
+		return Attempt{}, err
 	}
-	if _, err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkCreating); err != nil {
+	if err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkCreating); err != nil {
 		return Attempt{}, err
 	}
 	return tx.beginAttempt(c)
@@ -266,12 +265,7 @@ func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attem
 // it was planned, or it was carried out.
 var ErrNotOpen = errors.New("it is not open any more")
 
-func notPending(n int64, id int64) error {
-	if n > 0 {
-		return nil
-	}
-	return fmt.Errorf("change %d: %w", id, ErrNotOpen)
-}
+func notOpen(id int64) error { return fmt.Errorf("change %d: %w", id, ErrNotOpen) }
 
 // mayCreate says why a create may not leave: another payer has its key, or a customer carries it; while a create of
 // another change with it may still take effect, for all that an index shows which is believed since a ticket;
@@ -347,11 +341,10 @@ func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt,
 	if err := tx.mayWrite(c); err != nil {
 		return Attempt{}, err
 	}
-	n, err := tx.count(`UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
+	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
 		WHERE change_id = ? AND action IN ('adopt', 'update') AND `+openStates,
 		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), tx.l.seal.box(preImage, changePlace("pre_image", c.ID)),
-		stamp(tx.now), run, stamp(tx.now), c.ID)
-	if err := errors.Join(err, notPending(n, c.ID)); err != nil {
+		stamp(tx.now), run, stamp(tx.now), c.ID); err != nil {
 		return Attempt{}, err
 	}
 	return tx.beginAttempt(c)
@@ -382,10 +375,9 @@ func (tx *Tx) Attempt(run int64, c Change) (Attempt, error) {
 	if err := tx.holds(run); err != nil {
 		return Attempt{}, err
 	}
-	n, err := tx.count(`UPDATE changes SET state = 'frozen', attempts = attempts + 1, run_id = ?, updated_at = ?
-		WHERE change_id = ? AND `+openStates, run, stamp(tx.now), c.ID)
-	if err != nil || n == 0 {
-		return Attempt{}, errors.Join(err, notPending(n, c.ID))
+	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = 'frozen', attempts = attempts + 1, run_id = ?, updated_at = ?
+		WHERE change_id = ? AND `+openStates, run, stamp(tx.now), c.ID); err != nil {
+		return Attempt{}, err
 	}
 	return tx.beginAttempt(c)
 }
@@ -583,9 +575,8 @@ func (tx *Tx) Unsent(c Change, a Attempt) error {
 
 // moveChange moves an open change on, and its record's class with it.
 func (tx *Tx) moveChange(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
-	n, err := tx.count(`UPDATE changes SET state = ?, reason = ?, detail = ?, run_id = ?, updated_at = ?, ended_at = (SELECT ticket FROM ledger)
-		WHERE change_id = ? AND `+openStates, to, reason, detail, run, stamp(tx.now), c.ID)
-	if err := errors.Join(err, notPending(n, c.ID)); err != nil || c.Lane == LaneMandate {
+	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = ?, reason = ?, detail = ?, run_id = ?, updated_at = ?, ended_at = (SELECT ticket FROM ledger)
+		WHERE change_id = ? AND `+openStates, to, reason, detail, run, stamp(tx.now), c.ID); err != nil || c.Lane == LaneMandate {
 		return err
 	}
 	return tx.setClass(c.Payer.Connection, c.Payer.SourceID, classOf(to, reason))

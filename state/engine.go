@@ -36,6 +36,8 @@ type engine interface {
 	// begin begins the transaction of a batch, after which no other process writes until
 	// its end. An engine that has a clock of its own sets tx.now.
 	begin(tx *Tx) error
+	// pipelines reports whether statements may be sent together, where each way there and back counts.
+	pipelines() bool
 	// settle tells what became of a transaction whose commit ended with lost, because there is no
 	// connection any more: nil when it was committed, ErrConnectionLost when not, else ErrOutcomeUnknown.
 	settle(ctx context.Context, tx *Tx, lost error) error

@@ -123,6 +123,8 @@ func (e *postgres) begin(tx *Tx) error {
 	return nil
 }
 
+func (*postgres) pipelines() bool { return true }
+
 // timeline is which history the server writes. One that took the place of another writes a new one.
 const timeline = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 

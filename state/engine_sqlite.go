@@ -141,6 +141,8 @@ func (e *sqliteFile) where() string { return e.path }
 
 func (*sqliteFile) isFile() bool { return true }
 
+func (*sqliteFile) pipelines() bool { return false }
+
 func (e *sqliteFile) tryLock(_ context.Context, ending string) (*Lock, error) {
 	return tryLock(e.folder, e.name, ending, e.name)
 }

@@ -13,13 +13,13 @@ import (
 // What is concluded is stored for people to see: what needs attention, how a payer is
 // linked, and the class of a record. Nothing decides by it, but for what is said here.
 var readers = map[string]string{
-	"takeBack":        "takes a telling back, and says which",
+	"clearing":        "takes a telling back, and says which",
 	"clearTopics":     "takes tellings back",
 	"GiveUp":          "takes tellings back",
 	"CloseConfirmed":  "takes tellings back",
 	"DropUnseen":      "takes back what was told of records that are gone",
 	"SetAttention":    "keeps since when a telling stays",
-	"SetLinkState":    "says whether it is news",
+	"SetLinkState":    "writes only news",
 	"SetConfirmed":    "says whether it is news",
 	"setClass":        "writes only news",
 	"SaveDecision":    "writes",

@@ -243,12 +243,10 @@ const (
 	payerMoves = "?3 <> '' AND p.link_state <> ?3 OR ?5 = 0 AND p.stays_at <> 0"
 )
 
-// SetLinkState says how a payer relates to its customer, and reports whether that is
-// news; see the package comment of connector.
-func (tx *Tx) SetLinkState(connection, sourceID string, to connector.LinkState) (moved bool, err error) {
-	n, err := tx.count("UPDATE payers SET link_state = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND link_state <> ?",
+// SetLinkState says how a payer relates to its customer; see the package comment of connector.
+func (tx *Tx) SetLinkState(connection, sourceID string, to connector.LinkState) error {
+	return tx.exec("UPDATE payers SET link_state = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND link_state <> ?",
 		to, stamp(tx.now), connection, sourceID, to)
-	return n > 0, err
 }
 
 // SetConfirmed records that a read has shown the payer's customer with its key, and reports
@@ -388,23 +386,28 @@ func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason conn
 // ClearAttention removes a topic's row when it gives one of the reasons, or any
 // reason when none are named.
 func (tx *Tx) ClearAttention(connection, sourceID string, topic Topic, reasons ...connector.Reason) error {
-	_, err := tx.takeBack(connection, sourceID, topic, reasons...)
-	return err
+	query, args := clearing(connection, sourceID, topic, reasons)
+	return tx.exec(query, args...)
 }
 
 // takeBack is ClearAttention, and returns the reason of the row; "" when there was none to remove.
 func (tx *Tx) takeBack(connection, sourceID string, topic Topic, reasons ...connector.Reason) (was connector.Reason, err error) {
-	query, args := "DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", []any{connection, sourceID, topic}
+	query, args := clearing(connection, sourceID, topic, reasons)
+	if err = tx.row([]any{&was}, query+" RETURNING reason", args...); errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return was, err
+}
+
+func clearing(connection, sourceID string, topic Topic, reasons []connector.Reason) (query string, args []any) {
+	query, args = "DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", []any{connection, sourceID, topic}
 	if len(reasons) > 0 {
 		query += " AND reason IN (?" + strings.Repeat(", ?", len(reasons)-1) + ")"
 	}
 	for _, r := range reasons {
 		args = append(args, r)
 	}
-	if err = tx.row([]any{&was}, query+" RETURNING reason", args...); errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return was, err
+	return query, args
 }
 
 // clearTopics removes the rows of topics, whatever reasons they give.

@@ -1,12 +1,16 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
+	"io"
 	"strconv"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -77,19 +81,31 @@ func (c *postgresConn) PrepareContext(ctx context.Context, query string) (driver
 	if err != nil {
 		return nil, inWords(err)
 	}
-	return keptStmt{stmt.(*stdlib.Stmt), c}, nil
+	return keptStmt{stmt.(*stdlib.Stmt), c, postgresSpelling(query)}, nil
 }
 
 // keptStmt stays prepared on its connection for whoever has it next, as long as the pool keeps that.
 type keptStmt struct {
 	*stdlib.Stmt
 
-	on *postgresConn
+	on    *postgresConn
+	query string // as the server reads it
 }
 
 // ExecContext fails with errUnreplicated where the statement was a commit that did not wait long enough.
-func (s keptStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	done, err := s.Stmt.ExecContext(ctx, args)
+func (s keptStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (done driver.Result, err error) {
+	if sent, sendErr := s.on.send(ctx, s.query, args); sent != nil {
+		var tag pgconn.CommandTag
+		if err = sendErr; err == nil {
+			tag, err = sent.Exec()
+		}
+		if over := sent.Close(); err == nil {
+			err = over
+		}
+		done = driver.RowsAffected(tag.RowsAffected())
+	} else {
+		done, err = s.Stmt.ExecContext(ctx, args)
+	}
 	err = inWords(err)
 	if of := s.on.Conn.Conn().PgConn().CustomData(); of[unreplicated] != nil {
 		delete(of, unreplicated)
@@ -102,8 +118,96 @@ func (s keptStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (dr
 func (keptStmt) Close() error { return nil }
 
 func (s keptStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := s.Stmt.QueryContext(ctx, args)
-	return rows, inWords(err)
+	sent, err := s.on.send(ctx, s.query, args)
+	if sent == nil {
+		rows, err := s.Stmt.QueryContext(ctx, args)
+		return rows, inWords(err)
+	}
+	var rows pgx.Rows
+	if err == nil {
+		rows, err = sent.Query()
+	}
+	if err != nil {
+		_ = sent.Close() // with the same error
+		return nil, inWords(err)
+	}
+	return &sentRows{rows, sent, s.on.Conn.Conn().TypeMap()}, nil
+}
+
+type aheadKey struct{}
+
+// withAhead returns a context with which a statement takes others along that are sent before it.
+func withAhead(ctx context.Context, list []ahead) context.Context {
+	if len(list) == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, aheadKey{}, list)
+}
+
+// send sends a statement behind those that its context takes along, all at once, and reads what became of these; nil when there
+// are none. The first that fails ends them all: it is an aheadError.
+func (c *postgresConn) send(ctx context.Context, query string, args []driver.NamedValue) (pgx.BatchResults, error) {
+	list, _ := ctx.Value(aheadKey{}).([]ahead)
+	if len(list) == 0 {
+		return nil, nil
+	}
+	batch := &pgx.Batch{}
+	for _, a := range list {
+		batch.Queue(postgresSpelling(a.query), a.args...)
+	}
+	values := make([]any, len(args))
+	for i, arg := range args {
+		values[i] = arg.Value
+	}
+	batch.Queue(query, values...)
+	sent := c.Conn.Conn().SendBatch(ctx, batch)
+	for _, a := range list {
+		tag, err := sent.Exec()
+		if err == nil && tag.RowsAffected() == 0 {
+			err = a.missing
+		}
+		if err != nil {
+			return sent, aheadError{inWords(err)}
+		}
+	}
+	return sent, nil
+}
+
+// sentRows are the rows of a statement that others were sent with.
+type sentRows struct {
+	pgx.Rows
+
+	sent  pgx.BatchResults
+	types *pgtype.Map
+}
+
+func (r *sentRows) Columns() []string {
+	var names []string
+	for _, f := range r.FieldDescriptions() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func (r *sentRows) Close() error {
+	r.Rows.Close()
+	return inWords(r.sent.Close())
+}
+
+func (r *sentRows) Next(dest []driver.Value) (err error) {
+	if !r.Rows.Next() {
+		return cmp.Or(inWords(r.Err()), io.EOF)
+	}
+	for i, f := range r.FieldDescriptions() {
+		kind, known := r.types.TypeForOID(f.DataTypeOID)
+		if !known {
+			return fmt.Errorf("column %s has a type that is not known", f.Name)
+		}
+		if dest[i], err = kind.Codec.DecodeDatabaseSQLValue(r.types, f.DataTypeOID, f.Format, r.RawValues()[i]); err != nil {
+			return fmt.Errorf("read column %s: %w", f.Name, err)
+		}
+	}
+	return nil
 }
 
 func (c *postgresConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {

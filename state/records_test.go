@@ -306,7 +306,7 @@ func TestDropUnseenForgetsPlansAndKeepsCustomers(t *testing.T) {
 	sent := d.planCreate(first, acme, "sent")
 	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(first, sent, []byte("{}"), 0); return err })
 	d.do(func(tx *Tx) error { // its key is doubled meanwhile
-		_, err := tx.SetLinkState(acme, "sent", connector.LinkConflict)
+		err := tx.SetLinkState(acme, "sent", connector.LinkConflict)
 		return err
 	})
 	d.planLinked(first, "linked", "b1", connector.ActionUpdate)

@@ -260,9 +260,16 @@ func (tx *Tx) saveTraits(billingID string, traits []trait, linked bool) error {
 // customer whole, and reports false when a read that started later was applied
 // already.
 func (tx *Tx) TouchRemote(billingID string, ticket int64) (bool, error) {
-	n, err := tx.count("UPDATE remote_customers SET ticket = ? WHERE billing_id = ? AND ticket <= ?", ticket, billingID, ticket)
+	n, err := tx.count(touched, ticket, billingID, ticket)
 	return n > 0, err
 }
+
+// RaiseRemote is TouchRemote where it does not matter whether a read that started later was applied.
+func (tx *Tx) RaiseRemote(billingID string, ticket int64) error {
+	return tx.exec(touched, ticket, billingID, ticket)
+}
+
+const touched = "UPDATE remote_customers SET ticket = ? WHERE billing_id = ? AND ticket <= ?"
 
 // KeyCount returns how many customers of the index carry the key.
 func (tx *Tx) KeyCount(key connector.Key) (n int, err error) {
@@ -422,18 +429,12 @@ type InCommon struct {
 
 // AlikeIn is AllAlike with what each of the customers has in common with c, by id.
 func (l *Ledger) AlikeIn(ctx context.Context, c connector.Customer, keyName, connection, sourceID string, limit int) ([]InCommon, error) {
-	traits := []trait{{"name", l.seal.likeness(c.Name)}}
-	for _, p := range c.People {
-		if p.Email != "" {
-			traits = append(traits, trait{"email", l.seal.likeness(p.Email)})
-		}
-	}
 	some := limit
 	if limit < 0 { // all of them
 		some = math.MaxInt32
 	}
 	known := map[string]InCommon{}
-	for _, t := range traits {
+	for _, t := range l.shared(c) {
 		found, err := l.ids(ctx, `SELECT t.billing_id FROM remote_traits t WHERE t.kind = ? AND t.value = ?
 			AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
 			AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
@@ -453,6 +454,17 @@ func (l *Ledger) AlikeIn(ctx context.Context, c connector.Customer, keyName, con
 		out = out[:min(limit, len(out))]
 	}
 	return out, nil
+}
+
+// shared returns what a customer of the index may have in common with c.
+func (l *Ledger) shared(c connector.Customer) []trait {
+	traits := []trait{{"name", l.seal.likeness(c.Name)}}
+	for _, p := range c.People {
+		if p.Email != "" {
+			traits = append(traits, trait{"email", l.seal.likeness(p.Email)})
+		}
+	}
+	return traits
 }
 
 // ShownOf compares what the index holds of a customer with what is wanted of it: agree when

@@ -79,7 +79,7 @@ func (tx *Tx) Unlink(p Payer, detail string) error {
 	if detail != "" {
 		class = protocol.Held
 		steps = append(steps,
-			func() error { _, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkHeld); return err },
+			func() error { return tx.SetLinkState(p.Connection, p.SourceID, connector.LinkHeld) },
 			func() error {
 				return tx.SetAttention(p.Connection, p.SourceID, TopicLink, connector.ReasonUnlinked, detail)
 			})

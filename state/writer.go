@@ -30,6 +30,9 @@ type Tx struct {
 	now  time.Time
 	lost error // why the transaction was given up; nil while it stands
 
+	ahead  []ahead // statements of the write that are not sent yet
+	failed error   // of one that was sent ahead; nothing of the write is kept then
+
 	id, timeline string // of the transaction, where the engine can tell later what became of it
 
 	leads bool // to a request: the mark is on the disk before anybody sends it
@@ -156,7 +159,7 @@ func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 		}
 	}
 	if err = l.asked(false); err == nil {
-		err = tx.exec("COMMIT")
+		_, err = tx.count("COMMIT")
 	}
 	if disconnected(err) {
 		err = l.below.settle(context.Background(), tx, err)
@@ -170,23 +173,43 @@ func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 	return results, errors.Join(l.advanceMark(context.Background(), commits, tx.leads), l.inPlace())
 }
 
+// The savepoint of one write of a batch.
+const (
+	beginOne = "SAVEPOINT one"
+	undoOne  = "ROLLBACK TO one"
+	endOne   = "RELEASE one"
+)
+
 // runOne runs fn behind a savepoint. The second error means the transaction as a
 // whole is lost, for example because the disk is full.
 func (tx *Tx) runOne(fn func(*Tx) error) (result, broken error) {
-	if err := tx.exec("SAVEPOINT one"); err != nil {
+	if err := tx.exec(beginOne); err != nil {
 		return nil, err
 	}
 	result = guarded(fn, tx)
+	if result == nil {
+		result = tx.failed // which fn was not told of
+	}
+	if result == nil && tx.lost == nil {
+		if _, broken = tx.count(endOne); tx.failed == nil {
+			return nil, broken
+		}
+		result = tx.failed
+	}
 	if tx.lost != nil {
 		return nil, tx.lost
 	}
-	if result != nil {
-		tx.run, tx.change = 0, 0
-		if err := tx.exec("ROLLBACK TO one"); err != nil {
-			return nil, errors.Join(result, err)
-		}
+	tx.run, tx.change = 0, 0
+	begun := len(tx.ahead) == 0 || tx.ahead[0].query != beginOne
+	tx.ahead, tx.failed = nil, nil
+	if !begun { // nothing of it was sent
+		return result, nil
 	}
-	return result, tx.exec("RELEASE one")
+	if _, err := tx.count(undoOne); err != nil {
+		return nil, errors.Join(result, err)
+	}
+	_, broken = tx.count(endOne)
+	return result, broken
 }
 
 // guarded turns a panic of one write into its error, so that it cannot take the
@@ -203,31 +226,87 @@ func guarded(fn func(*Tx) error, tx *Tx) (err error) {
 // abandon rolls the transaction back. SQLite may have done so already, when the
 // disk was full; that is no further error.
 func (tx *Tx) abandon(cause error) error {
-	tx.lost = nil
-	_ = tx.exec("ROLLBACK")
+	tx.lost, tx.ahead, tx.failed = nil, nil, nil
+	_, _ = tx.count("ROLLBACK")
 	return cause
 }
 
-// exec runs a statement of the write.
-func (tx *Tx) exec(query string, args ...any) error {
-	_, err := tx.count(query, args...)
+// ahead is a statement for whose answer nobody waits: it is sent together with the next one for which somebody does.
+type ahead struct {
+	query   string
+	args    []any
+	missing error // that it fails with when it changes no row; nil where that is no failure
+}
+
+// aheadError is the error of a statement that was sent ahead of another.
+type aheadError struct{ error }
+
+func (e aheadError) Unwrap() error { return e.error }
+
+// exec runs a statement of the write. Where the engine is a way off, it is sent with the next one whose answer
+// the write needs, and its error is that one's.
+func (tx *Tx) exec(query string, args ...any) error { return tx.must(nil, query, args...) }
+
+// must is exec for a statement that fails with missing when it changes no row.
+func (tx *Tx) must(missing error, query string, args ...any) error {
+	if !tx.l.below.pipelines() {
+		n, err := tx.count(query, args...)
+		if err == nil && n == 0 {
+			err = missing
+		}
+		return err
+	}
+	if err := errors.Join(tx.lost, tx.failed); err != nil {
+		return err
+	}
+	args, err := bound(args)
+	if err != nil {
+		return err
+	}
+	tx.ahead = append(tx.ahead, ahead{query, args, missing})
+	tx.l.changed++
+	if len(tx.ahead) < mostAhead {
+		return nil
+	}
+	return tx.flush()
+}
+
+// mostAhead is how many statements are sent together at most.
+const mostAhead = 256
+
+// flush sends what was not sent yet: somebody is about to use the connection past this write.
+func (tx *Tx) flush() error {
+	if len(tx.ahead) == 0 {
+		return nil
+	}
+	_, err := tx.count("SELECT 1")
 	return err
+}
+
+// prepare prepares a statement whose answer is waited for, and returns with which context and arguments it is run.
+func (tx *Tx) prepare(query string, args []any) (context.Context, []any, error) {
+	if err := errors.Join(tx.lost, tx.failed); err != nil {
+		return nil, nil, err
+	}
+	args, err := bound(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := tx.l.prepared(query); err != nil {
+		return nil, nil, tx.noticeLoss(err)
+	}
+	ctx := withAhead(context.Background(), tx.ahead)
+	tx.ahead = nil
+	return ctx, args, nil
 }
 
 // count runs a statement and returns how many rows it changed.
 func (tx *Tx) count(query string, args ...any) (int64, error) {
-	if tx.lost != nil {
-		return 0, tx.lost
-	}
-	args, err := bound(args)
+	ctx, args, err := tx.prepare(query, args)
 	if err != nil {
 		return 0, err
 	}
-	stmt, err := tx.l.prepared(query)
-	if err != nil {
-		return 0, tx.noticeLoss(err)
-	}
-	res, err := stmt.ExecContext(context.Background(), args...)
+	res, err := tx.l.stmts[query].ExecContext(ctx, args...)
 	if err != nil {
 		return 0, tx.noticeLoss(err)
 	}
@@ -239,40 +318,31 @@ func (tx *Tx) count(query string, args ...any) (int64, error) {
 // row runs a statement that gives one row and scans it; sql.ErrNoRows when it
 // gives none.
 func (tx *Tx) row(dest []any, query string, args ...any) error {
-	if tx.lost != nil {
-		return tx.lost
-	}
-	args, err := bound(args)
+	ctx, args, err := tx.prepare(query, args)
 	if err != nil {
 		return err
 	}
-	stmt, err := tx.l.prepared(query)
-	if err != nil {
-		return tx.noticeLoss(err)
-	}
-	return tx.noticeLoss(stmt.QueryRowContext(context.Background(), args...).Scan(dest...))
+	return tx.noticeLoss(tx.l.stmts[query].QueryRowContext(ctx, args...).Scan(dest...))
 }
 
 // query runs a statement that gives rows, which are closed before the write runs another.
 func (tx *Tx) query(query string, args ...any) (*sql.Rows, error) {
-	if tx.lost != nil {
-		return nil, tx.lost
-	}
-	args, err := bound(args)
+	ctx, args, err := tx.prepare(query, args)
 	if err != nil {
 		return nil, err
 	}
-	stmt, err := tx.l.prepared(query)
-	if err != nil {
-		return nil, tx.noticeLoss(err)
-	}
-	rows, err := stmt.QueryContext(context.Background(), args...)
+	rows, err := tx.l.stmts[query].QueryContext(ctx, args...)
 	return rows, tx.noticeLoss(err)
 }
 
 // noticeLoss keeps an error after which SQLite may have rolled the transaction
-// back by itself, or which took its connection along. A statement that followed would commit on its own; none does.
+// back by itself, or which took its connection along. A statement that followed would commit on its own; none does. It
+// keeps that of a statement which was sent ahead, too: whoever sent it does not know.
 func (tx *Tx) noticeLoss(err error) error {
+	var of aheadError
+	if errors.As(err, &of) {
+		tx.failed = of.error
+	}
 	switch troubleOf(err) {
 	case diskFull, givenUp:
 		err = ofDisk(err)
@@ -305,17 +375,16 @@ func ofDisk(err error) error {
 	return err
 }
 
-// prepared returns the statement for query on the writing connection, prepared
-// once in the connection's life. Statements run without a caller's context: the
-// transaction belongs to a whole batch, and no single caller may end it.
-func (l *Ledger) prepared(query string) (*sql.Stmt, error) {
-	if s, ok := l.stmts[query]; ok {
-		return s, nil
+// prepared sees to it that the statement for query is prepared on the writing connection, once in the connection's
+// life. Statements run without a caller's context: the transaction belongs to a whole batch, and no single caller may end it.
+func (l *Ledger) prepared(query string) error {
+	if l.stmts[query] != nil {
+		return nil
 	}
 	s, err := l.conn.PrepareContext(context.Background(), query)
 	if err != nil {
-		return nil, fmt.Errorf("prepare a ledger statement: %w", err)
+		return fmt.Errorf("prepare a ledger statement: %w", err)
 	}
 	l.stmts[query] = s
-	return s, nil
+	return nil
 }

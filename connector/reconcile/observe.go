@@ -102,8 +102,7 @@ func noteNews(tx *state.Tx, p state.Payer, o Observation, seen Seen) error {
 	if o.List == nil || !seen.Moved && p.Seen && p.LinkState == connector.LinkLinked && p.Shows == p.AppliedHash && (o.Mandate == nil || o.Mandate.ID == p.MandateID) {
 		return nil
 	}
-	_, err := tx.TouchRemote(o.CustomerID, o.Ticket)
-	return err
+	return tx.RaiseRemote(o.CustomerID, o.Ticket)
 }
 
 // otherwise reports whether a list shows a customer of ours in another state than
@@ -269,7 +268,7 @@ func observeFinancial(tx *state.Tx, o Observation) error {
 }
 
 func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {
-	_, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict)
+	err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict)
 	return errors.Join(err, tx.Hold(p, reason))
 }
 
@@ -433,6 +432,6 @@ func Missing(tx *state.Tx, p state.Payer, ticket int64) error {
 	if fresh, err := tx.ForgetRemote(p.BillingID, ticket); err != nil || !fresh {
 		return notYetIf(err)
 	}
-	_, err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkMissing)
+	err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkMissing)
 	return errors.Join(err, tx.Hold(p, connector.ReasonCustomerMissing))
 }

@@ -465,7 +465,7 @@ func (r *run) take(ctx context.Context, c state.Change, fetched connector.Remote
 // the reason's own sentence.
 func (r *run) hold(ctx context.Context, c state.Change, link connector.LinkState, reason connector.Reason, detail string) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		_, err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, link)
+		err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, link)
 		return errors.Join(err, tx.CloseWith(r.id, c, connector.ChangeHeld, reason, detail))
 	})
 }

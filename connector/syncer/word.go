@@ -48,7 +48,7 @@ func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.
 // any more, until a person says something else.
 func (r *run) spend(ctx context.Context, c state.Change, why connector.Reason) error {
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		_, err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkHeld)
+		err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkHeld)
 		return errors.Join(err, tx.SpendWord(c.Payer.Connection, c.Payer.SourceID, c.BillingID, why),
 			tx.CloseWith(r.id, c, connector.ChangeHeld, why, wordSpent(c.BillingID, why)))
 	})
