@@ -150,7 +150,7 @@ func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Liken
 	var out Twins
 	own := l.traits(k)
 	for _, t := range own {
-		if t.kind == likeName || t.kind == likeEmail {
+		if !t.tells() {
 			continue
 		}
 		found, err := l.sharing(ctx, connection, sourceID, t)
@@ -181,6 +181,9 @@ func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Liken
 	}
 	return out, nil
 }
+
+// tells reports whether two payers that have the trait in common may be one: a name or an address alone does not say so.
+func (t trait) tells() bool { return t.kind != likeName && t.kind != likeEmail }
 
 type sharer struct {
 	Twin

@@ -35,8 +35,7 @@ type keyKnown struct {
 // gatherKey gathers what is known of the key of a payer without a customer, whose record
 // is as given; known is what is known of the payer besides.
 func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key, record protocol.Record, known protocol.Facts, want connector.Customer) (keyKnown, error) {
-	k := keyKnown{key: key, facts: protocol.Facts{Key: key.ID(), Record: record, Index: protocol.Index{Since: max(r.believed.Load(), 1), Now: true}}}
-	k.facts.Words, k.facts.Refusal, k.facts.Worn = known.Words, known.Refusal, known.Worn
+	k := r.newKey(key, record, known)
 	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherSenders, r.gatherHolders, r.gatherWord} {
 		if err := gather(ctx, sourceID, &k); err != nil {
 			return k, err
@@ -45,12 +44,20 @@ func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key,
 	if err := r.gatherAlike(ctx, sourceID, want, &k); err != nil {
 		return k, err
 	}
-	// What the plan would let go, so that the step says what that is.
-	k.facts.Approved = protocol.Intent{Action: connector.ActionCreate, Hash: k.facts.Record.Hash}
 	if k.facts.Holders == protocol.Free {
 		k.facts.Approved.Action, k.facts.Approved.Customer = connector.ActionAdopt, k.facts.Holder
 	}
 	return k, nil
+}
+
+// newKey is gatherKey for a record of which nobody is known who it may be. What the plan would let go is noted, so that
+// the step says what that is.
+func (r *run) newKey(key connector.Key, record protocol.Record, known protocol.Facts) keyKnown {
+	return keyKnown{key: key, facts: protocol.Facts{
+		Key: key.ID(), Record: record, Index: protocol.Index{Since: max(r.believed.Load(), 1), Now: true},
+		Words: known.Words, Refusal: known.Refusal, Worn: known.Worn,
+		Approved: protocol.Intent{Action: connector.ActionCreate, Hash: record.Hash},
+	}}
 }
 
 func (r *run) gatherRival(ctx context.Context, sourceID string, k *keyKnown) (err error) {

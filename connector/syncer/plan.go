@@ -214,19 +214,15 @@ func (r *run) decideAll(ctx context.Context, pages chan<- []state.Decision) erro
 // it can be compared and shown, is decided on once more with what the read showed; a
 // candidate without a decision stays to be planned, and the run is not complete.
 func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]state.Decision, error) {
-	page, decisions := make([]state.Candidate, 0, len(candidates)), make([]state.Decision, 0, len(candidates))
-	for _, c := range candidates {
-		if !r.isThere(c) {
-			continue
+	page, err := r.subjects(ctx, candidates)
+	if err != nil {
+		return nil, err
+	}
+	decisions := make([]state.Decision, len(page))
+	for i, s := range page {
+		if decisions[i], err = r.decide(ctx, s); err != nil {
+			return nil, fmt.Errorf("record %s: %w", s.Record.SourceID, err)
 		}
-		if r.noProof != nil && (c.Payer == nil || c.Payer.BillingID == "") {
-			continue
-		}
-		d, err := r.decide(ctx, c, nil)
-		if err != nil {
-			return nil, fmt.Errorf("record %s: %w", c.Record.SourceID, err)
-		}
-		page, decisions = append(page, c), append(decisions, d)
 	}
 	seen, err := r.sights(ctx, page, decisions)
 	if err != nil {
@@ -235,7 +231,7 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 	out := decisions[:0]
 	var left []string
 	for i, d := range decisions {
-		if unseenBy(page[i], d) == "" {
+		if unseenBy(page[i].Candidate, d) == "" {
 			out = append(out, d)
 			continue
 		}
@@ -244,7 +240,8 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 			left = append(left, d.SourceID)
 			continue
 		}
-		if d, err = r.decide(ctx, page[i], &s); err != nil {
+		page[i].seen = &s
+		if d, err = r.decide(ctx, page[i]); err != nil {
 			return nil, fmt.Errorf("record %s: %w", page[i].Record.SourceID, err)
 		}
 		out = append(out, d)
@@ -253,6 +250,42 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 		return out, nil
 	}
 	return out, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Undecided(r.conn.Name, left) })
+}
+
+// subject is a record as a plan looks at it.
+type subject struct {
+	state.Candidate
+
+	made     rendered
+	seen     *sight // a read of the customer that it would adopt or update; nil where there was none
+	stranger bool   // nobody is known who it may be: see state.Ledger.Strangers
+}
+
+// subjects renders those candidates of a page that a plan may look at, and asks at once for which of the new ones
+// somebody is known.
+func (r *run) subjects(ctx context.Context, candidates []state.Candidate) ([]subject, error) {
+	page := make([]subject, 0, len(candidates))
+	var newcomers []state.Newcomer
+	var at []int
+	for _, c := range candidates {
+		if !r.isThere(c) || r.noProof != nil && (c.Payer == nil || c.Payer.BillingID == "") {
+			continue
+		}
+		m, err := r.render(c)
+		if err != nil {
+			return nil, fmt.Errorf("record %s: %w", c.Record.SourceID, err)
+		}
+		if c.Payer == nil && m.Standing == protocol.Included {
+			newcomers = append(newcomers, state.Newcomer{SourceID: c.Record.SourceID, Key: m.Result.Key, Customer: m.Customer, Likeness: likenessOf(m.Customer)})
+			at = append(at, len(page))
+		}
+		page = append(page, subject{Candidate: c, made: m})
+	}
+	strangers, err := r.Ledger.Strangers(ctx, r.conn.Name, newcomers)
+	for i, is := range strangers {
+		page[at[i]].stranger = is
+	}
+	return page, err
 }
 
 func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) error {
@@ -348,15 +381,10 @@ func unfit(reason connector.Reason, problem string) rendered {
 	return rendered{Record: protocol.Record{Standing: protocol.Unfit, Reason: reason}, problem: problem}
 }
 
-// decide says what to do about one record. seen is a read of the customer that it would
-// adopt or update; nil where there was none.
-func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state.Decision, error) {
-	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord}
-	m, err := r.render(c)
-	if err != nil {
-		return d, err
-	}
-	d.Key = m.Result.Key
+// decide says what to do about one record.
+func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
+	c, m := s.Candidate, s.made
+	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord, Key: m.Result.Key}
 	if c.LabelledBy != r.conn.Mapping.Version() && r.id != 0 { // a forecast notes nothing
 		d.Label = new(r.label(c.Record))
 	}
@@ -365,7 +393,7 @@ func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state
 		d.Likeness = &known
 	}
 	if c.Payer != nil && c.Payer.BillingID != "" {
-		d, err := r.decideLinked(ctx, d, c, m, seen)
+		d, err := r.decideLinked(ctx, d, c, m, s.seen)
 		return tellForgotten(d, c), err
 	}
 	switch m.Standing {
@@ -375,7 +403,7 @@ func (r *run) decide(ctx context.Context, c state.Candidate, seen *sight) (state
 	case protocol.Unfit:
 		return d.Because(m.Reason, m.problem), nil
 	}
-	return r.decideNew(ctx, d, c, m.Result, seen)
+	return r.decideNew(ctx, d, s)
 }
 
 // tellForgotten says of a record of which nothing is kept that a person should look, where it
@@ -555,11 +583,15 @@ func (r *run) showBefore(c *state.NewChange, base *connector.Customer, seen *sig
 // decideNew decides on a payer that has no customer yet: what is known of its key is
 // gathered, and package protocol says what is next (RULES.md#who-has-the-key). A create
 // of another record whose time is over is looked for once.
-func (r *run) decideNew(ctx context.Context, d state.Decision, c state.Candidate, res mapping.Result, seen *sight) (state.Decision, error) {
+func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state.Decision, error) {
+	c, res, seen := s.Candidate, s.made.Result, s.seen
 	record := protocol.Record{Standing: protocol.Included, Key: res.Key.ID(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
 	owned := r.conn.Mapping.Owned(res.Customer, connector.Customer{})
 	for looked := false; ; looked = true {
-		k, err := r.gatherKey(ctx, d.SourceID, res.Key, record, c.Facts, res.Customer)
+		k, err := r.newKey(res.Key, record, c.Facts), error(nil)
+		if !s.stranger || looked {
+			k, err = r.gatherKey(ctx, d.SourceID, res.Key, record, c.Facts, res.Customer)
+		}
 		if err != nil {
 			return d, err
 		}

@@ -123,7 +123,11 @@ func (f *forecast) foreseeOne(ctx context.Context, r state.StoredRecord) (state.
 	if r.InFlight {
 		return state.Decision{SourceID: r.Record.SourceID, Verdict: r.Verdict}, nil
 	}
-	d, err := f.decide(ctx, r.Candidate, nil)
+	m, err := f.render(r.Candidate)
+	if err != nil {
+		return state.Decision{}, err
+	}
+	d, err := f.decide(ctx, subject{Candidate: r.Candidate, made: m})
 	if r.UpToDate {
 		d.Customer, d.Link = nil, false
 	}

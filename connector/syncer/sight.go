@@ -80,13 +80,13 @@ func (k *keyKnown) spentBy(s sight) connector.Reason {
 // sights reads the customers that decisions would adopt or update where the ledger does
 // not know what they hold, several at a time. One that cannot be read now is left out;
 // when none can, that is an error.
-func (r *run) sights(ctx context.Context, page []state.Candidate, decisions []state.Decision) (map[string]sight, error) {
+func (r *run) sights(ctx context.Context, page []subject, decisions []state.Decision) (map[string]sight, error) {
 	var mu sync.Mutex
 	seen, silent := map[string]sight{}, 0
 	var group errgroup.Group
 	group.SetLimit(max(r.Settings.Workers, 1))
 	for i, d := range decisions {
-		id := unseenBy(page[i], d)
+		id := unseenBy(page[i].Candidate, d)
 		if id == "" {
 			continue
 		}

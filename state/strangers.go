@@ -1,0 +1,99 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// Newcomer is a record without a payer, as a plan is about to make one of it.
+type Newcomer struct {
+	SourceID string
+	Key      connector.Key
+	Customer connector.Customer
+	Likeness Likeness
+}
+
+// Strangers says of each newcomer of a connection whether the ledger knows nobody who it may be: no payer and no
+// customer has its key, with a scope or without, no create with it is under way, no person has said a word of
+// it, no customer that is no payer's has its name or one of its e-mail addresses, and no payer has a likeness of
+// it that Twins would look at. Of a stranger KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo, UnscopedHolders, Accepted, Alike and
+// Twins have nothing to tell, which a first backfill would ask each about every record. Others may still be strangers.
+func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []Newcomer) ([]bool, error) {
+	known := make([]bool, len(newcomers))
+	keys := map[string]*question{}
+	var carried, likenesses, ids question
+	for i, n := range newcomers {
+		key := n.Key.Indexed()
+		if keys[key.Name] == nil {
+			keys[key.Name] = &question{}
+		}
+		keys[key.Name].ask(i, key.ScopedValue())
+		ids.ask(i, n.SourceID)
+		carried.ask(i, keyTrait(n.Key), keyTrait(n.Key.Unscoped()))
+		for _, t := range l.shared(n.Customer) {
+			carried.ask(i, t.value)
+		}
+		for _, t := range l.traits(n.Likeness) {
+			if t.tells() {
+				likenesses.ask(i, t.value)
+			}
+		}
+	}
+	for name, q := range keys {
+		if err := l.answer(ctx, known, q, `EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?2 AND p.key_value = j.value)
+			OR EXISTS (SELECT 1 FROM attempts a WHERE a.key_name = ?2 AND a.key_value = j.value AND a.action = 'create' AND a.ended = '')`, name); err != nil {
+			return nil, err
+		}
+	}
+	for _, by := range []struct {
+		q     *question
+		where string
+		args  []any
+	}{
+		{&ids, "EXISTS (SELECT 1 FROM words w WHERE w.connection = ?2 AND w.source_id = j.value)", []any{connection}},
+		{&carried, "EXISTS (SELECT 1 FROM remote_traits t WHERE (t.kind = 'key' OR t.kind = 'name' OR t.kind = 'email') AND t.value = j.value)", nil},
+		{&likenesses, "EXISTS (SELECT 1 FROM likenesses o WHERE (o.kind = 'name email' OR o.kind = 'name phone' OR o.kind = 'name postcode') AND o.value = j.value)", nil},
+	} {
+		if err := l.answer(ctx, known, by.q, by.where, by.args...); err != nil {
+			return nil, err
+		}
+	}
+	for i := range known {
+		known[i] = !known[i]
+	}
+	return known, nil
+}
+
+// question are values of which each may be known, and whose they are.
+type question struct {
+	values []string
+	of     []int
+}
+
+func (q *question) ask(of int, values ...string) {
+	for _, v := range values {
+		q.values, q.of = append(q.values, connector.Clean(v)), append(q.of, of)
+	}
+}
+
+// answer notes whose values are known by a condition on j.value.
+func (l *Ledger) answer(ctx context.Context, known []bool, q *question, where string, args ...any) error {
+	if len(q.values) == 0 {
+		return nil
+	}
+	values, err := json.Marshal(q.values)
+	if err != nil {
+		return err
+	}
+	found, err := list(ctx, l, "SELECT j.key FROM json_each(?1) j WHERE "+where, append([]any{string(values)}, args...), func(i *int) []any { return []any{i} })
+	if err != nil {
+		return fmt.Errorf("look for whom new records may be: %w", err)
+	}
+	for _, i := range found {
+		known[q.of[i]] = true
+	}
+	return nil
+}
