@@ -25,6 +25,7 @@ type Server struct {
 	locks       *sessionLocks
 	wraps       atomic.Pointer[wrapping] // the keys of accounts; nil without a key for that
 	clock       bool                     // the ledgers have a clock of their own, which tests move
+	looksOn     bool                     // it is a replica: see Replica
 }
 
 // ServerOptions says which database keeps the ledgers.
@@ -52,19 +53,11 @@ var ErrServer = errors.New("cannot use the ledgers' database")
 // fails with ErrServer where there is none, and where the database, its role, or what stands
 // before it would not keep ledgers apart or commits durable.
 func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
-	if err := CheckAddress(o.Address); err != nil {
+	config, err := sessionsAt(o.Address)
+	if err != nil {
 		return nil, err
 	}
-	config, err := pgxpool.ParseConfig(o.Address)
-	if err != nil {
-		return nil, fmt.Errorf("%w: its address cannot be read. %s", ErrServer, asAddress)
-	}
-	maps.Copy(config.ConnConfig.RuntimeParams, postgresSettings)
-	config.ConnConfig.RuntimeParams["application_name"] = "payersync"
-	config.ConnConfig.ConnectTimeout = connectTimeout
 	config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary // of several hosts, the one that takes writes
-	config.ConnConfig.OnNotice = heedWarning
-	config.AfterConnect = checkSession
 	if o.Connections == 0 {
 		o.Connections = defaultConnections
 	}
@@ -76,18 +69,12 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		}
 		s.wraps.Store(w)
 	}
-	pool := func(most int, readOnly string) (*pgxpool.Pool, error) {
-		config := config.Copy()
-		config.MaxConns = int32(most) //nolint:gosec // of a configuration, which is checked
-		config.ConnConfig.RuntimeParams["default_transaction_read_only"] = readOnly
-		return pgxpool.NewWithConfig(ctx, config)
-	}
 	each := max(1, (o.Connections-1)/2)
 	var errs [3]error
-	one, err := pool(1, "off")
+	one, err := poolOf(ctx, config, 1, "off")
 	s.locks, errs[0] = newSessionLocks(one), err
-	s.write, errs[1] = pool(each, "off")
-	s.read, errs[2] = pool(each, "on")
+	s.write, errs[1] = poolOf(ctx, config, each, "off")
+	s.read, errs[2] = poolOf(ctx, config, each, "on")
 	if err = errors.Join(errs[:]...); err == nil {
 		err = s.migrate(ctx)
 	}
@@ -96,6 +83,31 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		return nil, refusedServer(err)
 	}
 	return s, nil
+}
+
+// sessionsAt returns what every connection to a database is asked for and looked at.
+func sessionsAt(address string) (*pgxpool.Config, error) {
+	if err := CheckAddress(address); err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its address cannot be read. %s", ErrServer, asAddress)
+	}
+	maps.Copy(config.ConnConfig.RuntimeParams, postgresSettings)
+	config.ConnConfig.RuntimeParams["application_name"] = "payersync"
+	config.ConnConfig.ConnectTimeout = connectTimeout
+	config.ConnConfig.OnNotice = heedWarning
+	config.AfterConnect = checkSession
+	return config, nil
+}
+
+// poolOf makes so many of such connections at most, when they are needed.
+func poolOf(ctx context.Context, config *pgxpool.Config, most int, readOnly string) (*pgxpool.Pool, error) {
+	config = config.Copy()
+	config.MaxConns = int32(most) //nolint:gosec // of a configuration, which is checked
+	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = readOnly
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
 const asAddress = "Write it as postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full"
@@ -169,7 +181,7 @@ func checkSession(ctx context.Context, conn *pgx.Conn) error {
 	}
 	switch {
 	case session != conn.PgConn().PID():
-		return fmt.Errorf("%w: a pooler stands before it that lends sessions. Name the database itself in ledger.postgres: payersync pools its connections", ErrServer)
+		return fmt.Errorf("%w: a pooler stands before it that lends sessions. Name the database itself and not the pooler: payersync pools its connections", ErrServer)
 	case encoding != "UTF8":
 		return fmt.Errorf("%w: its encoding is %s. Make one with ENCODING 'UTF8'", ErrServer, encoding)
 	case bypasses:

@@ -62,6 +62,7 @@ func forget(path string) error {
 // Pair is a database whose commits wait for a standby.
 type Pair struct {
 	Address string // of both servers; whichever takes writes is meant
+	Standby string // of the one that is the standby at first
 
 	t    testing.TB
 	pair *testdb.Pair
@@ -83,8 +84,22 @@ func NewPair(t testing.TB) *Pair {
 	if p.Address, err = pair.New(); err != nil {
 		t.Fatal(err)
 	}
+	p.Standby = pair.Standby()
 	return p
 }
+
+// HoldBack keeps the standby at what it has, or no more.
+func (p *Pair) HoldBack(held bool) {
+	p.t.Helper()
+	statement := "SELECT pg_wal_replay_resume()"
+	if held {
+		statement = "SELECT pg_wal_replay_pause()"
+	}
+	p.do(func() error { return p.pair.ManageStandby(statement) })
+}
+
+// Away stops the standby.
+func (p *Pair) Away() { p.do(p.pair.Away) }
 
 // Lose kills the server that takes writes.
 func (p *Pair) Lose() { p.do(p.pair.Lose) }

@@ -66,6 +66,12 @@ func (p *Pair) New() (dsn string, err error) {
 // Manage runs a statement as the role of the server that was the first.
 func (p *Pair) Manage(statement string) error { return p.primary.manage(statement) }
 
+// Standby returns the address of that database on the standby alone.
+func (p *Pair) Standby() (dsn string) { return p.standby.dsn("ledger") }
+
+// ManageStandby runs a statement as the role of the server that was the standby.
+func (p *Pair) ManageStandby(statement string) error { return p.standby.manage(statement) }
+
 // Lose kills the first server with all that it was at.
 func (p *Pair) Lose() error { return p.do("lose") }
 
