@@ -69,6 +69,8 @@ type statusReport struct {
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
 	putOff       bool                    // somebody put off some of what needs a person
 	Refusals     []state.Refusals        `json:"webhook_refusals"` // requests to the webhook endpoint of the last days that were not taken in
+
+	Replica *replicaStands `json:"replica,omitempty"` // of the database, where a node's configuration names one
 }
 
 func (a *app) status(cmd *cobra.Command, s *session.Session) error {
@@ -128,6 +130,7 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 			r.PutBack = c.Since
 		}
 	}
+	r.Replica = a.node.stands
 	if a.JSON() {
 		return show.JSON(a.Out, r)
 	}

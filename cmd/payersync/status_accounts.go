@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"payersync/cmd/payersync/internal/config"
-	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/condition"
@@ -65,6 +64,8 @@ type fleetStatus struct {
 	Need     int                        `json:"need_somebody"`
 	Nodes    []nodeRow                  `json:"nodes"`
 	Problems []string                   `json:"problems"` // of all accounts together
+
+	Replica *replicaStands `json:"replica,omitempty"`
 }
 
 // statusOfAccounts shows how all accounts of the database are, and ends as the worst of them would.
@@ -96,6 +97,7 @@ func (a *app) statusOfAccounts(ctx context.Context, all bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	r.Replica = a.node.stands
 	if a.JSON() {
 		err = show.JSON(a.Out, r)
 	} else {
@@ -149,7 +151,7 @@ func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, 
 // lookAtAccount finds out how an account is.
 func (a *app) lookAtAccount(ctx context.Context, r *accountStatus) error {
 	return a.node.withAccount(ctx, r.Account, func(cfg *config.Config) error {
-		s, err := session.Open(ctx, cfg, state.Options{Now: a.now, Server: a.node.server, Keyless: true})
+		s, err := a.openToLook(ctx, cfg)
 		if err != nil {
 			return err
 		}

@@ -26,6 +26,7 @@ type Node struct {
 // NodeLedger says which database keeps the ledgers.
 type NodeLedger struct {
 	Postgres         Secret `yaml:"postgres" jsonschema:"required" jsonschema_description:"The database of PostgreSQL, as in postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full; with a password in it env:NAME or file:PATH."`
+	Replica          Secret `yaml:"replica" jsonschema_description:"A standby of that database, for commands that only show: status, report and the lists. env:NAME or file:PATH; an address that names both servers will do. Default none."`
 	KeyEncryptionKey Secret `yaml:"key_encryption_key" jsonschema:"required" jsonschema_description:"The key that wraps those of accounts: 32 random bytes in base64. env:NAME or file:PATH."`
 	Connections      int    `yaml:"connections" jsonschema:"minimum=2,maximum=1000" jsonschema_description:"Connections to the database that this machine holds for ledgers at most. Default 16."`
 
@@ -58,7 +59,7 @@ const AccountFile = "account.yaml"
 
 // Secrets returns every secret of the node.
 func (n *Node) Secrets() []connector.Secret {
-	return append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.KeyEncryptionKey.Secret)
+	return append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.Replica.Secret, n.Ledger.KeyEncryptionKey.Secret)
 }
 
 // Options returns the database as package state takes it. The secrets were resolved.
@@ -156,18 +157,27 @@ func (c *check) database(l *NodeLedger) {
 	at := strict.Path{"ledger"}
 	before := len(c.problems)
 	c.resolve(at.Key("postgres"), &l.Postgres)
+	c.resolve(at.Key("replica"), &l.Replica)
 	c.resolve(at.Key("key_encryption_key"), &l.KeyEncryptionKey)
 	if len(c.problems) > before {
 		return
 	}
-	if err := state.CheckAddress(l.Postgres.Expose()); err != nil {
-		c.report(at.Key("postgres"), "ledger.postgres cannot be used: %s", strings.TrimPrefix(err.Error(), state.ErrServer.Error()+": "))
+	c.databaseAt(at.Key("postgres"), l.Postgres)
+	if !l.Replica.IsZero() {
+		c.databaseAt(at.Key("replica"), l.Replica)
 	}
 	key, err := state.ParseKey(l.KeyEncryptionKey.Expose())
 	if err != nil {
 		c.report(at.Key("key_encryption_key"), "ledger.key_encryption_key cannot be used: %v; make one with: openssl rand -base64 32", err)
 	}
 	l.key = key
+}
+
+// databaseAt refuses the address of a database which cannot be read, or could be another's.
+func (c *check) databaseAt(at strict.Path, of Secret) {
+	if err := state.CheckAddress(of.Expose()); err != nil {
+		c.report(at, "%s cannot be used: %s", at, strings.TrimPrefix(err.Error(), state.ErrServer.Error()+": "))
+	}
 }
 
 func (c *check) nodes(n Nodes) {

@@ -72,7 +72,7 @@ func (c *Config) Secrets() []connector.Secret {
 	}
 	out = append(out, c.HTTP.secrets()...)
 	if c.Node != nil {
-		out = append(out, c.Node.Ledger.Postgres.Secret, c.Node.Ledger.KeyEncryptionKey.Secret)
+		out = append(out, c.Node.Secrets()...)
 	}
 	if o := c.Pages.OIDC; o != nil {
 		out = append(out, o.ClientSecret.Secret)
