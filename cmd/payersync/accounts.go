@@ -146,8 +146,9 @@ func (a *app) showAccount(r accountReport) error {
 func (a *app) accountsStateCmd(use string, to state.AccountState) *cobra.Command {
 	short, long := "Do nothing more for an account, until resume", `Nothing is read or sent for the account from the next moment on that a node looks. Its
 webhooks are kept, and worked on when it is resumed. Commands that would read or send
-for it refuse, and those that show what its ledger has go on, as other accounts do. The
-account's audit log keeps who paused it and why.`
+for it refuse, those at work stop within seconds as if interrupted, and those that show
+what its ledger has go on, as other accounts do. payersync check looks at it all the same
+and says whether it could go on. The account's audit log keeps who paused it and why.`
 	if to == state.AccountActive {
 		short, long = "Go on with an account that was paused", `Everything is done for the account again, beginning with the webhooks that came
 meanwhile. The account's audit log keeps who resumed it and why.`

@@ -225,13 +225,14 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 	says(t, f.expect(exitDone, "accounts", "pause", "harbour", "--reason", "a holiday"), "is paused")
 	f.export(foreigners(3)...)
 	sent := f.box.Writes()
-	for _, args := range [][]string{{"sync"}, {"backfill", "--yes"}, {"plan"}, {"sweep"}, {"webhooks", "subscribe", "--yes"}} {
+	for _, args := range [][]string{{"sync"}, {"backfill", "--yes"}, {"plan"}, {"sweep"}, {"webhooks", "subscribe", "--yes"}, {"webhooks", "send-test"}, {"connect", "books"}, {"mandates", "letters", "test", "--to", "me@harbour.example"}, {"alerts", "send"}, {"environment", "show"}} {
 		says(t, f.expect(exitFailed, args...), "for account harbour: it is paused", "payersync accounts resume harbour")
 	}
 	if n := f.box.Writes() - sent; n > 0 {
 		t.Errorf("%d writes left for an account that is paused", n)
 	}
 	f.expect(exitDone, "status")
+	f.expect(exitDone, "check")
 	f.expect(exitDone, "ledger", "export", "A00001", "--output", "json")
 	f.export(rows...)
 	says(t, f.expect(exitDone, "accounts", "resume", "harbour"), "is active")

@@ -73,7 +73,7 @@ is a line for each setting and a last one with the lines of the block (paste) an
 // openAndCheck makes the checks with the ledger, or where there is none yet with one that is
 // thrown away.
 func (a *app) openAndCheck(ctx context.Context, f checkFlags) (err error) {
-	cfg, err := a.load()
+	cfg, err := a.loadToCheck()
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (a *app) openAndCheck(ctx context.Context, f checkFlags) (err error) {
 
 // openChecked is open for checks, which note nothing.
 func (a *app) openChecked(ctx context.Context) (*session.Session, error) {
-	cfg, err := a.load()
+	cfg, err := a.loadToCheck()
 	if err != nil {
 		return nil, err
 	}

@@ -62,6 +62,45 @@ func TestAPauseStopsTheRunAtWorkWhichGoesOnAfterResume(t *testing.T) {
 	}
 }
 
+// A command at work ends as one that was interrupted, soon after somebody has paused its account, and says why.
+func TestAPauseStopsTheCommandAtWorkAsCtrlCDoes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, map[string]int{"acme": 60})
+	c.apply()
+	w := c.accounts["acme"]
+	begun, given := make(chan struct{}, 1000), make(chan struct{})
+	giveUp := sync.OnceFunc(func() { close(given) })
+	defer giveUp()
+	held := func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet || !strings.HasPrefix(r.URL.Path, "/api/") || len(w.box.Customers()) < 5 {
+			return false
+		}
+		begun <- struct{}{}
+		<-given
+		return false // it arrives
+	}
+	w.front.Store(&held)
+	p := w.start("backfill", "--yes")
+	await(t, "requests of the backfill", begun)
+	c.expect(exitDone, "accounts", "pause", "acme", "--reason", "a holiday")
+	eventually(t, "the notice of the pause", func() bool { return strings.Contains(p.errOut.String(), "Stopping: account acme is paused now, said ") })
+	if p.over() {
+		t.Error("it did not wait for requests in flight")
+	}
+	giveUp()
+	if r := p.wait(); r.code != exitInterrupted {
+		t.Errorf("it ended with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
+	w.front.Store(nil)
+	if made := len(w.box.Customers()); made >= 60 {
+		t.Errorf("%d customers were made before the account went on", made)
+	}
+	says(t, c.expect(exitFailed, "backfill", "--yes"), "it is paused")
+	c.expect(exitDone, "accounts", "resume", "acme")
+	c.expect(exitDone, "backfill", "--yes")
+	c.expectOnce(map[string]int{"acme": 60})
+}
+
 // What comes to a node before the account is open there stands in line again after a while, and other nodes may take it.
 func TestWorkForAnAccountThatIsNotOpenYetIsNotUsedUp(t *testing.T) {
 	t.Parallel()

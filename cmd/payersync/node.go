@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/state"
 )
@@ -28,6 +29,9 @@ type node struct {
 	replica *state.Server  // that those who only look are shown; nil for none
 	stands  *replicaStands // how it stands; nil where the configuration names none
 	leaving sync.Once      // of the replica, which is told once
+
+	watch    sync.Once
+	watching sync.WaitGroup // whether the account is paused
 }
 
 // open connects to the database.
@@ -130,13 +134,41 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 	return cfg, nil
 }
 
-// atWork refuses an account that is paused.
+// atWork refuses an account that is paused, and interrupts the command when somebody pauses it later.
 func (n *node) atWork() error {
 	i, err := n.server.Account(n.ctx(), n.name)
-	if err == nil && i.State != state.AccountActive {
-		err = fmt.Errorf("cannot do that for account %s: it is %s, and nothing is read or sent for it meanwhile; let it go on first: payersync accounts resume %[1]s", i.Name, i.State)
+	switch {
+	case err != nil:
+		return err
+	case i.State != state.AccountActive:
+		return fmt.Errorf("cannot do that for account %s: it is %s, and nothing is read or sent for it meanwhile; let it go on first: payersync accounts resume %[1]s", i.Name, i.State)
 	}
-	return err
+	n.watch.Do(func() { n.watching.Go(n.untilPaused) })
+	return nil
+}
+
+// pausedEvery is how often a command looks whether its account was paused.
+const pausedEvery = 2 * time.Second
+
+// untilPaused interrupts the command, as Ctrl-C would, once its account is not active any more. It ends with the command.
+func (n *node) untilPaused() {
+	ctx := n.ctx()
+	tick := time.NewTicker(pausedEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		i, err := n.server.Account(ctx, n.name)
+		if err != nil || i.State == state.AccountActive { // whoever cannot be asked now is asked again
+			continue
+		}
+		n.app.interrupt()
+		fmt.Fprintf(n.app.ErrOut, "Stopping: account %s is %s now, said %s. Requests in flight are finished first; what was planned stays, and payersync accounts resume %[1]s lets it go on.\n", i.Name, i.State, show.Visible(i.Author))
+		return
+	}
 }
 
 // withAccount hands the configuration of an account to do, without what its secrets say. Its files are there until do
@@ -191,6 +223,7 @@ func (n *node) close() {
 	if n == nil {
 		return
 	}
+	n.watching.Wait()
 	_ = n.folder.Remove() // of this user alone; the next start of a node or of the machine clears it
 	for _, server := range []*state.Server{n.replica, n.server} {
 		if server != nil {

@@ -11,17 +11,18 @@ import (
 	"payersync/state"
 )
 
-// load reads the configuration that --config names, and every secret of it.
-func (a *app) load() (*config.Config, error) { return a.loadWith(a.getenv) }
-
-// loadAtWork is load for what reads or sends: nobody does for an account that is paused.
-func (a *app) loadAtWork() (*config.Config, error) {
-	cfg, err := a.load()
+// load reads the configuration that --config names, and every secret of it, for what asks another system or sends it
+// something. Nobody does for an account that is paused, and this is where all commands learn that.
+func (a *app) load() (*config.Config, error) {
+	cfg, err := a.loadToCheck()
 	if err != nil || cfg.Node == nil {
 		return cfg, err
 	}
 	return cfg, a.node.atWork()
 }
+
+// loadToCheck is load for payersync check, which says of a paused account, too, whether it could go on.
+func (a *app) loadToCheck() (*config.Config, error) { return a.loadWith(a.getenv) }
 
 // loadLocal reads the configuration for what stays on this machine: nobody looks at its
 // secrets, so none has to be there.
@@ -111,7 +112,7 @@ func (a *app) tellFound(s *session.Session, err error) (*session.Session, error)
 // open opens the ledger and the way to the billing service, with a log for a
 // person who watches: warnings, or with --verbose everything.
 func (a *app) open(ctx context.Context) (*session.Session, error) {
-	cfg, err := a.loadAtWork()
+	cfg, err := a.load()
 	if err != nil {
 		return nil, err
 	}

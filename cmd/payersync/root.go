@@ -25,7 +25,10 @@ type app struct {
 	config  string // --config
 	account string // --account
 	node    *node  // that was opened, of several that share a database
-	verbose bool   // --verbose
+
+	interrupt context.CancelFunc // ends the command as Ctrl-C does
+
+	verbose bool // --verbose
 }
 
 // run carries out one command line and returns its exit code. It is the whole
@@ -37,6 +40,8 @@ func run(ctx context.Context, p program, args []string) int {
 	}
 	a.Plain = a.plain()
 	defer func() { a.node.close() }()
+	ctx, a.interrupt = context.WithCancel(ctx)
+	defer a.interrupt()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(p.In)
