@@ -110,8 +110,10 @@ func (s *Server) Account(ctx context.Context, name string) (AccountInfo, error) 
 // ofAccountRow says what is wrong where the row of an account was asked for.
 func ofAccountRow(name string, err error) error {
 	switch {
-	case err == nil, errors.Is(err, ErrChangedMeanwhile), errors.Is(err, ErrOtherLedgersKey), errors.Is(err, ErrKeyEncryptionKey):
+	case err == nil, errors.Is(err, ErrChangedMeanwhile), errors.Is(err, ErrOtherLedgersKey), errors.Is(err, ErrKeyEncryptionKey), errors.Is(err, ErrConnectionLost):
 		return err
+	case errors.Is(err, ErrOutcomeUnknown):
+		return fmt.Errorf("cannot tell whether that was changed: %w. payersync accounts list shows what there is now", err)
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("cannot open account %s: %w. payersync accounts list shows those that there are, and payersync accounts apply makes one", name, ErrNoAccount)
 	}
@@ -246,7 +248,7 @@ func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (Accoun
 		return AccountInfo{}, err
 	}
 	var made AccountInfo
-	err = pgx.BeginFunc(ctx, s.write, func(tx pgx.Tx) error {
+	err = s.commit(ctx, func(tx pgx.Tx) error {
 		id, err := s.adopted(ctx, tx, c, seal)
 		if err != nil {
 			return err
@@ -331,7 +333,7 @@ func (c AccountChange) entry(action string) Entry {
 // change changes an account that there is, over a version (any for 0), as its only writer.
 func (s *Server) change(ctx context.Context, name string, over int64, do func(tx pgx.Tx, id int64) (Entry, error)) (AccountInfo, error) {
 	var changed AccountInfo
-	err := pgx.BeginFunc(ctx, s.write, func(tx pgx.Tx) error {
+	err := s.commit(ctx, func(tx pgx.Tx) error {
 		var id, version int64
 		if err := tx.QueryRow(ctx, "SELECT account_id FROM accounts WHERE name = $1", name).Scan(&id); err != nil {
 			return err
@@ -385,7 +387,7 @@ const serverNow = `(SELECT to_char(clock_timestamp(), 'YYYY-MM-DD"T"HH24:MI:SS.M
 
 // ensure returns the number of an account that has no key here, and makes it when it is not there.
 func (s *Server) ensure(ctx context.Context, name string) (id int64, err error) {
-	err = pgx.BeginFunc(ctx, s.write, func(tx pgx.Tx) (err error) {
+	err = s.commit(ctx, func(tx pgx.Tx) (err error) {
 		id, err = makeAccount(ctx, tx, name, "payersync")
 		return err
 	})
@@ -472,7 +474,7 @@ func (s *Server) Rewrap(ctx context.Context, key []byte) (n int, err error) {
 		Kept  []byte
 		KeyID string
 	}
-	err = pgx.BeginFunc(ctx, s.write, func(tx pgx.Tx) error {
+	err = s.commit(ctx, func(tx pgx.Tx) error {
 		found, err := tx.Query(ctx, "SELECT account_id, name, wrapped_key, key_id FROM accounts WHERE key_id NOT IN ('', $1) ORDER BY account_id FOR NO KEY UPDATE", to.id)
 		if err != nil {
 			return err

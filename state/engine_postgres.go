@@ -19,7 +19,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
-	"github.com/sethvargo/go-retry"
 )
 
 //go:embed migrations/postgres/*.sql
@@ -174,37 +173,10 @@ const analyzeWithin = 10 * time.Second
 
 func (*postgres) rest(*sql.Conn) {}
 
-// settle asks what became of a transaction. The server may not know yet that its session is
-// gone; one that took its place may have given its number to another, or not know it. What was committed counts once
-// a later commit has reached the standbys too, where there are some to wait for.
+// settle asks the server, of which the session may be gone.
 func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
-	ctx, cancel := context.WithTimeout(ctx, settleWithin)
-	defer cancel()
-	unknown := retry.Do(ctx, retry.NewConstant(settleTries), func(ctx context.Context) error {
-		var became, now string
-		err := e.server.write.QueryRow(ctx, "SELECT CASE WHEN "+timeline+" = $2 THEN coalesce(pg_xact_status($1::text::xid8), '') ELSE '' END, "+timeline, tx.id, tx.timeline).Scan(&became, &now)
-		switch {
-		case err == nil && now != tx.timeline:
-			return ErrOutcomeUnknown
-		case err == nil && became == "committed":
-			if err = e.server.Ping(ctx); err == nil {
-				return nil
-			}
-		case err == nil && became == "aborted":
-			return ErrConnectionLost
-		}
-		return retry.RetryableError(ErrOutcomeUnknown) // it cannot be reached, or the session is still there
-	})
-	if ctx.Err() != nil {
-		return ErrOutcomeUnknown
-	}
-	return unknown
+	return e.server.settle(ctx, tx.id, tx.timeline)
 }
-
-const (
-	settleWithin = 15 * time.Second // longer than a server keeps a session that says no more
-	settleTries  = 50 * time.Millisecond
-)
 
 // snapshot begins a transaction that sees what was committed before its first statement.
 func (e *postgres) snapshot(ctx context.Context) (db *sql.DB, tx *sql.Tx, err error) {

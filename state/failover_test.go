@@ -89,6 +89,60 @@ func TestACommitCountsWhenAStandbyHasIt(t *testing.T) {
 	}
 }
 
+// What is changed of accounts is as durable as what is written to their ledgers, or it is said that nobody knows.
+//
+// covers F190
+func TestAChangeOfAnAccountCountsWhenAStandbyHasIt(t *testing.T) {
+	t.Parallel()
+	by := Entry{Actor: "ada", Reason: "a test"}
+	files := map[string][]byte{"account.yaml": []byte("a: 1\n")}
+	changes := map[string]func(context.Context, *Server) error{
+		"a new account": func(ctx context.Context, s *Server) error {
+			return endOf(s.Apply(ctx, AccountChange{Name: "beta", Files: files, By: by}))
+		},
+		"other files": func(ctx context.Context, s *Server) error {
+			return endOf(s.Apply(ctx, AccountChange{Name: "gamma", Over: 1, Files: files, By: by}))
+		},
+		"a pause":          func(ctx context.Context, s *Server) error { return endOf(s.SetState(ctx, "acme", AccountPaused, by)) },
+		"another wrapping": func(ctx context.Context, s *Server) error { _, err := s.Rewrap(ctx, kekOf(2)); return err },
+	}
+	for _, back := range []bool{true, false} {
+		t.Run(fmt.Sprint("the standby comes back: ", back), func(t *testing.T) {
+			t.Parallel()
+			pair, d := aPair(t)
+			s := d.opts.Server
+			must(t, endOf(s.Apply(t.Context(), AccountChange{Name: "gamma", Files: map[string][]byte{"account.yaml": []byte("a: 0\n")}, By: by})))
+			must(t, pair.Away())
+			const waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'commit'"
+			type end struct {
+				name string
+				err  error
+			}
+			ended := make(chan end, len(changes))
+			for _, name := range []string{"a new account", "other files", "a pause", "another wrapping"} {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go func() { ended <- end{name, changes[name](ctx, s)} }()
+				patiently(t, "the commit of "+name, func() bool { return len(rowsOf(t, d.reader, "SELECT 1 "+waiting)) > 0 })
+				cancel() // whoever gives up learns what became of it all the same
+				must(t, pair.Manage("SELECT pg_cancel_backend(pid) "+waiting))
+				patiently(t, "the warning", func() bool { return len(rowsOf(t, d.reader, "SELECT 1 "+waiting)) == 0 })
+			}
+			if back {
+				must(t, pair.Back())
+			}
+			for range changes {
+				if e := <-ended; !back && !errors.Is(e.err, ErrOutcomeUnknown) || back && e.err != nil {
+					t.Errorf("%s ended with %v", e.name, e.err)
+				}
+			}
+		})
+	}
+}
+
+// endOf leaves out what an account is now.
+func endOf(_ AccountInfo, err error) error { return err }
+
 // Whatever was said to be written is there when the server is lost and its standby takes its place; the same
 // process goes on.
 //

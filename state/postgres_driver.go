@@ -54,21 +54,6 @@ func (c accountConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &postgresConn{conn}, nil
 }
 
-// unreplicated is where a connection keeps that a commit of it may be lost in a failover.
-const unreplicated = "unreplicated"
-
-// errUnreplicated means that a commit stopped waiting for the server's synchronous standbys, because it was
-// cancelled or took too long. The server calls that done and only warns.
-var errUnreplicated = errors.New("the commit is not known to have reached a standby")
-
-// heedWarning marks a connection that was told so. The warning is known by the function that gives it: its
-// text has the server's language, and its code means any.
-func heedWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
-	if n.Routine == "SyncRepWaitForLSN" {
-		conn.CustomData()[unreplicated] = true
-	}
-}
-
 // postgresConn is a connection of pgx that reads the spelling of this package.
 type postgresConn struct{ *stdlib.Conn }
 
@@ -106,12 +91,7 @@ func (s keptStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (do
 	} else {
 		done, err = s.Stmt.ExecContext(ctx, args)
 	}
-	err = inWords(err)
-	if of := s.on.Conn.Conn().PgConn().CustomData(); of[unreplicated] != nil {
-		delete(of, unreplicated)
-		err = errors.Join(err, errUnreplicated)
-	}
-	return done, err
+	return done, errors.Join(inWords(err), replicated(s.on.Conn.Conn().PgConn()))
 }
 
 // Close does nothing.

@@ -70,15 +70,6 @@ func (l *Ledger) AccountID() int64 {
 	return 0
 }
 
-// Ping asks whether the database takes writes: after a commit of nothing, all commits before it are where the server waits
-// for them to be, its synchronous standbys for instance.
-func (s *Server) Ping(ctx context.Context) error {
-	if _, err := s.write.Exec(ctx, "SELECT pg_logical_emit_message(true, 'payersync', '')"); err != nil {
-		return refusedServer(err)
-	}
-	return nil
-}
-
 // Alone reports whether the database's commits wait for no standby, so that a failover loses what was committed last.
 func (s *Server) Alone(ctx context.Context) (alone bool, err error) {
 	if err := s.write.QueryRow(ctx, "SELECT current_setting('synchronous_standby_names') = ''").Scan(&alone); err != nil {

@@ -98,9 +98,6 @@ func (p *Pair) HoldBack(held bool) {
 	p.do(func() error { return p.pair.ManageStandby(statement) })
 }
 
-// Away stops the standby.
-func (p *Pair) Away() { p.do(p.pair.Away) }
-
 // Lose kills the server that takes writes.
 func (p *Pair) Lose() { p.do(p.pair.Lose) }
 

@@ -1,0 +1,107 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/sethvargo/go-retry"
+)
+
+// unreplicated is where a connection keeps that a commit of it may be lost in a failover.
+const unreplicated = "unreplicated"
+
+// errUnreplicated means that a commit stopped waiting for the server's synchronous standbys, because it was
+// cancelled or took too long. The server calls that done and only warns.
+var errUnreplicated = errors.New("the commit is not known to have reached a standby")
+
+// heedWarning marks a connection that was told so. The warning is known by the function that gives it: its
+// text has the server's language, and its code means any.
+func heedWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Routine == "SyncRepWaitForLSN" {
+		conn.CustomData()[unreplicated] = true
+	}
+}
+
+// replicated fails with errUnreplicated where a connection was told so since it was asked last: of whatever may have
+// been a commit, nobody hears that it is done before this was asked.
+func replicated(conn *pgconn.PgConn) error {
+	of := conn.CustomData()
+	if of[unreplicated] == nil {
+		return nil
+	}
+	delete(of, unreplicated)
+	return errUnreplicated
+}
+
+// commit runs do as one transaction, whose end is waited for even when ctx ends: the caller always learns whether it
+// happened. It fails with ErrConnectionLost where nothing of it was kept, and with ErrOutcomeUnknown where that is not known.
+func (s *Server) commit(ctx context.Context, do func(pgx.Tx) error) error {
+	var id, line string
+	err := s.write.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(ctx) }() // of what was not committed; a connection that is lost has nothing to take back
+		if err := do(tx); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, "SELECT pg_current_xact_id()::text, "+timeline).Scan(&id, &line); err != nil {
+			return err
+		}
+		return errors.Join(tx.Commit(context.WithoutCancel(ctx)), replicated(conn.Conn().PgConn()))
+	})
+	if id != "" && disconnected(err) {
+		err = s.settle(context.WithoutCancel(ctx), id, line)
+	}
+	return err
+}
+
+// settle asks what became of a transaction. The server may not know yet that its session is
+// gone; one that took its place may have given its number to another, or not know it. What was committed counts once
+// a later commit has reached the standbys too, where there are some to wait for.
+func (s *Server) settle(ctx context.Context, id, line string) error {
+	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	unknown := retry.Do(ctx, retry.NewConstant(settleTries), func(ctx context.Context) error {
+		var became, now string
+		err := s.write.QueryRow(ctx, "SELECT CASE WHEN "+timeline+" = $2 THEN coalesce(pg_xact_status($1::text::xid8), '') ELSE '' END, "+timeline, id, line).Scan(&became, &now)
+		switch {
+		case err == nil && now != line:
+			return ErrOutcomeUnknown
+		case err == nil && became == "committed":
+			if err = s.Ping(ctx); err == nil {
+				return nil
+			}
+		case err == nil && became == "aborted":
+			return ErrConnectionLost
+		}
+		return retry.RetryableError(ErrOutcomeUnknown) // it cannot be reached, or the session is still there
+	})
+	if ctx.Err() != nil {
+		return ErrOutcomeUnknown
+	}
+	return unknown
+}
+
+const (
+	settleWithin = 15 * time.Second // longer than a server keeps a session that says no more
+	settleTries  = 50 * time.Millisecond
+)
+
+// Ping asks whether the database takes writes: after a commit of nothing, all commits before it are where the server waits
+// for them to be, its synchronous standbys for instance.
+func (s *Server) Ping(ctx context.Context) error {
+	err := s.write.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'payersync', '')")
+		return errors.Join(err, replicated(conn.Conn().PgConn()))
+	})
+	if err != nil {
+		return refusedServer(err)
+	}
+	return nil
+}
