@@ -216,7 +216,11 @@ func (f *fleet) drain(ctx context.Context, account int64) error {
 	case err != nil:
 		return err
 	}
-	return drainInbox(ctx, m.inForce.Load().Session)
+	err = m.jobs.untilPaused(ctx, func(ctx context.Context) error { return drainInbox(ctx, m.inForce.Load().Session) })
+	if errors.Is(err, errPaused) {
+		return nil
+	}
+	return err
 }
 
 // report keeps what became of a job where its account shows it.

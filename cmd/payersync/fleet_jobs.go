@@ -41,6 +41,9 @@ type accountJobs struct {
 	runs   map[string]*nodeRun // by their jobs
 	jobs   []worker.Job
 	paused bool // none of them comes
+
+	active context.Context // what is done for the account, but for runs, until it is paused; nil until jobs were set
+	halt   context.CancelFunc
 }
 
 // Run does what people ask for, and tells the queue of deliveries, until ctx ends. The account's jobs run with
@@ -60,7 +63,25 @@ func (j *accountJobs) Now(name string, run func(context.Context) error) error {
 	if paused {
 		return errPaused
 	}
-	return j.people.Now(name, run)
+	return j.people.Now(name, func(ctx context.Context) error { return j.untilPaused(ctx, run) })
+}
+
+// untilPaused does something for the account that ends early when it is paused, with errPaused then.
+func (j *accountJobs) untilPaused(ctx context.Context, do func(context.Context) error) error {
+	j.mu.Lock()
+	active, paused := j.active, j.paused
+	j.mu.Unlock()
+	if paused {
+		return errPaused
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(active, cancel)()
+	err := do(ctx)
+	if err != nil && active.Err() != nil && j.life.Err() == nil {
+		return errPaused
+	}
+	return err
 }
 
 // Alive reports whether the queue is.
@@ -126,13 +147,24 @@ func (j *accountJobs) set(ctx context.Context, jobs []worker.Job, paused bool) e
 	if err := j.queue.Every(ctx, j.account, schedules); err != nil {
 		return err
 	}
+	j.put(jobs, paused)
+	return nil
+}
+
+// put lets what is at work know.
+func (j *accountJobs) put(jobs []worker.Job, paused bool) {
 	j.jobs, j.paused = jobs, paused
-	if paused {
+	switch {
+	case paused:
 		for _, r := range j.runs { // the next goes on where they stop
 			r.stop()
 		}
+		if j.halt != nil {
+			j.halt()
+		}
+	case j.active == nil || j.active.Err() != nil:
+		j.active, j.halt = context.WithCancel(j.life)
 	}
-	return nil
 }
 
 // run does a job of the account, by the configuration that is in force here.
@@ -148,5 +180,9 @@ func (j *accountJobs) run(ctx context.Context, name, trigger string) error {
 	if connection, isRun := ofSync(name); isRun {
 		return j.slice(ctx, connection, job, trigger)
 	}
-	return job.Run(ctx, trigger)
+	err := j.untilPaused(ctx, func(ctx context.Context) error { return job.Run(ctx, trigger) })
+	if errors.Is(err, errPaused) {
+		return queue.ErrMore // it stands in line, where nothing takes it before the account goes on
+	}
+	return err
 }

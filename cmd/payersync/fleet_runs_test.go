@@ -57,6 +57,40 @@ func TestARunOfAnAccountThatIsPausedMeanwhileEndsAtOnce(t *testing.T) {
 	}
 }
 
+// A sweep, a letter's turn or what somebody asked for on a page ends as a run does.
+func TestAChoreOfAnAccountThatIsPausedEndsAndIsDoneAfterwards(t *testing.T) {
+	t.Parallel()
+	j, begun, ended := nodeJobs(t), make(chan struct{}), make(chan error, 1)
+	chore := untilStopped(begun)
+	chore.Name = "sweep"
+	pause := func(paused bool) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.put([]worker.Job{chore}, paused)
+	}
+	pause(false)
+	go func() { ended <- j.run(t.Context(), "sweep", worker.TriggerSchedule) }()
+	await(t, "the chore", begun)
+	pause(true)
+	if err := await(t, "its end", ended); !errors.Is(err, queue.ErrMore) {
+		t.Errorf("got %v, want that it stands in line", err)
+	}
+	chore.Run = func(context.Context, string) error { t.Error("it began for an account that is paused"); return nil }
+	pause(true)
+	if err := j.run(t.Context(), "sweep", worker.TriggerSchedule); !errors.Is(err, queue.ErrMore) {
+		t.Errorf("got %v, want that it stands in line", err)
+	}
+	if err := j.untilPaused(t.Context(), func(context.Context) error { return nil }); !errors.Is(err, errPaused) {
+		t.Errorf("got %v, want why nothing begins", err)
+	}
+	broken := errors.New("a service that is away")
+	chore.Run = func(context.Context, string) error { return broken }
+	pause(false)
+	if err := j.run(t.Context(), "sweep", worker.TriggerSchedule); !errors.Is(err, broken) {
+		t.Errorf("after it was resumed: %v, want what its own work says", err)
+	}
+}
+
 // A run goes on behind its job, which stands in line again, and the next slice finds it.
 func TestARunGoesOnWhileItsJobStandsInLine(t *testing.T) {
 	t.Parallel()
