@@ -245,6 +245,7 @@ func (*postgres) hasColumn(ctx context.Context, db books, table, column string) 
 // postgresWords are what people are told in the place of the server's words, by their code.
 var postgresWords = map[string]string{
 	"55P03": "somebody else keeps this account's ledger for longer than 20s, so nothing was done; let what is at work on it come to its end, and try again",
+	"25006": "what answers takes no writes, so nothing was done: it is a standby, or was made to be read alone",
 	"40001": "the replica gave up what was read, so as to follow the primary; try again, or take ledger.replica out",
 	"57014": "the ledgers' database gave up a statement that took it too long, so nothing was done; look how busy it is, and try again",
 	"53300": "the ledgers' database has no connection left, so nothing was done; let it take more (max_connections), or lower ledger.connections of the nodes",

@@ -50,7 +50,7 @@ func TestCommandsThatLookReadFromAReplicaAndSayHowFarItIsBehind(t *testing.T) {
 	if n, said := c.payers("acme"); n != 2 || !strings.Contains(said.errOut, read) {
 		t.Errorf("%d payers, and it said %s", n, said.errOut)
 	}
-	for _, command := range [][]string{{"status"}, {"mandates", "list"}, {"plans", "list"}, {"report"}, {"webhooks", "list"}, {"alerts", "list"}, {"attention", "list"}} {
+	for _, command := range [][]string{{"status"}, {"mandates", "list"}, {"plans", "list"}, {"report"}, {"webhooks", "list"}, {"alerts", "list"}, {"attention", "list"}, {"mandates", "letters", "list"}} {
 		says(t, c.expect(exitDone, append(command, "--account", "acme")...), read)
 	}
 	for _, args := range [][]string{{"--account", "acme"}, {"--all"}} {
